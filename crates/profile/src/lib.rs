@@ -1,0 +1,37 @@
+//! The noun of flamelet: a [`Profile`], and what can be done with one.
+//!
+//! A profile is stored in columns: interned strings, functions, mappings, locations with their inlined
+//! lines, stacks as one flat array, interned label sets, and samples that name a stack, a label set and
+//! values. Ids are types of their own ([`StackId`], [`LocationId`], …), never bare integers.
+//!
+//! | to … | use |
+//! |---|---|
+//! | make a profile from samples | [`ProfileBuilder`] |
+//! | read and write the native file | [`pprof`] |
+//! | combine profiles | [`merge`], [`Profile::scale`], [`Profile::normalize_to`] |
+//! | keep a part of one | [`filter`] (feature `filter`), [`Profile::aggregate`] |
+//! | understand units | [`unit`] |
+
+mod aggregate;
+mod builder;
+mod error;
+#[cfg(feature = "filter")]
+pub mod filter;
+mod ids;
+mod merge;
+mod model;
+pub mod pprof;
+mod strings;
+pub mod timeline;
+pub mod unit;
+
+pub use aggregate::{Granularity, UnknownGranularity};
+pub use builder::ProfileBuilder;
+pub use error::{Error, ErrorKind, Result};
+pub use ids::{FunctionId, LabelSetId, LocationId, MappingId, StackId, StringId, ThreadId};
+pub use merge::merge;
+pub use model::{
+    Function, Header, Label, Line, Location, Mapping, MappingSymbols, NamedLine, Profile, Sample, ValueType,
+};
+pub use strings::StringTable;
+pub use timeline::{Event, Quality, Thread, Timeline};

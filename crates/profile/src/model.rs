@@ -1,0 +1,391 @@
+//! The columns of a profile, and how to read them.
+
+use crate::{
+    FunctionId, LabelSetId, LocationId, MappingId, Quality, StackId, StringId, StringTable, Timeline,
+};
+
+/// What one value of a sample counts, such as `cpu` in `nanoseconds`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct ValueType {
+    /// What is counted: `cpu`, `alloc_space`, `samples`, …
+    pub kind: StringId,
+    /// In which unit: `nanoseconds`, `bytes`, `count`, …
+    pub unit: StringId,
+}
+
+/// A function as source code knows it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Function {
+    /// The name for people, demangled.
+    pub name: StringId,
+    /// The name in the binary, mangled.
+    pub system_name: StringId,
+    /// The source file.
+    pub filename: StringId,
+    /// The line where the function starts, 0 when unknown.
+    pub start_line: i64,
+}
+
+/// A file mapped into the address space of the profiled process.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Mapping {
+    /// The first address.
+    pub start: u64,
+    /// One past the last address.
+    pub limit: u64,
+    /// The offset in the file of the byte at `start`.
+    pub offset: u64,
+    /// The file, or a name in brackets such as `[vdso]`.
+    pub filename: StringId,
+    /// The build id in lower-case hexadecimal.
+    pub build_id: StringId,
+    /// Which kinds of symbols the locations of this mapping already carry.
+    pub symbols: MappingSymbols,
+}
+
+/// What is already known about the locations of a [`Mapping`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct MappingSymbols {
+    /// Function names are filled in. `go tool pprof` tries to symbolize again when this is unset.
+    pub functions: bool,
+    /// File names are filled in.
+    pub filenames: bool,
+    /// Line numbers are filled in.
+    pub line_numbers: bool,
+    /// Inlined frames are filled in.
+    pub inline_frames: bool,
+}
+
+impl MappingSymbols {
+    /// Everything is known.
+    pub const ALL: Self =
+        Self { functions: true, filenames: true, line_numbers: true, inline_frames: true };
+}
+
+/// One frame at a location: a function and a place in it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Line {
+    /// The function, when it is known.
+    pub function: Option<FunctionId>,
+    /// The line in the function's file, 0 when unknown.
+    pub line: i64,
+    /// The column, 0 when unknown.
+    pub column: i64,
+}
+
+/// An address in the profiled process. Its lines are read with [`Profile::lines`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Location {
+    /// The mapping that holds the address.
+    pub mapping: Option<MappingId>,
+    /// The address as the process had it, 0 when only symbols are known.
+    pub address: u64,
+    /// Identical code folding joined several functions here, so the names are one guess of several.
+    pub is_folded: bool,
+    pub(crate) first_line: u32,
+    pub(crate) line_count: u32,
+}
+
+/// A name and a value attached to a sample. Text labels have no number and numeric ones no text.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Label {
+    /// The name.
+    pub key: StringId,
+    /// The text, empty for a numeric label.
+    pub text: StringId,
+    /// The number, 0 for a text label.
+    pub number: i64,
+    /// The unit of the number, empty when the file does not say.
+    pub unit: StringId,
+}
+
+impl Label {
+    /// Whether the label carries text; else it carries a number.
+    pub const fn is_text(&self) -> bool {
+        !self.text.is_empty()
+    }
+}
+
+/// One row of [`Profile::samples`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sample<'a> {
+    /// Where: read it with [`Profile::stack`].
+    pub stack: StackId,
+    /// Under which labels: read them with [`Profile::labels`].
+    pub labels: LabelSetId,
+    /// How much, one value for each of [`Profile::sample_types`].
+    pub values: &'a [i64],
+}
+
+/// A flat array of rows of different lengths.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Rows<T> {
+    pub(crate) ends: Vec<u32>,
+    pub(crate) items: Vec<T>,
+}
+
+impl<T> Default for Rows<T> {
+    fn default() -> Self {
+        Self { ends: Vec::new(), items: Vec::new() }
+    }
+}
+
+impl<T> Rows<T> {
+    pub(crate) fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    pub(crate) fn get(&self, index: usize) -> &[T] {
+        let start = if index == 0 { 0 } else { self.ends[index - 1] as usize };
+        &self.items[start..self.ends[index] as usize]
+    }
+
+    /// Ends the row that was being pushed to `items`.
+    pub(crate) fn finish_row(&mut self) -> usize {
+        self.ends.push(u32::try_from(self.items.len()).expect("a profile holds fewer than 2^32 frames"));
+        self.ends.len() - 1
+    }
+
+    pub(crate) fn push(&mut self, row: &[T]) -> usize
+    where
+        T: Clone,
+    {
+        self.items.extend_from_slice(row);
+        self.finish_row()
+    }
+}
+
+/// The columns of the samples.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Samples {
+    pub(crate) stacks: Vec<StackId>,
+    pub(crate) labels: Vec<LabelSetId>,
+    /// Row-major: as many values a sample as there are sample types.
+    pub(crate) values: Vec<i64>,
+}
+
+/// One profile: what was sampled, where, how much, and how well.
+///
+/// Everything that flamelet captures or reads becomes a `Profile`, and everything it shows or writes
+/// starts from one. Build one with [`ProfileBuilder`](crate::ProfileBuilder) or read one with
+/// [`pprof::read`](crate::pprof::read).
+#[derive(Clone, Debug, Default)]
+pub struct Profile {
+    pub(crate) strings: StringTable,
+    pub(crate) sample_types: Vec<ValueType>,
+    pub(crate) functions: Vec<Function>,
+    pub(crate) mappings: Vec<Mapping>,
+    pub(crate) locations: Vec<Location>,
+    pub(crate) lines: Vec<Line>,
+    pub(crate) stacks: Rows<LocationId>,
+    pub(crate) label_sets: Rows<Label>,
+    pub(crate) samples: Samples,
+    /// Facts about the whole capture.
+    pub header: Header,
+    /// When and on which thread each sample was taken, where the capture knows.
+    pub timeline: Option<Timeline>,
+    /// How good the capture is, where it says.
+    pub quality: Option<Quality>,
+}
+
+/// What a profile says about itself besides its samples.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Header {
+    /// Start of the capture in nanoseconds since 1970, 0 when unknown.
+    pub time_nanos: i64,
+    /// Length of the capture, 0 when unknown.
+    pub duration_nanos: i64,
+    /// What one sampling period counts.
+    pub period_type: Option<ValueType>,
+    /// How many `period_type` units lie between two samples.
+    pub period: i64,
+    /// Free text, a line each.
+    pub comments: Vec<StringId>,
+    /// The kind of the sample type to show first; empty for the last one.
+    pub default_sample_type: StringId,
+    /// Frames matching this pattern, and all below them, are dropped when shown.
+    pub drop_frames: StringId,
+    /// Frames matching this pattern are kept although `drop_frames` matches them.
+    pub keep_frames: StringId,
+    /// Where the profile is explained.
+    pub doc_url: StringId,
+}
+
+impl Profile {
+    /// The interned strings.
+    pub fn strings(&self) -> &StringTable {
+        &self.strings
+    }
+
+    /// The text of `id`.
+    pub fn string(&self, id: StringId) -> &str {
+        self.strings.get(id)
+    }
+
+    /// Interns `text`, for use in [`Profile::header`].
+    pub fn intern(&mut self, text: &str) -> StringId {
+        self.strings.intern(text)
+    }
+
+    /// What the values of each sample count.
+    pub fn sample_types(&self) -> &[ValueType] {
+        &self.sample_types
+    }
+
+    /// All functions; a [`FunctionId`] is an index into it.
+    pub fn functions(&self) -> &[Function] {
+        &self.functions
+    }
+
+    /// All mappings; a [`MappingId`] is an index into it.
+    pub fn mappings(&self) -> &[Mapping] {
+        &self.mappings
+    }
+
+    /// All mappings, to be corrected in place (a file name, a build id).
+    pub fn mappings_mut(&mut self) -> &mut [Mapping] {
+        &mut self.mappings
+    }
+
+    /// All locations; a [`LocationId`] is an index into it.
+    pub fn locations(&self) -> &[Location] {
+        &self.locations
+    }
+
+    /// The function `id`.
+    pub fn function(&self, id: FunctionId) -> &Function {
+        &self.functions[id.index()]
+    }
+
+    /// The mapping `id`.
+    pub fn mapping(&self, id: MappingId) -> &Mapping {
+        &self.mappings[id.index()]
+    }
+
+    /// The location `id`.
+    pub fn location(&self, id: LocationId) -> &Location {
+        &self.locations[id.index()]
+    }
+
+    /// The frames at `id`, innermost inlined function first, the real function last.
+    pub fn lines(&self, id: LocationId) -> &[Line] {
+        self.lines_of(&self.locations[id.index()])
+    }
+
+    /// The frames of `location`, which must be one of [`Profile::locations`].
+    pub fn lines_of(&self, location: &Location) -> &[Line] {
+        let first = location.first_line as usize;
+        &self.lines[first..first + location.line_count as usize]
+    }
+
+    /// The locations of `id`, leaf first.
+    pub fn stack(&self, id: StackId) -> &[LocationId] {
+        self.stacks.get(id.index())
+    }
+
+    /// How many stacks are stored.
+    pub fn stack_count(&self) -> usize {
+        self.stacks.len()
+    }
+
+    /// The labels of `id`, in the order of the file.
+    pub fn labels(&self, id: LabelSetId) -> &[Label] {
+        self.label_sets.get(id.index())
+    }
+
+    /// How many label sets are stored, the empty one included.
+    pub fn label_set_count(&self) -> usize {
+        self.label_sets.len()
+    }
+
+    /// How many samples there are.
+    pub fn sample_count(&self) -> usize {
+        self.samples.stacks.len()
+    }
+
+    /// The sample at `index`.
+    pub fn sample(&self, index: usize) -> Sample<'_> {
+        let width = self.sample_types.len();
+        Sample {
+            stack: self.samples.stacks[index],
+            labels: self.samples.labels[index],
+            values: &self.samples.values[index * width..(index + 1) * width],
+        }
+    }
+
+    /// Every sample in order.
+    pub fn samples(&self) -> impl ExactSizeIterator<Item = Sample<'_>> {
+        (0..self.sample_count()).map(|index| self.sample(index))
+    }
+
+    /// The sum of the values of one sample type.
+    pub fn total(&self, sample_type: usize) -> i64 {
+        self.samples().fold(0i64, |sum, sample| sum.saturating_add(sample.values[sample_type]))
+    }
+
+    /// The comments as text.
+    pub fn comments(&self) -> impl Iterator<Item = &str> {
+        self.header.comments.iter().map(|&id| self.string(id))
+    }
+
+    /// Appends a comment line.
+    pub fn add_comment(&mut self, text: &str) {
+        let id = self.strings.intern(text);
+        self.header.comments.push(id);
+    }
+
+    /// The sample type to show when nobody chose one: the default named by the file, else the last.
+    pub fn default_sample_index(&self) -> usize {
+        let wanted = self.header.default_sample_type;
+        let named = self.sample_types.iter().position(|value| value.kind == wanted);
+        named.filter(|_| !wanted.is_empty()).unwrap_or(self.sample_types.len().saturating_sub(1))
+    }
+
+    /// Gives each location new lines: `lines_for` is asked about every location and answers with its
+    /// frames (innermost first), or `None` to keep what it has. Symbolizers work through this.
+    ///
+    /// The frames name functions by text, which are interned here.
+    pub fn relabel_locations(
+        &mut self,
+        mut lines_for: impl FnMut(&Profile, LocationId) -> Option<Vec<NamedLine>>,
+    ) {
+        let mut functions = crate::builder::function_index(&self.functions);
+        for index in 0..self.locations.len() {
+            let Some(named) = lines_for(self, LocationId::from_index(index)) else { continue };
+            let first_line = u32::try_from(self.lines.len()).expect("fewer than 2^32 lines");
+            for line in &named {
+                let function = Function {
+                    name: self.strings.intern(&line.name),
+                    system_name: self.strings.intern(&line.system_name),
+                    filename: self.strings.intern(&line.filename),
+                    start_line: line.start_line,
+                };
+                let id = *functions.entry(function).or_insert_with(|| {
+                    self.functions.push(function);
+                    FunctionId::from_index(self.functions.len() - 1)
+                });
+                self.lines.push(Line { function: Some(id), line: line.line, column: line.column });
+            }
+            let location = &mut self.locations[index];
+            location.first_line = first_line;
+            location.line_count = named.len() as u32;
+        }
+    }
+}
+
+/// A frame whose function is given by its names; see [`Profile::relabel_locations`].
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct NamedLine {
+    /// The name for people, demangled.
+    pub name: String,
+    /// The name in the binary, mangled.
+    pub system_name: String,
+    /// The source file, empty when unknown.
+    pub filename: String,
+    /// The line where the function starts, 0 when unknown.
+    pub start_line: i64,
+    /// The line, 0 when unknown.
+    pub line: i64,
+    /// The column, 0 when unknown.
+    pub column: i64,
+}

@@ -1,0 +1,129 @@
+//! When samples were taken, on which thread, and how good the capture was: what pprof has no fields for.
+//!
+//! # In the file
+//!
+//! Both travel in the pprof file itself, as extra fields of the `Profile` message whose numbers the pprof
+//! schema does not use. Protobuf readers skip fields they do not know (`go tool pprof`, Parca, Pyroscope
+//! and Polar Signals all do), so one file opens everywhere and still has a timeline here. A reader that
+//! writes the file again, such as `go tool pprof -proto`, drops them.
+//!
+//! | field of `Profile` | number | encoding |
+//! |---|---|---|
+//! | `flamelet_timeline` | 2601 | message `Timeline` |
+//! | `flamelet_quality` | 2602 | message `Quality` |
+//!
+//! | field of `Timeline` | number | encoding |
+//! |---|---|---|
+//! | `start_nanos` | 1 | int64, nanoseconds since 1970 of the zero of all times |
+//! | `thread` | 2 | repeated message `Thread` { 1 pid, 2 tid, 3 name (string index), 4 process (string index) } |
+//! | `time_delta` | 3 | packed uint64: nanoseconds since the event before (events are sorted by time) |
+//! | `sample` | 4 | packed uint64: the row of `Profile.sample` |
+//! | `event_thread` | 5 | packed uint64: the row of `thread` |
+//! | `value` | 6 | packed sint64: this event's share of the sample's value; absent when every share is 1 |
+//! | `value_type` | 7 | the row of `Profile.sample_type` that `value` is given in |
+//!
+//! | field of `Quality` | number | encoding |
+//! |---|---|---|
+//! | `engine` | 1 | string index |
+//! | `asked_millihertz`, `achieved_millihertz` | 2, 3 | uint64 |
+//! | `samples`, `lost`, `truncated`, `unresolved` | 4, 5, 6, 7 | uint64 |
+//! | `own_cpu_nanos` | 8 | uint64 |
+//!
+//! The quality is written as `comment` lines as well, where every reader shows it.
+
+use crate::{StringId, ThreadId};
+
+/// One thread of the profiled processes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Thread {
+    /// The process.
+    pub pid: u64,
+    /// The thread.
+    pub tid: u64,
+    /// The thread's name.
+    pub name: StringId,
+    /// The process' name.
+    pub process: StringId,
+}
+
+/// One moment at which a sample was taken.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Event {
+    /// Nanoseconds since [`Timeline::start_nanos`].
+    pub time: u64,
+    /// The row of the sample in the profile.
+    pub sample: u32,
+    /// The thread.
+    pub thread: ThreadId,
+    /// This event's share of the sample's value.
+    pub value: i64,
+}
+
+/// The moments at which the samples of a profile were taken.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Timeline {
+    /// Nanoseconds since 1970 of the zero of all times.
+    pub start_nanos: i64,
+    /// The threads that events name.
+    pub threads: Vec<Thread>,
+    /// The moments, sorted by time.
+    pub events: Vec<Event>,
+    /// The sample type that [`Event::value`] is given in.
+    pub value_type: usize,
+}
+
+impl Timeline {
+    /// From the zero of all times to the last event.
+    pub fn span_nanos(&self) -> u64 {
+        self.events.last().map_or(0, |event| event.time)
+    }
+}
+
+/// How good a capture is, in its own words.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Quality {
+    /// What took the samples: `timer`, `perf`, `setitimer`, …
+    pub engine: StringId,
+    /// The rate that was asked for, in thousandths of a hertz.
+    pub asked_millihertz: u64,
+    /// The rate that was reached, in thousandths of a hertz.
+    pub achieved_millihertz: u64,
+    /// Samples taken.
+    pub samples: u64,
+    /// Samples that were due and are missing.
+    pub lost: u64,
+    /// Stacks that do not reach the thread's start.
+    pub truncated: u64,
+    /// Frames without a name.
+    pub unresolved: u64,
+    /// CPU time that the profiler itself used.
+    pub own_cpu_nanos: u64,
+}
+
+impl Quality {
+    /// The lines for the profile's comments.
+    pub fn comment_lines(&self, engine: &str) -> Vec<String> {
+        let hertz = |millihertz: u64| millihertz as f64 / 1000.0;
+        vec![
+            format!(
+                "flamelet: engine {engine}, asked {} Hz, achieved {} Hz",
+                hertz(self.asked_millihertz),
+                hertz(self.achieved_millihertz)
+            ),
+            format!(
+                "flamelet: {} samples, {} lost, {} stacks truncated, {} frames unresolved, own CPU {:.3} ms",
+                self.samples,
+                self.lost,
+                self.truncated,
+                self.unresolved,
+                self.own_cpu_nanos as f64 / 1e6
+            ),
+        ]
+    }
+
+    /// Whether `comment` is one that [`Quality::comment_lines`] wrote.
+    pub(crate) fn wrote(comment: &str) -> bool {
+        comment.starts_with("flamelet: engine ")
+            || (comment.starts_with("flamelet: ") && comment.contains(" frames unresolved, own CPU "))
+    }
+}
