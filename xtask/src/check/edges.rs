@@ -1,0 +1,117 @@
+//! Which crate may use which: arrows point down only.
+
+use serde_json::Value;
+
+use crate::{Failure, Outcome};
+
+/// Every crate and the crates of ours that it may name in its manifest. Dev-dependencies are free.
+const ALLOWED: &[(&str, &[&str])] = &[
+    ("flamelet-profile", &[]),
+    ("flamelet-unwind", &[]),
+    ("flamelet-symbol", &["flamelet-profile"]),
+    ("flamelet-formats", &["flamelet-profile", "flamelet-unwind"]),
+    ("flamelet-report", &["flamelet-profile", "flamelet-symbol"]),
+    ("flamelet-capture", &["flamelet-profile", "flamelet-unwind"]),
+    ("flamelet-record", &["flamelet-profile", "flamelet-unwind", "flamelet-symbol", "flamelet-formats"]),
+    ("flamelet-store", &["flamelet-profile"]),
+    ("flamelet-view", &["flamelet-report", "flamelet-store"]),
+    (
+        "flamelet",
+        &["flamelet-capture", "flamelet-symbol", "flamelet-report", "flamelet-store", "flamelet-view"],
+    ),
+    (
+        "flamelet-cli",
+        &[
+            "flamelet-profile",
+            "flamelet-unwind",
+            "flamelet-symbol",
+            "flamelet-formats",
+            "flamelet-report",
+            "flamelet-capture",
+            "flamelet-record",
+            "flamelet-store",
+            "flamelet-view",
+            "flamelet",
+        ],
+    ),
+    ("xtask", &[]),
+    ("flamelet-tests", &[]),
+];
+
+/// Fails on the first look at any edge that the table does not have, naming all of them.
+pub(super) fn check() -> Outcome {
+    let packages = super::metadata()?;
+    let wrong = wrong_edges(&packages);
+    if wrong.is_empty() {
+        println!("   crate edges: {} crates, all arrows point down", packages.len());
+        return Ok(());
+    }
+    for line in &wrong {
+        eprintln!("   {line}");
+    }
+    Err(Failure::failed("crate edges: see xtask/src/check/edges.rs for what each crate may use"))
+}
+
+fn wrong_edges(packages: &[Value]) -> Vec<String> {
+    let ours: Vec<&str> = packages.iter().filter_map(|package| package["name"].as_str()).collect();
+    let mut wrong = Vec::new();
+    for package in packages {
+        let name = package["name"].as_str().unwrap_or_default();
+        let allowed = ALLOWED.iter().find(|(krate, _)| *krate == name).map(|(_, allowed)| *allowed);
+        let Some(allowed) = allowed else {
+            // Examples use what they show; they are leaves that nothing depends on.
+            if !package["manifest_path"].as_str().is_some_and(|path| path.contains("/examples/")) {
+                wrong.push(format!("{name} is not in the table of crates"));
+            }
+            continue;
+        };
+        for used in dependencies(package).filter(|used| ours.contains(used) && !allowed.contains(used)) {
+            wrong.push(format!("{name} must not use {used}"));
+        }
+    }
+    wrong
+}
+
+/// What a package names under `[dependencies]` and `[build-dependencies]`.
+fn dependencies(package: &Value) -> impl Iterator<Item = &str> {
+    let dependencies = package["dependencies"].as_array().map(Vec::as_slice).unwrap_or_default();
+    dependencies
+        .iter()
+        .filter(|dependency| dependency["kind"].as_str() != Some("dev"))
+        .filter_map(|dependency| dependency["name"].as_str())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn package(name: &str, uses: &str, kind: Value) -> Value {
+        let path = format!("/repo/crates/{name}/Cargo.toml");
+        json!({"name": name, "manifest_path": path, "dependencies": [{"name": uses, "kind": kind}]})
+    }
+
+    #[test]
+    fn an_arrow_up_is_named() {
+        let packages = [
+            package("flamelet-profile", "flamelet-report", Value::Null),
+            package("flamelet-report", "flamelet-profile", Value::Null),
+        ];
+        assert_eq!(wrong_edges(&packages), ["flamelet-profile must not use flamelet-report"]);
+    }
+
+    #[test]
+    fn dev_dependencies_and_other_peoples_crates_are_free() {
+        let packages = [
+            package("flamelet-profile", "flamelet-report", json!("dev")),
+            package("flamelet-report", "regex", Value::Null),
+        ];
+        assert!(wrong_edges(&packages).is_empty());
+    }
+
+    #[test]
+    fn an_unknown_crate_is_named() {
+        let packages = [package("flamelet-extra", "regex", Value::Null)];
+        assert_eq!(wrong_edges(&packages), ["flamelet-extra is not in the table of crates"]);
+    }
+}

