@@ -1,0 +1,3 @@
+//! The `flamelet` command.
+
+fn main() {}

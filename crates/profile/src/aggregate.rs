@@ -1,0 +1,86 @@
+//! Forgetting detail: which frames count as the same.
+
+use std::str::FromStr;
+
+use crate::{Profile, StringId};
+
+/// How fine the frames of a report are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Granularity {
+    /// One entry a function.
+    #[default]
+    Functions,
+    /// One entry a function and file.
+    FileFunctions,
+    /// One entry a file.
+    Files,
+    /// One entry a source line.
+    Lines,
+    /// One entry an address.
+    Addresses,
+}
+
+/// A name that is no [`Granularity`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnknownGranularity(String);
+
+impl std::fmt::Display for UnknownGranularity {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "unknown granularity '{}': use functions, filefunctions, files, lines or addresses", self.0)
+    }
+}
+
+impl std::error::Error for UnknownGranularity {}
+
+impl FromStr for Granularity {
+    type Err = UnknownGranularity;
+
+    fn from_str(name: &str) -> Result<Self, Self::Err> {
+        Ok(match name {
+            "functions" => Self::Functions,
+            "filefunctions" => Self::FileFunctions,
+            "files" => Self::Files,
+            "lines" => Self::Lines,
+            "addresses" => Self::Addresses,
+            _ => return Err(UnknownGranularity(name.into())),
+        })
+    }
+}
+
+impl Profile {
+    /// Removes what is finer than `granularity`; with `inlines` unset, also the inlined frames, of which
+    /// only the real function that holds them stays.
+    pub fn aggregate(&mut self, granularity: Granularity, inlines: bool) {
+        use Granularity::{Addresses, FileFunctions, Files, Functions, Lines};
+        if !inlines {
+            self.drop_inlined_frames();
+        }
+        if granularity == Addresses {
+            return;
+        }
+        let (keep_name, keep_file) = (granularity != Files, granularity != Functions);
+        debug_assert!(matches!(granularity, Functions | FileFunctions | Files | Lines));
+        for function in &mut self.functions {
+            if !keep_name {
+                (function.name, function.system_name) = (StringId::EMPTY, StringId::EMPTY);
+            }
+            if !keep_file {
+                function.filename = StringId::EMPTY;
+            }
+        }
+        if granularity != Lines {
+            self.lines.iter_mut().for_each(|line| line.line = 0);
+        }
+        self.lines.iter_mut().for_each(|line| line.column = 0);
+        self.locations.iter_mut().for_each(|location| location.address = 0);
+    }
+
+    fn drop_inlined_frames(&mut self) {
+        for location in &mut self.locations {
+            if location.line_count > 1 {
+                location.first_line += location.line_count - 1;
+                location.line_count = 1;
+            }
+        }
+    }
+}

@@ -1,0 +1,176 @@
+//! Filters on the names of frames: focus, ignore, hide, show, show_from.
+
+use regex::Regex;
+
+use super::{Filter, FilterOutcome};
+use crate::{Line, Location, LocationId, Profile, StackId};
+
+/// For each row of a table, whether an expression matches it: each text is looked at once.
+pub(super) struct Matches {
+    functions: Vec<bool>,
+    mappings: Vec<bool>,
+}
+
+impl Matches {
+    /// Functions match by name or file, mappings by file.
+    pub(super) fn of(profile: &Profile, regex: &Regex) -> Self {
+        let matches = |id| regex.is_match(profile.string(id));
+        Self {
+            functions: profile.functions.iter().map(|f| matches(f.name) || matches(f.filename)).collect(),
+            mappings: profile.mappings.iter().map(|mapping| matches(mapping.filename)).collect(),
+        }
+    }
+
+    fn mapping(&self, location: &Location) -> bool {
+        location.mapping.is_some_and(|mapping| self.mappings[mapping.index()])
+    }
+
+    fn line(&self, line: &Line) -> bool {
+        line.function.is_some_and(|function| self.functions[function.index()])
+    }
+
+    fn location(&self, profile: &Profile, location: &Location) -> bool {
+        profile.lines_of(location).iter().any(|line| self.line(line)) || self.mapping(location)
+    }
+}
+
+/// What focus and ignore think of a location.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Verdict {
+    Indifferent,
+    Focused,
+    Ignored,
+}
+
+pub(super) fn by_name(profile: &mut Profile, filter: &Filter, outcome: &mut FilterOutcome) {
+    if [&filter.focus, &filter.ignore, &filter.hide, &filter.show].iter().all(|regex| regex.is_none()) {
+        return;
+    }
+    let verdicts = verdicts(profile, filter, outcome);
+    let hidden = hide_lines(profile, filter, outcome);
+    // Stacks are shared between samples, so each is judged and cut once.
+    let is_wanted = |profile: &Profile, stack: &[LocationId]| {
+        let _ = profile;
+        let is_ignored = stack.iter().any(|id| verdicts[id.index()] == Verdict::Ignored);
+        !is_ignored && stack.iter().any(|id| verdicts[id.index()] == Verdict::Focused)
+    };
+    profile.rewrite_stacks(|profile, stack, into| {
+        if !is_wanted(profile, stack) {
+            return false;
+        }
+        into.extend(stack.iter().copied().filter(|id| !hidden[id.index()]));
+        !into.is_empty() || stack.is_empty()
+    });
+}
+
+fn verdicts(profile: &Profile, filter: &Filter, outcome: &mut FilterOutcome) -> Vec<Verdict> {
+    let focus = filter.focus.as_ref().map(|regex| Matches::of(profile, regex));
+    let ignore = filter.ignore.as_ref().map(|regex| Matches::of(profile, regex));
+    let verdict = |location: &Location| {
+        if ignore.as_ref().is_some_and(|ignore| ignore.location(profile, location)) {
+            Verdict::Ignored
+        } else if focus.as_ref().is_none_or(|focus| focus.location(profile, location)) {
+            Verdict::Focused
+        } else {
+            Verdict::Indifferent
+        }
+    };
+    let verdicts: Vec<Verdict> = profile.locations.iter().map(verdict).collect();
+    outcome.report("Focus", focus.is_some(), verdicts.contains(&Verdict::Focused));
+    outcome.report("Ignore", ignore.is_some(), verdicts.contains(&Verdict::Ignored));
+    verdicts
+}
+
+/// Removes lines from locations, and says which locations have none left.
+fn hide_lines(profile: &mut Profile, filter: &Filter, outcome: &mut FilterOutcome) -> Vec<bool> {
+    let mut hidden = vec![false; profile.locations.len()];
+    if let Some(regex) = &filter.hide {
+        let hide = Matches::of(profile, regex);
+        let mut has_matched = false;
+        for (row, hidden) in hidden.iter_mut().enumerate() {
+            let location = profile.locations[row];
+            if !hide.location(profile, &location) {
+                continue;
+            }
+            has_matched = true;
+            let all = hide.mapping(&location);
+            *hidden = profile.retain_lines(row, |line| !all && !hide.line(line)) == 0;
+        }
+        outcome.report("Hide", true, has_matched);
+    }
+    if let Some(regex) = &filter.show {
+        let show = Matches::of(profile, regex);
+        let mut has_matched = false;
+        for (row, hidden) in hidden.iter_mut().enumerate() {
+            let location = profile.locations[row];
+            let all = show.mapping(&location);
+            let left = profile.retain_lines(row, |line| all || line.function.is_none() || show.line(line));
+            *hidden |= left == 0;
+            has_matched |= left > 0;
+        }
+        outcome.report("Show", true, has_matched);
+    }
+    hidden
+}
+
+pub(super) fn show_from(profile: &mut Profile, regex: Option<&Regex>, outcome: &mut FilterOutcome) {
+    let Some(regex) = regex else { return };
+    let matches = Matches::of(profile, regex);
+    let mut is_top = vec![false; profile.locations.len()];
+    for (row, is_top) in is_top.iter_mut().enumerate() {
+        let location = profile.locations[row];
+        let last = profile.lines_of(&location).iter().rposition(|line| matches.line(line));
+        if matches.mapping(&location) {
+            *is_top = true;
+        } else if let Some(last) = last {
+            *is_top = true;
+            profile.locations[row].line_count = last as u32 + 1;
+        }
+    }
+    outcome.report("ShowFrom", true, is_top.contains(&true));
+    profile.rewrite_stacks(|_, stack, into| match stack.iter().rposition(|id| is_top[id.index()]) {
+        Some(top) => {
+            into.extend_from_slice(&stack[..=top]);
+            true
+        }
+        None => false,
+    });
+}
+
+impl Profile {
+    /// Keeps the lines of a location that `keep` wants, and says how many are left.
+    pub(crate) fn retain_lines(&mut self, row: usize, keep: impl Fn(&Line) -> bool) -> u32 {
+        let location = self.locations[row];
+        let range = location.first_line as usize..(location.first_line + location.line_count) as usize;
+        if self.lines[range.clone()].iter().all(&keep) {
+            return location.line_count;
+        }
+        let first_line = self.lines.len() as u32;
+        let kept: Vec<Line> = self.lines[range].iter().copied().filter(|line| keep(line)).collect();
+        self.lines.extend_from_slice(&kept);
+        let location = &mut self.locations[row];
+        (location.first_line, location.line_count) = (first_line, kept.len() as u32);
+        location.line_count
+    }
+
+    /// Replaces every stack by what `rewrite` pushes, and drops the samples of stacks for which it says no.
+    pub(crate) fn rewrite_stacks(
+        &mut self,
+        mut rewrite: impl FnMut(&Profile, &[LocationId], &mut Vec<LocationId>) -> bool,
+    ) {
+        let mut stacks = crate::model::Rows::default();
+        let mut kept = Vec::with_capacity(self.stacks.len());
+        for row in 0..self.stacks.len() {
+            let before = stacks.items.len();
+            let keep = rewrite(self, self.stacks.get(row), &mut stacks.items);
+            if !keep {
+                stacks.items.truncate(before);
+            }
+            stacks.finish_row();
+            kept.push(keep);
+        }
+        self.stacks = stacks;
+        let keep: Vec<bool> = self.samples.stacks.iter().map(|stack: &StackId| kept[stack.index()]).collect();
+        self.retain_samples(&keep);
+    }
+}

@@ -1,0 +1,459 @@
+//! Combining profiles: merge, subtract, scale, normalize.
+
+use hashbrown::HashMap;
+use rustc_hash::FxBuildHasher;
+
+use crate::builder::{FunctionIndex, RowIndex, push_location, push_sample};
+use crate::model::MappingSymbols;
+use crate::{
+    Error, ErrorKind, Event, Function, FunctionId, Label, LabelSetId, Line, LocationId, Mapping, MappingId,
+    Profile, Quality, Result, StackId, StringId, Thread, ThreadId, Timeline, ValueType, unit,
+};
+
+/// One profile with the samples of all: equal stacks with equal labels are added up, and samples that come
+/// to nothing are dropped.
+///
+/// Sample types are matched by name, in any order; those that not all profiles have are dropped, and units
+/// are converted to the finest. Mappings are matched by build id (or file) and size, so that the same binary
+/// at two addresses is one.
+pub fn merge(profiles: &[&Profile]) -> Result<Profile> {
+    let Some(first) = profiles.first() else {
+        return Err(Error::new(ErrorKind::Incompatible, "there is no profile to merge"));
+    };
+    let columns = common_sample_types(profiles)?;
+    let mut merger = Merger::default();
+    merger.label_sets.intern(&mut merger.into.label_sets, &[]);
+    merger.into.sample_types = columns.iter().map(|column| column.intern_in(&mut merger.into)).collect();
+    merge_headers(&mut merger.into, first, profiles);
+    for (at, profile) in profiles.iter().enumerate() {
+        let values: Vec<(usize, f64)> = columns.iter().map(|column| column.sources[at]).collect();
+        merger.add(profile, &values);
+    }
+    let mut merged = merger.into;
+    merged.drop_zero_samples();
+    Ok(merged)
+}
+
+/// A sample type that all profiles have.
+struct Column {
+    kind: String,
+    unit: String,
+    /// For each profile: where its value stands, and what to multiply it with.
+    sources: Vec<(usize, f64)>,
+}
+
+impl Column {
+    fn intern_in(&self, profile: &mut Profile) -> ValueType {
+        ValueType { kind: profile.intern(&self.kind), unit: profile.intern(&self.unit) }
+    }
+}
+
+fn common_sample_types(profiles: &[&Profile]) -> Result<Vec<Column>> {
+    let first = profiles[0];
+    let mut columns = Vec::new();
+    for value_type in &first.sample_types {
+        let kind = first.string(value_type.kind);
+        let places: Option<Vec<usize>> = profiles.iter().map(|profile| find_kind(profile, kind)).collect();
+        let Some(places) = places else { continue };
+        let units: Vec<&str> = std::iter::zip(profiles, &places)
+            .map(|(profile, &at)| profile.string(profile.sample_types[at].unit))
+            .collect();
+        let finest = finest_unit(&units).ok_or_else(|| {
+            let message = format!("the profiles measure {kind} in units that do not convert: {units:?}");
+            Error::new(ErrorKind::Incompatible, message)
+        })?;
+        let sources = std::iter::zip(places, &units).map(|(at, from)| (at, unit::ratio(from, finest)));
+        columns.push(Column { kind: kind.into(), unit: finest.into(), sources: sources.collect() });
+    }
+    if columns.is_empty() {
+        let kinds = |profile: &Profile| {
+            let kinds = profile.sample_types.iter().map(|value_type| profile.string(value_type.kind));
+            kinds.collect::<Vec<_>>().join(", ")
+        };
+        let other = profiles.iter().map(|profile| kinds(profile)).find(|other| *other != kinds(first));
+        return Err(Error::new(
+            ErrorKind::Incompatible,
+            format!(
+                "the profiles have no sample type in common: {} against {}",
+                kinds(first),
+                other.unwrap_or_default()
+            ),
+        ));
+    }
+    Ok(columns)
+}
+
+fn find_kind(profile: &Profile, kind: &str) -> Option<usize> {
+    profile.sample_types.iter().position(|value_type| profile.string(value_type.kind) == kind)
+}
+
+fn finest_unit<'a>(units: &[&'a str]) -> Option<&'a str> {
+    let mut finest = units[0];
+    for &other in &units[1..] {
+        if !unit::are_compatible(finest, other) {
+            return None;
+        }
+        if unit::ratio(other, finest) < 1.0 {
+            finest = other;
+        }
+    }
+    Some(finest)
+}
+
+fn merge_headers(into: &mut Profile, first: &Profile, profiles: &[&Profile]) {
+    let text = |from: &Profile, id: StringId, into: &mut Profile| into.strings.intern(from.string(id));
+    into.header.drop_frames = text(first, first.header.drop_frames, into);
+    into.header.keep_frames = text(first, first.header.keep_frames, into);
+    into.header.period_type = first.header.period_type.map(|period| ValueType {
+        kind: text(first, period.kind, into),
+        unit: text(first, period.unit, into),
+    });
+    for profile in profiles {
+        let from = &profile.header;
+        if into.header.time_nanos == 0
+            || (from.time_nanos != 0 && from.time_nanos < into.header.time_nanos)
+        {
+            into.header.time_nanos = from.time_nanos;
+        }
+        into.header.duration_nanos = into.header.duration_nanos.saturating_add(from.duration_nanos);
+        into.header.period = into.header.period.max(from.period);
+        if into.header.default_sample_type.is_empty() {
+            into.header.default_sample_type = text(profile, from.default_sample_type, into);
+        }
+        if into.header.doc_url.is_empty() {
+            into.header.doc_url = text(profile, from.doc_url, into);
+        }
+        for &comment in &from.comments {
+            let comment = text(profile, comment, into);
+            if !into.header.comments.contains(&comment) {
+                into.header.comments.push(comment);
+            }
+        }
+        into.quality = merge_quality(into, profile);
+    }
+}
+
+fn merge_quality(into: &mut Profile, from: &Profile) -> Option<Quality> {
+    let Some(other) = from.quality else { return into.quality };
+    let engine = into.strings.intern(from.string(other.engine));
+    let Some(mine) = into.quality else { return Some(Quality { engine, ..other }) };
+    Some(Quality {
+        engine: mine.engine,
+        asked_millihertz: mine.asked_millihertz.max(other.asked_millihertz),
+        achieved_millihertz: mine.achieved_millihertz.min(other.achieved_millihertz),
+        samples: mine.samples.saturating_add(other.samples),
+        lost: mine.lost.saturating_add(other.lost),
+        truncated: mine.truncated.saturating_add(other.truncated),
+        unresolved: mine.unresolved.saturating_add(other.unresolved),
+        own_cpu_nanos: mine.own_cpu_nanos.saturating_add(other.own_cpu_nanos),
+    })
+}
+
+/// What makes two mappings the same file, wherever it was loaded.
+#[derive(PartialEq, Eq, Hash)]
+struct MappingKey {
+    size: u64,
+    offset: u64,
+    build_id_or_file: StringId,
+}
+
+/// What makes two locations the same, wherever their mapping was loaded.
+#[derive(PartialEq, Eq, Hash)]
+struct LocationKey {
+    mapping: Option<MappingId>,
+    offset: u64,
+    is_folded: bool,
+    lines: Vec<Line>,
+}
+
+#[derive(Default)]
+struct Merger {
+    into: Profile,
+    functions: FunctionIndex,
+    mappings: HashMap<MappingKey, MappingId, FxBuildHasher>,
+    locations: HashMap<LocationKey, LocationId, FxBuildHasher>,
+    stacks: RowIndex,
+    label_sets: RowIndex,
+    samples: HashMap<(StackId, LabelSetId), usize, FxBuildHasher>,
+    threads: HashMap<Thread, ThreadId, FxBuildHasher>,
+}
+
+impl Merger {
+    /// Adds the samples of `from`, whose values stand at the given places and are to be multiplied.
+    fn add(&mut self, from: &Profile, values: &[(usize, f64)]) {
+        let strings: Vec<StringId> = from.strings.iter().map(|text| self.into.strings.intern(text)).collect();
+        let functions: Vec<FunctionId> =
+            from.functions.iter().map(|function| self.function(function, &strings)).collect();
+        let mappings: Vec<(MappingId, u64)> =
+            from.mappings.iter().map(|mapping| self.mapping(mapping, &strings)).collect();
+        let locations: Vec<LocationId> = (0..from.locations.len())
+            .map(|row| self.location(from, LocationId::from_index(row), &functions, &mappings))
+            .collect();
+        let label_sets: Vec<LabelSetId> = (0..from.label_sets.len())
+            .map(|row| self.labels(from.label_sets.get(row), &strings))
+            .collect();
+        let mut stack = Vec::new();
+        let mut scaled = Vec::new();
+        let rows: Vec<usize> = from
+            .samples()
+            .map(|sample| {
+                stack.clear();
+                stack.extend(from.stack(sample.stack).iter().map(|location| locations[location.index()]));
+                scaled.clear();
+                scaled.extend(values.iter().map(|&(at, factor)| scale_value(sample.values[at], factor)));
+                self.sample(&stack, label_sets[sample.labels.index()], &scaled)
+            })
+            .collect();
+        if let Some(timeline) = &from.timeline {
+            self.timeline(timeline, &rows, &strings);
+        }
+    }
+
+    fn function(&mut self, from: &Function, strings: &[StringId]) -> FunctionId {
+        let function = Function {
+            name: strings[from.name.index()],
+            system_name: strings[from.system_name.index()],
+            filename: strings[from.filename.index()],
+            start_line: from.start_line,
+        };
+        let functions = &mut self.into.functions;
+        *self.functions.entry(function).or_insert_with(|| {
+            functions.push(function);
+            FunctionId::from_index(functions.len() - 1)
+        })
+    }
+
+    /// The mapping's new id, and what to add to the addresses inside it.
+    fn mapping(&mut self, from: &Mapping, strings: &[StringId]) -> (MappingId, u64) {
+        let mapping = Mapping {
+            filename: strings[from.filename.index()],
+            build_id: strings[from.build_id.index()],
+            ..*from
+        };
+        // Sizes differ by less than a page between kernels and tools.
+        let size = mapping.limit.wrapping_sub(mapping.start).wrapping_add(0xfff) & !0xfff;
+        let identity = if mapping.build_id.is_empty() { mapping.filename } else { mapping.build_id };
+        let key = MappingKey { size, offset: mapping.offset, build_id_or_file: identity };
+        let mappings = &mut self.into.mappings;
+        let id = *self.mappings.entry(key).or_insert_with(|| {
+            mappings.push(mapping);
+            MappingId::from_index(mappings.len() - 1)
+        });
+        let into = &mut mappings[id.index()];
+        into.symbols = common_symbols(into.symbols, mapping.symbols);
+        (id, into.start.wrapping_sub(mapping.start))
+    }
+
+    fn location(
+        &mut self,
+        from: &Profile,
+        id: LocationId,
+        functions: &[FunctionId],
+        mappings: &[(MappingId, u64)],
+    ) -> LocationId {
+        let location = from.location(id);
+        let mapped = location.mapping.map(|mapping| mappings[mapping.index()]);
+        let (mapping, moved) = mapped.map_or((None, 0), |(mapping, moved)| (Some(mapping), moved));
+        let address = location.address.wrapping_add(moved);
+        let start = mapping.map_or(0, |mapping| self.into.mappings[mapping.index()].start);
+        let lines: Vec<Line> = from
+            .lines(id)
+            .iter()
+            .map(|line| Line { function: line.function.map(|function| functions[function.index()]), ..*line })
+            .collect();
+        let key = LocationKey {
+            mapping,
+            offset: address.wrapping_sub(start),
+            is_folded: location.is_folded,
+            lines,
+        };
+        if let Some(&known) = self.locations.get(&key) {
+            return known;
+        }
+        let new = push_location(&mut self.into, mapping, address, location.is_folded, &key.lines);
+        self.locations.insert(key, new);
+        new
+    }
+
+    fn labels(&mut self, from: &[Label], strings: &[StringId]) -> LabelSetId {
+        let mut labels: Vec<Label> = from
+            .iter()
+            .map(|label| Label {
+                key: strings[label.key.index()],
+                text: strings[label.text.index()],
+                number: label.number,
+                unit: strings[label.unit.index()],
+            })
+            .collect();
+        let texts = &self.into.strings;
+        labels.sort_by(|a, b| texts.get(a.key).cmp(texts.get(b.key)));
+        LabelSetId::from_index(self.label_sets.intern(&mut self.into.label_sets, &labels))
+    }
+
+    fn sample(&mut self, stack: &[LocationId], labels: LabelSetId, values: &[i64]) -> usize {
+        let into = &mut self.into;
+        let stack = StackId::from_index(self.stacks.intern(&mut into.stacks, stack));
+        if let Some(&row) = self.samples.get(&(stack, labels)) {
+            let sums = &mut into.samples.values[row * values.len()..(row + 1) * values.len()];
+            sums.iter_mut().zip(values).for_each(|(sum, value)| *sum = sum.saturating_add(*value));
+            return row;
+        }
+        let row = push_sample(into, stack, labels, values);
+        self.samples.insert((stack, labels), row);
+        row
+    }
+
+    fn timeline(&mut self, from: &Timeline, rows: &[usize], strings: &[StringId]) {
+        let threads: Vec<ThreadId> = from
+            .threads
+            .iter()
+            .map(|thread| {
+                let thread = Thread {
+                    name: strings[thread.name.index()],
+                    process: strings[thread.process.index()],
+                    ..*thread
+                };
+                let into = self.into.timeline.get_or_insert_default();
+                *self.threads.entry(thread).or_insert_with(|| {
+                    into.threads.push(thread);
+                    ThreadId::from_index(into.threads.len() - 1)
+                })
+            })
+            .collect();
+        let into = self.into.timeline.get_or_insert_default();
+        if into.events.is_empty() {
+            (into.start_nanos, into.value_type) = (from.start_nanos, from.value_type);
+        }
+        // Times count from the earliest start.
+        let earlier = into.start_nanos.saturating_sub(from.start_nanos).max(0) as u64;
+        into.events.iter_mut().for_each(|event| event.time = event.time.saturating_add(earlier));
+        into.start_nanos = into.start_nanos.min(from.start_nanos);
+        let later = from.start_nanos.saturating_sub(into.start_nanos) as u64;
+        into.events.extend(from.events.iter().map(|event| Event {
+            time: event.time.saturating_add(later),
+            sample: rows[event.sample as usize] as u32,
+            thread: threads[event.thread.index()],
+            value: event.value,
+        }));
+        into.events.sort_by_key(|event| event.time);
+    }
+}
+
+fn common_symbols(one: MappingSymbols, other: MappingSymbols) -> MappingSymbols {
+    MappingSymbols {
+        functions: one.functions && other.functions,
+        filenames: one.filenames && other.filenames,
+        line_numbers: one.line_numbers && other.line_numbers,
+        inline_frames: one.inline_frames && other.inline_frames,
+    }
+}
+
+fn scale_value(value: i64, factor: f64) -> i64 {
+    if factor == 1.0 { value } else { (value as f64 * factor).round() as i64 }
+}
+
+impl Profile {
+    /// Multiplies every value with `factor`.
+    pub fn scale(&mut self, factor: f64) {
+        self.scale_each(&vec![factor; self.sample_types.len()]);
+    }
+
+    /// Multiplies the values of each sample type with its own factor; samples that come to nothing go.
+    pub fn scale_each(&mut self, factors: &[f64]) {
+        assert_eq!(factors.len(), self.sample_types.len(), "one factor for each sample type");
+        if factors.iter().all(|&factor| factor == 1.0) {
+            return;
+        }
+        for values in self.samples.values.chunks_exact_mut(factors.len()) {
+            values.iter_mut().zip(factors).for_each(|(value, &factor)| *value = scale_value(*value, factor));
+        }
+        self.drop_zero_samples();
+    }
+
+    /// Scales this profile so that each of its totals equals that of `base`.
+    pub fn normalize_to(&mut self, base: &Profile) -> Result<()> {
+        let factors: Result<Vec<f64>> = (0..self.sample_types.len())
+            .map(|at| {
+                let kind = self.string(self.sample_types[at].kind);
+                let other = find_kind(base, kind).ok_or_else(|| {
+                    Error::new(ErrorKind::Incompatible, format!("the base has no sample type {kind}"))
+                })?;
+                let (mine, theirs) = (self.total(at), base.total(other));
+                Ok(if mine == 0 { 0.0 } else { theirs as f64 / mine as f64 })
+            })
+            .collect();
+        self.scale_each(&factors?);
+        Ok(())
+    }
+
+    /// Adds a text label to every sample, replacing one with the same key.
+    pub fn label_all(&mut self, key: &str, text: &str) {
+        let label = Label { key: self.intern(key), text: self.intern(text), ..Label::default() };
+        self.map_label_sets(|labels| {
+            labels.retain(|other| other.key != label.key);
+            labels.push(label);
+        });
+    }
+
+    /// Removes a label from every sample.
+    pub fn remove_label(&mut self, key: &str) {
+        if let Some(key) = self.strings.find(key) {
+            self.map_label_sets(|labels| labels.retain(|label| label.key != key));
+        }
+    }
+
+    /// Changes every label set, the empty one included, for the samples that have it.
+    pub(crate) fn map_label_sets(&mut self, mut change: impl FnMut(&mut Vec<Label>)) {
+        let mut index = RowIndex::default();
+        let old = std::mem::take(&mut self.label_sets);
+        index.intern(&mut self.label_sets, &[]);
+        let mut labels = Vec::new();
+        let ids: Vec<LabelSetId> = (0..old.len())
+            .map(|row| {
+                labels.clear();
+                labels.extend_from_slice(old.get(row));
+                change(&mut labels);
+                LabelSetId::from_index(index.intern(&mut self.label_sets, &labels))
+            })
+            .collect();
+        self.samples.labels.iter_mut().for_each(|id| *id = ids[id.index()]);
+    }
+
+    fn drop_zero_samples(&mut self) {
+        let width = self.sample_types.len().max(1);
+        let keep: Vec<bool> =
+            self.samples.values.chunks_exact(width).map(|values| values.iter().any(|&v| v != 0)).collect();
+        self.retain_samples(&keep);
+    }
+
+    /// Keeps the samples for which `keep` is set, and their events.
+    pub(crate) fn retain_samples(&mut self, keep: &[bool]) {
+        if keep.iter().all(|&keep| keep) {
+            return;
+        }
+        let width = self.sample_types.len();
+        let mut new_rows = Vec::with_capacity(keep.len());
+        let mut kept = 0;
+        for (row, &keep) in keep.iter().enumerate() {
+            new_rows.push(keep.then_some(kept as u32));
+            if keep {
+                self.samples.stacks[kept] = self.samples.stacks[row];
+                self.samples.labels[kept] = self.samples.labels[row];
+                self.samples.values.copy_within(row * width..(row + 1) * width, kept * width);
+                kept += 1;
+            }
+        }
+        self.samples.stacks.truncate(kept);
+        self.samples.labels.truncate(kept);
+        self.samples.values.truncate(kept * width);
+        if let Some(timeline) = &mut self.timeline {
+            timeline.events.retain_mut(|event| match new_rows[event.sample as usize] {
+                Some(row) => {
+                    event.sample = row;
+                    true
+                }
+                None => false,
+            });
+        }
+    }
+}

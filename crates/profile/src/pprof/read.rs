@@ -1,0 +1,593 @@
+//! Decoding a pprof message into the columns of a [`Profile`].
+//!
+//! Samples come first in most files and name locations that come later, so the message is walked twice:
+//! once for the tables, once for the samples. Both walks skip what they do not need without looking inside.
+
+use hashbrown::{HashMap, HashTable};
+use rustc_hash::FxBuildHasher;
+use std::hash::BuildHasher;
+
+use super::schema;
+use super::unpack::Limits;
+use super::wire::{Fields, Value, unzigzag};
+use crate::model::Rows;
+use crate::{
+    Error, ErrorKind, Event, Function, FunctionId, Header, Label, LabelSetId, Line, Location, LocationId,
+    Mapping, MappingId, Profile, Quality, Result, StackId, StringId, StringTable, Thread, ThreadId, Timeline,
+    ValueType,
+};
+
+/// Decodes a bare pprof message.
+pub fn decode(message: &[u8], limits: &Limits) -> Result<Profile> {
+    if message.is_empty() {
+        return Err(Error::new(ErrorKind::Truncated, "the file is empty"));
+    }
+    let counts = Counts::of(message)?;
+    counts.check(message, limits)?;
+    let (strings, string_ids) = read_strings(message, &counts)?;
+    let mut decoder = Decoder {
+        strings: &string_ids,
+        profile: Profile { strings, ..Profile::default() },
+        mapping_ids: IdMap::new("mapping"),
+        function_ids: IdMap::new("function"),
+        location_ids: IdMap::new("location"),
+    };
+    decoder.tables(message, &counts)?;
+    decoder.samples(message, &counts)?;
+    decoder.extensions(message)?;
+    Ok(decoder.profile)
+}
+
+/// Whether `bytes` could be the start of a bare pprof message. Cheap, and wrong only for odd files.
+pub fn looks_like_pprof(bytes: &[u8]) -> bool {
+    let mut fields = Fields::new(bytes);
+    let mut known = 0;
+    while let Ok(Some((number, value))) = fields.next() {
+        let plausible = match (number, value) {
+            (1..=6 | 11 | schema::profile::TIMELINE | schema::profile::QUALITY, Value::Bytes(_)) => true,
+            (7..=10 | 12..=15, Value::Varint(_)) => true,
+            (13, Value::Bytes(_)) => true,
+            _ => false,
+        };
+        if !plausible {
+            return false;
+        }
+        known += 1;
+        if known == 8 {
+            return true;
+        }
+    }
+    known > 0
+}
+
+/// How many rows each table will have: checked before anything is allocated.
+#[derive(Default)]
+struct Counts {
+    sample_types: usize,
+    samples: usize,
+    mappings: usize,
+    locations: usize,
+    functions: usize,
+    strings: usize,
+    string_bytes: usize,
+}
+
+impl Counts {
+    fn of(message: &[u8]) -> Result<Self> {
+        let mut counts = Self::default();
+        let mut fields = Fields::new(message);
+        while let Some((number, value)) = fields.next()? {
+            match number {
+                schema::profile::SAMPLE_TYPE => counts.sample_types += 1,
+                schema::profile::SAMPLE => counts.samples += 1,
+                schema::profile::MAPPING => counts.mappings += 1,
+                schema::profile::LOCATION => counts.locations += 1,
+                schema::profile::FUNCTION => counts.functions += 1,
+                schema::profile::STRING_TABLE => {
+                    counts.strings += 1;
+                    counts.string_bytes += value.bytes()?.len();
+                }
+                _ => {}
+            }
+        }
+        Ok(counts)
+    }
+
+    fn check(&self, message: &[u8], limits: &Limits) -> Result<()> {
+        let memory = self.samples * 16
+            + self.mappings * size_of::<Mapping>() * 2
+            + self.locations * (size_of::<Location>() + 16)
+            + self.functions * (size_of::<Function>() + 16)
+            + self.strings * 24
+            + self.string_bytes
+            // Packed numbers: a byte becomes a location id, a value or a part of one.
+            + message.len() * 4;
+        if memory as u64 > limits.max_memory || self.string_bytes > u32::MAX as usize / 4 * 3 {
+            return Err(Error::new(
+                ErrorKind::TooLarge,
+                format!(
+                    "would take about {} MiB of memory, over the cap of {} MiB; raise it with --max-memory",
+                    memory >> 20,
+                    limits.max_memory >> 20
+                ),
+            ));
+        }
+        if self.sample_types == 0 && self.samples > 0 {
+            return Err(corrupt("has samples but no sample types".into()));
+        }
+        if self.sample_types + self.samples + self.strings == 0 {
+            return Err(Error::new(ErrorKind::WrongFormat, "not a pprof profile: it has no pprof field"));
+        }
+        Ok(())
+    }
+}
+
+fn read_strings(message: &[u8], counts: &Counts) -> Result<(StringTable, Vec<StringId>)> {
+    let mut table = StringTable::with_capacity(counts.strings, counts.string_bytes);
+    let mut ids = Vec::with_capacity(counts.strings);
+    let mut fields = Fields::new(message);
+    while let Some((number, value)) = fields.next()? {
+        if number == schema::profile::STRING_TABLE {
+            ids.push(table.intern(&String::from_utf8_lossy(value.bytes()?)));
+        }
+    }
+    if ids.first().is_some_and(|first| !first.is_empty()) {
+        return Err(corrupt("its string table does not start with the empty string".into()));
+    }
+    Ok((table, ids))
+}
+
+/// From the ids of the file, which may be any numbers, to rows. Files that number from 1 upwards, as all
+/// common writers do, need no table at all.
+struct IdMap {
+    what: &'static str,
+    rows: u32,
+    is_dense: bool,
+    sparse: HashMap<u64, u32, FxBuildHasher>,
+}
+
+impl IdMap {
+    fn new(what: &'static str) -> Self {
+        Self { what, rows: 0, is_dense: true, sparse: HashMap::default() }
+    }
+
+    fn push(&mut self, id: u64) -> Result<()> {
+        if id == 0 {
+            return Err(corrupt(format!("a {} has the reserved id 0", self.what)));
+        }
+        let row = self.rows;
+        self.rows += 1;
+        if self.is_dense && id == u64::from(row) + 1 {
+            return Ok(());
+        }
+        if self.is_dense {
+            self.is_dense = false;
+            self.sparse = (0..row).map(|row| (u64::from(row) + 1, row)).collect();
+        }
+        match self.sparse.insert(id, row) {
+            None => Ok(()),
+            Some(_) => Err(corrupt(format!("two {}s have the id {id}", self.what))),
+        }
+    }
+
+    #[inline]
+    fn row(&self, id: u64) -> Result<usize> {
+        if self.is_dense {
+            if id.wrapping_sub(1) < u64::from(self.rows) {
+                return Ok((id - 1) as usize);
+            }
+        } else if let Some(&row) = self.sparse.get(&id) {
+            return Ok(row as usize);
+        }
+        Err(self.missing(id))
+    }
+
+    /// The row of an optional reference, for which pprof writes 0.
+    fn optional(&self, id: u64) -> Result<Option<usize>> {
+        if id == 0 { Ok(None) } else { self.row(id).map(Some) }
+    }
+
+    #[cold]
+    fn missing(&self, id: u64) -> Error {
+        corrupt(format!("refers to {} {id}, which is missing", self.what))
+    }
+}
+
+struct Decoder<'a> {
+    strings: &'a [StringId],
+    profile: Profile,
+    mapping_ids: IdMap,
+    function_ids: IdMap,
+    location_ids: IdMap,
+}
+
+impl Decoder<'_> {
+    fn string(&self, value: Value<'_>) -> Result<StringId> {
+        self.string_at(value.uint()?)
+    }
+
+    fn string_at(&self, index: u64) -> Result<StringId> {
+        let found = usize::try_from(index).ok().and_then(|index| self.strings.get(index));
+        match found {
+            Some(&id) => Ok(id),
+            // Writers that have no string at all leave the table out.
+            None if index == 0 => Ok(StringId::EMPTY),
+            None => Err(corrupt(format!("refers to string {index} of {}", self.strings.len()))),
+        }
+    }
+
+    fn tables(&mut self, message: &[u8], counts: &Counts) -> Result<()> {
+        self.profile.functions.reserve_exact(counts.functions);
+        self.profile.locations.reserve_exact(counts.locations);
+        self.profile.lines.reserve(counts.locations);
+        // Functions and mappings before the locations that name them, whatever their order in the file.
+        let mut fields = Fields::new(message);
+        while let Some((number, value)) = fields.next()? {
+            match number {
+                schema::profile::FUNCTION => self.function(value.bytes()?)?,
+                schema::profile::MAPPING => self.mapping(value.bytes()?)?,
+                schema::profile::SAMPLE | schema::profile::LOCATION | schema::profile::STRING_TABLE => {}
+                _ => self.header_field(number, value)?,
+            }
+        }
+        let mut fields = Fields::new(message);
+        while let Some((number, value)) = fields.next()? {
+            if number == schema::profile::LOCATION {
+                self.location(value.bytes()?)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn header_field(&mut self, number: u32, value: Value<'_>) -> Result<()> {
+        match number {
+            schema::profile::SAMPLE_TYPE => {
+                let value_type = self.value_type(value.bytes()?)?;
+                self.profile.sample_types.push(value_type);
+            }
+            schema::profile::PERIOD_TYPE => {
+                self.profile.header.period_type = Some(self.value_type(value.bytes()?)?);
+            }
+            schema::profile::COMMENT => {
+                let (strings, comments) = (self.strings, &mut self.profile.header.comments);
+                value.each_uint(|index| {
+                    let id = usize::try_from(index).ok().and_then(|index| strings.get(index));
+                    comments.push(*id.ok_or_else(|| corrupt(format!("refers to string {index}")))?);
+                    Ok(())
+                })?;
+            }
+            schema::profile::DROP_FRAMES => self.profile.header.drop_frames = self.string(value)?,
+            schema::profile::KEEP_FRAMES => self.profile.header.keep_frames = self.string(value)?,
+            schema::profile::DEFAULT_SAMPLE_TYPE => {
+                self.profile.header.default_sample_type = self.string(value)?;
+            }
+            schema::profile::DOC_URL => self.profile.header.doc_url = self.string(value)?,
+            _ => number_field(&mut self.profile.header, number, value)?,
+        }
+        Ok(())
+    }
+
+    fn value_type(&self, message: &[u8]) -> Result<ValueType> {
+        let mut value_type = ValueType::default();
+        let mut fields = Fields::new(message);
+        while let Some((number, value)) = fields.next()? {
+            match number {
+                schema::value_type::TYPE => value_type.kind = self.string(value)?,
+                schema::value_type::UNIT => value_type.unit = self.string(value)?,
+                _ => {}
+            }
+        }
+        Ok(value_type)
+    }
+
+    fn function(&mut self, message: &[u8]) -> Result<()> {
+        let mut function = Function::default();
+        let mut id = 0;
+        let mut fields = Fields::new(message);
+        while let Some((number, value)) = fields.next()? {
+            match number {
+                schema::function::ID => id = value.uint()?,
+                schema::function::NAME => function.name = self.string(value)?,
+                schema::function::SYSTEM_NAME => function.system_name = self.string(value)?,
+                schema::function::FILENAME => function.filename = self.string(value)?,
+                schema::function::START_LINE => function.start_line = value.int()?,
+                _ => {}
+            }
+        }
+        self.function_ids.push(id)?;
+        self.profile.functions.push(function);
+        Ok(())
+    }
+
+    fn mapping(&mut self, message: &[u8]) -> Result<()> {
+        let mut mapping = Mapping::default();
+        let mut id = 0;
+        let mut fields = Fields::new(message);
+        while let Some((number, value)) = fields.next()? {
+            match number {
+                schema::mapping::ID => id = value.uint()?,
+                schema::mapping::MEMORY_START => mapping.start = value.uint()?,
+                schema::mapping::MEMORY_LIMIT => mapping.limit = value.uint()?,
+                schema::mapping::FILE_OFFSET => mapping.offset = value.uint()?,
+                schema::mapping::FILENAME => mapping.filename = self.string(value)?,
+                schema::mapping::BUILD_ID => mapping.build_id = self.string(value)?,
+                schema::mapping::HAS_FUNCTIONS => mapping.symbols.functions = value.bool()?,
+                schema::mapping::HAS_FILENAMES => mapping.symbols.filenames = value.bool()?,
+                schema::mapping::HAS_LINE_NUMBERS => mapping.symbols.line_numbers = value.bool()?,
+                schema::mapping::HAS_INLINE_FRAMES => mapping.symbols.inline_frames = value.bool()?,
+                _ => {}
+            }
+        }
+        self.mapping_ids.push(id)?;
+        self.profile.mappings.push(mapping);
+        Ok(())
+    }
+
+    fn location(&mut self, message: &[u8]) -> Result<()> {
+        let first_line = self.profile.lines.len();
+        let mut location = Location { first_line: row_number(first_line)?, ..Location::default() };
+        let mut id = 0;
+        let mut fields = Fields::new(message);
+        while let Some((number, value)) = fields.next()? {
+            match number {
+                schema::location::ID => id = value.uint()?,
+                schema::location::MAPPING_ID => {
+                    location.mapping =
+                        self.mapping_ids.optional(value.uint()?)?.map(MappingId::from_index);
+                }
+                schema::location::ADDRESS => location.address = value.uint()?,
+                schema::location::LINE => {
+                    let line = self.line(value.bytes()?)?;
+                    self.profile.lines.push(line);
+                }
+                schema::location::IS_FOLDED => location.is_folded = value.bool()?,
+                _ => {}
+            }
+        }
+        location.line_count = row_number(self.profile.lines.len() - first_line)?;
+        self.location_ids.push(id)?;
+        self.profile.locations.push(location);
+        Ok(())
+    }
+
+    fn line(&self, message: &[u8]) -> Result<Line> {
+        let mut line = Line::default();
+        let mut fields = Fields::new(message);
+        while let Some((number, value)) = fields.next()? {
+            match number {
+                schema::line::FUNCTION_ID => {
+                    line.function = self.function_ids.optional(value.uint()?)?.map(FunctionId::from_index);
+                }
+                schema::line::LINE => line.line = value.int()?,
+                schema::line::COLUMN => line.column = value.int()?,
+                _ => {}
+            }
+        }
+        Ok(line)
+    }
+
+    fn samples(&mut self, message: &[u8], counts: &Counts) -> Result<()> {
+        let width = self.profile.sample_types.len();
+        let mut label_sets = LabelSetReader::default();
+        label_sets.rows.push(&[]);
+        let mut stacks: Rows<LocationId> =
+            Rows { ends: Vec::with_capacity(counts.samples), items: Vec::with_capacity(message.len() / 4) };
+        let samples = &mut self.profile.samples;
+        samples.stacks.reserve_exact(counts.samples);
+        samples.labels.reserve_exact(counts.samples);
+        // Each value takes at least one byte of the file, whatever the counts claim.
+        samples.values.reserve_exact((counts.samples * width).min(message.len()));
+        let mut fields = Fields::new(message);
+        while let Some((number, value)) = fields.next()? {
+            if number != schema::profile::SAMPLE {
+                continue;
+            }
+            let before = self.profile.samples.values.len();
+            let labels = self.sample(value.bytes()?, &mut stacks, &mut label_sets)?;
+            let found = self.profile.samples.values.len() - before;
+            if found != width {
+                return Err(corrupt(format!("a sample has {found} values for {width} sample types")));
+            }
+            row_number(stacks.items.len())?;
+            let stack = StackId::from_index(stacks.finish_row());
+            self.profile.samples.stacks.push(stack);
+            self.profile.samples.labels.push(labels);
+        }
+        stacks.items.shrink_to_fit();
+        self.profile.stacks = stacks;
+        self.profile.label_sets = label_sets.rows;
+        Ok(())
+    }
+
+    #[inline]
+    fn sample(
+        &mut self,
+        message: &[u8],
+        stacks: &mut Rows<LocationId>,
+        label_sets: &mut LabelSetReader,
+    ) -> Result<LabelSetId> {
+        label_sets.raw.clear();
+        let mut fields = Fields::new(message);
+        while let Some((number, value)) = fields.next()? {
+            match number {
+                schema::sample::LOCATION_ID => value.each_uint(|id| {
+                    stacks.items.push(LocationId::from_index(self.location_ids.row(id)?));
+                    Ok(())
+                })?,
+                schema::sample::VALUE => {
+                    let values = &mut self.profile.samples.values;
+                    value.each_uint(|value| {
+                        values.push(value as i64);
+                        Ok(())
+                    })?;
+                }
+                schema::sample::LABEL => {
+                    let label = self.label(value.bytes()?)?;
+                    label_sets.raw.push(label);
+                }
+                _ => {}
+            }
+        }
+        Ok(label_sets.intern())
+    }
+
+    fn label(&self, message: &[u8]) -> Result<Label> {
+        let mut label = Label::default();
+        let mut fields = Fields::new(message);
+        while let Some((number, value)) = fields.next()? {
+            match number {
+                schema::label::KEY => label.key = self.string(value)?,
+                schema::label::STR => label.text = self.string(value)?,
+                schema::label::NUM => label.number = value.int()?,
+                schema::label::NUM_UNIT => label.unit = self.string(value)?,
+                _ => {}
+            }
+        }
+        Ok(label)
+    }
+
+    fn extensions(&mut self, message: &[u8]) -> Result<()> {
+        let mut fields = Fields::new(message);
+        while let Some((number, value)) = fields.next()? {
+            match number {
+                schema::profile::TIMELINE => self.profile.timeline = Some(self.timeline(value.bytes()?)?),
+                schema::profile::QUALITY => self.profile.quality = Some(self.quality(value.bytes()?)?),
+                _ => {}
+            }
+        }
+        if self.profile.quality.is_some() {
+            // They are written anew from the quality itself.
+            let strings = &self.profile.strings;
+            self.profile.header.comments.retain(|&id| !Quality::wrote(strings.get(id)));
+        }
+        Ok(())
+    }
+
+    fn timeline(&self, message: &[u8]) -> Result<Timeline> {
+        let mut timeline = Timeline::default();
+        let (mut times, mut samples, mut threads, mut values) = (vec![], vec![], vec![], vec![]);
+        let mut fields = Fields::new(message);
+        while let Some((number, value)) = fields.next()? {
+            match number {
+                schema::timeline::START_NANOS => timeline.start_nanos = value.int()?,
+                schema::timeline::THREAD => timeline.threads.push(self.thread(value.bytes()?)?),
+                schema::timeline::TIME_DELTA => collect(value, &mut times)?,
+                schema::timeline::SAMPLE => collect(value, &mut samples)?,
+                schema::timeline::EVENT_THREAD => collect(value, &mut threads)?,
+                schema::timeline::VALUE => collect(value, &mut values)?,
+                schema::timeline::VALUE_TYPE => timeline.value_type = value.uint()? as usize,
+                _ => {}
+            }
+        }
+        let count = times.len();
+        let fits = samples.len() == count
+            && threads.len() == count
+            && (values.is_empty() || values.len() == count)
+            && timeline.value_type < self.profile.sample_types.len().max(1)
+            && samples.iter().all(|&sample| sample < self.profile.sample_count() as u64)
+            && threads.iter().all(|&thread| thread < timeline.threads.len() as u64);
+        if !fits {
+            return Err(corrupt("its timeline does not fit its samples".into()));
+        }
+        let mut time = 0u64;
+        timeline.events = (0..count)
+            .map(|at| {
+                time = time.saturating_add(times[at]);
+                Event {
+                    time,
+                    sample: samples[at] as u32,
+                    thread: ThreadId::from_index(threads[at] as usize),
+                    value: values.get(at).map_or(1, |&value| unzigzag(value)),
+                }
+            })
+            .collect();
+        Ok(timeline)
+    }
+
+    fn thread(&self, message: &[u8]) -> Result<Thread> {
+        let mut thread = Thread::default();
+        let mut fields = Fields::new(message);
+        while let Some((number, value)) = fields.next()? {
+            match number {
+                schema::thread::PID => thread.pid = value.uint()?,
+                schema::thread::TID => thread.tid = value.uint()?,
+                schema::thread::NAME => thread.name = self.string(value)?,
+                schema::thread::PROCESS => thread.process = self.string(value)?,
+                _ => {}
+            }
+        }
+        Ok(thread)
+    }
+
+    fn quality(&self, message: &[u8]) -> Result<Quality> {
+        let mut quality = Quality::default();
+        let mut fields = Fields::new(message);
+        while let Some((number, value)) = fields.next()? {
+            match number {
+                schema::quality::ENGINE => quality.engine = self.string(value)?,
+                schema::quality::ASKED_MILLIHERTZ => quality.asked_millihertz = value.uint()?,
+                schema::quality::ACHIEVED_MILLIHERTZ => quality.achieved_millihertz = value.uint()?,
+                schema::quality::SAMPLES => quality.samples = value.uint()?,
+                schema::quality::LOST => quality.lost = value.uint()?,
+                schema::quality::TRUNCATED => quality.truncated = value.uint()?,
+                schema::quality::UNRESOLVED => quality.unresolved = value.uint()?,
+                schema::quality::OWN_CPU_NANOS => quality.own_cpu_nanos = value.uint()?,
+                _ => {}
+            }
+        }
+        Ok(quality)
+    }
+}
+
+fn number_field(header: &mut Header, number: u32, value: Value<'_>) -> Result<()> {
+    match number {
+        schema::profile::TIME_NANOS => header.time_nanos = value.int()?,
+        schema::profile::DURATION_NANOS => header.duration_nanos = value.int()?,
+        schema::profile::PERIOD => header.period = value.int()?,
+        _ => {}
+    }
+    Ok(())
+}
+
+/// Interns the label sets of the samples.
+#[derive(Default)]
+struct LabelSetReader {
+    rows: Rows<Label>,
+    index: HashTable<u32>,
+    /// The labels of the sample that is being read.
+    raw: Vec<Label>,
+}
+
+impl LabelSetReader {
+    fn intern(&mut self) -> LabelSetId {
+        if self.raw.is_empty() {
+            return LabelSetId::EMPTY;
+        }
+        let hash = FxBuildHasher.hash_one(&self.raw[..]);
+        let (rows, raw) = (&mut self.rows, &self.raw);
+        if let Some(&row) = self.index.find(hash, |&row| rows.get(row as usize) == raw) {
+            return LabelSetId::from_index(row as usize);
+        }
+        let row = rows.push(raw);
+        self.index.insert_unique(hash, row as u32, |&row| FxBuildHasher.hash_one(rows.get(row as usize)));
+        LabelSetId::from_index(row)
+    }
+}
+
+fn collect(value: Value<'_>, into: &mut Vec<u64>) -> Result<()> {
+    value.each_uint(|value| {
+        into.push(value);
+        Ok(())
+    })
+}
+
+/// Row numbers are 32 bits wide.
+fn row_number(rows: usize) -> Result<u32> {
+    u32::try_from(rows)
+        .map_err(|_| Error::new(ErrorKind::TooLarge, "has more than 2^32 frames, which flamelet cannot hold"))
+}
+
+fn corrupt(what: String) -> Error {
+    Error::new(ErrorKind::Corrupt, format!("the profile is damaged: {what}"))
+}
+
