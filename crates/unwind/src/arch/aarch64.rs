@@ -1,0 +1,165 @@
+//! 64-bit Arm: the return address is in `x30` until a function saves it, nearly always beside `x29`.
+
+use super::{Registers, side_step};
+use crate::memory::Memory;
+use crate::rule::{Base, MAX_SAVED, Rule, Saved};
+use crate::table::Table;
+use crate::walk::Reason;
+
+/// DWARF's number of `x29`.
+pub(crate) const FRAME_POINTER: u16 = 29;
+/// DWARF's number of `sp`.
+pub(crate) const STACK_POINTER: u16 = 31;
+/// DWARF's number of `x30`.
+pub(crate) const RETURN_ADDRESS: u16 = 30;
+
+/// The bits of a user-space address; pointer authentication signs the others.
+const ADDRESS_BITS: u64 = (1 << 48) - 1;
+
+/// In a packed row, `saved` = n means: `x29` at CFA − 8n and `x30` in the word after it.
+pub(crate) fn packed(frame_pointer: Saved, return_address: Saved) -> Option<u8> {
+    match (frame_pointer, return_address) {
+        (Saved::Same, Saved::Same) => Some(0),
+        (Saved::AtCfa(fp), Saved::AtCfa(lr)) if fp < 0 && fp % 8 == 0 && lr == fp + 8 => {
+            u8::try_from(-fp / 8).ok().filter(|&n| n <= MAX_SAVED)
+        }
+        _ => None,
+    }
+}
+
+/// From the registers in a frame to those in its caller.
+#[inline]
+pub(crate) fn step(
+    table: &Table,
+    rule: Rule,
+    registers: &Registers,
+    memory: &mut impl Memory,
+) -> Result<Registers, Reason> {
+    match rule {
+        Rule::Frame { base, offset, saved } => {
+            let cfa = base.of(registers).wrapping_add(u64::from(offset));
+            if saved == 0 {
+                return advance(registers, cfa, registers.fp, registers.lr);
+            }
+            let at = cfa.wrapping_sub(8 * u64::from(saved));
+            let fp = memory.read(at).ok_or(Reason::OutOfStack)?;
+            let lr = memory.read(at.wrapping_add(8)).ok_or(Reason::OutOfStack)?;
+            advance(registers, cfa, fp, lr)
+        }
+        Rule::Signal => signal(registers, memory),
+        Rule::Side(index) => {
+            let rule = table.side_rule(index).ok_or(Reason::NoRule)?;
+            let (cfa, fp, lr) = side_step(rule, registers, memory)?;
+            advance(registers, cfa, fp, lr.unwrap_or(registers.lr))
+        }
+        Rule::Root | Rule::Unknown | Rule::Plt { .. } => Err(Reason::NoRule),
+    }
+}
+
+#[inline]
+fn advance(from: &Registers, cfa: u64, fp: u64, lr: u64) -> Result<Registers, Reason> {
+    let pc = lr & ADDRESS_BITS;
+    // A leaf may use no stack at all, but then its caller is another function.
+    if cfa < from.sp || (cfa == from.sp && pc == from.pc) {
+        return Err(Reason::NoProgress);
+    }
+    // The caller's own `x30` is wherever the caller saved it: what is in the register now is spent.
+    Ok(Registers { pc, sp: cfa, fp, lr })
+}
+
+/// A guess for code without a rule. A leaf has its return address in `x30`; else the frame pointer may be
+/// one. `is_code` must say yes to the return address.
+#[cold]
+pub(crate) fn guess(
+    is_leaf: bool,
+    registers: &Registers,
+    memory: &mut impl Memory,
+    is_code: impl Fn(u64) -> bool,
+) -> Option<Registers> {
+    let pc = registers.lr & ADDRESS_BITS;
+    if is_leaf && is_code(pc) {
+        return Some(Registers { pc, ..*registers });
+    }
+    if registers.fp < registers.sp || registers.fp % 8 != 0 {
+        return None;
+    }
+    let (fp, lr) = (memory.read(registers.fp)?, memory.read(registers.fp.checked_add(8)?)?);
+    let pc = lr & ADDRESS_BITS;
+    is_code(pc).then(|| Registers { pc, sp: registers.fp.wrapping_add(16), fp, lr })
+}
+
+/// The kernel leaves a `siginfo_t` (128 bytes) and a `ucontext_t` at the stack pointer of the trampoline.
+#[cold]
+fn signal(registers: &Registers, memory: &mut impl Memory) -> Result<Registers, Reason> {
+    const GENERAL: u64 = 128 + 176 + 8;
+    let mut register =
+        |number: u64| memory.read(registers.sp.wrapping_add(GENERAL + 8 * number)).ok_or(Reason::OutOfStack);
+    Ok(Registers { fp: register(29)?, lr: register(30)?, sp: register(31)?, pc: register(32)? })
+}
+
+/// The base that a DWARF register number stands for.
+pub(crate) fn base(register: u16) -> Option<Base> {
+    match register {
+        STACK_POINTER => Some(Base::StackPointer),
+        FRAME_POINTER => Some(Base::FramePointer),
+        _ => None,
+    }
+}
+
+/// Registers of the thread that runs this.
+#[cfg(all(target_arch = "aarch64", target_os = "linux"))]
+#[allow(unsafe_code, reason = "registers can be read by assembly only")]
+pub(crate) mod native {
+    use super::Registers;
+
+    #[inline(always)]
+    pub(crate) fn here() -> Registers {
+        let (pc, sp, fp, lr): (u64, u64, u64, u64);
+        // SAFETY: copies four registers, and touches neither memory nor flags.
+        unsafe {
+            std::arch::asm!(
+                "adr {pc}, .", "mov {sp}, sp", "mov {fp}, x29", "mov {lr}, x30",
+                pc = out(reg) pc, sp = out(reg) sp, fp = out(reg) fp, lr = out(reg) lr,
+                options(nomem, nostack, preserves_flags)
+            );
+        }
+        Registers { pc, sp, fp, lr }
+    }
+
+    #[inline]
+    pub(crate) fn of_context(context: &libc::ucontext_t) -> Registers {
+        let machine = &context.uc_mcontext;
+        Registers { pc: machine.pc, sp: machine.sp, fp: machine.regs[29], lr: machine.regs[30] }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn table() -> Table {
+        let mut table = crate::table::TableBuilder::new(crate::Architecture::Aarch64);
+        table.function(0, 1);
+        table.rule(0, Rule::Unknown);
+        table.finish().expect("one function")
+    }
+
+    #[test]
+    fn a_leaf_returns_by_the_link_register() {
+        let mut memory = |_: u64| None;
+        let from = Registers { pc: 0x40_2000, sp: 0x7000, fp: 1, lr: 0x2a00_0000_0040_1000 };
+        let rule = Rule::Frame { base: Base::StackPointer, offset: 0, saved: 0 };
+        let caller = step(&table(), rule, &from, &mut memory).expect("no memory needed");
+        assert_eq!((caller.pc, caller.sp), (0x40_1000, 0x7000));
+    }
+
+    #[test]
+    fn a_frame_restores_the_saved_pair() {
+        let words = [0u64, 0, 0xfb, 0x40_1000];
+        let mut memory = |address: u64| words.get((address.checked_sub(0x7000)? / 8) as usize).copied();
+        let from = Registers { pc: 0x40_2000, sp: 0x7000, fp: 0x7010, lr: 0 };
+        let rule = Rule::Frame { base: Base::FramePointer, offset: 16, saved: 2 };
+        let caller = step(&table(), rule, &from, &mut memory).expect("readable");
+        assert_eq!(caller, Registers { pc: 0x40_1000, sp: 0x7020, fp: 0xfb, lr: 0x40_1000 });
+    }
+}

@@ -1,0 +1,52 @@
+//! Registers and stack bytes in, return addresses out.
+//!
+//! Ordinary release builds have no frame pointers; what they do have is `.eh_frame`. This crate decodes it
+//! once per module into a compact [`Table`] (a few percent of the text, one or two cache lines a lookup),
+//! and one [`walk`] follows it through any stack whose bytes can be read:
+//!
+//! | to unwind … | use |
+//! |---|---|
+//! | a thread of this process, in a signal handler or in an allocator | [`live`] |
+//! | a copy of another process' registers and stack | [`walk`] over a [`Dump`], with [`Modules`] of that process |
+//! | anything else whose memory can be read | [`walk`] over your own [`Memory`] |
+//!
+//! # What comes out
+//!
+//! Addresses, leaf first. The first is the program counter itself; every caller is given as its **return
+//! address minus one**, that is an address *inside* the call instruction, so each address can be symbolized
+//! as it is. (Frames that a signal interrupted are exact, as the leaf is.) [`Unwound::end`] says whether the
+//! stack reached the thread's start or why it did not; nothing is ever invented to make it look complete.
+//!
+//! # What the caller must do
+//!
+//! In a signal handler: only what [`live`] marks as async-signal-safe, and call [`live::refresh`] from an
+//! ordinary thread at start and now and then, so that libraries loaded later are known.
+//!
+//! # How it works
+//!
+//! `elf` finds `.eh_frame` in a file or in memory → `eh_frame` turns its instructions into rules → `table`
+//! packs rules into rows → `module` places tables in an address space → `walk` steps from frame to frame
+//! with the rules of `arch/x86_64` or `arch/aarch64`. Both machines are compiled everywhere (a dump may come
+//! from another machine); only reading this thread's own registers depends on the target.
+
+mod arch;
+mod eh_frame;
+mod elf;
+mod error;
+pub mod live;
+mod memory;
+mod module;
+mod rule;
+mod table;
+mod walk;
+
+pub use arch::{Architecture, Registers};
+pub use elf::Image;
+pub use error::{Error, ErrorKind, Result};
+pub use memory::{Dump, Memory};
+pub use module::{ImageCache, Module, Modules};
+pub use table::Table;
+pub use walk::{End, Reason, Unwound, walk};
+
+/// The deepest stack that captures keep by default.
+pub const MAX_DEPTH: usize = 1024;

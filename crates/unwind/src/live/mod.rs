@@ -1,0 +1,82 @@
+//! Unwinding inside this process: in a signal handler, or in an allocator.
+//!
+//! ```text
+//!  ordinary threads                      any thread, any moment (a signal handler, malloc)
+//!  ────────────────                      ─────────────────────────────────────────────────
+//!  refresh() ─► tables of the loaded ─►  unwind(registers, frames)      lock-free, allocation-free,
+//!  now and then  modules, published      unwind_here(frames)            cannot fault
+//! ```
+//!
+//! * [`refresh`] is cheap when no library was loaded or unloaded since the last call. It takes the loader's
+//!   lock and allocates: never call it from a handler.
+//! * [`unwind`] reads the thread's own stack directly, after checking once that each page of it can be read;
+//!   memory of any other stack (coroutines, an alternate signal stack) is read through the kernel, which
+//!   answers an error instead of a fault. Where the kernel denies that, such stacks end as truncated.
+//! * Code of a library that was loaded after the last [`refresh`] ends a stack as truncated.
+
+#[cfg(target_os = "linux")]
+#[allow(unsafe_code, reason = "walks the loader's list of modules and their memory")]
+mod loader;
+#[cfg(target_os = "linux")]
+#[allow(unsafe_code, reason = "publishes a pointer to lock-free readers")]
+mod published;
+#[cfg(target_os = "linux")]
+#[allow(unsafe_code, reason = "reads the stack of the running thread")]
+mod stack;
+
+use crate::arch::Registers;
+use crate::error::Result;
+use crate::module::Modules;
+use crate::walk::Unwound;
+use std::sync::Arc;
+
+#[cfg(target_os = "linux")]
+pub(crate) use loader::{loaded_modules, vdso};
+
+/// Learns the modules of this process, on the first call and whenever libraries were loaded or unloaded
+/// since. Says whether anything changed. Not async-signal-safe.
+#[cfg(target_os = "linux")]
+pub fn refresh() -> Result<bool> {
+    published::refresh()
+}
+
+/// The modules as of the last [`refresh`]. Not async-signal-safe.
+#[cfg(target_os = "linux")]
+pub fn modules() -> Arc<Modules> {
+    published::modules()
+}
+
+/// Unwinds the running thread from `registers`: those that a signal interrupted
+/// ([`Registers::of_context`]), or its own ([`Registers::here`]). Async-signal-safe. Uses about 1 KB of stack.
+#[cfg(target_os = "linux")]
+pub fn unwind(registers: &Registers, frames: &mut [u64]) -> Unwound {
+    let reader = published::Reader::enter();
+    let mut memory = stack::LiveStack::new(registers.sp);
+    crate::walk(reader.modules(), registers, &mut memory, frames)
+}
+
+/// Unwinds the running thread from the calling function, which is the first frame. Async-signal-safe.
+#[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
+#[inline(always)]
+pub fn unwind_here(frames: &mut [u64]) -> Unwound {
+    unwind(&Registers::here(), frames)
+}
+
+/// Learns the modules of this process: not supported on this system.
+#[cfg(not(target_os = "linux"))]
+pub fn refresh() -> Result<bool> {
+    use crate::error::{Error, ErrorKind};
+    Err(Error::new(ErrorKind::Unsupported, "unwinding in this process is not supported on this system"))
+}
+
+/// The modules of this process: none on this system.
+#[cfg(not(target_os = "linux"))]
+pub fn modules() -> Arc<Modules> {
+    Arc::default()
+}
+
+/// Unwinds the running thread: nothing on this system.
+#[cfg(not(target_os = "linux"))]
+pub fn unwind(_registers: &Registers, _frames: &mut [u64]) -> Unwound {
+    Unwound { depth: 0, end: crate::End::Truncated(crate::Reason::NoModule) }
+}

@@ -1,0 +1,231 @@
+//! Tables placed in an address space.
+
+use crate::arch::Architecture;
+use crate::elf::Image;
+use crate::error::Result;
+use crate::rule::Rule;
+use crate::table::Table;
+use rustc_hash::FxHashMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// An executable range of a process, the file it comes from, and how to unwind it.
+#[derive(Clone, Debug)]
+pub struct Module {
+    /// The first address.
+    pub start: u64,
+    /// One past the last address.
+    pub end: u64,
+    /// The offset in the file of the byte at `start`.
+    pub file_offset: u64,
+    /// What is added to an address of the file to get one of the process (modulo 2^64).
+    pub bias: u64,
+    /// The file, or a name in brackets such as `[vdso]`.
+    pub name: Arc<str>,
+    /// The build id; empty when the file has none.
+    pub build_id: Arc<[u8]>,
+    /// The table; `None` when the file has no unwind information.
+    pub table: Option<Arc<Table>>,
+}
+
+impl Module {
+    /// The build id in lower-case hexadecimal, as profiles carry it.
+    pub fn build_id_hex(&self) -> String {
+        self.build_id.iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+
+    /// The table and the rule for an address of the process. Async-signal-safe.
+    #[inline]
+    pub(crate) fn rule(&self, address: u64) -> Option<(&Table, Rule)> {
+        let table = self.table.as_deref()?;
+        Some((table, table.lookup(address.wrapping_sub(self.bias))))
+    }
+}
+
+/// The modules of one process at one moment, sorted by address.
+#[derive(Clone, Debug, Default)]
+pub struct Modules {
+    modules: Vec<Module>,
+}
+
+impl Modules {
+    #[cfg(target_os = "linux")]
+    pub(crate) const EMPTY: Self = Self { modules: Vec::new() };
+
+    /// No modules yet; [`Modules::insert`] adds them as the process maps them.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The modules of this process, from the dynamic loader, the vdso included. Takes the loader's lock and
+    /// allocates. To unwind in this process, [`crate::live`] keeps such a list up to date.
+    #[cfg(target_os = "linux")]
+    pub fn of_this_process() -> Result<Self> {
+        crate::live::loaded_modules()
+    }
+
+    /// The modules of the process `pid`, from its memory map and the files named there (as that process
+    /// sees them). Files that cannot be read or are not ELF become modules without a table.
+    #[cfg(target_os = "linux")]
+    pub fn of_process(pid: u32, cache: &mut ImageCache) -> Result<Self> {
+        crate::elf::modules_of_process(pid, cache)
+    }
+
+    /// Adds a module; whatever it overlaps is cut away, as mapping over something does.
+    pub fn insert(&mut self, module: Module) {
+        if module.start >= module.end {
+            return;
+        }
+        self.remove(module.start, module.end);
+        let at = self.modules.partition_point(|other| other.start < module.start);
+        self.modules.insert(at, module);
+    }
+
+    /// Forgets `start..end`, as unmapping it does. A module that reaches out of it on one side or both keeps
+    /// that part.
+    pub fn remove(&mut self, start: u64, end: u64) {
+        let mut rest = Vec::new();
+        self.modules.retain(|module| {
+            let overlaps = module.start < end && start < module.end;
+            if overlaps && module.start < start {
+                rest.push(Module { end: start, ..module.clone() });
+            }
+            if overlaps && end < module.end {
+                let file_offset = module.file_offset + (end - module.start);
+                rest.push(Module { start: end, file_offset, ..module.clone() });
+            }
+            !overlaps
+        });
+        if !rest.is_empty() {
+            self.modules.append(&mut rest);
+            self.modules.sort_unstable_by_key(|module| module.start);
+        }
+    }
+
+    /// The modules in the order of their addresses.
+    pub fn iter(&self) -> std::slice::Iter<'_, Module> {
+        self.modules.iter()
+    }
+
+    /// How many modules there are.
+    pub fn len(&self) -> usize {
+        self.modules.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.modules.is_empty()
+    }
+
+    /// The module that holds `address`. Async-signal-safe.
+    #[inline]
+    pub fn find(&self, address: u64) -> Option<&Module> {
+        self.index_of(address).map(|index| &self.modules[index])
+    }
+
+    /// Like [`Modules::find`], trying the module `near` first, where the frame before was found.
+    #[inline]
+    pub(crate) fn find_near(&self, address: u64, near: &mut usize) -> Option<&Module> {
+        if let Some(module) = self.modules.get(*near)
+            && address.wrapping_sub(module.start) < module.end - module.start
+        {
+            return Some(module);
+        }
+        *near = self.index_of(address)?;
+        self.modules.get(*near)
+    }
+
+    #[inline]
+    fn index_of(&self, address: u64) -> Option<usize> {
+        let index = self.modules.partition_point(|module| module.start <= address).checked_sub(1)?;
+        (address < self.modules[index].end).then_some(index)
+    }
+
+    /// The machine of the process: that of its first table, else this machine's.
+    pub(crate) fn architecture(&self) -> Architecture {
+        let table = self.modules.iter().find_map(|module| module.table.as_deref());
+        table.map_or(Architecture::NATIVE, Table::architecture)
+    }
+}
+
+impl<'a> IntoIterator for &'a Modules {
+    type Item = &'a Module;
+    type IntoIter = std::slice::Iter<'a, Module>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.iter()
+    }
+}
+
+/// Images by file, so that each file's table is made once however many processes map it.
+#[derive(Debug, Default)]
+pub struct ImageCache {
+    images: FxHashMap<ImageKey, Option<Arc<Image>>>,
+}
+
+/// A file that was replaced under the same name is another file.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct ImageKey {
+    path: PathBuf,
+    length: u64,
+    modified: Option<std::time::SystemTime>,
+}
+
+impl ImageCache {
+    /// An empty cache.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The image of the file at `path`; `None` when it cannot be read or is not ELF (remembered too).
+    pub fn image(&mut self, path: &Path) -> Option<Arc<Image>> {
+        let metadata = std::fs::metadata(path).ok()?;
+        if !metadata.is_file() {
+            return None;
+        }
+        let key = ImageKey { path: path.into(), length: metadata.len(), modified: metadata.modified().ok() };
+        let read = || Image::open(path).ok().map(Arc::new);
+        self.images.entry(key).or_insert_with(read).clone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn module(start: u64, end: u64) -> Module {
+        Module { start, end, file_offset: 0, bias: 0, name: "m".into(), build_id: [].into(), table: None }
+    }
+
+    fn ranges(modules: &Modules) -> Vec<(u64, u64, u64)> {
+        modules.iter().map(|module| (module.start, module.end, module.file_offset)).collect()
+    }
+
+    #[test]
+    fn mapping_over_a_module_cuts_it() {
+        let mut modules = Modules::new();
+        modules.insert(module(0x5000, 0x6000));
+        modules.insert(module(0x1000, 0x4000));
+        modules.insert(module(0x2000, 0x3000));
+        let expected =
+            [(0x1000, 0x2000, 0), (0x2000, 0x3000, 0), (0x3000, 0x4000, 0x2000), (0x5000, 0x6000, 0)];
+        assert_eq!(ranges(&modules), expected);
+        modules.remove(0, 0x3800);
+        assert_eq!(ranges(&modules), [(0x3800, 0x4000, 0x2800), (0x5000, 0x6000, 0)]);
+    }
+
+    #[test]
+    fn find_answers_inside_and_not_between() {
+        let mut modules = Modules::new();
+        modules.insert(module(0x1000, 0x2000));
+        modules.insert(module(0x3000, 0x4000));
+        let found = |address| modules.find(address).map(|module| module.start);
+        assert_eq!(
+            [0xfff, 0x1000, 0x1fff, 0x2000, 0x3000, 0x4000].map(found),
+            [None, Some(0x1000), Some(0x1000), None, Some(0x3000), None]
+        );
+        let mut near = 1;
+        assert_eq!(modules.find_near(0x1000, &mut near).map(|module| module.start), Some(0x1000));
+        assert_eq!(near, 0);
+    }
+}

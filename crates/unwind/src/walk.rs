@@ -1,0 +1,109 @@
+//! From frame to frame.
+
+use crate::arch::{Architecture, Registers, aarch64, x86_64};
+use crate::memory::Memory;
+use crate::module::Modules;
+use crate::rule::Rule;
+
+/// What a [`walk`] found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub struct Unwound {
+    /// How many addresses were written, leaf first.
+    pub depth: usize,
+    /// Whether the stack is whole.
+    pub end: End,
+}
+
+/// How a walk ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum End {
+    /// At the first frame of the thread.
+    Rooted,
+    /// Before it; the frames so far are right.
+    Truncated(Reason),
+}
+
+/// Why a walk ended before the first frame of the thread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Reason {
+    /// There was no room for more frames.
+    Full,
+    /// The last address lies in no known module: generated code, or a library loaded just now.
+    NoModule,
+    /// The code of the last frame has no unwind information that a table holds.
+    NoRule,
+    /// The next frame lies where memory could not be read: beyond the dump, or on a foreign stack.
+    OutOfStack,
+    /// The next frame would lie below this one: the stack is corrupt or the rule wrong.
+    NoProgress,
+}
+
+impl End {
+    /// Whether the stack reached the first frame of its thread.
+    pub fn is_rooted(self) -> bool {
+        self == Self::Rooted
+    }
+}
+
+/// Follows the stack from `registers` and writes an address for each frame into `frames`, leaf first (see
+/// the crate's introduction for what the addresses are).
+///
+/// Allocates nothing, takes no lock, and is async-signal-safe if `memory` is.
+#[inline]
+pub fn walk<M: Memory>(
+    modules: &Modules,
+    registers: &Registers,
+    memory: &mut M,
+    frames: &mut [u64],
+) -> Unwound {
+    let mut registers = *registers;
+    // Where in the text the frame stands: the pc itself, or inside the call before the return address.
+    let mut at = registers.pc;
+    let mut is_exact = true;
+    let mut near = 0;
+    for depth in 0..frames.len() {
+        frames[depth] = at;
+        let done = |end| Unwound { depth: depth + 1, end };
+        let module = modules.find_near(at, &mut near);
+        let (rule, stepped) = match module.and_then(|module| module.rule(at)) {
+            None if module.is_some() => (Rule::Unknown, Err(Reason::NoRule)),
+            None => (Rule::Unknown, Err(Reason::NoModule)),
+            Some((table, rule)) => match table.architecture() {
+                Architecture::X86_64 => (rule, x86_64::step(table, rule, &registers, memory)),
+                Architecture::Aarch64 => (rule, aarch64::step(table, rule, &registers, memory)),
+            },
+        };
+        registers = match stepped {
+            Ok(caller) => caller,
+            Err(_) if rule == Rule::Root => return done(End::Rooted),
+            Err(reason) if rule == Rule::Unknown => match guess(modules, is_exact, &registers, memory) {
+                Some(caller) => caller,
+                None => return done(End::Truncated(reason)),
+            },
+            Err(reason) => return done(End::Truncated(reason)),
+        };
+        if registers.pc == 0 {
+            return done(End::Rooted);
+        }
+        is_exact = rule == Rule::Signal;
+        at = registers.pc.wrapping_sub(u64::from(!is_exact));
+    }
+    Unwound { depth: frames.len(), end: End::Truncated(Reason::Full) }
+}
+
+/// Code without a rule: hand-written assembly, a library without tables, a jump to nowhere.
+#[cold]
+fn guess(
+    modules: &Modules,
+    is_leaf: bool,
+    registers: &Registers,
+    memory: &mut impl Memory,
+) -> Option<Registers> {
+    let is_code = |pc: u64| modules.find(pc.wrapping_sub(1)).is_some();
+    match modules.architecture() {
+        Architecture::X86_64 => x86_64::guess(is_leaf, registers, memory, is_code),
+        Architecture::Aarch64 => aarch64::guess(is_leaf, registers, memory, is_code),
+    }
+}
