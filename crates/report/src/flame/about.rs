@@ -1,0 +1,140 @@
+//! What a profile says about itself, for the page.
+
+use flamelet_profile::{Profile, ValueType};
+use serde::Serialize;
+
+/// One kind of value.
+#[derive(Clone, Debug, Serialize)]
+struct AboutType {
+    kind: String,
+    unit: String,
+    /// The sum over all samples.
+    total: i64,
+}
+
+/// How good the capture is; see [`flamelet_profile::Quality`].
+#[derive(Clone, Debug, Serialize)]
+struct AboutQuality {
+    engine: String,
+    asked_hertz: f64,
+    achieved_hertz: f64,
+    samples: u64,
+    lost: u64,
+    truncated: u64,
+    unresolved: u64,
+    own_cpu_nanos: u64,
+}
+
+/// A file that was mapped into the profiled process.
+#[derive(Clone, Debug, Serialize)]
+struct AboutMapping {
+    file: String,
+    build_id: String,
+    symbols: bool,
+}
+
+/// What the page's first request answers, and what an exported page starts with.
+#[derive(Clone, Debug, Serialize)]
+pub struct About {
+    title: String,
+    types: Vec<AboutType>,
+    default_type: usize,
+    time_nanos: i64,
+    duration_nanos: i64,
+    period: i64,
+    period_kind: String,
+    period_unit: String,
+    samples: usize,
+    stacks: usize,
+    functions: usize,
+    locations: usize,
+    /// Locations without a function name.
+    unnamed_locations: usize,
+    comments: Vec<String>,
+    doc_url: String,
+    mappings: Vec<AboutMapping>,
+    quality: Option<AboutQuality>,
+    threads: usize,
+    has_timeline: bool,
+    label_keys: Vec<String>,
+}
+
+impl About {
+    /// Reads what `profile` says; `title` is what the reader calls it.
+    pub fn new(profile: &Profile, title: &str) -> Self {
+        let header = &profile.header;
+        let period = header.period_type.unwrap_or_default();
+        let unnamed = profile
+            .locations()
+            .iter()
+            .filter(|location| profile.lines_of(location).iter().all(|line| line.function.is_none()));
+        Self {
+            title: title.to_owned(),
+            types: types(profile),
+            default_type: profile.default_sample_index(),
+            time_nanos: header.time_nanos,
+            duration_nanos: header.duration_nanos,
+            period: header.period,
+            period_kind: profile.string(period.kind).to_owned(),
+            period_unit: profile.string(period.unit).to_owned(),
+            samples: profile.sample_count(),
+            stacks: profile.stack_count(),
+            functions: profile.functions().len(),
+            locations: profile.locations().len(),
+            unnamed_locations: unnamed.count(),
+            comments: profile.comments().map(str::to_owned).collect(),
+            doc_url: profile.string(header.doc_url).to_owned(),
+            mappings: mappings(profile),
+            quality: quality(profile),
+            threads: profile.timeline.as_ref().map_or(0, |timeline| timeline.threads.len()),
+            has_timeline: profile.timeline.as_ref().is_some_and(|timeline| !timeline.events.is_empty()),
+            label_keys: label_keys(profile),
+        }
+    }
+}
+
+fn types(profile: &Profile) -> Vec<AboutType> {
+    let mut totals = vec![0i64; profile.sample_types().len()];
+    for sample in profile.samples() {
+        totals.iter_mut().zip(sample.values).for_each(|(sum, value)| *sum = sum.saturating_add(*value));
+    }
+    let about = |(value, total): (&ValueType, i64)| AboutType {
+        kind: profile.string(value.kind).to_owned(),
+        unit: profile.string(value.unit).to_owned(),
+        total,
+    };
+    profile.sample_types().iter().zip(totals).map(about).collect()
+}
+
+fn mappings(profile: &Profile) -> Vec<AboutMapping> {
+    let about = |mapping: &flamelet_profile::Mapping| AboutMapping {
+        file: profile.string(mapping.filename).to_owned(),
+        build_id: profile.string(mapping.build_id).to_owned(),
+        symbols: mapping.symbols.functions,
+    };
+    profile.mappings().iter().take(200).map(about).collect()
+}
+
+fn quality(profile: &Profile) -> Option<AboutQuality> {
+    let quality = profile.quality?;
+    Some(AboutQuality {
+        engine: profile.string(quality.engine).to_owned(),
+        asked_hertz: quality.asked_millihertz as f64 / 1000.0,
+        achieved_hertz: quality.achieved_millihertz as f64 / 1000.0,
+        samples: quality.samples,
+        lost: quality.lost,
+        truncated: quality.truncated,
+        unresolved: quality.unresolved,
+        own_cpu_nanos: quality.own_cpu_nanos,
+    })
+}
+
+fn label_keys(profile: &Profile) -> Vec<String> {
+    let sets = (0..profile.label_set_count()).map(flamelet_profile::LabelSetId::from_index);
+    let mut keys: Vec<_> = sets.flat_map(|set| profile.labels(set)).map(|label| label.key).collect();
+    keys.sort_unstable();
+    keys.dedup();
+    let mut keys: Vec<_> = keys.into_iter().map(|key| profile.string(key).to_owned()).collect();
+    keys.sort_unstable();
+    keys
+}

@@ -1,0 +1,84 @@
+//! Flame graphs: one layout for the page, the SVG and the HTML file.
+//!
+//! | to … | use |
+//! |---|---|
+//! | write a picture | [`svg`] |
+//! | write one file that is a page | [`html`] |
+//! | lay out boxes yourself | [`FlameTree`], [`FlameTree::layout`] |
+//! | rank functions | [`functions()`] |
+//!
+//! ```
+//! use flamelet_profile::ProfileBuilder;
+//! use flamelet_report::flame::{self, FlameOptions};
+//!
+//! let mut builder = ProfileBuilder::new(&[("cpu", "nanoseconds")]);
+//! let main = builder.named_function("main", "main.rs");
+//! let main = builder.frame(main, 1);
+//! let stack = builder.stack(&[main]);
+//! builder.sample(stack, Default::default(), &[1_000_000]);
+//! let profile = builder.finish();
+//! assert!(flame::svg(&profile, &FlameOptions::default()).contains("main (1ms, 100%)"));
+//! ```
+
+mod about;
+mod boxes;
+mod frames;
+mod functions;
+mod html;
+pub mod page;
+mod palette;
+mod payload;
+mod svg;
+mod tree;
+mod weights;
+
+pub use about::About;
+pub use boxes::{Boxes, FlameBox, Viewport};
+pub use frames::{Frames, NameId};
+pub use functions::{FunctionRow, functions};
+pub use html::html;
+pub use palette::{HUES, NEUTRAL, crate_of, hue_of};
+pub use payload::{FlamePayload, FunctionsPayload, NameColumns};
+pub use svg::svg;
+pub use tree::{Direction, FlameTree, NodeId, name_key};
+pub use weights::{StackWeights, Value};
+
+/// How [`svg`] and [`html`] draw.
+#[derive(Clone, Debug)]
+pub struct FlameOptions {
+    /// What the picture is called.
+    pub title: String,
+    /// Which kind of value is drawn: a row of [`flamelet_profile::Profile::sample_types`]. None is
+    /// the profile's default.
+    pub sample_type: Option<usize>,
+    /// How wide the SVG is, in pixels.
+    pub image_width: u32,
+    /// From the leaves up (callers), instead of from the roots.
+    pub inverted: bool,
+    /// The root at the top, growing down. The page lets its reader choose.
+    pub icicle: bool,
+    /// How many bytes the HTML file may have. What is too narrow to fit is left out, and the page says so.
+    pub max_bytes: usize,
+}
+
+impl Default for FlameOptions {
+    fn default() -> Self {
+        Self {
+            title: "flamelet".into(),
+            sample_type: None,
+            image_width: 1200,
+            inverted: false,
+            icicle: false,
+            max_bytes: 4_500_000,
+        }
+    }
+}
+
+impl FlameOptions {
+    fn direction(&self) -> Direction {
+        if self.inverted { Direction::Callers } else { Direction::Callees }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,60 @@
+//! The viewer's page as it is built in. Its source is `ui/`; what stands in `page/` is put together from
+//! there by a test of this crate (`tests/page.rs`), which fails when the two differ and rewrites `page/`
+//! when `UPDATE_PAGE=1` is set. Neither `cargo build` nor `cargo install` needs Node.
+
+use serde::Serialize;
+
+/// The page's script, one file, to be run after the page's elements exist.
+pub const SCRIPT: &str = include_str!("page/app.js");
+/// The page's style sheet.
+pub const STYLE: &str = include_str!("page/app.css");
+/// The script inside SVG files.
+pub const SVG_SCRIPT: &str = include_str!("page/svg.js");
+/// The style inside SVG files.
+pub const SVG_STYLE: &str = include_str!("page/svg.css");
+
+/// `'sha256-…'` of [`SCRIPT`] and [`STYLE`], for a content-security policy of a page that has them inline.
+pub const SCRIPT_HASH: &str = include_str!("page/app.js.sha256");
+/// See [`SCRIPT_HASH`].
+pub const STYLE_HASH: &str = include_str!("page/app.css.sha256");
+
+/// `data` as JSON that can stand inside a `<script>` element: no `<`, so nothing ends the element.
+pub fn json_for_html(data: &impl Serialize) -> String {
+    let json = serde_json::to_string(data).expect("columns of numbers and strings can always be written");
+    json.replace('<', "\\u003c").replace("\u{2028}", "\\u2028").replace("\u{2029}", "\\u2029")
+}
+
+/// The page with `json` (as [`json_for_html`] gives it) inside, allowed to run its own script and
+/// nothing else, and to load nothing.
+pub fn document(title: &str, json: &str) -> String {
+    format!(
+        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+         <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; script-src {script_hash}; \
+         style-src {style_hash}; img-src data:; base-uri 'none'; form-action 'none'\">\n\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
+         <meta name=\"referrer\" content=\"no-referrer\">\n\
+         <title>{title}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n<div id=\"app\"></div>\n\
+         <noscript>This page draws a profile and needs JavaScript for it. Nothing is loaded from anywhere.</noscript>\n\
+         <script type=\"application/json\" id=\"flamelet-data\">{json}</script>\n\
+         <script>{SCRIPT}</script>\n</body>\n</html>\n",
+        script_hash = SCRIPT_HASH.trim(),
+        style_hash = STYLE_HASH.trim(),
+        title = escaped(title),
+    )
+}
+
+/// `text` as HTML shows it, in an element or a quoted attribute.
+pub fn escaped(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '"' => out.push_str("&quot;"),
+            '\'' => out.push_str("&#39;"),
+            _ => out.push(c),
+        }
+    }
+    out
+}

@@ -1,0 +1,119 @@
+//! Colour by crate: the same crate has the same colour in every picture and every run.
+
+use super::tree::name_key;
+
+/// How many hues crates share. Warm ones are missing on purpose: they are kept for heat.
+pub const HUES: u32 = 12;
+
+/// The hue of code whose crate is the standard library or is not known.
+pub const NEUTRAL: u32 = HUES;
+
+/// The fills of a picture on white, by hue; `ui/palette.css` holds the same for the page.
+pub(crate) const LIGHT: [&str; HUES as usize + 1] = [
+    "#b5cdeb", "#a9dcd3", "#cdc1ee", "#b2dcb8", "#b9c3ef", "#a8d8e6", "#dcc0ea", "#c8dda9", "#c3c8e0",
+    "#b9d9c6", "#e6c3dc", "#d3d9b0", "#d3d7dd",
+];
+
+/// The crate, Go package or C++ namespace that a function belongs to; empty when the name does not say.
+///
+/// ```
+/// use flamelet_report::flame::crate_of;
+/// assert_eq!(crate_of("tokio::runtime::park::Inner::park"), "tokio");
+/// assert_eq!(crate_of("<alloc::vec::Vec<T> as core::ops::drop::Drop>::drop"), "alloc");
+/// assert_eq!(crate_of("<&T as core::fmt::Debug>::fmt"), "core");
+/// assert_eq!(crate_of("net/http.(*conn).serve"), "net/http");
+/// assert_eq!(crate_of("memcpy"), "");
+/// ```
+pub fn crate_of(name: &str) -> &str {
+    if name.starts_with('[') {
+        return name;
+    }
+    if let Some(inside) = name.strip_prefix('<').or_else(|| name.strip_prefix("_<")) {
+        return of_implementation(inside);
+    }
+    if let Some(path) = first_segment(name) {
+        return path;
+    }
+    go_package(name).unwrap_or("")
+}
+
+/// `Type as Trait>::method` or `Type>::method`.
+fn of_implementation(inside: &str) -> &str {
+    let (of_type, of_trait) = match inside.find(" as ") {
+        Some(at) => (&inside[..at], Some(&inside[at + 4..])),
+        None => (inside, None),
+    };
+    first_segment(of_type).or_else(|| of_trait.and_then(first_segment)).unwrap_or("")
+}
+
+/// The part of a path before its first `::`, when what stands there is a name.
+fn first_segment(path: &str) -> Option<&str> {
+    let before = &path[..path.find("::")?];
+    let start = before.rfind(|c: char| "<>&*()[], ".contains(c) && c != ']').map_or(0, |at| at + 1);
+    let segment = &before[start..];
+    // v0 names may carry the crate's hash: `tokio[1f2e…]`.
+    let segment = match before.find('[') {
+        Some(at) if before.ends_with(']') => &before[..at],
+        _ => segment,
+    };
+    let is_name = !segment.is_empty() && segment.chars().all(|c| c.is_alphanumeric() || c == '_');
+    is_name.then_some(segment)
+}
+
+fn go_package(name: &str) -> Option<&str> {
+    let slash = name.rfind('/').map_or(0, |at| at + 1);
+    let dot = slash + name[slash..].find('.')?;
+    let package = &name[..dot];
+    let symbol = &name[dot + 1..];
+    let suffix = ["cold", "part.", "llvm.", "isra.", "constprop.", "lto_priv."];
+    let is_clone = suffix.iter().any(|start| symbol.starts_with(start)) || symbol.is_empty();
+    let is_path = package.chars().all(|c| c.is_alphanumeric() || "/_-.~".contains(c)) && !package.is_empty();
+    (is_path && !is_clone && !symbol.starts_with(|c: char| c.is_ascii_digit())).then_some(package)
+}
+
+/// The hue of a crate, below [`HUES`], or [`NEUTRAL`].
+pub fn hue_of(krate: &str) -> u32 {
+    match krate {
+        "" | "std" | "core" | "alloc" | "runtime" | "<unknown>" => NEUTRAL,
+        _ if krate.starts_with('[') => NEUTRAL,
+        _ => name_key(krate) % HUES,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn crates_are_found_in_names_of_all_kinds() {
+        let known = [
+            ("core::ptr::drop_in_place<hyper::Body>", "core"),
+            ("<hyper::proto::h1::Conn<I,B> as Future>::poll", "hyper"),
+            ("<impl FnOnce<A> for axum::Handler>::call", "axum"),
+            ("<[T] as alloc::slice::SliceExt>::to_vec", "alloc"),
+            ("<dyn std::io::Write>::write_fmt", "std"),
+            ("tokio[5d1f]::task::poll", "tokio"),
+            ("std::vector<int, std::allocator<int> >::push_back", "std"),
+            ("void ns::call<int>()", "ns"),
+            ("runtime.mallocgc", "runtime"),
+            ("github.com/a/b.(*T).M", "github.com/a/b"),
+            ("foo.cold", ""),
+            ("bar.part.0", ""),
+            ("__libc_start_main", ""),
+            ("[libc.so.6]", "[libc.so.6]"),
+            ("<script>alert(1)</script>", ""),
+            ("", ""),
+            ("::", ""),
+        ];
+        for (name, krate) in known {
+            assert_eq!(crate_of(name), krate, "{name}");
+        }
+    }
+
+    #[test]
+    fn hues_do_not_depend_on_the_run() {
+        assert_eq!(hue_of("std"), NEUTRAL);
+        assert_eq!(hue_of("tokio"), name_key("tokio") % HUES);
+        assert_eq!(name_key("a"), 0xe40c_292c, "FNV-1a's own test vector");
+    }
+}

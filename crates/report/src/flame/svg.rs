@@ -1,0 +1,203 @@
+//! A flame graph as one SVG file: a still picture everywhere, zoom and search where scripts run.
+
+use std::fmt::Write;
+use std::sync::Arc;
+
+use flamelet_profile::{Profile, unit};
+
+use super::boxes::{Boxes, FlameBox, Viewport};
+use super::palette::{LIGHT, crate_of, hue_of};
+use super::tree::{FlameTree, name_key};
+use super::weights::{StackWeights, Value};
+use super::{FlameOptions, Frames, page};
+
+const ROW: u32 = 17;
+const TOP: u32 = 46;
+const MARGIN: f64 = 10.0;
+/// The width of an average character of the 11 pixel system font.
+const CHARACTER: f64 = 6.1;
+
+/// The flame graph of `profile`. Boxes narrower than a third of a pixel are not drawn.
+pub fn svg(profile: &Profile, options: &FlameOptions) -> String {
+    let sample_type = options.sample_type.unwrap_or_else(|| profile.default_sample_index());
+    let weights = StackWeights::new(profile, sample_type);
+    let frames = Arc::new(Frames::new(profile));
+    let mut tree = FlameTree::new(profile, frames, &weights, options.direction());
+    let width = f64::from(options.image_width.clamp(200, 100_000)) - 2.0 * MARGIN;
+    let viewport = Viewport { min_pixels: 0.34, max_boxes: 60_000, ..Viewport::of_width(width) };
+    let boxes = tree.layout(&viewport);
+    let value_type = profile.sample_types().get(sample_type).copied().unwrap_or_default();
+    let picture = Picture {
+        tree: &tree,
+        boxes: &boxes,
+        unit: profile.string(value_type.unit),
+        total: weights.total(),
+        is_diff: weights.is_diff(),
+        width,
+        icicle: options.icicle,
+        rows: boxes.boxes.iter().map(|found| found.depth).max().unwrap_or(0) + 1,
+    };
+    picture.draw(&options.title, profile.string(value_type.kind))
+}
+
+struct Picture<'a> {
+    tree: &'a FlameTree<&'a Profile>,
+    boxes: &'a Boxes,
+    unit: &'a str,
+    total: Value,
+    is_diff: bool,
+    width: f64,
+    icicle: bool,
+    rows: u32,
+}
+
+impl Picture<'_> {
+    fn draw(&self, title: &str, kind: &str) -> String {
+        let (width, height) = (self.width + 2.0 * MARGIN, TOP + self.rows * ROW + 24);
+        let mut out = String::with_capacity(self.boxes.boxes.len() * 220 + 8000);
+        let _ = write!(
+            out,
+            "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<svg xmlns=\"http://www.w3.org/2000/svg\" \
+             width=\"{width}\" height=\"{height}\" viewBox=\"0 0 {width} {height}\" role=\"img\" \
+             font-family=\"system-ui, sans-serif\" font-size=\"11\" data-margin=\"{MARGIN}\">\n\
+             <title>{title}</title>\n<style>{style}</style>\n\
+             <rect width=\"100%\" height=\"100%\" fill=\"#ffffff\"/>\n\
+             <text x=\"{MARGIN}\" y=\"20\" font-size=\"15\" font-weight=\"600\" fill=\"#1b1f24\">{title}</text>\n\
+             <text x=\"{MARGIN}\" y=\"37\" fill=\"#57606a\">{subtitle}</text>\n\
+             <text id=\"matched\" x=\"{right}\" y=\"37\" text-anchor=\"end\" fill=\"#57606a\"></text>\n\
+             <text id=\"search\" class=\"button\" x=\"{right}\" y=\"20\" text-anchor=\"end\">Search</text>\n\
+             <text id=\"reset\" class=\"button\" x=\"{reset}\" y=\"20\" text-anchor=\"end\" visibility=\"hidden\">Reset zoom</text>\n\
+             <g id=\"boxes\">\n",
+            title = escaped(title),
+            style = page::SVG_STYLE,
+            subtitle = escaped(&self.subtitle(kind)),
+            right = width - MARGIN,
+            reset = width - MARGIN - 55.0,
+        );
+        for found in &self.boxes.boxes {
+            self.draw_box(&mut out, found);
+        }
+        let _ = write!(
+            out,
+            "</g>\n<text id=\"details\" x=\"{MARGIN}\" y=\"{y}\" fill=\"#1b1f24\"></text>\n\
+             <script type=\"text/javascript\"><![CDATA[\n{script}\n]]></script>\n</svg>\n",
+            y = height - 8,
+            script = page::SVG_SCRIPT,
+        );
+        out
+    }
+
+    fn subtitle(&self, kind: &str) -> String {
+        let total = match self.is_diff {
+            true => format!("{} → {}", self.label(self.total.base), self.label(self.total.new)),
+            false => self.label(self.total.new),
+        };
+        let cut = match self.boxes.narrower {
+            0 => String::new(),
+            _ => " · boxes under a third of a pixel are not drawn".to_owned(),
+        };
+        format!("{kind}, {total} in total{cut}")
+    }
+
+    fn draw_box(&self, out: &mut String, found: &FlameBox) {
+        let all = self.total.weight().max(1) as f64;
+        let x = MARGIN + found.x as f64 / all * self.width;
+        let width = found.value.weight() as f64 / all * self.width;
+        let row = if self.icicle { found.depth } else { self.rows - 1 - found.depth };
+        let y = TOP + row * ROW;
+        let name = self.tree.text(found.node);
+        let _ = write!(
+            out,
+            "<g><title>{}</title><rect x=\"{x:.2}\" y=\"{y}\" width=\"{width:.2}\" height=\"{}\" rx=\"1\" {}/>",
+            escaped(&self.tooltip(name, found)),
+            ROW - 1,
+            self.fill(name, found),
+        );
+        // The text is always there, empty where it does not fit, for the script to fill after a zoom.
+        let _ = writeln!(
+            out,
+            "<text x=\"{:.2}\" y=\"{}\">{}</text></g>",
+            x + 3.0,
+            y + 12,
+            escaped(&clipped(name, width))
+        );
+    }
+
+    fn label(&self, value: i64) -> String {
+        unit::label(value, self.unit)
+    }
+
+    fn share(&self, value: i64) -> String {
+        unit::percentage(value, self.total.weight().try_into().unwrap_or(i64::MAX)).trim().to_owned()
+    }
+
+    /// `name (12.30ms, 4.56%)`, and in a diff what it was and how it changed.
+    fn tooltip(&self, name: &str, found: &FlameBox) -> String {
+        let value = found.value;
+        if self.is_diff {
+            let sign = if value.delta() > 0 { "+" } else { "" };
+            let (base, new, delta) =
+                (self.label(value.base), self.label(value.new), self.label(value.delta()));
+            return format!("{name} ({base} → {new}, {sign}{delta})");
+        }
+        let own = match found.own.weight() {
+            0 => String::new(),
+            _ => format!("; self {}, {}", self.label(found.own.new), self.share(found.own.new)),
+        };
+        format!("{name} ({}, {}{own})", self.label(value.new), self.share(value.new))
+    }
+
+    fn fill(&self, name: &str, found: &FlameBox) -> String {
+        if self.is_diff {
+            return format!("fill=\"{}\"", diff_colour(found.value));
+        }
+        let colour = match found.parent {
+            None => "#e6e8eb",
+            Some(_) => LIGHT[hue_of(crate_of(name)) as usize],
+        };
+        // Three shades of a crate's hue, by name, so that neighbours can be told apart.
+        let opacity = ["1", ".86", ".72"][(name_key(name) / 64 % 3) as usize];
+        format!("fill=\"{colour}\" fill-opacity=\"{opacity}\"")
+    }
+}
+
+/// From blue (gone) over grey (as before) to red (new), by the share that changed.
+fn diff_colour(value: Value) -> String {
+    let both = value.weight().max(1) as f64;
+    let change = (value.delta() as f64 / both).clamp(-1.0, 1.0);
+    let strength = change.abs().sqrt();
+    let far = if change > 0.0 { [229.0, 115.0, 90.0] } else { [96.0, 150.0, 220.0] };
+    let near = [228.0, 230.0, 233.0];
+    let mix = |at: usize| (near[at] + (far[at] - near[at]) * strength) as u8;
+    format!("#{:02x}{:02x}{:02x}", mix(0), mix(1), mix(2))
+}
+
+/// As much of `name` as fits, with dots where it goes on.
+fn clipped(name: &str, width: f64) -> String {
+    let room = ((width - 6.0) / CHARACTER).max(0.0) as usize;
+    if name.chars().count() <= room {
+        return name.to_owned();
+    }
+    match room {
+        0..=2 => String::new(),
+        _ => name.chars().take(room - 1).chain(['…']).collect(),
+    }
+}
+
+/// `text` with everything replaced that XML could take for its own, and without what XML cannot hold.
+fn escaped(text: &str) -> String {
+    let mut out = String::with_capacity(text.len() + 8);
+    for c in text.chars() {
+        match c {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '"' => out.push_str("&quot;"),
+            '\'' => out.push_str("&#39;"),
+            '\t' | '\n' | '\r' => out.push(' '),
+            '\0'..='\u{1f}' | '\u{fffe}' | '\u{ffff}' => out.push('\u{fffd}'),
+            _ => out.push(c),
+        }
+    }
+    out
+}

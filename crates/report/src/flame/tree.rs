@@ -1,0 +1,414 @@
+//! The tree of a flame graph, built only where somebody looks.
+//!
+//! A profile of a million stacks has some forty million boxes, of which a screen can show a few thousand.
+//! So the tree starts as one node that owns all stacks, and expanding a node sorts *its* stacks by their
+//! next frame: each child then owns a contiguous range of them. A subtree too narrow to be seen is never
+//! descended into, and zooming there later expands it then. Nothing is ever lumped into an "other".
+//!
+//! ```text
+//! entries  [ s7 s2 s9 s4 | s1 s8 | s3 | s5 s6 ]      one row per stack, with a cursor into it
+//!            └─ child 0 ─┘ └─ 1 ─┘ └ 2┘ └ self ┘     children by weight, then the stacks that end here
+//! ```
+
+use std::ops::{Deref, Range};
+use std::sync::Arc;
+
+use flamelet_profile::{LocationId, Profile, StackId};
+
+use super::frames::{Frames, NameId};
+use super::weights::{Part, StackWeights, Value};
+
+const NONE: u32 = u32::MAX;
+
+/// Which way stacks are read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Direction {
+    /// From the thread's start to the sampled function: the usual flame graph.
+    #[default]
+    Callees,
+    /// From the sampled function to the thread's start: the inverted graph.
+    Callers,
+}
+
+/// A node of a [`FlameTree`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct NodeId(u32);
+
+impl NodeId {
+    /// The node that owns all stacks and has no name of its own, unless the tree has a pivot.
+    pub const ROOT: Self = Self(0);
+
+    const fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// How many frames an entry reads ahead. Stacks lie far apart in memory, so a visit takes several.
+const AHEAD: usize = 8;
+
+/// One stack and how far the tree has walked along it.
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    value: i64,
+    stack: u32,
+    is_base: bool,
+    /// How many of `ahead` have been used up.
+    used: u8,
+    location: u32,
+    line: u32,
+    /// The next frames, [`NONE`] after the last.
+    ahead: [u32; AHEAD],
+}
+
+impl Entry {
+    /// `location` and `line` are where the walk starts; see [`step_to_leaf`] and [`step_to_root`].
+    fn new(stack: StackId, part: Part, location: usize, line: usize) -> Self {
+        Self {
+            value: part.value,
+            stack: stack.index() as u32,
+            is_base: part.is_base,
+            used: AHEAD as u8,
+            location: location as u32,
+            line: line as u32,
+            ahead: [NONE; AHEAD],
+        }
+    }
+
+    fn value(&self) -> Value {
+        Part { value: self.value, is_base: self.is_base }.into()
+    }
+
+    /// The frame that the last step read.
+    fn name(&self) -> u32 {
+        self.ahead[self.used as usize - 1]
+    }
+}
+
+#[derive(Clone, Debug)]
+struct Node {
+    parent: u32,
+    name: u32,
+    depth: u32,
+    first_child: u32,
+    child_count: u32,
+    start: u32,
+    end: u32,
+    x: u64,
+    value: Value,
+    own: Value,
+}
+
+/// A flame graph's tree. `P` is how the profile is held: `&Profile` or `Arc<Profile>`.
+pub struct FlameTree<P> {
+    profile: P,
+    frames: Arc<Frames>,
+    direction: Direction,
+    entries: Vec<Entry>,
+    nodes: Vec<Node>,
+    scratch: Vec<Entry>,
+    /// For each name its group in the expansion at hand, else [`NONE`].
+    groups_by_name: Vec<u32>,
+}
+
+struct Group {
+    name: u32,
+    count: u32,
+    next: u32,
+    value: Value,
+}
+
+impl<P: Deref<Target = Profile>> FlameTree<P> {
+    /// The tree of all stacks.
+    pub fn new(profile: P, frames: Arc<Frames>, weights: &StackWeights, direction: Direction) -> Self {
+        let mut entries = Vec::with_capacity(weights.len());
+        for (stack, part) in weights.parts() {
+            let location = match direction {
+                Direction::Callees => profile.stack(stack).len(),
+                Direction::Callers => 0,
+            };
+            entries.push(Entry::new(stack, part, location, 0));
+        }
+        Self::with_entries(profile, frames, direction, entries, NONE)
+    }
+
+    /// The tree of what `pivot` calls, or of what calls it: one half of a sandwich. A stack counts once,
+    /// from its outermost call of `pivot`, so that both halves weigh as much as the function does.
+    pub fn around(
+        profile: P,
+        frames: Arc<Frames>,
+        weights: &StackWeights,
+        direction: Direction,
+        pivot: NameId,
+    ) -> Self {
+        let here = frames_named(&profile, &frames, pivot);
+        let mut entries = Vec::new();
+        for (stack, part) in weights.parts() {
+            let locations = profile.stack(stack);
+            let Some(at) = locations.iter().rposition(|location| here[location.index()]) else { continue };
+            let lines = frames.raw(locations[at]);
+            let line = lines.iter().rposition(|&name| name == pivot.0).expect("this location has the name");
+            let line = match direction {
+                Direction::Callees => line,
+                Direction::Callers => line + 1,
+            };
+            entries.push(Entry::new(stack, part, at, line));
+        }
+        Self::with_entries(profile, frames, direction, entries, pivot.0)
+    }
+
+    fn with_entries(
+        profile: P,
+        frames: Arc<Frames>,
+        direction: Direction,
+        entries: Vec<Entry>,
+        name: u32,
+    ) -> Self {
+        let value = entries.iter().map(Entry::value).sum();
+        let end = u32::try_from(entries.len()).expect("a profile holds fewer than 2^32 stacks");
+        let root = Node {
+            parent: NONE,
+            name,
+            depth: 0,
+            first_child: NONE,
+            child_count: 0,
+            start: 0,
+            end,
+            x: 0,
+            value,
+            own: Value::default(),
+        };
+        let groups_by_name = vec![NONE; frames.name_count()];
+        Self { profile, frames, direction, entries, nodes: vec![root], scratch: Vec::new(), groups_by_name }
+    }
+
+    /// The profile that the tree shows.
+    pub fn profile(&self) -> &Profile {
+        &self.profile
+    }
+
+    /// The names of its boxes.
+    pub fn frames(&self) -> &Arc<Frames> {
+        &self.frames
+    }
+
+    /// How many nodes have been made so far.
+    pub fn node_count(&self) -> usize {
+        self.nodes.len()
+    }
+
+    /// The node's name; none for the root of all stacks.
+    pub fn name(&self, node: NodeId) -> Option<NameId> {
+        let name = self.nodes[node.index()].name;
+        (name != NONE).then_some(NameId(name))
+    }
+
+    /// The text of the node's name, `root` for the root of all stacks.
+    pub fn text(&self, node: NodeId) -> &str {
+        self.name(node).map_or("root", |name| self.frames.text(&self.profile, name))
+    }
+
+    /// How many boxes stand below this one.
+    pub fn depth(&self, node: NodeId) -> u32 {
+        self.nodes[node.index()].depth
+    }
+
+    /// The node that this one stands on.
+    pub fn parent(&self, node: NodeId) -> Option<NodeId> {
+        let parent = self.nodes[node.index()].parent;
+        (parent != NONE).then_some(NodeId(parent))
+    }
+
+    /// What the node's stacks weigh together.
+    pub fn value(&self, node: NodeId) -> Value {
+        self.nodes[node.index()].value
+    }
+
+    /// What the stacks weigh that end at this node. Known once the node has been expanded.
+    pub fn own(&self, node: NodeId) -> Value {
+        self.nodes[node.index()].own
+    }
+
+    /// Where the node starts, in weight from the left edge of the root.
+    pub fn x(&self, node: NodeId) -> u64 {
+        self.nodes[node.index()].x
+    }
+
+    /// The children, heaviest first. Makes them if nobody has looked here before.
+    pub fn children(&mut self, node: NodeId) -> impl ExactSizeIterator<Item = NodeId> + use<P> {
+        if self.nodes[node.index()].first_child == NONE {
+            self.expand(node.index());
+        }
+        let found = &self.nodes[node.index()];
+        (found.first_child..found.first_child + found.child_count).map(NodeId)
+    }
+
+    /// The node that `keys` lead to from the root, each the [`name_key`] of a child; and how many of them
+    /// were found. A path that names frames which are no longer there leads as far as it can.
+    pub fn walk(&mut self, keys: impl IntoIterator<Item = u32>) -> (NodeId, usize) {
+        let (mut node, mut found) = (NodeId::ROOT, 0);
+        for key in keys {
+            let Some(next) = self.children(node).find(|&child| name_key(self.text(child)) == key) else {
+                break;
+            };
+            (node, found) = (next, found + 1);
+        }
+        (node, found)
+    }
+
+    fn expand(&mut self, at: usize) {
+        let range = self.nodes[at].start as usize..self.nodes[at].end as usize;
+        let (mut groups, own) = self.step_all(range.clone());
+        for group in &groups {
+            self.groups_by_name[group.name as usize] = NONE;
+        }
+        let (frames, profile) = (&self.frames, &*self.profile);
+        groups.sort_by(|a, b| {
+            let text = |group: &Group| frames.text(profile, NameId(group.name));
+            b.value.weight().cmp(&a.value.weight()).then_with(|| text(a).cmp(text(b)))
+        });
+        self.sort_entries(range.clone(), &mut groups);
+        self.add_children(at, range.start as u32, &groups);
+        self.nodes[at].own = own;
+    }
+
+    /// Reads the next frame of every stack in `range`, and what each name weighs.
+    fn step_all(&mut self, range: Range<usize>) -> (Vec<Group>, Value) {
+        let mut groups: Vec<Group> = Vec::new();
+        let mut own = Value::default();
+        let (profile, frames) = (&*self.profile, &*self.frames);
+        for entry in &mut self.entries[range] {
+            if entry.used as usize == AHEAD {
+                read_ahead(profile, frames, self.direction, entry);
+            }
+            let name = entry.ahead[entry.used as usize];
+            entry.used += 1;
+            if name == NONE {
+                own += entry.value();
+                continue;
+            }
+            let slot = &mut self.groups_by_name[name as usize];
+            if *slot == NONE {
+                *slot = groups.len() as u32;
+                groups.push(Group { name, count: 0, next: 0, value: Value::default() });
+            }
+            let group = &mut groups[*slot as usize];
+            group.count += 1;
+            group.value += entry.value();
+        }
+        (groups, own)
+    }
+
+    /// Puts the entries of each group side by side, in the order of `groups`, those that ended last.
+    fn sort_entries(&mut self, range: Range<usize>, groups: &mut [Group]) {
+        let moved_nowhere = match groups {
+            [] => true,
+            [only] => only.count as usize == range.len(),
+            _ => false,
+        };
+        if moved_nowhere {
+            return;
+        }
+        let mut next = 0;
+        for (at, group) in groups.iter_mut().enumerate() {
+            group.next = next;
+            next += group.count;
+            self.groups_by_name[group.name as usize] = at as u32;
+        }
+        let mut ended = next;
+        self.scratch.clear();
+        self.scratch.extend_from_slice(&self.entries[range.clone()]);
+        let into = &mut self.entries[range];
+        for entry in &self.scratch {
+            let slot = match entry.name() {
+                NONE => &mut ended,
+                name => &mut groups[self.groups_by_name[name as usize] as usize].next,
+            };
+            into[*slot as usize] = *entry;
+            *slot += 1;
+        }
+        for group in groups {
+            self.groups_by_name[group.name as usize] = NONE;
+        }
+    }
+
+    fn add_children(&mut self, at: usize, mut start: u32, groups: &[Group]) {
+        let (depth, mut x) = (self.nodes[at].depth + 1, self.nodes[at].x);
+        let first_child = u32::try_from(self.nodes.len()).expect("a tree holds fewer than 2^32 nodes");
+        for group in groups {
+            let end = start + group.count;
+            self.nodes.push(Node {
+                parent: at as u32,
+                name: group.name,
+                depth,
+                first_child: NONE,
+                child_count: 0,
+                start,
+                end,
+                x,
+                value: group.value,
+                own: Value::default(),
+            });
+            x = x.saturating_add(group.value.weight());
+            start = end;
+        }
+        let node = &mut self.nodes[at];
+        (node.first_child, node.child_count) = (first_child, groups.len() as u32);
+    }
+}
+
+/// Reads the next frames of a stack. After its end come [`NONE`]s; nobody steps past the first.
+fn read_ahead(profile: &Profile, frames: &Frames, direction: Direction, entry: &mut Entry) {
+    let locations = profile.stack(StackId::from_index(entry.stack as usize));
+    for at in 0..AHEAD {
+        entry.ahead[at] = match direction {
+            Direction::Callees => step_to_leaf(frames, locations, entry),
+            Direction::Callers => step_to_root(frames, locations, entry),
+        };
+    }
+    entry.used = 0;
+}
+
+/// The next frame towards the leaf. `location` counts the locations not yet entered (so it is the index
+/// of the current one), `line` the frames left in the current one.
+#[inline]
+fn step_to_leaf(frames: &Frames, locations: &[LocationId], entry: &mut Entry) -> u32 {
+    if entry.line == 0 {
+        if entry.location == 0 {
+            return NONE;
+        }
+        entry.location -= 1;
+        entry.line = frames.raw(locations[entry.location as usize]).len() as u32;
+    }
+    entry.line -= 1;
+    frames.raw(locations[entry.location as usize])[entry.line as usize]
+}
+
+/// The next frame towards the root; `location` and `line` name the next frame to read.
+#[inline]
+fn step_to_root(frames: &Frames, locations: &[LocationId], entry: &mut Entry) -> u32 {
+    while let Some(&location) = locations.get(entry.location as usize) {
+        if let Some(&name) = frames.raw(location).get(entry.line as usize) {
+            entry.line += 1;
+            return name;
+        }
+        entry.location += 1;
+        entry.line = 0;
+    }
+    NONE
+}
+
+/// For each location whether one of its frames is `name`.
+fn frames_named(profile: &Profile, frames: &Frames, name: NameId) -> Vec<bool> {
+    (0..profile.locations().len())
+        .map(|index| frames.raw(LocationId::from_index(index)).contains(&name.0))
+        .collect()
+}
+
+/// A short number for a name, the same in every profile and every run: steps of a zoom path in an address.
+pub fn name_key(name: &str) -> u32 {
+    let mut hash = 0x811c_9dc5_u32;
+    for byte in name.bytes() {
+        hash = (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193);
+    }
+    hash
+}

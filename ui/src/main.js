@@ -1,0 +1,2 @@
+// @ts-check
+// Starts the page.
