@@ -1,0 +1,82 @@
+//! Build ids: what tells two builds of the same program apart.
+//!
+//! The linker writes one into a note of the file, and the note is mapped with the code, so a profile can
+//! say which build it saw and a symbolizer can refuse the wrong one.
+
+use std::fmt;
+use std::path::Path;
+
+use object::Object;
+
+use crate::Result;
+use crate::file::Bytes;
+
+/// A GNU build id.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct BuildId(Box<[u8]>);
+
+impl BuildId {
+    /// The id made of these bytes; `None` when there are none.
+    pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
+        (!bytes.is_empty()).then(|| Self(bytes.into()))
+    }
+
+    /// Reads lower- or upper-case hexadecimal, as profiles carry it.
+    pub fn from_hex(text: &str) -> Option<Self> {
+        if text.is_empty() || !text.is_ascii() || text.len() % 2 != 0 {
+            return None;
+        }
+        let pairs = text.as_bytes().chunks_exact(2);
+        let bytes: Option<Box<[u8]>> =
+            pairs.map(|pair| Some(hex_digit(pair[0])? << 4 | hex_digit(pair[1])?)).collect();
+        bytes.map(Self)
+    }
+
+    /// The bytes.
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
+
+    /// Where the debug file of this build lies under a `.build-id` folder: `xx/yyyy….debug`.
+    pub fn debug_path(&self) -> String {
+        let hex = self.to_string();
+        format!("{}/{}.debug", &hex[..2], &hex[2..])
+    }
+}
+
+impl fmt::Display for BuildId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+fn hex_digit(digit: u8) -> Option<u8> {
+    (digit as char).to_digit(16).map(|value| value as u8)
+}
+
+/// The build id of the ELF file in `bytes`, if it has one.
+pub fn of_bytes(bytes: &[u8]) -> Result<Option<BuildId>> {
+    let file = crate::elf::parse(bytes)?;
+    Ok(file.build_id()?.and_then(BuildId::from_bytes))
+}
+
+/// The build id of the ELF file at `path`, if it has one. Only its headers and notes are read.
+pub fn of_file(path: &Path) -> Result<Option<BuildId>> {
+    of_bytes(&Bytes::open(path)?).map_err(|error| error.in_file(path))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hexadecimal_both_ways() {
+        let id = BuildId::from_hex("00ABcdef").expect("valid");
+        assert_eq!(id.as_bytes(), [0x00, 0xab, 0xcd, 0xef]);
+        assert_eq!(id.to_string(), "00abcdef");
+        assert_eq!(id.debug_path(), "00/abcdef.debug");
+        for bad in ["", "abc", "zz", "é!"] {
+            assert_eq!(BuildId::from_hex(bad), None, "{bad:?}");
+        }
+    }
+}

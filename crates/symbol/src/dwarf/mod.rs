@@ -1,0 +1,155 @@
+//! DWARF: from addresses to functions, inlined calls, files and lines.
+//!
+//! Everything is done in one pass for a sorted batch of addresses: units that hold none are not opened,
+//! and of those that do, each entry and each line row is looked at once and kept only if an address falls
+//! into it. Nothing parsed outlives the batch except the [`UnitIndex`], which is plain numbers. So memory
+//! stays small, and there are no self-referential caches.
+
+mod attributes;
+mod functions;
+mod lines;
+mod origin;
+mod split;
+mod units;
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use gimli::{EndianSlice, RunTimeEndian};
+use object::File;
+
+use crate::limits::Patience;
+use crate::names::{FunctionNames, NameTable};
+use crate::{Result, elf};
+
+pub(crate) use split::{NoSplitFiles, SplitFiles, SplitRequest};
+pub(crate) use units::UnitIndex;
+
+pub(crate) type Slice<'d> = EndianSlice<'d, RunTimeEndian>;
+pub(crate) type Dwarf<'d> = gimli::Dwarf<Slice<'d>>;
+type Unit<'d> = gimli::Unit<Slice<'d>>;
+type Sections<'d> = gimli::DwarfSections<Cow<'d, [u8]>>;
+
+/// Deeper chains of inlined calls are cut: nobody writes them, but a hostile file may.
+const DEEPEST_INLINING: usize = 256;
+
+/// One function at an address: the real one, or one inlined there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct DwarfFrame {
+    /// The names; none when only the line is known.
+    pub(crate) names: Option<FunctionNames>,
+    /// The names come from `DW_AT_name`, which lacks the path; a symbol table may know better.
+    pub(crate) has_short_name: bool,
+    pub(crate) file: Arc<str>,
+    pub(crate) start_line: u32,
+    pub(crate) line: u32,
+    pub(crate) column: u32,
+}
+
+/// The DWARF sections of a file, decompressed, that lookups need.
+pub(crate) struct DebugSections<'d> {
+    sections: Sections<'d>,
+    supplement: Option<Sections<'d>>,
+    endian: RunTimeEndian,
+}
+
+impl<'d> DebugSections<'d> {
+    /// Loads them from `file` and from the `supplement` that dwz has split off it, if any.
+    pub(crate) fn load(file: &File<'d>, supplement: Option<&File<'d>>, patience: &Patience) -> Result<Self> {
+        let endian = elf::endianness(file);
+        let sections = Sections::load(|id| load_section(file, id, id.name(), patience))?;
+        let supplement = supplement
+            .map(|file| Sections::load(|id| load_section(file, id, id.name(), patience)))
+            .transpose()?;
+        Ok(Self { sections, supplement, endian })
+    }
+
+    pub(crate) fn dwarf(&self) -> Dwarf<'_> {
+        self.sections
+            .borrow_with_sup(self.supplement.as_ref(), |section| EndianSlice::new(section, self.endian))
+    }
+}
+
+fn load_section<'d>(
+    file: &File<'d>,
+    id: gimli::SectionId,
+    name: &str,
+    patience: &Patience,
+) -> Result<Cow<'d, [u8]>> {
+    use gimli::SectionId as Id;
+    match id {
+        Id::DebugAbbrev
+        | Id::DebugAddr
+        | Id::DebugAranges
+        | Id::DebugInfo
+        | Id::DebugLine
+        | Id::DebugLineStr
+        | Id::DebugRanges
+        | Id::DebugRngLists
+        | Id::DebugStr
+        | Id::DebugStrOffsets
+        | Id::DebugCuIndex => elf::section(file, name, patience),
+        _ => Ok(Cow::Borrowed(&[])),
+    }
+}
+
+/// What a lookup needs besides the addresses.
+pub(crate) struct Lookup<'l, 'd> {
+    pub(crate) dwarf: &'l Dwarf<'d>,
+    pub(crate) index: &'l UnitIndex,
+    pub(crate) split: &'l dyn SplitFiles,
+    pub(crate) patience: &'l Patience,
+}
+
+impl<'d> Lookup<'_, 'd> {
+    /// The frames at each of `addresses` (sorted, without repetition), innermost first. Where nothing is
+    /// known the answer is empty. Damage in one unit does not keep the others from answering; `warnings`
+    /// says what went wrong.
+    pub(crate) fn frames(
+        &self,
+        addresses: &[u64],
+        names: &mut NameTable,
+        warnings: &mut Vec<String>,
+    ) -> Vec<Vec<DwarfFrame>> {
+        let mut answers = vec![Vec::new(); addresses.len()];
+        let package_bytes = self.split.package();
+        let package = package_bytes.as_deref().map(|bytes| split::Package::load(bytes, self.patience));
+        let package = package.and_then(|package| {
+            package.map_err(|error| warnings.push(format!("cannot use the DWARF package: {error}"))).ok()
+        });
+        let mut origins = origin::Origins::new(self.dwarf, self.index, self.patience);
+        let by_unit = match self.index.units_of(addresses, self.patience) {
+            Ok(by_unit) => by_unit,
+            Err(error) => {
+                warnings.push(error.to_string());
+                return answers;
+            }
+        };
+        for (unit, rows) in by_unit {
+            // The first unit that knows a function wins, as in other readers.
+            let rows: Vec<u32> =
+                rows.into_iter().filter(|&row| !has_function(&answers[row as usize])).collect();
+            if rows.is_empty() {
+                continue;
+            }
+            let mut visit = functions::UnitVisit::new(self, addresses, &rows);
+            let outcome = visit.run(unit, package.as_ref(), &mut origins, names);
+            for (row, frames) in visit.into_frames() {
+                if !frames.is_empty() {
+                    answers[row as usize] = frames;
+                }
+            }
+            if let Err(error) = outcome {
+                warnings.push(error.to_string());
+                if error.kind() == crate::ErrorKind::TooSlow {
+                    break;
+                }
+            }
+        }
+        answers
+    }
+}
+
+fn has_function(frames: &[DwarfFrame]) -> bool {
+    frames.iter().any(|frame| frame.names.is_some())
+}

@@ -1,0 +1,98 @@
+//! Split DWARF: units whose entries were left in `.dwo` files or packed into one `.dwp`.
+
+use std::borrow::Cow;
+
+use gimli::{DwarfPackageSections, EndianSlice, RunTimeEndian};
+
+use crate::dwarf::units::UnitIndex;
+use crate::dwarf::{Dwarf, Sections, Unit, load_section};
+use crate::file::Bytes;
+use crate::limits::Patience;
+use crate::{Error, ErrorKind, Result, elf};
+
+/// A `.dwo` file that a unit asks for.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct SplitRequest {
+    /// The directory of the compilation.
+    pub(crate) directory: String,
+    /// The file, relative to the directory unless it is absolute.
+    pub(crate) name: String,
+}
+
+/// Fetches what split units refer to; lookups do no I/O of their own.
+pub(crate) trait SplitFiles {
+    /// The `.dwp` that belongs to the file, if there is one.
+    fn package(&self) -> Option<Bytes>;
+    /// A single `.dwo` file.
+    fn object(&self, request: &SplitRequest) -> Option<Bytes>;
+}
+
+/// For callers that have only bytes.
+pub(crate) struct NoSplitFiles;
+
+impl SplitFiles for NoSplitFiles {
+    fn package(&self) -> Option<Bytes> {
+        None
+    }
+
+    fn object(&self, _: &SplitRequest) -> Option<Bytes> {
+        None
+    }
+}
+
+/// What `unit` asks for, if its entries are elsewhere.
+pub(super) fn request(dwarf: &Dwarf<'_>, unit: &Unit<'_>) -> Option<SplitRequest> {
+    unit.dwo_id?;
+    let name = dwarf.attr_string(unit, unit.dwo_name().ok()??).ok()?;
+    let directory = unit.comp_dir.map(|directory| directory.to_string_lossy().into_owned());
+    Some(SplitRequest { directory: directory.unwrap_or_default(), name: name.to_string_lossy().into_owned() })
+}
+
+/// An opened `.dwp`.
+pub(super) struct Package<'p> {
+    sections: DwarfPackageSections<Cow<'p, [u8]>>,
+    endian: RunTimeEndian,
+}
+
+impl<'p> Package<'p> {
+    pub(super) fn load(bytes: &'p [u8], patience: &Patience) -> Result<Self> {
+        let file = elf::parse(bytes)?;
+        let endian = elf::endianness(&file);
+        let sections = DwarfPackageSections::load(|id| match id.dwo_name() {
+            Some(name) => load_section(&file, id, name, patience),
+            None => Ok(Cow::Borrowed(&[][..])),
+        })?;
+        Ok(Self { sections, endian })
+    }
+
+    /// The sections of the unit with this id, if the package has it.
+    pub(super) fn find<'x>(&'x self, id: gimli::DwoId, parent: &Dwarf<'x>) -> Result<Option<Dwarf<'x>>> {
+        let endian = self.endian;
+        let package = self
+            .sections
+            .borrow(|section| EndianSlice::new(section, endian), EndianSlice::new(&[], endian))?;
+        Ok(package.find_cu(id, parent)?)
+    }
+}
+
+/// The sections of a `.dwo` file.
+pub(super) fn load_object<'p>(bytes: &'p [u8], patience: &Patience) -> Result<(Sections<'p>, RunTimeEndian)> {
+    let file = elf::parse(bytes)?;
+    let sections = Sections::load(|id| match id.dwo_name() {
+        Some(name) => load_section(&file, id, name, patience),
+        None => Ok(Cow::Borrowed(&[][..])),
+    })?;
+    Ok((sections, elf::endianness(&file)))
+}
+
+/// Finds the unit with this id among those of a `.dwo` file or package, ready to be walked.
+pub(super) fn find_unit<'x>(dwo: &Dwarf<'x>, index: &UnitIndex, skeleton: &Unit<'x>) -> Result<Unit<'x>> {
+    for number in index.numbers() {
+        let Ok(mut unit) = index.unit(dwo, number) else { continue };
+        if unit.dwo_id == skeleton.dwo_id {
+            unit.copy_relocated_attributes(skeleton);
+            return Ok(unit);
+        }
+    }
+    Err(Error::new(ErrorKind::Corrupt, "the split debug file is of another build"))
+}

@@ -1,0 +1,219 @@
+//! Which unit holds which addresses.
+
+use std::sync::Arc;
+
+use gimli::{DebugAbbrevOffset, DebugInfoOffset, Reader, UnitOffset, UnitSectionOffset, UnitType};
+
+use crate::Result;
+use crate::dwarf::attributes::Attributes;
+use crate::dwarf::{Dwarf, Slice, Unit};
+use crate::limits::Patience;
+
+/// An address is looked for in at most this many units. Honest files need one, rarely two.
+const UNITS_AN_ADDRESS: u8 = 16;
+
+/// The position of a unit in a [`UnitIndex`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct UnitNumber(u32);
+
+/// The units of a file and the addresses they cover. It borrows nothing, so it can be kept.
+#[derive(Debug, Default)]
+pub(crate) struct UnitIndex {
+    /// Where each unit starts in `.debug_info`, ascending.
+    starts: Vec<usize>,
+    ranges: Vec<UnitRange>,
+    /// Where abbreviation tables start, ascending. A table ends at or before the next one, which keeps
+    /// the cost of parsing them all linear even in a file whose units claim overlapping tables.
+    abbreviation_starts: Vec<usize>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct UnitRange {
+    begin: u64,
+    end: u64,
+    unit: UnitNumber,
+}
+
+impl UnitIndex {
+    /// Reads the header of every unit, and the ranges of each: from `.debug_aranges` where it speaks of
+    /// the unit, else from the unit's first entry, else from its line table.
+    pub(crate) fn new(dwarf: &Dwarf<'_>, patience: &Patience) -> Result<Self> {
+        let mut index = Self::default();
+        let wants_ranges = index.read_headers(dwarf, patience);
+        let covered = index.read_aranges(dwarf, patience)?;
+        for (unit, wanted) in wants_ranges.into_iter().enumerate() {
+            if wanted && !covered[unit] {
+                // A damaged unit is as good as none.
+                let _ = index.read_unit_ranges(dwarf, UnitNumber(unit as u32), patience);
+                patience.spend(1 << 8)?;
+            }
+        }
+        Ok(index)
+    }
+
+    /// Only where the units are, for files in which addresses are not looked up.
+    pub(crate) fn headers_only(dwarf: &Dwarf<'_>, patience: &Patience) -> Self {
+        let mut index = Self::default();
+        index.read_headers(dwarf, patience);
+        index
+    }
+
+    /// Fills in `starts` and `abbreviation_starts`, and says which units can hold code.
+    fn read_headers(&mut self, dwarf: &Dwarf<'_>, patience: &Patience) -> Vec<bool> {
+        let mut wants_ranges = Vec::new();
+        let mut headers = dwarf.units();
+        while let Ok(Some(header)) = headers.next() {
+            let Some(start) = header.debug_info_offset() else { continue };
+            let has_code = !matches!(
+                header.type_(),
+                UnitType::Type { .. } | UnitType::SplitType { .. } | UnitType::Partial
+            );
+            self.starts.push(start.0);
+            self.abbreviation_starts.push(header.debug_abbrev_offset().0);
+            wants_ranges.push(has_code);
+            if patience.spend(1).is_err() {
+                break;
+            }
+        }
+        self.abbreviation_starts.sort_unstable();
+        self.abbreviation_starts.dedup();
+        wants_ranges
+    }
+
+    /// Reads `.debug_aranges` and says which units it covers.
+    fn read_aranges(&mut self, dwarf: &Dwarf<'_>, patience: &Patience) -> Result<Vec<bool>> {
+        let mut covered = vec![false; self.starts.len()];
+        let mut headers = dwarf.debug_aranges.headers();
+        while let Ok(Some(header)) = headers.next() {
+            let Ok(unit) = self.starts.binary_search(&header.debug_info_offset().0) else { continue };
+            let mut entries = header.entries();
+            loop {
+                patience.spend(1)?;
+                match entries.next() {
+                    Ok(Some(entry)) => covered[unit] |= self.add(entry.range(), UnitNumber(unit as u32)),
+                    Ok(None) => break,
+                    // The iterator ends by itself after an error that it cannot get over.
+                    Err(_) => {}
+                }
+            }
+        }
+        Ok(covered)
+    }
+
+    fn read_unit_ranges(&mut self, dwarf: &Dwarf<'_>, number: UnitNumber, patience: &Patience) -> Result<()> {
+        let unit = self.unit(dwarf, number)?;
+        let mut found = false;
+        let mut entries = unit.entries_raw(None)?;
+        if let Some(abbreviation) = entries.read_abbreviation()? {
+            let root = Attributes::read(&mut entries, abbreviation.attributes())?;
+            root.for_each_range(unit.unit_ref(dwarf), patience, |range| {
+                found |= self.add(range, number);
+                Ok(())
+            })?;
+        }
+        if !found && let Some(program) = unit.line_program.clone() {
+            self.add_sequences(program, number, patience)?;
+        }
+        Ok(())
+    }
+
+    fn add_sequences(
+        &mut self,
+        program: gimli::IncompleteLineProgram<Slice<'_>>,
+        unit: UnitNumber,
+        patience: &Patience,
+    ) -> Result<()> {
+        let mut rows = program.rows();
+        let mut begin = None;
+        while let Some((_, row)) = rows.next_row()? {
+            patience.spend(1)?;
+            let first = *begin.get_or_insert(row.address());
+            if row.end_sequence() {
+                self.add(gimli::Range { begin: first, end: row.address() }, unit);
+                begin = None;
+            }
+        }
+        Ok(())
+    }
+
+    fn add(&mut self, range: gimli::Range, unit: UnitNumber) -> bool {
+        let is_real = range.begin < range.end && !is_discarded(range.begin);
+        if is_real {
+            self.ranges.push(UnitRange { begin: range.begin, end: range.end, unit });
+        }
+        is_real
+    }
+
+    /// Which of the sorted `addresses` (as positions) each unit may know about, units in file order.
+    pub(crate) fn units_of(
+        &self,
+        addresses: &[u64],
+        patience: &Patience,
+    ) -> Result<Vec<(UnitNumber, Vec<u32>)>> {
+        let mut counts = vec![0u8; addresses.len()];
+        let mut pairs: Vec<(UnitNumber, u32)> = Vec::with_capacity(addresses.len());
+        for range in &self.ranges {
+            let first = addresses.partition_point(|&address| address < range.begin);
+            let inside = addresses[first..].iter().take_while(|&&address| address < range.end).count();
+            patience.spend(1 + inside)?;
+            for row in first..first + inside {
+                if counts[row] < UNITS_AN_ADDRESS {
+                    counts[row] += 1;
+                    pairs.push((range.unit, row as u32));
+                }
+            }
+        }
+        pairs.sort_unstable();
+        pairs.dedup();
+        let by_unit = pairs.chunk_by(|a, b| a.0 == b.0);
+        Ok(by_unit.map(|chunk| (chunk[0].0, chunk.iter().map(|&(_, row)| row).collect())).collect())
+    }
+
+    /// Every unit, in file order.
+    pub(crate) fn numbers(&self) -> impl Iterator<Item = UnitNumber> + use<> {
+        (0..self.starts.len() as u32).map(UnitNumber)
+    }
+
+    /// Parses the unit with this number.
+    pub(crate) fn unit<'d>(&self, dwarf: &Dwarf<'d>, number: UnitNumber) -> gimli::Result<Unit<'d>> {
+        let start = DebugInfoOffset(self.starts[number.0 as usize]);
+        let header = dwarf.unit_header(start)?;
+        let abbreviations = self.abbreviations(dwarf, header.debug_abbrev_offset())?;
+        Unit::new_with_abbreviations(dwarf, header, Arc::new(abbreviations))
+    }
+
+    fn abbreviations(
+        &self,
+        dwarf: &Dwarf<'_>,
+        offset: DebugAbbrevOffset<usize>,
+    ) -> gimli::Result<gimli::Abbreviations> {
+        let next = self.abbreviation_starts.partition_point(|&start| start <= offset.0);
+        let section = gimli::Section::reader(&dwarf.debug_abbrev);
+        let end = self.abbreviation_starts.get(next).copied().unwrap_or(section.len()).min(section.len());
+        gimli::DebugAbbrev::new(&section.slice()[..end], section.endian()).abbreviations(offset)
+    }
+
+    /// The unit that holds the entry at `offset` of `.debug_info`.
+    pub(crate) fn unit_at(&self, offset: DebugInfoOffset<usize>) -> Option<UnitNumber> {
+        // No entry stands where a unit starts: its header does.
+        let after = self.starts.partition_point(|&start| start < offset.0);
+        after.checked_sub(1).map(|unit| UnitNumber(unit as u32))
+    }
+
+    /// How much memory the index takes.
+    pub(crate) fn memory(&self) -> usize {
+        (self.starts.len() + self.abbreviation_starts.len()) * size_of::<usize>()
+            + self.ranges.len() * size_of::<UnitRange>()
+    }
+}
+
+/// Linkers leave the debug information of functions they dropped, at one of these addresses.
+pub(super) fn is_discarded(begin: u64) -> bool {
+    begin <= 1 || begin >= u64::MAX - 1
+}
+
+/// The position in `.debug_info` of an entry of a unit.
+pub(super) fn section_offset(unit: &Unit<'_>, offset: UnitOffset<usize>) -> usize {
+    let UnitSectionOffset(start) = unit.header.offset();
+    start + offset.0
+}

@@ -1,0 +1,100 @@
+//! ELF files: sections (decompressed), segments, links to debug files. No I/O happens here.
+
+use std::borrow::Cow;
+use std::io::Read;
+
+use object::{CompressionFormat, File, FileKind, Object, ObjectSection, ObjectSegment};
+
+use crate::limits::Patience;
+use crate::{Error, ErrorKind, Result};
+
+/// Reads the headers of an ELF file; anything else is an error.
+pub(crate) fn parse(bytes: &[u8]) -> Result<File<'_>> {
+    match FileKind::parse(bytes) {
+        Ok(FileKind::Elf32 | FileKind::Elf64) => Ok(File::parse(bytes)?),
+        _ => Err(Error::new(ErrorKind::WrongFormat, "not an ELF file")),
+    }
+}
+
+/// The byte order of `file`, as gimli wants it.
+pub(crate) fn endianness(file: &File<'_>) -> gimli::RunTimeEndian {
+    if file.is_little_endian() { gimli::RunTimeEndian::Little } else { gimli::RunTimeEndian::Big }
+}
+
+/// The bytes of the section `name`, decompressed if need be; empty when there is none.
+pub(crate) fn section<'d>(file: &File<'d>, name: &str, patience: &Patience) -> Result<Cow<'d, [u8]>> {
+    let Some(section) = file.section_by_name(name) else { return Ok(Cow::Borrowed(&[])) };
+    let compressed = section.compressed_data()?;
+    match compressed.format {
+        CompressionFormat::None => Ok(Cow::Borrowed(compressed.data)),
+        format => {
+            patience.allocate(compressed.uncompressed_size)?;
+            let size = compressed.uncompressed_size;
+            decompress(format, compressed.data, size)
+                .map(Cow::Owned)
+                .map_err(|why| Error::new(why.kind(), format!("section {name}: {why}")))
+        }
+    }
+}
+
+fn decompress(format: CompressionFormat, data: &[u8], size: u64) -> Result<Vec<u8>> {
+    match format {
+        CompressionFormat::Zlib => read_exactly(flate2::read::ZlibDecoder::new(data), size),
+        #[cfg(feature = "zstd")]
+        CompressionFormat::Zstandard => {
+            let decoder = ruzstd::decoding::StreamingDecoder::new(data)
+                .map_err(|error| Error::new(ErrorKind::Corrupt, format!("bad zstd data: {error}")))?;
+            read_exactly(decoder, size)
+        }
+        _ => Err(Error::new(ErrorKind::Unsupported, "compressed in a way that this build cannot read")),
+    }
+}
+
+/// Reads `size` bytes, which the caller has checked against the memory limit. The vector grows with what
+/// really arrives: a header that lies about the size costs nothing.
+fn read_exactly(reader: impl Read, size: u64) -> Result<Vec<u8>> {
+    let corrupt = |why: String| Error::new(ErrorKind::Corrupt, why);
+    let mut bytes = Vec::with_capacity(usize::try_from(size.min(1 << 20)).unwrap_or(0));
+    reader
+        .take(size)
+        .read_to_end(&mut bytes)
+        .map_err(|error| corrupt(format!("bad compressed data: {error}")))?;
+    if bytes.len() as u64 != size {
+        return Err(corrupt(format!("decompresses to {} bytes instead of {size}", bytes.len())));
+    }
+    Ok(bytes)
+}
+
+/// Whether `file` carries (whole or skeleton) DWARF of its own.
+pub(crate) fn has_debug_info(file: &File<'_>) -> bool {
+    file.section_by_name(".debug_info").is_some_and(|section| {
+        // A debug file's twin keeps the header of the section it lost.
+        section.size() > 0 && section.file_range().is_some_and(|(_, size)| size > 0)
+    })
+}
+
+/// A loaded part of the file: which file offsets go to which addresses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Segment {
+    pub(crate) address: u64,
+    pub(crate) memory_size: u64,
+    pub(crate) offset: u64,
+    pub(crate) file_size: u64,
+    pub(crate) executable: bool,
+}
+
+/// The loadable segments (`object` lists no others).
+pub(crate) fn segments(file: &File<'_>) -> Vec<Segment> {
+    file.segments()
+        .map(|segment| {
+            let (offset, file_size) = segment.file_range();
+            Segment {
+                address: segment.address(),
+                memory_size: segment.size(),
+                offset,
+                file_size,
+                executable: segment.permissions().executable(),
+            }
+        })
+        .collect()
+}

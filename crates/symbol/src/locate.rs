@@ -1,0 +1,361 @@
+//! From a path and a build id to the files that hold symbols.
+//!
+//! A file counts as the right one when its build id is the one asked for. Where the profile or the file
+//! has none, a file at the right path, or one of the right name that the person pointed at, is taken with
+//! a warning. A file with another build id is never taken.
+//!
+//! The binary is looked for among the files and folders that the person named, then in
+//! `$PPROF_BINARY_PATH`, then at its own path. If it has no debug information, the debug file is looked
+//! for in the named folders, in `.build-id` folders under the debug folders, through the binary's
+//! `.gnu_debuglink` (its checksum is verified), and at last, with the feature `debuginfod`, at the
+//! servers in `DEBUGINFOD_URLS`.
+
+use std::path::{Path, PathBuf};
+
+use object::{File, Object};
+
+use crate::buildid::BuildId;
+use crate::file::Bytes;
+use crate::{Error, ErrorKind, Result, elf};
+
+/// A folder with more files than this is not searched for a build id.
+const MOST_FILES: usize = 4096;
+
+/// Where to look.
+#[derive(Clone, Debug)]
+pub struct Search {
+    /// Binaries and debug files that the person named.
+    pub binaries: Vec<PathBuf>,
+    /// Folders that the person named.
+    pub folders: Vec<PathBuf>,
+    /// Folders laid out like `/usr/lib/debug`.
+    pub debug_folders: Vec<PathBuf>,
+    /// Put before the paths of mappings: the root of a container, or of another machine's copy.
+    pub root: Option<PathBuf>,
+    /// The servers to ask for debug files, and how. Without the feature `debuginfod` it is ignored.
+    pub servers: Servers,
+}
+
+/// Servers that know debug files by build id (the debuginfod protocol).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Servers {
+    /// The base addresses; empty to ask nobody.
+    pub urls: Vec<String>,
+    /// Where fetched files are kept; nothing is fetched without it.
+    pub cache: Option<PathBuf>,
+    /// How long one file may take in all; `None` for 90 seconds.
+    pub timeout: Option<std::time::Duration>,
+}
+
+impl Default for Search {
+    /// The system's debug folder only; the environment is not read.
+    fn default() -> Self {
+        Self {
+            binaries: Vec::new(),
+            folders: Vec::new(),
+            debug_folders: vec![PathBuf::from("/usr/lib/debug")],
+            root: None,
+            servers: Servers::default(),
+        }
+    }
+}
+
+impl Search {
+    /// Adds what the environment says: `PPROF_BINARY_PATH` (without it `~/pprof/binaries`, as
+    /// `go tool pprof` does), `DEBUGINFOD_URLS`, `DEBUGINFOD_TIMEOUT`, `XDG_CACHE_HOME`.
+    pub fn from_environment() -> Self {
+        let mut search = Self::default();
+        let home = std::env::home_dir();
+        match std::env::var_os("PPROF_BINARY_PATH") {
+            Some(paths) => search.folders.extend(std::env::split_paths(&paths)),
+            None => search.folders.extend(home.as_ref().map(|home| home.join("pprof/binaries"))),
+        }
+        search.folders.retain(|folder| !folder.as_os_str().is_empty());
+        let urls = std::env::var("DEBUGINFOD_URLS").unwrap_or_default();
+        let cache = std::env::var_os("XDG_CACHE_HOME").filter(|cache| !cache.is_empty()).map(PathBuf::from);
+        let timeout = std::env::var("DEBUGINFOD_TIMEOUT").ok().and_then(|text| text.parse().ok());
+        search.servers = Servers {
+            urls: urls.split_whitespace().map(str::to_owned).collect(),
+            cache: cache.or_else(|| home.map(|home| home.join(".cache"))).map(|cache| cache.join("flamelet")),
+            timeout: timeout.map(std::time::Duration::from_secs),
+        };
+        search
+    }
+
+    /// Finds the files for `wanted`.
+    pub fn locate(&self, wanted: &Wanted<'_>) -> Located {
+        let mut found = Located::default();
+        self.locate_binary(wanted, &mut found);
+        let needs_debug = found.binary.as_deref().is_none_or(|path| !has_debug_info(path));
+        if needs_debug && found.debug.is_none() {
+            self.locate_debug(wanted, &mut found);
+        }
+        self.locate_supplement(&mut found);
+        found
+    }
+
+    fn locate_binary(&self, wanted: &Wanted<'_>, found: &mut Located) {
+        let named: Vec<(PathBuf, Trust)> = self
+            .binaries
+            .iter()
+            .map(|path| (path.clone(), Trust::Name))
+            .chain(self.folders.iter().flat_map(|folder| in_folder(folder, wanted)))
+            .collect();
+        let by_id = named.iter().find(|(path, _)| wanted.is_exactly(path));
+        let own_path = self.at_own_path(wanted, found);
+        let by_name = || {
+            let same_name = named
+                .iter()
+                .filter(|(path, trust)| *trust == Trust::Name && path.file_name() == wanted.path.file_name());
+            same_name.map(|(path, _)| path.clone()).find(|path| wanted.may_be(path))
+        };
+        let only_named = || {
+            let [only] = &self.binaries[..] else { return None };
+            (wanted.path.as_os_str().is_empty() && wanted.may_be(only)).then(|| only.clone())
+        };
+        if let Some((path, _)) = by_id {
+            found.take(path.clone());
+        } else if let Some(path) = by_name().or_else(only_named) {
+            found
+                .warnings
+                .push(format!("taken from {} by its name, the build id is unknown", path.display()));
+            found.take(path);
+        } else if let Some(path) = own_path {
+            found.take(path);
+        }
+    }
+
+    /// The file at the mapping's own path, unless it is of another build.
+    fn at_own_path(&self, wanted: &Wanted<'_>, found: &mut Located) -> Option<PathBuf> {
+        if !wanted.path.is_absolute() {
+            return None;
+        }
+        let path = match &self.root {
+            Some(root) => root.join(wanted.path.strip_prefix("/").unwrap_or(wanted.path)),
+            None => wanted.path.to_owned(),
+        };
+        match build_id_of(&path) {
+            Err(error) if error.kind() == ErrorKind::NotFound => None,
+            Err(error) => {
+                found.warnings.push(error.to_string());
+                None
+            }
+            Ok(Some(id)) if wanted.asks_for_another_than(&id) => {
+                found
+                    .warnings
+                    .push(format!("{} is another build now (its build id is {id})", path.display()));
+                None
+            }
+            Ok(_) => Some(path),
+        }
+    }
+
+    fn locate_debug(&self, wanted: &Wanted<'_>, found: &mut Located) {
+        let own_id = found.binary.as_deref().and_then(|path| build_id_of(path).ok().flatten());
+        let id = BuildId::from_hex(wanted.build_id).or(own_id);
+        found.debug = id
+            .as_ref()
+            .and_then(|id| self.debug_by_id(id))
+            .or_else(|| self.debug_by_link(found))
+            .or_else(|| self.debug_by_server(id.as_ref()?, found));
+    }
+
+    fn debug_by_id(&self, id: &BuildId) -> Option<PathBuf> {
+        let name = id.debug_path();
+        let system = self.debug_folders.iter().map(|folder| folder.join(".build-id").join(&name));
+        let named =
+            self.folders.iter().flat_map(|folder| [folder.join(".build-id").join(&name), folder.join(&name)]);
+        named.chain(system).find(|path| has_id(path, id) && has_debug_info(path))
+    }
+
+    fn debug_by_link(&self, found: &mut Located) -> Option<PathBuf> {
+        let binary = found.binary.as_deref()?;
+        let bytes = Bytes::open(binary).ok()?;
+        let file = elf::parse(&bytes).ok()?;
+        let (name, checksum) = file.gnu_debuglink().ok()??;
+        let name = Path::new(std::str::from_utf8(name).ok()?);
+        let folder = binary.parent()?;
+        let absolute = folder.canonicalize().unwrap_or_else(|_| folder.to_owned());
+        let system = self
+            .debug_folders
+            .iter()
+            .map(|debug| debug.join(absolute.strip_prefix("/").unwrap_or(&absolute)).join(name));
+        let named = self.folders.iter().map(|folder| folder.join(name));
+        let candidates = [folder.join(name), folder.join(".debug").join(name)];
+        for path in candidates.into_iter().chain(system).chain(named) {
+            match Bytes::open(&path) {
+                Ok(debug) if crc32(&debug) == checksum => return Some(path),
+                Ok(_) if path != binary => found
+                    .warnings
+                    .push(format!("{} is not the debug file of this build (wrong checksum)", path.display())),
+                _ => {}
+            }
+        }
+        None
+    }
+
+    #[cfg(feature = "debuginfod")]
+    fn debug_by_server(&self, id: &BuildId, found: &mut Located) -> Option<PathBuf> {
+        match crate::debuginfod::fetch(&self.servers, id) {
+            Ok(path) => path,
+            Err(error) => {
+                found.warnings.push(error.to_string());
+                None
+            }
+        }
+    }
+
+    #[cfg(not(feature = "debuginfod"))]
+    fn debug_by_server(&self, _: &BuildId, _: &mut Located) -> Option<PathBuf> {
+        None
+    }
+
+    /// The file that dwz split off the debug information, which several packages share.
+    fn locate_supplement(&self, found: &mut Located) {
+        let Some(user) = found.debug.as_ref().or(found.binary.as_ref()) else { return };
+        let Ok(bytes) = Bytes::open(user) else { return };
+        let Ok(Some((name, id))) = elf::parse(&bytes).and_then(|file| Ok(file.gnu_debugaltlink()?)) else {
+            return;
+        };
+        let Some(id) = BuildId::from_bytes(id) else { return };
+        let linked = std::str::from_utf8(name).ok().map(|name| user.parent().unwrap_or(user).join(name));
+        let by_link = linked.filter(|path| has_id(path, &id));
+        let name = id.debug_path();
+        let mut by_id = self
+            .debug_folders
+            .iter()
+            .map(|folder| folder.join(".build-id").join(&name))
+            .chain(self.folders.iter().map(|folder| folder.join(".build-id").join(&name)));
+        found.supplement = by_link.or_else(|| by_id.find(|path| has_id(path, &id)));
+        if found.supplement.is_none() {
+            found
+                .warnings
+                .push(format!("the shared debug file with build id {id} is missing; some names lack"));
+        }
+    }
+}
+
+/// What to look for.
+#[derive(Clone, Copy, Debug)]
+pub struct Wanted<'a> {
+    /// The path that the profiled process had mapped.
+    pub path: &'a Path,
+    /// The build id in hexadecimal, empty when unknown.
+    pub build_id: &'a str,
+}
+
+impl Wanted<'_> {
+    fn asks_for_another_than(&self, id: &BuildId) -> bool {
+        !self.build_id.is_empty() && !self.build_id.eq_ignore_ascii_case(&id.to_string())
+    }
+
+    /// The file has the build id.
+    fn is_exactly(&self, path: &Path) -> bool {
+        BuildId::from_hex(self.build_id).is_some_and(|id| has_id(path, &id))
+    }
+
+    /// The file is an ELF file and nothing speaks against it.
+    fn may_be(&self, path: &Path) -> bool {
+        match build_id_of(path) {
+            Ok(Some(id)) => !self.asks_for_another_than(&id),
+            Ok(None) => true,
+            Err(_) => false,
+        }
+    }
+}
+
+/// What was found.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Located {
+    /// The binary itself.
+    pub binary: Option<PathBuf>,
+    /// The file with its debug information, when that is another one.
+    pub debug: Option<PathBuf>,
+    /// The file that the debug information shares with others (dwz).
+    pub supplement: Option<PathBuf>,
+    /// What the person should know, a line each.
+    pub warnings: Vec<String>,
+}
+
+impl Located {
+    /// Takes the file at `path` as what it is: a debug file keeps the headers of its binary but not its
+    /// code.
+    fn take(&mut self, path: PathBuf) {
+        let is_debug_file = Bytes::open(&path).is_ok_and(|bytes| {
+            elf::parse(&bytes).is_ok_and(|file| elf::has_debug_info(&file) && lacks_code(&file))
+        });
+        if is_debug_file { self.debug = Some(path) } else { self.binary = Some(path) }
+    }
+}
+
+fn lacks_code(file: &File<'_>) -> bool {
+    use object::ObjectSection;
+    file.section_by_name(".text").is_some_and(|text| text.file_range().is_none_or(|(_, size)| size == 0))
+}
+
+/// Why a candidate would be the right one if its build id cannot tell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Trust {
+    /// It has the right name.
+    Name,
+    /// Nothing: only the build id counts.
+    IdOnly,
+}
+
+/// The candidates in a folder: at the places where `go tool pprof` looks, and every file in it.
+fn in_folder(folder: &Path, wanted: &Wanted<'_>) -> Vec<(PathBuf, Trust)> {
+    let mut candidates = Vec::new();
+    let name = wanted.path.file_name();
+    if let Some(id) = BuildId::from_hex(wanted.build_id) {
+        let by_id = folder.join(id.to_string());
+        candidates.extend(name.map(|name| (by_id.join(name), Trust::IdOnly)));
+        candidates.extend(files_in(&by_id).map(|path| (path, Trust::IdOnly)));
+        candidates.push((folder.join(id.debug_path()), Trust::IdOnly));
+        candidates.push((folder.join(".build-id").join(id.debug_path()), Trust::IdOnly));
+    }
+    if let Ok(relative) = wanted.path.strip_prefix("/") {
+        candidates.push((folder.join(relative), Trust::Name));
+    }
+    candidates.extend(name.map(|name| (folder.join(name), Trust::Name)));
+    if !wanted.build_id.is_empty() {
+        candidates.extend(files_in(folder).map(|path| (path, Trust::IdOnly)));
+    }
+    candidates
+}
+
+fn files_in(folder: &Path) -> impl Iterator<Item = PathBuf> {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten().take(MOST_FILES);
+    entries.map(|entry| entry.path()).filter(|path| path.is_file())
+}
+
+fn build_id_of(path: &Path) -> Result<Option<BuildId>> {
+    crate::buildid::of_file(path)
+}
+
+fn has_id(path: &Path, id: &BuildId) -> bool {
+    path.is_file() && build_id_of(path).is_ok_and(|own| own.as_ref() == Some(id))
+}
+
+fn has_debug_info(path: &Path) -> bool {
+    let parsed =
+        Bytes::open(path).map(|bytes| elf::parse(&bytes).is_ok_and(|file| elf::has_debug_info(&file)));
+    parsed.unwrap_or(false)
+}
+
+/// The checksum that `.gnu_debuglink` carries.
+fn crc32(bytes: &[u8]) -> u32 {
+    let mut crc = flate2::Crc::new();
+    crc.update(bytes);
+    crc.sum()
+}
+
+/// Opens an ELF file by path, build id or both, as [`Search::locate`] finds it.
+pub(crate) fn open_binary(search: &Search, wanted: &Wanted<'_>) -> Result<(PathBuf, Bytes)> {
+    let located = search.locate(wanted);
+    let path = located.binary.ok_or_else(|| {
+        let why = located.warnings.into_iter().next().unwrap_or_else(|| "no such file".to_owned());
+        Error::new(ErrorKind::NotFound, format!("{}: {why}", wanted.path.display()))
+    })?;
+    let bytes = Bytes::open(&path)?;
+    Ok((path, bytes))
+}

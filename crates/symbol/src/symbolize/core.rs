@@ -1,0 +1,212 @@
+//! The work itself, on bytes: debug information first, symbol tables for what is left.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use object::File;
+
+use crate::demangle::Demangle;
+use crate::dwarf::{DebugSections, DwarfFrame, Lookup, NoSplitFiles, SplitFiles, UnitIndex};
+use crate::limits::{Limits, Patience};
+use crate::names::NameTable;
+use crate::symbols::{self, Symbol};
+use crate::{Result, elf};
+
+/// One function at an address.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Frame {
+    /// The name for people, demangled.
+    pub name: Arc<str>,
+    /// The name in the binary, mangled.
+    pub system_name: Arc<str>,
+    /// The source file, empty when unknown.
+    pub file: Arc<str>,
+    /// The line where the function starts, 0 when unknown.
+    pub start_line: u32,
+    /// The line, 0 when unknown.
+    pub line: u32,
+    /// The column, 0 when unknown.
+    pub column: u32,
+}
+
+/// What [`frames_in_elf`] found.
+#[derive(Clone, Debug, Default)]
+pub struct Resolved {
+    /// For each address, in the order asked, its frames: innermost inlined function first, the real
+    /// function last; empty where nothing is known.
+    pub frames: Vec<Arc<[Frame]>>,
+    /// What went wrong on the way, a line each.
+    pub warnings: Vec<String>,
+}
+
+/// Symbolizes `addresses` of the ELF file in `bytes`. The addresses are the file's own, as in its symbol
+/// table; for those of a process see [`Symbolizer::frames`](crate::symbolize::Symbolizer::frames).
+///
+/// Only the file itself is asked: no separate debug file, no split DWARF.
+pub fn frames_in_elf(bytes: &[u8], addresses: &[u64], limits: Limits) -> Result<Resolved> {
+    let binary = elf::parse(bytes)?;
+    let mut sorted = addresses.to_vec();
+    sorted.sort_unstable();
+    sorted.dedup();
+    let parts = Parts { with_debug_info: Some(&binary), supplement: None, with_symbols: vec![&binary] };
+    let mut names = NameTable::new(Demangle::Full);
+    let batch = parts.resolve(&sorted, &mut None, &NoSplitFiles, &mut names, limits);
+    let frames = addresses.iter().map(|address| {
+        let row = sorted.binary_search(address).expect("sorted holds every address");
+        batch.frames[row].clone()
+    });
+    Ok(Resolved { frames: frames.collect(), warnings: batch.warnings })
+}
+
+/// The files that speak about one module.
+pub(crate) struct Parts<'f, 'd> {
+    /// The file with DWARF.
+    pub(crate) with_debug_info: Option<&'f File<'d>>,
+    /// What dwz split off it.
+    pub(crate) supplement: Option<&'f File<'d>>,
+    /// The files with symbol tables, the best first.
+    pub(crate) with_symbols: Vec<&'f File<'d>>,
+}
+
+impl Parts<'_, '_> {
+    /// Symbolizes `addresses` (sorted, without repetition). `index` is made when it is first needed.
+    pub(crate) fn resolve(
+        &self,
+        addresses: &[u64],
+        index: &mut Option<Arc<UnitIndex>>,
+        split: &dyn SplitFiles,
+        names: &mut NameTable,
+        limits: Limits,
+    ) -> Resolved {
+        let patience = Patience::new(limits);
+        let mut warnings = Vec::new();
+        let mut described = vec![Vec::new(); addresses.len()];
+        if self.with_debug_info.is_some() {
+            match self.look_into_dwarf(addresses, index, split, names, &patience, &mut warnings) {
+                Ok(frames) => described = frames,
+                Err(error) => warnings.push(error.to_string()),
+            }
+        }
+        let symbols = self.find_symbols(addresses, &described, &patience, &mut warnings);
+        let rows = described.into_iter().zip(symbols);
+        let frames = rows.map(|(frames, symbol)| join(frames, symbol, names)).collect();
+        warnings.sort();
+        warnings.dedup();
+        Resolved { frames, warnings }
+    }
+
+    fn look_into_dwarf(
+        &self,
+        addresses: &[u64],
+        index: &mut Option<Arc<UnitIndex>>,
+        split: &dyn SplitFiles,
+        names: &mut NameTable,
+        patience: &Patience,
+        warnings: &mut Vec<String>,
+    ) -> Result<Vec<Vec<DwarfFrame>>> {
+        let Some(file) = self.with_debug_info else { return Ok(vec![Vec::new(); addresses.len()]) };
+        let sections = DebugSections::load(file, self.supplement, patience)?;
+        let dwarf = sections.dwarf();
+        let index = match index {
+            Some(index) => index.clone(),
+            None => index.insert(Arc::new(UnitIndex::new(&dwarf, patience)?)).clone(),
+        };
+        let lookup = Lookup { dwarf: &dwarf, index: &index, split, patience };
+        Ok(lookup.frames(addresses, names, warnings))
+    }
+
+    /// The symbols at those addresses whose function is not known well.
+    fn find_symbols(
+        &self,
+        addresses: &[u64],
+        described: &[Vec<DwarfFrame>],
+        patience: &Patience,
+        warnings: &mut Vec<String>,
+    ) -> Vec<Option<Symbol<'_>>> {
+        let mut found: Vec<Option<Symbol<'_>>> = vec![None; addresses.len()];
+        for file in &self.with_symbols {
+            let open = |row: &usize| found[*row].is_none() && needs_symbol(&described[*row]);
+            let rows: Vec<usize> = (0..addresses.len()).filter(open).collect();
+            if rows.is_empty() {
+                break;
+            }
+            let wanted: Vec<u64> = rows.iter().map(|&row| addresses[row]).collect();
+            match symbols::find(file, &wanted, patience) {
+                Ok(symbols) => rows.into_iter().zip(symbols).for_each(|(row, symbol)| found[row] = symbol),
+                Err(error) => warnings.push(error.to_string()),
+            }
+        }
+        found
+    }
+}
+
+fn needs_symbol(frames: &[DwarfFrame]) -> bool {
+    frames.last().is_none_or(|frame| frame.names.is_none() || frame.has_short_name)
+}
+
+/// The frames of debug information, the last of them named by the symbol where that knows better.
+fn join(frames: Vec<DwarfFrame>, symbol: Option<Symbol<'_>>, names: &mut NameTable) -> Arc<[Frame]> {
+    let symbol = symbol.map(|symbol| names.function(symbol.name));
+    if frames.is_empty() {
+        return symbol
+            .map(|symbol| Frame {
+                name: symbol.name,
+                system_name: symbol.system_name,
+                file: names.empty(),
+                start_line: 0,
+                line: 0,
+                column: 0,
+            })
+            .into_iter()
+            .collect();
+    }
+    let last = frames.len() - 1;
+    let named = frames.into_iter().enumerate().filter_map(|(row, frame)| {
+        let own = frame.names;
+        let better = symbol.clone().filter(|symbol| {
+            row == last && (own.is_none() || frame.has_short_name && symbol.name != symbol.system_name)
+        });
+        let function = better.or(own)?;
+        Some(Frame {
+            name: function.name,
+            system_name: function.system_name,
+            file: frame.file,
+            start_line: frame.start_line,
+            line: frame.line,
+            column: frame.column,
+        })
+    });
+    named.collect()
+}
+
+/// The symbols in `.gnu_debugdata` (MiniDebugInfo), as an ELF file of its own.
+pub(crate) fn mini_debug_info(file: &File<'_>, limits: Limits) -> Result<Option<Vec<u8>>> {
+    let data = elf::section(file, ".gnu_debugdata", &Patience::new(limits))?;
+    match data {
+        data if data.is_empty() => Ok(None),
+        Cow::Borrowed(data) => unpack_xz(data, limits.memory),
+        Cow::Owned(data) => unpack_xz(&data, limits.memory),
+    }
+}
+
+#[cfg(feature = "xz")]
+fn unpack_xz(data: &[u8], limit: u64) -> Result<Option<Vec<u8>>> {
+    use std::io::Read;
+
+    use crate::{Error, ErrorKind};
+
+    let limit_kib = u32::try_from(limit >> 10).unwrap_or(u32::MAX - 1);
+    let reader = lzma_rust2::XzReader::new_mem_limit(data, false, limit_kib);
+    let mut unpacked = Vec::new();
+    reader
+        .take(limit)
+        .read_to_end(&mut unpacked)
+        .map_err(|error| Error::new(ErrorKind::Corrupt, format!("section .gnu_debugdata: {error}")))?;
+    Ok(Some(unpacked))
+}
+
+#[cfg(not(feature = "xz"))]
+fn unpack_xz(_: &[u8], _: u64) -> Result<Option<Vec<u8>>> {
+    use crate::{Error, ErrorKind};
+    Err(Error::new(ErrorKind::Unsupported, "has MiniDebugInfo, which this build cannot read (feature `xz`)"))
+}

@@ -1,0 +1,18 @@
+//! Addresses to functions, files, lines and inlined frames.
+//!
+//! Three doors:
+//!
+//! | to symbolize … | use |
+//! |---|---|
+//! | a whole profile | [`symbolize_profile`], or [`Symbolizer::symbolize_profile`] to keep what was learned |
+//! | addresses of a mapped file | [`Symbolizer::frames`] |
+//! | addresses of an ELF file that is already in memory | [`frames_in_elf`], which does no I/O |
+
+mod core;
+mod module;
+mod profile;
+mod symbolizer;
+
+pub use self::core::{Frame, Resolved, frames_in_elf};
+pub use profile::{MappingSummary, Summary, symbolize_profile};
+pub use symbolizer::{ModuleName, Options, Symbolizer};

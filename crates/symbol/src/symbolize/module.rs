@@ -1,0 +1,274 @@
+//! One file that addresses belong to: what was found for it, opened, and what it answered.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use object::File;
+use rustc_hash::FxHashMap;
+
+use crate::address::{MappedAt, Translation};
+use crate::dwarf::{SplitFiles, SplitRequest, UnitIndex};
+use crate::elf::{self, Segment};
+use crate::file::Bytes;
+use crate::limits::Limits;
+use crate::locate::{Located, Wanted};
+use crate::names::NameTable;
+use crate::symbolize::core::{Frame, Parts, mini_debug_info};
+use crate::symbolize::symbolizer::{ModuleName, Options};
+use crate::{kernel, process};
+
+/// A module, and what is known about it.
+pub(super) struct Module {
+    source: Source,
+    answers: FxHashMap<u64, Arc<[Frame]>>,
+    answer_memory: usize,
+    nothing: Arc<[Frame]>,
+    /// What the person should know, a line each.
+    pub(super) warnings: Vec<String>,
+    pub(super) last_question: u64,
+}
+
+enum Source {
+    Files(Box<Files>),
+    Kernel,
+    Missing,
+}
+
+/// The opened files of a module.
+#[derive(Default)]
+struct Files {
+    binary: Option<Bytes>,
+    debug: Option<Bytes>,
+    supplement: Option<Bytes>,
+    mini: Option<Bytes>,
+    segments: Vec<Segment>,
+    /// The segments come from the binary itself, whose offsets can be trusted.
+    has_real_offsets: bool,
+    has_debug_info: bool,
+    index: Option<Arc<UnitIndex>>,
+    located: Located,
+    wanted_path: PathBuf,
+}
+
+impl Module {
+    /// Finds and opens the files of `name`.
+    pub(super) fn open(name: &ModuleName, options: &Options) -> Self {
+        let mut module = Self {
+            source: Source::Missing,
+            answers: FxHashMap::default(),
+            answer_memory: 0,
+            nothing: Arc::new([]),
+            warnings: Vec::new(),
+            last_question: 0,
+        };
+        module.source = if kernel::is_kernel(&name.path) {
+            Source::Kernel
+        } else if name.path == "[vdso]" {
+            module.open_vdso(name)
+        } else {
+            module.open_files(name, options)
+        };
+        module
+    }
+
+    fn open_vdso(&mut self, name: &ModuleName) -> Source {
+        let Some(bytes) = process::vdso() else {
+            self.warnings.push("[vdso]: this process has none to read symbols from".to_owned());
+            return Source::Missing;
+        };
+        let own = crate::buildid::of_bytes(&bytes).ok().flatten().map(|id| id.to_string());
+        if !name.build_id.is_empty() && own.as_deref() != Some(name.build_id.as_str()) {
+            self.warnings.push("[vdso]: the profile is from another kernel".to_owned());
+            return Source::Missing;
+        }
+        let mut files = Files { binary: Some(Bytes::owned(bytes)), ..Files::default() };
+        files.read_headers();
+        Source::Files(Box::new(files))
+    }
+
+    fn open_files(&mut self, name: &ModuleName, options: &Options) -> Source {
+        let wanted = Wanted { path: Path::new(&name.path), build_id: &name.build_id };
+        let located = options.search.locate(&wanted);
+        self.warnings.extend(located.warnings.iter().cloned());
+        let mut open = |path: &Option<PathBuf>| {
+            let bytes =
+                Bytes::open(path.as_deref()?).and_then(|bytes| elf::parse(&bytes).map(drop).map(|()| bytes));
+            bytes.map_err(|error| self.warnings.push(error.to_string())).ok()
+        };
+        let mut files = Files {
+            binary: open(&located.binary),
+            debug: open(&located.debug),
+            supplement: open(&located.supplement),
+            wanted_path: PathBuf::from(&name.path),
+            ..Files::default()
+        };
+        files.located = located;
+        if files.binary.is_none() && files.debug.is_none() {
+            return Source::Missing;
+        }
+        files.read_headers();
+        if !files.has_debug_info {
+            match files.read_mini(options.limits) {
+                Ok(mini) => files.mini = mini,
+                Err(error) => self.warnings.push(format!("{}: {error}", name.path)),
+            }
+        }
+        Source::Files(Box::new(files))
+    }
+
+    /// The files that the answers come from, the one with debug information first.
+    pub(super) fn sources(&self) -> Vec<PathBuf> {
+        match &self.source {
+            Source::Files(files) => {
+                let located = [&files.located.debug, &files.located.binary];
+                located.into_iter().flatten().cloned().collect()
+            }
+            Source::Kernel => vec![PathBuf::from(kernel::SYMBOLS)],
+            Source::Missing => Vec::new(),
+        }
+    }
+
+    /// Whether the module has debug information: files, lines and inlined calls.
+    pub(super) fn has_debug_info(&self) -> bool {
+        matches!(&self.source, Source::Files(files) if files.has_debug_info)
+    }
+
+    /// The frames at each of `addresses` of a process.
+    pub(super) fn frames(
+        &mut self,
+        mapped: MappedAt,
+        addresses: &[u64],
+        names: &mut NameTable,
+        limits: Limits,
+    ) -> Vec<Arc<[Frame]>> {
+        let translation = match &self.source {
+            Source::Files(files) => Translation::new(mapped, &files.segments, files.has_real_offsets),
+            Source::Kernel | Source::Missing => Translation::NONE,
+        };
+        let own: Vec<u64> = addresses.iter().map(|&address| translation.apply(address)).collect();
+        let mut unknown: Vec<u64> =
+            own.iter().copied().filter(|address| !self.answers.contains_key(address)).collect();
+        unknown.sort_unstable();
+        unknown.dedup();
+        if !unknown.is_empty() {
+            self.learn(&unknown, names, limits);
+        }
+        own.iter().map(|address| self.answers.get(address).unwrap_or(&self.nothing).clone()).collect()
+    }
+
+    fn learn(&mut self, addresses: &[u64], names: &mut NameTable, limits: Limits) {
+        let frames = match &mut self.source {
+            Source::Missing => return,
+            Source::Kernel => match kernel::frames(addresses, names) {
+                Ok(frames) => frames,
+                Err(error) => {
+                    self.warn(error.to_string());
+                    return;
+                }
+            },
+            Source::Files(files) => {
+                let resolved = files.resolve(addresses, names, limits);
+                resolved.warnings.into_iter().for_each(|warning| self.warn(warning));
+                resolved.frames
+            }
+        };
+        for (&address, frames) in addresses.iter().zip(frames) {
+            self.answer_memory += 48 + frames.len() * size_of::<Frame>();
+            self.answers.insert(address, frames);
+        }
+    }
+
+    fn warn(&mut self, warning: String) {
+        const MOST_WARNINGS: usize = 20;
+        if self.warnings.len() < MOST_WARNINGS && !self.warnings.contains(&warning) {
+            self.warnings.push(warning);
+        }
+    }
+
+    pub(super) fn memory(&self) -> usize {
+        let index = match &self.source {
+            Source::Files(files) => files.index.as_ref().map_or(0, |index| index.memory()),
+            _ => 0,
+        };
+        self.answer_memory + index
+    }
+
+    pub(super) fn forget_answers(&mut self) {
+        self.answers = FxHashMap::default();
+        self.answer_memory = 0;
+        if let Source::Files(files) = &mut self.source {
+            files.index = None;
+        }
+    }
+}
+
+impl Files {
+    fn read_headers(&mut self) {
+        let parsed = |bytes: &Option<Bytes>| bytes.clone().filter(|bytes| elf::parse(bytes).is_ok());
+        let (binary, debug) = (parsed(&self.binary), parsed(&self.debug));
+        let with_segments = binary.as_ref().or(debug.as_ref());
+        self.has_real_offsets = binary.is_some();
+        self.segments = with_segments
+            .and_then(|bytes| elf::parse(bytes).ok())
+            .map_or(Vec::new(), |file| elf::segments(&file));
+        let has = |bytes: &Bytes| elf::parse(bytes).is_ok_and(|file| elf::has_debug_info(&file));
+        self.has_debug_info = binary.iter().chain(&debug).any(has);
+    }
+
+    fn read_mini(&self, limits: Limits) -> crate::Result<Option<Bytes>> {
+        let Some(binary) = &self.binary else { return Ok(None) };
+        let unpacked = mini_debug_info(&elf::parse(binary)?, limits)?;
+        Ok(unpacked.map(Bytes::owned))
+    }
+
+    fn resolve(
+        &mut self,
+        addresses: &[u64],
+        names: &mut NameTable,
+        limits: Limits,
+    ) -> crate::symbolize::Resolved {
+        let bytes = [&self.debug, &self.binary, &self.mini, &self.supplement].map(Option::clone);
+        let [debug, binary, mini, supplement]: [Option<File<'_>>; 4] =
+            std::array::from_fn(|which| bytes[which].as_deref().and_then(|bytes| elf::parse(bytes).ok()));
+        let with_debug_info = [&debug, &binary].into_iter().flatten().find(|file| elf::has_debug_info(file));
+        let parts = Parts {
+            with_debug_info,
+            supplement: supplement.as_ref(),
+            with_symbols: [&debug, &binary, &mini].into_iter().flatten().collect(),
+        };
+        let mut index = self.index.take();
+        let resolved = parts.resolve(addresses, &mut index, &*self, names, limits);
+        self.index = index;
+        resolved
+    }
+
+    /// Every folder in which a split debug file may lie besides where the compiler left it.
+    fn folders(&self) -> impl Iterator<Item = &Path> {
+        let paths = [self.located.debug.as_deref(), self.located.binary.as_deref(), Some(&*self.wanted_path)];
+        paths.into_iter().flatten().filter_map(Path::parent)
+    }
+}
+
+impl SplitFiles for Files {
+    fn package(&self) -> Option<Bytes> {
+        let paths = [self.located.binary.as_deref(), self.located.debug.as_deref(), Some(&*self.wanted_path)];
+        let beside = paths.into_iter().flatten().flat_map(|path| {
+            let mut appended = path.as_os_str().to_owned();
+            appended.push(".dwp");
+            [PathBuf::from(appended), path.with_extension("dwp")]
+        });
+        beside.filter(|path| path.is_file()).find_map(|path| Bytes::open(&path).ok())
+    }
+
+    fn object(&self, request: &SplitRequest) -> Option<Bytes> {
+        let compiled = Path::new(&request.directory).join(&request.name);
+        if let Ok(bytes) = Bytes::open(&compiled) {
+            return Some(bytes);
+        }
+        let name = Path::new(&request.name).file_name()?;
+        self.folders().find_map(|folder| {
+            let whole = folder.join(&request.name);
+            Bytes::open(&whole).or_else(|_| Bytes::open(&folder.join(name))).ok()
+        })
+    }
+}

@@ -1,0 +1,168 @@
+//! A whole profile: every location that is only an address gets its frames.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use flamelet_profile::{LocationId, Mapping, MappingId, MappingSymbols, NamedLine, Profile};
+use rustc_hash::FxHashMap;
+
+use crate::MappedAt;
+use crate::kernel;
+use crate::symbolize::symbolizer::ModuleName;
+use crate::symbolize::{Frame, Options, Symbolizer};
+
+/// What symbolizing a profile did.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Summary {
+    /// Locations that were looked up.
+    pub asked: usize,
+    /// Locations of which the function was found.
+    pub resolved: usize,
+    /// Locations of which also the line was found.
+    pub with_lines: usize,
+    /// Each mapping that was asked about.
+    pub mappings: Vec<MappingSummary>,
+}
+
+/// What was done for one mapping.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct MappingSummary {
+    /// The file, as the profile names it; `[kernel.kallsyms]` for kernel addresses without a mapping.
+    pub file: String,
+    /// Its build id in hexadecimal, empty when the profile does not say.
+    pub build_id: String,
+    /// Locations that were looked up.
+    pub asked: usize,
+    /// Locations of which the function was found.
+    pub resolved: usize,
+    /// Locations of which also the line was found.
+    pub with_lines: usize,
+    /// The files that answered, the one with debug information first.
+    pub sources: Vec<PathBuf>,
+    /// What the person should know, a line each: a wrong build, a damaged file, a guess.
+    pub warnings: Vec<String>,
+}
+
+impl Summary {
+    /// Every warning, with the file it is about.
+    pub fn warnings(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.mappings.iter().flat_map(|mapping| {
+            mapping.warnings.iter().map(|warning| (mapping.file.as_str(), warning.as_str()))
+        })
+    }
+}
+
+/// Fills in functions, files, lines and inlined frames of every location of `profile` that has none.
+///
+/// To symbolize several profiles of the same program, keep a [`Symbolizer`] and use its method instead.
+pub fn symbolize_profile(profile: &mut Profile, options: &Options) -> Summary {
+    Symbolizer::new(options.clone()).symbolize_profile(profile)
+}
+
+/// The locations of one mapping that want symbols.
+struct Group {
+    mapping: Option<MappingId>,
+    name: ModuleName,
+    mapped: MappedAt,
+    locations: Vec<LocationId>,
+    addresses: Vec<u64>,
+}
+
+impl Symbolizer {
+    /// Fills in functions, files, lines and inlined frames of every location of `profile` that has none
+    /// (or of all, with [`Options::force`]), and marks the mappings that are done.
+    pub fn symbolize_profile(&mut self, profile: &mut Profile) -> Summary {
+        let mut summary = Summary::default();
+        let mut answers: FxHashMap<LocationId, Arc<[Frame]>> = FxHashMap::default();
+        for group in groups(profile, self.options().force) {
+            let frames = self.frames(&group.name, group.mapped, &group.addresses);
+            let report = self.report(&group, &frames);
+            if let Some(mapping) = group.mapping {
+                let has_lines = self.module(&group.name).is_some_and(|module| module.has_debug_info());
+                mark(&mut profile.mappings_mut()[mapping.index()], &report, has_lines);
+            }
+            summary.asked += report.asked;
+            summary.resolved += report.resolved;
+            summary.with_lines += report.with_lines;
+            summary.mappings.push(report);
+            answers.extend(group.locations.into_iter().zip(frames).filter(|(_, frames)| !frames.is_empty()));
+        }
+        profile.relabel_locations(|_, location| {
+            answers.get(&location).map(|frames| frames.iter().map(named_line).collect())
+        });
+        summary
+    }
+
+    fn report(&self, group: &Group, frames: &[Arc<[Frame]>]) -> MappingSummary {
+        let module = self.module(&group.name);
+        MappingSummary {
+            file: group.name.path.clone(),
+            build_id: group.name.build_id.clone(),
+            asked: frames.len(),
+            resolved: frames.iter().filter(|frames| !frames.is_empty()).count(),
+            with_lines: frames.iter().filter(|frames| frames.iter().any(|frame| frame.line != 0)).count(),
+            sources: module.map_or(Vec::new(), |module| module.sources()),
+            warnings: module.map_or(Vec::new(), |module| module.warnings.clone()),
+        }
+    }
+}
+
+/// The locations that want symbols, grouped by mapping.
+fn groups(profile: &Profile, force: bool) -> Vec<Group> {
+    let mut groups: Vec<Group> = Vec::new();
+    let mut by_mapping: FxHashMap<Option<MappingId>, usize> = FxHashMap::default();
+    for (index, location) in profile.locations().iter().enumerate() {
+        let wants = location.address != 0 && (force || profile.lines_of(location).is_empty());
+        if !wants || location.mapping.is_none() && !kernel::is_kernel_address(location.address) {
+            continue;
+        }
+        let group = *by_mapping.entry(location.mapping).or_insert_with(|| {
+            groups.push(Group::new(profile, location.mapping));
+            groups.len() - 1
+        });
+        groups[group].locations.push(LocationId::from_index(index));
+        groups[group].addresses.push(location.address);
+    }
+    groups
+}
+
+impl Group {
+    fn new(profile: &Profile, mapping: Option<MappingId>) -> Self {
+        let (name, mapped) = match mapping.map(|id| profile.mapping(id)) {
+            Some(mapping) => {
+                let path = profile.string(mapping.filename).to_owned();
+                let build_id = profile.string(mapping.build_id).to_owned();
+                let mapped = MappedAt { start: mapping.start, limit: mapping.limit, offset: mapping.offset };
+                (ModuleName { path, build_id }, mapped)
+            }
+            None => {
+                let path = kernel::MAPPING.to_owned();
+                (ModuleName { path, build_id: String::new() }, MappedAt::default())
+            }
+        };
+        Self { mapping, name, mapped, locations: Vec::new(), addresses: Vec::new() }
+    }
+}
+
+fn mark(mapping: &mut Mapping, report: &MappingSummary, has_debug_info: bool) {
+    if report.resolved == 0 {
+        return;
+    }
+    mapping.symbols = MappingSymbols {
+        functions: true,
+        filenames: mapping.symbols.filenames || has_debug_info,
+        line_numbers: mapping.symbols.line_numbers || has_debug_info,
+        inline_frames: mapping.symbols.inline_frames || has_debug_info,
+    };
+}
+
+fn named_line(frame: &Frame) -> NamedLine {
+    NamedLine {
+        name: frame.name.to_string(),
+        system_name: frame.system_name.to_string(),
+        filename: frame.file.to_string(),
+        start_line: frame.start_line.into(),
+        line: frame.line.into(),
+        column: frame.column.into(),
+    }
+}

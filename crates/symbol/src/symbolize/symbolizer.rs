@@ -1,0 +1,113 @@
+//! The symbolizer: what was asked, what is remembered.
+
+use std::sync::Arc;
+
+use rustc_hash::FxHashMap;
+
+use crate::MappedAt;
+use crate::demangle::Demangle;
+use crate::limits::Limits;
+use crate::locate::Search;
+use crate::names::NameTable;
+use crate::symbolize::Frame;
+use crate::symbolize::module::Module;
+
+/// How to symbolize.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// Where to look for binaries and debug files.
+    pub search: Search,
+    /// What one file may cost, and how much the [`Symbolizer`] may remember.
+    pub limits: Limits,
+    /// Whether to demangle names.
+    pub demangle: Demangle,
+    /// Symbolize locations again that already have lines.
+    pub force: bool,
+}
+
+/// The file that addresses belong to, as a profile names it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct ModuleName {
+    /// The path, or a name in brackets such as `[vdso]` or `[kernel.kallsyms]`.
+    pub path: String,
+    /// The build id in hexadecimal, empty when unknown.
+    pub build_id: String,
+}
+
+/// Symbolizes, and remembers files and answers for the next time, within [`Limits::memory`].
+///
+/// A service keeps one behind a lock and asks it about every profile it makes: the second profile of the
+/// same code costs next to nothing.
+pub struct Symbolizer {
+    options: Options,
+    names: NameTable,
+    modules: FxHashMap<ModuleName, Module>,
+    /// Counts questions, to know which module was not asked for longest.
+    questions: u64,
+}
+
+impl Symbolizer {
+    /// A symbolizer that knows nothing yet.
+    pub fn new(options: Options) -> Self {
+        Self { names: NameTable::new(options.demangle), options, modules: FxHashMap::default(), questions: 0 }
+    }
+
+    /// How it symbolizes.
+    pub fn options(&self) -> &Options {
+        &self.options
+    }
+
+    /// The frames at each of `addresses`, in the order asked: innermost inlined function first, the real
+    /// function last; empty where nothing is known.
+    ///
+    /// The addresses are those of a process in which the module was mapped at `mapped`; with
+    /// [`MappedAt::default`] they are the file's own. An address is taken as it is: a capture that has
+    /// return addresses stores the address of the call (one less), as pprof wants it.
+    pub fn frames(&mut self, module: &ModuleName, mapped: MappedAt, addresses: &[u64]) -> Vec<Arc<[Frame]>> {
+        self.questions += 1;
+        let (options, names) = (&self.options, &mut self.names);
+        let known = self.modules.entry(module.clone()).or_insert_with(|| Module::open(module, options));
+        known.last_question = self.questions;
+        let frames = known.frames(mapped, addresses, names, options.limits);
+        self.stay_within_limits();
+        frames
+    }
+
+    /// What was found out about a module that [`Symbolizer::frames`] was asked about.
+    pub(super) fn module(&self, module: &ModuleName) -> Option<&Module> {
+        self.modules.get(module)
+    }
+
+    /// Roughly how many bytes of memory the remembered answers take. Mapped files are not counted: the
+    /// kernel takes their pages back when it needs them.
+    pub fn memory(&self) -> usize {
+        self.modules.values().map(Module::memory).sum::<usize>() + self.names.memory()
+    }
+
+    /// Forgets everything.
+    pub fn clear(&mut self) {
+        self.modules.clear();
+        self.names = NameTable::new(self.options.demangle);
+    }
+
+    /// Forgets the modules that were not asked for longest until the rest fits.
+    fn stay_within_limits(&mut self) {
+        let limit = usize::try_from(self.options.limits.memory).unwrap_or(usize::MAX);
+        if self.memory() <= limit {
+            return;
+        }
+        let mut by_age: Vec<(u64, ModuleName)> =
+            self.modules.iter().map(|(name, module)| (module.last_question, name.clone())).collect();
+        by_age.sort_unstable_by_key(|&(age, _)| age);
+        // The names are shared, so what they take is only known once they are dropped.
+        self.names = NameTable::new(self.options.demangle);
+        for (_, name) in by_age {
+            if self.memory() <= limit {
+                break;
+            }
+            if let Some(module) = self.modules.get_mut(&name) {
+                module.forget_answers();
+            }
+        }
+    }
+}

@@ -1,0 +1,172 @@
+//! Symbol tables: what is left to go by in a binary without debug information.
+
+use object::{File, Object, ObjectSection, ObjectSymbol, SectionKind, SymbolKind};
+
+use crate::Result;
+use crate::limits::Patience;
+
+/// A function as a symbol table knows it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Symbol<'d> {
+    pub(crate) name: &'d [u8],
+    pub(crate) address: u64,
+    /// 0 when the table does not say, as for hand-written assembly.
+    pub(crate) size: u64,
+}
+
+/// Finds the nearest symbol at or below each of a sorted batch of addresses, whatever the order in which
+/// the symbols come.
+pub(crate) struct Nearest<'a, S> {
+    addresses: &'a [u64],
+    /// For each address, the highest symbol between it and the address before it.
+    best: Vec<Option<(u64, S)>>,
+}
+
+impl<'a, S: Copy> Nearest<'a, S> {
+    pub(crate) fn new(addresses: &'a [u64]) -> Self {
+        Self { addresses, best: vec![None; addresses.len()] }
+    }
+
+    pub(crate) fn add(&mut self, start: u64, symbol: impl FnOnce() -> S) {
+        let row = self.addresses.partition_point(|&address| address < start);
+        if let Some(best) = self.best.get_mut(row)
+            && best.as_ref().is_none_or(|&(known, _)| known < start)
+        {
+            *best = Some((start, symbol()));
+        }
+    }
+
+    /// The answer for each address.
+    pub(crate) fn finish(mut self) -> Vec<Option<(u64, S)>> {
+        let mut last = None;
+        for best in &mut self.best {
+            last = best.or(last);
+            *best = last;
+        }
+        self.best
+    }
+}
+
+/// The function symbol that holds each of `addresses` (sorted).
+///
+/// A symbol with a size holds what lies in it; of several the innermost, then the one that others can
+/// link to. A symbol without a size holds what follows it up to the next symbol of the section.
+pub(crate) fn find<'d>(
+    file: &File<'d>,
+    addresses: &[u64],
+    patience: &Patience,
+) -> Result<Vec<Option<Symbol<'d>>>> {
+    let mut found: Vec<Option<(Symbol<'d>, u8)>> = vec![None; addresses.len()];
+    let code = code_sections(file);
+    let mut nearest = Nearest::new(addresses);
+    for symbol in functions(file) {
+        patience.spend(1)?;
+        let (address, size) = (symbol.address(), symbol.size());
+        nearest.add(address, || (size, symbol.index(), symbol.is_dynamic));
+        let first = addresses.partition_point(|&wanted| wanted < address);
+        let end = address.saturating_add(size);
+        let rows =
+            found[first..].iter_mut().zip(&addresses[first..]).take_while(|&(_, &wanted)| wanted < end);
+        for (found, _) in rows {
+            patience.spend(1)?;
+            let rank = rank(&symbol.symbol);
+            if found.is_none_or(|(known, known_rank)| (known.address, known_rank) < (address, rank)) {
+                let name = strip_version(symbol.symbol.name_bytes().unwrap_or_default());
+                *found = Some((Symbol { name, address, size }, rank));
+            }
+        }
+    }
+    let unsized_symbols = nearest.finish().into_iter().zip(addresses);
+    for (found, (nearest, &wanted)) in found.iter_mut().zip(unsized_symbols) {
+        if let (None, Some((address, (0, index, is_dynamic)))) = (&found, nearest) {
+            let same_section = code.iter().any(|range| range.contains(&address) && range.contains(&wanted));
+            let table = if is_dynamic { file.dynamic_symbol_table() } else { file.symbol_table() };
+            let name = table
+                .and_then(|table| object::ObjectSymbolTable::symbol_by_index(&table, index).ok())
+                .and_then(|symbol| symbol.name_bytes().ok())
+                .filter(|name| !name.is_empty() && same_section);
+            *found = name.map(|name| (Symbol { name: strip_version(name), address, size: 0 }, 0));
+        }
+    }
+    Ok(found.into_iter().map(|found| found.map(|(symbol, _)| symbol)).collect())
+}
+
+/// Every function symbol of the file, the same one perhaps twice.
+pub(crate) fn all<'d>(file: &File<'d>) -> impl Iterator<Item = Symbol<'d>> {
+    functions(file).filter_map(|symbol| {
+        let name = strip_version(symbol.symbol.name_bytes().ok()?);
+        Some(Symbol { name, address: symbol.address(), size: symbol.size() })
+    })
+}
+
+struct TableSymbol<'d, 'f> {
+    symbol: object::Symbol<'d, 'f>,
+    is_dynamic: bool,
+}
+
+impl<'d, 'f> std::ops::Deref for TableSymbol<'d, 'f> {
+    type Target = object::Symbol<'d, 'f>;
+
+    fn deref(&self) -> &Self::Target {
+        &self.symbol
+    }
+}
+
+fn functions<'d, 'f>(file: &'f File<'d>) -> impl Iterator<Item = TableSymbol<'d, 'f>> {
+    let own = file.symbols().map(|symbol| TableSymbol { symbol, is_dynamic: false });
+    let dynamic = file.dynamic_symbols().map(|symbol| TableSymbol { symbol, is_dynamic: true });
+    own.chain(dynamic).filter(|symbol| {
+        let is_code = match symbol.kind() {
+            SymbolKind::Text => true,
+            // Labels of assembly; `$x` and the like mark kinds of code on ARM.
+            SymbolKind::Unknown | SymbolKind::Label => {
+                symbol.size() == 0
+                    && symbol.name_bytes().is_ok_and(|name| !name.is_empty() && name[0] != b'$')
+            }
+            _ => false,
+        };
+        is_code && symbol.section_index().is_some() && symbol.address() != 0
+    })
+}
+
+fn code_sections(file: &File<'_>) -> Vec<std::ops::Range<u64>> {
+    let code = file.sections().filter(|section| section.kind() == SectionKind::Text);
+    code.map(|section| section.address()..section.address().saturating_add(section.size())).collect()
+}
+
+fn rank(symbol: &object::Symbol<'_, '_>) -> u8 {
+    match (symbol.is_global(), symbol.is_weak()) {
+        (true, false) => 2,
+        (_, true) => 1,
+        _ => 0,
+    }
+}
+
+/// `memcpy@@GLIBC_2.14` is called `memcpy`.
+fn strip_version(name: &[u8]) -> &[u8] {
+    match name.iter().position(|&byte| byte == b'@') {
+        Some(at) if at > 0 => &name[..at],
+        _ => name,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nearest_symbol_in_any_order() {
+        let addresses = [5, 10, 11, 40];
+        let mut nearest = Nearest::new(&addresses);
+        for start in [30, 10, 6, 50, 41] {
+            nearest.add(start, || start);
+        }
+        assert_eq!(nearest.finish(), [None, Some((10, 10)), Some((10, 10)), Some((30, 30))]);
+    }
+
+    #[test]
+    fn versions_are_not_part_of_the_name() {
+        assert_eq!(strip_version(b"memcpy@@GLIBC_2.14"), b"memcpy");
+        assert_eq!(strip_version(b"@odd"), b"@odd");
+    }
+}
