@@ -5,6 +5,7 @@
 //! by itself, so that a mistake in the codec cannot hide in the tests' own input.
 
 pub mod compare;
+pub mod confined;
 pub mod dot;
 pub mod mutate;
 pub mod profiles;

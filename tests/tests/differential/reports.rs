@@ -41,7 +41,7 @@ fn peek() {
         "-peek=main|layer1",
         "-peek=sort|alloc|account|parse|grew|layer3",
         "-peek=.",
-        "-peek=(?i)MAIN|MODULE2$",
+        "-peek=(?i)MAIN|MODULE2",
     ];
     duel.each(&profiles::all(), &reports, &[&[], &["-cum"], &["-nodefraction=0.1"]]);
     for file in profiles::all() {

@@ -1,0 +1,6 @@
+//! Files that are damaged, hostile or not profiles at all: one clear line, status 2, no panic, bounded memory.
+
+mod damaged;
+mod mutations;
+mod outputs;
+mod structure;
