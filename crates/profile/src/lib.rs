@@ -21,6 +21,7 @@ mod ids;
 mod merge;
 mod model;
 pub mod pprof;
+mod regroup;
 mod strings;
 pub mod timeline;
 pub mod unit;
@@ -31,7 +32,8 @@ pub use error::{Error, ErrorKind, Result};
 pub use ids::{FunctionId, LabelSetId, LocationId, MappingId, StackId, StringId, ThreadId};
 pub use merge::merge;
 pub use model::{
-    Function, Header, Label, Line, Location, Mapping, MappingSymbols, NamedLine, Profile, Sample, ValueType,
+    Function, Header, Label, Line, Location, Mapping, MappingSymbols, NamedLine, Profile, Renamed, Sample,
+    ValueType,
 };
 pub use strings::StringTable;
 pub use timeline::{Event, Quality, Thread, Timeline};

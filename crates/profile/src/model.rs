@@ -341,6 +341,20 @@ impl Profile {
         named.filter(|_| !wanted.is_empty()).unwrap_or(self.sample_types.len().saturating_sub(1))
     }
 
+    /// Renames functions: `rename` is asked once about every function (its name and file) and answers with
+    /// what to change.
+    pub fn rename_functions(&mut self, mut rename: impl FnMut(&str, &str) -> Renamed) {
+        for function in &mut self.functions {
+            let renamed = rename(self.strings.get(function.name), self.strings.get(function.filename));
+            if let Some(name) = renamed.name {
+                function.name = self.strings.intern(&name);
+            }
+            if let Some(filename) = renamed.filename {
+                function.filename = self.strings.intern(&filename);
+            }
+        }
+    }
+
     /// Gives each location new lines: `lines_for` is asked about every location and answers with its
     /// frames (innermost first), or `None` to keep what it has. Symbolizers work through this.
     ///
@@ -371,6 +385,15 @@ impl Profile {
             location.line_count = named.len() as u32;
         }
     }
+}
+
+/// What [`Profile::rename_functions`] is to change; `None` keeps what there is.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Renamed {
+    /// The new name.
+    pub name: Option<String>,
+    /// The new file.
+    pub filename: Option<String>,
 }
 
 /// A frame whose function is given by its names; see [`Profile::relabel_locations`].

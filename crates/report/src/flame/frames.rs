@@ -38,7 +38,12 @@ pub struct Frames {
     starts: Vec<u32>,
     /// Innermost first, as in [`Profile::lines`].
     lines: Vec<u32>,
+    /// The name of each location that has one frame, as most have, else [`MANY`]: one look instead of three.
+    only: Vec<u32>,
 }
+
+/// See [`Frames::only`].
+const MANY: u32 = u32::MAX;
 
 impl Frames {
     /// Reads the names of all locations of `profile`.
@@ -56,7 +61,11 @@ impl Frames {
             made.push_frames(location, &mut lines);
             starts.push(u32::try_from(lines.len()).expect("a profile holds fewer than 2^32 lines"));
         }
-        Self { names: made.names, starts, lines }
+        let only = starts.windows(2).map(|ends| match ends[1] - ends[0] {
+            1 => lines[ends[0] as usize],
+            _ => MANY,
+        });
+        Self { names: made.names, only: only.collect(), starts, lines }
     }
 
     /// How many different names there are.
@@ -92,6 +101,13 @@ impl Frames {
         self.raw(location).iter().map(|&name| NameId(name))
     }
 
+    /// The name of a location that has one frame only.
+    #[inline]
+    pub(crate) fn only(&self, location: LocationId) -> Option<u32> {
+        Some(self.only[location.index()]).filter(|&name| name != MANY)
+    }
+
+    #[inline]
     pub(crate) fn raw(&self, location: LocationId) -> &[u32] {
         let at = location.index();
         &self.lines[self.starts[at] as usize..self.starts[at + 1] as usize]

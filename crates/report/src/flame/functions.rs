@@ -59,12 +59,18 @@ fn sums(profile: &Profile, frames: &Frames, weights: &StackWeights, is_base: boo
             sum.flat = sum.flat.saturating_add(value);
             sum.flat_size = sum.flat_size.saturating_add(value.unsigned_abs());
         }
-        for &name in locations.iter().flat_map(|&location| frames.raw(location)) {
+        let mut count = |name: u32| {
             if seen[name as usize] != stamp {
                 seen[name as usize] = stamp;
                 let sum = &mut sums[name as usize];
                 sum.cumulative = sum.cumulative.saturating_add(value);
                 sum.cumulative_size = sum.cumulative_size.saturating_add(value.unsigned_abs());
+            }
+        };
+        for &location in locations {
+            match frames.only(location) {
+                Some(name) => count(name),
+                None => frames.raw(location).iter().for_each(|&name| count(name)),
             }
         }
     }

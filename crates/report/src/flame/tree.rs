@@ -377,6 +377,9 @@ fn step_to_leaf(frames: &Frames, locations: &[LocationId], entry: &mut Entry) ->
             return NONE;
         }
         entry.location -= 1;
+        if let Some(name) = frames.only(locations[entry.location as usize]) {
+            return name;
+        }
         entry.line = frames.raw(locations[entry.location as usize]).len() as u32;
     }
     entry.line -= 1;

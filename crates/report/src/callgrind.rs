@@ -1,0 +1,79 @@
+//! `callgrind`: the call graph for KCachegrind and `callgrind_annotate`.
+
+use std::io::{self, Write};
+
+use flamelet_profile::unit;
+use rustc_hash::FxHashMap;
+
+use crate::graph;
+use crate::report::Report;
+
+/// Writes the call graph.
+pub fn write_text(report: &Report, out: &mut impl Write) -> io::Result<()> {
+    let graph = graph::trimmed(report).graph;
+    let smallest = graph::smallest(graph.nodes.iter().map(|node| (node.flat_value(), node.cum_value())));
+    let output_unit = report.output_unit(smallest);
+    let in_unit = |value: i64| unit::scale(value, report.unit(), &output_unit).0 as i64;
+    let profile = &report.profile;
+    writeln!(out, "positions: instr line")?;
+    writeln!(out, "events: {}({output_unit})", report.value_name())?;
+    let (mut objects, mut files, mut names) = (Names::default(), Names::default(), Names::default());
+    let mut before: Option<usize> = None;
+    for (row, node) in graph.nodes.iter().enumerate() {
+        let info = node.info;
+        let is_same = before.is_some_and(|before| {
+            let other = graph.nodes[before].info;
+            (other.object, other.file, other.name) == (info.object, info.file, info.name)
+        });
+        if !is_same {
+            writeln!(out)?;
+            writeln!(out, "ob={}", objects.short(profile.string(info.object)))?;
+            writeln!(out, "fl={}", files.short(profile.string(info.file)))?;
+            writeln!(out, "fn={}", names.short(profile.string(info.name)))?;
+        }
+        let last_address = before.map(|before| graph.nodes[before].info.address);
+        let address = relative(last_address, info.address);
+        writeln!(out, "{address} {} {}", info.line, in_unit(node.flat_value()))?;
+        for edge in graph.sorted_edges(&node.outgoing, profile) {
+            let edge = &graph.edges[edge];
+            let callee = graph.nodes[edge.callee].info;
+            writeln!(out, "cfl={}", files.short(profile.string(callee.file)))?;
+            writeln!(out, "cfn={}", names.short(profile.string(callee.name)))?;
+            writeln!(out, "calls=0 {} {}", relative(last_address, callee.address), callee.line)?;
+            writeln!(out, "* * {}", in_unit(edge.value()))?;
+        }
+        before = Some(row);
+    }
+    Ok(())
+}
+
+/// Callgrind writes a name once, with a number, and then only the number.
+#[derive(Default)]
+struct Names {
+    numbers: FxHashMap<String, usize>,
+}
+
+impl Names {
+    fn short(&mut self, name: &str) -> String {
+        if name.is_empty() {
+            return String::new();
+        }
+        if let Some(number) = self.numbers.get(name) {
+            return format!("({number})");
+        }
+        let number = self.numbers.len() + 1;
+        self.numbers.insert(name.to_string(), number);
+        format!("({number}) {name}")
+    }
+}
+
+/// An address relative to the one before, where that is shorter.
+fn relative(before: Option<u64>, address: u64) -> String {
+    let absolute = format!("{address:#x}");
+    let Some(before) = before else { return absolute };
+    if before == address {
+        return "*".into();
+    }
+    let difference = format!("{:+}", address.wrapping_sub(before) as i64);
+    if difference.len() < absolute.len() { difference } else { absolute }
+}

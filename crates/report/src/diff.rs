@@ -1,0 +1,221 @@
+//! `diff` and `check`: what changed between two profiles, and whether it is more than sampling noise.
+//!
+//! A sampled value is a count of samples times the sampling period, and counts of rare, independent events
+//! scatter by their square root. A change is called real when it is more than [`SIGMAS`] times what the two
+//! counts together scatter; a profile that does not say its period has its values taken as counts.
+
+use std::io::{self, Write};
+
+use flamelet_profile::{Profile, unit};
+use rustc_hash::FxHashMap;
+use serde::Serialize;
+
+use crate::node::Nodes;
+use crate::report::Report;
+
+/// How many standard deviations a change must be to be more than noise.
+pub const SIGMAS: f64 = 3.0;
+
+/// One function in both profiles.
+#[derive(Clone, Debug, Serialize)]
+pub struct DiffRow {
+    /// The function.
+    pub name: String,
+    /// Its own cost in the base.
+    pub base_flat: i64,
+    /// Its own cost in the new profile.
+    pub new_flat: i64,
+    /// Its whole cost in the base.
+    pub base_cum: i64,
+    /// Its whole cost in the new profile.
+    pub new_cum: i64,
+    /// How many standard deviations its own cost changed by.
+    pub flat_sigmas: f64,
+    /// How many standard deviations its whole cost changed by.
+    pub cum_sigmas: f64,
+}
+
+impl DiffRow {
+    /// The change of its own cost.
+    pub fn flat_change(&self) -> i64 {
+        self.new_flat.saturating_sub(self.base_flat)
+    }
+
+    /// The change of its whole cost.
+    pub fn cum_change(&self) -> i64 {
+        self.new_cum.saturating_sub(self.base_cum)
+    }
+
+    /// Whether either change is more than noise.
+    pub fn is_real(&self) -> bool {
+        self.flat_sigmas.abs() >= SIGMAS || self.cum_sigmas.abs() >= SIGMAS
+    }
+}
+
+/// The answer of `diff`. Its JSON form is stable.
+#[derive(Clone, Debug, Serialize)]
+pub struct Diff {
+    /// What is compared: `cpu`, `inuse_space`, …
+    pub sample_type: String,
+    /// The unit of the values.
+    pub unit: String,
+    /// The total of the base.
+    pub base_total: i64,
+    /// The total of the new profile.
+    pub new_total: i64,
+    /// How many standard deviations the total changed by.
+    pub total_sigmas: f64,
+    /// The functions, largest change first.
+    pub rows: Vec<DiffRow>,
+}
+
+/// Compares two reports of the same kind. With `by_cum`, rows are ordered by the change of the whole cost.
+pub fn diff(base: &Report, new: &Report, by_cum: bool) -> Diff {
+    let weight = Sampling { base: per_sample(base), new: per_sample(new) };
+    let mut rows: FxHashMap<String, DiffRow> = FxHashMap::default();
+    add(base, &mut rows, |row, flat, cum| (row.base_flat, row.base_cum) = (flat, cum));
+    add(new, &mut rows, |row, flat, cum| (row.new_flat, row.new_cum) = (flat, cum));
+    let mut rows: Vec<DiffRow> = rows.into_values().collect();
+    for row in &mut rows {
+        row.flat_sigmas = weight.sigmas(row.base_flat, row.new_flat);
+        row.cum_sigmas = weight.sigmas(row.base_cum, row.new_cum);
+    }
+    rows.retain(|row| row.flat_change() != 0 || row.cum_change() != 0);
+    rows.sort_by(|a, b| {
+        let size = |row: &DiffRow| {
+            let (flat, cum) = (row.flat_change().unsigned_abs(), row.cum_change().unsigned_abs());
+            if by_cum { (cum, flat) } else { (flat, cum) }
+        };
+        size(b).cmp(&size(a)).then_with(|| a.name.cmp(&b.name))
+    });
+    Diff {
+        sample_type: new.value_name(),
+        unit: new.unit().to_string(),
+        base_total: base.total,
+        new_total: new.total,
+        total_sigmas: weight.sigmas(base.total, new.total),
+        rows,
+    }
+}
+
+fn add(report: &Report, rows: &mut FxHashMap<String, DiffRow>, set: impl Fn(&mut DiffRow, i64, i64)) {
+    let nodes = Nodes::of(&report.profile, false);
+    let weights = crate::graph::Weights::of(report, &nodes);
+    for (at, info) in nodes.infos.iter().enumerate() {
+        let name = info.printable(&report.profile);
+        let row = rows.entry(name.clone()).or_insert_with(|| DiffRow {
+            name,
+            base_flat: 0,
+            new_flat: 0,
+            base_cum: 0,
+            new_cum: 0,
+            flat_sigmas: 0.0,
+            cum_sigmas: 0.0,
+        });
+        set(row, weights.flat[at], weights.cum[at]);
+    }
+}
+
+/// How much one sample of each profile stands for.
+struct Sampling {
+    base: f64,
+    new: f64,
+}
+
+impl Sampling {
+    /// The change in standard deviations: the variance of a value is its count of samples times the square of
+    /// what a sample stands for.
+    fn sigmas(&self, base: i64, new: i64) -> f64 {
+        let variance = base.unsigned_abs() as f64 * self.base + new.unsigned_abs() as f64 * self.new;
+        if variance == 0.0 { 0.0 } else { (new as f64 - base as f64) / variance.sqrt() }
+    }
+}
+
+/// What one sample of the profile stands for, in the unit of the report's values.
+fn per_sample(report: &Report) -> f64 {
+    let profile: &Profile = &report.profile;
+    let Some(period_type) = profile.header.period_type.filter(|_| profile.header.period > 0) else {
+        return 1.0;
+    };
+    let period_unit = profile.string(period_type.unit);
+    if unit::are_compatible(period_unit, report.unit()) && !report.unit().eq_ignore_ascii_case("count") {
+        return profile.header.period as f64 * unit::ratio(period_unit, report.unit());
+    }
+    1.0
+}
+
+impl Diff {
+    /// Prints the rows for a person; a mark says which changes are more than noise.
+    pub fn write_text(&self, out: &mut impl Write, limit: usize) -> io::Result<()> {
+        let format = |value: i64| unit::label(value, &self.unit);
+        let signed = |value: i64| if value > 0 { format!("+{}", format(value)) } else { format(value) };
+        writeln!(out, "Type: {}", self.sample_type)?;
+        let change = self.new_total.saturating_sub(self.base_total);
+        writeln!(
+            out,
+            "Total: {} -> {} ({}, {}, {})",
+            format(self.base_total),
+            format(self.new_total),
+            signed(change),
+            relative(self.base_total, self.new_total),
+            if self.total_sigmas.abs() >= SIGMAS { "more than noise" } else { "within noise" }
+        )?;
+        let real = self.rows.iter().filter(|row| row.is_real()).count();
+        writeln!(out, "{real} of {} changed functions changed by more than sampling noise (*)", self.rows.len())?;
+        writeln!(
+            out,
+            "  {:>10} {:>10} {:>10} {:>8} {:>10} {:>10} {:>8}  name",
+            "base", "new", "flat", "flat%", "cum base", "cum", "cum%"
+        )?;
+        let shown = if limit == 0 { self.rows.len() } else { limit };
+        for row in self.rows.iter().take(shown) {
+            writeln!(
+                out,
+                "{} {:>10} {:>10} {:>10} {:>8} {:>10} {:>10} {:>8}  {}",
+                if row.is_real() { "*" } else { " " },
+                format(row.base_flat),
+                format(row.new_flat),
+                signed(row.flat_change()),
+                relative(row.base_flat, row.new_flat),
+                format(row.base_cum),
+                signed(row.cum_change()),
+                relative(row.base_cum, row.new_cum),
+                row.name
+            )?;
+        }
+        if self.rows.len() > shown {
+            writeln!(out, "… and {} more (--nodecount 0 shows all)", self.rows.len() - shown)?;
+        }
+        Ok(())
+    }
+
+    /// The functions that grew by more than `limit` (0.05 is 5 %) and by more than noise, of those that make
+    /// up at least `min_share` of the new total; largest growth first.
+    pub fn offenders(&self, limit: f64, min_share: f64) -> Vec<&DiffRow> {
+        let grew = |base: i64, new: i64, sigmas: f64| {
+            let is_large = new.unsigned_abs() as f64 >= self.new_total.unsigned_abs() as f64 * min_share;
+            let growth = new as f64 - base as f64;
+            is_large && sigmas >= SIGMAS && growth > base.unsigned_abs() as f64 * limit
+        };
+        let is_offender = |row: &&DiffRow| {
+            grew(row.base_flat, row.new_flat, row.flat_sigmas)
+                || grew(row.base_cum, row.new_cum, row.cum_sigmas)
+        };
+        self.rows.iter().filter(is_offender).collect()
+    }
+
+    /// Whether the total grew by more than `limit` and by more than noise.
+    pub fn has_total_grown(&self, limit: f64) -> bool {
+        let growth = self.new_total as f64 - self.base_total as f64;
+        self.total_sigmas >= SIGMAS && growth > self.base_total.unsigned_abs() as f64 * limit
+    }
+}
+
+/// The change in percent of the base.
+fn relative(base: i64, new: i64) -> String {
+    match base {
+        0 if new == 0 => "0%".into(),
+        0 => "new".into(),
+        _ => format!("{:+.1}%", (new as f64 - base as f64) / base.unsigned_abs() as f64 * 100.0),
+    }
+}

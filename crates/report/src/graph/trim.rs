@@ -1,0 +1,246 @@
+//! Leaving out what is too small to matter.
+
+use std::collections::VecDeque;
+
+use super::build::{Graph, GraphNode, Plan};
+use super::{Cutoffs, Edge};
+use crate::node::Nodes;
+use crate::options::{Command, Sort};
+use crate::report::Report;
+
+/// A graph, and what was left out of it.
+pub(crate) struct Trimmed {
+    pub(crate) graph: Graph,
+    /// How many nodes there were before their count was limited.
+    pub(crate) candidates: usize,
+    pub(crate) dropped_nodes: usize,
+    pub(crate) dropped_edges: usize,
+}
+
+/// The graph of a report, trimmed by the report's options. Each step builds the graph anew from the samples,
+/// since costs of dropped nodes flow over residual edges.
+pub(crate) fn trimmed(report: &Report) -> Trimmed {
+    let is_drawn = report.command == Command::Dot;
+    let by_object = matches!(
+        report.command,
+        Command::Raw | Command::List | Command::Disasm | Command::Callgrind
+    );
+    let as_tree = report.options.call_tree && matches!(report.command, Command::Dot | Command::Callgrind);
+    let nodes = Nodes::of(&report.profile, by_object);
+    let mut steps = Steps { report, nodes, is_drawn, as_tree };
+    steps.run()
+}
+
+/// The label boxes that a drawn node may have.
+pub(crate) const MAX_NODELETS: usize = 4;
+
+struct Steps<'a> {
+    report: &'a Report,
+    nodes: Nodes,
+    is_drawn: bool,
+    as_tree: bool,
+}
+
+impl Steps<'_> {
+    fn run(&mut self) -> Trimmed {
+        let mut graph = self.build(None);
+        let cutoffs = Cutoffs::of(self.report, graph.nodes.iter().map(|node| node.flat).sum());
+        let all = graph.nodes.len();
+        if cutoffs.node > 0 {
+            graph = self.keep(graph, |node| node.cum.saturating_abs() >= cutoffs.node);
+        }
+        let candidates = graph.nodes.len();
+        self.sort(&mut graph);
+        let limit = self.report.options.node_count.unwrap_or(0);
+        if limit > 0 {
+            trim_tags(&mut graph, cutoffs.node);
+            trim_edges(&mut graph, cutoffs.edge);
+            let limit = if self.is_drawn { drawn_limit(&graph, limit) } else { limit };
+            if limit < graph.nodes.len() {
+                let mut at = 0;
+                graph = self.keep(graph, |_| {
+                    at += 1;
+                    at <= limit
+                });
+                self.sort(&mut graph);
+            }
+        }
+        trim_tags(&mut graph, cutoffs.node);
+        let dropped_edges = trim_edges(&mut graph, cutoffs.edge);
+        if self.is_drawn {
+            remove_redundant_edges(&mut graph, self.report);
+        }
+        Trimmed { graph, candidates, dropped_nodes: all - candidates, dropped_edges }
+    }
+
+    fn build(&self, kept: Option<&[bool]>) -> Graph {
+        let plan =
+            Plan { nodes: &self.nodes, kept, with_tags: self.is_drawn, as_tree: self.as_tree };
+        Graph::build(self.report, &plan)
+    }
+
+    /// The graph with only the nodes that `is_wanted` accepts, in the order of the graph.
+    fn keep(&self, graph: Graph, mut is_wanted: impl FnMut(&GraphNode) -> bool) -> Graph {
+        let wanted: Vec<bool> = graph.nodes.iter().map(&mut is_wanted).collect();
+        if wanted.iter().all(|&wanted| wanted) {
+            return graph;
+        }
+        if self.as_tree {
+            return trim_tree(graph, &wanted);
+        }
+        let known: rustc_hash::FxHashMap<_, usize> =
+            self.nodes.infos.iter().enumerate().map(|(row, info)| (*info, row)).collect();
+        let mut kept = vec![false; self.nodes.len()];
+        let pairs = std::iter::zip(&graph.nodes, &wanted).filter(|(_, wanted)| **wanted);
+        pairs.for_each(|(node, _)| kept[known[&node.info]] = true);
+        self.build(Some(&kept))
+    }
+
+    fn sort(&self, graph: &mut Graph) {
+        let by_cum = self.report.options.sort == Sort::Cum;
+        let profile = &self.report.profile;
+        let mut keys: Vec<(u64, String, u64, usize)> = graph
+            .nodes
+            .iter()
+            .enumerate()
+            .map(|(row, node)| {
+                let (first, second) = match (self.is_drawn, by_cum) {
+                    (true, _) => (entropy_score(graph, node), node.flat),
+                    (false, true) => (node.cum, node.flat),
+                    (false, false) => (node.flat, node.cum),
+                };
+                (first.unsigned_abs(), node.info.printable(profile), second.unsigned_abs(), row)
+            })
+            .collect();
+        keys.sort_by(|a, b| {
+            let infos = || graph.nodes[a.3].info.cmp(&graph.nodes[b.3].info);
+            b.0.cmp(&a.0).then_with(|| a.1.cmp(&b.1)).then(b.2.cmp(&a.2)).then_with(infos)
+        });
+        let order: Vec<usize> = keys.into_iter().map(|(.., row)| row).collect();
+        graph.reorder(&order);
+    }
+}
+
+/// How many nodes to draw so that nodes and their labels together come to about `limit` boxes.
+fn drawn_limit(graph: &Graph, limit: usize) -> usize {
+    let mut boxes = 0;
+    for (row, node) in graph.nodes.iter().enumerate() {
+        boxes += 1 + node.tags.count().min(MAX_NODELETS);
+        if boxes >= limit {
+            return row + 1;
+        }
+    }
+    limit
+}
+
+/// Joins the children of nodes that go to the parents that stay.
+fn trim_tree(mut graph: Graph, wanted: &[bool]) -> Graph {
+    let parent_edge: Vec<Option<usize>> =
+        graph.nodes.iter().map(|node| node.incoming.first().copied()).collect();
+    for edge in 0..graph.edges.len() {
+        while !wanted[graph.edges[edge].caller] {
+            let Some(above) = parent_edge[graph.edges[edge].caller] else { break };
+            graph.edges[edge].caller = graph.edges[above].caller;
+            graph.edges[edge].is_residual = true;
+        }
+    }
+    graph.retain(wanted);
+    graph
+}
+
+fn trim_tags(graph: &mut Graph, cutoff: i64) {
+    graph.nodes.iter_mut().for_each(|node| node.tags.trim(cutoff));
+}
+
+fn trim_edges(graph: &mut Graph, cutoff: i64) -> usize {
+    let before = graph.edges.len();
+    graph.edges.retain(|edge| edge.weight.saturating_abs() >= cutoff);
+    graph.link();
+    before - graph.edges.len()
+}
+
+/// Removes residual edges whose ends are connected otherwise, lightest first.
+fn remove_redundant_edges(graph: &mut Graph, report: &Report) {
+    for row in (0..graph.nodes.len()).rev() {
+        let incoming = graph.sorted_edges(&graph.nodes[row].incoming, &report.profile);
+        for &edge in incoming.iter().rev() {
+            if !graph.edges[edge].is_residual {
+                break;
+            }
+            if is_redundant(graph, edge) {
+                let Edge { caller, callee, .. } = graph.edges[edge];
+                graph.nodes[caller].outgoing.retain(|&other| other != edge);
+                graph.nodes[callee].incoming.retain(|&other| other != edge);
+            }
+        }
+    }
+    let mut is_linked = vec![false; graph.edges.len()];
+    graph.nodes.iter().flat_map(|node| &node.incoming).for_each(|&edge| is_linked[edge] = true);
+    let mut row = 0;
+    graph.edges.retain(|_| {
+        row += 1;
+        is_linked[row - 1]
+    });
+    graph.link();
+}
+
+fn is_redundant(graph: &Graph, edge: usize) -> bool {
+    let Edge { caller, callee, .. } = graph.edges[edge];
+    let mut seen = vec![false; graph.nodes.len()];
+    seen[callee] = true;
+    let mut queue = VecDeque::from([callee]);
+    while let Some(node) = queue.pop_front() {
+        for &other in graph.nodes[node].incoming.iter().filter(|&&other| other != edge) {
+            let above = graph.edges[other].caller;
+            if above == caller {
+                return true;
+            }
+            if !std::mem::replace(&mut seen[above], true) {
+                queue.push_back(above);
+            }
+        }
+    }
+    false
+}
+
+/// How much a node tells: nodes that only pass on what they get score low.
+fn entropy_score(graph: &Graph, node: &GraphNode) -> i64 {
+    let entropy = |edges: &[usize], own: i64| {
+        if edges.is_empty() {
+            return 1.0;
+        }
+        let weights = edges.iter().map(|&edge| graph.edges[edge].weight);
+        let total = own + weights.clone().filter(|&weight| weight > 0).sum::<i64>();
+        if total == 0 {
+            return 0.0;
+        }
+        let own = (own > 0).then_some(own);
+        let shares = weights.chain(own).map(|weight| weight.saturating_abs() as f64 / total as f64);
+        shares.filter(|&share| share > 0.0).map(|share| -share * share.log2()).sum()
+    };
+    let score: f64 = entropy(&node.incoming, 0) + entropy(&node.outgoing, node.flat);
+    (score * node.cum as f64) as i64 + node.flat
+}
+
+impl Graph {
+    /// The edges, heaviest first, then by the names at their ends.
+    pub(crate) fn sorted_edges(
+        &self,
+        edges: &[usize],
+        profile: &flamelet_profile::Profile,
+    ) -> Vec<usize> {
+        let mut keyed: Vec<(i64, String, String, usize)> = edges
+            .iter()
+            .map(|&row| {
+                let edge = &self.edges[row];
+                let name = |node: usize| self.nodes[node].info.printable(profile);
+                (edge.weight, name(edge.caller), name(edge.callee), row)
+            })
+            .collect();
+        keyed.sort_by(|a, b| {
+            let sizes = b.0.unsigned_abs().cmp(&a.0.unsigned_abs());
+            sizes.then_with(|| a.1.cmp(&b.1)).then_with(|| a.2.cmp(&b.2))
+        });
+        keyed.into_iter().map(|(.., row)| row).collect()
+    }
+}

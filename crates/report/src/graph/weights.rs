@@ -1,0 +1,169 @@
+//! What each node costs, without the edges: all that `top` needs, even for millions of stacks.
+
+
+
+use flamelet_profile::Profile;
+use rustc_hash::FxHashMap;
+
+use crate::node::{NodeId, Nodes};
+use crate::report::Report;
+use crate::top::Inlined;
+
+/// The cost of every node.
+pub(crate) struct Weights {
+    /// Of the node itself.
+    pub(crate) flat: Vec<i64>,
+    /// Of the node and all it calls.
+    pub(crate) cum: Vec<i64>,
+    flat_divisor: Vec<i64>,
+    cum_divisor: Vec<i64>,
+}
+
+impl Weights {
+    /// Adds up all samples.
+    pub(crate) fn of(report: &Report, nodes: &Nodes) -> Self {
+        let profile = &report.profile;
+        let count = nodes.len();
+        let divisors = if report.options.mean { count } else { 0 };
+        let mut weights = Self {
+            flat: vec![0; count],
+            cum: vec![0; count],
+            flat_divisor: vec![0; divisors],
+            cum_divisor: vec![0; divisors],
+        };
+        // The sample that a node was last seen in, so that recursion is not counted twice.
+        let mut seen = vec![0u32; count];
+        for (stamp, sample) in (1u32..).zip(profile.samples()) {
+            let (value, divisor) = (report.value(&sample), report.divisor(&sample));
+            if value == 0 && divisor == 0 {
+                continue;
+            }
+            let stack = profile.stack(sample.stack);
+            for &location in stack {
+                for &node in nodes.at(location) {
+                    let node = node as usize;
+                    if seen[node] != stamp {
+                        seen[node] = stamp;
+                        weights.cum[node] = weights.cum[node].saturating_add(value);
+                        if divisor != 0 {
+                            weights.cum_divisor[node] += divisor;
+                        }
+                    }
+                }
+            }
+            if let Some(&leaf) = stack.first().and_then(|&location| nodes.at(location).first()) {
+                weights.flat[leaf as usize] = weights.flat[leaf as usize].saturating_add(value);
+                if divisor != 0 {
+                    weights.flat_divisor[leaf as usize] += divisor;
+                }
+            }
+        }
+        weights
+    }
+
+    /// The nodes that cost anything.
+    pub(crate) fn present(&self, drop_negative: bool) -> Vec<NodeId> {
+        let is_present = |&node: &NodeId| {
+            let (flat, cum) = (self.flat[node as usize], self.cum[node as usize]);
+            (flat != 0 || cum != 0) && !(drop_negative && is_negative(flat, cum))
+        };
+        (0..self.flat.len() as NodeId).filter(is_present).collect()
+    }
+
+    /// Turns sums into means, where a mean was asked for.
+    pub(crate) fn take_means(&mut self) {
+        let divide = |sums: &mut [i64], divisors: &[i64]| {
+            let pairs = sums.iter_mut().zip(divisors).filter(|(_, divisor)| **divisor != 0);
+            pairs.for_each(|(sum, divisor)| *sum /= divisor);
+        };
+        divide(&mut self.flat, &self.flat_divisor);
+        divide(&mut self.cum, &self.cum_divisor);
+    }
+}
+
+/// Whether a node is one that a diff saved.
+pub(crate) fn is_negative(flat: i64, cum: i64) -> bool {
+    flat < 0 || (flat == 0 && cum < 0)
+}
+
+/// Sorts by size, then by name.
+pub(crate) fn sort_nodes(
+    ids: &mut [NodeId],
+    profile: &Profile,
+    nodes: &Nodes,
+    weights: &Weights,
+    by_cum: bool,
+) {
+    let size = |node: NodeId| {
+        let (flat, cum) = (weights.flat[node as usize], weights.cum[node as usize]);
+        let (flat, cum) = (flat.unsigned_abs(), cum.unsigned_abs());
+        if by_cum { (cum, flat) } else { (flat, cum) }
+    };
+    let mut names: FxHashMap<NodeId, String> = FxHashMap::default();
+    for &node in ids.iter() {
+        names.insert(node, nodes.infos[node as usize].printable(profile));
+    }
+    ids.sort_by(|&a, &b| {
+        let ((a_first, a_second), (b_first, b_second)) = (size(a), size(b));
+        let order = b_first.cmp(&a_first).then_with(|| names[&a].cmp(&names[&b]));
+        order.then(b_second.cmp(&a_second)).then_with(|| nodes.infos[a as usize].cmp(&nodes.infos[b as usize]))
+    });
+}
+
+/// For each of the nodes that are shown, whether calls to it were inlined. A call counts when it is worth at
+/// least `cutoff` and its caller is shown too; what lies between the two does not matter.
+pub(crate) fn inlined(report: &Report, nodes: &Nodes, shown: &[NodeId], cutoff: i64) -> Vec<Inlined> {
+    let profile = &report.profile;
+    let mut is_shown = vec![false; nodes.len()];
+    shown.iter().for_each(|&node| is_shown[node as usize] = true);
+    let has_inlines = profile.locations().iter().any(|location| profile.lines_of(location).len() > 1);
+    if !has_inlines {
+        return vec![Inlined::No; shown.len()];
+    }
+    struct Call {
+        weight: i64,
+        inlined: bool,
+        seen: u32,
+    }
+    let mut calls: FxHashMap<(NodeId, NodeId), Call> = FxHashMap::default();
+    for (stamp, sample) in (1u32..).zip(profile.samples()) {
+        let value = report.value(&sample);
+        if value == 0 && report.divisor(&sample) == 0 {
+            continue;
+        }
+        let mut caller: Option<NodeId> = None;
+        for &location in profile.stack(sample.stack).iter().rev() {
+            let frames = nodes.at(location);
+            for (at, &node) in frames.iter().enumerate().rev() {
+                if !is_shown[node as usize] {
+                    continue;
+                }
+                let inlined = at + 1 != frames.len();
+                if let Some(caller) = caller.filter(|&caller| caller != node) {
+                    let call =
+                        calls.entry((caller, node)).or_insert(Call { weight: 0, inlined: true, seen: 0 });
+                    if call.seen != stamp {
+                        call.seen = stamp;
+                        call.weight = call.weight.saturating_add(value);
+                        call.inlined &= inlined;
+                    }
+                }
+                caller = Some(node);
+            }
+        }
+    }
+    let mut ways = vec![(false, false); nodes.len()];
+    for ((_, node), call) in calls {
+        if call.weight.saturating_abs() >= cutoff {
+            let way = &mut ways[node as usize];
+            if call.inlined { way.0 = true } else { way.1 = true }
+        }
+    }
+    let mark = |&node: &NodeId| match ways[node as usize] {
+        (true, true) => Inlined::Partly,
+        (true, false) => Inlined::Yes,
+        (false, _) => Inlined::No,
+    };
+    shown.iter().map(mark).collect()
+}
+

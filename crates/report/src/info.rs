@@ -1,0 +1,286 @@
+//! `info`: what a profile is, and how good it is.
+
+use std::collections::BTreeSet;
+use std::io::{self, Write};
+
+use flamelet_profile::{LabelSetId, Profile, unit};
+use serde::Serialize;
+
+/// One kind of value of a profile.
+#[derive(Clone, Debug, Serialize)]
+pub struct SampleTypeInfo {
+    /// What is counted.
+    pub kind: String,
+    /// In which unit.
+    pub unit: String,
+    /// The sum over all samples.
+    pub total: i64,
+    /// Whether it is shown when nobody chooses.
+    pub is_default: bool,
+}
+
+/// A binary of a profile.
+#[derive(Clone, Debug, Serialize)]
+pub struct MappingInfo {
+    /// The file.
+    pub file: String,
+    /// The build id.
+    pub build_id: String,
+    /// The addresses it was mapped at.
+    pub start: u64,
+    /// One past the last address.
+    pub limit: u64,
+}
+
+/// How much a profile can be trusted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Verdict {
+    /// Nothing speaks against it.
+    Good,
+    /// Usable, with the faults that are named.
+    Fair,
+    /// It misleads: read the faults first.
+    Poor,
+}
+
+/// The answer of `info`. Its JSON form is stable.
+#[derive(Clone, Debug, Serialize)]
+pub struct Info {
+    /// The kinds of values.
+    pub sample_types: Vec<SampleTypeInfo>,
+    /// When the capture started, in nanoseconds since 1970; 0 when unknown.
+    pub time_nanos: i64,
+    /// How long it took; 0 when unknown.
+    pub duration_nanos: i64,
+    /// The sampling period.
+    pub period: i64,
+    /// What the period counts, as `kind/unit`.
+    pub period_type: Option<String>,
+    /// How many samples (rows) there are.
+    pub samples: usize,
+    /// How many locations there are.
+    pub locations: usize,
+    /// How many of them have no function name.
+    pub unnamed_locations: usize,
+    /// How many functions there are.
+    pub functions: usize,
+    /// The deepest stack, in frames with inlined ones.
+    pub deepest_stack: usize,
+    /// The binaries.
+    pub mappings: Vec<MappingInfo>,
+    /// The labels.
+    pub labels: Vec<String>,
+    /// How many threads the timeline names; `None` without a timeline.
+    pub threads: Option<usize>,
+    /// The comments.
+    pub comments: Vec<String>,
+    /// How good it is.
+    pub verdict: Verdict,
+    /// Why it is not better.
+    pub faults: Vec<String>,
+}
+
+/// Answers `info`.
+pub fn info(profile: &Profile) -> Info {
+    let text = |id| profile.string(id).to_string();
+    let default = profile.default_sample_index();
+    let sample_types = profile
+        .sample_types()
+        .iter()
+        .enumerate()
+        .map(|(at, value_type)| SampleTypeInfo {
+            kind: text(value_type.kind),
+            unit: text(value_type.unit),
+            total: profile.total(at),
+            is_default: at == default,
+        })
+        .collect();
+    let is_unnamed = |location: &flamelet_profile::Location| {
+        profile.lines_of(location).iter().all(|line| {
+            line.function.is_none_or(|function| profile.function(function).name.is_empty())
+        })
+    };
+    let keys: BTreeSet<String> = (0..profile.label_set_count())
+        .flat_map(|row| profile.labels(LabelSetId::from_index(row)).iter().map(|label| text(label.key)))
+        .collect();
+    let frames = |stack: &[flamelet_profile::LocationId]| {
+        stack.iter().map(|&location| profile.lines(location).len().max(1)).sum()
+    };
+    let mut comments: Vec<String> = profile.comments().map(str::to_string).collect();
+    if let Some(quality) = &profile.quality {
+        comments.extend(quality.comment_lines(profile.string(quality.engine)));
+    }
+    let mut info = Info {
+        sample_types,
+        time_nanos: profile.header.time_nanos,
+        duration_nanos: profile.header.duration_nanos,
+        period: profile.header.period,
+        period_type: profile.header.period_type.map(|t| format!("{}/{}", text(t.kind), text(t.unit))),
+        samples: profile.sample_count(),
+        locations: profile.locations().len(),
+        unnamed_locations: profile.locations().iter().filter(|location| is_unnamed(location)).count(),
+        functions: profile.functions().len(),
+        deepest_stack: profile.samples().map(|s| frames(profile.stack(s.stack))).max().unwrap_or(0),
+        mappings: profile
+            .mappings()
+            .iter()
+            .map(|mapping| MappingInfo {
+                file: text(mapping.filename),
+                build_id: text(mapping.build_id),
+                start: mapping.start,
+                limit: mapping.limit,
+            })
+            .collect(),
+        labels: keys.into_iter().collect(),
+        threads: profile.timeline.as_ref().map(|timeline| timeline.threads.len()),
+        comments,
+        verdict: Verdict::Good,
+        faults: Vec::new(),
+    };
+    judge(profile, &mut info);
+    info
+}
+
+/// Shares above which something is worth a word, and above which it misleads.
+const FAIR: f64 = 0.02;
+const POOR: f64 = 0.20;
+
+fn judge(profile: &Profile, info: &mut Info) {
+    let mut fault = |share: f64, text: String| {
+        if share > FAIR {
+            let verdict = if share > POOR { Verdict::Poor } else { Verdict::Fair };
+            if info.verdict != Verdict::Poor {
+                info.verdict = verdict;
+            }
+            info.faults.push(text);
+        }
+    };
+    let percent = |share: f64| format!("{:.1} %", share * 100.0);
+    if profile.sample_count() == 0 {
+        fault(1.0, "it has no samples: was the program idle, or the capture too short?".into());
+    }
+    let unnamed = unnamed_share(profile);
+    fault(
+        unnamed,
+        format!(
+            "{} of the leaf frames have no name: symbolize it with `flamelet symbolize --binary FILE`",
+            percent(unnamed)
+        ),
+    );
+    let Some(quality) = profile.quality else { return };
+    let share = |part: u64, whole: u64| if whole == 0 { 0.0 } else { part as f64 / whole as f64 };
+    let lost = share(quality.lost, quality.samples + quality.lost);
+    fault(lost, format!("{} of the samples were lost: lower the rate", percent(lost)));
+    let cut = share(quality.truncated, quality.samples);
+    fault(cut, format!("{} of the stacks do not reach the start of their thread", percent(cut)));
+    let achieved = share(quality.achieved_millihertz, quality.asked_millihertz);
+    if quality.asked_millihertz > 0 {
+        fault(
+            1.0 - achieved,
+            format!("only {} of the rate that was asked for was reached", percent(achieved)),
+        );
+    }
+}
+
+/// The share of samples, by their default value, whose leaf has no name.
+fn unnamed_share(profile: &Profile) -> f64 {
+    let at = profile.default_sample_index();
+    let (mut unnamed, mut all) = (0f64, 0f64);
+    for sample in profile.samples() {
+        let value = sample.values.get(at).map_or(0.0, |&value| value.unsigned_abs() as f64);
+        all += value;
+        let Some(&leaf) = profile.stack(sample.stack).first() else { continue };
+        let function = profile.lines(leaf).first().and_then(|line| line.function);
+        if function.is_none_or(|function| profile.function(function).name.is_empty()) {
+            unnamed += value;
+        }
+    }
+    if all == 0.0 { 0.0 } else { unnamed / all }
+}
+
+impl Info {
+    /// Prints the facts for a person.
+    pub fn write_text(&self, out: &mut impl Write) -> io::Result<()> {
+        let verdict = match self.verdict {
+            Verdict::Good => "good",
+            Verdict::Fair => "fair",
+            Verdict::Poor => "poor",
+        };
+        writeln!(out, "Quality: {verdict}")?;
+        self.faults.iter().try_for_each(|fault| writeln!(out, "  - {fault}"))?;
+        if self.time_nanos != 0 {
+            writeln!(out, "Time: {}", utc(self.time_nanos))?;
+        }
+        if self.duration_nanos != 0 {
+            writeln!(out, "Duration: {}", unit::label(self.duration_nanos, "nanoseconds"))?;
+        }
+        if let Some(period_type) = &self.period_type {
+            let (kind, from) = period_type.split_once('/').unwrap_or((period_type, ""));
+            writeln!(out, "Period: {} of {kind}", unit::label(self.period, from))?;
+        }
+        writeln!(out, "Sample types:")?;
+        for value in &self.sample_types {
+            let mark = if value.is_default { "  (default)" } else { "" };
+            let total = unit::label(value.total, &value.unit);
+            writeln!(out, "  {:<16} {:<12} total {total}{mark}", value.kind, value.unit)?;
+        }
+        writeln!(out, "Samples: {} (deepest stack {} frames)", self.samples, self.deepest_stack)?;
+        writeln!(out, "Functions: {}", self.functions)?;
+        writeln!(out, "Locations: {} ({} without a name)", self.locations, self.unnamed_locations)?;
+        if let Some(threads) = self.threads {
+            writeln!(out, "Timeline: {threads} threads")?;
+        }
+        if !self.labels.is_empty() {
+            writeln!(out, "Labels: {}", self.labels.join(", "))?;
+        }
+        if !self.mappings.is_empty() {
+            writeln!(out, "Mappings:")?;
+        }
+        for mapping in &self.mappings {
+            let build_id = if mapping.build_id.is_empty() { "no build id" } else { &mapping.build_id };
+            let file = if mapping.file.is_empty() { "[unknown file]" } else { &mapping.file };
+            writeln!(out, "  {:#x}-{:#x} {file} ({build_id})", mapping.start, mapping.limit)?;
+        }
+        if !self.comments.is_empty() {
+            writeln!(out, "Comments:")?;
+        }
+        self.comments.iter().try_for_each(|comment| writeln!(out, "  {comment}"))
+    }
+}
+
+/// A moment as `2026-11-15 12:34:56 UTC`.
+pub fn utc(nanos: i64) -> String {
+    let seconds = nanos.div_euclid(1_000_000_000);
+    let (days, second) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400));
+    let (year, month, day) = civil_date(days);
+    let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
+    format!("{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02} UTC")
+}
+
+/// Year, month and day of a number of days since 1970, in the Gregorian calendar. Years are counted from
+/// March, so that the leap day comes last.
+fn civil_date(days: i64) -> (i64, i64, i64) {
+    let since_march_0000 = days + 719_468;
+    let era = since_march_0000.div_euclid(146_097);
+    let day_of_era = since_march_0000.rem_euclid(146_097);
+    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let month = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * month + 2) / 5 + 1;
+    let month = if month < 10 { month + 3 } else { month - 9 };
+    (era * 400 + year_of_era + i64::from(month <= 2), month, day)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::utc;
+
+    #[test]
+    fn moments_are_written_in_utc() {
+        assert_eq!(utc(0), "1970-01-01 00:00:00 UTC");
+        assert_eq!(utc(951_782_400_000_000_000), "2000-02-29 00:00:00 UTC");
+        assert_eq!(utc(1_700_000_000_123_456_789), "2023-11-14 22:13:20 UTC");
+        assert_eq!(utc(-1), "1969-12-31 23:59:59 UTC");
+    }
+}

@@ -1,0 +1,181 @@
+//! What a person can ask of a report, with pprof's names and defaults.
+
+use flamelet_profile::Granularity;
+use flamelet_profile::filter::FilterOptions;
+
+use crate::rust_names::NameFolding;
+
+/// The report that the options are for; some options mean something else for some reports.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Command {
+    /// Functions by cost.
+    Top,
+    /// Functions with their callers and callees.
+    Tree,
+    /// The same for functions that match an expression.
+    Peek,
+    /// Every stack.
+    Traces,
+    /// Labels.
+    Tags,
+    /// Everything, as text.
+    Raw,
+    /// The call graph for Graphviz.
+    Dot,
+    /// The call graph for KCachegrind.
+    Callgrind,
+    /// A pprof file of what is left after filtering.
+    Proto,
+    /// A pprof file with one frame a stack: the functions of [`Command::Top`].
+    TopProto,
+    /// Annotated source.
+    List,
+    /// Annotated instructions.
+    Disasm,
+    /// A flame graph.
+    Flame,
+}
+
+/// The order of the entries.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Sort {
+    /// By a function's own cost.
+    #[default]
+    Flat,
+    /// By the cost of a function and all it calls.
+    Cum,
+}
+
+/// Everything that can be set for a report.
+#[derive(Clone, Debug)]
+pub struct ReportOptions {
+    /// The sample type by name or number; empty for the profile's default.
+    pub sample_index: String,
+    /// Divide each value by the first sample type's.
+    pub mean: bool,
+    /// Which samples and frames to keep.
+    pub filters: FilterOptions,
+    /// Percentages of what the filters keep instead of the whole.
+    pub relative_percentages: bool,
+    /// Which frames count as the same; `None` for what suits the report.
+    pub granularity: Option<Granularity>,
+    /// Do not show inlined functions of their own.
+    pub no_inlines: bool,
+    /// Labels (separated by commas) to show as frames at the root.
+    pub tag_root: String,
+    /// Labels (separated by commas) to show as frames at the leaf.
+    pub tag_leaf: String,
+    /// The unit of all values; `minimum` picks one that suits the smallest.
+    pub unit: String,
+    /// Divide all values by this.
+    pub divide_by: f64,
+    /// Show so many entries; `None` for what suits the report, 0 for all.
+    pub node_count: Option<usize>,
+    /// Hide entries below this share of the total.
+    pub node_fraction: f64,
+    /// Hide edges below this share of the total.
+    pub edge_fraction: f64,
+    /// Apply the three limits above.
+    pub trim: bool,
+    /// The order of the entries.
+    pub sort: Sort,
+    /// A call tree instead of a call graph (dot and callgrind).
+    pub call_tree: bool,
+    /// Leave entries out whose values are negative.
+    pub drop_negative: bool,
+    /// Leave the lines about the file out of the heading.
+    pub compact_labels: bool,
+    /// Where source files are, separated by colons.
+    pub source_path: String,
+    /// What to remove from the start of source paths, separated by colons.
+    pub trim_path: String,
+    /// Intel's syntax for instructions.
+    pub intel_syntax: bool,
+    /// Group Rust names as a Rust person thinks.
+    pub folding: NameFolding,
+}
+
+impl Default for ReportOptions {
+    fn default() -> Self {
+        Self {
+            sample_index: String::new(),
+            mean: false,
+            filters: FilterOptions::default(),
+            relative_percentages: false,
+            granularity: None,
+            no_inlines: false,
+            tag_root: String::new(),
+            tag_leaf: String::new(),
+            unit: "minimum".into(),
+            divide_by: 1.0,
+            node_count: None,
+            node_fraction: 0.005,
+            edge_fraction: 0.001,
+            trim: true,
+            sort: Sort::Flat,
+            call_tree: false,
+            drop_negative: false,
+            compact_labels: false,
+            source_path: String::new(),
+            trim_path: String::new(),
+            intel_syntax: false,
+            folding: NameFolding::default(),
+        }
+    }
+}
+
+impl ReportOptions {
+    /// The options as `command` reads them.
+    pub(crate) fn for_command(&self, command: Command) -> Self {
+        let mut options = self.clone();
+        let mut granularity = options.granularity.unwrap_or_default();
+        let mut trim = options.trim;
+        let node_count = match command {
+            Command::Disasm => {
+                // One frame an address, or cumulative values would be counted once for each inlined frame.
+                (trim, granularity, options.no_inlines) = (false, Granularity::Addresses, true);
+                0
+            }
+            Command::List => {
+                (trim, granularity) = (false, Granularity::Lines);
+                0
+            }
+            Command::Proto | Command::Raw | Command::Callgrind => {
+                (trim, granularity) = (false, Granularity::Addresses);
+                0
+            }
+            Command::Peek => {
+                trim = false;
+                0
+            }
+            Command::Top | Command::TopProto | Command::Flame => 0,
+            Command::Tree | Command::Traces | Command::Tags | Command::Dot => 80,
+        };
+        options.granularity = Some(granularity);
+        options.node_count = Some(options.node_count.unwrap_or(node_count));
+        if !trim {
+            (options.node_count, options.node_fraction, options.edge_fraction) = (Some(0), 0.0, 0.0);
+        }
+        options
+    }
+
+    /// The filters that are set, as a heading shows them.
+    pub(crate) fn active_filters(&self) -> Vec<String> {
+        let filters = &self.filters;
+        [
+            ("focus", &filters.focus),
+            ("ignore", &filters.ignore),
+            ("hide", &filters.hide),
+            ("show", &filters.show),
+            ("show_from", &filters.show_from),
+            ("tagfocus", &filters.tag_focus),
+            ("tagignore", &filters.tag_ignore),
+            ("tagshow", &filters.tag_show),
+            ("taghide", &filters.tag_hide),
+        ]
+        .into_iter()
+        .filter(|(_, text)| !text.is_empty())
+        .map(|(name, text)| format!("{name}={text}"))
+        .collect()
+    }
+}

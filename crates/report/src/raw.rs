@@ -1,0 +1,156 @@
+//! `raw`: everything in the profile, as text.
+
+use std::io::{self, Write};
+
+use flamelet_profile::{LocationId, Profile, ValueType};
+
+use crate::report::Report;
+
+/// Prints the profile as pprof does.
+pub fn write_text(report: &Report, out: &mut impl Write) -> io::Result<()> {
+    let profile = &report.profile;
+    header(profile, out)?;
+    writeln!(out, "Samples:")?;
+    let default = profile.header.default_sample_type;
+    let types = profile.sample_types().iter().map(|value_type| {
+        let mark = if value_type.kind == default { "[dflt]" } else { "" };
+        format!("{}/{}{mark}", profile.string(value_type.kind), profile.string(value_type.unit))
+    });
+    writeln!(out, "{}", types.collect::<Vec<_>>().join(" "))?;
+    let numbers = Numbers::of(profile);
+    for sample in profile.samples() {
+        sample.values.iter().try_for_each(|value| write!(out, " {value:>10}"))?;
+        write!(out, ": ")?;
+        for &location in profile.stack(sample.stack) {
+            write!(out, "{} ", numbers.locations[location.index()])?;
+        }
+        writeln!(out)?;
+        labels(profile, sample.labels, out)?;
+    }
+    writeln!(out, "Locations")?;
+    for &row in &numbers.order {
+        location(profile, LocationId::from_index(row), &numbers, out)?;
+    }
+    writeln!(out, "Mappings")?;
+    for (row, mapping) in profile.mappings().iter().enumerate() {
+        let known = [
+            (mapping.symbols.functions, "[FN]"),
+            (mapping.symbols.filenames, "[FL]"),
+            (mapping.symbols.line_numbers, "[LN]"),
+            (mapping.symbols.inline_frames, "[IN]"),
+        ];
+        let known: String = known.into_iter().filter(|(is_set, _)| *is_set).map(|(_, mark)| mark).collect();
+        writeln!(
+            out,
+            "{}: {:#x}/{:#x}/{:#x} {} {} {known}",
+            row + 1,
+            mapping.start,
+            mapping.limit,
+            mapping.offset,
+            profile.string(mapping.filename),
+            profile.string(mapping.build_id)
+        )?;
+    }
+    Ok(())
+}
+
+fn header(profile: &Profile, out: &mut impl Write) -> io::Result<()> {
+    let header = &profile.header;
+    for comment in profile.comments() {
+        writeln!(out, "Comment: {comment}")?;
+    }
+    if !header.doc_url.is_empty() {
+        writeln!(out, "Doc: {}", profile.string(header.doc_url))?;
+    }
+    if let Some(ValueType { kind, unit }) = header.period_type {
+        writeln!(out, "PeriodType: {} {}", profile.string(kind), profile.string(unit))?;
+    }
+    writeln!(out, "Period: {}", header.period)?;
+    if header.time_nanos != 0 {
+        writeln!(out, "Time: {}", crate::info::utc(header.time_nanos))?;
+    }
+    if header.duration_nanos != 0 {
+        writeln!(out, "Duration: {}", flamelet_profile::unit::label(header.duration_nanos, "nanoseconds"))?;
+    }
+    Ok(())
+}
+
+/// The numbers of the locations that samples use, in the order of their first use.
+struct Numbers {
+    locations: Vec<usize>,
+    order: Vec<usize>,
+}
+
+impl Numbers {
+    fn of(profile: &Profile) -> Self {
+        let mut numbers = Self { locations: vec![0; profile.locations().len()], order: Vec::new() };
+        for sample in profile.samples() {
+            for location in profile.stack(sample.stack) {
+                let number = &mut numbers.locations[location.index()];
+                if *number == 0 {
+                    numbers.order.push(location.index());
+                    *number = numbers.order.len();
+                }
+            }
+        }
+        numbers
+    }
+}
+
+fn labels(
+    profile: &Profile,
+    id: flamelet_profile::LabelSetId,
+    out: &mut impl Write,
+) -> io::Result<()> {
+    let labels = profile.labels(id);
+    let mut texts: Vec<String> = labels
+        .iter()
+        .filter(|label| label.is_text())
+        .map(|label| format!("{}:[{}]", profile.string(label.key), profile.string(label.text)))
+        .collect();
+    let mut numbers: Vec<String> = labels
+        .iter()
+        .filter(|label| !label.is_text() && (label.number != 0 || !label.unit.is_empty()))
+        .map(|label| {
+            let unit = profile.string(label.unit);
+            let space = if unit.is_empty() { "" } else { " " };
+            format!("{}:[{}{space}{unit}]", profile.string(label.key), label.number)
+        })
+        .collect();
+    for line in [&mut texts, &mut numbers] {
+        line.sort();
+        if !line.is_empty() {
+            writeln!(out, "                {}", line.join(" "))?;
+        }
+    }
+    Ok(())
+}
+
+fn location(
+    profile: &Profile,
+    id: LocationId,
+    numbers: &Numbers,
+    out: &mut impl Write,
+) -> io::Result<()> {
+    let location = profile.location(id);
+    let mapping = location.mapping.map_or(String::new(), |id| format!("M={} ", id.index() + 1));
+    let folded = if location.is_folded { "[F] " } else { "" };
+    let mut start =
+        format!("{:>6}: {:#x} {mapping}{folded}", numbers.locations[id.index()], location.address);
+    let lines = profile.lines(id);
+    if lines.is_empty() {
+        writeln!(out, "{start}")?;
+    }
+    for line in lines {
+        let text = line.function.map_or("??".to_string(), |function| {
+            let function = profile.function(function);
+            let (name, system_name) = (profile.string(function.name), profile.string(function.system_name));
+            let mangled = if name == system_name { String::new() } else { format!("({system_name})") };
+            let file = profile.string(function.filename);
+            format!("{name} {file}:{}:{} s={}{mangled}", line.line, line.column, function.start_line)
+        });
+        writeln!(out, "{start}{text}")?;
+        start = " ".repeat(13);
+    }
+    Ok(())
+}

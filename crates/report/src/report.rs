@@ -1,0 +1,324 @@
+//! Bringing a profile into the shape that the options ask for.
+
+use flamelet_profile::{
+    Error, ErrorKind, Granularity, LabelSetId, Profile, Renamed, Result, Sample, StringId, filter, unit,
+};
+
+use crate::options::{Command, ReportOptions};
+use crate::rust_names;
+
+/// The label that marks the samples of a `--diff-base`.
+pub const DIFF_BASE_LABEL: &str = "pprof::base";
+
+/// A profile in the shape that its options ask for, ready for the modules that give answers.
+pub struct Report {
+    pub(crate) profile: Profile,
+    pub(crate) options: ReportOptions,
+    pub(crate) command: Command,
+    /// The place of the value in each sample.
+    pub(crate) value_index: usize,
+    /// What percentages are of.
+    pub(crate) total: i64,
+    /// The units of the numeric labels.
+    pub(crate) label_units: std::collections::BTreeMap<StringId, String>,
+    /// Things to tell the person who asked: filters that matched nothing, and the like.
+    pub warnings: Vec<String>,
+}
+
+impl Report {
+    /// Applies the options that shape the profile itself.
+    pub fn new(mut profile: Profile, options: &ReportOptions, command: Command) -> Result<Self> {
+        let options = options.for_command(command);
+        if options.divide_by == 0.0 || !options.divide_by.is_finite() {
+            return Err(bad_option(format!("divide_by: {} is not a divisor", options.divide_by)));
+        }
+        let filters = options.filters.compile()?;
+        let label_units = filter::number_units(&profile);
+        let mut warnings = Vec::new();
+        rust_names::fold(&mut profile, options.folding);
+        add_tag_frames(&mut profile, &options, &mut warnings);
+        let value_index = sample_index(&profile, &options.sample_index)?;
+        let divisor = options.mean.then_some(0);
+        let mut apply = |profile: &mut Profile| {
+            let outcome = filters.apply(profile);
+            warnings.extend(outcome.notes);
+            let unmatched = outcome.unmatched.into_iter();
+            warnings.extend(unmatched.map(|name| format!("{name} expression matched no samples")));
+        };
+        // Percentages are of everything, unless what is left is to be the whole.
+        if options.relative_percentages {
+            apply(&mut profile);
+        }
+        let total = total(&profile, value_index, divisor);
+        if !options.relative_percentages {
+            apply(&mut profile);
+        }
+        profile.aggregate(options.granularity.unwrap_or_default(), !options.no_inlines);
+        if options.granularity != Some(Granularity::Functions) {
+            trim_paths(&mut profile, &options.trim_path, &options.source_path);
+        }
+        Ok(Self { profile, options, command, value_index, total, label_units, warnings })
+    }
+
+    /// The profile as the filters left it.
+    pub fn profile(&self) -> &Profile {
+        &self.profile
+    }
+
+    /// The profile as the filters left it, to be written to a file.
+    pub fn into_profile(self) -> Profile {
+        self.profile
+    }
+
+    /// What percentages are of.
+    pub fn total(&self) -> i64 {
+        self.total
+    }
+
+    /// The place of the chosen value in each sample.
+    pub fn value_index(&self) -> usize {
+        self.value_index
+    }
+
+    /// The name of what is shown: `cpu`, `inuse_space`, or `mean_…`.
+    pub fn value_name(&self) -> String {
+        let kind = self.profile.string(self.profile.sample_types()[self.value_index].kind);
+        if self.options.mean { format!("mean_{kind}") } else { kind.to_string() }
+    }
+
+    /// The unit of the values as the profile has it.
+    pub fn unit(&self) -> &str {
+        self.profile.string(self.profile.sample_types()[self.value_index].unit)
+    }
+
+    pub(crate) fn value(&self, sample: &Sample<'_>) -> i64 {
+        sample.values[self.value_index]
+    }
+
+    /// What a value is divided by for a mean, 0 when there is none.
+    pub(crate) fn divisor(&self, sample: &Sample<'_>) -> i64 {
+        if self.options.mean { sample.values[0] } else { 0 }
+    }
+
+    /// `value` as a person reads it, in `output_unit`.
+    pub(crate) fn format(&self, value: i64, output_unit: &str) -> String {
+        unit::label_in(self.scaled(value), self.unit(), output_unit)
+    }
+
+    pub(crate) fn scaled(&self, value: i64) -> i64 {
+        if self.options.divide_by == 1.0 {
+            return value;
+        }
+        (value as f64 * (1.0 / self.options.divide_by)) as i64
+    }
+
+    /// The unit for all values of the report: as asked, or one in which the smallest is still seen.
+    pub(crate) fn output_unit(&self, smallest: i64) -> String {
+        if self.options.unit != "minimum" {
+            return self.options.unit.clone();
+        }
+        let from = self.unit();
+        let (smallest, largest) = match smallest {
+            0 => (self.scaled(self.total), self.scaled(self.total)),
+            _ => (self.scaled(smallest), self.scaled(self.total)),
+        };
+        let (_, small_unit) = unit::scale(smallest, from, "minimum");
+        let (_, large_unit) = unit::scale(largest, from, "minimum");
+        let mut chosen = small_unit;
+        let is_far = smallest.saturating_mul(100) < largest;
+        // KCachegrind reads whole numbers only, so nothing may be scaled to a fraction there.
+        if small_unit != large_unit && is_far && self.command != Command::Callgrind {
+            (_, chosen) = unit::scale(smallest.saturating_mul(100), from, "minimum");
+        }
+        if chosen.is_empty() { from.to_string() } else { chosen.to_string() }
+    }
+
+    /// The lines that say what the profile is.
+    pub fn heading(&self) -> Vec<String> {
+        let profile = &self.profile;
+        let mut lines = Vec::new();
+        if let Some(mapping) = profile.mappings().first() {
+            let file = profile.string(mapping.filename);
+            if !file.is_empty() {
+                lines.push(format!("File: {}", base_name(file)));
+            }
+            let build_id = profile.string(mapping.build_id);
+            if !build_id.is_empty() {
+                lines.push(format!("Build ID: {build_id}"));
+            }
+        }
+        lines.extend(profile.comments().filter(|line| !line.starts_with('#')).map(str::to_string));
+        if let Some(quality) = &profile.quality {
+            lines.extend(quality.comment_lines(profile.string(quality.engine)));
+        }
+        lines.push(format!("Type: {}", self.value_name()));
+        if !profile.header.doc_url.is_empty() {
+            lines.push(format!("Doc: {}", profile.string(profile.header.doc_url)));
+        }
+        if profile.header.time_nanos != 0 {
+            lines.push(format!("Time: {}", crate::info::utc(profile.header.time_nanos)));
+        }
+        if profile.header.duration_nanos != 0 {
+            lines.push(self.duration_line());
+        }
+        lines
+    }
+
+    fn duration_line(&self) -> String {
+        let duration = self.profile.header.duration_nanos;
+        let (nanos, name) = unit::scale(self.total, self.unit(), "nanoseconds");
+        let share = if name == "ns" && nanos != 0.0 {
+            format!("({})", unit::percentage(nanos as i64, duration))
+        } else {
+            String::new()
+        };
+        let total = self.format(self.total, &self.options.unit);
+        format!("Duration: {}, Total samples = {total} {share}", unit::label(duration, "nanoseconds"))
+    }
+}
+
+fn add_tag_frames(profile: &mut Profile, options: &ReportOptions, warnings: &mut Vec<String>) {
+    let keys = |text: &'_ str| -> Vec<String> {
+        text.split(',').filter(|key| !key.is_empty()).map(str::to_string).collect()
+    };
+    let (roots, leaves) = (keys(&options.tag_root), keys(&options.tag_leaf));
+    let roots: Vec<&str> = roots.iter().map(String::as_str).collect();
+    let leaves: Vec<&str> = leaves.iter().map(String::as_str).collect();
+    let (has_roots, has_leaves) = profile.add_tag_frames(&roots, &leaves, &options.unit);
+    for (name, keys, has_matched) in [("TagRoot", &roots, has_roots), ("TagLeaf", &leaves, has_leaves)] {
+        if !keys.is_empty() && !has_matched {
+            warnings.push(format!("{name} expression matched no samples"));
+        }
+    }
+}
+
+/// The place of a sample type given by name or number; empty text asks for the default.
+pub fn sample_index(profile: &Profile, wanted: &str) -> Result<usize> {
+    let types = profile.sample_types();
+    if types.is_empty() {
+        return Err(bad_option("the profile has no samples".into()));
+    }
+    if wanted.is_empty() {
+        return Ok(profile.default_sample_index());
+    }
+    let kind = |at: usize| profile.string(types[at].kind);
+    if let Ok(number) = wanted.parse::<usize>() {
+        if number < types.len() {
+            return Ok(number);
+        }
+    }
+    // Old names of heap profiles leave `inuse_` out.
+    let short = wanted.strip_prefix("inuse_").unwrap_or(wanted);
+    let found = (0..types.len()).find(|&at| kind(at) == wanted || kind(at) == short);
+    found.ok_or_else(|| {
+        let kinds: Vec<&str> = (0..types.len()).map(kind).collect();
+        bad_option(format!("sample_index '{wanted}' must be one of: {}", kinds.join(", ")))
+    })
+}
+
+/// The sum of all values without their signs; of the base alone where the profile is a difference to one.
+fn total(profile: &Profile, value_index: usize, divisor: Option<usize>) -> i64 {
+    let is_base = base_label_sets(profile);
+    let (mut all, mut base) = ((0i64, 0i64), (0i64, 0i64));
+    for sample in profile.samples() {
+        let value = sample.values[value_index].saturating_abs();
+        let count = divisor.map_or(0, |at| sample.values[at]);
+        all = (all.0.saturating_add(value), all.1.saturating_add(count));
+        if is_base[sample.labels.index()] {
+            base = (base.0.saturating_add(value), base.1.saturating_add(count));
+        }
+    }
+    let (sum, count) = if base.0 > 0 { base } else { all };
+    if count == 0 { sum } else { sum / count }
+}
+
+/// For each label set, whether it marks the samples of a diff base.
+pub(crate) fn base_label_sets(profile: &Profile) -> Vec<bool> {
+    let key = profile.strings().find(DIFF_BASE_LABEL);
+    let sets = (0..profile.label_set_count()).map(LabelSetId::from_index);
+    sets.map(|id| {
+        let labels = profile.labels(id).iter();
+        labels.clone().any(|l| Some(l.key) == key && profile.string(l.text) == "true")
+    })
+    .collect()
+}
+
+fn trim_paths(profile: &mut Profile, trim_path: &str, source_path: &str) {
+    profile.rename_functions(|_, filename| {
+        let trimmed = clean_path(trim_source_path(filename, trim_path, source_path));
+        Renamed { name: None, filename: (trimmed != filename).then_some(trimmed) }
+    });
+}
+
+/// Removes the prefix that another machine's build folder left in a path.
+pub fn trim_source_path<'a>(path: &'a str, trim_path: &str, source_path: &str) -> &'a str {
+    if trim_path.is_empty() {
+        for folder in source_path.split(':').filter(|folder| !folder.is_empty()) {
+            let name = format!("/{}/", base_name(folder));
+            if let Some(at) = path.find(&name) {
+                return &path[at + name.len()..];
+            }
+        }
+    }
+    let asked = trim_path.split(':').filter(|prefix| !prefix.is_empty());
+    for prefix in asked.chain(["/proc/self/cwd/./", "/proc/self/cwd/"]) {
+        let rest = path.strip_prefix(prefix.trim_end_matches('/'));
+        if let Some(rest) = rest.and_then(|rest| rest.strip_prefix('/')) {
+            return rest;
+        }
+    }
+    path
+}
+
+/// The path without `.`, `..` and doubled slashes.
+fn clean_path(path: &str) -> String {
+    if path.is_empty() {
+        return String::new();
+    }
+    let is_absolute = path.starts_with('/');
+    let mut parts: Vec<&str> = Vec::new();
+    for part in path.split('/') {
+        match part {
+            "" | "." => {}
+            ".." if parts.last().is_some_and(|&last| last != "..") => drop(parts.pop()),
+            ".." if is_absolute => {}
+            _ => parts.push(part),
+        }
+    }
+    let joined = parts.join("/");
+    match (is_absolute, joined.is_empty()) {
+        (true, _) => format!("/{joined}"),
+        (false, true) => ".".into(),
+        (false, false) => joined,
+    }
+}
+
+/// The last part of a path.
+pub(crate) fn base_name(path: &str) -> &str {
+    path.trim_end_matches('/').rsplit('/').next().unwrap_or(path)
+}
+
+fn bad_option(message: String) -> Error {
+    Error::new(ErrorKind::Incompatible, message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_lose_their_build_folder() {
+        assert_eq!(trim_source_path("/build/app/src/a.rs", "/build/app", ""), "src/a.rs");
+        assert_eq!(trim_source_path("/build/app/src/a.rs", "", "/home/me/app"), "src/a.rs");
+        assert_eq!(trim_source_path("/proc/self/cwd/a.c", "", ""), "a.c");
+        assert_eq!(trim_source_path("/other/a.c", "/build", ""), "/other/a.c");
+    }
+
+    #[test]
+    fn paths_are_cleaned() {
+        assert_eq!(clean_path("/a/./b/../c//d"), "/a/c/d");
+        assert_eq!(clean_path("../x"), "../x");
+        assert_eq!(clean_path("./"), ".");
+        assert_eq!(clean_path(""), "");
+    }
+}
