@@ -58,8 +58,9 @@ impl<'p> Package<'p> {
     pub(super) fn load(bytes: &'p [u8], patience: &Patience) -> Result<Self> {
         let file = elf::parse(bytes)?;
         let endian = elf::endianness(&file);
+        // All of them: the index refers to parts of sections that lookups do not need, too.
         let sections = DwarfPackageSections::load(|id| match id.dwo_name() {
-            Some(name) => load_section(&file, id, name, patience),
+            Some(name) => elf::section(&file, name, patience),
             None => Ok(Cow::Borrowed(&[][..])),
         })?;
         Ok(Self { sections, endian })
