@@ -186,7 +186,7 @@ fn read_build_id<'a>(
     read: &mut dyn FnMut(u64, u64) -> Result<Cow<'a, [u8]>>,
 ) -> Result<Arc<[u8]>> {
     for segment in segments.iter().filter(|segment| segment.kind == PT_NOTE) {
-        if let Some(id) = build_id(&*read(segment.offset, segment.file_size.min(1 << 16))?) {
+        if let Some(id) = build_id(&read(segment.offset, segment.file_size.min(1 << 16))?) {
             return Ok(id.into());
         }
     }

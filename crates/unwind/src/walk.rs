@@ -63,8 +63,8 @@ pub fn walk<M: Memory>(
     let mut at = registers.pc;
     let mut is_exact = true;
     let mut near = 0;
-    for depth in 0..frames.len() {
-        frames[depth] = at;
+    for (depth, frame) in frames.iter_mut().enumerate() {
+        *frame = at;
         let done = |end| Unwound { depth: depth + 1, end };
         let module = modules.find_near(at, &mut near);
         let (rule, stepped) = match module.and_then(|module| module.rule(at)) {

@@ -80,7 +80,7 @@ pub(crate) fn guess(
     if is_leaf && is_code(pc) {
         return Some(Registers { pc, ..*registers });
     }
-    if registers.fp < registers.sp || registers.fp % 8 != 0 {
+    if registers.fp < registers.sp || !registers.fp.is_multiple_of(8) {
         return None;
     }
     let (fp, lr) = (memory.read(registers.fp)?, memory.read(registers.fp.checked_add(8)?)?);

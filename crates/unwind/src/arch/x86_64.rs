@@ -81,7 +81,7 @@ pub(crate) fn guess(
     {
         return Some(Registers { pc, sp: registers.sp + 8, ..*registers });
     }
-    if registers.fp < registers.sp || registers.fp % 8 != 0 {
+    if registers.fp < registers.sp || !registers.fp.is_multiple_of(8) {
         return None;
     }
     let (fp, pc) = (memory.read(registers.fp)?, memory.read(registers.fp.checked_add(8)?)?);

@@ -12,13 +12,15 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 static CURRENT: AtomicPtr<Modules> = AtomicPtr::new(ptr::null_mut());
 static READERS: AtomicUsize = AtomicUsize::new(0);
-static WRITER: Mutex<Writer> = Mutex::new(Writer { current: None, retired: Vec::new(), seen: None });
+/// Taken while modules are read, which may wait for the loader; never by readers of any kind.
+static REFRESH: Mutex<Option<loader::Generation>> = Mutex::new(None);
+/// Taken for a moment only.
+static OWNER: Mutex<Owner> = Mutex::new(Owner { current: None, retired: Vec::new() });
 
-struct Writer {
+struct Owner {
     current: Option<Arc<Modules>>,
     /// Lists that a reader may still hold.
     retired: Vec<Arc<Modules>>,
-    seen: Option<loader::Generation>,
 }
 
 /// A visit to the published modules.
@@ -52,27 +54,38 @@ impl Drop for Reader {
 }
 
 pub(super) fn modules() -> Arc<Modules> {
-    writer().current.clone().unwrap_or_default()
+    lock(&OWNER).current.clone().unwrap_or_default()
 }
 
 pub(super) fn refresh() -> Result<bool> {
-    let mut writer = writer();
+    let mut seen = lock(&REFRESH);
     let now = loader::generation();
-    let changed = writer.seen != Some(now);
+    let changed = *seen != Some(now);
     if changed {
-        let known = writer.current.clone().unwrap_or_default();
-        let modules = Arc::new(loader::reload(&known)?);
-        CURRENT.store(Arc::as_ptr(&modules).cast_mut(), Ordering::SeqCst);
-        let old = writer.current.replace(modules);
-        writer.retired.extend(old);
-        writer.seen = Some(now);
+        let modules = loader::reload(&modules())?;
+        publish(Arc::new(modules));
+        *seen = Some(now);
     }
-    if !writer.retired.is_empty() && READERS.load(Ordering::SeqCst) == 0 {
-        writer.retired.clear();
-    }
+    free_retired();
     Ok(changed)
 }
 
-fn writer() -> MutexGuard<'static, Writer> {
-    WRITER.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+fn publish(modules: Arc<Modules>) {
+    let mut owner = lock(&OWNER);
+    CURRENT.store(Arc::as_ptr(&modules).cast_mut(), Ordering::SeqCst);
+    let old = owner.current.replace(modules);
+    owner.retired.extend(old);
+}
+
+fn free_retired() {
+    let mut owner = lock(&OWNER);
+    if !owner.retired.is_empty() && READERS.load(Ordering::SeqCst) == 0 {
+        let retired = std::mem::take(&mut owner.retired);
+        drop(owner);
+        drop(retired);
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }

@@ -1,0 +1,155 @@
+//! A `perf_event_open` task clock on each thread, whose overflow sends the signal.
+
+use super::Engine;
+use crate::cpu::handler::{self, PERF_FILES, SIGNAL};
+use crate::cpu::options::Engine as Choice;
+use crate::threads::{self, Tid};
+use rustc_hash::FxHashMap;
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+
+pub(super) struct Perf {
+    period_nanos: u64,
+    /// Without the right to the kernel side, time in system calls is not sampled.
+    is_user_only: bool,
+    by_thread: FxHashMap<Tid, PerfFile>,
+    unreached: usize,
+    listed: Vec<Tid>,
+}
+
+impl Perf {
+    pub(super) fn start(period_nanos: u64) -> io::Result<Self> {
+        let this = threads::this_thread();
+        let is_user_only = match PerfFile::open(this, period_nanos, false) {
+            Ok(_) => false,
+            Err(_) => PerfFile::open(this, period_nanos, true).map(|_| true)?,
+        };
+        let (by_thread, listed) = (FxHashMap::default(), Vec::new());
+        let mut perf = Self { period_nanos, is_user_only, by_thread, unreached: 0, listed };
+        perf.open_all();
+        if perf.listed.is_empty() {
+            return Err(io::Error::new(io::ErrorKind::NotFound, "/proc/self/task cannot be read"));
+        }
+        Ok(perf)
+    }
+
+    fn open_all(&mut self) {
+        threads::list(&mut self.listed);
+        if self.listed.is_empty() {
+            return;
+        }
+        self.by_thread.retain(|tid, _| self.listed.binary_search(tid).is_ok());
+        self.unreached = 0;
+        let collector = handler::collector();
+        for &tid in &self.listed {
+            if tid == collector || self.by_thread.contains_key(&tid) {
+                continue;
+            }
+            match PerfFile::open(tid, self.period_nanos, self.is_user_only) {
+                Ok(file) => {
+                    self.by_thread.insert(tid, file);
+                }
+                Err(error) => self.unreached += usize::from(error.raw_os_error() != Some(libc::ESRCH)),
+            }
+        }
+    }
+}
+
+impl Engine for Perf {
+    fn choice(&self) -> Choice {
+        Choice::Perf
+    }
+
+    fn update(&mut self, period_nanos: u64) {
+        if period_nanos != self.period_nanos {
+            self.by_thread.clear();
+            self.period_nanos = period_nanos;
+        }
+        self.open_all();
+    }
+
+    fn unreached(&self) -> usize {
+        self.unreached
+    }
+
+    fn sees_new_threads(&self) -> bool {
+        false
+    }
+}
+
+/// The event of one thread.
+struct PerfFile(OwnedFd);
+
+impl PerfFile {
+    fn open(tid: Tid, period_nanos: u64, is_user_only: bool) -> io::Result<Self> {
+        let attributes = Attributes::new(period_nanos, is_user_only);
+        const CLOSE_ON_EXEC: libc::c_ulong = 8;
+        const ENABLE: libc::c_ulong = 0x2400;
+        const F_SETOWN_EX: libc::c_int = 15;
+        const F_SETSIG: libc::c_int = 10;
+        const OWNER_THREAD: libc::c_int = 0;
+        let owner: [libc::c_int; 2] = [OWNER_THREAD, tid];
+        // SAFETY: the structures are the kernel's, filled in, and outlive the calls; the descriptor is new.
+        unsafe {
+            let attributes = &raw const attributes;
+            let file = libc::syscall(libc::SYS_perf_event_open, attributes, tid, -1, -1, CLOSE_ON_EXEC);
+            if file < 0 {
+                return Err(io::Error::last_os_error());
+            }
+            let file = Self(OwnedFd::from_raw_fd(file as libc::c_int));
+            let descriptor = file.0.as_raw_fd();
+            if !PERF_FILES.insert(descriptor) {
+                return Err(io::Error::from_raw_os_error(libc::EMFILE));
+            }
+            let is_set = libc::fcntl(descriptor, libc::F_SETFL, libc::O_ASYNC | libc::O_NONBLOCK) == 0
+                && libc::fcntl(descriptor, F_SETSIG, SIGNAL) == 0
+                && libc::fcntl(descriptor, F_SETOWN_EX, owner.as_ptr()) == 0
+                && libc::ioctl(descriptor, ENABLE as _, 0) == 0;
+            if is_set { Ok(file) } else { Err(io::Error::last_os_error()) }
+        }
+    }
+}
+
+impl Drop for PerfFile {
+    fn drop(&mut self) {
+        PERF_FILES.remove(self.0.as_raw_fd());
+    }
+}
+
+/// The first published layout of `perf_event_attr`, which every kernel takes.
+#[repr(C)]
+struct Attributes {
+    kind: u32,
+    size: u32,
+    config: u64,
+    sample_period: u64,
+    sample_type: u64,
+    read_format: u64,
+    flags: u64,
+    wakeup_events: u32,
+    breakpoint_type: u32,
+    config1: u64,
+}
+
+impl Attributes {
+    fn new(period_nanos: u64, is_user_only: bool) -> Self {
+        const SOFTWARE: u32 = 1;
+        const TASK_CLOCK: u64 = 1;
+        const DISABLED: u64 = 1;
+        const EXCLUDE_KERNEL: u64 = 1 << 5;
+        const EXCLUDE_HYPERVISOR: u64 = 1 << 6;
+        let kernel = if is_user_only { EXCLUDE_KERNEL } else { 0 };
+        Self {
+            kind: SOFTWARE,
+            size: size_of::<Self>() as u32,
+            config: TASK_CLOCK,
+            sample_period: period_nanos,
+            sample_type: 0,
+            read_format: 0,
+            flags: DISABLED | kernel | EXCLUDE_HYPERVISOR,
+            wakeup_events: 1,
+            breakpoint_type: 0,
+            config1: 0,
+        }
+    }
+}

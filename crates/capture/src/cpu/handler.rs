@@ -1,0 +1,356 @@
+//! The signal handler. Everything here that is called from [`on_signal`] is async-signal-safe: no lock, no
+//! allocation, no unwinding, `errno` kept, and little stack (it runs on the 8 KB alternate stack that the
+//! standard library gives every thread).
+
+use super::options::Engine;
+use super::pool::{Pool, Record};
+use crate::error::{Error, ErrorKind, Result};
+use crate::{clock, labels, threads};
+use flamelet_unwind::{Registers, live};
+use std::ptr;
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU8, AtomicU64, AtomicUsize, Ordering};
+
+/// The signal of all engines.
+pub(super) const SIGNAL: libc::c_int = libc::SIGPROF;
+
+static POOL: AtomicPtr<Pool> = AtomicPtr::new(ptr::null_mut());
+/// Handlers that may hold the pool.
+static INSIDE: AtomicUsize = AtomicUsize::new(0);
+static IS_ACTIVE: AtomicBool = AtomicBool::new(false);
+static ENGINE: AtomicU8 = AtomicU8::new(0);
+/// The thread that must not be sampled: the collector.
+static COLLECTOR: AtomicI32 = AtomicI32::new(0);
+/// What to do with signals that are not the sampler's.
+static PREVIOUS: AtomicPtr<libc::sigaction> = AtomicPtr::new(ptr::null_mut());
+/// The process' CPU time at the last sample of `setitimer`.
+static ITIMER_LAST: AtomicU64 = AtomicU64::new(0);
+/// The period of perf events.
+static PERF_PERIOD: AtomicU64 = AtomicU64::new(0);
+
+/// Threads that have a timer of their own.
+pub(super) static ARMED: IdSet = IdSet::new();
+/// File descriptors of the perf events.
+pub(super) static PERF_FILES: IdSet = IdSet::new();
+/// What handlers count.
+pub(super) static COUNTERS: Counters = Counters::new();
+
+/// What handlers count.
+pub(super) struct Counters {
+    pub(super) signals: AtomicU64,
+    pub(super) samples: AtomicU64,
+    pub(super) truncated: AtomicU64,
+    pub(super) refused: AtomicU64,
+    pub(super) refused_nanos: AtomicU64,
+    /// Time spent in the handler.
+    pub(super) nanos: AtomicU64,
+}
+
+impl Counters {
+    const fn new() -> Self {
+        Self {
+            signals: AtomicU64::new(0),
+            samples: AtomicU64::new(0),
+            truncated: AtomicU64::new(0),
+            refused: AtomicU64::new(0),
+            refused_nanos: AtomicU64::new(0),
+            nanos: AtomicU64::new(0),
+        }
+    }
+}
+
+/// What a timer carries in its signals, so that the handler knows whose it is and what it stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct TimerTag {
+    /// Whether it is the timer of the whole process, which serves threads that have none of their own.
+    pub(super) is_for_all: bool,
+    /// The CPU time between two expirations.
+    pub(super) period_nanos: u64,
+}
+
+impl TimerTag {
+    const MAGIC: u64 = 0x00f1_a3e1 << 40;
+    const MAGIC_MASK: u64 = !((1 << 40) - 1);
+    const FOR_ALL: u64 = 1 << 39;
+
+    pub(super) fn pack(self) -> u64 {
+        let period = self.period_nanos.min(Self::FOR_ALL - 1);
+        Self::MAGIC | period | if self.is_for_all { Self::FOR_ALL } else { 0 }
+    }
+
+    fn unpack(value: u64) -> Option<Self> {
+        let period_nanos = value & (Self::FOR_ALL - 1);
+        let is_ours = value & Self::MAGIC_MASK == Self::MAGIC;
+        is_ours.then_some(Self { is_for_all: value & Self::FOR_ALL != 0, period_nanos })
+    }
+}
+
+/// Installs the handler, unless it is there.
+pub(super) fn install() -> Result<()> {
+    let denied = || {
+        let error = std::io::Error::last_os_error();
+        Error::new(ErrorKind::Denied, format!("the handler of SIGPROF cannot be installed: {error}"))
+    };
+    // SAFETY: plain C structures, zeroed and filled; the handler has the type that SA_SIGINFO promises.
+    unsafe {
+        let mut now: libc::sigaction = std::mem::zeroed();
+        if libc::sigaction(SIGNAL, ptr::null(), &raw mut now) != 0 {
+            return Err(denied());
+        }
+        let handler = on_signal as unsafe extern "C" fn(_, _, _) as usize;
+        if now.sa_sigaction == handler {
+            return Ok(());
+        }
+        // Never freed: a handler may be looking at it. This happens once, or once each time that the program
+        // takes the signal away.
+        PREVIOUS.store(Box::into_raw(Box::new(now)), Ordering::Release);
+        let mut new: libc::sigaction = std::mem::zeroed();
+        new.sa_sigaction = handler;
+        new.sa_flags = libc::SA_SIGINFO | libc::SA_RESTART | libc::SA_ONSTACK;
+        libc::sigemptyset(&raw mut new.sa_mask);
+        if libc::sigaction(SIGNAL, &raw const new, ptr::null_mut()) != 0 {
+            return Err(denied());
+        }
+    }
+    Ok(())
+}
+
+/// Whether signals still reach the handler.
+pub(super) fn is_installed() -> bool {
+    // SAFETY: reads the disposition into a zeroed structure.
+    unsafe {
+        let mut now: libc::sigaction = std::mem::zeroed();
+        let handler = on_signal as unsafe extern "C" fn(_, _, _) as usize;
+        libc::sigaction(SIGNAL, ptr::null(), &raw mut now) == 0 && now.sa_sigaction == handler
+    }
+}
+
+/// Samples go to `pool` from now on. It must live until [`retire`] was answered with `true`.
+pub(super) fn use_pool(pool: &Pool) {
+    POOL.store(ptr::from_ref(pool).cast_mut(), Ordering::SeqCst);
+}
+
+/// Whether no handler can hold a pool that was replaced before this call.
+pub(super) fn is_nobody_inside() -> bool {
+    INSIDE.load(Ordering::SeqCst) == 0
+}
+
+/// Starts to take samples, for `engine`.
+pub(super) fn activate(engine: Engine, period_nanos: u64) {
+    ITIMER_LAST.store(clock::process_cpu_nanos(), Ordering::Relaxed);
+    PERF_PERIOD.store(period_nanos, Ordering::Relaxed);
+    ENGINE.store(engine as u8, Ordering::Relaxed);
+    IS_ACTIVE.store(true, Ordering::SeqCst);
+}
+
+/// Signals that still come are let pass.
+pub(super) fn deactivate() {
+    IS_ACTIVE.store(false, Ordering::SeqCst);
+}
+
+/// The running thread is the collector.
+pub(super) fn i_am_the_collector() {
+    COLLECTOR.store(threads::this_thread(), Ordering::Relaxed);
+}
+
+/// The collector's thread id.
+pub(super) fn collector() -> threads::Tid {
+    COLLECTOR.load(Ordering::Relaxed)
+}
+
+unsafe extern "C" fn on_signal(signal: libc::c_int, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
+    // SAFETY: errno belongs to this thread; `info` and `context` are the kernel's, valid during the call.
+    unsafe {
+        let errno = libc::__errno_location();
+        let before = *errno;
+        match claim(&*info) {
+            Claim::Sample(cpu_nanos) => sample(cpu_nanos, &*context.cast::<libc::ucontext_t>()),
+            Claim::Nothing => {}
+            Claim::NotOurs => pass_on(signal, info, context),
+        }
+        *errno = before;
+    }
+}
+
+/// What a signal means.
+enum Claim {
+    /// A sample that stands for this much CPU time.
+    Sample(u64),
+    /// Ours, but too late, or for a thread that is sampled otherwise.
+    Nothing,
+    NotOurs,
+}
+
+/// The part of `siginfo_t` that timers and files fill in.
+#[repr(C)]
+struct SignalDetails {
+    numbers: [libc::c_int; 4],
+    /// For timers: the timer and the overrun. For files: the band, in one word.
+    timer_overrun: [libc::c_int; 2],
+    /// For timers: the value given at creation. For files: the descriptor, in the lower half.
+    value: u64,
+}
+
+fn claim(info: &libc::siginfo_t) -> Claim {
+    const SI_TIMER: libc::c_int = -2;
+    const SI_KERNEL: libc::c_int = 0x80;
+    const POLL_CODES: std::ops::RangeInclusive<libc::c_int> = 1..=6;
+    // SAFETY: on 64-bit Linux a `siginfo_t` is 128 bytes and starts with these fields, for these codes.
+    let details = unsafe { &*ptr::from_ref(info).cast::<SignalDetails>() };
+    let engine = ENGINE.load(Ordering::Relaxed);
+    match info.si_code {
+        SI_TIMER => match TimerTag::unpack(details.value) {
+            Some(tag) => claim_timer(tag, details.timer_overrun[1]),
+            None => Claim::NotOurs,
+        },
+        SI_KERNEL if engine == Engine::Setitimer as u8 => {
+            let now = clock::process_cpu_nanos();
+            active(now.saturating_sub(ITIMER_LAST.swap(now, Ordering::Relaxed)))
+        }
+        code if POLL_CODES.contains(&code) && PERF_FILES.contains(details.value as i32) => {
+            active(PERF_PERIOD.load(Ordering::Relaxed))
+        }
+        _ => Claim::NotOurs,
+    }
+}
+
+fn claim_timer(tag: TimerTag, overrun: libc::c_int) -> Claim {
+    if tag.is_for_all && ARMED.contains(threads::this_thread()) {
+        return Claim::Nothing;
+    }
+    active(tag.period_nanos.saturating_mul(1 + u64::from(overrun.max(0).unsigned_abs())))
+}
+
+fn active(cpu_nanos: u64) -> Claim {
+    COUNTERS.signals.fetch_add(1, Ordering::Relaxed);
+    let is_collector = threads::this_thread() == COLLECTOR.load(Ordering::Relaxed);
+    if is_collector || !IS_ACTIVE.load(Ordering::SeqCst) { Claim::Nothing } else { Claim::Sample(cpu_nanos) }
+}
+
+/// Takes one sample of the interrupted thread.
+fn sample(cpu_nanos: u64, context: &libc::ucontext_t) {
+    let start = clock::monotonic_nanos();
+    INSIDE.fetch_add(1, Ordering::SeqCst);
+    // SAFETY: the pool lives while a handler that saw it is counted in `INSIDE`.
+    if let Some(pool) = unsafe { POOL.load(Ordering::SeqCst).as_ref() } {
+        record(pool, cpu_nanos, start, context);
+    }
+    INSIDE.fetch_sub(1, Ordering::SeqCst);
+    COUNTERS.nanos.fetch_add(clock::monotonic_nanos().saturating_sub(start), Ordering::Relaxed);
+}
+
+fn record(pool: &Pool, cpu_nanos: u64, time: u64, context: &libc::ucontext_t) {
+    let Some(mut slot) = pool.take() else {
+        COUNTERS.refused.fetch_add(1, Ordering::Relaxed);
+        COUNTERS.refused_nanos.fetch_add(cpu_nanos, Ordering::Relaxed);
+        return;
+    };
+    let unwound = live::unwind(&Registers::of_context(context), slot.frames());
+    let is_rooted = unwound.end.is_rooted();
+    let mut name = [0; 16];
+    threads::name_of_this_thread(&mut name);
+    COUNTERS.samples.fetch_add(1, Ordering::Relaxed);
+    COUNTERS.truncated.fetch_add(u64::from(!is_rooted), Ordering::Relaxed);
+    slot.submit(Record {
+        tid: threads::this_thread(),
+        name,
+        time,
+        cpu_nanos,
+        labels: labels::current_id(),
+        depth: unwound.depth as u32,
+        is_rooted,
+    });
+}
+
+/// Calls the handler that was there before, if there was one.
+unsafe fn pass_on(signal: libc::c_int, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
+    // SAFETY: `PREVIOUS` is null or a structure that is never freed or changed.
+    let Some(previous) = (unsafe { PREVIOUS.load(Ordering::Acquire).as_ref() }) else { return };
+    match previous.sa_sigaction {
+        libc::SIG_DFL | libc::SIG_IGN => {}
+        handler if previous.sa_flags & libc::SA_SIGINFO != 0 => {
+            type Handler = unsafe extern "C" fn(libc::c_int, *mut libc::siginfo_t, *mut libc::c_void);
+            // SAFETY: SA_SIGINFO says that the program installed a function of this type.
+            unsafe { std::mem::transmute::<usize, Handler>(handler)(signal, info, context) };
+        }
+        handler => {
+            type Handler = unsafe extern "C" fn(libc::c_int);
+            // SAFETY: without SA_SIGINFO the program installed a function of this type.
+            unsafe { std::mem::transmute::<usize, Handler>(handler)(signal) };
+        }
+    }
+}
+
+/// A set of small positive numbers that one thread changes and handlers look into.
+pub(super) struct IdSet {
+    /// 0 was never used, −1 is free again.
+    places: [AtomicI32; Self::SIZE],
+}
+
+impl IdSet {
+    const SIZE: usize = 4096;
+    const PROBES: usize = 32;
+    const FREE: i32 = -1;
+
+    const fn new() -> Self {
+        Self { places: [const { AtomicI32::new(0) }; Self::SIZE] }
+    }
+
+    fn probes(&self, id: i32) -> impl Iterator<Item = &AtomicI32> {
+        (0..Self::PROBES).map(move |step| &self.places[(id as usize + step) % Self::SIZE])
+    }
+
+    /// Async-signal-safe.
+    pub(super) fn contains(&self, id: i32) -> bool {
+        for place in self.probes(id) {
+            match place.load(Ordering::Acquire) {
+                0 => return false,
+                found if found == id => return true,
+                _ => {}
+            }
+        }
+        false
+    }
+
+    /// Adds `id`; says whether there was room.
+    pub(super) fn insert(&self, id: i32) -> bool {
+        let place = self.probes(id).find(|place| place.load(Ordering::Relaxed) <= 0);
+        if let Some(place) = place {
+            place.store(id, Ordering::Release);
+        }
+        place.is_some()
+    }
+
+    pub(super) fn remove(&self, id: i32) {
+        if let Some(place) = self.probes(id).find(|place| place.load(Ordering::Relaxed) == id) {
+            place.store(Self::FREE, Ordering::Release);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tags_survive_packing_and_others_are_not_ours() {
+        for is_for_all in [false, true] {
+            let tag = TimerTag { is_for_all, period_nanos: 1_000_000_000 };
+            assert_eq!(TimerTag::unpack(tag.pack()), Some(tag));
+        }
+        assert_eq!(TimerTag::unpack(0), None);
+        assert_eq!(TimerTag::unpack(0x7fff_dead_beef), None);
+    }
+
+    #[test]
+    fn an_id_set_finds_what_is_in_it_however_often_it_changes() {
+        let set = IdSet::new();
+        for round in 0..10_000 {
+            assert!(set.insert(100 + round));
+            assert!(set.insert(100 + round + IdSet::SIZE as i32));
+            assert!(set.contains(100 + round) && set.contains(100 + round + IdSet::SIZE as i32));
+            set.remove(100 + round);
+            assert!(!set.contains(100 + round));
+            set.remove(100 + round + IdSet::SIZE as i32);
+        }
+    }
+}

@@ -1,0 +1,55 @@
+//! Where the CPU time of this process goes.
+//!
+//! ```no_run
+//! use flamelet_capture::cpu::{self, Options};
+//!
+//! let session = cpu::start(&Options::default())?;
+//! std::thread::sleep(std::time::Duration::from_secs(10));
+//! let profile = session.finish();
+//! # Ok::<(), flamelet_capture::Error>(())
+//! ```
+//!
+//! # The walk of a sample
+//!
+//! ```text
+//!  engine (a timer per thread) ──signal──► handler: unwinds into a slot of the pool; no lock, no allocation
+//!                                             │
+//!                              collector thread: takes the full slots, hands each to every reader
+//!                                             ├─► Session   (from start to finish)   ─► Profile
+//!                                             └─► Recent    (a ring of windows)      ─► Profile of the last …
+//! ```
+//!
+//! There is one sampler in the process, and it runs while anyone reads: at the highest frequency that any
+//! reader asked for; a reader that asked for less gets its share of the samples. Readers come and go without
+//! disturbing each other. The collector also looks for threads that started or ended, and for libraries that
+//! were loaded.
+//!
+//! # Lifecycle
+//!
+//! The first reader builds the unwind tables, installs the signal handler and starts the collector; the last
+//! one to leave ends the timers and the collector. The handler stays installed, because a signal may still
+//! be on its way; signals that are not the sampler's go to whatever handler was there before.
+
+mod aggregate;
+#[cfg(target_os = "linux")]
+mod budget;
+#[cfg(target_os = "linux")]
+#[allow(unsafe_code, reason = "makes timers and events, by C functions")]
+mod engine;
+#[cfg(target_os = "linux")]
+#[allow(unsafe_code, reason = "a signal handler")]
+mod handler;
+mod options;
+#[allow(unsafe_code, reason = "hands memory between a signal handler and the collector")]
+#[cfg(target_os = "linux")]
+mod pool;
+mod report;
+#[cfg(target_os = "linux")]
+mod sampler;
+#[cfg(not(target_os = "linux"))]
+#[path = "sampler_elsewhere.rs"]
+mod sampler;
+mod session;
+
+pub use options::{Engine, MAX_FREQUENCY, Options, RecentOptions};
+pub use session::{Recent, Session, Status, start, start_recent, status};

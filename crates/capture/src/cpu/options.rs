@@ -1,0 +1,153 @@
+//! What a reader of the sampler can choose.
+
+use crate::error::{Error, ErrorKind, Result};
+use std::time::Duration;
+
+/// The highest frequency that can be asked for, in hertz.
+pub const MAX_FREQUENCY: u32 = 10_000;
+
+/// What takes the samples.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Engine {
+    /// The first of these that works: [`Engine::Timer`], [`Engine::Setitimer`].
+    #[default]
+    Auto,
+    /// A POSIX timer on each thread's CPU clock. Needs no right at all.
+    Timer,
+    /// A `perf_event_open` counter on each thread. More distinct samples a second than the kernel's tick
+    /// allows; needs `perf_event_paranoid` ≤ 2 and no seccomp filter against it. Falls back as `Auto` does.
+    Perf,
+    /// One interval timer for the process. Works everywhere, and is the least fair between threads.
+    Setitimer,
+}
+
+impl Engine {
+    /// The name, as profiles carry it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Auto => "auto",
+            Self::Timer => "timer",
+            Self::Perf => "perf",
+            Self::Setitimer => "setitimer",
+        }
+    }
+}
+
+/// How to sample. The defaults are safe in production.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Options {
+    /// Samples per second of CPU time, 1 to [`MAX_FREQUENCY`].
+    pub frequency: u32,
+    /// What takes the samples. Only the first reader's choice counts while others read.
+    pub engine: Engine,
+    /// The deepest stack that is kept; deeper ones keep their leaf side and count as truncated.
+    pub max_depth: usize,
+    /// How many samples can wait to be collected (every 20 ms). Beyond that they are counted as lost.
+    pub buffered_samples: usize,
+    /// The memory that the samples of one reader may take, in bytes. Beyond that they are counted as lost.
+    pub memory_budget: usize,
+    /// Whether to keep when, and on which thread, each sample was taken.
+    pub timeline: bool,
+    /// The share of the process' CPU time that the profiler may use, in percent. When it needs more, it
+    /// lowers the frequency by itself and the profile says so. `None` for no limit.
+    pub overhead_budget: Option<f64>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            frequency: 99,
+            engine: Engine::Auto,
+            max_depth: flamelet_unwind::MAX_DEPTH,
+            buffered_samples: 2048,
+            memory_budget: 64 << 20,
+            timeline: true,
+            overhead_budget: Some(2.0),
+        }
+    }
+}
+
+impl Options {
+    /// The defaults at another frequency.
+    pub fn with_frequency(frequency: u32) -> Self {
+        Self { frequency, ..Self::default() }
+    }
+
+    pub(crate) fn period_nanos(&self) -> u64 {
+        1_000_000_000 / u64::from(self.frequency.max(1))
+    }
+
+    pub(crate) fn check(&self) -> Result<()> {
+        let invalid = |message: String| Err(Error::new(ErrorKind::InvalidOption, message));
+        if self.frequency == 0 || self.frequency > MAX_FREQUENCY {
+            return invalid(format!("frequency must be 1 to {MAX_FREQUENCY} Hz, not {}", self.frequency));
+        }
+        if self.max_depth == 0 || self.max_depth > 1 << 16 {
+            return invalid(format!("max_depth must be 1 to 65536, not {}", self.max_depth));
+        }
+        if self.buffered_samples < 16 || self.buffered_samples > 1 << 20 {
+            return invalid(format!("buffered_samples must be 16 to 1048576, not {}", self.buffered_samples));
+        }
+        match self.overhead_budget {
+            Some(percent) if percent.is_nan() || percent <= 0.0 => {
+                invalid(format!("overhead_budget must be above 0 percent, not {percent}"))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// How to keep the recent past, see [`start_recent`](super::start_recent).
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct RecentOptions {
+    /// How to sample; the default is 19 Hz without a timeline.
+    pub sampling: Options,
+    /// The length of one window: answers are cut at windows.
+    pub window: Duration,
+    /// How many whole windows to keep.
+    pub keep: usize,
+}
+
+impl Default for RecentOptions {
+    fn default() -> Self {
+        let sampling =
+            Options { frequency: 19, timeline: false, memory_budget: 4 << 20, ..Options::default() };
+        Self { sampling, window: Duration::from_secs(10), keep: 6 }
+    }
+}
+
+impl RecentOptions {
+    pub(crate) fn check(&self) -> Result<()> {
+        self.sampling.check()?;
+        if self.window < Duration::from_millis(100) || self.keep == 0 {
+            let message = "windows must be 100 ms or longer, and at least one must be kept";
+            return Err(Error::new(ErrorKind::InvalidOption, message));
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_that_make_no_sense_are_refused() {
+        assert!(Options::default().check().is_ok());
+        for options in [
+            Options::with_frequency(0),
+            Options::with_frequency(MAX_FREQUENCY + 1),
+            Options { max_depth: 0, ..Options::default() },
+            Options { buffered_samples: 0, ..Options::default() },
+            Options { overhead_budget: Some(f64::NAN), ..Options::default() },
+            Options { overhead_budget: Some(0.0), ..Options::default() },
+        ] {
+            let error = options.check().expect_err("makes no sense");
+            assert_eq!(error.kind(), ErrorKind::InvalidOption);
+            assert!(!error.to_string().contains('\n'));
+        }
+    }
+}

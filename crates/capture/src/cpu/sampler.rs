@@ -1,0 +1,351 @@
+//! The one sampler of the process: starts with its first reader, ends with its last.
+//!
+//! Locks, in the order in which they may be taken: the loader's (inside `live::refresh`), [`CONTROL`], a
+//! reader's own. A handler takes none. Nothing that could wait for the loader runs under `CONTROL`.
+
+use super::aggregate::{Incoming, ThreadKey};
+use super::budget::{Budget, SIGNAL_NANOS};
+use super::engine::{self, Engine};
+use super::handler::{self, COUNTERS};
+use super::options::Options;
+use super::pool::Pool;
+use super::report::SeenModules;
+use super::session::{Marks, Reader, Status};
+use crate::error::{Error, ErrorKind, Result};
+use crate::labels::{self, LabelSet};
+use crate::{clock, threads};
+use flamelet_unwind::{Module, live};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// How often to collect where the engine finds new threads by itself, and where it does not.
+const COLLECT_EVERY: Duration = Duration::from_millis(50);
+const COLLECT_OFTEN: Duration = Duration::from_millis(10);
+/// How often to decide about the overhead and to look at slow-changing things.
+const REVIEW_NANOS: u64 = 1_000_000_000;
+/// Unloaded libraries that are remembered.
+const MAX_EARLIER_MODULES: usize = 4096;
+
+static CONTROL: Mutex<Control> = Mutex::new(Control::new());
+static ENDED: Condvar = Condvar::new();
+/// The CPU time of all collector threads so far.
+static COLLECTOR_NANOS: AtomicU64 = AtomicU64::new(0);
+
+struct Control {
+    readers: Vec<Arc<Reader>>,
+    running: Option<Running>,
+    /// Counts starts, so that a collector knows when it is no longer wanted.
+    generation: u64,
+    pool: Option<Box<Pool>>,
+    /// Pools that a handler may still hold.
+    retired: Vec<Box<Pool>>,
+    modules: SeenModules,
+    /// The process that all this belongs to; another one is the child of a fork.
+    pid: u32,
+}
+
+struct Running {
+    engine: Box<dyn Engine>,
+    frequency: u32,
+    budget: Budget,
+    reviewed: u64,
+}
+
+/// Adds a reader, starting the sampler if it is the first.
+pub(super) fn attach(options: &Options, window: Option<(Duration, usize)>) -> Result<Arc<Reader>> {
+    live::refresh()?;
+    let mut control = control();
+    control.notice_fork();
+    control.learn_modules();
+    let remarks = control.run(options)?;
+    let Some(running) = &control.running else {
+        return Err(Error::new(ErrorKind::Denied, "the sampler did not start"));
+    };
+    let engine = running.engine.choice();
+    // Samples of before belong to the others.
+    control.collect();
+    let reader = Arc::new(Reader::new(options, window, engine.name(), marks()));
+    reader.saw(&control.modules);
+    remarks.into_iter().for_each(|remark| reader.remark(remark));
+    control.readers.push(reader.clone());
+    control.adjust_frequency();
+    Ok(reader)
+}
+
+/// Removes a reader, ending the sampler if it was the last.
+pub(super) fn detach(reader: &Arc<Reader>) {
+    let mut control = control();
+    control.collect();
+    reader.end();
+    control.readers.retain(|other| !Arc::ptr_eq(other, reader));
+    if control.readers.is_empty() {
+        handler::deactivate();
+        control.running = None;
+        control.generation += 1;
+        ENDED.notify_all();
+    } else {
+        control.adjust_frequency();
+    }
+}
+
+/// Hands all samples taken so far to their readers.
+pub(super) fn flush() {
+    control().collect();
+}
+
+pub(super) fn status() -> Status {
+    let control = control();
+    Status {
+        engine: control.running.as_ref().map(|running| running.engine.choice()),
+        frequency: control.running.as_ref().map_or(0, |running| running.frequency),
+        readers: control.readers.len(),
+        samples: COUNTERS.samples.load(Ordering::Relaxed),
+        lost: COUNTERS.refused.load(Ordering::Relaxed),
+        truncated: COUNTERS.truncated.load(Ordering::Relaxed),
+        own_cpu_nanos: own_cpu_nanos(),
+    }
+}
+
+fn control() -> MutexGuard<'static, Control> {
+    CONTROL.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn own_cpu_nanos() -> u64 {
+    let signals = COUNTERS.signals.load(Ordering::Relaxed) * SIGNAL_NANOS;
+    COLLECTOR_NANOS.load(Ordering::Relaxed) + COUNTERS.nanos.load(Ordering::Relaxed) + signals
+}
+
+fn marks() -> Marks {
+    let collector = COLLECTOR_NANOS.load(Ordering::Relaxed);
+    Marks {
+        time: clock::monotonic_nanos(),
+        process_cpu_nanos: clock::process_cpu_nanos().saturating_sub(collector),
+        own_cpu_nanos: own_cpu_nanos(),
+        refused_nanos: COUNTERS.refused_nanos.load(Ordering::Relaxed),
+    }
+}
+
+impl Control {
+    const fn new() -> Self {
+        Self {
+            readers: Vec::new(),
+            running: None,
+            generation: 0,
+            pool: None,
+            retired: Vec::new(),
+            modules: SeenModules::EMPTY,
+            pid: 0,
+        }
+    }
+
+    /// In the child of a fork neither timers nor the collector exist any more.
+    fn notice_fork(&mut self) {
+        let pid = std::process::id();
+        if self.pid != 0 && self.pid != pid {
+            threads::forget_this_thread();
+            // Dropping timers that this process does not have could only fail.
+            std::mem::forget(self.running.take());
+            self.readers.clear();
+            self.generation += 1;
+        }
+        self.pid = pid;
+    }
+
+    /// Starts the engine and the collector unless they run; gives remarks for the new reader's profile.
+    fn run(&mut self, options: &Options) -> Result<Vec<String>> {
+        if let Some(running) = &self.running {
+            let mut remarks = Vec::new();
+            let asked = options.engine;
+            if asked != running.engine.choice() && asked != super::Engine::Auto {
+                let name = running.engine.choice().name();
+                remarks.push(format!("engine {} was asked for while {name} was running", asked.name()));
+            }
+            return Ok(remarks);
+        }
+        self.prepare_pool(options);
+        handler::install()?;
+        let period = options.period_nanos();
+        self.generation += 1;
+        self.start_collector()?;
+        let (engine, remarks) = engine::start(options.engine, period).inspect_err(|_| {
+            self.generation += 1;
+            ENDED.notify_all();
+        })?;
+        handler::activate(engine.choice(), period);
+        let now = marks();
+        let budget = Budget::new(now.process_cpu_nanos, now.own_cpu_nanos);
+        let frequency = options.frequency;
+        self.running = Some(Running { engine, frequency, budget, reviewed: now.time });
+        Ok(remarks)
+    }
+
+    /// The pool stays from capture to capture, unless a larger one is needed.
+    fn prepare_pool(&mut self, options: &Options) {
+        if handler::is_nobody_inside() {
+            self.retired.clear();
+        }
+        let known = self.pool.as_ref().map_or((0, 0), |pool| (pool.slot_count(), pool.depth()));
+        if known.0 >= options.buffered_samples && known.1 >= options.max_depth {
+            return;
+        }
+        let (slots, depth) = (known.0.max(options.buffered_samples), known.1.max(options.max_depth));
+        let pool = Box::new(Pool::new(slots, depth));
+        handler::use_pool(&pool);
+        let old = self.pool.replace(pool);
+        self.retired.extend(old);
+    }
+
+    fn start_collector(&self) -> Result<()> {
+        let generation = self.generation;
+        let collector = std::thread::Builder::new().name("flamelet".into());
+        let spawned = collector.stack_size(256 << 10).spawn(move || collect_until_ended(generation));
+        spawned.map(drop).map_err(|error| {
+            Error::new(ErrorKind::Denied, format!("the collector thread cannot start: {error}"))
+        })
+    }
+
+    /// Takes the full slots and hands each sample to every reader.
+    fn collect(&mut self) {
+        let Some(pool) = &self.pool else { return };
+        let readers = &self.readers;
+        let mut labels = LabelSet::EMPTY;
+        pool.drain(|record, frames| {
+            if labels.id() != record.labels {
+                labels = labels::resolve(record.labels);
+            }
+            let sample = Incoming {
+                thread: ThreadKey { tid: record.tid, name: record.name },
+                time: record.time,
+                labels: &labels,
+                frames,
+                is_rooted: record.is_rooted,
+                count: 0,
+            };
+            for reader in readers {
+                reader.add(&sample, record.cpu_nanos);
+            }
+        });
+        let now = marks();
+        for reader in &self.readers {
+            reader.collected(now);
+        }
+    }
+
+    /// Notes modules that are new, and those that are gone.
+    fn learn_modules(&mut self) {
+        let now = live::modules();
+        if self.modules.now.as_ref().is_some_and(|known| Arc::ptr_eq(known, &now)) {
+            return;
+        }
+        let is_same = |a: &Module, b: &Module| a.start == b.start && a.end == b.end && a.name == b.name;
+        let old = self.modules.now.replace(now.clone());
+        let old = old.iter().flat_map(|modules| modules.iter());
+        for module in old.filter(|old| !now.iter().any(|new| is_same(old, new))) {
+            self.modules.earlier.retain(|other| !is_same(other, module));
+            self.modules.earlier.push(Module { table: None, ..module.clone() });
+        }
+        let too_many = self.modules.earlier.len().saturating_sub(MAX_EARLIER_MODULES);
+        self.modules.earlier.drain(..too_many);
+        for reader in &self.readers {
+            reader.saw(&self.modules);
+        }
+    }
+
+    /// One round of the collector.
+    fn tick(&mut self) {
+        self.learn_modules();
+        if let Some(running) = &mut self.running {
+            running.engine.update(1_000_000_000 / u64::from(running.frequency.max(1)));
+        }
+        self.collect();
+        self.review();
+    }
+
+    /// Once a second: the overhead, the labels, the disposition of the signal.
+    fn review(&mut self) {
+        let now = marks();
+        let Some(running) = &mut self.running else { return };
+        if now.time - running.reviewed < REVIEW_NANOS {
+            return;
+        }
+        running.reviewed = now.time;
+        let unreached = running.engine.unreached();
+        labels::collect_garbage();
+        if unreached > 0 {
+            self.remark(&format!("{unreached} threads could not be sampled (a limit of the kernel)"));
+        }
+        if !handler::is_installed() {
+            self.remark("the program took SIGPROF for itself: samples are missing");
+        }
+        self.adjust_frequency_to(now);
+    }
+
+    fn remark(&self, text: &str) {
+        for reader in &self.readers {
+            reader.remark(text.to_string());
+        }
+    }
+
+    fn asked_frequency(&self) -> u32 {
+        self.readers.iter().map(|reader| reader.options.frequency).max().unwrap_or(1)
+    }
+
+    /// After readers came or went: as fast as the fastest of them wants.
+    fn adjust_frequency(&mut self) {
+        let asked = self.asked_frequency();
+        if let Some(running) = &mut self.running
+            && running.frequency != asked
+        {
+            running.frequency = asked;
+            let period = 1_000_000_000 / u64::from(asked.max(1));
+            running.engine.update(period);
+            handler::activate(running.engine.choice(), period);
+        }
+    }
+
+    /// Lowers the frequency when the profiler needs more than the smallest budget of its readers.
+    fn adjust_frequency_to(&mut self, now: Marks) {
+        let asked = self.asked_frequency();
+        let budgets = self.readers.iter().filter_map(|reader| reader.options.overhead_budget);
+        let Some(percent) = budgets.min_by(f64::total_cmp) else { return };
+        let Some(running) = &mut self.running else { return };
+        let before = running.frequency;
+        let (process, own) = (now.process_cpu_nanos, now.own_cpu_nanos);
+        let frequency = running.budget.decide(process, own, percent, before, asked);
+        if frequency == before {
+            return;
+        }
+        running.frequency = frequency;
+        handler::activate(running.engine.choice(), 1_000_000_000 / u64::from(frequency));
+        if frequency < before {
+            self.remark(&format!(
+                "the frequency was lowered to {frequency} Hz to stay below {percent} % overhead"
+            ));
+        }
+    }
+}
+
+/// The collector thread.
+fn collect_until_ended(generation: u64) {
+    handler::i_am_the_collector();
+    let mut counted = 0;
+    loop {
+        // Outside of the lock: whoever holds the loader's lock may be waiting for ours.
+        let _ = live::refresh();
+        let mut control = control();
+        if control.generation != generation {
+            return;
+        }
+        control.tick();
+        let sees_new = control.running.as_ref().is_some_and(|running| running.engine.sees_new_threads());
+        let pause = if sees_new { COLLECT_EVERY } else { COLLECT_OFTEN };
+        let used = clock::thread_cpu_nanos();
+        COLLECTOR_NANOS.fetch_add(used - counted, Ordering::Relaxed);
+        counted = used;
+        let waited = ENDED.wait_timeout(control, pause).unwrap_or_else(PoisonError::into_inner);
+        if waited.0.generation != generation {
+            return;
+        }
+    }
+}

@@ -1,0 +1,19 @@
+//! The sampler on systems that have none.
+
+use super::options::Options;
+use super::session::{Reader, Status};
+use crate::error::{Error, ErrorKind, Result};
+use std::sync::Arc;
+use std::time::Duration;
+
+pub(super) fn attach(_options: &Options, _window: Option<(Duration, usize)>) -> Result<Arc<Reader>> {
+    Err(Error::new(ErrorKind::Unsupported, "sampling CPU time is not supported here: it needs Linux"))
+}
+
+pub(super) fn detach(_reader: &Arc<Reader>) {}
+
+pub(super) fn flush() {}
+
+pub(super) fn status() -> Status {
+    Status::default()
+}

@@ -1,0 +1,328 @@
+//! Readers of the sampler: one capture, or the recent past.
+
+use super::aggregate::{Aggregate, Incoming};
+use super::options::{Engine, Options, RecentOptions};
+use super::report::{self, Facts, SeenModules};
+use super::sampler;
+use crate::clock;
+use crate::error::Result;
+use flamelet_profile::Profile;
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// Starts a capture. The sampler starts with the first one; any number can run at the same time.
+pub fn start(options: &Options) -> Result<Session> {
+    options.check()?;
+    let reader = sampler::attach(options, None)?;
+    Ok(Session { attached: Attached { reader } })
+}
+
+/// Starts to keep the recent past, so that [`Recent::last`] answers at once.
+pub fn start_recent(options: &RecentOptions) -> Result<Recent> {
+    options.check()?;
+    let reader = sampler::attach(&options.sampling, Some((options.window, options.keep)))?;
+    Ok(Recent { attached: Attached { reader } })
+}
+
+/// What the sampler of this process has done so far.
+pub fn status() -> Status {
+    sampler::status()
+}
+
+/// What the sampler of this process has done so far, see [`status`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Status {
+    /// What takes the samples, while it runs.
+    pub engine: Option<Engine>,
+    /// The frequency at which it runs now; 0 when it does not. Below what was asked when the overhead
+    /// budget lowered it.
+    pub frequency: u32,
+    /// How many captures and recorders read.
+    pub readers: usize,
+    /// Samples taken since the process started.
+    pub samples: u64,
+    /// Samples that found no free slot.
+    pub lost: u64,
+    /// Samples that do not reach their thread's start.
+    pub truncated: u64,
+    /// CPU time that the profiler itself used.
+    pub own_cpu_nanos: u64,
+}
+
+/// A capture that runs until it is finished or dropped.
+#[derive(Debug)]
+#[must_use = "a capture ends when it is dropped"]
+pub struct Session {
+    attached: Attached,
+}
+
+impl Session {
+    /// What was sampled so far; the capture goes on.
+    pub fn snapshot(&self) -> Profile {
+        sampler::flush();
+        self.attached.reader.profile_of(None)
+    }
+
+    /// Ends the capture.
+    pub fn finish(self) -> Profile {
+        let reader = self.attached.reader.clone();
+        drop(self);
+        reader.profile_of(None)
+    }
+}
+
+/// Keeps windows of the recent past until it is dropped.
+#[derive(Debug)]
+#[must_use = "the past is forgotten when this is dropped"]
+pub struct Recent {
+    attached: Attached,
+}
+
+impl Recent {
+    /// The last `span` or what is kept of it, up to now. The start is that of a window, so the answer may
+    /// reach back further by less than one window; its header says from when to when it is.
+    pub fn last(&self, span: Duration) -> Profile {
+        sampler::flush();
+        self.attached.reader.profile_of(Some(span))
+    }
+}
+
+/// Leaves the sampler when dropped.
+#[derive(Debug)]
+struct Attached {
+    reader: Arc<Reader>,
+}
+
+impl Drop for Attached {
+    fn drop(&mut self) {
+        sampler::detach(&self.reader);
+    }
+}
+
+/// What one reader has collected. The collector adds, the owner reads.
+#[derive(Debug)]
+pub(crate) struct Reader {
+    pub(crate) options: Options,
+    window: Option<(Duration, usize)>,
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    past: VecDeque<Window>,
+    current: Window,
+    random: u64,
+    modules: SeenModules,
+    engine: &'static str,
+    comments: Vec<String>,
+    is_over: bool,
+}
+
+#[derive(Debug)]
+struct Window {
+    samples: Aggregate,
+    start_unix: i64,
+    start: Marks,
+    /// As of the last collection.
+    end: Marks,
+}
+
+/// The clocks and counters at one moment.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Marks {
+    /// The monotonic clock.
+    pub(crate) time: u64,
+    /// CPU time of the process without the profiler's own thread.
+    pub(crate) process_cpu_nanos: u64,
+    /// CPU time of the profiler.
+    pub(crate) own_cpu_nanos: u64,
+    /// CPU time whose samples found no free slot.
+    pub(crate) refused_nanos: u64,
+}
+
+impl Window {
+    fn new(start: Marks) -> Self {
+        Self { samples: Aggregate::default(), start_unix: clock::unix_nanos(), start, end: start }
+    }
+}
+
+impl Reader {
+    pub(crate) fn new(
+        options: &Options,
+        window: Option<(Duration, usize)>,
+        engine: &'static str,
+        now: Marks,
+    ) -> Self {
+        let state = State {
+            past: VecDeque::new(),
+            current: Window::new(now),
+            random: now.time | 1,
+            modules: SeenModules::default(),
+            engine,
+            comments: Vec::new(),
+            is_over: false,
+        };
+        Self { options: options.clone(), window, state: Mutex::new(state) }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Adds a sample that stands for `cpu_nanos`. How many of this reader's periods that is, is settled by
+    /// chance where it is not a whole number: fair to every thread and stack, whatever their rhythm.
+    pub(crate) fn add(&self, sample: &Incoming<'_>, cpu_nanos: u64) {
+        let mut state = self.state();
+        let period = self.options.period_nanos();
+        let count = (cpu_nanos + state.random_below(period)) / period;
+        if count == 0 || state.is_over {
+            return;
+        }
+        let depth = sample.frames.len().min(self.options.max_depth);
+        let is_rooted = sample.is_rooted && depth == sample.frames.len();
+        let sample = Incoming { count, is_rooted, frames: &sample.frames[..depth], ..*sample };
+        // Windows share the budget.
+        let share = self.window.map_or(1, |(_, keep)| keep + 1);
+        let budget = self.options.memory_budget / share;
+        state.current.samples.add(&sample, self.options.timeline, budget);
+    }
+
+    /// Ends a collection: notes the clocks, and turns to a new window when the current one is full.
+    pub(crate) fn collected(&self, now: Marks) {
+        let mut state = self.state();
+        if state.is_over {
+            return;
+        }
+        state.current.end = now;
+        let Some((length, keep)) = self.window else { return };
+        if u128::from(now.time - state.current.start.time) >= length.as_nanos() {
+            let full = std::mem::replace(&mut state.current, Window::new(now));
+            state.past.push_back(full);
+            if state.past.len() > keep {
+                state.past.pop_front();
+            }
+        }
+    }
+
+    /// The modules as they are now, and those of earlier.
+    pub(crate) fn saw(&self, modules: &SeenModules) {
+        self.state().modules = modules.clone();
+    }
+
+    /// Adds a remark to the profiles that follow.
+    pub(crate) fn remark(&self, comment: String) {
+        let mut state = self.state();
+        if !state.comments.contains(&comment) && state.comments.len() < 32 {
+            state.comments.push(comment);
+        }
+    }
+
+    /// Nothing is added any more.
+    pub(crate) fn end(&self) {
+        self.state().is_over = true;
+    }
+
+    /// The profile of everything, or of the last `span`.
+    fn profile_of(&self, span: Option<Duration>) -> Profile {
+        let state = self.state();
+        let last = &state.current;
+        let start = span.map_or(0, |span| {
+            let span = u64::try_from(span.as_nanos()).unwrap_or(u64::MAX);
+            last.end.time.saturating_sub(span)
+        });
+        let windows: Vec<&Window> =
+            state.past.iter().filter(|window| window.end.time > start).chain(std::iter::once(last)).collect();
+        let first = windows[0];
+        let facts = Facts {
+            start_unix: first.start_unix,
+            start: first.start.time,
+            end: last.end.time,
+            engine: state.engine,
+            asked_frequency: self.options.frequency,
+            process_cpu_nanos: last.end.process_cpu_nanos.saturating_sub(first.start.process_cpu_nanos),
+            own_cpu_nanos: last.end.own_cpu_nanos.saturating_sub(first.start.own_cpu_nanos),
+            refused: last.end.refused_nanos.saturating_sub(first.start.refused_nanos)
+                / self.options.period_nanos(),
+            comments: state.comments.clone(),
+        };
+        let parts: Vec<&Aggregate> = windows.iter().map(|window| &window.samples).collect();
+        report::profile(&parts, &facts, &state.modules)
+    }
+}
+
+impl State {
+    /// A number below `limit`, by a xorshift generator.
+    fn random_below(&mut self, limit: u64) -> u64 {
+        self.random ^= self.random << 13;
+        self.random ^= self.random >> 7;
+        self.random ^= self.random << 17;
+        (u128::from(self.random) * u128::from(limit) >> 64) as u64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cpu::aggregate::ThreadKey;
+    use crate::labels::LabelSet;
+
+    const SECOND: u64 = 1_000_000_000;
+
+    fn sample(frames: &[u64]) -> Incoming<'_> {
+        static NO_LABELS: LabelSet = LabelSet::EMPTY;
+        let thread = ThreadKey { tid: 1, name: [0; 16] };
+        Incoming { thread, time: 0, labels: &NO_LABELS, frames, is_rooted: true, count: 0 }
+    }
+
+    fn at(seconds: u64) -> Marks {
+        Marks { time: seconds * SECOND, process_cpu_nanos: seconds * SECOND, ..Marks::default() }
+    }
+
+    #[test]
+    fn a_slow_reader_of_a_fast_sampler_gets_its_share() {
+        let reader = Reader::new(&Options::with_frequency(100), None, "timer", at(1));
+        for _ in 0..100_000 {
+            reader.add(&sample(&[1, 2]), 1_000_000);
+        }
+        reader.collected(at(101));
+        let total = reader.profile_of(None).total(0);
+        assert!((9_700..10_300).contains(&total), "{total}");
+    }
+
+    #[test]
+    fn whole_periods_are_counted_exactly() {
+        let reader = Reader::new(&Options::with_frequency(1000), None, "timer", at(1));
+        for weight in 1..=100 {
+            reader.add(&sample(&[1, 2]), weight * 1_000_000);
+        }
+        let profile = reader.profile_of(None);
+        assert_eq!((profile.total(0), profile.total(1)), (5050, 5_050_000_000));
+    }
+
+    #[test]
+    fn the_last_seconds_are_cut_at_windows_and_old_windows_go() {
+        let options = Options { timeline: false, ..Options::with_frequency(1) };
+        let reader = Reader::new(&options, Some((Duration::from_secs(10), 3)), "timer", at(100));
+        for second in 100..=195 {
+            reader.add(&sample(&[second]), SECOND);
+            reader.collected(at(second));
+        }
+        // Windows start at 170, 180, 190 (kept are three whole ones before the current).
+        let last = |seconds| reader.profile_of(Some(Duration::from_secs(seconds))).total(0);
+        assert_eq!(last(1), 5);
+        assert_eq!(last(12), 15);
+        assert_eq!(last(3600), 35);
+    }
+
+    #[test]
+    fn a_stack_deeper_than_the_reader_wants_keeps_its_leaf_side() {
+        let options = Options { max_depth: 2, ..Options::with_frequency(1) };
+        let reader = Reader::new(&options, None, "timer", at(1));
+        reader.add(&sample(&[7, 8, 9]), SECOND);
+        let profile = reader.profile_of(None);
+        assert_eq!(profile.stack(profile.sample(0).stack).len(), 3, "two frames and the mark");
+        assert_eq!(profile.quality.map(|quality| quality.truncated), Some(1));
+    }
+}

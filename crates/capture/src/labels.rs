@@ -1,0 +1,304 @@
+//! What a thread or a future is working on: names and values that samples carry.
+//!
+//! ```
+//! use flamelet_capture::labels::{self, LabelFuture, LabelSet};
+//!
+//! {
+//!     let _scope = labels::scope([("route", "/checkout"), ("tenant", "acme")]);
+//!     // Every sample of this thread carries both labels until the scope ends.
+//! }
+//!
+//! // A future carries its labels to whichever thread polls it.
+//! let work = async { 6 * 7 }.with_labels(LabelSet::new([("job", "nightly")]));
+//! # drop(work);
+//! ```
+//!
+//! Inside, equal sets are stored once and have a number; the number of the current set lies in a thread-local
+//! slot that a signal handler reads. A set whose last holder is gone is forgotten after the samples that
+//! name it were collected, so labels such as a request id do not pile up.
+
+use rustc_hash::FxHashMap;
+use std::cell::Cell;
+use std::fmt;
+use std::future::Future;
+use std::marker::PhantomData;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll};
+
+thread_local! {
+    /// The number of this thread's current set; 0 for none. No destructor, so that it can be read at any
+    /// moment of a thread's life.
+    static CURRENT: Cell<u32> = const { Cell::new(0) };
+}
+
+type Pairs = Box<[(Box<str>, Box<str>)]>;
+
+/// A set of labels: text values by name. Cheap to clone.
+#[derive(Clone)]
+pub struct LabelSet {
+    entry: Option<Arc<Entry>>,
+}
+
+struct Entry {
+    id: u32,
+    pairs: Pairs,
+}
+
+impl LabelSet {
+    /// No labels.
+    pub const EMPTY: Self = Self { entry: None };
+
+    /// These labels and no others. Of several values for a name the last one counts.
+    pub fn new<K: AsRef<str>, V: AsRef<str>>(labels: impl IntoIterator<Item = (K, V)>) -> Self {
+        Self::EMPTY.with(labels)
+    }
+
+    /// The labels of this thread, here.
+    pub fn current() -> Self {
+        resolve(current_id())
+    }
+
+    /// These labels added to the ones of this set; a name that is there already gets the new value.
+    #[must_use]
+    pub fn with<K: AsRef<str>, V: AsRef<str>>(&self, labels: impl IntoIterator<Item = (K, V)>) -> Self {
+        let mut pairs: Vec<(Box<str>, Box<str>)> =
+            self.iter().map(|(name, value)| (name.into(), value.into())).collect();
+        for (name, value) in labels {
+            let (name, value) = (name.as_ref(), value.as_ref());
+            match pairs.iter_mut().find(|(known, _)| **known == *name) {
+                Some(pair) => pair.1 = value.into(),
+                None => pairs.push((name.into(), value.into())),
+            }
+        }
+        pairs.sort_unstable();
+        Self { entry: (!pairs.is_empty()).then(|| table().intern(pairs.into())) }
+    }
+
+    /// The labels, sorted by name.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
+        let pairs = self.entry.as_deref().map_or(&[][..], |entry| &entry.pairs);
+        pairs.iter().map(|(name, value)| (&**name, &**value))
+    }
+
+    /// Whether there are no labels.
+    pub fn is_empty(&self) -> bool {
+        self.entry.is_none()
+    }
+
+    /// Makes this the set of the running thread until the scope is dropped.
+    pub fn enter(&self) -> Scope {
+        let before = CURRENT.replace(self.id());
+        Scope { before, _entered: self.clone(), not_send: PhantomData }
+    }
+
+    pub(crate) fn id(&self) -> u32 {
+        self.entry.as_ref().map_or(0, |entry| entry.id)
+    }
+}
+
+impl fmt::Debug for LabelSet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_map().entries(self.iter()).finish()
+    }
+}
+
+impl PartialEq for LabelSet {
+    fn eq(&self, other: &Self) -> bool {
+        self.id() == other.id()
+    }
+}
+
+impl Eq for LabelSet {}
+
+/// Adds labels to those of the running thread until the scope is dropped.
+pub fn scope<K: AsRef<str>, V: AsRef<str>>(labels: impl IntoIterator<Item = (K, V)>) -> Scope {
+    LabelSet::current().with(labels).enter()
+}
+
+/// The time during which a thread has a set of labels. Drop scopes in the reverse order of their making.
+#[must_use = "labels hold until the scope is dropped"]
+#[derive(Debug)]
+pub struct Scope {
+    before: u32,
+    _entered: LabelSet,
+    /// The slot belongs to the thread, so the scope stays on it.
+    not_send: PhantomData<*const ()>,
+}
+
+impl Drop for Scope {
+    fn drop(&mut self) {
+        CURRENT.set(self.before);
+    }
+}
+
+/// Gives futures labels.
+pub trait LabelFuture: Future + Sized {
+    /// While it is polled, on whichever thread, the future has these labels and no others.
+    fn with_labels(self, labels: LabelSet) -> Labeled<Self> {
+        Labeled { labels, future: self }
+    }
+
+    /// Like [`LabelFuture::with_labels`] with the labels of the running thread and these.
+    fn in_scope<K: AsRef<str>, V: AsRef<str>>(
+        self,
+        labels: impl IntoIterator<Item = (K, V)>,
+    ) -> Labeled<Self> {
+        self.with_labels(LabelSet::current().with(labels))
+    }
+}
+
+impl<F: Future> LabelFuture for F {}
+
+/// A future with labels, see [`LabelFuture`].
+#[derive(Debug)]
+#[must_use = "futures do nothing unless polled"]
+pub struct Labeled<F> {
+    labels: LabelSet,
+    future: F,
+}
+
+impl<F: Future> Future for Labeled<F> {
+    type Output = F::Output;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<F::Output> {
+        let _scope = self.labels.enter();
+        #[allow(unsafe_code, reason = "pinning a field needs it, short of a macro crate")]
+        // SAFETY: `future` is pinned whenever `self` is: it is never moved out of, `Labeled` has no `Drop`
+        // and no other way to a `&mut` of the field, and is `Unpin` only if `F` is.
+        let future = unsafe { self.map_unchecked_mut(|labeled| &mut labeled.future) };
+        future.poll(context)
+    }
+}
+
+/// The number of the running thread's set, for a raw record. Async-signal-safe.
+#[inline]
+pub(crate) fn current_id() -> u32 {
+    CURRENT.get()
+}
+
+/// The set with this number. Valid from [`current_id`] until the second [`collect_garbage`] after it.
+pub(crate) fn resolve(id: u32) -> LabelSet {
+    LabelSet { entry: table().get(id) }
+}
+
+/// Forgets sets that nobody holds and that nobody held at the last call either. To be called by whoever
+/// collects raw records, each time after it resolved all of them.
+pub(crate) fn collect_garbage() {
+    table().collect_garbage();
+}
+
+#[derive(Default)]
+struct Table {
+    by_pairs: FxHashMap<Pairs, u32>,
+    /// By number − 1.
+    entries: Vec<Option<Arc<Entry>>>,
+    free: Vec<u32>,
+    /// Sets that nobody held at the last collection.
+    idle: Vec<u32>,
+}
+
+static TABLE: Mutex<Option<Table>> = Mutex::new(None);
+
+struct TableGuard(MutexGuard<'static, Option<Table>>);
+
+fn table() -> TableGuard {
+    TableGuard(TABLE.lock().unwrap_or_else(PoisonError::into_inner))
+}
+
+impl TableGuard {
+    fn table(&mut self) -> &mut Table {
+        self.0.get_or_insert_default()
+    }
+
+    fn intern(&mut self, pairs: Pairs) -> Arc<Entry> {
+        let table = self.table();
+        if let Some(&id) = table.by_pairs.get(&pairs)
+            && let Some(entry) = &table.entries[id as usize - 1]
+        {
+            return entry.clone();
+        }
+        let id = table.free.pop().unwrap_or_else(|| {
+            table.entries.push(None);
+            table.entries.len() as u32
+        });
+        let entry = Arc::new(Entry { id, pairs: pairs.clone() });
+        table.by_pairs.insert(pairs, id);
+        table.entries[id as usize - 1] = Some(entry.clone());
+        entry
+    }
+
+    fn get(&mut self, id: u32) -> Option<Arc<Entry>> {
+        let index = id.checked_sub(1)?;
+        self.table().entries.get(index as usize)?.clone()
+    }
+
+    fn collect_garbage(&mut self) {
+        let table = self.table();
+        let is_held = |entry: &Arc<Entry>| Arc::strong_count(entry) > 1;
+        for id in std::mem::take(&mut table.idle) {
+            let slot = &mut table.entries[id as usize - 1];
+            if slot.as_ref().is_some_and(|entry| !is_held(entry))
+                && let Some(entry) = slot.take()
+            {
+                table.by_pairs.remove(&entry.pairs);
+                table.free.push(id);
+            }
+        }
+        let entries = table.entries.iter().flatten();
+        table.idle.extend(entries.filter(|entry| !is_held(entry)).map(|entry| entry.id));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::task::Waker;
+
+    fn pairs(set: &LabelSet) -> Vec<(String, String)> {
+        set.iter().map(|(name, value)| (name.into(), value.into())).collect()
+    }
+
+    fn owned(expected: &[(&str, &str)]) -> Vec<(String, String)> {
+        expected.iter().map(|&(name, value)| (name.into(), value.into())).collect()
+    }
+
+    #[test]
+    fn scopes_nest_and_end() {
+        assert!(LabelSet::current().is_empty());
+        let outer = scope([("a", "1")]);
+        {
+            let _inner = scope([("b", "2"), ("a", "3")]);
+            assert_eq!(pairs(&LabelSet::current()), owned(&[("a", "3"), ("b", "2")]));
+        }
+        assert_eq!(pairs(&LabelSet::current()), owned(&[("a", "1")]));
+        drop(outer);
+        assert_eq!(current_id(), 0);
+    }
+
+    #[test]
+    fn equal_sets_are_one_and_unused_ones_are_forgotten() {
+        let first = LabelSet::new([("forgotten", "x"), ("y", "z")]);
+        assert_eq!(first, LabelSet::new([("y", "z"), ("forgotten", "x")]));
+        let id = first.id();
+        drop(first);
+        // Another test may collect in between, so only what must hold after two collections is checked.
+        collect_garbage();
+        collect_garbage();
+        assert!(resolve(id).iter().all(|(name, _)| name != "forgotten"));
+    }
+
+    #[test]
+    fn a_future_has_its_labels_on_whichever_thread_polls_it() {
+        let future = async { pairs(&LabelSet::current()) }.with_labels(LabelSet::new([("job", "n")]));
+        let mut future = Box::pin(future);
+        let thread = std::thread::spawn(move || {
+            let mut context = Context::from_waker(Waker::noop());
+            let polled = future.as_mut().poll(&mut context);
+            (polled, current_id())
+        });
+        let (polled, after) = thread.join().expect("no panic");
+        assert_eq!(polled, Poll::Ready(owned(&[("job", "n")])));
+        assert_eq!(after, 0);
+    }
+}

@@ -1,0 +1,22 @@
+//! Sampling inside this process: where its CPU time goes, who holds its memory.
+//!
+//! | to … | use |
+//! |---|---|
+//! | sample CPU time, once or always | [`cpu`] |
+//! | say what a thread or a future is working on | [`labels`] |
+//!
+//! What comes out is a [`Profile`](flamelet_profile::Profile) of addresses, mappings and build ids. Names are
+//! not looked up here: that is `flamelet-symbol`'s work, on this machine or another.
+//!
+//! Linux on x86_64 and aarch64. Elsewhere the crate compiles and every start answers
+//! [`ErrorKind::Unsupported`].
+
+mod clock;
+pub mod cpu;
+mod error;
+pub mod labels;
+#[cfg(target_os = "linux")]
+#[allow(unsafe_code, reason = "asks the kernel which thread this is")]
+mod threads;
+
+pub use error::{Error, ErrorKind, Result};
