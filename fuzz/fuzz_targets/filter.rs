@@ -11,11 +11,9 @@ use libfuzzer_sys::fuzz_target;
 const LIMITS: Limits = Limits { max_unpacked: 64 << 20, max_memory: 256 << 20 };
 
 fuzz_target!(|bytes: &[u8]| {
-    let end = bytes.iter().position(|byte| *byte == b'\n').unwrap_or(0);
+    let Some(end) = bytes.iter().position(|byte| *byte == b'\n') else { return };
     let Ok(text) = std::str::from_utf8(&bytes[..end]) else { return };
-    let Ok(profile) = pprof::read(&bytes[end..], &LIMITS).or_else(|_| pprof::read(bytes, &LIMITS)) else {
-        return;
-    };
+    let Ok(profile) = pprof::read(&bytes[end + 1..], &LIMITS) else { return };
     let with = |set: fn(&mut FilterOptions) -> &mut String| {
         let mut options = FilterOptions::default();
         text.clone_into(set(&mut options));

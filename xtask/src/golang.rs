@@ -36,6 +36,11 @@ impl Golang {
         Ok(golang)
     }
 
+    /// The `pprof` program.
+    pub(crate) fn pprof(&self) -> &Path {
+        &self.pprof
+    }
+
     /// What a test needs to run `go` and `pprof` itself.
     pub(crate) fn environment(&self) -> Vec<(&'static str, PathBuf)> {
         let mut variables = vec![

@@ -1,11 +1,77 @@
-//! `cargo xtask bench NAME`.
+//! `cargo xtask bench NAME`: flamelet beside its peers, in one run, interleaved. One file a benchmark.
 
-use crate::{Failure, Outcome};
+mod measure;
+mod open;
+mod page;
+mod statistics;
+mod symbolize;
 
-/// Runs one benchmark by name.
+use crate::{Failure, Outcome, run, workspace};
+
+/// How a benchmark was asked to run.
+pub(crate) struct Options {
+    /// How often each program runs; the middle figure counts.
+    rounds: usize,
+}
+
+/// A benchmark: its name, and what runs it and gives its section of docs/benchmarks.md.
+struct Bench {
+    name: &'static str,
+    run: fn(&Options) -> Result<page::Section, Failure>,
+}
+
+const BENCHES: &[Bench] =
+    &[Bench { name: "open", run: open::run }, Bench { name: "symbolize", run: symbolize::run }];
+
+/// Runs one benchmark by name, prints its table and puts it into docs/benchmarks.md.
 pub(crate) fn run(arguments: &[String]) -> Outcome {
-    match arguments.first().map(String::as_str) {
-        Some(other) => Err(Failure::unusable(format!("no benchmark `{other}`"))),
-        None => Err(Failure::unusable("bench needs a name: open, symbolize")),
+    let names: Vec<&str> = BENCHES.iter().map(|bench| bench.name).collect();
+    let names = names.join(", ");
+    let Some((name, rest)) = arguments.split_first() else {
+        return Err(Failure::unusable(format!("bench needs a name: {names}")));
+    };
+    let Some(bench) = BENCHES.iter().find(|bench| bench.name == name) else {
+        return Err(Failure::unusable(format!("no benchmark `{name}`; there are: {names}")));
+    };
+    let section = (bench.run)(&parse(rest)?)?;
+    println!("\n{}", section.markdown());
+    page::replace(bench.name, &section)
+}
+
+fn parse(arguments: &[String]) -> Result<Options, Failure> {
+    let mut options = Options { rounds: 3 };
+    let mut arguments = arguments.iter();
+    while let Some(argument) = arguments.next() {
+        let value = arguments.next().and_then(|value| value.parse().ok());
+        match (argument.as_str(), value) {
+            ("--rounds", Some(rounds @ 1..)) => options.rounds = rounds,
+            ("--rounds", _) => return Err(Failure::unusable("--rounds needs a number above 0")),
+            (other, _) => return Err(Failure::unusable(format!("unknown option `{other}`"))),
+        }
     }
+    Ok(options)
+}
+
+/// The release build of the flamelet command.
+fn build_flamelet() -> Result<std::path::PathBuf, Failure> {
+    let mut build = workspace::cargo();
+    build.args(["build", "--release", "--package", "flamelet-cli"]);
+    run::step("building flamelet (release)", &mut build)?;
+    Ok(workspace::target().join("release/flamelet"))
+}
+
+/// The release build of a package of the bench workspace, whose program has the package's name.
+fn build_peer(package: &str) -> Result<std::path::PathBuf, Failure> {
+    let mut build = workspace::cargo();
+    build.args(["build", "--release", "--manifest-path", "bench/Cargo.toml", "--package", package]);
+    build.arg("--target-dir").arg(workspace::target());
+    run::step(&format!("building {package} (release)"), &mut build)?;
+    Ok(workspace::target().join("release").join(package))
+}
+
+/// The folder for generated inputs and outputs.
+fn folder() -> Result<std::path::PathBuf, Failure> {
+    let folder = workspace::target().join("bench");
+    std::fs::create_dir_all(&folder).map_err(|error| Failure::failed(error.to_string()))?;
+    Ok(folder)
 }

@@ -1,0 +1,102 @@
+//! docs/benchmarks.md: a section a benchmark, each replaced in place when it is run again.
+
+use std::path::PathBuf;
+use std::process::Command;
+
+use crate::{Failure, Outcome, run, workspace};
+
+/// One benchmark's part of the page.
+pub(super) struct Section {
+    /// The heading.
+    pub(super) title: String,
+    /// What was run, in a sentence or two.
+    pub(super) about: String,
+    /// The table's head.
+    pub(super) columns: Vec<&'static str>,
+    /// Its rows.
+    pub(super) rows: Vec<Vec<String>>,
+    /// What is to be reached, and what was.
+    pub(super) goals: Vec<String>,
+}
+
+impl Section {
+    /// The section as Markdown, with the day and the machine.
+    pub(super) fn markdown(&self) -> String {
+        let row = |cells: &[String]| format!("| {} |\n", cells.join(" | "));
+        let head: Vec<String> = self.columns.iter().map(|column| (*column).to_owned()).collect();
+        let mut text = format!("## {}\n\n{}\n\n", self.title, self.about);
+        text.push_str(&row(&head));
+        text.push_str(&row(&vec!["---".to_owned(); head.len()]));
+        self.rows.iter().for_each(|cells| text.push_str(&row(cells)));
+        text.push('\n');
+        self.goals.iter().for_each(|goal| text.push_str(&format!("- {goal}\n")));
+        text.push_str(&format!("\nRun on {}: {}.\n", today(), machine()));
+        text
+    }
+}
+
+const HEAD: &str = "# Benchmarks\n\nEach section is written by `cargo xtask bench NAME`: flamelet and its peers in one run, \
+                    interleaved, on the\nsame input; the middle of the rounds counts. Figures of two days are not \
+                    to be compared, the ratios are.\n";
+
+/// Puts the section where the last run of the same benchmark stands, else at the end.
+pub(super) fn replace(name: &str, section: &Section) -> Outcome {
+    let path = path();
+    let page = std::fs::read_to_string(&path).unwrap_or_else(|_| HEAD.to_owned());
+    let failed = |error: std::io::Error| Failure::failed(format!("{}: {error}", path.display()));
+    std::fs::create_dir_all(workspace::root().join("docs")).map_err(failed)?;
+    std::fs::write(&path, replaced(&page, name, &section.markdown())).map_err(failed)
+}
+
+fn path() -> PathBuf {
+    workspace::root().join("docs/benchmarks.md")
+}
+
+fn replaced(page: &str, name: &str, section: &str) -> String {
+    let (begin, end) = (format!("<!-- bench {name} -->"), format!("<!-- end of bench {name} -->"));
+    let block = format!("{begin}\n{section}{end}");
+    match (page.find(&begin), page.find(&end)) {
+        (Some(from), Some(to)) if from < to => {
+            format!("{}{block}{}", &page[..from], &page[to + end.len()..])
+        }
+        _ => format!("{}\n\n{block}\n", page.trim_end()),
+    }
+}
+
+fn today() -> String {
+    let date = run::output(Command::new("date").args(["-u", "+%Y-%m-%d"]));
+    date.map_or_else(|_| "an unknown day".to_owned(), |date| date.trim().to_owned())
+}
+
+/// The processor, how many of them, the memory and the kernel.
+fn machine() -> String {
+    let field = |file: &str, name: &str| {
+        let text = std::fs::read_to_string(file).unwrap_or_default();
+        let line = text.lines().find(|line| line.starts_with(name)).unwrap_or_default().to_owned();
+        line.split_once(':').map(|(_, value)| value.trim().to_owned()).unwrap_or_default()
+    };
+    let kibibytes: u64 = field("/proc/meminfo", "MemTotal").trim_end_matches(" kB").parse().unwrap_or(0);
+    let kernel = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    format!(
+        "{}, {cores} cores, {} GiB, Linux {}",
+        field("/proc/cpuinfo", "model name"),
+        kibibytes >> 20,
+        kernel.trim()
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::replaced;
+
+    #[test]
+    fn a_section_is_added_and_then_replaced() {
+        let one = replaced("# Benchmarks\n", "open", "first\n");
+        let two = replaced(&one, "view", "other\n");
+        let again = replaced(&two, "open", "second\n");
+        assert!(!again.contains("first"), "{again}");
+        assert!(again.find("second").expect("new") < again.find("other").expect("kept"), "{again}");
+        assert_eq!(again.matches("<!-- bench open -->").count(), 1);
+    }
+}
