@@ -11,7 +11,7 @@ impl Random {
     }
 
     /// The next 32 bits.
-    pub fn next(&mut self) -> u32 {
+    pub fn bits(&mut self) -> u32 {
         let old = self.0;
         self.0 = old.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         let mixed = (((old >> 18) ^ old) >> 27) as u32;
@@ -20,7 +20,7 @@ impl Random {
 
     /// A number in `0..limit`; zero for a limit of zero.
     pub fn below(&mut self, limit: usize) -> usize {
-        if limit == 0 { 0 } else { (u64::from(self.next()) * limit as u64 >> 32) as usize }
+        if limit == 0 { 0 } else { ((u64::from(self.bits()) * limit as u64) >> 32) as usize }
     }
 }
 
@@ -57,7 +57,7 @@ pub fn mutated(bytes: &[u8], random: &mut Random) -> Vec<u8> {
                 let end = (at + random.below(16)).min(out.len());
                 out.drain(at..end);
             }
-            _ if !out.is_empty() => out[at] = random.next() as u8,
+            _ if !out.is_empty() => out[at] = random.bits() as u8,
             _ => {}
         }
     }

@@ -33,7 +33,7 @@ impl Message {
     }
 
     /// A message field.
-    pub fn message(&mut self, field: u64, message: Message) -> &mut Self {
+    pub fn message(&mut self, field: u64, message: &Message) -> &mut Self {
         self.bytes(field, &message.0)
     }
 
@@ -41,7 +41,7 @@ impl Message {
     pub fn packed(&mut self, field: u64, values: impl IntoIterator<Item = u64>) -> &mut Self {
         let mut inner = Message::default();
         values.into_iter().for_each(|value| inner.raw_varint(value));
-        self.message(field, inner)
+        self.message(field, &inner)
     }
 
     /// A varint without a field number.
@@ -85,7 +85,7 @@ impl ProfileFile {
         };
         for (name, unit) in sample_types {
             let value_type = file.value_type(name, unit);
-            file.message.message(1, value_type);
+            file.message.message(1, &value_type);
         }
         file
     }
@@ -116,7 +116,7 @@ impl ProfileFile {
         for flag in 7..=10 {
             message.varint(flag, 1);
         }
-        self.message.message(3, message);
+        self.message.message(3, &message);
         self.mappings
     }
 
@@ -127,7 +127,7 @@ impl ProfileFile {
         let mut message = Message::default();
         message.varint(1, self.functions).varint(2, name).varint(3, system).varint(4, file);
         message.int(5, start_line);
-        self.message.message(5, message);
+        self.message.message(5, &message);
         self.functions
     }
 
@@ -139,9 +139,9 @@ impl ProfileFile {
         for (function, line, column) in lines {
             let mut inner = Message::default();
             inner.varint(1, *function).int(2, *line).int(3, *column);
-            message.message(4, inner);
+            message.message(4, &inner);
         }
-        self.message.message(4, message);
+        self.message.message(4, &message);
         self.locations
     }
 
@@ -158,15 +158,15 @@ impl ProfileFile {
                     inner.varint(1, self.string(key)).int(3, number).varint(4, self.string(unit))
                 }
             };
-            message.message(3, inner);
+            message.message(3, &inner);
         }
-        self.message.message(2, message);
+        self.message.message(2, &message);
     }
 
     /// `period_type` and `period`.
     pub fn period(&mut self, name: &str, unit: &str, period: i64) {
         let value_type = self.value_type(name, unit);
-        self.message.message(11, value_type).int(12, period);
+        self.message.message(11, &value_type).int(12, period);
     }
 
     /// `time_nanos` and `duration_nanos`.

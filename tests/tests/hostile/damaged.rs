@@ -50,7 +50,7 @@ fn something_else() {
 fn random_bytes() {
     let mut random = Random::new(1);
     for size in [1, 2, 16, 300, 20_000] {
-        let bytes: Vec<u8> = (0..size).map(|_| random.next() as u8).collect();
+        let bytes: Vec<u8> = (0..size).map(|_| random.bits() as u8).collect();
         let file = file(&format!("random-{size}"), &bytes);
         assert_refused(&with_little_memory(["top".as_ref(), file.as_os_str()]), &file);
     }

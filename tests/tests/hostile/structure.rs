@@ -19,7 +19,7 @@ fn refused(name: &str, bytes: Vec<u8>) {
 }
 
 /// The profile's bytes with one more top-level field behind them.
-fn with_field(file: ProfileFile, field: u64, message: Message) -> Vec<u8> {
+fn with_field(file: ProfileFile, field: u64, message: &Message) -> Vec<u8> {
     let mut extra = Message::default();
     extra.message(field, message);
     [file.into_bytes(), extra.into_bytes()].concat()
@@ -52,12 +52,12 @@ fn ids_that_point_nowhere() {
     let (file, _) = profile();
     let mut function = Message::default();
     function.varint(1, 9).varint(2, 12_345);
-    refused("no-such-string", with_field(file, 5, function));
+    refused("no-such-string", with_field(file, 5, &function));
 
     let (file, _) = profile();
     let mut huge = Message::default();
     huge.varint(1, u64::MAX).varint(2, u64::MAX);
-    refused("huge-string-index", with_field(file, 5, huge));
+    refused("huge-string-index", with_field(file, 5, &huge));
 }
 
 #[test]
@@ -66,9 +66,9 @@ fn ids_that_are_taken_or_zero() {
         let (file, _) = profile();
         let mut again = Message::default();
         again.varint(1, 1);
-        refused(&format!("{name}-twice"), with_field(file, field, again));
+        refused(&format!("{name}-twice"), with_field(file, field, &again));
         let (file, _) = profile();
-        refused(&format!("{name}-zero"), with_field(file, field, Message::default()));
+        refused(&format!("{name}-zero"), with_field(file, field, &Message::default()));
     }
 }
 
