@@ -1,0 +1,158 @@
+//! Samples that are addresses, in files that say only at their end which modules were loaded where.
+
+use flamelet_profile::{Label, Line, LocationId, Mapping, MappingId};
+use rustc_hash::FxHashMap as HashMap;
+
+use crate::assembly::Assembly;
+use crate::number::{hex, words};
+
+/// A line of `/proc/PID/maps`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Module {
+    pub(crate) start: u64,
+    pub(crate) limit: u64,
+    pub(crate) offset: u64,
+    pub(crate) path: String,
+    pub(crate) executable: bool,
+}
+
+/// Reads a line of `/proc/PID/maps`: `start-limit perms offset dev inode path`.
+pub(crate) fn parse_module(line: &[u8]) -> Option<Module> {
+    let mut fields = words(line);
+    let range = fields.next()?;
+    let dash = memchr::memchr(b'-', range)?;
+    let perms = fields.next().filter(|perms| perms.len() >= 3)?;
+    let offset = hex(fields.next()?)?;
+    let (start, limit) = (hex(&range[..dash])?, hex(&range[dash + 1..])?);
+    // The device and the inode are always there; the path may be missing and may hold spaces.
+    let path = fields.nth(2).map_or(&b""[..], |first| {
+        let at = first.as_ptr() as usize - line.as_ptr() as usize;
+        line[at..].trim_ascii_end()
+    });
+    let path = String::from_utf8_lossy(path.strip_suffix(b" (deleted)").unwrap_or(path)).into_owned();
+    (start < limit).then_some(Module { start, limit, offset, path, executable: perms.contains(&b'x') })
+}
+
+/// A frame's names, where the file has them.
+#[derive(Debug, Clone)]
+pub(crate) struct Symbol {
+    pub(crate) name: String,
+    pub(crate) file: String,
+    pub(crate) line: i64,
+}
+
+/// Collects samples until the modules are known.
+#[derive(Default)]
+pub(crate) struct AddressSamples {
+    frames: Vec<u64>,
+    /// Where each sample's frames end, and its labels and values.
+    samples: Vec<(usize, Vec<Label>, Vec<i64>)>,
+    modules: Vec<Module>,
+    /// Innermost inlined function first.
+    symbols: HashMap<u64, Vec<Symbol>>,
+}
+
+impl AddressSamples {
+    /// Adds a sample; `frames` are leaf first.
+    pub(crate) fn push(&mut self, frames: impl IntoIterator<Item = u64>, labels: Vec<Label>, values: Vec<i64>) {
+        self.frames.extend(frames);
+        self.samples.push((self.frames.len(), labels, values));
+    }
+
+    /// How many samples there are.
+    pub(crate) fn len(&self) -> usize {
+        self.samples.len()
+    }
+
+    /// Adds a module; only executable ones with a file matter.
+    pub(crate) fn module(&mut self, module: Module) {
+        if module.executable && !module.path.is_empty() && !module.path.starts_with("[heap") {
+            self.modules.push(module);
+        }
+    }
+
+    /// Names an address; inlined functions at the same address are named before the ones around them.
+    pub(crate) fn symbol(&mut self, address: u64, symbol: Symbol) {
+        self.symbols.entry(address).or_default().push(symbol);
+    }
+
+    /// Whether `address` has a name.
+    pub(crate) fn is_named(&self, address: u64) -> bool {
+        self.symbols.contains_key(&address)
+    }
+
+    /// Puts everything into `assembly`, whose columns must exist.
+    pub(crate) fn finish(mut self, assembly: &mut Assembly) {
+        self.modules.sort_by_key(|module| module.start);
+        let mappings: Vec<MappingId> = self.modules.iter().map(|module| mapping(module, assembly)).collect();
+        let mut locations: HashMap<u64, LocationId> = HashMap::default();
+        let mut start = 0;
+        let mut stack = Vec::new();
+        for (end, labels, values) in &self.samples {
+            stack.clear();
+            for &address in &self.frames[start..*end] {
+                let location = *locations.entry(address).or_insert_with(|| {
+                    let mapping = find(&self.modules, address).map(|at| mappings[at]);
+                    location(mapping, address, self.symbols.get(&address), assembly)
+                });
+                stack.push(location);
+            }
+            start = *end;
+            let labels = assembly.builder.labels(labels);
+            let row = assembly.row(&stack, labels);
+            for (column, &value) in values.iter().enumerate() {
+                assembly.add(row, column, value);
+            }
+        }
+    }
+}
+
+fn mapping(module: &Module, assembly: &mut Assembly) -> MappingId {
+    let filename = assembly.builder.string(&module.path);
+    assembly.builder.mapping(Mapping {
+        start: module.start,
+        limit: module.limit,
+        offset: module.offset,
+        filename,
+        ..Mapping::default()
+    })
+}
+
+fn find(modules: &[Module], address: u64) -> Option<usize> {
+    let at = modules.partition_point(|module| module.start <= address).checked_sub(1)?;
+    (address < modules[at].limit).then_some(at)
+}
+
+fn location(
+    mapping: Option<MappingId>,
+    address: u64,
+    symbols: Option<&Vec<Symbol>>,
+    assembly: &mut Assembly,
+) -> LocationId {
+    let Some(symbols) = symbols else { return assembly.builder.address(mapping, address) };
+    let lines: Vec<Line> = symbols
+        .iter()
+        .map(|symbol| Line {
+            function: Some(assembly.builder.named_function(&symbol.name, &symbol.file)),
+            line: symbol.line,
+            column: 0,
+        })
+        .collect();
+    assembly.builder.location(mapping, address, &lines)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn maps_lines() {
+        let module = parse_module(b"55d0-55f0 r-xp 0001f000 08:01 12345    /usr/bin/with space (deleted)").unwrap();
+        assert_eq!((module.start, module.limit, module.offset), (0x55d0, 0x55f0, 0x1f000));
+        assert_eq!(module.path, "/usr/bin/with space");
+        assert!(module.executable);
+        assert_eq!(parse_module(b"7f-80 rw-p 0 00:00 0").unwrap().path, "");
+        assert_eq!(parse_module(b"80-7f rw-p 0 00:00 0"), None);
+        assert_eq!(parse_module(b"nonsense"), None);
+    }
+}

@@ -1,0 +1,278 @@
+//! From a call graph to stacks.
+//!
+//! A function's costs are shared out to its callers in proportion to what their calls cost (the first event),
+//! theirs to their callers, and so on up to functions that nobody calls. The contexts that this gives are
+//! unfolded from the roots, heaviest first, as long as they weigh anything; a call back into a function of the
+//! same stack is not followed again. Whatever is left of a function's costs then goes to the stack of its
+//! heaviest callers. Own costs therefore always add up exactly.
+
+use std::cmp::Ordering;
+use std::collections::BinaryHeap;
+
+use flamelet_profile::{LabelSetId, Line, LocationId};
+
+use super::graph::{Edge, Graph, Place};
+use crate::assembly::Assembly;
+
+/// Contexts lighter than this share of everything are not unfolded.
+const MIN_SHARE: f64 = 1e-4;
+/// The most contexts, and the deepest.
+const MAX_CONTEXTS: usize = 50_000;
+const MAX_DEPTH: u32 = 256;
+
+/// A function as called by the context `parent`.
+struct Context {
+    function: usize,
+    parent: Option<(usize, usize)>,
+    depth: u32,
+    /// Which part of all runs of the function this is.
+    part: f64,
+}
+
+#[derive(PartialEq)]
+struct Queued {
+    weight: f64,
+    context: usize,
+}
+
+impl Eq for Queued {}
+
+impl PartialOrd for Queued {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Queued {
+    fn cmp(&self, other: &Self) -> Ordering {
+        // Older contexts first where the weight is the same, so that the result does not depend on the heap.
+        self.weight.total_cmp(&other.weight).then(other.context.cmp(&self.context))
+    }
+}
+
+/// Adds the samples of `graph` to `assembly`, whose columns are the events in order.
+pub(super) fn expand(graph: &Graph, names: &[String], addresses: bool, labels: LabelSetId, assembly: &mut Assembly) {
+    let shares = Shares::of(graph);
+    let mut unfolding = Unfolding { graph, shares: &shares, contexts: Vec::new(), queue: BinaryHeap::new() };
+    unfolding.run();
+    let contexts = unfolding.contexts;
+    let mut writer = Writer { graph, names, addresses, labels, assembly, spent: Spent::of(graph) };
+    for at in 0..contexts.len() {
+        writer.context(&contexts, at);
+    }
+    for function in 0..graph.functions.len() {
+        writer.rest(function, &shares);
+    }
+}
+
+/// Who calls whom, and how much of a function's costs each caller answers for.
+struct Shares {
+    /// Calls into each function (numbers of edges), calls to itself left out.
+    callers: Vec<Vec<usize>>,
+    callees: Vec<Vec<usize>>,
+    /// By edge.
+    share: Vec<f64>,
+    /// By function: own costs and those of everything called.
+    inclusive: Vec<f64>,
+    total: f64,
+}
+
+impl Shares {
+    fn of(graph: &Graph) -> Self {
+        let count = graph.functions.len();
+        let (mut callers, mut callees) = (vec![Vec::new(); count], vec![Vec::new(); count]);
+        let mut inclusive: Vec<f64> = graph
+            .nodes
+            .iter()
+            .map(|node| node.own.iter().map(|(_, costs)| costs.first().copied().unwrap_or(0) as f64).sum())
+            .collect();
+        let total = inclusive.iter().sum();
+        for (number, edge) in graph.edges.iter().enumerate().filter(|(_, edge)| edge.caller != edge.callee) {
+            callers[edge.callee].push(number);
+            callees[edge.caller].push(number);
+            inclusive[edge.caller] += cost(edge);
+        }
+        let mut share = vec![0.0; graph.edges.len()];
+        for edges in &callers {
+            let sum: f64 = edges.iter().map(|&number| cost(&graph.edges[number])).sum();
+            let calls: f64 = edges.iter().map(|&number| graph.edges[number].calls as f64).sum();
+            for &number in edges {
+                let edge = &graph.edges[number];
+                share[number] = if sum > 0.0 { cost(edge) / sum } else { edge.calls as f64 / calls.max(1.0) };
+            }
+        }
+        Self { callers, callees, share, inclusive, total }
+    }
+
+    fn heaviest_caller(&self, function: usize) -> Option<usize> {
+        let heavier = |a: &&usize, b: &&usize| self.share[**a].total_cmp(&self.share[**b]);
+        self.callers[function].iter().max_by(heavier).copied()
+    }
+}
+
+fn cost(edge: &Edge) -> f64 {
+    edge.inclusive.first().copied().unwrap_or(0) as f64
+}
+
+struct Unfolding<'a> {
+    graph: &'a Graph,
+    shares: &'a Shares,
+    contexts: Vec<Context>,
+    queue: BinaryHeap<Queued>,
+}
+
+impl Unfolding<'_> {
+    fn run(&mut self) {
+        for function in 0..self.graph.functions.len() {
+            if self.shares.callers[function].is_empty() {
+                self.push(Context { function, parent: None, depth: 0, part: 1.0 });
+            }
+        }
+        while let Some(Queued { context, .. }) = self.queue.pop() {
+            self.unfold(context);
+        }
+    }
+
+    fn unfold(&mut self, at: usize) {
+        let Context { function, depth, part, .. } = self.contexts[at];
+        if depth >= MAX_DEPTH {
+            return;
+        }
+        for &edge in &self.shares.callees[function] {
+            let callee = self.graph.edges[edge].callee;
+            let part = part * self.shares.share[edge];
+            if !self.is_open(at, callee) {
+                self.push(Context { function: callee, parent: Some((at, edge)), depth: depth + 1, part });
+            }
+        }
+    }
+
+    /// Whether `function` is already in the stack of the context `at`.
+    fn is_open(&self, at: usize, function: usize) -> bool {
+        let mut next = Some(at);
+        while let Some(at) = next {
+            if self.contexts[at].function == function {
+                return true;
+            }
+            next = self.contexts[at].parent.map(|(parent, _)| parent);
+        }
+        false
+    }
+
+    fn push(&mut self, context: Context) {
+        let weight = context.part * self.shares.inclusive[context.function];
+        if weight < self.shares.total * MIN_SHARE || weight <= 0.0 || self.contexts.len() >= MAX_CONTEXTS {
+            return;
+        }
+        self.queue.push(Queued { weight, context: self.contexts.len() });
+        self.contexts.push(context);
+    }
+}
+
+/// How much of each cost has been written, so that rounding never adds up.
+struct Spent {
+    parts: Vec<f64>,
+    costs: Vec<Vec<Box<[u64]>>>,
+}
+
+impl Spent {
+    fn of(graph: &Graph) -> Self {
+        let zeros = |costs: &[u64]| vec![0; costs.len()].into_boxed_slice();
+        Self {
+            parts: vec![0.0; graph.nodes.len()],
+            costs: graph.nodes.iter().map(|node| node.own.iter().map(|(_, c)| zeros(c)).collect()).collect(),
+        }
+    }
+}
+
+struct Writer<'a> {
+    graph: &'a Graph,
+    names: &'a [String],
+    addresses: bool,
+    labels: LabelSetId,
+    assembly: &'a mut Assembly,
+    spent: Spent,
+}
+
+impl Writer<'_> {
+    /// Writes a context's part of its function's own costs.
+    fn context(&mut self, contexts: &[Context], at: usize) {
+        let mut stack = Vec::new();
+        let mut next = contexts[at].parent;
+        while let Some((parent, edge)) = next {
+            stack.push(self.call_site(edge));
+            next = contexts[parent].parent;
+        }
+        let function = contexts[at].function;
+        let part = (self.spent.parts[function] + contexts[at].part).min(1.0);
+        self.spent.parts[function] = part;
+        self.write(function, &stack, part);
+    }
+
+    /// Writes what is left of a function's own costs, below its heaviest callers.
+    fn rest(&mut self, function: usize, shares: &Shares) {
+        let mut stack = Vec::new();
+        let mut open = vec![function];
+        let mut next = shares.heaviest_caller(function);
+        while let Some(edge) = next {
+            let caller = self.graph.edges[edge].caller;
+            if open.contains(&caller) || open.len() > MAX_DEPTH as usize {
+                break;
+            }
+            open.push(caller);
+            stack.push(self.call_site(edge));
+            next = shares.heaviest_caller(caller);
+        }
+        self.write(function, &stack, 1.0);
+    }
+
+    /// Writes own costs until `part` of them is spent. `callers` are innermost first.
+    fn write(&mut self, function: usize, callers: &[LocationId], part: f64) {
+        let mut stack = vec![LocationId::default(); callers.len() + 1];
+        stack[1..].copy_from_slice(callers);
+        for (index, (place, costs)) in self.graph.nodes[function].own.iter().enumerate() {
+            let mut row = None;
+            for (column, &cost) in costs.iter().enumerate() {
+                let upto = if part >= 1.0 { cost } else { (cost as f64 * part) as u64 };
+                let due = upto.saturating_sub(self.spent.costs[function][index][column]);
+                if due == 0 {
+                    continue;
+                }
+                self.spent.costs[function][index][column] += due;
+                let row = *row.get_or_insert_with(|| {
+                    stack[0] = location(self.graph, self.names, self.addresses, function, *place, self.assembly);
+                    self.assembly.row(&stack, self.labels)
+                });
+                self.assembly.add(row, column, i64::try_from(due).unwrap_or(i64::MAX));
+            }
+        }
+    }
+
+    fn call_site(&mut self, edge: usize) -> LocationId {
+        let edge = &self.graph.edges[edge];
+        let own_file = self.graph.functions[edge.caller].file;
+        // The caller is shown in its own file: a call inside inlined code has a line of another one.
+        let line = if edge.place.file == own_file { edge.place.line } else { 0 };
+        let place = Place { file: own_file, line, address: edge.place.address };
+        location(self.graph, self.names, self.addresses, edge.caller, place, self.assembly)
+    }
+}
+
+fn location(
+    graph: &Graph,
+    names: &[String],
+    addresses: bool,
+    function: usize,
+    place: Place,
+    assembly: &mut Assembly,
+) -> LocationId {
+    let key = graph.functions[function];
+    let text = |id: u32| match &*names[id as usize] {
+        "???" => "",
+        known => known,
+    };
+    let module = Some(text(key.object)).filter(|object| !object.is_empty()).map(|object| assembly.module(object));
+    let function = Some(assembly.builder.named_function(&names[key.name as usize], text(place.file)));
+    let address = if addresses { place.address } else { 0 };
+    assembly.builder.location(module, address, &[Line { function, line: i64::from(place.line), column: 0 }])
+}

@@ -1,0 +1,100 @@
+//! The call graph of one thread, as the file has it.
+
+use hashbrown::HashMap;
+use rustc_hash::FxBuildHasher;
+
+/// A name of the file: of an object, a source file or a function. 0 is "not given".
+pub(super) type NameId = u32;
+
+/// A function: its object, its file and its name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct FunctionKey {
+    pub(super) object: NameId,
+    pub(super) file: NameId,
+    pub(super) name: NameId,
+}
+
+/// Where in a function a cost arose.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Place {
+    pub(super) file: NameId,
+    pub(super) line: u32,
+    pub(super) address: u64,
+}
+
+/// The costs of one place or call, one an event.
+pub(super) type Costs = Box<[u64]>;
+
+/// Adds `from` to `into`.
+pub(super) fn add_costs(into: &mut [u64], from: &[u64]) {
+    into.iter_mut().zip(from).for_each(|(a, b)| *a = a.saturating_add(*b));
+}
+
+/// A function's own costs.
+#[derive(Debug, Default)]
+pub(super) struct Node {
+    pub(super) own: Vec<(Place, Costs)>,
+    own_index: HashMap<Place, usize, FxBuildHasher>,
+}
+
+/// The calls from one function to another.
+#[derive(Debug)]
+pub(super) struct Edge {
+    pub(super) caller: usize,
+    pub(super) callee: usize,
+    pub(super) calls: u64,
+    pub(super) inclusive: Costs,
+    /// Where the most expensive of the calls is made.
+    pub(super) place: Place,
+    dearest: u64,
+}
+
+/// Functions and calls.
+#[derive(Debug, Default)]
+pub(super) struct Graph {
+    pub(super) functions: Vec<FunctionKey>,
+    pub(super) nodes: Vec<Node>,
+    pub(super) edges: Vec<Edge>,
+    function_index: HashMap<FunctionKey, usize, FxBuildHasher>,
+    edge_index: HashMap<(usize, usize), usize, FxBuildHasher>,
+}
+
+impl Graph {
+    /// The number of a function.
+    pub(super) fn function(&mut self, key: FunctionKey) -> usize {
+        *self.function_index.entry(key).or_insert_with(|| {
+            self.functions.push(key);
+            self.nodes.push(Node::default());
+            self.functions.len() - 1
+        })
+    }
+
+    /// Adds costs that a function has itself.
+    pub(super) fn add_own(&mut self, function: usize, place: Place, costs: &[u64]) {
+        let node = &mut self.nodes[function];
+        match node.own_index.get(&place) {
+            Some(&at) => add_costs(&mut node.own[at].1, costs),
+            None => {
+                node.own_index.insert(place, node.own.len());
+                node.own.push((place, costs.into()));
+            }
+        }
+    }
+
+    /// Adds calls and what they cost, everything below included.
+    pub(super) fn add_calls(&mut self, caller: usize, callee: usize, calls: u64, place: Place, costs: &[u64]) {
+        let first = costs.first().copied().unwrap_or(0);
+        let next = self.edges.len();
+        let at = *self.edge_index.entry((caller, callee)).or_insert(next);
+        if at == next {
+            self.edges.push(Edge { caller, callee, calls, inclusive: costs.into(), place, dearest: first });
+            return;
+        }
+        let edge = &mut self.edges[at];
+        edge.calls = edge.calls.saturating_add(calls);
+        add_costs(&mut edge.inclusive, costs);
+        if first > edge.dearest {
+            (edge.dearest, edge.place) = (first, place);
+        }
+    }
+}

@@ -1,0 +1,325 @@
+//! Reading the lines of an out file into call graphs.
+
+use std::collections::BTreeMap;
+
+use flamelet_profile::{ErrorKind, Profile, Result};
+use hashbrown::HashMap;
+use rustc_hash::FxBuildHasher;
+
+use super::expand::expand;
+use super::graph::{FunctionKey, Graph, NameId, Place};
+use crate::assembly::{Assembly, ByteIndex};
+use crate::input::Input;
+use crate::number::{decimal, hex, words};
+use crate::{Error, Notes, Options};
+
+/// The most events a file may have; real ones have up to 14.
+const MAX_EVENTS: usize = 64;
+
+/// Whether `head` looks like callgrind's out file.
+pub(crate) fn recognise(head: &[u8]) -> bool {
+    let starts = |prefix: &[u8]| head.split(|&byte| byte == b'\n').take(60).any(|line| line.starts_with(prefix));
+    let signed = head.starts_with(b"# callgrind format") || starts(b"creator: callgrind");
+    signed || (starts(b"events:") && (starts(b"positions:") || starts(b"calls=")))
+}
+
+/// Reads callgrind's out file.
+pub(crate) fn read(input: Input<'_>, _options: &Options, notes: &mut Notes) -> Result<Profile> {
+    let mut parser = Parser::new();
+    let mut lines = input.lines();
+    while let Some(line) = lines.next()? {
+        if let Err(what) = parser.line(line.trim_ascii()) {
+            return Err(lines.corrupt(what));
+        }
+    }
+    parser.finish(notes)
+}
+
+type LineResult = std::result::Result<(), &'static str>;
+
+/// Which of the compressed names `(1) name` a line speaks of.
+#[derive(Clone, Copy)]
+enum NameSpace {
+    Object,
+    File,
+    Function,
+}
+
+/// What the names of a file are called, and what their numbers stand for.
+#[derive(Default)]
+struct Names {
+    texts: Vec<String>,
+    compressed: [HashMap<u64, NameId, FxBuildHasher>; 3],
+}
+
+/// The position of a line: numbers that the next line may refer to.
+#[derive(Clone, Copy, Default)]
+struct Position {
+    address: u64,
+    line: u64,
+}
+
+struct Parser {
+    names: Names,
+    by_text: ByteIndex<NameId>,
+    events: Vec<String>,
+    has_address: bool,
+    has_line: bool,
+    position: Position,
+    object: NameId,
+    /// The file that the current function is in.
+    function_file: NameId,
+    /// The file that the current lines come from, which differs where code was inlined.
+    file: NameId,
+    function: Option<usize>,
+    called_object: Option<NameId>,
+    called_file: Option<NameId>,
+    called_name: Option<NameId>,
+    /// The next line is the cost of this many calls.
+    calls: Option<u64>,
+    /// The next line only tells where a jump is.
+    jump: bool,
+    thread: u64,
+    graphs: BTreeMap<u64, Graph>,
+    comments: Vec<String>,
+    jumps: u64,
+    costs: Vec<u64>,
+}
+
+impl Parser {
+    fn new() -> Self {
+        let names = Names { texts: vec![String::new()], ..Names::default() };
+        Self {
+            names,
+            by_text: ByteIndex::new(),
+            events: Vec::new(),
+            has_address: false,
+            has_line: true,
+            position: Position::default(),
+            object: 0,
+            function_file: 0,
+            file: 0,
+            function: None,
+            called_object: None,
+            called_file: None,
+            called_name: None,
+            calls: None,
+            jump: false,
+            thread: 0,
+            graphs: BTreeMap::new(),
+            comments: Vec::new(),
+            jumps: 0,
+            costs: Vec::new(),
+        }
+    }
+
+    fn line(&mut self, line: &[u8]) -> LineResult {
+        match line.first() {
+            None | Some(b'#') => Ok(()),
+            Some(b'0'..=b'9' | b'+' | b'-' | b'*') => self.cost_line(line),
+            Some(b'=') => Ok(()), // valgrind's own messages, `==123== …`
+            _ => self.named_line(line),
+        }
+    }
+
+    fn named_line(&mut self, line: &[u8]) -> LineResult {
+        let split = line.iter().position(|&byte| byte == b'=' || byte == b':').ok_or("neither cost nor name")?;
+        let (key, value) = (&line[..split], line[split + 1..].trim_ascii());
+        if line[split] == b':' {
+            return self.header(key, value);
+        }
+        match key {
+            b"ob" => self.object = self.name(NameSpace::Object, value)?,
+            b"fl" => {
+                self.function_file = self.name(NameSpace::File, value)?;
+                self.file = self.function_file;
+            }
+            b"fi" | b"fe" => self.file = self.name(NameSpace::File, value)?,
+            b"fn" => {
+                let name = self.name(NameSpace::Function, value)?;
+                // A function starts in the file named last, whichever way it was named.
+                self.function_file = self.file;
+                let key = FunctionKey { object: self.object, file: self.file, name };
+                self.function = Some(self.graph().function(key));
+            }
+            b"cob" => self.called_object = Some(self.name(NameSpace::Object, value)?),
+            b"cfi" | b"cfl" => self.called_file = Some(self.name(NameSpace::File, value)?),
+            b"cfn" => self.called_name = Some(self.name(NameSpace::Function, value)?),
+            b"calls" => {
+                let count = words(value).next().and_then(decimal).ok_or("calls= without a number")?;
+                self.calls = Some(count);
+            }
+            // The file and function that a jump leads to. Their names may be given here first.
+            b"jfi" => _ = self.name(NameSpace::File, value)?,
+            b"jfn" => _ = self.name(NameSpace::Function, value)?,
+            b"jump" | b"jcnd" => {
+                self.jump = true;
+                self.jumps += 1;
+            }
+            _ => return Err("a name that callgrind files do not have"),
+        }
+        Ok(())
+    }
+
+    fn header(&mut self, key: &[u8], value: &[u8]) -> LineResult {
+        let text = || String::from_utf8_lossy(value).into_owned();
+        match key {
+            b"events" => self.set_events(value)?,
+            b"positions" => {
+                self.has_address = words(value).any(|word| word == b"instr");
+                self.has_line = words(value).any(|word| word == b"line");
+            }
+            b"thread" => self.thread = decimal(value).unwrap_or(0),
+            b"part" => self.position = Position::default(),
+            b"cmd" | b"creator" => {
+                let comment = format!("callgrind: {} {}", String::from_utf8_lossy(key), text());
+                if !self.comments.contains(&comment) {
+                    self.comments.push(comment);
+                }
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn set_events(&mut self, value: &[u8]) -> LineResult {
+        let events: Vec<_> = words(value).map(|word| String::from_utf8_lossy(word).into_owned()).collect();
+        if events.is_empty() || events.len() > MAX_EVENTS {
+            return Err("no events, or too many");
+        }
+        if !self.events.is_empty() && self.events != events {
+            return Err("the parts of the file count different events");
+        }
+        self.events = events;
+        Ok(())
+    }
+
+    fn graph(&mut self) -> &mut Graph {
+        self.graphs.entry(self.thread).or_default()
+    }
+
+    /// A name, `(7) name` which names number 7, or `(7)` which repeats it.
+    fn name(&mut self, space: NameSpace, value: &[u8]) -> std::result::Result<NameId, &'static str> {
+        let Some((number, rest)) = compressed(value) else { return Ok(self.text(value)) };
+        if rest.is_empty() {
+            let known = self.names.compressed[space as usize].get(&number).copied();
+            return known.ok_or("a compressed name that was not given before");
+        }
+        let id = self.text(rest);
+        self.names.compressed[space as usize].insert(number, id);
+        Ok(id)
+    }
+
+    fn text(&mut self, text: &[u8]) -> NameId {
+        if let Some(id) = self.by_text.get(text) {
+            return id;
+        }
+        let id = self.names.texts.len() as NameId;
+        self.names.texts.push(String::from_utf8_lossy(text).into_owned());
+        self.by_text.insert(text, id);
+        id
+    }
+
+    /// `position… cost…`.
+    fn cost_line(&mut self, line: &[u8]) -> LineResult {
+        let mut words = words(line);
+        if self.has_address {
+            self.position.address = subposition(words.next(), self.position.address)?;
+        }
+        if self.has_line {
+            self.position.line = subposition(words.next(), self.position.line)?;
+        }
+        if std::mem::take(&mut self.jump) {
+            return Ok(());
+        }
+        let mut costs = std::mem::take(&mut self.costs);
+        costs.clear();
+        for word in words.take(self.events.len()) {
+            costs.push(decimal(word).or_else(|| hex(word.strip_prefix(b"0x")?)).ok_or("a cost that is no number")?);
+        }
+        costs.resize(self.events.len(), 0);
+        let done = self.add(&costs);
+        self.costs = costs;
+        done
+    }
+
+    fn add(&mut self, costs: &[u64]) -> LineResult {
+        if self.events.is_empty() {
+            return Err("costs before the line `events:`");
+        }
+        let function = self.function.ok_or("costs before any function")?;
+        let line = u32::try_from(self.position.line).unwrap_or(0);
+        let place = Place { file: self.file, line, address: self.position.address };
+        let Some(calls) = self.calls.take() else {
+            self.graph().add_own(function, place, costs);
+            return Ok(());
+        };
+        let key = FunctionKey {
+            object: self.called_object.take().unwrap_or(self.object),
+            file: self.called_file.take().unwrap_or(self.file),
+            name: self.called_name.take().ok_or("calls= without cfn=")?,
+        };
+        let graph = self.graph();
+        let callee = graph.function(key);
+        graph.add_calls(function, callee, calls, place, costs);
+        Ok(())
+    }
+
+    fn finish(self, notes: &mut Notes) -> Result<Profile> {
+        if self.graphs.values().all(|graph| graph.functions.is_empty()) {
+            return Err(Error::new(ErrorKind::Truncated, "the callgrind file holds no function"));
+        }
+        let mut assembly = Assembly::new(false);
+        for event in &self.events {
+            let (kind, unit) = event_value_type(event);
+            assembly.column(kind, unit);
+        }
+        self.comments.iter().for_each(|comment| assembly.builder.comment(comment));
+        let first = assembly.builder.string(event_value_type(&self.events[0]).0);
+        assembly.builder.header_mut().default_sample_type = first;
+        for (&thread, graph) in &self.graphs {
+            let labels = if thread == 0 {
+                flamelet_profile::LabelSetId::EMPTY
+            } else {
+                assembly.thread(0, thread, &format!("thread {thread}"), "").labels
+            };
+            expand(graph, &self.names.texts, self.has_address, labels, &mut assembly);
+        }
+        notes.push("callgrind knows callers, not stacks: costs of a function are spread over its callers".into());
+        if self.jumps > 0 {
+            notes.push(format!("{} jumps are dropped", self.jumps));
+        }
+        Ok(assembly.finish())
+    }
+}
+
+/// An event as kind and unit: `write` puts units that are no counts at the end of the name.
+fn event_value_type(event: &str) -> (&str, &str) {
+    const UNITS: [&str; 7] =
+        ["nanoseconds", "microseconds", "milliseconds", "seconds", "bytes", "thousandths", "millionths"];
+    let kind_in = |unit: &str| event.strip_suffix(unit)?.strip_suffix('_');
+    match event {
+        "sysTime" | "sysCpuTime" => (event, "microseconds"),
+        _ => UNITS.iter().find_map(|unit| Some((kind_in(unit)?, *unit))).unwrap_or((event, "count")),
+    }
+}
+
+/// `(7) rest` as 7 and `rest`.
+fn compressed(value: &[u8]) -> Option<(u64, &[u8])> {
+    let inside = value.strip_prefix(b"(")?;
+    let end = memchr::memchr(b')', inside)?;
+    Some((decimal(&inside[..end])?, inside[end + 1..].trim_ascii()))
+}
+
+/// A number, or one relative to the position before: `+3`, `-3`, `*`.
+fn subposition(word: Option<&[u8]>, before: u64) -> std::result::Result<u64, &'static str> {
+    let number = |digits: &[u8]| decimal(digits).or_else(|| hex(digits.strip_prefix(b"0x")?));
+    match word {
+        None => Err("a line without its position"),
+        Some(b"*") => Ok(before),
+        Some([b'+', digits @ ..]) => number(digits).and_then(|by| before.checked_add(by)).ok_or("a bad position"),
+        // Lines of call targets may lie below 0 after subtraction in odd files; the position is then unknown.
+        Some([b'-', digits @ ..]) => number(digits).map(|by| before.saturating_sub(by)).ok_or("a bad position"),
+        Some(digits) => number(digits).ok_or("a bad position"),
+    }
+}

@@ -1,0 +1,170 @@
+//! Writing an out file: own costs by line, and calls with what they cost, summed over all stacks.
+
+use std::collections::BTreeMap;
+use std::io::Write;
+
+use flamelet_profile::{Profile, Result};
+use rustc_hash::{FxHashMap as HashMap, FxHashSet as HashSet};
+
+use crate::frames::{Frame, FrameTable, value_type};
+use crate::{Notes, Options};
+
+/// A function by module, file and name.
+type Key<'a> = (&'a str, &'a str, &'a str);
+
+#[derive(Default)]
+struct Costs<'a> {
+    own: BTreeMap<i64, Vec<i64>>,
+    /// By the line of the call and the function called: calls and costs.
+    calls: BTreeMap<(i64, Key<'a>), (u64, Vec<i64>)>,
+}
+
+/// Writes every value of the profile as an event.
+pub(crate) fn write(profile: &Profile, out: &mut dyn Write, _options: &Options, notes: &mut Notes) -> Result<()> {
+    notes.dropped_labels(profile);
+    notes.dropped_timeline(profile);
+    notes.push("stacks become calls: how often is not known, so each sample counts as one call".into());
+    let width = profile.sample_types().len();
+    let stacks = stacks(profile);
+    let mut functions: BTreeMap<Key<'_>, Costs<'_>> = BTreeMap::new();
+    let mut negative = 0u64;
+    for (sample, stack) in profile.samples().zip(&stacks.by_sample) {
+        negative += u64::from(sample.values.iter().any(|&value| value < 0));
+        let frames: Vec<&Frame> = stack.iter().map(|&frame| &stacks.frames[frame as usize]).collect();
+        add_sample(&mut functions, &frames, sample.values, width);
+    }
+    if negative > 0 {
+        notes.push(format!("callgrind has no negative costs: {negative} samples count as 0 there"));
+    }
+    write_header(profile, out)?;
+    let mut names = Compressor::default();
+    for (&(module, file, name), costs) in &functions {
+        if !module.is_empty() {
+            writeln!(out, "ob={}", names.object(module))?;
+        } else {
+            writeln!(out, "ob={}", names.object("???"))?;
+        }
+        writeln!(out, "fl={}", names.file(file))?;
+        writeln!(out, "fn={}", names.function(name))?;
+        write_function(out, costs, &mut names)?;
+        writeln!(out)?;
+    }
+    let totals: Vec<i64> = (0..width).map(|index| profile.total(index).max(0)).collect();
+    writeln!(out, "totals:{}", spaced(&totals))?;
+    Ok(())
+}
+
+struct Stacks {
+    frames: Vec<Frame>,
+    /// Root first.
+    by_sample: Vec<Vec<u32>>,
+}
+
+fn stacks(profile: &Profile) -> Stacks {
+    let mut table = FrameTable::with_lines(profile);
+    let mut stack = Vec::new();
+    let by_sample = profile
+        .samples()
+        .map(|sample| {
+            table.stack(sample.stack, &mut stack);
+            stack.clone()
+        })
+        .collect();
+    Stacks { frames: table.frames().to_vec(), by_sample }
+}
+
+fn key(frame: &Frame) -> Key<'_> {
+    (&frame.module, &frame.file, &frame.name)
+}
+
+fn add_sample<'a>(
+    functions: &mut BTreeMap<Key<'a>, Costs<'a>>,
+    frames: &[&'a Frame],
+    values: &[i64],
+    width: usize,
+) {
+    let add = |into: &mut Vec<i64>| {
+        into.resize(width, 0);
+        into.iter_mut().zip(values).for_each(|(sum, value)| *sum = sum.saturating_add((*value).max(0)));
+    };
+    let Some(leaf) = frames.last() else { return };
+    add(functions.entry(key(leaf)).or_default().own.entry(leaf.line).or_default());
+    // A call that recursion repeats in one stack must count once, or it would cost more than everything.
+    let mut seen = HashSet::default();
+    for pair in frames.windows(2) {
+        let (caller, callee) = (pair[0], pair[1]);
+        if seen.insert((key(caller), key(callee))) {
+            let calls = &mut functions.entry(key(caller)).or_default().calls;
+            let entry = calls.entry((caller.line, key(callee))).or_default();
+            entry.0 += 1;
+            add(&mut entry.1);
+        }
+    }
+}
+
+fn write_header(profile: &Profile, out: &mut dyn Write) -> Result<()> {
+    writeln!(out, "# callgrind format\nversion: 1\ncreator: flamelet")?;
+    for comment in profile.comments() {
+        if let Some(command) = comment.strip_prefix("callgrind: cmd ") {
+            writeln!(out, "cmd: {command}")?;
+        }
+    }
+    writeln!(out, "positions: line")?;
+    let event = |index| {
+        let (kind, unit) = value_type(profile, index);
+        let word = |text: &str| text.replace(|c: char| !c.is_ascii_alphanumeric() && c != '_', "_");
+        if unit.is_empty() || unit == "count" { word(kind) } else { format!("{}_{}", word(kind), word(unit)) }
+    };
+    let events: Vec<_> = (0..profile.sample_types().len()).map(event).collect();
+    writeln!(out, "events: {}\n", events.join(" "))?;
+    Ok(())
+}
+
+fn write_function(out: &mut dyn Write, costs: &Costs<'_>, names: &mut Compressor) -> Result<()> {
+    for (line, values) in &costs.own {
+        writeln!(out, "{}{}", (*line).max(0), spaced(values))?;
+    }
+    for ((line, (module, file, name)), (calls, values)) in &costs.calls {
+        writeln!(out, "cob={}", names.object(if module.is_empty() { "???" } else { module }))?;
+        writeln!(out, "cfi={}", names.file(file))?;
+        writeln!(out, "cfn={}", names.function(name))?;
+        writeln!(out, "calls={calls} 0")?;
+        writeln!(out, "{}{}", (*line).max(0), spaced(values))?;
+    }
+    Ok(())
+}
+
+fn spaced(values: &[i64]) -> String {
+    values.iter().map(|value| format!(" {value}")).collect()
+}
+
+/// Gives each name a number, and writes the name only with the first use.
+#[derive(Default)]
+struct Compressor {
+    objects: HashMap<String, usize>,
+    files: HashMap<String, usize>,
+    functions: HashMap<String, usize>,
+}
+
+impl Compressor {
+    fn object(&mut self, name: &str) -> String {
+        compress(&mut self.objects, name)
+    }
+
+    fn file(&mut self, name: &str) -> String {
+        compress(&mut self.files, if name.is_empty() { "???" } else { name })
+    }
+
+    fn function(&mut self, name: &str) -> String {
+        compress(&mut self.functions, name)
+    }
+}
+
+fn compress(known: &mut HashMap<String, usize>, name: &str) -> String {
+    if let Some(number) = known.get(name) {
+        return format!("({number})");
+    }
+    let number = known.len() + 1;
+    known.insert(name.into(), number);
+    format!("({number}) {}", name.replace(['\n', '\r'], " "))
+}

@@ -1,0 +1,392 @@
+//! V8's `.cpuprofile`: a tree of nodes, and the node that was on top at each moment.
+
+use std::io::Write;
+
+use flamelet_profile::{ErrorKind, LabelSetId, LocationId, Profile, Result};
+use rustc_hash::FxHashMap as HashMap;
+use serde::{Deserialize, Serialize};
+
+use crate::assembly::Assembly;
+use crate::frames::{FrameTable, nanos_per, value_type};
+use crate::input::Input;
+use crate::{Error, Notes, Options, json};
+
+#[derive(Deserialize)]
+struct File {
+    #[serde(default)]
+    nodes: Vec<Node>,
+    /// How V8 wrote the tree until 2016: nested.
+    #[serde(default)]
+    head: Option<Nested>,
+    #[serde(default)]
+    samples: Vec<u64>,
+    #[serde(rename = "timeDeltas", default)]
+    deltas: Vec<i64>,
+    /// Microseconds, in the nested form instead of `timeDeltas`.
+    #[serde(default)]
+    timestamps: Vec<i64>,
+    #[serde(rename = "startTime", default)]
+    start: f64,
+    #[serde(rename = "endTime", default)]
+    end: f64,
+}
+
+#[derive(Deserialize, Serialize)]
+struct Node {
+    id: u64,
+    #[serde(rename = "callFrame")]
+    frame: CallFrame,
+    #[serde(rename = "hitCount", default)]
+    hits: i64,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    children: Vec<u64>,
+    /// Trace events name the parent instead of the children.
+    #[serde(default, skip_serializing)]
+    parent: Option<u64>,
+}
+
+#[derive(Deserialize, Serialize, Default)]
+struct CallFrame {
+    #[serde(rename = "functionName", default)]
+    name: String,
+    #[serde(rename = "scriptId", default, deserialize_with = "json::loose_text")]
+    script: String,
+    #[serde(default)]
+    url: String,
+    /// Counted from 0; -1 when unknown.
+    #[serde(rename = "lineNumber", default = "unknown_line")]
+    line: i64,
+    #[serde(rename = "columnNumber", default = "unknown_line")]
+    column: i64,
+}
+
+const fn unknown_line() -> i64 {
+    -1
+}
+
+#[derive(Deserialize)]
+struct Nested {
+    id: u64,
+    #[serde(flatten)]
+    frame: CallFrame,
+    #[serde(rename = "hitCount", default)]
+    hits: i64,
+    #[serde(default)]
+    children: Vec<Nested>,
+}
+
+/// The nodes of a tree, from which stacks are made.
+#[derive(Default)]
+pub(crate) struct Tree {
+    nodes: HashMap<u64, (LocationId, Option<u64>)>,
+}
+
+impl Tree {
+    fn add(&mut self, node: &Node, parent: Option<u64>, assembly: &mut Assembly) {
+        let frame = &node.frame;
+        let name = if frame.name.is_empty() { "(anonymous)" } else { &frame.name };
+        let location = assembly.frame(name, &frame.url, frame.line.saturating_add(1).max(0));
+        let before = self.nodes.get(&node.id).and_then(|known| known.1);
+        self.nodes.insert(node.id, (location, parent.or(before)));
+    }
+
+    /// The stack of node `id`, leaf first; the root stands for nothing and is left out.
+    fn stack(&self, id: u64, into: &mut Vec<LocationId>) -> Result<()> {
+        into.clear();
+        let mut at = Some(id);
+        while let Some(id) = at {
+            let Some(&(location, parent)) = self.nodes.get(&id) else {
+                return Err(Error::new(ErrorKind::Corrupt, format!("there is no node {id} in the profile")));
+            };
+            if into.len() > self.nodes.len() {
+                return Err(Error::new(ErrorKind::Corrupt, format!("node {id} is its own ancestor")));
+            }
+            into.push(location);
+            at = parent;
+        }
+        if into.len() > 1 {
+            into.pop();
+        }
+        Ok(())
+    }
+}
+
+/// Reads a `.cpuprofile`.
+pub(crate) fn read(input: Input<'_>, options: &Options, notes: &mut Notes) -> Result<Profile> {
+    let mut file: File = json::parse(&input.slurp()?, "cpuprofile")?;
+    if let Some(head) = file.head.take() {
+        flatten(head, None, &mut file.nodes);
+    }
+    let mut assembly = Assembly::new(options.timeline);
+    let columns = Columns::new(&mut assembly);
+    let mut tree = Tree::default();
+    for node in &file.nodes {
+        tree.add(node, node.parent, &mut assembly);
+    }
+    for node in &file.nodes {
+        for child in &node.children {
+            if let Some(entry) = tree.nodes.get_mut(child) {
+                entry.1 = Some(node.id);
+            }
+        }
+    }
+    if file.samples.is_empty() {
+        by_hits(&file, &tree, columns, &mut assembly)?;
+        notes.push("the file has hit counts but no samples: there is no time".into());
+    } else {
+        let deltas = durations(&file);
+        let thread = assembly.thread(0, 1, "", "");
+        by_samples(&file.samples, &deltas, &tree, columns, thread, &mut assembly)?;
+    }
+    assembly.builder.header_mut().duration_nanos = ((file.end - file.start) * 1e3).max(0.0) as i64;
+    Ok(assembly.finish())
+}
+
+#[derive(Clone, Copy)]
+pub(crate) struct Columns {
+    samples: usize,
+    time: usize,
+}
+
+impl Columns {
+    pub(crate) fn new(assembly: &mut Assembly) -> Self {
+        let columns = Self { samples: assembly.column("samples", "count"), time: assembly.column("time", "nanoseconds") };
+        assembly.events_count(columns.time);
+        columns
+    }
+}
+
+fn flatten(node: Nested, parent: Option<u64>, into: &mut Vec<Node>) {
+    let Nested { id, frame, hits, children } = node;
+    into.push(Node { id, frame, hits, children: Vec::new(), parent });
+    children.into_iter().for_each(|child| flatten(child, Some(id), into));
+}
+
+/// How long each sample lasted in microseconds: until the next one.
+fn durations(file: &File) -> Vec<i64> {
+    let (first, mut steps): (i64, Vec<i64>) = if file.timestamps.is_empty() {
+        (file.deltas.first().copied().unwrap_or(0), file.deltas.iter().skip(1).copied().collect())
+    } else {
+        (0, file.timestamps.windows(2).map(|pair| pair[1].saturating_sub(pair[0])).collect())
+    };
+    let known = steps.iter().fold(first, |sum, step| sum.saturating_add(*step));
+    let whole = (file.end - file.start) as i64;
+    steps.push(whole.saturating_sub(known).max(0));
+    steps.insert(0, first);
+    steps
+}
+
+/// Adds samples; `steps` are the time before the first sample, then how long each lasted.
+pub(crate) fn by_samples(
+    samples: &[u64],
+    steps: &[i64],
+    tree: &Tree,
+    columns: Columns,
+    thread: crate::assembly::ThreadRef,
+    assembly: &mut Assembly,
+) -> Result<()> {
+    let mut at = steps.first().copied().unwrap_or(0);
+    let mut stack = Vec::new();
+    for (index, &node) in samples.iter().enumerate() {
+        let nanos = steps.get(index + 1).copied().unwrap_or(0).max(0).saturating_mul(1000);
+        tree.stack(node, &mut stack)?;
+        let row = assembly.row(&stack, thread.labels);
+        assembly.add(row, columns.samples, 1);
+        assembly.add(row, columns.time, nanos);
+        let time = at.max(0) as u64;
+        assembly.event(time.saturating_mul(1000), row, thread.id, nanos);
+        at = at.saturating_add(nanos / 1000);
+    }
+    Ok(())
+}
+
+fn by_hits(file: &File, tree: &Tree, columns: Columns, assembly: &mut Assembly) -> Result<()> {
+    let mut stack = Vec::new();
+    for node in file.nodes.iter().filter(|node| node.hits != 0) {
+        tree.stack(node.id, &mut stack)?;
+        let row = assembly.row(&stack, LabelSetId::EMPTY);
+        assembly.add(row, columns.samples, node.hits);
+    }
+    Ok(())
+}
+
+/// A chunk of a profile inside a trace, as Chrome's developer tools write it.
+#[derive(Deserialize, Default)]
+pub(crate) struct Chunk {
+    #[serde(rename = "cpuProfile", default)]
+    profile: ChunkProfile,
+    #[serde(rename = "timeDeltas", default)]
+    deltas: Vec<i64>,
+}
+
+#[derive(Deserialize, Default)]
+struct ChunkProfile {
+    #[serde(default)]
+    nodes: Vec<Node>,
+    #[serde(default)]
+    samples: Vec<u64>,
+}
+
+/// A profile that comes in chunks.
+#[derive(Default)]
+pub(crate) struct Chunked {
+    tree: Tree,
+    samples: Vec<u64>,
+    /// The time of each sample after the one before, microseconds.
+    deltas: Vec<i64>,
+    /// Microseconds of the trace's clock.
+    pub(crate) start: i64,
+}
+
+impl Chunked {
+    pub(crate) fn push(&mut self, chunk: &Chunk, assembly: &mut Assembly) {
+        for node in &chunk.profile.nodes {
+            self.tree.add(node, node.parent, assembly);
+        }
+        self.samples.extend(&chunk.profile.samples);
+        self.deltas.extend(&chunk.deltas);
+    }
+
+    pub(crate) fn finish(
+        &self,
+        columns: Columns,
+        thread: crate::assembly::ThreadRef,
+        assembly: &mut Assembly,
+    ) -> Result<()> {
+        let mut steps = self.deltas.clone();
+        if let Some(first) = steps.first_mut() {
+            *first = first.saturating_add(self.start);
+        }
+        by_samples(&self.samples, &steps, &self.tree, columns, thread, assembly)
+    }
+}
+
+#[derive(Serialize)]
+struct OutFile {
+    nodes: Vec<Node>,
+    #[serde(rename = "startTime")]
+    start: i64,
+    #[serde(rename = "endTime")]
+    end: i64,
+    samples: Vec<u64>,
+    #[serde(rename = "timeDeltas")]
+    deltas: Vec<i64>,
+}
+
+/// Writes a `.cpuprofile` of one value. Without times, samples are laid out one after another.
+pub(crate) fn write(profile: &Profile, out: &mut dyn Write, options: &Options, notes: &mut Notes) -> Result<()> {
+    let index = options.sample_index(profile)?;
+    notes.dropped_values(profile, index);
+    notes.dropped_places(profile, "addresses and modules");
+    let scale = nanos_per(value_type(profile, index).1).unwrap_or_else(|| {
+        notes.push("the values are no times: each unit is written as a microsecond".into());
+        1e3
+    });
+    let mut writer = TreeWriter::new(profile);
+    match &profile.timeline {
+        Some(timeline) if timeline.value_type == index => {
+            if timeline.threads.len() > 1 {
+                notes.push("threads become the first level of the tree".into());
+            }
+            for event in &timeline.events {
+                let thread = &timeline.threads[event.thread.index()];
+                let name = (timeline.threads.len() > 1)
+                    .then(|| format!("{} {}", profile.string(thread.name), thread.tid));
+                let stack = profile.sample(event.sample as usize).stack;
+                writer.push(stack, name.as_deref(), event.value as f64 * scale / 1e3);
+            }
+        }
+        _ => {
+            notes.dropped_timeline(profile);
+            notes.dropped_labels(profile);
+            notes.push("the order of samples has no meaning".into());
+            for sample in profile.samples().filter(|sample| sample.values[index] > 0) {
+                writer.push(sample.stack, None, sample.values[index] as f64 * scale / 1e3);
+            }
+        }
+    }
+    serde_json::to_writer(out, &writer.finish()).map_err(|error| Error::new(ErrorKind::Io, error.to_string()))
+}
+
+struct TreeWriter<'a> {
+    table: FrameTable<'a>,
+    nodes: Vec<Node>,
+    children: HashMap<(u64, u32), u64>,
+    threads: HashMap<String, u64>,
+    samples: Vec<u64>,
+    deltas: Vec<i64>,
+    /// The exact end so far, so that rounding to microseconds does not add up.
+    end: f64,
+    stack: Vec<u32>,
+}
+
+impl<'a> TreeWriter<'a> {
+    fn new(profile: &'a Profile) -> Self {
+        let root = CallFrame { name: "(root)".into(), script: "0".into(), url: String::new(), line: -1, column: -1 };
+        Self {
+            table: FrameTable::with_lines(profile),
+            nodes: vec![Node { id: 1, frame: root, hits: 0, children: Vec::new(), parent: None }],
+            children: HashMap::default(),
+            threads: HashMap::default(),
+            samples: Vec::new(),
+            deltas: vec![0],
+            end: 0.0,
+            stack: Vec::new(),
+        }
+    }
+
+    fn push(&mut self, stack: flamelet_profile::StackId, thread: Option<&str>, micros: f64) {
+        let mut frames = std::mem::take(&mut self.stack);
+        self.table.stack(stack, &mut frames);
+        let mut node = thread.map_or(1, |name| self.thread(name));
+        for &frame in &frames {
+            node = match self.children.get(&(node, frame)) {
+                Some(&child) => child,
+                None => self.child(node, frame),
+            };
+        }
+        self.stack = frames;
+        self.nodes[node as usize - 1].hits += 1;
+        self.samples.push(node);
+        let before = self.end.round() as i64;
+        self.end += micros;
+        self.deltas.push(self.end.round() as i64 - before);
+    }
+
+    fn thread(&mut self, name: &str) -> u64 {
+        if let Some(&node) = self.threads.get(name) {
+            return node;
+        }
+        let frame = CallFrame { name: name.into(), script: "0".into(), url: String::new(), line: -1, column: -1 };
+        let node = self.add(1, frame);
+        self.threads.insert(name.into(), node);
+        node
+    }
+
+    fn child(&mut self, parent: u64, number: u32) -> u64 {
+        let frame = &self.table.frames()[number as usize];
+        let frame = CallFrame {
+            name: frame.name.clone(),
+            script: "0".into(),
+            url: frame.file.clone(),
+            line: frame.line - 1,
+            column: frame.column - 1,
+        };
+        let node = self.add(parent, frame);
+        self.children.insert((parent, number), node);
+        node
+    }
+
+    fn add(&mut self, parent: u64, frame: CallFrame) -> u64 {
+        let id = self.nodes.len() as u64 + 1;
+        self.nodes.push(Node { id, frame, hits: 0, children: Vec::new(), parent: None });
+        self.nodes[parent as usize - 1].children.push(id);
+        id
+    }
+
+    /// A delta is the time before a sample, so the last one's own time is what is left at the end.
+    fn finish(mut self) -> OutFile {
+        self.deltas.pop();
+        OutFile { nodes: self.nodes, start: 0, end: self.end.round() as i64, samples: self.samples, deltas: self.deltas }
+    }
+}

@@ -1,0 +1,117 @@
+//! Recognising a file by its content, and handing it to its reader.
+
+use flamelet_profile::{ErrorKind, Profile, Result, pprof};
+
+use crate::input::Input;
+use crate::{
+    Error, Format, Notes, Options, cachegrind, callgrind, cpuprofile, dhat, firefox, folded, heaptrack, jemalloc, json,
+    legacy, massif, perf_script, speedscope, trace_event,
+};
+
+/// Reads `input` in the format it is in.
+pub(crate) fn read(input: Input<'_>, options: &Options, notes: &mut Notes) -> Result<(Format, Profile)> {
+    if let Some(format) = options.format {
+        return Ok((format, read_as(format, input, options, notes)?));
+    }
+    match recognise(input.head(), input.head_is_all()) {
+        Ok(format) => Ok((format, read_as(format, input, options, notes)?)),
+        // The keys that tell JSON formats apart may stand at the end of the file.
+        Err(_) if !input.head_is_all() && is_json(input.head()) => {
+            let text = input.slurp()?;
+            let format = recognise(&text, true)?;
+            let input = Input::open(&text[..], options.max_bytes)?;
+            Ok((format, read_as(format, input, options, notes)?))
+        }
+        Err(error) => Err(error),
+    }
+}
+
+fn read_as(format: Format, input: Input<'_>, options: &Options, notes: &mut Notes) -> Result<Profile> {
+    match format {
+        Format::Pprof => pprof::decode(&input.slurp()?, &options.limits()),
+        Format::Folded => folded::read(input, options, notes),
+        Format::PerfScript => perf_script::read(input, options, notes),
+        Format::Speedscope => speedscope::read(input, options, notes),
+        Format::Firefox => firefox::read(input, options, notes),
+        Format::Gecko => firefox::read_gecko(input, options, notes),
+        Format::CpuProfile => cpuprofile::read(input, options, notes),
+        Format::TraceEvent => trace_event::read(input, options, notes),
+        Format::Callgrind => callgrind::read(input, options, notes),
+        Format::Cachegrind => cachegrind::read(input, options, notes),
+        Format::Massif => massif::read(input, options, notes),
+        Format::Dhat => dhat::read(input, options, notes),
+        Format::Heaptrack => heaptrack::read(input, options, notes),
+        Format::Jemalloc => jemalloc::read(input, options, notes),
+        Format::PprofLegacy => legacy::read(input, options, notes),
+        other => Err(Error::new(ErrorKind::Incompatible, format!("{} cannot be read", other.title()))),
+    }
+}
+
+/// The format of the file that starts with `head`.
+pub(crate) fn recognise(head: &[u8], head_is_all: bool) -> Result<Format> {
+    if head.is_empty() {
+        return Err(Error::new(ErrorKind::Truncated, "the file is empty"));
+    }
+    let found = match is_json(head) {
+        true => recognise_json(head),
+        false => recognise_other(head, head_is_all),
+    };
+    found.ok_or_else(|| {
+        Error::new(ErrorKind::WrongFormat, "this is not a profile in any format that is known here")
+    })
+}
+
+fn without_mark(head: &[u8]) -> &[u8] {
+    head.strip_prefix(b"\xef\xbb\xbf").unwrap_or(head)
+}
+
+fn is_json(head: &[u8]) -> bool {
+    let text = without_mark(head).trim_ascii_start();
+    match text {
+        [b'{', rest @ ..] => matches!(rest.trim_ascii_start().first(), Some(b'"')),
+        [b'[', rest @ ..] => matches!(rest.trim_ascii_start().first(), Some(b'{')),
+        _ => false,
+    }
+}
+
+fn recognise_json(head: &[u8]) -> Option<Format> {
+    let text = without_mark(head);
+    if let Some(keys) = json::first_item_keys(text) {
+        return keys.contains(&&b"ph"[..]).then_some(Format::TraceEvent);
+    }
+    let keys = json::top_keys(text)?;
+    let has = |key: &str| keys.contains(&key.as_bytes());
+    let mentions = |text: &str| memchr::memmem::find(head, text.as_bytes()).is_some();
+    if has("traceEvents") {
+        Some(Format::TraceEvent)
+    } else if has("dhatFileVersion") {
+        Some(Format::Dhat)
+    } else if has("resourceProfiles") {
+        Some(Format::OtlpJson)
+    } else if has("profiles") && (has("shared") || has("$schema")) {
+        Some(Format::Speedscope)
+    } else if has("nodes") || (has("head") && (has("samples") || has("startTime") || has("endTime"))) {
+        Some(Format::CpuProfile)
+    } else if has("meta") && mentions("\"preprocessedProfileVersion\"") {
+        Some(Format::Firefox)
+    } else if has("threads") && (has("meta") || has("libs")) {
+        Some(Format::Gecko)
+    } else {
+        None
+    }
+}
+
+fn recognise_other(head: &[u8], head_is_all: bool) -> Option<Format> {
+    let known = [
+        (Format::Jemalloc, jemalloc::recognise(head)),
+        (Format::PprofLegacy, legacy::recognise(head)),
+        (Format::Heaptrack, heaptrack::recognise(head)),
+        (Format::Massif, massif::recognise(head)),
+        (Format::Callgrind, callgrind::recognise(head)),
+        (Format::Cachegrind, cachegrind::recognise(head)),
+        (Format::PerfScript, perf_script::recognise(head)),
+        (Format::Folded, folded::recognise(head, head_is_all)),
+        (Format::Pprof, pprof::looks_like_pprof(head)),
+    ];
+    known.into_iter().find(|(_, is)| *is).map(|(format, _)| format)
+}

@@ -1,0 +1,379 @@
+//! The Firefox profiler's JSON: processed profiles (samply's too) and what Firefox writes before processing.
+//!
+//! Tables are columns. Newer versions moved them from each thread to `shared`; whichever is there is used.
+
+mod gecko;
+mod write;
+
+use flamelet_profile::{ErrorKind, LocationId, Mapping, MappingId, MappingSymbols, Profile, Result};
+pub(crate) use gecko::read as read_gecko;
+use rustc_hash::FxHashMap as HashMap;
+use serde::Deserialize;
+pub(crate) use write::write;
+
+use crate::assembly::Assembly;
+use crate::input::Input;
+use crate::number::to_count;
+use crate::{Error, Notes, Options, json};
+
+#[derive(Deserialize)]
+struct File {
+    #[serde(default)]
+    meta: Meta,
+    #[serde(default)]
+    libs: Vec<Lib>,
+    #[serde(default)]
+    shared: Option<Tables>,
+    threads: Vec<Thread>,
+}
+
+#[derive(Deserialize, Default)]
+struct Meta {
+    /// Milliseconds between samples.
+    #[serde(default)]
+    interval: f64,
+    /// Milliseconds since 1970.
+    #[serde(rename = "startTime", default)]
+    start: f64,
+    #[serde(default, deserialize_with = "json::or_default")]
+    product: String,
+    #[serde(rename = "sampleUnits", default)]
+    units: Option<Units>,
+}
+
+#[derive(Deserialize)]
+struct Units {
+    #[serde(rename = "threadCPUDelta", default)]
+    cpu: String,
+}
+
+#[derive(Deserialize)]
+struct Lib {
+    #[serde(default, deserialize_with = "json::or_default")]
+    name: String,
+    #[serde(default, deserialize_with = "json::or_default")]
+    path: String,
+    #[serde(rename = "codeId", default, deserialize_with = "json::or_default")]
+    code_id: String,
+}
+
+/// The tables that are in a thread or in `shared`.
+#[derive(Deserialize, Default)]
+struct Tables {
+    #[serde(rename = "stringArray", alias = "stringTable", default)]
+    strings: Option<Vec<String>>,
+    #[serde(rename = "stackTable", default)]
+    stacks: Option<StackTable>,
+    #[serde(rename = "frameTable", default)]
+    frames: Option<FrameColumns>,
+    #[serde(rename = "funcTable", default)]
+    functions: Option<FuncTable>,
+    #[serde(rename = "resourceTable", default)]
+    resources: Option<ResourceTable>,
+    #[serde(default)]
+    sources: Option<SourceTable>,
+}
+
+#[derive(Deserialize)]
+struct Thread {
+    #[serde(rename = "stringArray", alias = "stringTable", default)]
+    strings: Option<Vec<String>>,
+    #[serde(rename = "stackTable", default)]
+    stacks: Option<StackTable>,
+    #[serde(rename = "frameTable", default)]
+    frames: Option<FrameColumns>,
+    #[serde(rename = "funcTable", default)]
+    functions: Option<FuncTable>,
+    #[serde(rename = "resourceTable", default)]
+    resources: Option<ResourceTable>,
+    #[serde(default, deserialize_with = "json::or_default")]
+    name: String,
+    #[serde(rename = "processName", default, deserialize_with = "json::or_default")]
+    process: String,
+    #[serde(default, deserialize_with = "json::loose_text")]
+    pid: String,
+    #[serde(default, deserialize_with = "json::loose_text")]
+    tid: String,
+    #[serde(default)]
+    samples: Samples,
+    #[serde(rename = "nativeAllocations", default)]
+    allocations: Option<Samples>,
+}
+
+impl Thread {
+    fn take_tables(&mut self) -> Tables {
+        Tables {
+            strings: self.strings.take(),
+            stacks: self.stacks.take(),
+            frames: self.frames.take(),
+            functions: self.functions.take(),
+            resources: self.resources.take(),
+            sources: None,
+        }
+    }
+}
+
+#[derive(Deserialize, Default)]
+struct StackTable {
+    #[serde(default)]
+    frame: Vec<u32>,
+    #[serde(default)]
+    prefix: Vec<Option<u32>>,
+}
+
+#[derive(Deserialize, Default)]
+struct FrameColumns {
+    #[serde(default)]
+    func: Vec<u32>,
+    #[serde(default)]
+    address: Vec<Option<i64>>,
+    #[serde(default)]
+    line: Vec<Option<i64>>,
+}
+
+#[derive(Deserialize, Default)]
+struct FuncTable {
+    #[serde(default)]
+    name: Vec<u32>,
+    #[serde(rename = "fileName", default)]
+    file: Vec<Option<u32>>,
+    #[serde(default)]
+    source: Vec<Option<u32>>,
+    #[serde(default)]
+    resource: Vec<Option<i64>>,
+}
+
+#[derive(Deserialize, Default)]
+struct ResourceTable {
+    #[serde(default)]
+    lib: Vec<Option<u32>>,
+}
+
+#[derive(Deserialize, Default)]
+struct SourceTable {
+    #[serde(default)]
+    filename: Vec<u32>,
+}
+
+#[derive(Deserialize, Default)]
+struct Samples {
+    #[serde(default)]
+    stack: Vec<Option<u32>>,
+    #[serde(default)]
+    time: Option<Vec<f64>>,
+    #[serde(rename = "timeDeltas", default)]
+    deltas: Option<Vec<f64>>,
+    #[serde(default)]
+    weight: Option<Vec<f64>>,
+    #[serde(rename = "weightType", default)]
+    weight_type: Option<String>,
+    #[serde(rename = "threadCPUDelta", default)]
+    cpu: Option<Vec<Option<f64>>>,
+}
+
+impl Samples {
+    /// The times in milliseconds.
+    fn times(&self) -> Vec<f64> {
+        match (&self.time, &self.deltas) {
+            (Some(times), _) => times.clone(),
+            (None, Some(deltas)) => deltas
+                .iter()
+                .scan(0.0, |sum, delta| {
+                    *sum += delta;
+                    Some(*sum)
+                })
+                .collect(),
+            (None, None) => Vec::new(),
+        }
+    }
+}
+
+/// Reads a processed profile.
+pub(crate) fn read(input: Input<'_>, options: &Options, notes: &mut Notes) -> Result<Profile> {
+    let file: File = json::parse(&input.slurp()?, "Firefox")?;
+    let mut assembly = Assembly::new(options.timeline);
+    let values = Values::new(&file.meta, &mut assembly);
+    if !file.meta.product.is_empty() {
+        assembly.builder.comment(&format!("Firefox profile of {}", file.meta.product));
+    }
+    assembly.starts_at(to_count(file.meta.start * 1e6));
+    let modules: Vec<MappingId> = file.libs.iter().map(|lib| module(lib, &mut assembly)).collect();
+    let empty = Tables::default();
+    for mut thread in file.threads {
+        let shared = file.shared.as_ref().unwrap_or(&empty);
+        let own = thread.take_tables();
+        let mut stacks = Stacks::new(&own, shared, &modules);
+        let (pid, tid) = (number(&thread.pid), number(&thread.tid));
+        let at = assembly.thread(pid, tid, &thread.name, &thread.process);
+        values.samples(&thread.samples, &mut stacks, at, &mut assembly)?;
+        if let Some(allocations) = &thread.allocations {
+            values.allocations(allocations, &mut stacks, at, &mut assembly)?;
+        }
+    }
+    notes.push("markers, counters and categories are dropped".into());
+    Ok(assembly.finish())
+}
+
+/// Ids are written `123`, `"123"` or `"123.1"` for the second process with a number.
+fn number(id: &str) -> u64 {
+    id.split('.').next().and_then(|id| id.parse().ok()).unwrap_or(0)
+}
+
+fn module(lib: &Lib, assembly: &mut Assembly) -> MappingId {
+    let path = if lib.path.is_empty() { &lib.name } else { &lib.path };
+    let filename = assembly.builder.string(path);
+    let build_id = assembly.builder.string(&lib.code_id.to_ascii_lowercase());
+    let symbols = MappingSymbols { functions: true, ..MappingSymbols::default() };
+    assembly.builder.mapping(Mapping { filename, build_id, symbols, ..Mapping::default() })
+}
+
+/// The columns that samples add to.
+struct Values {
+    samples: usize,
+    time: usize,
+    interval_nanos: f64,
+    /// Nanoseconds in one unit of `threadCPUDelta`, when it is a time.
+    cpu_factor: Option<f64>,
+}
+
+impl Values {
+    fn new(meta: &Meta, assembly: &mut Assembly) -> Self {
+        let unit = meta.units.as_ref().map_or("", |units| &units.cpu);
+        let cpu_factor = crate::frames::nanos_per(unit);
+        let samples = assembly.column("samples", "count");
+        let time = match cpu_factor {
+            Some(_) => assembly.column("cpu", "nanoseconds"),
+            None => assembly.column("time", "nanoseconds"),
+        };
+        assembly.events_count(time);
+        Self { samples, time, interval_nanos: meta.interval * 1e6, cpu_factor }
+    }
+
+    fn samples(
+        &self,
+        samples: &Samples,
+        stacks: &mut Stacks<'_>,
+        thread: crate::assembly::ThreadRef,
+        assembly: &mut Assembly,
+    ) -> Result<()> {
+        let times = samples.times();
+        let is_time = samples.weight_type.as_deref() == Some("tracing-ms");
+        for (index, stack) in samples.stack.iter().enumerate() {
+            let weight = samples.weight.as_ref().and_then(|weights| weights.get(index)).copied().unwrap_or(1.0);
+            let cpu = samples.cpu.as_ref().and_then(|cpu| cpu.get(index)).copied().flatten();
+            let nanos = match (cpu.zip(self.cpu_factor), is_time) {
+                (Some((cpu, factor)), _) => cpu * factor,
+                (None, true) => weight * 1e6,
+                (None, false) => weight * self.interval_nanos,
+            };
+            let Some(stack) = stack else { continue };
+            let stack = stacks.get(*stack, assembly)?;
+            let row = assembly.row(stack, thread.labels);
+            assembly.add(row, self.samples, if is_time { 1 } else { to_count(weight) });
+            assembly.add(row, self.time, to_count(nanos));
+            if let Some(time) = times.get(index) {
+                assembly.event((time * 1e6).max(0.0) as u64, row, thread.id, to_count(nanos));
+            }
+        }
+        Ok(())
+    }
+
+    fn allocations(
+        &self,
+        samples: &Samples,
+        stacks: &mut Stacks<'_>,
+        thread: crate::assembly::ThreadRef,
+        assembly: &mut Assembly,
+    ) -> Result<()> {
+        let column = assembly.column("alloc_space", "bytes");
+        for (stack, weight) in samples.stack.iter().zip(samples.weight.iter().flatten()) {
+            let Some(stack) = stack else { continue };
+            let stack = stacks.get(*stack, assembly)?;
+            let row = assembly.row(stack, thread.labels);
+            assembly.add(row, column, to_count(weight.max(0.0)));
+        }
+        Ok(())
+    }
+}
+
+/// The stacks of one thread, resolved when they are first asked for.
+struct Stacks<'a> {
+    own: &'a Tables,
+    shared: &'a Tables,
+    modules: &'a [MappingId],
+    locations: HashMap<u32, LocationId>,
+    stack: Vec<LocationId>,
+}
+
+impl<'a> Stacks<'a> {
+    fn new(own: &'a Tables, shared: &'a Tables, modules: &'a [MappingId]) -> Self {
+        Self { own, shared, modules, locations: HashMap::default(), stack: Vec::new() }
+    }
+
+    /// The locations of stack `at`, leaf first.
+    fn get(&mut self, at: u32, assembly: &mut Assembly) -> Result<&[LocationId]> {
+        let table = table(&self.own.stacks, &self.shared.stacks)?;
+        self.stack.clear();
+        let mut at = Some(at);
+        while let Some(row) = at {
+            let frame = *table.frame.get(row as usize).ok_or_else(|| missing("stack", row))?;
+            if self.stack.len() > table.frame.len() {
+                return Err(Error::new(ErrorKind::Corrupt, format!("stack {row} is its own prefix")));
+            }
+            let location = self.location(frame, assembly)?;
+            self.stack.push(location);
+            at = table.prefix.get(row as usize).copied().flatten();
+        }
+        Ok(&self.stack)
+    }
+
+    fn location(&mut self, frame: u32, assembly: &mut Assembly) -> Result<LocationId> {
+        if let Some(&found) = self.locations.get(&frame) {
+            return Ok(found);
+        }
+        let row = frame as usize;
+        let frames = table(&self.own.frames, &self.shared.frames)?;
+        let function = *frames.func.get(row).ok_or_else(|| missing("frame", frame))?;
+        let functions = table(&self.own.functions, &self.shared.functions)?;
+        let name = self.string(*functions.name.get(function as usize).ok_or_else(|| missing("function", function))?)?;
+        let file = self.file_of(functions, function)?;
+        let address = frames.address.get(row).copied().flatten().filter(|&address| address > 0).unwrap_or(0);
+        let line = frames.line.get(row).copied().flatten().unwrap_or(0);
+        let module = self.module_of(functions, function);
+        let location = assembly.named_address(module, address as u64, name, file, line);
+        self.locations.insert(frame, location);
+        Ok(location)
+    }
+
+    fn file_of(&self, functions: &FuncTable, function: u32) -> Result<&'a str> {
+        let at = |column: &[Option<u32>]| column.get(function as usize).copied().flatten();
+        if let Some(file) = at(&functions.file) {
+            return self.string(file);
+        }
+        let sources = self.own.sources.as_ref().or(self.shared.sources.as_ref());
+        match at(&functions.source).and_then(|source| sources?.filename.get(source as usize)) {
+            Some(&file) => self.string(file),
+            None => Ok(""),
+        }
+    }
+
+    fn module_of(&self, functions: &FuncTable, function: u32) -> Option<MappingId> {
+        let resource = functions.resource.get(function as usize).copied().flatten()?;
+        let resources = self.own.resources.as_ref().or(self.shared.resources.as_ref())?;
+        let lib = resources.lib.get(usize::try_from(resource).ok()?).copied().flatten()?;
+        self.modules.get(lib as usize).copied()
+    }
+
+    fn string(&self, at: u32) -> Result<&'a str> {
+        let strings = table(&self.own.strings, &self.shared.strings)?;
+        strings.get(at as usize).map(|text| &**text).ok_or_else(|| missing("string", at))
+    }
+}
+
+fn table<'a, T>(own: &'a Option<T>, shared: &'a Option<T>) -> Result<&'a T> {
+    own.as_ref().or(shared.as_ref()).ok_or_else(|| Error::new(ErrorKind::Corrupt, "the profile lacks a table"))
+}
+
+fn missing(what: &str, at: u32) -> Error {
+    Error::new(ErrorKind::Corrupt, format!("there is no {what} {at} in the profile"))
+}

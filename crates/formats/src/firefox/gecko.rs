@@ -1,0 +1,145 @@
+//! What Firefox itself writes: rows with a schema, and frames as text.
+
+use flamelet_profile::{ErrorKind, LocationId, Profile, Result};
+use rustc_hash::FxHashMap as HashMap;
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::assembly::Assembly;
+use crate::input::Input;
+use crate::number::to_count;
+use crate::{Error, Notes, Options, json};
+
+#[derive(Deserialize)]
+struct File {
+    #[serde(default)]
+    meta: super::Meta,
+    #[serde(default)]
+    threads: Vec<Thread>,
+    #[serde(default)]
+    processes: Vec<File>,
+}
+
+#[derive(Deserialize)]
+struct Thread {
+    #[serde(default, deserialize_with = "json::or_default")]
+    name: String,
+    #[serde(rename = "processName", default, deserialize_with = "json::or_default")]
+    process: String,
+    #[serde(default, deserialize_with = "json::loose_text")]
+    pid: String,
+    #[serde(default, deserialize_with = "json::loose_text")]
+    tid: String,
+    samples: Rows,
+    #[serde(rename = "stackTable")]
+    stacks: Rows,
+    #[serde(rename = "frameTable")]
+    frames: Rows,
+    #[serde(rename = "stringTable")]
+    strings: Vec<String>,
+}
+
+#[derive(Deserialize)]
+struct Rows {
+    schema: HashMap<String, usize>,
+    data: Vec<Vec<Value>>,
+}
+
+impl Rows {
+    fn get(&self, row: usize, column: &str) -> Option<&Value> {
+        self.data.get(row)?.get(*self.schema.get(column)?)
+    }
+
+    fn index(&self, row: usize, column: &str) -> Option<usize> {
+        self.get(row, column)?.as_u64().map(|at| at as usize)
+    }
+}
+
+/// Reads a Gecko profile with the processes inside it.
+pub(crate) fn read(input: Input<'_>, options: &Options, notes: &mut Notes) -> Result<Profile> {
+    let file: File = json::parse(&input.slurp()?, "Gecko")?;
+    let mut assembly = Assembly::new(options.timeline);
+    let samples = assembly.column("samples", "count");
+    let time = assembly.column("time", "nanoseconds");
+    assembly.events_count(time);
+    assembly.starts_at(to_count(file.meta.start * 1e6));
+    process(&file, file.meta.interval, (samples, time), &mut assembly)?;
+    notes.push("markers, counters and categories are dropped".into());
+    Ok(assembly.finish())
+}
+
+fn process(file: &File, interval: f64, columns: (usize, usize), assembly: &mut Assembly) -> Result<()> {
+    for thread in &file.threads {
+        read_thread(thread, interval, columns, assembly)?;
+    }
+    file.processes.iter().try_for_each(|inner| process(inner, interval, columns, assembly))
+}
+
+fn read_thread(thread: &Thread, interval: f64, columns: (usize, usize), assembly: &mut Assembly) -> Result<()> {
+    let (pid, tid) = (super::number(&thread.pid), super::number(&thread.tid));
+    let at = assembly.thread(pid, tid, &thread.name, &thread.process);
+    let nanos = to_count(interval * 1e6);
+    let mut frames: HashMap<usize, LocationId> = HashMap::default();
+    let mut stack = Vec::new();
+    for row in 0..thread.samples.data.len() {
+        let Some(top) = thread.samples.index(row, "stack") else { continue };
+        resolve(thread, top, &mut frames, &mut stack, assembly)?;
+        let sample = assembly.row(&stack, at.labels);
+        assembly.add(sample, columns.0, 1);
+        assembly.add(sample, columns.1, nanos);
+        if let Some(time) = thread.samples.get(row, "time").and_then(Value::as_f64) {
+            assembly.event((time * 1e6).max(0.0) as u64, sample, at.id, nanos);
+        }
+    }
+    Ok(())
+}
+
+fn resolve(
+    thread: &Thread,
+    top: usize,
+    frames: &mut HashMap<usize, LocationId>,
+    stack: &mut Vec<LocationId>,
+    assembly: &mut Assembly,
+) -> Result<()> {
+    stack.clear();
+    let mut next = Some(top);
+    while let Some(at) = next {
+        let frame = thread.stacks.index(at, "frame").filter(|_| stack.len() <= thread.stacks.data.len());
+        let frame = frame.ok_or_else(|| Error::new(ErrorKind::Corrupt, format!("stack {at} is damaged")))?;
+        let location = match frames.get(&frame) {
+            Some(&known) => known,
+            None => {
+                let text = thread.frames.index(frame, "location").and_then(|at| thread.strings.get(at));
+                let text = text.ok_or_else(|| Error::new(ErrorKind::Corrupt, format!("frame {frame} is damaged")))?;
+                let line = thread.frames.get(frame, "line").and_then(Value::as_i64);
+                let location = location(text, line, assembly);
+                frames.insert(frame, location);
+                location
+            }
+        };
+        stack.push(location);
+        next = thread.stacks.index(at, "prefix");
+    }
+    Ok(())
+}
+
+/// `0x7f00`, `name (in library)`, `name (file:line)` or only a name.
+fn location(text: &str, line: Option<i64>, assembly: &mut Assembly) -> LocationId {
+    if let Some(address) = text.strip_prefix("0x").and_then(|hex| u64::from_str_radix(hex, 16).ok()) {
+        return assembly.builder.address(None, address);
+    }
+    let inside = text.strip_suffix(')').and_then(|rest| rest.rsplit_once(" ("));
+    let Some((name, place)) = inside else { return assembly.frame(text, "", line.unwrap_or(0)) };
+    if let Some(library) = place.strip_prefix("in ") {
+        let module = assembly.module(library);
+        return assembly.named_address(Some(module), 0, name, "", line.unwrap_or(0));
+    }
+    let mut file = place;
+    let mut numbers = Vec::new();
+    while let Some((before, number)) = file.rsplit_once(':') {
+        let Ok(number) = number.parse::<i64>() else { break };
+        numbers.push(number);
+        file = before;
+    }
+    assembly.frame(name, file, line.or(numbers.last().copied()).unwrap_or(0))
+}

@@ -1,0 +1,178 @@
+//! jemalloc's heap dump, `heap_v2`.
+//!
+//! ```text
+//! heap_v2/524288
+//!   t*: 13: 6688 [40: 20480]
+//!   t0: 13: 6688 [40: 20480]
+//! @ 0x5f025d8cae 0x5f02…
+//!   t*: 13: 6688 [40: 20480]
+//!   t3: …
+//!
+//! MAPPED_LIBRARIES:
+//! 5f02500000-5f02600000 r-xp …
+//! ```
+//!
+//! Figures are of sampled objects: live, and in brackets all since the start (0 unless `prof_accum` is on).
+//! Each stack is scaled up by its mean size. `t*` is the sum of all threads; with threads listed, those are
+//! read instead, and labelled.
+
+use flamelet_profile::{Error, ErrorKind, Profile, Result};
+
+use crate::addresses::{AddressSamples, parse_module};
+use crate::assembly::Assembly;
+use crate::heap::{add_go_columns, unbias};
+use crate::input::Input;
+use crate::number::{decimal, prefixed_hex, words};
+use crate::{Notes, Options};
+
+const START: &[u8] = b"heap_v2/";
+
+/// Whether `head` is a jemalloc dump.
+pub(crate) fn recognise(head: &[u8]) -> bool {
+    head.starts_with(START)
+}
+
+/// Reads a jemalloc dump.
+pub(crate) fn read(input: Input<'_>, _options: &Options, notes: &mut Notes) -> Result<Profile> {
+    let mut reader = Reader::new();
+    let mut lines = input.lines();
+    while let Some(line) = lines.next()? {
+        if let Err(what) = reader.line(line.trim_ascii()) {
+            return Err(lines.corrupt(what));
+        }
+    }
+    reader.finish(notes)
+}
+
+/// Sampled figures: live objects and bytes, then all since the start.
+type Counts = [i64; 4];
+
+struct Reader {
+    assembly: Assembly,
+    samples: AddressSamples,
+    rate: Option<i64>,
+    stack: Vec<u64>,
+    /// The figures of the open stack: of all threads, and thread by thread.
+    all: Option<Counts>,
+    threads: Vec<(u64, Counts)>,
+    in_stack: bool,
+    in_modules: bool,
+}
+
+impl Reader {
+    fn new() -> Self {
+        let mut assembly = Assembly::new(false);
+        add_go_columns(&mut assembly);
+        Self {
+            assembly,
+            samples: AddressSamples::default(),
+            rate: None,
+            stack: Vec::new(),
+            all: None,
+            threads: Vec::new(),
+            in_stack: false,
+            in_modules: false,
+        }
+    }
+
+    fn line(&mut self, line: &[u8]) -> std::result::Result<(), &'static str> {
+        if self.rate.is_none() {
+            let rate = line.strip_prefix(START).and_then(decimal).ok_or("no `heap_v2/RATE`")?;
+            self.rate = Some(i64::try_from(rate).unwrap_or(i64::MAX));
+            return Ok(());
+        }
+        match line {
+            [] => {}
+            b"MAPPED_LIBRARIES:" => {
+                self.close();
+                self.in_modules = true;
+            }
+            _ if self.in_modules => {
+                if let Some(module) = parse_module(line) {
+                    self.samples.module(module);
+                }
+            }
+            [b'@', addresses @ ..] => {
+                self.close();
+                self.in_stack = true;
+                for word in words(addresses) {
+                    // Return addresses: one less lies in the call.
+                    self.stack.push(prefixed_hex(word).ok_or("a bad address")?.saturating_sub(1));
+                }
+            }
+            [b't', rest @ ..] => self.thread_line(rest)?,
+            _ => return Err("neither stack nor figures"),
+        }
+        Ok(())
+    }
+
+    /// `*: 13: 6688 [40: 20480]` or `3: …`; the lines above the first stack are totals.
+    fn thread_line(&mut self, line: &[u8]) -> std::result::Result<(), &'static str> {
+        let colon = memchr::memchr(b':', line).ok_or("no colon after the thread")?;
+        let counts = parse_counts(&line[colon + 1..]).ok_or("bad figures")?;
+        if !self.in_stack {
+            return Ok(());
+        }
+        match &line[..colon] {
+            b"*" => self.all = Some(counts),
+            number => self.threads.push((decimal(number).ok_or("a bad thread number")?, counts)),
+        }
+        Ok(())
+    }
+
+    fn close(&mut self) {
+        if !std::mem::take(&mut self.in_stack) {
+            return;
+        }
+        let (all, threads) = (self.all.take(), std::mem::take(&mut self.threads));
+        if threads.is_empty() {
+            self.sample(None, all.unwrap_or_default());
+        }
+        for (thread, counts) in threads {
+            self.sample(Some(thread), counts);
+        }
+        self.stack.clear();
+    }
+
+    fn sample(&mut self, thread: Option<u64>, [live, live_bytes, seen, seen_bytes]: Counts) {
+        let rate = self.rate.unwrap_or(1);
+        let mut labels = Vec::new();
+        if let Some(thread) = thread {
+            labels.push(self.assembly.builder.text_label("thread", &format!("t{thread}")));
+        }
+        let (objects, bytes) = if live > 0 { (live, live_bytes) } else { (seen, seen_bytes) };
+        if objects > 0 {
+            labels.push(self.assembly.builder.number_label("bytes", bytes / objects, "bytes"));
+        }
+        let (live, live_bytes) = unbias(live, live_bytes, rate);
+        let (seen, seen_bytes) = unbias(seen, seen_bytes, rate);
+        self.samples.push(self.stack.iter().copied(), labels, vec![seen, seen_bytes, live, live_bytes]);
+    }
+
+    fn finish(mut self, notes: &mut Notes) -> Result<Profile> {
+        self.close();
+        let Some(rate) = self.rate else {
+            return Err(Error::new(ErrorKind::Truncated, "the jemalloc dump is empty"));
+        };
+        let space = self.assembly.builder.value_type("space", "bytes");
+        let header = self.assembly.builder.header_mut();
+        header.period_type = Some(space);
+        header.period = rate;
+        self.samples.finish(&mut self.assembly);
+        let profile = self.assembly.finish();
+        if profile.total(0) == 0 && profile.sample_count() > 0 {
+            notes.push("the dump has no totals since the start (prof_accum was off): alloc_… are 0".into());
+        }
+        Ok(profile)
+    }
+}
+
+/// `13: 6688 [40: 20480]`.
+fn parse_counts(text: &[u8]) -> Option<Counts> {
+    let mut numbers = text
+        .split(|byte| b" :[]\t".contains(byte))
+        .filter(|word| !word.is_empty())
+        .map(|word| decimal(word).map(|number| i64::try_from(number).unwrap_or(i64::MAX)));
+    let counts = [numbers.next()??, numbers.next()??, numbers.next()??, numbers.next()??];
+    numbers.next().is_none().then_some(counts)
+}

@@ -1,0 +1,137 @@
+//! JSON: telling formats apart by the keys of the outermost object, and reading with one-line errors.
+
+use flamelet_profile::{Error, ErrorKind, Result};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Deserializer};
+
+/// The keys of the outermost object of `text`, which may be cut anywhere; `None` when it is no object.
+pub(crate) fn top_keys(text: &[u8]) -> Option<Vec<&[u8]>> {
+    let mut scanner = Scanner { text, at: 0 };
+    (scanner.skip_space()? == b'{').then(|| scanner.keys())
+}
+
+/// The keys of the first object inside the outermost array of `text`.
+pub(crate) fn first_item_keys(text: &[u8]) -> Option<Vec<&[u8]>> {
+    let mut scanner = Scanner { text, at: 0 };
+    if scanner.skip_space()? != b'[' {
+        return None;
+    }
+    scanner.at += 1;
+    (scanner.skip_space()? == b'{').then(|| scanner.keys())
+}
+
+struct Scanner<'a> {
+    text: &'a [u8],
+    at: usize,
+}
+
+impl<'a> Scanner<'a> {
+    fn skip_space(&mut self) -> Option<u8> {
+        let skipped = self.text[self.at..].iter().position(|byte| !byte.is_ascii_whitespace())?;
+        self.at += skipped;
+        Some(self.text[self.at])
+    }
+
+    /// The keys of the object at the cursor, as far as the text goes.
+    fn keys(&mut self) -> Vec<&'a [u8]> {
+        let mut keys = Vec::new();
+        let mut depth = 0u32;
+        let mut expects_key = false;
+        while let Some(byte) = self.skip_space() {
+            self.at += 1;
+            match byte {
+                b'{' | b'[' => {
+                    depth += 1;
+                    expects_key = depth == 1;
+                }
+                b'}' | b']' => {
+                    depth = depth.saturating_sub(1);
+                    if depth == 0 {
+                        break;
+                    }
+                }
+                b',' => expects_key = depth == 1,
+                b'"' => {
+                    let Some(string) = self.string() else { break };
+                    if depth == 1 && expects_key {
+                        keys.push(string);
+                        expects_key = false;
+                    }
+                }
+                _ => {}
+            }
+        }
+        keys
+    }
+
+    /// The string whose opening quote was read.
+    fn string(&mut self) -> Option<&'a [u8]> {
+        let start = self.at;
+        loop {
+            let found = memchr::memchr2(b'"', b'\\', &self.text[self.at..])?;
+            self.at += found + 1;
+            if self.text[self.at - 1] == b'"' {
+                return Some(&self.text[start..self.at - 1]);
+            }
+            self.at += 1;
+            if self.at >= self.text.len() {
+                return None;
+            }
+        }
+    }
+}
+
+/// Reads the whole of `text` as `T`; `what` names the format in errors.
+pub(crate) fn parse<T: DeserializeOwned>(text: &[u8], what: &str) -> Result<T> {
+    let text = text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text);
+    serde_json::from_slice(text).map_err(|error| explain(&error, what))
+}
+
+/// What is wrong with a JSON text.
+pub(crate) fn explain(error: &serde_json::Error, what: &str) -> Error {
+    let kind = match error.classify() {
+        serde_json::error::Category::Eof => ErrorKind::Truncated,
+        serde_json::error::Category::Io => ErrorKind::Io,
+        _ => ErrorKind::Corrupt,
+    };
+    Error::new(kind, format!("the {what} JSON is damaged: {error}"))
+}
+
+/// A string that may be missing, null or a number, which some writers use for ids.
+pub(crate) fn loose_text<'de, D: Deserializer<'de>>(from: D) -> std::result::Result<String, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Loose {
+        Text(String),
+        Number(f64),
+        Other(serde::de::IgnoredAny),
+    }
+    Ok(match Loose::deserialize(from)? {
+        Loose::Text(text) => text,
+        Loose::Number(number) => number.to_string(),
+        Loose::Other(_) => String::new(),
+    })
+}
+
+/// A value, or its default where the file has null.
+pub(crate) fn or_default<'de, D: Deserializer<'de>, T: Deserialize<'de> + Default>(
+    from: D,
+) -> std::result::Result<T, D::Error> {
+    Ok(Option::deserialize(from)?.unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_of_whole_and_cut_objects() {
+        let text = br#" {"a":{"x":[1,"}"]},"b":"q\"c\":","c":[{"d":1}], "e" : 2}"#;
+        assert_eq!(top_keys(text).unwrap(), [b"a", b"b", b"c", b"e"]);
+        for cut in 0..text.len() {
+            top_keys(&text[..cut]);
+        }
+        assert_eq!(first_item_keys(b"[ {\"ph\":1}").unwrap(), [b"ph"]);
+        assert_eq!(top_keys(b"[1]"), None);
+    }
+}

@@ -1,0 +1,136 @@
+//! pprof's older kinds, as gperftools, tcmalloc, Go's `debug=1` pages and Java agents write them.
+//!
+//! | kind | first line |
+//! |---|---|
+//! | CPU | binary: words 0, 3, 0, period, 0 |
+//! | heap, growth, fragmentation | `heap profile: 1: 4 [7: 1000] @ heap_v2/524288` |
+//! | contention, mutex | `--- contention:`, `--- mutex:`, `--- contentionz 1 ---` |
+//! | threads | `--- threadz 1 ---` |
+//! | Go's counts | `goroutine profile: total 7` |
+//! | Java | `--- heapz 1 ---`, `--- contentionz 1 ---`, with names for addresses below |
+
+mod contention;
+mod count;
+mod cpu;
+mod heap;
+mod java;
+mod thread;
+
+use flamelet_profile::{ErrorKind, Profile, Result};
+
+use crate::addresses::{AddressSamples, parse_module};
+use crate::assembly::Assembly;
+use crate::input::Input;
+use crate::number::{prefixed_hex, words};
+use crate::{Error, Notes, Options};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Cpu,
+    Heap,
+    Contention,
+    Thread,
+    Count,
+    Java,
+}
+
+/// Whether `head` starts like one of the older kinds.
+pub(crate) fn recognise(head: &[u8]) -> bool {
+    kind_of(head).is_some()
+}
+
+fn kind_of(head: &[u8]) -> Option<Kind> {
+    if cpu::recognise(head) {
+        return Some(Kind::Cpu);
+    }
+    let mut lines = head.split(|&byte| byte == b'\n').map(<[u8]>::trim_ascii).filter(|line| !line.is_empty());
+    let first = lines.find(|line| !line.starts_with(b"#"))?;
+    let is_java = || memchr::memmem::find(&head[..head.len().min(4096)], b"format = java").is_some();
+    if first.starts_with(b"heap profile:") {
+        Some(Kind::Heap)
+    } else if (first.starts_with(b"--- heapz ") || first.starts_with(b"--- contentionz ")) && is_java() {
+        Some(Kind::Java)
+    } else if [&b"--- contention:"[..], b"--- mutex:", b"--- contentionz "].iter().any(|start| first.starts_with(start)) {
+        Some(Kind::Contention)
+    } else if first.starts_with(b"--- threadz ") || first.starts_with(b"--- Thread ") {
+        Some(Kind::Thread)
+    } else {
+        count::parse_first(first).map(|_| Kind::Count)
+    }
+}
+
+/// Reads a profile of one of the older kinds.
+pub(crate) fn read(input: Input<'_>, _options: &Options, notes: &mut Notes) -> Result<Profile> {
+    let Some(kind) = kind_of(input.head()) else {
+        return Err(Error::new(ErrorKind::WrongFormat, "this is none of pprof's older kinds of profiles"));
+    };
+    if kind == Kind::Cpu {
+        return cpu::read(&input.slurp()?);
+    }
+    let mut text = Text { assembly: Assembly::new(false), samples: AddressSamples::default(), in_modules: false };
+    let mut reader: Box<dyn LineReader> = match kind {
+        Kind::Heap => Box::new(heap::Heap::default()),
+        Kind::Contention => Box::new(contention::Contention::default()),
+        Kind::Thread => Box::new(thread::Threads::default()),
+        Kind::Java => Box::new(java::Java::default()),
+        Kind::Count | Kind::Cpu => Box::new(count::Count::default()),
+    };
+    let mut lines = input.lines();
+    while let Some(line) = lines.next()? {
+        let line = line.trim_ascii();
+        if text.module_line(line) {
+            continue;
+        }
+        if let Err(what) = reader.line(line, &mut text) {
+            return Err(lines.corrupt(what));
+        }
+    }
+    reader.finish(&mut text, notes)?;
+    let Text { mut assembly, samples, .. } = text;
+    samples.finish(&mut assembly);
+    Ok(assembly.finish())
+}
+
+/// What the text kinds share while they are read.
+struct Text {
+    assembly: Assembly,
+    samples: AddressSamples,
+    in_modules: bool,
+}
+
+impl Text {
+    /// Takes the list of modules at the end of a file.
+    fn module_line(&mut self, line: &[u8]) -> bool {
+        if line == b"MAPPED_LIBRARIES:" || line == b"--- Memory map: ---" {
+            self.in_modules = true;
+            return true;
+        }
+        if self.in_modules && let Some(module) = parse_module(line) {
+            self.samples.module(module);
+        }
+        self.in_modules
+    }
+}
+
+/// One of the text kinds.
+trait LineReader {
+    /// Takes a line, trimmed; an error says what is wrong with it.
+    fn line(&mut self, line: &[u8], text: &mut Text) -> std::result::Result<(), &'static str>;
+
+    /// Ends the file, before modules are matched.
+    fn finish(&mut self, text: &mut Text, notes: &mut Notes) -> Result<()>;
+}
+
+/// The addresses of a stack: return addresses, so that one less lies in the call.
+fn stack(text: &[u8]) -> std::result::Result<Vec<u64>, &'static str> {
+    words(text)
+        .map(|word| prefixed_hex(word).map(|address| address.saturating_sub(1)).ok_or("a bad address"))
+        .collect()
+}
+
+/// The numbers of a line with the punctuation around them.
+fn numbers(text: &[u8]) -> impl Iterator<Item = i64> {
+    text.split(|byte| !byte.is_ascii_digit())
+        .filter(|word| !word.is_empty())
+        .map(|word| crate::number::decimal(word).and_then(|n| i64::try_from(n).ok()).unwrap_or(i64::MAX))
+}

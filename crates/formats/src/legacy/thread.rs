@@ -1,0 +1,77 @@
+//! Thread profiles: what every thread was doing at one moment.
+
+use flamelet_profile::Result;
+
+use super::{LineReader, Text, stack};
+use crate::Notes;
+
+#[derive(Default)]
+pub(super) struct Threads {
+    started: bool,
+    name: String,
+    frames: Vec<u64>,
+    /// The thread has the stack of the one before.
+    same: bool,
+    last: Vec<u64>,
+    open: bool,
+}
+
+impl LineReader for Threads {
+    fn line(&mut self, line: &[u8], text: &mut Text) -> std::result::Result<(), &'static str> {
+        if !std::mem::replace(&mut self.started, true) {
+            text.assembly.column("thread", "count");
+        }
+        if line.starts_with(b"--- Thread ") {
+            self.close(text);
+            self.open = true;
+            self.name = thread_name(&String::from_utf8_lossy(line));
+            return Ok(());
+        }
+        if line.starts_with(b"---") || line.is_empty() || !self.open {
+            return Ok(());
+        }
+        if line.starts_with(b"[same as previous thread]") {
+            self.same = true;
+            return Ok(());
+        }
+        let line = line.strip_prefix(b"PC:").unwrap_or(line);
+        // Lines of other things than addresses may follow, such as the thread's state.
+        if let Ok(frames) = stack(line) {
+            self.frames.extend(frames);
+        }
+        Ok(())
+    }
+
+    fn finish(&mut self, text: &mut Text, notes: &mut Notes) -> Result<()> {
+        self.close(text);
+        if text.samples.len() == 0 {
+            notes.push("the profile holds no threads".into());
+        }
+        Ok(())
+    }
+}
+
+impl Threads {
+    fn close(&mut self, text: &mut Text) {
+        if !std::mem::take(&mut self.open) {
+            return;
+        }
+        if std::mem::take(&mut self.same) {
+            self.frames.clone_from(&self.last);
+        }
+        let mut labels = Vec::new();
+        if !self.name.is_empty() {
+            labels.push(text.assembly.builder.text_label("thread", &self.name));
+        }
+        if !self.frames.is_empty() {
+            text.samples.push(self.frames.iter().copied(), labels, vec![1]);
+        }
+        self.last = std::mem::take(&mut self.frames);
+    }
+}
+
+/// `--- Thread 7f794ab90940 (name: main/14748) stack: ---` is `main/14748`.
+fn thread_name(line: &str) -> String {
+    let name = line.split_once("(name: ").and_then(|(_, rest)| rest.split_once(')'));
+    name.map_or("", |(name, _)| name).to_owned()
+}

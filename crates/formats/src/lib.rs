@@ -1,0 +1,148 @@
+//! Every profile opens: the file formats of other profilers, read and written.
+//!
+//! Two doors. [`read`] takes any file, unpacks it (gzip, zstd, xz, bzip2), recognises it by its content and
+//! makes a [`Profile`] of it; [`write`] makes a file of a profile. Both say in notes what was dropped or
+//! guessed. [`Format`] names the formats, and [`recognise`] only asks which one a file is in.
+//!
+//! One file a format, `read` and `write` side by side. Line-based formats are read as a stream; their memory
+//! grows with what they hold (distinct stacks, and moments where [`Options::timeline`] is set), not with the
+//! file. What formats of the same family share:
+//!
+//! | | sample types |
+//! |---|---|
+//! | samplers | `samples/count`, then one a kind of event: `cpu/nanoseconds` for clocks, else the event's name |
+//! | time-ordered traces | `spans/count` or `samples/count`, and `time/nanoseconds` |
+//! | cost counters | one an event: `Ir`, `Dr`, `D1mr`, … |
+//! | heap | `alloc_objects/count, alloc_space/bytes, inuse_objects/count, inuse_space/bytes` where known |
+//!
+//! Threads are rows of the timeline where the file knows times, and the labels `thread`, `tid` and `pid` in
+//! any case.
+
+mod addresses;
+mod assembly;
+mod cachegrind;
+mod callgrind;
+mod cpuprofile;
+mod detect;
+mod dhat;
+mod firefox;
+mod folded;
+mod format;
+mod frames;
+mod heap;
+mod heaptrack;
+mod input;
+mod jemalloc;
+mod json;
+mod legacy;
+mod massif;
+mod notes;
+mod number;
+mod perf_script;
+mod speedscope;
+mod trace_event;
+mod unpack;
+mod valgrind;
+
+use std::io;
+
+pub use flamelet_profile::{Error, ErrorKind, Result};
+use flamelet_profile::{Profile, pprof};
+pub use format::Format;
+use input::Input;
+use notes::Notes;
+
+/// How to read and write.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Options {
+    /// The most bytes that a file may unpack to.
+    pub max_bytes: u64,
+    /// Read the file as this format instead of recognising it.
+    pub format: Option<Format>,
+    /// Keep when each sample was taken, where the file knows.
+    pub timeline: bool,
+    /// Which value to write to a format that holds one: a row of the profile's sample types, or the
+    /// profile's default.
+    pub sample_index: Option<usize>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { max_bytes: 2 << 30, format: None, timeline: true, sample_index: None }
+    }
+}
+
+impl Options {
+    /// The value to write.
+    fn sample_index(&self, profile: &Profile) -> Result<usize> {
+        let count = profile.sample_types().len();
+        let index = self.sample_index.unwrap_or_else(|| profile.default_sample_index());
+        if index < count {
+            return Ok(index);
+        }
+        let message = match count {
+            0 => "the profile has no values to write".into(),
+            _ => format!("there is no value {index}; the profile has {count}"),
+        };
+        Err(Error::new(ErrorKind::Incompatible, message))
+    }
+
+    fn limits(&self) -> pprof::Limits {
+        pprof::Limits { max_unpacked: self.max_bytes, max_memory: self.max_bytes.saturating_mul(2) }
+    }
+}
+
+/// A file that was read.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Read {
+    /// What it holds.
+    pub profile: Profile,
+    /// The format it is in.
+    pub format: Format,
+    /// What was dropped or guessed, a line each.
+    pub notes: Vec<String>,
+}
+
+/// Reads a profile in any format. The format is told by the content, unless [`Options::format`] names it.
+pub fn read(file: impl io::Read, options: &Options) -> Result<Read> {
+    let input = Input::open(file, options.max_bytes)?;
+    let mut notes = Notes::default();
+    let (format, profile) = detect::read(input, options, &mut notes)?;
+    Ok(Read { profile, format, notes: notes.into_vec() })
+}
+
+/// The format of the file that starts with `head` (64 KiB are plenty), unpacked if need be.
+pub fn recognise(head: &[u8]) -> Result<Format> {
+    let input = Input::open(head, Options::default().max_bytes)?;
+    detect::recognise(input.head(), true)
+}
+
+/// Writes `profile` in `format` and returns what the format could not hold, a line each.
+pub fn write(profile: &Profile, format: Format, out: &mut impl io::Write, options: &Options) -> Result<Vec<String>> {
+    let mut notes = Notes::default();
+    let mut out = io::BufWriter::new(out);
+    write_to(profile, format, &mut out, options, &mut notes)?;
+    io::Write::flush(&mut out)?;
+    Ok(notes.into_vec())
+}
+
+fn write_to(
+    profile: &Profile,
+    format: Format,
+    out: &mut dyn io::Write,
+    options: &Options,
+    notes: &mut Notes,
+) -> Result<()> {
+    match format {
+        Format::Pprof => pprof::write_gzip(profile, out),
+        Format::Folded => folded::write(profile, out, options, notes),
+        Format::Speedscope => speedscope::write(profile, out, options, notes),
+        Format::Firefox => firefox::write(profile, out, options, notes),
+        Format::CpuProfile => cpuprofile::write(profile, out, options, notes),
+        Format::TraceEvent => trace_event::write(profile, out, options, notes),
+        Format::Callgrind => callgrind::write(profile, out, options, notes),
+        other => Err(Error::new(ErrorKind::Incompatible, format!("{} can be read but not written", other.title()))),
+    }
+}

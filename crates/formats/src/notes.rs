@@ -1,0 +1,59 @@
+//! What a person should know about a conversion: what was dropped, and what was guessed.
+
+use flamelet_profile::Profile;
+
+use crate::frames::value_type;
+
+/// Collects the notes of one conversion.
+#[derive(Debug, Default)]
+pub(crate) struct Notes(Vec<String>);
+
+impl Notes {
+    /// Adds a note, one line, once.
+    pub(crate) fn push(&mut self, note: String) {
+        if !self.0.contains(&note) {
+            self.0.push(note);
+        }
+    }
+
+    /// All notes.
+    pub(crate) fn into_vec(self) -> Vec<String> {
+        self.0
+    }
+
+    /// Says which values are lost by a format that holds one.
+    pub(crate) fn dropped_values(&mut self, profile: &Profile, kept: usize) {
+        let lost: Vec<_> = (0..profile.sample_types().len())
+            .filter(|&index| index != kept)
+            .map(|index| value_type(profile, index).0)
+            .collect();
+        if !lost.is_empty() {
+            let kept = value_type(profile, kept).0;
+            self.push(format!("the format holds one value: kept {kept}, dropped {}", lost.join(", ")));
+        }
+    }
+
+    /// Says that labels are lost, when there are any.
+    pub(crate) fn dropped_labels(&mut self, profile: &Profile) {
+        if profile.samples().any(|sample| !profile.labels(sample.labels).is_empty()) {
+            self.push("labels are dropped".into());
+        }
+    }
+
+    /// Says that `what` is lost, when locations have more than names.
+    pub(crate) fn dropped_places(&mut self, profile: &Profile, what: &str) {
+        let has_place = |location: &flamelet_profile::Location| {
+            location.address != 0 || profile.lines_of(location).iter().any(|line| line.line != 0)
+        };
+        if profile.locations().iter().any(has_place) {
+            self.push(format!("{what} are dropped"));
+        }
+    }
+
+    /// Says that the timeline is lost, when there is one.
+    pub(crate) fn dropped_timeline(&mut self, profile: &Profile) {
+        if profile.timeline.is_some() {
+            self.push("the times of samples are dropped".into());
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! Numbers in the bytes of a line, without going through `str`.
+
+/// A decimal number that fills `bytes`.
+pub(crate) fn decimal(bytes: &[u8]) -> Option<u64> {
+    if bytes.is_empty() || bytes.len() > 20 {
+        return None;
+    }
+    bytes.iter().try_fold(0u64, |sum, &byte| {
+        let digit = byte.wrapping_sub(b'0');
+        if digit > 9 { None } else { sum.checked_mul(10)?.checked_add(u64::from(digit)) }
+    })
+}
+
+/// A decimal number with an optional sign.
+pub(crate) fn signed(bytes: &[u8]) -> Option<i64> {
+    match bytes {
+        [b'-', rest @ ..] => decimal(rest).and_then(|n| 0i64.checked_sub_unsigned(n)),
+        [b'+', rest @ ..] => decimal(rest).and_then(|n| i64::try_from(n).ok()),
+        _ => decimal(bytes).and_then(|n| i64::try_from(n).ok()),
+    }
+}
+
+/// A hexadecimal number without prefix.
+pub(crate) fn hex(bytes: &[u8]) -> Option<u64> {
+    if bytes.is_empty() || bytes.len() > 16 {
+        return None;
+    }
+    bytes.iter().try_fold(0u64, |sum, &byte| Some(sum << 4 | u64::from(hex_digit(byte)?)))
+}
+
+const fn hex_digit(byte: u8) -> Option<u8> {
+    match byte {
+        b'0'..=b'9' => Some(byte - b'0'),
+        b'a'..=b'f' => Some(byte - b'a' + 10),
+        b'A'..=b'F' => Some(byte - b'A' + 10),
+        _ => None,
+    }
+}
+
+/// A hexadecimal number after `0x`.
+pub(crate) fn prefixed_hex(bytes: &[u8]) -> Option<u64> {
+    hex(bytes.strip_prefix(b"0x")?)
+}
+
+/// `seconds.fraction` in nanoseconds.
+pub(crate) fn seconds(bytes: &[u8]) -> Option<u64> {
+    let dot = memchr::memchr(b'.', bytes)?;
+    let fraction = &bytes[dot + 1..];
+    if fraction.is_empty() || fraction.len() > 9 {
+        return None;
+    }
+    let scale = 10u64.pow(9 - fraction.len() as u32);
+    decimal(&bytes[..dot])?.checked_mul(1_000_000_000)?.checked_add(decimal(fraction)? * scale)
+}
+
+/// Any finite number.
+pub(crate) fn float(bytes: &[u8]) -> Option<f64> {
+    let starts_well = matches!(bytes.first(), Some(b'0'..=b'9' | b'.' | b'-' | b'+'));
+    let text = std::str::from_utf8(bytes).ok().filter(|_| starts_well)?;
+    text.parse().ok().filter(|number: &f64| number.is_finite())
+}
+
+/// A float as a count, clamped to what fits.
+pub(crate) fn to_count(number: f64) -> i64 {
+    number.round() as i64
+}
+
+/// The words of a line, split at spaces and tabs.
+pub(crate) fn words(line: &[u8]) -> impl Iterator<Item = &[u8]> {
+    line.split(|&byte| byte == b' ' || byte == b'\t').filter(|word| !word.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_read_whole_or_not_at_all() {
+        assert_eq!(decimal(b"18446744073709551615"), Some(u64::MAX));
+        assert_eq!(decimal(b"18446744073709551616"), None);
+        assert_eq!(decimal(b"12a"), None);
+        assert_eq!(signed(b"-9223372036854775808"), Some(i64::MIN));
+        assert_eq!(signed(b"+7"), Some(7));
+        assert_eq!(hex(b"7f"), Some(127));
+        assert_eq!(prefixed_hex(b"0xFF"), Some(255));
+        assert_eq!(seconds(b"846.712030"), Some(846_712_030_000));
+        assert_eq!(seconds(b"846"), None);
+        assert_eq!(float(b"nan"), None);
+    }
+}

@@ -1,0 +1,414 @@
+//! Chrome's trace events, as Chrome, Perfetto's older tools and `tracing-chrome` write them.
+//!
+//! Durations (`B`/`E` and `X`) and nested asynchronous spans (`b`/`e`) become stacks: the time that a span does not
+//! spend in spans inside it is the value of its stack. CPU profiles inside (`Profile`, `ProfileChunk`) become
+//! samples. The file is read as a stream; what stays in memory is one small record a span.
+
+use std::collections::BTreeMap;
+use std::io::{BufReader, Write};
+
+use flamelet_profile::{ErrorKind, LocationId, Profile, Result, ThreadId};
+use rustc_hash::FxHashMap as HashMap;
+use serde::Deserialize;
+use serde::de::{DeserializeSeed, IgnoredAny, MapAccess, SeqAccess, Visitor};
+
+use crate::assembly::Assembly;
+use crate::cpuprofile::{Chunk, Chunked, Columns};
+use crate::frames::{FrameTable, nanos_per, value_type};
+use crate::input::Input;
+use crate::{Error, Notes, Options, json};
+
+/// One event of the file. Only what is needed is kept.
+#[derive(Deserialize, Default)]
+struct Event {
+    #[serde(default, deserialize_with = "json::or_default")]
+    name: String,
+    #[serde(default, deserialize_with = "json::or_default")]
+    ph: String,
+    #[serde(default, deserialize_with = "json::loose_text")]
+    pid: String,
+    #[serde(default, deserialize_with = "json::loose_text")]
+    tid: String,
+    #[serde(default)]
+    ts: Option<f64>,
+    #[serde(default)]
+    dur: Option<f64>,
+    #[serde(default, deserialize_with = "json::loose_text")]
+    id: String,
+    #[serde(default)]
+    args: Option<serde_json::Value>,
+}
+
+/// Reads trace events.
+pub(crate) fn read(input: Input<'_>, options: &Options, notes: &mut Notes) -> Result<Profile> {
+    let mut trace = Trace::new(options);
+    let mut stream = serde_json::Deserializer::from_reader(BufReader::with_capacity(1 << 18, input));
+    if let Err(error) = TopLevel(&mut trace).deserialize(&mut stream) {
+        // The array form may lack its end: whoever wrote it may have been killed.
+        let cut_array = error.is_eof() && trace.events > 0;
+        if !cut_array {
+            return Err(json::explain(&error, "trace-event"));
+        }
+        notes.push("the trace ends in the middle".into());
+    }
+    trace.finish(notes)
+}
+
+/// The outermost value: an array of events, or an object that holds one.
+struct TopLevel<'a>(&'a mut Trace);
+
+impl<'de> DeserializeSeed<'de> for TopLevel<'_> {
+    type Value = ();
+
+    fn deserialize<D: serde::Deserializer<'de>>(self, from: D) -> std::result::Result<(), D::Error> {
+        from.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for TopLevel<'_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("trace events")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> std::result::Result<(), A::Error> {
+        while let Some(event) = items.next_element::<Event>()? {
+            self.0.event(event);
+        }
+        Ok(())
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> std::result::Result<(), A::Error> {
+        while let Some(key) = entries.next_key::<String>()? {
+            match &*key {
+                "traceEvents" => entries.next_value_seed(TopLevel(&mut *self.0))?,
+                _ => drop(entries.next_value::<IgnoredAny>()?),
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A finished span on a thread, in nanoseconds.
+struct Span {
+    start: u64,
+    end: u64,
+    frame: LocationId,
+}
+
+/// What is known of one thread, or of one asynchronous track.
+#[derive(Default)]
+struct Track {
+    pid: u64,
+    tid: u64,
+    name: String,
+    spans: Vec<Span>,
+    /// Spans that have begun and not ended.
+    open: Vec<(u64, LocationId)>,
+}
+
+struct Trace {
+    assembly: Assembly,
+    /// By process, thread and asynchronous id.
+    tracks: BTreeMap<(String, String, String), Track>,
+    processes: HashMap<String, String>,
+    profiles: BTreeMap<(String, String), (String, Chunked)>,
+    events: u64,
+    unmatched: u64,
+    last: u64,
+    ignored: BTreeMap<String, u64>,
+}
+
+impl Trace {
+    fn new(options: &Options) -> Self {
+        Self {
+            assembly: Assembly::new(options.timeline),
+            tracks: BTreeMap::new(),
+            processes: HashMap::default(),
+            profiles: BTreeMap::new(),
+            events: 0,
+            unmatched: 0,
+            last: 0,
+            ignored: BTreeMap::new(),
+        }
+    }
+
+    fn event(&mut self, event: Event) {
+        self.events += 1;
+        let start = event.ts.map_or(0, nanos);
+        self.last = self.last.max(start);
+        match &*event.ph {
+            "X" => {
+                let end = start.saturating_add(event.dur.map_or(0, nanos));
+                self.last = self.last.max(end);
+                let frame = self.frame(&event);
+                self.track(&event, String::new()).spans.push(Span { start, end, frame });
+            }
+            "B" => self.begin(&event, String::new(), start),
+            "E" => self.end(&event, String::new(), start),
+            "b" => self.begin(&event, event.id.clone(), start),
+            "e" => self.end(&event, event.id.clone(), start),
+            "M" => self.metadata(event),
+            "P" => self.profile_event(event, start),
+            other => *self.ignored.entry(other.into()).or_default() += 1,
+        }
+    }
+
+    fn frame(&mut self, event: &Event) -> LocationId {
+        let args = event.args.as_ref();
+        let text = |key: &str| args.and_then(|args| args.get(key)).and_then(|value| value.as_str()).unwrap_or("");
+        let line = args.and_then(|args| args.get(".line").or(args.get("[line]"))).and_then(|line| line.as_i64());
+        let file = if text(".file").is_empty() { text("[file]") } else { text(".file") };
+        self.assembly.frame(if event.name.is_empty() { "(unnamed)" } else { &event.name }, file, line.unwrap_or(0))
+    }
+
+    fn track(&mut self, event: &Event, id: String) -> &mut Track {
+        let key = (event.pid.clone(), event.tid.clone(), id);
+        let next = self.tracks.len() as u64 + 1;
+        self.tracks.entry(key).or_insert_with(|| Track {
+            pid: event.pid.parse().unwrap_or(0),
+            tid: event.tid.parse().unwrap_or(next),
+            ..Track::default()
+        })
+    }
+
+    fn begin(&mut self, event: &Event, id: String, start: u64) {
+        let frame = self.frame(event);
+        self.track(event, id).open.push((start, frame));
+    }
+
+    fn end(&mut self, event: &Event, id: String, end: u64) {
+        let track = self.track(event, id);
+        match track.open.pop() {
+            Some((start, frame)) => track.spans.push(Span { start, end: end.max(start), frame }),
+            None => self.unmatched += 1,
+        }
+    }
+
+    fn metadata(&mut self, event: Event) {
+        let name = event.args.as_ref().and_then(|args| args.get("name")).and_then(|name| name.as_str());
+        let name = name.unwrap_or_default().to_owned();
+        match &*event.name {
+            "thread_name" => self.track(&event, String::new()).name = name,
+            "process_name" => drop(self.processes.insert(event.pid, name)),
+            _ => {}
+        }
+    }
+
+    /// `Profile` starts a CPU profile and `ProfileChunk` continues it.
+    fn profile_event(&mut self, mut event: Event, start: u64) {
+        let data = event.args.as_mut().and_then(|args| args.get_mut("data")).map(serde_json::Value::take);
+        let key = (event.pid.clone(), event.id.clone());
+        let (_, chunked) = self.profiles.entry(key).or_insert_with(|| (event.tid.clone(), Chunked::default()));
+        if event.name == "Profile" {
+            let said = data.as_ref().and_then(|data| data.get("startTime")).and_then(|time| time.as_i64());
+            chunked.start = said.unwrap_or((start / 1000) as i64);
+        } else if let Some(Ok(chunk)) = data.map(serde_json::from_value::<Chunk>) {
+            chunked.push(&chunk, &mut self.assembly);
+        } else {
+            self.unmatched += 1;
+        }
+    }
+
+    fn finish(mut self, notes: &mut Notes) -> Result<Profile> {
+        if !self.profiles.is_empty() {
+            self.finish_profiles(notes)?;
+        } else {
+            self.finish_spans(notes);
+        }
+        if self.unmatched > 0 {
+            notes.push(format!("{} events end a span that has not begun, or cannot be understood", self.unmatched));
+        }
+        if !self.ignored.is_empty() {
+            let kinds: Vec<_> = self.ignored.iter().map(|(kind, count)| format!("{count} `{kind}`")).collect();
+            notes.push(format!("events without a duration are dropped: {}", kinds.join(", ")));
+        }
+        if self.assembly.row_count() == 0 {
+            return Err(Error::new(ErrorKind::Corrupt, "the trace holds no spans"));
+        }
+        Ok(self.assembly.finish())
+    }
+
+    fn finish_profiles(&mut self, notes: &mut Notes) -> Result<()> {
+        let spans: usize = self.tracks.values().map(|track| track.spans.len()).sum();
+        if spans > 0 {
+            notes.push(format!("the trace holds CPU profiles: its {spans} spans are dropped"));
+        }
+        let columns = Columns::new(&mut self.assembly);
+        for ((pid, _), (tid, chunked)) in &self.profiles {
+            let name = self.tracks.get(&(pid.clone(), tid.clone(), String::new())).map_or("", |track| &track.name);
+            let process = self.processes.get(pid).map_or("", |name| name);
+            let (pid, tid) = (pid.parse().unwrap_or(0), tid.parse().unwrap_or(0));
+            let thread = self.assembly.thread(pid, tid, name, process);
+            chunked.finish(columns, thread, &mut self.assembly)?;
+        }
+        Ok(())
+    }
+
+    fn finish_spans(&mut self, notes: &mut Notes) {
+        let count = self.assembly.column("spans", "count");
+        let time = self.assembly.column("time", "nanoseconds");
+        self.assembly.events_count(time);
+        let mut unclosed = 0;
+        for ((pid, _, _), mut track) in std::mem::take(&mut self.tracks) {
+            unclosed += track.open.len();
+            let last = self.last;
+            track.spans.extend(track.open.drain(..).map(|(start, frame)| Span { start, end: last.max(start), frame }));
+            let process = self.processes.get(&pid).map_or("", |name| name);
+            let thread = self.assembly.thread(track.pid, track.tid, &track.name, process);
+            Nesting::new(&mut self.assembly, thread, count, time).run(track.spans);
+        }
+        if unclosed > 0 {
+            notes.push(format!("{unclosed} spans do not end; they are ended with the trace"));
+        }
+    }
+}
+
+/// Microseconds of the file as nanoseconds.
+fn nanos(micros: f64) -> u64 {
+    (micros * 1000.0).round().max(0.0) as u64
+}
+
+/// Turns the spans of one track into stacks with their own time.
+struct Nesting<'a> {
+    assembly: &'a mut Assembly,
+    thread: crate::assembly::ThreadRef,
+    count: usize,
+    time: usize,
+    /// The spans that hold the current one: end, frame, start, and time spent in spans inside.
+    open: Vec<(u64, LocationId, u64, u64)>,
+}
+
+impl<'a> Nesting<'a> {
+    fn new(assembly: &'a mut Assembly, thread: crate::assembly::ThreadRef, count: usize, time: usize) -> Self {
+        Self { assembly, thread, count, time, open: Vec::new() }
+    }
+
+    fn run(mut self, mut spans: Vec<Span>) {
+        spans.sort_by_key(|span| (span.start, std::cmp::Reverse(span.end)));
+        for span in spans {
+            while self.open.last().is_some_and(|open| open.0 <= span.start) {
+                self.close();
+            }
+            // A span that outlives the one around it is cut to fit.
+            let end = self.open.last().map_or(span.end, |open| span.end.min(open.0));
+            if let Some(outer) = self.open.last_mut() {
+                outer.3 += end - span.start;
+            }
+            self.open.push((end, span.frame, span.start, 0));
+        }
+        while !self.open.is_empty() {
+            self.close();
+        }
+    }
+
+    fn close(&mut self) {
+        let stack: Vec<_> = self.open.iter().rev().map(|open| open.1).collect();
+        let Some((end, _, start, inside)) = self.open.pop() else { return };
+        let own = i64::try_from((end - start).saturating_sub(inside)).unwrap_or(i64::MAX);
+        let row = self.assembly.row(&stack, self.thread.labels);
+        self.assembly.add(row, self.count, 1);
+        self.assembly.add(row, self.time, own);
+        self.assembly.event(start, row, self.thread.id, own);
+    }
+}
+
+/// Writes the timeline as spans: frames that consecutive samples of a thread share stay open.
+pub(crate) fn write(profile: &Profile, out: &mut dyn Write, options: &Options, notes: &mut Notes) -> Result<()> {
+    let Some(timeline) = profile.timeline.as_ref().filter(|timeline| !timeline.events.is_empty()) else {
+        let message = "a trace needs times, which this profile has not; speedscope and cpuprofile do without";
+        return Err(Error::new(ErrorKind::Incompatible, message));
+    };
+    let index = timeline.value_type;
+    if options.sample_index.is_some_and(|wanted| wanted != index) {
+        notes.push(format!("times are known for {} only", value_type(profile, index).0));
+    }
+    notes.dropped_values(profile, index);
+    notes.dropped_places(profile, "addresses, lines and modules");
+    let scale = nanos_per(value_type(profile, index).1);
+    if scale.is_none() {
+        notes.push("samples have no length: each lasts until the next one of its thread".into());
+    }
+    let mut writer = SpanWriter { table: FrameTable::by_function(profile), out, first: true };
+    writer.out.write_all(b"{\"displayTimeUnit\":\"ns\",\"traceEvents\":[")?;
+    for (number, thread) in timeline.threads.iter().enumerate() {
+        let id = ThreadId::from_index(number);
+        let events: Vec<_> = timeline.events.iter().filter(|event| event.thread == id).collect();
+        if !events.is_empty() {
+            writer.thread(profile, thread, &events, scale)?;
+        }
+    }
+    writer.out.write_all(b"]}\n")?;
+    Ok(())
+}
+
+struct SpanWriter<'a, 'b> {
+    table: FrameTable<'a>,
+    out: &'b mut dyn Write,
+    first: bool,
+}
+
+impl SpanWriter<'_, '_> {
+    fn thread(
+        &mut self,
+        profile: &Profile,
+        thread: &flamelet_profile::Thread,
+        events: &[&flamelet_profile::Event],
+        scale: Option<f64>,
+    ) -> Result<()> {
+        let ids = format!("\"pid\":{},\"tid\":{}", thread.pid, thread.tid);
+        for (kind, name) in [("thread_name", thread.name), ("process_name", thread.process)] {
+            let name = serde_json::Value::from(profile.string(name));
+            if !name.as_str().unwrap_or_default().is_empty() {
+                self.item(&format!("\"ph\":\"M\",\"name\":\"{kind}\",{ids},\"args\":{{\"name\":{name}}}"))?;
+            }
+        }
+        let mut open: Vec<(u32, u64)> = Vec::new();
+        let mut stack = Vec::new();
+        let mut end = 0;
+        for (index, event) in events.iter().enumerate() {
+            self.table.stack(profile.sample(event.sample as usize).stack, &mut stack);
+            let adjoins = event.time <= end;
+            let common = open.iter().zip(&stack).take_while(|(open, frame)| open.0 == **frame).count();
+            let common = if adjoins { common } else { 0 };
+            self.close(&mut open, common, end.min(event.time), &ids)?;
+            open.extend(stack[common..].iter().map(|&frame| (frame, event.time)));
+            end = end_of(event, events.get(index + 1).map(|next| next.time), scale);
+        }
+        self.close(&mut open, 0, end, &ids)
+    }
+
+    fn close(&mut self, open: &mut Vec<(u32, u64)>, keep: usize, end: u64, ids: &str) -> Result<()> {
+        while open.len() > keep {
+            let Some((frame, start)) = open.pop() else { break };
+            let name = serde_json::Value::from(&*self.table.frames()[frame as usize].name);
+            let (at, length) = (micros(start), micros(end.saturating_sub(start)));
+            self.item(&format!("\"ph\":\"X\",\"name\":{name},{ids},\"ts\":{at},\"dur\":{length}"))?;
+        }
+        Ok(())
+    }
+
+    fn item(&mut self, fields: &str) -> Result<()> {
+        let comma = if std::mem::take(&mut self.first) { "" } else { "," };
+        write!(self.out, "{comma}\n{{{fields}}}")?;
+        Ok(())
+    }
+}
+
+/// When a sample ends: as its value says, but it reaches up to the next one if that follows soon, and never
+/// beyond.
+fn end_of(event: &flamelet_profile::Event, next: Option<u64>, scale: Option<f64>) -> u64 {
+    let Some(scale) = scale else { return next.unwrap_or(event.time + 1) };
+    let length = (event.value as f64 * scale).max(0.0);
+    let end = event.time.saturating_add(length as u64);
+    match next {
+        Some(next) if next <= event.time.saturating_add((length * 1.5) as u64) => next,
+        _ => end,
+    }
+}
+
+/// Nanoseconds as microseconds with their fraction.
+fn micros(nanos: u64) -> String {
+    format!("{}.{:03}", nanos / 1000, nanos % 1000)
+}
