@@ -1,3 +1,42 @@
-//! The `flamelet` command.
+//! The `flamelet` command: arguments and glue, one file a verb in `verbs/`.
 
-fn main() {}
+mod args;
+mod error;
+mod fetch;
+mod interactive;
+mod output;
+mod pprof_args;
+mod progress;
+mod report_job;
+mod source;
+mod verbs;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use error::Failure;
+
+fn main() -> ExitCode {
+    let cli = match args::Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => {
+            let is_help = !error.use_stderr();
+            // A closed pipe while help is printed is nobody's fault.
+            let _ = error.print();
+            return if is_help { ExitCode::SUCCESS } else { ExitCode::from(2) };
+        }
+    };
+    match verbs::run(cli.verb) {
+        Ok(code) => code,
+        Err(failure) => report(&failure),
+    }
+}
+
+fn report(failure: &Failure) -> ExitCode {
+    if failure.is_closed_pipe() {
+        return ExitCode::SUCCESS;
+    }
+    eprintln!("flamelet: {failure}");
+    ExitCode::from(2)
+}

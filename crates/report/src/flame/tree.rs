@@ -314,17 +314,20 @@ impl<P: Deref<Target = Profile>> FlameTree<P> {
             next += group.count;
             self.groups_by_name[group.name as usize] = at as u32;
         }
-        let mut ended = next;
-        self.scratch.clear();
-        self.scratch.extend_from_slice(&self.entries[range.clone()]);
-        let into = &mut self.entries[range];
-        for entry in &self.scratch {
-            let slot = match entry.name() {
-                NONE => &mut ended,
-                name => &mut groups[self.groups_by_name[name as usize] as usize].next,
-            };
-            into[*slot as usize] = *entry;
-            *slot += 1;
+        // In place: each entry is swapped to where its group goes on, so a million stacks need no second copy.
+        let entries = &mut self.entries[range];
+        for at in 0..groups.len() {
+            let end = groups[at].next.max(groups[at].start) - groups[at].next + groups[at].start + groups[at].count;
+            while groups[at].next < end {
+                let here = groups[at].next as usize;
+                let owner = match entries[here].name() {
+                    NONE => None,
+                    name => Some(self.groups_by_name[name as usize] as usize),
+                };
+                let place = owner.map_or(&mut ended, |owner| &mut groups[owner].next);
+                entries.swap(here, *place as usize);
+                *place += 1;
+            }
         }
         for group in groups {
             self.groups_by_name[group.name as usize] = NONE;

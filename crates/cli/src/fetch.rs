@@ -1,0 +1,189 @@
+//! Profiles from a service: addresses as `go tool pprof` takes them, and the request itself.
+
+use std::io::Read;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use ureq::http::Uri;
+use ureq::tls::{Certificate, ClientCert, PrivateKey, RootCerts, TlsConfig};
+
+use crate::error::{About, Failure, Result};
+use crate::progress::Waiting;
+
+/// How to talk to a service.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct FetchOptions {
+    /// How long the service is to profile.
+    pub(crate) seconds: Option<u64>,
+    /// How long to wait for the answer.
+    pub(crate) timeout: Option<u64>,
+    /// Headers, each `Name: value`.
+    pub(crate) headers: Vec<String>,
+    pub(crate) tls_ca: Option<PathBuf>,
+    pub(crate) tls_cert: Option<PathBuf>,
+    pub(crate) tls_key: Option<PathBuf>,
+    /// Do not check the service's certificate.
+    pub(crate) insecure: bool,
+    /// The most bytes to accept.
+    pub(crate) max_bytes: u64,
+}
+
+const CPU_PATH: &str = "/debug/pprof/profile";
+
+/// An address of a profile, complete.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ProfileUrl {
+    pub(crate) url: String,
+    /// How long the service will take, as far as the address says.
+    pub(crate) seconds: Option<u64>,
+    insecure: bool,
+}
+
+/// The address that `text` means, if it can be one: a URL, or `host:port` with a path or without. An address
+/// without a path means the CPU profile.
+pub(crate) fn profile_url(text: &str, seconds: Option<u64>) -> Option<ProfileUrl> {
+    let (text, insecure) = match text.strip_prefix("https+insecure://") {
+        Some(rest) => (format!("https://{rest}"), true),
+        None => (text.to_string(), false),
+    };
+    let has_scheme = text.starts_with("http://") || text.starts_with("https://");
+    if !has_scheme && !looks_like_host(&text) {
+        return None;
+    }
+    let text = if has_scheme { text } else { format!("http://{text}") };
+    let uri: Uri = text.split('#').next()?.parse().ok()?;
+    let (scheme, authority) = (uri.scheme_str()?, uri.authority()?.as_str());
+    let path = match uri.path().trim_end_matches('/') {
+        "" => CPU_PATH.to_string(),
+        path if path.ends_with("/debug/pprof") => format!("{path}/profile"),
+        path => path.to_string(),
+    };
+    let mut query: Vec<String> =
+        uri.query().unwrap_or("").split('&').filter(|part| !part.is_empty()).map(str::to_string).collect();
+    if let Some(seconds) = seconds {
+        query.retain(|part| !part.starts_with("seconds="));
+        query.push(format!("seconds={seconds}"));
+    }
+    let said = query.iter().find_map(|part| part.strip_prefix("seconds=")?.parse().ok());
+    let seconds = said.or(path.ends_with("/profile").then_some(30));
+    let query = if query.is_empty() { String::new() } else { format!("?{}", query.join("&")) };
+    Some(ProfileUrl { url: format!("{scheme}://{authority}{path}{query}"), seconds, insecure })
+}
+
+/// `host:port`, with or without a path: what remains when `text` is no file.
+fn looks_like_host(text: &str) -> bool {
+    let authority = text.split(['/', '?']).next().unwrap_or("");
+    let Some((host, port)) = authority.rsplit_once(':') else { return false };
+    let is_host = !host.is_empty()
+        && host.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_' | '[' | ']' | ':'));
+    is_host && port.parse::<u16>().is_ok()
+}
+
+/// Asks the service for the profile and returns its bytes.
+pub(crate) fn fetch(url: &ProfileUrl, options: &FetchOptions) -> Result<Vec<u8>> {
+    let wait = options.timeout.or(url.seconds.map(|seconds| seconds + seconds / 2 + 10)).unwrap_or(60);
+    let what = format!("Fetching {}", url.url);
+    let _waiting = Waiting::start(&what, url.seconds.map(Duration::from_secs));
+    let agent = agent(url, options, Duration::from_secs(wait))?;
+    let mut request = agent.get(&url.url);
+    for header in &options.headers {
+        let (name, value) = header
+            .split_once(':')
+            .ok_or_else(|| Failure::new(format!("--header '{header}': write it as 'Name: value'")))?;
+        request = request.header(name.trim(), value.trim());
+    }
+    let mut response = request.call().map_err(|error| explain(&error, &url.url, wait))?;
+    let status = response.status();
+    let mut body = Vec::new();
+    let reader = response.body_mut().with_config().limit(u64::MAX).reader();
+    reader.take(options.max_bytes.saturating_add(1)).read_to_end(&mut body).about(&url.url)?;
+    if body.len() as u64 > options.max_bytes {
+        let cap = options.max_bytes >> 20;
+        let message = format!("{}: sends more than {cap} MiB; raise the cap with --max-memory", url.url);
+        return Err(Failure::new(message));
+    }
+    if !status.is_success() {
+        let text = String::from_utf8_lossy(&body[..body.len().min(500)]).trim().to_string();
+        return Err(Failure::new(format!("{}: the service answered {status}: {text}", url.url)));
+    }
+    Ok(body)
+}
+
+fn agent(url: &ProfileUrl, options: &FetchOptions, wait: Duration) -> Result<ureq::Agent> {
+    let mut tls = TlsConfig::builder().disable_verification(options.insecure || url.insecure);
+    if let Some(path) = &options.tls_ca {
+        let pem = std::fs::read(path).about(path.display())?;
+        let certificates: std::result::Result<Vec<_>, _> = ureq::tls::parse_pem(&pem)
+            .filter_map(|item| match item {
+                Ok(ureq::tls::PemItem::Certificate(certificate)) => Some(Ok(certificate)),
+                Ok(_) => None,
+                Err(error) => Some(Err(error)),
+            })
+            .collect();
+        let certificates =
+            certificates.map_err(|error| Failure::new(error.to_string())).about(path.display())?;
+        tls = tls.root_certs(RootCerts::new_with_certs(&certificates));
+    }
+    if let (Some(cert), Some(key)) = (&options.tls_cert, &options.tls_key) {
+        tls = tls.client_cert(Some(client_certificate(cert, key)?));
+    }
+    let config = ureq::Agent::config_builder()
+        .timeout_global(Some(wait))
+        .http_status_as_error(false)
+        .tls_config(tls.build())
+        .build();
+    Ok(config.into())
+}
+
+fn client_certificate(cert: &PathBuf, key: &PathBuf) -> Result<ClientCert> {
+    let read = |path: &PathBuf| std::fs::read(path).about(path.display());
+    let chain = Certificate::from_pem(&read(cert)?)
+        .map_err(|error| Failure::new(format!("{}: {error}", cert.display())))?;
+    let key = PrivateKey::from_pem(&read(key)?)
+        .map_err(|error| Failure::new(format!("{}: {error}", key.display())))?;
+    Ok(ClientCert::new_with_certs(&[chain], key))
+}
+
+fn explain(error: &ureq::Error, url: &str, wait: u64) -> Failure {
+    let way_out = match error {
+        ureq::Error::Timeout(_) => format!("no answer in {wait} s; give it longer with --timeout SECONDS"),
+        ureq::Error::HostNotFound => "there is no such host".to_string(),
+        ureq::Error::Io(error) if error.kind() == std::io::ErrorKind::ConnectionRefused => {
+            "nothing listens there (connection refused); is the service up, and is this its port?".to_string()
+        }
+        other => other.to_string(),
+    };
+    Failure::new(format!("{url}: {way_out}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::profile_url;
+
+    fn url(text: &str, seconds: Option<u64>) -> Option<(String, Option<u64>)> {
+        profile_url(text, seconds).map(|found| (found.url, found.seconds))
+    }
+
+    #[test]
+    fn addresses_are_completed_as_go_does() {
+        let cpu = "http://localhost:8080/debug/pprof/profile";
+        assert_eq!(url("http://localhost:8080", None), Some((cpu.into(), Some(30))));
+        assert_eq!(url("localhost:8080", None), Some((cpu.into(), Some(30))));
+        assert_eq!(url("localhost:8080/debug/pprof/", None), Some((cpu.into(), Some(30))));
+        assert_eq!(
+            url("http://h:1/debug/pprof/heap", None),
+            Some(("http://h:1/debug/pprof/heap".into(), None))
+        );
+        assert_eq!(
+            url("h:1/debug/pprof/profile?seconds=5&x=1", Some(7)),
+            Some(("http://h:1/debug/pprof/profile?x=1&seconds=7".into(), Some(7)))
+        );
+    }
+
+    #[test]
+    fn files_are_no_addresses() {
+        for text in ["cpu.pb.gz", "./a:b", "folder/cpu.pb", "C:cpu", "profile:99999999"] {
+            assert_eq!(url(text, None), None, "{text}");
+        }
+    }
+}

@@ -1,0 +1,127 @@
+//! The shell of `flamelet pprof FILE`, for people whose fingers know pprof's.
+
+use std::io::{self, BufRead, IsTerminal, Write};
+use std::path::PathBuf;
+
+use flamelet_profile::Profile;
+
+use crate::error::{Failure, Result};
+use crate::pprof_args::{PprofCommand, plain_question};
+use crate::report_job::{Question, answer_to};
+
+const HELP: &str = "\
+Reports:   top [N] [FOCUS] [-IGNORE]   tree  peek REGEX  list REGEX  disasm REGEX  traces  tags
+           raw  comments  dot  callgrind  proto  topproto  svg  html      (add > FILE to write to a file)
+Options:   options lists them; name=value sets one, name alone switches one on:
+           focus=REGEX  ignore=REGEX  hide=REGEX  cum  flat  granularity=lines  sample_index=inuse_space
+Other:     help  quit";
+
+/// Reads commands until the input ends.
+pub(crate) fn run(mut command: PprofCommand) -> Result<()> {
+    let opened = command.source.open()?;
+    opened.notes.iter().for_each(|note| eprintln!("{note}"));
+    let profile = opened.profile;
+    let is_watched = io::stdin().is_terminal();
+    if is_watched {
+        eprintln!("Entering interactive mode (type \"help\" for commands, \"o\" for options)");
+    }
+    let mut input = io::stdin().lock();
+    let mut line = String::new();
+    loop {
+        if is_watched {
+            print!("(pprof) ");
+            io::stdout().flush()?;
+        }
+        line.clear();
+        if input.read_line(&mut line)? == 0 {
+            return Ok(());
+        }
+        match obey(line.trim(), &mut command, &profile) {
+            Ok(Next::Continue) => {}
+            Ok(Next::Quit) => return Ok(()),
+            Err(failure) if failure.is_closed_pipe() => return Err(failure),
+            Err(failure) => eprintln!("{failure}"),
+        }
+    }
+}
+
+enum Next {
+    Continue,
+    Quit,
+}
+
+fn obey(line: &str, command: &mut PprofCommand, profile: &Profile) -> Result<Next> {
+    match line {
+        "" => return Ok(Next::Continue),
+        "quit" | "exit" | "^D" | "q" => return Ok(Next::Quit),
+        "help" | "h" | "?" => println!("{HELP}"),
+        "o" | "options" => command.option_lines().iter().for_each(|line| println!("{line}")),
+        _ if is_assignment(line) => {
+            let (name, value) = line.split_once('=').unwrap_or((line, "true"));
+            set(command, name.trim(), value.trim().trim_matches('"'))?;
+        }
+        _ => report(line, command, profile)?,
+    }
+    Ok(Next::Continue)
+}
+
+/// Whether the line sets an option: `name=value` before any space.
+fn is_assignment(line: &str) -> bool {
+    let name = line.split(['=', ' ']).next().unwrap_or("");
+    let is_report = plain_question(name).is_some() || matches!(name, "peek" | "list" | "disasm");
+    !is_report && (line.contains('=') || !line.contains(' '))
+}
+
+fn set(command: &mut PprofCommand, name: &str, value: &str) -> Result<()> {
+    let is_on = || match value {
+        "true" | "t" | "1" | "yes" | "y" => Ok(true),
+        "false" | "f" | "0" | "no" | "n" => Ok(false),
+        other => Err(Failure::new(format!("{name}={other}: use true or false"))),
+    };
+    if let Ok(granularity) = name.parse() {
+        command.options.granularity = Some(granularity);
+        return Ok(());
+    }
+    command.set_option(name, || Ok(value.to_string()), is_on)
+}
+
+fn report(line: &str, command: &PprofCommand, profile: &Profile) -> Result<()> {
+    let (line, file) = match line.split_once('>') {
+        Some((line, file)) => (line.trim(), Some(PathBuf::from(file.trim()))),
+        None => (line, None),
+    };
+    let mut words = line.split_whitespace();
+    let name = words.next().unwrap_or("");
+    let mut options = command.options.clone();
+    let (mut focus, mut ignore) = (Vec::new(), Vec::new());
+    let question = match name {
+        "peek" | "list" | "disasm" => {
+            let expression = words.next().ok_or_else(|| Failure::new(format!("{name} needs an expression")))?;
+            match name {
+                "peek" => Question::Peek(expression.into()),
+                "list" => Question::List(expression.into()),
+                _ => Question::Disasm(expression.into()),
+            }
+        }
+        _ => plain_question(name)
+            .ok_or_else(|| Failure::new(format!("unrecognized command: \"{name}\" (type help)")))?,
+    };
+    if matches!(question, Question::Top) && options.node_count.is_none() {
+        options.node_count = Some(10);
+    }
+    for word in words {
+        match (word.parse::<usize>(), word.strip_prefix('-')) {
+            (Ok(count), _) => options.node_count = Some(count),
+            (_, Some("cum")) => options.sort = flamelet_report::Sort::Cum,
+            (_, Some(ignored)) => ignore.push(ignored),
+            (_, None) => focus.push(word),
+        }
+    }
+    if !focus.is_empty() {
+        options.filters.focus = focus.join("|");
+    }
+    if !ignore.is_empty() {
+        options.filters.ignore = ignore.join("|");
+    }
+    answer_to(&question, profile.clone(), &options, false, file)
+}

@@ -1,0 +1,169 @@
+//! One question to one profile: open, shape, answer, write.
+
+use std::io::Write;
+use std::path::PathBuf;
+
+use flamelet_profile::{Profile, filter, pprof};
+use flamelet_report::flame::{self, FlameOptions};
+use flamelet_report::{Command, Report, ReportOptions, callgrind, dot, info, raw, tags, top, traces, tree};
+use serde::Serialize;
+
+use crate::args::Picture;
+use crate::error::{Failure, Result};
+use crate::output;
+use crate::source::SourceOptions;
+
+/// What is asked of a profile.
+#[derive(Clone, Debug)]
+pub(crate) enum Question {
+    Top,
+    Tree,
+    Peek(String),
+    List(String),
+    Disasm(String),
+    Traces,
+    Tags,
+    Raw,
+    Info,
+    Comments,
+    Dot,
+    Callgrind,
+    Proto,
+    TopProto,
+    Flame(Picture, Box<FlameOptions>),
+}
+
+impl Question {
+    fn command(&self) -> Command {
+        match self {
+            Self::Top => Command::Top,
+            Self::Tree => Command::Tree,
+            Self::Peek(_) => Command::Peek,
+            Self::List(_) => Command::List,
+            Self::Disasm(_) => Command::Disasm,
+            Self::Traces => Command::Traces,
+            Self::Tags => Command::Tags,
+            Self::Raw | Self::Info | Self::Comments => Command::Raw,
+            Self::Dot => Command::Dot,
+            Self::Callgrind => Command::Callgrind,
+            Self::Proto => Command::Proto,
+            Self::TopProto => Command::TopProto,
+            Self::Flame(..) => Command::Flame,
+        }
+    }
+}
+
+/// A question, its profile, and where the answer goes.
+pub(crate) struct Job {
+    pub(crate) question: Question,
+    pub(crate) source: SourceOptions,
+    pub(crate) options: ReportOptions,
+    pub(crate) output: Option<PathBuf>,
+    pub(crate) json: bool,
+}
+
+impl Job {
+    pub(crate) fn run(self) -> Result<()> {
+        let opened = self.source.open()?;
+        opened.notes.iter().for_each(|note| eprintln!("{note}"));
+        answer_to(&self.question, opened.profile, &self.options, self.json, self.output)
+    }
+}
+
+/// Answers a question to a profile that is open already.
+pub(crate) fn answer_to(
+    question: &Question,
+    profile: Profile,
+    options: &ReportOptions,
+    json: bool,
+    destination: Option<PathBuf>,
+) -> Result<()> {
+    // Facts about the file itself are told before any filter.
+    if let Question::Info | Question::Comments = question {
+        return output::write(destination.as_deref(), |out| about(question, &profile, json, out));
+    }
+    let report = Report::new(profile, options, question.command())?;
+    report.warnings.iter().for_each(|warning| eprintln!("{warning}"));
+    output::write(destination.as_deref(), |out| answer(question, report, json, out))
+}
+
+fn about(question: &Question, profile: &Profile, json: bool, mut out: &mut dyn Write) -> Result<()> {
+    let facts = info::info(profile);
+    match (question, json) {
+        (Question::Info, true) => write_json(&facts, out),
+        (Question::Info, false) => Ok(facts.write_text(&mut out)?),
+        (_, true) => write_json(&facts.comments, out),
+        (_, false) => Ok(facts.comments.iter().try_for_each(|comment| writeln!(out, "{comment}"))?),
+    }
+}
+
+fn answer(question: &Question, report: Report, json: bool, mut out: &mut dyn Write) -> Result<()> {
+    match question {
+        Question::Top if json => write_json(&top::top(&report), out),
+        Question::Top => Ok(top::top(&report).write_text(&mut out)?),
+        Question::Tree => write_tree(&report, None, json, out),
+        Question::Peek(expression) => write_tree(&report, Some(expression), json, out),
+        Question::Tags if json => write_json(&tags::tags(&report), out),
+        Question::Tags => Ok(tags::tags(&report).write_text(&report, &mut out)?),
+        Question::Traces if json => write_json_rows(traces::traces(&report), out),
+        Question::Traces => Ok(traces::write_text(&report, &mut out)?),
+        Question::Raw if json => write_json_rows(traces::traces(&report), out),
+        Question::Raw => Ok(raw::write_text(&report, &mut out)?),
+        Question::Dot if json => write_json(&dot::graph(&report), out),
+        Question::Dot => Ok(dot::write_text(&report, &mut out)?),
+        Question::List(expression) => crate::verbs::list::write(&report, expression, json, out),
+        Question::Disasm(expression) => crate::verbs::disasm::write(&report, expression, json, out),
+        Question::Flame(Picture::Html, options) => {
+            let options = flame_options(options, &report);
+            Ok(out.write_all(flame::html(report.profile(), &options).as_bytes())?)
+        }
+        Question::Flame(Picture::Svg, options) => {
+            let options = flame_options(options, &report);
+            Ok(out.write_all(flame::svg(report.profile(), &options).as_bytes())?)
+        }
+        Question::Callgrind | Question::Proto | Question::TopProto if json => {
+            Err(Failure::new("this report is a file format of its own and has no JSON form; use top --json"))
+        }
+        Question::Callgrind => Ok(callgrind::write_text(&report, &mut out)?),
+        Question::Proto => Ok(pprof::write_gzip(&report.into_profile(), out)?),
+        Question::TopProto => Ok(pprof::write_gzip(&top::top_profile(&report), out)?),
+        Question::Info | Question::Comments => unreachable!("answered before the filters"),
+    }
+}
+
+fn flame_options(options: &FlameOptions, report: &Report) -> FlameOptions {
+    FlameOptions { sample_type: Some(report.value_index()), ..options.clone() }
+}
+
+fn write_tree(report: &Report, expression: Option<&str>, json: bool, mut out: &mut dyn Write) -> Result<()> {
+    let wanted = expression.map(|text| filter::regex("the expression", text)).transpose()?.flatten();
+    let answer = tree::tree(report, wanted.as_ref());
+    if json {
+        return write_json(&answer, out);
+    }
+    answer.write_text(report, &mut out)?;
+    match expression {
+        Some(expression) if answer.entries.is_empty() => {
+            Err(Failure::new(format!("no function matches '{expression}'")))
+        }
+        _ => Ok(()),
+    }
+}
+
+pub(crate) fn write_json(answer: &impl Serialize, out: &mut dyn Write) -> Result<()> {
+    serde_json::to_writer_pretty(&mut *out, answer).map_err(std::io::Error::from)?;
+    writeln!(out)?;
+    Ok(())
+}
+
+/// An array, written one row at a time: there may be millions.
+fn write_json_rows<T: Serialize>(rows: impl Iterator<Item = T>, out: &mut dyn Write) -> Result<()> {
+    let mut start = "[\n";
+    for row in rows {
+        write!(out, "{start}")?;
+        serde_json::to_writer(&mut *out, &row).map_err(std::io::Error::from)?;
+        start = ",\n";
+    }
+    writeln!(out, "{}", if start == "[\n" { "[]" } else { "\n]" })?;
+    Ok(())
+}

@@ -1,0 +1,176 @@
+//! From what a person names (files, `-`, addresses) to one profile.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+use flamelet_profile::{Profile, merge, pprof};
+use flamelet_report::DIFF_BASE_LABEL;
+
+use crate::error::{About, Failure, Result};
+use crate::fetch::{self, FetchOptions};
+
+/// What to open, and how.
+#[derive(Clone, Debug)]
+pub(crate) struct SourceOptions {
+    pub(crate) sources: Vec<String>,
+    /// Profiles to subtract.
+    pub(crate) base: Vec<String>,
+    /// Profiles to compare with: percentages are of them.
+    pub(crate) diff_base: Vec<String>,
+    /// Scale the profile so that its total equals the base's.
+    pub(crate) normalize: bool,
+    pub(crate) fetch: FetchOptions,
+    /// The most memory a profile may take, in GiB.
+    pub(crate) max_memory: u64,
+    pub(crate) symbols: SymbolOptions,
+}
+
+/// Where names come from.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct SymbolOptions {
+    /// Take the profile as it is.
+    pub(crate) skip: bool,
+    /// Name again what has names already.
+    pub(crate) force: bool,
+    /// Binaries and folders with debug files.
+    pub(crate) binaries: Vec<PathBuf>,
+}
+
+/// A profile, and what to tell about how it was opened.
+pub(crate) struct Opened {
+    pub(crate) profile: Profile,
+    pub(crate) notes: Vec<String>,
+}
+
+impl SourceOptions {
+    /// Opens and combines everything.
+    pub(crate) fn open(&self) -> Result<Opened> {
+        let mut options = self.clone();
+        options.take_binary();
+        let mut notes = Vec::new();
+        let mut profile = options.open_all(&options.sources, &mut notes)?;
+        let bases = if options.diff_base.is_empty() { &options.base } else { &options.diff_base };
+        if !bases.is_empty() {
+            let mut base = options.open_all(bases, &mut notes)?;
+            if !options.diff_base.is_empty() {
+                base.label_all(DIFF_BASE_LABEL, "true");
+            }
+            if options.normalize {
+                profile.normalize_to(&base)?;
+            }
+            base.scale(-1.0);
+            profile = merge(&[&profile, &base])?;
+        }
+        profile.drop_uninteresting()?;
+        Ok(Opened { profile, notes })
+    }
+
+    /// `go tool pprof BINARY PROFILE`: a binary named first is where symbols are.
+    fn take_binary(&mut self) {
+        if self.sources.len() > 1 && is_elf(Path::new(&self.sources[0])) {
+            let binary = self.sources.remove(0);
+            self.symbols.binaries.push(binary.into());
+        }
+    }
+
+    fn open_all(&self, sources: &[String], notes: &mut Vec<String>) -> Result<Profile> {
+        let mut profiles = Vec::with_capacity(sources.len());
+        for source in sources {
+            profiles.push(self.open_one(source, notes)?);
+        }
+        match profiles.len() {
+            0 => Err(Failure::new("no profile named; give a file, '-' or an address")),
+            1 => Ok(profiles.remove(0)),
+            _ => Ok(merge(&profiles.iter().collect::<Vec<_>>())?),
+        }
+    }
+
+    pub(crate) fn open_one(&self, source: &str, notes: &mut Vec<String>) -> Result<Profile> {
+        let bytes = self.bytes(source)?;
+        let mut profile = self.parse(source, bytes, notes)?;
+        self.symbols.apply(&mut profile, notes);
+        Ok(profile)
+    }
+
+    /// The bytes of a file, of standard input, or of a service's answer.
+    pub(crate) fn bytes(&self, source: &str) -> Result<Vec<u8>> {
+        let limits = self.limits();
+        if source == "-" {
+            let mut bytes = Vec::new();
+            io::stdin().lock().take(limits.max_unpacked).read_to_end(&mut bytes).about("standard input")?;
+            return Ok(bytes);
+        }
+        let path = Path::new(source);
+        if !path.exists() {
+            if let Some(url) = fetch::profile_url(source, self.fetch.seconds) {
+                let options = FetchOptions { max_bytes: limits.max_unpacked, ..self.fetch.clone() };
+                return fetch::fetch(&url, &options);
+            }
+        }
+        let mut file = File::open(path).about(source)?;
+        let metadata = file.metadata().about(source)?;
+        if metadata.is_dir() {
+            return Err(Failure::new(format!("{source}: is a folder; name the profiles in it")));
+        }
+        let mut bytes = Vec::with_capacity(metadata.len().min(limits.max_unpacked) as usize);
+        (&mut file).take(limits.max_unpacked.saturating_add(1)).read_to_end(&mut bytes).about(source)?;
+        if bytes.len() as u64 > limits.max_unpacked {
+            let cap = limits.max_unpacked >> 20;
+            return Err(Failure::new(format!("{source}: is over {cap} MiB; raise the cap with --max-memory")));
+        }
+        Ok(bytes)
+    }
+
+    fn parse(&self, source: &str, bytes: Vec<u8>, notes: &mut Vec<String>) -> Result<Profile> {
+        let name = if source == "-" { "standard input" } else { source };
+        let limits = self.limits();
+        if bytes.is_empty() {
+            return Err(Failure::new(format!("{name}: the file is empty")));
+        }
+        let is_packed = pprof::packing(&bytes) != pprof::Packing::None;
+        let unpacked = if is_packed { pprof::unpack(&bytes, &limits).about(name)? } else { bytes };
+        if pprof::looks_like_pprof(&unpacked) {
+            return pprof::decode(&unpacked, &limits).about(name);
+        }
+        let mut options = flamelet_formats::Options::default();
+        options.max_bytes = limits.max_unpacked;
+        let read = flamelet_formats::read(&unpacked[..], &options)
+            .map_err(|error| Failure::new(error.to_string()))
+            .about(name)?;
+        notes.extend(read.notes.iter().map(|note| format!("{name}: {note}")));
+        Ok(read.profile)
+    }
+
+    pub(crate) fn limits(&self) -> pprof::Limits {
+        pprof::Limits::of_gibibytes(self.max_memory)
+    }
+}
+
+impl SymbolOptions {
+    /// Names what has no names yet.
+    pub(crate) fn apply(&self, profile: &mut Profile, notes: &mut Vec<String>) {
+        if self.skip || !(self.force || needs_symbols(profile)) {
+            return;
+        }
+        let mut options = flamelet_symbol::symbolize::Options::default();
+        options.search = flamelet_symbol::locate::Search::from_environment();
+        for path in &self.binaries {
+            let list = if path.is_dir() { &mut options.search.folders } else { &mut options.search.binaries };
+            list.push(path.clone());
+        }
+        options.force = self.force;
+        let summary = flamelet_symbol::symbolize::symbolize_profile(profile, &options);
+        notes.extend(summary.warnings().map(|(file, warning)| format!("{file}: {warning}")));
+    }
+}
+
+fn needs_symbols(profile: &Profile) -> bool {
+    profile.locations().iter().any(|location| location.address != 0 && profile.lines_of(location).is_empty())
+}
+
+/// Whether a file is a binary.
+pub(crate) fn is_elf(path: &Path) -> bool {
+    let mut magic = [0u8; 4];
+    File::open(path).and_then(|mut file| file.read_exact(&mut magic)).is_ok() && &magic == b"\x7fELF"
+}

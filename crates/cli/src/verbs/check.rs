@@ -1,0 +1,69 @@
+//! `flamelet check`: a diff that fails a CI job.
+
+use std::io::Write;
+use std::process::ExitCode;
+
+use flamelet_profile::unit;
+use serde::Serialize;
+
+use crate::args::CheckArgs;
+use crate::error::Result;
+use crate::{output, report_job};
+use flamelet_report::diff::{Diff, DiffRow};
+
+/// The answer. Its JSON form is stable.
+#[derive(Serialize)]
+struct Checked<'a> {
+    /// Whether nothing grew by more than allowed.
+    passed: bool,
+    max_growth: f64,
+    base_total: i64,
+    new_total: i64,
+    /// The functions to blame.
+    offenders: Vec<&'a DiffRow>,
+}
+
+pub(crate) fn run(args: &CheckArgs) -> Result<ExitCode> {
+    let diff = super::diff::compare(&args.diff)?;
+    let offenders = diff.offenders(args.max_growth, args.min_share);
+    let passed = offenders.is_empty() && !diff.has_total_grown(args.max_growth);
+    let checked = Checked {
+        passed,
+        max_growth: args.max_growth,
+        base_total: diff.base_total,
+        new_total: diff.new_total,
+        offenders,
+    };
+    output::write(args.diff.shape.output.as_deref(), |out| {
+        if args.diff.shape.json { report_job::write_json(&checked, out) } else { write_text(&checked, &diff, out) }
+    })?;
+    Ok(if passed { ExitCode::SUCCESS } else { ExitCode::from(1) })
+}
+
+fn write_text(checked: &Checked<'_>, diff: &Diff, out: &mut dyn Write) -> Result<()> {
+    let format = |value: i64| unit::label(value, &diff.unit);
+    let limit = checked.max_growth * 100.0;
+    let totals = format!("total {} {} -> {}", diff.sample_type, format(diff.base_total), format(diff.new_total));
+    if checked.passed {
+        writeln!(out, "ok: nothing grew by more than {limit}% and sampling noise ({totals})")?;
+        return Ok(());
+    }
+    writeln!(out, "FAILED: grew by more than {limit}% and sampling noise ({totals})")?;
+    for row in &checked.offenders {
+        let change = |base: i64, new: i64| match base {
+            0 => format!("{} (new)", format(new)),
+            _ => {
+                let growth = (new - base) as f64 / base.unsigned_abs() as f64 * 100.0;
+                format!("{} -> {} ({growth:+.1}%)", format(base), format(new))
+            }
+        };
+        writeln!(
+            out,
+            "  {}: own {}, with callees {}",
+            row.name,
+            change(row.base_flat, row.new_flat),
+            change(row.base_cum, row.new_cum)
+        )?;
+    }
+    Ok(())
+}
