@@ -8,7 +8,8 @@ use flamelet_symbol::{Limits, MappedAt};
 
 fn main() {
     let mut arguments = std::env::args().skip(1);
-    let path = arguments.next().unwrap_or_else(|| std::env::current_exe().expect("known").display().to_string());
+    let path =
+        arguments.next().unwrap_or_else(|| std::env::current_exe().expect("known").display().to_string());
     let count: usize = arguments.next().and_then(|text| text.parse().ok()).unwrap_or(5000);
     let module = ModuleName { path: path.clone(), build_id: String::new() };
     let addresses = addresses(&path, count);
@@ -39,7 +40,8 @@ fn count_frames(loader: &addr2line::Loader, address: u64) -> usize {
     let Ok(mut iterator) = loader.find_frames(address) else { return 0 };
     let mut count = 0;
     while let Ok(Some(frame)) = iterator.next() {
-        let named = frame.function.as_ref().and_then(|function| function.raw_name().ok().map(|name| name.len()));
+        let named =
+            frame.function.as_ref().and_then(|function| function.raw_name().ok().map(|name| name.len()));
         let placed = frame.location.and_then(|location| location.file.map(str::len));
         count += usize::from(named.is_some() || placed.is_some());
     }

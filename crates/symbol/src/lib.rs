@@ -1,18 +1,70 @@
-//! wip
+//! Addresses to functions, files, lines and inlined frames; and to source code and instructions.
+//!
+//! | to … | use |
+//! |---|---|
+//! | give a profile its names | [`symbolize`] |
+//! | find binaries and debug files by path and build id | [`locate`], [`buildid`] |
+//! | see what a process has mapped | [`process`] |
+//! | see what a binary offers a profiler | [`inspect`] |
+//! | show the cost of source lines | [`source`] |
+//! | show the cost of instructions | `disassemble` (feature `disasm`) |
+//! | read a mangled name | [`demangle`](mod@demangle) |
+//!
+//! # What happens to an address
+//!
+//! ```text
+//!  address in a process ─► address in the file ─► DWARF: functions, inlined calls, lines
+//!    (mapping)               (program headers)      └─► else: symbol tables
+//! ```
+//!
+//! The binary is found at its path or by build id ([`locate`]); debug information is taken from it, or from
+//! its debug file, with split DWARF (`.dwo`, `.dwp`), dwz supplements, and sections compressed with zlib or
+//! zstd. Where there is none, the symbol tables answer (`.symtab`, `.dynsym`, MiniDebugInfo). Kernel
+//! addresses are looked up in `/proc/kallsyms`, those of the vdso in the vdso of this process.
+//!
+//! # As a user of this crate
+//!
+//! - Store the address of the *call*, not of the return (one less), for every frame but the innermost, as
+//!   pprof wants it: addresses are looked up as they are.
+//! - Files are mapped into memory. A program that cuts a mapped file short while it is being read ends this
+//!   process with `SIGBUS`. Linkers and package managers replace files, which is harmless.
+//! - In a service, use `default-features = false`, one [`symbolize::Symbolizer`] behind a lock, and
+//!   [`Limits::SERVICE`].
+//!
+//! # Why gimli and object, and neither addr2line nor blazesym
+//!
+//! A profile asks about thousands of addresses at once. The addr2line crate answers one at a time and keeps
+//! what it parsed (every line row and function of every unit it touched) in structures that borrow from the
+//! file, so keeping it between requests means self-references or leaks, and memory that cannot be bounded.
+//! blazesym keeps much the same, and brings its own ELF reader, a C-like world of process symbolization,
+//! and no split packages. Here the sorted batch is taken through each unit once, on gimli: entries and line
+//! rows that hold none of the addresses are skipped, not stored; what is kept are answers and a plain index
+//! of units. It takes about half the time of addr2line for 5,000 addresses of a 15 MB binary, names
+//! demangled (`examples/against_addr2line.rs` measures it), and `unsafe` is needed for mapping files only.
+//!
+//! # Features
+//!
+//! `disasm` (default), `zstd` (default) and `xz` (default) read more kinds of files; `debuginfod` asks
+//! servers for debug files. All are additive.
+
 mod address;
 pub mod buildid;
 #[cfg(feature = "debuginfod")]
 mod debuginfod;
 pub mod demangle;
+#[cfg(feature = "disasm")]
+pub mod disassemble;
 mod dwarf;
 mod elf;
 mod error;
 mod file;
+pub mod inspect;
 mod kernel;
 mod limits;
 pub mod locate;
 mod names;
 pub mod process;
+pub mod source;
 pub mod symbolize;
 mod symbols;
 

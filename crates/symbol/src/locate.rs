@@ -101,8 +101,18 @@ impl Search {
             .map(|path| (path.clone(), Trust::Name))
             .chain(self.folders.iter().flat_map(|folder| in_folder(folder, wanted)))
             .collect();
-        let by_id = named.iter().find(|(path, _)| wanted.is_exactly(path));
+        // The binary and its debug file have the same id; both are welcome.
+        for (path, _) in named.iter().filter(|(path, _)| wanted.is_exactly(path)) {
+            found.take(path.clone());
+        }
+        if found.binary.is_some() {
+            return;
+        }
         let own_path = self.at_own_path(wanted, found);
+        if found.debug.is_some() {
+            found.binary = own_path;
+            return;
+        }
         let by_name = || {
             let same_name = named
                 .iter()
@@ -113,9 +123,7 @@ impl Search {
             let [only] = &self.binaries[..] else { return None };
             (wanted.path.as_os_str().is_empty() && wanted.may_be(only)).then(|| only.clone())
         };
-        if let Some((path, _)) = by_id {
-            found.take(path.clone());
-        } else if let Some(path) = by_name().or_else(only_named) {
+        if let Some(path) = by_name().or_else(only_named) {
             found
                 .warnings
                 .push(format!("taken from {} by its name, the build id is unknown", path.display()));
@@ -278,13 +286,17 @@ pub struct Located {
 }
 
 impl Located {
-    /// Takes the file at `path` as what it is: a debug file keeps the headers of its binary but not its
-    /// code.
+    /// Takes the file at `path` as what it is, unless there is one already: a debug file keeps the headers
+    /// of its binary but not its code.
     fn take(&mut self, path: PathBuf) {
         let is_debug_file = Bytes::open(&path).is_ok_and(|bytes| {
             elf::parse(&bytes).is_ok_and(|file| elf::has_debug_info(&file) && lacks_code(&file))
         });
-        if is_debug_file { self.debug = Some(path) } else { self.binary = Some(path) }
+        if is_debug_file {
+            self.debug.get_or_insert(path)
+        } else {
+            self.binary.get_or_insert(path)
+        };
     }
 }
 

@@ -60,11 +60,14 @@ fn compare(path: &Path, addresses: &[u64], allowed: usize) {
     for ((&address, ours), theirs) in addresses.iter().zip(&ours).zip(&theirs) {
         // addr2line prints `??` where it knows nothing, and the bare `DW_AT_name` of C functions.
         let known = theirs.iter().filter(|frame| frame.function != "??");
-        let theirs: Vec<_> = known.map(|frame| (frame.function.clone(), frame.file.clone(), frame.line)).collect();
+        let theirs: Vec<_> =
+            known.map(|frame| (frame.function.clone(), frame.file.clone(), frame.line)).collect();
         let same_as = |frame: &Frame, (function, file, line): &(String, String, u32)| {
             // Of a function without lines addr2line knows the name of the unit, from a symbol.
             let file_agrees = *frame.file == **file || (frame.file.is_empty() && *line == 0);
-            (*frame.system_name == **function || *frame.name == **function) && file_agrees && frame.line == *line
+            (*frame.system_name == **function || *frame.name == **function)
+                && file_agrees
+                && frame.line == *line
         };
         if ours.is_empty() && matches!(&theirs[..], [(_, _, 0)]) {
             // Between two functions addr2line names the one before.
@@ -122,7 +125,13 @@ fn c_split_dwarf() {
         // Compiled to an object first: the compiler names the .dwo after it.
         let program = Program::c(&["-O2", version]);
         let folder = program.folder.path();
-        run(Command::new("cc").current_dir(folder).args(["-O2", version, "-gsplit-dwarf", "-c", "program.c"]));
+        run(Command::new("cc").current_dir(folder).args([
+            "-O2",
+            version,
+            "-gsplit-dwarf",
+            "-c",
+            "program.c",
+        ]));
         run(Command::new("cc").current_dir(folder).args(["-o", "program", "program.o"]));
         assert!(program.file("program.dwo").is_file());
         check_c_program(&program);
@@ -191,7 +200,8 @@ fn rust_split_debug_information() {
         let answers = frames(&split.path, &(start..start + size).collect::<Vec<u64>>());
         let (start, size) = symbol(&whole.path, "program::holder");
         let expected = frames(&whole.path, &(start..start + size).collect::<Vec<u64>>());
-        let brief_all = |answers: &[Arc<[Frame]>]| answers.iter().map(|frames| brief(frames)).collect::<Vec<_>>();
+        let brief_all =
+            |answers: &[Arc<[Frame]>]| answers.iter().map(|frames| brief(frames)).collect::<Vec<_>>();
         assert_eq!(brief_all(&answers), brief_all(&expected), "{kind}");
     }
 }

@@ -7,7 +7,7 @@ use std::process::Command;
 use tempfile::TempDir;
 
 /// A C program whose inlined calls and lines are known; the numbers in the comments are line numbers.
-pub const C_SOURCE: &str = r#"#include <stdio.h>
+pub(crate) const C_SOURCE: &str = r#"#include <stdio.h>
 volatile long sink;
 static inline __attribute__((always_inline)) long innermost(long x) {
     sink += x;                      /* 4 */
@@ -33,14 +33,14 @@ int main(int argc, char **argv) {
 "#;
 
 /// A Rust program with generics, closures, a trait and inlined calls.
-pub const RUST_SOURCE: &str = r#"use std::collections::HashMap;
+pub(crate) const RUST_SOURCE: &str = r#"use std::collections::HashMap;
 use std::hint::black_box;
 
-pub struct Counter<T> { map: HashMap<String, T> }
+pub(crate) struct Counter<T> { map: HashMap<String, T> }
 
 impl<T: Copy + std::ops::AddAssign + Default> Counter<T> {
     #[inline(never)]
-    pub fn count(&mut self, key: &str, by: T) {
+    pub(crate) fn count(&mut self, key: &str, by: T) {
         *self.map.entry(key.to_string()).or_default() += by; // 9
     }
 }
@@ -59,7 +59,7 @@ fn inlined_leaf(x: u64) -> u64 { black_box(x).rotate_left(3) } // 21
 fn inlined_parent(x: u64) -> u64 { inlined_leaf(x) ^ black_box(7) } // 24
 
 #[inline(never)]
-pub fn holder(x: u64) -> u64 { // 27
+pub(crate) fn holder(x: u64) -> u64 { // 27
     inlined_parent(x) + 1 // 28
 }
 
@@ -74,7 +74,7 @@ fn main() {
 "#;
 
 /// A C++ program with a namespace, a template, a constructor and an inlined method.
-pub const CPP_SOURCE: &str = r#"volatile long sink;
+pub(crate) const CPP_SOURCE: &str = r#"volatile long sink;
 namespace shop {
 template <typename T> struct Basket {
     T total;
@@ -91,10 +91,10 @@ int main(int argc, char **) { return (int)fill(argc); }
 "#;
 
 /// A temporary folder with one program in it.
-pub struct Program {
-    pub folder: TempDir,
-    pub path: PathBuf,
-    pub source: PathBuf,
+pub(crate) struct Program {
+    pub(crate) folder: TempDir,
+    pub(crate) path: PathBuf,
+    pub(crate) source: PathBuf,
 }
 
 impl Program {
@@ -105,13 +105,13 @@ impl Program {
         Self { path: folder.path().join("program"), source: source_path, folder }
     }
 
-    pub fn c(flags: &[&str]) -> Self {
+    pub(crate) fn c(flags: &[&str]) -> Self {
         let program = Self::new("program.c", C_SOURCE);
         program.compile("cc", flags);
         program
     }
 
-    pub fn cpp(flags: &[&str]) -> Self {
+    pub(crate) fn cpp(flags: &[&str]) -> Self {
         let program = Self::new("program.cc", CPP_SOURCE);
         program.compile("c++", flags);
         program
@@ -123,7 +123,7 @@ impl Program {
         run(&mut command);
     }
 
-    pub fn rust(flags: &[&str]) -> Self {
+    pub(crate) fn rust(flags: &[&str]) -> Self {
         let program = Self::new("program.rs", RUST_SOURCE);
         let mut command = Command::new("rustc");
         // Only the legacy mangling asks for `-Zunstable-options`.
@@ -133,17 +133,17 @@ impl Program {
         program
     }
 
-    pub fn bytes(&self) -> Vec<u8> {
+    pub(crate) fn bytes(&self) -> Vec<u8> {
         std::fs::read(&self.path).expect("the program is readable")
     }
 
-    pub fn file(&self, name: &str) -> PathBuf {
+    pub(crate) fn file(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }
 }
 
 /// Runs a program, which must succeed, and returns what it printed.
-pub fn run(command: &mut Command) -> String {
+pub(crate) fn run(command: &mut Command) -> String {
     let output = command.output().unwrap_or_else(|error| panic!("{command:?} (is it installed?): {error}"));
     let errors = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{command:?} failed: {errors}");
@@ -151,26 +151,27 @@ pub fn run(command: &mut Command) -> String {
 }
 
 /// Whether a command succeeds; for asking a tool what it supports.
-pub fn succeeds(command: &mut Command) -> bool {
+pub(crate) fn succeeds(command: &mut Command) -> bool {
     command.output().is_ok_and(|output| output.status.success())
 }
 
 /// The address and size of the symbol `name` (demangled), from `nm`.
-pub fn symbol(path: &Path, name: &str) -> (u64, u64) {
+pub(crate) fn symbol(path: &Path, name: &str) -> (u64, u64) {
     let listing = run(Command::new("nm").args(["-S", "-C", "--defined-only"]).arg(path));
     let found = listing.lines().find_map(|line| {
         let mut words = line.splitn(4, ' ');
         let (address, size, _kind, symbol) = (words.next()?, words.next()?, words.next()?, words.next()?);
         let hex = |text: &str| u64::from_str_radix(text, 16).ok();
         // Without its hash, if it has one.
-        let bare = symbol.rsplit_once("::h").filter(|(_, hash)| hash.len() == 16).map_or(symbol, |(bare, _)| bare);
+        let bare =
+            symbol.rsplit_once("::h").filter(|(_, hash)| hash.len() == 16).map_or(symbol, |(bare, _)| bare);
         (bare == name).then_some((hex(address)?, hex(size)?))
     });
     found.unwrap_or_else(|| panic!("nm lists no {name} in {}:\n{listing}", path.display()))
 }
 
 /// The start of every instruction of the range, from `objdump`.
-pub fn instruction_addresses(path: &Path, start: u64, end: u64) -> Vec<u64> {
+pub(crate) fn instruction_addresses(path: &Path, start: u64, end: u64) -> Vec<u64> {
     let listing = run(Command::new("objdump")
         .args(["-d", "--no-show-raw-insn"])
         .arg(format!("--start-address={start:#x}"))
@@ -185,14 +186,14 @@ pub fn instruction_addresses(path: &Path, start: u64, end: u64) -> Vec<u64> {
 
 /// One frame as `addr2line -fi` prints it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ToolFrame {
-    pub function: String,
-    pub file: String,
-    pub line: u32,
+pub(crate) struct ToolFrame {
+    pub(crate) function: String,
+    pub(crate) file: String,
+    pub(crate) line: u32,
 }
 
 /// Asks `addr2line -afi` about each address. Function names are as they are in the file, not demangled.
-pub fn addr2line(path: &Path, addresses: &[u64]) -> Vec<Vec<ToolFrame>> {
+pub(crate) fn addr2line(path: &Path, addresses: &[u64]) -> Vec<Vec<ToolFrame>> {
     let mut answers = Vec::new();
     for chunk in addresses.chunks(2000) {
         let arguments = chunk.iter().map(|address| format!("{address:#x}"));

@@ -1,0 +1,133 @@
+//! Machine code as text, with the cost of each instruction: the data of `disasm`.
+//!
+//! | to … | use |
+//! |---|---|
+//! | see the hot instructions of a profile | [`annotate`] |
+//! | disassemble a function or a range of a file | [`function`], [`range`] |
+
+mod aarch64;
+mod annotate;
+mod x86_64;
+
+use std::ops::Range;
+
+use object::{Architecture, File, Object, ObjectSection, SectionKind};
+use rustc_hash::FxHashMap;
+
+use crate::demangle::demangle;
+use crate::{Error, ErrorKind, Result, elf, symbols};
+
+pub use annotate::{AnnotatedCode, AnnotatedInstruction, annotate};
+pub use x86_64::Syntax;
+
+/// No function is longer; a hostile symbol may claim to be.
+const LONGEST_FUNCTION: u64 = 16 << 20;
+
+/// One machine instruction.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Instruction {
+    /// Where it is, as the file counts addresses.
+    pub address: u64,
+    /// How many bytes it takes.
+    pub length: usize,
+    /// The instruction, such as `mov %rsp,%rbp`. Addresses of known functions are followed by their name.
+    pub text: String,
+    /// The address that it calls or jumps to, where the instruction itself says so.
+    pub target: Option<u64>,
+}
+
+/// How to disassemble.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Style {
+    /// The way x86-64 instructions are written.
+    pub syntax: Syntax,
+}
+
+/// Names for the addresses that instructions refer to.
+#[derive(Default)]
+pub(crate) struct Names(FxHashMap<u64, String>);
+
+impl Names {
+    /// The demangled names of the functions that start at exactly these addresses.
+    fn of(file: &File<'_>, mut addresses: Vec<u64>) -> Self {
+        addresses.sort_unstable();
+        addresses.dedup();
+        let mut names = FxHashMap::default();
+        for symbol in symbols::all(file) {
+            if addresses.binary_search(&symbol.address).is_ok() {
+                let name = String::from_utf8_lossy(symbol.name);
+                names.entry(symbol.address).or_insert_with(|| demangle(&name).into_owned());
+            }
+        }
+        Self(names)
+    }
+
+    fn get(&self, address: u64) -> Option<&str> {
+        self.0.get(&address).map(String::as_str)
+    }
+}
+
+/// Disassembles the function of the ELF file in `bytes` whose symbol, mangled or demangled, is `name`.
+pub fn function(bytes: &[u8], name: &str, style: Style) -> Result<Vec<Instruction>> {
+    let file = elf::parse(bytes)?;
+    let found = symbols::all(&file).find(|symbol| {
+        let text = String::from_utf8_lossy(symbol.name);
+        text == name || demangle(&text) == name
+    });
+    let symbol = found.ok_or_else(|| Error::new(ErrorKind::NotFound, format!("no function {name}")))?;
+    instructions(&file, symbol.address..symbol.address.saturating_add(symbol.size), style)
+}
+
+/// Disassembles a range of addresses, as the file counts them, of the ELF file in `bytes`.
+pub fn range(bytes: &[u8], addresses: Range<u64>, style: Style) -> Result<Vec<Instruction>> {
+    instructions(&elf::parse(bytes)?, addresses, style)
+}
+
+pub(crate) fn instructions(file: &File<'_>, addresses: Range<u64>, style: Style) -> Result<Vec<Instruction>> {
+    let code = code(file, &addresses)?;
+    // The names can only be looked up once it is known which ones are wanted.
+    let bare = decode(file.architecture(), code, addresses.start, style, &Names::default())?;
+    let names = Names::of(file, bare.iter().filter_map(|instruction| instruction.target).collect());
+    decode(file.architecture(), code, addresses.start, style, &names)
+}
+
+fn decode(
+    architecture: Architecture,
+    code: &[u8],
+    address: u64,
+    style: Style,
+    names: &Names,
+) -> Result<Vec<Instruction>> {
+    match architecture {
+        Architecture::X86_64 => Ok(x86_64::decode(code, address, style.syntax, names)),
+        Architecture::Aarch64 => Ok(aarch64::decode(code, address, names)),
+        other => Err(Error::new(ErrorKind::Unsupported, format!("cannot disassemble code for {other:?}"))),
+    }
+}
+
+/// The bytes of the file that are loaded at `addresses`.
+fn code<'d>(file: &File<'d>, addresses: &Range<u64>) -> Result<&'d [u8]> {
+    let size = addresses.end.saturating_sub(addresses.start);
+    if size == 0 || size > LONGEST_FUNCTION {
+        return Err(Error::new(
+            ErrorKind::Corrupt,
+            format!("a function of {size} bytes cannot be disassembled"),
+        ));
+    }
+    let sections = file.sections().filter(|section| section.kind() == SectionKind::Text);
+    sections.filter_map(|section| section.data_range(addresses.start, size).ok().flatten()).next().ok_or_else(
+        || {
+            let Range { start, end } = addresses;
+            Error::new(ErrorKind::NotFound, format!("the file has no code at {start:#x}..{end:#x}"))
+        },
+    )
+}
+
+/// What follows an address whose function is known.
+fn with_name(text: &mut String, target: Option<u64>, names: &Names) {
+    if let Some(name) = target.and_then(|target| names.get(target)) {
+        text.push_str(" <");
+        text.push_str(name);
+        text.push('>');
+    }
+}

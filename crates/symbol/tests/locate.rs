@@ -1,0 +1,139 @@
+//! Separate debug files, found the ways that debuggers find them, and never the wrong build.
+
+mod support;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use flamelet_symbol::MappedAt;
+use flamelet_symbol::buildid;
+use flamelet_symbol::locate::{Search, Wanted};
+use flamelet_symbol::symbolize::{ModuleName, Options, Symbolizer};
+use support::{Program, run, symbol};
+
+/// A stripped program, its debug file, its build id, and the address of `outer`.
+struct Stripped {
+    program: Program,
+    debug: PathBuf,
+    build_id: String,
+    outer: u64,
+}
+
+fn stripped() -> Stripped {
+    let program = Program::c(&["-O2", "-g", "-Wl,--build-id"]);
+    let build_id = buildid::of_file(&program.path).expect("an ELF file").expect("the linker wrote one");
+    let (outer, _) = symbol(&program.path, "outer");
+    let debug = program.file("program.debug");
+    run(Command::new("objcopy").arg("--only-keep-debug").args([&program.path, &debug]));
+    run(Command::new("strip").arg(&program.path));
+    Stripped { program, debug, build_id: build_id.to_string(), outer }
+}
+
+fn no_system_folders() -> Search {
+    Search { debug_folders: Vec::new(), ..Search::default() }
+}
+
+/// What `outer` is called, innermost frame first, and the warnings of the search.
+fn names(search: &Search, path: &Path, build_id: &str, outer: u64) -> (Vec<String>, Vec<String>) {
+    let module = ModuleName { path: path.display().to_string(), build_id: build_id.to_owned() };
+    let mut symbolizer = Symbolizer::new(Options { search: search.clone(), ..Options::default() });
+    let frames = symbolizer.frames(&module, MappedAt::default(), &[outer]);
+    let located = search.locate(&Wanted { path, build_id });
+    (frames[0].iter().map(|frame| frame.name.to_string()).collect(), located.warnings)
+}
+
+const WHOLE: [&str; 3] = ["innermost", "middle", "outer"];
+
+#[test]
+fn debug_link_beside_the_program() {
+    let Stripped { program, debug, outer, .. } = stripped();
+    run(Command::new("objcopy").arg(format!("--add-gnu-debuglink={}", debug.display())).arg(&program.path));
+    assert_eq!(names(&no_system_folders(), &program.path, "", outer).0, WHOLE);
+
+    // In the folder .debug.
+    fs::create_dir(program.file(".debug")).expect("made");
+    fs::rename(&debug, program.file(".debug/program.debug")).expect("moved");
+    assert_eq!(names(&no_system_folders(), &program.path, "", outer).0, WHOLE);
+
+    // Under a system folder, at the path of the program.
+    let system = program.file("system");
+    let folder = program.folder.path().canonicalize().expect("it exists");
+    let there = system.join(folder.strip_prefix("/").expect("absolute"));
+    fs::create_dir_all(&there).expect("made");
+    fs::rename(program.file(".debug/program.debug"), there.join("program.debug")).expect("moved");
+    let search = Search { debug_folders: vec![system], ..Search::default() };
+    assert_eq!(names(&search, &program.path, "", outer).0, WHOLE);
+    assert!(names(&no_system_folders(), &program.path, "", outer).0.is_empty());
+}
+
+#[test]
+fn a_debug_link_with_the_wrong_checksum_is_refused() {
+    let Stripped { program, debug, outer, .. } = stripped();
+    run(Command::new("objcopy").arg(format!("--add-gnu-debuglink={}", debug.display())).arg(&program.path));
+    let mut bytes = fs::read(&debug).expect("readable");
+    *bytes.last_mut().expect("not empty") ^= 1;
+    fs::write(&debug, bytes).expect("written");
+    let (names, warnings) = names(&no_system_folders(), &program.path, "", outer);
+    assert!(names.is_empty());
+    assert!(warnings.iter().any(|warning| warning.contains("wrong checksum")), "{warnings:?}");
+}
+
+#[test]
+fn build_id_folder() {
+    let Stripped { program, debug, build_id, outer } = stripped();
+    let folder = program.file("system/.build-id").join(&build_id[..2]);
+    fs::create_dir_all(&folder).expect("made");
+    fs::rename(&debug, folder.join(format!("{}.debug", &build_id[2..]))).expect("moved");
+    let search = Search { debug_folders: vec![program.file("system")], ..Search::default() };
+    assert_eq!(names(&search, &program.path, &build_id, outer).0, WHOLE);
+    // The profile need not say: the program itself has the id.
+    assert_eq!(names(&search, &program.path, "", outer).0, WHOLE);
+    // Nor need the program be there.
+    assert_eq!(names(&search, Path::new("/gone/program"), &build_id, outer).0, WHOLE);
+}
+
+#[test]
+fn files_and_folders_that_the_person_names() {
+    let Stripped { program, debug, build_id, outer } = stripped();
+    let gone = Path::new("/gone/elsewhere");
+    let by_file = Search { binaries: vec![debug.clone()], ..no_system_folders() };
+    assert_eq!(names(&by_file, gone, &build_id, outer).0, WHOLE);
+    let by_folder = Search { folders: vec![program.folder.path().to_owned()], ..no_system_folders() };
+    assert_eq!(names(&by_folder, gone, &build_id, outer).0, WHOLE, "any file with the id");
+
+    // As `go tool pprof` keeps them: FOLDER/BUILD-ID/NAME.
+    let kept = program.file("kept");
+    fs::create_dir_all(kept.join(&build_id)).expect("made");
+    fs::rename(&debug, kept.join(&build_id).join("elsewhere")).expect("moved");
+    let by_layout = Search { folders: vec![kept], ..no_system_folders() };
+    assert_eq!(names(&by_layout, gone, &build_id, outer).0, WHOLE);
+}
+
+#[test]
+fn by_name_only_with_a_warning() {
+    let program = Program::c(&["-O2", "-g"]);
+    let (outer, _) = symbol(&program.path, "outer");
+    let search = Search { binaries: vec![program.path.clone()], ..no_system_folders() };
+    let (found, warnings) = names(&search, Path::new("/gone/program"), "", outer);
+    assert_eq!(found, WHOLE);
+    assert!(warnings[0].contains("by its name"), "{warnings:?}");
+}
+
+#[test]
+fn another_build_is_never_used() {
+    let Stripped { program, outer, .. } = stripped();
+    let other = "00112233445566778899aabbccddeeff00112233";
+    let search = Search { binaries: vec![program.path.clone()], ..no_system_folders() };
+    let (names, warnings) = names(&search, &program.path, other, outer);
+    assert!(names.is_empty());
+    assert!(warnings.iter().any(|warning| warning.contains("another build")), "{warnings:?}");
+}
+
+#[test]
+fn another_root() {
+    let program = Program::c(&["-O2", "-g"]);
+    let (outer, _) = symbol(&program.path, "outer");
+    let search = Search { root: Some(program.folder.path().to_owned()), ..no_system_folders() };
+    assert_eq!(names(&search, Path::new("/program"), "", outer).0, WHOLE);
+}
