@@ -127,6 +127,10 @@ pub(crate) fn side_step(
             memory.read(registers.fp.wrapping_add_signed(offset)).map(Some).ok_or(Reason::OutOfStack)
         }
     };
-    let frame_pointer = saved(rule.frame_pointer)?.unwrap_or(registers.fp);
+    // An epilogue may have popped the frame pointer already: below the stack pointer its place is free again.
+    let frame_pointer = match rule.frame_pointer {
+        Saved::AtCfa(offset) if cfa.wrapping_add_signed(offset) < registers.sp => registers.fp,
+        place => saved(place)?.unwrap_or(registers.fp),
+    };
     Ok((cfa, frame_pointer, saved(rule.return_address)?))
 }

@@ -35,9 +35,13 @@ pub(crate) fn step(
     let (cfa, fp) = match rule {
         Rule::Frame { base, offset, saved } => {
             let cfa = base.of(registers).wrapping_add(u64::from(offset));
-            let fp = match saved {
-                0 => registers.fp,
-                n => memory.read(cfa.wrapping_sub(8 * u64::from(n))).ok_or(Reason::OutOfStack)?,
+            let saved_at = cfa.wrapping_sub(8 * u64::from(saved));
+            // Compilers do not note that an epilogue has popped the register: below the stack pointer its
+            // place is free again, and the register has its value back.
+            let fp = if saved == 0 || saved_at < registers.sp {
+                registers.fp
+            } else {
+                memory.read(saved_at).ok_or(Reason::OutOfStack)?
             };
             (cfa, fp)
         }
@@ -177,6 +181,9 @@ mod tests {
         let rule = Rule::Frame { base: Base::StackPointer, offset: 32, saved: 2 };
         let caller = step(&table, rule, &from, &mut memory).expect("readable");
         assert_eq!(caller, Registers { pc: 0x40_1000, sp: 0x7020, fp: 0xfb, lr: 0 });
+        let rule = Rule::Frame { base: Base::StackPointer, offset: 16, saved: 3 };
+        let popped = step(&table, rule, &from, &mut |_| Some(0x40_1000)).expect("readable");
+        assert_eq!(popped.fp, 1, "below the stack pointer nothing is saved any more");
         let rule = Rule::Frame { base: Base::FramePointer, offset: 32, saved: 0 };
         assert_eq!(step(&table, rule, &from, &mut memory), Err(Reason::OutOfStack));
     }

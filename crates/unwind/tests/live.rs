@@ -1,0 +1,145 @@
+//! Unwinding this process' own threads: ordinary ones, deep ones, signal handlers, foreign stacks.
+
+#![cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
+#![allow(unsafe_code, reason = "signal handlers and contexts")]
+
+use flamelet_unwind::{End, Unwound, live};
+use std::cell::RefCell;
+use std::hint::black_box;
+
+fn unwind() -> (Unwound, Vec<u64>) {
+    let mut frames = vec![0; 2048];
+    let unwound = live::unwind_here(&mut frames);
+    frames.truncate(unwound.depth);
+    (unwound, frames)
+}
+
+/// The file of the module at `address`.
+fn module_of(address: u64) -> String {
+    let modules = live::modules();
+    modules.find(address).map(|module| module.name.to_string()).unwrap_or_default()
+}
+
+#[test]
+fn a_thread_unwinds_to_its_start() {
+    live::refresh().expect("this process can be read");
+    for _ in 0..3 {
+        let thread = std::thread::spawn(unwind);
+        let (unwound, frames) = thread.join().expect("no panic");
+        assert_eq!(unwound.end, End::Rooted, "{frames:x?}");
+        assert!(frames.len() > 4);
+        assert!(module_of(frames[0]).contains("live"), "{}", module_of(frames[0]));
+        assert!(module_of(frames[frames.len() - 1]).contains("libc"), "threads start in libc");
+    }
+}
+
+#[inline(never)]
+fn recurse(depth: u32) -> (Unwound, usize) {
+    if black_box(depth) == 0 {
+        let (unwound, frames) = unwind();
+        return (unwound, frames.len());
+    }
+    let found = recurse(depth - 1);
+    black_box(depth);
+    found
+}
+
+#[test]
+fn a_thousand_frames_are_rooted() {
+    live::refresh().expect("this process can be read");
+    let (unwound, depth) = recurse(1000);
+    assert_eq!(unwound.end, End::Rooted);
+    assert!(depth > 1000);
+}
+
+#[inline(never)]
+fn huge_frame() -> Unwound {
+    let mut space = [0u8; 200_000];
+    black_box(&mut space);
+    let (unwound, _) = unwind();
+    black_box(&mut space);
+    unwound
+}
+
+#[test]
+fn frames_over_64_kilobytes_are_passed() {
+    live::refresh().expect("this process can be read");
+    assert_eq!(huge_frame().end, End::Rooted);
+}
+
+thread_local! {
+    static SEEN: RefCell<Option<(Unwound, Vec<u64>)>> = const { RefCell::new(None) };
+}
+
+extern "C" fn note_stack(_: libc::c_int) {
+    SEEN.set(Some(unwind()));
+}
+
+fn raise_with(flags: libc::c_int) -> (Unwound, Vec<u64>) {
+    // SAFETY: installs a handler for a signal that only this test raises, on this thread, where allocating
+    // in the handler is fine because the signal comes at a known moment.
+    unsafe {
+        let mut action: libc::sigaction = std::mem::zeroed();
+        action.sa_sigaction = note_stack as *const () as usize;
+        action.sa_flags = flags;
+        assert_eq!(libc::sigaction(libc::SIGUSR1, &raw const action, std::ptr::null_mut()), 0);
+        libc::raise(libc::SIGUSR1);
+    }
+    SEEN.take().expect("the handler ran")
+}
+
+#[test]
+fn a_signal_handler_unwinds_into_what_it_interrupted() {
+    live::refresh().expect("this process can be read");
+    for flags in [0, libc::SA_ONSTACK] {
+        let thread = std::thread::spawn(move || (raise_with(flags), unwind()));
+        let ((unwound, frames), (_, outside)) = thread.join().expect("no panic");
+        assert_eq!(unwound.end, End::Rooted, "flags {flags}: {frames:x?}");
+        let roots = |frames: &[u64]| frames[frames.len() - 4..].to_vec();
+        assert_eq!(roots(&frames), roots(&outside));
+    }
+}
+
+#[cfg(target_env = "gnu")]
+#[test]
+fn a_foreign_stack_is_read_without_a_fault() {
+    extern "C" fn on_the_other_stack() {
+        SEEN.set(Some(unwind()));
+    }
+    live::refresh().expect("this process can be read");
+    let mut stack = vec![0u8; 256 << 10];
+    // SAFETY: the contexts and the stack outlive the switch there and back.
+    unsafe {
+        let mut here: libc::ucontext_t = std::mem::zeroed();
+        let mut there: libc::ucontext_t = std::mem::zeroed();
+        assert_eq!(libc::getcontext(&raw mut there), 0);
+        there.uc_stack.ss_sp = stack.as_mut_ptr().cast();
+        there.uc_stack.ss_size = stack.len();
+        there.uc_link = &raw mut here;
+        libc::makecontext(&raw mut there, on_the_other_stack, 0);
+        assert_eq!(libc::swapcontext(&raw mut here, &raw const there), 0);
+    }
+    let (unwound, frames) = SEEN.take().expect("the function ran");
+    assert!(unwound.depth >= 2, "{frames:x?}");
+    assert!(module_of(frames[1]).contains("live"), "the frames of the function itself are right");
+}
+
+#[test]
+fn libraries_loaded_later_are_learned() {
+    live::refresh().expect("this process can be read");
+    let before = live::modules().len();
+    let candidates = [c"libm.so.6", c"libz.so.1", c"libresolv.so.2", c"libanl.so.1", c"libnss_files.so.2"];
+    let loaded = candidates.iter().any(|name| {
+        let was = live::modules().len();
+        // SAFETY: loads a library of the system.
+        let handle = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW) };
+        let changed = live::refresh().expect("this process can be read");
+        !handle.is_null() && changed && live::modules().len() > was
+    });
+    if !loaded {
+        eprintln!("SKIP: none of the libraries to load is there, or all were loaded already");
+        return;
+    }
+    assert!(live::modules().len() > before);
+    assert!(!live::refresh().expect("this process can be read"), "nothing changed since");
+}
