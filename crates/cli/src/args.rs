@@ -196,8 +196,15 @@ pub(crate) struct ShapeArgs {
     #[command(flatten)]
     filters: FilterArgs,
     /// The sample type by name or number
-    #[arg(long, short = 'i', value_name = "TYPE", default_value = "", alias = "sample_index",
-          hide_default_value = true, help_heading = "Values")]
+    #[arg(
+        long,
+        short = 'i',
+        value_name = "TYPE",
+        default_value = "",
+        alias = "sample_index",
+        hide_default_value = true,
+        help_heading = "Values"
+    )]
     sample_index: String,
     /// Divide each value by the first sample type's
     #[arg(long, help_heading = "Values")]
@@ -227,10 +234,22 @@ pub(crate) struct ShapeArgs {
     #[arg(long = "crate", help_heading = "Grouping")]
     by_crate: bool,
     /// Show these labels as frames at the root
-    #[arg(long, value_name = "KEYS", default_value = "", hide_default_value = true, help_heading = "Grouping")]
+    #[arg(
+        long,
+        value_name = "KEYS",
+        default_value = "",
+        hide_default_value = true,
+        help_heading = "Grouping"
+    )]
     tagroot: String,
     /// Show these labels as frames at the leaf
-    #[arg(long, value_name = "KEYS", default_value = "", hide_default_value = true, help_heading = "Grouping")]
+    #[arg(
+        long,
+        value_name = "KEYS",
+        default_value = "",
+        hide_default_value = true,
+        help_heading = "Grouping"
+    )]
     tagleaf: String,
     /// A call tree instead of a call graph (dot, callgrind)
     #[arg(long, alias = "call_tree", help_heading = "Grouping")]
@@ -257,12 +276,24 @@ pub(crate) struct ShapeArgs {
     #[arg(long, alias = "compact_labels")]
     compact_labels: bool,
     /// Where source files are, separated by colons
-    #[arg(long, value_name = "PATHS", default_value = "", hide_default_value = true, alias = "source_path",
-          help_heading = "Symbols")]
+    #[arg(
+        long,
+        value_name = "PATHS",
+        default_value = "",
+        hide_default_value = true,
+        alias = "source_path",
+        help_heading = "Symbols"
+    )]
     source_path: String,
     /// What to remove from the start of source paths, separated by colons
-    #[arg(long, value_name = "PATHS", default_value = "", hide_default_value = true, alias = "trim_path",
-          help_heading = "Symbols")]
+    #[arg(
+        long,
+        value_name = "PATHS",
+        default_value = "",
+        hide_default_value = true,
+        alias = "trim_path",
+        help_heading = "Symbols"
+    )]
     trim_path: String,
     /// Intel's syntax for instructions
     #[arg(long, alias = "intel_syntax", help_heading = "Symbols")]

@@ -7,7 +7,7 @@ use flamelet_profile::Profile;
 
 use crate::error::{Failure, Result};
 use crate::pprof_args::{PprofCommand, plain_question};
-use crate::report_job::{Question, answer_to};
+use crate::report_job::{Ask, Question, answer_to};
 
 const HELP: &str = "\
 Reports:   top [N] [FOCUS] [-IGNORE]   tree  peek REGEX  list REGEX  disasm REGEX  traces  tags
@@ -96,7 +96,8 @@ fn report(line: &str, command: &PprofCommand, profile: &Profile) -> Result<()> {
     let (mut focus, mut ignore) = (Vec::new(), Vec::new());
     let question = match name {
         "peek" | "list" | "disasm" => {
-            let expression = words.next().ok_or_else(|| Failure::new(format!("{name} needs an expression")))?;
+            let expression =
+                words.next().ok_or_else(|| Failure::new(format!("{name} needs an expression")))?;
             match name {
                 "peek" => Question::Peek(expression.into()),
                 "list" => Question::List(expression.into()),
@@ -123,5 +124,6 @@ fn report(line: &str, command: &PprofCommand, profile: &Profile) -> Result<()> {
     if !ignore.is_empty() {
         options.filters.ignore = ignore.join("|");
     }
-    answer_to(&question, profile.clone(), &options, false, file)
+    let ask = Ask { options: &options, symbols: &command.source.symbols, json: false };
+    answer_to(&question, profile.clone(), &ask, file)
 }

@@ -127,9 +127,9 @@ impl PprofCommand {
             "edgefraction" => self.options.edge_fraction = number(name, &text()?)?,
             "divide_by" => self.options.divide_by = number(name, &text()?)?,
             "granularity" => {
-                let granularity = text()?.parse().map_err(|error: flamelet_profile::UnknownGranularity| {
-                    Failure::new(error.to_string())
-                })?;
+                let granularity = text()?
+                    .parse()
+                    .map_err(|error: flamelet_profile::UnknownGranularity| Failure::new(error.to_string()))?;
                 self.options.granularity = Some(granularity);
             }
             "sort" => {
@@ -144,7 +144,9 @@ impl PprofCommand {
             _ => match self.slot(name) {
                 Some(Slot::Text(slot)) => *slot = text()?,
                 Some(Slot::Switch(slot)) => *slot = is_on()?,
-                None => return Err(Failure::new(format!("unknown option -{name}; see go tool pprof's help"))),
+                None => {
+                    return Err(Failure::new(format!("unknown option -{name}; see go tool pprof's help")));
+                }
             },
         }
         Ok(())
@@ -185,9 +187,29 @@ impl PprofCommand {
     /// The options as the shell lists them.
     pub(crate) fn option_lines(&mut self) -> Vec<String> {
         const NAMES: [&str; 23] = [
-            "call_tree", "compact_labels", "drop_negative", "focus", "hide", "ignore", "intel_syntax", "mean",
-            "noinlines", "prune_from", "relative_percentages", "sample_index", "show", "show_from",
-            "source_path", "tagfocus", "taghide", "tagignore", "tagleaf", "tagroot", "tagshow", "trim", "unit",
+            "call_tree",
+            "compact_labels",
+            "drop_negative",
+            "focus",
+            "hide",
+            "ignore",
+            "intel_syntax",
+            "mean",
+            "noinlines",
+            "prune_from",
+            "relative_percentages",
+            "sample_index",
+            "show",
+            "show_from",
+            "source_path",
+            "tagfocus",
+            "taghide",
+            "tagignore",
+            "tagleaf",
+            "tagroot",
+            "tagshow",
+            "trim",
+            "unit",
         ];
         let mut lines: Vec<String> = NAMES
             .iter()
@@ -200,7 +222,11 @@ impl PprofCommand {
         let options = &self.options;
         lines.push(format!("  {:<25} = {}", "divide_by", options.divide_by));
         lines.push(format!("  {:<25} = {}", "edgefraction", options.edge_fraction));
-        lines.push(format!("  {:<25} = {}", "nodecount", options.node_count.map_or(-1, |count| count as i64)));
+        lines.push(format!(
+            "  {:<25} = {}",
+            "nodecount",
+            options.node_count.map_or(-1, |count| count as i64)
+        ));
         lines.push(format!("  {:<25} = {}", "nodefraction", options.node_fraction));
         let sort = if options.sort == Sort::Cum { "cum" } else { "flat" };
         lines.push(format!("  {:<25} = {sort}", "sort"));
@@ -263,7 +289,8 @@ fn legacy_sample_index(name: &str) -> Option<&'static str> {
 }
 
 fn granularity_switch(name: &str) -> Option<Granularity> {
-    matches!(name, "functions" | "filefunctions" | "files" | "lines" | "addresses").then(|| name.parse().ok())?
+    matches!(name, "functions" | "filefunctions" | "files" | "lines" | "addresses")
+        .then(|| name.parse().ok())?
 }
 
 /// `-cum`, `-cum=true`, `-trim=false`.

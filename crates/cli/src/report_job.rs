@@ -11,7 +11,7 @@ use serde::Serialize;
 use crate::args::Picture;
 use crate::error::{Failure, Result};
 use crate::output;
-use crate::source::SourceOptions;
+use crate::source::{SourceOptions, SymbolOptions};
 
 /// What is asked of a profile.
 #[derive(Clone, Debug)]
@@ -66,25 +66,32 @@ impl Job {
     pub(crate) fn run(self) -> Result<()> {
         let opened = self.source.open()?;
         opened.notes.iter().for_each(|note| eprintln!("{note}"));
-        answer_to(&self.question, opened.profile, &self.options, self.json, self.output)
+        let ask = Ask { options: &self.options, symbols: &self.source.symbols, json: self.json };
+        answer_to(&self.question, opened.profile, &ask, self.output)
     }
+}
+
+/// How a question is to be answered.
+pub(crate) struct Ask<'a> {
+    pub(crate) options: &'a ReportOptions,
+    pub(crate) symbols: &'a SymbolOptions,
+    pub(crate) json: bool,
 }
 
 /// Answers a question to a profile that is open already.
 pub(crate) fn answer_to(
     question: &Question,
     profile: Profile,
-    options: &ReportOptions,
-    json: bool,
+    ask: &Ask<'_>,
     destination: Option<PathBuf>,
 ) -> Result<()> {
     // Facts about the file itself are told before any filter.
     if let Question::Info | Question::Comments = question {
-        return output::write(destination.as_deref(), |out| about(question, &profile, json, out));
+        return output::write(destination.as_deref(), |out| about(question, &profile, ask.json, out));
     }
-    let report = Report::new(profile, options, question.command())?;
+    let report = Report::new(profile, ask.options, question.command())?;
     report.warnings.iter().for_each(|warning| eprintln!("{warning}"));
-    output::write(destination.as_deref(), |out| answer(question, report, json, out))
+    output::write(destination.as_deref(), |out| answer(question, report, ask, out))
 }
 
 fn about(question: &Question, profile: &Profile, json: bool, mut out: &mut dyn Write) -> Result<()> {
@@ -97,7 +104,8 @@ fn about(question: &Question, profile: &Profile, json: bool, mut out: &mut dyn W
     }
 }
 
-fn answer(question: &Question, report: Report, json: bool, mut out: &mut dyn Write) -> Result<()> {
+fn answer(question: &Question, report: Report, ask: &Ask<'_>, mut out: &mut dyn Write) -> Result<()> {
+    let json = ask.json;
     match question {
         Question::Top if json => write_json(&top::top(&report), out),
         Question::Top => Ok(top::top(&report).write_text(&mut out)?),
@@ -112,7 +120,9 @@ fn answer(question: &Question, report: Report, json: bool, mut out: &mut dyn Wri
         Question::Dot if json => write_json(&dot::graph(&report), out),
         Question::Dot => Ok(dot::write_text(&report, &mut out)?),
         Question::List(expression) => crate::verbs::list::write(&report, expression, json, out),
-        Question::Disasm(expression) => crate::verbs::disasm::write(&report, expression, json, out),
+        Question::Disasm(expression) => {
+            crate::verbs::disasm::write(&report, expression, ask.symbols, json, out)
+        }
         Question::Flame(Picture::Html, options) => {
             let options = flame_options(options, &report);
             Ok(out.write_all(flame::html(report.profile(), &options).as_bytes())?)

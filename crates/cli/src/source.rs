@@ -117,7 +117,9 @@ impl SourceOptions {
         (&mut file).take(limits.max_unpacked.saturating_add(1)).read_to_end(&mut bytes).about(source)?;
         if bytes.len() as u64 > limits.max_unpacked {
             let cap = limits.max_unpacked >> 20;
-            return Err(Failure::new(format!("{source}: is over {cap} MiB; raise the cap with --max-memory")));
+            return Err(Failure::new(format!(
+                "{source}: is over {cap} MiB; raise the cap with --max-memory"
+            )));
         }
         Ok(bytes)
     }
@@ -153,6 +155,15 @@ impl SymbolOptions {
         if self.skip || !(self.force || needs_symbols(profile)) {
             return;
         }
+        let options = self.symbolizer_options();
+        let summary = flamelet_symbol::symbolize::symbolize_profile(profile, &options);
+        notes.extend(summary.warnings().map(|(file, warning)| format!("{file}: {warning}")));
+    }
+}
+
+impl SymbolOptions {
+    /// Where and how to look for names.
+    pub(crate) fn symbolizer_options(&self) -> flamelet_symbol::symbolize::Options {
         let mut options = flamelet_symbol::symbolize::Options::default();
         options.search = flamelet_symbol::locate::Search::from_environment();
         for path in &self.binaries {
@@ -160,8 +171,7 @@ impl SymbolOptions {
             list.push(path.clone());
         }
         options.force = self.force;
-        let summary = flamelet_symbol::symbolize::symbolize_profile(profile, &options);
-        notes.extend(summary.warnings().map(|(file, warning)| format!("{file}: {warning}")));
+        options
     }
 }
 

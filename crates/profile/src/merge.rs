@@ -110,9 +110,7 @@ fn merge_headers(into: &mut Profile, first: &Profile, profiles: &[&Profile]) {
     });
     for profile in profiles {
         let from = &profile.header;
-        if into.header.time_nanos == 0
-            || (from.time_nanos != 0 && from.time_nanos < into.header.time_nanos)
-        {
+        if into.header.time_nanos == 0 || (from.time_nanos != 0 && from.time_nanos < into.header.time_nanos) {
             into.header.time_nanos = from.time_nanos;
         }
         into.header.duration_nanos = into.header.duration_nanos.saturating_add(from.duration_nanos);
@@ -189,9 +187,8 @@ impl Merger {
         let locations: Vec<LocationId> = (0..from.locations.len())
             .map(|row| self.location(from, LocationId::from_index(row), &functions, &mappings))
             .collect();
-        let label_sets: Vec<LabelSetId> = (0..from.label_sets.len())
-            .map(|row| self.labels(from.label_sets.get(row), &strings))
-            .collect();
+        let label_sets: Vec<LabelSetId> =
+            (0..from.label_sets.len()).map(|row| self.labels(from.label_sets.get(row), &strings)).collect();
         let mut stack = Vec::new();
         let mut scaled = Vec::new();
         let rows: Vec<usize> = from

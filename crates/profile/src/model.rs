@@ -58,8 +58,7 @@ pub struct MappingSymbols {
 
 impl MappingSymbols {
     /// Everything is known.
-    pub const ALL: Self =
-        Self { functions: true, filenames: true, line_numbers: true, inline_frames: true };
+    pub const ALL: Self = Self { functions: true, filenames: true, line_numbers: true, inline_frames: true };
 }
 
 /// One frame at a location: a function and a place in it.

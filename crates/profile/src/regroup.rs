@@ -9,7 +9,10 @@ use crate::{Function, FunctionId, Line, LocationId, Profile};
 impl Profile {
     /// Renames frames: `group_of` is asked about every frame and answers with the name of the group it
     /// belongs to, or `None` for a frame that stays itself. Neighbouring frames of one group become one.
-    pub fn regroup_frames(&mut self, mut group_of: impl FnMut(&Profile, LocationId, &Line) -> Option<String>) {
+    pub fn regroup_frames(
+        &mut self,
+        mut group_of: impl FnMut(&Profile, LocationId, &Line) -> Option<String>,
+    ) {
         let mut groups: HashMap<String, FunctionId, FxBuildHasher> = HashMap::default();
         let mut group_locations: HashMap<FunctionId, LocationId, FxBuildHasher> = HashMap::default();
         let mut replacements: Vec<LocationId> = Vec::with_capacity(self.locations.len());

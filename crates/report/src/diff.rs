@@ -161,7 +161,11 @@ impl Diff {
             if self.total_sigmas.abs() >= SIGMAS { "more than noise" } else { "within noise" }
         )?;
         let real = self.rows.iter().filter(|row| row.is_real()).count();
-        writeln!(out, "{real} of {} changed functions changed by more than sampling noise (*)", self.rows.len())?;
+        writeln!(
+            out,
+            "{real} of {} changed functions changed by more than sampling noise (*)",
+            self.rows.len()
+        )?;
         writeln!(
             out,
             "  {:>10} {:>10} {:>10} {:>8} {:>10} {:>10} {:>8}  name",

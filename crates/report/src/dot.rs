@@ -6,7 +6,8 @@ use flamelet_profile::unit;
 
 use crate::graph::{self, Edge, Graph, GraphNode, Tag, Trimmed};
 use crate::node::NodeInfo;
-use crate::report::{Report, base_name};
+use crate::paths::base_name;
+use crate::report::Report;
 
 const MAX_NODELETS: usize = 4;
 
@@ -190,7 +191,8 @@ fn collapse(mut tags: Vec<Tag>, by_flat: bool) -> Vec<Tag> {
             let (middle, _) = unit::scale(group[0].number, &group[0].unit, &tag.unit);
             (middle - tag.number as f64).abs()
         };
-        let nearest = (0..groups.len()).min_by(|&a, &b| distance(&groups[a]).total_cmp(&distance(&groups[b])));
+        let nearest =
+            (0..groups.len()).min_by(|&a, &b| distance(&groups[a]).total_cmp(&distance(&groups[b])));
         groups[nearest.unwrap_or(0)].push(tag);
     }
     let mut joined: Vec<Tag> = groups.into_iter().map(|group| graph::join_tags(&group)).collect();

@@ -97,9 +97,10 @@ pub fn info(profile: &Profile) -> Info {
         })
         .collect();
     let is_unnamed = |location: &flamelet_profile::Location| {
-        profile.lines_of(location).iter().all(|line| {
-            line.function.is_none_or(|function| profile.function(function).name.is_empty())
-        })
+        profile
+            .lines_of(location)
+            .iter()
+            .all(|line| line.function.is_none_or(|function| profile.function(function).name.is_empty()))
     };
     let keys: BTreeSet<String> = (0..profile.label_set_count())
         .flat_map(|row| profile.labels(LabelSetId::from_index(row)).iter().map(|label| text(label.key)))

@@ -3,7 +3,7 @@
 use flamelet_profile::{LocationId, Profile, StringId};
 use rustc_hash::FxHashMap;
 
-use crate::report::base_name;
+use crate::paths::base_name;
 
 /// What makes a frame an entry of its own. Two frames with the same info are one node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]

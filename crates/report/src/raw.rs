@@ -97,11 +97,7 @@ impl Numbers {
     }
 }
 
-fn labels(
-    profile: &Profile,
-    id: flamelet_profile::LabelSetId,
-    out: &mut impl Write,
-) -> io::Result<()> {
+fn labels(profile: &Profile, id: flamelet_profile::LabelSetId, out: &mut impl Write) -> io::Result<()> {
     let labels = profile.labels(id);
     let mut texts: Vec<String> = labels
         .iter()
@@ -126,12 +122,7 @@ fn labels(
     Ok(())
 }
 
-fn location(
-    profile: &Profile,
-    id: LocationId,
-    numbers: &Numbers,
-    out: &mut impl Write,
-) -> io::Result<()> {
+fn location(profile: &Profile, id: LocationId, numbers: &Numbers, out: &mut impl Write) -> io::Result<()> {
     let location = profile.location(id);
     let mapping = location.mapping.map_or(String::new(), |id| format!("M={} ", id.index() + 1));
     let folded = if location.is_folded { "[F] " } else { "" };

@@ -5,6 +5,7 @@ use flamelet_profile::{
 };
 
 use crate::options::{Command, ReportOptions};
+use crate::paths::base_name;
 use crate::rust_names;
 
 /// The label that marks the samples of a `--diff-base`.
@@ -291,11 +292,6 @@ fn clean_path(path: &str) -> String {
         (false, true) => ".".into(),
         (false, false) => joined,
     }
-}
-
-/// The last part of a path.
-pub(crate) fn base_name(path: &str) -> &str {
-    path.trim_end_matches('/').rsplit('/').next().unwrap_or(path)
 }
 
 fn bad_option(message: String) -> Error {

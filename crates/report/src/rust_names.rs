@@ -3,7 +3,7 @@
 
 use flamelet_profile::{Line, LocationId, Profile, Renamed};
 
-use crate::report::base_name;
+use crate::paths::base_name;
 
 /// How Rust names are grouped.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -105,7 +105,9 @@ fn split_as(text: &str) -> Option<(&str, &str)> {
         match c {
             '<' | '(' | '[' => depth += 1,
             '>' | ')' | ']' => depth = depth.saturating_sub(1),
-            ' ' if depth == 0 && text[at..].starts_with(" as ") => return Some((&text[..at], &text[at + 4..])),
+            ' ' if depth == 0 && text[at..].starts_with(" as ") => {
+                return Some((&text[..at], &text[at + 4..]));
+            }
             _ => {}
         }
     }
@@ -192,7 +194,10 @@ mod tests {
         for (name, folded) in [
             ("alloc::vec::Vec<u8>::push", "alloc::vec::Vec::push"),
             ("core::mem::swap::<alloc::string::String>", "core::mem::swap"),
-            ("<alloc::vec::Vec<T> as core::iter::Extend<T>>::extend", "<alloc::vec::Vec as core::iter::Extend>::extend"),
+            (
+                "<alloc::vec::Vec<T> as core::iter::Extend<T>>::extend",
+                "<alloc::vec::Vec as core::iter::Extend>::extend",
+            ),
             ("<F as core::ops::FnOnce<(A, fn() -> B)>>::call_once", "<F as core::ops::FnOnce>::call_once"),
             ("plain", "plain"),
             ("a::b<c", "a::b<c"),

@@ -143,8 +143,7 @@ impl Top {
 /// A profile with one frame a sample: the functions of `top` with their cumulative and own values.
 pub fn top_profile(report: &Report) -> flamelet_profile::Profile {
     let answer = top(report);
-    let mut builder =
-        flamelet_profile::ProfileBuilder::new(&[("cum", &answer.unit), ("flat", &answer.unit)]);
+    let mut builder = flamelet_profile::ProfileBuilder::new(&[("cum", &answer.unit), ("flat", &answer.unit)]);
     for row in &answer.rows {
         let function = builder.named_function(&row.name, "");
         let location = builder.frame(function, 0);

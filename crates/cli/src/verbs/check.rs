@@ -35,7 +35,11 @@ pub(crate) fn run(args: &CheckArgs) -> Result<ExitCode> {
         offenders,
     };
     output::write(args.diff.shape.output.as_deref(), |out| {
-        if args.diff.shape.json { report_job::write_json(&checked, out) } else { write_text(&checked, &diff, out) }
+        if args.diff.shape.json {
+            report_job::write_json(&checked, out)
+        } else {
+            write_text(&checked, &diff, out)
+        }
     })?;
     Ok(if passed { ExitCode::SUCCESS } else { ExitCode::from(1) })
 }
@@ -43,7 +47,8 @@ pub(crate) fn run(args: &CheckArgs) -> Result<ExitCode> {
 fn write_text(checked: &Checked<'_>, diff: &Diff, out: &mut dyn Write) -> Result<()> {
     let format = |value: i64| unit::label(value, &diff.unit);
     let limit = checked.max_growth * 100.0;
-    let totals = format!("total {} {} -> {}", diff.sample_type, format(diff.base_total), format(diff.new_total));
+    let totals =
+        format!("total {} {} -> {}", diff.sample_type, format(diff.base_total), format(diff.new_total));
     if checked.passed {
         writeln!(out, "ok: nothing grew by more than {limit}% and sampling noise ({totals})")?;
         return Ok(());

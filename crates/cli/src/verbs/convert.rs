@@ -16,8 +16,9 @@ pub(crate) fn run(args: &ConvertArgs) -> Result<()> {
     opened.notes.iter().for_each(|note| eprintln!("{note}"));
     let mut dropped = Vec::new();
     output::write(output, |mut out| {
-        dropped = flamelet_formats::write(&opened.profile, format, &mut out, &flamelet_formats::Options::default())
-            .map_err(|error| Failure::new(error.to_string()))?;
+        dropped =
+            flamelet_formats::write(&opened.profile, format, &mut out, &flamelet_formats::Options::default())
+                .map_err(|error| Failure::new(error.to_string()))?;
         Ok(())
     })?;
     dropped.iter().for_each(|note| eprintln!("{note}"));
@@ -35,6 +36,9 @@ fn format(args: &ConvertArgs, output: Option<&Path>) -> Result<Format> {
     }
     let name = output.map(|path| path.to_string_lossy());
     name.as_deref().and_then(Format::for_output).filter(|format| format.can_write()).ok_or_else(|| {
-        Failure::new(format!("the output's name does not tell its format; use --to with one of {}", writable()))
+        Failure::new(format!(
+            "the output's name does not tell its format; use --to with one of {}",
+            writable()
+        ))
     })
 }

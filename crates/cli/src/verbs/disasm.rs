@@ -1,3 +1,33 @@
-pub(crate) fn write(_: &flamelet_report::Report, _: &str, _: bool, _: &mut dyn std::io::Write) -> crate::error::Result<()> {
-    Err(crate::error::Failure::new("being written"))
+//! `flamelet disasm`: annotated instructions.
+
+use std::io::Write;
+
+use flamelet_profile::filter;
+use flamelet_report::{Report, disasm};
+use flamelet_symbol::symbolize::Symbolizer;
+
+use crate::error::{Failure, Result};
+use crate::report_job::write_json;
+use crate::source::SymbolOptions;
+
+pub(crate) fn write(
+    report: &Report,
+    expression: &str,
+    symbols: &SymbolOptions,
+    json: bool,
+    mut out: &mut dyn Write,
+) -> Result<()> {
+    let wanted = filter::regex("the expression", expression)?;
+    let mut symbolizer = Symbolizer::new(symbols.symbolizer_options());
+    let answer = disasm::disasm(report, wanted.as_ref(), &mut symbolizer);
+    answer.warnings.iter().for_each(|warning| eprintln!("{warning}"));
+    if answer.functions.is_empty() {
+        return Err(Failure::new(format!(
+            "no code that was sampled matches '{expression}'; name the binary with --binary FILE"
+        )));
+    }
+    if json {
+        return write_json(&answer, out);
+    }
+    Ok(answer.write_text(report, &mut out)?)
 }

@@ -16,7 +16,8 @@ pub(crate) fn run(args: FlameArgs) -> Result<()> {
     }
     let picture = args.format.or_else(|| by_name(shape.output.as_deref()));
     let picture = picture.unwrap_or(Picture::Svg);
-    let mut options = FlameOptions { inverted: args.inverted, icicle: args.icicle, ..FlameOptions::default() };
+    let mut options =
+        FlameOptions { inverted: args.inverted, icicle: args.icicle, ..FlameOptions::default() };
     options.title = args.title.unwrap_or_else(|| sources.join(" + "));
     if let Some(width) = args.image_width {
         options.image_width = width;

@@ -332,8 +332,7 @@ impl Decoder<'_> {
             match number {
                 schema::location::ID => id = value.uint()?,
                 schema::location::MAPPING_ID => {
-                    location.mapping =
-                        self.mapping_ids.optional(value.uint()?)?.map(MappingId::from_index);
+                    location.mapping = self.mapping_ids.optional(value.uint()?)?.map(MappingId::from_index);
                 }
                 schema::location::ADDRESS => location.address = value.uint()?,
                 schema::location::LINE => {
@@ -590,4 +589,3 @@ fn row_number(rows: usize) -> Result<u32> {
 fn corrupt(what: String) -> Error {
     Error::new(ErrorKind::Corrupt, format!("the profile is damaged: {what}"))
 }
-

@@ -3,13 +3,17 @@
 use flamelet_profile::{Profile, ValueType};
 use serde::Serialize;
 
+use super::weights::base_label_sets;
+
 /// One kind of value.
 #[derive(Clone, Debug, Serialize)]
 struct AboutType {
     kind: String,
     unit: String,
-    /// The sum over all samples.
+    /// The sum over all samples; in a diff over those of the new side.
     total: i64,
+    /// The sum over the base of a diff.
+    base_total: i64,
 }
 
 /// How good the capture is; see [`flamelet_profile::Quality`].
@@ -39,6 +43,7 @@ pub struct About {
     title: String,
     types: Vec<AboutType>,
     default_type: usize,
+    is_diff: bool,
     time_nanos: i64,
     duration_nanos: i64,
     period: i64,
@@ -63,6 +68,7 @@ impl About {
     /// Reads what `profile` says; `title` is what the reader calls it.
     pub fn new(profile: &Profile, title: &str) -> Self {
         let header = &profile.header;
+        let base_sets = base_label_sets(profile);
         let period = header.period_type.unwrap_or_default();
         let unnamed = profile
             .locations()
@@ -70,7 +76,8 @@ impl About {
             .filter(|location| profile.lines_of(location).iter().all(|line| line.function.is_none()));
         Self {
             title: title.to_owned(),
-            types: types(profile),
+            types: types(profile, &base_sets),
+            is_diff: base_sets.contains(&true),
             default_type: profile.default_sample_index(),
             time_nanos: header.time_nanos,
             duration_nanos: header.duration_nanos,
@@ -93,15 +100,20 @@ impl About {
     }
 }
 
-fn types(profile: &Profile) -> Vec<AboutType> {
-    let mut totals = vec![0i64; profile.sample_types().len()];
+fn types(profile: &Profile, base_sets: &[bool]) -> Vec<AboutType> {
+    let mut totals = vec![[0i64; 2]; profile.sample_types().len()];
     for sample in profile.samples() {
-        totals.iter_mut().zip(sample.values).for_each(|(sum, value)| *sum = sum.saturating_add(*value));
+        let is_base = base_sets[sample.labels.index()];
+        for (sums, &value) in totals.iter_mut().zip(sample.values) {
+            let value = if is_base { value.saturating_neg() } else { value };
+            sums[usize::from(is_base)] = sums[usize::from(is_base)].saturating_add(value);
+        }
     }
-    let about = |(value, total): (&ValueType, i64)| AboutType {
+    let about = |(value, [total, base_total]): (&ValueType, [i64; 2])| AboutType {
         kind: profile.string(value.kind).to_owned(),
         unit: profile.string(value.unit).to_owned(),
         total,
+        base_total,
     };
     profile.sample_types().iter().zip(totals).map(about).collect()
 }

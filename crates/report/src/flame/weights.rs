@@ -155,7 +155,7 @@ fn location_flags(profile: &Profile, frames: &Frames, wanted: &[bool]) -> Vec<bo
 }
 
 /// For each label set whether it marks the base of a diff.
-fn base_label_sets(profile: &Profile) -> Vec<bool> {
+pub(crate) fn base_label_sets(profile: &Profile) -> Vec<bool> {
     let (key, text) = (profile.strings().find("pprof::base"), profile.strings().find("true"));
     let mut sets = vec![false; profile.label_set_count().max(1)];
     if let (Some(key), Some(text)) = (key, text) {

@@ -21,10 +21,8 @@ pub(crate) struct Trimmed {
 /// since costs of dropped nodes flow over residual edges.
 pub(crate) fn trimmed(report: &Report) -> Trimmed {
     let is_drawn = report.command == Command::Dot;
-    let by_object = matches!(
-        report.command,
-        Command::Raw | Command::List | Command::Disasm | Command::Callgrind
-    );
+    let by_object =
+        matches!(report.command, Command::Raw | Command::List | Command::Disasm | Command::Callgrind);
     let as_tree = report.options.call_tree && matches!(report.command, Command::Dot | Command::Callgrind);
     let nodes = Nodes::of(&report.profile, by_object);
     let mut steps = Steps { report, nodes, is_drawn, as_tree };
@@ -74,8 +72,7 @@ impl Steps<'_> {
     }
 
     fn build(&self, kept: Option<&[bool]>) -> Graph {
-        let plan =
-            Plan { nodes: &self.nodes, kept, with_tags: self.is_drawn, as_tree: self.as_tree };
+        let plan = Plan { nodes: &self.nodes, kept, with_tags: self.is_drawn, as_tree: self.as_tree };
         Graph::build(self.report, &plan)
     }
 
@@ -224,11 +221,7 @@ fn entropy_score(graph: &Graph, node: &GraphNode) -> i64 {
 
 impl Graph {
     /// The edges, heaviest first, then by the names at their ends.
-    pub(crate) fn sorted_edges(
-        &self,
-        edges: &[usize],
-        profile: &flamelet_profile::Profile,
-    ) -> Vec<usize> {
+    pub(crate) fn sorted_edges(&self, edges: &[usize], profile: &flamelet_profile::Profile) -> Vec<usize> {
         let mut keyed: Vec<(i64, String, String, usize)> = edges
             .iter()
             .map(|&row| {

@@ -1,7 +1,5 @@
 //! What each node costs, without the edges: all that `top` needs, even for millions of stacks.
 
-
-
 use flamelet_profile::Profile;
 use rustc_hash::FxHashMap;
 
@@ -106,7 +104,9 @@ pub(crate) fn sort_nodes(
     ids.sort_by(|&a, &b| {
         let ((a_first, a_second), (b_first, b_second)) = (size(a), size(b));
         let order = b_first.cmp(&a_first).then_with(|| names[&a].cmp(&names[&b]));
-        order.then(b_second.cmp(&a_second)).then_with(|| nodes.infos[a as usize].cmp(&nodes.infos[b as usize]))
+        order
+            .then(b_second.cmp(&a_second))
+            .then_with(|| nodes.infos[a as usize].cmp(&nodes.infos[b as usize]))
     });
 }
 
@@ -166,4 +166,3 @@ pub(crate) fn inlined(report: &Report, nodes: &Nodes, shown: &[NodeId], cutoff: 
     };
     shown.iter().map(mark).collect()
 }
-

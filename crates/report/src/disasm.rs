@@ -1,0 +1,117 @@
+//! `disasm`: the instructions of functions, with the cost of each.
+
+use std::io::{self, Write};
+
+use flamelet_symbol::disassemble::{self, Style, Syntax};
+use flamelet_symbol::symbolize::Symbolizer;
+use regex::Regex;
+use serde::Serialize;
+
+use crate::list::routine_total;
+use crate::paths::base_name;
+use crate::report::Report;
+
+/// An instruction with its cost.
+#[derive(Clone, Debug, Serialize)]
+pub struct ListedInstruction {
+    /// Its address in the file.
+    pub address: u64,
+    /// What it cost itself.
+    pub flat: i64,
+    /// What it and all it called cost.
+    pub cum: i64,
+    /// The instruction.
+    pub text: String,
+    /// The function and line it was compiled from, when they are known.
+    pub source: Option<String>,
+}
+
+/// A function with the cost of each of its instructions.
+#[derive(Clone, Debug, Serialize)]
+pub struct ListedCode {
+    /// The function.
+    pub name: String,
+    /// The binary.
+    pub file: String,
+    /// What its instructions cost themselves.
+    pub flat: i64,
+    /// What its instructions and all they called cost.
+    pub cum: i64,
+    /// Its instructions.
+    pub instructions: Vec<ListedInstruction>,
+}
+
+/// The answer of `disasm`. Its JSON form is stable.
+#[derive(Clone, Debug, Serialize)]
+pub struct Disassembly {
+    /// What is shown: `cpu`, `inuse_space`, …
+    pub sample_type: String,
+    /// The unit of the values.
+    pub unit: String,
+    /// What percentages are of.
+    pub total: i64,
+    /// The functions, costliest first.
+    pub functions: Vec<ListedCode>,
+    /// What could not be read, a line each.
+    pub warnings: Vec<String>,
+}
+
+/// Answers `disasm` for the functions that match `wanted`; binaries are found by `symbolizer`.
+pub fn disasm(report: &Report, wanted: Option<&Regex>, symbolizer: &mut Symbolizer) -> Disassembly {
+    let syntax = if report.options.intel_syntax { Syntax::Intel } else { Syntax::default() };
+    let is_wanted = |name: &str| wanted.is_none_or(|wanted| wanted.is_match(name));
+    let (functions, warnings) =
+        disassemble::annotate(&report.profile, report.value_index, is_wanted, symbolizer, Style { syntax });
+    let functions = functions
+        .into_iter()
+        .map(|function| ListedCode {
+            name: function.name,
+            file: function.file.display().to_string(),
+            flat: function.flat,
+            cum: function.cumulative,
+            instructions: function
+                .instructions
+                .into_iter()
+                .map(|at| ListedInstruction {
+                    address: at.instruction.address,
+                    flat: at.flat,
+                    cum: at.cumulative,
+                    text: at.instruction.text,
+                    source: at
+                        .frames
+                        .first()
+                        .map(|frame| format!("{} {}:{}", frame.name, base_name(&frame.file), frame.line)),
+                })
+                .collect(),
+        })
+        .collect();
+    Disassembly {
+        sample_type: report.value_name(),
+        unit: report.unit().to_string(),
+        total: report.total,
+        functions,
+        warnings,
+    }
+}
+
+impl Disassembly {
+    /// Prints the instructions as pprof does.
+    pub fn write_text(&self, report: &Report, out: &mut impl Write) -> io::Result<()> {
+        let format = |value: i64| report.format(value, &report.options.unit);
+        let or_dot = |value: i64| if value == 0 { ".".to_string() } else { format(value) };
+        writeln!(out, "Total: {}", format(self.total))?;
+        for function in &self.functions {
+            writeln!(out, "ROUTINE ======================== {}", function.name)?;
+            routine_total(out, &format(function.flat), &format(function.cum), function.cum, self.total)?;
+            let mut last: Option<&str> = None;
+            for at in &function.instructions {
+                let source = at.source.as_deref().filter(|source| last != Some(source));
+                let comment = source.map_or(String::new(), |source| format!("  ;{source}"));
+                let (flat, cum) = (or_dot(at.flat), or_dot(at.cum));
+                writeln!(out, "{flat:>10} {cum:>10} {:>10x}: {}{comment}", at.address, at.text)?;
+                last = at.source.as_deref();
+            }
+        }
+        Ok(())
+    }
+}

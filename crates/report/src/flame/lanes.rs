@@ -1,0 +1,148 @@
+//! Time: a lane a thread, and the heatmap within seconds.
+
+use flamelet_profile::{Profile, Timeline};
+use rustc_hash::FxHashMap;
+use serde::Serialize;
+
+use super::frames::{Frames, NameId};
+use super::palette::{crate_of, hue_of};
+
+/// The most lanes that are given; the busiest threads come first.
+const MAX_LANES: usize = 200;
+const SECOND: u64 = 1_000_000_000;
+/// The heatmap's rows within a column.
+const ROWS: usize = 50;
+/// The most columns of a heatmap; longer captures have columns of more than a second.
+const MAX_COLUMNS: u64 = 600;
+
+#[derive(Clone, Debug, Serialize)]
+struct Lane {
+    thread: String,
+    process: String,
+    tid: u64,
+    total: i64,
+    /// What each bucket of time counts.
+    values: Vec<i64>,
+    /// The hue of the innermost crate that counts most in each bucket.
+    hues: Vec<u32>,
+    /// The innermost function that counts most in each bucket: a row of `names`, or -1.
+    tops: Vec<i32>,
+}
+
+/// A lane for each thread.
+#[derive(Clone, Debug, Serialize)]
+pub struct Lanes {
+    /// Nanoseconds from the first event to the last.
+    span: u64,
+    /// Nanoseconds of a bucket.
+    bucket: u64,
+    /// The largest value of a bucket.
+    peak: i64,
+    unit: String,
+    lanes: Vec<Lane>,
+    names: Vec<String>,
+}
+
+/// The lanes of a profile that knows its time, cut into `buckets`.
+pub fn lanes(profile: &Profile, frames: &Frames, buckets: usize) -> Option<Lanes> {
+    let timeline = profile.timeline.as_ref()?;
+    let span = timeline.span_nanos().max(1) + 1;
+    let bucket = span.div_ceil(buckets.clamp(1, 5000) as u64);
+    let count = span.div_ceil(bucket) as usize;
+    // For each thread and bucket, what each innermost function counts.
+    let mut cells: FxHashMap<(usize, usize), FxHashMap<NameId, i64>> = FxHashMap::default();
+    for event in &timeline.events {
+        let at = ((event.time / bucket) as usize).min(count - 1);
+        let leaf = profile.stack(profile.sample(event.sample as usize).stack).first();
+        let Some(name) = leaf.and_then(|&location| frames.of(location).next()) else { continue };
+        *cells.entry((event.thread.index(), at)).or_default().entry(name).or_default() += event.value;
+    }
+    let mut names = Names::default();
+    let mut lanes: Vec<Lane> =
+        timeline.threads.iter().map(|thread| empty_lane(profile, thread, count)).collect();
+    let mut peak = 1;
+    let mut keys: Vec<_> = cells.keys().copied().collect();
+    keys.sort_unstable();
+    for key in keys {
+        let (thread, at) = key;
+        let Some(lane) = lanes.get_mut(thread) else { continue };
+        let functions = &cells[&key];
+        lane.values[at] = functions.values().sum();
+        lane.total += lane.values[at];
+        peak = peak.max(lane.values[at]);
+        if let Some((&top, _)) =
+            functions.iter().max_by_key(|&(name, value)| (*value, std::cmp::Reverse(*name)))
+        {
+            let text = frames.text(profile, top);
+            lane.hues[at] = hue_of(crate_of(text));
+            lane.tops[at] = names.row(top, text);
+        }
+    }
+    lanes.retain(|lane| lane.total != 0);
+    lanes.sort_by_key(|lane| std::cmp::Reverse(lane.total));
+    lanes.truncate(MAX_LANES);
+    Some(Lanes { span, bucket, peak, unit: unit(profile, timeline), lanes, names: names.texts })
+}
+
+fn empty_lane(profile: &Profile, thread: &flamelet_profile::Thread, count: usize) -> Lane {
+    Lane {
+        thread: profile.string(thread.name).to_owned(),
+        process: profile.string(thread.process).to_owned(),
+        tid: thread.tid,
+        total: 0,
+        values: vec![0; count],
+        hues: vec![super::NEUTRAL; count],
+        tops: vec![-1; count],
+    }
+}
+
+#[derive(Default)]
+struct Names {
+    rows: FxHashMap<NameId, i32>,
+    texts: Vec<String>,
+}
+
+impl Names {
+    fn row(&mut self, name: NameId, text: &str) -> i32 {
+        let texts = &mut self.texts;
+        *self.rows.entry(name).or_insert_with(|| {
+            texts.push(text.to_owned());
+            (texts.len() - 1) as i32
+        })
+    }
+}
+
+/// The unit of the timeline's values.
+fn unit(profile: &Profile, timeline: &Timeline) -> String {
+    let value_type = profile.sample_types().get(timeline.value_type).copied().unwrap_or_default();
+    profile.string(value_type.unit).to_owned()
+}
+
+/// How busy each fiftieth of each second was.
+#[derive(Clone, Debug, Serialize)]
+pub struct Heatmap {
+    columns: usize,
+    rows: usize,
+    /// Nanoseconds of a column.
+    column: u64,
+    peak: i64,
+    unit: String,
+    /// Column after column, each from its start to its end.
+    cells: Vec<i64>,
+}
+
+/// The heatmap of a profile that knows its time.
+pub fn heatmap(profile: &Profile) -> Option<Heatmap> {
+    let timeline = profile.timeline.as_ref()?;
+    let span = timeline.span_nanos().max(1) + 1;
+    let column = SECOND * span.div_ceil(SECOND * MAX_COLUMNS).max(1);
+    let columns = span.div_ceil(column) as usize;
+    let mut cells = vec![0i64; columns * ROWS];
+    for event in &timeline.events {
+        let row = (event.time % column) * ROWS as u64 / column;
+        let at = (event.time / column) as usize * ROWS + row as usize;
+        cells[at] = cells[at].saturating_add(event.value);
+    }
+    let peak = cells.iter().copied().max().unwrap_or(0);
+    Some(Heatmap { columns, rows: ROWS, column, peak, unit: unit(profile, timeline), cells })
+}

@@ -1,0 +1,113 @@
+//! `list`: the source of functions, with the cost of each line.
+
+use std::io::{self, Write};
+
+use flamelet_profile::unit;
+use flamelet_symbol::source::{SourcePath, annotate};
+use regex::Regex;
+use serde::Serialize;
+
+use crate::report::Report;
+
+/// A line of source with its cost.
+#[derive(Clone, Debug, Serialize)]
+pub struct ListedLine {
+    /// Its number.
+    pub line: i64,
+    /// What it cost itself.
+    pub flat: i64,
+    /// What it and all it called cost.
+    pub cum: i64,
+    /// The text; empty when the file was not found.
+    pub text: String,
+}
+
+/// A function with the cost of each of its lines.
+#[derive(Clone, Debug, Serialize)]
+pub struct ListedFunction {
+    /// The function.
+    pub name: String,
+    /// Its file, as the profile names it.
+    pub file: String,
+    /// Why there is no source, when there is none.
+    pub missing: Option<String>,
+    /// What its lines cost themselves.
+    pub flat: i64,
+    /// What its lines and all they called cost.
+    pub cum: i64,
+    /// Its lines.
+    pub lines: Vec<ListedLine>,
+}
+
+/// The answer of `list`. Its JSON form is stable.
+#[derive(Clone, Debug, Serialize)]
+pub struct List {
+    /// What is shown: `cpu`, `inuse_space`, …
+    pub sample_type: String,
+    /// The unit of the values.
+    pub unit: String,
+    /// What percentages are of.
+    pub total: i64,
+    /// The functions, costliest first.
+    pub functions: Vec<ListedFunction>,
+}
+
+/// Answers `list` for the functions that match `wanted`.
+pub fn list(report: &Report, wanted: Option<&Regex>) -> List {
+    let sources = SourcePath::from_arguments(&report.options.source_path, &report.options.trim_path);
+    let is_wanted = |name: &str| wanted.is_none_or(|wanted| wanted.is_match(name));
+    let functions = annotate(&report.profile, report.value_index, is_wanted, &sources)
+        .into_iter()
+        .filter(|function| function.flat != 0 || function.cumulative != 0)
+        .map(|function| ListedFunction {
+            name: function.name,
+            file: function.file,
+            missing: function.found.err(),
+            flat: function.flat,
+            cum: function.cumulative,
+            lines: function
+                .lines
+                .into_iter()
+                .map(|line| ListedLine {
+                    line: line.line,
+                    flat: line.flat,
+                    cum: line.cumulative,
+                    text: line.text,
+                })
+                .collect(),
+        })
+        .collect();
+    List { sample_type: report.value_name(), unit: report.unit().to_string(), total: report.total, functions }
+}
+
+impl List {
+    /// Prints the source as pprof does.
+    pub fn write_text(&self, report: &Report, out: &mut impl Write) -> io::Result<()> {
+        let format = |value: i64| report.format(value, &report.options.unit);
+        let or_dot = |value: i64| if value == 0 { ".".to_string() } else { format(value) };
+        writeln!(out, "Total: {}", format(self.total))?;
+        for function in &self.functions {
+            writeln!(out, "ROUTINE ======================== {} in {}", function.name, function.file)?;
+            routine_total(out, &format(function.flat), &format(function.cum), function.cum, self.total)?;
+            if let Some(reason) = &function.missing {
+                writeln!(out, " Error: {reason}")?;
+            }
+            for line in &function.lines {
+                let (flat, cum) = (or_dot(line.flat), or_dot(line.cum));
+                writeln!(out, "{flat:>10} {cum:>10} {:>6}:{}", line.line, line.text)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The line below a routine's name.
+pub(crate) fn routine_total(
+    out: &mut impl Write,
+    flat: &str,
+    cum: &str,
+    value: i64,
+    total: i64,
+) -> io::Result<()> {
+    writeln!(out, "{flat:>10} {cum:>10} (flat, cum) {} of Total", unit::percentage(value, total))
+}
