@@ -62,6 +62,7 @@ impl Translation {
         address.wrapping_add(self.bias)
     }
 
+    #[cfg(any(test, feature = "disasm"))]
     pub(crate) fn undo(self, address: u64) -> u64 {
         address.wrapping_sub(self.bias)
     }

@@ -23,7 +23,7 @@ impl BuildId {
 
     /// Reads lower- or upper-case hexadecimal, as profiles carry it.
     pub fn from_hex(text: &str) -> Option<Self> {
-        if text.is_empty() || !text.is_ascii() || text.len() % 2 != 0 {
+        if text.is_empty() || !text.is_ascii() || !text.len().is_multiple_of(2) {
             return None;
         }
         let pairs = text.as_bytes().chunks_exact(2);

@@ -16,7 +16,7 @@ use object::{File, Object};
 
 use crate::buildid::BuildId;
 use crate::file::Bytes;
-use crate::{Error, ErrorKind, Result, elf};
+use crate::{ErrorKind, Result, elf};
 
 /// A folder with more files than this is not searched for a build id.
 const MOST_FILES: usize = 4096;
@@ -359,15 +359,4 @@ fn crc32(bytes: &[u8]) -> u32 {
     let mut crc = flate2::Crc::new();
     crc.update(bytes);
     crc.sum()
-}
-
-/// Opens an ELF file by path, build id or both, as [`Search::locate`] finds it.
-pub(crate) fn open_binary(search: &Search, wanted: &Wanted<'_>) -> Result<(PathBuf, Bytes)> {
-    let located = search.locate(wanted);
-    let path = located.binary.ok_or_else(|| {
-        let why = located.warnings.into_iter().next().unwrap_or_else(|| "no such file".to_owned());
-        Error::new(ErrorKind::NotFound, format!("{}: {why}", wanted.path.display()))
-    })?;
-    let bytes = Bytes::open(&path)?;
-    Ok((path, bytes))
 }

@@ -36,7 +36,7 @@ impl SourcePath {
 
     /// Finds the file that the compiler called `name`.
     ///
-    /// With a prefix of [`SourcePath::trim`] taken off, it is looked for at its own absolute path; then
+    /// With a prefix of [`SourcePath`]'s `trim` taken off, it is looked for at its own absolute path; then
     /// under each folder and each of the folder's parents; then under each folder with ever more of its
     /// leading components left out, so that a profile of another machine's build folder finds its files in
     /// a checkout. The standard library's files (`/rustc/…`) are also looked for in installed toolchains.

@@ -4,6 +4,7 @@ mod support;
 
 use std::time::Duration;
 
+#[cfg(feature = "disasm")]
 use flamelet_symbol::disassemble::{self, Style};
 use flamelet_symbol::inspect::inspect_bytes;
 use flamelet_symbol::symbolize::frames_in_elf;
@@ -29,6 +30,7 @@ fn ask_everything(bytes: &[u8], addresses: &[u64]) {
     let _ = frames_in_elf(bytes, addresses, LIMITS);
     let _ = buildid::of_bytes(bytes);
     let _ = inspect_bytes(bytes);
+    #[cfg(feature = "disasm")]
     let _ = disassemble::function(bytes, "outer", Style::default());
 }
 

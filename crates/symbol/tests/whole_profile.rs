@@ -137,7 +137,7 @@ fn mapped_files() {
         let mut profile = builder.finish();
         let summary = symbolize_profile(&mut profile, &Options::default());
         assert_eq!(names(&profile, 0), ["innermost", "middle", "outer"], "{summary:#?}");
-        assert_eq!(summary.mappings[0].sources, [path.clone()]);
+        assert_eq!(&summary.mappings[0].sources, std::slice::from_ref(path));
     }
 }
 

@@ -10,10 +10,11 @@ use rustc_hash::FxHashMap;
 use crate::address::{MappedAt, Translation};
 use crate::demangle::demangle;
 use crate::disassemble::{Instruction, Style, instructions};
-use crate::locate::{Wanted, open_binary};
+use crate::file::Bytes;
+use crate::locate::{Search, Wanted};
 use crate::symbolize::{Frame, ModuleName, Symbolizer};
 use crate::symbols::{self, Symbol};
-use crate::{Result, elf};
+use crate::{Error, ErrorKind, Result, elf};
 
 /// A function with the cost of each of its instructions.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -174,4 +175,15 @@ fn cost_between(by_address: &[(u64, Cost)], start: u64, length: usize) -> Cost {
         flat: sum.flat.saturating_add(cost.flat),
         cumulative: sum.cumulative.saturating_add(cost.cumulative),
     })
+}
+
+/// Opens the file with the code.
+fn open_binary(search: &Search, wanted: &Wanted<'_>) -> Result<(PathBuf, Bytes)> {
+    let located = search.locate(wanted);
+    let path = located.binary.ok_or_else(|| {
+        let why = located.warnings.into_iter().next().unwrap_or_else(|| "no such file".to_owned());
+        Error::new(ErrorKind::NotFound, format!("{}: {why}", wanted.path.display()))
+    })?;
+    let bytes = Bytes::open(&path)?;
+    Ok((path, bytes))
 }

@@ -156,9 +156,9 @@ impl UnitIndex {
             let first = addresses.partition_point(|&address| address < range.begin);
             let inside = addresses[first..].iter().take_while(|&&address| address < range.end).count();
             patience.spend(1 + inside)?;
-            for row in first..first + inside {
-                if counts[row] < UNITS_AN_ADDRESS {
-                    counts[row] += 1;
+            for (count, row) in counts[first..].iter_mut().zip(first..).take(inside) {
+                if *count < UNITS_AN_ADDRESS {
+                    *count += 1;
                     pairs.push((range.unit, row as u32));
                 }
             }
