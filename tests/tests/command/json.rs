@@ -1,0 +1,42 @@
+//! `--json`: parseable, and the same numbers as the text.
+
+use serde_json::Value;
+
+use flamelet_tests::profiles;
+use flamelet_tests::programs::run_flamelet;
+
+fn json_of(arguments: &[&str]) -> Value {
+    let answer = run_flamelet(arguments);
+    assert_eq!(answer.status, Some(0), "{arguments:?}: {}", answer.stderr);
+    serde_json::from_str(&answer.stdout).unwrap_or_else(|error| panic!("{arguments:?}: {error}"))
+}
+
+#[test]
+fn every_report_prints_json() {
+    for file in profiles::all() {
+        let file = file.display().to_string();
+        for verb in ["top", "tree", "traces", "tags", "raw", "info", "comments"] {
+            assert!(json_of(&[verb, "--json", &file]).is_object(), "{verb} {file}");
+        }
+        assert!(json_of(&["peek", ".", "--json", &file]).is_object(), "peek {file}");
+        assert!(json_of(&["diff", &file, &file, "--json"]).is_object(), "diff {file}");
+    }
+}
+
+/// The profile is made by hand, so the answer is known: milliseconds under `main`, some of them negative.
+#[test]
+fn top_has_the_exact_values() {
+    let file = profiles::negative().display().to_string();
+    let top = json_of(&["top", "--json", "--no-trim", &file]);
+    let rows = top["rows"].as_array().or_else(|| top["entries"].as_array()).expect("a list of rows");
+    let value = |name: &str, field: &str| {
+        let row = rows.iter().find(|row| row["name"] == name).unwrap_or_else(|| panic!("no {name} in {top}"));
+        row[field].as_i64().unwrap_or_else(|| panic!("{name} has no {field}: {row}"))
+    };
+    assert_eq!(value("grew", "flat"), 320_000_000);
+    assert_eq!(value("grew", "cum"), 380_000_000);
+    assert_eq!(value("shrank", "flat"), -60_000_000);
+    assert_eq!(value("gone", "flat"), -80_000_000);
+    assert_eq!(value("main", "flat"), 10_000_000);
+    assert_eq!(value("main", "cum"), 190_000_000);
+}

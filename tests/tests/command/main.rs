@@ -1,0 +1,8 @@
+//! flamelet's own command line: its verbs, its options, its sources, its help.
+
+mod fetch;
+mod help;
+mod json;
+mod own_options;
+mod readme;
+mod sources;
