@@ -5,7 +5,7 @@ use flamelet_profile::{ErrorKind, Profile, Result, pprof};
 use crate::input::Input;
 use crate::{
     Error, Format, Notes, Options, cachegrind, callgrind, cpuprofile, dhat, firefox, folded, heaptrack, jemalloc, json,
-    legacy, massif, perf_script, speedscope, trace_event,
+    legacy, massif, perf_data, perf_script, speedscope, trace_event,
 };
 
 /// Reads `input` in the format it is in.
@@ -30,6 +30,7 @@ fn read_as(format: Format, input: Input<'_>, options: &Options, notes: &mut Note
     match format {
         Format::Pprof => pprof::decode(&input.slurp()?, &options.limits()),
         Format::Folded => folded::read(input, options, notes),
+        Format::PerfData => perf_data::read(input, options, notes),
         Format::PerfScript => perf_script::read(input, options, notes),
         Format::Speedscope => speedscope::read(input, options, notes),
         Format::Firefox => firefox::read(input, options, notes),
@@ -103,6 +104,7 @@ fn recognise_json(head: &[u8]) -> Option<Format> {
 
 fn recognise_other(head: &[u8], head_is_all: bool) -> Option<Format> {
     let known = [
+        (Format::PerfData, perf_data::recognise(head)),
         (Format::Jemalloc, jemalloc::recognise(head)),
         (Format::PprofLegacy, legacy::recognise(head)),
         (Format::Heaptrack, heaptrack::recognise(head)),

@@ -38,6 +38,7 @@ mod legacy;
 mod massif;
 mod notes;
 mod number;
+mod perf_data;
 mod perf_script;
 mod speedscope;
 mod trace_event;

@@ -1,0 +1,39 @@
+//! What `perf record` writes: records of samples, mappings, threads and processes, in file or pipe mode.
+//!
+//! ```text
+//! file: the header, attrs, and later features → stream: records, unpacked → rounds: records by time
+//!     → session: processes and their modules, samples → stacks
+//! ```
+//!
+//! The file is read once from front to back; memory is bounded by two rounds of perf's buffers, whatever the
+//! size of the file. Addresses are kept, to be symbolized elsewhere; callers are given as addresses inside their
+//! call instruction. User stacks that were dumped (`--call-graph dwarf`) are unwound here, with the files that the
+//! recording names, as far as they are still there.
+
+mod attr;
+mod features;
+mod fields;
+mod inflate;
+mod records;
+mod rounds;
+mod sample;
+mod session;
+mod stream;
+
+use flamelet_profile::{Profile, Result};
+
+use crate::input::Input;
+use crate::{Notes, Options};
+
+/// Whether `head` is a perf.data file of either byte order.
+pub(crate) fn recognise(head: &[u8]) -> bool {
+    head.starts_with(b"PERFILE2") || head.starts_with(b"2ELIFREP")
+}
+
+/// Reads perf.data.
+pub(crate) fn read(input: Input<'_>, options: &Options, notes: &mut Notes) -> Result<Profile> {
+    let mut stream = stream::Stream::open(input, options.max_bytes)?;
+    let mut session = session::Session::new(options);
+    stream.each_record(&mut session)?;
+    session.finish(&stream.features, notes)
+}

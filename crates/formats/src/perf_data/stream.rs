@@ -1,0 +1,296 @@
+//! The file from front to back: header, attrs, records, features.
+
+use std::io::Read;
+
+use flamelet_profile::{Error, ErrorKind, Result};
+
+use super::attr::Attr;
+use super::features::Features;
+use super::fields::Fields;
+use super::inflate::Inflate;
+use super::records::{RecordHeader, kind};
+use super::rounds::Rounds;
+use super::sample::{sample_time, trailer_time};
+use super::session::Session;
+use crate::input::Input;
+
+/// The header of a file, and of what comes through a pipe.
+const FILE_HEADER: u64 = 104;
+const PIPE_HEADER: u64 = 16;
+/// The most that may stand before the records, and after them.
+const MAX_FRONT: u64 = 64 << 20;
+const MAX_FEATURES: u64 = 256 << 20;
+
+/// A perf.data file being read.
+pub(super) struct Stream<'a> {
+    input: Input<'a>,
+    big: bool,
+    /// How many bytes of records follow; `None` up to the end.
+    records_left: Option<u64>,
+    feature_bits: Vec<u64>,
+    /// Where in the file the features start.
+    features_at: u64,
+    attrs: Vec<(Attr, Vec<u64>)>,
+    pub(super) features: Features,
+    rounds: Rounds,
+    inflate: Option<Inflate>,
+    /// Unpacked records, of which the last may be incomplete.
+    unpacked: Vec<u8>,
+    unpacked_left: u64,
+}
+
+fn truncated(what: &str) -> Error {
+    Error::new(ErrorKind::Truncated, format!("perf.data ends within {what}"))
+}
+
+fn corrupt(what: &str) -> Error {
+    Error::new(ErrorKind::Corrupt, format!("perf.data is damaged: {what}"))
+}
+
+impl<'a> Stream<'a> {
+    /// Reads the header and the attrs.
+    pub(super) fn open(input: Input<'a>, max_bytes: u64) -> Result<Self> {
+        let big = input.head().starts_with(b"2");
+        let mut stream = Self {
+            input,
+            big,
+            records_left: None,
+            feature_bits: Vec::new(),
+            features_at: 0,
+            attrs: Vec::new(),
+            features: Features::default(),
+            rounds: Rounds::default(),
+            inflate: None,
+            unpacked: Vec::new(),
+            unpacked_left: max_bytes,
+        };
+        let mut header = [0; PIPE_HEADER as usize];
+        stream.fill(&mut header, "its header")?;
+        let size = Fields::new(&header[8..], big).u64().unwrap_or(0);
+        match size {
+            PIPE_HEADER => Ok(stream),
+            FILE_HEADER.. => stream.open_file().map(|()| stream),
+            _ => Err(corrupt("the size of its header")),
+        }
+    }
+
+    fn fill(&mut self, buffer: &mut [u8], what: &str) -> Result<()> {
+        self.input.read_exact(buffer).map_err(|error| match error.kind() {
+            std::io::ErrorKind::UnexpectedEof => truncated(what),
+            _ => self.input.explain(&error),
+        })
+    }
+
+    fn open_file(&mut self) -> Result<()> {
+        let mut header = [0; (FILE_HEADER - PIPE_HEADER) as usize];
+        self.fill(&mut header, "its header")?;
+        let mut fields = Fields::new(&header, self.big);
+        let mut next = || fields.u64().unwrap_or(0);
+        let (attr_size, attrs_at, attrs_size) = (next(), next(), next());
+        let (data_at, data_size) = (next(), next());
+        let (_, _) = (next(), next());
+        let bits = [next(), next(), next(), next()];
+        self.feature_bits = (0..256u64).filter(|&bit| bits[bit as usize / 64] >> (bit % 64) & 1 == 1).collect();
+        if !(FILE_HEADER..=MAX_FRONT).contains(&data_at) || attr_size < 64 + 16 {
+            return Err(corrupt("where its records start"));
+        }
+        // Everything before the records, so that places in it are places in the file.
+        let mut front = vec![0; data_at as usize];
+        self.fill(&mut front[FILE_HEADER as usize..], "its events")?;
+        self.parse_attrs(&front, attr_size, attrs_at, attrs_size)?;
+        self.records_left = (data_size > 0).then_some(data_size);
+        self.features_at = data_at.saturating_add(data_size);
+        Ok(())
+    }
+
+    fn parse_attrs(&mut self, front: &[u8], attr_size: u64, at: u64, size: u64) -> Result<()> {
+        let bad = || corrupt("its list of events");
+        let slice = |at: u64, size: u64| {
+            let (start, size) = (usize::try_from(at).ok()?, usize::try_from(size).ok()?);
+            front.get(start..start.checked_add(size)?)
+        };
+        for entry in slice(at, size).ok_or_else(bad)?.chunks_exact(attr_size as usize) {
+            let (attr, ids) = entry.split_at(entry.len() - 16);
+            let attr = Attr::parse(attr, self.big).ok_or_else(bad)?;
+            let mut ids = Fields::new(ids, self.big);
+            let (ids_at, ids_size) = (ids.u64().unwrap_or(0), ids.u64().unwrap_or(0));
+            let mut ids = Fields::new(slice(ids_at, ids_size).unwrap_or_default(), self.big);
+            self.attrs.push((attr, std::iter::from_fn(|| ids.u64()).collect()));
+        }
+        if self.attrs.is_empty() { Err(bad()) } else { Ok(()) }
+    }
+
+    /// Hands every record to `session`, in the order of their times, and reads the features.
+    pub(super) fn each_record(&mut self, session: &mut Session) -> Result<()> {
+        session.big = self.big;
+        self.attrs.drain(..).for_each(|(attr, ids)| session.add_attr(attr, &ids));
+        let mut record = Vec::new();
+        while self.next_record(&mut record, session)? {
+            self.record(&record, session)?;
+        }
+        if let Some(mut inflate) = self.inflate.take() {
+            inflate.finish(&mut self.unpacked)?;
+            self.unpacked_records(session)?;
+        }
+        self.rounds.release_all(|record| session.record(record));
+        if session.attr_count() == 0 {
+            return Err(truncated("its list of events"));
+        }
+        self.read_features(session);
+        Ok(())
+    }
+
+    /// Reads the next record of the file; false at the end.
+    fn next_record(&mut self, record: &mut Vec<u8>, session: &mut Session) -> Result<bool> {
+        if self.records_left.is_some_and(|left| left < RecordHeader::SIZE as u64) {
+            return Ok(false);
+        }
+        record.clear();
+        record.resize(RecordHeader::SIZE, 0);
+        match self.input.read_exact(record) {
+            // A recording that was killed has no end; everything up to here is good.
+            Err(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => {
+                session.cut |= self.records_left.is_some();
+                return Ok(false);
+            }
+            Err(error) => return Err(self.input.explain(&error)),
+            Ok(()) => {}
+        }
+        let size = RecordHeader::parse(record, self.big).map_or(0, |header| usize::from(header.size));
+        if size < RecordHeader::SIZE {
+            return Err(corrupt("a record without a size"));
+        }
+        record.resize(size, 0);
+        if let Err(error) = self.input.read_exact(&mut record[RecordHeader::SIZE..]) {
+            if error.kind() != std::io::ErrorKind::UnexpectedEof {
+                return Err(self.input.explain(&error));
+            }
+            session.cut = true;
+            return Ok(false);
+        }
+        self.records_left = self.records_left.map(|left| left.saturating_sub(size as u64));
+        Ok(true)
+    }
+
+    /// Takes a record of the file.
+    fn record(&mut self, record: &[u8], session: &mut Session) -> Result<()> {
+        let Some(header) = RecordHeader::parse(record, self.big) else { return Ok(()) };
+        let body = &record[RecordHeader::SIZE..];
+        let mut fields = Fields::new(body, self.big);
+        match header.kind {
+            kind::FINISHED_ROUND => {
+                // Unpacked records lag behind the others, so rounds do not count for them.
+                if self.inflate.is_none() {
+                    self.rounds.end_round(|record| session.record(record));
+                }
+            }
+            kind::COMPRESSED => self.compressed(body, session)?,
+            kind::COMPRESSED2 => {
+                let size = fields.u64().and_then(|size| usize::try_from(size).ok()).unwrap_or(usize::MAX);
+                let piece = fields.bytes(size).ok_or_else(|| truncated("a compressed record"))?;
+                self.compressed(piece, session)?;
+            }
+            kind::HEADER_ATTR => header_attr(fields, self.big, session)?,
+            kind::HEADER_FEATURE => {
+                if let Some(number) = fields.u64() {
+                    self.features.add(number, fields.rest(), self.big);
+                }
+            }
+            kind::HEADER_BUILD_ID => self.features.build_id(header, body, self.big),
+            kind::EVENT_UPDATE => self.features.event_update(fields),
+            kind::HEADER_TRACING_DATA => {
+                let size = fields.u32().unwrap_or(0);
+                self.skip(u64::from(size).next_multiple_of(8))?;
+            }
+            kind::AUXTRACE => {
+                let size = fields.u64().unwrap_or(0);
+                self.skip(size)?;
+            }
+            kind::FIRST_OF_PERF.. => {}
+            _ => self.hold(header, record, session),
+        }
+        Ok(())
+    }
+
+    /// Skips data that follows a record.
+    fn skip(&mut self, size: u64) -> Result<()> {
+        let copied = std::io::copy(&mut (&mut self.input).take(size), &mut std::io::sink());
+        let copied = copied.map_err(|error| self.input.explain(&error))?;
+        self.records_left = self.records_left.map(|left| left.saturating_sub(copied));
+        Ok(())
+    }
+
+    fn compressed(&mut self, piece: &[u8], session: &mut Session) -> Result<()> {
+        self.inflate.get_or_insert_with(Inflate::new).push(piece, &mut self.unpacked)?;
+        self.unpacked_records(session)
+    }
+
+    /// Takes the records that are unpacked completely.
+    fn unpacked_records(&mut self, session: &mut Session) -> Result<()> {
+        let unpacked = std::mem::take(&mut self.unpacked);
+        let mut rest = &unpacked[..];
+        while let Some(header) = RecordHeader::parse(rest, self.big) {
+            let size = usize::from(header.size);
+            if size < RecordHeader::SIZE {
+                return Err(corrupt("a record without a size"));
+            }
+            let Some((record, after)) = rest.split_at_checked(size) else { break };
+            if header.kind < kind::FIRST_OF_PERF {
+                self.hold(header, record, session);
+            }
+            rest = after;
+        }
+        let used = (unpacked.len() - rest.len()) as u64;
+        let left = self.unpacked_left.checked_sub(used);
+        self.unpacked_left = left.ok_or_else(|| {
+            Error::new(ErrorKind::TooLarge, "the compressed records of perf.data unpack to more than allowed")
+        })?;
+        self.unpacked = rest.to_vec();
+        Ok(())
+    }
+
+    /// Holds a record of the kernel back until its time has come.
+    fn hold(&mut self, header: RecordHeader, record: &[u8], session: &mut Session) {
+        let body = &record[RecordHeader::SIZE..];
+        let time = session.first_attr().and_then(|attr| match header.kind {
+            kind::SAMPLE => sample_time(attr, Fields::new(body, self.big)),
+            _ => trailer_time(attr, body, self.big),
+        });
+        self.rounds.push(time.unwrap_or(0), record);
+        if self.rounds.is_full() {
+            self.rounds.release_half(|record| session.record(record));
+        }
+    }
+
+    /// Reads the features behind the records; without them names and build ids are missing, no more.
+    fn read_features(&mut self, session: &mut Session) {
+        if self.records_left.is_none() || self.feature_bits.is_empty() {
+            return;
+        }
+        let mut bytes = Vec::new();
+        let read = (&mut self.input).take(MAX_FEATURES).read_to_end(&mut bytes);
+        let mut table = Fields::new(&bytes, self.big);
+        for &number in &self.feature_bits {
+            let (Some(at), Some(size)) = (table.u64(), table.u64()) else { break };
+            let start = at.checked_sub(self.features_at).and_then(|start| usize::try_from(start).ok());
+            let end = start.and_then(|start| start.checked_add(usize::try_from(size).ok()?));
+            match start.zip(end).and_then(|(start, end)| bytes.get(start..end)) {
+                Some(feature) => self.features.add(number, feature, self.big),
+                None => session.cut = true,
+            }
+        }
+        session.cut |= read.is_err() || bytes.is_empty();
+    }
+}
+
+/// An event as pipe mode tells it: the attr (its size inside), then its ids.
+fn header_attr(fields: Fields<'_>, big: bool, session: &mut Session) -> Result<()> {
+    let bytes = fields.rest();
+    let size = bytes.get(4..).and_then(|rest| Fields::new(rest, big).u32()).unwrap_or(0) as usize;
+    let attr = bytes.get(..size).and_then(|attr| Attr::parse(attr, big));
+    let attr = attr.ok_or_else(|| corrupt("an event"))?;
+    let mut ids = Fields::new(&bytes[size..], big);
+    let ids: Vec<u64> = std::iter::from_fn(|| ids.u64()).collect();
+    session.add_attr(attr, &ids);
+    Ok(())
+}
