@@ -1,0 +1,50 @@
+//! Serves made-up profiles, for the tests in a browser (`ui/tests/browser.mjs`) and for looking at the page.
+//!
+//! `cargo run -p flamelet-view --example serve -- service|hostile|live|big COUNT` prints the address.
+//! `… -- export service|hostile|big FILE` writes the page as a file.
+
+mod made_up;
+
+use flamelet_report::flame::profile::Profile;
+use flamelet_report::flame::{FlameOptions, html};
+use flamelet_view::{CodeOptions, ServeOptions, Server, Source, Take, Taken};
+
+struct Busy;
+
+impl Take for Busy {
+    fn take(&self, seconds: u32) -> Result<Taken, String> {
+        Ok(Taken { name: format!("cpu, {seconds} s"), profile: made_up::service(2) })
+    }
+}
+
+fn profile(kind: &str) -> Profile {
+    match kind {
+        "hostile" => made_up::hostile(),
+        "service" => made_up::service(1),
+        count => made_up::big(count.parse().expect("service, hostile or a number of stacks")),
+    }
+}
+
+fn main() {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let source = match words[..] {
+        ["export", kind, file] => {
+            let options = FlameOptions { title: format!("{kind} profile"), ..FlameOptions::default() };
+            std::fs::write(file, html(&profile(kind), &options)).expect("the file can be written");
+            return;
+        }
+        ["several"] => Source::profiles(vec![
+            ("before".into(), made_up::service(1)),
+            ("after".into(), made_up::service(2)),
+        ]),
+        ["live"] => Source::live(vec![Taken { name: "first".into(), profile: made_up::service(1) }], Busy),
+        [kind] | [_, kind] => Source::profile(kind, profile(kind)),
+        _ => panic!("say what to serve: service, hostile, several, live, or big COUNT"),
+    };
+    let source = source
+        .with_code(CodeOptions { source_path: env!("CARGO_MANIFEST_DIR").into(), ..CodeOptions::default() });
+    let server = Server::bind(source, &ServeOptions::default()).expect("loopback has a free port");
+    println!("{}", server.url());
+    server.run().expect("the server runs until it is killed");
+}

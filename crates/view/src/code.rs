@@ -1,0 +1,144 @@
+//! Source and instructions of a function, with what each line cost.
+
+use flamelet_report::disasm::Disassembly;
+use flamelet_report::flame::profile::{Profile, filter};
+use flamelet_report::list::{List, list};
+use flamelet_report::{Command, Report, ReportOptions};
+use serde::Serialize;
+
+use crate::answers::escaped_pattern;
+use crate::error::Error;
+
+/// Finds binaries and disassembles functions: the command brings its symbolizer.
+pub trait Disassemble: Send + Sync {
+    /// The instructions of the functions that match `pattern`; `report` was made for [`Command::Disasm`].
+    fn disassemble(&self, report: &Report, pattern: &str) -> Result<Disassembly, String>;
+}
+
+/// Where source and binaries are found.
+#[derive(Default)]
+pub struct CodeOptions {
+    /// Where source files are, separated by colons.
+    pub source_path: String,
+    /// What to remove from the start of source paths, separated by colons.
+    pub trim_path: String,
+    /// What disassembles; without it the page shows source only.
+    pub disassembler: Option<Box<dyn Disassemble>>,
+}
+
+#[derive(Serialize)]
+struct SourceLine {
+    number: i64,
+    text: String,
+    flat: i64,
+    cum: i64,
+}
+
+#[derive(Serialize)]
+struct SourceFile {
+    file: String,
+    note: String,
+    lines: Vec<SourceLine>,
+}
+
+#[derive(Serialize)]
+struct Instruction {
+    address: u64,
+    text: String,
+    source: String,
+    flat: i64,
+    cum: i64,
+}
+
+/// What the page shows of a function.
+#[derive(Serialize)]
+pub(crate) struct Code {
+    function: String,
+    files: Vec<SourceFile>,
+    instructions: Vec<Instruction>,
+    note: String,
+}
+
+/// Reads the code of the function called `name`.
+pub(crate) fn code_of(
+    profile: &Profile,
+    sample_type: usize,
+    name: &str,
+    options: &CodeOptions,
+) -> Result<Code, Error> {
+    if name.is_empty() {
+        return Err(Error::bad_request("no function was chosen"));
+    }
+    let pattern = format!("^{}$", escaped_pattern(name));
+    let (files, mut note) = sources(profile, sample_type, &pattern, options)?;
+    let mut instructions = Vec::new();
+    if let Some(disassembler) = &options.disassembler {
+        let report = report(profile, sample_type, &pattern, options, Command::Disasm)?;
+        match disassembler.disassemble(&report, &pattern) {
+            Ok(found) => {
+                if let Some(warning) = found.warnings.first().filter(|_| found.functions.is_empty()) {
+                    note = warning.clone();
+                }
+                instructions = instructions_of(found);
+            }
+            Err(message) => note = message,
+        }
+    }
+    Ok(Code { function: name.to_owned(), files, instructions, note })
+}
+
+/// Only the stacks of the function: the rest of the profile is not looked at again.
+fn report(
+    profile: &Profile,
+    sample_type: usize,
+    pattern: &str,
+    options: &CodeOptions,
+    command: Command,
+) -> Result<Report, Error> {
+    let mut wanted = ReportOptions {
+        sample_index: sample_type.to_string(),
+        source_path: options.source_path.clone(),
+        trim_path: options.trim_path.clone(),
+        ..ReportOptions::default()
+    };
+    wanted.filters.focus = pattern.to_owned();
+    Report::new(profile.clone(), &wanted, command).map_err(|error| Error::bad_request(error.to_string()))
+}
+
+fn sources(
+    profile: &Profile,
+    sample_type: usize,
+    pattern: &str,
+    options: &CodeOptions,
+) -> Result<(Vec<SourceFile>, String), Error> {
+    let report = report(profile, sample_type, pattern, options, Command::List)?;
+    let regex = filter::regex("function", pattern).map_err(|error| Error::bad_request(error.to_string()))?;
+    let found: List = list(&report, regex.as_ref());
+    let note = match found.functions.is_empty() {
+        true => "The profile knows no source lines of this function.".to_owned(),
+        false => String::new(),
+    };
+    let files = found.functions.into_iter().map(|function| SourceFile {
+        file: function.file,
+        note: function.missing.unwrap_or_default(),
+        lines: function
+            .lines
+            .into_iter()
+            .map(|line| SourceLine { number: line.line, text: line.text, flat: line.flat, cum: line.cum })
+            .collect(),
+    });
+    Ok((files.collect(), note))
+}
+
+fn instructions_of(found: Disassembly) -> Vec<Instruction> {
+    let instructions = found.functions.into_iter().flat_map(|function| function.instructions);
+    instructions
+        .map(|one| Instruction {
+            address: one.address,
+            text: one.text,
+            source: one.source.unwrap_or_default(),
+            flat: one.flat,
+            cum: one.cum,
+        })
+        .collect()
+}

@@ -1,0 +1,161 @@
+//! What has been opened and worked out so far, kept for the next question.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+
+use flamelet_report::flame::profile::Profile;
+use flamelet_report::flame::{Direction, FlameTree, Frames, FunctionRow, StackWeights, functions};
+
+use crate::error::Error;
+use crate::query::{Query, ShapeKey};
+use crate::shape::{difference, shape};
+use crate::source::Source;
+
+/// How many shapes of profiles are kept.
+const KEPT_SHAPES: usize = 4;
+/// How many trees of a shape are kept; fewer of large profiles, whose trees take some 60 bytes a stack.
+const KEPT_TREES: usize = 8;
+const LARGE: usize = 300_000;
+
+/// The few values that were used last, by key.
+pub(crate) struct Recent<K, V> {
+    kept: Mutex<Vec<(K, V)>>,
+    room: usize,
+}
+
+impl<K: Eq + Clone, V: Clone> Recent<K, V> {
+    fn new(room: usize) -> Self {
+        Self { kept: Mutex::new(Vec::new()), room }
+    }
+
+    /// The value for `key`, made if it is not kept. Two askers at the same moment may both make it.
+    fn get(&self, key: &K, make: impl FnOnce() -> Result<V, Error>) -> Result<V, Error> {
+        {
+            let mut kept = lock(&self.kept);
+            if let Some(at) = kept.iter().position(|(known, _)| known == key) {
+                let found = kept.remove(at);
+                let value = found.1.clone();
+                kept.push(found);
+                return Ok(value);
+            }
+        }
+        let value = make()?;
+        let mut kept = lock(&self.kept);
+        kept.push((key.clone(), value.clone()));
+        let over = kept.len().saturating_sub(self.room);
+        kept.drain(..over);
+        Ok(value)
+    }
+}
+
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+type Tree = Arc<Mutex<FlameTree<Arc<Profile>>>>;
+
+/// A profile as the chips left it.
+pub(crate) struct Shaped {
+    pub(crate) profile: Arc<Profile>,
+    pub(crate) frames: Arc<Frames>,
+    pub(crate) notes: Vec<String>,
+    weighed: Mutex<HashMap<usize, Arc<Weighed>>>,
+}
+
+/// The same for one sample type.
+pub(crate) struct Weighed {
+    pub(crate) sample_type: usize,
+    pub(crate) weights: StackWeights,
+    functions: OnceLock<Vec<FunctionRow>>,
+    trees: Recent<(bool, String), Tree>,
+}
+
+/// Everything that was opened.
+pub(crate) struct Desk {
+    pub(crate) source: Source,
+    opened: Recent<(String, String), (String, Arc<Profile>)>,
+    shapes: Recent<ShapeKey, Arc<Shaped>>,
+}
+
+impl Desk {
+    pub(crate) fn new(source: Source) -> Self {
+        Self { source, opened: Recent::new(2), shapes: Recent::new(KEPT_SHAPES) }
+    }
+
+    /// The profile that a request is about, against its base if it has one; none if nothing was chosen.
+    pub(crate) fn open(&self, key: &ShapeKey) -> Result<Option<(String, String, Arc<Profile>)>, Error> {
+        let chosen = Some(key.profile.clone()).filter(|id| !id.is_empty());
+        let Some(id) = chosen.or_else(|| self.source.first()) else { return Ok(None) };
+        let (name, profile) = self.opened.get(&(id.clone(), key.base.clone()), || {
+            let (name, profile) = self.source.open(&id)?;
+            if key.base.is_empty() {
+                return Ok((name, profile));
+            }
+            let (base_name, base) = self.source.open(&key.base)?;
+            Ok((format!("{name} against {base_name}"), Arc::new(difference(&profile, &base)?)))
+        })?;
+        Ok(Some((id, name, profile)))
+    }
+
+    /// The profile that a request is about, as its chips leave it.
+    pub(crate) fn shaped(&self, key: &ShapeKey) -> Result<Arc<Shaped>, Error> {
+        self.shapes.get(key, || {
+            let opened = self.open(key)?;
+            let (_, _, profile) = opened.ok_or_else(|| Error::not_found("no profile was chosen"))?;
+            let is_whole = key.chips.is_empty() && key.fold.is_empty() && key.time.is_none();
+            let (profile, notes) = match is_whole {
+                true => (profile, Vec::new()),
+                false => {
+                    let (profile, notes) = shape(Profile::clone(&profile), key)?;
+                    (Arc::new(profile), notes)
+                }
+            };
+            let frames = Arc::new(Frames::new(&profile));
+            Ok(Arc::new(Shaped { profile, frames, notes, weighed: Mutex::default() }))
+        })
+    }
+
+    /// The profile that a request is about, in the sample type that it asks for.
+    pub(crate) fn weighed(&self, query: &Query) -> Result<(Arc<Shaped>, Arc<Weighed>), Error> {
+        let shaped = self.shaped(&query.shape)?;
+        let weighed = shaped.weighed(&query.sample_type);
+        Ok((shaped, weighed))
+    }
+}
+
+impl Shaped {
+    fn weighed(&self, kind: &str) -> Arc<Weighed> {
+        let types = self.profile.sample_types();
+        let named = types.iter().position(|value| self.profile.string(value.kind) == kind);
+        let sample_type = named.unwrap_or_else(|| self.profile.default_sample_index());
+        let mut weighed = lock(&self.weighed);
+        let made = weighed.entry(sample_type).or_insert_with(|| {
+            let weights = StackWeights::new(&self.profile, sample_type);
+            let room = if self.profile.stack_count() > LARGE { 2 } else { KEPT_TREES };
+            Arc::new(Weighed { sample_type, weights, functions: OnceLock::new(), trees: Recent::new(room) })
+        });
+        Arc::clone(made)
+    }
+
+    /// The functions of one sample type.
+    pub(crate) fn functions<'a>(&self, weighed: &'a Weighed) -> &'a [FunctionRow] {
+        weighed.functions.get_or_init(|| functions(&self.profile, &self.frames, &weighed.weights))
+    }
+
+    /// The tree that a request asks for.
+    pub(crate) fn tree(&self, weighed: &Weighed, query: &Query) -> Result<Tree, Error> {
+        weighed.trees.get(&(query.is_callers, query.function.clone()), || {
+            let direction = if query.is_callers { Direction::Callers } else { Direction::Callees };
+            let (profile, frames) = (Arc::clone(&self.profile), Arc::clone(&self.frames));
+            let tree = if query.function.is_empty() {
+                FlameTree::new(profile, frames, &weighed.weights, direction)
+            } else {
+                let name = self.frames.find(&self.profile, &query.function).ok_or_else(|| {
+                    Error::not_found(format!("no stack that is left holds {}", query.function))
+                })?;
+                FlameTree::around(profile, frames, &weighed.weights, direction, name)
+            };
+            Ok(Arc::new(Mutex::new(tree)))
+        })
+    }
+}

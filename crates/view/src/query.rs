@@ -1,0 +1,125 @@
+//! What a request asks for.
+
+use std::ops::Range;
+
+use crate::error::Error;
+
+/// A filter that a chip on the page stands for.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Chip {
+    pub(crate) kind: String,
+    pub(crate) text: String,
+}
+
+/// Which part of which profile: everything that the samples in view depend on, but the sample type.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub(crate) struct ShapeKey {
+    pub(crate) profile: String,
+    pub(crate) base: String,
+    pub(crate) chips: Vec<Chip>,
+    pub(crate) fold: String,
+    pub(crate) time: Option<Range<u64>>,
+}
+
+/// A query string, read.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Query {
+    pub(crate) shape: ShapeKey,
+    pub(crate) sample_type: String,
+    pub(crate) is_callers: bool,
+    pub(crate) function: String,
+    pub(crate) zoom: Vec<u32>,
+    pub(crate) width: f64,
+    pub(crate) search: String,
+    pub(crate) sort: String,
+    pub(crate) buckets: usize,
+    pub(crate) seconds: u32,
+}
+
+const MAX_CHIPS: usize = 50;
+const MAX_ZOOM: usize = 4096;
+
+impl Query {
+    pub(crate) fn parse(text: &str) -> Result<Self, Error> {
+        let mut query = Self { width: 1600.0, buckets: 400, seconds: 10, ..Self::default() };
+        for (key, value) in form_urlencoded::parse(text.as_bytes()) {
+            query.set(&key, &value)?;
+        }
+        Ok(query)
+    }
+
+    fn set(&mut self, key: &str, value: &str) -> Result<(), Error> {
+        match key {
+            "p" => self.shape.profile = value.to_owned(),
+            "base" => self.shape.base = value.to_owned(),
+            "f" => self.add_chip(value)?,
+            "fold" => self.shape.fold = value.to_owned(),
+            "t" => self.shape.time = Some(time_span(value)?),
+            "type" => self.sample_type = value.to_owned(),
+            "dir" => self.is_callers = value == "callers",
+            "fn" => self.function = value.to_owned(),
+            "z" => self.zoom = zoom_path(value)?,
+            "w" => self.width = number::<f64>(key, value)?.clamp(50.0, 200_000.0),
+            "q" => self.search = value.to_owned(),
+            "sort" => self.sort = value.to_owned(),
+            "buckets" => self.buckets = number(key, value)?,
+            "seconds" => self.seconds = number::<u32>(key, value)?.clamp(1, 600),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn add_chip(&mut self, value: &str) -> Result<(), Error> {
+        let (kind, text) =
+            value.split_once(':').ok_or_else(|| Error::bad_request("a filter is written kind:text"))?;
+        if self.shape.chips.len() >= MAX_CHIPS {
+            return Err(Error::bad_request("too many filters at once: remove some"));
+        }
+        self.shape.chips.push(Chip { kind: kind.to_owned(), text: text.to_owned() });
+        Ok(())
+    }
+}
+
+fn number<T: std::str::FromStr>(key: &str, value: &str) -> Result<T, Error> {
+    value.parse().map_err(|_| Error::bad_request(format!("{key}: '{value}' is not a number")))
+}
+
+fn time_span(value: &str) -> Result<Range<u64>, Error> {
+    let span = value.split_once('-').and_then(|(from, to)| Some(from.parse().ok()?..to.parse().ok()?));
+    span.filter(|span| span.start < span.end)
+        .ok_or_else(|| Error::bad_request("a span of time is written from-to, in nanoseconds"))
+}
+
+fn zoom_path(value: &str) -> Result<Vec<u32>, Error> {
+    let keys = value.split('.').filter(|key| !key.is_empty()).take(MAX_ZOOM);
+    let keys: Result<_, _> = keys.map(|key| u32::from_str_radix(key, 36)).collect();
+    keys.map_err(|_| Error::bad_request("the zoom in this address is damaged: zoom out to go on"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn everything_in_an_address_is_read() {
+        let query = Query::parse("p=a.pb&f=focus:x%3A%3Ay&f=hide:z&t=5-10&z=1z.a&w=1e9&dir=callers").unwrap();
+        assert_eq!(query.shape.profile, "a.pb");
+        assert_eq!(query.shape.chips[0], Chip { kind: "focus".into(), text: "x::y".into() });
+        assert_eq!(query.shape.chips[1].kind, "hide");
+        assert_eq!(query.shape.time, Some(5..10));
+        assert_eq!(query.zoom, [71, 10]);
+        assert!(query.is_callers && query.width == 200_000.0);
+    }
+
+    #[test]
+    fn nonsense_is_refused_in_words() {
+        for (text, says) in [
+            ("t=10-5", "span of time"),
+            ("w=wide", "not a number"),
+            ("z=!", "zoom"),
+            ("f=focus", "kind:text"),
+        ] {
+            assert!(Query::parse(text).unwrap_err().to_string().contains(says), "{text}");
+        }
+    }
+}

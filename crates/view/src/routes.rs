@@ -1,0 +1,107 @@
+//! The router: the page, and the questions it asks.
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::extract::{RawQuery, State};
+use axum::http::{HeaderMap, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
+use flamelet_report::flame::page;
+
+use crate::answers::{self, Answer};
+use crate::desk::Desk;
+use crate::error::{Error, ErrorKind};
+use crate::query::Query;
+use crate::source::Source;
+
+/// What the page may do: run its own script, ask its own server, and nothing else.
+const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; \
+                      img-src 'self' data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+
+const DOCUMENT: &str = "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+    <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>flamelet</title>\n\
+    <link rel=\"icon\" href=\"data:,\">\n<link rel=\"stylesheet\" href=\"app.css\">\n</head>\n<body>\n\
+    <div id=\"app\"></div>\n<noscript>This page draws a profile and needs JavaScript for it.</noscript>\n\
+    <script src=\"app.js\" defer></script>\n</body>\n</html>\n";
+
+type Question = fn(&Desk, &Query) -> Answer;
+
+/// The viewer as a router, to be served by [`Server`](crate::Server) or nested in a service under a path
+/// that ends in a slash. It checks no `Host` names and asks nobody who they are: that is the service's.
+pub fn router(source: Source) -> Router {
+    let questions: [(&str, Question); 10] = [
+        ("/api/open", answers::open),
+        ("/api/flame", answers::flame),
+        ("/api/children", answers::children),
+        ("/api/functions", answers::functions),
+        ("/api/search", answers::search),
+        ("/api/graph", answers::graph),
+        ("/api/timeline", answers::timeline),
+        ("/api/heatmap", answers::heat),
+        ("/api/tags", answers::tags),
+        ("/api/code", answers::code),
+    ];
+    let mut router = Router::new()
+        .route("/", get(|| async { asset("text/html; charset=utf-8", DOCUMENT) }))
+        .route("/app.js", get(|| async { asset("text/javascript; charset=utf-8", page::SCRIPT) }))
+        .route("/app.css", get(|| async { asset("text/css; charset=utf-8", page::STYLE) }))
+        .route("/api/take", post(take));
+    for (path, question) in questions {
+        router = router.route(
+            path,
+            get(move |State(desk): State<Arc<Desk>>, RawQuery(query): RawQuery| {
+                answer(desk, query, question)
+            }),
+        );
+    }
+    router.with_state(Arc::new(Desk::new(source)))
+}
+
+/// Only the page itself can set this header: another site's form or script cannot make this machine profile.
+async fn take(State(desk): State<Arc<Desk>>, RawQuery(query): RawQuery, headers: HeaderMap) -> Response {
+    if !headers.contains_key("x-flamelet") {
+        return failure(StatusCode::FORBIDDEN, "only the viewer's own page may ask for this");
+    }
+    answer(desk, query, answers::take).await
+}
+
+/// Answers off the threads that serve connections.
+async fn answer(desk: Arc<Desk>, query: Option<String>, question: Question) -> Response {
+    let work = move || question(&desk, &Query::parse(query.as_deref().unwrap_or_default())?);
+    match tokio::task::spawn_blocking(work).await {
+        Ok(Ok(json)) => asset("application/json", json),
+        Ok(Err(error)) => failure(status(&error), &error.to_string()),
+        Err(_) => failure(
+            StatusCode::INTERNAL_SERVER_ERROR,
+            "flamelet failed on this request; what it was is printed in its terminal",
+        ),
+    }
+}
+
+fn status(error: &Error) -> StatusCode {
+    match error.kind() {
+        ErrorKind::BadRequest => StatusCode::BAD_REQUEST,
+        ErrorKind::NotFound => StatusCode::NOT_FOUND,
+        ErrorKind::Unreadable => StatusCode::UNPROCESSABLE_ENTITY,
+        ErrorKind::Io => StatusCode::INTERNAL_SERVER_ERROR,
+    }
+}
+
+fn asset(kind: &'static str, content: impl Into<axum::body::Body>) -> Response {
+    (StatusCode::OK, safe_headers(kind), content.into()).into_response()
+}
+
+pub(crate) fn failure(status: StatusCode, message: &str) -> Response {
+    (status, safe_headers("text/plain; charset=utf-8"), format!("{message}\n")).into_response()
+}
+
+fn safe_headers(kind: &'static str) -> [(header::HeaderName, &'static str); 5] {
+    [
+        (header::CONTENT_TYPE, kind),
+        (header::CONTENT_SECURITY_POLICY, POLICY),
+        (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+        (header::REFERRER_POLICY, "no-referrer"),
+        (header::CACHE_CONTROL, "no-store"),
+    ]
+}

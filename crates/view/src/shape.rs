@@ -1,0 +1,60 @@
+//! A profile as the chips leave it.
+
+use flamelet_report::DIFF_BASE_LABEL;
+use flamelet_report::flame::profile::filter::FilterOptions;
+use flamelet_report::flame::profile::{Profile, merge};
+use flamelet_report::rust_names::{self, NameFolding};
+
+use crate::error::Error;
+use crate::query::{Chip, ShapeKey};
+
+/// The difference of two profiles: both, with the base negated and labelled, as pprof does it.
+pub(crate) fn difference(new: &Profile, base: &Profile) -> Result<Profile, Error> {
+    let mut base = base.clone();
+    base.scale(-1.0);
+    base.label_all(DIFF_BASE_LABEL, "true");
+    merge(&[new, &base]).map_err(|error| Error::bad_request(format!("these two cannot be compared: {error}")))
+}
+
+/// Applies what `key` asks for, in the order in which the chips were added, and notes for the reader.
+pub(crate) fn shape(mut profile: Profile, key: &ShapeKey) -> Result<(Profile, Vec<String>), Error> {
+    let mut notes = Vec::new();
+    if let Some(span) = &key.time {
+        profile.keep_time(span.clone());
+    }
+    let has = |part: &str| key.fold.split(',').any(|other| other == part);
+    rust_names::fold(
+        &mut profile,
+        NameFolding { generics: has("generics"), runtime: has("runtime"), crates: has("crates") },
+    );
+    for chip in &key.chips {
+        apply(&mut profile, chip, &mut notes)?;
+    }
+    Ok((profile, notes))
+}
+
+fn apply(profile: &mut Profile, chip: &Chip, notes: &mut Vec<String>) -> Result<(), Error> {
+    let text = chip.text.clone();
+    let mut filter = FilterOptions::default();
+    match chip.kind.as_str() {
+        "focus" => filter.focus = text,
+        "ignore" => filter.ignore = text,
+        "hide" => filter.hide = text,
+        "show" => filter.show = text,
+        "showfrom" => filter.show_from = text,
+        "tagfocus" => filter.tag_focus = text,
+        "tagignore" => filter.tag_ignore = text,
+        "tagroot" => {
+            profile.add_tag_frames(&[&text], &[], "auto");
+            return Ok(());
+        }
+        other => return Err(Error::bad_request(format!("there is no filter called '{other}'"))),
+    }
+    let filter = filter.compile().map_err(|error| Error::bad_request(error.to_string()))?;
+    let outcome = filter.apply(profile);
+    notes.extend(outcome.notes);
+    if !outcome.unmatched.is_empty() {
+        notes.push(format!("{} matched nothing: {}", chip.kind, chip.text));
+    }
+    Ok(())
+}

@@ -1,0 +1,459 @@
+// @ts-check
+// The page's frame: what is open, what the address says, and which view shows it.
+
+import { copyText, debounced, h, replaceContent } from "./dom.js";
+import { flash, showDialog, showHelp, showMenu } from "./overlay.js";
+import { FILTER_KINDS, dataQuery, exactPattern, formatState, parseState, searchPattern } from "./state.js";
+import { shareLabel, timeLabel, valueLabel } from "./units.js";
+import { flameView } from "./view-flame.js";
+import { graphView } from "./view-graph.js";
+import { heatmapView } from "./view-heatmap.js";
+import { infoView } from "./view-info.js";
+import { sandwichView } from "./view-sandwich.js";
+import { sourceView } from "./view-source.js";
+import { tagsView } from "./view-tags.js";
+import { timelineView } from "./view-timeline.js";
+import { topView } from "./view-top.js";
+import { treeView } from "./view-tree.js";
+
+/**
+ * @typedef {import("./state.js").State} State
+ * @typedef {import("./provider.js").ServerData | import("./provider.js").SavedData} Provider
+ * @typedef {import("./provider.js").Opened} Opened
+ * @typedef {{element: HTMLElement, controls: HTMLElement[], update: (state: State) => Promise<void> | void,
+ *   themeChanged?: () => void, focus?: () => void}} View
+ * @typedef {{id: string, title: string, make: (app: App) => View, needs?: (opened: Opened) => boolean}} ViewKind
+ */
+
+/** @type {ViewKind[]} */
+const VIEWS = [
+  { id: "flame", title: "Flame graph", make: flameView },
+  { id: "top", title: "Top", make: topView },
+  { id: "tree", title: "Call tree", make: treeView },
+  { id: "sandwich", title: "Sandwich", make: sandwichView },
+  { id: "graph", title: "Graph", make: graphView, needs: () => true },
+  { id: "source", title: "Source", make: sourceView, needs: (opened) => opened.code },
+  { id: "tags", title: "Labels", make: tagsView, needs: (opened) => (opened.about?.label_keys ?? []).length > 0 },
+  { id: "timeline", title: "Timeline", make: timelineView, needs: (opened) => opened.about?.has_timeline === true },
+  { id: "heatmap", title: "Heatmap", make: heatmapView, needs: (opened) => opened.about?.has_timeline === true },
+  { id: "info", title: "Info", make: infoView },
+];
+
+/** The views that only a server can answer. */
+const SERVER_VIEWS = ["graph", "source", "tags", "timeline", "heatmap"];
+
+/** @type {Record<string, string>} */
+const FILTER_HELP = {
+  focus: "keep stacks with a frame that matches",
+  ignore: "drop stacks with a frame that matches",
+  hide: "remove frames that match",
+  show: "remove frames that do not match",
+  showfrom: "remove frames above the first that matches",
+  tagfocus: "keep samples with a label that matches, such as route=/cart",
+  tagignore: "drop samples with a label that matches",
+  tagroot: "group by a label: its values become roots",
+};
+
+export class App {
+  /** @param {HTMLElement} root @param {Provider} provider */
+  constructor(root, provider) {
+    this.root = root;
+    this.provider = provider;
+    this.state = parseState(location.hash);
+    /** @type {Opened} */
+    this.opened = { about: null, entries: [], live: false, code: false, warnings: [] };
+    /** The function that keys act on. */
+    this.chosen = "";
+    this.working = 0;
+    this.viewId = "";
+    /** @type {View | null} */
+    this.view = null;
+    this.build();
+    addEventListener("hashchange", () => this.addressChanged());
+    addEventListener("keydown", (event) => this.key(event));
+    this.applyTheme(localTheme());
+    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.applyTheme(localTheme()));
+  }
+
+  /** Reads what is open, then shows it. */
+  async start() {
+    const opened = await this.waitFor(this.provider.open(this.state));
+    if (opened === null) return;
+    this.opened = opened;
+    document.title = opened.about ? `${opened.about.title} – flamelet` : "flamelet";
+    await this.render();
+  }
+
+  build() {
+    this.typeSelect = /** @type {HTMLSelectElement} */ (h("select", { "aria-label": "Sample type", onchange: () => this.set({ type: this.typeSelect?.value ?? "" }) }));
+    this.totalElement = h("span.total");
+    this.search = /** @type {HTMLInputElement} */ (h("input.search", { type: "search", placeholder: "Search   /", "aria-label": "Search functions by regular expression", spellcheck: "false", oninput: debounced(150, () => this.searchChanged()) }));
+    this.matchedElement = h("span.matched", { role: "status" });
+    this.titleElement = h("span.title");
+    this.profileSelect = /** @type {HTMLSelectElement} */ (h("select.profiles", { "aria-label": "Profile", hidden: true, onchange: () => this.choose({ profile: this.profileSelect?.value ?? "" }) }));
+    this.baseSelect = /** @type {HTMLSelectElement} */ (h("select.profiles", { "aria-label": "Compare with", hidden: true, onchange: () => this.choose({ base: this.baseSelect?.value ?? "" }) }));
+    this.liveButtons = h("span.live", { hidden: true });
+    this.themeButton = h("button.quiet", { title: "Dark or light (d)", "aria-label": "Dark or light", text: "◐", onclick: () => this.toggleTheme() });
+    this.tabs = h("nav.tabs", { role: "tablist", "aria-label": "Views" });
+    this.chips = h("div.chips");
+    this.controls = h("div.controls");
+    this.main = h("main.main", { tabindex: -1 });
+    this.statusElement = h("footer.status");
+    this.progress = h("div.progress", { role: "progressbar", "aria-label": "Working", hidden: true });
+    replaceContent(
+      this.root,
+      h("header.bar", {}, h("span.brand", { text: "flamelet" }), this.titleElement, this.profileSelect, this.baseSelect, this.liveButtons, h("span.spring"),
+        this.typeSelect, this.totalElement, h("span.search-box", {}, this.search, this.matchedElement),
+        h("button.quiet", { title: "Undo (u)", "aria-label": "Undo", text: "↶", onclick: () => history.back() }),
+        this.themeButton,
+        h("button.quiet", { title: "Keys (?)", "aria-label": "Keys", text: "?", onclick: showHelp })),
+      h("div.bar.second", {}, this.tabs, h("span.spring"), this.controls),
+      h("div.bar.third", {}, this.chips),
+      this.progress,
+      this.main,
+      this.statusElement,
+      h("div.for-readers", { id: "announcements", "aria-live": "polite" }),
+    );
+  }
+
+  /** Changes the state; the address follows, and the page follows the address. @param {Partial<State>} patch @param {{replace?: boolean}} [how] */
+  set(patch, how = {}) {
+    const next = { ...this.state, ...patch };
+    const hash = formatState(next);
+    if (hash === formatState(this.state)) return;
+    this.state = next;
+    if (how.replace) history.replaceState(null, "", hash);
+    else history.pushState(null, "", hash);
+    void this.render();
+  }
+
+  /** Another profile or base: what is known about it has to be read first. @param {Partial<State>} patch */
+  choose(patch) {
+    this.set({ ...patch, zoom: "", time: "" });
+    void this.start();
+  }
+
+  addressChanged() {
+    const before = this.state;
+    this.state = parseState(location.hash);
+    if (before.profile !== this.state.profile || before.base !== this.state.base) void this.start();
+    else void this.render();
+  }
+
+  /** What the data in view depends on, as text. */
+  dataKey() {
+    return dataQuery(this.state).toString();
+  }
+
+  sampleType() {
+    const types = this.opened.about?.types ?? [];
+    const found = types.find((type) => type.kind === this.state.type);
+    return found ?? types[this.opened.about?.default_type ?? 0] ?? { kind: "", unit: "", total: 0, base_total: 0 };
+  }
+
+  /** What shares are of: everything in the profile, before filters. */
+  total() {
+    const type = this.sampleType();
+    return Math.abs(type.total) + (this.isDiff() ? Math.abs(type.base_total) : 0);
+  }
+
+  isDiff() {
+    return this.opened.about?.is_diff === true;
+  }
+
+  /** The search as a pattern; nothing while it is empty or not (yet) one. @param {string} query */
+  pattern(query) {
+    try {
+      return searchPattern(query);
+    } catch {
+      return null;
+    }
+  }
+
+  async render() {
+    if (!this.opened.about) return this.renderShelf();
+    const kinds = VIEWS.filter((kind) => this.isOffered(kind));
+    const kind = kinds.find((candidate) => candidate.id === this.state.view) ?? kinds[0];
+    this.renderBars(kinds, kind);
+    if (this.viewId !== kind.id || !this.view) {
+      this.viewId = kind.id;
+      this.view = kind.make(this);
+      replaceContent(this.main, this.view.element);
+      replaceContent(/** @type {HTMLElement} */ (this.controls), ...this.view.controls);
+    }
+    this.errorElement?.remove();
+    void this.renderMatched();
+    await this.view.update(this.state);
+  }
+
+  /** @param {ViewKind} kind */
+  isOffered(kind) {
+    if (this.provider.saved && SERVER_VIEWS.includes(kind.id)) return false;
+    return kind.needs ? kind.needs(this.opened) : true;
+  }
+
+  /** @param {ViewKind[]} kinds @param {ViewKind} current */
+  renderBars(kinds, current) {
+    const { about } = this.opened;
+    if (!about || !this.typeSelect || !this.totalElement || !this.search) return;
+    const type = this.sampleType();
+    replaceContent(this.typeSelect, ...about.types.map((other) => h("option", { value: other.kind, text: other.kind, selected: other === type, disabled: other.missing })));
+    this.typeSelect.value = type.kind;
+    this.totalElement.textContent = valueLabel(type.total, type.unit);
+    this.totalElement.title = `${type.total} ${type.unit}`;
+    if (this.titleElement) this.titleElement.textContent = about.title;
+    this.renderShelfSelects();
+    if (document.activeElement !== this.search) this.search.value = this.state.query;
+    replaceContent(/** @type {HTMLElement} */ (this.tabs), ...kinds.map((kind, at) => h("button.tab", { role: "tab", "aria-selected": kind === current, title: at < 9 ? `${kind.title} (${at + 1})` : kind.title, text: kind.title, onclick: () => this.set({ view: kind.id }) })));
+    this.renderChips();
+  }
+
+  renderChips() {
+    const { filters, time, fold } = this.state;
+    const saved = this.provider.saved;
+    const chips = filters.map((filter, at) => this.chip(`${filter.kind}:`, filter.text, () => this.set({ filters: filters.filter((_, other) => other !== at), zoom: "" })));
+    if (time !== "") chips.push(this.chip("time:", timeText(time), () => this.set({ time: "" })));
+    const fold_part = (/** @type {string} */ part) => fold.split(",").includes(part);
+    const toggle = (/** @type {string} */ part) => () => {
+      const parts = fold.split(",").filter((other) => other !== "" && other !== part);
+      this.set({ fold: (fold_part(part) ? parts : [...parts, part]).sort().join(","), zoom: "" });
+    };
+    const folds = [
+      h("button.toggle", { text: "Fold generics", "aria-pressed": fold_part("generics"), title: "Vec<T>::push for every T is one function", onclick: toggle("generics") }),
+      h("button.toggle", { text: "Fold runtime", "aria-pressed": fold_part("runtime"), title: "Hide async and standard-library glue", onclick: toggle("runtime") }),
+    ];
+    const add = h("button.toggle", { text: "+ Filter", title: "Add a filter (a)", onclick: () => this.askForFilter() });
+    const hint = saved ? h("span.soft", { text: "A saved page: filters need flamelet view." }) : null;
+    replaceContent(/** @type {HTMLElement} */ (this.chips), ...(saved ? [] : [add, ...chips, h("span.spring"), ...folds]), hint ?? "");
+  }
+
+  /** @param {string} kind @param {string} text @param {() => void} remove */
+  chip(kind, text, remove) {
+    return h("span.chip", {}, h("span.chip-kind", { text: kind }), h("span.chip-text", { text, title: text }), h("button.quiet", { text: "✕", "aria-label": `Remove ${kind} ${text}`, onclick: remove }));
+  }
+
+  askForFilter() {
+    const kind = /** @type {HTMLSelectElement} */ (h("select", { "aria-label": "Kind of filter" }, ...FILTER_KINDS.map((name) => h("option", { value: name, text: name }))));
+    const text = /** @type {HTMLInputElement} */ (h("input", { type: "text", "aria-label": "Regular expression", placeholder: "regular expression", spellcheck: "false" }));
+    const help = h("p.soft", { text: FILTER_HELP.focus });
+    kind.addEventListener("change", () => (help.textContent = FILTER_HELP[kind.value]));
+    const submit = (/** @type {Event} */ event) => {
+      event.preventDefault();
+      dialog.close();
+      if (text.value !== "") this.addFilter(kind.value, text.value);
+    };
+    const form = h("form.filter-form", { onsubmit: submit }, kind, text, h("button.primary", { type: "submit", text: "Add" }), help);
+    const dialog = showDialog("Add a filter", form);
+    text.focus();
+  }
+
+  /** @param {string} kind @param {string} text */
+  addFilter(kind, text) {
+    const same = this.state.filters.some((filter) => filter.kind === kind && filter.text === text);
+    if (!same) this.set({ filters: [...this.state.filters, { kind, text }], zoom: "" });
+  }
+
+  searchChanged() {
+    const query = this.search?.value ?? "";
+    this.search?.classList.toggle("wrong", query !== "" && this.pattern(query) === null);
+    this.set({ query }, { replace: true });
+  }
+
+  async renderMatched() {
+    const place = /** @type {HTMLElement} */ (this.matchedElement);
+    const { query } = this.state;
+    if (this.pattern(query) === null) {
+      place.textContent = query === "" ? "" : "not a pattern";
+      return;
+    }
+    try {
+      const matched = await this.provider.matched(this.state);
+      if (this.state.query === query) place.textContent = `${shareLabel(matched.weight, this.total())} matched`;
+    } catch (error) {
+      place.textContent = "not a pattern";
+      place.title = /** @type {Error} */ (error).message;
+    }
+  }
+
+  /** @param {string} name @param {{clientX: number, clientY: number}} place */
+  functionMenu(name, place) {
+    this.chosen = name;
+    const filter = (/** @type {string} */ kind) => () => this.addFilter(kind, exactPattern(name));
+    const server = !this.provider.saved;
+    /** @type {(import("./overlay.js").MenuItem | false)[]} */
+    const items = [
+      { label: "Copy name", hint: "c", run: () => this.copyChosen() },
+      { label: "Search for it", run: () => this.set({ query: exactPattern(name) }) },
+      { label: "Callers and callees", hint: "s", run: () => this.set({ view: "sandwich", pivot: name }) },
+      this.opened.code && { label: "Source and instructions", hint: "e", run: () => this.set({ view: "source", pivot: name }) },
+      server && null,
+      server && { label: "Focus on it", hint: "f", run: filter("focus") },
+      server && { label: "Ignore stacks with it", hint: "o", run: filter("ignore") },
+      server && { label: "Hide its frames", hint: "h", run: filter("hide") },
+      server && { label: "Show from it on", run: filter("showfrom") },
+    ];
+    showMenu(items.filter((item) => item !== false), place);
+  }
+
+  async copyChosen() {
+    if (this.chosen === "") return;
+    await copyText(this.chosen);
+    flash("Name copied");
+  }
+
+  /** @param {string} text */
+  status(text) {
+    if (this.statusElement) this.statusElement.textContent = text;
+  }
+
+  /**
+   * Waits for an answer, with a bar if it takes long, and says what went wrong. Nothing after an error.
+   * @template T @param {Promise<T>} work @param {AbortSignal} [signal] @returns {Promise<T | null>}
+   */
+  async waitFor(work, signal) {
+    const progress = /** @type {HTMLElement} */ (this.progress);
+    this.working++;
+    const timer = setTimeout(() => (progress.hidden = false), 200);
+    try {
+      return await work;
+    } catch (error) {
+      if (!signal?.aborted) this.showError(/** @type {Error} */ (error).message);
+      return null;
+    } finally {
+      clearTimeout(timer);
+      if (--this.working === 0) progress.hidden = true;
+    }
+  }
+
+  /** @param {string} text */
+  showError(text) {
+    this.errorElement?.remove();
+    this.errorElement = h("div.error", { role: "alert" }, h("span", { text }), h("button.quiet", { text: "✕", "aria-label": "Dismiss", onclick: () => this.errorElement?.remove() }));
+    this.main?.before(this.errorElement);
+  }
+
+  /** The list of a folder's profiles, or a live service that was not asked yet. */
+  renderShelf() {
+    this.renderShelfSelects();
+    const { entries, live } = this.opened;
+    const rows = entries.map((entry) => h("button.shelf-row", { onclick: () => this.choose({ profile: entry.id }) }, h("span", { text: entry.name }), h("span.soft", { text: entry.detail })));
+    const nothing = live ? "No profile yet: take one." : "This folder holds no profiles.";
+    this.viewId = "";
+    replaceContent(/** @type {HTMLElement} */ (this.tabs));
+    replaceContent(/** @type {HTMLElement} */ (this.main), h("div.shelf", {}, h("h2", { text: "Choose a profile" }), ...(rows.length > 0 ? rows : [h("p.soft", { text: nothing })])));
+  }
+
+  renderShelfSelects() {
+    const { entries, live } = this.opened;
+    const option = (/** @type {string} */ value, /** @type {string} */ text, /** @type {boolean} */ selected) => h("option", { value, text, selected });
+    const several = entries.length > 1;
+    if (!this.profileSelect || !this.baseSelect || !this.liveButtons || !this.titleElement) return;
+    this.profileSelect.hidden = !several;
+    this.baseSelect.hidden = !several;
+    this.titleElement.hidden = several;
+    if (several) {
+      const current = this.opened.about?.id ?? this.state.profile;
+      replaceContent(this.profileSelect, ...(current === "" ? [option("", "choose…", true)] : []), ...entries.map((entry) => option(entry.id, entry.name, entry.id === current)));
+      replaceContent(this.baseSelect, option("", "compare with…", this.state.base === ""), ...entries.filter((entry) => entry.id !== current).map((entry) => option(entry.id, `against ${entry.name}`, entry.id === this.state.base)));
+    }
+    this.liveButtons.hidden = !live;
+    const before = entries.length > 1 ? entries[entries.length - 2] : null;
+    const isNewest = before !== null && (this.opened.about?.id ?? "") === entries[entries.length - 1].id;
+    replaceContent(
+      this.liveButtons,
+      h("button.primary", { text: "Take a 10 s CPU profile", onclick: () => this.take(10) }),
+      isNewest && before && h("button.toggle", { text: "Compare with the one before", onclick: () => this.choose({ base: before.id }) }),
+    );
+  }
+
+  /** @param {number} seconds */
+  async take(seconds) {
+    flash(`Taking a profile for ${seconds} s …`);
+    const entry = await this.waitFor(this.provider.take(seconds));
+    if (entry) this.choose({ profile: entry.id, base: "" });
+  }
+
+  toggleTheme() {
+    const dark = document.documentElement.dataset.theme === "dark";
+    try {
+      localStorage.setItem("flamelet-theme", dark ? "light" : "dark");
+    } catch {
+      // A page from disk may have no storage: the choice lasts until reload.
+    }
+    this.applyTheme(dark ? "light" : "dark");
+  }
+
+  /** @param {string} theme */
+  applyTheme(theme) {
+    document.documentElement.dataset.theme = theme;
+    this.view?.themeChanged?.();
+  }
+
+  /** @param {KeyboardEvent} event */
+  key(event) {
+    const target = /** @type {HTMLElement} */ (event.target);
+    if (event.ctrlKey || event.metaKey || event.altKey) return;
+    if (target.closest("dialog, .menu")) return;
+    if (event.key === "Escape") {
+      if (target === this.search) /** @type {HTMLElement} */ (this.main).focus();
+      else if (this.state.zoom !== "") this.set({ zoom: "" });
+      return;
+    }
+    if (target.matches("input, select, textarea")) return;
+    const action = this.actions()[event.key];
+    if (!action) return;
+    event.preventDefault();
+    action();
+  }
+
+  /** What keys do. @returns {Record<string, () => void>} */
+  actions() {
+    const onChosen = (/** @type {() => void} */ act) => () => (this.chosen === "" ? flash("Choose a function first") : act());
+    const filter = (/** @type {string} */ kind) => onChosen(() => this.provider.saved ? flash("A saved page cannot filter") : this.addFilter(kind, exactPattern(this.chosen)));
+    const kinds = VIEWS.filter((kind) => this.isOffered(kind));
+    const byNumber = Object.fromEntries(kinds.slice(0, 9).map((kind, at) => [String(at + 1), () => this.set({ view: kind.id })]));
+    return {
+      ...byNumber,
+      "?": showHelp,
+      "/": () => (this.search?.focus(), this.search?.select()),
+      u: () => history.back(),
+      d: () => this.toggleTheme(),
+      t: () => this.nextType(),
+      a: () => this.askForFilter(),
+      x: () => this.set({ filters: this.state.filters.slice(0, -1) }),
+      i: () => this.set({ inverted: !this.state.inverted, zoom: "" }),
+      g: () => this.set({ upward: !this.state.upward }),
+      "0": () => this.set({ zoom: "" }),
+      f: filter("focus"),
+      o: filter("ignore"),
+      h: filter("hide"),
+      s: onChosen(() => this.set({ view: "sandwich", pivot: this.chosen })),
+      e: onChosen(() => this.set({ view: "source", pivot: this.chosen })),
+      c: () => void this.copyChosen(),
+      ArrowDown: () => this.view?.focus?.(),
+    };
+  }
+
+  nextType() {
+    const types = (this.opened.about?.types ?? []).filter((type) => !type.missing);
+    const at = types.findIndex((type) => type.kind === this.sampleType().kind);
+    if (types.length > 1) this.set({ type: types[(at + 1) % types.length].kind });
+  }
+}
+
+/** @param {string} time `from-to` in nanoseconds */
+function timeText(time) {
+  const [from, to] = time.split("-").map(Number);
+  return `${timeLabel(from)} to ${timeLabel(to)}`;
+}
+
+/** The theme that was chosen, else the system's. */
+function localTheme() {
+  let chosen = null;
+  try {
+    chosen = localStorage.getItem("flamelet-theme");
+  } catch {
+    // No storage for pages from disk in some browsers.
+  }
+  return chosen ?? (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light");
+}

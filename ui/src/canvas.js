@@ -1,0 +1,364 @@
+// @ts-check
+// A flame graph on a canvas: drawing, finding the box under the mouse, zoom by wheel, keys.
+
+import { currentPalette } from "./colour.js";
+import { h } from "./dom.js";
+import { fittedName } from "./names.js";
+
+/** @typedef {import("./picture.js").Picture} Picture */
+
+const ROW_HEIGHT = 19;
+const FONT = "12px system-ui, -apple-system, 'Segoe UI', sans-serif";
+const ZOOM_MILLISECONDS = 140;
+
+/**
+ * @typedef {object} FlameEvents
+ * @property {(picture: Picture, box: number) => void} zoom
+ * @property {(picture: Picture, box: number, event: MouseEvent) => void} menu
+ * @property {(picture: Picture, box: number, event: MouseEvent | null) => void} hover `box` is -1 when the mouse left
+ * @property {(picture: Picture, box: number) => void} select
+ * @property {(scale: number) => void} magnified the wheel zoomed so far in: finer boxes may be wanted
+ */
+
+export class FlameCanvas {
+  /** @param {FlameEvents} events @param {string} label */
+  constructor(events, label) {
+    this.events = events;
+    this.canvas = /** @type {HTMLCanvasElement} */ (h("canvas", { role: "img", tabindex: 0, "aria-label": label }));
+    this.filler = h("div.flame-height");
+    this.element = h("div.flame", {}, h("div.flame-pane", {}, this.canvas), this.filler);
+    /** @type {Picture | null} */
+    this.picture = null;
+    /** What is in view, in weight. */
+    this.from = 0;
+    this.to = 1;
+    this.selected = -1;
+    this.hovered = -1;
+    /** @type {Uint8Array | null} */
+    this.hit = null;
+    this.upward = false;
+    this.colour = "crate";
+    this.palette = currentPalette();
+    this.frame = 0;
+    /** @type {Map<string, number>} */
+    this.widths = new Map();
+    this.element.addEventListener("scroll", () => this.redraw());
+    new ResizeObserver(() => this.resized()).observe(this.element);
+    this.listen();
+  }
+
+  get width() {
+    return Math.max(1, this.element.clientWidth);
+  }
+
+  /** @param {Picture} picture @param {boolean} animate */
+  show(picture, animate) {
+    const zoom = picture.zoom;
+    this.picture = picture;
+    this.widths.clear();
+    this.selected = -1;
+    this.hovered = -1;
+    this.resized();
+    const from = picture.x[zoom] ?? 0;
+    this.moveTo(from, from + (picture.weight[zoom] || 1), animate);
+    this.scrollToRoot();
+  }
+
+  /** Another picture of the same boxes, finer: nothing moves. @param {Picture} picture */
+  refine(picture) {
+    const old = this.picture;
+    if (!old) return this.show(picture, false);
+    const scale = picture.weight[picture.zoom] / (old.weight[old.zoom] || 1);
+    const offset = picture.x[picture.zoom] - old.x[old.zoom] * scale;
+    const selected = this.selected >= 0 ? old.pathOf(this.selected) : null;
+    this.picture = picture;
+    [this.from, this.to] = [this.from * scale + offset, this.to * scale + offset];
+    if (this.target) this.target = [this.target[0] * scale + offset, this.target[1] * scale + offset];
+    this.hovered = -1;
+    this.selected = selected ? picture.find(selected) : -1;
+    this.resized();
+  }
+
+  /** Moves the view, over a few frames where the reader has not asked for less motion. @param {number} from @param {number} to @param {boolean} animate */
+  moveTo(from, to, animate) {
+    const still = matchMedia("(prefers-reduced-motion: reduce)").matches || !animate;
+    /** @type {[number, number] | null} */
+    this.target = [from, to];
+    if (still) {
+      [this.from, this.to, this.target] = [from, to, null];
+      return this.redraw();
+    }
+    const [startFrom, startTo, start] = [this.from, this.to, performance.now()];
+    const step = () => {
+      if (!this.target) return;
+      const share = Math.min(1, (performance.now() - start) / ZOOM_MILLISECONDS);
+      const eased = share * (2 - share);
+      this.from = startFrom + (this.target[0] - startFrom) * eased;
+      this.to = startTo + (this.target[1] - startTo) * eased;
+      this.draw();
+      if (share < 1) requestAnimationFrame(step);
+      else this.target = null;
+    };
+    requestAnimationFrame(step);
+  }
+
+  themeChanged() {
+    this.palette = currentPalette();
+    this.redraw();
+  }
+
+  resized() {
+    const rows = this.picture?.rows ?? 1;
+    this.filler.style.height = `${rows * ROW_HEIGHT + 8}px`;
+    const ratio = devicePixelRatio || 1;
+    const [width, height] = [this.width, Math.max(1, this.element.clientHeight)];
+    if (this.canvas.width !== Math.round(width * ratio) || this.canvas.height !== Math.round(height * ratio)) {
+      this.canvas.width = Math.round(width * ratio);
+      this.canvas.height = Math.round(height * ratio);
+      this.canvas.style.width = `${width}px`;
+      this.canvas.style.height = `${height}px`;
+    }
+    this.redraw();
+  }
+
+  scrollToRoot() {
+    this.element.scrollTop = this.upward ? this.element.scrollHeight : 0;
+  }
+
+  redraw() {
+    if (this.frame !== 0) return;
+    this.frame = requestAnimationFrame(() => {
+      this.frame = 0;
+      this.draw();
+    });
+  }
+
+  /** The y of a row on the canvas. @param {number} row */
+  yOf(row) {
+    const rows = this.picture?.rows ?? 1;
+    const height = Math.max(this.filler.offsetHeight, this.element.clientHeight);
+    const place = this.upward ? height - 4 - (row + 1) * ROW_HEIGHT : row * ROW_HEIGHT;
+    return (rows > 0 ? place : 0) - this.element.scrollTop;
+  }
+
+  draw() {
+    const context = this.canvas.getContext("2d");
+    const picture = this.picture;
+    if (!context) return;
+    const ratio = devicePixelRatio || 1;
+    context.setTransform(ratio, 0, 0, ratio, 0, 0);
+    context.fillStyle = this.palette.bg;
+    const [width, height] = [this.width, this.element.clientHeight];
+    context.fillRect(0, 0, width, height);
+    if (!picture) return;
+    context.font = FONT;
+    context.textBaseline = "middle";
+    const rows = picture.rowsOfBoxes();
+    for (let row = 0; row < rows.length; row++) {
+      const y = this.yOf(row);
+      if (y + ROW_HEIGHT < 0 || y > height) continue;
+      this.drawRow(context, picture, rows[row], y);
+    }
+  }
+
+  /** @param {CanvasRenderingContext2D} context @param {Picture} picture @param {Int32Array} boxes @param {number} y */
+  drawRow(context, picture, boxes, y) {
+    const scale = this.width / (this.to - this.from);
+    for (const box of boxes) {
+      const left = Math.max(0, (picture.x[box] - this.from) * scale);
+      const right = Math.min(this.width, (picture.x[box] + picture.weight[box] - this.from) * scale);
+      if (right - left < 0.35) continue;
+      const gap = right - left > 3 ? 1 : 0;
+      const isHit = this.hit !== null && this.hit[box] === 1;
+      context.globalAlpha = this.hit !== null && !isHit ? 0.45 : 1;
+      context.fillStyle = isHit ? this.palette.hit : this.fillOf(picture, box);
+      context.fillRect(left, y, Math.max(0.6, right - left - gap), ROW_HEIGHT - 1);
+      if (right - left > 16) this.drawName(context, picture, box, left, right, y, isHit);
+      context.globalAlpha = 1;
+      if (box === this.selected || box === this.hovered) {
+        context.strokeStyle = box === this.selected ? this.palette.accent : this.palette.soft;
+        context.lineWidth = box === this.selected ? 2 : 1;
+        context.strokeRect(left + 0.5, y + 0.5, Math.max(1, right - left - 1 - gap), ROW_HEIGHT - 2);
+      }
+    }
+  }
+
+  /** @param {CanvasRenderingContext2D} context @param {Picture} picture @param {number} box @param {number} left @param {number} right @param {number} y @param {boolean} isHit */
+  drawName(context, picture, box, left, right, y, isHit) {
+    const room = right - left - 7;
+    const measure = (/** @type {string} */ text) => {
+      let width = this.widths.get(text);
+      if (width === undefined) {
+        width = context.measureText(text).width;
+        this.widths.set(text, width);
+      }
+      return width;
+    };
+    const text = fittedName(picture.nameOf(box), room, measure);
+    if (text === "") return;
+    context.fillStyle = isHit ? this.palette.hitInk : this.palette.ink;
+    context.fillText(text, left + 4, y + ROW_HEIGHT / 2, room);
+  }
+
+  /** @param {Picture} picture @param {number} box @returns {string} */
+  fillOf(picture, box) {
+    if (picture.diff && this.colour !== "crate") {
+      const { now, base } = picture.valueOf(box);
+      return this.palette.changeOf((now - base) / Math.max(1, picture.weight[box]));
+    }
+    if (picture.name[box] < 0) return this.palette.root;
+    if (this.colour === "heat") {
+      const all = picture.weight[0] || 1;
+      return this.palette.heatOf(Math.sqrt(picture.own[box] / all));
+    }
+    const shade = (picture.data.keys[picture.name[box]] >>> 6) % 3;
+    return this.palette.hues[picture.hueOf(box)][shade];
+  }
+
+  /** @param {MouseEvent} event @returns {number} */
+  boxUnder(event) {
+    const picture = this.picture;
+    if (!picture) return -1;
+    const place = this.canvas.getBoundingClientRect();
+    const y = event.clientY - place.top;
+    const x = this.from + ((event.clientX - place.left) / this.width) * (this.to - this.from);
+    const row = Math.floor(this.upward ? (this.yOf(-1) - y) / ROW_HEIGHT : (y - this.yOf(0)) / ROW_HEIGHT);
+    return picture.boxAt(row, x, (this.to - this.from) / this.width / 2);
+  }
+
+  listen() {
+    const { canvas } = this;
+    canvas.addEventListener("mousemove", (event) => this.hover(this.boxUnder(event), event));
+    canvas.addEventListener("mouseleave", () => this.hover(-1, null));
+    canvas.addEventListener("click", (event) => {
+      const box = this.boxUnder(event);
+      if (box >= 0 && this.picture && !this.dragged) this.events.zoom(this.picture, box);
+    });
+    canvas.addEventListener("contextmenu", (event) => {
+      const box = this.boxUnder(event);
+      if (box < 0 || !this.picture) return;
+      event.preventDefault();
+      this.select(box);
+      this.events.menu(this.picture, box, event);
+    });
+    canvas.addEventListener("wheel", (event) => this.wheel(event), { passive: false });
+    canvas.addEventListener("keydown", (event) => this.key(event));
+    canvas.addEventListener("pointerdown", (event) => this.drag(event));
+  }
+
+  /** @param {number} box @param {MouseEvent | null} event */
+  hover(box, event) {
+    if (!this.picture) return;
+    if (box !== this.hovered) {
+      this.hovered = box;
+      this.canvas.style.cursor = box >= 0 ? "pointer" : "default";
+      this.redraw();
+    }
+    this.events.hover(this.picture, box, event);
+  }
+
+  /** @param {WheelEvent} event */
+  wheel(event) {
+    if (!event.ctrlKey && !event.metaKey) {
+      if (event.deltaX !== 0 && Math.abs(event.deltaX) > Math.abs(event.deltaY)) {
+        event.preventDefault();
+        this.pan((event.deltaX / this.width) * (this.to - this.from));
+      }
+      return;
+    }
+    event.preventDefault();
+    const place = this.canvas.getBoundingClientRect();
+    this.magnify(Math.exp(event.deltaY * 0.004), (event.clientX - place.left) / this.width);
+  }
+
+  /** @param {number} factor below 1 to come nearer @param {number} at the share of the width that stays in place */
+  magnify(factor, at) {
+    const picture = this.picture;
+    if (!picture) return;
+    const [low, high] = this.limits(picture);
+    const pin = this.from + (this.to - this.from) * at;
+    const span = Math.min(high - low, Math.max((high - low) / 1e4, (this.to - this.from) * factor));
+    this.target = null;
+    this.from = Math.max(low, Math.min(high - span, pin - span * at));
+    this.to = this.from + span;
+    this.redraw();
+    this.events.magnified((high - low) / span);
+  }
+
+  /** @param {number} distance in weight */
+  pan(distance) {
+    const picture = this.picture;
+    if (!picture) return;
+    const [low, high] = this.limits(picture);
+    const span = this.to - this.from;
+    this.target = null;
+    this.from = Math.max(low, Math.min(high - span, this.from + distance));
+    this.to = this.from + span;
+    this.redraw();
+  }
+
+  /** @param {Picture} picture @returns {[number, number]} */
+  limits(picture) {
+    const low = picture.x[picture.zoom];
+    return [low, low + (picture.weight[picture.zoom] || 1)];
+  }
+
+  /** @param {PointerEvent} event */
+  drag(event) {
+    if (event.button !== 0) return;
+    let last = event;
+    this.dragged = false;
+    const move = (/** @type {PointerEvent} */ now) => {
+      if (Math.abs(now.clientX - event.clientX) + Math.abs(now.clientY - event.clientY) > 4) this.dragged = true;
+      if (!this.dragged) return;
+      this.pan(((last.clientX - now.clientX) / this.width) * (this.to - this.from));
+      this.element.scrollTop += last.clientY - now.clientY;
+      last = now;
+    };
+    const end = () => {
+      removeEventListener("pointermove", move);
+      removeEventListener("pointerup", end);
+    };
+    addEventListener("pointermove", move);
+    addEventListener("pointerup", end);
+  }
+
+  /** @param {number} box */
+  select(box) {
+    this.selected = box;
+    if (box >= 0 && this.picture) {
+      const y = this.yOf(this.picture.depth[box]);
+      if (y < 0) this.element.scrollTop += y;
+      const below = y + ROW_HEIGHT - this.element.clientHeight;
+      if (below > 0) this.element.scrollTop += below;
+      this.events.select(this.picture, box);
+    }
+    this.redraw();
+  }
+
+  /** @param {KeyboardEvent} event */
+  key(event) {
+    const picture = this.picture;
+    if (!picture || event.ctrlKey || event.metaKey || event.altKey) return;
+    const steps = { ArrowLeft: "left", ArrowRight: "right", ArrowUp: this.upward ? "in" : "out", ArrowDown: this.upward ? "out" : "in" };
+    const step = steps[/** @type {keyof typeof steps} */ (event.key)];
+    if (step) {
+      event.preventDefault();
+      this.select(this.selected < 0 ? picture.zoom : this.neighbour(picture, this.selected, step));
+    } else if (event.key === "Enter" && this.selected >= 0) {
+      event.preventDefault();
+      this.events.zoom(picture, this.selected);
+    } else if (event.key === "+" || event.key === "=" || event.key === "-") {
+      this.magnify(event.key === "-" ? 1.4 : 1 / 1.4, 0.5);
+    }
+  }
+
+  /** @param {Picture} picture @param {number} box @param {string} step @returns {number} */
+  neighbour(picture, box, step) {
+    if (step === "out") return Math.max(0, picture.parent[box]);
+    if (step === "in") return picture.childrenOf(box)[0] ?? box;
+    const row = picture.rowsOfBoxes()[picture.depth[box]];
+    const next = row[row.indexOf(box) + (step === "left" ? -1 : 1)];
+    return next === undefined || !picture.standsOn(picture.zoom, next) ? box : next;
+  }
+}

@@ -1,0 +1,57 @@
+// @ts-check
+// Elements without HTML: text is only ever text, so no name in a profile can be anything else.
+
+/**
+ * @param {string} tag an element's name, with classes after dots: `div.row.wide`
+ * @param {Record<string, any>} attributes `onclick` and the like are listeners, `text` is the content
+ * @param {(Node | string | null | undefined | false)[]} children
+ * @returns {HTMLElement}
+ */
+export function h(tag, attributes = {}, ...children) {
+  const [name, ...classes] = tag.split(".");
+  const element = document.createElement(name);
+  if (classes.length > 0) element.className = classes.join(" ");
+  for (const [key, value] of Object.entries(attributes)) setAttribute(element, key, value);
+  for (const child of children) if (child !== null && child !== undefined && child !== false) element.append(child);
+  return element;
+}
+
+/** @param {HTMLElement} element @param {string} key @param {any} value */
+function setAttribute(element, key, value) {
+  if (value === null || value === undefined || value === false) return;
+  if (key === "text") element.textContent = value;
+  else if (key === "style") Object.assign(element.style, value);
+  else if (key.startsWith("on")) element.addEventListener(key.slice(2), value);
+  else if (key === "value") /** @type {HTMLInputElement} */ (element).value = value;
+  else element.setAttribute(key, value === true ? "" : String(value));
+}
+
+/** @param {Element} parent @param {(Node | string | null | false)[]} children */
+export function replaceContent(parent, ...children) {
+  parent.replaceChildren(...children.filter((child) => child !== null && child !== false));
+}
+
+/**
+ * Calls `action` once, when calls have stopped for `wait` milliseconds.
+ * @param {number} wait @param {() => void} action @returns {() => void}
+ */
+export function debounced(wait, action) {
+  let timer = 0;
+  return () => {
+    clearTimeout(timer);
+    timer = window.setTimeout(action, wait);
+  };
+}
+
+/** Copies text, also where the page was opened from disk. @param {string} text */
+export async function copyText(text) {
+  try {
+    await navigator.clipboard.writeText(text);
+  } catch {
+    const area = /** @type {HTMLTextAreaElement} */ (h("textarea", { value: text }));
+    document.body.append(area);
+    area.select();
+    document.execCommand("copy");
+    area.remove();
+  }
+}

@@ -1,0 +1,65 @@
+// @ts-check
+// Rust names are long; these are the parts that people read first.
+
+/**
+ * The last two steps of a path, without generics: `Context::run_task`.
+ * @param {string} name @returns {string}
+ */
+export function shortName(name) {
+  const plain = withoutGenerics(name);
+  const steps = plain.split("::").filter((step) => step !== "");
+  if (steps.length <= 2) return plain;
+  const last = steps[steps.length - 1];
+  // A closure says nothing without the function around it.
+  const count = last.startsWith("{") ? 3 : 2;
+  return steps.slice(-count).join("::");
+}
+
+/**
+ * A name without what stands between angle brackets; `<T as Trait>::f` becomes `T::f`.
+ * @param {string} name @returns {string}
+ */
+export function withoutGenerics(name) {
+  let text = name;
+  if (text.startsWith("<")) {
+    const end = closingBracket(text, 0);
+    if (end < 0) return name;
+    const inside = withoutGenerics(text.slice(1, end).trim());
+    const self = inside.split(" as ")[0];
+    text = self + text.slice(end + 1);
+  }
+  let depth = 0;
+  let out = "";
+  for (let at = 0; at < text.length; at++) {
+    const letter = text[at];
+    const isArrow = letter === ">" && text[at - 1] === "-";
+    if (letter === "<") depth++;
+    if (depth === 0) out += letter;
+    if (letter === ">" && !isArrow && depth > 0) depth--;
+  }
+  return depth === 0 && out !== "" ? out.replaceAll("::::", "::") : name;
+}
+
+/** @param {string} text @param {number} open */
+function closingBracket(text, open) {
+  let depth = 0;
+  for (let at = open; at < text.length; at++) {
+    if (text[at] === "<") depth++;
+    if (text[at] === ">" && text[at - 1] !== "-" && --depth === 0) return at;
+  }
+  return -1;
+}
+
+/**
+ * As much of a name as fits into `width`: all of it, its short form, or that with dots.
+ * @param {string} name @param {number} width @param {(text: string) => number} measure @returns {string}
+ */
+export function fittedName(name, width, measure) {
+  if (width < 14) return "";
+  if (measure(name) <= width) return name;
+  const short = shortName(name);
+  const whole = measure(short);
+  if (whole <= width) return short;
+  const room = Math.floor((short.length * width) / whole) - 1;
+  return room < 2 ? "" : `${short.slice(0, room)}…`;
+}

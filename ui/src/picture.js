@@ -1,0 +1,169 @@
+// @ts-check
+// The boxes of a flame graph, as Rust laid them out: columns, each box after the one it stands on.
+
+/**
+ * @typedef {object} NameColumns
+ * @property {string[]} names @property {number[]} keys @property {number[]} krate
+ * @property {string[]} crates @property {number[]} hues @property {number[]} file @property {string[]} files
+ *
+ * @typedef {{new: number[], base: number[]}} Sides
+ *
+ * @typedef {NameColumns & {zoom: number, cutoff: number, narrower: number, diff: boolean,
+ *   parent: number[], name: number[], weight: number[], own: number[],
+ *   sides?: Sides, own_sides?: Sides}} FlamePayload
+ */
+
+/** A flame graph that can be drawn. */
+export class Picture {
+  /** @param {FlamePayload} payload */
+  constructor(payload) {
+    this.data = payload;
+    const count = payload.parent.length;
+    this.count = count;
+    this.parent = Int32Array.from(payload.parent);
+    this.name = Int32Array.from(payload.name);
+    this.weight = Float64Array.from(payload.weight);
+    this.own = Float64Array.from(payload.own);
+    this.x = new Float64Array(count);
+    this.depth = new Int32Array(count);
+    /** The place where the next child of each box starts. */
+    const next = new Float64Array(count);
+    let rows = 0;
+    for (let at = 0; at < count; at++) {
+      const parent = this.parent[at];
+      if (parent >= 0) {
+        this.x[at] = next[parent];
+        this.depth[at] = this.depth[parent] + 1;
+        next[parent] += this.weight[at];
+      }
+      next[at] = this.x[at];
+      rows = Math.max(rows, this.depth[at] + 1);
+    }
+    this.rows = rows;
+    this.zoom = payload.zoom;
+    this.diff = payload.diff;
+    /** @type {Int32Array[] | null} */
+    this.byRow = null;
+  }
+
+  /** @param {number} at @returns {string} */
+  nameOf(at) {
+    const name = this.name[at];
+    return name < 0 ? "all" : this.data.names[name];
+  }
+
+  /** @param {number} at */
+  crateOf(at) {
+    const name = this.name[at];
+    return name < 0 ? "" : this.data.crates[this.data.krate[name]];
+  }
+
+  /** @param {number} at @returns {number} the row of the palette */
+  hueOf(at) {
+    const name = this.name[at];
+    return name < 0 ? -1 : this.data.hues[this.data.krate[name]];
+  }
+
+  /** @param {number} at */
+  fileOf(at) {
+    const name = this.name[at];
+    const file = name < 0 ? -1 : this.data.file[name];
+    return file < 0 ? "" : this.data.files[file];
+  }
+
+  /** What a box counts: signed in a difference. @param {number} at */
+  valueOf(at) {
+    const sides = this.data.sides;
+    return sides ? { now: sides.new[at], base: sides.base[at] } : { now: this.weight[at], base: 0 };
+  }
+
+  /** What ends in a box. @param {number} at */
+  ownOf(at) {
+    const sides = this.data.own_sides;
+    return sides ? { now: sides.new[at], base: sides.base[at] } : { now: this.own[at], base: 0 };
+  }
+
+  /** The keys from the root to a box; the root itself has none. @param {number} at @returns {number[]} */
+  pathOf(at) {
+    const keys = [];
+    for (let box = at; box >= 0 && this.parent[box] >= 0; box = this.parent[box]) {
+      keys.push(this.data.keys[this.name[box]]);
+    }
+    return keys.reverse();
+  }
+
+  /** The box that a path leads to, or as far as it leads. @param {number[]} keys @returns {number} */
+  find(keys) {
+    let box = 0;
+    for (const key of keys) {
+      const next = this.childrenOf(box).find((child) => this.data.keys[this.name[child]] === key);
+      if (next === undefined) break;
+      box = next;
+    }
+    return box;
+  }
+
+  /** @param {number} at @returns {number[]} heaviest first */
+  childrenOf(at) {
+    const found = [];
+    const row = this.rowsOfBoxes()[this.depth[at] + 1] ?? new Int32Array();
+    for (const box of row) if (this.parent[box] === at) found.push(box);
+    return found;
+  }
+
+  /** The boxes of each row from left to right. @returns {Int32Array[]} */
+  rowsOfBoxes() {
+    if (this.byRow) return this.byRow;
+    const counts = new Int32Array(this.rows);
+    for (let at = 0; at < this.count; at++) counts[this.depth[at]]++;
+    const rows = Array.from(counts, (count) => new Int32Array(count));
+    counts.fill(0);
+    for (let at = 0; at < this.count; at++) rows[this.depth[at]][counts[this.depth[at]]++] = at;
+    this.byRow = rows;
+    return rows;
+  }
+
+  /** Whether `inner` stands on `outer`, or is it. @param {number} outer @param {number} inner */
+  standsOn(outer, inner) {
+    let box = inner;
+    while (box > outer) box = this.parent[box];
+    return box === outer;
+  }
+
+  /** The box at a place in a row, or -1. @param {number} row @param {number} x @param {number} slack */
+  boxAt(row, x, slack) {
+    const boxes = this.rowsOfBoxes()[row];
+    if (!boxes || boxes.length === 0) return -1;
+    let low = 0;
+    let high = boxes.length - 1;
+    while (low < high) {
+      const middle = (low + high + 1) >> 1;
+      if (this.x[boxes[middle]] <= x) low = middle;
+      else high = middle - 1;
+    }
+    const box = boxes[low];
+    return x >= this.x[box] - slack && x <= this.x[box] + this.weight[box] + slack ? box : -1;
+  }
+
+  /**
+   * Which boxes match, and how much the stacks weigh that hold one. Boxes come after those they stand on.
+   * @param {RegExp} pattern
+   */
+  matches(pattern) {
+    const named = this.data.names.map((name) => pattern.test(name));
+    const hit = new Uint8Array(this.count);
+    const covered = new Uint8Array(this.count);
+    let weight = 0;
+    let boxes = 0;
+    for (let at = 0; at < this.count; at++) {
+      const parent = this.parent[at];
+      covered[at] = parent >= 0 ? covered[parent] : 0;
+      if (this.name[at] < 0 || !named[this.name[at]]) continue;
+      hit[at] = 1;
+      boxes++;
+      if (!covered[at]) weight += this.weight[at];
+      covered[at] = 1;
+    }
+    return { hit, weight, boxes };
+  }
+}

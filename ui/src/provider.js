@@ -1,0 +1,206 @@
+// @ts-check
+// Where the page's data comes from: a server, or the file that the page was saved in.
+
+import { Picture } from "./picture.js";
+import { invertedPicture, pivotPicture } from "./rebuild.js";
+import { dataQuery, searchPattern, zoomKeys } from "./state.js";
+
+/**
+ * @typedef {import("./state.js").State} State
+ * @typedef {import("./picture.js").NameColumns} NameColumns
+ * @typedef {import("./picture.js").FlamePayload} FlamePayload
+ * @typedef {import("./picture.js").Sides} Sides
+ *
+ * @typedef {{kind: string, unit: string, total: number, base_total: number, missing?: boolean}} SampleType
+ * @typedef {Record<string, any> & {title: string, types: SampleType[], default_type: number}} About
+ * @typedef {{id: string, name: string, detail: string}} Entry
+ * @typedef {{about: About | null, entries: Entry[], live: boolean, code: boolean, warnings: string[]}} Opened
+ * @typedef {NameColumns & {count: number, total: number, diff: boolean, name: number[], flat: number[],
+ *   cum: number[], flat_sides?: Sides, cum_sides?: Sides}} Functions
+ * @typedef {{name: string, key: number, hue: number, weight: number, own: number, leaf: boolean}} TreeRow
+ * @typedef {{weight: number, total: number}} Matched
+ * @typedef {{direction: "callees" | "callers", pivot: string, zoom: string, width: number}} FlameQuery
+ */
+
+/** Asks the server. */
+export class ServerData {
+  constructor() {
+    this.saved = false;
+    /** Answers that were given before, by address; the server's answers only change with the address. */
+    this.answers = new Map();
+  }
+
+  /** @param {string} path @param {URLSearchParams} query @param {AbortSignal} [signal] */
+  async ask(path, query, signal) {
+    const address = `api/${path}?${query}`;
+    if (this.answers.has(address)) return this.answers.get(address);
+    const answer = await answerOf(fetch(address, { signal }));
+    if (this.answers.size > 40) this.answers.delete(this.answers.keys().next().value);
+    this.answers.set(address, answer);
+    return answer;
+  }
+
+  /** @param {State} state @returns {Promise<Opened>} */
+  async open(state) {
+    const query = new URLSearchParams();
+    if (state.profile !== "") query.set("p", state.profile);
+    if (state.base !== "") query.set("base", state.base);
+    return answerOf(fetch(`api/open?${query}`));
+  }
+
+  /** @param {State} state @param {FlameQuery} wanted @param {AbortSignal} [signal] @returns {Promise<Picture>} */
+  async flame(state, wanted, signal) {
+    const query = dataQuery(state);
+    query.set("dir", wanted.direction);
+    if (wanted.pivot !== "") query.set("fn", wanted.pivot);
+    if (wanted.zoom !== "") query.set("z", wanted.zoom);
+    query.set("w", String(Math.ceil(wanted.width / 100) * 100));
+    return new Picture(await this.ask("flame", query, signal));
+  }
+
+  /** @param {State} state @param {string} path @returns {Promise<TreeRow[]>} */
+  async children(state, path) {
+    const query = dataQuery(state);
+    if (state.inverted) query.set("dir", "callers");
+    query.set("z", path);
+    return this.ask("children", query);
+  }
+
+  /** @param {State} state @param {string} sort @param {string} search @returns {Promise<Functions>} */
+  async functions(state, sort, search) {
+    const query = dataQuery(state);
+    query.set("sort", sort);
+    if (search !== "") query.set("q", search);
+    return this.ask("functions", query);
+  }
+
+  /** @param {State} state @returns {Promise<Matched>} */
+  async matched(state) {
+    const query = dataQuery(state);
+    query.set("q", state.query);
+    return this.ask("search", query);
+  }
+
+  /** @param {string} what @param {State} state @param {Record<string, string>} [more] */
+  async data(what, state, more = {}) {
+    const query = dataQuery(state);
+    for (const [key, value] of Object.entries(more)) query.set(key, value);
+    return this.ask(what, query);
+  }
+
+  /** @param {number} seconds @returns {Promise<Entry>} */
+  async take(seconds) {
+    return answerOf(fetch(`api/take?seconds=${seconds}`, { method: "POST", headers: { "X-Flamelet": "1" } }));
+  }
+}
+
+/** @param {Promise<Response>} request */
+async function answerOf(request) {
+  let response;
+  try {
+    response = await request;
+  } catch (error) {
+    if (/** @type {Error} */ (error).name === "AbortError") throw error;
+    throw new Error("flamelet does not answer any more. Is it still running in the terminal?");
+  }
+  if (response.ok) return response.json();
+  const text = (await response.text()).trim();
+  throw new Error(text === "" ? `the server answered ${response.status}` : text);
+}
+
+/** Reads what the file holds. */
+export class SavedData {
+  /** @param {{about: About, first: number, inverted: boolean, icicle: boolean, pictures: {sample_type: number, flame: FlamePayload, functions: Functions}[]}} saved */
+  constructor(saved) {
+    this.saved = true;
+    this.content = saved;
+    /** @type {Map<string, Picture>} */
+    this.pictures = new Map();
+  }
+
+  /** @returns {Promise<Opened>} */
+  async open() {
+    const kept = new Set(this.content.pictures.map((picture) => picture.sample_type));
+    const about = { ...this.content.about, default_type: this.content.first };
+    about.types = about.types.map((type, at) => ({ ...type, missing: !kept.has(at) }));
+    return { about, entries: [], live: false, code: false, warnings: [] };
+  }
+
+  /** @param {State} state */
+  part(state) {
+    const at = this.content.about.types.findIndex((type) => type.kind === state.type);
+    const wanted = at < 0 ? this.content.first : at;
+    return this.content.pictures.find((picture) => picture.sample_type === wanted) ?? this.content.pictures[0];
+  }
+
+  /** @param {string} key @param {() => Picture} make @returns {Picture} */
+  kept(key, make) {
+    const known = this.pictures.get(key) ?? make();
+    if (this.pictures.size > 12) this.pictures.clear();
+    this.pictures.set(key, known);
+    return known;
+  }
+
+  /** @param {State} state @param {FlameQuery} wanted @returns {Promise<Picture>} */
+  async flame(state, wanted) {
+    const part = this.part(state);
+    const whole = this.kept(`${part.sample_type}`, () => new Picture(part.flame));
+    const callers = wanted.direction === "callers";
+    let picture = whole;
+    if (wanted.pivot !== "") {
+      picture = this.kept(`${part.sample_type} ${callers} ${wanted.pivot}`, () => pivotPicture(whole, wanted.pivot, callers));
+    } else if (callers) {
+      picture = this.kept(`${part.sample_type} callers`, () => invertedPicture(whole));
+    }
+    picture.zoom = picture.find(zoomKeys(wanted.zoom));
+    return picture;
+  }
+
+  /** @param {State} state @param {string} path @returns {Promise<TreeRow[]>} */
+  async children(state, path) {
+    const direction = state.inverted ? "callers" : "callees";
+    const picture = await this.flame(state, { direction, pivot: "", zoom: "", width: 0 });
+    return picture.childrenOf(picture.find(zoomKeys(path))).map((box) => ({
+      name: picture.nameOf(box),
+      key: picture.data.keys[picture.name[box]],
+      hue: picture.hueOf(box),
+      weight: picture.weight[box],
+      own: picture.own[box],
+      leaf: picture.own[box] >= picture.weight[box],
+    }));
+  }
+
+  /** @param {State} state @param {string} sort @param {string} search @returns {Promise<Functions>} */
+  async functions(state, sort, search) {
+    const all = this.part(state).functions;
+    const pattern = searchPattern(search);
+    const rows = all.name.map((_, at) => at).filter((at) => !pattern || pattern.test(all.names[all.name[at]]));
+    const change = (/** @type {number} */ at) => (all.cum_sides ? Math.abs(all.cum_sides.new[at] - all.cum_sides.base[at]) : 0);
+    rows.sort((a, b) => {
+      if (sort === "name") return all.names[all.name[a]] < all.names[all.name[b]] ? -1 : 1;
+      if (sort === "cum") return all.cum[b] - all.cum[a];
+      if (sort === "change") return change(b) - change(a);
+      return all.flat[b] - all.flat[a] || all.cum[b] - all.cum[a];
+    });
+    const pick = (/** @type {number[]} */ column) => rows.map((at) => column[at]);
+    const sides = (/** @type {Sides | undefined} */ both) => both && { new: pick(both.new), base: pick(both.base) };
+    return { ...all, name: pick(all.name), flat: pick(all.flat), cum: pick(all.cum), flat_sides: sides(all.flat_sides), cum_sides: sides(all.cum_sides) };
+  }
+
+  /** @param {State} state @returns {Promise<Matched>} */
+  async matched(state) {
+    const picture = await this.flame(state, { direction: "callees", pivot: "", zoom: "", width: 0 });
+    const pattern = searchPattern(state.query);
+    return { weight: pattern ? picture.matches(pattern).weight : 0, total: picture.weight[0] ?? 0 };
+  }
+
+  /** @returns {Promise<never>} */
+  async data() {
+    throw new Error("This view needs the profile itself: open it with `flamelet view`.");
+  }
+
+  /** @returns {Promise<never>} */
+  async take() {
+    throw new Error("A saved page cannot take profiles.");
+  }
+}

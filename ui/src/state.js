@@ -1,0 +1,125 @@
+// @ts-check
+// Everything that the page shows follows from its address, so back, reload and sharing work.
+
+/**
+ * @typedef {{kind: string, text: string}} Filter
+ * @typedef {object} State
+ * @property {string} view      which view
+ * @property {string} type      the sample type by its kind; empty for the profile's default
+ * @property {Filter[]} filters what the chips say, in the order they were added
+ * @property {string} zoom      the path of name keys from the root to the box that fills the width
+ * @property {string} query     the search, a regular expression
+ * @property {string} pivot     the function that sandwich and source are about
+ * @property {string} time      a span of the timeline in nanoseconds, `from-to`
+ * @property {string} profile   which of several profiles
+ * @property {string} base      the profile to compare with
+ * @property {boolean} inverted callers instead of callees
+ * @property {boolean} upward   the root at the bottom
+ * @property {string} sort      the column that the table is sorted by
+ * @property {string} fold      what Rust names are folded: `generics`, `runtime`, both with a comma
+ * @property {string} colour    `crate`, `heat` or `diff`; empty for what suits
+ */
+
+export const FILTER_KINDS = ["focus", "ignore", "hide", "show", "showfrom", "tagfocus", "tagignore", "tagroot"];
+
+/** @type {Readonly<State>} */
+export const FIRST_STATE = Object.freeze({
+  view: "flame",
+  type: "",
+  filters: [],
+  zoom: "",
+  query: "",
+  pivot: "",
+  time: "",
+  profile: "",
+  base: "",
+  inverted: false,
+  upward: false,
+  sort: "flat",
+  fold: "",
+  colour: "",
+});
+
+const STATE_TEXTS = /** @type {const} */ ([
+  ["type", "type"],
+  ["zoom", "z"],
+  ["query", "q"],
+  ["pivot", "fn"],
+  ["time", "t"],
+  ["profile", "p"],
+  ["base", "base"],
+  ["sort", "sort"],
+  ["fold", "fold"],
+  ["colour", "colour"],
+]);
+
+/** @param {string} hash @returns {State} */
+export function parseState(hash) {
+  const [view, query] = splitOnce(hash.replace(/^#\/?/, ""), "?");
+  const params = new URLSearchParams(query);
+  const state = { ...FIRST_STATE, filters: /** @type {Filter[]} */ ([]) };
+  if (/^[a-z]+$/.test(view)) state.view = view;
+  for (const [field, key] of STATE_TEXTS) state[field] = params.get(key) ?? FIRST_STATE[field];
+  for (const filter of params.getAll("f")) {
+    const [kind, text] = splitOnce(filter, ":");
+    if (FILTER_KINDS.includes(kind) && text !== "") state.filters.push({ kind, text });
+  }
+  state.inverted = params.get("dir") === "callers";
+  state.upward = params.get("grow") === "up";
+  return state;
+}
+
+/** @param {State} state @returns {string} */
+export function formatState(state) {
+  const params = new URLSearchParams();
+  for (const [field, key] of STATE_TEXTS) if (state[field] !== FIRST_STATE[field]) params.append(key, state[field]);
+  for (const { kind, text } of state.filters) params.append("f", `${kind}:${text}`);
+  if (state.inverted) params.append("dir", "callers");
+  if (state.upward) params.append("grow", "up");
+  const query = params.toString();
+  return `#/${state.view}${query === "" ? "" : `?${query}`}`;
+}
+
+/** @param {string} text @param {string} separator @returns {[string, string]} */
+function splitOnce(text, separator) {
+  const at = text.indexOf(separator);
+  return at < 0 ? [text, ""] : [text.slice(0, at), text.slice(at + separator.length)];
+}
+
+/**
+ * What the server needs to know about the profile in view: which, and what is left of it.
+ * @param {State} state @returns {URLSearchParams}
+ */
+export function dataQuery(state) {
+  const params = new URLSearchParams();
+  for (const [field, key] of STATE_TEXTS) {
+    const data = ["type", "time", "profile", "base", "fold"].includes(field);
+    if (data && state[field] !== "") params.append(key, state[field]);
+  }
+  for (const { kind, text } of state.filters) params.append("f", `${kind}:${text}`);
+  return params;
+}
+
+/** A name as a regular expression that matches it alone. @param {string} name */
+export function exactPattern(name) {
+  return `^${name.replace(/[.*+?^${}()|[\]\\]/g, "\\$&")}$`;
+}
+
+/**
+ * A search as people type it: without capitals, case does not matter. Nothing for no search.
+ * @param {string} query @returns {RegExp | null}
+ */
+export function searchPattern(query) {
+  if (query === "") return null;
+  return new RegExp(query, query === query.toLowerCase() ? "i" : "");
+}
+
+/** @param {string} path @returns {number[]} */
+export function zoomKeys(path) {
+  return path === "" ? [] : path.split(".").map((key) => parseInt(key, 36));
+}
+
+/** @param {number[]} keys @returns {string} */
+export function zoomPath(keys) {
+  return keys.map((key) => key.toString(36)).join(".");
+}

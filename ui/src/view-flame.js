@@ -1,0 +1,217 @@
+// @ts-check
+// The flame graph: from the roots or from the leaves, growing down or up.
+
+import { FlameCanvas } from "./canvas.js";
+import { debounced, h, replaceContent } from "./dom.js";
+import { announce, hideTooltip, showTooltip } from "./overlay.js";
+import { zoomPath } from "./state.js";
+import { changeLabel, exactLabel, shareLabel, valueLabel } from "./units.js";
+
+/** @typedef {import("./app.js").App} App */
+/** @typedef {import("./state.js").State} State */
+/** @typedef {import("./picture.js").Picture} Picture */
+
+/** How far the wheel may magnify before finer boxes come at a higher price than zooming. */
+const MOST_MAGNIFIED = 16;
+
+/** A canvas that asks for its boxes as the state says. */
+export class FlamePane {
+  /**
+   * @param {App} app
+   * @param {{direction: (state: State) => "callees" | "callers", pivot: (state: State) => string, upward: (state: State) => boolean, zooms: boolean, label: string}} options
+   */
+  constructor(app, options) {
+    this.app = app;
+    this.options = options;
+    this.magnified = 1;
+    this.shown = "";
+    this.asked = "";
+    /** @type {AbortController | null} */
+    this.pending = null;
+    this.flame = new FlameCanvas(
+      {
+        zoom: (picture, box) => this.zoomTo(picture, box),
+        menu: (picture, box, event) => picture.name[box] >= 0 && app.functionMenu(picture.nameOf(box), event),
+        hover: (picture, box, event) => this.hover(picture, box, event),
+        select: (picture, box) => this.select(picture, box),
+        magnified: (scale) => this.magnify(scale),
+      },
+      options.label,
+    );
+    this.notice = h("div.notice", { hidden: true });
+    this.table = h("div.for-readers");
+    this.element = h("div.flame-holder", {}, this.flame.element, this.notice, this.table);
+    this.finer = debounced(120, () => this.update(app.state));
+  }
+
+  /** @param {number} scale */
+  magnify(scale) {
+    const rounded = Math.min(MOST_MAGNIFIED, 2 ** Math.ceil(Math.log2(Math.max(1, scale))));
+    if (rounded > this.magnified) {
+      this.magnified = rounded;
+      this.finer();
+    }
+  }
+
+  /** @param {State} state */
+  async update(state) {
+    this.flame.upward = this.options.upward(state);
+    this.flame.colour = state.colour;
+    const zoom = this.options.zooms ? state.zoom : "";
+    const wanted = { direction: this.options.direction(state), pivot: this.options.pivot(state), zoom, width: 0 };
+    const what = JSON.stringify([this.app.dataKey(), wanted]);
+    if (what !== this.shown) this.magnified = 1;
+    wanted.width = this.flame.width * (devicePixelRatio || 1) * this.magnified;
+    const asked = `${what} ${Math.ceil(wanted.width / 100)}`;
+    if (asked === this.asked) return this.redraw(state);
+    this.asked = asked;
+    this.pending?.abort();
+    this.pending = new AbortController();
+    const { signal } = this.pending;
+    const picture = await this.app.waitFor(this.app.provider.flame(state, wanted, signal), signal);
+    if (picture === null || signal.aborted) {
+      if (!signal.aborted) this.asked = "";
+      return;
+    }
+    if (what === this.shown || this.expected === what) this.flame.refine(picture);
+    else this.flame.show(picture, false);
+    this.shown = what;
+    this.expected = "";
+    this.describe(picture);
+    this.redraw(this.app.state);
+  }
+
+  /** Marks what the search matches. @param {State} state */
+  redraw(state) {
+    const picture = this.flame.picture;
+    const pattern = this.app.pattern(state.query);
+    this.flame.hit = pattern && picture ? picture.matches(pattern).hit : null;
+    this.flame.redraw();
+  }
+
+  /** @param {Picture} picture @param {number} box */
+  zoomTo(picture, box) {
+    hideTooltip();
+    if (!this.options.zooms) {
+      if (picture.name[box] >= 0 && box !== 0) this.app.set({ pivot: picture.nameOf(box) });
+      return;
+    }
+    const path = zoomPath(picture.pathOf(box));
+    if (path === this.app.state.zoom) return;
+    // The boxes at hand move at once; the finer ones replace them when they come.
+    picture.zoom = box;
+    this.flame.moveTo(picture.x[box], picture.x[box] + picture.weight[box], true);
+    this.app.set({ zoom: path });
+    const zoom = this.app.state.zoom;
+    const wanted = { direction: this.options.direction(this.app.state), pivot: this.options.pivot(this.app.state), zoom, width: 0 };
+    this.expected = JSON.stringify([this.app.dataKey(), wanted]);
+  }
+
+  /** @param {Picture} picture @param {number} box @param {MouseEvent | null} event */
+  hover(picture, box, event) {
+    if (box < 0 || !event) {
+      hideTooltip();
+      return;
+    }
+    showTooltip(picture.nameOf(box), this.placeOf(picture, box), this.factsOf(picture, box), event);
+  }
+
+  /** @param {Picture} picture @param {number} box */
+  placeOf(picture, box) {
+    return [picture.crateOf(box), picture.fileOf(box)].filter((part) => part !== "").join(" · ");
+  }
+
+  /** @param {Picture} picture @param {number} box @returns {[string, string][]} */
+  factsOf(picture, box) {
+    const { unit } = this.app.sampleType();
+    const all = this.app.total();
+    const [value, own] = [picture.valueOf(box), picture.ownOf(box)];
+    if (picture.diff) {
+      return [
+        ["before", exactLabel(value.base, unit)],
+        ["now", exactLabel(value.now, unit)],
+        ["change", `${changeLabel(value.now - value.base, unit)} (${relativeChange(value.base, value.now)})`],
+        ["own change", changeLabel(own.now - own.base, unit)],
+      ];
+    }
+    /** @type {[string, string][]} */
+    const facts = [["total", `${exactLabel(value.now, unit)} · ${shareLabel(value.now, all)}`]];
+    facts.push(["self", `${exactLabel(own.now, unit)} · ${shareLabel(own.now, all)}`]);
+    const inView = picture.weight[picture.zoom];
+    if (picture.zoom !== 0 && picture.standsOn(picture.zoom, box)) facts.push(["of the zoomed box", shareLabel(value.now, inView)]);
+    return facts;
+  }
+
+  /** @param {Picture} picture @param {number} box */
+  select(picture, box) {
+    if (picture.name[box] >= 0) this.app.chosen = picture.nameOf(box);
+    const facts = this.factsOf(picture, box).map(([name, value]) => `${name} ${value}`);
+    announce(`${picture.nameOf(box)}: ${facts.join(", ")}`);
+    this.app.status(`${picture.nameOf(box)} — ${facts.join(" · ")}`);
+  }
+
+  /** What a screen reader reads, and what a saved page left out. @param {Picture} picture */
+  describe(picture) {
+    const { unit } = this.app.sampleType();
+    const all = picture.weight[0] || 1;
+    const order = Array.from({ length: picture.count }, (_, at) => at).sort((a, b) => picture.own[b] - picture.own[a]);
+    const rows = order.slice(0, 30).map((box) => h("tr", {}, h("td", { text: picture.nameOf(box) }), h("td", { text: valueLabel(picture.own[box], unit) }), h("td", { text: shareLabel(picture.own[box], all) })));
+    const head = h("tr", {}, ...["Function", "Self", "Share"].map((text) => h("th", { text, scope: "col" })));
+    replaceContent(this.table, h("table", {}, h("caption", { text: "The boxes with the largest own value" }), h("thead", {}, head), h("tbody", {}, ...rows)));
+    const cut = this.app.provider.saved && picture.data.narrower > 0;
+    this.notice.hidden = !cut;
+    if (cut) {
+      const share = shareLabel(picture.data.cutoff, all);
+      this.notice.textContent = `To keep this file small, boxes under ${share} of everything were left out (${picture.data.narrower} places). Open the profile with “flamelet view” to zoom into them.`;
+    }
+  }
+
+  themeChanged() {
+    this.flame.themeChanged();
+  }
+}
+
+/** @param {number} before @param {number} now */
+export function relativeChange(before, now) {
+  if (before === 0) return now === 0 ? "as before" : "new";
+  if (now === 0) return "gone";
+  const share = (100 * (now - before)) / Math.abs(before);
+  return `${share > 0 ? "+" : ""}${share.toFixed(Math.abs(share) < 10 ? 1 : 0)}%`;
+}
+
+/** @param {App} app */
+export function flameView(app) {
+  const pane = new FlamePane(app, {
+    direction: (state) => (state.inverted ? "callers" : "callees"),
+    pivot: () => "",
+    upward: (state) => state.upward,
+    zooms: true,
+    label: "Flame graph. Use the arrow keys to move, Enter to zoom, question mark for all keys.",
+  });
+  const invert = h("button.toggle", { onclick: () => app.set({ inverted: !app.state.inverted, zoom: "" }), title: "Group by the function that was running instead of where it started (i)" });
+  const grow = h("button.toggle", { onclick: () => app.set({ upward: !app.state.upward }), title: "Where the roots are (g)" });
+  const colour = h("button.toggle", { onclick: () => app.set({ colour: nextColour(app) }), title: "What colours mean" });
+  const reset = h("button.toggle", { onclick: () => app.set({ zoom: "" }), text: "Zoom out", title: "Show everything again (0)" });
+  return {
+    element: pane.element,
+    controls: [invert, grow, colour, reset],
+    /** @param {State} state */
+    update(state) {
+      invert.textContent = state.inverted ? "Callers" : "Callees";
+      invert.setAttribute("aria-pressed", String(state.inverted));
+      grow.textContent = state.upward ? "Flame ↑" : "Icicle ↓";
+      colour.textContent = `Colour: ${state.colour || (app.isDiff() ? "change" : "crate")}`;
+      reset.hidden = state.zoom === "";
+      return pane.update(state);
+    },
+    themeChanged: () => pane.themeChanged(),
+    focus: () => pane.flame.canvas.focus(),
+  };
+}
+
+/** @param {App} app */
+function nextColour(app) {
+  if (app.isDiff()) return app.state.colour === "crate" ? "" : "crate";
+  return app.state.colour === "heat" ? "" : "heat";
+}
+

@@ -1,0 +1,142 @@
+// @ts-check
+// The call graph: the heaviest functions and who calls whom.
+
+import { h, replaceContent } from "./dom.js";
+import { layered } from "./layers.js";
+import { fittedName } from "./names.js";
+import { hideTooltip, showTooltip } from "./overlay.js";
+import { exactLabel, shareLabel, valueLabel } from "./units.js";
+
+/** @typedef {import("./app.js").App} App */
+/** @typedef {import("./state.js").State} State */
+/** @typedef {{nodes: {name: string, hue: number, flat: number, cum: number}[], edges: {from: number, to: number, weight: number, direct: boolean}[], left_out: number}} Graph */
+
+const SVG_NS = "http://www.w3.org/2000/svg";
+const GRAPH_NODE_HEIGHT = 38;
+
+/** @param {string} tag @param {Record<string, string | number>} attributes @param {...(Node | string)} children */
+function s(tag, attributes, ...children) {
+  const element = document.createElementNS(SVG_NS, tag);
+  for (const [key, value] of Object.entries(attributes)) element.setAttribute(key, String(value));
+  element.append(...children);
+  return element;
+}
+
+/** @param {App} app */
+export function graphView(app) {
+  const scene = s("g", {});
+  const svg = s("svg", { class: "graph", tabindex: 0, role: "img", "aria-label": "Call graph" }, scene);
+  const note = h("div.graph-note.soft");
+  const element = h("div.graph-holder", {}, note);
+  element.prepend(svg);
+  const view = { x: 0, y: 0, scale: 1 };
+  let shown = "";
+  const move = () => scene.setAttribute("transform", `translate(${view.x} ${view.y}) scale(${view.scale})`);
+  svg.addEventListener("wheel", (event) => {
+    event.preventDefault();
+    const place = svg.getBoundingClientRect();
+    zoomGraph(view, Math.exp(-event.deltaY * 0.0015), event.clientX - place.left, event.clientY - place.top);
+    move();
+  });
+  svg.addEventListener("pointerdown", (start) => {
+    const from = { x: view.x - start.clientX, y: view.y - start.clientY };
+    const drag = (/** @type {PointerEvent} */ now) => {
+      view.x = from.x + now.clientX;
+      view.y = from.y + now.clientY;
+      move();
+    };
+    const end = () => removeEventListener("pointermove", drag);
+    addEventListener("pointermove", drag);
+    addEventListener("pointerup", end, { once: true });
+  });
+  svg.addEventListener("keydown", (event) => {
+    const steps = /** @type {Record<string, [number, number]>} */ ({ ArrowLeft: [60, 0], ArrowRight: [-60, 0], ArrowUp: [0, 60], ArrowDown: [0, -60] });
+    const step = steps[event.key];
+    if (step) [view.x, view.y] = [view.x + step[0], view.y + step[1]];
+    else if (event.key === "+" || event.key === "-") zoomGraph(view, event.key === "+" ? 1.2 : 1 / 1.2, element.clientWidth / 2, element.clientHeight / 2);
+    else return;
+    event.preventDefault();
+    move();
+  });
+  const fit = (/** @type {number} */ width, /** @type {number} */ height) => {
+    view.scale = Math.min(1, (element.clientWidth - 40) / width, Math.max(0.45, (element.clientHeight - 40) / height));
+    view.x = (element.clientWidth - width * view.scale) / 2;
+    view.y = 20;
+    move();
+  };
+  return {
+    element,
+    controls: [],
+    /** @param {State} state */
+    async update(state) {
+      if (app.dataKey() === shown) return;
+      const graph = /** @type {Graph | null} */ (await app.waitFor(app.provider.data("graph", state)));
+      if (graph === null) return;
+      shown = app.dataKey();
+      const size = drawGraph(app, scene, graph);
+      note.textContent = graph.left_out > 0 ? `The ${graph.nodes.length} heaviest functions; ${graph.left_out} lighter ones are not drawn. Dashed: through functions not drawn.` : "";
+      fit(size.width, size.height);
+    },
+    focus: () => /** @type {SVGElement} */ (/** @type {unknown} */ (svg)).focus(),
+  };
+}
+
+/** @param {{x: number, y: number, scale: number}} view @param {number} factor @param {number} x @param {number} y */
+function zoomGraph(view, factor, x, y) {
+  const scale = Math.max(0.1, Math.min(4, view.scale * factor));
+  view.x = x - ((x - view.x) * scale) / view.scale;
+  view.y = y - ((y - view.y) * scale) / view.scale;
+  view.scale = scale;
+}
+
+/** @param {App} app @param {SVGElement} scene @param {Graph} graph */
+function drawGraph(app, scene, graph) {
+  const { unit } = app.sampleType();
+  const all = app.total() || 1;
+  const sizes = graph.nodes.map((node) => ({ width: 110 + 130 * Math.sqrt(Math.min(1, node.cum / all)), height: GRAPH_NODE_HEIGHT }));
+  const layout = layered(sizes, graph.edges);
+  const lines = graph.edges.map((edge) => {
+    const [from, to] = [layout.places[edge.from], layout.places[edge.to]];
+    const line = s("path", {
+      d: edgePath(from, to, sizes[edge.from].width),
+      class: edge.direct ? "edge" : "edge indirect",
+      "stroke-width": 1 + 6 * Math.sqrt(edge.weight / all),
+    });
+    line.append(s("title", {}, `${graph.nodes[edge.from].name} → ${graph.nodes[edge.to].name}: ${exactLabel(edge.weight, unit)} · ${shareLabel(edge.weight, all)}`));
+    return line;
+  });
+  const boxes = graph.nodes.map((node, at) => {
+    const { width, height } = sizes[at];
+    const { x, y } = layout.places[at];
+    const group = s(
+      "g",
+      { class: "node", transform: `translate(${x - width / 2} ${y - height / 2})` },
+      s("rect", { width, height, rx: 3, fill: `var(--h${node.hue})` }),
+      s("rect", { width: Math.max(0, width * Math.min(1, node.flat / all)), height: 3, y: height - 3, class: "heat" }),
+      s("text", { x: 7, y: 15 }, fittedName(node.name, width - 14, (text) => text.length * 6.3)),
+      s("text", { x: 7, y: 30, class: "soft" }, `${valueLabel(node.cum, unit)} · ${shareLabel(node.cum, all)}`),
+    );
+    group.addEventListener("mousemove", (event) => showTooltip(node.name, "", [["total", exactLabel(node.cum, unit)], ["self", exactLabel(node.flat, unit)]], /** @type {MouseEvent} */ (event)));
+    group.addEventListener("mouseleave", hideTooltip);
+    group.addEventListener("dblclick", () => app.set({ view: "sandwich", pivot: node.name }));
+    group.addEventListener("contextmenu", (event) => {
+      event.preventDefault();
+      app.functionMenu(node.name, /** @type {MouseEvent} */ (event));
+    });
+    return group;
+  });
+  replaceContent(scene, ...lines, ...boxes);
+  return layout;
+}
+
+/** @param {{x: number, y: number}} from @param {{x: number, y: number}} to @param {number} width */
+function edgePath(from, to, width) {
+  const half = GRAPH_NODE_HEIGHT / 2;
+  if (from === to) {
+    const right = from.x + width / 2;
+    return `M ${right} ${from.y - 8} C ${right + 30} ${from.y - 20}, ${right + 30} ${from.y + 20}, ${right} ${from.y + 8}`;
+  }
+  const [start, end] = to.y > from.y ? [from.y + half, to.y - half] : [from.y - half, to.y + half];
+  const bend = (end - start) / 2;
+  return `M ${from.x} ${start} C ${from.x} ${start + bend}, ${to.x} ${end - bend}, ${to.x} ${end}`;
+}

@@ -1,0 +1,118 @@
+// @ts-check
+// Sub-second heatmap: a column a second, from bottom to top within it. Two clicks choose a span.
+
+import { currentPalette } from "./colour.js";
+import { h } from "./dom.js";
+import { flash, hideTooltip, showTooltip } from "./overlay.js";
+import { timeLabel, valueLabel } from "./units.js";
+import { chosenSpan } from "./view-timeline.js";
+
+/** @typedef {import("./app.js").App} App */
+/** @typedef {import("./state.js").State} State */
+/** @typedef {{columns: number, rows: number, column: number, peak: number, unit: string, cells: number[]}} Heatmap */
+
+/** @param {App} app */
+export function heatmapView(app) {
+  const canvas = /** @type {HTMLCanvasElement} */ (h("canvas", { tabindex: 0, role: "img", "aria-label": "Heatmap of activity within each second" }));
+  const element = h("div.heatmap", {}, canvas);
+  const clear = h("button.toggle", { text: "Whole time", onclick: () => app.set({ time: "" }) });
+  /** @type {Heatmap | null} */
+  let data = null;
+  let shown = "";
+  let palette = currentPalette();
+  /** @type {number | null} */
+  let start = null;
+  const LEFT = 54;
+  const BOTTOM = 24;
+
+  const cell = () => {
+    const columns = Math.max(1, data?.columns ?? 1);
+    const rows = Math.max(1, data?.rows ?? 1);
+    return { wide: Math.min(28, (element.clientWidth - LEFT - 12) / columns), tall: (element.clientHeight - BOTTOM - 12) / rows };
+  };
+  /** @param {MouseEvent} event */
+  const cellAt = (event) => {
+    if (!data) return -1;
+    const { wide, tall } = cell();
+    const column = Math.floor((event.offsetX - LEFT) / wide);
+    const row = data.rows - 1 - Math.floor((event.offsetY - 8) / tall);
+    return column < 0 || column >= data.columns || row < 0 || row >= data.rows ? -1 : column * data.rows + row;
+  };
+
+  function draw() {
+    const context = canvas.getContext("2d");
+    if (!context || !data) return;
+    const ratio = devicePixelRatio || 1;
+    const [width, tallness] = [element.clientWidth, element.clientHeight];
+    canvas.width = Math.round(width * ratio);
+    canvas.height = Math.round(tallness * ratio);
+    canvas.style.width = `${width}px`;
+    canvas.style.height = `${tallness}px`;
+    context.setTransform(ratio, 0, 0, ratio, 0, 0);
+    context.fillStyle = palette.bg;
+    context.fillRect(0, 0, width, tallness);
+    const { wide, tall } = cell();
+    const step = data.column / data.rows;
+    const span = chosenSpan(app.state.time);
+    for (let column = 0; column < data.columns; column++) {
+      for (let row = 0; row < data.rows; row++) {
+        const at = column * data.rows + row;
+        const time = column * data.column + row * step;
+        context.globalAlpha = span && (time + step <= span[0] || time >= span[1]) ? 0.3 : 1;
+        context.fillStyle = palette.heatOf(data.peak > 0 ? data.cells[at] / data.peak : 0);
+        context.fillRect(LEFT + column * wide, 8 + (data.rows - 1 - row) * tall, Math.max(0.5, wide - 1), Math.max(0.5, tall - 1));
+      }
+    }
+    context.globalAlpha = 1;
+    context.font = "12px system-ui, sans-serif";
+    context.fillStyle = palette.soft;
+    context.textBaseline = "middle";
+    for (const part of [0, 0.25, 0.5, 0.75]) context.fillText(timeLabel(part * data.column), 6, 8 + (1 - part) * data.rows * tall - 6);
+    const every = Math.max(1, Math.ceil(60 / wide));
+    for (let column = 0; column < data.columns; column += every) context.fillText(timeLabel(column * data.column), LEFT + column * wide, tallness - BOTTOM / 2);
+  }
+
+  canvas.addEventListener("mousemove", (event) => {
+    const at = cellAt(event);
+    if (at < 0 || !data) return hideTooltip();
+    const time = (at * data.column) / data.rows;
+    showTooltip(timeLabel(time), "", [["busy", valueLabel(data.cells[at], data.unit)], ["click", start === null ? "start of a span" : "end of the span"]], event);
+  });
+  canvas.addEventListener("mouseleave", hideTooltip);
+  canvas.addEventListener("click", (event) => {
+    const at = cellAt(event);
+    if (at < 0 || !data) return;
+    const step = data.column / data.rows;
+    if (start === null) {
+      start = at;
+      flash("Now click the end of the span");
+      return;
+    }
+    const [low, high] = [Math.min(start, at), Math.max(start, at) + 1];
+    start = null;
+    app.set({ time: `${Math.round(low * step)}-${Math.round(high * step)}`, zoom: "" });
+  });
+  new ResizeObserver(draw).observe(element);
+
+  return {
+    element,
+    controls: [clear],
+    /** @param {State} state */
+    async update(state) {
+      clear.hidden = state.time === "";
+      const wanted = app.dataKey().replace(/(^|&)t=[^&]*/, "");
+      if (wanted !== shown) {
+        const answer = await app.waitFor(app.provider.data("heatmap", { ...state, time: "" }));
+        if (answer === null) return;
+        data = answer;
+        shown = wanted;
+      }
+      draw();
+    },
+    themeChanged() {
+      palette = currentPalette();
+      draw();
+    },
+    focus: () => canvas.focus(),
+  };
+}

@@ -1,0 +1,93 @@
+// @ts-check
+// What the profile is, and how far it can be trusted.
+
+import { h, replaceContent } from "./dom.js";
+import { grouped, timeLabel, valueLabel } from "./units.js";
+
+/** @typedef {import("./app.js").App} App */
+/** @typedef {{level: "good" | "fair" | "poor", text: string}} Finding */
+
+/**
+ * What the quality figures mean for a reader.
+ * @param {Record<string, any>} about @returns {Finding[]}
+ */
+export function findings(about) {
+  /** @type {Finding[]} */
+  const found = [];
+  const quality = about.quality;
+  const part = (/** @type {number} */ some, /** @type {number} */ all) => (all > 0 ? (100 * some) / all : 0);
+  const graded = (/** @type {number} */ share, /** @type {number} */ fair, /** @type {number} */ poor, /** @type {string} */ text) =>
+    found.push({ level: share >= poor ? "poor" : share >= fair ? "fair" : "good", text });
+  if (quality) {
+    const lost = part(quality.lost, quality.samples + quality.lost);
+    graded(lost, 1, 10, `${grouped(quality.lost)} of ${grouped(quality.samples + quality.lost)} samples lost (${lost.toFixed(1)}%)`);
+    const cut = part(quality.truncated, quality.samples);
+    graded(cut, 2, 20, `${grouped(quality.truncated)} stacks do not reach their thread's start (${cut.toFixed(1)}%)`);
+    if (quality.asked_hertz > 0) {
+      const missing = 100 - part(quality.achieved_hertz, quality.asked_hertz);
+      graded(missing, 5, 30, `asked for ${quality.asked_hertz} Hz, reached ${quality.achieved_hertz} Hz`);
+    }
+  }
+  const unnamed = part(about.unnamed_locations, about.locations);
+  graded(unnamed, 5, 40, `${grouped(about.unnamed_locations)} of ${grouped(about.locations)} places have no function name (${unnamed.toFixed(1)}%)`);
+  if (about.samples < 100) found.push({ level: about.samples < 20 ? "poor" : "fair", text: `only ${about.samples} distinct samples: small shares mean little` });
+  return found;
+}
+
+/** @param {App} app */
+export function infoView(app) {
+  const element = h("div.info");
+  return {
+    element,
+    controls: [],
+    update() {
+      const about = app.opened.about;
+      if (about) replaceContent(element, verdictOf(about), factsOf(about), commentsOf(about), mappingsOf(about));
+    },
+    focus: () => element.focus(),
+  };
+}
+
+/** @param {Record<string, any>} about */
+function verdictOf(about) {
+  const list = findings(about);
+  const level = list.some((one) => one.level === "poor") ? "poor" : list.some((one) => one.level === "fair") ? "fair" : "good";
+  const words = { good: "This profile is good.", fair: "This profile is usable, with care.", poor: "Read this profile with doubt." };
+  const rows = list.map((one) => h(`li.${one.level}`, {}, h("span.mark", { text: { good: "✓", fair: "!", poor: "✕" }[one.level], "aria-label": one.level }), one.text));
+  return h("section", {}, h("h2", { text: "Quality" }), h("p.verdict", { text: words[level] }), h("ul.findings", {}, ...rows));
+}
+
+/** @param {Record<string, any>} about */
+function factsOf(about) {
+  const quality = about.quality;
+  /** @type {[string, string][]} */
+  const facts = [
+    ["Name", about.title],
+    ["Taken", about.time_nanos > 0 ? new Date(about.time_nanos / 1e6).toLocaleString() : "unknown"],
+    ["Duration", about.duration_nanos > 0 ? timeLabel(about.duration_nanos) : "unknown"],
+    ["Period", about.period > 0 ? `${valueLabel(about.period, about.period_unit)} of ${about.period_kind}` : "unknown"],
+    ["Samples", grouped(about.samples)],
+    ["Stacks", grouped(about.stacks)],
+    ["Functions", grouped(about.functions)],
+    ["Places in code", grouped(about.locations)],
+    ["Threads", about.threads > 0 ? grouped(about.threads) : "not recorded"],
+    ["Labels", about.label_keys.length > 0 ? about.label_keys.join(", ") : "none"],
+    ...about.types.map((/** @type {any} */ type) => [`Total ${type.kind}`, `${valueLabel(type.total, type.unit)}`]),
+  ];
+  if (quality) facts.push(["Engine", quality.engine], ["Profiler's own CPU", valueLabel(quality.own_cpu_nanos, "nanoseconds")]);
+  const rows = facts.map(([name, value]) => h("tr", {}, h("th", { text: name, scope: "row" }), h("td", { text: value })));
+  return h("section", {}, h("h2", { text: "Profile" }), h("table.facts", {}, h("tbody", {}, ...rows)));
+}
+
+/** @param {Record<string, any>} about */
+function commentsOf(about) {
+  if (about.comments.length === 0) return null;
+  return h("section", {}, h("h2", { text: "Comments" }), ...about.comments.map((/** @type {string} */ text) => h("p.comment", { text })));
+}
+
+/** @param {Record<string, any>} about */
+function mappingsOf(about) {
+  if (about.mappings.length === 0) return null;
+  const rows = about.mappings.map((/** @type {any} */ one) => h("tr", {}, h("td", { text: one.file }), h("td.soft", { text: one.build_id }), h("td.soft", { text: one.symbols ? "named" : "no names" })));
+  return h("section", {}, h("h2", { text: "Binaries" }), h("table.facts", {}, h("tbody", {}, ...rows)));
+}

@@ -1,0 +1,60 @@
+// @ts-check
+// Sandwich: callers above, callees below a chosen function.
+
+import { h, replaceContent } from "./dom.js";
+import { functionTable } from "./view-top.js";
+import { FlamePane } from "./view-flame.js";
+import { exactLabel, shareLabel } from "./units.js";
+
+/** @typedef {import("./app.js").App} App */
+/** @typedef {import("./state.js").State} State */
+
+/** @param {App} app */
+export function sandwichView(app) {
+  const callers = new FlamePane(app, {
+    direction: () => "callers",
+    pivot: (state) => state.pivot,
+    upward: () => true,
+    zooms: false,
+    label: "Callers of the chosen function",
+  });
+  const callees = new FlamePane(app, {
+    direction: () => "callees",
+    pivot: (state) => state.pivot,
+    upward: () => false,
+    zooms: false,
+    label: "Callees of the chosen function",
+  });
+  const list = functionTable(app, { narrow: true, open: (name) => app.set({ pivot: name }) });
+  const name = h("div.pivot-name");
+  const facts = h("div.pivot-facts");
+  const halves = h("div.sandwich-halves", {}, h("div.half-label", { text: "callers" }), callers.element, h("div.pivot", {}, name, facts), callees.element, h("div.half-label", { text: "callees" }));
+  const empty = h("div.empty", { text: "Choose a function on the left to see who calls it and what it calls." });
+  const right = h("div.sandwich-right");
+  return {
+    element: h("div.sandwich", {}, h("div.sandwich-list", {}, list.element), right),
+    controls: [],
+    /** @param {State} state */
+    async update(state) {
+      replaceContent(right, state.pivot === "" ? empty : halves);
+      name.textContent = state.pivot;
+      const work = [list.update(state)];
+      if (state.pivot !== "") {
+        app.chosen = state.pivot;
+        work.push(callers.update(state), callees.update(state));
+      }
+      await Promise.all(work);
+      const picture = callees.flame.picture;
+      if (state.pivot === "" || !picture) return;
+      const { unit } = app.sampleType();
+      const [value, own] = [picture.valueOf(0), picture.ownOf(0)];
+      facts.textContent = `total ${exactLabel(value.now, unit)} · ${shareLabel(value.now, app.total())}    self ${exactLabel(own.now, unit)} · ${shareLabel(own.now, app.total())}`;
+      callers.flame.scrollToRoot();
+    },
+    themeChanged() {
+      callers.themeChanged();
+      callees.themeChanged();
+    },
+    focus: () => list.focus(),
+  };
+}

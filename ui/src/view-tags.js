@@ -1,0 +1,55 @@
+// @ts-check
+// Labels: how the values spread over them; filter by one, or group by its key.
+
+import { h, replaceContent } from "./dom.js";
+import { barCell } from "./table.js";
+import { exactLabel, grouped, shareLabel, valueLabel } from "./units.js";
+
+/** @typedef {import("./app.js").App} App */
+/** @typedef {import("./state.js").State} State */
+/** @typedef {{text: string, filter: string, weight: number}} TagValue */
+/** @typedef {{key: string, weight: number, count: number, numeric: boolean, values: TagValue[]}} Tag */
+
+/** @param {App} app */
+export function tagsView(app) {
+  const element = h("div.tags", { tabindex: 0 });
+  let shown = "";
+  return {
+    element,
+    controls: [],
+    /** @param {State} state */
+    async update(state) {
+      if (app.dataKey() === shown) return;
+      const tags = /** @type {Tag[] | null} */ (await app.waitFor(app.provider.data("tags", state)));
+      if (tags === null) return;
+      shown = app.dataKey();
+      replaceContent(element, ...(tags.length > 0 ? tags.map((tag) => tagCard(app, tag)) : [h("p.empty", { text: "No labels are left after the filters." })]));
+    },
+    focus: () => element.focus(),
+  };
+}
+
+/** @param {App} app @param {Tag} tag */
+function tagCard(app, tag) {
+  const { unit } = app.sampleType();
+  const all = app.total() || 1;
+  const grouping = app.state.filters.some((filter) => filter.kind === "tagroot" && filter.text === tag.key);
+  const group = h("button.toggle", {
+    text: "Group by",
+    "aria-pressed": grouping,
+    title: "Make the values of this label the roots of every view",
+    onclick: () => (grouping ? app.set({ filters: app.state.filters.filter((filter) => filter.kind !== "tagroot" || filter.text !== tag.key) }) : app.addFilter("tagroot", tag.key)),
+  });
+  const most = Math.max(1, ...tag.values.map((value) => value.weight));
+  const rows = tag.values.map((value) =>
+    h(
+      "tr",
+      {},
+      h("td", {}, barCell(shareLabel(value.weight, all), value.weight / most, exactLabel(value.weight, unit))),
+      h("td.number", { text: valueLabel(value.weight, unit) }),
+      h("td", {}, h("button.link", { text: value.text, title: "Keep only samples with this label", onclick: () => app.addFilter("tagfocus", value.filter) })),
+    ),
+  );
+  const more = tag.count > tag.values.length ? `${grouped(tag.count - tag.values.length)} more values` : "";
+  return h("section.tag", {}, h("header", {}, h("h2", { text: tag.key }), h("span.soft", { text: `${shareLabel(tag.weight, all)} of everything has it` }), h("span.spring"), group), h("table", {}, h("tbody", {}, ...rows)), h("p.soft", { text: more }));
+}

@@ -1,0 +1,123 @@
+// @ts-check
+// The table of functions.
+
+import { h } from "./dom.js";
+import { VirtualTable, barCell } from "./table.js";
+import { relativeChange } from "./view-flame.js";
+import { changeLabel, exactLabel, grouped, shareLabel, valueLabel } from "./units.js";
+
+/** @typedef {import("./app.js").App} App */
+/** @typedef {import("./state.js").State} State */
+/** @typedef {import("./provider.js").Functions} Functions */
+/** @typedef {import("./table.js").Column} Column */
+
+/** @type {Column[]} */
+const PLAIN_COLUMNS = [
+  { id: "flat", title: "Self", hint: "what the function itself cost", number: true, sortable: true },
+  { id: "flatshare", title: "Self %", number: true },
+  { id: "cum", title: "Total", hint: "the function and all it called", number: true, sortable: true },
+  { id: "cumshare", title: "Total %", number: true },
+  { id: "name", title: "Function", sortable: true },
+];
+
+/** @type {Column[]} */
+const DIFF_COLUMNS = [
+  { id: "flat", title: "Self now", number: true, sortable: true },
+  { id: "flatchange", title: "Self change", number: true },
+  { id: "cum", title: "Total now", number: true, sortable: true },
+  { id: "change", title: "Total change", number: true, sortable: true },
+  { id: "relative", title: "", number: true },
+  { id: "name", title: "Function", sortable: true },
+];
+
+/** @type {Column[]} */
+const NARROW_COLUMNS = [
+  { id: "cum", title: "Total %", number: true, sortable: true },
+  { id: "name", title: "Function" },
+];
+
+/** @param {App} app @param {{narrow: boolean, open: (name: string) => void}} options */
+export function functionTable(app, options) {
+  /** @type {Functions | null} */
+  let rows = null;
+  const nameOf = (/** @type {number} */ row) => (rows ? rows.names[rows.name[row]] : "");
+  const table = new VirtualTable({
+    columns: options.narrow ? NARROW_COLUMNS : PLAIN_COLUMNS,
+    label: "Functions",
+    cells: (row) => (rows ? functionCells(app, rows, row, options.narrow) : []),
+    sort: (column) => app.set({ sort: column }, { replace: true }),
+    open: (row) => options.open(nameOf(row)),
+    menu: (row, event) => app.functionMenu(nameOf(row), event),
+    select: (row) => {
+      app.chosen = nameOf(row);
+      if (options.narrow) options.open(nameOf(row));
+    },
+  });
+  const footer = h("div.table-footer");
+  const element = h("div.table-holder", {}, table.element, footer);
+  let shown = "";
+  return {
+    element,
+    /** @param {State} state */
+    async update(state) {
+      const sort = options.narrow ? "cum" : state.sort;
+      const search = app.pattern(state.query) === null ? "" : state.query;
+      const wanted = JSON.stringify([app.dataKey(), sort, search]);
+      if (wanted === shown) return;
+      const answer = await app.waitFor(app.provider.functions(state, sort, search));
+      if (answer === null) return;
+      shown = wanted;
+      rows = answer;
+      if (!options.narrow) table.setColumns(rows.diff ? DIFF_COLUMNS : PLAIN_COLUMNS, sort);
+      table.setCount(rows.name.length);
+      const left = rows.count - rows.name.length;
+      footer.textContent = left > 0 ? `${grouped(rows.name.length)} of ${grouped(rows.count)} functions; search to see others` : `${grouped(rows.count)} functions`;
+    },
+    focus: () => table.scroller.focus(),
+  };
+}
+
+/** @param {App} app @param {Functions} rows @param {number} row @param {boolean} narrow @returns {HTMLElement[]} */
+function functionCells(app, rows, row, narrow) {
+  const { unit } = app.sampleType();
+  const all = app.total() || 1;
+  const name = nameCell(rows.names[rows.name[row]], rows.hues[rows.krate[rows.name[row]]]);
+  const [flat, cum] = [rows.flat[row], rows.cum[row]];
+  if (narrow) return [barCell(shareLabel(cum, all), cum / all, exactLabel(cum, unit)), name];
+  if (rows.diff && rows.flat_sides && rows.cum_sides) {
+    const [flatNow, flatBase] = [rows.flat_sides.new[row], rows.flat_sides.base[row]];
+    const [cumNow, cumBase] = [rows.cum_sides.new[row], rows.cum_sides.base[row]];
+    return [
+      h("div", { text: valueLabel(flatNow, unit), title: exactLabel(flatNow, unit) }),
+      changeCell(flatNow - flatBase, unit),
+      h("div", { text: valueLabel(cumNow, unit), title: exactLabel(cumNow, unit) }),
+      changeCell(cumNow - cumBase, unit),
+      h("div.soft", { text: relativeChange(cumBase, cumNow) }),
+      name,
+    ];
+  }
+  return [
+    h("div", { text: valueLabel(flat, unit), title: exactLabel(flat, unit) }),
+    barCell(shareLabel(flat, all), flat / all),
+    h("div", { text: valueLabel(cum, unit), title: exactLabel(cum, unit) }),
+    barCell(shareLabel(cum, all), cum / all),
+    name,
+  ];
+}
+
+/** @param {number} change @param {string} unit */
+function changeCell(change, unit) {
+  const direction = change > 0 ? ".more" : change < 0 ? ".less" : ".soft";
+  return h(`div${direction}`, { text: changeLabel(change, unit), title: exactLabel(change, unit) });
+}
+
+/** @param {string} name @param {number} hue */
+export function nameCell(name, hue) {
+  return h("div", { title: name }, h("span.dot", { style: { background: `var(--h${hue < 0 ? 12 : hue})` } }), h("span", { text: name }));
+}
+
+/** @param {App} app */
+export function topView(app) {
+  const table = functionTable(app, { narrow: false, open: (name) => app.set({ view: "sandwich", pivot: name }) });
+  return { element: table.element, controls: [], update: table.update, focus: table.focus };
+}
