@@ -182,6 +182,13 @@ pub(crate) fn resolve(id: u32) -> LabelSet {
     LabelSet { entry: table().get(id) }
 }
 
+/// Like [`resolve`], for an allocator: gives up while the table is being changed, perhaps by this very thread.
+pub(crate) fn try_resolve(id: u32) -> Option<LabelSet> {
+    let table = TABLE.try_lock().ok()?;
+    let entry = table.as_ref()?.entries.get(id.checked_sub(1)? as usize)?.clone();
+    Some(LabelSet { entry })
+}
+
 /// Forgets sets that nobody holds and that nobody held at the last call either. To be called by whoever
 /// collects raw records, each time after it resolved all of them.
 pub(crate) fn collect_garbage() {

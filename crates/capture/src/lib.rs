@@ -3,6 +3,7 @@
 //! | to … | use |
 //! |---|---|
 //! | sample CPU time, once or always | [`cpu`] |
+//! | see who holds memory, and profile the heap of a killed process | [`heap`] |
 //! | say what a thread or a future is working on | [`labels`] |
 //!
 //! What comes out is a [`Profile`](flamelet_profile::Profile) of addresses, mappings and build ids. Names are
@@ -14,6 +15,8 @@
 mod clock;
 pub mod cpu;
 mod error;
+#[cfg(target_os = "linux")]
+pub mod heap;
 pub mod labels;
 #[cfg(target_os = "linux")]
 #[allow(unsafe_code, reason = "asks the kernel which thread this is")]

@@ -1,0 +1,254 @@
+//! The allocator that a service installs: around any other, it lets nearly everything through.
+
+use super::thread::{self, LARGE, PAGE};
+use super::{budget, tracker, watch};
+use std::alloc::{GlobalAlloc, Layout, System};
+
+/// An allocator that samples what goes through it.
+///
+/// ```
+/// use flamelet_capture::heap::Alloc;
+///
+/// #[global_allocator]
+/// static ALLOCATOR: Alloc = Alloc::system();
+/// # fn main() { drop(vec![0u8; 100]); }
+/// ```
+///
+/// Nothing is sampled before [`Options::start`](super::Options::start). A sampled block below 1 MiB is asked
+/// for with the alignment of a page, which is how a free knows it again without looking anything up for all
+/// the others; larger blocks are looked up by their size, so that the inner allocator may still grow them in
+/// place.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Alloc<A = System> {
+    inner: A,
+}
+
+impl Alloc<System> {
+    /// Around the system's allocator.
+    pub const fn system() -> Self {
+        Self::new(System)
+    }
+}
+
+impl<A> Alloc<A> {
+    /// Around `inner`.
+    pub const fn new(inner: A) -> Self {
+        Self { inner }
+    }
+
+    /// The allocator that does the work.
+    pub const fn inner(&self) -> &A {
+        &self.inner
+    }
+}
+
+/// How a tracked block of this layout lies in the inner allocator; `None` when it cannot be asked for.
+fn tracked_layout(layout: Layout) -> Option<Layout> {
+    if layout.size() >= LARGE { Some(layout) } else { layout.align_to(PAGE).ok() }
+}
+
+/// What a new block is to hold.
+#[derive(Clone, Copy)]
+enum Fill {
+    Uninitialized,
+    Zeroed,
+}
+
+impl<A: GlobalAlloc> Alloc<A> {
+    /// A block that is not tracked.
+    ///
+    /// # Safety
+    /// As [`GlobalAlloc::alloc`].
+    #[inline(always)]
+    unsafe fn plain(&self, layout: Layout, fill: Fill) -> *mut u8 {
+        // SAFETY: the caller's promise is the one that is asked for here.
+        let block = match fill {
+            Fill::Uninitialized => unsafe { self.inner.alloc(layout) },
+            // SAFETY: as above.
+            Fill::Zeroed => unsafe { self.inner.alloc_zeroed(layout) },
+        };
+        if block.is_null() {
+            watch::refused(layout.size());
+        }
+        block
+    }
+
+    /// An allocation that did not pass: usually a sample is due.
+    ///
+    /// # Safety
+    /// As [`GlobalAlloc::alloc`].
+    #[cold]
+    #[inline(never)]
+    unsafe fn slow_alloc(&self, layout: Layout, fill: Fill) -> *mut u8 {
+        let due = thread::decide(layout.size());
+        if thread::is_counting() {
+            budget::allocated(layout.size());
+        }
+        // SAFETY: the caller's promise.
+        unsafe { self.sampled(layout, fill, due) }
+    }
+
+    /// A new block, tracked if `due`.
+    ///
+    /// # Safety
+    /// As [`GlobalAlloc::alloc`].
+    #[inline(always)]
+    unsafe fn sampled(&self, layout: Layout, fill: Fill, due: Option<u64>) -> *mut u8 {
+        let Some((mean, tracked)) = due.zip(tracked_layout(layout)) else {
+            // SAFETY: the caller's promise.
+            return unsafe { self.plain(layout, fill) };
+        };
+        // SAFETY: the layout has the size of the caller's, which is not zero.
+        let block = unsafe { self.plain(tracked, fill) };
+        if block.is_null() || tracker::allocated(block as usize, layout.size(), mean) || tracked == layout {
+            return block;
+        }
+        // It is not tracked, so it will be freed with the layout that was asked for.
+        // SAFETY: the block was allocated with this layout just now, and nobody else has it.
+        unsafe { self.inner.dealloc(block, tracked) };
+        // SAFETY: the caller's promise.
+        unsafe { self.plain(layout, fill) }
+    }
+
+    /// # Safety
+    /// As [`GlobalAlloc::dealloc`].
+    #[cold]
+    #[inline(never)]
+    unsafe fn slow_dealloc(&self, block: *mut u8, layout: Layout) {
+        if thread::is_counting() {
+            budget::freed(layout.size());
+        }
+        // Before the inner allocator has it back: it may hand out the address at once.
+        let lies_as = match may_be_tracked(block, layout) && tracker::freed(block as usize) {
+            true => tracked_layout(layout).unwrap_or(layout),
+            false => layout,
+        };
+        // SAFETY: `lies_as` is the layout that the block was asked for with.
+        unsafe { self.inner.dealloc(block, lies_as) };
+    }
+
+    /// # Safety
+    /// As [`GlobalAlloc::realloc`].
+    #[cold]
+    #[inline(never)]
+    unsafe fn slow_realloc(&self, block: *mut u8, layout: Layout, new_size: usize, passed: bool) -> *mut u8 {
+        let due = if passed { None } else { thread::decide(new_size) };
+        if thread::is_counting() {
+            budget::freed(layout.size());
+            budget::allocated(new_size);
+        }
+        // SAFETY: the caller promises that the new size, rounded up to the alignment, does not overflow.
+        let new = unsafe { Layout::from_size_align_unchecked(new_size, layout.align()) };
+        let is_aligned_for_us =
+            layout.size() < LARGE && may_be_tracked(block, layout) && tracker::is_tracked(block as usize);
+        let due_aligned = due.is_some() && new_size < LARGE;
+        if !is_aligned_for_us && !due_aligned {
+            // SAFETY: the caller's promise, and the block has the caller's layout.
+            return unsafe { self.realloc_in_place(block, layout, new_size, due) };
+        }
+        // SAFETY: the caller's promise; the new layout is valid.
+        let moved = unsafe { self.sampled(new, Fill::Uninitialized, due) };
+        if moved.is_null() {
+            return moved;
+        }
+        // SAFETY: both blocks are at least that long, and one of them is new.
+        unsafe { std::ptr::copy_nonoverlapping(block, moved, layout.size().min(new_size)) };
+        let lies_as = match is_aligned_for_us && tracker::freed(block as usize) {
+            true => tracked_layout(layout).unwrap_or(layout),
+            false => layout,
+        };
+        // SAFETY: `lies_as` is the layout that the old block was asked for with.
+        unsafe { self.inner.dealloc(block, lies_as) };
+        moved
+    }
+
+    /// The inner allocator resizes the block, which is not aligned for us; it is tracked afterwards if `due`.
+    ///
+    /// # Safety
+    /// As [`GlobalAlloc::realloc`].
+    #[inline(always)]
+    unsafe fn realloc_in_place(
+        &self,
+        block: *mut u8,
+        layout: Layout,
+        new_size: usize,
+        due: Option<u64>,
+    ) -> *mut u8 {
+        // The old address may be somebody else's the moment the inner allocator has it.
+        let taken = if layout.size() >= LARGE { tracker::take(block as usize) } else { None };
+        // SAFETY: the caller's promise.
+        let moved = unsafe { self.inner.realloc(block, layout, new_size) };
+        if moved.is_null() {
+            if let Some((tracker, known)) = taken
+                && !tracker.live.insert(block as usize, &known)
+            {
+                tracker::ended(tracker, &known);
+            }
+            watch::refused(new_size);
+            return moved;
+        }
+        if let Some((tracker, known)) = taken {
+            tracker::ended(tracker, &known);
+        }
+        if let Some(mean) = due {
+            tracker::allocated(moved as usize, new_size, mean);
+        }
+        moved
+    }
+}
+
+/// Whether the address or the size could be those of a tracked block.
+fn may_be_tracked(block: *mut u8, layout: Layout) -> bool {
+    (block as usize).is_multiple_of(PAGE) || layout.size() >= LARGE
+}
+
+// SAFETY: every block comes from the inner allocator, with the size that was asked for and at least the
+// alignment, and goes back to it with the layout it was asked for with: the live table remembers which blocks
+// were asked for with a larger alignment. Nothing here unwinds.
+unsafe impl<A: GlobalAlloc> GlobalAlloc for Alloc<A> {
+    #[inline]
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        if thread::passes(layout.size()) {
+            // SAFETY: the caller's promise.
+            return unsafe { self.plain(layout, Fill::Uninitialized) };
+        }
+        // SAFETY: the caller's promise.
+        unsafe { self.slow_alloc(layout, Fill::Uninitialized) }
+    }
+
+    #[inline]
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        if thread::passes(layout.size()) {
+            // SAFETY: the caller's promise.
+            return unsafe { self.plain(layout, Fill::Zeroed) };
+        }
+        // SAFETY: the caller's promise.
+        unsafe { self.slow_alloc(layout, Fill::Zeroed) }
+    }
+
+    #[inline]
+    unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
+        if thread::is_candidate(block as usize, layout.size()) {
+            // SAFETY: the caller's promise.
+            unsafe { self.slow_dealloc(block, layout) }
+        } else {
+            // SAFETY: the caller's promise; a block whose address is not aligned to a page has its own layout.
+            unsafe { self.inner.dealloc(block, layout) }
+        }
+    }
+
+    #[inline]
+    unsafe fn realloc(&self, block: *mut u8, layout: Layout, new_size: usize) -> *mut u8 {
+        let passed = thread::passes(new_size);
+        if !passed || thread::is_candidate(block as usize, layout.size()) {
+            // SAFETY: the caller's promise.
+            return unsafe { self.slow_realloc(block, layout, new_size, passed) };
+        }
+        // SAFETY: the caller's promise; a block whose address is not aligned to a page has its own layout.
+        let moved = unsafe { self.inner.realloc(block, layout, new_size) };
+        if moved.is_null() {
+            watch::refused(new_size);
+        }
+        moved
+    }
+}

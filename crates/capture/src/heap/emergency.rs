@@ -1,0 +1,134 @@
+//! The emergency file: opened and given its blocks in advance, written with nothing but system calls.
+//!
+//! It gets a copy of the used parts of the ledger, at the offsets that they have in the ledger. Writing it
+//! again goes over the same bytes: stacks do not change once written, and counters are replaced by newer ones,
+//! so that a process which is killed in the middle leaves a readable file.
+
+use super::ledger::{Field, HEADER_WORDS, Ledger, RecordId, Section};
+use super::memory;
+use crate::clock;
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsRawFd, IntoRawFd};
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
+
+/// Why an emergency profile was written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u64)]
+pub(super) enum Reason {
+    /// The file was only prepared.
+    None = 0,
+    /// The limit of a control group is near.
+    Cgroup,
+    /// `RLIMIT_AS` is near.
+    AddressSpace,
+    /// The limit that the service named is near.
+    Named,
+    /// The inner allocator had no memory.
+    Refused,
+}
+
+impl Reason {
+    pub(super) const ALL: [Self; 5] =
+        [Self::None, Self::Cgroup, Self::AddressSpace, Self::Named, Self::Refused];
+}
+
+static FILE: AtomicI32 = AtomicI32::new(-1);
+static DEVICE: AtomicU64 = AtomicU64::new(0);
+static INODE: AtomicU64 = AtomicU64::new(0);
+static IS_BUSY: AtomicBool = AtomicBool::new(false);
+static WRITTEN: AtomicU64 = AtomicU64::new(0);
+
+/// Makes the file and writes the ledger as it is now.
+pub(super) fn prepare(path: &Path, ledger: &Ledger) -> io::Result<()> {
+    let file = File::options().read(true).write(true).create(true).truncate(false).open(path)?;
+    memory::reserve(&file, ledger.words().len() * 8)?;
+    let metadata = file.metadata()?;
+    DEVICE.store(metadata.dev(), Ordering::Relaxed);
+    INODE.store(metadata.ino(), Ordering::Relaxed);
+    copy(ledger, file.as_raw_fd())?;
+    let old = FILE.swap(file.into_raw_fd(), Ordering::AcqRel);
+    if old >= 0 {
+        // SAFETY: the descriptor was ours, and nobody takes it from the static any more.
+        unsafe { libc::close(old) };
+    }
+    Ok(())
+}
+
+/// In the child of a fork: the file is the parent's.
+pub(super) fn forget_file() {
+    FILE.store(-1, Ordering::Release);
+    IS_BUSY.store(false, Ordering::Release);
+}
+
+/// How often an emergency profile was written.
+pub(super) fn written() -> u64 {
+    WRITTEN.load(Ordering::Relaxed)
+}
+
+/// Writes the ledger to the file, if one was prepared. Does not allocate; `errno` stays as it was.
+pub(super) fn write(ledger: &Ledger, reason: Reason, bytes: u64, stack: RecordId) {
+    if IS_BUSY.swap(true, Ordering::AcqRel) {
+        return;
+    }
+    // SAFETY: this thread's own `errno`.
+    let errno = unsafe { *libc::__errno_location() };
+    ledger.set(Field::ReasonBytes, bytes);
+    ledger.set(Field::ReasonStack, u64::from(stack.0));
+    ledger.set(Field::ReasonTime, clock::unix_nanos() as u64);
+    ledger.set(Field::Reason, reason as u64);
+    let file = FILE.load(Ordering::Acquire);
+    if file >= 0 && is_still_ours(file) && copy(ledger, file).is_ok() {
+        WRITTEN.fetch_add(1, Ordering::Relaxed);
+    }
+    // SAFETY: as above.
+    unsafe { *libc::__errno_location() = errno };
+    IS_BUSY.store(false, Ordering::Release);
+}
+
+/// Programs that close all descriptors exist, and the number may be another file's by now.
+fn is_still_ours(file: i32) -> bool {
+    let mut stat = std::mem::MaybeUninit::<libc::stat>::zeroed();
+    // SAFETY: the kernel fills in the struct, or leaves it zero; zeroes are a valid `stat`.
+    let stat = unsafe {
+        libc::fstat(file, stat.as_mut_ptr());
+        stat.assume_init()
+    };
+    stat.st_dev == DEVICE.load(Ordering::Relaxed) && stat.st_ino == INODE.load(Ordering::Relaxed)
+}
+
+fn copy(ledger: &Ledger, file: i32) -> io::Result<()> {
+    // The header first, for its counts: a reader that finds less than they say skips what is missing.
+    copy_words(ledger, file, 0, HEADER_WORDS)?;
+    for section in Section::ALL {
+        let (start, used) = ledger.extent(section);
+        copy_words(ledger, file, start, used)?;
+    }
+    Ok(())
+}
+
+fn copy_words(ledger: &Ledger, file: i32, start: usize, length: usize) -> io::Result<()> {
+    let words = &ledger.words()[start..start + length];
+    let (mut done, bytes) = (0, length * 8);
+    while done < bytes {
+        let offset = (start * 8 + done) as libc::off_t;
+        // SAFETY: the words stay mapped for ever; that others change them meanwhile is the kernel's read, not
+        // ours, and each word is whole or newer.
+        let wrote = unsafe {
+            libc::pwrite(file, words.as_ptr().cast::<u8>().add(done).cast(), bytes - done, offset)
+        };
+        match usize::try_from(wrote) {
+            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+            Ok(more) => done += more,
+            Err(_) => {
+                let error = io::Error::last_os_error();
+                if error.kind() != io::ErrorKind::Interrupted {
+                    return Err(error);
+                }
+            }
+        }
+    }
+    Ok(())
+}

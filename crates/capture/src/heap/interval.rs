@@ -1,0 +1,81 @@
+//! How far apart samples are, and what each stands for.
+//!
+//! Every allocated byte is hit with the same small chance, so the distance between hits is exponential with
+//! mean `R`, and an object of `s` bytes is sampled with probability `1 - exp(-s/R)`. Each sample stands for
+//! one over that many objects of its own size. Doing this sample by sample, and not on the sum of a stack,
+//! is what makes stacks of mixed sizes come out right.
+
+/// Objects are counted in units of 1/65536, so that weights add up without a floating point sum.
+pub(super) const OBJECT: u64 = 1 << 16;
+
+/// What one sampled object stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Weight {
+    /// Objects, in units of 1/[`OBJECT`].
+    pub(super) objects: u64,
+    /// Bytes.
+    pub(super) bytes: u64,
+}
+
+impl Weight {
+    /// The weight of an object of `size` bytes when one byte in `mean` is hit.
+    pub(super) fn of(size: usize, mean: u64) -> Self {
+        let size = size.max(1) as f64;
+        let chance = -(-size / mean.max(1) as f64).exp_m1();
+        let objects = 1.0 / chance;
+        Self { objects: (objects * OBJECT as f64).round() as u64, bytes: (objects * size).round() as u64 }
+    }
+}
+
+/// Whole objects of a fixed-point count.
+pub(super) fn whole_objects(fixed: i64) -> i64 {
+    fixed.saturating_add(OBJECT as i64 / 2) >> 16
+}
+
+/// A small generator of random numbers (splitmix64): good enough for distances, and its state is one word.
+pub(super) fn next_random(state: &mut u64) -> u64 {
+    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    mix(*state)
+}
+
+/// Spreads every bit of `value` over all bits of the result.
+#[inline]
+pub(super) fn mix(value: u64) -> u64 {
+    let value = (value ^ (value >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let value = (value ^ (value >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    value ^ (value >> 31)
+}
+
+/// Bytes until the next hit: exponential with `mean`, rounded down (an object is hit when it is longer).
+pub(super) fn next_distance(state: &mut u64, mean: u64) -> i64 {
+    // In (0, 1]: the logarithm is finite.
+    let uniform = ((next_random(state) >> 11) + 1) as f64 / (1u64 << 53) as f64;
+    (-uniform.ln() * mean as f64) as i64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_large_object_stands_for_itself_and_a_small_one_for_many() {
+        assert_eq!(Weight::of(1 << 30, 524_288), Weight { objects: OBJECT, bytes: 1 << 30 });
+        let tiny = Weight::of(1, 524_288);
+        assert_eq!(whole_objects(tiny.objects as i64), 524_289);
+        // One byte in one: everything is sampled with 1 - 1/e per byte.
+        assert_eq!(whole_objects(Weight::of(64, 1).objects as i64), 1);
+    }
+
+    #[test]
+    fn distances_have_their_mean_and_their_tail() {
+        let (mut state, mean, draws) = (7, 1000, 200_000);
+        let distances: Vec<i64> = (0..draws).map(|_| next_distance(&mut state, mean)).collect();
+        let average = distances.iter().sum::<i64>() as f64 / f64::from(draws);
+        // Rounded down, the mean is 1/(e^(1/R)-1); the standard error is R/sqrt(n).
+        let expected = 1.0 / (1.0 / mean as f64).exp_m1();
+        assert!((average - expected).abs() < 5.0 * mean as f64 / f64::from(draws).sqrt(), "{average}");
+        let hit = distances.iter().filter(|&&distance| distance < 100).count() as f64 / f64::from(draws);
+        let chance: f64 = -(-0.1f64).exp_m1();
+        assert!((hit - chance).abs() < 5.0 * (chance * (1.0 - chance) / f64::from(draws)).sqrt(), "{hit}");
+    }
+}

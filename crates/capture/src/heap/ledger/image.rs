@@ -1,0 +1,261 @@
+//! Reading a ledger: this process' own while it changes, or a file that any process left behind.
+//!
+//! A file is never trusted: every offset, length and count is checked against what is there, records are
+//! checked against their hash, and what does not hold is left out and counted.
+
+use super::super::emergency::Reason;
+use super::rows::{self, end, site};
+use super::{Field, HEADER_WORDS, MAGIC, RecordId, RowId, Section, records};
+use flamelet_profile::{Error, ErrorKind, Result};
+use rustc_hash::FxHashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Words that can be read one by one.
+pub(in super::super) trait Words {
+    fn count(&self) -> usize;
+    /// The word at `at`, which is below the count.
+    fn word(&self, at: usize) -> u64;
+}
+
+impl Words for [AtomicU64] {
+    fn count(&self) -> usize {
+        self.len()
+    }
+
+    fn word(&self, at: usize) -> u64 {
+        self[at].load(Ordering::Acquire)
+    }
+}
+
+/// The bytes of a file.
+impl Words for [u8] {
+    fn count(&self) -> usize {
+        self.len() / 8
+    }
+
+    fn word(&self, at: usize) -> u64 {
+        self[at * 8..].first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes))
+    }
+}
+
+/// A mapped file of the process.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in super::super) struct ImageModule {
+    pub(in super::super) start: u64,
+    pub(in super::super) end: u64,
+    pub(in super::super) file_offset: u64,
+    pub(in super::super) name: String,
+    pub(in super::super) build_id: String,
+}
+
+/// The counts of a site. Objects are in units of 1/65536.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(in super::super) struct Site {
+    pub(in super::super) id: RowId,
+    pub(in super::super) stack: RecordId,
+    pub(in super::super) context: RecordId,
+    pub(in super::super) size: u64,
+    pub(in super::super) allocated: Counts,
+    pub(in super::super) live: Counts,
+    pub(in super::super) peak: Counts,
+}
+
+/// Objects, in units of 1/65536, and bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(in super::super) struct Counts {
+    pub(in super::super) objects: i64,
+    pub(in super::super) bytes: i64,
+}
+
+/// How objects of a site ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in super::super) struct End {
+    pub(in super::super) id: RowId,
+    pub(in super::super) site: RowId,
+    pub(in super::super) stack: RecordId,
+    pub(in super::super) class: u8,
+    pub(in super::super) counts: Counts,
+}
+
+/// Everything that a ledger says.
+#[derive(Clone, Debug, Default)]
+pub(in super::super) struct Image {
+    fields: Vec<u64>,
+    pub(in super::super) modules: Vec<ImageModule>,
+    pub(in super::super) sites: Vec<Site>,
+    pub(in super::super) ends: Vec<End>,
+    records: FxHashMap<(usize, RecordId), Box<[u64]>>,
+    /// Records that were named and are not whole.
+    pub(in super::super) damaged: u64,
+}
+
+impl Image {
+    pub(in super::super) fn read<W: Words + ?Sized>(words: &W) -> Result<Self> {
+        let reader = Reader::new(words)?;
+        let mut image = Self {
+            fields: (0..HEADER_WORDS).map(|at| words.word(at)).collect(),
+            modules: reader.modules(),
+            ..Self::default()
+        };
+        image.sites = reader.sites(image.field(Field::PeakEpoch));
+        image.ends = reader.ends();
+        let stacks = image.sites.iter().map(|site| site.stack).chain(image.ends.iter().map(|end| end.stack));
+        let refused = RecordId(image.field(Field::ReasonStack) as u32);
+        let stacks: Vec<RecordId> = stacks.chain([refused]).collect();
+        let contexts: Vec<RecordId> = image.sites.iter().map(|site| site.context).collect();
+        for (section, ids) in [(Section::Stacks, stacks), (Section::Contexts, contexts)] {
+            for id in ids {
+                image.keep_record(&reader, section, id);
+            }
+        }
+        Ok(image)
+    }
+
+    fn keep_record<W: Words + ?Sized>(&mut self, reader: &Reader<'_, W>, section: Section, id: RecordId) {
+        let key = (section as usize, id);
+        if id == RecordId::NONE || self.records.contains_key(&key) {
+            return;
+        }
+        let record = reader.record(section, id).unwrap_or_else(|| {
+            self.damaged += 1;
+            Box::default()
+        });
+        self.records.insert(key, record);
+    }
+
+    pub(in super::super) fn field(&self, field: Field) -> u64 {
+        self.fields.get(field as usize).copied().unwrap_or(0)
+    }
+
+    pub(in super::super) fn reason(&self) -> Reason {
+        let number = self.field(Field::Reason);
+        Reason::ALL.into_iter().find(|&reason| reason as u64 == number).unwrap_or(Reason::None)
+    }
+
+    /// The addresses of a stack, leaf first.
+    pub(in super::super) fn stack(&self, id: RecordId) -> &[u64] {
+        self.records.get(&(Section::Stacks as usize, id)).map_or(&[], |record| record)
+    }
+
+    /// The names and values of a context.
+    pub(in super::super) fn context(&self, id: RecordId) -> Vec<(String, String)> {
+        let record = self.records.get(&(Section::Contexts as usize, id));
+        record.map_or_else(Vec::new, |record| super::super::context::parse(record))
+    }
+}
+
+/// A section, checked against the words there are.
+#[derive(Clone, Copy, Default)]
+struct Extent {
+    start: usize,
+    used: usize,
+}
+
+struct Reader<'a, W: ?Sized> {
+    words: &'a W,
+    extents: [Extent; Section::ALL.len()],
+}
+
+impl<'a, W: Words + ?Sized> Reader<'a, W> {
+    fn new(words: &'a W) -> Result<Self> {
+        if words.count() < HEADER_WORDS {
+            return Err(Error::new(ErrorKind::Truncated, "too short for a flamelet heap ledger"));
+        }
+        if words.word(Field::Magic as usize) != MAGIC {
+            let message = "not a flamelet heap ledger, or one of another version";
+            return Err(Error::new(ErrorKind::WrongFormat, message));
+        }
+        let mut extents = [Extent::default(); Section::ALL.len()];
+        for (section, extent) in Section::ALL.into_iter().zip(&mut extents) {
+            let [start, capacity, used] = [0, 1, 2].map(|at| words.word(section.entry() + at));
+            let end = start.checked_add(capacity).filter(|&end| end <= u64::from(u32::MAX));
+            if start < HEADER_WORDS as u64 || end.is_none() {
+                return Err(Error::new(ErrorKind::Corrupt, "a section of the heap ledger lies outside of it"));
+            }
+            // A file that was cut short holds what it holds.
+            let there = (words.count() as u64).saturating_sub(start);
+            *extent = Extent { start: start as usize, used: used.min(capacity).min(there) as usize };
+        }
+        Ok(Self { words, extents })
+    }
+
+    fn record(&self, section: Section, id: RecordId) -> Option<Box<[u64]>> {
+        let Extent { start, used } = self.extents[section as usize];
+        let at = id.0 as usize;
+        if at >= used {
+            return None;
+        }
+        let head = self.words.word(start + at);
+        let length = (head & 0xffff) as usize;
+        if length >= used - at {
+            return None;
+        }
+        let words: Box<[u64]> =
+            (0..length).map(|offset| self.words.word(start + at + 1 + offset)).collect();
+        (records::head(records::hash(words.iter().copied()), length) == head).then_some(words)
+    }
+
+    /// Modules are written by one thread after the other, so the first gap is the end.
+    fn modules(&self) -> Vec<ImageModule> {
+        let mut modules: Vec<ImageModule> = Vec::new();
+        let mut at = 1;
+        while let Some(record) = self.record(Section::Modules, RecordId(at)) {
+            if let Some(module) = super::super::modules::parse(&record) {
+                // What was mapped later replaces what it overlaps.
+                modules.retain(|other| other.end <= module.start || module.end <= other.start);
+                modules.push(module);
+            }
+            at = at.saturating_add(1 + record.len() as u32);
+        }
+        modules.sort_by_key(|module| module.start);
+        modules
+    }
+
+    /// The ids and places of the rows whose key is complete.
+    fn rows(&self, section: Section) -> impl Iterator<Item = (RowId, usize)> {
+        let (Extent { start, used }, width) = (self.extents[section as usize], section.row_words());
+        let rows = (1..used / width).map(move |row| (RowId((row * width) as u32), start + row * width));
+        rows.filter(|&(_, place)| self.words.word(place) != 0)
+    }
+
+    fn counts(&self, objects: usize, bytes: usize) -> Counts {
+        // Counters that are read while they change may be a step apart.
+        let count = |at: usize| (self.words.word(at) as i64).max(0);
+        Counts { objects: count(objects), bytes: count(bytes) }
+    }
+
+    fn sites(&self, peak_epoch: u64) -> Vec<Site> {
+        let read = |(id, row): (RowId, usize)| {
+            let key = self.words.word(row + site::STACK_AND_CONTEXT);
+            let live = self.counts(row + site::LIVE_OBJECTS, row + site::LIVE_BYTES);
+            let has_changed = self.words.word(row + site::PEAK_EPOCH) == peak_epoch;
+            let kept = self.counts(row + site::PEAK_OBJECTS, row + site::PEAK_BYTES);
+            Site {
+                id,
+                stack: RecordId((key >> 32) as u32),
+                context: RecordId(key as u32),
+                size: self.words.word(row + site::SIZE),
+                allocated: self.counts(row + site::ALLOCATED_OBJECTS, row + site::ALLOCATED_BYTES),
+                live,
+                peak: if has_changed { kept } else { live },
+            }
+        };
+        self.rows(Section::Sites).map(read).collect()
+    }
+
+    fn ends(&self) -> Vec<End> {
+        let read = |(id, row): (RowId, usize)| {
+            let key = self.words.word(row + end::SITE_AND_STACK);
+            End {
+                id,
+                site: RowId((key >> 32) as u32),
+                stack: RecordId(key as u32),
+                class: self.words.word(row + end::CLASS) as u8,
+                counts: self.counts(row + end::OBJECTS, row + end::BYTES),
+            }
+        };
+        self.rows(Section::Ends).map(read).collect()
+    }
+}
+
+const _: () = assert!(site::SAMPLES < rows::SITE_WORDS && end::SAMPLES < rows::END_WORDS);

@@ -1,0 +1,281 @@
+//! The ledger: everything that a heap profile is made of, as one block of words.
+//!
+//! ```text
+//!  header │ modules ··· │ contexts ··· │ stacks ·········· │ sites ···· │ ends ····
+//!         └── records of words, append only ──────────────┘└─ rows of counters ─┘
+//! ```
+//!
+//! * A **stack** is a list of addresses; a **context** the thread's name and labels; a **module** a mapped
+//!   file. Each is written once, as a record that carries its own hash.
+//! * A **site** is a stack in a context with a class of sizes, and counts what was allocated there and what
+//!   is alive. An **end** is a site, where its objects were freed and how old they became.
+//!
+//! The words lie in private memory. Optionally every change is made to a shared mapping of a file as well,
+//! the *mirror*, which survives the process however it ends; and the emergency file gets a copy of the used
+//! parts. All three have the same layout, so one reader ([`image`]) makes profiles of any of them. A change
+//! that was cut short leaves a record whose hash is wrong, or a row without a key, and both are skipped; the
+//! counters themselves are single words.
+//!
+//! No lock is taken anywhere and nothing is allocated: rows are claimed by adding to a counter and published
+//! by one store. So a sample may be taken at any moment, in the child of a `fork` too.
+
+pub(super) mod image;
+mod index;
+mod records;
+mod rows;
+
+pub(super) use index::Index;
+pub(super) use records::RecordId;
+pub(super) use rows::{EndKey, RowId, SiteKey};
+
+use super::interval::Weight;
+use super::memory;
+use std::fs::File;
+use std::io;
+use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
+
+/// The first word of every ledger: `FLHEAP` and the format's version.
+pub(super) const MAGIC: u64 = u64::from_le_bytes(*b"FLHEAP\x00\x01");
+
+/// The words of the header.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(usize)]
+pub(super) enum Field {
+    Magic = 0,
+    Pid,
+    /// When the ledger was begun, in nanoseconds since 1970.
+    Started,
+    /// The mean distance between samples in bytes, as it is set now.
+    Mean,
+    /// Why the ledger was copied to the emergency file.
+    Reason,
+    /// The bytes that belong to the reason: the limit that was near, or the size that was refused.
+    ReasonBytes,
+    /// The stack that belongs to it: where the refused allocation was asked for.
+    ReasonStack,
+    /// When that was.
+    ReasonTime,
+    /// Samples that found no room in a table.
+    Lost,
+    /// Stacks that do not reach the thread's start.
+    Truncated,
+    /// Samples taken.
+    Samples,
+    /// Estimated live bytes now.
+    LiveBytes,
+    /// The highest that was.
+    PeakBytes,
+    /// Counts new highest moments.
+    PeakEpoch,
+    /// When the last one was.
+    PeakTime,
+    /// Counts calls of `reset`.
+    Resets,
+    /// When the counters were last zero.
+    CountedSince,
+    /// The first of the section entries: offset, capacity and used, in words, for each of [`Section`].
+    Sections = 32,
+}
+
+/// The parts of the ledger after its header.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(usize)]
+pub(super) enum Section {
+    Modules = 0,
+    Contexts,
+    Stacks,
+    Sites,
+    Ends,
+}
+
+impl Section {
+    pub(super) const ALL: [Self; 5] =
+        [Self::Modules, Self::Contexts, Self::Stacks, Self::Sites, Self::Ends];
+
+    /// Where its entry in the header starts.
+    pub(super) const fn entry(self) -> usize {
+        Field::Sections as usize + 3 * self as usize
+    }
+}
+
+pub(super) const HEADER_WORDS: usize = 512;
+
+/// The first record of the stacks has no frames: for samples whose stack found no room.
+const EMPTY_STACK: RecordId = RecordId(1);
+
+/// How much a ledger can hold.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Capacity {
+    pub(super) stack_words: usize,
+    pub(super) sites: usize,
+}
+
+impl Capacity {
+    fn words(self, section: Section) -> usize {
+        let words = match section {
+            Section::Modules => 64 << 10,
+            Section::Contexts => 128 << 10,
+            Section::Stacks => self.stack_words,
+            Section::Sites => self.sites * rows::SITE_WORDS,
+            Section::Ends => 2 * self.sites * rows::END_WORDS,
+        };
+        words.next_multiple_of(HEADER_WORDS)
+    }
+}
+
+/// See the module's introduction.
+pub(super) struct Ledger {
+    words: &'static [AtomicU64],
+    /// Null without a mirror.
+    mirror: AtomicPtr<AtomicU64>,
+    modules: Index,
+    contexts: Index,
+    stacks: Index,
+    sites: Index,
+    ends: Index,
+}
+
+impl Ledger {
+    pub(super) fn new(capacity: Capacity, mirror: Option<&File>) -> io::Result<Self> {
+        let sections = Section::ALL.map(|section| capacity.words(section));
+        let total = HEADER_WORDS + sections.iter().sum::<usize>();
+        let ledger = Self {
+            words: memory::private_words(total)?,
+            mirror: AtomicPtr::default(),
+            modules: Index::new(4 << 10)?,
+            contexts: Index::new(16 << 10)?,
+            // A stack has 32 frames, give or take.
+            stacks: Index::new(capacity.stack_words / 16)?,
+            sites: Index::new(2 * capacity.sites)?,
+            ends: Index::new(4 * capacity.sites)?,
+        };
+        if let Some(file) = mirror {
+            let mirror = memory::shared_words(file, total)?;
+            ledger.mirror.store(mirror.as_ptr().cast_mut(), Ordering::Release);
+        }
+        let mut offset = HEADER_WORDS;
+        for (section, words) in Section::ALL.into_iter().zip(sections) {
+            ledger.store(section.entry(), offset as u64);
+            ledger.store(section.entry() + 1, words as u64);
+            // Id 0 stands for "none", so the first word of every section stays unused (a row for rows).
+            ledger.store(section.entry() + 2, section.row_words() as u64);
+            offset += words;
+        }
+        ledger.set(Field::Pid, u64::from(std::process::id()));
+        let now = crate::clock::unix_nanos() as u64;
+        ledger.set(Field::Started, now);
+        ledger.set(Field::CountedSince, now);
+        let empty = ledger.record(Section::Stacks, &ledger.stacks, &[]);
+        debug_assert_eq!(empty, EMPTY_STACK, "the first stack");
+        ledger.set(Field::Magic, MAGIC);
+        Ok(ledger)
+    }
+
+    /// All words, for the reader and for the emergency file.
+    pub(super) fn words(&self) -> &'static [AtomicU64] {
+        self.words
+    }
+
+    /// Changes go to private memory only from now on: in the child of a fork, the file is the parent's.
+    pub(super) fn drop_mirror(&self) {
+        self.mirror.store(std::ptr::null_mut(), Ordering::Release);
+    }
+
+    /// Where a section starts and how much of it is used, in words.
+    pub(super) fn extent(&self, section: Section) -> (usize, usize) {
+        let word = |at: usize| self.load(section.entry() + at) as usize;
+        (word(0), word(2).min(word(1)))
+    }
+
+    pub(super) fn get(&self, field: Field) -> u64 {
+        self.load(field as usize)
+    }
+
+    pub(super) fn set(&self, field: Field, value: u64) {
+        self.store(field as usize, value);
+    }
+
+    pub(super) fn count(&self, field: Field, more: u64) -> u64 {
+        self.add(field as usize, more)
+    }
+
+    /// A stack's id; that of the empty stack when there is no room for it.
+    pub(super) fn stack(&self, frames: &[u64]) -> RecordId {
+        match self.record(Section::Stacks, &self.stacks, frames) {
+            RecordId::NONE => EMPTY_STACK,
+            id => id,
+        }
+    }
+
+    /// A context's id.
+    pub(super) fn context(&self, words: &[u64]) -> RecordId {
+        self.record(Section::Contexts, &self.contexts, words)
+    }
+
+    /// A module's id.
+    pub(super) fn module(&self, words: &[u64]) -> RecordId {
+        self.record(Section::Modules, &self.modules, words)
+    }
+
+    /// Counts an object that was allocated.
+    pub(super) fn allocated(&self, site: RowId, weight: Weight) {
+        self.keep_peak(site);
+        self.count_site(site, rows::Allocated, weight);
+        let live = self.add(Field::LiveBytes as usize, weight.bytes).wrapping_add(weight.bytes);
+        if (live as i64) > self.get(Field::PeakBytes) as i64 {
+            self.set(Field::PeakBytes, live);
+            self.set(Field::PeakTime, crate::clock::unix_nanos() as u64);
+            self.add(Field::PeakEpoch as usize, 1);
+        }
+    }
+
+    /// Counts an object that was freed.
+    pub(super) fn freed(&self, site: RowId, weight: Weight) {
+        self.keep_peak(site);
+        self.count_site(site, rows::Freed, weight);
+        self.add(Field::LiveBytes as usize, weight.bytes.wrapping_neg());
+    }
+
+    /// Forgets all counts. What was allocated before must not be counted as freed later: whoever holds
+    /// weights compares [`Field::Resets`].
+    pub(super) fn reset(&self) {
+        self.add(Field::Resets as usize, 1);
+        for row in self.rows_of(Section::Sites) {
+            self.clear_row(row, rows::SITE_KEY_WORDS, rows::SITE_WORDS);
+        }
+        for row in self.rows_of(Section::Ends) {
+            self.clear_row(row, rows::END_KEY_WORDS, rows::END_WORDS);
+        }
+        for field in [Field::LiveBytes, Field::PeakBytes, Field::Lost, Field::Truncated, Field::Samples] {
+            self.set(field, 0);
+        }
+        self.set(Field::CountedSince, crate::clock::unix_nanos() as u64);
+    }
+
+    fn load(&self, word: usize) -> u64 {
+        self.words[word].load(Ordering::Relaxed)
+    }
+
+    fn store(&self, word: usize, value: u64) {
+        self.words[word].store(value, Ordering::Release);
+        if let Some(mirrored) = self.mirrored(word) {
+            mirrored.store(value, Ordering::Release);
+        }
+    }
+
+    fn add(&self, word: usize, value: u64) -> u64 {
+        if let Some(mirrored) = self.mirrored(word) {
+            mirrored.fetch_add(value, Ordering::Relaxed);
+        }
+        self.words[word].fetch_add(value, Ordering::AcqRel)
+    }
+
+    fn mirrored(&self, word: usize) -> Option<&AtomicU64> {
+        let mirror = self.mirror.load(Ordering::Acquire);
+        if mirror.is_null() || word >= self.words.len() {
+            return None;
+        }
+        // SAFETY: the mirror is as long as the words, and is never unmapped.
+        Some(unsafe { &*mirror.add(word) })
+    }
+}

@@ -1,0 +1,81 @@
+//! Records: a word with length and hash, then that many words.
+
+use super::super::interval::mix;
+use super::{Index, Ledger, Section};
+use std::sync::atomic::Ordering;
+
+/// Where in its section a record starts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(in super::super) struct RecordId(pub(in super::super) u32);
+
+impl RecordId {
+    /// No record: there was no room.
+    pub(in super::super) const NONE: Self = Self(0);
+}
+
+/// The longest record, in words.
+pub(super) const MAX_RECORD: usize = 0xffff;
+
+/// The hash of a record's words.
+#[inline]
+pub(super) fn hash(words: impl Iterator<Item = u64>) -> u64 {
+    let mut hash = 0x243f_6a88_85a3_08d3u64;
+    for word in words {
+        hash = (hash ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29);
+    }
+    mix(hash)
+}
+
+/// The first word of a record: the upper part of its hash, and its length.
+#[inline]
+pub(super) fn head(hash: u64, length: usize) -> u64 {
+    (hash & !0xffff) | (length as u64 & 0xffff)
+}
+
+impl Section {
+    /// Numbers of this section count in units of so many words.
+    pub(super) const fn row_words(self) -> usize {
+        match self {
+            Self::Modules | Self::Contexts | Self::Stacks => 1,
+            Self::Sites => super::rows::SITE_WORDS,
+            Self::Ends => super::rows::END_WORDS,
+        }
+    }
+}
+
+impl Ledger {
+    pub(super) fn record(&self, section: Section, index: &Index, words: &[u64]) -> RecordId {
+        let words = &words[..words.len().min(MAX_RECORD)];
+        let hash = hash(words.iter().copied());
+        let head = head(hash, words.len());
+        let start = self.load(section.entry()) as usize;
+        let is_same = |id: u32| {
+            let at = start + id as usize;
+            self.words[at].load(Ordering::Acquire) == head
+                && words.iter().zip(&self.words[at + 1..]).all(|(word, known)| {
+                    known.load(Ordering::Relaxed) == *word
+                })
+        };
+        let make = || {
+            let id = self.claim(section, 1 + words.len())?;
+            let at = start + id as usize;
+            for (offset, &word) in words.iter().enumerate() {
+                self.store(at + 1 + offset, word);
+            }
+            self.store(at, head);
+            Some(id)
+        };
+        RecordId(index.find_or_insert(hash, is_same, make).unwrap_or(0))
+    }
+
+    /// Takes `words` words of `section`: where they start in it.
+    pub(super) fn claim(&self, section: Section, words: usize) -> Option<u32> {
+        let capacity = self.load(section.entry() + 1);
+        // Once full, the counter must not creep on towards an overflow.
+        if self.load(section.entry() + 2) + words as u64 > capacity {
+            return None;
+        }
+        let at = self.add(section.entry() + 2, words as u64);
+        (at + words as u64 <= capacity).then_some(at as u32)
+    }
+}

@@ -1,0 +1,187 @@
+//! Rows of counters: sites and ends.
+
+use super::super::interval::{Weight, mix};
+use super::{Field, Ledger, RecordId, Section};
+
+/// Where in its section a row starts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(in super::super) struct RowId(pub(in super::super) u32);
+
+/// What makes a site: a stack, a context, and objects of about one size.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in super::super) struct SiteKey {
+    pub(in super::super) stack: RecordId,
+    pub(in super::super) context: RecordId,
+    /// The size of the object at hand. Others of the same class join it.
+    pub(in super::super) size: usize,
+}
+
+/// What makes an end: the site, the stack of the free and the class of the lifetime.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in super::super) struct EndKey {
+    pub(in super::super) site: RowId,
+    pub(in super::super) stack: RecordId,
+    pub(in super::super) class: u8,
+}
+
+/// The words of a site. The key is complete when the first is not 0.
+pub(super) mod site {
+    pub(in super::super) const STACK_AND_CONTEXT: usize = 0;
+    pub(in super::super) const SIZE: usize = 1;
+    pub(in super::super) const ALLOCATED_OBJECTS: usize = 2;
+    pub(in super::super) const ALLOCATED_BYTES: usize = 3;
+    pub(in super::super) const LIVE_OBJECTS: usize = 4;
+    pub(in super::super) const LIVE_BYTES: usize = 5;
+    pub(in super::super) const PEAK_OBJECTS: usize = 6;
+    pub(in super::super) const PEAK_BYTES: usize = 7;
+    pub(in super::super) const PEAK_EPOCH: usize = 8;
+    pub(in super::super) const SAMPLES: usize = 9;
+}
+pub(super) const SITE_KEY_WORDS: usize = 2;
+pub(super) const SITE_WORDS: usize = 12;
+
+/// The words of an end. The key is complete when the first is not 0.
+pub(super) mod end {
+    pub(in super::super) const SITE_AND_STACK: usize = 0;
+    pub(in super::super) const CLASS: usize = 1;
+    pub(in super::super) const OBJECTS: usize = 2;
+    pub(in super::super) const BYTES: usize = 3;
+    pub(in super::super) const SAMPLES: usize = 4;
+}
+pub(super) const END_KEY_WORDS: usize = 2;
+pub(super) const END_WORDS: usize = 6;
+
+/// What happened to an object.
+pub(super) struct Allocated;
+/// What happened to an object.
+pub(super) struct Freed;
+
+/// How a site counts an event.
+pub(super) trait SiteEvent {
+    fn count(ledger: &Ledger, row: usize, weight: Weight);
+}
+
+impl SiteEvent for Allocated {
+    fn count(ledger: &Ledger, row: usize, weight: Weight) {
+        ledger.add(row + site::ALLOCATED_OBJECTS, weight.objects);
+        ledger.add(row + site::ALLOCATED_BYTES, weight.bytes);
+        ledger.add(row + site::LIVE_OBJECTS, weight.objects);
+        ledger.add(row + site::LIVE_BYTES, weight.bytes);
+        ledger.add(row + site::SAMPLES, 1);
+    }
+}
+
+impl SiteEvent for Freed {
+    fn count(ledger: &Ledger, row: usize, weight: Weight) {
+        ledger.add(row + site::LIVE_OBJECTS, weight.objects.wrapping_neg());
+        ledger.add(row + site::LIVE_BYTES, weight.bytes.wrapping_neg());
+    }
+}
+
+/// Sizes up to 256 have a class each, larger ones share it with sizes up to an eighth larger.
+pub(super) fn size_class(size: usize) -> u64 {
+    if size <= 256 {
+        return size as u64;
+    }
+    let power = size.ilog2();
+    256 + u64::from(power) * 8 + (size as u64 >> (power - 3) & 7)
+}
+
+impl Ledger {
+    /// The row of a site; `None` when there is no room.
+    pub(in super::super) fn site(&self, key: SiteKey) -> Option<RowId> {
+        let first = u64::from(key.stack.0) << 32 | u64::from(key.context.0);
+        let class = size_class(key.size);
+        let size_of_row = |row: usize| self.load(row + site::SIZE) as usize;
+        let is_same = |row: usize| {
+            self.load(row + site::STACK_AND_CONTEXT) == first && size_class(size_of_row(row)) == class
+        };
+        self.row(Section::Sites, mix(first ^ mix(class)), first, key.size as u64, is_same)
+    }
+
+    /// Counts how an object of a site ended.
+    pub(in super::super) fn ended(&self, key: EndKey, weight: Weight) {
+        let first = u64::from(key.site.0) << 32 | u64::from(key.stack.0);
+        let class = u64::from(key.class);
+        let is_same =
+            |row: usize| self.load(row + end::SITE_AND_STACK) == first && self.load(row + end::CLASS) == class;
+        let Some(row) = self.row(Section::Ends, mix(first ^ mix(class + 1)), first, class, is_same) else {
+            self.count(Field::Lost, 1);
+            return;
+        };
+        let row = self.place(Section::Ends, row);
+        self.add(row + end::OBJECTS, weight.objects);
+        self.add(row + end::BYTES, weight.bytes);
+        self.add(row + end::SAMPLES, 1);
+    }
+
+    pub(super) fn count_site<E: SiteEvent>(&self, row: RowId, _event: E, weight: Weight) {
+        E::count(self, self.place(Section::Sites, row), weight);
+    }
+
+    /// Before a site changes: what it had at the highest moment so far, if it did not change since. So the
+    /// live set of that moment is known without ever copying it.
+    pub(super) fn keep_peak(&self, row: RowId) {
+        let row = self.place(Section::Sites, row);
+        let epoch = self.get(Field::PeakEpoch);
+        if self.load(row + site::PEAK_EPOCH) != epoch {
+            self.store(row + site::PEAK_OBJECTS, self.load(row + site::LIVE_OBJECTS));
+            self.store(row + site::PEAK_BYTES, self.load(row + site::LIVE_BYTES));
+            self.store(row + site::PEAK_EPOCH, epoch);
+        }
+    }
+
+    /// Where all rows of a section start, in words of the ledger.
+    pub(super) fn rows_of(&self, section: Section) -> impl Iterator<Item = usize> + use<> {
+        let (start, used) = (self.load(section.entry()) as usize, self.load(section.entry() + 2) as usize);
+        let used = used.min(self.load(section.entry() + 1) as usize);
+        (0..used / section.row_words()).map(move |row| start + row * section.row_words())
+    }
+
+    pub(super) fn clear_row(&self, row: usize, from: usize, to: usize) {
+        for word in row + from..row + to {
+            self.store(word, 0);
+        }
+    }
+
+    fn place(&self, section: Section, row: RowId) -> usize {
+        self.load(section.entry()) as usize + row.0 as usize
+    }
+
+    fn row(
+        &self,
+        section: Section,
+        hash: u64,
+        first: u64,
+        second: u64,
+        is_same: impl Fn(usize) -> bool,
+    ) -> Option<RowId> {
+        let start = self.load(section.entry()) as usize;
+        let index = if section == Section::Sites { &self.sites } else { &self.ends };
+        let make = || {
+            let id = self.claim(section, section.row_words())?;
+            let row = start + id as usize;
+            self.store(row + 1, second);
+            self.store(row, first);
+            Some(id)
+        };
+        index.find_or_insert(hash, |id| is_same(start + id as usize), make).map(RowId)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::size_class;
+
+    #[test]
+    fn size_classes_are_an_eighth_wide_and_ordered() {
+        for size in 1..100_000usize {
+            assert!(size_class(size) <= size_class(size + 1));
+            if size > 256 {
+                assert_ne!(size_class(size), size_class(size + size / 7 + 1), "{size}");
+            }
+        }
+        assert_eq!(size_class(1 << 20), size_class((1 << 20) + (1 << 16)));
+        assert_ne!(size_class(256), size_class(257));
+    }
+}

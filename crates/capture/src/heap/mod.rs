@@ -1,0 +1,117 @@
+//! Who holds this process' memory, who allocates it, who frees it, and how long it lives.
+//!
+//! ```text
+//!  #[global_allocator]                  Options::start()                     Snapshot::take()
+//!  Alloc<A> ── every allocation ──►  countdown per thread ── samples ──►  ledger ──► profiles
+//!     │            about a nanosecond                                       │  ╲
+//!     └── inner allocator A                                  live table ────┘   ╲──► file that survives SIGKILL
+//!                                                                                ╲─► emergency file near a limit
+//! ```
+//!
+//! | to … | use |
+//! |---|---|
+//! | make the heap visible | [`Alloc`] as the program's allocator, then [`Options::start`] |
+//! | look at it | [`snapshot`], [`freed`], [`lifetime`], [`peak`]; or one [`Snapshot`] for several of them |
+//! | compare two moments | [`Snapshot::since`], [`Snapshot::growth`], [`Windows`] |
+//! | change the rate, pause, begin anew | [`set_mean`], [`stop`], [`Options::start`], [`reset`] |
+//! | read what a killed process left | [`recover`] |
+//! | limit what a test allocates | [`budget`] |
+//!
+//! # What the caller must know
+//!
+//! * Allocations before the start are unknown, and never counted as freed.
+//! * Values are estimates, each sample weighted by its own size; objects larger than a few times the mean are
+//!   practically all seen. `heap` profiles say the mean as their period.
+//! * Libraries that are loaded later are known to the unwinder after the next snapshot.
+//! * In the child of a `fork`, sampling goes on with a copy of the tables; the files stay the parent's.
+
+#![allow(unsafe_code, reason = "an allocator, and memory shared with a file")]
+
+mod alloc;
+pub mod budget;
+mod cgroup;
+mod context;
+mod emergency;
+mod growth;
+mod interval;
+mod ledger;
+mod lifetime;
+mod live;
+mod memory;
+mod modules;
+mod options;
+mod recover;
+mod snapshot;
+mod thread;
+mod tracker;
+mod watch;
+
+pub use alloc::Alloc;
+pub use growth::Windows;
+pub use lifetime::Lifetime;
+pub use options::{DEFAULT_MEAN, Options};
+pub use recover::recover;
+pub use snapshot::Snapshot;
+
+use crate::{Error, ErrorKind, Result};
+use flamelet_profile::Profile;
+
+/// Whether allocations are being sampled.
+pub fn is_running() -> bool {
+    thread::mean() != 0
+}
+
+/// Stops sampling. What is tracked stays known, and its frees are still counted.
+pub fn stop() {
+    thread::set_mean(0);
+}
+
+/// Samples one byte in `mean` from now on. What is tracked keeps the weight it was sampled with.
+pub fn set_mean(mean: u64) -> Result<()> {
+    options::check_mean(mean)?;
+    let Some(tracker) = tracker::tracker() else {
+        return Err(Error::new(ErrorKind::Denied, "heap profiling was not started"));
+    };
+    tracker.ledger.set(ledger::Field::Mean, mean);
+    if is_running() {
+        thread::set_mean(mean);
+    }
+    Ok(())
+}
+
+/// Forgets everything that was counted, what is alive included: the next profile begins at zero.
+pub fn reset() {
+    if let Some(tracker) = tracker::tracker() {
+        tracker.ledger.reset();
+    }
+}
+
+/// How often an emergency profile was written.
+pub fn emergencies() -> u64 {
+    emergency::written()
+}
+
+/// How many sampled blocks are alive and tracked.
+pub fn tracked_blocks() -> usize {
+    tracker::tracker().map_or(0, |tracker| tracker.live.len())
+}
+
+/// The heap now, see [`Snapshot::heap`].
+pub fn snapshot() -> Result<Profile> {
+    Ok(Snapshot::take()?.heap())
+}
+
+/// Where memory is freed, see [`Snapshot::freed`].
+pub fn freed() -> Result<Profile> {
+    Ok(Snapshot::take()?.freed())
+}
+
+/// How long objects lived, see [`Snapshot::lifetime`].
+pub fn lifetime() -> Result<Profile> {
+    Ok(Snapshot::take()?.lifetime())
+}
+
+/// The live set at its highest, see [`Snapshot::peak`].
+pub fn peak() -> Result<Profile> {
+    Ok(Snapshot::take()?.peak())
+}

@@ -1,0 +1,176 @@
+//! How heap profiling starts.
+
+use super::ledger::{Capacity, Field};
+use super::thread::Inside;
+use super::{emergency, live, modules, thread, tracker, watch};
+use crate::{Error, ErrorKind, Result};
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
+use std::sync::{Mutex, PoisonError};
+
+/// One sample in 512 KiB, as jemalloc and Go have it by default.
+pub const DEFAULT_MEAN: u64 = 512 << 10;
+
+/// Everything that can be chosen at the start of heap profiling; what is not has a default that is safe in
+/// production.
+#[derive(Clone, Debug)]
+#[must_use = "nothing is sampled before `start`"]
+pub struct Options {
+    mean: u64,
+    live_blocks: usize,
+    sites: usize,
+    stack_bytes: usize,
+    keeps_ends: bool,
+    file: Option<PathBuf>,
+    emergency_file: Option<PathBuf>,
+    limit: Option<u64>,
+    threshold: f64,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            mean: DEFAULT_MEAN,
+            live_blocks: 64 << 10,
+            sites: 16 << 10,
+            stack_bytes: 8 << 20,
+            keeps_ends: true,
+            file: None,
+            emergency_file: None,
+            limit: None,
+            threshold: 0.9,
+        }
+    }
+}
+
+impl Options {
+    /// The defaults: one sample in 512 KiB, frees seen, no files.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The mean distance between samples in bytes: 1 to see nearly everything, up to 2^40.
+    pub fn mean(mut self, bytes: u64) -> Self {
+        self.mean = bytes;
+        self
+    }
+
+    /// How many sampled blocks can be alive at a time (65,536 by default: 32 GiB at the default mean). More
+    /// are counted as lost. Memory is used as the table fills, 80 bytes a block.
+    pub fn live_blocks(mut self, most: usize) -> Self {
+        self.live_blocks = most;
+        self
+    }
+
+    /// How many different sites (stack, thread, labels, class of size) are told apart (16,384 by default).
+    pub fn sites(mut self, most: usize) -> Self {
+        self.sites = most;
+        self
+    }
+
+    /// How many bytes of stacks are kept (8 MiB by default, some 20,000 stacks of 50 frames).
+    pub fn stack_bytes(mut self, most: usize) -> Self {
+        self.stack_bytes = most;
+        self
+    }
+
+    /// Whether the stacks of frees are kept, for [`Snapshot::freed`](super::Snapshot::freed). On by default;
+    /// without, a sampled free costs a few hundred nanoseconds less.
+    pub fn keep_free_stacks(mut self, keep: bool) -> Self {
+        self.keeps_ends = keep;
+        self
+    }
+
+    /// Keeps a copy of the counts in this file, always up to date, that [`recover`](super::recover) reads
+    /// after the process is gone, however it went. Put it on a disk: files in memory (tmpfs) are charged to
+    /// the same control group.
+    pub fn file(mut self, path: impl Into<PathBuf>) -> Self {
+        self.file = Some(path.into());
+        self
+    }
+
+    /// Prepares this file, and writes the heap to it when a memory limit is near or an allocation is refused.
+    pub fn emergency_file(mut self, path: impl Into<PathBuf>) -> Self {
+        self.emergency_file = Some(path.into());
+        self
+    }
+
+    /// A limit for this process' memory in bytes, besides those of its control groups and `RLIMIT_AS`.
+    pub fn limit(mut self, bytes: u64) -> Self {
+        self.limit = Some(bytes);
+        self
+    }
+
+    /// The part of a limit whose passing is an emergency: 0.9 by default.
+    pub fn threshold(mut self, part: f64) -> Self {
+        self.threshold = part;
+        self
+    }
+
+    /// Starts sampling, or changes the mean and what is kept of frees if it was started before: tables and
+    /// the recovery file are made once, at the first start.
+    pub fn start(&self) -> Result<()> {
+        static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+        let _one = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+        let _inside = Inside::enter();
+        self.check()?;
+        let is_first = tracker::tracker().is_none();
+        if !is_first && self.file.is_some() {
+            let message = "the heap's recovery file can only be chosen at the first start";
+            return Err(Error::new(ErrorKind::InvalidOption, message));
+        }
+        let file = self.file.as_deref().map(open).transpose()?;
+        let capacity = Capacity { stack_words: self.stack_bytes / 8, sites: self.sites };
+        let tracker = tracker::install(capacity, self.live_blocks, file.as_ref())
+            .map_err(|error| denied("the heap profiler's tables", &error))?;
+        tracker.keeps_ends.store(self.keeps_ends, Ordering::Relaxed);
+        tracker.ledger.set(Field::Mean, self.mean);
+        modules::refresh(&tracker.ledger)?;
+        if let Some(path) = &self.emergency_file {
+            emergency::prepare(path, &tracker.ledger)
+                .map_err(|error| denied(&path.display().to_string(), &error))?;
+        }
+        if self.emergency_file.is_some() || self.file.is_some() || self.limit.is_some() {
+            watch::start(watch::Settings { threshold: self.threshold, named: self.limit });
+        }
+        thread::set_mean(self.mean);
+        Ok(())
+    }
+
+    fn check(&self) -> Result<()> {
+        check_mean(self.mean)?;
+        let invalid = |message: String| Err(Error::new(ErrorKind::InvalidOption, message));
+        if !(0.01..=1.0).contains(&self.threshold) {
+            return invalid(format!("a threshold of {} is not between 0.01 and 1", self.threshold));
+        }
+        let ranges = [
+            ("live blocks", self.live_blocks, 64, live::MAX_CAPACITY),
+            ("sites", self.sites, 64, 1 << 22),
+            ("bytes of stacks", self.stack_bytes, 64 << 10, 1 << 30),
+        ];
+        for (what, value, least, most) in ranges {
+            if !(least..=most).contains(&value) {
+                return invalid(format!("{value} {what} are not between {least} and {most}"));
+            }
+        }
+        Ok(())
+    }
+}
+
+pub(super) fn check_mean(mean: u64) -> Result<()> {
+    if !(1..=1 << 40).contains(&mean) {
+        let message = format!("a mean of {mean} bytes between samples is not between 1 and 2^40");
+        return Err(Error::new(ErrorKind::InvalidOption, message));
+    }
+    Ok(())
+}
+
+fn open(path: &Path) -> Result<File> {
+    let file = File::options().read(true).write(true).create(true).truncate(false).open(path);
+    file.map_err(|error| denied(&path.display().to_string(), &error))
+}
+
+fn denied(what: &str, error: &std::io::Error) -> Error {
+    Error::new(ErrorKind::Denied, format!("{what}: {error}"))
+}

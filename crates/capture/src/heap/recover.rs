@@ -1,0 +1,35 @@
+//! Reading the ledger of a process that is gone.
+
+use super::ledger::image::Image;
+use super::snapshot::Snapshot;
+use flamelet_profile::{Error, ErrorKind, Profile, Result};
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+
+/// Longer files were not written by this.
+const MAX_BYTES: u64 = 1 << 30;
+
+impl Snapshot {
+    /// Reads the file that [`Options::file`](super::Options::file) or
+    /// [`Options::emergency_file`](super::Options::emergency_file) named in a process that may be gone. The
+    /// file is not trusted: what does not hold in it is left out, and counted in the profile's comments.
+    pub fn read(path: &Path) -> Result<Self> {
+        let mut bytes = Vec::new();
+        File::open(path)?.take(MAX_BYTES + 1).read_to_end(&mut bytes)?;
+        if bytes.len() as u64 > MAX_BYTES {
+            return Err(Error::new(ErrorKind::TooLarge, "too long for a flamelet heap ledger"));
+        }
+        Self::of_bytes(&bytes)
+    }
+
+    /// Like [`Snapshot::read`], for the bytes of such a file.
+    pub fn of_bytes(bytes: &[u8]) -> Result<Self> {
+        Ok(Self::of_image(Image::read(bytes)?))
+    }
+}
+
+/// The heap profile in a file that survived its process: [`Snapshot::read`] and [`Snapshot::heap`].
+pub fn recover(path: &Path) -> Result<Profile> {
+    Ok(Snapshot::read(path)?.heap())
+}

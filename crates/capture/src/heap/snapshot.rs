@@ -1,0 +1,368 @@
+//! A moment of the heap, and the profiles that can be made of it.
+
+use super::emergency::Reason;
+use super::interval::whole_objects;
+use super::ledger::image::{Counts, Image, ImageModule, Site};
+use super::ledger::{Field, RecordId, RowId};
+use super::lifetime::Lifetime;
+use super::thread::Inside;
+use super::{modules, tracker, watch};
+use crate::{Error, ErrorKind, Result};
+use flamelet_profile::{Label, LocationId, Mapping, MappingId, Profile, ProfileBuilder, StackId};
+use rustc_hash::FxHashMap;
+
+/// Frames of the allocator itself, on top of every stack: not shown once names are known.
+const DROP_FRAMES: &str = r"^(<?flamelet_capture::heap::|__rust_(alloc|alloc_zeroed|realloc|dealloc)$|__rustc::__rust_|__rust_no_alloc_shim|_?_rg_(alloc|alloc_zeroed|realloc|dealloc)$)";
+
+const HEAP_TYPES: [(&str, &str); 4] = [
+    ("alloc_objects", "count"),
+    ("alloc_space", "bytes"),
+    ("inuse_objects", "count"),
+    ("inuse_space", "bytes"),
+];
+
+/// What the heap profiler knew at a moment. Profiles are made of one snapshot, or of two.
+///
+/// Taking one copies the counts of every site and each stack once. It does not stop anything, takes no lock
+/// that the allocator takes, and is not sampled itself. The tables bound its size: with the capacities that
+/// [`Options`](super::Options) has by default, a few MB at the very most.
+#[derive(Clone, Debug)]
+pub struct Snapshot {
+    image: Image,
+    time_nanos: i64,
+}
+
+impl Snapshot {
+    /// The heap of this process, now.
+    pub fn take() -> Result<Self> {
+        let Some(tracker) = tracker::tracker() else {
+            return Err(Error::new(ErrorKind::Denied, "heap profiling was not started"));
+        };
+        let _inside = Inside::enter();
+        modules::refresh(&tracker.ledger)?;
+        let image = Image::read(tracker.ledger.words());
+        let image = image.map_err(|error| Error::new(ErrorKind::Denied, error.to_string()))?;
+        Ok(Self { image, time_nanos: crate::clock::unix_nanos() })
+    }
+
+    pub(super) fn of_image(image: Image) -> Self {
+        let time = [Field::ReasonTime, Field::Started].into_iter().map(|field| image.field(field));
+        let time_nanos = time.into_iter().find(|&time| time != 0).unwrap_or(0) as i64;
+        Self { image, time_nanos }
+    }
+
+    /// What was allocated since the start (or the last reset) and what is alive, with Go's four sample types.
+    pub fn heap(&self) -> Profile {
+        let mut writer = Writer::new(self, &HEAP_TYPES, "inuse_space");
+        for site in &self.image.sites {
+            writer.add_site(site, &[], &four(site.allocated, site.live));
+        }
+        self.add_refused(&mut writer);
+        writer.finish(self.counted_nanos())
+    }
+
+    /// What happened between `before` and this snapshot: differences, which may be negative for what is alive.
+    pub fn since(&self, before: &Self) -> Profile {
+        let mut writer = Writer::new(self, &HEAP_TYPES, "inuse_space");
+        let known = before.sites_comparable_to(self);
+        for site in &self.image.sites {
+            let old = known.get(&site.id).copied().copied().unwrap_or_default();
+            let values = four(minus(site.allocated, old.allocated), minus(site.live, old.live));
+            writer.add_site(site, &[], &values);
+        }
+        writer.finish(self.time_nanos.saturating_sub(before.time_nanos))
+    }
+
+    /// What grew between `before` and this snapshot, largest first: suspects of a leak.
+    pub fn growth(&self, before: &Self) -> Profile {
+        let known = before.sites_comparable_to(self);
+        let grown = |site: &Site| {
+            let old = known.get(&site.id).map_or_else(Counts::default, |old| old.live);
+            (*site, minus(site.live, old), Vec::new())
+        };
+        let grown = self.image.sites.iter().map(grown).collect();
+        self.ranked_growth(grown, self.time_nanos.saturating_sub(before.time_nanos))
+    }
+
+    /// Sites with what they grew by and labels of their own, as a profile, largest first.
+    pub(super) fn ranked_growth(&self, mut grown: Vec<Grown>, nanos: i64) -> Profile {
+        grown.retain(|(_, growth, _)| growth.bytes > 0);
+        grown.sort_by_key(|(_, growth, _)| std::cmp::Reverse(growth.bytes));
+        let types = [("growth_objects", "count"), ("growth_space", "bytes")];
+        let mut writer = Writer::new(self, &types, "growth_space");
+        for (site, growth, labels) in &grown {
+            writer.add_site(site, labels, &[whole_objects(growth.objects), growth.bytes]);
+        }
+        writer.finish(nanos)
+    }
+
+    /// The live set at the highest moment since the start (or the last reset).
+    ///
+    /// A site's counts at that moment are put aside when it first changes afterwards, so the whole set is
+    /// known without ever having been copied. Threads that allocate at the very moment of the peak may be a
+    /// sample off.
+    pub fn peak(&self) -> Profile {
+        let types = [("peak_objects", "count"), ("peak_space", "bytes")];
+        let mut writer = Writer::new(self, &types, "peak_space");
+        for site in &self.image.sites {
+            writer.add_site(site, &[], &[whole_objects(site.peak.objects), site.peak.bytes]);
+        }
+        let peak = self.image.field(Field::PeakTime) as i64;
+        writer.builder.comment(&format!("flamelet: the peak was {} s before the snapshot", {
+            self.time_nanos.saturating_sub(peak).max(0) / 1_000_000_000
+        }));
+        writer.finish(self.counted_nanos())
+    }
+
+    /// Where memory is freed: stacks that run from the root to the allocation, then through a frame
+    /// `[freed by]`, then from the root of the freeing thread to the free. So the part of a flame graph above
+    /// an allocation shows who frees what it made.
+    pub fn freed(&self) -> Profile {
+        let mut writer = self.ends_writer();
+        // Allocation frames are in the middle here: dropping all below them would drop the frees.
+        writer.builder.header_mut().drop_frames = Default::default();
+        let sites = self.sites_by_id();
+        for end in &self.image.ends {
+            let Some(site) = sites.get(&end.site) else { continue };
+            let stack = writer.joined_stack(end.stack, site.stack);
+            let labels = writer.labels(site.context, site.size, &[]);
+            let values = [whole_objects(end.counts.objects), end.counts.bytes];
+            writer.builder.merge_sample(stack, labels, &values);
+        }
+        writer.finish(self.counted_nanos())
+    }
+
+    /// How long freed objects had lived, by the stacks that had allocated them: the label `lifetime`.
+    /// Temporary allocations are those with `lifetime=temporary`.
+    pub fn lifetime(&self) -> Profile {
+        let mut writer = self.ends_writer();
+        let sites = self.sites_by_id();
+        for end in &self.image.ends {
+            let Some(site) = sites.get(&end.site) else { continue };
+            let class = Lifetime::ALL.get(usize::from(end.class)).copied().unwrap_or(Lifetime::Longer);
+            let label = [OwnLabel::Text("lifetime", class.name())];
+            writer.add_site(site, &label, &[whole_objects(end.counts.objects), end.counts.bytes]);
+        }
+        writer.finish(self.counted_nanos())
+    }
+
+    /// Estimated live bytes.
+    pub fn live_bytes(&self) -> u64 {
+        self.image.sites.iter().map(|site| site.live.bytes as u64).sum()
+    }
+
+    /// Samples taken since the start or the last reset.
+    pub fn samples(&self) -> u64 {
+        self.image.field(Field::Samples)
+    }
+
+    /// Samples that found no room in the tables.
+    pub fn lost(&self) -> u64 {
+        self.image.field(Field::Lost)
+    }
+
+    pub(super) fn sites(&self) -> &[Site] {
+        &self.image.sites
+    }
+
+    pub(super) fn time_nanos(&self) -> i64 {
+        self.time_nanos
+    }
+
+    /// Whether the counts of both are of one process and were not reset in between.
+    pub(super) fn continues(&self, before: &Self) -> bool {
+        [Field::Started, Field::Resets, Field::Pid]
+            .into_iter()
+            .all(|field| self.image.field(field) == before.image.field(field))
+    }
+
+    fn sites_by_id(&self) -> FxHashMap<RowId, &Site> {
+        self.image.sites.iter().map(|site| (site.id, site)).collect()
+    }
+
+    /// The sites to subtract; none when the counts began anew after this snapshot.
+    fn sites_comparable_to(&self, after: &Self) -> FxHashMap<RowId, &Site> {
+        if after.continues(self) { self.sites_by_id() } else { FxHashMap::default() }
+    }
+
+    fn counted_nanos(&self) -> i64 {
+        self.time_nanos.saturating_sub(self.image.field(Field::CountedSince) as i64).max(0)
+    }
+
+    fn ends_writer(&self) -> Writer<'_> {
+        let types = [("freed_objects", "count"), ("freed_space", "bytes")];
+        Writer::new(self, &types, "freed_space")
+    }
+
+    /// Where the allocation was asked for that could not be had: a sample without a value, for its stack.
+    fn add_refused(&self, writer: &mut Writer<'_>) {
+        if self.image.reason() == Reason::Refused {
+            let stack = RecordId(self.image.field(Field::ReasonStack) as u32);
+            let bytes = self.image.field(Field::ReasonBytes);
+            let label = [OwnLabel::Number("refused", i64::try_from(bytes).unwrap_or(i64::MAX), "bytes")];
+            let stack = writer.stack(stack);
+            let labels = writer.labels(RecordId::NONE, 0, &label);
+            writer.builder.sample(stack, labels, &[0, 0, 0, 0]);
+        }
+    }
+
+    fn comments(&self) -> Vec<String> {
+        let field = |field| self.image.field(field);
+        let mut comments = vec![
+            format!("flamelet: heap, one sample in {} bytes", field(Field::Mean)),
+            format!(
+                "flamelet: {} samples, {} lost, {} stacks truncated, {} records damaged",
+                field(Field::Samples),
+                field(Field::Lost),
+                field(Field::Truncated),
+                self.image.damaged
+            ),
+        ];
+        let bytes = field(Field::ReasonBytes);
+        comments.extend(match self.image.reason() {
+            Reason::None => None,
+            Reason::Cgroup => Some(format!("flamelet: the control group's limit of {bytes} bytes was near")),
+            Reason::AddressSpace => Some(format!("flamelet: the address space limit of {bytes} bytes was near")),
+            Reason::Named => Some(format!("flamelet: the named limit of {bytes} bytes was near")),
+            Reason::Refused => Some(format!("flamelet: an allocation of {bytes} bytes was refused")),
+        });
+        comments.extend(watch::describe().iter().map(|limit| format!("flamelet: watching {limit}")));
+        comments
+    }
+}
+
+/// A site, what it grew by, and labels to say so.
+pub(super) type Grown = (Site, Counts, Vec<OwnLabel<'static>>);
+
+/// A label besides those of the site.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum OwnLabel<'a> {
+    Text(&'a str, &'a str),
+    Number(&'a str, i64, &'a str),
+}
+
+fn minus(new: Counts, old: Counts) -> Counts {
+    Counts { objects: new.objects.wrapping_sub(old.objects), bytes: new.bytes.wrapping_sub(old.bytes) }
+}
+
+fn four(allocated: Counts, live: Counts) -> [i64; 4] {
+    [whole_objects(allocated.objects), allocated.bytes, whole_objects(live.objects), live.bytes]
+}
+
+/// Turns sites into samples.
+struct Writer<'a> {
+    snapshot: &'a Snapshot,
+    builder: ProfileBuilder,
+    mappings: Vec<MappingId>,
+    stacks: FxHashMap<RecordId, StackId>,
+    /// What the profile is made of is not sampled.
+    _inside: Inside,
+}
+
+impl<'a> Writer<'a> {
+    fn new(snapshot: &'a Snapshot, types: &[(&str, &str)], default_type: &str) -> Self {
+        let inside = Inside::enter();
+        let mut builder = ProfileBuilder::new(types);
+        let period_type = builder.value_type("space", "bytes");
+        let default_sample_type = builder.string(default_type);
+        let drop_frames = builder.string(DROP_FRAMES);
+        let header = builder.header_mut();
+        header.period_type = Some(period_type);
+        header.period = snapshot.image.field(Field::Mean) as i64;
+        header.default_sample_type = default_sample_type;
+        header.drop_frames = drop_frames;
+        for comment in snapshot.comments() {
+            builder.comment(&comment);
+        }
+        let stacks = FxHashMap::default();
+        let mut writer = Self { snapshot, builder, mappings: Vec::new(), stacks, _inside: inside };
+        writer.mappings = snapshot.image.modules.iter().map(|module| writer.mapping(module)).collect();
+        writer
+    }
+
+    fn mapping(&mut self, module: &ImageModule) -> MappingId {
+        let (filename, build_id) = (self.builder.string(&module.name), self.builder.string(&module.build_id));
+        self.builder.mapping(Mapping {
+            start: module.start,
+            limit: module.end,
+            offset: module.file_offset,
+            filename,
+            build_id,
+            ..Mapping::default()
+        })
+    }
+
+    fn add_site(&mut self, site: &Site, labels: &[OwnLabel<'_>], values: &[i64]) {
+        self.add(site.stack, site.context, site.size, labels, values);
+    }
+
+    fn add(
+        &mut self,
+        stack: RecordId,
+        context: RecordId,
+        size: u64,
+        labels: &[OwnLabel<'_>],
+        values: &[i64],
+    ) {
+        if values.iter().all(|&value| value == 0) {
+            return;
+        }
+        let stack = self.stack(stack);
+        let labels = self.labels(context, size, labels);
+        self.builder.merge_sample(stack, labels, values);
+    }
+
+    fn stack(&mut self, id: RecordId) -> StackId {
+        if let Some(&known) = self.stacks.get(&id) {
+            return known;
+        }
+        let addresses = self.snapshot.image.stack(id);
+        let locations: Vec<LocationId> = addresses.iter().map(|&address| self.location(address)).collect();
+        let stack = self.builder.stack(&locations);
+        self.stacks.insert(id, stack);
+        stack
+    }
+
+    fn joined_stack(&mut self, freed: RecordId, allocated: RecordId) -> StackId {
+        let marker = self.builder.named_function("[freed by]", "");
+        let marker = self.builder.frame(marker, 0);
+        let freed = self.stack(freed);
+        let allocated = self.stack(allocated);
+        let profile = self.builder.profile();
+        let joined = [profile.stack(freed), &[marker], profile.stack(allocated)].concat();
+        self.builder.stack(&joined)
+    }
+
+    fn location(&mut self, address: u64) -> LocationId {
+        let modules = &self.snapshot.image.modules;
+        let after = modules.partition_point(|module| module.start <= address);
+        let inside = after.checked_sub(1).filter(|&at| address < modules[at].end);
+        self.builder.address(inside.map(|at| self.mappings[at]), address)
+    }
+
+    fn labels(&mut self, context: RecordId, size: u64, own: &[OwnLabel<'_>]) -> flamelet_profile::LabelSetId {
+        let mut labels: Vec<Label> = Vec::new();
+        for (name, value) in self.snapshot.image.context(context) {
+            if !value.is_empty() {
+                labels.push(self.builder.text_label(&name, &value));
+            }
+        }
+        if size > 0 {
+            labels.push(self.builder.number_label("bytes", size as i64, "bytes"));
+        }
+        for label in own {
+            labels.push(match *label {
+                OwnLabel::Text(name, text) => self.builder.text_label(name, text),
+                OwnLabel::Number(name, number, unit) => self.builder.number_label(name, number, unit),
+            });
+        }
+        self.builder.labels(&labels)
+    }
+
+    fn finish(mut self, duration_nanos: i64) -> Profile {
+        let header = self.builder.header_mut();
+        header.time_nanos = self.snapshot.time_nanos;
+        header.duration_nanos = duration_nanos.max(0);
+        self.builder.finish()
+    }
+}

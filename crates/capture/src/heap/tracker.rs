@@ -1,0 +1,146 @@
+//! What happens to a sampled block: it is counted where it was allocated, found again when it is freed.
+
+use super::interval::Weight;
+use super::ledger::{Capacity, EndKey, Field, Ledger, RecordId, SiteKey};
+use super::lifetime::Lifetime;
+use super::live::{Block, LiveTable};
+use super::thread::{self, Inside};
+use super::{context, watch};
+use crate::clock;
+use flamelet_unwind::live;
+use std::fs::File;
+use std::io;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
+
+/// The deepest stack that is kept.
+const MAX_FRAMES: usize = 256;
+
+/// The allocator's own frames on top of every stack: the function here, and the slow path that called it.
+const OWN_FRAMES: usize = 2;
+
+static TRACKER: AtomicPtr<Tracker> = AtomicPtr::new(std::ptr::null_mut());
+
+/// The tables, made once and never given back: blocks that were sampled must be found for ever.
+pub(super) struct Tracker {
+    pub(super) ledger: Ledger,
+    pub(super) live: LiveTable,
+    /// Whether the stacks of frees are kept.
+    pub(super) keeps_ends: AtomicBool,
+}
+
+/// The tables, if heap profiling was ever started.
+#[inline]
+pub(super) fn tracker() -> Option<&'static Tracker> {
+    // SAFETY: the pointer is null or that of a tracker that lives as long as the process.
+    unsafe { TRACKER.load(Ordering::Acquire).as_ref() }
+}
+
+/// Makes the tables, unless they are there already.
+pub(super) fn install(capacity: Capacity, live: usize, mirror: Option<&File>) -> io::Result<&'static Tracker> {
+    static PLACE: OnceLock<Tracker> = OnceLock::new();
+    if let Some(tracker) = tracker() {
+        return Ok(tracker);
+    }
+    let made = Tracker {
+        ledger: Ledger::new(capacity, mirror)?,
+        live: LiveTable::new(live)?,
+        keeps_ends: AtomicBool::new(true),
+    };
+    let tracker = PLACE.get_or_init(|| made);
+    TRACKER.store(std::ptr::from_ref(tracker).cast_mut(), Ordering::Release);
+    // SAFETY: registers functions with the right signature, which do nothing but store to atomics.
+    unsafe {
+        libc::pthread_atfork(None, None, Some(after_fork_in_child));
+    }
+    Ok(tracker)
+}
+
+/// The files belong to the parent; the tables were copied with its memory and stay usable.
+extern "C" fn after_fork_in_child() {
+    if let Some(tracker) = tracker() {
+        tracker.ledger.drop_mirror();
+        tracker.ledger.set(Field::Pid, u64::from(std::process::id()));
+    }
+    super::emergency::forget_file();
+}
+
+/// Tracks a block that was just allocated; `false` when there is no room for it.
+#[cold]
+#[inline(never)]
+pub(super) fn allocated(address: usize, size: usize, mean: u64) -> bool {
+    let Some(tracker) = tracker() else { return false };
+    let Some(_inside) = Inside::enter_first() else { return false };
+    let ledger = &tracker.ledger;
+    let mut frames = [0; MAX_FRAMES];
+    let unwound = live::unwind_here(&mut frames);
+    let stack = ledger.stack(&frames[OWN_FRAMES.min(unwound.depth)..unwound.depth]);
+    if !unwound.end.is_rooted() {
+        ledger.count(Field::Truncated, 1);
+    }
+    let context = context::current(ledger);
+    let Some(site) = ledger.site(SiteKey { stack, context, size }) else {
+        ledger.count(Field::Lost, 1);
+        return false;
+    };
+    let weight = Weight::of(size, mean);
+    let (thread, position) = thread::position();
+    let resets = ledger.get(Field::Resets) as u32;
+    let block = Block { site, weight, born: clock::monotonic_nanos(), thread, position, resets };
+    // Counted first: a copy that is made in between has one object too many, not a negative number.
+    ledger.count(Field::Samples, 1);
+    ledger.allocated(site, weight);
+    let is_tracked = tracker.live.insert(address, &block);
+    if !is_tracked {
+        // It was allocated, and nobody will know when it is freed: better gone at once than alive for ever.
+        ledger.freed(site, weight);
+        ledger.count(Field::Lost, 1);
+    }
+    watch::after_sample(ledger, weight.bytes, size);
+    is_tracked
+}
+
+/// Whether the block is tracked.
+pub(super) fn is_tracked(address: usize) -> bool {
+    tracker().is_some_and(|tracker| tracker.live.contains(address))
+}
+
+/// Stops tracking a block that is about to be freed; `false` when it was not tracked.
+#[inline(always)]
+pub(super) fn freed(address: usize) -> bool {
+    let taken = take(address);
+    if let Some((tracker, block)) = &taken {
+        ended(tracker, block);
+    }
+    taken.is_some()
+}
+
+/// Stops tracking a block without counting it as freed yet: it may turn out to stay.
+pub(super) fn take(address: usize) -> Option<(&'static Tracker, Block)> {
+    let tracker = tracker()?;
+    let block = tracker.live.remove(address)?;
+    Some((tracker, block))
+}
+
+/// Counts a block that [`take`] took as freed here.
+#[cold]
+#[inline(never)]
+pub(super) fn ended(tracker: &Tracker, block: &Block) {
+    let ledger = &tracker.ledger;
+    if block.resets != ledger.get(Field::Resets) as u32 {
+        return;
+    }
+    ledger.freed(block.site, block.weight);
+    let age = clock::monotonic_nanos().saturating_sub(block.born);
+    let is_temporary = thread::position() == (block.thread, block.position);
+    let class = Lifetime::of(age, is_temporary) as u8;
+    let mut stack = RecordId::NONE;
+    if tracker.keeps_ends.load(Ordering::Relaxed)
+        && let Some(_inside) = Inside::enter_first()
+    {
+        let mut frames = [0; MAX_FRAMES];
+        let unwound = live::unwind_here(&mut frames);
+        stack = ledger.stack(&frames[OWN_FRAMES.min(unwound.depth)..unwound.depth]);
+    }
+    ledger.ended(EndKey { site: block.site, stack, class }, block.weight);
+}
