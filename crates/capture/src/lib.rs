@@ -23,3 +23,5 @@ pub mod labels;
 mod threads;
 
 pub use error::{Error, ErrorKind, Result};
+/// What captures give, for crates that use this one.
+pub use flamelet_profile as profile;
