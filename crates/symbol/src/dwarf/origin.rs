@@ -53,7 +53,10 @@ impl<'d> Collected<'d> {
     fn add(&mut self, attributes: &Attributes<'d>, unit: UnitRef<'_, Slice<'d>>) {
         let string = |value: Option<AttributeValue<Slice<'d>>>| unit.attr_string(value?).ok();
         self.linkage_name = self.linkage_name.or_else(|| string(attributes.linkage_name));
-        self.name = self.name.or_else(|| string(attributes.name));
+        // Names are long and lie far apart in the file; the short one is read only if it is needed.
+        if self.linkage_name.is_none() {
+            self.name = self.name.or_else(|| string(attributes.name));
+        }
         if self.line == 0 {
             self.line = attributes.decl_line;
         }
