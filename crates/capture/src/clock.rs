@@ -4,7 +4,8 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-fn read(clock: libc::clockid_t) -> u64 {
+/// Any clock; 0 when it does not exist.
+pub(crate) fn read(clock: libc::clockid_t) -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: writes to the `timespec` above. On an unknown clock it fails and leaves zero.
     unsafe { libc::clock_gettime(clock, &raw mut time) };

@@ -13,6 +13,9 @@ use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU8, AtomicU64, A
 /// The signal of all engines.
 pub(super) const SIGNAL: libc::c_int = libc::SIGPROF;
 
+/// A handler that took longer by the clock on the wall was interrupted itself.
+const LONGEST_NANOS: u64 = 20_000;
+
 static POOL: AtomicPtr<Pool> = AtomicPtr::new(ptr::null_mut());
 /// Handlers that may hold the pool.
 static INSIDE: AtomicUsize = AtomicUsize::new(0);
@@ -235,7 +238,8 @@ fn sample(cpu_nanos: u64, context: &libc::ucontext_t) {
         record(pool, cpu_nanos, start, context);
     }
     INSIDE.fetch_sub(1, Ordering::SeqCst);
-    COUNTERS.nanos.fetch_add(clock::monotonic_nanos().saturating_sub(start), Ordering::Relaxed);
+    let passed = clock::monotonic_nanos().saturating_sub(start);
+    COUNTERS.nanos.fetch_add(passed.min(LONGEST_NANOS), Ordering::Relaxed);
 }
 
 fn record(pool: &Pool, cpu_nanos: u64, time: u64, context: &libc::ucontext_t) {

@@ -58,9 +58,8 @@ impl Cgroup {
     pub(super) fn reclaimable(&self) -> u64 {
         let mut buffer = [0; 4096];
         let text = read(&self.stat, &mut buffer);
-        let line = text.split(|&byte| byte == b'\n').find_map(|line| {
-            line.strip_prefix(self.reclaimable.as_bytes())
-        });
+        let line =
+            text.split(|&byte| byte == b'\n').find_map(|line| line.strip_prefix(self.reclaimable.as_bytes()));
         line.and_then(number).unwrap_or(0)
     }
 }

@@ -116,9 +116,8 @@ fn copy_words(ledger: &Ledger, file: i32, start: usize, length: usize) -> io::Re
         let offset = (start * 8 + done) as libc::off_t;
         // SAFETY: the words stay mapped for ever; that others change them meanwhile is the kernel's read, not
         // ours, and each word is whole or newer.
-        let wrote = unsafe {
-            libc::pwrite(file, words.as_ptr().cast::<u8>().add(done).cast(), bytes - done, offset)
-        };
+        let wrote =
+            unsafe { libc::pwrite(file, words.as_ptr().cast::<u8>().add(done).cast(), bytes - done, offset) };
         match usize::try_from(wrote) {
             Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
             Ok(more) => done += more,

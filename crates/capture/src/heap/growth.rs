@@ -62,10 +62,8 @@ impl Windows {
             let series: Vec<i64> = self.moments.iter().map(|moment| moment.bytes(site.id)).collect();
             let trend = trend(&series)?;
             let before = first.live.get(&site.id).copied().unwrap_or_default();
-            let grown = Counts {
-                objects: site.live.objects - before.objects,
-                bytes: site.live.bytes - before.bytes,
-            };
+            let grown =
+                Counts { objects: site.live.objects - before.objects, bytes: site.live.bytes - before.bytes };
             Some((*site, grown, vec![OwnLabel::Number("trend", trend, "percent")]))
         };
         let grown = last.sites().iter().filter_map(suspect).collect();

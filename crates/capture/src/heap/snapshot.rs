@@ -222,7 +222,9 @@ impl Snapshot {
         comments.extend(match self.image.reason() {
             Reason::None => None,
             Reason::Cgroup => Some(format!("flamelet: the control group's limit of {bytes} bytes was near")),
-            Reason::AddressSpace => Some(format!("flamelet: the address space limit of {bytes} bytes was near")),
+            Reason::AddressSpace => {
+                Some(format!("flamelet: the address space limit of {bytes} bytes was near"))
+            }
             Reason::Named => Some(format!("flamelet: the named limit of {bytes} bytes was near")),
             Reason::Refused => Some(format!("flamelet: an allocation of {bytes} bytes was refused")),
         });

@@ -37,7 +37,11 @@ pub(super) fn tracker() -> Option<&'static Tracker> {
 }
 
 /// Makes the tables, unless they are there already.
-pub(super) fn install(capacity: Capacity, live: usize, mirror: Option<&File>) -> io::Result<&'static Tracker> {
+pub(super) fn install(
+    capacity: Capacity,
+    live: usize,
+    mirror: Option<&File>,
+) -> io::Result<&'static Tracker> {
     static PLACE: OnceLock<Tracker> = OnceLock::new();
     if let Some(tracker) = tracker() {
         return Ok(tracker);

@@ -4,7 +4,11 @@
 //! `si_overrun` says how many. A thread that is too young (or one too many for the kernel's limit) has no
 //! timer yet: for those there is one timer on the CPU clock of the whole process, whose signal goes to the
 //! thread that is running when it expires. Threads with a timer of their own ignore it. Kernels before 6.4
-//! send it to the main thread instead, where it could interrupt a sleep: there it is left out.
+//! send it to the main thread instead, where it could interrupt a sleep: there it is left out. Where it is
+//! there, only threads that live through two looks get a timer of their own.
+//!
+//! What a thread uses between the last tick that found it running and its end is never seen: half a tick on
+//! average. To be fair, a timer starts that much before the moment it is made.
 
 use super::Engine;
 use crate::cpu::handler::{self, ARMED, SIGNAL, TimerTag};
@@ -20,7 +24,9 @@ pub(super) struct Timers {
     /// Threads for which no timer could be made.
     unreached: usize,
     listed: Vec<Tid>,
+    listed_before: Vec<Tid>,
     random: u64,
+    tick_nanos: u64,
 }
 
 impl Timers {
@@ -31,10 +37,13 @@ impl Timers {
             for_all: None,
             unreached: 0,
             listed: Vec::new(),
+            listed_before: Vec::new(),
+            tick_nanos: tick_nanos(),
             random: crate::clock::monotonic_nanos() | 1,
         };
         // The thread that starts the engine must be possible, and listed.
-        Timer::new(Clock::Thread(threads::this_thread()), period_nanos, period_nanos)?;
+        Timer::new(&Clock::Thread(threads::this_thread()), period_nanos, period_nanos)?;
+        threads::list(&mut timers.listed);
         timers.arm_all();
         if timers.listed.is_empty() {
             return Err(io::Error::new(io::ErrorKind::NotFound, "/proc/self/task cannot be read"));
@@ -43,6 +52,7 @@ impl Timers {
     }
 
     fn arm_all(&mut self) {
+        std::mem::swap(&mut self.listed, &mut self.listed_before);
         threads::list(&mut self.listed);
         if self.listed.is_empty() {
             return;
@@ -55,28 +65,29 @@ impl Timers {
             lives
         });
         if self.for_all.is_none() && sends_to_the_running_thread() {
-            let phase = self.phase();
-            self.for_all = Timer::new(Clock::Process, self.period_nanos, phase).ok();
+            let first = self.first_expiration(&Clock::Process);
+            self.for_all = Timer::new(&Clock::Process, self.period_nanos, first).ok();
         }
         self.unreached = 0;
         let collector = handler::collector();
         for at in 0..self.listed.len() {
             let tid = self.listed[at];
-            if tid != collector && !self.by_thread.contains_key(&tid) {
+            let is_young = self.for_all.is_some() && self.listed_before.binary_search(&tid).is_err();
+            if tid != collector && !is_young && !self.by_thread.contains_key(&tid) {
                 self.arm(tid);
             }
         }
     }
 
     fn arm(&mut self, tid: Tid) {
-        let phase = self.phase();
+        let first = self.first_expiration(&Clock::Thread(tid));
         // Said before the timer is there: a moment of neither is better than one of both.
         let is_known = ARMED.insert(tid);
         if !is_known && self.for_all.is_some() {
             self.unreached += 1;
             return;
         }
-        match Timer::new(Clock::Thread(tid), self.period_nanos, phase) {
+        match Timer::new(&Clock::Thread(tid), self.period_nanos, first) {
             Ok(timer) => {
                 self.by_thread.insert(tid, timer);
             }
@@ -88,12 +99,19 @@ impl Timers {
         }
     }
 
-    /// A random first expiration, so that threads are not sampled in step.
-    fn phase(&mut self) -> u64 {
+    /// When on its clock a timer first expires: at a random moment of the first period, so that threads are
+    /// not sampled in step; the period begins up to a tick ago.
+    fn first_expiration(&mut self, clock: &Clock) -> u64 {
+        let before = self.random_below(self.tick_nanos);
+        let begin = clock.now().saturating_sub(before);
+        begin + 1 + self.random_below(self.period_nanos)
+    }
+
+    fn random_below(&mut self, limit: u64) -> u64 {
         self.random ^= self.random << 13;
         self.random ^= self.random >> 7;
         self.random ^= self.random << 17;
-        1 + self.random % self.period_nanos
+        self.random % limit.max(1)
     }
 
     fn disarm_all(&mut self) {
@@ -139,6 +157,20 @@ enum Clock {
     Process,
 }
 
+impl Clock {
+    fn id(&self) -> libc::clockid_t {
+        match self {
+            Self::Process => libc::CLOCK_PROCESS_CPUTIME_ID,
+            // The kernel's number for the CPU clock of any thread of this process.
+            Self::Thread(tid) => (!tid << 3) | 6,
+        }
+    }
+
+    fn now(&self) -> u64 {
+        crate::clock::read(self.id())
+    }
+}
+
 /// A kernel timer, deleted when dropped.
 struct Timer(libc::timer_t);
 
@@ -146,7 +178,8 @@ struct Timer(libc::timer_t);
 unsafe impl Send for Timer {}
 
 impl Timer {
-    fn new(clock: Clock, period_nanos: u64, first_nanos: u64) -> io::Result<Self> {
+    /// A timer that expires when `clock` shows `first_nanos`, and every `period_nanos` from then on.
+    fn new(clock: &Clock, period_nanos: u64, first_nanos: u64) -> io::Result<Self> {
         let is_for_all = matches!(clock, Clock::Process);
         let value = TimerTag { is_for_all, period_nanos }.pack();
         // SAFETY: plain C structures, zeroed and filled in.
@@ -154,27 +187,23 @@ impl Timer {
             let mut event: libc::sigevent = std::mem::zeroed();
             event.sigev_signo = SIGNAL;
             event.sigev_value = libc::sigval { sival_ptr: value as *mut libc::c_void };
-            let clock = match clock {
-                Clock::Process => {
-                    event.sigev_notify = libc::SIGEV_SIGNAL;
-                    libc::CLOCK_PROCESS_CPUTIME_ID
-                }
+            match *clock {
+                Clock::Process => event.sigev_notify = libc::SIGEV_SIGNAL,
                 Clock::Thread(tid) => {
                     event.sigev_notify = libc::SIGEV_THREAD_ID;
                     event.sigev_notify_thread_id = tid;
-                    // The kernel's number for the CPU clock of any thread of this process.
-                    (!tid << 3) | 6
                 }
-            };
+            }
             let mut id: libc::timer_t = std::ptr::null_mut();
-            if libc::timer_create(clock, &raw mut event, &raw mut id) != 0 {
+            if libc::timer_create(clock.id(), &raw mut event, &raw mut id) != 0 {
                 return Err(io::Error::last_os_error());
             }
             let timer = Self(id);
             let mut times: libc::itimerspec = std::mem::zeroed();
             times.it_interval = timespec(period_nanos);
             times.it_value = timespec(first_nanos.max(1));
-            if libc::timer_settime(timer.0, 0, &raw const times, std::ptr::null_mut()) != 0 {
+            if libc::timer_settime(timer.0, libc::TIMER_ABSTIME, &raw const times, std::ptr::null_mut()) != 0
+            {
                 return Err(io::Error::last_os_error());
             }
             Ok(timer)
@@ -187,6 +216,14 @@ impl Drop for Timer {
         // SAFETY: the id came from `timer_create` and is deleted once.
         unsafe { libc::timer_delete(self.0) };
     }
+}
+
+/// The time between two ticks of the kernel.
+fn tick_nanos() -> u64 {
+    let mut resolution = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: writes to the structure above. The coarse clock advances at every tick.
+    unsafe { libc::clock_getres(libc::CLOCK_MONOTONIC_COARSE, &raw mut resolution) };
+    u64::try_from(resolution.tv_nsec).unwrap_or(0).clamp(1_000_000, 10_000_000)
 }
 
 fn timespec(nanos: u64) -> libc::timespec {

@@ -170,7 +170,10 @@ impl<'a, W: Words + ?Sized> Reader<'a, W> {
             let [start, capacity, used] = [0, 1, 2].map(|at| words.word(section.entry() + at));
             let end = start.checked_add(capacity).filter(|&end| end <= u64::from(u32::MAX));
             if start < HEADER_WORDS as u64 || end.is_none() {
-                return Err(Error::new(ErrorKind::Corrupt, "a section of the heap ledger lies outside of it"));
+                return Err(Error::new(
+                    ErrorKind::Corrupt,
+                    "a section of the heap ledger lies outside of it",
+                ));
             }
             // A file that was cut short holds what it holds.
             let there = (words.count() as u64).saturating_sub(start);
@@ -190,8 +193,7 @@ impl<'a, W: Words + ?Sized> Reader<'a, W> {
         if length >= used - at {
             return None;
         }
-        let words: Box<[u64]> =
-            (0..length).map(|offset| self.words.word(start + at + 1 + offset)).collect();
+        let words: Box<[u64]> = (0..length).map(|offset| self.words.word(start + at + 1 + offset)).collect();
         (records::head(records::hash(words.iter().copied()), length) == head).then_some(words)
     }
 

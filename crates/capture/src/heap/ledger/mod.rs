@@ -89,8 +89,7 @@ pub(super) enum Section {
 }
 
 impl Section {
-    pub(super) const ALL: [Self; 5] =
-        [Self::Modules, Self::Contexts, Self::Stacks, Self::Sites, Self::Ends];
+    pub(super) const ALL: [Self; 5] = [Self::Modules, Self::Contexts, Self::Stacks, Self::Sites, Self::Ends];
 
     /// Where its entry in the header starts.
     pub(super) const fn entry(self) -> usize {

@@ -52,9 +52,10 @@ impl Ledger {
         let is_same = |id: u32| {
             let at = start + id as usize;
             self.words[at].load(Ordering::Acquire) == head
-                && words.iter().zip(&self.words[at + 1..]).all(|(word, known)| {
-                    known.load(Ordering::Relaxed) == *word
-                })
+                && words
+                    .iter()
+                    .zip(&self.words[at + 1..])
+                    .all(|(word, known)| known.load(Ordering::Relaxed) == *word)
         };
         let make = || {
             let id = self.claim(section, 1 + words.len())?;

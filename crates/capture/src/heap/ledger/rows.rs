@@ -103,8 +103,9 @@ impl Ledger {
     pub(in super::super) fn ended(&self, key: EndKey, weight: Weight) {
         let first = u64::from(key.site.0) << 32 | u64::from(key.stack.0);
         let class = u64::from(key.class);
-        let is_same =
-            |row: usize| self.load(row + end::SITE_AND_STACK) == first && self.load(row + end::CLASS) == class;
+        let is_same = |row: usize| {
+            self.load(row + end::SITE_AND_STACK) == first && self.load(row + end::CLASS) == class
+        };
         let Some(row) = self.row(Section::Ends, mix(first ^ mix(class + 1)), first, class, is_same) else {
             self.count(Field::Lost, 1);
             return;

@@ -1,0 +1,144 @@
+//! What the tests of this folder share: work whose CPU time is known, names for addresses, and turns.
+
+#![allow(dead_code, unsafe_code, reason = "each test uses a part; clocks are C functions")]
+
+use flamelet_profile::{LocationId, Profile};
+use object::{Object, ObjectSymbol};
+use std::collections::BTreeMap;
+use std::hint::black_box;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// There is one sampler in the process: tests that look at what it does take turns.
+pub(crate) fn turn() -> MutexGuard<'static, ()> {
+    static TURN: Mutex<()> = Mutex::new(());
+    TURN.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn cpu_time(clock: libc::clockid_t) -> Duration {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: writes to the structure above.
+    unsafe { libc::clock_gettime(clock, &raw mut time) };
+    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+}
+
+/// The CPU time of this thread.
+pub(crate) fn thread_cpu() -> Duration {
+    cpu_time(libc::CLOCK_THREAD_CPUTIME_ID)
+}
+
+/// The CPU time of this process.
+pub(crate) fn process_cpu() -> Duration {
+    cpu_time(libc::CLOCK_PROCESS_CPUTIME_ID)
+}
+
+/// Some microseconds of work.
+#[inline(always)]
+pub(crate) fn work(seed: u64) -> u64 {
+    (0..20_000u64).fold(seed, |hash, i| (hash ^ i).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(7))
+}
+
+/// Uses `wanted` of this thread's CPU time, and says how much it was.
+#[inline(never)]
+pub(crate) fn burn_red(wanted: Duration) -> Duration {
+    let start = thread_cpu();
+    loop {
+        black_box(work(black_box(1)));
+        let used = thread_cpu() - start;
+        if used >= wanted {
+            return used;
+        }
+    }
+}
+
+/// Like [`burn_red`], under another name.
+#[inline(never)]
+pub(crate) fn burn_blue(wanted: Duration) -> Duration {
+    let start = thread_cpu();
+    loop {
+        black_box(work(black_box(2)));
+        let used = thread_cpu() - start;
+        if used >= wanted {
+            return used;
+        }
+    }
+}
+
+/// The functions of this test by address.
+pub(crate) struct Names {
+    /// By start: end and name.
+    functions: BTreeMap<u64, (u64, String)>,
+}
+
+impl Names {
+    pub(crate) fn new() -> Self {
+        let path = std::env::current_exe().expect("this test has a file");
+        let bytes = std::fs::read(path).expect("readable");
+        let file = object::File::parse(&*bytes).expect("ELF");
+        let modules = flamelet_unwind::Modules::of_this_process().expect("this process can be read");
+        let own = Self::new as *const () as u64;
+        let bias = modules.find(own).expect("this function is somewhere").bias;
+        let functions = file
+            .symbols()
+            .filter(|symbol| symbol.kind() == object::SymbolKind::Text && symbol.size() > 0)
+            .map(|symbol| {
+                let start = symbol.address().wrapping_add(bias);
+                (start, (start + symbol.size(), symbol.name().unwrap_or("").to_string()))
+            })
+            .collect();
+        Self { functions }
+    }
+
+    /// The mangled name of the function at `address`.
+    pub(crate) fn at(&self, address: u64) -> &str {
+        match self.functions.range(..=address).next_back() {
+            Some((_, (end, name))) if address < *end => name,
+            _ => "",
+        }
+    }
+
+    /// The mangled names of a stack, leaf first.
+    pub(crate) fn stack<'a>(&'a self, profile: &Profile, stack: &[LocationId]) -> Vec<&'a str> {
+        stack.iter().map(|&id| self.at(profile.location(id).address)).collect()
+    }
+
+    /// The CPU time of the samples that have a function whose name contains `part`.
+    pub(crate) fn inclusive(&self, profile: &Profile, part: &str) -> Duration {
+        self.sum(profile, |names| names.iter().any(|name| name.contains(part)))
+    }
+
+    /// The CPU time of the samples whose leaf is such a function.
+    pub(crate) fn at_leaf(&self, profile: &Profile, part: &str) -> Duration {
+        self.sum(profile, |names| names.first().is_some_and(|name| name.contains(part)))
+    }
+
+    /// The CPU time of the samples whose names satisfy `wanted`.
+    pub(crate) fn sum(&self, profile: &Profile, wanted: impl Fn(&[&str]) -> bool) -> Duration {
+        let nanos =
+            profile.samples().filter(|sample| wanted(&self.stack(profile, profile.stack(sample.stack))));
+        Duration::from_nanos(nanos.map(|sample| sample.values[1].unsigned_abs()).sum())
+    }
+}
+
+/// The CPU time of all samples.
+pub(crate) fn sampled(profile: &Profile) -> Duration {
+    Duration::from_nanos(profile.total(1).unsigned_abs())
+}
+
+/// The share of `part` in `whole`, in percent.
+pub(crate) fn percent(part: Duration, whole: Duration) -> f64 {
+    part.as_secs_f64() * 100.0 / whole.as_secs_f64().max(1e-9)
+}
+
+/// The text of the label `key` of each sample, with the sample's CPU time.
+pub(crate) fn by_label(profile: &Profile, key: &str) -> BTreeMap<String, Duration> {
+    let mut sums = BTreeMap::new();
+    for sample in profile.samples() {
+        let labels = profile.labels(sample.labels);
+        if let Some(label) = labels.iter().find(|label| profile.string(label.key) == key) {
+            let sum: &mut Duration = sums.entry(profile.string(label.text).to_string()).or_default();
+            *sum += Duration::from_nanos(sample.values[1].unsigned_abs());
+        }
+    }
+    sums
+}
