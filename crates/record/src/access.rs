@@ -1,0 +1,114 @@
+//! Why the kernel said no, in a person's words.
+
+use std::io;
+
+use crate::sys::attr::{Attr, config, flag, kind};
+use crate::sys::event::{Event, Watch};
+use crate::{Error, ErrorKind};
+
+/// `kernel.perf_event_paranoid`; `None` where there is no such setting.
+pub(crate) fn paranoid() -> Option<i32> {
+    setting("kernel/perf_event_paranoid")
+}
+
+/// A number under `/proc/sys`.
+pub(crate) fn setting(path: &str) -> Option<i32> {
+    std::fs::read_to_string(format!("/proc/sys/{path}")).ok()?.trim().parse().ok()
+}
+
+/// A line of `/proc/self/status`.
+pub(crate) fn status(name: &str) -> Option<String> {
+    let text = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
+    Some(line.trim().to_owned())
+}
+
+/// Whether a seccomp filter is in force for this process.
+pub(crate) fn is_filtered() -> bool {
+    status("Seccomp").as_deref() == Some("2")
+}
+
+/// Capabilities that matter here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Capabilities(u64);
+
+impl Capabilities {
+    pub(crate) const SYS_PTRACE: u32 = 19;
+    pub(crate) const SYS_ADMIN: u32 = 21;
+    pub(crate) const IPC_LOCK: u32 = 14;
+    pub(crate) const SYSLOG: u32 = 34;
+    pub(crate) const PERFMON: u32 = 38;
+
+    /// Those in effect for this process.
+    pub(crate) fn own() -> Self {
+        let mask = status("CapEff").and_then(|text| u64::from_str_radix(&text, 16).ok());
+        Self(mask.unwrap_or(0))
+    }
+
+    pub(crate) fn has(self, number: u32) -> bool {
+        self.0 >> number & 1 != 0
+    }
+
+    /// May watch the kernel and other users' processes.
+    pub(crate) fn may_watch_everything(self) -> bool {
+        self.has(Self::PERFMON) || self.has(Self::SYS_ADMIN)
+    }
+}
+
+/// Tries the least that a recording needs: this thread's own CPU clock, the user side only.
+pub(crate) fn try_own_clock(with_kernel: bool) -> io::Result<()> {
+    let user_only = if with_kernel { 0 } else { flag::EXCLUDE_KERNEL };
+    let attr =
+        Attr::new(kind::SOFTWARE, config::CPU_CLOCK).with(flag::DISABLED | flag::EXCLUDE_HV | user_only);
+    let first_cpu = crate::session::online_cpus().first().copied().unwrap_or(0);
+    Event::open(&attr, Watch::Thread(0), first_cpu).map(drop)
+}
+
+/// The way out of a seccomp filter.
+pub(crate) const UNFILTER: &str =
+    "run the container with --cap-add PERFMON or --security-opt seccomp=unconfined";
+
+/// Says why `what` could not be opened.
+pub(crate) fn explain(error: &io::Error, what: &str) -> Error {
+    let refused = |message: String| Error::new(ErrorKind::NotPermitted, format!("{what}: {message}"));
+    match error.raw_os_error() {
+        Some(libc::EACCES | libc::EPERM) => refused(why_refused()),
+        Some(libc::ENOSYS) if is_filtered() => {
+            refused(format!("a seccomp filter hides perf_event_open; {UNFILTER}"))
+        }
+        Some(libc::ENOSYS) => {
+            let message = format!("{what}: this kernel has no perf_event_open (CONFIG_PERF_EVENTS)");
+            Error::new(ErrorKind::Unsupported, message)
+        }
+        Some(libc::ENOENT | libc::EOPNOTSUPP | libc::ENODEV | libc::EINVAL) => {
+            let message = format!("{what}: this machine or kernel does not have it ({error})");
+            Error::new(ErrorKind::Unsupported, message)
+        }
+        Some(libc::EMFILE | libc::ENFILE) => {
+            let message = "too many open files: one is needed a thread, CPU and event; raise `ulimit -n`";
+            Error::new(ErrorKind::Io, format!("{what}: {message}"))
+        }
+        Some(libc::ESRCH) => Error::new(ErrorKind::NoTarget, format!("{what}: the process has ended")),
+        _ => Error::new(ErrorKind::Io, format!("{what}: {error}")),
+    }
+}
+
+fn why_refused() -> String {
+    let paranoid = paranoid();
+    if try_own_clock(false).is_err() {
+        if is_filtered() {
+            return format!("a seccomp filter forbids perf_event_open; {UNFILTER}");
+        }
+        return match paranoid {
+            Some(level) if level > 2 => format!(
+                "kernel.perf_event_paranoid={level} forbids it; `sudo sysctl kernel.perf_event_paranoid=2` allows it"
+            ),
+            _ => "a security module forbids perf_event_open".to_owned(),
+        };
+    }
+    let level = paranoid.map_or_else(|| "?".to_owned(), |level| level.to_string());
+    format!(
+        "this user may watch only the user side of own processes (kernel.perf_event_paranoid={level}); \
+         `sudo sysctl kernel.perf_event_paranoid=-1`, or CAP_PERFMON, allows more"
+    )
+}

@@ -1,0 +1,118 @@
+//! The files that processes run code from: found even when they were deleted, replaced, or lie in a
+//! container, and checked by their build ids.
+
+use std::fs::File;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use flamelet_unwind::{Image, Module};
+use rustc_hash::FxHashMap;
+
+/// A part of a file that a process mapped to run code from.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Mapped<'a> {
+    pub(crate) pid: u32,
+    pub(crate) start: u64,
+    pub(crate) end: u64,
+    pub(crate) offset: u64,
+    pub(crate) name: &'a str,
+    pub(crate) build_id: Option<&'a [u8]>,
+    /// Another file may have the name by now.
+    pub(crate) is_deleted: bool,
+}
+
+/// Images by what they are, so that each is read once however many processes run it.
+#[derive(Default)]
+pub(crate) struct Images {
+    by_build_id: FxHashMap<Box<[u8]>, Arc<Image>>,
+    by_file: FxHashMap<FileKey, Option<Arc<Image>>>,
+    vdso: Option<Option<Arc<Image>>>,
+    /// Files that their names do not lead to, kept open so that symbols can be read from them.
+    strays: FxHashMap<(String, Box<[u8]>), File>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct FileKey {
+    device: u64,
+    inode: u64,
+    length: u64,
+    modified: (i64, i64),
+}
+
+impl Images {
+    /// The module for a mapping. What cannot be read or is no ELF file becomes a module without a table.
+    pub(crate) fn module(&mut self, mapped: &Mapped<'_>) -> Module {
+        let image = match mapped.name {
+            "[vdso]" => self.vdso(),
+            name if name.starts_with('/') && !name.starts_with("//") => self.file(mapped),
+            _ => None,
+        };
+        let module =
+            image.and_then(|image| image.module(mapped.start, mapped.end, mapped.offset, mapped.name));
+        module.unwrap_or_else(|| Module {
+            start: mapped.start,
+            end: mapped.end,
+            file_offset: mapped.offset,
+            bias: mapped.start.wrapping_sub(mapped.offset),
+            name: mapped.name.into(),
+            build_id: mapped.build_id.unwrap_or_default().into(),
+            table: None,
+        })
+    }
+
+    /// Where symbols of a file can be read although its name does not lead to it; valid in this process, as
+    /// long as this value lives.
+    pub(crate) fn stray(&self, name: &str, build_id: &[u8]) -> Option<PathBuf> {
+        let file = self.strays.get(&(name.to_owned(), build_id.into()))?;
+        Some(format!("/proc/self/fd/{}", file.as_raw_fd()).into())
+    }
+
+    fn vdso(&mut self) -> Option<Arc<Image>> {
+        let read = || Image::parse(&flamelet_symbol::process::vdso()?).ok().map(Arc::new);
+        self.vdso.get_or_insert_with(read).clone()
+    }
+
+    fn file(&mut self, mapped: &Mapped<'_>) -> Option<Arc<Image>> {
+        if let Some(known) = mapped.build_id.and_then(|id| self.by_build_id.get(id)) {
+            return Some(known.clone());
+        }
+        let plain = PathBuf::from(mapped.name);
+        let in_root = PathBuf::from(format!("/proc/{}/root{}", mapped.pid, mapped.name));
+        let exact =
+            PathBuf::from(format!("/proc/{}/map_files/{:x}-{:x}", mapped.pid, mapped.start, mapped.end));
+        let candidates = if mapped.is_deleted { vec![exact] } else { vec![in_root, plain.clone(), exact] };
+        let (image, path) = candidates.into_iter().find_map(|path| {
+            let image = self.open(&path)?;
+            let is_right = mapped.build_id.is_none_or(|id| id == image.build_id());
+            is_right.then_some((image, path))
+        })?;
+        let id: Box<[u8]> = image.build_id().into();
+        if !is_same_file(&plain, &path)
+            && let Ok(file) = File::open(&path)
+        {
+            self.strays.insert((mapped.name.to_owned(), id.clone()), file);
+        }
+        if !id.is_empty() {
+            self.by_build_id.insert(id, image.clone());
+        }
+        Some(image)
+    }
+
+    fn open(&mut self, path: &Path) -> Option<Arc<Image>> {
+        let metadata = std::fs::metadata(path).ok().filter(std::fs::Metadata::is_file)?;
+        let key = FileKey {
+            device: metadata.dev(),
+            inode: metadata.ino(),
+            length: metadata.len(),
+            modified: (metadata.mtime(), metadata.mtime_nsec()),
+        };
+        self.by_file.entry(key).or_insert_with(|| Image::open(path).ok().map(Arc::new)).clone()
+    }
+}
+
+fn is_same_file(a: &Path, b: &Path) -> bool {
+    let identity = |path: &Path| std::fs::metadata(path).map(|file| (file.dev(), file.ino())).ok();
+    identity(a).is_some_and(|a| identity(b) == Some(a))
+}

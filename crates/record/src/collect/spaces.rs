@@ -1,0 +1,128 @@
+//! The watched processes: what each has mapped where, and what it is called.
+
+use std::sync::{Arc, PoisonError, RwLock};
+
+use flamelet_symbol::process::parse_maps;
+use flamelet_unwind::{Module, Modules};
+use rustc_hash::FxHashMap;
+
+use super::images::{Images, Mapped};
+use crate::targets;
+
+/// What each process has mapped, as the draining threads see it.
+pub(crate) type SharedModules = Arc<RwLock<FxHashMap<u32, Arc<Modules>>>>;
+
+/// All address spaces.
+#[derive(Default)]
+pub(crate) struct Spaces {
+    by_pid: FxHashMap<u32, Space>,
+    shared: SharedModules,
+    pub(crate) images: Images,
+    next_id: u32,
+}
+
+/// One address space.
+#[derive(Clone)]
+pub(crate) struct Space {
+    pub(crate) modules: Arc<Modules>,
+    /// Equal for two samples only when equal addresses mean the same code. A fork shares it.
+    pub(crate) id: u32,
+}
+
+impl Spaces {
+    pub(crate) fn new(shared: SharedModules) -> Self {
+        Self { shared, ..Self::default() }
+    }
+
+    /// The address space of `pid`, read from the process itself when nothing is known of it yet.
+    pub(crate) fn of(&mut self, pid: u32) -> &Space {
+        if !self.by_pid.contains_key(&pid) {
+            let modules = self.read_modules(pid);
+            self.replace(pid, modules);
+        }
+        &self.by_pid[&pid]
+    }
+
+    /// `pid` runs another program from now on.
+    pub(crate) fn exec(&mut self, pid: u32) {
+        self.replace(pid, Modules::new());
+    }
+
+    /// `pid` began as a copy of `parent`.
+    pub(crate) fn fork(&mut self, pid: u32, parent: u32) {
+        if pid != parent {
+            let space = self.of(parent).clone();
+            self.publish(pid, &space.modules);
+            self.by_pid.insert(pid, space);
+        }
+    }
+
+    /// `pid` mapped a file.
+    pub(crate) fn map(&mut self, mapped: &Mapped<'_>) {
+        self.of(mapped.pid);
+        let module = self.images.module(mapped);
+        let Some(space) = self.by_pid.get_mut(&mapped.pid) else { return };
+        // New code at old addresses: stacks from before must not be taken for those from now on.
+        let covers = |old: &Module| old.start < module.end && module.start < old.end;
+        let replaces = space.modules.iter().any(|old| covers(old) && !is_same(old, &module));
+        if replaces {
+            space.id = self.next_id;
+            self.next_id += 1;
+        }
+        Arc::make_mut(&mut space.modules).insert(module);
+        let modules = space.modules.clone();
+        self.publish(mapped.pid, &modules);
+    }
+
+    /// `pid` has ended. Its records are all done, as they come in order.
+    pub(crate) fn exit(&mut self, pid: u32) {
+        self.by_pid.remove(&pid);
+        self.shared.write().unwrap_or_else(PoisonError::into_inner).remove(&pid);
+    }
+
+    /// The processes that live, as far as is known.
+    pub(crate) fn pids(&self) -> impl Iterator<Item = u32> {
+        self.by_pid.keys().copied()
+    }
+
+    fn replace(&mut self, pid: u32, modules: Modules) {
+        let space = Space { modules: Arc::new(modules), id: self.next_id };
+        self.next_id += 1;
+        self.publish(pid, &space.modules);
+        self.by_pid.insert(pid, space);
+    }
+
+    fn publish(&self, pid: u32, modules: &Arc<Modules>) {
+        self.shared.write().unwrap_or_else(PoisonError::into_inner).insert(pid, modules.clone());
+    }
+
+    fn read_modules(&mut self, pid: u32) -> Modules {
+        let mut modules = Modules::new();
+        let maps = std::fs::read_to_string(format!("/proc/{pid}/maps")).unwrap_or_default();
+        for mapping in parse_maps(&maps).unwrap_or_default() {
+            if !mapping.executable || mapping.path == "[vsyscall]" {
+                continue;
+            }
+            let name = if mapping.path.is_empty() { "//anon" } else { &mapping.path };
+            modules.insert(self.images.module(&Mapped {
+                pid,
+                start: mapping.start,
+                end: mapping.limit,
+                offset: mapping.offset,
+                name,
+                build_id: None,
+                is_deleted: mapping.deleted,
+            }));
+        }
+        modules
+    }
+}
+
+fn is_same(old: &Module, new: &Module) -> bool {
+    old.bias == new.bias && old.name == new.name && old.build_id == new.build_id
+}
+
+/// The name of a process that was there before the recording.
+pub(crate) fn process_name(pid: u32) -> String {
+    targets::thread_name(pid, pid).unwrap_or_default()
+}

@@ -1,0 +1,194 @@
+//! Stacks, each stored once: addresses become locations, and a list of locations a number.
+
+use std::hash::{BuildHasher, Hasher};
+
+use flamelet_unwind::{Module, Modules};
+use hashbrown::HashTable;
+use rustc_hash::{FxBuildHasher, FxHashMap, FxHasher};
+
+/// The number of a stack.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub(crate) struct StackNumber(pub(crate) u32);
+
+/// The place of a mapping in [`Stacks::mappings`].
+pub(crate) type MappingNumber = u32;
+
+/// A file of which code was seen, where it was first seen. Another process may have it elsewhere; its
+/// addresses are moved, so that the same code is the same location.
+#[derive(Clone, Debug)]
+pub(crate) struct SeenMapping {
+    pub(crate) module: Module,
+    /// The process, for memory that is no file and belongs to that process alone.
+    pub(crate) pid: Option<u32>,
+}
+
+/// Code at an address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct SeenLocation {
+    /// `None` for the kernel, and for addresses where nothing is known to be mapped.
+    pub(crate) mapping: Option<MappingNumber>,
+    pub(crate) address: u64,
+}
+
+/// Everything that was seen of stacks.
+#[derive(Default)]
+pub(crate) struct Stacks {
+    pub(crate) mappings: Vec<SeenMapping>,
+    by_module: FxHashMap<(String, Box<[u8]>, u64, Option<(u32, u64)>), MappingNumber>,
+    pub(crate) locations: Vec<SeenLocation>,
+    by_location: FxHashMap<SeenLocation, u32>,
+    /// Stacks as locations, leaf first.
+    lists: Lists<u32>,
+    /// Stacks as they came: the address space, then addresses. Found here, a stack needs no lookup by frame.
+    raw: Lists<u64>,
+    raw_numbers: Vec<StackNumber>,
+    key: Vec<u64>,
+    list: Vec<u32>,
+}
+
+/// The kernel has the upper half of the addresses.
+pub(crate) fn is_kernel(address: u64) -> bool {
+    address >> 63 != 0
+}
+
+impl Stacks {
+    /// The number of the stack with these frames, leaf first, in the address space `space` of `pid`.
+    pub(crate) fn intern(&mut self, pid: u32, space: u32, modules: &Modules, frames: &[u64]) -> StackNumber {
+        let mut key = std::mem::take(&mut self.key);
+        key.clear();
+        key.push(u64::from(space));
+        key.extend_from_slice(frames);
+        let (raw, is_new) = self.raw.intern(&key);
+        self.key = key;
+        if is_new {
+            let mut list = std::mem::take(&mut self.list);
+            list.clear();
+            list.extend(frames.iter().map(|&address| self.location(pid, modules, address)));
+            let (number, _) = self.lists.intern(&list);
+            self.list = list;
+            self.raw_numbers.push(StackNumber(number));
+        }
+        self.raw_numbers[raw as usize]
+    }
+
+    /// The locations of a stack, leaf first.
+    pub(crate) fn list(&self, stack: StackNumber) -> &[u32] {
+        self.lists.get(stack.0)
+    }
+
+    /// How many stacks there are.
+    pub(crate) fn len(&self) -> usize {
+        self.lists.ends.len()
+    }
+
+    fn location(&mut self, pid: u32, modules: &Modules, address: u64) -> u32 {
+        let module = if is_kernel(address) { None } else { modules.find(address) };
+        let location = match module {
+            None => SeenLocation { mapping: None, address },
+            Some(module) => {
+                let mapping = self.mapping(pid, module);
+                let seen = &self.mappings[mapping as usize].module;
+                let address = address.wrapping_sub(module.start).wrapping_add(seen.start);
+                SeenLocation { mapping: Some(mapping), address }
+            }
+        };
+        *self.by_location.entry(location).or_insert_with(|| {
+            self.locations.push(location);
+            (self.locations.len() - 1) as u32
+        })
+    }
+
+    fn mapping(&mut self, pid: u32, module: &Module) -> MappingNumber {
+        let is_file =
+            module.name.starts_with('/') && !module.name.starts_with("//") || &*module.name == "[vdso]";
+        let place = (!is_file).then_some((pid, module.start));
+        let key = (module.name.to_string(), module.build_id.as_ref().into(), module.file_offset, place);
+        *self.by_module.entry(key).or_insert_with(|| {
+            self.mappings.push(SeenMapping { module: module.clone(), pid: place.map(|(pid, _)| pid) });
+            (self.mappings.len() - 1) as u32
+        })
+    }
+}
+
+/// Lists of different lengths in one array, each stored once.
+struct Lists<T> {
+    items: Vec<T>,
+    ends: Vec<usize>,
+    index: HashTable<u32>,
+}
+
+impl<T> Default for Lists<T> {
+    fn default() -> Self {
+        Self { items: Vec::new(), ends: Vec::new(), index: HashTable::new() }
+    }
+}
+
+impl<T: Copy + Eq + Into<u64>> Lists<T> {
+    fn get(&self, number: u32) -> &[T] {
+        slice(&self.items, &self.ends, number)
+    }
+
+    /// The number of `list`, and whether it is new.
+    fn intern(&mut self, list: &[T]) -> (u32, bool) {
+        let hash = hash(list);
+        let (items, ends) = (&mut self.items, &mut self.ends);
+        if let Some(&number) = self.index.find(hash, |&number| slice(items, ends, number) == list) {
+            return (number, false);
+        }
+        let number = u32::try_from(ends.len()).expect("fewer than 2^32 stacks");
+        items.extend_from_slice(list);
+        ends.push(items.len());
+        self.index.insert_unique(hash, number, |&number| self::hash(slice(items, ends, number)));
+        (number, true)
+    }
+}
+
+fn slice<'a, T>(items: &'a [T], ends: &[usize], number: u32) -> &'a [T] {
+    let at = number as usize;
+    let start = if at == 0 { 0 } else { ends[at - 1] };
+    &items[start..ends[at]]
+}
+
+fn hash<T: Copy + Into<u64>>(list: &[T]) -> u64 {
+    let mut hasher: FxHasher = FxBuildHasher.build_hasher();
+    list.iter().for_each(|&item| hasher.write_u64(item.into()));
+    hasher.finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn module(start: u64, name: &str) -> Module {
+        Module {
+            start,
+            end: start + 0x1000,
+            file_offset: 0x1000,
+            bias: start - 0x1000,
+            name: name.into(),
+            build_id: [1, 2].into(),
+            table: None,
+        }
+    }
+
+    #[test]
+    fn the_same_code_in_two_processes_is_one_location() {
+        let mut stacks = Stacks::default();
+        let (mut here, mut there) = (Modules::new(), Modules::new());
+        here.insert(module(0x10000, "/bin/a"));
+        there.insert(module(0x50000, "/bin/a"));
+        let first = stacks.intern(1, 0, &here, &[0x10010, 0x10020]);
+        assert_eq!(stacks.intern(2, 1, &there, &[0x50010, 0x50020]), first);
+        assert_ne!(stacks.intern(2, 1, &there, &[0x10010]), first);
+        assert_eq!((stacks.mappings.len(), stacks.locations.len(), stacks.len()), (1, 3, 2));
+    }
+
+    #[test]
+    fn generated_code_belongs_to_its_process() {
+        let mut stacks = Stacks::default();
+        let mut modules = Modules::new();
+        modules.insert(module(0x10000, "//anon"));
+        let first = stacks.intern(1, 0, &modules, &[0x10010]);
+        assert_ne!(stacks.intern(2, 1, &modules, &[0x10010]), first);
+    }
+}

@@ -1,0 +1,184 @@
+//! The watched threads and what is going on in each.
+
+use rustc_hash::FxHashMap;
+
+use super::spaces::process_name;
+use super::stacks::StackNumber;
+use crate::plan::Source;
+use crate::session::Origin;
+use crate::targets;
+use crate::wire::ThreadOf;
+
+/// The place of a thread in [`Threads::rows`].
+pub(crate) type ThreadRow = u32;
+
+/// A thread as the profile names it. One that runs another program from some moment on is another row.
+#[derive(Clone, Debug)]
+pub(crate) struct SeenThread {
+    pub(crate) of: ThreadOf,
+    pub(crate) name: String,
+    /// The place of its process in [`Threads::process_names`].
+    pub(crate) process: u32,
+}
+
+/// What is going on in a thread.
+#[derive(Debug)]
+pub(crate) struct ThreadState {
+    pub(crate) row: ThreadRow,
+    /// Where it was when it last stopped running.
+    pub(crate) stopped_at: Option<StackNumber>,
+    /// Since when it does not run, and whether that is only because others do.
+    pub(crate) stopped_since: Option<(u64, bool)>,
+    /// The system call it is in, and since when.
+    pub(crate) syscall: Option<(i64, u64)>,
+    /// Was there before the recording, and nothing was heard of it yet.
+    pub(crate) is_silent: bool,
+    owners: Vec<(Source, u32, u32)>,
+}
+
+/// All threads.
+#[derive(Default)]
+pub(crate) struct Threads {
+    by_tid: FxHashMap<u32, ThreadState>,
+    pub(crate) rows: Vec<SeenThread>,
+    pub(crate) process_names: Vec<String>,
+    processes: FxHashMap<u32, u32>,
+}
+
+impl Threads {
+    /// The thread; asks the system when nothing is known of it yet.
+    pub(crate) fn of(&mut self, thread: ThreadOf) -> &mut ThreadState {
+        if !self.by_tid.contains_key(&thread.tid) {
+            let process = self.process(thread.pid);
+            let name = targets::thread_name(thread.pid, thread.tid);
+            let name = name.unwrap_or_else(|| self.process_names[process as usize].clone());
+            self.begin(thread, name, process, true);
+        }
+        self.by_tid.get_mut(&thread.tid).expect("it was just inserted")
+    }
+
+    /// A new thread or process, named as what started it.
+    pub(crate) fn fork(&mut self, thread: ThreadOf, parent: ThreadOf) {
+        let parent_row = self.of(parent).row;
+        let SeenThread { name, process, .. } = self.rows[parent_row as usize].clone();
+        let process = if thread.pid == parent.pid {
+            process
+        } else {
+            self.process_names.push(self.process_names[process as usize].clone());
+            (self.process_names.len() - 1) as u32
+        };
+        self.processes.insert(thread.pid, process);
+        self.begin(thread, name, process, false);
+    }
+
+    /// The thread has another name from now on. After an exec it is another program.
+    pub(crate) fn rename(&mut self, thread: ThreadOf, name: &str, is_exec: bool) {
+        if is_exec {
+            self.process_names.push(name.to_owned());
+            let process = (self.process_names.len() - 1) as u32;
+            self.processes.insert(thread.pid, process);
+            let since = self.by_tid.get(&thread.tid).and_then(|state| state.syscall);
+            self.begin(thread, name.to_owned(), process, false);
+            self.of(thread).syscall = since;
+            return;
+        }
+        let row = self.of(thread).row as usize;
+        name.clone_into(&mut self.rows[row].name);
+        if thread.pid == thread.tid {
+            let process = self.rows[row].process as usize;
+            name.clone_into(&mut self.process_names[process]);
+        }
+    }
+
+    /// The thread has ended.
+    pub(crate) fn exit(&mut self, thread: ThreadOf) {
+        self.by_tid.remove(&thread.tid);
+        if thread.pid == thread.tid {
+            self.processes.remove(&thread.pid);
+        }
+    }
+
+    /// Every thread that lives.
+    pub(crate) fn living(&self) -> impl Iterator<Item = &ThreadState> {
+        self.by_tid.values()
+    }
+
+    fn process(&mut self, pid: u32) -> u32 {
+        if let Some(&process) = self.processes.get(&pid) {
+            return process;
+        }
+        self.process_names.push(process_name(pid));
+        let process = (self.process_names.len() - 1) as u32;
+        self.processes.insert(pid, process);
+        process
+    }
+
+    fn begin(&mut self, of: ThreadOf, name: String, process: u32, is_silent: bool) {
+        self.rows.push(SeenThread { of, name, process });
+        let row = (self.rows.len() - 1) as u32;
+        let state = ThreadState {
+            row,
+            stopped_at: None,
+            stopped_since: None,
+            syscall: None,
+            is_silent,
+            owners: Vec::new(),
+        };
+        self.by_tid.insert(of.tid, state);
+    }
+}
+
+impl ThreadState {
+    /// Whether a record of this origin counts. A thread that started while events were being opened may both
+    /// have inherited an event and been given one of its own; the first that is heard of is the one.
+    pub(crate) fn accepts(&mut self, origin: &Origin) -> bool {
+        let Some(known) = self.owners.iter_mut().find(|(source, ..)| *source == origin.source) else {
+            self.owners.push((origin.source, origin.generation, origin.owner));
+            return true;
+        };
+        if origin.generation > known.1 {
+            (known.1, known.2) = (origin.generation, origin.owner);
+        }
+        (known.1, known.2) == (origin.generation, origin.owner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn origin(owner: u32, generation: u32) -> Origin {
+        Origin { source: Source::Cpu, sample_type: 0, owner, generation }
+    }
+
+    #[test]
+    fn one_owner_counts_until_events_are_opened_anew() {
+        let mut threads = Threads::default();
+        let (parent, child) = (ThreadOf { pid: 1, tid: 1 }, ThreadOf { pid: 1, tid: 900_001 });
+        threads.fork(child, parent);
+        let state = threads.of(child);
+        assert!(state.accepts(&origin(1, 0)));
+        assert!(!state.accepts(&origin(900_001, 0)));
+        assert!(state.accepts(&origin(900_001, 1)));
+        assert!(!state.accepts(&origin(1, 0)));
+        assert!(!state.accepts(&origin(1, 1)));
+    }
+
+    #[test]
+    fn an_exec_is_another_program_and_a_rename_is_not() {
+        let mut threads = Threads::default();
+        let (parent, child) =
+            (ThreadOf { pid: 900_000, tid: 900_000 }, ThreadOf { pid: 900_001, tid: 900_001 });
+        threads.rename(parent, "shell", true);
+        threads.fork(child, parent);
+        let before = threads.of(child).row;
+        threads.rename(child, "renamed", false);
+        assert_eq!(threads.of(child).row, before);
+        threads.rename(child, "worker", true);
+        let after = threads.of(child).row;
+        assert_ne!(after, before);
+        let process = |row: u32| threads.process_names[threads.rows[row as usize].process as usize].as_str();
+        assert_eq!((process(before), process(after)), ("renamed", "worker"));
+        assert_eq!(threads.rows[0].name, "shell");
+    }
+}

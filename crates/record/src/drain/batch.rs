@@ -1,0 +1,65 @@
+//! One thread for all rings.
+
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+use super::{LONGEST_NAP, Outlet, Unwound};
+use crate::Result;
+use crate::session::CpuRings;
+use crate::sys::machine::{self, Bell};
+
+/// The running thread.
+pub(crate) struct BatchDrain {
+    bell: Arc<Bell>,
+    thread: JoinHandle<Drained>,
+}
+
+/// What a drain leaves when it ends: the rings, emptied a last time.
+pub(crate) struct Drained {
+    pub(crate) rings: Vec<CpuRings>,
+    pub(crate) cpu_nanos: u64,
+}
+
+impl BatchDrain {
+    pub(crate) fn start(rings: Vec<CpuRings>, outlet: Outlet) -> Result<Self> {
+        let bell = Arc::new(Bell::new()?);
+        let theirs = bell.clone();
+        let thread = std::thread::Builder::new()
+            .name("flamelet-drain".to_owned())
+            .spawn(move || run(rings, &outlet, &theirs))?;
+        Ok(Self { bell, thread })
+    }
+
+    /// Empties the rings once more and ends. Stop the events first, or what they write later stays there.
+    pub(crate) fn finish(self) -> Result<Drained> {
+        self.bell.ring();
+        self.thread.join().map_err(|_| crate::Error::new(crate::ErrorKind::Io, "the draining thread failed"))
+    }
+}
+
+fn run(mut rings: Vec<CpuRings>, outlet: &Outlet, bell: &Bell) -> Drained {
+    let mut fds = vec![bell.fd()];
+    fds.extend(rings.iter().flat_map(|cpu| [cpu.track.fd(), cpu.samples.fd()]));
+    loop {
+        let is_last = match machine::poll(&fds, LONGEST_NAP) {
+            Ok(ready) => ready[0].readable,
+            Err(_) => true,
+        };
+        drain_all(&mut rings, outlet);
+        if is_last {
+            return Drained { rings, cpu_nanos: machine::thread_cpu_nanos() };
+        }
+    }
+}
+
+/// Takes everything out of every ring.
+fn drain_all(rings: &mut [CpuRings], outlet: &Outlet) {
+    for (at, cpu) in rings.iter_mut().enumerate() {
+        for (ring, place) in [(&mut cpu.track, at * 2), (&mut cpu.samples, at * 2 + 1)] {
+            let read_at = machine::monotonic_nanos();
+            let mut bytes = outlet.buffer();
+            ring.drain(&mut bytes);
+            outlet.send(place, read_at, bytes, Unwound::default());
+        }
+    }
+}

@@ -1,0 +1,93 @@
+//! Emptying the rings, apart from everything that takes time.
+//!
+//! [`batch`] wakes up when a ring is a quarter full or a moment has passed, and copies all rings to the
+//! collector. [`eager`] has a thread pinned to each CPU that takes each sample at once and completes its
+//! stack from the live memory of the thread, which still stands where it was sampled.
+
+pub(crate) mod batch;
+pub(crate) mod eager;
+
+use std::sync::mpsc;
+use std::time::Duration;
+
+use flamelet_unwind::End;
+
+/// How long records may lie in a ring at most.
+pub(crate) const LONGEST_NAP: Duration = Duration::from_millis(50);
+
+/// What the collector is told.
+#[derive(Debug)]
+pub(crate) enum Message {
+    /// Records.
+    Chunk(Chunk),
+    /// A process that was there before the recording.
+    Introduce(u32),
+}
+
+/// What was taken out of one ring at one moment.
+#[derive(Debug, Default)]
+pub(crate) struct Chunk {
+    /// Which ring.
+    pub(crate) ring: usize,
+    /// Everything that was written before this moment is in this chunk or in one before it.
+    pub(crate) read_at: u64,
+    /// The records, whole.
+    pub(crate) bytes: Vec<u8>,
+    /// The stacks of samples that were unwound already.
+    pub(crate) unwound: Unwound,
+    /// Where the buffer goes when its records are done.
+    pub(crate) home: Option<mpsc::Sender<Vec<u8>>>,
+}
+
+/// Stacks that were unwound when their samples were taken out of the ring.
+#[derive(Debug, Default)]
+pub(crate) struct Unwound {
+    pub(crate) frames: Vec<u64>,
+    /// In the order of the records.
+    pub(crate) stacks: Vec<UnwoundStack>,
+}
+
+/// A part of [`Unwound::frames`].
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct UnwoundStack {
+    /// Where the record begins in the chunk.
+    pub(crate) record: u32,
+    pub(crate) first: u32,
+    pub(crate) depth: u32,
+    pub(crate) end: End,
+}
+
+impl Unwound {
+    /// The stack of the record at `offset`.
+    pub(crate) fn stack(&self, offset: u32) -> Option<(&[u64], End)> {
+        let at = self.stacks.binary_search_by_key(&offset, |stack| stack.record).ok()?;
+        let stack = self.stacks[at];
+        let frames = self.frames.get(stack.first as usize..(stack.first + stack.depth) as usize)?;
+        Some((frames, stack.end))
+    }
+}
+
+/// Sends chunks to the collector and gets emptied buffers back.
+pub(crate) struct Outlet {
+    chunks: mpsc::Sender<Message>,
+    empty: mpsc::Receiver<Vec<u8>>,
+    home: mpsc::Sender<Vec<u8>>,
+}
+
+impl Outlet {
+    pub(crate) fn new(chunks: mpsc::Sender<Message>) -> Self {
+        let (home, empty) = mpsc::channel();
+        Self { chunks, empty, home }
+    }
+
+    /// A buffer that was used before, or a new one.
+    fn buffer(&self) -> Vec<u8> {
+        self.empty.try_recv().unwrap_or_default()
+    }
+
+    /// Hands over what was read. A collector that is gone needs nothing.
+    fn send(&self, ring: usize, read_at: u64, bytes: Vec<u8>, unwound: Unwound) {
+        let chunk = Chunk { ring, read_at, bytes, unwound, home: Some(self.home.clone()) };
+        let _ = self.chunks.send(Message::Chunk(chunk));
+    }
+}

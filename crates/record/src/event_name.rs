@@ -1,0 +1,116 @@
+//! Events by the names that `perf list` shows.
+
+use crate::sys::attr::kind;
+use crate::{Error, ErrorKind, Result, tracefs};
+
+/// An event that was found by its name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct NamedEvent {
+    pub(crate) name: String,
+    pub(crate) kind: u32,
+    pub(crate) config: u64,
+}
+
+/// The numbers of the kernel's header, in its order.
+const HARDWARE: [&[&str]; 10] = [
+    &["cpu-cycles", "cycles"],
+    &["instructions"],
+    &["cache-references"],
+    &["cache-misses"],
+    &["branch-instructions", "branches"],
+    &["branch-misses"],
+    &["bus-cycles"],
+    &["stalled-cycles-frontend", "idle-cycles-frontend"],
+    &["stalled-cycles-backend", "idle-cycles-backend"],
+    &["ref-cycles"],
+];
+
+const SOFTWARE: [&[&str]; 12] = [
+    &["cpu-clock"],
+    &["task-clock"],
+    &["page-faults", "faults"],
+    &["context-switches", "cs"],
+    &["cpu-migrations", "migrations"],
+    &["minor-faults"],
+    &["major-faults"],
+    &["alignment-faults"],
+    &["emulation-faults"],
+    &["dummy"],
+    &["bpf-output"],
+    &["cgroup-switches"],
+];
+
+const CACHES: [&[&str]; 7] =
+    [&["l1-dcache"], &["l1-icache"], &["llc"], &["dtlb"], &["itlb"], &["branch", "bpu"], &["node"]];
+const CACHE_OPERATIONS: [&str; 3] = ["load", "store", "prefetch"];
+
+/// The event called `name`: hardware, software, cache, raw (`r1a8`) or a tracepoint (`group:name`).
+pub(crate) fn find(name: &str) -> Result<NamedEvent> {
+    let found = |kind, config| Ok(NamedEvent { name: name.to_owned(), kind, config });
+    if let Some((group, point)) = name.split_once(':') {
+        let is_plain = |part: &str| {
+            !part.is_empty() && part.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '-')
+        };
+        if !is_plain(group) || !is_plain(point) {
+            return Err(unknown(name));
+        }
+        return found(kind::TRACEPOINT, tracefs::tracepoint_id(group, point)?);
+    }
+    let lower = name.to_ascii_lowercase();
+    let row = |table: &[&[&str]]| table.iter().position(|names| names.contains(&lower.as_str()));
+    if let Some(config) = row(&SOFTWARE) {
+        return found(kind::SOFTWARE, config as u64);
+    }
+    if let Some(config) = row(&HARDWARE) {
+        return found(kind::HARDWARE, config as u64);
+    }
+    if let Some(config) = cache_event(&lower) {
+        return found(kind::HARDWARE_CACHE, config);
+    }
+    match lower.strip_prefix('r').map(|digits| u64::from_str_radix(digits, 16)) {
+        Some(Ok(config)) => found(kind::RAW, config),
+        _ => Err(unknown(name)),
+    }
+}
+
+fn unknown(name: &str) -> Error {
+    let hint = "give a name of `perf list`, such as page-faults, cycles or syscalls:sys_enter_read";
+    Error::new(ErrorKind::BadOption, format!("no event is called {name:?}: {hint}"))
+}
+
+/// `L1-dcache-load-misses` and its kin: cache, operation, and whether it missed, a byte each.
+fn cache_event(name: &str) -> Option<u64> {
+    let (cache, rest) = CACHES.iter().enumerate().find_map(|(number, names)| {
+        names.iter().find_map(|cache| Some((number, name.strip_prefix(cache)?.strip_prefix('-')?)))
+    })?;
+    let (operation, rest) = CACHE_OPERATIONS.iter().enumerate().find_map(|(number, operation)| {
+        let rest = rest.strip_prefix(operation)?;
+        Some((number, rest.strip_prefix("es").or_else(|| rest.strip_prefix('s')).unwrap_or(rest)))
+    })?;
+    let missed = match rest {
+        "" => 0,
+        "-misses" => 1,
+        _ => return None,
+    };
+    Some(cache as u64 | (operation as u64) << 8 | missed << 16)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_perf_list() {
+        let event = |name: &str| find(name).map(|event| (event.kind, event.config)).ok();
+        assert_eq!(event("page-faults"), Some((kind::SOFTWARE, 2)));
+        assert_eq!(event("faults"), Some((kind::SOFTWARE, 2)));
+        assert_eq!(event("cycles"), Some((kind::HARDWARE, 0)));
+        assert_eq!(event("LLC-load-misses"), Some((kind::HARDWARE_CACHE, 0x1_0002)));
+        assert_eq!(event("L1-dcache-loads"), Some((kind::HARDWARE_CACHE, 0)));
+        assert_eq!(event("dTLB-store-misses"), Some((kind::HARDWARE_CACHE, 0x1_0103)));
+        assert_eq!(event("r1a8"), Some((kind::RAW, 0x1a8)));
+        for wrong in ["", "page faults", "LLC-load-mis", "../:id", ":", "rxyz"] {
+            assert_eq!(event(wrong), None, "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,65 @@
+//! Sampling another process: where its CPU time goes, where it waits, what it asks of the kernel.
+//!
+//! ```no_run
+//! use flamelet_record::{Options, Target, record};
+//! use std::sync::atomic::AtomicBool;
+//!
+//! let mut command = std::process::Command::new("sleep");
+//! command.arg("1");
+//! let stop = AtomicBool::new(false);
+//! let recorded = record(Options::new(Target::Command(command)), &mut |_| {}, &stop)?;
+//! println!("{} samples, {} lost", recorded.summary.samples, recorded.summary.lost);
+//! # Ok::<(), flamelet_record::Error>(())
+//! ```
+//!
+//! | to … | use |
+//! |---|---|
+//! | record a command, processes or everything | [`record`] with [`Options`] |
+//!
+//! # How it works
+//!
+//! ```text
+//! kernel ──► rings, two a CPU ──► drain ──► collector ──► Profile
+//!            (session)            (batch:   (orders, follows processes,
+//!                                 1 thread;  unwinds, counts)
+//!                                 eager: 1        │ new addresses
+//!                                 a CPU)          ▼
+//!                                            names, in the background
+//! ```
+//!
+//! Stacks are unwound as they arrive and only their numbers are kept, so a recording takes megabytes. The
+//! draining thread does nothing but copy, so that nothing is lost while a large binary's unwind table is
+//! made. When many stacks are larger than their dumps, the eager drain takes over; see `drain::eager`.
+//!
+//! # What the caller must do
+//!
+//! Set `stop` when the person presses Ctrl-C ([`record`] installs no signal handler); write the profile; and
+//! decide what happens to a command that still runs ([`CommandEnd::Running`]).
+#![cfg(target_os = "linux")]
+
+mod access;
+mod assemble;
+mod background;
+mod call_names;
+mod checkpoint;
+mod collect;
+mod drain;
+mod error;
+mod event_name;
+mod kernel;
+mod options;
+mod perf_map;
+mod plan;
+mod recording;
+mod session;
+mod summary;
+mod sys;
+mod targets;
+mod tracefs;
+mod wire;
+
+pub use collect::{BUCKETS, SyscallStats};
+pub use error::{Error, ErrorKind, Result};
+pub use options::{Checkpoint, Completion, Options, Save, Target};
+pub use recording::{CommandEnd, Recorded, record};
+pub use summary::{Progress, Summary, SyscallSummary};

@@ -1,0 +1,140 @@
+//! What to record.
+
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::Duration;
+
+use flamelet_profile::Profile;
+
+/// Whom to record.
+#[derive(Debug)]
+pub enum Target {
+    /// These processes: their threads, those that start later, and their children from now on.
+    Pids(Vec<u32>),
+    /// A command, from its first instruction on, and its children.
+    Command(Command),
+    /// Every process of the machine, where that is permitted.
+    All,
+}
+
+/// How stacks that are larger than a dump are completed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Completion {
+    /// In batches, and eagerly from the moment on when more than 2 % of the stacks are cut.
+    #[default]
+    Auto,
+    /// Never: a stack that does not fit its dump stays cut.
+    Never,
+    /// From the start, by reading the live stack while the thread still stands where it was sampled.
+    Eager,
+}
+
+/// Writes the profile so far somewhere, so that a killed recorder leaves a readable file.
+pub type Save = Box<dyn FnMut(&Profile) -> std::io::Result<()> + Send>;
+
+/// How to save the recording while it runs.
+pub struct Checkpoint {
+    /// How often at most. Larger profiles are saved more rarely, so that saving stays below 2 % of the time.
+    pub every: Duration,
+    /// How. [`Checkpoint::to_file`] replaces a file atomically.
+    pub save: Save,
+}
+
+impl Checkpoint {
+    /// Replaces the pprof file at `path` every `every`, so that there is a whole one at any moment.
+    pub fn to_file(path: impl Into<PathBuf>, every: Duration) -> Self {
+        let path = path.into();
+        Self { every, save: Box::new(move |profile| crate::checkpoint::replace_file(&path, profile)) }
+    }
+}
+
+impl std::fmt::Debug for Checkpoint {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Checkpoint").field("every", &self.every).finish_non_exhaustive()
+    }
+}
+
+/// What to record, of whom, how often and for how long. Start from [`Options::new`].
+#[derive(Debug)]
+pub struct Options {
+    /// Whom.
+    pub target: Target,
+    /// CPU samples a second of each running thread, at most [`Options::MAX_FREQUENCY`].
+    pub frequency: u32,
+    /// When to stop; `None` for when the target ends or the caller says so.
+    pub duration: Option<Duration>,
+    /// Sample where CPU time goes.
+    pub cpu: bool,
+    /// Record blocked time by stack.
+    pub off_cpu: bool,
+    /// Count all system calls, with errors, latency and sampled stacks.
+    pub syscalls: bool,
+    /// Other events by the names of `perf list`: `page-faults`, `syscalls:sys_enter_getrandom`, …
+    pub events: Vec<String>,
+    /// Kernel frames, where permitted.
+    pub kernel: bool,
+    /// Bytes of stack copied with each sample, at most [`Options::MAX_DUMP`].
+    pub dump_bytes: u32,
+    /// How stacks that are larger than that are completed.
+    pub completion: Completion,
+    /// Bytes of each CPU's ring; less is taken when the user may not lock as much. `None` for the default.
+    pub ring_bytes: Option<usize>,
+    /// Give the command a process group of its own, so that Ctrl-C at the terminal ends the recording and
+    /// not the work.
+    pub shield_command: bool,
+    /// Find names in the background while recording.
+    pub symbolize: Option<flamelet_symbol::symbolize::Options>,
+    /// Save the recording while it runs.
+    pub checkpoint: Option<Checkpoint>,
+}
+
+impl Options {
+    /// The highest frequency.
+    pub const MAX_FREQUENCY: u32 = 20_000;
+    /// The largest stack dump that the kernel writes.
+    pub const MAX_DUMP: u32 = 65_528;
+    /// The default stack dump.
+    pub const DEFAULT_DUMP: u32 = 16 << 10;
+
+    /// CPU samples of `target`, 997 a second, with names.
+    pub fn new(target: Target) -> Self {
+        Self {
+            target,
+            frequency: 997,
+            duration: None,
+            cpu: true,
+            off_cpu: false,
+            syscalls: false,
+            events: Vec::new(),
+            kernel: true,
+            dump_bytes: Self::DEFAULT_DUMP,
+            completion: Completion::Auto,
+            ring_bytes: None,
+            shield_command: true,
+            symbolize: Some(flamelet_symbol::symbolize::Options::default()),
+            checkpoint: None,
+        }
+    }
+
+    /// Whether the options make sense, before anything is started.
+    pub(crate) fn check(&self) -> crate::Result<()> {
+        let bad = |message: String| Err(crate::Error::new(crate::ErrorKind::BadOption, message));
+        if self.frequency == 0 || self.frequency > Self::MAX_FREQUENCY {
+            return bad(format!("a frequency of {} Hz: give 1 to {}", self.frequency, Self::MAX_FREQUENCY));
+        }
+        if self.dump_bytes > Self::MAX_DUMP || self.dump_bytes % 8 != 0 || self.dump_bytes == 0 {
+            let most = Self::MAX_DUMP;
+            return bad(format!(
+                "stack dumps of {} bytes: give a multiple of 8 up to {most}",
+                self.dump_bytes
+            ));
+        }
+        if !(self.cpu || self.off_cpu || self.syscalls) && self.events.is_empty() {
+            return bad("nothing to record: choose CPU, off-CPU, system calls or an event".to_owned());
+        }
+        match &self.target {
+            Target::Pids(pids) if pids.is_empty() => bad("no process to record".to_owned()),
+            _ => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,241 @@
+//! Which events a recording opens, with which fields, given what the kernel permits.
+
+use std::io;
+
+use crate::event_name::{self, NamedEvent};
+use crate::sys::attr::{Attr, config, flag, kind, sample};
+use crate::sys::event::{Event, READ_TIMES, Watch};
+use crate::wire::RegisterMask;
+use crate::{Options, Result, Target, access, tracefs};
+
+/// What a record of an event means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Source {
+    /// No samples: maps, names, forks and exits.
+    Track,
+    /// CPU time passed.
+    Cpu,
+    /// A thread stopped running.
+    Switch,
+    /// A system call began.
+    SyscallEnter,
+    /// A system call ended.
+    SyscallExit,
+    /// Now and then a system call that begins, with its stack.
+    SyscallStack,
+    /// The event at this place of the options.
+    Named(usize),
+}
+
+/// An event to open on every watched thread and CPU.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PlannedEvent {
+    pub(crate) source: Source,
+    pub(crate) attr: Attr,
+}
+
+/// What counts CPU time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum CpuClock {
+    /// The cycle counter.
+    Cycles,
+    /// The kernel's timer.
+    Software,
+}
+
+/// All events of a recording, and what had to be left out.
+#[derive(Clone, Debug)]
+pub(crate) struct Plan {
+    pub(crate) events: Vec<PlannedEvent>,
+    pub(crate) named: Vec<NamedEvent>,
+    pub(crate) clock: CpuClock,
+    /// Whether the kernel's side is seen.
+    pub(crate) with_kernel: bool,
+    /// What the person should know, a line each.
+    pub(crate) notes: Vec<String>,
+}
+
+/// How many stacks of system calls are taken a second; all calls are counted.
+const SYSCALL_STACK_FREQUENCY: u64 = 997;
+
+impl Plan {
+    /// Chooses the events for `options` by trying each on `watch`.
+    pub(crate) fn new(options: &Options, watch: Watch, cpu: u32) -> Result<Self> {
+        let mut planner = Planner { options, watch, cpu, with_kernel: options.kernel, notes: Vec::new() };
+        let mut events = vec![planner.track()?];
+        let mut clock = CpuClock::Software;
+        if options.cpu {
+            let (event, chosen) = planner.cpu()?;
+            clock = chosen;
+            events.push(event);
+        }
+        if options.off_cpu {
+            events.push(planner.switches()?);
+        }
+        if options.syscalls {
+            events.extend(planner.syscalls()?);
+        }
+        let named: Vec<NamedEvent> =
+            options.events.iter().map(|name| event_name::find(name)).collect::<Result<_>>()?;
+        for (at, event) in named.iter().enumerate() {
+            events.push(planner.named(at, event)?);
+        }
+        Ok(Self { events, named, clock, with_kernel: planner.with_kernel, notes: planner.notes })
+    }
+
+    /// The planned event for `source`.
+    pub(crate) fn event(&self, source: Source) -> Option<&PlannedEvent> {
+        self.events.iter().find(|event| event.source == source)
+    }
+}
+
+struct Planner<'a> {
+    options: &'a Options,
+    watch: Watch,
+    cpu: u32,
+    with_kernel: bool,
+    notes: Vec<String>,
+}
+
+impl Planner<'_> {
+    /// What every event has.
+    fn base(&self, kind: u32, config: u64) -> Attr {
+        let mut attr = Attr::new(kind, config).with(flag::DISABLED | flag::SAMPLE_ID_ALL);
+        attr = clocked(attr).with(flag::EXCLUDE_HV);
+        attr.sample_type = sample::BASE;
+        attr.read_format = READ_TIMES;
+        if !matches!(self.options.target, Target::All) {
+            attr = attr.with(flag::INHERIT);
+        }
+        if matches!(self.options.target, Target::Command(_)) {
+            attr = attr.with(flag::ENABLE_ON_EXEC);
+        }
+        attr
+    }
+
+    /// With the stack of the thread, and where it may be seen that of the kernel.
+    fn with_stack(&self, mut attr: Attr) -> Attr {
+        attr.sample_type |= sample::REGS_USER | sample::STACK_USER;
+        attr.sample_regs_user = RegisterMask::NATIVE.bits;
+        attr.sample_stack_user = self.options.dump_bytes;
+        if self.with_kernel {
+            attr.sample_type |= sample::CALLCHAIN;
+            attr = attr.with(flag::EXCLUDE_CALLCHAIN_USER);
+        } else {
+            attr = attr.with(flag::EXCLUDE_KERNEL);
+        }
+        attr
+    }
+
+    fn try_open(&self, attr: &Attr) -> io::Result<()> {
+        Event::open(attr, self.watch, self.cpu).map(drop)
+    }
+
+    fn track(&mut self) -> Result<PlannedEvent> {
+        let attr = self.base(kind::SOFTWARE, config::DUMMY).with(
+            flag::EXCLUDE_KERNEL | flag::MMAP | flag::MMAP2 | flag::COMM | flag::COMM_EXEC | flag::TASK,
+        );
+        let with_build_ids = attr.with(flag::BUILD_ID);
+        let attr = match self.try_open(&with_build_ids) {
+            Err(error) if error.raw_os_error() == Some(libc::EINVAL) => attr,
+            _ => with_build_ids,
+        };
+        self.try_open(&attr).map_err(|error| access::explain(&error, "cannot watch the process"))?;
+        Ok(PlannedEvent { source: Source::Track, attr })
+    }
+
+    fn cpu(&mut self) -> Result<(PlannedEvent, CpuClock)> {
+        let frequency = u64::from(self.options.frequency);
+        if self.with_kernel && self.try_kernel_side() {
+            self.with_kernel = false;
+            let level = access::paranoid().map_or_else(|| "?".to_owned(), |level| level.to_string());
+            self.notes.push(format!(
+                "user side only: time inside the kernel is not seen (kernel.perf_event_paranoid={level}; \
+                 `sudo sysctl kernel.perf_event_paranoid=1` shows it)"
+            ));
+        }
+        let mut cycles = self.with_stack(self.base(kind::HARDWARE, config::CPU_CYCLES)).with(flag::FREQ);
+        cycles.sample_period = frequency;
+        if self.try_open(&cycles).is_ok() {
+            return Ok((PlannedEvent { source: Source::Cpu, attr: cycles }, CpuClock::Cycles));
+        }
+        let mut clock = self.with_stack(self.base(kind::SOFTWARE, config::CPU_CLOCK));
+        clock.sample_period = 1_000_000_000 / frequency;
+        self.try_open(&clock).map_err(|error| access::explain(&error, "cannot sample the CPU clock"))?;
+        Ok((PlannedEvent { source: Source::Cpu, attr: clock }, CpuClock::Software))
+    }
+
+    /// Whether the kernel's side is refused where the user's is not.
+    fn try_kernel_side(&self) -> bool {
+        let mut attr = self.with_stack(self.base(kind::SOFTWARE, config::CPU_CLOCK));
+        attr.sample_period = 1_000_000;
+        let refused = |error: io::Error| matches!(error.raw_os_error(), Some(libc::EACCES | libc::EPERM));
+        self.try_open(&attr).is_err_and(refused)
+    }
+
+    fn switches(&mut self) -> Result<PlannedEvent> {
+        let mut attr = self.with_stack(self.base(kind::SOFTWARE, config::CONTEXT_SWITCHES));
+        attr = attr.without(flag::EXCLUDE_KERNEL).with(flag::CONTEXT_SWITCH);
+        attr.sample_period = 1;
+        self.try_open(&attr).map_err(|error| access::explain(&error, "cannot record blocked time"))?;
+        Ok(PlannedEvent { source: Source::Switch, attr })
+    }
+
+    fn syscalls(&mut self) -> Result<[PlannedEvent; 3]> {
+        let enter = self.base(kind::TRACEPOINT, tracefs::tracepoint_id("raw_syscalls", "sys_enter")?);
+        let exit = self.base(kind::TRACEPOINT, tracefs::tracepoint_id("raw_syscalls", "sys_exit")?);
+        let every = |mut attr: Attr| {
+            attr.sample_type |= sample::RAW;
+            attr.sample_period = 1;
+            attr
+        };
+        let mut stacks = self.with_stack(enter).without(flag::EXCLUDE_KERNEL).with(flag::FREQ);
+        stacks.sample_type |= sample::RAW | sample::PERIOD;
+        stacks.sample_type &= !sample::CALLCHAIN;
+        stacks.sample_period = SYSCALL_STACK_FREQUENCY;
+        let events = [
+            PlannedEvent { source: Source::SyscallEnter, attr: every(enter) },
+            PlannedEvent { source: Source::SyscallExit, attr: every(exit) },
+            PlannedEvent { source: Source::SyscallStack, attr: stacks },
+        ];
+        for event in &events {
+            self.try_open(&event.attr)
+                .map_err(|error| access::explain(&error, "cannot record system calls"))?;
+        }
+        Ok(events)
+    }
+
+    fn named(&mut self, at: usize, event: &NamedEvent) -> Result<PlannedEvent> {
+        let mut attr = self.with_stack(self.base(event.kind, event.config));
+        attr.sample_type |= sample::PERIOD;
+        if matches!(event.kind, kind::HARDWARE | kind::HARDWARE_CACHE | kind::RAW) {
+            attr.sample_period = u64::from(self.options.frequency);
+            attr = attr.with(flag::FREQ);
+        } else if event.kind == kind::SOFTWARE && event.config <= 1 {
+            attr.sample_period = 1_000_000_000 / u64::from(self.options.frequency);
+        } else {
+            attr.sample_period = 1;
+        }
+        if event.kind == kind::TRACEPOINT {
+            attr = attr.without(flag::EXCLUDE_KERNEL);
+        }
+        let what = format!("cannot record {}", event.name);
+        let tried = match self.try_open(&attr) {
+            // The kernel's side may be refused where the user's is not.
+            Err(error) if matches!(error.raw_os_error(), Some(libc::EACCES | libc::EPERM)) => {
+                attr = attr.with(flag::EXCLUDE_KERNEL).without(flag::EXCLUDE_CALLCHAIN_USER);
+                attr.sample_type &= !sample::CALLCHAIN;
+                self.try_open(&attr)
+            }
+            tried => tried,
+        };
+        tried.map_err(|error| access::explain(&error, &what))?;
+        Ok(PlannedEvent { source: Source::Named(at), attr })
+    }
+}
+
+/// All events and rings share one clock, by which their records are put in order.
+pub(crate) fn clocked(mut attr: Attr) -> Attr {
+    attr.clockid = libc::CLOCK_MONOTONIC;
+    attr.with(flag::USE_CLOCKID)
+}

@@ -1,0 +1,324 @@
+//! The course of a recording, from the options to the profile.
+
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::process::{Child, Command, ExitStatus};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, PoisonError, mpsc};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant, SystemTime};
+
+use flamelet_profile::Profile;
+use flamelet_symbol::symbolize;
+
+use crate::assemble::{self, Columns};
+use crate::background::{Background, Names};
+use crate::checkpoint::Saver;
+use crate::collect::{Collector, Counters, Intake, SharedModules};
+use crate::drain::batch::BatchDrain;
+use crate::drain::eager::EagerDrain;
+use crate::drain::{Message, Outlet};
+use crate::plan::{CpuClock, Plan, PlannedEvent, Source};
+use crate::session::{CpuRings, Session, online_cpus};
+use crate::sys::attr::flag;
+use crate::sys::event::Watch;
+use crate::sys::machine;
+use crate::sys::process::{Waiting, open_pidfd};
+use crate::sys::sched::Urgency;
+use crate::{Completion, Error, ErrorKind, Options, Progress, Result, Summary, Target, summary, targets};
+
+mod ending;
+mod worker;
+
+/// A finished recording.
+#[derive(Debug)]
+pub struct Recorded {
+    /// What was recorded, with names where they were looked for.
+    pub profile: Profile,
+    /// How it went.
+    pub summary: Summary,
+    /// What was found out about names; `None` when they were not looked for.
+    pub symbols: Option<symbolize::Summary>,
+    /// What became of the command; `None` when there was none.
+    pub command: Option<CommandEnd>,
+}
+
+/// What became of the command.
+#[derive(Debug)]
+pub enum CommandEnd {
+    /// It ended.
+    Exited(ExitStatus),
+    /// The recording ended first; the caller decides what happens to it.
+    Running(Child),
+}
+
+/// How often stop, duration and target are looked at.
+const LOOK: Duration = Duration::from_millis(20);
+/// How often the caller is told how it goes.
+const TELL: Duration = Duration::from_millis(200);
+/// From this many stacks on the share of cut ones is believed.
+const ENOUGH_STACKS: u64 = 100;
+/// One in so many stacks may be cut before the eager drain takes over.
+const TOLERATED_CUTS: u64 = 50;
+
+/// Records until the target ends, the duration is over or `stop` is set. `progress` is called now and then,
+/// on this thread.
+pub fn record(options: Options, progress: &mut dyn FnMut(&Progress), stop: &AtomicBool) -> Result<Recorded> {
+    options.check()?;
+    let mut recording = Recording::prepare(options)?;
+    recording.start()?;
+    recording.wait(progress, stop)?;
+    recording.finish()
+}
+
+/// Whom the recording watches, once it is known to exist.
+enum Watched {
+    Processes(Vec<u32>),
+    Waiting(Waiting),
+    Running(Child),
+    Everything,
+    /// Only in between.
+    Nobody,
+}
+
+enum Drain {
+    Batch(BatchDrain),
+    Eager(EagerDrain),
+    /// Only in between.
+    None,
+}
+
+struct Recording {
+    options: Options,
+    watched: Watched,
+    plan: Plan,
+    session: Session,
+    drain: Drain,
+    messages: mpsc::Sender<Message>,
+    collector: JoinHandle<worker::Collected>,
+    background: Background,
+    modules: SharedModules,
+    counters: Arc<Counters>,
+    columns: Columns,
+    /// Become readable when the target ends.
+    ends: Vec<OwnedFd>,
+    started: Instant,
+    start_nanos: i64,
+    drain_cpu_nanos: u64,
+    was_eager: bool,
+    notes: Vec<String>,
+}
+
+impl Recording {
+    fn prepare(mut options: Options) -> Result<Self> {
+        let watched = Watched::new(&mut options)?;
+        let cpus = online_cpus();
+        let plan = Plan::new(&options, watched.first(), cpus.first().copied().unwrap_or(0))?;
+        let (session, rings) = Session::new(&plan, options.ring_bytes)?;
+        let mut notes = plan.notes.clone();
+        let got = rings.first().map_or(0, |ring| ring.samples.size());
+        if got < 4 * options.dump_bytes as usize {
+            notes.push(format!(
+                "rings of only {} KiB: samples may be lost (raise `ulimit -l` or kernel.perf_event_mlock_kb)",
+                got >> 10
+            ));
+        }
+        let (modules, counters) = (SharedModules::default(), Arc::new(Counters::default()));
+        let start_nanos =
+            SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |d| d.as_nanos());
+        let start_nanos = i64::try_from(start_nanos).unwrap_or(0);
+        let collector = Collector::new(
+            rings.len() * 2,
+            session.origins(),
+            modules.clone(),
+            counters.clone(),
+            1_000_000_000 / u64::from(options.frequency),
+            machine::monotonic_nanos(),
+        );
+        let columns = Columns::new(&options);
+        let background = Background::start(options.symbolize.clone(), plan.with_kernel)?;
+        let (messages, inbox) = mpsc::channel();
+        let worker = worker::Worker {
+            collector,
+            questions: background.questions(),
+            saver: options.checkpoint.take().map(Saver::new),
+            columns: columns.clone(),
+            start_nanos,
+        };
+        let collector = worker.start(inbox)?;
+        let drain = Drain::Batch(BatchDrain::start(rings, Outlet::new(messages.clone()))?);
+        Ok(Self {
+            options,
+            watched,
+            plan,
+            session,
+            drain,
+            messages,
+            collector,
+            background,
+            modules,
+            counters,
+            columns,
+            ends: Vec::new(),
+            started: Instant::now(),
+            start_nanos,
+            drain_cpu_nanos: 0,
+            was_eager: false,
+            notes,
+        })
+    }
+
+    /// Opens the events and lets them run.
+    fn start(&mut self) -> Result<()> {
+        let events = self.plan.events.clone();
+        match std::mem::replace(&mut self.watched, Watched::Nobody) {
+            Watched::Waiting(waiting) => {
+                let pid = waiting.pid();
+                self.session.watch(Watch::Thread(pid), &events)?;
+                self.ends.push(open_pidfd(pid)?);
+                let child = waiting.release().map_err(|error| command_failed(&error))?;
+                self.watched = Watched::Running(child);
+            }
+            Watched::Processes(pids) => {
+                targets::watch_all(&mut self.session, &pids, &events)?;
+                self.session.enable()?;
+                for &pid in &pids {
+                    // One that has ended meanwhile is over already.
+                    self.ends.extend(open_pidfd(pid).ok());
+                    let _ = self.messages.send(Message::Introduce(pid));
+                }
+                self.watched = Watched::Processes(pids);
+            }
+            watched => {
+                self.session.watch(Watch::Everything, &events)?;
+                self.session.enable()?;
+                self.watched = watched;
+            }
+        }
+        if self.options.completion == Completion::Eager {
+            self.become_eager();
+        }
+        Ok(())
+    }
+
+    /// Looks after the recording until it is over.
+    fn wait(&mut self, progress: &mut dyn FnMut(&Progress), stop: &AtomicBool) -> Result<()> {
+        let mut told = Instant::now();
+        loop {
+            let fds: Vec<i32> = self.ends.iter().map(AsRawFd::as_raw_fd).collect();
+            let left = self.options.duration.map(|duration| duration.saturating_sub(self.started.elapsed()));
+            let ready = machine::poll(&fds, left.unwrap_or(LOOK).min(LOOK))?;
+            let mut ended = ready.iter();
+            self.ends.retain(|_| ended.next().is_none_or(|ready| !ready.readable && !ready.hung_up));
+            let everything = matches!(self.watched, Watched::Everything);
+            let is_over = stop.load(Ordering::Relaxed)
+                || left.is_some_and(|left| left.is_zero())
+                || self.ends.is_empty() && !everything;
+            if is_over || told.elapsed() >= TELL {
+                told = Instant::now();
+                progress(&self.progress());
+            }
+            if is_over {
+                return Ok(());
+            }
+            if !self.was_eager && self.options.completion == Completion::Auto && self.many_are_cut() {
+                self.become_eager();
+            }
+        }
+    }
+
+    fn progress(&self) -> Progress {
+        let count = |counter: &std::sync::atomic::AtomicU64| counter.load(Ordering::Relaxed);
+        Progress {
+            elapsed: self.started.elapsed(),
+            samples: count(&self.counters.samples),
+            lost: count(&self.counters.lost),
+            syscalls: count(&self.counters.syscalls),
+            cut: count(&self.counters.cut),
+            is_eager: matches!(self.drain, Drain::Eager(_)),
+        }
+    }
+
+    fn many_are_cut(&self) -> bool {
+        let stacks = self.counters.stacks.load(Ordering::Relaxed);
+        let cut = self.counters.cut.load(Ordering::Relaxed);
+        self.options.cpu && stacks >= ENOUGH_STACKS && cut * TOLERATED_CUTS > stacks
+    }
+
+    /// Opens the CPU events anew so that each sample wakes a drain, and puts one on every CPU.
+    fn become_eager(&mut self) {
+        self.was_eager = true;
+        if let Err(error) = self.try_become_eager() {
+            self.notes.push(format!("stacks larger than their dumps stay cut: {error}"));
+        }
+    }
+
+    fn try_become_eager(&mut self) -> Result<()> {
+        let Some(planned) = self.plan.event(Source::Cpu).copied() else { return Ok(()) };
+        let mut attr = planned.attr.without(flag::ENABLE_ON_EXEC);
+        attr.wakeup = 1;
+        let events = [PlannedEvent { attr, ..planned }];
+        let everything = matches!(self.watched, Watched::Everything);
+        let pids = self.living();
+        self.session.replace(Source::Cpu, |session| {
+            if everything {
+                session.watch(Watch::Everything, &events).map(usize::from)
+            } else {
+                targets::watch_all(session, &pids, &events)
+            }
+        })?;
+        let Drain::Batch(batch) = std::mem::replace(&mut self.drain, Drain::None) else { return Ok(()) };
+        let drained = batch.finish()?;
+        self.drain_cpu_nanos += drained.cpu_nanos;
+        let rings: Vec<CpuRings> = drained.rings;
+        let outlets = rings.iter().map(|_| Outlet::new(self.messages.clone())).collect();
+        let eager = EagerDrain::start(rings, outlets, &self.modules, &self.session.origins())?;
+        self.drain = Drain::Eager(eager);
+        Ok(())
+    }
+
+    /// The watched processes that live now.
+    fn living(&self) -> Vec<u32> {
+        let known = self.modules.read().unwrap_or_else(PoisonError::into_inner);
+        let mut pids: Vec<u32> = known.keys().copied().filter(|&pid| pid != 0).collect();
+        match &self.watched {
+            Watched::Processes(first) => pids.extend(first),
+            Watched::Running(child) => pids.push(child.id()),
+            _ => {}
+        }
+        pids.sort_unstable();
+        pids.dedup();
+        pids
+    }
+}
+
+impl Watched {
+    fn new(options: &mut Options) -> Result<Self> {
+        match &mut options.target {
+            Target::Pids(pids) => {
+                pids.sort_unstable();
+                pids.dedup();
+                pids.iter().try_for_each(|&pid| targets::check(pid))?;
+                Ok(Self::Processes(pids.clone()))
+            }
+            Target::Command(command) => {
+                let command = std::mem::replace(command, Command::new(""));
+                let waiting = Waiting::fork(command, options.shield_command);
+                waiting.map(Self::Waiting).map_err(|error| command_failed(&error))
+            }
+            Target::All => Ok(Self::Everything),
+        }
+    }
+
+    /// On whom events are tried before they are opened on all.
+    fn first(&self) -> Watch {
+        match self {
+            Self::Processes(pids) => Watch::Thread(pids.first().copied().unwrap_or(0)),
+            Self::Waiting(waiting) => Watch::Thread(waiting.pid()),
+            _ => Watch::Everything,
+        }
+    }
+}
+
+fn command_failed(error: &std::io::Error) -> Error {
+    Error::new(ErrorKind::NoTarget, format!("the command could not be started: {error}"))
+}

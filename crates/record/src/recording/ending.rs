@@ -1,0 +1,213 @@
+//! The end of a recording: the last records, names, and the verdict.
+
+use super::*;
+use crate::call_names;
+use flamelet_profile::Quality;
+use rustc_hash::FxHashMap;
+
+impl Recording {
+    /// Stops everything and makes the profile.
+    pub(super) fn finish(mut self) -> Result<Recorded> {
+        let elapsed = self.started.elapsed();
+        self.session.disable();
+        let running_nanos = self.session.running_nanos(Source::Cpu);
+        match std::mem::replace(&mut self.drain, Drain::None) {
+            Drain::Batch(batch) => self.drain_cpu_nanos += batch.finish()?.cpu_nanos,
+            Drain::Eager(eager) => {
+                self.note_urgency(eager.urgency());
+                self.drain_cpu_nanos += eager.finish();
+            }
+            Drain::None => {}
+        }
+        let Self { messages, collector, background, .. } = self;
+        drop(messages);
+        let failed = |_| Error::new(ErrorKind::Io, "the collecting thread failed");
+        let collected = collector.join().map_err(failed)?;
+        let names = background.finish();
+        let ending = Ending {
+            options: &self.options,
+            plan: &self.plan,
+            columns: &self.columns,
+            start_nanos: self.start_nanos,
+            elapsed,
+            running_nanos,
+            own_cpu_nanos: self.drain_cpu_nanos + collected.cpu_nanos,
+            intake: &collected.intake,
+        };
+        let (mut profile, symbols, names_nanos) = ending.profile(names);
+        let mut summary = ending.summary(&self.counters, symbols.as_ref(), &profile);
+        summary.names_cpu = Duration::from_nanos(names_nanos);
+        summary.was_eager = self.was_eager;
+        summary.notes = self.notes;
+        if let Some(error) = collected.save_failure {
+            summary.notes.push(format!("the recording could not be saved while it ran: {error}"));
+        }
+        ending.judge(&mut profile, &mut summary);
+        let command = match self.watched {
+            Watched::Running(child) => Some(end_of(child)?),
+            _ => None,
+        };
+        Ok(Recorded { profile, summary, symbols, command })
+    }
+
+    fn note_urgency(&mut self, urgency: Option<Urgency>) {
+        if urgency == Some(Urgency::Ordinary) {
+            let note = "the threads that complete stacks may not run first; some stacks stay cut";
+            self.notes.push(note.to_owned());
+        }
+    }
+}
+
+fn end_of(mut child: Child) -> Result<CommandEnd> {
+    Ok(match child.try_wait()? {
+        Some(status) => CommandEnd::Exited(status),
+        None => CommandEnd::Running(child),
+    })
+}
+
+/// What is known when everything has stopped.
+struct Ending<'a> {
+    options: &'a Options,
+    plan: &'a Plan,
+    columns: &'a Columns,
+    start_nanos: i64,
+    elapsed: Duration,
+    running_nanos: u64,
+    own_cpu_nanos: u64,
+    intake: &'a Intake,
+}
+
+impl Ending<'_> {
+    /// The profile with names, and the CPU time that finding them took.
+    fn profile(&self, names: Names) -> (Profile, Option<symbolize::Summary>, u64) {
+        let before = machine::thread_cpu_nanos();
+        let mut profile =
+            assemble::profile(self.intake, self.columns, names.kernel.as_ref(), self.start_nanos);
+        let period_type =
+            flamelet_profile::ValueType { kind: profile.intern("cpu"), unit: profile.intern("nanoseconds") };
+        profile.header.duration_nanos = i64::try_from(self.elapsed.as_nanos()).unwrap_or(i64::MAX);
+        if self.options.cpu {
+            profile.header.period_type = Some(period_type);
+            profile.header.period = 1_000_000_000 / i64::from(self.options.frequency);
+        }
+        let symbols = names.symbolizer.map(|mut symbolizer| {
+            let renamed = self.lead_to_strays(&mut profile);
+            let summary = symbolizer.symbolize_profile(&mut profile);
+            for (at, filename) in renamed {
+                profile.mappings_mut()[at].filename = filename;
+            }
+            summary
+        });
+        (profile, symbols, names.cpu_nanos + (machine::thread_cpu_nanos() - before))
+    }
+
+    /// Lets mappings whose names do not lead to their files name open descriptors instead. Returns what they
+    /// were called.
+    fn lead_to_strays(&self, profile: &mut Profile) -> Vec<(usize, flamelet_profile::StringId)> {
+        let mut renamed = Vec::new();
+        for at in 0..profile.mappings().len() {
+            let mapping = profile.mappings()[at];
+            let id = flamelet_symbol::buildid::BuildId::from_hex(profile.string(mapping.build_id));
+            let id = id.as_ref().map_or(&[][..], |id| id.as_bytes());
+            let stray = self.intake.spaces.images.stray(profile.string(mapping.filename), id);
+            if let Some(path) = stray {
+                let path = profile.intern(&path.to_string_lossy());
+                renamed.push((at, mapping.filename));
+                profile.mappings_mut()[at].filename = path;
+            }
+        }
+        renamed
+    }
+
+    fn summary(
+        &self,
+        counters: &Counters,
+        symbols: Option<&symbolize::Summary>,
+        profile: &Profile,
+    ) -> Summary {
+        let count = |counter: &std::sync::atomic::AtomicU64| counter.load(Ordering::Relaxed);
+        let samples = count(&counters.samples);
+        let quality = &self.intake.quality;
+        let everything = matches!(self.options.target, Target::All);
+        let target_cpu = (self.options.cpu && !everything).then(|| Duration::from_nanos(self.running_nanos));
+        let unresolved =
+            profile.locations().iter().filter(|location| profile.lines_of(location).is_empty()).count();
+        let clock = match self.plan.clock {
+            CpuClock::Cycles => "perf cycles",
+            CpuClock::Software => "perf cpu-clock",
+        };
+        Summary {
+            engine: if self.options.cpu { clock } else { "perf" }.to_owned(),
+            elapsed: self.elapsed,
+            samples,
+            lost: count(&counters.lost),
+            rooted: quality.rooted,
+            truncated: quality.truncated,
+            cut: quality.out_of_dump,
+            without_rule: quality.no_rule,
+            locations: if symbols.is_some() { profile.locations().len() } else { 0 },
+            unresolved: if symbols.is_some() { unresolved } else { 0 },
+            target_cpu,
+            asked_hertz: f64::from(self.options.frequency),
+            achieved_hertz: target_cpu
+                .filter(|cpu| !cpu.is_zero() && self.options.events.is_empty())
+                .map(|cpu| samples as f64 / cpu.as_secs_f64()),
+            own_cpu: Duration::from_nanos(self.own_cpu_nanos),
+            throttled: self.intake.throttled,
+            with_kernel: self.plan.with_kernel,
+            syscalls: self.syscalls(),
+            ..Summary::default()
+        }
+    }
+
+    fn syscalls(&self) -> Vec<summary::SyscallSummary> {
+        let mut by_number: FxHashMap<i64, crate::SyscallStats> = FxHashMap::default();
+        for ((_, number), stats) in &self.intake.syscalls {
+            by_number.entry(*number).or_default().merge(stats);
+        }
+        let named = |(number, stats)| summary::SyscallSummary { name: call_names::syscall(number), stats };
+        let mut calls: Vec<summary::SyscallSummary> = by_number.into_iter().map(named).collect();
+        calls.sort_by(|a, b| b.stats.calls.cmp(&a.stats.calls).then_with(|| a.name.cmp(&b.name)));
+        calls
+    }
+
+    /// Says in the profile how good it is.
+    fn judge(&self, profile: &mut Profile, summary: &mut Summary) {
+        if summary.throttled > 0 {
+            let note = format!("the kernel paused sampling {} times: lower the frequency", summary.throttled);
+            summary.notes.push(note);
+        }
+        if summary.lost > 0 {
+            summary.notes.push(format!(
+                "{} samples found a ring full: lower the frequency or raise `ulimit -l`",
+                summary.lost
+            ));
+        }
+        profile.quality = Some(Quality {
+            engine: profile.intern(&summary.engine),
+            asked_millihertz: (summary.asked_hertz * 1000.0) as u64,
+            achieved_millihertz: summary.achieved_hertz.map_or(0, |hertz| (hertz * 1000.0) as u64),
+            samples: summary.samples,
+            lost: summary.lost,
+            truncated: summary.truncated,
+            unresolved: summary.unresolved as u64,
+            own_cpu_nanos: self.own_cpu_nanos,
+        });
+        for note in &summary.notes {
+            profile.add_comment(note);
+        }
+        for call in &summary.syscalls {
+            let stats = &call.stats;
+            profile.add_comment(&format!(
+                "syscall {}: {} calls, {} errors, {} ns, p50 {} ns, p99 {} ns, max {} ns",
+                call.name,
+                stats.calls,
+                stats.errors,
+                stats.nanos,
+                stats.quantile_nanos(0.5),
+                stats.quantile_nanos(0.99),
+                stats.longest_nanos
+            ));
+        }
+    }
+}

@@ -1,0 +1,247 @@
+//! The open events of a recording and the rings that they write into.
+//!
+//! Each CPU has two rings: a small one for what tracks processes (maps, names, forks, exits), so that a
+//! flood of samples cannot push those out, and a large one for samples. A ring belongs to a dummy event on
+//! the recorder's own thread: it never hangs up, whichever of the watched threads end.
+
+use std::io;
+use std::os::fd::RawFd;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use rustc_hash::FxHashMap;
+
+use crate::plan::{Plan, PlannedEvent, Source, clocked};
+use crate::sys::attr::{Attr, config, flag, kind, sample};
+use crate::sys::event::{Event, Watch};
+use crate::sys::machine;
+use crate::sys::ring::Ring;
+use crate::{Error, ErrorKind, Result, access};
+
+const TRACK_RING_BYTES: usize = 256 << 10;
+const SMALLEST_RING_BYTES: usize = 64 << 10;
+const DEFAULT_RING_BYTES: usize = 8 << 20;
+/// System calls come in floods; ANCHORS has 16 MiB as what loses nothing.
+const SYSCALL_RING_BYTES: usize = 16 << 20;
+/// All rings of a machine with many CPUs together.
+const MOST_RING_BYTES: usize = 512 << 20;
+
+/// What the records of one event mean, and on whom it was opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Origin {
+    pub(crate) source: Source,
+    pub(crate) sample_type: u64,
+    /// The thread that the event was opened on; 0 for everything. Threads that inherited it keep it.
+    pub(crate) owner: u32,
+    /// Counts the times that events were opened anew with other options.
+    pub(crate) generation: u32,
+}
+
+/// Events by the number that their records carry.
+pub(crate) type Origins = Arc<Mutex<FxHashMap<u64, Origin>>>;
+
+/// The rings of one CPU.
+#[derive(Debug)]
+pub(crate) struct CpuRings {
+    pub(crate) cpu: u32,
+    pub(crate) track: Ring,
+    pub(crate) samples: Ring,
+}
+
+/// The open events. Dropping it ends them.
+pub(crate) struct Session {
+    cpus: Vec<Outputs>,
+    events: Vec<(Source, Event)>,
+    origins: Origins,
+    generation: u32,
+    past_running_nanos: u64,
+}
+
+fn running_nanos<'a>(events: impl IntoIterator<Item = &'a (Source, Event)>) -> u64 {
+    events.into_iter().map(|(_, event)| event.running_nanos().unwrap_or(0)).sum()
+}
+
+/// Where the events of one CPU write.
+struct Outputs {
+    cpu: u32,
+    track: RawFd,
+    samples: RawFd,
+}
+
+impl Session {
+    /// Makes the rings. Events are opened by [`Session::watch`].
+    pub(crate) fn new(plan: &Plan, ring_bytes: Option<usize>) -> Result<(Self, Vec<CpuRings>)> {
+        machine::raise_file_limit();
+        let cpus = online_cpus();
+        let wanted =
+            if plan.event(Source::SyscallEnter).is_some() { SYSCALL_RING_BYTES } else { DEFAULT_RING_BYTES };
+        let most = (MOST_RING_BYTES / cpus.len().max(1)).max(SMALLEST_RING_BYTES);
+        let wanted = ring_bytes.unwrap_or(wanted.min(most)).max(SMALLEST_RING_BYTES);
+        let rings = map_rings(&cpus, wanted)?;
+        let outputs = rings.iter().map(|rings| Outputs {
+            cpu: rings.cpu,
+            track: rings.track.fd(),
+            samples: rings.samples.fd(),
+        });
+        let session = Self {
+            cpus: outputs.collect(),
+            events: Vec::new(),
+            origins: Origins::default(),
+            generation: 0,
+            past_running_nanos: 0,
+        };
+        Ok((session, rings))
+    }
+
+    /// What the numbers in records mean; grows when more is watched.
+    pub(crate) fn origins(&self) -> Origins {
+        self.origins.clone()
+    }
+
+    /// Opens `events` on `watch`. Returns false when the thread has ended meanwhile.
+    pub(crate) fn watch(&mut self, watch: Watch, events: &[PlannedEvent]) -> Result<bool> {
+        let owner = match watch {
+            Watch::Thread(tid) => tid,
+            Watch::Everything => 0,
+        };
+        for outputs in &self.cpus {
+            for planned in events {
+                let event = match Event::open(&planned.attr, watch, outputs.cpu) {
+                    Ok(event) => event,
+                    Err(error) if error.raw_os_error() == Some(libc::ESRCH) => return Ok(false),
+                    // A CPU that went offline since it was listed has nothing to watch.
+                    Err(error) if error.raw_os_error() == Some(libc::ENODEV) => continue,
+                    Err(error) => return Err(access::explain(&error, "cannot watch the process")),
+                };
+                let is_track = planned.source == Source::Track;
+                event.redirect_to(if is_track { outputs.track } else { outputs.samples })?;
+                let sample_type = planned.attr.sample_type;
+                let origin =
+                    Origin { source: planned.source, sample_type, owner, generation: self.generation };
+                self.origins.lock().unwrap_or_else(PoisonError::into_inner).insert(event.id()?, origin);
+                self.events.push((planned.source, event));
+            }
+        }
+        Ok(true)
+    }
+
+    /// Starts every event that waits.
+    pub(crate) fn enable(&self) -> Result<()> {
+        self.events.iter().try_for_each(|(_, event)| event.enable()).map_err(Error::from)
+    }
+
+    /// Stops every event, so that the rings can be emptied for the last time.
+    pub(crate) fn disable(&self) {
+        for (_, event) in &self.events {
+            // An event of a thread that has ended cannot be stopped, and need not be.
+            let _ = event.disable();
+        }
+    }
+
+    /// Opens the events of one source anew, with other options: `open` opens them, then the old ones stop
+    /// and the new ones start. When that fails the old ones go on.
+    pub(crate) fn replace(
+        &mut self,
+        source: Source,
+        open: impl FnOnce(&mut Self) -> Result<usize>,
+    ) -> Result<()> {
+        self.generation += 1;
+        let before = self.events.len();
+        if let Err(error) = open(self) {
+            self.events.truncate(before);
+            return Err(error);
+        }
+        let new = self.events.split_off(before);
+        let (old, kept): (Vec<_>, Vec<_>) =
+            std::mem::take(&mut self.events).into_iter().partition(|(known, _)| *known == source);
+        self.events = kept;
+        for (_, event) in &old {
+            let _ = event.disable();
+        }
+        for (_, event) in &new {
+            // One whose thread has ended meanwhile cannot be started.
+            let _ = event.enable();
+        }
+        self.past_running_nanos += running_nanos(&old);
+        self.events.extend(new);
+        Ok(())
+    }
+
+    /// For how long the events of `source` watched something that ran.
+    pub(crate) fn running_nanos(&self, source: Source) -> u64 {
+        self.past_running_nanos + running_nanos(self.events.iter().filter(|(known, _)| *known == source))
+    }
+}
+
+/// Makes rings of `sample_bytes`, or of less if this user may not lock that much.
+fn map_rings(cpus: &[u32], sample_bytes: usize) -> Result<Vec<CpuRings>> {
+    let mut sample_bytes = sample_bytes.next_power_of_two();
+    loop {
+        let track_bytes = TRACK_RING_BYTES.min(sample_bytes);
+        let made: Result<Vec<CpuRings>> = cpus
+            .iter()
+            .map(|&cpu| {
+                Ok(CpuRings { cpu, track: ring(cpu, track_bytes)?, samples: ring(cpu, sample_bytes)? })
+            })
+            .collect();
+        match made {
+            Err(error) if error.kind() == ErrorKind::NotPermitted && sample_bytes > SMALLEST_RING_BYTES => {
+                sample_bytes /= 2;
+            }
+            made => return made,
+        }
+    }
+}
+
+fn ring(cpu: u32, bytes: usize) -> Result<Ring> {
+    let mut attr = clocked(Attr::new(kind::SOFTWARE, config::DUMMY)).with(
+        flag::DISABLED | flag::EXCLUDE_KERNEL | flag::EXCLUDE_HV | flag::SAMPLE_ID_ALL | flag::WATERMARK,
+    );
+    attr.sample_type = sample::BASE;
+    attr.wakeup = (bytes / 4) as u32;
+    let event = Event::open(&attr, Watch::Thread(0), cpu)
+        .map_err(|error| access::explain(&error, "cannot use perf_event_open"))?;
+    Ring::map(event, bytes / machine::page_size()).map_err(|(_, error)| locked_too_much(&error))
+}
+
+fn locked_too_much(error: &io::Error) -> Error {
+    match error.raw_os_error() {
+        Some(libc::EPERM | libc::ENOMEM) => Error::new(
+            ErrorKind::NotPermitted,
+            "no memory for the rings: raise kernel.perf_event_mlock_kb or `ulimit -l`",
+        ),
+        _ => Error::new(ErrorKind::Io, format!("the rings cannot be mapped: {error}")),
+    }
+}
+
+/// The CPUs that are in use.
+pub(crate) fn online_cpus() -> Vec<u32> {
+    let text = std::fs::read_to_string("/sys/devices/system/cpu/online").unwrap_or_default();
+    let cpus = parse_cpus(&text);
+    if !cpus.is_empty() {
+        return cpus;
+    }
+    let count = std::thread::available_parallelism().map_or(1, usize::from);
+    (0..count as u32).collect()
+}
+
+/// Reads a list such as `0-3,8`.
+fn parse_cpus(text: &str) -> Vec<u32> {
+    let ranges = text.trim().split(',').filter_map(|part| {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        Some(first.parse::<u32>().ok()?..=last.parse::<u32>().ok()?)
+    });
+    ranges.filter(|range| *range.end() < 1 << 16).flatten().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_of_cpus() {
+        assert_eq!(parse_cpus("0-1\n"), [0, 1]);
+        assert_eq!(parse_cpus("0,2-3,7\n"), [0, 2, 3, 7]);
+        assert!(parse_cpus("").is_empty());
+        assert!(parse_cpus("0-99999999999").is_empty());
+    }
+}

@@ -1,0 +1,95 @@
+//! An open event.
+
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+
+use super::attr::Attr;
+
+const FLAG_FD_CLOEXEC: libc::c_ulong = 8;
+const IOC_ENABLE: libc::c_ulong = 0x2400;
+const IOC_DISABLE: libc::c_ulong = 0x2401;
+const IOC_SET_OUTPUT: libc::c_ulong = 0x2405;
+const IOC_ID: libc::c_ulong = 0x8008_2407;
+
+/// The read format that [`Event::running_nanos`] expects: the count, the time enabled, the time running.
+pub(crate) const READ_TIMES: u64 = 3;
+
+/// Whom an event watches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Watch {
+    /// One thread, and with inheritance what it starts.
+    Thread(u32),
+    /// Everything on the CPU.
+    Everything,
+}
+
+/// An event that was opened by `perf_event_open`; closing it ends it.
+#[derive(Debug)]
+pub(crate) struct Event {
+    fd: OwnedFd,
+}
+
+impl Event {
+    /// Opens an event on one CPU.
+    pub(crate) fn open(attr: &Attr, watch: Watch, cpu: u32) -> io::Result<Self> {
+        let pid = match watch {
+            Watch::Thread(tid) => tid as libc::pid_t,
+            Watch::Everything => -1,
+        };
+        // SAFETY: the attribute is a valid, initialised struct of the size that it states, and the kernel
+        // only reads it (it may write the size field back on E2BIG, which is why the copy is passed).
+        let fd = unsafe {
+            let mut copy = *attr;
+            libc::syscall(libc::SYS_perf_event_open, &raw mut copy, pid, cpu as i32, -1, FLAG_FD_CLOEXEC)
+        };
+        if fd < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        // SAFETY: the call just returned this descriptor, and nobody else has it.
+        Ok(Self { fd: unsafe { OwnedFd::from_raw_fd(fd as RawFd) } })
+    }
+
+    /// The number that records of this event, and of those inherited from it, carry.
+    pub(crate) fn id(&self) -> io::Result<u64> {
+        let mut id = 0u64;
+        // SAFETY: the kernel writes one u64 to the pointer, which points to one.
+        let result = unsafe { libc::ioctl(self.fd.as_raw_fd(), IOC_ID as _, &raw mut id) };
+        if result < 0 { Err(io::Error::last_os_error()) } else { Ok(id) }
+    }
+
+    /// Starts it, and what inherited it.
+    pub(crate) fn enable(&self) -> io::Result<()> {
+        self.control(IOC_ENABLE, 0)
+    }
+
+    /// Stops it, and what inherited it.
+    pub(crate) fn disable(&self) -> io::Result<()> {
+        self.control(IOC_DISABLE, 0)
+    }
+
+    /// Writes its records into the ring of `other`.
+    pub(crate) fn redirect_to(&self, other: RawFd) -> io::Result<()> {
+        self.control(IOC_SET_OUTPUT, other as libc::c_ulong)
+    }
+
+    /// For how long it watched something that ran, with what inherited it. Needs [`READ_TIMES`].
+    pub(crate) fn running_nanos(&self) -> io::Result<u64> {
+        let mut values = [0u64; 3];
+        let length = size_of_val(&values);
+        // SAFETY: the kernel writes at most `length` bytes to the array of that size.
+        let result = unsafe { libc::read(self.fd.as_raw_fd(), values.as_mut_ptr().cast(), length) };
+        if result < 0 { Err(io::Error::last_os_error()) } else { Ok(values[2]) }
+    }
+
+    fn control(&self, request: libc::c_ulong, argument: libc::c_ulong) -> io::Result<()> {
+        // SAFETY: these requests take a plain integer; no memory is passed.
+        let result = unsafe { libc::ioctl(self.fd.as_raw_fd(), request as _, argument) };
+        if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+    }
+}
+
+impl AsRawFd for Event {
+    fn as_raw_fd(&self) -> RawFd {
+        self.fd.as_raw_fd()
+    }
+}

@@ -1,0 +1,128 @@
+//! Facts about this machine, user and process.
+
+use std::io;
+use std::time::Duration;
+
+/// The size of a page.
+pub(crate) fn page_size() -> usize {
+    // SAFETY: takes a constant, returns an integer.
+    let size = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
+    usize::try_from(size).unwrap_or(4096)
+}
+
+/// The effective user.
+pub(crate) fn effective_user() -> u32 {
+    // SAFETY: takes nothing and cannot fail.
+    unsafe { libc::geteuid() }
+}
+
+/// Nanoseconds of the clock that records are stamped with.
+pub(crate) fn monotonic_nanos() -> u64 {
+    clock(libc::CLOCK_MONOTONIC)
+}
+
+/// CPU time that this thread has used.
+pub(crate) fn thread_cpu_nanos() -> u64 {
+    clock(libc::CLOCK_THREAD_CPUTIME_ID)
+}
+
+fn clock(clock: libc::clockid_t) -> u64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the call writes one timespec to a valid place.
+    unsafe { libc::clock_gettime(clock, &raw mut time) };
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}
+
+/// The soft and the hard limit of a resource.
+fn limit(resource: libc::__rlimit_resource_t) -> Option<(u64, u64)> {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: the call writes one rlimit to a valid place.
+    let result = unsafe { libc::getrlimit(resource, &raw mut limit) };
+    (result == 0).then_some((limit.rlim_cur, limit.rlim_max))
+}
+
+/// Bytes that this process may lock in memory; `None` when unknown.
+pub(crate) fn lockable_bytes() -> Option<u64> {
+    limit(libc::RLIMIT_MEMLOCK).map(|(soft, _)| soft)
+}
+
+/// Lets this process open as many files as it may at all: an event a thread and CPU takes one each.
+pub(crate) fn raise_file_limit() {
+    if let Some((soft, hard)) = limit(libc::RLIMIT_NOFILE)
+        && soft < hard
+    {
+        let raised = libc::rlimit { rlim_cur: hard, rlim_max: hard };
+        // SAFETY: the call reads one rlimit. Should it fail, fewer threads can be attached to, which is said.
+        unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const raised) };
+    }
+}
+
+/// Mounts the trace file system where the kernel wants it.
+pub(crate) fn mount_tracefs(at: &std::path::Path) -> io::Result<()> {
+    use std::os::unix::ffi::OsStrExt;
+    let target = std::ffi::CString::new(at.as_os_str().as_bytes())?;
+    let kind = c"tracefs";
+    // SAFETY: all strings end in a zero byte and live during the call; no data is passed.
+    let result = unsafe { libc::mount(kind.as_ptr(), target.as_ptr(), kind.as_ptr(), 0, std::ptr::null()) };
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+/// Waits until one of `fds` can be read or was hung up, or `timeout` passes. Returns what happened at each;
+/// descriptors below 0 are skipped.
+pub(crate) fn poll(fds: &[i32], timeout: Duration) -> io::Result<Vec<Readiness>> {
+    let mut entries: Vec<libc::pollfd> =
+        fds.iter().map(|&fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 }).collect();
+    let milliseconds = i32::try_from(timeout.as_millis()).unwrap_or(i32::MAX);
+    // SAFETY: the pointer and the length are those of the vector, which lives during the call.
+    let result = unsafe { libc::poll(entries.as_mut_ptr(), entries.len() as libc::nfds_t, milliseconds) };
+    if result < 0 {
+        let error = io::Error::last_os_error();
+        return match error.kind() {
+            io::ErrorKind::Interrupted => Ok(vec![Readiness::default(); fds.len()]),
+            _ => Err(error),
+        };
+    }
+    let readiness = |entry: &libc::pollfd| Readiness {
+        readable: entry.revents & libc::POLLIN != 0,
+        hung_up: entry.revents & (libc::POLLHUP | libc::POLLERR | libc::POLLNVAL) != 0,
+    };
+    Ok(entries.iter().map(readiness).collect())
+}
+
+/// What [`poll`] saw at one descriptor.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Readiness {
+    pub(crate) readable: bool,
+    pub(crate) hung_up: bool,
+}
+
+/// An event that another thread can raise to end a [`poll`].
+#[derive(Debug)]
+pub(crate) struct Bell {
+    fd: std::os::fd::OwnedFd,
+}
+
+impl Bell {
+    pub(crate) fn new() -> io::Result<Self> {
+        use std::os::fd::FromRawFd;
+        // SAFETY: takes integers only.
+        let fd = unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) };
+        if fd < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        // SAFETY: the call just returned this descriptor, and nobody else has it.
+        Ok(Self { fd: unsafe { std::os::fd::OwnedFd::from_raw_fd(fd) } })
+    }
+
+    pub(crate) fn fd(&self) -> i32 {
+        use std::os::fd::AsRawFd;
+        self.fd.as_raw_fd()
+    }
+
+    /// Ends every poll of [`Bell::fd`], now and from now on.
+    pub(crate) fn ring(&self) {
+        let one = 1u64;
+        // SAFETY: eight bytes are read from a u64.
+        unsafe { libc::write(self.fd(), (&raw const one).cast(), 8) };
+    }
+}

@@ -1,0 +1,10 @@
+//! The system calls of a recording, each behind a safe function. All `unsafe` of this crate lives here.
+#![allow(unsafe_code, reason = "perf_event_open, its rings and process_vm_readv have no safe wrapper in std")]
+
+pub(crate) mod attr;
+pub(crate) mod event;
+pub(crate) mod machine;
+pub(crate) mod memory;
+pub(crate) mod process;
+pub(crate) mod ring;
+pub(crate) mod sched;

@@ -1,0 +1,82 @@
+//! Other processes: waiting for their end, and starting one that waits to be watched.
+
+use std::io::{self, Read, Write};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command};
+use std::thread::JoinHandle;
+
+/// A descriptor that becomes readable when the process `pid` ends.
+pub(crate) fn open_pidfd(pid: u32) -> io::Result<OwnedFd> {
+    // SAFETY: takes integers only.
+    let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, pid as libc::pid_t, 0) };
+    if fd < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the call just returned this descriptor, and nobody else has it.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd as RawFd) })
+}
+
+/// A command that was forked and stands before its `exec`, so that events can be opened on it.
+pub(crate) struct Waiting {
+    pid: u32,
+    go: io::PipeWriter,
+    spawning: JoinHandle<io::Result<Child>>,
+}
+
+impl Waiting {
+    /// Forks for `command`. With `shielded` it gets a process group of its own, so that Ctrl-C at the
+    /// terminal reaches the recorder only.
+    pub(crate) fn fork(mut command: Command, shielded: bool) -> io::Result<Self> {
+        let (mut told, tell) = io::pipe()?;
+        let (wait, go) = io::pipe()?;
+        if shielded {
+            command.process_group(0);
+        }
+        let (tell_fd, wait_fd, go_fd) = (tell.as_raw_fd(), wait.as_raw_fd(), go.as_raw_fd());
+        let barrier = move || {
+            // The writing end is closed here, else the child would wait for itself if the recorder died.
+            // SAFETY: only async-signal-safe calls between fork and exec, on descriptors that the fork
+            // copied and that the parent keeps open until `spawn` has returned.
+            unsafe {
+                libc::close(go_fd);
+                let pid = libc::getpid().to_ne_bytes();
+                let mut byte = 0u8;
+                if libc::write(tell_fd, pid.as_ptr().cast(), pid.len()) != pid.len() as isize {
+                    return Err(io::Error::last_os_error());
+                }
+                match libc::read(wait_fd, (&raw mut byte).cast(), 1) {
+                    1 => Ok(()),
+                    _ => Err(io::Error::from_raw_os_error(libc::ECANCELED)),
+                }
+            }
+        };
+        // SAFETY: the closure keeps to what may be done between fork and exec, see there.
+        unsafe { command.pre_exec(barrier) };
+        // `spawn` returns only after the exec, so it waits in a thread of its own.
+        let spawning = std::thread::Builder::new().name("flamelet-spawn".to_owned()).spawn(move || {
+            let spawned = command.spawn();
+            drop((tell, wait));
+            spawned
+        })?;
+        let mut pid = [0u8; 4];
+        if told.read_exact(&mut pid).is_err() {
+            return match spawning.join() {
+                Ok(Err(error)) => Err(error),
+                _ => Err(io::Error::other("the command could not be started")),
+            };
+        }
+        Ok(Self { pid: u32::from_ne_bytes(pid), go, spawning })
+    }
+
+    pub(crate) fn pid(&self) -> u32 {
+        self.pid
+    }
+
+    /// Lets the command run.
+    pub(crate) fn release(mut self) -> io::Result<Child> {
+        self.go.write_all(&[1])?;
+        drop(self.go);
+        self.spawning.join().unwrap_or_else(|_| Err(io::Error::other("the starting thread failed")))
+    }
+}

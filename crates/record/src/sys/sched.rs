@@ -1,0 +1,65 @@
+//! How this thread is scheduled.
+
+use std::io;
+
+/// Lets this thread run on `cpu` only.
+pub(crate) fn pin_to(cpu: u32) -> io::Result<()> {
+    // SAFETY: an all-zero cpu_set_t is the empty set; the macros stay within it for cpu < 1024, which the
+    // check ensures; the call reads the set that it is given the size of.
+    let result = unsafe {
+        let mut set: libc::cpu_set_t = std::mem::zeroed();
+        if cpu as usize >= libc::CPU_SETSIZE as usize {
+            return Err(io::Error::from_raw_os_error(libc::EINVAL));
+        }
+        libc::CPU_SET(cpu as usize, &mut set);
+        libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &raw const set)
+    };
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+/// `struct sched_attr`, first version.
+#[repr(C)]
+#[derive(Default)]
+struct SchedAttr {
+    size: u32,
+    policy: u32,
+    flags: u64,
+    nice: i32,
+    priority: u32,
+    runtime: u64,
+    deadline: u64,
+    period: u64,
+}
+
+/// Lets this thread run before all others as soon as it can: as a real-time thread where that is permitted,
+/// else with the shortest time slice. Returns which of them it is.
+pub(crate) fn run_first() -> Urgency {
+    let realtime = SchedAttr { policy: libc::SCHED_FIFO as u32, priority: 1, ..SchedAttr::default() };
+    if set_attr(realtime).is_ok() {
+        return Urgency::Realtime;
+    }
+    let short_slice =
+        SchedAttr { policy: libc::SCHED_OTHER as u32, runtime: 100_000, ..SchedAttr::default() };
+    if set_attr(short_slice).is_ok() { Urgency::ShortSlice } else { Urgency::Ordinary }
+}
+
+/// Lets this thread yield to what wakes up: background work must not disturb what is measured. (A nice value
+/// would stay when the recording is over and a person waits for this very thread.)
+pub(crate) fn run_last() {
+    let _ = set_attr(SchedAttr { policy: libc::SCHED_BATCH as u32, ..SchedAttr::default() });
+}
+
+/// How a thread got to run early.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Urgency {
+    Realtime,
+    ShortSlice,
+    Ordinary,
+}
+
+fn set_attr(attr: SchedAttr) -> io::Result<()> {
+    let attr = SchedAttr { size: size_of::<SchedAttr>() as u32, ..attr };
+    // SAFETY: the kernel reads as many bytes of the struct as its size field says.
+    let result = unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const attr, 0) };
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}

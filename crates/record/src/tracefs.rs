@@ -1,0 +1,57 @@
+//! Where the kernel lists its tracepoints.
+
+use std::path::{Path, PathBuf};
+
+use crate::sys::machine;
+use crate::{Error, ErrorKind, Result};
+
+const PLACES: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
+
+/// The folder of the trace file system, if it is mounted and can be read.
+pub(crate) fn mounted() -> Option<PathBuf> {
+    PLACES.iter().map(PathBuf::from).find(|place| place.join("events").is_dir())
+}
+
+/// The folder of the trace file system, which is mounted first where that is permitted.
+pub(crate) fn folder() -> Result<PathBuf> {
+    if let Some(folder) = mounted() {
+        return Ok(folder);
+    }
+    let place = Path::new(PLACES[0]);
+    let refused = match machine::mount_tracefs(place) {
+        Ok(()) => return mounted().ok_or_else(|| unreadable("it was mounted and has no events")),
+        Err(error) => error,
+    };
+    let is_mounted = std::fs::read_to_string("/proc/self/mounts")
+        .is_ok_and(|mounts| mounts.lines().any(|line| line.split(' ').nth(2) == Some("tracefs")));
+    if is_mounted {
+        return Err(unreadable("only root may read it; `sudo chmod a+rx /sys/kernel/tracing` opens it"));
+    }
+    Err(unreadable(&format!(
+        "it is not mounted and mounting it failed ({refused}); `sudo mount -t tracefs nodev {}` mounts it",
+        PLACES[0]
+    )))
+}
+
+fn unreadable(why: &str) -> Error {
+    Error::new(ErrorKind::NotPermitted, format!("no tracepoints without the trace file system: {why}"))
+}
+
+/// The number of the tracepoint `group:name`.
+pub(crate) fn tracepoint_id(group: &str, name: &str) -> Result<u64> {
+    let folder = folder()?;
+    let path = folder.join("events").join(group).join(name).join("id");
+    match std::fs::read_to_string(&path) {
+        Ok(text) => text
+            .trim()
+            .parse()
+            .map_err(|_| Error::new(ErrorKind::Unsupported, format!("{} holds no number", path.display()))),
+        Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => {
+            Err(unreadable("only root may read its events"))
+        }
+        Err(_) => Err(Error::new(
+            ErrorKind::BadOption,
+            format!("no tracepoint {group}:{name} in {}/events", folder.display()),
+        )),
+    }
+}
