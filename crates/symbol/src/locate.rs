@@ -21,6 +21,9 @@ use crate::{ErrorKind, Result, elf};
 /// A folder with more files than this is not searched for a build id.
 const MOST_FILES: usize = 4096;
 
+/// The program that this process runs, even after its file was deleted.
+const OWN_PROGRAM: &str = "/proc/self/exe";
+
 /// Where to look.
 #[derive(Clone, Debug)]
 pub struct Search {
@@ -130,6 +133,10 @@ impl Search {
             found.take(path);
         } else if let Some(path) = own_path {
             found.take(path);
+        } else if wanted.is_exactly(Path::new(OWN_PROGRAM)) {
+            // A service whose file was replaced by the next release, or deleted, still runs from it.
+            found.warnings.clear();
+            found.take(PathBuf::from(OWN_PROGRAM));
         }
     }
 

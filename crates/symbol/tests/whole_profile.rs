@@ -5,6 +5,7 @@ mod support;
 use std::process::Command;
 
 use flamelet_profile::{LocationId, Mapping, MappingSymbols, Profile, ProfileBuilder};
+use flamelet_symbol::locate::Search;
 use flamelet_symbol::process::{Process, ProcessMapping, code_mappings};
 use flamelet_symbol::source::{self, SourcePath};
 use flamelet_symbol::symbolize::{Options, Symbolizer, symbolize_profile};
@@ -139,6 +140,20 @@ fn mapped_files() {
         assert_eq!(names(&profile, 0), ["innermost", "middle", "outer"], "{summary:#?}");
         assert_eq!(&summary.mappings[0].sources, std::slice::from_ref(path));
     }
+}
+
+/// Old formats have no mappings: the person says which binary it was.
+#[test]
+fn addresses_without_a_mapping() {
+    let program = Program::c(&["-O2", "-g", "-no-pie", "-fno-pie"]);
+    let (outer, _) = symbol(&program.path, "outer");
+    let mut builder = ProfileBuilder::new(&[("samples", "count")]);
+    builder.address(None, outer);
+    let mut profile = builder.finish();
+    assert_eq!(symbolize_profile(&mut profile, &Options::default()).asked, 0);
+    let search = Search { binaries: vec![program.path.clone()], ..Search::default() };
+    let summary = symbolize_profile(&mut profile, &Options { search, ..Options::default() });
+    assert_eq!(names(&profile, 0), ["innermost", "middle", "outer"], "{summary:#?}");
 }
 
 #[test]

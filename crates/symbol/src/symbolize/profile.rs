@@ -74,7 +74,7 @@ impl Symbolizer {
     pub fn symbolize_profile(&mut self, profile: &mut Profile) -> Summary {
         let mut summary = Summary::default();
         let mut answers: FxHashMap<LocationId, Arc<[Frame]>> = FxHashMap::default();
-        for group in groups(profile, self.options().force) {
+        for group in groups(profile, self.options()) {
             let frames = self.frames(&group.name, group.mapped, &group.addresses);
             let report = self.report(&group, &frames);
             if let Some(mapping) = group.mapping {
@@ -107,17 +107,20 @@ impl Symbolizer {
     }
 }
 
-/// The locations that want symbols, grouped by mapping.
-fn groups(profile: &Profile, force: bool) -> Vec<Group> {
+/// The locations that want symbols, grouped by mapping. Addresses without a mapping belong to the kernel
+/// if only it can have them, else to the one binary that the person named.
+fn groups(profile: &Profile, options: &Options) -> Vec<Group> {
     let mut groups: Vec<Group> = Vec::new();
-    let mut by_mapping: FxHashMap<Option<MappingId>, usize> = FxHashMap::default();
+    let mut by_mapping: FxHashMap<(Option<MappingId>, bool), usize> = FxHashMap::default();
+    let names_one_binary = options.search.binaries.len() == 1;
     for (index, location) in profile.locations().iter().enumerate() {
-        let wants = location.address != 0 && (force || profile.lines_of(location).is_empty());
-        if !wants || location.mapping.is_none() && !kernel::is_kernel_address(location.address) {
+        let wants = location.address != 0 && (options.force || profile.lines_of(location).is_empty());
+        let of_kernel = location.mapping.is_none() && kernel::is_kernel_address(location.address);
+        if !wants || location.mapping.is_none() && !of_kernel && !names_one_binary {
             continue;
         }
-        let group = *by_mapping.entry(location.mapping).or_insert_with(|| {
-            groups.push(Group::new(profile, location.mapping));
+        let group = *by_mapping.entry((location.mapping, of_kernel)).or_insert_with(|| {
+            groups.push(Group::new(profile, location.mapping, of_kernel));
             groups.len() - 1
         });
         groups[group].locations.push(LocationId::from_index(index));
@@ -127,7 +130,7 @@ fn groups(profile: &Profile, force: bool) -> Vec<Group> {
 }
 
 impl Group {
-    fn new(profile: &Profile, mapping: Option<MappingId>) -> Self {
+    fn new(profile: &Profile, mapping: Option<MappingId>, of_kernel: bool) -> Self {
         let (name, mapped) = match mapping.map(|id| profile.mapping(id)) {
             Some(mapping) => {
                 let path = profile.string(mapping.filename).to_owned();
@@ -136,7 +139,7 @@ impl Group {
                 (ModuleName { path, build_id }, mapped)
             }
             None => {
-                let path = kernel::MAPPING.to_owned();
+                let path = if of_kernel { kernel::MAPPING.to_owned() } else { String::new() };
                 (ModuleName { path, build_id: String::new() }, MappedAt::default())
             }
         };
