@@ -224,6 +224,9 @@ pub(crate) struct ShapeArgs {
     /// Do not show inlined functions of their own
     #[arg(long, alias = "no-inlines", help_heading = "Grouping")]
     noinlines: bool,
+    /// Show columns where lines are shown
+    #[arg(long, alias = "show-columns", help_heading = "Grouping")]
+    showcolumns: bool,
     /// Leave type parameters out of Rust names
     #[arg(long, help_heading = "Grouping")]
     fold_generics: bool,
@@ -465,6 +468,7 @@ impl ShapeArgs {
             relative_percentages: self.relative_percentages,
             granularity: self.granularity,
             no_inlines: self.noinlines,
+            show_columns: self.showcolumns,
             tag_root: self.tagroot.clone(),
             tag_leaf: self.tagleaf.clone(),
             unit: self.unit.clone(),

@@ -174,6 +174,7 @@ impl PprofCommand {
             "trim_path" => Slot::Text(&mut options.trim_path),
             "mean" => Slot::Switch(&mut options.mean),
             "noinlines" => Slot::Switch(&mut options.no_inlines),
+            "showcolumns" => Slot::Switch(&mut options.show_columns),
             "relative_percentages" => Slot::Switch(&mut options.relative_percentages),
             "trim" => Slot::Switch(&mut options.trim),
             "call_tree" => Slot::Switch(&mut options.call_tree),

@@ -113,9 +113,8 @@ fn answer(question: &Question, report: Report, ask: &Ask<'_>, mut out: &mut dyn 
         Question::Peek(expression) => write_tree(&report, Some(expression), json, out),
         Question::Tags if json => write_json(&tags::tags(&report), out),
         Question::Tags => Ok(tags::tags(&report).write_text(&report, &mut out)?),
-        Question::Traces if json => write_json_rows(traces::traces(&report), out),
+        Question::Traces | Question::Raw if json => write_json_traces(&report, out),
         Question::Traces => Ok(traces::write_text(&report, &mut out)?),
-        Question::Raw if json => write_json_rows(traces::traces(&report), out),
         Question::Raw => Ok(raw::write_text(&report, &mut out)?),
         Question::Dot if json => write_json(&dot::graph(&report), out),
         Question::Dot => Ok(dot::write_text(&report, &mut out)?),
@@ -166,14 +165,18 @@ pub(crate) fn write_json(answer: &impl Serialize, out: &mut dyn Write) -> Result
     Ok(())
 }
 
-/// An array, written one row at a time: there may be millions.
-fn write_json_rows<T: Serialize>(rows: impl Iterator<Item = T>, out: &mut dyn Write) -> Result<()> {
-    let mut start = "[\n";
-    for row in rows {
-        write!(out, "{start}")?;
-        serde_json::to_writer(&mut *out, &row).map_err(std::io::Error::from)?;
-        start = ",\n";
+/// All traces in one object, written one at a time: there may be millions.
+fn write_json_traces(report: &Report, out: &mut dyn Write) -> Result<()> {
+    let text = |text: &str| serde_json::to_string(text).map_err(std::io::Error::from);
+    let (kind, unit) = (text(&report.value_name())?, text(report.unit())?);
+    write!(out, "{{\n\"sample_type\": {kind},\n\"unit\": {unit},\n")?;
+    write!(out, "\"total\": {},\n\"traces\": [", report.total())?;
+    let mut separator = "\n";
+    for trace in traces::traces(report) {
+        write!(out, "{separator}")?;
+        serde_json::to_writer(&mut *out, &trace).map_err(std::io::Error::from)?;
+        separator = ",\n";
     }
-    writeln!(out, "{}", if start == "[\n" { "[]" } else { "\n]" })?;
+    writeln!(out, "\n]\n}}")?;
     Ok(())
 }

@@ -49,8 +49,8 @@ impl FromStr for Granularity {
 
 impl Profile {
     /// Removes what is finer than `granularity`; with `inlines` unset, also the inlined frames, of which
-    /// only the real function that holds them stays.
-    pub fn aggregate(&mut self, granularity: Granularity, inlines: bool) {
+    /// only the real function that holds them stays. With `columns` unset, columns go in any case.
+    pub fn aggregate(&mut self, granularity: Granularity, inlines: bool, columns: bool) {
         use Granularity::{Addresses, FileFunctions, Files, Functions, Lines};
         if !inlines {
             self.drop_inlined_frames();
@@ -71,8 +71,15 @@ impl Profile {
         if granularity != Lines {
             self.lines.iter_mut().for_each(|line| line.line = 0);
         }
-        self.lines.iter_mut().for_each(|line| line.column = 0);
+        if !columns {
+            self.lines.iter_mut().for_each(|line| line.column = 0);
+        }
         self.locations.iter_mut().for_each(|location| location.address = 0);
+        for mapping in &mut self.mappings {
+            mapping.symbols.functions &= keep_name;
+            mapping.symbols.filenames &= keep_file;
+            mapping.symbols.line_numbers &= granularity == Lines;
+        }
     }
 
     fn drop_inlined_frames(&mut self) {
@@ -82,5 +89,6 @@ impl Profile {
                 location.line_count = 1;
             }
         }
+        self.mappings.iter_mut().for_each(|mapping| mapping.symbols.inline_frames = false);
     }
 }

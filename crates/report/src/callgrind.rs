@@ -5,21 +5,22 @@ use std::io::{self, Write};
 use flamelet_profile::unit;
 use rustc_hash::FxHashMap;
 
-use crate::graph;
+use crate::graph::{self, Graph, GraphNode};
 use crate::report::Report;
 
 /// Writes the call graph.
 pub fn write_text(report: &Report, out: &mut impl Write) -> io::Result<()> {
     let graph = graph::trimmed(report).graph;
-    let smallest = graph::smallest(graph.nodes.iter().map(|node| (node.flat_value(), node.cum_value())));
-    let output_unit = report.output_unit(smallest);
+    let output_unit =
+        report.output_unit(graph.shown().iter().map(|node| (node.flat_value(), node.cum_value())));
     let in_unit = |value: i64| unit::scale(value, report.unit(), &output_unit).0 as i64;
     let profile = &report.profile;
     writeln!(out, "positions: instr line")?;
     writeln!(out, "events: {}({output_unit})", report.value_name())?;
     let (mut objects, mut files, mut names) = (Names::default(), Names::default(), Names::default());
+    let callees = distinct_names(report, &graph);
     let mut before: Option<usize> = None;
-    for (row, node) in graph.nodes.iter().enumerate() {
+    for (row, node) in graph.shown().iter().enumerate() {
         let info = node.info;
         let is_same = before.is_some_and(|before| {
             let other = graph.nodes[before].info;
@@ -38,13 +39,36 @@ pub fn write_text(report: &Report, out: &mut impl Write) -> io::Result<()> {
             let edge = &graph.edges[edge];
             let callee = graph.nodes[edge.callee].info;
             writeln!(out, "cfl={}", files.short(profile.string(callee.file)))?;
-            writeln!(out, "cfn={}", names.short(profile.string(callee.name)))?;
+            writeln!(out, "cfn={}", names.short(&callees[edge.callee]))?;
             writeln!(out, "calls=0 {} {}", relative(last_address, callee.address), callee.line)?;
             writeln!(out, "* * {}", in_unit(edge.value()))?;
         }
         before = Some(row);
     }
     Ok(())
+}
+
+/// The names of the nodes as callees. Readers join functions of the same file and name, so functions that
+/// differ in their binary or place get a number: `name [1/2]`.
+fn distinct_names(report: &Report, graph: &Graph) -> Vec<String> {
+    let mut variants: FxHashMap<_, Vec<_>> = FxHashMap::default();
+    let key = |node: &GraphNode| (node.info.file, node.info.name);
+    let variant = |node: &GraphNode| (node.info.object, node.info.start_line);
+    for node in graph.shown() {
+        let known = variants.entry(key(node)).or_default();
+        if !known.contains(&variant(node)) {
+            known.push(variant(node));
+        }
+    }
+    let name = |node: &GraphNode| {
+        let name = report.profile.string(node.info.name);
+        let known = variants.get(&key(node)).map_or(&[][..], Vec::as_slice);
+        match known.iter().position(|other| *other == variant(node)) {
+            Some(at) if known.len() > 1 => format!("{name} [{}/{}]", at + 1, known.len()),
+            _ => name.to_string(),
+        }
+    };
+    graph.nodes.iter().map(name).collect()
 }
 
 /// Callgrind writes a name once, with a number, and then only the number.

@@ -14,23 +14,23 @@ const MAX_NODELETS: usize = 4;
 /// Writes the graph.
 pub fn write_text(report: &Report, out: &mut impl Write) -> io::Result<()> {
     let Trimmed { graph, candidates, dropped_nodes, dropped_edges } = graph::trimmed(report);
-    let smallest = graph::smallest(graph.nodes.iter().map(|node| (node.flat_value(), node.cum_value())));
-    let output_unit = report.output_unit(smallest);
-    let shown = graph.nodes.iter().map(|node| node.flat_value()).sum();
-    let count = graph.nodes.len();
+    let output_unit =
+        report.output_unit(graph.shown().iter().map(|node| (node.flat_value(), node.cum_value())));
+    let shown = graph.shown().iter().map(|node| node.flat_value()).sum();
+    let count = graph.shown;
     let labels =
         graph::heading(report, &output_unit, shown, count, candidates, dropped_nodes, Some(dropped_edges));
     let mut drawing = Drawing { report, graph: &graph, output_unit: &output_unit, out };
     drawing.legend(&labels)?;
-    let largest = graph.nodes.iter().map(|node| node.flat_value().unsigned_abs()).max().unwrap_or(0);
+    let largest = graph.shown().iter().map(|node| node.flat_value().unsigned_abs()).max().unwrap_or(0);
     let mut has_nodelets = Vec::with_capacity(count);
-    for (row, node) in graph.nodes.iter().enumerate() {
+    for (row, node) in graph.shown().iter().enumerate() {
         drawing.node(row, node, largest)?;
         has_nodelets.push(drawing.nodelets(row, node)?);
     }
     for row in 0..count {
         let sorted = graph.sorted_edges(&graph.nodes[row].outgoing, &report.profile);
-        for edge in sorted {
+        for edge in sorted.into_iter().filter(|&edge| graph.edges[edge].callee < count) {
             drawing.edge(&graph.edges[edge], has_nodelets[row])?;
         }
     }
@@ -284,12 +284,13 @@ pub struct CallGraphEdge {
 /// The call graph, trimmed as it would be drawn.
 pub fn graph(report: &Report) -> CallGraph {
     let graph = graph::trimmed(report).graph;
-    let nodes = graph.nodes.iter().map(|node| CallGraphNode {
+    let nodes = graph.shown().iter().map(|node| CallGraphNode {
         name: node.info.printable(&report.profile),
         flat: node.flat_value(),
         cum: node.cum_value(),
     });
-    let edges = graph.edges.iter().map(|edge| CallGraphEdge {
+    let is_shown = |edge: &&Edge| edge.caller < graph.shown && edge.callee < graph.shown;
+    let edges = graph.edges.iter().filter(is_shown).map(|edge| CallGraphEdge {
         caller: edge.caller,
         callee: edge.callee,
         weight: edge.value(),

@@ -61,6 +61,8 @@ pub struct ReportOptions {
     pub granularity: Option<Granularity>,
     /// Do not show inlined functions of their own.
     pub no_inlines: bool,
+    /// Keep columns where lines are kept.
+    pub show_columns: bool,
     /// Labels (separated by commas) to show as frames at the root.
     pub tag_root: String,
     /// Labels (separated by commas) to show as frames at the leaf.
@@ -104,6 +106,7 @@ impl Default for ReportOptions {
             relative_percentages: false,
             granularity: None,
             no_inlines: false,
+            show_columns: false,
             tag_root: String::new(),
             tag_leaf: String::new(),
             unit: "minimum".into(),

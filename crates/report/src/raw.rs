@@ -67,12 +67,36 @@ fn header(profile: &Profile, out: &mut impl Write) -> io::Result<()> {
     }
     writeln!(out, "Period: {}", header.period)?;
     if header.time_nanos != 0 {
-        writeln!(out, "Time: {}", crate::info::utc(header.time_nanos))?;
+        writeln!(out, "Time: {}", go_time(header.time_nanos))?;
     }
     if header.duration_nanos != 0 {
-        writeln!(out, "Duration: {}", flamelet_profile::unit::label(header.duration_nanos, "nanoseconds"))?;
+        writeln!(out, "Duration: {:.4}", go_duration(header.duration_nanos))?;
     }
     Ok(())
+}
+
+/// A moment as Go prints it: `2026-11-15 03:04:18.162281497 +0000 UTC`.
+fn go_time(nanos: i64) -> String {
+    let moment = crate::info::utc(nanos);
+    let moment = moment.trim_end_matches(" UTC");
+    let fraction = nanos.rem_euclid(1_000_000_000);
+    let fraction = if fraction == 0 { String::new() } else { format!(".{fraction:09}") };
+    format!("{moment}{} +0000 UTC", fraction.trim_end_matches('0'))
+}
+
+/// A length of time as Go prints it: `1h2m3.5s`, `2.51s`, `1.5ms`.
+fn go_duration(nanos: i64) -> String {
+    let seconds = nanos as f64 / 1e9;
+    let minutes = nanos / 60_000_000_000;
+    let rest = (nanos % 60_000_000_000) as f64 / 1e9;
+    match nanos {
+        ..1_000 => format!("{nanos}ns"),
+        ..1_000_000 => format!("{}µs", nanos as f64 / 1e3),
+        ..1_000_000_000 => format!("{}ms", nanos as f64 / 1e6),
+        ..60_000_000_000 => format!("{seconds}s"),
+        ..3_600_000_000_000 => format!("{minutes}m{rest}s"),
+        _ => format!("{}h{}m{rest}s", minutes / 60, minutes % 60),
+    }
 }
 
 /// The numbers of the locations that samples use, in the order of their first use.

@@ -54,7 +54,7 @@ impl Report {
         if !options.relative_percentages {
             apply(&mut profile);
         }
-        profile.aggregate(options.granularity.unwrap_or_default(), !options.no_inlines);
+        profile.aggregate(options.granularity.unwrap_or_default(), !options.no_inlines, options.show_columns);
         if options.granularity != Some(Granularity::Functions) {
             trim_paths(&mut profile, &options.trim_path, &options.source_path);
         }
@@ -113,11 +113,18 @@ impl Report {
         (value as f64 * (1.0 / self.options.divide_by)) as i64
     }
 
-    /// The unit for all values of the report: as asked, or one in which the smallest is still seen.
-    pub(crate) fn output_unit(&self, smallest: i64) -> String {
-        if self.options.unit != "minimum" {
+    /// The unit for all values of the report: as asked, or one in which the smallest value of the entries
+    /// (each given by its own and its cumulative value) is still seen.
+    pub(crate) fn output_unit(&self, entries: impl Iterator<Item = (i64, i64)>) -> String {
+        let mut entries = entries.peekable();
+        if self.options.unit != "minimum" || entries.peek().is_none() {
             return self.options.unit.clone();
         }
+        let smallest = entries
+            .map(|(flat, cum)| if flat == 0 { cum.saturating_abs() } else { flat.saturating_abs() })
+            .filter(|&value| value > 0)
+            .min()
+            .unwrap_or(0);
         let from = self.unit();
         let (smallest, largest) = match smallest {
             0 => (self.scaled(self.total), self.scaled(self.total)),
@@ -134,8 +141,8 @@ impl Report {
         if chosen.is_empty() { from.to_string() } else { chosen.to_string() }
     }
 
-    /// The lines that say what the profile is.
-    pub fn heading(&self) -> Vec<String> {
+    /// The lines that say what the profile is, with its total in `output_unit`.
+    pub(crate) fn heading(&self, output_unit: &str) -> Vec<String> {
         let profile = &self.profile;
         let mut lines = Vec::new();
         if let Some(mapping) = profile.mappings().first() {
@@ -160,12 +167,12 @@ impl Report {
             lines.push(format!("Time: {}", crate::info::utc(profile.header.time_nanos)));
         }
         if profile.header.duration_nanos != 0 {
-            lines.push(self.duration_line());
+            lines.push(self.duration_line(output_unit));
         }
         lines
     }
 
-    fn duration_line(&self) -> String {
+    fn duration_line(&self, output_unit: &str) -> String {
         let duration = self.profile.header.duration_nanos;
         let (nanos, name) = unit::scale(self.total, self.unit(), "nanoseconds");
         let share = if name == "ns" && nanos != 0.0 {
@@ -173,7 +180,7 @@ impl Report {
         } else {
             String::new()
         };
-        let total = self.format(self.total, &self.options.unit);
+        let total = self.format(self.total, output_unit);
         format!("Duration: {}, Total samples = {total} {share}", unit::label(duration, "nanoseconds"))
     }
 }

@@ -96,8 +96,7 @@ pub fn top(report: &Report) -> Top {
         })
         .collect();
     let shown = rows.iter().map(|row| row.flat).sum();
-    let smallest = graph::smallest(rows.iter().map(|row| (row.flat, row.cum)));
-    let output_unit = report.output_unit(smallest);
+    let output_unit = report.output_unit(rows.iter().map(|row| (row.flat, row.cum)));
     let heading = graph::heading(report, &output_unit, shown, rows.len(), candidates, dropped, None);
     let formatted = rows
         .iter()
@@ -150,8 +149,14 @@ pub fn top_profile(report: &Report) -> flamelet_profile::Profile {
         let stack = builder.stack(&[location]);
         builder.sample(stack, flamelet_profile::LabelSetId::EMPTY, &[row.cum, row.flat]);
     }
-    let header = &report.profile().header;
-    (builder.header_mut().time_nanos, builder.header_mut().duration_nanos) =
-        (header.time_nanos, header.duration_nanos);
+    let profile = report.profile();
+    let period_type = profile
+        .header
+        .period_type
+        .map(|period| builder.value_type(profile.string(period.kind), profile.string(period.unit)));
+    let header = builder.header_mut();
+    header.time_nanos = profile.header.time_nanos;
+    header.duration_nanos = profile.header.duration_nanos;
+    (header.period_type, header.period) = (period_type, profile.header.period);
     builder.finish()
 }

@@ -72,13 +72,17 @@ fn trace(report: &Report, nodes: &Nodes, names: &[String], sample: &Sample<'_>) 
 
 /// Prints every sample as pprof does.
 pub fn write_text(report: &Report, out: &mut impl Write) -> io::Result<()> {
-    for line in report.heading() {
+    for line in report.heading(&report.options.unit) {
         writeln!(out, "{line}")?;
     }
     for trace in traces(report) {
         writeln!(out, "{SEPARATOR}")?;
-        for (key, values) in trace.labels.iter().chain(&trace.numbers) {
-            writeln!(out, "{key:>10}:  {}", values.join(" "))?;
+        for labels in [&trace.labels, &trace.numbers] {
+            // Sorted as they are printed: keys are padded, so short ones come first.
+            let mut lines: Vec<String> =
+                labels.iter().map(|(key, values)| format!("{key:>10}:  {}", values.join(" "))).collect();
+            lines.sort();
+            lines.iter().try_for_each(|line| writeln!(out, "{line}"))?;
         }
         let mut value = report.format(trace.value, &report.options.unit);
         for frame in &trace.frames {

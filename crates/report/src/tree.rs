@@ -60,14 +60,14 @@ pub struct Tree {
 /// Answers `tree`, or `peek` for the functions that match `wanted`.
 pub fn tree(report: &Report, wanted: Option<&Regex>) -> Tree {
     let Trimmed { graph, candidates, dropped_nodes, .. } = graph::trimmed(report);
-    let smallest = graph::smallest(graph.nodes.iter().map(|node| (node.flat_value(), node.cum_value())));
-    let output_unit = report.output_unit(smallest);
-    let shown = graph.nodes.iter().map(|node| node.flat_value()).sum();
-    let count = graph.nodes.len();
+    let output_unit =
+        report.output_unit(graph.shown().iter().map(|node| (node.flat_value(), node.cum_value())));
+    let shown = graph.shown().iter().map(|node| node.flat_value()).sum();
+    let count = graph.shown;
     let heading = graph::heading(report, &output_unit, shown, count, candidates, dropped_nodes, None);
     let profile = &report.profile;
     let entries = graph
-        .nodes
+        .shown()
         .iter()
         .map(|node| (node, node.info.printable(profile)))
         .filter(|(_, name)| wanted.is_none_or(|wanted| wanted.is_match(name)))

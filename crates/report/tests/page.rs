@@ -23,10 +23,11 @@ fn in_order(module: &str, done: &mut Vec<String>) {
         return;
     }
     let text = source(&format!("src/{module}"));
-    for line in text.split(';').filter(|statement| statement.trim_start().starts_with("import ")) {
-        let (_, path) = line
+    for statement in text.split("\nimport ").skip(1) {
+        let end = statement.find(';').unwrap_or_else(|| panic!("{module}: an import without an end"));
+        let (_, path) = statement[..end]
             .split_once("from \"./")
-            .unwrap_or_else(|| panic!("{module}: an import of something else: {line}"));
+            .unwrap_or_else(|| panic!("{module}: an import of something else: {}", &statement[..end]));
         in_order(path.trim_end_matches('"'), done);
     }
     done.push(module.to_owned());

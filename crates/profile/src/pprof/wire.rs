@@ -97,11 +97,22 @@ impl<'a> Value<'a> {
 
 #[inline]
 fn varint(rest: &mut &[u8]) -> Result<u64> {
-    if let [byte @ 0..=0x7f, tail @ ..] = rest {
-        *rest = tail;
-        return Ok(u64::from(*byte));
+    // Ids and line numbers: nearly all take one to three bytes.
+    match rest {
+        [byte @ 0..=0x7f, tail @ ..] => {
+            *rest = tail;
+            Ok(u64::from(*byte))
+        }
+        [low, byte @ 0..=0x7f, tail @ ..] => {
+            *rest = tail;
+            Ok(u64::from(low & 0x7f) | u64::from(*byte) << 7)
+        }
+        [low, middle, byte @ 0..=0x7f, tail @ ..] => {
+            *rest = tail;
+            Ok(u64::from(low & 0x7f) | u64::from(middle & 0x7f) << 7 | u64::from(*byte) << 14)
+        }
+        _ => long_varint(rest),
     }
-    long_varint(rest)
 }
 
 fn long_varint(rest: &mut &[u8]) -> Result<u64> {

@@ -25,7 +25,7 @@ pub fn write(profile: &Profile, mut out: impl Write) -> Result<()> {
 
 /// The bare pprof message of `profile`.
 ///
-/// Only what samples use is written. Rows are numbered in the order of their first use and strings in the
+/// Only what samples use is written, and all mappings. Rows are numbered in the order of their first use and strings in the
 /// order of their first mention, so the bytes depend on nothing but the samples and the header.
 pub fn encode(profile: &Profile) -> Vec<u8> {
     Encoder::new(profile).run()
@@ -84,9 +84,10 @@ impl<'a> Encoder<'a> {
         for &value_type in &profile.sample_types {
             self.value_type(schema::profile::SAMPLE_TYPE, value_type);
         }
-        // The first mapping is the main binary by convention, so it keeps its place.
-        if !profile.mappings.is_empty() {
-            self.mappings.id(0);
+        // All mappings keep their place: the first is the main binary by convention, and the others say what
+        // was loaded even where nothing was sampled.
+        for row in 0..profile.mappings.len() {
+            self.mappings.id(row);
         }
         for sample in profile.samples() {
             self.sample(sample);

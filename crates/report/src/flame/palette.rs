@@ -4,7 +4,7 @@ use super::tree::name_key;
 use crate::rust_names::crate_name;
 
 /// How many hues crates share. Warm ones are missing on purpose: they are kept for heat.
-pub const HUES: u32 = 12;
+pub const HUES: u32 = 24;
 
 /// The hue of code whose crate is the standard library or is not known.
 pub const NEUTRAL: u32 = HUES;
@@ -12,7 +12,8 @@ pub const NEUTRAL: u32 = HUES;
 /// The fills of a picture on white, by hue; `ui/palette.css` holds the same for the page.
 pub(crate) const LIGHT: [&str; HUES as usize + 1] = [
     "#b5cdeb", "#a9dcd3", "#cdc1ee", "#b2dcb8", "#b9c3ef", "#a8d8e6", "#dcc0ea", "#c8dda9", "#c3c8e0",
-    "#b9d9c6", "#e6c3dc", "#d3d9b0", "#d3d7dd",
+    "#b9d9c6", "#e6c3dc", "#d3d9b0", "#8fb3de", "#87d3c7", "#ab98e0", "#8dd398", "#929ee0", "#86c7da",
+    "#c897dd", "#b3d487", "#99a5d6", "#92d1ae", "#da99c7", "#c8d18c", "#d3d7dd",
 ];
 
 /// The crate, Go package or C++ namespace that a function belongs to; empty when the name does not say.
@@ -48,7 +49,8 @@ pub fn hue_of(krate: &str) -> u32 {
     match krate {
         "" | "std" | "core" | "alloc" | "runtime" | "<unknown>" => NEUTRAL,
         _ if krate.starts_with('[') => NEUTRAL,
-        _ => name_key(krate) % HUES,
+        // The factor was picked so that the crates most services are made of differ from each other.
+        _ => (name_key(krate).wrapping_mul(0xf47b_14c5) >> 16) % HUES,
     }
 }
 
@@ -80,9 +82,18 @@ mod tests {
     }
 
     #[test]
+    fn the_page_has_the_same_colours() {
+        let style = super::super::page::STYLE;
+        for (hue, colour) in LIGHT.iter().enumerate() {
+            assert!(style.contains(&format!("--h{hue}: {colour};")), "hue {hue}");
+        }
+    }
+
+    #[test]
     fn hues_do_not_depend_on_the_run() {
         assert_eq!(hue_of("std"), NEUTRAL);
-        assert_eq!(hue_of("tokio"), name_key("tokio") % HUES);
+        let common = ["tokio", "hyper", "axum", "tower", "serde_json", "h2"].map(hue_of);
+        assert!(common.iter().enumerate().all(|(at, hue)| !common[..at].contains(hue)), "{common:?}");
         assert_eq!(name_key("a"), 0xe40c_292c, "FNV-1a's own test vector");
     }
 }

@@ -155,8 +155,8 @@ impl Picture<'_> {
             None => "#e6e8eb",
             Some(_) => LIGHT[hue_of(crate_of(name)) as usize],
         };
-        // Three shades of a crate's hue, by name, so that neighbours can be told apart.
-        let opacity = ["1", ".86", ".72"][(name_key(name) / 64 % 3) as usize];
+        // Two shades of a crate's hue, by name, so that neighbours can be told apart.
+        let opacity = ["1", ".84"][(name_key(name) / 64 % 2) as usize];
         format!("fill=\"{colour}\" fill-opacity=\"{opacity}\"")
     }
 }

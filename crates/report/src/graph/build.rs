@@ -63,8 +63,11 @@ impl Edge {
 /// Nodes and edges.
 #[derive(Clone, Debug, Default)]
 pub struct Graph {
-    /// The nodes, sorted as the report asked.
+    /// The nodes: first those that are shown, sorted as the report asked; then those that came to nothing and
+    /// are only seen as callers and callees.
     pub nodes: Vec<GraphNode>,
+    /// How many of the nodes are shown.
+    pub shown: usize,
     /// The edges; nodes refer to them by row.
     pub edges: Vec<Edge>,
 }
@@ -175,25 +178,32 @@ impl Graph {
                 }
             }
         }
-        graph.drop_empty_nodes(report.options.drop_negative);
+        graph.hide_empty_nodes(report.options.drop_negative);
         graph
     }
 
-    fn drop_empty_nodes(&mut self, drop_negative: bool) {
-        let keep: Vec<bool> = self
-            .nodes
-            .iter()
-            .map(|node| {
-                let is_empty = node.flat == 0 && node.cum == 0;
-                !is_empty && !(drop_negative && super::weights::is_negative(node.flat, node.cum))
-            })
-            .collect();
-        self.retain(&keep);
+    /// The nodes to show.
+    pub fn shown(&self) -> &[GraphNode] {
+        &self.nodes[..self.shown]
     }
 
-    /// Keeps the nodes for which `keep` is set, and the edges between them.
+    /// Nodes whose samples cancel each other out are not listed; calls from and to them are.
+    fn hide_empty_nodes(&mut self, drop_negative: bool) {
+        let is_hidden = |node: &GraphNode| {
+            let is_empty = node.flat == 0 && node.cum == 0;
+            is_empty || (drop_negative && super::weights::is_negative(node.flat, node.cum))
+        };
+        let (hidden, shown): (Vec<usize>, Vec<usize>) =
+            (0..self.nodes.len()).partition(|&row| is_hidden(&self.nodes[row]));
+        self.shown = shown.len();
+        let order: Vec<usize> = shown.into_iter().chain(hidden).collect();
+        self.reorder(&order);
+    }
+
+    /// Keeps the shown nodes for which `keep` is set, and the edges between them.
     pub(super) fn retain(&mut self, keep: &[bool]) {
-        let order: Vec<usize> = (0..self.nodes.len()).filter(|&row| keep[row]).collect();
+        let order: Vec<usize> = (0..self.shown).filter(|&row| keep[row]).collect();
+        self.shown = order.len();
         self.reorder(&order);
     }
 

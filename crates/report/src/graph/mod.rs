@@ -29,15 +29,6 @@ impl Cutoffs {
     }
 }
 
-/// The smallest value that a report has to show, given each entry's own and cumulative value.
-pub(crate) fn smallest(values: impl Iterator<Item = (i64, i64)>) -> i64 {
-    values
-        .map(|(flat, cum)| if flat == 0 { cum.saturating_abs() } else { flat.saturating_abs() })
-        .filter(|&value| value > 0)
-        .min()
-        .unwrap_or(0)
-}
-
 /// The lines above a report: what the profile is, and what part of it is shown. `dropped_edges` is given
 /// by reports that draw edges.
 pub(crate) fn heading(
@@ -52,7 +43,7 @@ pub(crate) fn heading(
     let options = &report.options;
     let mut lines = Vec::new();
     if !options.compact_labels || dropped_edges.is_some() {
-        lines = report.heading();
+        lines = report.heading(output_unit);
     }
     let filters = options.active_filters();
     if !filters.is_empty() {

@@ -42,19 +42,19 @@ struct Steps<'a> {
 impl Steps<'_> {
     fn run(&mut self) -> Trimmed {
         let mut graph = self.build(None);
-        let cutoffs = Cutoffs::of(self.report, graph.nodes.iter().map(|node| node.flat).sum());
-        let all = graph.nodes.len();
+        let cutoffs = Cutoffs::of(self.report, graph.shown().iter().map(|node| node.flat).sum());
+        let all = graph.shown;
         if cutoffs.node > 0 {
             graph = self.keep(graph, |node| node.cum.saturating_abs() >= cutoffs.node);
         }
-        let candidates = graph.nodes.len();
+        let candidates = graph.shown;
         self.sort(&mut graph);
         let limit = self.report.options.node_count.unwrap_or(0);
         if limit > 0 {
             trim_tags(&mut graph, cutoffs.node);
             trim_edges(&mut graph, cutoffs.edge);
             let limit = if self.is_drawn { drawn_limit(&graph, limit) } else { limit };
-            if limit < graph.nodes.len() {
+            if limit < graph.shown {
                 let mut at = 0;
                 graph = self.keep(graph, |_| {
                     at += 1;
@@ -78,7 +78,7 @@ impl Steps<'_> {
 
     /// The graph with only the nodes that `is_wanted` accepts, in the order of the graph.
     fn keep(&self, graph: Graph, mut is_wanted: impl FnMut(&GraphNode) -> bool) -> Graph {
-        let wanted: Vec<bool> = graph.nodes.iter().map(&mut is_wanted).collect();
+        let wanted: Vec<bool> = graph.shown().iter().map(&mut is_wanted).collect();
         if wanted.iter().all(|&wanted| wanted) {
             return graph;
         }
@@ -88,7 +88,7 @@ impl Steps<'_> {
         let known: rustc_hash::FxHashMap<_, usize> =
             self.nodes.infos.iter().enumerate().map(|(row, info)| (*info, row)).collect();
         let mut kept = vec![false; self.nodes.len()];
-        let pairs = std::iter::zip(&graph.nodes, &wanted).filter(|(_, wanted)| **wanted);
+        let pairs = std::iter::zip(graph.shown(), &wanted).filter(|(_, wanted)| **wanted);
         pairs.for_each(|(node, _)| kept[known[&node.info]] = true);
         self.build(Some(&kept))
     }
@@ -97,7 +97,7 @@ impl Steps<'_> {
         let by_cum = self.report.options.sort == Sort::Cum;
         let profile = &self.report.profile;
         let mut keys: Vec<(u64, String, u64, usize)> = graph
-            .nodes
+            .shown()
             .iter()
             .enumerate()
             .map(|(row, node)| {
@@ -113,7 +113,8 @@ impl Steps<'_> {
             let infos = || graph.nodes[a.3].info.cmp(&graph.nodes[b.3].info);
             b.0.cmp(&a.0).then_with(|| a.1.cmp(&b.1)).then(b.2.cmp(&a.2)).then_with(infos)
         });
-        let order: Vec<usize> = keys.into_iter().map(|(.., row)| row).collect();
+        let hidden = graph.shown..graph.nodes.len();
+        let order: Vec<usize> = keys.into_iter().map(|(.., row)| row).chain(hidden).collect();
         graph.reorder(&order);
     }
 }
@@ -121,7 +122,7 @@ impl Steps<'_> {
 /// How many nodes to draw so that nodes and their labels together come to about `limit` boxes.
 fn drawn_limit(graph: &Graph, limit: usize) -> usize {
     let mut boxes = 0;
-    for (row, node) in graph.nodes.iter().enumerate() {
+    for (row, node) in graph.shown().iter().enumerate() {
         boxes += 1 + node.tags.count().min(MAX_NODELETS);
         if boxes >= limit {
             return row + 1;
@@ -132,13 +133,16 @@ fn drawn_limit(graph: &Graph, limit: usize) -> usize {
 
 /// Joins the children of nodes that go to the parents that stay.
 fn trim_tree(mut graph: Graph, wanted: &[bool]) -> Graph {
+    let is_wanted = |row: usize| wanted.get(row).copied().unwrap_or(false);
     let parent_edge: Vec<Option<usize>> =
         graph.nodes.iter().map(|node| node.incoming.first().copied()).collect();
-    for edge in 0..graph.edges.len() {
-        while !wanted[graph.edges[edge].caller] {
-            let Some(above) = parent_edge[graph.edges[edge].caller] else { break };
-            graph.edges[edge].caller = graph.edges[above].caller;
-            graph.edges[edge].is_residual = true;
+    let original = graph.edges.clone();
+    for edge in &mut graph.edges {
+        while !is_wanted(edge.caller) {
+            let Some(above) = parent_edge[edge.caller] else { break };
+            edge.caller = original[above].caller;
+            edge.is_residual = true;
+            edge.is_inlined &= original[above].is_inlined;
         }
     }
     graph.retain(wanted);
@@ -150,15 +154,15 @@ fn trim_tags(graph: &mut Graph, cutoff: i64) {
 }
 
 fn trim_edges(graph: &mut Graph, cutoff: i64) -> usize {
-    let before = graph.edges.len();
-    graph.edges.retain(|edge| edge.weight.saturating_abs() >= cutoff);
+    let (before, shown) = (graph.edges.len(), graph.shown);
+    graph.edges.retain(|edge| edge.callee >= shown || edge.weight.saturating_abs() >= cutoff);
     graph.link();
     before - graph.edges.len()
 }
 
 /// Removes residual edges whose ends are connected otherwise, lightest first.
 fn remove_redundant_edges(graph: &mut Graph, report: &Report) {
-    for row in (0..graph.nodes.len()).rev() {
+    for row in (0..graph.shown).rev() {
         let incoming = graph.sorted_edges(&graph.nodes[row].incoming, &report.profile);
         for &edge in incoming.iter().rev() {
             if !graph.edges[edge].is_residual {

@@ -1,6 +1,6 @@
 //! What each node costs, without the edges: all that `top` needs, even for millions of stacks.
 
-use flamelet_profile::Profile;
+use flamelet_profile::{LocationId, Profile};
 use rustc_hash::FxHashMap;
 
 use crate::node::{NodeId, Nodes};
@@ -113,50 +113,17 @@ pub(crate) fn sort_nodes(
 /// For each of the nodes that are shown, whether calls to it were inlined. A call counts when it is worth at
 /// least `cutoff` and its caller is shown too; what lies between the two does not matter.
 pub(crate) fn inlined(report: &Report, nodes: &Nodes, shown: &[NodeId], cutoff: i64) -> Vec<Inlined> {
-    let profile = &report.profile;
     let mut is_shown = vec![false; nodes.len()];
     shown.iter().for_each(|&node| is_shown[node as usize] = true);
-    let has_inlines = profile.locations().iter().any(|location| profile.lines_of(location).len() > 1);
-    if !has_inlines {
+    let candidates = ever_inlined(&report.profile, nodes, &is_shown);
+    if !candidates.contains(&true) {
         return vec![Inlined::No; shown.len()];
     }
-    struct Call {
-        weight: i64,
-        inlined: bool,
-        seen: u32,
-    }
-    let mut calls: FxHashMap<(NodeId, NodeId), Call> = FxHashMap::default();
-    for (stamp, sample) in (1u32..).zip(profile.samples()) {
-        let value = report.value(&sample);
-        if value == 0 && report.divisor(&sample) == 0 {
-            continue;
-        }
-        let mut caller: Option<NodeId> = None;
-        for &location in profile.stack(sample.stack).iter().rev() {
-            let frames = nodes.at(location);
-            for (at, &node) in frames.iter().enumerate().rev() {
-                if !is_shown[node as usize] {
-                    continue;
-                }
-                let inlined = at + 1 != frames.len();
-                if let Some(caller) = caller.filter(|&caller| caller != node) {
-                    let call =
-                        calls.entry((caller, node)).or_insert(Call { weight: 0, inlined: true, seen: 0 });
-                    if call.seen != stamp {
-                        call.seen = stamp;
-                        call.weight = call.weight.saturating_add(value);
-                        call.inlined &= inlined;
-                    }
-                }
-                caller = Some(node);
-            }
-        }
-    }
     let mut ways = vec![(false, false); nodes.len()];
-    for ((_, node), call) in calls {
+    for ((_, node), call) in calls_to(report, nodes, &is_shown, &candidates) {
         if call.weight.saturating_abs() >= cutoff {
             let way = &mut ways[node as usize];
-            if call.inlined { way.0 = true } else { way.1 = true }
+            if call.is_inlined { way.0 = true } else { way.1 = true }
         }
     }
     let mark = |&node: &NodeId| match ways[node as usize] {
@@ -165,4 +132,58 @@ pub(crate) fn inlined(report: &Report, nodes: &Nodes, shown: &[NodeId], cutoff: 
         (false, _) => Inlined::No,
     };
     shown.iter().map(mark).collect()
+}
+
+/// The shown nodes that are inlined somewhere: the only ones whose callers matter.
+fn ever_inlined(profile: &Profile, nodes: &Nodes, is_shown: &[bool]) -> Vec<bool> {
+    let mut ever = vec![false; nodes.len()];
+    for row in 0..profile.locations().len() {
+        if let [inner @ .., _] = nodes.at(LocationId::from_index(row)) {
+            inner.iter().for_each(|&node| ever[node as usize] = is_shown[node as usize]);
+        }
+    }
+    ever
+}
+
+struct Call {
+    weight: i64,
+    is_inlined: bool,
+    seen: u32,
+}
+
+/// The calls from shown nodes to candidates, by caller and callee.
+fn calls_to(
+    report: &Report,
+    nodes: &Nodes,
+    is_shown: &[bool],
+    candidates: &[bool],
+) -> FxHashMap<(NodeId, NodeId), Call> {
+    let profile = &report.profile;
+    let mut calls: FxHashMap<(NodeId, NodeId), Call> = FxHashMap::default();
+    for (stamp, sample) in (1u32..).zip(profile.samples()) {
+        let value = report.value(&sample);
+        if value == 0 && report.divisor(&sample) == 0 {
+            continue;
+        }
+        let mut caller = NodeId::MAX;
+        for &location in profile.stack(sample.stack).iter().rev() {
+            let frames = nodes.at(location);
+            for (at, &node) in frames.iter().enumerate().rev() {
+                if !is_shown[node as usize] {
+                    continue;
+                }
+                if candidates[node as usize] && caller != NodeId::MAX && caller != node {
+                    let call =
+                        calls.entry((caller, node)).or_insert(Call { weight: 0, is_inlined: true, seen: 0 });
+                    if call.seen != stamp {
+                        call.seen = stamp;
+                        call.weight = call.weight.saturating_add(value);
+                        call.is_inlined &= at + 1 != frames.len();
+                    }
+                }
+                caller = node;
+            }
+        }
+    }
+    calls
 }
