@@ -11,13 +11,22 @@ fn main() -> Result<(), Box<dyn Error>> {
     let [path, output @ ..] = &arguments[..] else { return Err("usage: look FILE [FORMAT OUT]".into()) };
     let file = read(File::open(path)?, &Options::default())?;
     let profile = &file.profile;
-    println!("{}: {} samples, {} locations", file.format.title(), profile.sample_count(), profile.locations().len());
+    println!(
+        "{}: {} samples, {} locations",
+        file.format.title(),
+        profile.sample_count(),
+        profile.locations().len()
+    );
     for (index, value) in profile.sample_types().iter().enumerate() {
         println!("  {}/{}: {}", profile.string(value.kind), profile.string(value.unit), profile.total(index));
     }
     if let Some(timeline) = &profile.timeline {
         let span = timeline.span_nanos() as f64 / 1e9;
-        println!("  {} moments on {} threads over {span:.3} s", timeline.events.len(), timeline.threads.len());
+        println!(
+            "  {} moments on {} threads over {span:.3} s",
+            timeline.events.len(),
+            timeline.threads.len()
+        );
     }
     profile.comments().for_each(|comment| println!("  # {comment}"));
     file.notes.iter().for_each(|note| println!("  note: {note}"));

@@ -54,7 +54,12 @@ pub(crate) struct AddressSamples {
 
 impl AddressSamples {
     /// Adds a sample; `frames` are leaf first.
-    pub(crate) fn push(&mut self, frames: impl IntoIterator<Item = u64>, labels: Vec<Label>, values: Vec<i64>) {
+    pub(crate) fn push(
+        &mut self,
+        frames: impl IntoIterator<Item = u64>,
+        labels: Vec<Label>,
+        values: Vec<i64>,
+    ) {
         self.frames.extend(frames);
         self.samples.push((self.frames.len(), labels, values));
     }
@@ -147,7 +152,8 @@ mod tests {
 
     #[test]
     fn maps_lines() {
-        let module = parse_module(b"55d0-55f0 r-xp 0001f000 08:01 12345    /usr/bin/with space (deleted)").unwrap();
+        let module =
+            parse_module(b"55d0-55f0 r-xp 0001f000 08:01 12345    /usr/bin/with space (deleted)").unwrap();
         assert_eq!((module.start, module.limit, module.offset), (0x55d0, 0x55f0, 0x1f000));
         assert_eq!(module.path, "/usr/bin/with space");
         assert!(module.executable);

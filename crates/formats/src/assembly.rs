@@ -219,7 +219,12 @@ impl Assembly {
             0 => 0,
             known => known.saturating_add(i64::try_from(first).unwrap_or(i64::MAX)),
         };
-        Timeline { start_nanos, threads: std::mem::take(&mut self.threads), events, value_type: self.value_type }
+        Timeline {
+            start_nanos,
+            threads: std::mem::take(&mut self.threads),
+            events,
+            value_type: self.value_type,
+        }
     }
 }
 

@@ -150,7 +150,10 @@ pub(crate) struct Columns {
 
 impl Columns {
     pub(crate) fn new(assembly: &mut Assembly) -> Self {
-        let columns = Self { samples: assembly.column("samples", "count"), time: assembly.column("time", "nanoseconds") };
+        let columns = Self {
+            samples: assembly.column("samples", "count"),
+            time: assembly.column("time", "nanoseconds"),
+        };
         assembly.events_count(columns.time);
         columns
     }
@@ -274,7 +277,12 @@ struct OutFile {
 }
 
 /// Writes a `.cpuprofile` of one value. Without times, samples are laid out one after another.
-pub(crate) fn write(profile: &Profile, out: &mut dyn Write, options: &Options, notes: &mut Notes) -> Result<()> {
+pub(crate) fn write(
+    profile: &Profile,
+    out: &mut dyn Write,
+    options: &Options,
+    notes: &mut Notes,
+) -> Result<()> {
     let index = options.sample_index(profile)?;
     notes.dropped_values(profile, index);
     notes.dropped_places(profile, "addresses and modules");
@@ -322,7 +330,8 @@ struct TreeWriter<'a> {
 
 impl<'a> TreeWriter<'a> {
     fn new(profile: &'a Profile) -> Self {
-        let root = CallFrame { name: "(root)".into(), script: "0".into(), url: String::new(), line: -1, column: -1 };
+        let root =
+            CallFrame { name: "(root)".into(), script: "0".into(), url: String::new(), line: -1, column: -1 };
         Self {
             table: FrameTable::with_lines(profile),
             nodes: vec![Node { id: 1, frame: root, hits: 0, children: Vec::new(), parent: None }],
@@ -357,7 +366,8 @@ impl<'a> TreeWriter<'a> {
         if let Some(&node) = self.threads.get(name) {
             return node;
         }
-        let frame = CallFrame { name: name.into(), script: "0".into(), url: String::new(), line: -1, column: -1 };
+        let frame =
+            CallFrame { name: name.into(), script: "0".into(), url: String::new(), line: -1, column: -1 };
         let node = self.add(1, frame);
         self.threads.insert(name.into(), node);
         node
@@ -387,6 +397,12 @@ impl<'a> TreeWriter<'a> {
     /// A delta is the time before a sample, so the last one's own time is what is left at the end.
     fn finish(mut self) -> OutFile {
         self.deltas.pop();
-        OutFile { nodes: self.nodes, start: 0, end: self.end.round() as i64, samples: self.samples, deltas: self.deltas }
+        OutFile {
+            nodes: self.nodes,
+            start: 0,
+            end: self.end.round() as i64,
+            samples: self.samples,
+            deltas: self.deltas,
+        }
     }
 }

@@ -4,8 +4,9 @@ use flamelet_profile::{ErrorKind, Profile, Result, pprof};
 
 use crate::input::Input;
 use crate::{
-    Error, Format, Notes, Options, cachegrind, callgrind, cpuprofile, dhat, firefox, folded, heaptrack, jemalloc, json,
-    legacy, massif, perf_data, perf_script, speedscope, trace_event,
+    Error, Format, Notes, Options, bpftrace, cachegrind, callgrind, cpuprofile, dhat, dtrace, firefox,
+    folded, heaptrack, jemalloc, jfr, json, legacy, mac_sample, massif, otlp, perf_data, perf_script,
+    speedscope, strace, trace_event, xctrace,
 };
 
 /// Reads `input` in the format it is in.
@@ -44,7 +45,15 @@ fn read_as(format: Format, input: Input<'_>, options: &Options, notes: &mut Note
         Format::Heaptrack => heaptrack::read(input, options, notes),
         Format::Jemalloc => jemalloc::read(input, options, notes),
         Format::PprofLegacy => legacy::read(input, options, notes),
-        other => Err(Error::new(ErrorKind::Incompatible, format!("{} cannot be read", other.title()))),
+        Format::Strace => strace::read(input, options, notes),
+        Format::StraceSummary => strace::read_summary(input, options, notes),
+        Format::Bpftrace => bpftrace::read(input, options, notes),
+        Format::Dtrace => dtrace::read(input, options, notes),
+        Format::MacSample => mac_sample::read(input, options, notes),
+        Format::Xctrace => xctrace::read(input, options, notes),
+        Format::Otlp => otlp::read(input, options, notes),
+        Format::OtlpJson => otlp::read_json(input, options, notes),
+        Format::Jfr => jfr::read(input, options, notes),
     }
 }
 
@@ -103,17 +112,31 @@ fn recognise_json(head: &[u8]) -> Option<Format> {
 }
 
 fn recognise_other(head: &[u8], head_is_all: bool) -> Option<Format> {
-    let known = [
-        (Format::PerfData, perf_data::recognise(head)),
-        (Format::Jemalloc, jemalloc::recognise(head)),
-        (Format::PprofLegacy, legacy::recognise(head)),
-        (Format::Heaptrack, heaptrack::recognise(head)),
-        (Format::Massif, massif::recognise(head)),
-        (Format::Callgrind, callgrind::recognise(head)),
-        (Format::Cachegrind, cachegrind::recognise(head)),
-        (Format::PerfScript, perf_script::recognise(head)),
-        (Format::Folded, folded::recognise(head, head_is_all)),
-        (Format::Pprof, pprof::looks_like_pprof(head)),
+    // The surest first: magic numbers, then first lines, then what only looks alike.
+    let known: [(Format, &dyn Fn() -> bool); 18] = [
+        (Format::PerfData, &|| perf_data::recognise(head)),
+        (Format::Jfr, &|| jfr::recognise(head)),
+        (Format::Jemalloc, &|| jemalloc::recognise(head)),
+        (Format::PprofLegacy, &|| legacy::recognise(head)),
+        (Format::Xctrace, &|| xctrace::recognise(head)),
+        (Format::Heaptrack, &|| heaptrack::recognise(head)),
+        (Format::Massif, &|| massif::recognise(head)),
+        (Format::Callgrind, &|| callgrind::recognise(head)),
+        (Format::Cachegrind, &|| cachegrind::recognise(head)),
+        (Format::MacSample, &|| mac_sample::recognise(head)),
+        (Format::StraceSummary, &|| strace::recognise_summary(head)),
+        (Format::Bpftrace, &|| bpftrace::recognise(head)),
+        (Format::Otlp, &|| otlp::recognise(head, head_is_all)),
+        (Format::Pprof, &|| is_binary(head) && pprof::looks_like_pprof(head)),
+        (Format::PerfScript, &|| perf_script::recognise(head)),
+        (Format::Strace, &|| strace::recognise(head)),
+        (Format::Dtrace, &|| dtrace::recognise(head)),
+        (Format::Folded, &|| !is_binary(head) && folded::recognise(head, head_is_all)),
     ];
-    known.into_iter().find(|(_, is)| *is).map(|(format, _)| format)
+    known.into_iter().find(|(_, recognises)| recognises()).map(|(format, _)| format)
+}
+
+/// Whether `head` holds bytes that no text has.
+fn is_binary(head: &[u8]) -> bool {
+    head.iter().any(|&byte| byte < 0x20 && !matches!(byte, b'\t' | b'\n' | b'\r' | 0x1b | 0x0c))
 }

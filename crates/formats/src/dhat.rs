@@ -65,7 +65,8 @@ pub(crate) fn read(input: Input<'_>, _options: &Options, notes: &mut Notes) -> R
         assembly.builder.comment(&format!("dhat: cmd {}", file.cmd));
     }
     assembly.builder.comment(&format!("dhat: mode {}, end at {} {}", file.mode, file.te, file.tu));
-    let frames: Vec<LocationId> = file.ftbl.iter().map(|text| valgrind::location(text, &mut assembly)).collect();
+    let frames: Vec<LocationId> =
+        file.ftbl.iter().map(|text| valgrind::location(text, &mut assembly)).collect();
     let mut stack = Vec::new();
     for point in &file.pps {
         stack.clear();

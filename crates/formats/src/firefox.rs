@@ -259,7 +259,8 @@ impl Values {
         let times = samples.times();
         let is_time = samples.weight_type.as_deref() == Some("tracing-ms");
         for (index, stack) in samples.stack.iter().enumerate() {
-            let weight = samples.weight.as_ref().and_then(|weights| weights.get(index)).copied().unwrap_or(1.0);
+            let weight =
+                samples.weight.as_ref().and_then(|weights| weights.get(index)).copied().unwrap_or(1.0);
             let cpu = samples.cpu.as_ref().and_then(|cpu| cpu.get(index)).copied().flatten();
             let nanos = match (cpu.zip(self.cpu_factor), is_time) {
                 (Some((cpu, factor)), _) => cpu * factor,
@@ -335,7 +336,8 @@ impl<'a> Stacks<'a> {
         let frames = table(&self.own.frames, &self.shared.frames)?;
         let function = *frames.func.get(row).ok_or_else(|| missing("frame", frame))?;
         let functions = table(&self.own.functions, &self.shared.functions)?;
-        let name = self.string(*functions.name.get(function as usize).ok_or_else(|| missing("function", function))?)?;
+        let name = self
+            .string(*functions.name.get(function as usize).ok_or_else(|| missing("function", function))?)?;
         let file = self.file_of(functions, function)?;
         let address = frames.address.get(row).copied().flatten().filter(|&address| address > 0).unwrap_or(0);
         let line = frames.line.get(row).copied().flatten().unwrap_or(0);
@@ -371,7 +373,9 @@ impl<'a> Stacks<'a> {
 }
 
 fn table<'a, T>(own: &'a Option<T>, shared: &'a Option<T>) -> Result<&'a T> {
-    own.as_ref().or(shared.as_ref()).ok_or_else(|| Error::new(ErrorKind::Corrupt, "the profile lacks a table"))
+    own.as_ref()
+        .or(shared.as_ref())
+        .ok_or_else(|| Error::new(ErrorKind::Corrupt, "the profile lacks a table"))
 }
 
 fn missing(what: &str, at: u32) -> Error {

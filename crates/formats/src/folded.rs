@@ -43,7 +43,8 @@ pub(crate) fn recognise(head: &[u8], head_is_all: bool) -> bool {
 }
 
 fn looks_differential(head: &[u8], head_is_all: bool) -> bool {
-    let mut lines = complete_lines(head, head_is_all).filter(|line| is_stack_line(line)).take(1000).peekable();
+    let mut lines =
+        complete_lines(head, head_is_all).filter(|line| is_stack_line(line)).take(1000).peekable();
     let two_counts = |line: &[u8]| {
         let before = split_count(line).and_then(|(stack, _)| split_count(stack));
         before.is_some_and(|(stack, _)| !stack.is_empty())
@@ -238,7 +239,12 @@ impl Reader {
 }
 
 /// Writes folded stacks of one value.
-pub(crate) fn write(profile: &Profile, out: &mut dyn Write, options: &Options, notes: &mut Notes) -> Result<()> {
+pub(crate) fn write(
+    profile: &Profile,
+    out: &mut dyn Write,
+    options: &Options,
+    notes: &mut Notes,
+) -> Result<()> {
     let index = options.sample_index(profile)?;
     notes.dropped_values(profile, index);
     notes.dropped_labels(profile);

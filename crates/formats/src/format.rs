@@ -205,7 +205,10 @@ impl Format {
         let fits = |extension: &str| {
             path.strip_suffix(extension).is_some_and(|before| before.ends_with('.') || before.ends_with('/'))
         };
-        endings.filter(|(extension, _)| fits(extension)).max_by_key(|(extension, _)| extension.len()).map(|(_, f)| f)
+        endings
+            .filter(|(extension, _)| fits(extension))
+            .max_by_key(|(extension, _)| extension.len())
+            .map(|(_, f)| f)
     }
 }
 
@@ -221,7 +224,9 @@ impl FromStr for Format {
     fn from_str(text: &str) -> Result<Self, Error> {
         let wanted = text.to_ascii_lowercase();
         let named = |format: &&Format| {
-            format.name() == wanted || format.aliases().contains(&&*wanted) || format.extensions().contains(&&*wanted)
+            format.name() == wanted
+                || format.aliases().contains(&&*wanted)
+                || format.extensions().contains(&&*wanted)
         };
         Format::all().iter().find(named).copied().ok_or_else(|| {
             let names: Vec<_> = Format::all().iter().map(|format| format.name()).collect();
@@ -248,7 +253,7 @@ mod tests {
 
     #[test]
     fn names_and_aliases_are_unique() {
-        let mut seen = std::collections::HashSet::default();
+        let mut seen = std::collections::HashSet::new();
         for format in Format::all() {
             assert!(seen.insert(format.name()), "{format} twice");
             format.aliases().iter().for_each(|alias| assert!(seen.insert(alias), "{alias} twice"));

@@ -78,7 +78,15 @@ impl<'a> FrameTable<'a> {
                 name = stand_in(module, location.address);
             }
             let file = function.map(|f| text(f.filename)).unwrap_or_default();
-            Frame { name, file, line, column, module: module.into(), address: location.address, inline_depth: depth as u32 }
+            Frame {
+                name,
+                file,
+                line,
+                column,
+                module: module.into(),
+                address: location.address,
+                inline_depth: depth as u32,
+            }
         };
         let mut frames: Vec<Frame> = lines
             .iter()

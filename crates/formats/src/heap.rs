@@ -3,8 +3,12 @@
 use crate::assembly::Assembly;
 
 /// Go's four values, in Go's order.
-pub(crate) const GO_VALUES: [(&str, &str); 4] =
-    [("alloc_objects", "count"), ("alloc_space", "bytes"), ("inuse_objects", "count"), ("inuse_space", "bytes")];
+pub(crate) const GO_VALUES: [(&str, &str); 4] = [
+    ("alloc_objects", "count"),
+    ("alloc_space", "bytes"),
+    ("inuse_objects", "count"),
+    ("inuse_space", "bytes"),
+];
 
 /// Adds Go's four values as columns 0 to 3.
 pub(crate) fn add_go_columns(assembly: &mut Assembly) {

@@ -150,7 +150,8 @@ impl Reader {
         let mut numbers = Numbers(words(rest));
         let first = numbers.next()?;
         if self.interpreted && self.version >= Some(1) {
-            let &(size, trace) = self.kinds.get(first as usize).ok_or("an allocation that was not described")?;
+            let &(size, trace) =
+                self.kinds.get(first as usize).ok_or("an allocation that was not described")?;
             self.costs.allocate(trace, size, first);
             return Ok(());
         }
@@ -164,7 +165,8 @@ impl Reader {
     fn deallocation(&mut self, rest: &[u8]) -> LineResult {
         let first = number(words(rest).next().unwrap_or_default())?;
         if self.interpreted && self.version >= Some(1) {
-            let &(size, trace) = self.kinds.get(first as usize).ok_or("an allocation that was not described")?;
+            let &(size, trace) =
+                self.kinds.get(first as usize).ok_or("an allocation that was not described")?;
             self.costs.free(trace, size, first);
         } else {
             self.costs.free_pointer(first);
@@ -175,7 +177,8 @@ impl Reader {
     fn trace(&mut self, rest: &[u8]) -> LineResult {
         let mut numbers = Numbers(words(rest));
         let frame = numbers.next()?;
-        let parent = u32::try_from(numbers.next()?).ok().filter(|&parent| parent as usize <= self.traces.len());
+        let parent =
+            u32::try_from(numbers.next()?).ok().filter(|&parent| parent as usize <= self.traces.len());
         self.traces.push(Trace { frame, parent: parent.ok_or("a trace whose caller was not described")? });
         Ok(())
     }
@@ -189,7 +192,8 @@ impl Reader {
             .collect::<std::result::Result<_, _>>()?;
         let address = number(words(rest).next().unwrap_or_default())?;
         let at = |index: usize| numbers.get(index).copied().unwrap_or(0);
-        let frames = (1..numbers.len()).step_by(3).map(|index| (at(index), at(index + 1), at(index + 2))).collect();
+        let frames =
+            (1..numbers.len()).step_by(3).map(|index| (at(index), at(index + 1), at(index + 2))).collect();
         self.places.push(Place { address, module: at(0), frames });
         Ok(())
     }
@@ -253,7 +257,14 @@ impl Reader {
         self.modules.sort_by_key(|module| module.base);
         let mut stacks = Stacks::new(&self, &mut assembly);
         for (trace, cost) in self.costs.by_trace() {
-            let values = [cost.objects, cost.bytes, cost.live_objects, cost.live_bytes, cost.temporary, cost.peak_bytes];
+            let values = [
+                cost.objects,
+                cost.bytes,
+                cost.live_objects,
+                cost.live_bytes,
+                cost.temporary,
+                cost.peak_bytes,
+            ];
             stacks.sample(trace, values)?;
         }
         Ok(assembly.finish())
@@ -323,8 +334,10 @@ impl<'a> Stacks<'a> {
     }
 
     fn named(&mut self, number: u64) -> Result<LocationId> {
-        let missing = || Error::new(ErrorKind::Corrupt, format!("there is no address {number} in the heaptrack file"));
-        let index = usize::try_from(number).ok().and_then(|number| number.checked_sub(1)).ok_or_else(missing)?;
+        let missing =
+            || Error::new(ErrorKind::Corrupt, format!("there is no address {number} in the heaptrack file"));
+        let index =
+            usize::try_from(number).ok().and_then(|number| number.checked_sub(1)).ok_or_else(missing)?;
         let place = self.reader.places.get(index).ok_or_else(missing)?;
         let string = |at: u32| (at as usize).checked_sub(1).and_then(|at| self.reader.strings.get(at));
         let module = string(place.module).map(|name| self.assembly.module(name));

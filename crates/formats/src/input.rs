@@ -111,7 +111,6 @@ impl Lines<'_> {
     const CHUNK: usize = 256 << 10;
 
     /// The next line without its end, or `None` at the end of the file.
-    #[expect(clippy::should_implement_trait, reason = "the line borrows from the reader")]
     pub(crate) fn next(&mut self) -> Result<Option<&[u8]>> {
         let mut searched = self.start;
         loop {

@@ -50,7 +50,10 @@ fn kind_of(head: &[u8]) -> Option<Kind> {
         Some(Kind::Heap)
     } else if (first.starts_with(b"--- heapz ") || first.starts_with(b"--- contentionz ")) && is_java() {
         Some(Kind::Java)
-    } else if [&b"--- contention:"[..], b"--- mutex:", b"--- contentionz "].iter().any(|start| first.starts_with(start)) {
+    } else if [&b"--- contention:"[..], b"--- mutex:", b"--- contentionz "]
+        .iter()
+        .any(|start| first.starts_with(start))
+    {
         Some(Kind::Contention)
     } else if first.starts_with(b"--- threadz ") || first.starts_with(b"--- Thread ") {
         Some(Kind::Thread)
@@ -67,7 +70,8 @@ pub(crate) fn read(input: Input<'_>, _options: &Options, notes: &mut Notes) -> R
     if kind == Kind::Cpu {
         return cpu::read(&input.slurp()?);
     }
-    let mut text = Text { assembly: Assembly::new(false), samples: AddressSamples::default(), in_modules: false };
+    let mut text =
+        Text { assembly: Assembly::new(false), samples: AddressSamples::default(), in_modules: false };
     let mut reader: Box<dyn LineReader> = match kind {
         Kind::Heap => Box::new(heap::Heap::default()),
         Kind::Contention => Box::new(contention::Contention::default()),
@@ -105,7 +109,9 @@ impl Text {
             self.in_modules = true;
             return true;
         }
-        if self.in_modules && let Some(module) = parse_module(line) {
+        if self.in_modules
+            && let Some(module) = parse_module(line)
+        {
             self.samples.module(module);
         }
         self.in_modules

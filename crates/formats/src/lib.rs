@@ -20,11 +20,13 @@
 
 mod addresses;
 mod assembly;
+mod bpftrace;
 mod cachegrind;
 mod callgrind;
 mod cpuprofile;
 mod detect;
 mod dhat;
+mod dtrace;
 mod firefox;
 mod folded;
 mod format;
@@ -33,17 +35,22 @@ mod heap;
 mod heaptrack;
 mod input;
 mod jemalloc;
+mod jfr;
 mod json;
 mod legacy;
+mod mac_sample;
 mod massif;
 mod notes;
 mod number;
+mod otlp;
 mod perf_data;
 mod perf_script;
 mod speedscope;
+mod strace;
 mod trace_event;
 mod unpack;
 mod valgrind;
+mod xctrace;
 
 use std::io;
 
@@ -121,7 +128,12 @@ pub fn recognise(head: &[u8]) -> Result<Format> {
 }
 
 /// Writes `profile` in `format` and returns what the format could not hold, a line each.
-pub fn write(profile: &Profile, format: Format, out: &mut impl io::Write, options: &Options) -> Result<Vec<String>> {
+pub fn write(
+    profile: &Profile,
+    format: Format,
+    out: &mut impl io::Write,
+    options: &Options,
+) -> Result<Vec<String>> {
     let mut notes = Notes::default();
     let mut out = io::BufWriter::new(out);
     write_to(profile, format, &mut out, options, &mut notes)?;
@@ -144,6 +156,10 @@ fn write_to(
         Format::CpuProfile => cpuprofile::write(profile, out, options, notes),
         Format::TraceEvent => trace_event::write(profile, out, options, notes),
         Format::Callgrind => callgrind::write(profile, out, options, notes),
-        other => Err(Error::new(ErrorKind::Incompatible, format!("{} can be read but not written", other.title()))),
+        Format::Otlp => otlp::write(profile, out, notes),
+        Format::OtlpJson => otlp::write_json(profile, out, notes),
+        other => {
+            Err(Error::new(ErrorKind::Incompatible, format!("{} can be read but not written", other.title())))
+        }
     }
 }

@@ -130,7 +130,15 @@ fn parse_untimed(line: &[u8]) -> Option<Header<'_>> {
         if let Some((pid, tid)) = parse_ids(&line[start..end]).filter(|_| seen_name) {
             let after = skip_cpu(line[end..].trim_ascii_start());
             let (period, event, rest) = parse_event(after);
-            return Some(Header { comm: line[..start].trim_ascii_end(), pid, tid, time: None, period, event, rest });
+            return Some(Header {
+                comm: line[..start].trim_ascii_end(),
+                pid,
+                tid,
+                time: None,
+                period,
+                event,
+                rest,
+            });
         }
         seen_name = true;
         at = end;
@@ -458,7 +466,14 @@ mod tests {
         );
         assert_eq!(
             header("   java 25607 [003] 4794564.109216: 10101010 sched:sched_switch: prev_comm=x y"),
-            ("java".into(), 0, 25607, Some(4_794_564_109_216_000), Some(10_101_010), "sched:sched_switch".into())
+            (
+                "java".into(),
+                0,
+                25607,
+                Some(4_794_564_109_216_000),
+                Some(10_101_010),
+                "sched:sched_switch".into()
+            )
         );
         assert_eq!(header("node 12 cycles:u: "), ("node".into(), 0, 12, None, None, "cycles:u".into()));
         assert_eq!(
@@ -474,7 +489,10 @@ mod tests {
             let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
             (frame.address, text(frame.symbol), text(frame.module))
         };
-        assert_eq!(frame("\t 16734 fixture::leaf+0x24 (/tmp/x)"), (0x16734, "fixture::leaf".into(), "/tmp/x".into()));
+        assert_eq!(
+            frame("\t 16734 fixture::leaf+0x24 (/tmp/x)"),
+            (0x16734, "fixture::leaf".into(), "/tmp/x".into())
+        );
         assert_eq!(frame(" 7f [unknown] ([unknown])"), (0x7f, "[unknown]".into(), "[unknown]".into()));
         assert_eq!(frame(" 1 a(int) const+0x1 (/b (deleted))"), (1, "a(int) const".into(), "/b".into()));
         assert_eq!(frame(" 1 foo (inlined)"), (1, "foo".into(), "inlined".into()));

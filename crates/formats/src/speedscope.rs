@@ -131,7 +131,10 @@ struct ProfileReader<'a> {
 impl ProfileReader<'_> {
     fn location(&self, frame: u32, number: usize) -> Result<LocationId> {
         self.frames.get(frame as usize).copied().ok_or_else(|| {
-            Error::new(ErrorKind::Corrupt, format!("profile {number} names frame {frame}, which does not exist"))
+            Error::new(
+                ErrorKind::Corrupt,
+                format!("profile {number} names frame {frame}, which does not exist"),
+            )
         })
     }
 
@@ -194,7 +197,8 @@ impl ProfileReader<'_> {
         if open.is_empty() || to <= from {
             return Ok(());
         }
-        let stack: Vec<_> = open.iter().rev().map(|&frame| self.location(frame, number)).collect::<Result<_>>()?;
+        let stack: Vec<_> =
+            open.iter().rev().map(|&frame| self.location(frame, number)).collect::<Result<_>>()?;
         self.add(&stack, from, to - from);
         Ok(())
     }
@@ -244,7 +248,12 @@ impl OutProfile {
 }
 
 /// Writes a speedscope file of one value: a profile a thread where times are known, else one profile.
-pub(crate) fn write(profile: &Profile, out: &mut dyn Write, options: &Options, notes: &mut Notes) -> Result<()> {
+pub(crate) fn write(
+    profile: &Profile,
+    out: &mut dyn Write,
+    options: &Options,
+    notes: &mut Notes,
+) -> Result<()> {
     let index = options.sample_index(profile)?;
     notes.dropped_values(profile, index);
     notes.dropped_places(profile, "addresses and modules");
@@ -306,7 +315,8 @@ fn by_thread(profile: &Profile, table: &mut FrameTable<'_>, unit: &'static str) 
         (name, tid) if tid > timeline.threads.len() as u64 => format!("{name} ({tid})"),
         (name, _) => name.to_owned(),
     };
-    let mut threads: Vec<_> = timeline.threads.iter().map(|thread| OutProfile::new(name(thread), unit)).collect();
+    let mut threads: Vec<_> =
+        timeline.threads.iter().map(|thread| OutProfile::new(name(thread), unit)).collect();
     let mut stack = Vec::new();
     for event in &timeline.events {
         table.stack(profile.sample(event.sample as usize).stack, &mut stack);

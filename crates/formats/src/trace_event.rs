@@ -157,10 +157,16 @@ impl Trace {
 
     fn frame(&mut self, event: &Event) -> LocationId {
         let args = event.args.as_ref();
-        let text = |key: &str| args.and_then(|args| args.get(key)).and_then(|value| value.as_str()).unwrap_or("");
-        let line = args.and_then(|args| args.get(".line").or(args.get("[line]"))).and_then(|line| line.as_i64());
+        let text =
+            |key: &str| args.and_then(|args| args.get(key)).and_then(|value| value.as_str()).unwrap_or("");
+        let line =
+            args.and_then(|args| args.get(".line").or(args.get("[line]"))).and_then(|line| line.as_i64());
         let file = if text(".file").is_empty() { text("[file]") } else { text(".file") };
-        self.assembly.frame(if event.name.is_empty() { "(unnamed)" } else { &event.name }, file, line.unwrap_or(0))
+        self.assembly.frame(
+            if event.name.is_empty() { "(unnamed)" } else { &event.name },
+            file,
+            line.unwrap_or(0),
+        )
     }
 
     fn track(&mut self, event: &Event, id: String) -> &mut Track {
@@ -200,7 +206,8 @@ impl Trace {
     fn profile_event(&mut self, mut event: Event, start: u64) {
         let data = event.args.as_mut().and_then(|args| args.get_mut("data")).map(serde_json::Value::take);
         let key = (event.pid.clone(), event.id.clone());
-        let (_, chunked) = self.profiles.entry(key).or_insert_with(|| (event.tid.clone(), Chunked::default()));
+        let (_, chunked) =
+            self.profiles.entry(key).or_insert_with(|| (event.tid.clone(), Chunked::default()));
         if event.name == "Profile" {
             let said = data.as_ref().and_then(|data| data.get("startTime")).and_then(|time| time.as_i64());
             chunked.start = said.unwrap_or((start / 1000) as i64);
@@ -218,10 +225,14 @@ impl Trace {
             self.finish_spans(notes);
         }
         if self.unmatched > 0 {
-            notes.push(format!("{} events end a span that has not begun, or cannot be understood", self.unmatched));
+            notes.push(format!(
+                "{} events end a span that has not begun, or cannot be understood",
+                self.unmatched
+            ));
         }
         if !self.ignored.is_empty() {
-            let kinds: Vec<_> = self.ignored.iter().map(|(kind, count)| format!("{count} `{kind}`")).collect();
+            let kinds: Vec<_> =
+                self.ignored.iter().map(|(kind, count)| format!("{count} `{kind}`")).collect();
             notes.push(format!("events without a duration are dropped: {}", kinds.join(", ")));
         }
         if self.assembly.row_count() == 0 {
@@ -237,7 +248,8 @@ impl Trace {
         }
         let columns = Columns::new(&mut self.assembly);
         for ((pid, _), (tid, chunked)) in &self.profiles {
-            let name = self.tracks.get(&(pid.clone(), tid.clone(), String::new())).map_or("", |track| &track.name);
+            let name =
+                self.tracks.get(&(pid.clone(), tid.clone(), String::new())).map_or("", |track| &track.name);
             let process = self.processes.get(pid).map_or("", |name| name);
             let (pid, tid) = (pid.parse().unwrap_or(0), tid.parse().unwrap_or(0));
             let thread = self.assembly.thread(pid, tid, name, process);
@@ -254,7 +266,11 @@ impl Trace {
         for ((pid, _, _), mut track) in std::mem::take(&mut self.tracks) {
             unclosed += track.open.len();
             let last = self.last;
-            track.spans.extend(track.open.drain(..).map(|(start, frame)| Span { start, end: last.max(start), frame }));
+            track.spans.extend(track.open.drain(..).map(|(start, frame)| Span {
+                start,
+                end: last.max(start),
+                frame,
+            }));
             let process = self.processes.get(&pid).map_or("", |name| name);
             let thread = self.assembly.thread(track.pid, track.tid, &track.name, process);
             Nesting::new(&mut self.assembly, thread, count, time).run(track.spans);
@@ -281,7 +297,12 @@ struct Nesting<'a> {
 }
 
 impl<'a> Nesting<'a> {
-    fn new(assembly: &'a mut Assembly, thread: crate::assembly::ThreadRef, count: usize, time: usize) -> Self {
+    fn new(
+        assembly: &'a mut Assembly,
+        thread: crate::assembly::ThreadRef,
+        count: usize,
+        time: usize,
+    ) -> Self {
         Self { assembly, thread, count, time, open: Vec::new() }
     }
 
@@ -315,7 +336,12 @@ impl<'a> Nesting<'a> {
 }
 
 /// Writes the timeline as spans: frames that consecutive samples of a thread share stay open.
-pub(crate) fn write(profile: &Profile, out: &mut dyn Write, options: &Options, notes: &mut Notes) -> Result<()> {
+pub(crate) fn write(
+    profile: &Profile,
+    out: &mut dyn Write,
+    options: &Options,
+    notes: &mut Notes,
+) -> Result<()> {
     let Some(timeline) = profile.timeline.as_ref().filter(|timeline| !timeline.events.is_empty()) else {
         let message = "a trace needs times, which this profile has not; speedscope and cpuprofile do without";
         return Err(Error::new(ErrorKind::Incompatible, message));

@@ -51,7 +51,13 @@ impl Ord for Queued {
 }
 
 /// Adds the samples of `graph` to `assembly`, whose columns are the events in order.
-pub(super) fn expand(graph: &Graph, names: &[String], addresses: bool, labels: LabelSetId, assembly: &mut Assembly) {
+pub(super) fn expand(
+    graph: &Graph,
+    names: &[String],
+    addresses: bool,
+    labels: LabelSetId,
+    assembly: &mut Assembly,
+) {
     let shares = Shares::of(graph);
     let mut unfolding = Unfolding { graph, shares: &shares, contexts: Vec::new(), queue: BinaryHeap::new() };
     unfolding.run();
@@ -240,7 +246,8 @@ impl Writer<'_> {
                 }
                 self.spent.costs[function][index][column] += due;
                 let row = *row.get_or_insert_with(|| {
-                    stack[0] = location(self.graph, self.names, self.addresses, function, *place, self.assembly);
+                    stack[0] =
+                        location(self.graph, self.names, self.addresses, function, *place, self.assembly);
                     self.assembly.row(&stack, self.labels)
                 });
                 self.assembly.add(row, column, i64::try_from(due).unwrap_or(i64::MAX));
@@ -271,7 +278,8 @@ fn location(
         "???" => "",
         known => known,
     };
-    let module = Some(text(key.object)).filter(|object| !object.is_empty()).map(|object| assembly.module(object));
+    let module =
+        Some(text(key.object)).filter(|object| !object.is_empty()).map(|object| assembly.module(object));
     let function = Some(assembly.builder.named_function(&names[key.name as usize], text(place.file)));
     let address = if addresses { place.address } else { 0 };
     assembly.builder.location(module, address, &[Line { function, line: i64::from(place.line), column: 0 }])

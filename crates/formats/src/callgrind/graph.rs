@@ -82,7 +82,14 @@ impl Graph {
     }
 
     /// Adds calls and what they cost, everything below included.
-    pub(super) fn add_calls(&mut self, caller: usize, callee: usize, calls: u64, place: Place, costs: &[u64]) {
+    pub(super) fn add_calls(
+        &mut self,
+        caller: usize,
+        callee: usize,
+        calls: u64,
+        place: Place,
+        costs: &[u64],
+    ) {
         let first = costs.first().copied().unwrap_or(0);
         let next = self.edges.len();
         let at = *self.edge_index.entry((caller, callee)).or_insert(next);

@@ -18,7 +18,8 @@ const MAX_EVENTS: usize = 64;
 
 /// Whether `head` looks like callgrind's out file.
 pub(crate) fn recognise(head: &[u8]) -> bool {
-    let starts = |prefix: &[u8]| head.split(|&byte| byte == b'\n').take(60).any(|line| line.starts_with(prefix));
+    let starts =
+        |prefix: &[u8]| head.split(|&byte| byte == b'\n').take(60).any(|line| line.starts_with(prefix));
     let signed = head.starts_with(b"# callgrind format") || starts(b"creator: callgrind");
     signed || (starts(b"events:") && (starts(b"positions:") || starts(b"calls=")))
 }
@@ -123,7 +124,8 @@ impl Parser {
     }
 
     fn named_line(&mut self, line: &[u8]) -> LineResult {
-        let split = line.iter().position(|&byte| byte == b'=' || byte == b':').ok_or("neither cost nor name")?;
+        let split =
+            line.iter().position(|&byte| byte == b'=' || byte == b':').ok_or("neither cost nor name")?;
         let (key, value) = (&line[..split], line[split + 1..].trim_ascii());
         if line[split] == b':' {
             return self.header(key, value);
@@ -235,7 +237,9 @@ impl Parser {
         let mut costs = std::mem::take(&mut self.costs);
         costs.clear();
         for word in words.take(self.events.len()) {
-            costs.push(decimal(word).or_else(|| hex(word.strip_prefix(b"0x")?)).ok_or("a cost that is no number")?);
+            costs.push(
+                decimal(word).or_else(|| hex(word.strip_prefix(b"0x")?)).ok_or("a cost that is no number")?,
+            );
         }
         costs.resize(self.events.len(), 0);
         let done = self.add(&costs);
@@ -285,7 +289,9 @@ impl Parser {
             };
             expand(graph, &self.names.texts, self.has_address, labels, &mut assembly);
         }
-        notes.push("callgrind knows callers, not stacks: costs of a function are spread over its callers".into());
+        notes.push(
+            "callgrind knows callers, not stacks: costs of a function are spread over its callers".into(),
+        );
         if self.jumps > 0 {
             notes.push(format!("{} jumps are dropped", self.jumps));
         }
@@ -317,9 +323,13 @@ fn subposition(word: Option<&[u8]>, before: u64) -> std::result::Result<u64, &'s
     match word {
         None => Err("a line without its position"),
         Some(b"*") => Ok(before),
-        Some([b'+', digits @ ..]) => number(digits).and_then(|by| before.checked_add(by)).ok_or("a bad position"),
+        Some([b'+', digits @ ..]) => {
+            number(digits).and_then(|by| before.checked_add(by)).ok_or("a bad position")
+        }
         // Lines of call targets may lie below 0 after subtraction in odd files; the position is then unknown.
-        Some([b'-', digits @ ..]) => number(digits).map(|by| before.saturating_sub(by)).ok_or("a bad position"),
+        Some([b'-', digits @ ..]) => {
+            number(digits).map(|by| before.saturating_sub(by)).ok_or("a bad position")
+        }
         Some(digits) => number(digits).ok_or("a bad position"),
     }
 }

@@ -20,7 +20,12 @@ struct Costs<'a> {
 }
 
 /// Writes every value of the profile as an event.
-pub(crate) fn write(profile: &Profile, out: &mut dyn Write, _options: &Options, notes: &mut Notes) -> Result<()> {
+pub(crate) fn write(
+    profile: &Profile,
+    out: &mut dyn Write,
+    _options: &Options,
+    notes: &mut Notes,
+) -> Result<()> {
     notes.dropped_labels(profile);
     notes.dropped_timeline(profile);
     notes.push("stacks become calls: how often is not known, so each sample counts as one call".into());

@@ -75,7 +75,12 @@ fn process(file: &File, interval: f64, columns: (usize, usize), assembly: &mut A
     file.processes.iter().try_for_each(|inner| process(inner, interval, columns, assembly))
 }
 
-fn read_thread(thread: &Thread, interval: f64, columns: (usize, usize), assembly: &mut Assembly) -> Result<()> {
+fn read_thread(
+    thread: &Thread,
+    interval: f64,
+    columns: (usize, usize),
+    assembly: &mut Assembly,
+) -> Result<()> {
     let (pid, tid) = (super::number(&thread.pid), super::number(&thread.tid));
     let at = assembly.thread(pid, tid, &thread.name, &thread.process);
     let nanos = to_count(interval * 1e6);
@@ -110,7 +115,8 @@ fn resolve(
             Some(&known) => known,
             None => {
                 let text = thread.frames.index(frame, "location").and_then(|at| thread.strings.get(at));
-                let text = text.ok_or_else(|| Error::new(ErrorKind::Corrupt, format!("frame {frame} is damaged")))?;
+                let text =
+                    text.ok_or_else(|| Error::new(ErrorKind::Corrupt, format!("frame {frame} is damaged")))?;
                 let line = thread.frames.get(frame, "line").and_then(Value::as_i64);
                 let location = location(text, line, assembly);
                 frames.insert(frame, location);

@@ -12,7 +12,12 @@ use crate::{Error, Notes, Options};
 const VERSION: u32 = 49;
 
 /// Writes one value as a processed profile.
-pub(crate) fn write(profile: &Profile, out: &mut dyn Write, options: &Options, notes: &mut Notes) -> Result<()> {
+pub(crate) fn write(
+    profile: &Profile,
+    out: &mut dyn Write,
+    options: &Options,
+    notes: &mut Notes,
+) -> Result<()> {
     let index = options.sample_index(profile)?;
     notes.dropped_values(profile, index);
     let (kind, unit) = value_type(profile, index);
@@ -200,12 +205,17 @@ impl<'a> Tables<'a> {
         let mut strings = Strings::default();
         let mut functions = Functions::default();
         let frames = self.frames.frames();
-        let of_frame: Vec<usize> = frames.iter().map(|frame| functions.add(frame, self.libs, &mut strings)).collect();
-        let resources: Vec<_> = functions.resources.iter().map(|&lib| {
-            let row = self.libs.mappings[lib];
-            let path = self.profile.string(self.profile.mappings()[row].filename);
-            strings.add(path.rsplit('/').next().unwrap_or(path))
-        }).collect();
+        let of_frame: Vec<usize> =
+            frames.iter().map(|frame| functions.add(frame, self.libs, &mut strings)).collect();
+        let resources: Vec<_> = functions
+            .resources
+            .iter()
+            .map(|&lib| {
+                let row = self.libs.mappings[lib];
+                let path = self.profile.string(self.profile.mappings()[row].filename);
+                strings.add(path.rsplit('/').next().unwrap_or(path))
+            })
+            .collect();
         let count = frames.len();
         let or_null = |number: i64| (number > 0).then_some(number);
         let name = self.profile.string(thread.name);

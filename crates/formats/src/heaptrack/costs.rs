@@ -121,7 +121,8 @@ mod tests {
         costs.allocate_pointer(3, 120, 0xc);
         costs.free_pointer(0xc);
         costs.free_pointer(0xdead);
-        let got: Vec<_> = costs.by_trace().map(|(trace, cost)| (trace, cost.peak_bytes, cost.temporary)).collect();
+        let got: Vec<_> =
+            costs.by_trace().map(|(trace, cost)| (trace, cost.peak_bytes, cost.temporary)).collect();
         assert_eq!(got, [(1, 0, 0), (2, 50, 0), (3, 120, 1)]);
         assert_eq!(costs.unknown_frees(), 1);
     }

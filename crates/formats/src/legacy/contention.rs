@@ -66,13 +66,19 @@ impl Contention {
     fn sample(&self, line: &[u8], text: &mut Text) -> std::result::Result<(), &'static str> {
         let at = memchr::memchr(b'@', line).ok_or("a sample without `@`")?;
         let mut counts = numbers(&line[..at]);
-        let (Some(delay), Some(count)) = (counts.next(), counts.next()) else { return Err("a sample without figures") };
+        let (Some(delay), Some(count)) = (counts.next(), counts.next()) else {
+            return Err("a sample without figures");
+        };
         let delay = delay.saturating_mul(self.period);
         let nanos = match self.cycles_per_second {
             rate if rate > 0.0 => (delay as f64 * 1e9 / rate) as i64,
             _ => delay,
         };
-        text.samples.push(stack(&line[at + 1..])?, Vec::new(), vec![count.saturating_mul(self.period), nanos]);
+        text.samples.push(
+            stack(&line[at + 1..])?,
+            Vec::new(),
+            vec![count.saturating_mul(self.period), nanos],
+        );
         Ok(())
     }
 }

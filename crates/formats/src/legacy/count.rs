@@ -42,6 +42,10 @@ impl LineReader for Count {
     }
 
     fn finish(&mut self, _text: &mut Text, _notes: &mut Notes) -> Result<()> {
-        if self.started { Ok(()) } else { Err(Error::new(ErrorKind::Truncated, "the count profile is empty")) }
+        if self.started {
+            Ok(())
+        } else {
+            Err(Error::new(ErrorKind::Truncated, "the count profile is empty"))
+        }
     }
 }

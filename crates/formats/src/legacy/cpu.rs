@@ -36,7 +36,9 @@ impl Words {
 fn layout(bytes: &[u8]) -> Option<Words> {
     LAYOUTS.into_iter().find(|words| {
         let header: Option<Vec<u64>> = (0..5).map(|at| words.read(bytes, at)).collect();
-        header.is_some_and(|header| header[0] == 0 && header[1] == 3 && header[2] <= 1 && header[3] > 0 && header[4] == 0)
+        header.is_some_and(|header| {
+            header[0] == 0 && header[1] == 3 && header[2] <= 1 && header[3] > 0 && header[4] == 0
+        })
     })
 }
 
@@ -47,7 +49,8 @@ pub(super) fn recognise(head: &[u8]) -> bool {
 
 /// Reads a binary CPU profile.
 pub(super) fn read(bytes: &[u8]) -> Result<Profile> {
-    let damaged = |what: &str| Error::new(ErrorKind::Truncated, format!("the CPU profile ends within {what}"));
+    let damaged =
+        |what: &str| Error::new(ErrorKind::Truncated, format!("the CPU profile ends within {what}"));
     let words = layout(bytes).ok_or_else(|| damaged("its header"))?;
     let period = words.read(bytes, 3).ok_or_else(|| damaged("its header"))?;
     let period_nanos = i64::try_from(period).unwrap_or(i64::MAX).saturating_mul(1000);

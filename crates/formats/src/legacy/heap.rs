@@ -67,14 +67,17 @@ impl Heap {
     fn sample(&mut self, line: &[u8], text: &mut Text) -> std::result::Result<(), &'static str> {
         let at = memchr::memchr(b'@', line).ok_or("a sample without `@`")?;
         let counts: Vec<i64> = numbers(&line[..at]).collect();
-        let [live, live_bytes, all, all_bytes] = counts[..] else { return Err("a sample without four figures") };
+        let [live, live_bytes, all, all_bytes] = counts[..] else {
+            return Err("a sample without four figures");
+        };
         let frames = stack(&line[at + 1..])?;
         let mut labels = Vec::new();
         let (objects, bytes) = if all > 0 { (all, all_bytes) } else { (live, live_bytes) };
         if objects > 0 {
             labels.push(text.assembly.builder.number_label("bytes", bytes / objects, "bytes"));
         }
-        let scale = |objects, bytes| if self.sampled { unbias(objects, bytes, self.rate) } else { (objects, bytes) };
+        let scale =
+            |objects, bytes| if self.sampled { unbias(objects, bytes, self.rate) } else { (objects, bytes) };
         let ((live, live_bytes), (all, all_bytes)) = (scale(live, live_bytes), scale(all, all_bytes));
         text.samples.push(frames, labels, vec![all, all_bytes, live, live_bytes]);
         Ok(())
@@ -84,7 +87,8 @@ impl Heap {
 /// Go's names below a stack: `# 0x43b1f2 runtime.gopark+0xd2 /go/src/runtime/proc.go:364`.
 pub(super) fn go_symbol(comment: &[u8], text: &mut Text) {
     let mut fields = crate::number::words(comment);
-    let (Some(address), Some(name), Some(place)) = (fields.next().and_then(prefixed_hex), fields.next(), fields.next())
+    let (Some(address), Some(name), Some(place)) =
+        (fields.next().and_then(prefixed_hex), fields.next(), fields.next())
     else {
         return;
     };

@@ -31,7 +31,9 @@ impl LineReader for Java {
         }
         match (memchr::memchr(b'@', line), memchr::memchr(b'=', line)) {
             (Some(at), _) => self.sample(&line[..at], &line[at + 1..], text),
-            (None, Some(equals)) => self.setting(line[..equals].trim_ascii(), line[equals + 1..].trim_ascii()),
+            (None, Some(equals)) => {
+                self.setting(line[..equals].trim_ascii(), line[equals + 1..].trim_ascii())
+            }
             (None, None) => Err("neither a setting nor a sample nor a name"),
         }
     }
@@ -58,7 +60,9 @@ impl Java {
 
     fn setting(&mut self, key: &[u8], value: &[u8]) -> std::result::Result<(), &'static str> {
         match (key, value) {
-            (b"sampling period", _) => self.period = numbers(value).next().ok_or("a bad sampling period")?.max(1),
+            (b"sampling period", _) => {
+                self.period = numbers(value).next().ok_or("a bad sampling period")?.max(1);
+            }
             (b"resolution", b"microseconds") => self.resolution = 1_000,
             (b"resolution", b"milliseconds") => self.resolution = 1_000_000,
             _ => {}
@@ -69,7 +73,9 @@ impl Java {
     /// `OBJECTS BYTES @ …` for a heap, `DELAY COUNT @ …` for contention. Addresses stand for names only.
     fn sample(&self, figures: &[u8], stack: &[u8], text: &mut Text) -> std::result::Result<(), &'static str> {
         let mut figures = numbers(figures);
-        let (Some(first), Some(second)) = (figures.next(), figures.next()) else { return Err("a sample without figures") };
+        let (Some(first), Some(second)) = (figures.next(), figures.next()) else {
+            return Err("a sample without figures");
+        };
         let frames: Option<Vec<u64>> = words(stack).map(prefixed_hex).collect();
         let frames = frames.ok_or("a bad address")?;
         let values = if self.is_heap {

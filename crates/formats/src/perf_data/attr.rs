@@ -53,7 +53,16 @@ impl Attr {
         fields.bytes(24);
         let branch_type = fields.u64().unwrap_or(0);
         let user_registers = fields.u64().unwrap_or(0);
-        Some(Self { kind, config, period_or_frequency, sample_type, read_format, flags, branch_type, user_registers })
+        Some(Self {
+            kind,
+            config,
+            period_or_frequency,
+            sample_type,
+            read_format,
+            flags,
+            branch_type,
+            user_registers,
+        })
     }
 
     pub(super) fn has(&self, bit: u64) -> bool {

@@ -61,7 +61,6 @@ impl Inflate {
     }
 }
 
-#[expect(clippy::needless_pass_by_value, reason = "used as a function of errors")]
 fn damaged(error: impl std::fmt::Display) -> Error {
     let text = error.to_string();
     let first = text.lines().next().unwrap_or_default();

@@ -110,6 +110,11 @@ pub(super) struct Fork {
 
 impl Fork {
     pub(super) fn parse(mut fields: Fields<'_>) -> Option<Self> {
-        Some(Self { pid: fields.u32()?, parent_pid: fields.u32()?, tid: fields.u32()?, parent_tid: fields.u32()? })
+        Some(Self {
+            pid: fields.u32()?,
+            parent_pid: fields.u32()?,
+            tid: fields.u32()?,
+            parent_tid: fields.u32()?,
+        })
     }
 }

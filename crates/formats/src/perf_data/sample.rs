@@ -20,7 +20,8 @@ pub(super) struct Sample<'a> {
 impl<'a> Sample<'a> {
     pub(super) fn parse(attr: &Attr, mut fields: Fields<'a>) -> Option<Self> {
         let mut sample = Self::default();
-        let skip = |has: u64, fields: &mut Fields<'a>| if attr.has(has) { fields.u64().map(drop) } else { Some(()) };
+        let skip =
+            |has: u64, fields: &mut Fields<'a>| if attr.has(has) { fields.u64().map(drop) } else { Some(()) };
         skip(bit::IDENTIFIER, &mut fields)?;
         if attr.has(bit::IP) {
             sample.ip = fields.u64()?;
@@ -119,7 +120,8 @@ pub(super) fn trailer_time(attr: &Attr, body: &[u8], big: bool) -> Option<u64> {
     if !attr.stamps_all() || !attr.has(bit::TIME) {
         return None;
     }
-    let after = [bit::ID, bit::STREAM_ID, bit::CPU, bit::IDENTIFIER].iter().filter(|&&bit| attr.has(bit)).count();
+    let after =
+        [bit::ID, bit::STREAM_ID, bit::CPU, bit::IDENTIFIER].iter().filter(|&&bit| attr.has(bit)).count();
     let start = body.len().checked_sub((after + 1) * 8)?;
     Fields::new(&body[start..], big).u64()
 }

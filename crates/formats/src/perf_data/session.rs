@@ -111,7 +111,7 @@ impl Session {
         let Some(header) = RecordHeader::parse(record, self.big) else { return };
         let mut fields = Fields::new(&record[RecordHeader::SIZE..], self.big);
         let read = match header.kind {
-            kind::MMAP | kind::MMAP2 => Mmap::parse(header, fields).map(|mmap| self.mmap(mmap)),
+            kind::MMAP | kind::MMAP2 => Mmap::parse(header, fields).map(|mmap| self.mmap(&mmap)),
             kind::COMM => Comm::parse(header, fields).map(|comm| self.comm(comm)),
             kind::FORK => Fork::parse(fields).map(|fork| self.fork(fork)),
             kind::SAMPLE => self.sample(header, fields),
@@ -125,12 +125,12 @@ impl Session {
         }
     }
 
-    fn mmap(&mut self, mmap: Mmap) {
+    fn mmap(&mut self, mmap: &Mmap) {
         let end = mmap.start.saturating_add(mmap.length);
         if !mmap.executable || end <= mmap.start {
             return;
         }
-        let module = self.module(&mmap, end);
+        let module = self.module(mmap, end);
         let process = self.processes.entry(mmap.pid).or_default();
         process.modules.insert(module);
         process.locations.clear();
@@ -202,7 +202,9 @@ impl Session {
     fn sample(&mut self, header: RecordHeader, fields: Fields<'_>) -> Option<()> {
         let event = match &self.events[..] {
             [_] => 0,
-            [first, ..] => sample_id(&first.attr, fields).and_then(|id| self.by_id.get(&id)).copied().unwrap_or(0),
+            [first, ..] => {
+                sample_id(&first.attr, fields).and_then(|id| self.by_id.get(&id)).copied().unwrap_or(0)
+            }
             [] => return None,
         };
         let attr = self.events[event].attr.clone();
@@ -322,7 +324,8 @@ impl Session {
             let name = features.event_names.get(number).or(by_id).cloned();
             let name = name.unwrap_or_else(|| event.attr.plain_name());
             let (kind, unit) = event_value_type(plain_event(&name));
-            let used = event.samples > 0 || (number == 0 && self.events.iter().all(|event| event.samples == 0));
+            let used =
+                event.samples > 0 || (number == 0 && self.events.iter().all(|event| event.samples == 0));
             columns.push(if used { self.assembly.column(&kind, unit) } else { 0 });
         }
         columns
@@ -364,7 +367,10 @@ impl Session {
             notes.push(format!("not here, so stacks end there: {}", doubts.missing_files.join(", ")));
         }
         if !doubts.changed_files.is_empty() {
-            notes.push(format!("changed since the recording, so stacks may be wrong: {}", doubts.changed_files.join(", ")));
+            notes.push(format!(
+                "changed since the recording, so stacks may be wrong: {}",
+                doubts.changed_files.join(", ")
+            ));
         }
     }
 }
@@ -402,7 +408,12 @@ fn user_registers(mask: u64, values: Words<'_>) -> Option<Registers> {
     };
     // Only 64-bit Arm has a register 32, its program counter.
     if mask >> 32 & 1 == 1 {
-        return Some(Registers { pc: get(32)?, sp: get(31)?, fp: get(29).unwrap_or(0), lr: get(30).unwrap_or(0) });
+        return Some(Registers {
+            pc: get(32)?,
+            sp: get(31)?,
+            fp: get(29).unwrap_or(0),
+            lr: get(30).unwrap_or(0),
+        });
     }
     Some(Registers { pc: get(8)?, sp: get(7)?, fp: get(6).unwrap_or(0), lr: 0 })
 }

@@ -1,0 +1,205 @@
+//! What bpftrace prints of its maps: `@[stack, keys]: count`, plain keys, and histograms.
+//!
+//! Stacks become stacks, and other keys of the same map the label `key`. Maps without stacks become stacks of
+//! their keys below the map's name; buckets of a histogram likewise.
+
+use flamelet_profile::{ErrorKind, LocationId, Profile, Result};
+
+use crate::assembly::Assembly;
+use crate::input::Input;
+use crate::number::{decimal, prefixed_hex, signed};
+use crate::{Error, Notes, Options};
+
+/// Whether `head` looks like bpftrace's maps: a line that opens or holds one.
+pub(crate) fn recognise(head: &[u8]) -> bool {
+    let mut lines = head
+        .split(|&byte| byte == b'\n')
+        .map(<[u8]>::trim_ascii_end)
+        .filter(|line| !line.is_empty())
+        .peekable();
+    while lines.next_if(|line| line.starts_with(b"Attaching ") || line.starts_with(b"Attached ")).is_some() {}
+    lines.take(50).any(|line| {
+        line.starts_with(b"@")
+            && (line.ends_with(b"[") || split_value(line).is_some() || line.ends_with(b":"))
+    })
+}
+
+/// Reads bpftrace's maps.
+pub(crate) fn read(input: Input<'_>, _options: &Options, notes: &mut Notes) -> Result<Profile> {
+    let mut reader = Reader::new();
+    let mut lines = input.lines();
+    while let Some(line) = lines.next()? {
+        reader.line(line);
+    }
+    reader.finish(notes)
+}
+
+/// `name…]: 12` or `@x: 12` as what stands before the colon and the number.
+fn split_value(line: &[u8]) -> Option<(&[u8], i64)> {
+    let colon = memchr::memmem::rfind(line, b": ")?;
+    Some((&line[..colon], signed(line[colon + 2..].trim_ascii())?))
+}
+
+/// An entry whose stacks are being read.
+struct Entry {
+    map: String,
+    frames: Vec<LocationId>,
+    keys: Vec<String>,
+}
+
+struct Reader {
+    assembly: Assembly,
+    entry: Option<Entry>,
+    /// The map of the histogram whose buckets are being read.
+    histogram: Option<String>,
+    odd_lines: u64,
+}
+
+impl Reader {
+    fn new() -> Self {
+        let mut assembly = Assembly::new(false);
+        assembly.column("samples", "count");
+        Self { assembly, entry: None, histogram: None, odd_lines: 0 }
+    }
+
+    fn line(&mut self, line: &[u8]) {
+        let line = line.trim_ascii_end();
+        if self.entry.is_some() {
+            return self.inside(line);
+        }
+        if line.is_empty() {
+            return;
+        }
+        if line[0] == b'@' {
+            return self.start(line);
+        }
+        match (&self.histogram, parse_bucket(line)) {
+            (Some(map), Some((bucket, count))) => {
+                let frames = [map.clone(), bucket];
+                self.keys_sample(&frames, count);
+            }
+            _ => self.odd_lines += 1,
+        }
+    }
+
+    fn start(&mut self, line: &[u8]) {
+        self.histogram = None;
+        if let Some((name, value)) = split_value(line) {
+            return self.plain(name, value);
+        }
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        if let Some(map) = line.strip_suffix(b"[") {
+            self.entry = Some(Entry { map: text(map), frames: Vec::new(), keys: Vec::new() });
+        } else if let Some(map) = line.strip_suffix(b":") {
+            self.histogram = Some(text(map));
+        } else if let Some(bracket) = memchr::memchr(b'[', line) {
+            // A key before the first stack: `@[bash,`.
+            let keys = split_keys(&line[bracket + 1..]);
+            self.entry = Some(Entry { map: text(&line[..bracket]), frames: Vec::new(), keys });
+        } else {
+            self.odd_lines += 1;
+        }
+    }
+
+    /// `@name[key, key]: 5` or `@name: 5`.
+    fn plain(&mut self, name: &[u8], value: i64) {
+        let text = String::from_utf8_lossy(name).into_owned();
+        let frames = match name.iter().position(|&byte| byte == b'[').zip(name.strip_suffix(b"]")) {
+            Some((bracket, inside)) => {
+                let mut frames = vec![text[..bracket].to_owned()];
+                frames.extend(split_keys(&inside[bracket + 1..]));
+                frames
+            }
+            None => vec![text],
+        };
+        self.keys_sample(&frames, value);
+    }
+
+    /// A sample of keys, root first.
+    fn keys_sample(&mut self, keys: &[String], value: i64) {
+        let stack: Vec<_> = keys.iter().rev().map(|key| self.assembly.frame(key, "", 0)).collect();
+        let row = self.assembly.row(&stack, flamelet_profile::LabelSetId::EMPTY);
+        self.assembly.add(row, 0, value);
+    }
+
+    /// A line inside of an entry: a frame (indented), keys (after a comma), or the end with the value.
+    fn inside(&mut self, line: &[u8]) {
+        let Some(mut entry) = self.entry.take() else { return };
+        let trimmed = line.trim_ascii();
+        if let Some((keys, value)) = split_value(trimmed).filter(|(keys, _)| keys.ends_with(b"]")) {
+            entry.keys.extend(split_keys(&keys[..keys.len() - 1]));
+            return self.sample(&entry, value);
+        }
+        let is_indented = line.first().is_some_and(|byte| byte.is_ascii_whitespace());
+        if is_indented && !trimmed.is_empty() {
+            entry.frames.push(self.frame(trimmed));
+        } else {
+            entry.keys.extend(split_keys(trimmed));
+        }
+        self.entry = Some(entry);
+    }
+
+    /// `function+12`, `0x7f00` or `function+12 (module)`.
+    fn frame(&mut self, text: &[u8]) -> LocationId {
+        let (text, module) = match text
+            .strip_suffix(b")")
+            .and_then(|inside| Some((inside, memchr::memmem::rfind(inside, b" (")?)))
+        {
+            Some((inside, paren)) => (&inside[..paren], Some(&inside[paren + 2..])),
+            None => (text, None),
+        };
+        let module = module.map(|module| self.assembly.module(&String::from_utf8_lossy(module)));
+        if let Some(address) = prefixed_hex(text) {
+            return self.assembly.builder.address(module, address);
+        }
+        let plus = memchr::memrchr(b'+', text).filter(|&plus| decimal(&text[plus + 1..]).is_some());
+        let name = String::from_utf8_lossy(&text[..plus.unwrap_or(text.len())]);
+        match module {
+            Some(_) => self.assembly.named_address(module, 0, &name, "", 0),
+            None => self.assembly.frame(&name, "", 0),
+        }
+    }
+
+    fn sample(&mut self, entry: &Entry, value: i64) {
+        let mut labels = Vec::new();
+        if !entry.keys.is_empty() {
+            labels.push(self.assembly.builder.text_label("key", &entry.keys.join(", ")));
+        }
+        if entry.map.len() > 1 {
+            labels.push(self.assembly.builder.text_label("map", &entry.map));
+        }
+        let labels = self.assembly.builder.labels(&labels);
+        let row = self.assembly.row(&entry.frames, labels);
+        self.assembly.add(row, 0, value);
+    }
+
+    fn finish(self, notes: &mut Notes) -> Result<Profile> {
+        if self.assembly.row_count() == 0 {
+            return Err(Error::new(ErrorKind::Truncated, "bpftrace's output holds no map"));
+        }
+        if self.entry.is_some() {
+            notes.push("the last map entry is cut".into());
+        }
+        if self.odd_lines > 0 {
+            notes.push(format!("{} lines of bpftrace's output are no maps", self.odd_lines));
+        }
+        Ok(self.assembly.finish())
+    }
+}
+
+/// Keys between commas.
+fn split_keys(text: &[u8]) -> Vec<String> {
+    let keys = text.split(|&byte| byte == b',').map(<[u8]>::trim_ascii).filter(|key| !key.is_empty());
+    keys.map(|key| String::from_utf8_lossy(key).into_owned()).collect()
+}
+
+/// `[4, 8)    2 |@@@  |` as the bucket and its count.
+fn parse_bucket(line: &[u8]) -> Option<(String, i64)> {
+    let end = line
+        .iter()
+        .position(|&byte| byte == b')' || byte == b']')
+        .filter(|_| matches!(line[0], b'[' | b'('))?;
+    let bar = memchr::memchr(b'|', line)?;
+    let count = signed(line.get(end + 1..bar)?.trim_ascii())?;
+    Some((String::from_utf8_lossy(&line[..=end]).into_owned(), count))
+}

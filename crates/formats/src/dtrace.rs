@@ -1,0 +1,70 @@
+//! DTrace's aggregated stacks: frames one a line, leaf first, then the count; an empty line between stacks.
+
+use flamelet_profile::{ErrorKind, LabelSetId, LocationId, Profile, Result};
+
+use crate::assembly::Assembly;
+use crate::input::Input;
+use crate::number::{decimal, prefixed_hex};
+use crate::{Error, Notes, Options};
+
+/// Whether `head` looks like DTrace's stacks: indented frames with a backquote, and a count of its own line.
+pub(crate) fn recognise(head: &[u8]) -> bool {
+    let mut has_frame = false;
+    head.split(|&byte| byte == b'\n').take(2000).any(|line| {
+        let is_indented = line.first().is_some_and(|byte| byte.is_ascii_whitespace());
+        has_frame |= is_indented && line.contains(&b'`') && !line.contains(&b';');
+        has_frame && is_indented && decimal(line.trim_ascii()).is_some()
+    })
+}
+
+/// Reads DTrace's stacks.
+pub(crate) fn read(input: Input<'_>, _options: &Options, notes: &mut Notes) -> Result<Profile> {
+    let mut assembly = Assembly::new(false);
+    assembly.column("samples", "count");
+    let mut stack: Vec<LocationId> = Vec::new();
+    let mut odd_lines = 0u64;
+    let mut lines = input.lines();
+    while let Some(line) = lines.next()? {
+        let is_indented = line.first().is_some_and(|byte| byte.is_ascii_whitespace());
+        let text = line.trim_ascii();
+        match decimal(text) {
+            Some(count) if !stack.is_empty() => {
+                let row = assembly.row(&stack, LabelSetId::EMPTY);
+                assembly.add(row, 0, i64::try_from(count).unwrap_or(i64::MAX));
+                stack.clear();
+            }
+            _ if text.is_empty() => {}
+            _ if is_indented => stack.push(location(text, &mut assembly)),
+            _ => odd_lines += 1,
+        }
+    }
+    if assembly.row_count() == 0 {
+        return Err(Error::new(ErrorKind::Truncated, "DTrace's output holds no counted stack"));
+    }
+    if odd_lines > 0 {
+        notes.push(format!("{odd_lines} lines of DTrace's output are no stacks"));
+    }
+    if !stack.is_empty() {
+        notes.push("the last stack has no count".into());
+    }
+    Ok(assembly.finish())
+}
+
+/// ``module`function+0x12``, `0x7f00`, or only a name.
+fn location(text: &[u8], assembly: &mut Assembly) -> LocationId {
+    if let Some(address) = prefixed_hex(text) {
+        return assembly.builder.address(None, address);
+    }
+    let text = String::from_utf8_lossy(text);
+    let text = text.rsplit_once("+0x").map_or(&*text, |(name, _)| name);
+    match text.split_once('`') {
+        Some((module, name)) => {
+            let module = assembly.module(module);
+            match name.strip_prefix("0x").and_then(|hex| u64::from_str_radix(hex, 16).ok()) {
+                Some(address) => assembly.builder.address(Some(module), address),
+                None => assembly.named_address(Some(module), 0, name, "", 0),
+            }
+        }
+        None => assembly.frame(text, "", 0),
+    }
+}

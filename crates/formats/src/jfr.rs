@@ -1,0 +1,235 @@
+//! Java Flight Recorder: chunks of events that describe themselves.
+//!
+//! Read are execution samples (`samples`), allocation samples (`alloc_space`), and waiting for monitors
+//! (`contentions`, `delay`). Each chunk has its own metadata and constants.
+
+mod chunk;
+mod metadata;
+mod values;
+
+use chunk::{Bytes, ChunkHeader};
+use flamelet_profile::{ErrorKind, LocationId, Profile, Result};
+use metadata::Metadata;
+use rustc_hash::FxHashMap as HashMap;
+use values::{Pools, Value};
+
+use crate::assembly::{Assembly, ThreadRef};
+use crate::input::Input;
+use crate::{Error, Notes, Options};
+
+const MAGIC: &[u8] = b"FLR\0";
+
+/// Whether `head` is a flight recording.
+pub(crate) fn recognise(head: &[u8]) -> bool {
+    head.starts_with(MAGIC)
+}
+
+/// Reads a flight recording.
+pub(crate) fn read(input: Input<'_>, options: &Options, notes: &mut Notes) -> Result<Profile> {
+    let bytes = input.slurp()?;
+    let mut recording = Recording::new(options);
+    let mut rest = &bytes[..];
+    while !rest.is_empty() {
+        let header = ChunkHeader::parse(rest)?;
+        // A chunk that is still being written says that it has no size.
+        let size = usize::try_from(header.size).ok().filter(|&size| size > 0).unwrap_or(rest.len());
+        let Some((chunk, after)) = rest.split_at_checked(size) else {
+            if recording.chunks == 0 {
+                return Err(Error::new(
+                    ErrorKind::Truncated,
+                    "the flight recording ends within its first chunk",
+                ));
+            }
+            notes.push("the flight recording ends within a chunk, which is dropped".into());
+            break;
+        };
+        recording.chunk(chunk, &header).ok_or_else(|| {
+            Error::new(
+                ErrorKind::Corrupt,
+                format!("chunk {} of the flight recording is damaged", recording.chunks + 1),
+            )
+        })?;
+        rest = after;
+    }
+    recording.finish(notes)
+}
+
+/// What an event becomes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Sample,
+    /// The field that holds the bytes.
+    Allocation(&'static str),
+    Contention,
+}
+
+fn kind_of(event: &str) -> Option<Kind> {
+    Some(match event {
+        "jdk.ExecutionSample" | "jdk.NativeMethodSample" => Kind::Sample,
+        "jdk.ObjectAllocationSample" => Kind::Allocation("weight"),
+        "jdk.ObjectAllocationInNewTLAB" => Kind::Allocation("tlabSize"),
+        "jdk.ObjectAllocationOutsideTLAB" => Kind::Allocation("allocationSize"),
+        "jdk.JavaMonitorEnter" => Kind::Contention,
+        _ => return None,
+    })
+}
+
+struct Recording {
+    assembly: Assembly,
+    chunks: usize,
+    samples: u64,
+    others: u64,
+}
+
+impl Recording {
+    fn new(options: &Options) -> Self {
+        let mut assembly = Assembly::new(options.timeline);
+        assembly.column("samples", "count");
+        Self { assembly, chunks: 0, samples: 0, others: 0 }
+    }
+
+    /// Reads one chunk; `None` when it is damaged.
+    fn chunk(&mut self, chunk: &[u8], header: &ChunkHeader) -> Option<()> {
+        let metadata = Metadata::parse(header.at(chunk, header.metadata_offset)?, header.compressed)?;
+        let pools = Pools::parse(chunk, header, &metadata)?;
+        let mut reader = ChunkReader {
+            recording: self,
+            header,
+            metadata: &metadata,
+            pools: &pools,
+            stacks: HashMap::default(),
+        };
+        let mut at = ChunkHeader::SIZE;
+        while at < chunk.len() {
+            let mut event = Bytes::new(&chunk[at..], header.compressed);
+            let size = usize::try_from(event.size()?).ok().filter(|&size| size > 0)?;
+            let body = chunk.get(at..at.checked_add(size)?)?;
+            reader.event(body)?;
+            at += size;
+        }
+        self.chunks += 1;
+        Some(())
+    }
+
+    fn finish(mut self, notes: &mut Notes) -> Result<Profile> {
+        if self.chunks == 0 {
+            return Err(Error::new(ErrorKind::Truncated, "the flight recording is empty"));
+        }
+        if self.samples > 0 {
+            self.assembly.events_count(0);
+        }
+        if self.others > 0 {
+            notes.push(format!("{} events of other kinds are dropped", self.others));
+        }
+        Ok(self.assembly.finish())
+    }
+}
+
+struct ChunkReader<'a> {
+    recording: &'a mut Recording,
+    header: &'a ChunkHeader,
+    metadata: &'a Metadata,
+    pools: &'a Pools,
+    /// Stacks by their number in the constants.
+    stacks: HashMap<i64, Vec<LocationId>>,
+}
+
+impl ChunkReader<'_> {
+    fn event(&mut self, body: &[u8]) -> Option<()> {
+        let mut bytes = Bytes::new(body, self.header.compressed);
+        bytes.size()?;
+        let type_id = bytes.long()?;
+        let Some(class) = self.metadata.class(type_id) else { return Some(()) };
+        let Some(kind) = kind_of(&class.name) else {
+            // 0 and 1 are the metadata and the constants themselves.
+            self.recording.others += u64::from(type_id > 1);
+            return Some(());
+        };
+        let values = self.metadata.read_fields(class, &mut bytes, 0)?;
+        let field = |name: &str| class.field(name).and_then(|at| values.get(at));
+        let Some(stack) = field("stackTrace").and_then(Value::reference) else { return Some(()) };
+        self.resolve_stack(stack)?;
+        let thread = field("sampledThread").or(field("eventThread")).and_then(|value| self.thread(value));
+        let thread = thread.unwrap_or_else(|| self.recording.assembly.thread(0, 0, "", ""));
+        let assembly = &mut self.recording.assembly;
+        let row = assembly.row(self.stacks.get(&stack.1)?, thread.labels);
+        let number = |name: &str| field(name).and_then(Value::number).unwrap_or(0);
+        match kind {
+            Kind::Sample => {
+                assembly.add(row, 0, 1);
+                assembly.event(self.header.nanos(number("startTime")), row, thread.id, 1);
+                assembly.starts_at(1);
+                self.recording.samples += 1;
+            }
+            Kind::Allocation(bytes) => {
+                let column = assembly.column("alloc_space", "bytes");
+                assembly.add(row, column, number(bytes));
+            }
+            Kind::Contention => {
+                let (count, delay) =
+                    (assembly.column("contentions", "count"), assembly.column("delay", "nanoseconds"));
+                assembly.add(row, count, 1);
+                assembly.add(row, delay, self.header.duration_nanos(number("duration")));
+            }
+        }
+        Some(())
+    }
+
+    fn thread(&mut self, value: &Value) -> Option<ThreadRef> {
+        let (class, value) = self.pools.resolve(value, self.metadata)?;
+        let text = |name: &str| {
+            let value = value.get(class.field(name)?)?;
+            self.text(value).filter(|text| !text.is_empty())
+        };
+        let number = |name: &str| value.get(class.field(name)?)?.number();
+        let name = text("javaName").or_else(|| text("osName")).unwrap_or_default();
+        let tid = number("osThreadId").or_else(|| number("javaThreadId")).unwrap_or(0);
+        Some(self.recording.assembly.thread(0, tid as u64, &name, ""))
+    }
+
+    /// The text of a string or of a symbol, which is a constant that holds one.
+    fn text(&self, value: &Value) -> Option<String> {
+        if let Value::Text(text) = value {
+            return Some(text.to_string());
+        }
+        let (class, fields) = self.pools.resolve(value, self.metadata)?;
+        match fields.get(class.field("string").unwrap_or(0))? {
+            Value::Text(text) => Some(text.to_string()),
+            inner @ Value::Reference(..) => self.pools.text(inner),
+            _ => None,
+        }
+    }
+
+    fn resolve_stack(&mut self, stack: (i64, i64)) -> Option<()> {
+        if self.stacks.contains_key(&stack.1) {
+            return Some(());
+        }
+        let reference = Value::Reference(stack.0, stack.1);
+        let mut locations = Vec::new();
+        if let Some((class, trace)) = self.pools.resolve(&reference, self.metadata)
+            && let Some(Value::Array(frames)) = class.field("frames").and_then(|at| trace.get(at))
+        {
+            let frame_class = self.metadata.class(class.fields.get(class.field("frames")?)?.class)?;
+            for frame in frames {
+                let Value::Struct(fields) = frame else { continue };
+                let line =
+                    frame_class.field("lineNumber").and_then(|at| fields.get(at)?.number()).unwrap_or(0);
+                let method = frame_class.field("method").and_then(|at| fields.get(at));
+                let name =
+                    method.and_then(|method| self.method(method)).unwrap_or_else(|| "(unknown)".into());
+                locations.push(self.recording.assembly.frame(&name, "", line));
+            }
+        }
+        self.stacks.insert(stack.1, locations);
+        Some(())
+    }
+
+    /// `package.Class.method`.
+    fn method(&self, method: &Value) -> Option<String> {
+        let (class, fields) = self.pools.resolve(method, self.metadata)?;
+        let name = self.text(fields.get(class.field("name")?)?)?;
+        let holder = self.pools.resolve(fields.get(class.field("type")?)?, self.metadata);
+        let holder = holder.and_then(|(class, fields)| self.text(fields.get(class.field("name")?)?));
+        Some(holder.map_or(name.clone(), |holder| format!("{}.{name}", holder.replace('/', "."))))
+    }
+}

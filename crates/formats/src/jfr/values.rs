@@ -1,0 +1,101 @@
+//! Values and the constants that they refer to.
+
+use std::rc::Rc;
+
+use rustc_hash::FxHashMap as HashMap;
+
+use super::chunk::{Bytes, ChunkHeader};
+use super::metadata::{Class, Metadata};
+
+/// A value of a field.
+#[derive(Debug, Clone)]
+pub(super) enum Value {
+    Number(i64),
+    Text(Rc<str>),
+    Struct(Vec<Value>),
+    Array(Vec<Value>),
+    /// A constant: its class and its number.
+    Reference(i64, i64),
+}
+
+impl Value {
+    pub(super) fn number(&self) -> Option<i64> {
+        match self {
+            Value::Number(number) => Some(*number),
+            _ => None,
+        }
+    }
+
+    pub(super) fn reference(&self) -> Option<(i64, i64)> {
+        match self {
+            Value::Reference(class, key) => Some((*class, *key)),
+            _ => None,
+        }
+    }
+}
+
+/// The constants of a chunk by class and number.
+pub(super) struct Pools {
+    values: HashMap<(i64, i64), Value>,
+}
+
+impl Pools {
+    /// Reads all constants, from the last event that holds some back to the first.
+    pub(super) fn parse(chunk: &[u8], header: &ChunkHeader, metadata: &Metadata) -> Option<Self> {
+        let mut pools = Self { values: HashMap::default() };
+        let mut at = header.constants_offset;
+        loop {
+            let delta = pools.event(header.at(chunk, at)?, header.compressed, metadata)?;
+            // Every step leads back, so this ends.
+            if delta >= 0 {
+                return Some(pools);
+            }
+            at = at.checked_add(delta)?;
+        }
+    }
+
+    /// Reads one event of constants and returns how far away the one before it is.
+    fn event(&mut self, event: &[u8], compressed: bool, metadata: &Metadata) -> Option<i64> {
+        let size = usize::try_from(Bytes::new(event, compressed).size()?).ok()?;
+        let mut bytes = Bytes::new(event.get(..size)?, compressed);
+        bytes.size()?;
+        for _ in 0..3 {
+            bytes.long()?; // type, start, duration
+        }
+        let delta = bytes.long()?;
+        bytes.byte()?; // why it was written
+        let pools = bytes.int()?;
+        for _ in 0..pools {
+            let class = bytes.long()?;
+            let count = bytes.int()?;
+            for _ in 0..count {
+                let key = bytes.long()?;
+                let value = metadata.read_object(class, &mut bytes, 0)?;
+                // Later constants were read first and hold.
+                self.values.entry((class, key)).or_insert(value);
+            }
+        }
+        Some(delta)
+    }
+
+    /// The class and the fields of what a value is or refers to.
+    pub(super) fn resolve<'a>(
+        &'a self,
+        value: &'a Value,
+        metadata: &'a Metadata,
+    ) -> Option<(&'a Class, &'a [Value])> {
+        let (class, key) = value.reference()?;
+        match self.values.get(&(class, key))? {
+            Value::Struct(fields) => Some((metadata.class(class)?, fields)),
+            _ => None,
+        }
+    }
+
+    /// The text that a reference stands for.
+    pub(super) fn text(&self, value: &Value) -> Option<String> {
+        match self.values.get(&value.reference()?)? {
+            Value::Text(text) => Some(text.to_string()),
+            _ => None,
+        }
+    }
+}

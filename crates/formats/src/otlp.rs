@@ -1,0 +1,51 @@
+//! OTLP profiles, schema `v1development` (one sample type a profile, everything shared in one dictionary), as
+//! protobuf and as JSON.
+//!
+//! The schema is not stable; the numbers here are those of opentelemetry-proto 1.9, which has stack tables and
+//! singular sample types. Files of older drafts are not understood.
+
+mod model;
+mod proto;
+mod read;
+mod wire;
+mod write;
+
+use std::io::Write;
+
+use flamelet_profile::{ErrorKind, Profile, Result};
+
+use crate::input::Input;
+use crate::{Error, Notes, Options, json};
+
+/// Whether `bytes` are OTLP protobuf: only the two fields of `ProfilesData`, the second of which looks like a
+/// dictionary. pprof's message has more fields, and its second is a sample.
+pub(crate) fn recognise(bytes: &[u8], is_all: bool) -> bool {
+    proto::looks_like_otlp(bytes, is_all)
+}
+
+/// Reads protobuf.
+pub(crate) fn read(input: Input<'_>, options: &Options, notes: &mut Notes) -> Result<Profile> {
+    let bytes = input.slurp()?;
+    let data = proto::decode(&bytes).ok_or_else(|| {
+        Error::new(ErrorKind::Corrupt, "the OTLP profile is damaged: a field does not fit the schema")
+    })?;
+    read::to_profile(&data, options, notes)
+}
+
+/// Reads JSON.
+pub(crate) fn read_json(input: Input<'_>, options: &Options, notes: &mut Notes) -> Result<Profile> {
+    let data: model::ProfilesData = json::parse(&input.slurp()?, "OTLP")?;
+    read::to_profile(&data, options, notes)
+}
+
+/// Writes protobuf.
+pub(crate) fn write(profile: &Profile, out: &mut dyn Write, notes: &mut Notes) -> Result<()> {
+    out.write_all(&proto::encode(&write::from_profile(profile, notes)))?;
+    Ok(())
+}
+
+/// Writes JSON.
+pub(crate) fn write_json(profile: &Profile, out: &mut dyn Write, notes: &mut Notes) -> Result<()> {
+    serde_json::to_writer(out, &write::from_profile(profile, notes))
+        .map_err(|error| Error::new(ErrorKind::Io, error.to_string()))
+}

@@ -1,0 +1,224 @@
+//! From the messages to a profile.
+
+use flamelet_profile::{
+    ErrorKind, Function as ProfileFunction, FunctionId, Label, LabelSetId, Line as ProfileLine, LocationId,
+    Mapping as ProfileMapping, MappingId, MappingSymbols, Profile, Result, ThreadId,
+};
+use rustc_hash::FxHashMap as HashMap;
+
+use super::model::{Attribute, Dictionary, OtlpProfile, ProfilesData, Sample};
+use super::write::{BUILD_ID, PROCESS_ID, THREAD_ID, THREAD_NAME};
+use crate::assembly::Assembly;
+use crate::{Error, Notes, Options};
+
+/// Makes a profile of everything in `data`; profiles with the same sample type are added up.
+pub(super) fn to_profile(data: &ProfilesData, options: &Options, notes: &mut Notes) -> Result<Profile> {
+    let mut reader = Reader {
+        dictionary: &data.dictionary,
+        assembly: Assembly::new(options.timeline),
+        mappings: HashMap::default(),
+        locations: HashMap::default(),
+        attributes: HashMap::default(),
+        timed: None,
+    };
+    for resource in &data.resource_profiles {
+        for pair in &resource.resource.attributes {
+            let text =
+                pair.value.string_value.clone().or(pair.value.int_value.map(|number| number.0.to_string()));
+            reader.assembly.builder.comment(&format!("{}: {}", pair.key, text.unwrap_or_default()));
+        }
+        for profile in resource.scope_profiles.iter().flat_map(|scope| &scope.profiles) {
+            reader.profile(profile, notes)?;
+        }
+    }
+    if reader.assembly.column_count() == 0 {
+        return Err(Error::new(ErrorKind::Corrupt, "the OTLP message holds no profile"));
+    }
+    if let Some(column) = reader.timed {
+        reader.assembly.events_count(column);
+    }
+    Ok(reader.assembly.finish())
+}
+
+/// The labels of a sample, and the thread it names.
+#[derive(Clone, Copy)]
+struct Attributes {
+    labels: LabelSetId,
+    thread: ThreadId,
+}
+
+struct Reader<'a> {
+    dictionary: &'a Dictionary,
+    assembly: Assembly,
+    mappings: HashMap<i32, MappingId>,
+    locations: HashMap<i32, LocationId>,
+    attributes: HashMap<Vec<i32>, Attributes>,
+    /// The column whose samples have times; only one can.
+    timed: Option<usize>,
+}
+
+fn row<'t, T>(table: &'t [T], at: i32, what: &str) -> Result<&'t T> {
+    usize::try_from(at)
+        .ok()
+        .and_then(|at| table.get(at))
+        .ok_or_else(|| Error::new(ErrorKind::Corrupt, format!("the OTLP dictionary has no {what} {at}")))
+}
+
+impl<'a> Reader<'a> {
+    fn string(&self, at: i32) -> Result<&'a str> {
+        if at == 0 { Ok("") } else { row(&self.dictionary.string_table, at, "string").map(|text| &**text) }
+    }
+
+    fn profile(&mut self, profile: &OtlpProfile, notes: &mut Notes) -> Result<()> {
+        let (kind, unit) = (
+            self.string(profile.sample_type.type_strindex)?,
+            self.string(profile.sample_type.unit_strindex)?,
+        );
+        let column = match (kind, unit) {
+            ("", "") => self.assembly.column("samples", "count"),
+            _ => self.assembly.column(kind, unit),
+        };
+        let (period_kind, period_unit) = (
+            self.string(profile.period_type.type_strindex)?,
+            self.string(profile.period_type.unit_strindex)?,
+        );
+        let period_type = self.assembly.builder.value_type(period_kind, period_unit);
+        let header = self.assembly.builder.header_mut();
+        if !period_kind.is_empty() {
+            header.period_type = Some(period_type);
+        }
+        header.period = header.period.max(profile.period);
+        header.time_nanos = header.time_nanos.max(i64::try_from(profile.time_unix_nano).unwrap_or(0));
+        header.duration_nanos = header.duration_nanos.max(i64::try_from(profile.duration_nano).unwrap_or(0));
+        profile.samples.iter().try_for_each(|sample| self.sample(sample, column, notes))
+    }
+
+    fn sample(&mut self, sample: &Sample, column: usize, notes: &mut Notes) -> Result<()> {
+        let stack: Vec<LocationId> = match self.dictionary.stack_table.is_empty() && sample.stack_index == 0 {
+            true => Vec::new(),
+            false => {
+                let stack = row(&self.dictionary.stack_table, sample.stack_index, "stack")?;
+                stack.location_indices.iter().map(|&at| self.location(at)).collect::<Result<_>>()?
+            }
+        };
+        let attributes = self.attributes(&sample.attribute_indices)?;
+        let at = self.assembly.row(&stack, attributes.labels);
+        let times = &sample.timestamps_unix_nano;
+        let total = match sample.values.is_empty() {
+            true => i64::try_from(times.len()).unwrap_or(i64::MAX),
+            false => sample.values.iter().fold(0i64, |sum, value| sum.saturating_add(*value)),
+        };
+        self.assembly.add(at, column, total);
+        if times.is_empty() {
+            return Ok(());
+        }
+        if *self.timed.get_or_insert(column) != column {
+            notes.push("times are kept for the first kind of value that has them".into());
+            return Ok(());
+        }
+        self.assembly.starts_at(1);
+        for (index, &time) in times.iter().enumerate() {
+            let share = if sample.values.len() == times.len() {
+                sample.values[index]
+            } else {
+                total / times.len() as i64
+            };
+            self.assembly.event(time, at, attributes.thread, share);
+        }
+        Ok(())
+    }
+
+    fn attributes(&mut self, indices: &[i32]) -> Result<Attributes> {
+        if let Some(&known) = self.attributes.get(indices) {
+            return Ok(known);
+        }
+        let mut labels: Vec<Label> = Vec::new();
+        let (mut pid, mut tid, mut name) = (0, 0, String::new());
+        for &at in indices {
+            let attribute: &Attribute = row(&self.dictionary.attribute_table, at, "attribute")?;
+            let key = self.string(attribute.key_strindex)?;
+            let number = attribute.value.int_value.map_or(0, |number| number.0);
+            let text = attribute.value.string_value.clone();
+            match key {
+                THREAD_NAME => name = text.unwrap_or_default(),
+                THREAD_ID => tid = number as u64,
+                PROCESS_ID => pid = number as u64,
+                _ => {
+                    let unit = self.string(attribute.unit_strindex)?;
+                    let text = text.or(attribute.value.bool_value.map(|flag| flag.to_string()));
+                    labels.push(match text {
+                        Some(text) => self.assembly.builder.text_label(key, &text),
+                        None => self.assembly.builder.number_label(key, number, unit),
+                    });
+                }
+            }
+        }
+        let thread = self.assembly.thread(pid, tid, &name, "");
+        let mut all = self.assembly.builder.profile().labels(thread.labels).to_vec();
+        all.extend(labels);
+        let attributes = Attributes { labels: self.assembly.builder.labels(&all), thread: thread.id };
+        self.attributes.insert(indices.to_vec(), attributes);
+        Ok(attributes)
+    }
+
+    fn location(&mut self, at: i32) -> Result<LocationId> {
+        if let Some(&known) = self.locations.get(&at) {
+            return Ok(known);
+        }
+        let location = row(&self.dictionary.location_table, at, "location")?;
+        let mapping = match location.mapping_index {
+            0 => None,
+            at => Some(self.mapping(at)?),
+        };
+        let mut lines = Vec::new();
+        for line in &location.lines {
+            let function = match line.function_index {
+                0 => None,
+                at => Some(self.function(at)?),
+            };
+            lines.push(ProfileLine { function, line: line.line, column: line.column });
+        }
+        let id = self.assembly.builder.location(mapping, location.address, &lines);
+        self.locations.insert(at, id);
+        Ok(id)
+    }
+
+    fn function(&mut self, at: i32) -> Result<FunctionId> {
+        let function = row(&self.dictionary.function_table, at, "function")?;
+        let [name, system_name, filename] =
+            [function.name_strindex, function.system_name_strindex, function.filename_strindex]
+                .map(|at| self.string(at));
+        let (name, system_name, filename) = (name?, system_name?, filename?);
+        let builder = &mut self.assembly.builder;
+        let (name, system_name, filename) =
+            (builder.string(name), builder.string(system_name), builder.string(filename));
+        Ok(builder.function(ProfileFunction { name, system_name, filename, start_line: function.start_line }))
+    }
+
+    fn mapping(&mut self, at: i32) -> Result<MappingId> {
+        if let Some(&known) = self.mappings.get(&at) {
+            return Ok(known);
+        }
+        let mapping = row(&self.dictionary.mapping_table, at, "mapping")?;
+        let mut build_id = String::new();
+        for &at in &mapping.attribute_indices {
+            let attribute = row(&self.dictionary.attribute_table, at, "attribute")?;
+            if self.string(attribute.key_strindex)? == BUILD_ID {
+                build_id = attribute.value.string_value.clone().unwrap_or_default();
+            }
+        }
+        let filename = self.string(mapping.filename_strindex)?;
+        let builder = &mut self.assembly.builder;
+        let (filename, build_id) = (builder.string(filename), builder.string(&build_id));
+        let id = builder.mapping(ProfileMapping {
+            start: mapping.memory_start,
+            limit: mapping.memory_limit,
+            offset: mapping.file_offset,
+            filename,
+            build_id,
+            symbols: MappingSymbols::default(),
+        });
+        self.mappings.insert(at, id);
+        Ok(id)
+    }
+}
