@@ -9,10 +9,18 @@ use std::sync::OnceLock;
 
 use crate::{programs, synthetic};
 
-/// A folder for the life of the test process.
+/// The test binary's own folder below cargo's target folder, emptied when it starts.
 pub fn scratch() -> &'static Path {
-    static FOLDER: OnceLock<tempfile::TempDir> = OnceLock::new();
-    FOLDER.get_or_init(|| tempfile::tempdir().expect("a temporary folder")).path()
+    static FOLDER: OnceLock<PathBuf> = OnceLock::new();
+    FOLDER.get_or_init(|| {
+        let test = std::env::current_exe().expect("the test's own path");
+        let name = test.file_stem().expect("a file").to_string_lossy().into_owned();
+        let name = name.rsplit_once('-').map_or(name.as_str(), |(name, _)| name);
+        let folder = programs::target().join("tmp/black-box").join(name);
+        let _ = std::fs::remove_dir_all(&folder);
+        std::fs::create_dir_all(&folder).expect("a folder below target/");
+        folder
+    })
 }
 
 /// A committed profile, by its name without the extension.

@@ -10,7 +10,7 @@ pub fn repository() -> &'static Path {
 }
 
 /// Cargo's target folder, found from where this very test was built.
-fn target() -> PathBuf {
+pub fn target() -> PathBuf {
     let test = std::env::current_exe().expect("the test's own path");
     let debug = test.ancestors().nth(2).expect("target/debug/deps/test");
     debug.parent().expect("target/debug").to_owned()
@@ -66,11 +66,11 @@ pub struct Answer {
 
 /// A command in the environment that the tests hold still: UTC, no outside binaries, a home of its own.
 pub fn command(program: &Path) -> Command {
-    static HOME: OnceLock<tempfile::TempDir> = OnceLock::new();
-    let home = HOME.get_or_init(|| tempfile::tempdir().expect("a temporary folder"));
+    let home = crate::profiles::scratch().join("home");
+    std::fs::create_dir_all(&home).expect("a folder below target/");
     let mut command = Command::new(program);
-    command.stdin(Stdio::null()).env("TZ", "UTC").env("HOME", home.path());
-    command.env("PPROF_TMPDIR", home.path()).env("PPROF_BINARY_PATH", home.path());
+    command.stdin(Stdio::null()).env("TZ", "UTC").env("HOME", &home);
+    command.env("PPROF_TMPDIR", &home).env("PPROF_BINARY_PATH", &home);
     command.env_remove("DEBUGINFOD_URLS").env("NO_COLOR", "1");
     command
 }

@@ -64,9 +64,18 @@ const ADDRESSES: &[(&[&str], &str)] = &[
     (&["-seconds=5"], "/debug/pprof/profile?seconds=7"),
     (&[], "/debug/pprof/allocs?gc=1"),
     (&[], "/custom/path"),
-    (&[], "/debug/pprof"),
-    (&[], "/debug/pprof/"),
 ];
+
+/// pprof asks for the page of links here and fails on it; flamelet takes it for the family's CPU profile.
+#[test]
+fn the_page_of_links_means_the_cpu_profile() {
+    let service = Service::start("200 OK", cpu_profile());
+    for path in ["/debug/pprof", "/debug/pprof/"] {
+        let answer = run_flamelet(&["top", &format!("http://{}{path}", service.address)]);
+        assert_eq!(answer.status, Some(0), "{}", answer.stderr);
+        assert_eq!(service.take_asked(), ["GET /debug/pprof/profile"]);
+    }
+}
 
 #[test]
 fn the_request_is_the_one_that_pprof_makes() {

@@ -2,9 +2,10 @@
 
 use std::path::PathBuf;
 
-use flamelet_tests::compare::Duel;
+use flamelet_tests::compare::{Duel, ask_flamelet};
+use flamelet_tests::programs::Answer;
 use flamelet_tests::wire::{Label, ProfileFile};
-use flamelet_tests::{dot, profiles};
+use flamelet_tests::{dot, profiles, rows};
 
 /// A CPU profile of five functions with these milliseconds each, under one caller.
 fn service(name: &str, milliseconds: [i64; 5]) -> PathBuf {
@@ -84,13 +85,31 @@ fn a_profile_against_itself_is_nothing() {
     duel.end();
 }
 
+/// Go's pprof heeds only the last `-base`; flamelet sums them, as it sums the profiles themselves.
 #[test]
 fn two_bases_are_summed() {
-    let Some(mut duel) = Duel::begin() else { return };
     let (before, after) = before_and_after();
     for option in ["-base", "-diff_base"] {
         let base = format!("{option}={}", before.display());
-        duel.text(&["-top", &base, &base], &[&after, &after]);
+        let once = ask_flamelet(&["-traces", &base, "-unit=ms"], &[&after]);
+        let twice = ask_flamelet(&["-traces", &base, &base, "-unit=ms"], &[&after, &after]);
+        let halved = ask_flamelet(&["-traces", &base, &base, "-unit=ms", "-divide_by=2"], &[&after, &after]);
+        assert_eq!(twice.status, Some(0), "{}", twice.stderr);
+        let values = |answer: &Answer| -> Vec<String> {
+            rows::rows(&answer.stdout).into_iter().filter(|row| row.contains("ms work_")).collect()
+        };
+        assert_ne!(values(&once), values(&twice));
+        assert_eq!(values(&once), values(&halved));
     }
+}
+
+#[test]
+fn both_kinds_of_base_are_refused() {
+    let Some(mut duel) = Duel::begin() else { return };
+    let (before, after) = before_and_after();
+    let (base, diff_base) =
+        (format!("-base={}", before.display()), format!("-diff_base={}", before.display()));
+    duel.both_refuse(&["-top", &base, &diff_base], &[&after]);
+    duel.both_refuse(&["-top", "-normalize"], &[&after]);
     duel.end();
 }
