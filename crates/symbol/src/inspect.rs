@@ -69,6 +69,12 @@ pub struct DebugInfo {
     pub split: bool,
     /// The DWARF version of the first unit.
     pub version: Option<u16>,
+    /// Units in which functions have bare names only, without the path: what Rust's
+    /// `debug = "line-tables-only"` leaves. Inlined functions of theirs are shown as `map<…>` instead of
+    /// `core::option::Option::map`; `debug = 1` keeps the whole names.
+    pub units_with_bare_names: usize,
+    /// Units with functions.
+    pub units: usize,
 }
 
 /// How many of the functions that were looked at begin by setting up a frame pointer.
@@ -163,14 +169,14 @@ fn debug_info(file: &File<'_>) -> DebugInfo {
     let mut units = dwarf.units();
     while let Ok(Some(header)) = units.next() {
         found.version.get_or_insert(header.version());
-        found.split |= match header.type_() {
-            gimli::UnitType::Skeleton(_) => true,
-            // Before version 5 an attribute says so.
-            _ if header.version() < 5 => dwarf.unit(header).is_ok_and(|unit| unit.dwo_id.is_some()),
-            _ => false,
-        };
-        if found.split || patience.spend(1 << 8).is_err() {
+        if patience.spend(1 << 8).is_err() {
             break;
+        }
+        let Ok(unit) = dwarf.unit(header) else { continue };
+        found.split |= unit.dwo_id.is_some();
+        if let Ok(Some(has_linkage_names)) = crate::dwarf::has_linkage_names(&unit) {
+            found.units += 1;
+            found.units_with_bare_names += usize::from(!has_linkage_names);
         }
     }
     found

@@ -33,6 +33,18 @@ fn inspecting_programs() {
 }
 
 #[test]
+fn bare_names() {
+    let bare = |level: &str| {
+        let program = Program::rust(&["-Copt-level=2", level]);
+        inspect(&program.path).expect("an ELF file").debug_info
+    };
+    let (lines_only, limited) = (bare("-Cdebuginfo=line-tables-only"), bare("-Cdebuginfo=1"));
+    assert!(lines_only.units_with_bare_names > 0, "{lines_only:?}");
+    assert_eq!(limited.units_with_bare_names, 0, "{limited:?}");
+    assert!(limited.units > 0);
+}
+
+#[test]
 fn frame_pointers_by_their_prologues() {
     let without = Program::rust(&["-Copt-level=2", "-Cforce-frame-pointers=no"]);
     let with = Program::rust(&["-Copt-level=0", "-Cforce-frame-pointers=yes"]);

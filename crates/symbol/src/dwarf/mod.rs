@@ -153,3 +153,50 @@ impl<'d> Lookup<'_, 'd> {
 fn has_function(frames: &[DwarfFrame]) -> bool {
     frames.iter().any(|frame| frame.names.is_some())
 }
+
+/// Whether the functions of a Rust or C++ unit carry their linkage names: looks at the first few that are
+/// or were inlined. `None` for other languages, and when there is no such function.
+pub(crate) fn has_linkage_names(unit: &Unit<'_>) -> gimli::Result<Option<bool>> {
+    const MOST_ENTRIES: usize = 20_000;
+    const ENOUGH: usize = 32;
+    let mut entries = unit.entries_raw(None)?;
+    let mut inlined = 0;
+    for _ in 0..MOST_ENTRIES {
+        if entries.is_empty() || inlined == ENOUGH {
+            break;
+        }
+        let Some(abbreviation) = entries.read_abbreviation()? else { continue };
+        let has = |name| abbreviation.attributes().iter().any(|attribute| attribute.name() == name);
+        if matches!(abbreviation.tag(), gimli::DW_TAG_compile_unit | gimli::DW_TAG_skeleton_unit) {
+            let mut is_mangled = false;
+            for &specification in abbreviation.attributes() {
+                let attribute = entries.read_attribute(specification)?;
+                is_mangled |= matches!(attribute.value(), gimli::AttributeValue::Language(language)
+                    if is_mangling(language));
+            }
+            if !is_mangled {
+                return Ok(None);
+            }
+            continue;
+        }
+        if abbreviation.tag() == gimli::DW_TAG_subprogram && has(gimli::DW_AT_inline) {
+            if has(gimli::DW_AT_linkage_name) || has(gimli::DW_AT_specification) {
+                return Ok(Some(true));
+            }
+            inlined += 1;
+        }
+        entries.skip_attributes(abbreviation.attributes())?;
+    }
+    Ok((inlined > 0).then_some(false))
+}
+
+fn is_mangling(language: gimli::DwLang) -> bool {
+    matches!(
+        language,
+        gimli::DW_LANG_Rust
+            | gimli::DW_LANG_C_plus_plus
+            | gimli::DW_LANG_C_plus_plus_03
+            | gimli::DW_LANG_C_plus_plus_11
+            | gimli::DW_LANG_C_plus_plus_14
+    )
+}
