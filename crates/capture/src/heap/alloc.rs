@@ -1,7 +1,7 @@
 //! The allocator that a service installs: around any other, it lets nearly everything through.
 
 use super::thread::{self, LARGE, PAGE};
-use super::{budget, tracker, watch};
+use super::{budget, live, tracker, watch};
 use std::alloc::{GlobalAlloc, Layout, System};
 
 /// An allocator that samples what goes through it.
@@ -44,7 +44,12 @@ impl<A> Alloc<A> {
 
 /// How a tracked block of this layout lies in the inner allocator; `None` when it cannot be asked for.
 fn tracked_layout(layout: Layout) -> Option<Layout> {
-    if layout.size() >= LARGE { Some(layout) } else { layout.align_to(PAGE).ok() }
+    if layout.size() >= LARGE {
+        return Some(layout);
+    }
+    // A whole page at least: a small block on a page's first bytes would, once freed, be handed out again and
+    // again as the ordinary block it is, and be looked up every time.
+    Layout::from_size_align(layout.size().max(PAGE), layout.align().max(PAGE)).ok()
 }
 
 /// What a new block is to hold.
@@ -110,9 +115,10 @@ impl<A: GlobalAlloc> Alloc<A> {
         unsafe { self.plain(layout, fill) }
     }
 
+    /// A free that may be of interest. (Not so rare that it were cold: blocks lie on a page's start by chance.)
+    ///
     /// # Safety
     /// As [`GlobalAlloc::dealloc`].
-    #[cold]
     #[inline(never)]
     unsafe fn slow_dealloc(&self, block: *mut u8, layout: Layout) {
         if thread::is_counting() {
@@ -197,9 +203,10 @@ impl<A: GlobalAlloc> Alloc<A> {
     }
 }
 
-/// Whether the address or the size could be those of a tracked block.
+/// Whether the block could be a tracked one.
+#[inline(always)]
 fn may_be_tracked(block: *mut u8, layout: Layout) -> bool {
-    (block as usize).is_multiple_of(PAGE) || layout.size() >= LARGE
+    ((block as usize).is_multiple_of(PAGE) || layout.size() >= LARGE) && live::may_contain(block as usize)
 }
 
 // SAFETY: every block comes from the inner allocator, with the size that was asked for and at least the

@@ -9,7 +9,7 @@ use super::interval::{Weight, mix};
 use super::ledger::RowId;
 use super::memory;
 use std::io;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU16, AtomicU64, Ordering};
 
 const BUCKET: usize = 8;
 const RECORD_WORDS: usize = 8;
@@ -31,6 +31,22 @@ pub(super) struct Block {
     pub(super) position: u64,
     /// How often the counts had been reset when it was allocated.
     pub(super) resets: u32,
+}
+
+/// How many tracked addresses there are for each of some hashes: most blocks that only look like tracked ones
+/// are told apart by one load.
+static FILTER: [AtomicU16; 1 << FILTER_BITS] = [const { AtomicU16::new(0) }; 1 << FILTER_BITS];
+const FILTER_BITS: u32 = 14;
+
+#[inline(always)]
+fn filter(address: usize) -> &'static AtomicU16 {
+    &FILTER[((address as u64 >> 4).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - FILTER_BITS)) as usize]
+}
+
+/// Whether the block at `address` may be tracked; mostly not.
+#[inline(always)]
+pub(super) fn may_contain(address: usize) -> bool {
+    filter(address).load(Ordering::Relaxed) != 0
 }
 
 /// See the module's introduction.
@@ -58,6 +74,7 @@ impl LiveTable {
     pub(super) fn insert(&self, address: usize, block: &Block) -> bool {
         let Some(number) = self.take_record() else { return false };
         self.write(number, address, block);
+        filter(address).fetch_add(1, Ordering::Relaxed);
         let hash = mix(address as u64);
         let cell = (hash & !0xffff_ffff) | u64::from(number);
         for _ in 0..TRIES {
@@ -66,6 +83,7 @@ impl LiveTable {
                 return true;
             }
         }
+        filter(address).fetch_sub(1, Ordering::Relaxed);
         self.give_record(number);
         false
     }
@@ -82,6 +100,7 @@ impl LiveTable {
         cell.compare_exchange(held, 0, Ordering::AcqRel, Ordering::Relaxed).ok()?;
         let number = held as u32;
         let block = self.read(number);
+        filter(address).fetch_sub(1, Ordering::Relaxed);
         self.give_record(number);
         Some(block)
     }
