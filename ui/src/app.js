@@ -178,7 +178,7 @@ export class App {
     if (this.viewId !== kind.id || !this.view) {
       this.viewId = kind.id;
       this.view = kind.make(this);
-      replaceContent(this.main, this.view.element);
+      replaceContent(/** @type {HTMLElement} */ (this.main), this.view.element);
       replaceContent(/** @type {HTMLElement} */ (this.controls), ...this.view.controls);
     }
     this.errorElement?.remove();

@@ -32,6 +32,9 @@ export class FlameCanvas {
     /** What is in view, in weight. */
     this.from = 0;
     this.to = 1;
+    /** Where a move in progress ends. @type {[number, number] | null} */
+    this.target = null;
+    this.dragged = false;
     this.selected = -1;
     this.hovered = -1;
     /** @type {Uint8Array | null} */
@@ -82,7 +85,6 @@ export class FlameCanvas {
   /** Moves the view, over a few frames where the reader has not asked for less motion. @param {number} from @param {number} to @param {boolean} animate */
   moveTo(from, to, animate) {
     const still = matchMedia("(prefers-reduced-motion: reduce)").matches || !animate;
-    /** @type {[number, number] | null} */
     this.target = [from, to];
     if (still) {
       [this.from, this.to, this.target] = [from, to, null];
@@ -173,6 +175,7 @@ export class FlameCanvas {
       context.globalAlpha = this.hit !== null && !isHit ? 0.45 : 1;
       context.fillStyle = isHit ? this.palette.hit : this.fillOf(picture, box);
       context.fillRect(left, y, Math.max(0.6, right - left - gap), ROW_HEIGHT - 1);
+      context.globalAlpha = this.hit !== null && !isHit ? 0.8 : 1;
       if (right - left > 16) this.drawName(context, picture, box, left, right, y, isHit);
       context.globalAlpha = 1;
       if (box === this.selected || box === this.hovered) {
@@ -211,7 +214,7 @@ export class FlameCanvas {
       const all = picture.weight[0] || 1;
       return this.palette.heatOf(Math.sqrt(picture.own[box] / all));
     }
-    const shade = (picture.data.keys[picture.name[box]] >>> 6) % 3;
+    const shade = (picture.data.keys[picture.name[box]] >>> 6) % 2;
     return this.palette.hues[picture.hueOf(box)][shade];
   }
 

@@ -35,9 +35,9 @@ export function cssOf(colour) {
   return `rgb(${colour.join(",")})`;
 }
 
-/** How much of the background shows through the three shades of a hue. */
-export const SHADES = [0, 0.14, 0.28];
-const HUE_COUNT = 13;
+/** How much of the background shows through the two shades of a hue. */
+export const SHADES = [0, 0.16];
+const HUE_COUNT = 25;
 const HEAT_STEPS = 16;
 
 /** The colours of the theme at hand. */

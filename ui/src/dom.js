@@ -18,6 +18,7 @@ export function h(tag, attributes = {}, ...children) {
 
 /** @param {HTMLElement} element @param {string} key @param {any} value */
 function setAttribute(element, key, value) {
+  if (key.startsWith("aria-") && typeof value === "boolean") return element.setAttribute(key, String(value));
   if (value === null || value === undefined || value === false) return;
   if (key === "text") element.textContent = value;
   else if (key === "style") Object.assign(element.style, value);

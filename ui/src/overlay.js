@@ -5,11 +5,12 @@ import { h, replaceContent } from "./dom.js";
 
 /** @typedef {[string, string]} Fact a name and a value */
 
-const tooltipElement = h("div.tooltip", { role: "tooltip", hidden: true });
+/** @type {HTMLElement | null} */
+let tooltipElement = null;
 
 /** @param {string} title @param {string} subtitle @param {Fact[]} facts @param {MouseEvent} event */
 export function showTooltip(title, subtitle, facts, event) {
-  if (!tooltipElement.isConnected) document.body.append(tooltipElement);
+  if (tooltipElement === null) document.body.append((tooltipElement = h("div.tooltip", { role: "tooltip", hidden: true })));
   const rows = facts.map(([name, value]) => h("tr", {}, h("th", { text: name }), h("td", { text: value })));
   replaceContent(
     tooltipElement,
@@ -27,7 +28,7 @@ export function showTooltip(title, subtitle, facts, event) {
 }
 
 export function hideTooltip() {
-  tooltipElement.hidden = true;
+  if (tooltipElement) tooltipElement.hidden = true;
 }
 
 /** @typedef {{label: string, hint?: string, run: () => void} | null} MenuItem nothing is a line */

@@ -10,7 +10,7 @@
  *
  * @typedef {NameColumns & {zoom: number, cutoff: number, narrower: number, diff: boolean,
  *   parent: number[], name: number[], weight: number[], own: number[],
- *   sides?: Sides, own_sides?: Sides}} FlamePayload
+ *   sides?: Sides, own_sides?: Sides, notes?: string[]}} FlamePayload
  */
 
 /** A flame graph that can be drawn. */

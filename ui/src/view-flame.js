@@ -158,17 +158,23 @@ export class FlamePane {
     const rows = order.slice(0, 30).map((box) => h("tr", {}, h("td", { text: picture.nameOf(box) }), h("td", { text: valueLabel(picture.own[box], unit) }), h("td", { text: shareLabel(picture.own[box], all) })));
     const head = h("tr", {}, ...["Function", "Self", "Share"].map((text) => h("th", { text, scope: "col" })));
     replaceContent(this.table, h("table", {}, h("caption", { text: "The boxes with the largest own value" }), h("thead", {}, head), h("tbody", {}, ...rows)));
-    const cut = this.app.provider.saved && picture.data.narrower > 0;
-    this.notice.hidden = !cut;
-    if (cut) {
-      const share = shareLabel(picture.data.cutoff, all);
-      this.notice.textContent = `To keep this file small, boxes under ${share} of everything were left out (${picture.data.narrower} places). Open the profile with “flamelet view” to zoom into them.`;
-    }
+    this.notice.textContent = noticeFor(picture, this.app.provider.saved);
+    this.notice.hidden = this.notice.textContent === "";
   }
 
   themeChanged() {
     this.flame.themeChanged();
   }
+}
+
+/** What a reader should know about a picture. @param {Picture} picture @param {boolean} saved */
+function noticeFor(picture, saved) {
+  if (saved && picture.data.narrower > 0) {
+    const share = shareLabel(picture.data.cutoff, picture.weight[0] || 1);
+    return `To keep this file small, boxes under ${share} of everything were left out (${picture.data.narrower} places). Open the profile with “flamelet view” to zoom into them.`;
+  }
+  if (picture.weight[0] === 0 || picture.count === 0) return [...(picture.data.notes ?? []), "Nothing is left to show: remove a filter, or choose another sample type."].join(" · ");
+  return (picture.data.notes ?? []).join(" · ");
 }
 
 /** @param {number} before @param {number} now */

@@ -30,7 +30,7 @@ export function graphView(app) {
   const element = h("div.graph-holder", {}, note);
   element.prepend(svg);
   const view = { x: 0, y: 0, scale: 1 };
-  let shown = "";
+  let shown = "nothing yet";
   const move = () => scene.setAttribute("transform", `translate(${view.x} ${view.y}) scale(${view.scale})`);
   svg.addEventListener("wheel", (event) => {
     event.preventDefault();

@@ -18,7 +18,7 @@ export function heatmapView(app) {
   const clear = h("button.toggle", { text: "Whole time", onclick: () => app.set({ time: "" }) });
   /** @type {Heatmap | null} */
   let data = null;
-  let shown = "";
+  let shown = "nothing yet";
   let palette = currentPalette();
   /** @type {number | null} */
   let start = null;
@@ -28,7 +28,7 @@ export function heatmapView(app) {
   const cell = () => {
     const columns = Math.max(1, data?.columns ?? 1);
     const rows = Math.max(1, data?.rows ?? 1);
-    return { wide: Math.min(28, (element.clientWidth - LEFT - 12) / columns), tall: (element.clientHeight - BOTTOM - 12) / rows };
+    return { wide: Math.min(56, (element.clientWidth - LEFT - 12) / columns), tall: (element.clientHeight - BOTTOM - 12) / rows };
   };
   /** @param {MouseEvent} event */
   const cellAt = (event) => {

@@ -18,7 +18,7 @@ export function sourceView(app) {
   const list = functionTable(app, { narrow: true, open: (name) => app.set({ pivot: name }) });
   const right = h("div.code", { tabindex: 0 });
   const empty = h("div.empty", { text: "Choose a function on the left to see its source and instructions." });
-  let shown = "";
+  let shown = "nothing yet";
   return {
     element: h("div.sandwich", {}, h("div.sandwich-list", {}, list.element), right),
     controls: [],
@@ -42,11 +42,13 @@ function codeParts(app, code) {
   const parts = [h("h2.code-name", { text: code.function })];
   if (code.note !== "") parts.push(h("p.soft", { text: code.note }));
   for (const file of code.files) {
-    const rows = file.lines.map((line) => codeRow(app, line, [String(line.number)], line.text));
+    const most = Math.max(1, ...file.lines.map((line) => line.cum));
+    const rows = file.lines.map((line) => codeRow(app, line, most, [String(line.number)], line.text));
     parts.push(h("section", {}, h("h3", { text: file.file }), h("p.soft", { text: file.note }), h("table.listing", {}, codeHead(["Line"]), h("tbody", {}, ...rows))));
   }
   if (code.instructions.length > 0) {
-    const rows = code.instructions.map((one) => codeRow(app, one, [one.address.toString(16)], one.text, one.source));
+    const most = Math.max(1, ...code.instructions.map((one) => one.cum));
+    const rows = code.instructions.map((one) => codeRow(app, one, most, [one.address.toString(16)], one.text, one.source));
     parts.push(h("section", {}, h("h3", { text: "Instructions" }), h("table.listing", {}, codeHead(["Address"]), h("tbody", {}, ...rows))));
   }
   return parts;
@@ -57,11 +59,11 @@ function codeHead(places) {
   return h("thead", {}, h("tr", {}, ...["Self", "Total", ...places, ""].map((text) => h("th", { text, scope: "col" }))));
 }
 
-/** @param {App} app @param {{flat: number, cum: number}} cost @param {string[]} places @param {string} text @param {string} [source] */
-function codeRow(app, cost, places, text, source = "") {
+/** @param {App} app @param {{flat: number, cum: number}} cost @param {number} most @param {string[]} places @param {string} text @param {string} [source] */
+function codeRow(app, cost, most, places, text, source = "") {
   const { unit } = app.sampleType();
   const all = app.total() || 1;
-  const heat = cost.cum > 0 ? currentPalette().heatOf(Math.sqrt(cost.cum / all)) : "";
+  const heat = cost.cum > 0 ? currentPalette().heatOf(cost.cum / most) : "";
   const value = (/** @type {number} */ amount) => h("td.number", { text: amount === 0 ? "" : valueLabel(amount, unit), title: amount === 0 ? "" : `${exactLabel(amount, unit)} · ${shareLabel(amount, all)}` });
-  return h("tr", {}, value(cost.flat), value(cost.cum), ...places.map((place) => h("td.number.soft", { text: place })), h("td.code-text", { text, title: source, style: heat === "" ? {} : { boxShadow: `inset 3px 0 ${heat}` } }));
+  return h("tr", {}, value(cost.flat), value(cost.cum), ...places.map((place) => h("td.number.soft", { text: place })), h("td.code-text", { text, title: source, style: heat === "" ? {} : { boxShadow: `inset 4px 0 ${heat}` } }));
 }

@@ -13,7 +13,7 @@ import { exactLabel, grouped, shareLabel, valueLabel } from "./units.js";
 /** @param {App} app */
 export function tagsView(app) {
   const element = h("div.tags", { tabindex: 0 });
-  let shown = "";
+  let shown = "nothing yet";
   return {
     element,
     controls: [],

@@ -23,7 +23,7 @@ export function timelineView(app) {
   const clear = h("button.toggle", { text: "Whole time", onclick: () => app.set({ time: "" }) });
   /** @type {Timeline | null} */
   let data = null;
-  let shown = "";
+  let shown = "nothing yet";
   /** @type {[number, number] | null} */
   let brush = null;
   let palette = currentPalette();

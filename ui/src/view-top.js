@@ -55,7 +55,7 @@ export function functionTable(app, options) {
   });
   const footer = h("div.table-footer");
   const element = h("div.table-holder", {}, table.element, footer);
-  let shown = "";
+  let shown = "nothing yet";
   return {
     element,
     /** @param {State} state */
@@ -113,7 +113,7 @@ function changeCell(change, unit) {
 
 /** @param {string} name @param {number} hue */
 export function nameCell(name, hue) {
-  return h("div", { title: name }, h("span.dot", { style: { background: `var(--h${hue < 0 ? 12 : hue})` } }), h("span", { text: name }));
+  return h("div", { title: name }, h("span.dot", { style: { background: `var(--h${hue < 0 ? 24 : hue})` } }), h("span", { text: name }));
 }
 
 /** @param {App} app */

@@ -25,7 +25,7 @@ const HEAVY = 0.8;
 export function treeView(app) {
   /** @type {Row[]} */
   let rows = [];
-  let shown = "";
+  let shown = "nothing yet";
   const table = new VirtualTable({
     columns: TREE_COLUMNS,
     label: "Call tree",
@@ -120,7 +120,7 @@ function treeCells(app, row, toggle) {
     "div",
     { title: row.name, style: { paddingLeft: `${Math.min(60, row.depth) * 12}px` } },
     twist,
-    h("span.dot", { style: { background: `var(--h${row.hue < 0 ? 12 : row.hue})` } }),
+    h("span.dot", { style: { background: `var(--h${row.hue < 0 ? 24 : row.hue})` } }),
     h("span", { text: row.name }),
   );
   return [

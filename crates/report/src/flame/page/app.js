@@ -64,11 +64,12 @@ async function copyText(text) {
 
 /** @typedef {[string, string]} Fact a name and a value */
 
-const tooltipElement = h("div.tooltip", { role: "tooltip", hidden: true });
+/** @type {HTMLElement | null} */
+let tooltipElement = null;
 
 /** @param {string} title @param {string} subtitle @param {Fact[]} facts @param {MouseEvent} event */
 function showTooltip(title, subtitle, facts, event) {
-  if (!tooltipElement.isConnected) document.body.append(tooltipElement);
+  if (tooltipElement === null) document.body.append((tooltipElement = h("div.tooltip", { role: "tooltip", hidden: true })));
   const rows = facts.map(([name, value]) => h("tr", {}, h("th", { text: name }), h("td", { text: value })));
   replaceContent(
     tooltipElement,
@@ -86,7 +87,7 @@ function showTooltip(title, subtitle, facts, event) {
 }
 
 function hideTooltip() {
-  tooltipElement.hidden = true;
+  if (tooltipElement) tooltipElement.hidden = true;
 }
 
 /** @typedef {{label: string, hint?: string, run: () => void} | null} MenuItem nothing is a line */
@@ -745,6 +746,7 @@ class FlameCanvas {
       context.globalAlpha = this.hit !== null && !isHit ? 0.45 : 1;
       context.fillStyle = isHit ? this.palette.hit : this.fillOf(picture, box);
       context.fillRect(left, y, Math.max(0.6, right - left - gap), ROW_HEIGHT - 1);
+      context.globalAlpha = this.hit !== null && !isHit ? 0.8 : 1;
       if (right - left > 16) this.drawName(context, picture, box, left, right, y, isHit);
       context.globalAlpha = 1;
       if (box === this.selected || box === this.hovered) {
@@ -1089,17 +1091,23 @@ class FlamePane {
     const rows = order.slice(0, 30).map((box) => h("tr", {}, h("td", { text: picture.nameOf(box) }), h("td", { text: valueLabel(picture.own[box], unit) }), h("td", { text: shareLabel(picture.own[box], all) })));
     const head = h("tr", {}, ...["Function", "Self", "Share"].map((text) => h("th", { text, scope: "col" })));
     replaceContent(this.table, h("table", {}, h("caption", { text: "The boxes with the largest own value" }), h("thead", {}, head), h("tbody", {}, ...rows)));
-    const cut = this.app.provider.saved && picture.data.narrower > 0;
-    this.notice.hidden = !cut;
-    if (cut) {
-      const share = shareLabel(picture.data.cutoff, all);
-      this.notice.textContent = `To keep this file small, boxes under ${share} of everything were left out (${picture.data.narrower} places). Open the profile with “flamelet view” to zoom into them.`;
-    }
+    this.notice.textContent = noticeFor(picture, this.app.provider.saved);
+    this.notice.hidden = this.notice.textContent === "";
   }
 
   themeChanged() {
     this.flame.themeChanged();
   }
+}
+
+/** What a reader should know about a picture. @param {Picture} picture @param {boolean} saved */
+function noticeFor(picture, saved) {
+  if (saved && picture.data.narrower > 0) {
+    const share = shareLabel(picture.data.cutoff, picture.weight[0] || 1);
+    return `To keep this file small, boxes under ${share} of everything were left out (${picture.data.narrower} places). Open the profile with “flamelet view” to zoom into them.`;
+  }
+  if (picture.weight[0] === 0 || picture.count === 0) return [...(picture.data.notes ?? []), "Nothing is left to show: remove a filter, or choose another sample type."].join(" · ");
+  return (picture.data.notes ?? []).join(" · ");
 }
 
 /** @param {number} before @param {number} now */
@@ -1617,7 +1625,7 @@ function heatmapView(app) {
   const cell = () => {
     const columns = Math.max(1, data?.columns ?? 1);
     const rows = Math.max(1, data?.rows ?? 1);
-    return { wide: Math.min(28, (element.clientWidth - LEFT - 12) / columns), tall: (element.clientHeight - BOTTOM - 12) / rows };
+    return { wide: Math.min(56, (element.clientWidth - LEFT - 12) / columns), tall: (element.clientHeight - BOTTOM - 12) / rows };
   };
   /** @param {MouseEvent} event */
   const cellAt = (event) => {
@@ -2807,7 +2815,7 @@ function localTheme() {
  *
  * @typedef {NameColumns & {zoom: number, cutoff: number, narrower: number, diff: boolean,
  *   parent: number[], name: number[], weight: number[], own: number[],
- *   sides?: Sides, own_sides?: Sides}} FlamePayload
+ *   sides?: Sides, own_sides?: Sides, notes?: string[]}} FlamePayload
  */
 
 /** A flame graph that can be drawn. */

@@ -1,0 +1,453 @@
+// The page in a real browser: `ui/test` prepares what this needs and runs it.
+//
+// FLAMELET_UI_SERVE  the example server of flamelet-view (target/debug/examples/serve)
+// FLAMELET_UI_OUT    where node_modules with playwright-core is, and where screenshots go (target/ui-tests)
+// CHROMIUM           the browser (/usr/bin/chromium)
+
+import assert from "node:assert/strict";
+import { spawn } from "node:child_process";
+import { mkdirSync } from "node:fs";
+import http from "node:http";
+import { createRequire } from "node:module";
+import path from "node:path";
+import { after, before, test } from "node:test";
+import { fileURLToPath, pathToFileURL } from "node:url";
+
+const root = path.resolve(path.dirname(fileURLToPath(import.meta.url)), "../..");
+const serve = process.env.FLAMELET_UI_SERVE ?? path.join(root, "target/debug/examples/serve");
+const out = process.env.FLAMELET_UI_OUT ?? path.join(root, "target/ui-tests");
+const shots = path.join(out, "screenshots");
+const { chromium } = createRequire(path.join(out, "package.json"))("playwright-core");
+
+/** The height of a row of a flame graph, and the y of the middle of a row. */
+const ROW = 19;
+const FIRST_ROW = 104;
+const rowY = (row) => FIRST_ROW + row * ROW + ROW / 2;
+
+let browser;
+const servers = [];
+
+before(async () => {
+  mkdirSync(shots, { recursive: true });
+  const args = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync"];
+  browser = await chromium.launch({ executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium", args });
+});
+
+after(async () => {
+  await browser?.close();
+  for (const server of servers) server.kill();
+});
+
+/** Starts the example server. @returns {Promise<string>} its address */
+async function served(...what) {
+  const server = spawn(serve, what, { stdio: ["ignore", "pipe", "inherit"] });
+  servers.push(server);
+  const line = await new Promise((resolve, reject) => {
+    server.stdout.once("data", (data) => resolve(String(data).trim()));
+    server.once("error", reject);
+    server.once("exit", (code) => reject(new Error(`the server ended with ${code}`)));
+  });
+  return line;
+}
+
+/** Writes a page to a file. @returns {Promise<string>} its address */
+async function exported(kind) {
+  const file = path.join(out, `${kind}.html`);
+  const writer = spawn(serve, ["export", kind, file], { stdio: "inherit" });
+  const code = await new Promise((resolve) => writer.once("exit", resolve));
+  assert.equal(code, 0);
+  return pathToFileURL(file).href;
+}
+
+/** Opens a page; anything that goes wrong in it fails the test. */
+async function opened(address, options = {}) {
+  const page = await browser.newPage({ viewport: { width: 1280, height: 760 }, reducedMotion: "reduce", ...options });
+  page.setDefaultTimeout(20_000);
+  page.problems = [];
+  page.requests = [];
+  page.on("pageerror", (error) => page.problems.push(error.message));
+  page.on("console", (message) => message.type() === "error" && page.problems.push(message.text()));
+  page.on("request", (request) => page.requests.push(request.url()));
+  await page.goto(address);
+  await settled(page);
+  return page;
+}
+
+/** Until the flame graph at hand is there. */
+async function settled(page) {
+  await page.waitForSelector(".flame-holder .for-readers td");
+}
+
+/** Waits until the page says so: no fixed pauses. */
+const until = (page, condition, argument) => page.waitForFunction(condition, argument);
+const hashHas = (page, text) => until(page, (text) => decodeURIComponent(location.hash).includes(text), text);
+const hashLacks = (page, text) => until(page, (text) => !decodeURIComponent(location.hash).includes(text), text);
+const textIs = (page, selector, text) => until(page, ([selector, text]) => document.querySelector(selector)?.textContent?.includes(text), [selector, text]);
+const shot = (page, name) => page.screenshot({ path: path.join(shots, `${name}.png`) });
+
+/** The text of the tooltip of the box at a place. */
+async function tooltipAt(page, x, row) {
+  await page.mouse.move(x, rowY(row) + 1);
+  await page.mouse.move(x, rowY(row));
+  await page.waitForSelector(".tooltip:not([hidden])");
+  return page.textContent(".tooltip");
+}
+
+async function closed(page) {
+  assert.deepEqual(page.problems, []);
+  await page.close();
+}
+
+let service;
+
+test("opens with the flame graph painted", async () => {
+  service = await served("service");
+  const page = await opened(service);
+  assert.equal(await page.title(), "service – flamelet");
+  assert.equal(await page.textContent(".total"), "8.89s");
+  assert.equal(await page.getAttribute(".tab[aria-selected=true]", "title"), "Flame graph (1)");
+  const colours = await page.evaluate(() => {
+    const canvas = document.querySelector("canvas");
+    const pixels = new Uint32Array(canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height).data.buffer);
+    return new Set(pixels).size;
+  });
+  assert.ok(colours > 8, `${colours} colours on the canvas`);
+  const tooltip = await tooltipAt(page, 600, 2);
+  assert.match(tooltip, /checkout::main/);
+  assert.match(tooltip, /8\.89s \(8\u202f888\u202f000\u202f000 nanoseconds\) · 100%/);
+  await shot(page, "flame");
+  await closed(page);
+});
+
+test("zoom, back, forward, reload", async () => {
+  const page = await opened(service);
+  await page.mouse.click(1100, rowY(9));
+  await hashHas(page, "z=");
+  await settled(page);
+  const zoomed = page.url();
+  assert.match(await tooltipAt(page, 30, 9), /checkout::routes::pay::submit/);
+  await page.reload();
+  await settled(page);
+  assert.equal(page.url(), zoomed);
+  assert.match(await tooltipAt(page, 30, 9), /checkout::routes::pay::submit.*of the zoomed box100%/);
+  await page.goBack();
+  await hashLacks(page, "z=");
+  assert.match(await tooltipAt(page, 30, 9), /checkout::routes::cart::show/);
+  await page.goForward();
+  await hashHas(page, "z=");
+  await page.click("text=Zoom out");
+  await hashLacks(page, "z=");
+  await closed(page);
+});
+
+test("search shows the share that matches", async () => {
+  const page = await opened(service);
+  await page.keyboard.press("/");
+  await page.keyboard.type("serde_json");
+  await textIs(page, ".matched", "26.10% matched");
+  await hashHas(page, "q=serde_json");
+  await shot(page, "search");
+  await page.keyboard.type("(");
+  await textIs(page, ".matched", "not a pattern");
+  await page.keyboard.press("Escape");
+  await page.click(".tab >> text=Top");
+  await page.fill(".search", "serde");
+  await textIs(page, ".table-footer", "4 functions");
+  await closed(page);
+});
+
+test("another sample type", async () => {
+  const page = await opened(service);
+  await page.selectOption("select[aria-label='Sample type']", "samples");
+  await textIs(page, ".total", "8\u202f888");
+  await hashHas(page, "type=samples");
+  await until(page, () => document.querySelector(".for-readers td:nth-child(2)")?.textContent === "1\u202f313");
+  assert.match(await tooltipAt(page, 600, 2), /total8\u202f888 · 100%/);
+  await page.locator("canvas").first().focus();
+  await page.keyboard.press("t");
+  await textIs(page, ".total", "8.89s");
+  await closed(page);
+});
+
+test("filters are chips that can be added, undone and removed", async () => {
+  const page = await opened(service);
+  await page.mouse.click(200, rowY(10), { button: "right" });
+  await page.click(".menu >> text=Focus on it");
+  await textIs(page, ".chip", "focus:^checkout::store::Cart::load$");
+  await until(page, () => document.querySelector(".for-readers td:nth-child(2)")?.textContent === "809ms");
+  await page.keyboard.press("a");
+  await page.selectOption("dialog select", "hide");
+  await page.fill("dialog input", "^tokio::");
+  await page.keyboard.press("Enter");
+  await until(page, () => document.querySelectorAll(".chip").length === 2);
+  await shot(page, "chips");
+  await page.keyboard.press("u");
+  await until(page, () => document.querySelectorAll(".chip").length === 1);
+  await page.click(".chip button");
+  await until(page, () => document.querySelectorAll(".chip").length === 0);
+  await page.keyboard.press("a");
+  await page.fill("dialog input", "(");
+  await page.keyboard.press("Enter");
+  await textIs(page, ".error", "focus: '(' is not a regular expression");
+  page.problems = page.problems.filter((problem) => !problem.includes("400"));
+  await closed(page);
+});
+
+test("the top table shows what the server counts, and sorts", async () => {
+  const page = await opened(service);
+  await page.keyboard.press("2");
+  await page.waitForSelector(".tr");
+  const answer = await (await fetch(`${service}api/functions?sort=flat`)).json();
+  const first = await page.textContent(".tr >> nth=0");
+  assert.equal(answer.flat[0], 1_313_000_000);
+  assert.match(first, /1\.31s14\.77%1\.31s14\.77%regex_automata::dfa::search::find_fwd/);
+  await page.click("text=Total >> nth=0");
+  await hashHas(page, "sort=cum");
+  await textIs(page, ".tr", "100%");
+  await page.focus(".table-scroll");
+  await page.keyboard.press("End");
+  await textIs(page, ".tr.selected", "axum::response::into_response");
+  await shot(page, "top");
+  await page.dblclick(".tr >> text=serde_json::de::from_slice");
+  await hashHas(page, "/sandwich");
+  await textIs(page, ".pivot-name", "serde_json::de::from_slice");
+  await closed(page);
+});
+
+test("sandwich: callers above, callees below, both as heavy as the function", async () => {
+  const page = await opened(`${service}#/sandwich?fn=checkout::store::Cart::load`);
+  await textIs(page, ".pivot-facts", "total 2.25s (2\u202f251\u202f000\u202f000 nanoseconds) · 25.33%");
+  const tables = await page.$$eval(".flame-holder .for-readers", (places) => places.map((place) => place.textContent));
+  assert.match(tables[0], /std::rt::lang_start::\{\{closure\}\}2\.25s/);
+  assert.match(tables[1], /parse_str/);
+  await shot(page, "sandwich");
+  await page.click(".sandwich-list .tr >> text=checkout::pay::sign");
+  await textIs(page, ".pivot-name", "checkout::pay::sign");
+  await page.goBack();
+  await textIs(page, ".pivot-name", "checkout::store::Cart::load");
+  await closed(page);
+});
+
+test("the call tree opens by keyboard", async () => {
+  const page = await opened(service);
+  await page.click(".tab >> text=Call tree");
+  await textIs(page, ".table-body", "checkout::routes::cart::show");
+  await page.click(".tr >> text=checkout::routes::cart::show");
+  await page.focus(".table-scroll");
+  await page.keyboard.press("ArrowRight");
+  await textIs(page, ".table-body", "checkout::store::Cart::load");
+  await shot(page, "tree");
+  await page.keyboard.press("ArrowLeft");
+  await until(page, () => !document.querySelector(".table-body").textContent.includes("Cart::load"));
+  await closed(page);
+});
+
+test("brushing the timeline narrows every view", async () => {
+  const page = await opened(service);
+  await page.click(".tab >> text=Timeline");
+  await page.waitForSelector(".timeline canvas");
+  await until(page, () => document.querySelector(".timeline-height")?.style.height !== "");
+  await page.mouse.move(400, 200);
+  await page.mouse.down();
+  await page.mouse.move(600, 210, { steps: 4 });
+  await page.mouse.up();
+  await hashHas(page, "t=");
+  await textIs(page, ".chip", "time:");
+  await shot(page, "timeline");
+  await page.keyboard.press("1");
+  await settled(page);
+  const tooltip = await tooltipAt(page, 600, 2);
+  const share = Number(/· ([\d.]+)%/.exec(tooltip)[1]);
+  assert.ok(share > 5 && share < 60, tooltip);
+  await page.click(".chip button");
+  await until(page, () => document.querySelectorAll(".chip").length === 0);
+  await closed(page);
+});
+
+test("labels filter and group", async () => {
+  const page = await opened(service);
+  await page.click(".tab >> text=Labels");
+  await page.click("text=cart::show");
+  await textIs(page, ".chip", "tagfocus:route=^cart::show$");
+  await page.keyboard.press("u");
+  await until(page, () => document.querySelectorAll(".chip").length === 0);
+  await page.click(".tag:has-text('route') >> text=Group by");
+  await textIs(page, ".chip", "tagroot:route");
+  await shot(page, "labels");
+  await page.keyboard.press("1");
+  await settled(page);
+  assert.match(await tooltipAt(page, 100, 1), /cart::show/);
+  await closed(page);
+});
+
+test("graph, heatmap, source and info draw", async () => {
+  const page = await opened(service);
+  await page.click(".tab >> text=Graph >> nth=1").catch(() => page.click(".tab[title^='Graph']"));
+  await page.waitForSelector(".graph .node");
+  assert.ok((await page.$$(".graph .node")).length > 20);
+  await shot(page, "graph");
+  await page.click(".tab[title^='Heatmap']");
+  await page.waitForSelector(".heatmap canvas");
+  await shot(page, "heatmap");
+  await page.goto(`${service}#/source?fn=checkout::price::with_tax`);
+  await textIs(page, ".listing", "tokio::runtime::runtime::Runtime::block_on");
+  await shot(page, "source");
+  await page.click(".tab[title^='Info']");
+  await textIs(page, ".verdict", "This profile is good.");
+  await shot(page, "info");
+  await closed(page);
+});
+
+test("keys: move, zoom, help, theme, inverted, upwards", async () => {
+  const page = await opened(service);
+  await page.locator("canvas").first().focus();
+  for (let step = 0; step < 3; step++) await page.keyboard.press("ArrowDown");
+  await textIs(page, ".status", "checkout::main — total 8.89s");
+  for (let step = 0; step < 7; step++) await page.keyboard.press("ArrowDown");
+  await page.keyboard.press("ArrowRight");
+  await textIs(page, ".status", "checkout::routes::search::query");
+  await page.keyboard.press("Enter");
+  await hashHas(page, "z=");
+  await page.keyboard.press("0");
+  await hashLacks(page, "z=");
+  await page.keyboard.press("?");
+  await page.waitForSelector("dialog >> text=Keys");
+  await shot(page, "keys");
+  await page.keyboard.press("Escape");
+  await until(page, () => document.querySelector("dialog") === null);
+  await page.keyboard.press("i");
+  await hashHas(page, "dir=callers");
+  await until(page, () => document.querySelector(".controls button")?.textContent === "Callers");
+  await page.keyboard.press("g");
+  await hashHas(page, "grow=up");
+  await page.keyboard.press("d");
+  assert.equal(await page.evaluate(() => document.documentElement.dataset.theme), "dark");
+  await settled(page);
+  await shot(page, "dark");
+  await page.reload();
+  assert.equal(await page.evaluate(() => document.documentElement.dataset.theme), "dark");
+  await closed(page);
+});
+
+test("two profiles are compared", async () => {
+  const address = await served("several");
+  const page = await opened(address);
+  assert.equal(await page.$eval("select[aria-label=Profile]", (select) => select.selectedOptions[0].text), "after");
+  await page.selectOption("select[aria-label='Compare with']", { label: "against before" });
+  await hashHas(page, "base=0");
+  await until(page, () => document.querySelector(".controls")?.textContent?.includes("Colour: change"));
+  await settled(page);
+  assert.match(await tooltipAt(page, 600, 2), /before8\.89s.*now\d.*change/);
+  await shot(page, "diff-flame");
+  await page.click(".tab >> text=Top");
+  await page.click("text=Total change");
+  await page.waitForSelector(".more");
+  assert.match(await page.textContent(".table-body"), /checkout::price::with_tax/);
+  await shot(page, "diff-top");
+  await page.reload();
+  await page.waitForSelector(".more");
+  await closed(page);
+});
+
+test("a live service offers to take and compare profiles", async () => {
+  const address = await served("live");
+  const page = await opened(address);
+  await page.click("text=Take a 10 s CPU profile");
+  await hashHas(page, "p=1");
+  await page.click("text=Compare with the one before");
+  await hashHas(page, "base=0");
+  await until(page, () => document.querySelector(".controls")?.textContent?.includes("Colour: change"));
+  await shot(page, "live");
+  await closed(page);
+});
+
+test("names that are HTML and script stay text, in every view", async () => {
+  const address = await served("hostile");
+  const page = await opened(address);
+  for (const view of ["flame", "top", "tree", "sandwich", "graph", "source", "tags", "info"]) {
+    const name = encodeURIComponent("<script>window.hacked = 1</script>");
+    await page.goto(`${address}#/${view}?fn=${name}&q=${encodeURIComponent("<img")}`);
+    await until(page, (view) => document.querySelector(".tab[aria-selected=true]")?.title.toLowerCase().length > 0 && location.hash.includes(view), view);
+    await page.waitForLoadState("networkidle");
+    assert.equal(await page.evaluate(() => window.hacked), undefined, view);
+    assert.equal(await page.evaluate(() => document.querySelectorAll("#app script, #app img, #app b, #app i").length), 0, view);
+  }
+  await page.goto(`${address}#/flame`);
+  await settled(page);
+  assert.match(await tooltipAt(page, 600, 1), /<script>window\.hacked = 1<\/script>/);
+  await shot(page, "hostile");
+  await closed(page);
+});
+
+test("an exported page works from disk and loads nothing", async () => {
+  const address = await exported("service");
+  const page = await opened(address);
+  assert.equal(await page.textContent(".total"), "8.89s");
+  await page.mouse.click(1100, rowY(9));
+  await hashHas(page, "z=");
+  assert.match(await tooltipAt(page, 30, 9), /checkout::routes::pay::submit/);
+  await page.reload();
+  await settled(page);
+  assert.match(await tooltipAt(page, 30, 9), /checkout::routes::pay::submit/);
+  await page.fill(".search", "serde_json");
+  await textIs(page, ".matched", "26.10% matched");
+  await page.selectOption("select[aria-label='Sample type']", "samples");
+  await textIs(page, ".total", "8\u202f888");
+  await page.fill(".search", "");
+  await page.click(".tab >> text=Top");
+  await textIs(page, ".tr", "regex_automata::dfa::search::find_fwd");
+  await page.goto(`${address}#/sandwich?fn=checkout::store::Cart::load`);
+  await textIs(page, ".pivot-facts", "25.33%");
+  await page.click(".tab >> text=Call tree");
+  await textIs(page, ".table-body", "checkout::routes::cart::show");
+  await shot(page, "exported");
+  assert.deepEqual(page.requests.filter((url) => !url.startsWith("file:") && !url.startsWith("data:")), []);
+  await closed(page);
+  const hostile = await opened(await exported("hostile"));
+  assert.equal(await hostile.evaluate(() => window.hacked), undefined);
+  await closed(hostile);
+});
+
+test("a large export says what it left out", async () => {
+  const page = await opened(await exported("30000"));
+  await textIs(page, ".notice", "boxes under");
+  await shot(page, "exported-large");
+  await closed(page);
+});
+
+/** A plain request with any host name. @returns {Promise<{status: number, text: string, headers: object}>} */
+function asked(address, { host, method = "GET", headers = {} } = {}) {
+  return new Promise((resolve, reject) => {
+    const request = http.request(address, { method, headers: { ...(host ? { Host: host } : {}), ...headers } }, (response) => {
+      let text = "";
+      response.on("data", (data) => (text += data));
+      response.on("end", () => resolve({ status: response.statusCode, text, headers: response.headers }));
+    });
+    request.on("error", reject);
+    request.end();
+  });
+}
+
+test("the server answers only its own page", async () => {
+  assert.equal((await asked(service, { host: "evil.example" })).status, 403);
+  assert.equal((await asked(`${service}api/open`, { host: `evil.example:${new URL(service).port}` })).status, 403);
+  assert.equal((await asked(`${service}api/take`, { method: "POST" })).status, 403);
+  for (const id of ["../../../etc/passwd", "/etc/passwd", "99", "..%2f..%2fetc%2fpasswd"]) {
+    const answer = await asked(`${service}api/open?p=${id}`);
+    assert.equal(answer.status, 404, id);
+    assert.match(answer.text, /no such profile/);
+  }
+  const { headers, status } = await asked(service);
+  assert.equal(status, 200);
+  assert.match(headers["content-security-policy"], /default-src 'none'; script-src 'self'/);
+  assert.equal(headers["x-content-type-options"], "nosniff");
+  assert.equal((await asked(`${service}api/flame?w=wide`)).status, 400);
+  assert.equal((await asked(`${service}api/flame?fn=nobody`)).status, 404);
+});
+
+test("errors say what happened", async () => {
+  const page = await browser.newPage();
+  await page.goto(`${service}#/flame?p=77`);
+  await textIs(page, ".error", "there is no such profile any more; choose another one");
+  await page.close();
+});

@@ -1,0 +1,166 @@
+// The page's logic without a browser: `node --test ui/tests/`.
+
+import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
+import test from "node:test";
+
+import { Palette, contrast, rgbOf } from "../src/colour.js";
+import { layered } from "../src/layers.js";
+import { fittedName, shortName, withoutGenerics } from "../src/names.js";
+import { Picture } from "../src/picture.js";
+import { invertedPicture, pivotPicture } from "../src/rebuild.js";
+import { FIRST_STATE, dataQuery, exactPattern, formatState, parseState, searchPattern, zoomKeys, zoomPath } from "../src/state.js";
+import { changeLabel, exactLabel, shareLabel, valueLabel } from "../src/units.js";
+import { findings } from "../src/view-info.js";
+import { chosenSpan, niceStep } from "../src/view-timeline.js";
+
+test("values read as `flamelet top` prints them", () => {
+  assert.equal(valueLabel(1536, "bytes"), "1.50kB");
+  assert.equal(valueLabel(10_000_000, "nanoseconds"), "10ms");
+  assert.equal(valueLabel(90, "seconds"), "90s");
+  assert.equal(valueLabel(7200, "s"), "2hrs");
+  assert.equal(valueLabel(-2048, "bytes"), "-2kB");
+  assert.equal(valueLabel(0, "nanoseconds"), "0");
+  assert.equal(valueLabel(3, "requests"), "3");
+  assert.equal(valueLabel(1234567, "count"), "1\u202f234\u202f567");
+  assert.equal(exactLabel(1500, "bytes"), "1.46kB (1\u202f500 bytes)");
+  assert.equal(changeLabel(2048, "bytes"), "+2kB");
+});
+
+test("shares keep two digits", () => {
+  assert.equal(shareLabel(1, 8), "12.50%");
+  assert.equal(shareLabel(9996, 10000), "100%");
+  assert.equal(shareLabel(1, 800), "0.13%");
+  assert.equal(shareLabel(0, 10), "0%");
+  assert.equal(shareLabel(5, 0), "0%");
+});
+
+test("every state survives its address", () => {
+  const state = {
+    ...FIRST_STATE,
+    view: "sandwich",
+    type: "alloc_space",
+    filters: [{ kind: "focus", text: "a:b&c=d#?%" }, { kind: "tagfocus", text: "route=/x y" }],
+    zoom: "1z.a",
+    query: "^foo(bar)?$",
+    pivot: "<T as U>::f",
+    time: "5-10",
+    inverted: true,
+    upward: true,
+    sort: "cum",
+    fold: "generics,runtime",
+  };
+  assert.deepEqual(parseState(formatState(state)), state);
+  assert.deepEqual(parseState(""), { ...FIRST_STATE, filters: [] });
+  assert.equal(formatState({ ...FIRST_STATE }), "#/flame");
+  assert.deepEqual(parseState("#/<script>?f=evil:x&f=focus:").filters, []);
+  assert.equal(parseState("#/<script>").view, "flame");
+});
+
+test("the server hears only of what changes the data", () => {
+  const state = { ...FIRST_STATE, zoom: "1", query: "q", type: "cpu", filters: [{ kind: "hide", text: "x" }] };
+  assert.equal(dataQuery(state).toString(), "type=cpu&f=hide%3Ax");
+});
+
+test("patterns", () => {
+  assert.ok(new RegExp(exactPattern("a<b>::c(*)[$]^|")).test("a<b>::c(*)[$]^|"));
+  assert.equal(searchPattern(""), null);
+  assert.ok(searchPattern("tokio").test("Tokio"));
+  assert.ok(!searchPattern("Tokio").test("tokio"));
+  assert.throws(() => searchPattern("("));
+  assert.deepEqual(zoomKeys(zoomPath([0, 71, 4294967295])), [0, 71, 4294967295]);
+  assert.deepEqual(zoomKeys(""), []);
+});
+
+test("long Rust names are shortened to what is read first", () => {
+  assert.equal(withoutGenerics("a::B<C<D>, E>::f"), "a::B::f");
+  assert.equal(withoutGenerics("<a::B<T> as c::D<E>>::f"), "a::B::f");
+  assert.equal(withoutGenerics("f<fn() -> u8>"), "f");
+  assert.equal(withoutGenerics("a < b"), "a < b");
+  assert.equal(shortName("tokio::runtime::context::run_task"), "context::run_task");
+  assert.equal(shortName("a::b::c::{{closure}}"), "b::c::{{closure}}");
+  assert.equal(shortName("main"), "main");
+  const measure = (text) => text.length * 10;
+  assert.equal(fittedName("a::bb::cc", 90, measure), "a::bb::cc");
+  assert.equal(fittedName("aaaa::bb::cc", 60, measure), "bb::cc");
+  assert.equal(fittedName("aaaa::bb::cc", 50, measure), "bb::…");
+  assert.equal(fittedName("aaaa::bb::cc", 10, measure), "");
+});
+
+/** root(10) → main(10) → a(7: own 2) → b(5), main → b(3) */
+const PAYLOAD = {
+  names: ["main", "a", "b"], keys: [11, 12, 13], krate: [0, 0, 0], crates: ["x"], hues: [0], file: [-1, -1, -1], files: [],
+  zoom: 0, cutoff: 1, narrower: 0, diff: false,
+  parent: [-1, 0, 1, 2, 1], name: [-1, 0, 1, 2, 2], weight: [10, 10, 7, 5, 3], own: [0, 0, 2, 5, 3],
+};
+
+/** @param {Picture} picture */
+function outline(picture) {
+  return Array.from({ length: picture.count }, (_, at) => `${" ".repeat(picture.depth[at])}${picture.nameOf(at)} ${picture.weight[at]}/${picture.own[at]} @${picture.x[at]}`);
+}
+
+test("boxes stand where their weights put them", () => {
+  const picture = new Picture(PAYLOAD);
+  assert.deepEqual(outline(picture), ["all 10/0 @0", " main 10/0 @0", "  a 7/2 @0", "   b 5/5 @0", "  b 3/3 @7"]);
+  assert.equal(picture.boxAt(2, 8, 0), 4);
+  assert.equal(picture.boxAt(3, 6, 0), -1);
+  assert.deepEqual(picture.pathOf(3), [11, 12, 13]);
+  assert.equal(picture.find([11, 12, 13]), 3);
+  assert.equal(picture.find([11, 99]), 1);
+  assert.ok(picture.standsOn(2, 3) && !picture.standsOn(2, 4));
+});
+
+test("a search counts each stack once", () => {
+  const picture = new Picture(PAYLOAD);
+  assert.equal(picture.matches(/^b$/).weight, 8);
+  assert.equal(picture.matches(/a|b/).weight, 10);
+  assert.equal(picture.matches(/nothing/).boxes, 0);
+});
+
+test("a saved page can turn its tree around", () => {
+  const picture = new Picture(PAYLOAD);
+  assert.deepEqual(outline(invertedPicture(picture)), ["all 10/0 @0", " b 8/0 @0", "  a 5/0 @0", "   main 5/5 @0", "  main 3/3 @5", " a 2/0 @8", "  main 2/2 @8"]);
+  assert.deepEqual(outline(pivotPicture(picture, "b", true)), ["b 8/0 @0", " a 5/0 @0", "  main 5/5 @0", " main 3/3 @5"]);
+  assert.deepEqual(outline(pivotPicture(picture, "a", false)), ["a 7/2 @0", " b 5/5 @0"]);
+});
+
+test("a graph is laid out in layers without overlaps", () => {
+  const sizes = Array.from({ length: 6 }, () => ({ width: 100, height: 40 }));
+  const edges = [[0, 1], [0, 2], [1, 3], [2, 3], [3, 0], [3, 4], [4, 4]].map(([from, to]) => ({ from, to, weight: 1 }));
+  const { places, width, height } = layered(sizes, edges);
+  assert.ok(places[0].y < places[1].y && places[1].y === places[2].y && places[2].y < places[3].y && places[3].y < places[4].y);
+  for (let one = 0; one < 6; one++) {
+    for (let other = 0; other < one; other++) {
+      const apart = Math.abs(places[one].x - places[other].x) >= 100 || Math.abs(places[one].y - places[other].y) >= 40;
+      assert.ok(apart, `${one} and ${other}`);
+    }
+  }
+  assert.ok(places.every(({ x, y }) => x >= 50 && x <= width - 50 && y >= 20 && y <= height - 20));
+});
+
+test("text can be read on every colour, in both themes (WCAG AA)", () => {
+  const style = readFileSync(new URL("../palette.css", import.meta.url), "utf8");
+  const themes = style.split(":root").slice(1).map((block) => Object.fromEntries([...block.matchAll(/(--[\w-]+): (#[0-9a-f]{6})/g)].map((found) => [found[1], found[2]])));
+  assert.equal(themes.length, 2);
+  for (const theme of themes) {
+    const palette = new Palette((name) => theme[name]);
+    const parse = (colour) => (colour.startsWith("#") ? rgbOf(colour) : colour.match(/\d+/g).map(Number));
+    const fills = [...palette.hues.flat(), palette.root, ...palette.changes];
+    for (const fill of fills) assert.ok(contrast(parse(fill), rgbOf(theme["--box-ink"])) >= 4.5, `${fill} under ${theme["--box-ink"]}`);
+    const pairs = [["--ink", "--bg"], ["--ink", "--panel"], ["--soft", "--bg"], ["--soft", "--panel"], ["--soft", "--accent-wash"], ["--ink", "--heat-1"], ["--accent", "--bg"], ["--on-accent", "--accent"], ["--hit-ink", "--hit"], ["--warn-ink", "--warn-wash"], ["--more", "--bg"], ["--less", "--bg"], ["--bad", "--bg"]];
+    for (const [ink, paper] of pairs) assert.ok(contrast(rgbOf(theme[ink]), rgbOf(theme[paper])) >= 4.5, `${ink} on ${paper}: ${contrast(rgbOf(theme[ink]), rgbOf(theme[paper]))}`);
+  }
+});
+
+test("the quality verdict names what is wrong", () => {
+  const about = { samples: 5000, locations: 100, unnamed_locations: 0, quality: { samples: 5000, lost: 2000, truncated: 0, asked_hertz: 99, achieved_hertz: 98 } };
+  assert.deepEqual(findings(about).map((one) => one.level), ["poor", "good", "good", "good"]);
+  assert.equal(findings({ ...about, quality: null, samples: 10, unnamed_locations: 50 }).filter((one) => one.level === "poor").length, 2);
+});
+
+test("times", () => {
+  assert.deepEqual(chosenSpan("5-10"), [5, 10]);
+  assert.equal(chosenSpan("x"), null);
+  assert.equal(niceStep(130), 200);
+  assert.equal(niceStep(1e9), 1e9);
+});
