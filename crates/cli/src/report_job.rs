@@ -99,7 +99,7 @@ fn about(question: &Question, profile: &Profile, json: bool, mut out: &mut dyn W
     match (question, json) {
         (Question::Info, true) => write_json(&facts, out),
         (Question::Info, false) => Ok(facts.write_text(&mut out)?),
-        (_, true) => write_json(&facts.comments, out),
+        (_, true) => write_json(&serde_json::json!({ "comments": facts.comments }), out),
         (_, false) => Ok(facts.comments.iter().try_for_each(|comment| writeln!(out, "{comment}"))?),
     }
 }

@@ -48,6 +48,12 @@ impl SourceOptions {
     pub(crate) fn open(&self) -> Result<Opened> {
         let mut options = self.clone();
         options.take_binary();
+        if !options.base.is_empty() && !options.diff_base.is_empty() {
+            return Err(Failure::new("--base and --diff-base cannot both be given"));
+        }
+        if options.normalize && options.base.is_empty() && options.diff_base.is_empty() {
+            return Err(Failure::new("--normalize needs a base to normalize by: --base or --diff-base"));
+        }
         let mut notes = Vec::new();
         let mut profile = options.open_all(&options.sources, &mut notes)?;
         let bases = if options.diff_base.is_empty() { &options.base } else { &options.diff_base };

@@ -49,11 +49,16 @@ impl FromStr for Granularity {
 
 impl Profile {
     /// Removes what is finer than `granularity`; with `inlines` unset, also the inlined frames, of which
-    /// only the real function that holds them stays. With `columns` unset, columns go in any case.
+    /// only the real function that holds them stays. With `columns` unset, columns go, unless everything
+    /// is to stay.
     pub fn aggregate(&mut self, granularity: Granularity, inlines: bool, columns: bool) {
         use Granularity::{Addresses, FileFunctions, Files, Functions, Lines};
         if !inlines {
             self.drop_inlined_frames();
+        }
+        let keeps_all = granularity == Addresses && inlines;
+        if !columns && !keeps_all {
+            self.lines.iter_mut().for_each(|line| line.column = 0);
         }
         if granularity == Addresses {
             return;
@@ -70,9 +75,6 @@ impl Profile {
         }
         if granularity != Lines {
             self.lines.iter_mut().for_each(|line| line.line = 0);
-        }
-        if !columns {
-            self.lines.iter_mut().for_each(|line| line.column = 0);
         }
         self.locations.iter_mut().for_each(|location| location.address = 0);
         for mapping in &mut self.mappings {

@@ -1,6 +1,9 @@
 //! The nodes of reports: which frames are one entry, and what it is called.
 
+use std::sync::LazyLock;
+
 use flamelet_profile::{LocationId, Profile, StringId};
+use regex::Regex;
 use rustc_hash::FxHashMap;
 
 use crate::paths::base_name;
@@ -123,10 +126,22 @@ impl Nodes {
     }
 }
 
-/// A name for a box of a graph: without the directories of a Go package or the arguments of a C++ function.
+/// A name for a box of a graph: without the path of a Go package, the package of a Java class, or the
+/// namespaces before the first type of a C++ or Rust name.
 pub(crate) fn short_name(name: &str) -> String {
-    let start = name.find(|c: char| !(c.is_alphanumeric() || "_-./".contains(c))).unwrap_or(name.len());
-    // A slash before the first dot of a Go name ends the package's path.
-    let package_end = name[..start].rfind('/').map_or(0, |at| at + 1);
-    name[package_end..].to_string()
+    static SHAPES: LazyLock<[Regex; 3]> = LazyLock::new(|| {
+        let shape = |text: &str| Regex::new(text).expect("a valid expression");
+        [
+            shape(r"^(?:[\w.-]+/)+(?<rest>[^.]+\..+)"),
+            shape(r"^(?:[a-z]\w*\.)*(?<rest>[A-Z][\w$]*\.(?:<init>|[a-z][\w$]*(?:\$\d+)?))(?:\(|$)"),
+            shape(r"^(?:[A-Za-z_]\w*::)+(?<rest>_*[A-Z]\w*::~?[A-Za-z_]\w*(?:<.*>)?)"),
+        ]
+    });
+    static GO_VERSION: LazyLock<Regex> =
+        LazyLock::new(|| Regex::new(r"^(.*?)/v(?:[2-9]|[1-9]\d+)([./].*)$").expect("a valid expression"));
+    let name = name.strip_prefix("(anonymous namespace)::").unwrap_or(name);
+    let name = GO_VERSION.replace(name, "$1$2");
+    let shortened =
+        SHAPES.iter().find_map(|shape| shape.captures(&name)).map(|found| found["rest"].to_string());
+    shortened.unwrap_or_else(|| name.into_owned())
 }

@@ -1,5 +1,6 @@
 //! `raw`: everything in the profile, as text.
 
+use std::collections::BTreeMap;
 use std::io::{self, Write};
 
 use flamelet_profile::{LocationId, Profile, ValueType};
@@ -17,19 +18,18 @@ pub fn write_text(report: &Report, out: &mut impl Write) -> io::Result<()> {
         format!("{}/{}{mark}", profile.string(value_type.kind), profile.string(value_type.unit))
     });
     writeln!(out, "{}", types.collect::<Vec<_>>().join(" "))?;
-    let numbers = Numbers::of(profile);
     for sample in profile.samples() {
         sample.values.iter().try_for_each(|value| write!(out, " {value:>10}"))?;
         write!(out, ": ")?;
         for &location in profile.stack(sample.stack) {
-            write!(out, "{} ", numbers.locations[location.index()])?;
+            write!(out, "{} ", location.index() + 1)?;
         }
         writeln!(out)?;
         labels(profile, sample.labels, out)?;
     }
     writeln!(out, "Locations")?;
-    for &row in &numbers.order {
-        location(profile, LocationId::from_index(row), &numbers, out)?;
+    for row in 0..profile.locations().len() {
+        location(profile, LocationId::from_index(row), out)?;
     }
     writeln!(out, "Mappings")?;
     for (row, mapping) in profile.mappings().iter().enumerate() {
@@ -99,46 +99,23 @@ fn go_duration(nanos: i64) -> String {
     }
 }
 
-/// The numbers of the locations that samples use, in the order of their first use.
-struct Numbers {
-    locations: Vec<usize>,
-    order: Vec<usize>,
-}
-
-impl Numbers {
-    fn of(profile: &Profile) -> Self {
-        let mut numbers = Self { locations: vec![0; profile.locations().len()], order: Vec::new() };
-        for sample in profile.samples() {
-            for location in profile.stack(sample.stack) {
-                let number = &mut numbers.locations[location.index()];
-                if *number == 0 {
-                    numbers.order.push(location.index());
-                    *number = numbers.order.len();
-                }
-            }
-        }
-        numbers
-    }
-}
+/// The values of each label, by key.
+type Grouped<'a> = BTreeMap<&'a str, Vec<String>>;
 
 fn labels(profile: &Profile, id: flamelet_profile::LabelSetId, out: &mut impl Write) -> io::Result<()> {
-    let labels = profile.labels(id);
-    let mut texts: Vec<String> = labels
-        .iter()
-        .filter(|label| label.is_text())
-        .map(|label| format!("{}:[{}]", profile.string(label.key), profile.string(label.text)))
-        .collect();
-    let mut numbers: Vec<String> = labels
-        .iter()
-        .filter(|label| !label.is_text() && (label.number != 0 || !label.unit.is_empty()))
-        .map(|label| {
-            let unit = profile.string(label.unit);
-            let space = if unit.is_empty() { "" } else { " " };
-            format!("{}:[{}{space}{unit}]", profile.string(label.key), label.number)
-        })
-        .collect();
-    for line in [&mut texts, &mut numbers] {
-        line.sort();
+    let (mut texts, mut numbers): (Grouped<'_>, Grouped<'_>) = Default::default();
+    for label in profile.labels(id) {
+        let key = profile.string(label.key);
+        if label.is_text() {
+            texts.entry(key).or_default().push(profile.string(label.text).into());
+        } else if label.number != 0 || !label.unit.is_empty() {
+            let text = format!("{} {}", label.number, profile.string(label.unit));
+            numbers.entry(key).or_default().push(text.trim_end().to_string());
+        }
+    }
+    for labels in [texts, numbers] {
+        let line: Vec<String> =
+            labels.iter().map(|(key, values)| format!("{key}:[{}]", values.join(" "))).collect();
         if !line.is_empty() {
             writeln!(out, "                {}", line.join(" "))?;
         }
@@ -146,12 +123,11 @@ fn labels(profile: &Profile, id: flamelet_profile::LabelSetId, out: &mut impl Wr
     Ok(())
 }
 
-fn location(profile: &Profile, id: LocationId, numbers: &Numbers, out: &mut impl Write) -> io::Result<()> {
+fn location(profile: &Profile, id: LocationId, out: &mut impl Write) -> io::Result<()> {
     let location = profile.location(id);
     let mapping = location.mapping.map_or(String::new(), |id| format!("M={} ", id.index() + 1));
     let folded = if location.is_folded { "[F] " } else { "" };
-    let mut start =
-        format!("{:>6}: {:#x} {mapping}{folded}", numbers.locations[id.index()], location.address);
+    let mut start = format!("{:>6}: {:#x} {mapping}{folded}", id.index() + 1, location.address);
     let lines = profile.lines(id);
     if lines.is_empty() {
         writeln!(out, "{start}")?;

@@ -48,18 +48,17 @@ pub(super) fn by_name(profile: &mut Profile, filter: &Filter, outcome: &mut Filt
     }
     let verdicts = verdicts(profile, filter, outcome);
     let hidden = hide_lines(profile, filter, outcome);
-    // Stacks are shared between samples, so each is judged and cut once.
-    let is_wanted = |profile: &Profile, stack: &[LocationId]| {
-        let _ = profile;
+    let is_wanted = |stack: &[LocationId]| {
         let is_ignored = stack.iter().any(|id| verdicts[id.index()] == Verdict::Ignored);
         !is_ignored && stack.iter().any(|id| verdicts[id.index()] == Verdict::Focused)
     };
-    profile.rewrite_stacks(|profile, stack, into| {
-        if !is_wanted(profile, stack) {
-            return false;
+    // Stacks are shared between samples, so each is judged and cut once.
+    profile.rewrite_stacks(|_, stack, into| {
+        let before = into.len();
+        if is_wanted(stack) {
+            into.extend(stack.iter().copied().filter(|id| !hidden[id.index()]));
         }
-        into.extend(stack.iter().copied().filter(|id| !hidden[id.index()]));
-        !into.is_empty() || stack.is_empty()
+        into.len() > before
     });
 }
 
