@@ -1,0 +1,83 @@
+//! The endpoints as an axum router.
+//!
+//! ```no_run
+//! # async fn home() -> &'static str { "hello" }
+//! #[tokio::main]
+//! async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//!     let profiler = flamelet::Profiler::builder().name("checkout").start()?;
+//!     let app = axum::Router::new()
+//!         .route("/", axum::routing::get(home))
+//!         .merge(flamelet::axum::router(profiler.clone()));
+//!     axum::serve(tokio::net::TcpListener::bind("127.0.0.1:3000").await?, app).await?;
+//!     Ok(())
+//! }
+//! ```
+//!
+//! The service decides where the router is: `nest` puts it below a path, a listener of its own puts it on an
+//! internal port. A router with state takes it as `router(profiler).with_state(())`.
+
+use axum::Router;
+use axum::body::{Body, Bytes, to_bytes};
+use axum::extract::Request;
+use axum::response::Response;
+use axum::routing::any;
+
+use crate::Profiler;
+use crate::http::Handler;
+
+/// The longest list of addresses that `/debug/pprof/symbol` takes.
+const MAX_BODY: usize = 4 << 20;
+
+/// All endpoints of [`crate::http`], for everybody who can reach the server.
+pub fn router(profiler: Profiler) -> Router {
+    router_with(Handler::new(profiler))
+}
+
+/// All endpoints of [`crate::http`] as `handler` answers them, for instance after
+/// [`Handler::authorize`].
+pub fn router_with(handler: Handler) -> Router {
+    let theirs = handler.clone();
+    let answer = any(move |request: Request| answer(theirs.clone(), request));
+    let paths = [
+        "/debug/pprof",
+        "/debug/pprof/",
+        "/debug/pprof/{*profile}",
+        "/pprof/profile/report",
+        "/pprof/profile/flamegraph",
+        "/pprof/heap/report",
+        "/pprof/heap/flamegraph",
+    ];
+    let router = paths.into_iter().fold(Router::new(), |router, path| router.route(path, answer.clone()));
+    #[cfg(feature = "view")]
+    let router = router.nest("/debug/pprof/view/", viewer(handler));
+    router
+}
+
+/// The viewer, behind the same check as everything else.
+#[cfg(feature = "view")]
+fn viewer(handler: Handler) -> Router {
+    use axum::middleware::{Next, from_fn};
+    use axum::response::IntoResponse;
+
+    let viewer = crate::view::router(handler.profiler().clone());
+    viewer.layer(from_fn(move |request: Request, next: Next| {
+        let (parts, body) = request.into_parts();
+        let is_allowed = handler.allows(&parts);
+        async move {
+            match is_allowed {
+                true => next.run(Request::from_parts(parts, body)).await,
+                false => (::http::StatusCode::FORBIDDEN, "not allowed\n").into_response(),
+            }
+        }
+    }))
+}
+
+async fn answer(handler: Handler, request: Request) -> Response {
+    let (parts, body) = request.into_parts();
+    let body = match handler.wants_body(&parts) {
+        // A body that is too long or breaks off asks for nothing.
+        true => to_bytes(body, MAX_BODY).await.unwrap_or_default(),
+        false => Bytes::new(),
+    };
+    handler.answer(Request::from_parts(parts, body)).await.map(Body::from)
+}

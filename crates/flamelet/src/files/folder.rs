@@ -1,0 +1,204 @@
+//! The folder: writing a window's files whole or not at all, and removing old ones.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use super::calendar;
+use super::retention::{Kept, Retention};
+
+/// A half-written file that is older than this was left by a process that ended.
+const STALE: Duration = Duration::from_secs(3600);
+
+/// Each file of a window: how its name begins and ends.
+const PPROF: (&str, &str) = ("profile", ".pb.gz");
+const PICTURE: (&str, &str) = ("flamegraph", ".svg");
+const UNFINISHED: &str = ".unfinished";
+
+/// A window, ready to be written.
+#[derive(Clone, Debug)]
+pub(super) struct Window {
+    pub(super) start: SystemTime,
+    pub(super) pprof: Vec<u8>,
+    pub(super) picture: Vec<u8>,
+}
+
+/// The folder of one service; others' files in it are left alone.
+#[derive(Debug)]
+pub(super) struct Folder {
+    path: PathBuf,
+    /// The service's name as far as it fits into a file name.
+    service: String,
+    retention: Retention,
+}
+
+impl Folder {
+    pub(super) fn new(path: PathBuf, service: &str, retention: Retention) -> Self {
+        Self { path, service: file_name(service), retention }
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Writes both files of a window, and removes what is too old. The folder is made if it is not there.
+    pub(super) fn write(&self, window: &Window) -> io::Result<()> {
+        fs::create_dir_all(&self.path)?;
+        // Old windows go first: a full disk may have room afterwards.
+        self.remove_old(SystemTime::now())?;
+        let stamp = self.free_stamp(window.start);
+        self.write_file(&self.name(PPROF, &stamp), &window.pprof)?;
+        self.write_file(&self.name(PICTURE, &stamp), &window.picture)?;
+        self.remove_old(SystemTime::now())
+    }
+
+    fn name(&self, (start, end): (&str, &str), stamp: &str) -> String {
+        format!("{start}-{}-{stamp}{end}", self.service)
+    }
+
+    /// The time of the window, or a little later if another process has taken that name.
+    fn free_stamp(&self, start: SystemTime) -> String {
+        let stamps = (0..1000).map(|later| calendar::stamp(start + Duration::from_millis(later)));
+        let mut free = stamps.filter(|stamp| !self.path.join(self.name(PPROF, stamp)).exists());
+        free.next().unwrap_or_else(|| calendar::stamp(start))
+    }
+
+    /// Under another name first, so that a file with its own name is always whole.
+    fn write_file(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
+        let unfinished = self.path.join(format!(".{name}.{}{UNFINISHED}", std::process::id()));
+        let written = File::create(&unfinished)
+            .and_then(|mut file| file.write_all(bytes).and_then(|()| file.sync_all()))
+            .and_then(|()| fs::rename(&unfinished, self.path.join(name)));
+        if written.is_err() {
+            let _ = fs::remove_file(&unfinished);
+        }
+        written
+    }
+
+    fn remove_old(&self, now: SystemTime) -> io::Result<()> {
+        let mut windows: BTreeMap<SystemTime, (u64, Vec<PathBuf>)> = BTreeMap::new();
+        for entry in fs::read_dir(&self.path)?.flatten() {
+            let name = entry.file_name();
+            let Some(name) = name.to_str() else { continue };
+            let Ok(metadata) = entry.metadata() else { continue };
+            if let Some(time) = self.window_of(name) {
+                let window = windows.entry(time).or_default();
+                window.0 += metadata.len();
+                window.1.push(entry.path());
+            } else if self.is_unfinished(name) && is_older(&metadata, now, STALE) {
+                let _ = fs::remove_file(entry.path());
+            }
+        }
+        let kept: Vec<Kept> = windows.iter().rev().map(|(&time, &(bytes, _))| Kept { time, bytes }).collect();
+        let keep = self.retention.keep(&kept, now);
+        for (_, paths) in windows.into_values().rev().skip(keep) {
+            for path in paths {
+                match fs::remove_file(&path) {
+                    // Someone else removed it.
+                    Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                    removed => removed?,
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The start of the window that a file of this service belongs to.
+    fn window_of(&self, name: &str) -> Option<SystemTime> {
+        let rest = [PPROF, PICTURE]
+            .into_iter()
+            .find_map(|(start, end)| name.strip_prefix(start)?.strip_prefix('-')?.strip_suffix(end))?;
+        calendar::parse(rest.strip_prefix(&self.service)?.strip_prefix('-')?)
+    }
+
+    fn is_unfinished(&self, name: &str) -> bool {
+        let is_ours = |(start, _)| name.starts_with(&format!(".{start}-{}-", self.service));
+        name.ends_with(UNFINISHED) && [PPROF, PICTURE].into_iter().any(is_ours)
+    }
+}
+
+fn is_older(metadata: &fs::Metadata, now: SystemTime, age: Duration) -> bool {
+    metadata.modified().is_ok_and(|time| now.duration_since(time).is_ok_and(|passed| passed > age))
+}
+
+/// `name` in lower case with a dash for whatever a file name should not have.
+fn file_name(name: &str) -> String {
+    let mut out = String::new();
+    for c in name.chars().take(64) {
+        match c {
+            _ if c.is_ascii_alphanumeric() || c == '_' || c == '.' => out.push(c.to_ascii_lowercase()),
+            _ if out.ends_with('-') || out.is_empty() => {}
+            _ => out.push('-'),
+        }
+    }
+    let name = out.trim_matches(['-', '.']);
+    if name.is_empty() { "service".into() } else { name.into() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::UNIX_EPOCH;
+
+    fn names(folder: &Path) -> Vec<String> {
+        let entries = fs::read_dir(folder).expect("there");
+        let mut names: Vec<String> =
+            entries.map(|entry| entry.expect("readable").file_name().into_string().expect("text")).collect();
+        names.sort();
+        names
+    }
+
+    fn window(seconds: u64) -> Window {
+        let start = UNIX_EPOCH + Duration::from_secs(seconds);
+        Window { start, pprof: vec![1; 100], picture: vec![2; 100] }
+    }
+
+    #[test]
+    fn names_that_fit_into_file_names() {
+        assert_eq!(file_name("Indexer Service"), "indexer-service");
+        assert_eq!(file_name("../../etc/passwd"), "etc-passwd");
+        assert_eq!(file_name("a//b"), "a-b");
+        assert_eq!(file_name("äöü"), "service");
+        assert_eq!(file_name(""), "service");
+    }
+
+    #[test]
+    fn only_own_windows_are_counted_and_removed() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let others = [
+            "notes.txt",
+            "profile-other-20200101T000000.000Z.pb.gz",
+            "profile-a-b-20200101T000000.000Z.pb.gz",
+            "profile-a-yesterday.pb.gz",
+        ];
+        for other in others {
+            fs::write(folder.path().join(other), "x").expect("written");
+        }
+        let retention = Retention { windows: 2, age: Duration::MAX, bytes: u64::MAX };
+        let own = Folder::new(folder.path().into(), "a", retention);
+        for second in [10, 20, 30, 30] {
+            own.write(&window(second)).expect("written");
+        }
+        let mut expected: Vec<String> = others.map(String::from).into();
+        for stamp in ["19700101T000030.000Z", "19700101T000030.001Z"] {
+            expected.push(format!("profile-a-{stamp}.pb.gz"));
+            expected.push(format!("flamegraph-a-{stamp}.svg"));
+        }
+        expected.sort();
+        assert_eq!(names(folder.path()), expected);
+    }
+
+    #[test]
+    fn a_failed_write_leaves_nothing_behind() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let own = Folder::new(folder.path().into(), "a", Retention::default());
+        // A folder where the file should be: renaming over it fails after the bytes were written.
+        let taken = own.name(PICTURE, &calendar::stamp(UNIX_EPOCH));
+        fs::create_dir(folder.path().join(&taken)).expect("made");
+        assert!(own.write(&window(0)).is_err());
+        let left = names(folder.path());
+        assert_eq!(left, [taken, own.name(PPROF, &calendar::stamp(UNIX_EPOCH))]);
+    }
+}

@@ -1,0 +1,224 @@
+//! A profile of each interval, written to a folder.
+//!
+//! ```text
+//!  start ──► window ──► window ──► … ──► stop: what there is of the last window
+//!               │
+//!               ├─ profile-SERVICE-TIME.pb.gz        for `flamelet view`, `go tool pprof`
+//!               └─ flamegraph-SERVICE-TIME.svg       for a browser
+//! ```
+//!
+//! Each file covers its own window, from the end of the one before. A thread of its own does everything; a
+//! folder that cannot be written is reported once, and tried again with the next window.
+
+mod calendar;
+mod folder;
+mod recorder;
+mod retention;
+
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::task::Cancel;
+use crate::{CpuRequest, Profiler};
+
+use folder::Folder;
+use recorder::Recorder;
+use retention::Retention;
+
+/// The shortest interval.
+const SHORTEST: Duration = Duration::from_millis(100);
+
+/// Writes a CPU profile of every `interval` seconds to the folder `path`, as pprof and as a flame graph,
+/// sampled `frequency` times a second, until the process ends. `name` is the service's.
+///
+/// ```no_run
+/// if let Err(error) = flamelet::setup_profiling(
+///     "/opt/profiling/indexer-service".to_string(),
+///     150, // sampling frequency (Hz)
+///     120, // interval between reports (seconds)
+///     Some("Indexer Service".to_string()),
+/// ) {
+///     eprintln!("profiling is off: {error}");
+/// }
+/// ```
+///
+/// It goes on when the returned value is dropped; keep the value to [`stop`](IntervalFiles::stop) it, which
+/// writes what there is of the last window. To choose what is kept, see [`IntervalFiles::builder`].
+pub fn setup_profiling(
+    path: String,
+    frequency: i32,
+    interval: u64,
+    name: Option<String>,
+) -> Result<IntervalFiles> {
+    let frequency = u32::try_from(frequency)
+        .map_err(|_| Error::invalid(format!("the frequency must be above 0 Hz, not {frequency}")))?;
+    let mut builder =
+        IntervalFiles::builder(path).frequency(frequency).interval(Duration::from_secs(interval));
+    if let Some(name) = name {
+        builder = builder.name(name);
+    }
+    Ok(builder.start()?.detach())
+}
+
+/// A recorder of interval files, see [`setup_profiling`] and [`IntervalFiles::builder`]. It is stopped, and
+/// its last window written, when it is dropped, unless it was [detached](IntervalFiles::detach).
+#[must_use = "recording stops when this is dropped, unless it is detached"]
+pub struct IntervalFiles {
+    cancel: Arc<Cancel>,
+    thread: Option<JoinHandle<()>>,
+    is_detached: bool,
+}
+
+impl IntervalFiles {
+    /// Begins to set up a recorder that writes to `folder`, which is made if it is not there.
+    pub fn builder(folder: impl Into<PathBuf>) -> IntervalFilesBuilder {
+        IntervalFilesBuilder {
+            folder: folder.into(),
+            interval: Duration::from_secs(120),
+            frequency: None,
+            name: None,
+            profiler: None,
+            retention: Retention::default(),
+            on_problem: Box::new(|problem| eprintln!("flamelet: {problem}")),
+        }
+    }
+
+    /// Stops, and writes what there is of the last window before it returns.
+    pub fn stop(mut self) {
+        self.end();
+    }
+
+    /// Lets the recorder go on when this is dropped.
+    pub fn detach(mut self) -> Self {
+        self.is_detached = true;
+        self
+    }
+
+    fn end(&mut self) {
+        self.cancel.cancel();
+        if let Some(thread) = self.thread.take() {
+            // A panic of the recorder is not the service's.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Drop for IntervalFiles {
+    fn drop(&mut self) {
+        if !self.is_detached {
+            self.end();
+        }
+    }
+}
+
+impl fmt::Debug for IntervalFiles {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("IntervalFiles").field("is_detached", &self.is_detached).finish_non_exhaustive()
+    }
+}
+
+/// Sets up [`IntervalFiles`].
+#[must_use = "nothing is recorded until `start`"]
+pub struct IntervalFilesBuilder {
+    folder: PathBuf,
+    interval: Duration,
+    frequency: Option<u32>,
+    name: Option<String>,
+    profiler: Option<Profiler>,
+    retention: Retention,
+    on_problem: Box<dyn Fn(&str) + Send>,
+}
+
+impl IntervalFilesBuilder {
+    /// The length of one window; two minutes unless set.
+    pub fn interval(mut self, interval: Duration) -> Self {
+        self.interval = interval;
+        self
+    }
+
+    /// Samples per second of CPU time; the profiler's own unless set.
+    pub fn frequency(mut self, hertz: u32) -> Self {
+        self.frequency = Some(hertz);
+        self
+    }
+
+    /// The service's name, a part of every file name; the profiler's own unless set.
+    pub fn name(mut self, name: impl Into<String>) -> Self {
+        self.name = Some(name.into());
+        self
+    }
+
+    /// The profiler to share symbols and settings with; one with the defaults unless set.
+    pub fn profiler(mut self, profiler: Profiler) -> Self {
+        self.profiler = Some(profiler);
+        self
+    }
+
+    /// The most windows to keep; 1000 unless set.
+    pub fn keep_windows(mut self, windows: usize) -> Self {
+        self.retention.windows = windows.max(1);
+        self
+    }
+
+    /// How long to keep a window; seven days unless set.
+    pub fn keep_for(mut self, age: Duration) -> Self {
+        self.retention.age = age;
+        self
+    }
+
+    /// The most bytes to keep; 256 MiB unless set. The newest window is kept whatever its size.
+    pub fn keep_bytes(mut self, bytes: u64) -> Self {
+        self.retention.bytes = bytes;
+        self
+    }
+
+    /// Who hears, once, that the folder cannot be written, and that it can again; standard error unless set.
+    pub fn on_problem(mut self, report: impl Fn(&str) + Send + 'static) -> Self {
+        self.on_problem = Box::new(report);
+        self
+    }
+
+    /// Starts to record. A folder that cannot be written now is no error: it is reported, and tried again.
+    pub fn start(self) -> Result<IntervalFiles> {
+        if self.interval < SHORTEST {
+            return Err(Error::invalid(format!(
+                "the interval must be {} ms or longer, not {:?}",
+                SHORTEST.as_millis(),
+                self.interval
+            )));
+        }
+        let profiler = match self.profiler {
+            Some(profiler) => profiler,
+            None => Profiler::builder().start()?,
+        };
+        let request: CpuRequest = match self.frequency {
+            Some(frequency) => profiler.cpu(self.interval).frequency(frequency),
+            None => profiler.cpu(self.interval),
+        };
+        let name = self.name.unwrap_or_else(|| profiler.name().to_owned());
+        let folder = Folder::new(self.folder, &name, self.retention);
+        let first = request.clone().start()?;
+        let recorder = Recorder::new(request, self.interval, name, folder, self.on_problem);
+        let cancel = Arc::new(Cancel::default());
+        let theirs = cancel.clone();
+        let thread = std::thread::Builder::new().name("flamelet-files".into());
+        let thread = thread.spawn(move || recorder.run(first, &theirs)).map_err(|error| {
+            Error::new(ErrorKind::Denied, format!("the recorder's thread cannot start: {error}"))
+        })?;
+        Ok(IntervalFiles { cancel, thread: Some(thread), is_detached: false })
+    }
+}
+
+impl fmt::Debug for IntervalFilesBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("IntervalFilesBuilder")
+            .field("folder", &self.folder)
+            .field("interval", &self.interval)
+            .field("retention", &self.retention)
+            .finish_non_exhaustive()
+    }
+}

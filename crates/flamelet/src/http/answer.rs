@@ -1,0 +1,102 @@
+//! Responses, with the headers that Go's handlers give.
+
+use http::header::{
+    ALLOW, CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_TYPE, HeaderName, LOCATION, RETRY_AFTER,
+    X_CONTENT_TYPE_OPTIONS,
+};
+use http::{HeaderValue, Response, StatusCode};
+
+use crate::error::{Error, ErrorKind};
+
+/// What goes back to the client.
+pub(super) type Answer = Response<Vec<u8>>;
+
+pub(super) const TEXT: &str = "text/plain; charset=utf-8";
+pub(super) const HTML: &str = "text/html; charset=utf-8";
+pub(super) const SVG: &str = "image/svg+xml";
+const BINARY: &str = "application/octet-stream";
+
+const X_GO_PPROF: HeaderName = HeaderName::from_static("x-go-pprof");
+
+/// Why a request is not answered with what it asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Refusal {
+    pub(super) status: StatusCode,
+    pub(super) message: String,
+}
+
+impl Refusal {
+    pub(super) fn new(status: StatusCode, message: impl Into<String>) -> Self {
+        Self { status, message: message.into() }
+    }
+
+    pub(super) fn bad_parameter(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, message)
+    }
+
+    pub(super) fn forbidden(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::FORBIDDEN, message)
+    }
+
+    /// Text, and the mark by which `go tool pprof` knows that the text is for a person.
+    pub(super) fn answer(&self) -> Answer {
+        let mut answer = inline(TEXT, format!("{}\n", self.message));
+        *answer.status_mut() = self.status;
+        let headers = answer.headers_mut();
+        headers.insert(X_GO_PPROF, HeaderValue::from_static("1"));
+        if self.status == StatusCode::SERVICE_UNAVAILABLE {
+            headers.insert(RETRY_AFTER, HeaderValue::from_static("1"));
+        }
+        answer
+    }
+}
+
+impl From<Error> for Refusal {
+    fn from(error: Error) -> Self {
+        let status = match error.kind() {
+            ErrorKind::InvalidOption => StatusCode::BAD_REQUEST,
+            ErrorKind::NotEnabled | ErrorKind::Unsupported => StatusCode::FORBIDDEN,
+            // Nobody is left to read it.
+            ErrorKind::Cancelled => StatusCode::REQUEST_TIMEOUT,
+            ErrorKind::Denied => StatusCode::SERVICE_UNAVAILABLE,
+            ErrorKind::Internal => StatusCode::INTERNAL_SERVER_ERROR,
+        };
+        Self::new(status, error.to_string())
+    }
+}
+
+/// Something to be looked at.
+pub(super) fn inline(kind: &'static str, body: impl Into<Vec<u8>>) -> Answer {
+    let mut answer = Response::new(body.into());
+    let headers = answer.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static(kind));
+    headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    answer
+}
+
+/// Something to be saved as `name`.
+pub(super) fn attachment(name: &str, body: Vec<u8>) -> Answer {
+    let mut answer = inline(BINARY, body);
+    let disposition = HeaderValue::try_from(format!("attachment; filename=\"{name}\""));
+    if let Ok(disposition) = disposition {
+        answer.headers_mut().insert(CONTENT_DISPOSITION, disposition);
+    }
+    answer
+}
+
+/// The way from `/debug/pprof` to the page, relative so that it also holds below a prefix.
+pub(super) fn to_index() -> Answer {
+    let mut answer = inline(TEXT, "the page is at pprof/\n");
+    *answer.status_mut() = StatusCode::MOVED_PERMANENTLY;
+    answer.headers_mut().insert(LOCATION, HeaderValue::from_static("pprof/"));
+    answer
+}
+
+/// The refusal of a method.
+pub(super) fn wrong_method(method: &http::Method, allowed: &'static str) -> Answer {
+    let message = format!("{method} is not allowed here, only {allowed}");
+    let mut answer = Refusal::new(StatusCode::METHOD_NOT_ALLOWED, message).answer();
+    answer.headers_mut().insert(ALLOW, HeaderValue::from_static(allowed));
+    answer
+}

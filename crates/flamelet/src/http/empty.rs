@@ -1,0 +1,117 @@
+//! Profiles that Go has and that have no capture here: valid ones, with Go's sample types, so that scrapers
+//! which ask for them by default are content.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use flamelet_capture::profile::{Profile, ProfileBuilder};
+
+/// A profile by the name of its endpoint.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Allocs,
+    Block,
+    Goroutine,
+    Mutex,
+    Threadcreate,
+    Wall,
+}
+
+impl Kind {
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            Self::Allocs => "allocs",
+            Self::Block => "block",
+            Self::Goroutine => "goroutine",
+            Self::Mutex => "mutex",
+            Self::Threadcreate => "threadcreate",
+            Self::Wall => "wall",
+        }
+    }
+
+    fn sample_types(self) -> &'static [(&'static str, &'static str)] {
+        match self {
+            Self::Allocs => &[
+                ("alloc_objects", "count"),
+                ("alloc_space", "bytes"),
+                ("inuse_objects", "count"),
+                ("inuse_space", "bytes"),
+            ],
+            Self::Block | Self::Mutex => &[("contentions", "count"), ("delay", "nanoseconds")],
+            Self::Goroutine => &[("goroutine", "count")],
+            Self::Threadcreate => &[("threadcreate", "count")],
+            Self::Wall => &[("samples", "count"), ("wall", "nanoseconds")],
+        }
+    }
+
+    fn period_type(self) -> (&'static str, &'static str) {
+        match self {
+            Self::Allocs => ("space", "bytes"),
+            Self::Wall => ("wall", "nanoseconds"),
+            _ => self.sample_types()[0],
+        }
+    }
+
+    /// Why there is nothing in it.
+    const fn remark(self) -> &'static str {
+        match self {
+            Self::Allocs => "heap profiling is not enabled in this service",
+            Self::Goroutine => "tasks are not counted; /debug/pprof/threadcreate has the threads",
+            Self::Threadcreate => "the threads of this process, by name",
+            Self::Block | Self::Mutex | Self::Wall => {
+                "not captured inside the process; `flamelet record --off-cpu` captures it from outside"
+            }
+        }
+    }
+}
+
+/// The profile of `kind`.
+pub(super) fn profile(kind: Kind) -> Profile {
+    let mut builder = ProfileBuilder::new(kind.sample_types());
+    builder.comment(kind.remark());
+    if kind == Kind::Threadcreate {
+        add_threads(&mut builder);
+    }
+    let (period, unit) = kind.period_type();
+    let period_type = builder.value_type(period, unit);
+    let default = if kind == Kind::Allocs { builder.string("alloc_space") } else { Default::default() };
+    let header = builder.header_mut();
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    header.time_nanos = i64::try_from(now.as_nanos()).unwrap_or(i64::MAX);
+    header.period_type = Some(period_type);
+    header.period = 1;
+    header.default_sample_type = default;
+    builder.finish()
+}
+
+/// A row for each thread name: how many threads have it.
+fn add_threads(builder: &mut ProfileBuilder) {
+    let tasks = std::fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
+    for task in tasks {
+        let Ok(name) = std::fs::read_to_string(task.path().join("comm")) else { continue };
+        let function = builder.named_function(name.trim_end(), "");
+        let frame = builder.frame(function, 0);
+        let stack = builder.stack(&[frame]);
+        builder.merge_sample(stack, Default::default(), &[1]);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_has_the_types_of_go() {
+        let block = profile(Kind::Block);
+        let kinds: Vec<&str> = block.sample_types().iter().map(|value| block.string(value.kind)).collect();
+        assert_eq!(kinds, ["contentions", "delay"]);
+        assert_eq!(block.sample_count(), 0);
+        let allocs = profile(Kind::Allocs);
+        assert_eq!(allocs.default_sample_index(), 1);
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn threads_are_counted_by_name() {
+        assert!(profile(Kind::Threadcreate).total(0) >= 1);
+    }
+}

@@ -1,0 +1,227 @@
+//! From a request to its answer.
+
+use std::convert::Infallible;
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use http::request::Parts;
+use http::{Method, Request, Response, StatusCode, header};
+
+use super::answer::{self, Answer, Refusal};
+use super::empty;
+use super::plan::{Delivery, Form, Plan, Work};
+use super::query::Query;
+use super::route::{Endpoint, endpoint};
+use super::{cpu, heap, index, symbol};
+use crate::Profiler;
+use crate::profiler::count;
+use crate::task::{self, Task};
+
+type Authorize = dyn Fn(&Parts) -> bool + Send + Sync;
+
+/// Answers requests for profiles, see the [module](self). Cheap to clone.
+#[derive(Clone)]
+pub struct Handler {
+    profiler: Profiler,
+    prefix: String,
+    authorize: Option<Arc<Authorize>>,
+}
+
+impl Handler {
+    /// A handler for everybody who can reach the server.
+    pub fn new(profiler: Profiler) -> Self {
+        Self { profiler, prefix: String::new(), authorize: None }
+    }
+
+    /// Answers only requests that `allowed` says yes to; others get 403. It is asked before anything else.
+    ///
+    /// ```
+    /// # fn example(profiler: flamelet::Profiler) {
+    /// let handler = flamelet::http::Handler::new(profiler).authorize(|request| {
+    ///     request.headers.get("authorization").is_some_and(|token| token == "Bearer secret")
+    /// });
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn authorize(mut self, allowed: impl Fn(&Parts) -> bool + Send + Sync + 'static) -> Self {
+        self.authorize = Some(Arc::new(allowed));
+        self
+    }
+
+    /// Serves below `prefix`: with `/internal`, at `/internal/debug/pprof/`. Not needed inside
+    /// `axum::Router::nest`, which takes the prefix away before it asks.
+    #[must_use]
+    pub fn below(mut self, prefix: impl Into<String>) -> Self {
+        self.prefix = prefix.into();
+        self
+    }
+
+    /// Answers `request`. Captures run on a thread of their own, and end when the future is dropped.
+    pub fn answer<B: AsRef<[u8]>>(&self, request: Request<B>) -> Answering {
+        let (parts, body) = request.into_parts();
+        let outcome = self.plan(&parts, body.as_ref());
+        let outcome = outcome.and_then(|plan| match plan {
+            Plan::Now(answer) => Ok(State::Done(Some(answer))),
+            Plan::Later { mut head, .. } if parts.method == Method::HEAD => {
+                head.body_mut().clear();
+                Ok(State::Done(Some(head)))
+            }
+            Plan::Later { work, .. } => Ok(State::Working(self.start(work)?)),
+        });
+        let state = outcome.unwrap_or_else(|refusal| {
+            count(&self.profiler.shared().counters.refused);
+            State::Done(Some(refusal.answer()))
+        });
+        Answering { state }
+    }
+
+    /// Whether this request passes the check that [`Handler::authorize`] set.
+    pub(crate) fn allows(&self, parts: &Parts) -> bool {
+        self.authorize.as_ref().is_none_or(|allowed| allowed(parts))
+    }
+
+    #[cfg(feature = "view")]
+    pub(crate) fn profiler(&self) -> &Profiler {
+        &self.profiler
+    }
+
+    /// Whether the body of this request matters; no other body needs to be read.
+    pub(crate) fn wants_body(&self, parts: &Parts) -> bool {
+        parts.method == Method::POST && self.endpoint(parts) == Some(Endpoint::Symbol)
+    }
+
+    fn endpoint(&self, parts: &Parts) -> Option<Endpoint> {
+        endpoint(parts.uri.path().strip_prefix(self.prefix.as_str())?)
+    }
+
+    fn plan(&self, parts: &Parts, body: &[u8]) -> Result<Plan, Refusal> {
+        if !self.allows(parts) {
+            return Err(not_allowed());
+        }
+        let Some(endpoint) = self.endpoint(parts) else {
+            return Err(Refusal::new(StatusCode::NOT_FOUND, "Unknown profile"));
+        };
+        let allowed = if endpoint == Endpoint::Symbol { "GET, HEAD, POST" } else { "GET, HEAD" };
+        if !allowed.split(", ").any(|method| method == parts.method.as_str()) {
+            return Ok(Plan::Now(answer::wrong_method(&parts.method, allowed)));
+        }
+        let (profiler, headers) = (&self.profiler, &parts.headers);
+        let raw_query = parts.uri.query().unwrap_or_default();
+        let query = Query::parse(raw_query);
+        match endpoint {
+            Endpoint::Index => {
+                let host = headers.get(header::HOST).and_then(|host| host.to_str().ok());
+                Ok(Plan::Now(index::page(profiler, host, parts.uri.path())))
+            }
+            Endpoint::BareIndex => Ok(Plan::Now(answer::to_index())),
+            Endpoint::Cmdline => Ok(symbol::cmdline()),
+            Endpoint::Symbol if parts.method == Method::POST => {
+                symbol::symbol(profiler, &String::from_utf8_lossy(body))
+            }
+            Endpoint::Symbol => symbol::symbol(profiler, raw_query),
+            Endpoint::Trace => Err(Refusal::new(
+                StatusCode::NOT_FOUND,
+                "there is no execution trace of a Rust service: ask for /debug/pprof/profile, \
+                 whose samples carry their time and thread",
+            )),
+            Endpoint::Cpu => cpu::plan(profiler, &query, headers),
+            Endpoint::CpuFamily(form) => cpu::family(profiler, &query, form),
+            Endpoint::Heap(view) => heap::plan(profiler, &query, headers, view),
+            Endpoint::HeapFamily(form) => heap::family(profiler, &query, form),
+            Endpoint::Empty(kind) => self.empty(&query, parts, kind),
+        }
+    }
+
+    fn empty(&self, query: &Query, parts: &Parts, kind: empty::Kind) -> Result<Plan, Refusal> {
+        let form = Form::negotiate(query, &parts.headers)?;
+        let suffix = heap::delta_seconds(&self.profiler, query)?.map_or("", |_| "-delta");
+        let name = format!("{}{suffix}", kind.name());
+        let delivery = Delivery { title: format!("{} · {name}", self.profiler.name()), name, form };
+        Ok(Plan::deliver(delivery, move |_| Ok(empty::profile(kind))))
+    }
+
+    /// Starts work, unless there is too much of it already.
+    fn start(&self, work: Work) -> Result<Task<Result<Answer, Refusal>>, Refusal> {
+        let permit = self.profiler.permit().ok_or_else(|| {
+            let most = self.profiler.limits().max_captures;
+            let message = format!("{most} captures are running already, which is the cap of this service");
+            Refusal::new(StatusCode::SERVICE_UNAVAILABLE, message)
+        })?;
+        let task = task::spawn("flamelet-http", move |cancel| {
+            let _permit = permit;
+            work(cancel)
+        });
+        Ok(task?)
+    }
+}
+
+fn not_allowed() -> Refusal {
+    Refusal::forbidden("this service does not allow you to profile it")
+}
+
+impl fmt::Debug for Handler {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Handler")
+            .field("profiler", &self.profiler)
+            .field("prefix", &self.prefix)
+            .field("authorizes", &self.authorize.is_some())
+            .finish()
+    }
+}
+
+impl<B: AsRef<[u8]>> tower_service::Service<Request<B>> for Handler {
+    type Response = Response<Vec<u8>>;
+    type Error = Infallible;
+    type Future = AnsweringService;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<B>) -> AnsweringService {
+        AnsweringService(self.answer(request))
+    }
+}
+
+/// An answer that is being worked on, see [`Handler::answer`]. Dropping it ends the capture.
+#[derive(Debug)]
+#[must_use = "the work ends when this is dropped"]
+pub struct Answering {
+    state: State,
+}
+
+#[derive(Debug)]
+enum State {
+    Done(Option<Answer>),
+    Working(Task<Result<Answer, Refusal>>),
+}
+
+/// The same as a tower service's future, which never fails.
+#[derive(Debug)]
+#[must_use = "the work ends when this is dropped"]
+pub struct AnsweringService(Answering);
+
+impl Future for AnsweringService {
+    type Output = Result<Response<Vec<u8>>, Infallible>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        Pin::new(&mut self.0).poll(context).map(Ok)
+    }
+}
+
+impl Future for Answering {
+    type Output = Response<Vec<u8>>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Answer> {
+        match &mut self.state {
+            State::Done(answer) => Poll::Ready(answer.take().unwrap_or_default()),
+            State::Working(task) => Pin::new(task).poll(context).map(|outcome| {
+                let outcome = outcome.map_err(Refusal::from).and_then(|answer| answer);
+                outcome.unwrap_or_else(|refusal| refusal.answer())
+            }),
+        }
+    }
+}

@@ -1,0 +1,129 @@
+//! The heap over HTTP.
+
+use http::HeaderMap;
+
+use super::answer::Refusal;
+use super::empty::{self, Kind};
+use super::plan::{Delivery, Form, Plan};
+use super::query::Query;
+use super::route::{self, HeapView};
+use crate::Profiler;
+
+/// `/debug/pprof/heap`, `/debug/pprof/allocs` and what goes beyond Go.
+pub(super) fn plan(
+    profiler: &Profiler,
+    query: &Query,
+    headers: &HeaderMap,
+    view: HeapView,
+) -> Result<Plan, Refusal> {
+    let form = Form::negotiate(query, headers)?;
+    let seconds = delta_seconds(profiler, query)?;
+    if seconds.is_some() && !view.has_delta() {
+        return Err(Refusal::bad_parameter("\"seconds\" parameter is not supported for this profile type"));
+    }
+    let suffix = if seconds.is_some() && view != HeapView::Growth { "-delta" } else { "" };
+    let name = format!("{}{suffix}", view.name());
+    let delivery = Delivery { title: format!("{} · {name}", profiler.name()), name, form };
+    match enabled::plan(profiler, view, seconds, delivery.clone()) {
+        // Scrapers ask for `allocs` by default and should be content; who asks for another wants to know.
+        Err(refusal) if refusal.status == http::StatusCode::FORBIDDEN && view == HeapView::Allocated => {
+            Ok(Plan::deliver(delivery, |_| Ok(empty::profile(Kind::Allocs))))
+        }
+        plan => plan,
+    }
+}
+
+/// `/pprof/heap/report` and `/pprof/heap/flamegraph`.
+pub(super) fn family(profiler: &Profiler, query: &Query, form: route::Form) -> Result<Plan, Refusal> {
+    let form = match form {
+        route::Form::Report => Form::Pprof,
+        route::Form::Flamegraph => Form::flamegraph(query, profiler.limits().max_image_width)?,
+    };
+    let view = HeapView::InUse;
+    let delivery =
+        Delivery { name: view.name().into(), title: format!("{} · {}", profiler.name(), view.name()), form };
+    enabled::plan(profiler, view, None, delivery)
+}
+
+/// `seconds`, where it means the change over so many seconds.
+pub(super) fn delta_seconds(profiler: &Profiler, query: &Query) -> Result<Option<u64>, Refusal> {
+    let most = profiler.limits().max_duration.as_secs();
+    let seconds = query.number("seconds", 1..=most, " (the cap of this service)")?;
+    if seconds.is_some() && query.wants_text()? {
+        return Err(Refusal::bad_parameter("seconds and debug params are incompatible"));
+    }
+    Ok(seconds)
+}
+
+#[cfg(all(feature = "heap", target_os = "linux"))]
+mod enabled {
+    use std::time::Duration;
+
+    use flamelet_capture::profile::Profile;
+
+    use super::*;
+    use crate::heap::{HeapSnapshot, NOT_ENABLED};
+    use crate::task::Cancel;
+
+    /// How long growth is watched where the request does not say.
+    const GROWTH_SECONDS: u64 = 10;
+
+    pub(super) fn plan(
+        profiler: &Profiler,
+        view: HeapView,
+        seconds: Option<u64>,
+        delivery: Delivery,
+    ) -> Result<Plan, Refusal> {
+        if !profiler.shared().has_heap {
+            return Err(Refusal::forbidden(NOT_ENABLED));
+        }
+        let most = profiler.limits().max_duration.as_secs();
+        let seconds = match view {
+            HeapView::Growth => Some(seconds.unwrap_or(GROWTH_SECONDS.min(most))),
+            _ => seconds,
+        };
+        let profiler = profiler.clone();
+        Ok(Plan::deliver(delivery, move |cancel| profile(&profiler, view, seconds, cancel)))
+    }
+
+    fn profile(
+        profiler: &Profiler,
+        view: HeapView,
+        seconds: Option<u64>,
+        cancel: &Cancel,
+    ) -> Result<Profile, Refusal> {
+        let first = profiler.heap()?;
+        let Some(seconds) = seconds else { return Ok(view.of(&first)) };
+        cancel.sleep(Duration::from_secs(seconds))?;
+        let second = profiler.heap()?;
+        Ok(match view {
+            HeapView::Growth => second.growth(&first),
+            HeapView::Allocated => second.allocated_since(&first),
+            _ => second.since(&first),
+        })
+    }
+
+    impl HeapView {
+        /// The profile of one moment.
+        fn of(self, heap: &HeapSnapshot) -> Profile {
+            match self {
+                Self::Allocated => heap.allocated(),
+                Self::Freed => heap.freed(),
+                Self::Lifetime => heap.lifetime(),
+                Self::Peak => heap.peak(),
+                Self::InUse | Self::Growth => heap.in_use(),
+            }
+        }
+    }
+}
+
+#[cfg(not(all(feature = "heap", target_os = "linux")))]
+mod enabled {
+    use super::*;
+
+    pub(super) fn plan(_: &Profiler, _: HeapView, _: Option<u64>, _: Delivery) -> Result<Plan, Refusal> {
+        Err(Refusal::forbidden(
+            "heap profiling is not compiled into this service (feature `heap` of flamelet, on Linux)",
+        ))
+    }
+}

@@ -1,0 +1,92 @@
+//! The page at `/debug/pprof/`.
+
+use std::fmt::Write;
+
+use super::answer::{self, Answer};
+use crate::Profiler;
+
+/// Each profile: its link, and what it is.
+const PROFILES: &[(&str, &str)] = &[
+    ("profile?seconds=10", "CPU: where the time of the next ten seconds goes"),
+    ("heap", "heap: who holds the memory that is in use"),
+    ("allocs", "allocs: who allocated, since the start"),
+    ("growth?seconds=10", "growth: what grows during the next ten seconds"),
+    ("peak", "peak: who held the memory at the highest moment"),
+    ("freed", "freed: who frees what others allocated"),
+    ("lifetime", "lifetime: how long freed memory had lived"),
+    ("threadcreate?debug=1", "threadcreate: the threads, by name"),
+    ("goroutine", "goroutine: empty here, for scrapers of Go services"),
+    ("block", "block: empty here, for scrapers of Go services"),
+    ("mutex", "mutex: empty here, for scrapers of Go services"),
+    ("cmdline", "cmdline: the command line"),
+];
+
+const STYLE: &str = "body{font:15px/1.5 system-ui,sans-serif;max-width:46rem;margin:2rem auto;padding:0 1rem;\
+                     color:#1b1f24}code,pre{background:#f3f4f6;border-radius:4px;padding:.1rem .3rem}\
+                     pre{padding:.6rem .8rem;overflow-x:auto}td{padding:.1rem 1rem .1rem 0}\
+                     @media(prefers-color-scheme:dark){body{background:#15181c;color:#e6e8eb}\
+                     code,pre{background:#23272e}a{color:#7ab7ff}}";
+
+/// The page: relative links, so that it works wherever it is mounted.
+pub(super) fn page(profiler: &Profiler, host: Option<&str>, path: &str) -> Answer {
+    let name = escaped(profiler.name());
+    let base = escaped(&format!("http://{}{path}", host.unwrap_or("HOST")));
+    let mut page = format!(
+        "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>{name} · flamelet</title>\
+         <meta name=\"viewport\" content=\"width=device-width\"><style>{STYLE}</style></head><body>\n\
+         <h1>{name}</h1>\n<p>A browser gets flame graphs; programs get gzipped pprof.</p>\n<ul>\n"
+    );
+    if cfg!(feature = "view") {
+        page.push_str("<li><a href=\"view/\">the viewer</a></li>\n");
+    }
+    for (link, text) in PROFILES {
+        let _ = writeln!(page, "<li><a href=\"{link}\">{text}</a></li>");
+    }
+    let _ = write!(
+        page,
+        "</ul>\n<pre>flamelet view '{base}profile?seconds=10'\ngo tool pprof '{base}profile?seconds=10'\n\
+         curl '{base}profile?seconds=10' -o profile.pb.gz</pre>\n<table>\n"
+    );
+    for (what, value) in facts(profiler) {
+        let _ = writeln!(page, "<tr><td>{what}</td><td>{}</td></tr>", escaped(&value));
+    }
+    page.push_str("</table>\n</body></html>\n");
+    answer::inline(answer::HTML, page)
+}
+
+fn facts(profiler: &Profiler) -> Vec<(&'static str, String)> {
+    let (metrics, limits) = (profiler.metrics(), profiler.limits());
+    let sampling = match metrics.frequency {
+        0 => "nothing right now".into(),
+        hertz => format!("{hertz} Hz, engine {}", metrics.engine),
+    };
+    let caps = format!(
+        "{} s, {} Hz, {} captures at once",
+        limits.max_duration.as_secs(),
+        limits.max_frequency,
+        limits.max_captures
+    );
+    vec![
+        ("sampling", sampling),
+        ("samples taken, lost", format!("{}, {}", metrics.samples, metrics.lost)),
+        ("CPU time of the profiler", format!("{:.3} s", metrics.overhead.as_secs_f64())),
+        ("captures served, refused", format!("{}, {}", metrics.captures_served, metrics.captures_refused)),
+        ("caps", caps),
+    ]
+}
+
+/// `text` with everything replaced that HTML could take for its own.
+fn escaped(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '"' => out.push_str("&quot;"),
+            '\'' => out.push_str("&#39;"),
+            _ => out.push(c),
+        }
+    }
+    out
+}

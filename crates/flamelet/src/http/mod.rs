@@ -1,0 +1,50 @@
+//! The endpoints, as a handler of plain [`http`] requests and a tower service.
+//!
+//! With axum, use [`crate::axum::router`]. Without, hand requests to a [`Handler`]:
+//!
+//! ```
+//! # async fn example(profiler: flamelet::Profiler) {
+//! let handler = flamelet::http::Handler::new(profiler);
+//! let request = http::Request::get("/debug/pprof/cmdline").body(Vec::new()).unwrap();
+//! let response: http::Response<Vec<u8>> = handler.answer(request).await;
+//! # }
+//! ```
+//!
+//! # Endpoints
+//!
+//! | path | answers |
+//! |---|---|
+//! | `/debug/pprof/` | a page with links |
+//! | `/debug/pprof/profile?seconds=30&frequency=99` | CPU; `?last=60` the minute before, where continuous sampling is on |
+//! | `/debug/pprof/heap`, `/debug/pprof/allocs` | heap; `?seconds=N` for what changes meanwhile; `gc=1` is accepted |
+//! | `/debug/pprof/freed`, `lifetime`, `peak`, `growth?seconds=10` | who frees, how long memory lives, the highest moment, what grows |
+//! | `/debug/pprof/block`, `mutex`, `goroutine`, `wall` | valid profiles without samples, so that scrapers that ask for them are content |
+//! | `/debug/pprof/threadcreate` | the threads that there are, by name |
+//! | `/debug/pprof/cmdline`, `/debug/pprof/symbol` | as Go has them |
+//! | `/debug/pprof/trace` | 404 with what to ask for instead: an execution trace is of Go's own scheduler |
+//! | `/pprof/profile/report`, `/pprof/profile/flamegraph` | CPU, `seconds=10`, `frequency=200`, `image_width=2500` |
+//! | `/pprof/heap/report`, `/pprof/heap/flamegraph` | heap |
+//!
+//! Profiles are gzipped pprof; with `Accept: text/html` a flame graph as a page, with `image/svg+xml` as a
+//! picture; with `debug=1` Go's text form. Errors are text with `X-Go-Pprof: 1`.
+//!
+//! # As a user, your responsibilities are
+//!
+//! - to serve this only where you would serve a debugger: on loopback, on an internal port, or behind
+//!   [`Handler::authorize`];
+//! - to drop the future when the client hangs up (hyper and axum do), which ends its capture.
+
+mod accept;
+mod answer;
+mod cpu;
+mod empty;
+mod handler;
+mod heap;
+mod index;
+mod plan;
+mod query;
+mod route;
+mod symbol;
+mod text;
+
+pub use handler::{Answering, AnsweringService, Handler};

@@ -1,0 +1,114 @@
+//! The parameters of a request, with Go's rules: of a repeated one the first counts, an empty one is absent.
+
+use std::borrow::Cow;
+use std::ops::RangeInclusive;
+
+use super::answer::Refusal;
+
+/// The parameters of one request.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Query {
+    pairs: Vec<(String, String)>,
+}
+
+impl Query {
+    /// Pairs that are not encoded properly are left out, as Go leaves them out.
+    pub(super) fn parse(query: &str) -> Self {
+        let pairs = query.split('&').filter(|pair| !pair.is_empty()).filter_map(|pair| {
+            let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+            Some((decode(name)?.into_owned(), decode(value)?.into_owned()))
+        });
+        Self { pairs: pairs.collect() }
+    }
+
+    /// The first value of `name`, unless it is empty.
+    pub(super) fn first(&self, name: &str) -> Option<&str> {
+        let found = self.pairs.iter().find(|(key, _)| key == name);
+        found.map(|(_, value)| value.as_str()).filter(|value| !value.is_empty())
+    }
+
+    /// A whole number in `range`; the message of a refusal names the range.
+    pub(super) fn number(
+        &self,
+        name: &str,
+        range: RangeInclusive<u64>,
+        unit: &str,
+    ) -> Result<Option<u64>, Refusal> {
+        let Some(text) = self.first(name) else { return Ok(None) };
+        match text.parse::<u64>() {
+            Ok(number) if range.contains(&number) => Ok(Some(number)),
+            _ => Err(Refusal::bad_parameter(format!(
+                "invalid value for {name:?}: it must be a whole number from {} to {}{unit}, not {}",
+                range.start(),
+                range.end(),
+                shown(text)
+            ))),
+        }
+    }
+
+    /// Whether the client wants text, by `debug`.
+    pub(super) fn wants_text(&self) -> Result<bool, Refusal> {
+        Ok(self.number("debug", 0..=2, "")?.unwrap_or(0) != 0)
+    }
+}
+
+/// A value of a stranger's, short enough and tame enough for a message.
+fn shown(text: &str) -> String {
+    let start: String = text.chars().take(40).collect();
+    let dots = if start.len() < text.len() { "…" } else { "" };
+    format!("{start:?}{dots}")
+}
+
+/// Undoes the encoding of a form; `None` where it is broken.
+fn decode(text: &str) -> Option<Cow<'_, str>> {
+    if !text.contains(['%', '+']) {
+        return Some(Cow::Borrowed(text));
+    }
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let Some((&first, after)) = rest.split_first() {
+        rest = after;
+        match first {
+            b'+' => bytes.push(b' '),
+            b'%' => {
+                let digits = std::str::from_utf8(rest.get(..2)?).ok()?;
+                if !digits.bytes().all(|digit| digit.is_ascii_hexdigit()) {
+                    return None;
+                }
+                bytes.push(u8::from_str_radix(digits, 16).ok()?);
+                rest = &rest[2..];
+            }
+            other => bytes.push(other),
+        }
+    }
+    String::from_utf8(bytes).ok().map(Cow::Owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_counts_and_an_empty_one_is_absent() {
+        let query = Query::parse("seconds=5&seconds=9&debug=&%73econd=x&broken=%zz&plus=a+b%26c");
+        assert_eq!(query.first("seconds"), Some("5"));
+        assert_eq!(query.first("debug"), None);
+        assert_eq!(query.first("second"), Some("x"));
+        assert_eq!(query.first("broken"), None);
+        assert_eq!(query.first("plus"), Some("a b&c"));
+    }
+
+    #[test]
+    fn numbers_out_of_range_name_the_range() {
+        let range = 1..=600;
+        let number = |text: &str| Query::parse(text).number("seconds", range.clone(), " (the cap)");
+        assert_eq!(number("").ok(), Some(None));
+        assert_eq!(number("seconds=600").ok(), Some(Some(600)));
+        for bad in ["0", "-1", "601", "99999999999999999999999", "ten", "1.5", "1e3", "0x10", "%20"] {
+            let refusal = number(&format!("seconds={bad}")).expect_err(bad);
+            assert!(refusal.message.contains("from 1 to 600 (the cap)"), "{}", refusal.message);
+        }
+        let long = number(&format!("seconds={}", "x".repeat(10_000))).expect_err("long");
+        assert!(long.message.len() < 200, "{}", long.message);
+    }
+}

@@ -1,0 +1,63 @@
+//! `cmdline` and `symbol`, by which `go tool pprof` names the addresses of a raw profile.
+
+use std::os::unix::ffi::OsStrExt;
+
+use super::answer::{self, Refusal};
+use super::plan::Plan;
+use crate::Profiler;
+
+/// More addresses than this in one request are refused.
+const MOST_ADDRESSES: usize = 200_000;
+
+/// The arguments of the process, each ended by a zero byte but the last, as Go gives them.
+pub(super) fn cmdline() -> Plan {
+    let arguments: Vec<_> = std::env::args_os().collect();
+    let arguments: Vec<&[u8]> = arguments.iter().map(|argument| argument.as_bytes()).collect();
+    Plan::Now(answer::inline(answer::TEXT, arguments.join(&0)))
+}
+
+/// Names for addresses such as `0x4010+0x4020`, from the query of a GET or the body of a POST.
+///
+/// The names are the mangled ones: pprof demangles what it gets, and would take the `<…>` out of names that
+/// are demangled already.
+pub(super) fn symbol(profiler: &Profiler, asked: &str) -> Result<Plan, Refusal> {
+    // That there are symbols at all is said whatever was asked.
+    const HEADING: &str = "num_symbols: 1\n";
+    let addresses: Vec<u64> = asked.split(['+', '&', '\n']).filter_map(parse).collect();
+    if addresses.len() > MOST_ADDRESSES {
+        return Err(Refusal::bad_parameter(format!("at most {MOST_ADDRESSES} addresses at a time")));
+    }
+    let head = answer::inline(answer::TEXT, HEADING);
+    if addresses.is_empty() {
+        return Ok(Plan::Now(head));
+    }
+    let profiler = profiler.clone();
+    let work = move |_: &crate::task::Cancel| {
+        let mut text = String::from(HEADING);
+        for (address, name) in addresses.iter().zip(profiler.symbols().names(&addresses)) {
+            if let Some(name) = name {
+                text.push_str(&format!("{address:#x} {name}\n"));
+            }
+        }
+        Ok(answer::inline(answer::TEXT, text))
+    };
+    Ok(Plan::Later { head, work: Box::new(work) })
+}
+
+fn parse(address: &str) -> Option<u64> {
+    let digits = address.trim().strip_prefix("0x")?;
+    u64::from_str_radix(digits, 16).ok().filter(|&address| address != 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_are_hexadecimal_and_not_zero() {
+        assert_eq!(parse("0x4010"), Some(0x4010));
+        for wrong in ["", "0x", "0x0", "4010", "0xzz", "0x11111111111111111"] {
+            assert_eq!(parse(wrong), None, "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,81 @@
+//! What a thread or a future is working on: labels that every sample carries.
+//!
+//! ```
+//! # fn handle(_: &str) {}
+//! # fn main() {
+//! let tenant = "acme";
+//! let _scope = flamelet::labels! { route = "/checkout", "tenant.id" = tenant };
+//! // Until the scope is dropped, this thread's samples carry both labels.
+//! handle(tenant);
+//! # }
+//! ```
+//!
+//! A future takes its labels along to whichever thread polls it:
+//!
+//! ```
+//! use flamelet::labels::LabelFuture;
+//!
+//! # async fn checkout() {}
+//! let work = checkout().in_scope([("route", "/checkout")]);
+//! # drop(work);
+//! ```
+
+pub use flamelet_capture::labels::{LabelFuture, LabelSet, Labeled, Scope, scope};
+
+/// Adds labels to those of the running thread until the returned [`Scope`](crate::labels::Scope) is dropped.
+///
+/// Names are identifiers or text; values are anything that is `AsRef<str>`.
+///
+/// ```
+/// let _scope = flamelet::labels! { job = "nightly", "k8s.pod" = String::from("checkout-7f9c") };
+/// ```
+#[macro_export]
+macro_rules! labels {
+    ($($rest:tt)*) => {
+        $crate::labels::LabelSet::current().with($crate::__label_pairs!([] $($rest)*)).enter()
+    };
+}
+
+/// Turns `name = value, "name" = value` into an array of pairs.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __label_pairs {
+    ([$($done:expr,)*]) => { $crate::labels::pairs([$($done,)*]) };
+    ([$($done:expr,)*] $name:ident = $value:expr $(, $($rest:tt)*)?) => {
+        $crate::__label_pairs!([$($done,)* $crate::labels::pair(stringify!($name), $value),] $($($rest)*)?)
+    };
+    ([$($done:expr,)*] $name:literal = $value:expr $(, $($rest:tt)*)?) => {
+        $crate::__label_pairs!([$($done,)* $crate::labels::pair($name, $value),] $($($rest)*)?)
+    };
+}
+
+/// A name and its value, whatever text type the value has.
+#[doc(hidden)]
+pub fn pair<V: AsRef<str>>(name: &str, value: V) -> (&str, String) {
+    (name, value.as_ref().to_owned())
+}
+
+/// Says what type an empty array has.
+#[doc(hidden)]
+pub fn pairs<const N: usize>(pairs: [(&str, String); N]) -> [(&str, String); N] {
+    pairs
+}
+
+#[cfg(test)]
+mod tests {
+    use super::LabelSet;
+
+    #[test]
+    fn the_macro_takes_identifiers_text_and_any_text_type() {
+        let owned = String::from("acme");
+        {
+            let _scope = crate::labels! { route = "/checkout", "tenant.id" = &owned, };
+            let _inner = crate::labels! { route = owned.clone() };
+            let current = LabelSet::current();
+            let labels: Vec<(&str, &str)> = current.iter().collect();
+            assert_eq!(labels, [("route", "acme"), ("tenant.id", "acme")]);
+        }
+        assert!(LabelSet::current().is_empty());
+        let _none = crate::labels! {};
+    }
+}

@@ -1,0 +1,312 @@
+//! Setting up a profiler.
+
+use std::sync::Arc;
+#[cfg(feature = "cpu")]
+use std::time::Duration;
+
+use super::metrics::Counters;
+use super::symbols::Symbols;
+use super::{Limits, Profiler, Settings, Shared};
+use crate::error::Result;
+
+/// Sets up a [`Profiler`]. Everything has a default that is safe in production.
+#[derive(Clone, Debug)]
+#[must_use = "nothing happens until `start`"]
+pub struct ProfilerBuilder {
+    settings: Settings,
+    #[cfg(feature = "continuous")]
+    continuous: Option<Continuous>,
+}
+
+impl ProfilerBuilder {
+    pub(super) fn new() -> Self {
+        let settings = Settings {
+            name: program_name(),
+            labels: Vec::new(),
+            symbolize: true,
+            symbol_memory: flamelet_symbol::Limits::SERVICE.memory,
+            limits: Limits::default(),
+            #[cfg(feature = "cpu")]
+            cpu: flamelet_capture::cpu::Options::default(),
+            #[cfg(all(feature = "heap", target_os = "linux"))]
+            heap: Some(HeapSettings::default()),
+        };
+        Self {
+            settings,
+            #[cfg(feature = "continuous")]
+            continuous: None,
+        }
+    }
+
+    /// What the service is called in titles, comments and file names; the program's name unless set.
+    pub fn name(mut self, name: impl Into<String>) -> Self {
+        self.settings.name = name.into();
+        self
+    }
+
+    /// A label that every sample carries, such as a region or a version.
+    pub fn label(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
+        self.settings.labels.push((name.into(), value.into()));
+        self
+    }
+
+    /// Whether profiles get function names here (the default). Without, they carry addresses and build ids,
+    /// and `flamelet symbolize` or `go tool pprof` adds the names elsewhere.
+    pub fn symbolize(mut self, symbolize: bool) -> Self {
+        self.settings.symbolize = symbolize;
+        self
+    }
+
+    /// How many bytes of looked-up names to remember between profiles; 64 MiB unless set.
+    pub fn symbol_memory(mut self, bytes: u64) -> Self {
+        self.settings.symbol_memory = bytes;
+        self
+    }
+
+    /// The longest capture that a request over HTTP may ask for; ten minutes unless set.
+    pub fn max_duration(mut self, duration: std::time::Duration) -> Self {
+        self.settings.limits.max_duration = duration;
+        self
+    }
+
+    /// The highest frequency that a request over HTTP may ask for; 1000 Hz unless set.
+    pub fn max_frequency(mut self, hertz: u32) -> Self {
+        self.settings.limits.max_frequency = hertz;
+        self
+    }
+
+    /// How many requests over HTTP are worked on at the same time; 16 unless set. More are refused.
+    pub fn max_captures(mut self, count: usize) -> Self {
+        self.settings.limits.max_captures = count;
+        self
+    }
+
+    /// Checks what was chosen, and starts what runs all the time (continuous sampling, if chosen).
+    pub fn start(self) -> Result<Profiler> {
+        #[cfg(feature = "cpu")]
+        check(&self.settings)?;
+        let shared = Shared {
+            counters: Counters::default(),
+            symbols: Symbols::new(self.settings.symbol_memory),
+            #[cfg(all(feature = "heap", target_os = "linux"))]
+            has_heap: self.settings.heap.as_ref().map_or(Ok(false), crate::heap::start)?,
+            #[cfg(feature = "continuous")]
+            recent: self.continuous.map(|chosen| chosen.start(&self.settings.cpu)).transpose()?,
+            settings: self.settings,
+        };
+        Ok(Profiler { shared: Arc::new(shared) })
+    }
+}
+
+#[cfg(feature = "cpu")]
+impl ProfilerBuilder {
+    /// Samples per second of CPU time, where a capture does not say; 99 unless set.
+    pub fn frequency(mut self, hertz: u32) -> Self {
+        self.settings.cpu.frequency = hertz;
+        self
+    }
+
+    /// What takes the samples; the best that works here unless set.
+    pub fn engine(mut self, engine: flamelet_capture::cpu::Engine) -> Self {
+        self.settings.cpu.engine = engine;
+        self
+    }
+
+    /// The deepest stack that is kept; deeper ones keep their leaf side and count as truncated.
+    pub fn max_depth(mut self, frames: usize) -> Self {
+        self.settings.cpu.max_depth = frames;
+        self
+    }
+
+    /// How many samples can wait to be collected before further ones are lost.
+    pub fn buffered_samples(mut self, samples: usize) -> Self {
+        self.settings.cpu.buffered_samples = samples;
+        self
+    }
+
+    /// How many bytes the samples of one capture may take; beyond that they are counted as lost.
+    pub fn memory_budget(mut self, bytes: usize) -> Self {
+        self.settings.cpu.memory_budget = bytes;
+        self
+    }
+
+    /// The share of the process' CPU time, in percent, that sampling may use. Above it the frequency is
+    /// lowered, and profiles say so. `None` for no limit; 2 % unless set.
+    pub fn overhead_budget(mut self, percent: impl Into<Option<f64>>) -> Self {
+        self.settings.cpu.overhead_budget = percent.into();
+        self
+    }
+
+    /// Whether profiles keep when and on which thread each sample was taken (the default).
+    pub fn timeline(mut self, keep: bool) -> Self {
+        self.settings.cpu.timeline = keep;
+        self
+    }
+}
+
+/// What was chosen for the heap.
+#[cfg(all(feature = "heap", target_os = "linux"))]
+#[derive(Clone, Debug)]
+pub(crate) struct HeapSettings {
+    pub(crate) options: flamelet_capture::heap::Options,
+    pub(crate) mean: u64,
+    pub(crate) has_files: bool,
+}
+
+#[cfg(all(feature = "heap", target_os = "linux"))]
+impl Default for HeapSettings {
+    fn default() -> Self {
+        let mean = flamelet_capture::heap::DEFAULT_MEAN;
+        Self { options: flamelet_capture::heap::Options::new(), mean, has_files: false }
+    }
+}
+
+#[cfg(all(feature = "heap", target_os = "linux"))]
+impl ProfilerBuilder {
+    /// Samples one allocated byte in `bytes`; 512 KiB unless set.
+    pub fn heap_interval(self, bytes: u64) -> Self {
+        self.heap(|heap| HeapSettings { options: heap.options.mean(bytes), mean: bytes, ..heap })
+    }
+
+    /// Keeps a copy of the heap's counts in this file, always up to date, that `flamelet recover` reads after
+    /// the process is gone, however it went. Put it on a disk, not on a file system in memory.
+    pub fn heap_recovery_file(self, path: impl Into<std::path::PathBuf>) -> Self {
+        self.heap(|heap| HeapSettings { options: heap.options.file(path), has_files: true, ..heap })
+    }
+
+    /// Prepares this file, and writes the heap to it when a memory limit is near or an allocation is refused.
+    pub fn heap_emergency_file(self, path: impl Into<std::path::PathBuf>) -> Self {
+        self.heap(|heap| HeapSettings { options: heap.options.emergency_file(path), has_files: true, ..heap })
+    }
+
+    /// A limit for this process' memory in bytes, besides those of its control groups and `RLIMIT_AS`.
+    pub fn memory_limit(self, bytes: u64) -> Self {
+        self.heap(|heap| HeapSettings { options: heap.options.limit(bytes), ..heap })
+    }
+
+    /// Leaves the heap alone, although flamelet's allocator is installed.
+    pub fn without_heap(mut self) -> Self {
+        self.settings.heap = None;
+        self
+    }
+
+    fn heap(mut self, change: impl FnOnce(HeapSettings) -> HeapSettings) -> Self {
+        self.settings.heap = Some(change(self.settings.heap.take().unwrap_or_default()));
+        self
+    }
+}
+
+/// A service should hear of a wrong option when it starts, not when the first profile is asked for.
+#[cfg(feature = "cpu")]
+fn check(settings: &Settings) -> Result<()> {
+    use crate::error::Error;
+
+    let (cpu, limits) = (&settings.cpu, &settings.limits);
+    let highest = flamelet_capture::cpu::MAX_FREQUENCY;
+    if cpu.frequency == 0 || cpu.frequency > highest {
+        return Err(Error::invalid(format!("frequency must be 1 to {highest} Hz, not {}", cpu.frequency)));
+    }
+    if cpu.overhead_budget.is_some_and(|percent| percent.is_nan() || percent <= 0.0) {
+        return Err(Error::invalid("the overhead budget must be above 0 percent"));
+    }
+    if limits.max_duration < Duration::from_secs(1) || limits.max_frequency == 0 || limits.max_captures == 0 {
+        return Err(Error::invalid("the caps must allow 1 second, 1 Hz and 1 capture at least"));
+    }
+    if limits.max_frequency > highest {
+        return Err(Error::invalid(format!("max_frequency must be at most {highest} Hz")));
+    }
+    Ok(())
+}
+
+/// Always-on sampling at a low rate, kept in windows, see [`ProfilerBuilder::continuous`].
+#[cfg(feature = "continuous")]
+#[derive(Clone, Debug)]
+pub struct Continuous {
+    frequency: u32,
+    window: Duration,
+    keep: Duration,
+}
+
+#[cfg(feature = "continuous")]
+impl Default for Continuous {
+    /// 19 Hz, and the last five minutes in windows of ten seconds.
+    fn default() -> Self {
+        Self { frequency: 19, window: Duration::from_secs(10), keep: Duration::from_secs(300) }
+    }
+}
+
+#[cfg(feature = "continuous")]
+impl Continuous {
+    /// Samples per second of CPU time.
+    pub fn frequency(mut self, hertz: u32) -> Self {
+        self.frequency = hertz;
+        self
+    }
+
+    /// The length of one window: answers are cut at windows.
+    pub fn window(mut self, length: Duration) -> Self {
+        self.window = length;
+        self
+    }
+
+    /// How far back to remember.
+    pub fn keep(mut self, span: Duration) -> Self {
+        self.keep = span;
+        self
+    }
+
+    fn start(
+        self,
+        cpu: &flamelet_capture::cpu::Options,
+    ) -> Result<(flamelet_capture::cpu::Recent, Duration)> {
+        let mut options = flamelet_capture::cpu::RecentOptions::default();
+        let windows = self.keep.as_nanos().div_ceil(self.window.as_nanos().max(1));
+        options.window = self.window;
+        options.keep = usize::try_from(windows).unwrap_or(usize::MAX);
+        options.sampling = cpu.clone();
+        options.sampling.frequency = self.frequency;
+        options.sampling.timeline = false;
+        // All windows share it.
+        options.sampling.memory_budget = cpu.memory_budget.min(32 << 20);
+        Ok((flamelet_capture::cpu::start_recent(&options)?, self.keep))
+    }
+}
+
+#[cfg(feature = "continuous")]
+impl ProfilerBuilder {
+    /// Samples all the time at a low rate, so that [`Profiler::last`] and `?last=60` answer at once.
+    pub fn continuous(mut self, continuous: Continuous) -> Self {
+        self.continuous = Some(continuous);
+        self
+    }
+}
+
+fn program_name() -> String {
+    let program = std::env::current_exe().ok();
+    let name = program.as_deref().and_then(|path| path.file_name());
+    name.map_or_else(|| "service".into(), |name| name.to_string_lossy().into_owned())
+}
+
+#[cfg(all(test, feature = "cpu"))]
+mod tests {
+    use super::*;
+    use crate::error::ErrorKind;
+
+    #[test]
+    fn options_that_make_no_sense_are_refused_at_the_start() {
+        for builder in [
+            Profiler::builder().frequency(0),
+            Profiler::builder().frequency(1_000_000),
+            Profiler::builder().overhead_budget(f64::NAN),
+            Profiler::builder().max_duration(Duration::ZERO),
+            Profiler::builder().max_frequency(0),
+            Profiler::builder().max_captures(0),
+        ] {
+            let error = builder.start().expect_err("makes no sense");
+            assert_eq!(error.kind(), ErrorKind::InvalidOption);
+            assert!(!error.to_string().contains('\n'));
+        }
+        let profiler = Profiler::builder().name("checkout").start().expect("the defaults are good");
+        assert_eq!(profiler.name(), "checkout");
+    }
+}

@@ -1,0 +1,169 @@
+//! CPU profiles: for a while, or from here to there.
+
+use std::future::{Future, IntoFuture};
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use flamelet_capture::cpu::{self, Engine, Options, Session};
+use flamelet_capture::profile::Profile;
+
+use super::Profiler;
+use super::metrics::count;
+use crate::error::{Error, ErrorKind, Result};
+use crate::task::{self, Cancel, Task};
+
+impl Profiler {
+    /// Where CPU time goes during the next `duration`.
+    ///
+    /// The request can be changed, and then [`run`](CpuRequest::run) here or awaited: with `.await` it runs
+    /// on a thread of its own, on any runtime, and ends early when the future is dropped.
+    ///
+    /// ```no_run
+    /// # async fn example(profiler: flamelet::Profiler) -> Result<(), flamelet::Error> {
+    /// use std::time::Duration;
+    /// let profile = profiler.cpu(Duration::from_secs(10)).frequency(999).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn cpu(&self, duration: Duration) -> CpuRequest {
+        let settings = &self.shared.settings;
+        let (options, symbolize) = (settings.cpu.clone(), settings.symbolize);
+        CpuRequest { profiler: self.clone(), duration, options, symbolize }
+    }
+
+    /// Starts a capture that goes on until [`CpuCapture::finish`].
+    pub fn start(&self) -> Result<CpuCapture> {
+        self.cpu(Duration::ZERO).start()
+    }
+
+    /// Where CPU time went during the last `span`, or what is remembered of it, at once. Needs
+    /// [`ProfilerBuilder::continuous`](super::ProfilerBuilder::continuous).
+    #[cfg(feature = "continuous")]
+    pub fn last(&self, span: Duration) -> Result<Profile> {
+        let Some((recent, _)) = &self.shared.recent else {
+            let message = "continuous sampling is off: build the profiler with `.continuous(…)`";
+            return Err(Error::new(ErrorKind::NotEnabled, message));
+        };
+        let profile = self.complete(recent.last(span), self.shared.settings.symbolize);
+        count(&self.shared.counters.served);
+        Ok(profile)
+    }
+
+    /// How far back [`Profiler::last`] reaches.
+    #[cfg(feature = "continuous")]
+    pub fn remembered(&self) -> Option<Duration> {
+        self.shared.recent.as_ref().map(|(_, span)| *span)
+    }
+}
+
+/// A CPU profile that was not taken yet, see [`Profiler::cpu`].
+#[derive(Clone, Debug)]
+#[must_use = "nothing is captured until `run` or `.await`"]
+pub struct CpuRequest {
+    profiler: Profiler,
+    duration: Duration,
+    options: Options,
+    symbolize: bool,
+}
+
+impl CpuRequest {
+    /// Samples per second of CPU time.
+    pub fn frequency(mut self, hertz: u32) -> Self {
+        self.options.frequency = hertz;
+        self
+    }
+
+    /// What takes the samples.
+    pub fn engine(mut self, engine: Engine) -> Self {
+        self.options.engine = engine;
+        self
+    }
+
+    /// Whether the profile gets function names here.
+    pub fn symbolize(mut self, symbolize: bool) -> Self {
+        self.symbolize = symbolize;
+        self
+    }
+
+    /// Captures on this thread, which waits. In async code, `.await` the request instead.
+    pub fn run(self) -> Result<Profile> {
+        self.run_unless(&Cancel::default())
+    }
+
+    /// Starts now, and goes on until [`CpuCapture::finish`], whatever the duration.
+    pub fn start(self) -> Result<CpuCapture> {
+        let counters = &self.profiler.shared.counters;
+        let session = cpu::start(&self.options).inspect_err(|_| count(&counters.failed))?;
+        Ok(CpuCapture { session: Some(session), symbolize: self.symbolize, profiler: self.profiler })
+    }
+
+    pub(crate) fn run_unless(self, cancel: &Cancel) -> Result<Profile> {
+        let duration = self.duration;
+        let capture = self.start()?;
+        cancel.sleep(duration)?;
+        Ok(capture.finish())
+    }
+}
+
+impl IntoFuture for CpuRequest {
+    type Output = Result<Profile>;
+    type IntoFuture = CpuTask;
+
+    fn into_future(self) -> CpuTask {
+        CpuTask { task: task::spawn("flamelet-cpu", move |cancel| self.run_unless(cancel)).map_err(Some) }
+    }
+}
+
+/// A CPU capture on a thread of its own. Dropping it ends the capture.
+#[derive(Debug)]
+pub struct CpuTask {
+    task: Result<Task<Result<Profile>>, Option<Error>>,
+}
+
+impl Future for CpuTask {
+    type Output = Result<Profile>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<Profile>> {
+        match &mut self.task {
+            Ok(task) => Pin::new(task).poll(context).map(|outcome| outcome.and_then(|profile| profile)),
+            Err(error) => Poll::Ready(Err(error
+                .take()
+                .unwrap_or_else(|| Error::new(ErrorKind::Internal, "polled after its end")))),
+        }
+    }
+}
+
+/// A capture that goes on until [`CpuCapture::finish`], see [`Profiler::start`].
+#[derive(Debug)]
+#[must_use = "the capture is thrown away when this is dropped"]
+pub struct CpuCapture {
+    /// Taken by `finish`.
+    session: Option<Session>,
+    symbolize: bool,
+    profiler: Profiler,
+}
+
+impl CpuCapture {
+    /// What was sampled so far; the capture goes on.
+    pub fn snapshot(&self) -> Profile {
+        let profile = self.session.as_ref().map(Session::snapshot).unwrap_or_default();
+        self.profiler.complete(profile, self.symbolize)
+    }
+
+    /// Ends the capture. With symbolizing on, this looks up names, which can take a second for the first
+    /// profile of a large program: in async code, do it on a blocking thread.
+    pub fn finish(mut self) -> Profile {
+        let profile = self.session.take().map(Session::finish).unwrap_or_default();
+        count(&self.profiler.shared.counters.served);
+        self.profiler.complete(profile, self.symbolize)
+    }
+}
+
+impl Drop for CpuCapture {
+    fn drop(&mut self) {
+        if self.session.is_some() {
+            count(&self.profiler.shared.counters.cancelled);
+        }
+    }
+}

@@ -1,0 +1,84 @@
+//! What the profiler has done, and what it cost.
+
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::time::Duration;
+
+/// What the profiler has done since the process started, see [`Profiler::metrics`](crate::Profiler::metrics).
+///
+/// A plain snapshot: hand the numbers to whatever metrics system the service has.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Metrics {
+    /// CPU samples taken.
+    pub samples: u64,
+    /// CPU samples that were due and could not be kept.
+    pub lost: u64,
+    /// CPU samples whose stack does not reach its thread's start.
+    pub truncated: u64,
+    /// CPU time that sampling used, signals included.
+    pub overhead: Duration,
+    /// The frequency at which CPU time is sampled right now in hertz; 0 when it is not.
+    pub frequency: u32,
+    /// What samples CPU time right now; empty when nothing does.
+    pub engine: &'static str,
+    /// Captures that were finished.
+    pub captures_served: u64,
+    /// Requests that were refused: bad parameters, no right, too many at once.
+    pub captures_refused: u64,
+    /// Captures that ended early because whoever asked went away.
+    pub captures_cancelled: u64,
+    /// Captures that failed.
+    pub captures_failed: u64,
+    /// Requests that are being worked on right now.
+    pub captures_running: usize,
+    /// Bytes that remembered symbols take.
+    pub symbol_memory: usize,
+}
+
+/// Counts what requests came to.
+#[derive(Debug, Default)]
+pub(crate) struct Counters {
+    pub(crate) served: AtomicU64,
+    pub(crate) refused: AtomicU64,
+    pub(crate) cancelled: AtomicU64,
+    pub(crate) failed: AtomicU64,
+    pub(crate) running: AtomicUsize,
+}
+
+pub(crate) fn count(counter: &AtomicU64) {
+    counter.fetch_add(1, Ordering::Relaxed);
+}
+
+impl Counters {
+    pub(crate) fn snapshot(&self, symbol_memory: usize) -> Metrics {
+        let metrics = Metrics {
+            captures_served: self.served.load(Ordering::Relaxed),
+            captures_refused: self.refused.load(Ordering::Relaxed),
+            captures_cancelled: self.cancelled.load(Ordering::Relaxed),
+            captures_failed: self.failed.load(Ordering::Relaxed),
+            captures_running: self.running.load(Ordering::Relaxed),
+            symbol_memory,
+            ..Metrics::default()
+        };
+        with_sampler(metrics)
+    }
+}
+
+#[cfg(feature = "cpu")]
+fn with_sampler(metrics: Metrics) -> Metrics {
+    let status = flamelet_capture::cpu::status();
+    Metrics {
+        samples: status.samples,
+        lost: status.lost,
+        truncated: status.truncated,
+        overhead: Duration::from_nanos(status.own_cpu_nanos),
+        frequency: status.frequency,
+        engine: status.engine.map_or("", flamelet_capture::cpu::Engine::name),
+        ..metrics
+    }
+}
+
+#[cfg(not(feature = "cpu"))]
+fn with_sampler(metrics: Metrics) -> Metrics {
+    metrics
+}

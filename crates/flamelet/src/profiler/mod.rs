@@ -1,0 +1,129 @@
+//! The profiler of a service: what was chosen when it was built, and everything that is shared.
+
+mod builder;
+#[cfg(feature = "cpu")]
+mod cpu;
+mod limits;
+mod metrics;
+#[cfg(feature = "http")]
+mod permit;
+mod symbols;
+
+#[cfg(feature = "continuous")]
+pub use builder::Continuous;
+pub use builder::ProfilerBuilder;
+#[cfg(feature = "cpu")]
+pub use cpu::{CpuCapture, CpuRequest, CpuTask};
+pub use limits::Limits;
+pub use metrics::Metrics;
+
+#[cfg(all(feature = "heap", target_os = "linux"))]
+pub(crate) use builder::HeapSettings;
+#[cfg(any(feature = "heap", feature = "http"))]
+pub(crate) use metrics::count;
+
+use std::fmt;
+use std::sync::Arc;
+
+use flamelet_capture::profile::Profile;
+
+use metrics::Counters;
+use symbols::Symbols;
+
+/// The profiler of a service. Cheap to clone: clones share everything.
+///
+/// ```no_run
+/// use std::time::Duration;
+///
+/// let profiler = flamelet::Profiler::builder().name("checkout").start()?;
+/// let profile = profiler.cpu(Duration::from_secs(10)).run()?;
+/// flamelet::write_pprof(&profile, std::fs::File::create("profile.pb.gz")?)?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// Nothing runs in the process until something is asked for, unless continuous sampling was chosen.
+#[derive(Clone)]
+pub struct Profiler {
+    shared: Arc<Shared>,
+}
+
+pub(crate) struct Shared {
+    pub(crate) settings: Settings,
+    pub(crate) counters: Counters,
+    symbols: Symbols,
+    /// Whether allocations are sampled.
+    #[cfg(all(feature = "heap", target_os = "linux"))]
+    pub(crate) has_heap: bool,
+    #[cfg(feature = "continuous")]
+    recent: Option<(flamelet_capture::cpu::Recent, std::time::Duration)>,
+}
+
+/// What was chosen when the profiler was built.
+#[derive(Clone, Debug)]
+pub(crate) struct Settings {
+    pub(crate) name: String,
+    pub(crate) labels: Vec<(String, String)>,
+    pub(crate) symbolize: bool,
+    pub(crate) symbol_memory: u64,
+    pub(crate) limits: Limits,
+    #[cfg(feature = "cpu")]
+    pub(crate) cpu: flamelet_capture::cpu::Options,
+    #[cfg(all(feature = "heap", target_os = "linux"))]
+    pub(crate) heap: Option<HeapSettings>,
+}
+
+impl Profiler {
+    /// Begins to set up a profiler.
+    pub fn builder() -> ProfilerBuilder {
+        ProfilerBuilder::new()
+    }
+
+    /// The service's name.
+    pub fn name(&self) -> &str {
+        &self.shared.settings.name
+    }
+
+    /// What requests over HTTP may ask for.
+    pub fn limits(&self) -> &Limits {
+        &self.shared.settings.limits
+    }
+
+    /// What the profiler has done so far, and what it cost.
+    pub fn metrics(&self) -> Metrics {
+        self.shared.counters.snapshot(self.shared.symbols.memory())
+    }
+
+    /// Fills in the names of functions, files and lines of a profile of this process, remembering what was
+    /// looked up for the next one.
+    pub fn symbolize(&self, profile: &mut Profile) {
+        self.shared.symbols.symbolize(profile);
+    }
+
+    pub(crate) fn shared(&self) -> &Shared {
+        &self.shared
+    }
+
+    /// Gives a captured profile what the service says about itself, and names if `symbolize`.
+    pub(crate) fn complete(&self, mut profile: Profile, symbolize: bool) -> Profile {
+        let settings = &self.shared.settings;
+        profile.add_comment(&format!("service {}", settings.name));
+        for (key, text) in &settings.labels {
+            profile.label_all(key, text);
+        }
+        if symbolize {
+            self.symbolize(&mut profile);
+        }
+        profile
+    }
+
+    #[cfg(feature = "http")]
+    pub(crate) fn symbols(&self) -> &Symbols {
+        &self.shared.symbols
+    }
+}
+
+impl fmt::Debug for Profiler {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Profiler").field("settings", &self.shared.settings).finish_non_exhaustive()
+    }
+}

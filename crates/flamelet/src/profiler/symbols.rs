@@ -1,0 +1,63 @@
+//! Names for this process' addresses, remembered between profiles.
+
+use std::sync::Mutex;
+
+use flamelet_capture::profile::Profile;
+use flamelet_symbol::Limits;
+use flamelet_symbol::symbolize::{Options, Symbolizer};
+
+use crate::task::lock;
+
+/// One symbolizer for all captures: the second profile of the same code costs next to nothing.
+pub(crate) struct Symbols {
+    symbolizer: Mutex<Symbolizer>,
+}
+
+impl Symbols {
+    /// Remembers at most about `memory` bytes.
+    pub(super) fn new(memory: u64) -> Self {
+        let limits = Limits { memory, ..Limits::SERVICE };
+        Self { symbolizer: Mutex::new(Symbolizer::new(Options { limits, ..Options::default() })) }
+    }
+
+    pub(super) fn memory(&self) -> usize {
+        lock(&self.symbolizer).memory()
+    }
+
+    pub(super) fn symbolize(&self, profile: &mut Profile) {
+        let summary = lock(&self.symbolizer).symbolize_profile(profile);
+        if let Some(quality) = &mut profile.quality {
+            quality.unresolved = summary.asked.saturating_sub(summary.resolved) as u64;
+        }
+    }
+
+    /// The mangled name of the function at each of `addresses` of this process, where it is known.
+    #[cfg(feature = "http")]
+    pub(crate) fn names(&self, addresses: &[u64]) -> Vec<Option<String>> {
+        use flamelet_symbol::MappedAt;
+        use flamelet_symbol::process::{Process, code_mappings};
+        use flamelet_symbol::symbolize::ModuleName;
+
+        let mut names = vec![None; addresses.len()];
+        // All addresses of a file at once: that is what makes looking them up cheap.
+        for mapping in code_mappings(Process::Own).unwrap_or_default() {
+            let holds = |&at: &usize| (mapping.start..mapping.limit).contains(&addresses[at]);
+            let asked: Vec<usize> = (0..addresses.len()).filter(holds).collect();
+            if asked.is_empty() {
+                continue;
+            }
+            let build_id = mapping.build_id.map(|id| id.to_string()).unwrap_or_default();
+            let module = ModuleName { path: mapping.path, build_id };
+            let mapped = MappedAt { start: mapping.start, limit: mapping.limit, offset: mapping.offset };
+            let there: Vec<u64> = asked.iter().map(|&at| addresses[at]).collect();
+            let frames = lock(&self.symbolizer).frames(&module, mapped, &there);
+            for (at, frames) in asked.into_iter().zip(frames) {
+                names[at] = frames.first().map(|frame| {
+                    let mangled = Some(&frame.system_name).filter(|name| !name.is_empty());
+                    mangled.unwrap_or(&frame.name).to_string()
+                });
+            }
+        }
+        names
+    }
+}

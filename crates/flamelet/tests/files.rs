@@ -1,0 +1,164 @@
+//! `setup_profiling` and its builder: windows as files, kept and removed, in folders good and bad.
+
+use flamelet::{ErrorKind, IntervalFiles, Profile, setup_profiling};
+use flamelet_capture::profile::pprof;
+use std::fs;
+use std::path::Path;
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
+
+const DEADLINE: Duration = Duration::from_secs(60);
+const SHORT: Duration = Duration::from_millis(200);
+
+/// Names in the folder, hidden ones too, sorted.
+fn names(folder: &Path) -> Vec<String> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let mut names: Vec<String> =
+        entries.map(|entry| entry.file_name().into_string().expect("text")).collect();
+    names.sort();
+    names
+}
+
+fn profiles(folder: &Path) -> Vec<String> {
+    names(folder).into_iter().filter(|name| name.ends_with(".pb.gz")).collect()
+}
+
+fn read(folder: &Path, name: &str) -> Profile {
+    let bytes = fs::read(folder.join(name)).expect("readable");
+    pprof::read(&bytes, &pprof::Limits::default()).expect("a whole profile")
+}
+
+#[track_caller]
+fn wait_until(what: &str, is_so: impl Fn() -> bool) {
+    let start = Instant::now();
+    while !is_so() {
+        assert!(start.elapsed() < DEADLINE, "{what}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+fn burn(duration: Duration) {
+    let end = Instant::now() + duration;
+    while Instant::now() < end {
+        std::hint::black_box((0..1000).sum::<u64>());
+    }
+}
+
+#[test]
+fn every_interval_has_its_own_window_and_stopping_writes_the_last() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let path = folder.path().join("made/on/the/way");
+    let files = IntervalFiles::builder(&path).name("Indexer Service").interval(SHORT).frequency(250);
+    let files = files.start().expect("started");
+    wait_until("three windows", || {
+        burn(Duration::from_millis(20));
+        profiles(&path).len() >= 3
+    });
+    burn(Duration::from_millis(50));
+    files.stop();
+    let kept = profiles(&path);
+    let windows: Vec<Profile> = kept.iter().map(|name| read(&path, name)).collect();
+    for pair in windows.windows(2) {
+        let end = pair[0].header.time_nanos + pair[0].header.duration_nanos;
+        let gap = pair[1].header.time_nanos - end;
+        // A window begins where the one before ends: not at the start of everything.
+        assert!(gap.abs() < pair[0].header.duration_nanos, "{gap} ns");
+        assert_eq!(pair[0].header.period, 4_000_000);
+    }
+    assert!(windows.iter().any(|window| window.sample_count() > 0));
+    for name in &kept {
+        let stamp = name.strip_prefix("profile-indexer-service-").and_then(|n| n.strip_suffix(".pb.gz"));
+        let stamp = stamp.expect("named by service and time");
+        let picture = fs::read_to_string(path.join(format!("flamegraph-indexer-service-{stamp}.svg")));
+        assert!(picture.expect("a picture each").contains("Indexer Service"));
+    }
+    assert_eq!(names(&path).len(), 2 * kept.len(), "nothing half-written stays: {:?}", names(&path));
+    // Stopped: nothing comes any more.
+    std::thread::sleep(2 * SHORT);
+    assert_eq!(profiles(&path), kept);
+}
+
+#[test]
+fn the_call_of_the_guide_goes_on_until_it_is_stopped() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let path = folder.path().to_str().expect("text").to_owned();
+    let files = setup_profiling(path.clone(), 150, 1, Some("tap-agent".into())).expect("started");
+    wait_until("a window", || !profiles(folder.path()).is_empty());
+    files.stop();
+    // Its value dropped, as in `if let Err(…) = setup_profiling(…)`, it goes on.
+    let other = tempfile::tempdir().expect("a temporary folder");
+    drop(setup_profiling(other.path().to_str().expect("text").into(), 150, 1, None));
+    wait_until("a window", || !profiles(other.path()).is_empty());
+    for (frequency, interval) in [(0, 120), (-1, 120), (1_000_000, 120), (150, 0)] {
+        let error = setup_profiling(path.clone(), frequency, interval, None).expect_err("makes no sense");
+        assert_eq!(error.kind(), ErrorKind::InvalidOption, "{error}");
+    }
+}
+
+#[test]
+fn old_windows_go_by_count() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    fs::write(folder.path().join("mine.txt"), "not a profile").expect("written");
+    let files = IntervalFiles::builder(folder.path()).name("a").interval(SHORT).keep_windows(2);
+    let files = files.start().expect("started");
+    wait_until("a first window", || !profiles(folder.path()).is_empty());
+    let first = profiles(folder.path())[0].clone();
+    wait_until("the first goes", || !profiles(folder.path()).contains(&first));
+    files.stop();
+    assert_eq!(profiles(folder.path()).len(), 2);
+    assert_eq!(names(folder.path()).len(), 5, "two pairs, and a file of somebody else's");
+}
+
+#[test]
+fn a_window_is_never_seen_half() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let files = IntervalFiles::builder(folder.path()).interval(Duration::from_millis(100)).keep_windows(3);
+    let files = files.start().expect("started");
+    let (start, mut seen) = (Instant::now(), 0);
+    while seen < 200 && start.elapsed() < DEADLINE {
+        for name in profiles(folder.path()) {
+            // It may be removed between the listing and the reading, but never be cut.
+            if let Ok(bytes) = fs::read(folder.path().join(&name)) {
+                pprof::read(&bytes, &pprof::Limits::default()).expect("whole");
+                seen += 1;
+            }
+        }
+    }
+    drop(files);
+    assert!(seen > 0);
+}
+
+#[test]
+fn a_folder_that_cannot_be_written_is_reported_once_and_tried_again() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    // A file where the folder should be: nobody can write there, not even root.
+    let path = folder.path().join("taken");
+    fs::write(&path, "in the way").expect("written");
+    let (sender, problems) = mpsc::channel();
+    let report = move |problem: &str| sender.send(problem.to_owned()).unwrap_or_default();
+    let files = IntervalFiles::builder(&path).interval(SHORT).on_problem(report);
+    let files = files.start().expect("a bad folder is no error");
+    let problem = problems.recv_timeout(DEADLINE).expect("reported");
+    assert!(problem.contains("taken cannot be written") && !problem.contains('\n'), "{problem}");
+    // Two more windows pass in silence.
+    assert!(problems.recv_timeout(3 * SHORT).is_err(), "reported once");
+    fs::remove_file(&path).expect("removed");
+    let again = problems.recv_timeout(DEADLINE).expect("reported");
+    assert!(again.contains("is written again"), "{again}");
+    wait_until("windows", || !profiles(&path).is_empty());
+    // And when it vanishes, it is made again.
+    fs::rename(&path, folder.path().join("elsewhere")).expect("moved away");
+    wait_until("windows again", || !profiles(&path).is_empty());
+    files.stop();
+}
+
+#[test]
+fn a_full_or_read_only_disk_does_not_hurt() {
+    // What root may write anywhere else, it may not write here.
+    let (sender, problems) = mpsc::channel();
+    let report = move |problem: &str| sender.send(problem.to_owned()).unwrap_or_default();
+    let files = IntervalFiles::builder("/proc/flamelet").interval(SHORT).on_problem(report);
+    let files = files.start().expect("a bad folder is no error");
+    assert!(problems.recv_timeout(DEADLINE).expect("reported").contains("cannot be written"));
+    files.stop();
+}

@@ -1,0 +1,86 @@
+//! Captures at the same time, too many of them, and clients that go away.
+
+use crate::service::{Burner, Service, names};
+use flamelet::Profiler;
+use std::time::Duration;
+
+#[test]
+fn ten_captures_at_once_all_get_a_profile() {
+    let service = Service::start(Profiler::builder());
+    let _burner = Burner::start();
+    std::thread::scope(|scope| {
+        let ask = |at: usize| {
+            let service = &service;
+            scope.spawn(move || {
+                let frequency = 99 + 50 * at;
+                let path = format!("/debug/pprof/profile?seconds=2&frequency={frequency}");
+                (frequency, service.get(&path).profile())
+            })
+        };
+        let captures: Vec<_> = (0..10).map(ask).collect();
+        for capture in captures {
+            let (frequency, profile) = capture.join().expect("no panic");
+            assert!(names(&profile, "burn_cycles"));
+            assert_eq!(profile.header.period, 1_000_000_000 / frequency as i64);
+        }
+    });
+    let metrics = service.profiler.metrics();
+    assert_eq!((metrics.captures_served, metrics.captures_refused), (10, 0));
+    assert!(metrics.samples > 0 && !metrics.overhead.is_zero());
+}
+
+#[test]
+fn one_more_than_the_cap_is_refused_until_one_ends() {
+    let service = Service::start(Profiler::builder().max_captures(1));
+    let first = service.send("GET", "/debug/pprof/profile?seconds=500", &[], "");
+    service.wait_until("the first runs", |metrics| metrics.captures_running == 1);
+    let answer = service.get("/debug/pprof/profile?seconds=1");
+    answer.assert_refused(503, "1 captures are running already, which is the cap of this service");
+    assert_eq!(answer.header("retry-after"), "1");
+    drop(first);
+    service.wait_until("it noticed", |metrics| metrics.captures_running == 0);
+    assert_eq!(service.get("/debug/pprof/profile?seconds=1").status, 200);
+    assert_eq!(service.profiler.metrics().captures_refused, 1);
+}
+
+#[test]
+fn a_client_that_hangs_up_ends_its_capture() {
+    let service = Service::start(Profiler::builder());
+    let paths = ["/debug/pprof/profile?seconds=600", "/pprof/profile/flamegraph?seconds=600"];
+    let clients: Vec<_> = paths.map(|path| service.send("GET", path, &[], "")).into();
+    service.wait_until("both run", |metrics| metrics.captures_running == 2);
+    let other = service.send("GET", "/debug/pprof/heap?seconds=600", &[], "");
+    service.wait_until("all run", |metrics| metrics.captures_running == 3);
+    drop(clients);
+    service.wait_until("two ended", |metrics| metrics.captures_running == 1);
+    drop(other);
+    service.wait_until("all ended", |metrics| metrics.captures_running == 0);
+    service.wait_until("counted", |metrics| metrics.captures_cancelled == 2);
+    assert_eq!(service.profiler.metrics().captures_served, 0);
+}
+
+#[test]
+fn the_server_answers_others_during_a_capture() {
+    let service = Service::start(Profiler::builder().max_captures(64));
+    // More captures than the server has threads: were they on those, nothing else would be answered.
+    let clients: Vec<_> =
+        (0..8).map(|_| service.send("GET", "/debug/pprof/profile?seconds=600", &[], "")).collect();
+    service.wait_until("all run", |metrics| metrics.captures_running == 8);
+    assert_eq!(service.get("/debug/pprof/cmdline").status, 200);
+    drop(clients);
+    service.wait_until("all ended", |metrics| metrics.captures_running == 0);
+}
+
+#[test]
+fn symbols_are_remembered_within_their_cap() {
+    let cap = 1 << 20;
+    let service = Service::start(Profiler::builder().symbol_memory(cap));
+    let _burner = Burner::start();
+    for _ in 0..2 {
+        assert!(names(&service.get("/debug/pprof/profile?seconds=1").profile(), "burn_cycles"));
+        assert!(service.profiler.metrics().symbol_memory as u64 <= cap);
+    }
+    let roomy = Profiler::builder().start().expect("started");
+    roomy.cpu(Duration::from_millis(300)).run().expect("a profile");
+    assert!(roomy.metrics().symbol_memory > 0, "names are kept for the next profile");
+}

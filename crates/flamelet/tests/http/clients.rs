@@ -1,0 +1,108 @@
+//! Real clients: Go's pprof and curl, against a live server.
+
+use crate::service::{Burner, Service};
+use flamelet::Profiler;
+use std::path::PathBuf;
+use std::process::Command;
+
+/// Go's pprof: the one that `cargo xtask test` built, else the one that `go` brings.
+fn pprof() -> Command {
+    let built = std::env::var_os("FLAMELET_PPROF").map(PathBuf::from).or_else(|| {
+        let test = std::env::current_exe().ok()?;
+        Some(test.ancestors().nth(3)?.join("tools/pprof"))
+    });
+    if let Some(built) = built.filter(|path| path.is_file()) {
+        return Command::new(built);
+    }
+    let has_go = Command::new("go").arg("version").output().is_ok_and(|output| output.status.success());
+    assert!(
+        has_go,
+        "this test needs Go's pprof: run `cargo xtask tools`, or as root `apt-get install golang-go`"
+    );
+    let mut command = Command::new("go");
+    command.args(["tool", "pprof"]);
+    command
+}
+
+/// Runs pprof on a URL; what it printed.
+#[track_caller]
+fn run_pprof(arguments: &[&str], url: &str) -> String {
+    let home = tempfile::tempdir().expect("a temporary folder");
+    let mut command = pprof();
+    command.env("PPROF_TMPDIR", home.path()).env("HOME", home.path()).env("PPROF_BINARY_PATH", home.path());
+    let output = command.args(arguments).arg(url).output().expect("pprof runs");
+    let error = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{url}: {error}");
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+#[test]
+fn go_tool_pprof_reads_the_live_profile() {
+    let service = Service::start(Profiler::builder());
+    let _burner = Burner::start();
+    let top = run_pprof(&["-top", "-nodecount=500"], &service.url("/debug/pprof/profile?seconds=1"));
+    assert!(top.contains("Type: cpu") && top.contains("burn_cycles"), "{top}");
+    let top = run_pprof(&["-top", "-seconds=1"], &service.url("/debug/pprof/profile"));
+    assert!(top.contains("burn_cycles"), "{top}");
+    // The guide of the other family.
+    let top = run_pprof(&["-top"], &service.url("/pprof/profile/report?seconds=1"));
+    assert!(top.contains("burn_cycles"), "{top}");
+}
+
+#[test]
+fn go_tool_pprof_names_a_raw_profile_by_asking_the_service() {
+    let service = Service::start(Profiler::builder().symbolize(false));
+    let _burner = Burner::start();
+    let url = service.url("/debug/pprof/profile?seconds=1");
+    let top = run_pprof(&["-top", "-symbolize=remote"], &url);
+    assert!(top.contains("burn_cycles"), "{top}");
+}
+
+#[test]
+fn the_default_scrape_set_is_readable() {
+    let service = Service::start(Profiler::builder());
+    for (name, kind) in [
+        ("allocs", "alloc_space"),
+        ("block", "delay"),
+        ("goroutine", "goroutine"),
+        ("mutex", "delay"),
+        ("profile?seconds=1", "cpu"),
+        ("heap", "inuse_space"),
+        ("threadcreate", "threadcreate"),
+        ("growth?seconds=1", "growth_space"),
+        ("peak", "peak_space"),
+    ] {
+        let raw = run_pprof(&["-raw"], &service.url(&format!("/debug/pprof/{name}")));
+        let types = raw.lines().find(|line| line.contains('/')).unwrap_or_default();
+        assert!(raw.contains(&format!("{kind}/")), "{name}: {types}");
+    }
+    for name in ["goroutine?debug=1", "threadcreate?debug=1", "heap?debug=1", "profile?seconds=1&debug=1"] {
+        run_pprof(&["-raw"], &service.url(&format!("/debug/pprof/{name}")));
+    }
+}
+
+#[test]
+fn pprof_shows_the_text_of_a_refusal() {
+    let service = Service::start(Profiler::builder());
+    let home = tempfile::tempdir().expect("a temporary folder");
+    let url = service.url("/debug/pprof/profile?seconds=99999");
+    let output = pprof().env("PPROF_TMPDIR", home.path()).args(["-top", &url]).output().expect("pprof runs");
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success() && error.contains("from 1 to 600"), "{error}");
+}
+
+#[test]
+fn curl_as_the_guides_have_it() {
+    let service = Service::start(Profiler::builder());
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let file = folder.path().join("profile.pb.gz");
+    let curl = Command::new("curl")
+        .args(["-sSL", "-H", "Connection: keep-alive", "-H", "Keep-Alive: timeout=60,max=100", "-o"])
+        .arg(&file)
+        .arg(service.url("/pprof/profile/report?seconds=1"))
+        .status()
+        .expect("this test needs curl: as root `apt-get install curl`");
+    assert!(curl.success());
+    let bytes = std::fs::read(&file).expect("written");
+    assert_eq!(bytes.get(..2), Some(&[0x1f, 0x8b][..]));
+}

@@ -1,0 +1,86 @@
+//! The heap's endpoints, in a program that has flamelet's allocator.
+
+use crate::service::{Service, names, types};
+use flamelet::Profiler;
+use std::hint::black_box;
+
+const GO: [&str; 4] =
+    ["alloc_objects/count", "alloc_space/bytes", "inuse_objects/count", "inuse_space/bytes"];
+
+#[inline(never)]
+fn hold_memory(bytes: usize) -> Vec<Vec<u8>> {
+    (0..bytes / (256 << 10)).map(|_| black_box(vec![1; 256 << 10])).collect()
+}
+
+/// The bytes of a column of the samples that have `function` in their stack.
+fn bytes_of(profile: &flamelet::Profile, column: usize, function: &str) -> i64 {
+    let has = |location: &flamelet_capture::profile::LocationId| {
+        let lines = profile.lines(*location).iter().filter_map(|line| line.function);
+        lines.into_iter().any(|id| profile.string(profile.function(id).name).contains(function))
+    };
+    let held = profile.samples().filter(|sample| profile.stack(sample.stack).iter().any(has));
+    held.map(|sample| sample.values[column]).sum()
+}
+
+#[test]
+fn heap_and_allocs_name_who_holds_memory() {
+    let service = Service::start(Profiler::builder());
+    let held = hold_memory(64 << 20);
+    let answer = service.get("/debug/pprof/heap?gc=1");
+    assert_eq!(answer.header("content-disposition"), "attachment; filename=\"heap\"");
+    let heap = answer.profile();
+    assert_eq!(types(&heap), GO);
+    assert_eq!(heap.string(heap.header.default_sample_type), "inuse_space");
+    let in_use = bytes_of(&heap, 3, "hold_memory");
+    // 128 samples are expected: four standard deviations are 36 %.
+    assert!((41 << 20..87 << 20).contains(&in_use), "{in_use}");
+    drop(held);
+    let allocs = service.get("/debug/pprof/allocs").profile();
+    assert_eq!(types(&allocs), GO);
+    assert_eq!(allocs.string(allocs.header.default_sample_type), "alloc_space");
+    assert!(bytes_of(&allocs, 1, "hold_memory") >= in_use);
+
+    for (path, kind) in [
+        ("/pprof/heap/report", "application/octet-stream"),
+        ("/pprof/heap/flamegraph", "image/svg+xml"),
+        ("/debug/pprof/freed", "application/octet-stream"),
+        ("/debug/pprof/lifetime", "application/octet-stream"),
+        ("/debug/pprof/peak", "application/octet-stream"),
+    ] {
+        let answer = service.get(path);
+        assert_eq!((answer.status, answer.header("content-type")), (200, kind), "{path}");
+    }
+    assert!(bytes_of(&service.get("/debug/pprof/peak").profile(), 1, "hold_memory") > 0);
+    service.get("/debug/pprof/peak?seconds=1").assert_refused(400, "not supported for this profile type");
+    let page = service.get_as("/debug/pprof/heap", "text/html");
+    assert_eq!(page.header("content-type"), "text/html; charset=utf-8");
+}
+
+#[test]
+fn seconds_asks_for_what_changes_meanwhile() {
+    let service = Service::start(Profiler::builder());
+    let before = hold_while_asked(&service, "/debug/pprof/heap?seconds=1");
+    assert_eq!(before.header("content-disposition"), "attachment; filename=\"heap-delta\"");
+    assert!(names(&before.profile(), "hold_during_capture"));
+    let growth = hold_while_asked(&service, "/debug/pprof/growth?seconds=1");
+    assert!(names(&growth.profile(), "hold_during_capture"));
+    assert_eq!(types(&growth.profile()), ["growth_objects/count", "growth_space/bytes"]);
+}
+
+/// Asks, and allocates as soon as the capture has begun.
+fn hold_while_asked(service: &Service, path: &str) -> crate::service::Answer {
+    std::thread::scope(|scope| {
+        let asked = scope.spawn(|| service.get(path));
+        let mut held = Vec::new();
+        while !asked.is_finished() {
+            held.push(hold_during_capture());
+            std::thread::sleep(std::time::Duration::from_millis(20));
+        }
+        asked.join().expect("no panic")
+    })
+}
+
+#[inline(never)]
+fn hold_during_capture() -> Vec<u8> {
+    black_box(vec![1; 600 << 10])
+}

@@ -1,0 +1,36 @@
+//! A service without flamelet's allocator: what is asked about its heap is answered as the contract says.
+
+use flamelet::{ErrorKind, Profiler};
+use flamelet_capture::profile::pprof;
+
+fn answer(handler: &flamelet::http::Handler, path: &str) -> http::Response<Vec<u8>> {
+    let request = http::Request::get(path).body("").expect("a request");
+    let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
+    runtime.block_on(handler.answer(request))
+}
+
+#[test]
+fn heap_is_403_and_scrapers_are_content() {
+    let profiler = Profiler::builder().start().expect("started");
+    let handler = flamelet::http::Handler::new(profiler.clone());
+    for path in ["/debug/pprof/heap", "/debug/pprof/peak", "/pprof/heap/report", "/pprof/heap/flamegraph"] {
+        let answer = answer(&handler, path);
+        assert_eq!(answer.status(), 403, "{path}");
+        assert_eq!(answer.headers()["x-go-pprof"], "1");
+        let text = String::from_utf8(answer.into_body()).expect("text");
+        assert!(text.contains("flamelet::global_allocator!()"), "{text}");
+    }
+    let answer = answer(&handler, "/debug/pprof/allocs");
+    assert_eq!(answer.status(), 200);
+    let profile = pprof::read(answer.body(), &pprof::Limits::default()).expect("a profile");
+    assert_eq!((profile.sample_types().len(), profile.sample_count()), (4, 0));
+    assert_eq!(profile.string(profile.header.default_sample_type), "alloc_space");
+    assert_eq!(profiler.heap().expect_err("no allocator").kind(), ErrorKind::NotEnabled);
+}
+
+#[test]
+fn files_of_the_heap_need_the_allocator() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let builder = Profiler::builder().heap_recovery_file(folder.path().join("heap"));
+    assert_eq!(builder.start().expect_err("no allocator").kind(), ErrorKind::NotEnabled);
+}
