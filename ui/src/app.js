@@ -87,7 +87,7 @@ export class App {
   build() {
     this.typeSelect = /** @type {HTMLSelectElement} */ (h("select", { "aria-label": "Sample type", onchange: () => this.set({ type: this.typeSelect?.value ?? "" }) }));
     this.totalElement = h("span.total");
-    this.search = /** @type {HTMLInputElement} */ (h("input.search", { type: "search", placeholder: "Search   /", "aria-label": "Search functions by regular expression", spellcheck: "false", oninput: debounced(150, () => this.searchChanged()) }));
+    this.search = /** @type {HTMLInputElement} */ (h("input.search", { type: "search", placeholder: "Search   /", "aria-label": "Search functions by regular expression", spellcheck: "false", oninput: debounced(150, () => this.searchChanged()), onchange: () => this.searchChanged() }));
     this.matchedElement = h("span.matched", { role: "status" });
     this.titleElement = h("span.title");
     this.profileSelect = /** @type {HTMLSelectElement} */ (h("select.profiles", { "aria-label": "Profile", hidden: true, onchange: () => this.choose({ profile: this.profileSelect?.value ?? "" }) }));

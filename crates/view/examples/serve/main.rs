@@ -1,11 +1,11 @@
 //! Serves made-up profiles, for the tests in a browser (`ui/tests/browser.mjs`) and for looking at the page.
 //!
 //! `cargo run -p flamelet-view --example serve -- service|hostile|live|big COUNT` prints the address.
-//! `… -- export service|hostile|big FILE` writes the page as a file.
+//! `… -- file PATH` serves a pprof file. `… -- export service|hostile|big FILE` writes the page as a file.
 
 mod made_up;
 
-use flamelet_report::flame::profile::Profile;
+use flamelet_report::flame::profile::{Profile, pprof};
 use flamelet_report::flame::{FlameOptions, html};
 use flamelet_view::{CodeOptions, ServeOptions, Server, Source, Take, Taken};
 
@@ -33,6 +33,10 @@ fn main() {
             let options = FlameOptions { title: format!("{kind} profile"), ..FlameOptions::default() };
             std::fs::write(file, html(&profile(kind), &options)).expect("the file can be written");
             return;
+        }
+        ["file", path] => {
+            let bytes = std::fs::read(path).expect("the file can be read");
+            Source::profile(path, pprof::read(&bytes, &Default::default()).expect("a pprof file"))
         }
         ["several"] => Source::profiles(vec![
             ("before".into(), made_up::service(1)),
