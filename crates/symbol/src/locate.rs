@@ -94,6 +94,12 @@ impl Search {
             self.locate_debug(wanted, &mut found);
         }
         self.locate_supplement(&mut found);
+        if found.binary.is_none() && found.debug.is_none() && found.warnings.is_empty() {
+            found.warnings.push(match wanted.build_id {
+                "" => "no such file here, and the profile has no build id to search for".to_owned(),
+                id => format!("no file with the build id {id} was found"),
+            });
+        }
         found
     }
 
@@ -142,7 +148,8 @@ impl Search {
 
     /// The file at the mapping's own path, unless it is of another build.
     fn at_own_path(&self, wanted: &Wanted<'_>, found: &mut Located) -> Option<PathBuf> {
-        if !wanted.path.is_absolute() {
+        // Names in brackets and empty ones are no files.
+        if wanted.path.as_os_str().is_empty() || wanted.path.as_os_str().as_encoded_bytes()[0] == b'[' {
             return None;
         }
         let path = match &self.root {

@@ -131,6 +131,14 @@ fn another_build_is_never_used() {
 }
 
 #[test]
+fn nothing_found_says_so() {
+    let nowhere =
+        |build_id| no_system_folders().locate(&Wanted { path: Path::new("/gone/program"), build_id });
+    assert!(nowhere("").warnings[0].contains("no build id"), "{:?}", nowhere(""));
+    assert!(nowhere("0123").warnings[0].contains("build id 0123"), "{:?}", nowhere("0123"));
+}
+
+#[test]
 fn another_root() {
     let program = Program::c(&["-O2", "-g"]);
     let (outer, _) = symbol(&program.path, "outer");

@@ -254,6 +254,21 @@ fn stripped_programs_answer_from_their_symbol_tables() {
     assert!(answers[2].is_empty(), "{:?}", answers[2]);
 }
 
+/// Code between symbols, of which only the line is known.
+#[test]
+fn assembly_without_a_function() {
+    let program = Program::c(&["-O2", "-g"]);
+    let source = program.file("code.s");
+    let text = ".text\n.globl known\n.type known,@function\nknown:\n nop\n ret\n.size known,.-known\n nop\n nop\n ret\n";
+    std::fs::write(&source, text).expect("written");
+    let library = program.file("code.so");
+    run(Command::new("cc").args(["-g", "-shared", "-nostdlib", "-o"]).args([&library, &source]));
+    let (start, size) = symbol(&library, "known");
+    let answers = frames(&library, &[start, start + size + 1]);
+    assert_eq!(brief(&answers[0]), [("known".into(), "code.s".into(), 5)]);
+    assert_eq!(brief(&answers[1]), [("code.s".into(), "code.s".into(), 9)]);
+}
+
 #[test]
 fn bytes_in_memory_need_no_file() {
     let program = Program::c(&["-O2", "-g"]);

@@ -8,7 +8,7 @@ use object::File;
 use crate::demangle::Demangle;
 use crate::dwarf::{DebugSections, DwarfFrame, Lookup, NoSplitFiles, SplitFiles, UnitIndex};
 use crate::limits::{Limits, Patience};
-use crate::names::NameTable;
+use crate::names::{FunctionNames, NameTable};
 use crate::symbols::{self, Symbol};
 use crate::{Result, elf};
 
@@ -166,7 +166,7 @@ fn join(frames: Vec<DwarfFrame>, symbol: Option<Symbol<'_>>, names: &mut NameTab
         let better = symbol.clone().filter(|symbol| {
             row == last && (own.is_none() || frame.has_short_name && symbol.name != symbol.system_name)
         });
-        let function = better.or(own)?;
+        let function = better.or(own).or_else(|| named_after_file(&frame.file, names))?;
         Some(Frame {
             name: function.name,
             system_name: function.system_name,
@@ -177,6 +177,13 @@ fn join(frames: Vec<DwarfFrame>, symbol: Option<Symbol<'_>>, names: &mut NameTab
         })
     });
     named.collect()
+}
+
+/// Assembly may have lines but neither a function nor a symbol around them. It goes by the name of its
+/// file then; the symbol before it would be a guess.
+fn named_after_file(file: &str, names: &mut NameTable) -> Option<FunctionNames> {
+    let name = file.rsplit('/').next().filter(|name| !name.is_empty())?;
+    Some(FunctionNames { name: names.string(name), system_name: names.empty() })
 }
 
 /// The symbols in `.gnu_debugdata` (MiniDebugInfo), as an ELF file of its own.
