@@ -86,6 +86,15 @@ pub(crate) enum Verb {
     /// Convert a profile to another format
     #[command(after_help = "Example: flamelet convert perf.data -o cpu.speedscope.json")]
     Convert(ConvertArgs),
+    /// Sample a command or running processes
+    #[command(after_help = RECORD_EXAMPLES)]
+    Record(RecordArgs),
+    /// Look at profiles in the browser
+    #[command(after_help = "Examples:\n  flamelet view cpu.pb.gz\n  flamelet view http://localhost:3000\n  \
+        flamelet view /opt/profiling/my-service")]
+    View(ViewArgs),
+    /// Profile a built-in busy service and look at it
+    Demo(DemoArgs),
     /// Take go tool pprof's own command line: single-dash flags, and a shell when no report is named
     #[command(disable_help_flag = true)]
     Pprof {
@@ -104,6 +113,115 @@ pub(crate) enum Verb {
         #[arg(value_hint = ValueHint::DirPath)]
         folder: PathBuf,
     },
+}
+
+const RECORD_EXAMPLES: &str = "\
+Examples:
+  flamelet record -- ./service --port 3000       from its first instruction on; Ctrl-C ends the recording
+  flamelet record -p 1234 --duration 10 -o cpu.html
+  flamelet record --off-cpu -p 1234              where it waits, beside where it works
+  flamelet record --syscalls -- ls -R /          counts, errors and latency of every call
+  flamelet record -e syscalls:sys_enter_getrandom -- ./service
+  flamelet record --load 'wrk http://localhost:3000' --duration 30 -- ./service";
+
+/// `record`.
+#[derive(Args, Clone)]
+pub(crate) struct RecordArgs {
+    /// The command, after --
+    #[arg(last = true, value_name = "CMD", value_hint = ValueHint::CommandWithArguments)]
+    pub(crate) command: Vec<String>,
+    /// Record these processes, with their threads and children
+    #[arg(short, long, value_name = "PID")]
+    pub(crate) pid: Vec<u32>,
+    /// Record every process of the machine
+    #[arg(short, long)]
+    pub(crate) all: bool,
+    /// Samples a second of each running thread
+    #[arg(short = 'F', long, value_name = "HZ", default_value_t = 997)]
+    pub(crate) frequency: u32,
+    /// Write to this file; its name picks the format (.pb.gz, .svg, .html, .folded, .speedscope.json, …)
+    #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) output: Option<PathBuf>,
+    /// End after this many seconds, and ask a command to end too
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    pub(crate) duration: Option<std::time::Duration>,
+    /// Record blocked time too
+    #[arg(long)]
+    pub(crate) off_cpu: bool,
+    /// Record system calls: counts, errors, latency
+    #[arg(long)]
+    pub(crate) syscalls: bool,
+    /// Record an event of `perf list` by its name
+    #[arg(short, long, value_name = "EVENT")]
+    pub(crate) event: Vec<String>,
+    /// Leave the kernel's side out
+    #[arg(long)]
+    pub(crate) no_kernel: bool,
+    /// Run the command this many times and merge
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub(crate) repeat: u32,
+    /// Run a load generator beside it, for the time of the recording
+    #[arg(long, value_name = "CMD")]
+    pub(crate) load: Option<String>,
+    /// Take symbols from this binary, debug file or folder
+    #[arg(long, value_name = "PATH")]
+    pub(crate) binary: Vec<PathBuf>,
+    /// Exit with status 1 when the recording is of poor quality
+    #[arg(long)]
+    pub(crate) strict: bool,
+    /// Open the viewer afterwards
+    #[arg(long)]
+    pub(crate) view: bool,
+}
+
+/// Reads `10`, `10s` or `2.5`.
+fn seconds(text: &str) -> Result<std::time::Duration, String> {
+    let number = text.trim().trim_end_matches('s');
+    let parsed = number.parse::<f64>().ok().filter(|seconds| *seconds > 0.0);
+    let duration = parsed.and_then(|seconds| std::time::Duration::try_from_secs_f64(seconds).ok());
+    duration.ok_or_else(|| format!("'{text}' is not a number of seconds such as 10"))
+}
+
+/// `view`.
+#[derive(Args, Clone)]
+pub(crate) struct ViewArgs {
+    /// Files, a folder of files, '-', or the address of a service
+    #[arg(required = true, value_name = "SOURCE", value_hint = ValueHint::AnyPath)]
+    pub(crate) sources: Vec<String>,
+    /// The port on loopback; 0 takes one that is free
+    #[arg(long, value_name = "PORT", default_value_t = 0)]
+    pub(crate) port: u16,
+    /// Only print the address
+    #[arg(long, alias = "no_browser")]
+    pub(crate) no_browser: bool,
+    /// Where source files are, separated by colons
+    #[arg(long, value_name = "PATHS", default_value = "", hide_default_value = true)]
+    pub(crate) source_path: String,
+    /// What to remove from the start of source paths, separated by colons
+    #[arg(long, value_name = "PATHS", default_value = "", hide_default_value = true)]
+    pub(crate) trim_path: String,
+    #[command(flatten)]
+    pub(crate) source: SourceArgs,
+}
+
+/// `demo`.
+#[derive(Args, Clone)]
+pub(crate) struct DemoArgs {
+    /// End by itself instead of opening the viewer
+    #[arg(long)]
+    pub(crate) once: bool,
+    /// How long to profile, in seconds
+    #[arg(long, value_name = "SECONDS", default_value = "5", value_parser = seconds)]
+    pub(crate) duration: std::time::Duration,
+    /// Where to keep the files
+    #[arg(short, long, value_name = "FOLDER", default_value = "flamelet-demo", value_hint = ValueHint::DirPath)]
+    pub(crate) output: PathBuf,
+    /// The port of the viewer; 0 takes one that is free
+    #[arg(long, value_name = "PORT", default_value_t = 0)]
+    pub(crate) port: u16,
+    /// Only print the viewer's address
+    #[arg(long, alias = "no_browser")]
+    pub(crate) no_browser: bool,
 }
 
 /// Where profiles come from.

@@ -17,6 +17,9 @@ use clap::Parser;
 
 use error::Failure;
 
+// The demo profiles its own heap; elsewhere nothing is sampled.
+flamelet::global_allocator!();
+
 fn main() -> ExitCode {
     let cli = match args::Cli::try_parse() {
         Ok(cli) => cli,

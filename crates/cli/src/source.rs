@@ -44,6 +44,19 @@ pub(crate) struct Opened {
 }
 
 impl SourceOptions {
+    /// One file that needs nothing special.
+    pub(crate) fn of_file(path: &Path) -> Self {
+        Self {
+            sources: vec![path.to_string_lossy().into_owned()],
+            base: Vec::new(),
+            diff_base: Vec::new(),
+            normalize: false,
+            fetch: FetchOptions::default(),
+            max_memory: 2,
+            symbols: SymbolOptions::default(),
+        }
+    }
+
     /// Opens and combines everything.
     pub(crate) fn open(&self) -> Result<Opened> {
         let mut options = self.clone();

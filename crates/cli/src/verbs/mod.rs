@@ -2,6 +2,7 @@
 
 mod check;
 mod convert;
+mod demo;
 mod diff;
 pub(crate) mod disasm;
 mod flame;
@@ -9,6 +10,8 @@ pub(crate) mod list;
 mod man;
 mod merge;
 mod pprof;
+mod record;
+pub(crate) mod view;
 
 use std::process::ExitCode;
 
@@ -41,6 +44,9 @@ pub(crate) fn run(verb: Verb) -> Result<ExitCode> {
         Verb::Symbolize(args) => done(merge::symbolize(args)),
         Verb::Fetch(args) => done(merge::fetch(&args)),
         Verb::Convert(args) => done(convert::run(&args)),
+        Verb::Record(args) => record::run(&args),
+        Verb::View(args) => done(view::run(&args)),
+        Verb::Demo(args) => done(demo::run(&args)),
         Verb::Pprof { arguments } => done(pprof::run(&arguments)),
         Verb::Completions { shell } => done(man::completions(shell)),
         Verb::Man { folder } => done(man::pages(&folder)),

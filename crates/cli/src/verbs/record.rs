@@ -1,0 +1,235 @@
+//! `flamelet record`: sample a command or processes.
+
+use std::io::{IsTerminal, Write};
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitCode, ExitStatus, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use flamelet_formats::Format;
+use flamelet_profile::{Profile, merge};
+use flamelet_record::{Checkpoint, CommandEnd, Options, Progress, Recorded, Summary, Target, record};
+use flamelet_report::flame::FlameOptions;
+use flamelet_report::info::{self, Verdict};
+
+use crate::args::{Picture, RecordArgs};
+use crate::error::{About, Failure, Result};
+use crate::output;
+use crate::report_job::{Ask, Question, answer_to};
+use crate::source::SymbolOptions;
+
+pub(crate) fn run(args: &RecordArgs) -> Result<ExitCode> {
+    let path = args.output.clone().unwrap_or_else(|| PathBuf::from("profile.pb.gz"));
+    // A wrong name should not cost a recording.
+    let kind = OutputKind::of(&path)?;
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+        signal_hook::flag::register(signal, Arc::clone(&stop))?;
+    }
+    let load = args.load.as_deref().map(start_load).transpose()?;
+    let mut profiles = Vec::new();
+    let mut status = None;
+    for _ in 0..args.repeat.max(1) {
+        let recorded = record_once(args, &path, kind, &stop)?;
+        status = recorded.command.map(|end| end_command(end, args, &stop)).transpose()?.or(status);
+        print_summary(&recorded.summary);
+        profiles.push(recorded.profile);
+        if stop.load(Ordering::Relaxed) {
+            break;
+        }
+    }
+    if let Some(mut load) = load {
+        let _ = load.kill();
+        let _ = load.wait();
+    }
+    let profile = match profiles.len() {
+        1 => profiles.remove(0),
+        _ => merge(&profiles.iter().collect::<Vec<_>>())?,
+    };
+    let facts = info::info(&profile);
+    kind.write(profile, &path)?;
+    print_verdict(&facts, &path);
+    if args.view {
+        let mut notes = Vec::new();
+        let opened =
+            crate::source::SourceOptions::of_file(&path).open_one(&path.to_string_lossy(), &mut notes)?;
+        let source = flamelet_view::Source::profile(&path.to_string_lossy(), opened);
+        super::view::serve(source, 0, true)?;
+    }
+    Ok(exit_code(status, args.strict && facts.verdict == Verdict::Poor))
+}
+
+fn record_once(args: &RecordArgs, path: &Path, kind: OutputKind, stop: &AtomicBool) -> Result<Recorded> {
+    let mut options = Options::new(target(args)?);
+    options.frequency = args.frequency;
+    options.duration = args.duration;
+    options.off_cpu = args.off_cpu;
+    options.syscalls = args.syscalls;
+    options.events.clone_from(&args.event);
+    options.cpu = !(args.syscalls || !args.event.is_empty()) || args.off_cpu;
+    options.kernel = !args.no_kernel;
+    let symbols = SymbolOptions { binaries: args.binary.clone(), ..SymbolOptions::default() };
+    options.symbolize = Some(symbols.symbolizer_options());
+    if matches!(kind, OutputKind::Format(Format::Pprof)) && path != Path::new("-") {
+        options.checkpoint = Some(Checkpoint::to_file(path, Duration::from_secs(5)));
+    }
+    let is_watched = std::io::stderr().is_terminal();
+    let mut tell = |progress: &Progress| {
+        if is_watched {
+            let _ = write!(std::io::stderr(), "\r\x1b[K{}", live_line(progress));
+        }
+    };
+    let recorded = record(options, &mut tell, stop).map_err(|error| Failure::new(error.to_string()));
+    if is_watched {
+        let _ = write!(std::io::stderr(), "\r\x1b[K");
+    }
+    recorded
+}
+
+fn target(args: &RecordArgs) -> Result<Target> {
+    match (args.command.as_slice(), args.pid.as_slice(), args.all) {
+        ([program, rest @ ..], [], false) => {
+            let mut command = Command::new(program);
+            command.args(rest);
+            Ok(Target::Command(command))
+        }
+        ([], pids @ [_, ..], false) => Ok(Target::Pids(pids.to_vec())),
+        ([], [], true) => Ok(Target::All),
+        ([], [], false) => Err(Failure::new(
+            "nothing to record: give a command after --, a process with -p PID, or -a for everything",
+        )),
+        _ => Err(Failure::new("give only one of a command, -p PID and -a")),
+    }
+}
+
+fn live_line(progress: &Progress) -> String {
+    let seconds = progress.elapsed.as_secs_f64();
+    let rate = if seconds > 0.0 { progress.samples as f64 / seconds } else { 0.0 };
+    let calls =
+        if progress.syscalls > 0 { format!(", {} system calls", progress.syscalls) } else { String::new() };
+    format!("{seconds:.0} s: {} samples ({rate:.0}/s), {} lost{calls}", progress.samples, progress.lost)
+}
+
+/// A load generator that runs beside the recording.
+fn start_load(command: &str) -> Result<Child> {
+    Command::new("sh").args(["-c", command]).stdin(Stdio::null()).spawn().about(format!("--load '{command}'"))
+}
+
+/// What becomes of the command when the recording is over: after Ctrl-C it goes on and is waited for; after
+/// --duration it is asked to end.
+fn end_command(end: CommandEnd, args: &RecordArgs, stop: &AtomicBool) -> Result<ExitStatus> {
+    let mut child = match end {
+        CommandEnd::Exited(status) => return Ok(status),
+        CommandEnd::Running(child) => child,
+    };
+    let was_interrupted = stop.swap(false, Ordering::Relaxed);
+    let pid = child.id();
+    if was_interrupted {
+        eprintln!("The recording has ended; the command goes on (Ctrl-C again to end it too).");
+    } else if args.duration.is_some() {
+        terminate(pid);
+    }
+    loop {
+        if let Some(status) = child.try_wait()? {
+            return Ok(status);
+        }
+        if stop.swap(false, Ordering::Relaxed) {
+            terminate(pid);
+        }
+        std::thread::park_timeout(Duration::from_millis(50));
+    }
+}
+
+/// Asks a process to end, as `kill` does.
+fn terminate(pid: u32) {
+    let _ = Command::new("kill").arg(pid.to_string()).stderr(Stdio::null()).status();
+}
+
+fn print_summary(summary: &Summary) {
+    summary.notes.iter().for_each(|note| eprintln!("{note}"));
+    for call in summary.syscalls.iter().take(20) {
+        let stats = &call.stats;
+        let mean = stats.nanos.checked_div(stats.calls).unwrap_or(0);
+        eprintln!(
+            "{:>10} calls {:>8} errors {:>12} mean  {}",
+            stats.calls,
+            stats.errors,
+            flamelet_profile::unit::label(mean as i64, "ns"),
+            call.name
+        );
+    }
+}
+
+fn print_verdict(facts: &info::Info, path: &Path) {
+    let verdict = match facts.verdict {
+        Verdict::Good => "good",
+        Verdict::Fair => "fair",
+        Verdict::Poor => "poor",
+    };
+    for comment in facts.comments.iter().filter(|comment| comment.starts_with("flamelet: ")) {
+        eprintln!("{}", comment.trim_start_matches("flamelet: "));
+    }
+    eprintln!("Quality: {verdict}");
+    facts.faults.iter().for_each(|fault| eprintln!("  - {fault}"));
+    let name = path.display();
+    eprintln!("Wrote {name}; look at it with: flamelet view {name}   or: flamelet top {name}");
+}
+
+/// The command's own status, as a shell would pass it on.
+fn exit_code(status: Option<ExitStatus>, is_bad: bool) -> ExitCode {
+    let code = status.map_or(0, |status| status.code().unwrap_or(128 + status.signal().unwrap_or(0)));
+    match (code, is_bad) {
+        (0, true) => ExitCode::from(1),
+        (code, _) => ExitCode::from(u8::try_from(code).unwrap_or(1)),
+    }
+}
+
+/// What the output's name asks for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum OutputKind {
+    Picture(Picture),
+    Format(Format),
+}
+
+impl OutputKind {
+    fn of(path: &Path) -> Result<Self> {
+        let name = path.to_string_lossy();
+        if name == "-" {
+            return Ok(Self::Format(Format::Pprof));
+        }
+        match path.extension().and_then(|extension| extension.to_str()) {
+            Some("svg") => return Ok(Self::Picture(Picture::Svg)),
+            Some("html" | "htm") => return Ok(Self::Picture(Picture::Html)),
+            _ => {}
+        }
+        let format = Format::for_output(&name).filter(|format| format.can_write());
+        let unknown = || {
+            let names = Format::all().iter().filter(|format| format.can_write());
+            let endings: Vec<&str> =
+                names.filter_map(|format| format.extensions().first().copied()).collect();
+            Failure::new(format!("{name}: the name tells no format; end it in one of {}", endings.join(", ")))
+        };
+        format.map(Self::Format).ok_or_else(unknown)
+    }
+
+    fn write(self, profile: Profile, path: &Path) -> Result<()> {
+        match self {
+            Self::Picture(picture) => {
+                let options = FlameOptions { title: path.display().to_string(), ..FlameOptions::default() };
+                let question = Question::Flame(picture, Box::new(options));
+                let (options, symbols) = Default::default();
+                let ask = Ask { options: &options, symbols: &symbols, json: false };
+                answer_to(&question, profile, &ask, Some(path.into()))
+            }
+            Self::Format(format) => output::write(Some(path), |mut out| {
+                let options = flamelet_formats::Options::default();
+                let notes = flamelet_formats::write(&profile, format, &mut out, &options)
+                    .map_err(|error| Failure::new(error.to_string()))?;
+                notes.iter().for_each(|note| eprintln!("{note}"));
+                Ok(())
+            }),
+        }
+    }
+}

@@ -1,0 +1,121 @@
+//! `flamelet view`: the web viewer.
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use flamelet_profile::filter;
+use flamelet_report::Report;
+use flamelet_report::disasm::{self, Disassembly};
+use flamelet_symbol::symbolize::Symbolizer;
+use flamelet_view::{CodeOptions, Disassemble, ServeOptions, Server, Source, Take, Taken};
+
+use crate::args::ViewArgs;
+use crate::error::{Failure, Result};
+use crate::fetch;
+use crate::source::{SourceOptions, SymbolOptions};
+
+pub(crate) fn run(args: &ViewArgs) -> Result<()> {
+    let options = args.source.options(args.sources.clone());
+    let code = CodeOptions {
+        source_path: args.source_path.clone(),
+        trim_path: args.trim_path.clone(),
+        disassembler: Some(Box::new(Disassembler { symbols: options.symbols.clone() })),
+    };
+    let source = source(&options)?.with_code(code);
+    serve(source, args.port, !args.no_browser)
+}
+
+/// Finds binaries for the page as the reports do.
+struct Disassembler {
+    symbols: SymbolOptions,
+}
+
+impl Disassemble for Disassembler {
+    fn disassemble(&self, report: &Report, pattern: &str) -> std::result::Result<Disassembly, String> {
+        let wanted = filter::regex("the function", pattern).map_err(|error| error.to_string())?;
+        let mut symbolizer = Symbolizer::new(self.symbols.symbolizer_options());
+        Ok(disasm::disasm(report, wanted.as_ref(), &mut symbolizer))
+    }
+}
+
+/// What the page shows: a folder to choose from, a live service, or profiles.
+fn source(options: &SourceOptions) -> Result<Source> {
+    if let [only] = options.sources.as_slice() {
+        let path = Path::new(only);
+        if path.is_dir() {
+            let options = options.clone();
+            let open = move |path: &Path| {
+                let opened = options.open_one(&path.to_string_lossy(), &mut Vec::new());
+                opened.map_err(|failure| failure.to_string())
+            };
+            return Ok(Source::folder(path, open));
+        }
+        if !path.exists() && fetch::profile_url(only, None).is_some() {
+            return live(only, options);
+        }
+    }
+    let has_base = !options.base.is_empty() || !options.diff_base.is_empty();
+    if options.sources.len() == 1 || has_base {
+        let opened = options.open()?;
+        opened.notes.iter().for_each(|note| eprintln!("{note}"));
+        return Ok(Source::profile(&options.sources.join(" + "), opened.profile));
+    }
+    let mut notes = Vec::new();
+    let profiles: Result<Vec<_>> = options
+        .sources
+        .iter()
+        .map(|source| Ok((source.clone(), options.open_one(source, &mut notes)?)))
+        .collect();
+    notes.iter().for_each(|note| eprintln!("{note}"));
+    Ok(Source::profiles(profiles?))
+}
+
+/// A service that the page can ask for more.
+struct Service {
+    address: String,
+    options: SourceOptions,
+}
+
+impl Take for Service {
+    fn take(&self, seconds: u32) -> std::result::Result<Taken, String> {
+        let mut options = self.options.clone();
+        options.fetch.seconds = Some(u64::from(seconds));
+        let profile =
+            options.open_one(&self.address, &mut Vec::new()).map_err(|failure| failure.to_string())?;
+        let name = format!("{} {}", self.address, flamelet_report::info::utc(profile.header.time_nanos));
+        Ok(Taken { name, profile })
+    }
+}
+
+fn live(address: &str, options: &SourceOptions) -> Result<Source> {
+    let mut options = options.clone();
+    options.fetch.seconds = options.fetch.seconds.or(Some(10));
+    eprintln!("Taking a profile of {address} …");
+    let profile = options.open_one(address, &mut Vec::new())?;
+    let name = format!("{address} {}", flamelet_report::info::utc(profile.header.time_nanos));
+    let service = Service { address: address.to_string(), options };
+    Ok(Source::live(vec![Taken { name, profile }], service))
+}
+
+/// Shows `source` until the process is interrupted.
+pub(crate) fn serve(source: Source, port: u16, open_browser: bool) -> Result<()> {
+    let server = Server::bind(source, &ServeOptions { port }).map_err(|error| {
+        Failure::new(format!("port {port}: {error}; choose another with --port, or 0 for a free one"))
+    })?;
+    println!("{}", server.url());
+    eprintln!("Open the address above in a browser; Ctrl-C ends the viewer.");
+    if open_browser {
+        open_in_browser(&server.url());
+    }
+    server.run().map_err(|error| Failure::new(error.to_string()))
+}
+
+/// Asks the desktop to open the address; where there is none, the printed address is enough.
+fn open_in_browser(url: &str) {
+    let has_desktop = std::env::var_os("DISPLAY").or(std::env::var_os("WAYLAND_DISPLAY")).is_some();
+    if !has_desktop && !cfg!(target_os = "macos") {
+        return;
+    }
+    let opener = if cfg!(target_os = "macos") { "open" } else { "xdg-open" };
+    let _ = Command::new(opener).arg(url).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
+}
