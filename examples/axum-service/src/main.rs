@@ -1,0 +1,76 @@
+//! A small axum service with flamelet in it.
+//!
+//! ```text
+//! cargo run --release -p axum-service -- --listen 127.0.0.1:3000
+//!
+//! curl 'http://127.0.0.1:3000/burn?ms=2000'                       # give it something to do
+//! go tool pprof 'http://127.0.0.1:3000/debug/pprof/profile?seconds=5'
+//! ```
+
+mod load;
+mod routes;
+
+use axum::Router;
+use axum::routing::get;
+use flamelet::{Continuous, Profiler};
+use std::net::SocketAddr;
+
+// Makes the heap visible. With the features of these names: (jemalloc), (mimalloc).
+flamelet::global_allocator!();
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let options = Options::parse(std::env::args().skip(1)).inspect_err(|_| eprintln!("{USAGE}"))?;
+    // Everything has a default; continuous sampling lets `?last=60` answer at once.
+    let profiler = Profiler::builder().name("axum-service").continuous(Continuous::default()).start()?;
+    let app = Router::new()
+        .route("/", get(routes::home))
+        .route("/burn", get(routes::burn))
+        .route("/allocate", get(routes::allocate))
+        .route("/wait", get(routes::wait))
+        .with_state(routes::Shelf::default())
+        .merge(flamelet::axum::router(profiler));
+    let listener = tokio::net::TcpListener::bind(options.listen).await?;
+    let address = listener.local_addr()?;
+    println!("listening on http://{address}/, profiles at http://{address}/debug/pprof/");
+    if options.busy {
+        load::start();
+    }
+    axum::serve(listener, app).with_graceful_shutdown(interrupted()).await?;
+    Ok(())
+}
+
+const USAGE: &str = "usage: axum-service [--listen ADDRESS:PORT] [--busy]\n\
+                     --listen  where to listen (127.0.0.1:3000; port 0 for a free one)\n\
+                     --busy    work all the time, so that there is something to see without requests";
+
+/// The command line.
+struct Options {
+    listen: SocketAddr,
+    busy: bool,
+}
+
+impl Options {
+    fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Self, String> {
+        // Loopback: profiles are for those who may log in to this machine.
+        let mut options = Self { listen: SocketAddr::from(([127, 0, 0, 1], 3000)), busy: false };
+        while let Some(argument) = arguments.next() {
+            match argument.as_str() {
+                "--listen" => {
+                    let value = arguments.next().ok_or("--listen needs an address")?;
+                    options.listen = value.parse().map_err(|_| format!("{value:?} is not ADDRESS:PORT"))?;
+                }
+                "--busy" => options.busy = true,
+                other => return Err(format!("{other:?} is not an option")),
+            }
+        }
+        Ok(options)
+    }
+}
+
+async fn interrupted() {
+    // Without a signal handler the service simply goes on.
+    if tokio::signal::ctrl_c().await.is_err() {
+        std::future::pending::<()>().await;
+    }
+}
