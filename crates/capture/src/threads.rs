@@ -1,6 +1,8 @@
 //! Threads of this process, as the kernel knows them.
 
 use std::cell::Cell;
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
 
 thread_local! {
     static TID: Cell<Tid> = const { Cell::new(0) };
@@ -38,11 +40,89 @@ pub(crate) fn name_of_this_thread(into: &mut [u8; 16]) {
     unsafe { libc::syscall(libc::SYS_prctl, libc::PR_GET_NAME, into.as_mut_ptr()) };
 }
 
-/// The ids of all threads of this process, sorted, into `tids`. Leaves `tids` empty when `/proc` is not there.
-pub(crate) fn list(tids: &mut Vec<Tid>) {
-    tids.clear();
-    let Ok(entries) = std::fs::read_dir("/proc/self/task") else { return };
-    let named = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse::<Tid>().ok());
-    tids.extend(named);
-    tids.sort_unstable();
+/// The list of this process' threads. Kept open, because it is read many times a second.
+pub(crate) struct Listing {
+    folder: OwnedFd,
+    buffer: Vec<u8>,
+}
+
+impl Listing {
+    pub(crate) fn open() -> io::Result<Self> {
+        let folder = std::fs::File::open("/proc/self/task")?;
+        Ok(Self { folder: folder.into(), buffer: vec![0; 16 << 10] })
+    }
+
+    /// Writes the ids of all threads to `tids`, sorted.
+    pub(crate) fn read(&mut self, tids: &mut Vec<Tid>) {
+        tids.clear();
+        let folder = self.folder.as_raw_fd();
+        // SAFETY: moves a file position.
+        unsafe { libc::lseek(folder, 0, libc::SEEK_SET) };
+        loop {
+            let (start, size) = (self.buffer.as_mut_ptr(), self.buffer.len());
+            // SAFETY: the kernel writes at most `size` bytes to the buffer.
+            let length = unsafe { libc::syscall(libc::SYS_getdents64, folder, start, size) };
+            let Some(entries) = usize::try_from(length).ok().filter(|&length| length > 0) else { break };
+            tids.extend(
+                DirectoryEntries(&self.buffer[..entries])
+                    .filter_map(|name| std::str::from_utf8(name).ok()?.parse::<Tid>().ok()),
+            );
+        }
+        tids.sort_unstable();
+    }
+}
+
+/// The names in what `getdents64` wrote.
+struct DirectoryEntries<'a>(&'a [u8]);
+
+impl<'a> Iterator for DirectoryEntries<'a> {
+    type Item = &'a [u8];
+
+    fn next(&mut self) -> Option<&'a [u8]> {
+        const LENGTH: usize = 16;
+        const NAME: usize = 19;
+        let length = usize::from(u16::from_ne_bytes([*self.0.get(LENGTH)?, *self.0.get(LENGTH + 1)?]));
+        let name = self.0.get(NAME..length)?;
+        self.0 = &self.0[length..];
+        Some(name.split(|&byte| byte == 0).next().unwrap_or(name))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn threads_are_listed_while_they_live() {
+        let mut listing = Listing::open().expect("/proc is there");
+        let mut tids = Vec::new();
+        let (send, receive) = std::sync::mpsc::channel::<()>();
+        let (tid_send, tid_receive) = std::sync::mpsc::channel();
+        let thread = std::thread::spawn(move || {
+            tid_send.send(this_thread()).expect("it waits");
+            let _ = receive.recv();
+        });
+        let other = tid_receive.recv().expect("it runs");
+        listing.read(&mut tids);
+        assert!(tids.contains(&this_thread()) && tids.contains(&other) && tids.is_sorted());
+        drop(send);
+        thread.join().expect("no panic");
+        // The kernel lets a joined thread linger for a moment.
+        while tids.contains(&other) {
+            std::thread::yield_now();
+            listing.read(&mut tids);
+        }
+        assert!(tids.contains(&this_thread()));
+    }
+
+    #[test]
+    fn a_thread_knows_its_name() {
+        let thread = std::thread::Builder::new().name("a-name".into()).spawn(|| {
+            let mut name = [1; 16];
+            name_of_this_thread(&mut name);
+            name
+        });
+        let name = thread.expect("starts").join().expect("no panic");
+        assert!(name.starts_with(b"a-name\0"), "{name:?}");
+    }
 }

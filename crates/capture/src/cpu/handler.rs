@@ -30,8 +30,6 @@ static ITIMER_LAST: AtomicU64 = AtomicU64::new(0);
 /// The period of perf events.
 static PERF_PERIOD: AtomicU64 = AtomicU64::new(0);
 
-/// Threads that have a timer of their own.
-pub(super) static ARMED: IdSet = IdSet::new();
 /// File descriptors of the perf events.
 pub(super) static PERF_FILES: IdSet = IdSet::new();
 /// What handlers count.
@@ -64,26 +62,21 @@ impl Counters {
 /// What a timer carries in its signals, so that the handler knows whose it is and what it stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct TimerTag {
-    /// Whether it is the timer of the whole process, which serves threads that have none of their own.
-    pub(super) is_for_all: bool,
     /// The CPU time between two expirations.
     pub(super) period_nanos: u64,
 }
 
 impl TimerTag {
     const MAGIC: u64 = 0x00f1_a3e1 << 40;
-    const MAGIC_MASK: u64 = !((1 << 40) - 1);
-    const FOR_ALL: u64 = 1 << 39;
+    const PERIOD: u64 = (1 << 40) - 1;
 
     pub(super) fn pack(self) -> u64 {
-        let period = self.period_nanos.min(Self::FOR_ALL - 1);
-        Self::MAGIC | period | if self.is_for_all { Self::FOR_ALL } else { 0 }
+        Self::MAGIC | self.period_nanos.min(Self::PERIOD)
     }
 
     fn unpack(value: u64) -> Option<Self> {
-        let period_nanos = value & (Self::FOR_ALL - 1);
-        let is_ours = value & Self::MAGIC_MASK == Self::MAGIC;
-        is_ours.then_some(Self { is_for_all: value & Self::FOR_ALL != 0, period_nanos })
+        let is_ours = value & !Self::PERIOD == Self::MAGIC;
+        is_ours.then_some(Self { period_nanos: value & Self::PERIOD })
     }
 }
 
@@ -178,7 +171,7 @@ unsafe extern "C" fn on_signal(signal: libc::c_int, info: *mut libc::siginfo_t, 
 enum Claim {
     /// A sample that stands for this much CPU time.
     Sample(u64),
-    /// Ours, but too late, or for a thread that is sampled otherwise.
+    /// Ours, but too late, or for the collector.
     Nothing,
     NotOurs,
 }
@@ -202,31 +195,31 @@ fn claim(info: &libc::siginfo_t) -> Claim {
     let engine = ENGINE.load(Ordering::Relaxed);
     match info.si_code {
         SI_TIMER => match TimerTag::unpack(details.value) {
-            Some(tag) => claim_timer(tag, details.timer_overrun[1]),
+            Some(tag) => {
+                let periods = 1 + u64::from(details.timer_overrun[1].max(0).unsigned_abs());
+                active(|| tag.period_nanos.saturating_mul(periods))
+            }
             None => Claim::NotOurs,
         },
-        SI_KERNEL if engine == Engine::Setitimer as u8 => {
-            let now = clock::process_cpu_nanos();
-            active(now.saturating_sub(ITIMER_LAST.swap(now, Ordering::Relaxed)))
-        }
+        SI_KERNEL if engine == Engine::Setitimer as u8 => active(since_the_last_itimer),
         code if POLL_CODES.contains(&code) && PERF_FILES.contains(details.value as i32) => {
-            active(PERF_PERIOD.load(Ordering::Relaxed))
+            active(|| PERF_PERIOD.load(Ordering::Relaxed))
         }
         _ => Claim::NotOurs,
     }
 }
 
-fn claim_timer(tag: TimerTag, overrun: libc::c_int) -> Claim {
-    if tag.is_for_all && ARMED.contains(threads::this_thread()) {
-        return Claim::Nothing;
-    }
-    active(tag.period_nanos.saturating_mul(1 + u64::from(overrun.max(0).unsigned_abs())))
+/// The CPU time since the last sample of `setitimer`. Asked only when one is taken.
+fn since_the_last_itimer() -> u64 {
+    let now = clock::process_cpu_nanos();
+    now.saturating_sub(ITIMER_LAST.swap(now, Ordering::Relaxed))
 }
 
-fn active(cpu_nanos: u64) -> Claim {
+fn active(cpu_nanos: impl FnOnce() -> u64) -> Claim {
     COUNTERS.signals.fetch_add(1, Ordering::Relaxed);
     let is_collector = threads::this_thread() == COLLECTOR.load(Ordering::Relaxed);
-    if is_collector || !IS_ACTIVE.load(Ordering::SeqCst) { Claim::Nothing } else { Claim::Sample(cpu_nanos) }
+    let is_taken = !is_collector && IS_ACTIVE.load(Ordering::SeqCst);
+    if is_taken { Claim::Sample(cpu_nanos()) } else { Claim::Nothing }
 }
 
 /// Takes one sample of the interrupted thread.
@@ -337,10 +330,8 @@ mod tests {
 
     #[test]
     fn tags_survive_packing_and_others_are_not_ours() {
-        for is_for_all in [false, true] {
-            let tag = TimerTag { is_for_all, period_nanos: 1_000_000_000 };
-            assert_eq!(TimerTag::unpack(tag.pack()), Some(tag));
-        }
+        let tag = TimerTag { period_nanos: 1_000_000_000 };
+        assert_eq!(TimerTag::unpack(tag.pack()), Some(tag));
         assert_eq!(TimerTag::unpack(0), None);
         assert_eq!(TimerTag::unpack(0x7fff_dead_beef), None);
     }

@@ -19,9 +19,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// How often to collect where the engine finds new threads by itself, and where it does not.
-const COLLECT_EVERY: Duration = Duration::from_millis(50);
+/// How often to collect and to look for new threads: about once a period, within these bounds.
 const COLLECT_OFTEN: Duration = Duration::from_millis(10);
+const COLLECT_SELDOM: Duration = Duration::from_millis(50);
 /// How often to decide about the overhead and to look at slow-changing things.
 const REVIEW_NANOS: u64 = 1_000_000_000;
 /// Unloaded libraries that are remembered.
@@ -50,6 +50,12 @@ struct Running {
     frequency: u32,
     budget: Budget,
     reviewed: u64,
+}
+
+impl Running {
+    fn period_nanos(&self) -> u64 {
+        1_000_000_000 / u64::from(self.frequency.max(1))
+    }
 }
 
 /// Adds a reader, starting the sampler if it is the first.
@@ -103,6 +109,7 @@ pub(super) fn status() -> Status {
         samples: COUNTERS.samples.load(Ordering::Relaxed),
         lost: COUNTERS.refused.load(Ordering::Relaxed),
         truncated: COUNTERS.truncated.load(Ordering::Relaxed),
+        handler_nanos: COUNTERS.nanos.load(Ordering::Relaxed),
         own_cpu_nanos: own_cpu_nanos(),
     }
 }
@@ -256,7 +263,7 @@ impl Control {
     fn tick(&mut self) {
         self.learn_modules();
         if let Some(running) = &mut self.running {
-            running.engine.update(1_000_000_000 / u64::from(running.frequency.max(1)));
+            running.engine.update(running.period_nanos());
         }
         self.collect();
         self.review();
@@ -298,7 +305,7 @@ impl Control {
             && running.frequency != asked
         {
             running.frequency = asked;
-            let period = 1_000_000_000 / u64::from(asked.max(1));
+            let period = running.period_nanos();
             running.engine.update(period);
             handler::activate(running.engine.choice(), period);
         }
@@ -317,7 +324,7 @@ impl Control {
             return;
         }
         running.frequency = frequency;
-        handler::activate(running.engine.choice(), 1_000_000_000 / u64::from(frequency));
+        handler::activate(running.engine.choice(), running.period_nanos());
         if frequency < before {
             self.remark(&format!(
                 "the frequency was lowered to {frequency} Hz to stay below {percent} % overhead"
@@ -338,8 +345,8 @@ fn collect_until_ended(generation: u64) {
             return;
         }
         control.tick();
-        let sees_new = control.running.as_ref().is_some_and(|running| running.engine.sees_new_threads());
-        let pause = if sees_new { COLLECT_EVERY } else { COLLECT_OFTEN };
+        let period = control.running.as_ref().map_or(0, |running| running.period_nanos());
+        let pause = Duration::from_nanos(period).clamp(COLLECT_OFTEN, COLLECT_SELDOM);
         let used = clock::thread_cpu_nanos();
         COLLECTOR_NANOS.fetch_add(used - counted, Ordering::Relaxed);
         counted = used;

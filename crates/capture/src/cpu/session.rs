@@ -47,7 +47,9 @@ pub struct Status {
     pub lost: u64,
     /// Samples that do not reach their thread's start.
     pub truncated: u64,
-    /// CPU time that the profiler itself used.
+    /// Time spent in the signal handler, without what the kernel needs to call it.
+    pub handler_nanos: u64,
+    /// CPU time that the profiler itself used, all in all.
     pub own_cpu_nanos: u64,
 }
 
@@ -114,6 +116,8 @@ struct State {
     past: VecDeque<Window>,
     current: Window,
     random: u64,
+    /// CPU time of samples that made no whole period yet.
+    carried_nanos: u64,
     modules: SeenModules,
     engine: &'static str,
     comments: Vec<String>,
@@ -159,6 +163,7 @@ impl Reader {
             past: VecDeque::new(),
             current: Window::new(now),
             random: now.time | 1,
+            carried_nanos: 0,
             modules: SeenModules::default(),
             engine,
             comments: Vec::new(),
@@ -171,12 +176,11 @@ impl Reader {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds a sample that stands for `cpu_nanos`. How many of this reader's periods that is, is settled by
-    /// chance where it is not a whole number: fair to every thread and stack, whatever their rhythm.
+    /// Adds a sample that stands for `cpu_nanos`, or leaves it out when it is not this reader's turn.
     pub(crate) fn add(&self, sample: &Incoming<'_>, cpu_nanos: u64) {
         let mut state = self.state();
         let period = self.options.period_nanos();
-        let count = (cpu_nanos + state.random_below(period)) / period;
+        let count = state.periods_in(cpu_nanos, period);
         if count == 0 || state.is_over {
             return;
         }
@@ -253,6 +257,18 @@ impl Reader {
 }
 
 impl State {
+    /// How many of a reader's periods `cpu_nanos` are. Where that is no whole number, the rest is kept for the
+    /// next sample; or, when a sample is only a small part of a period because another reader wants more of
+    /// them, chance decides: fair to every thread and stack, whatever their rhythm.
+    fn periods_in(&mut self, cpu_nanos: u64, period: u64) -> u64 {
+        if cpu_nanos < period / 2 {
+            return (cpu_nanos + self.random_below(period)) / period;
+        }
+        let nanos = cpu_nanos + self.carried_nanos;
+        self.carried_nanos = nanos % period;
+        nanos / period
+    }
+
     /// A number below `limit`, by a xorshift generator.
     fn random_below(&mut self, limit: u64) -> u64 {
         self.random ^= self.random << 13;

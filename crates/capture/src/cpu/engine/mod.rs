@@ -20,9 +20,6 @@ pub(super) trait Engine: Send {
     fn unreached(&self) -> usize {
         0
     }
-
-    /// Whether threads that start are sampled at once, not only after the next [`Engine::update`].
-    fn sees_new_threads(&self) -> bool;
 }
 
 /// Starts the engine of choice, or the first that works instead; with remarks about those that did not.

@@ -14,6 +14,7 @@ pub(super) struct Perf {
     is_user_only: bool,
     by_thread: FxHashMap<Tid, PerfFile>,
     unreached: usize,
+    listing: threads::Listing,
     listed: Vec<Tid>,
 }
 
@@ -24,20 +25,15 @@ impl Perf {
             Ok(_) => false,
             Err(_) => PerfFile::open(this, period_nanos, true).map(|_| true)?,
         };
+        let listing = threads::Listing::open()?;
         let (by_thread, listed) = (FxHashMap::default(), Vec::new());
-        let mut perf = Self { period_nanos, is_user_only, by_thread, unreached: 0, listed };
+        let mut perf = Self { period_nanos, is_user_only, by_thread, unreached: 0, listing, listed };
         perf.open_all();
-        if perf.listed.is_empty() {
-            return Err(io::Error::new(io::ErrorKind::NotFound, "/proc/self/task cannot be read"));
-        }
         Ok(perf)
     }
 
     fn open_all(&mut self) {
-        threads::list(&mut self.listed);
-        if self.listed.is_empty() {
-            return;
-        }
+        self.listing.read(&mut self.listed);
         self.by_thread.retain(|tid, _| self.listed.binary_search(tid).is_ok());
         self.unreached = 0;
         let collector = handler::collector();
@@ -70,10 +66,6 @@ impl Engine for Perf {
 
     fn unreached(&self) -> usize {
         self.unreached
-    }
-
-    fn sees_new_threads(&self) -> bool {
-        false
     }
 }
 

@@ -26,10 +26,6 @@ impl Engine for Setitimer {
             self.period_nanos = period_nanos;
         }
     }
-
-    fn sees_new_threads(&self) -> bool {
-        true
-    }
 }
 
 impl Drop for Setitimer {

@@ -1,0 +1,380 @@
+//! What is left of the heap profile when a process forks, runs out of memory, or is killed.
+//!
+//! The program starts itself again for everything that ends a process: see `child`.
+
+#![allow(unsafe_code, reason = "forks, and sets limits")]
+
+mod heap_support;
+
+use flamelet_capture::heap::{self, Alloc, Options, Snapshot};
+use flamelet_profile::Profile;
+use heap_support::{Batch, Names, assert_close, turn};
+use std::hint::black_box;
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+#[global_allocator]
+static ALLOCATOR: Alloc = Alloc::system();
+
+const MODE: &str = "FLAMELET_HEAP_TEST_CHILD";
+const FILE: &str = "FLAMELET_HEAP_TEST_FILE";
+const MEAN: u64 = 16 << 10;
+
+/// Not a test of its own: what the other tests start this program again for.
+#[test]
+fn child() {
+    let (Ok(mode), Some(file)) = (std::env::var(MODE), std::env::var_os(FILE)) else { return };
+    let file = PathBuf::from(file);
+    match &*mode {
+        "refused" => run_out_of_address_space(&file),
+        "cgroup" => run_out_of_cgroup(&file),
+        "killed" => be_killed(&file),
+        "named" => pass_a_named_limit(&file),
+        "fork" => fork_with_files(&file),
+        other => panic!("no child of the name {other}"),
+    }
+}
+
+fn start_child(mode: &str, file: &Path) -> Child {
+    Command::new(std::env::current_exe().expect("a program"))
+        .args(["child", "--exact", "--nocapture", "--test-threads=1"])
+        .env(MODE, mode)
+        .env(FILE, file)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the program starts again")
+}
+
+/// A folder on a disk that goes away in the end.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Self {
+        let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&path).expect("a folder");
+        Self(path)
+    }
+
+    fn file(&self, name: impl std::fmt::Display) -> PathBuf {
+        self.0.join(name.to_string())
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+fn filled(size: usize) -> Vec<u8> {
+    black_box(vec![1; black_box(size)])
+}
+
+#[inline(never)]
+fn guilty_burst() -> Vec<Vec<u8>> {
+    let mut hoard = Vec::new();
+    loop {
+        hoard.push(filled(700_000));
+        black_box(&hoard);
+    }
+}
+
+#[inline(never)]
+fn innocent_work() -> Vec<Vec<u8>> {
+    black_box((0..200).map(|_| filled(50_000)).collect())
+}
+
+#[track_caller]
+fn assert_names_the_guilty(profile: &Profile, run: usize) {
+    let names = Names::load();
+    let guilty = names.total(profile, &["guilty_burst"])[3];
+    let all = profile.total(3);
+    assert!(guilty * 2 > all && guilty > 50 << 20, "run {run}: {guilty} of {all} bytes");
+}
+
+fn run_out_of_address_space(file: &Path) {
+    let limit = libc::rlimit { rlim_cur: 500 << 20, rlim_max: 500 << 20 };
+    // SAFETY: sets a limit of this process, which is a test's child.
+    assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_AS, &raw const limit) }, 0);
+    Options::new().emergency_file(file).start().expect("starts");
+    let innocent = innocent_work();
+    black_box(guilty_burst());
+    drop(innocent);
+}
+
+#[test]
+fn a_process_that_runs_out_of_address_space_leaves_a_profile_each_time() {
+    let folder = Folder::new("refused");
+    for run in 0..20 {
+        let file = folder.file(run);
+        let output = start_child("refused", &file).wait_with_output().expect("ends");
+        assert_eq!(output.status.signal(), Some(libc::SIGABRT), "{output:?}");
+        let profile = heap::recover(&file).expect("a profile");
+        assert_names_the_guilty(&profile, run);
+        let comments: Vec<&str> = profile.comments().collect();
+        assert!(comments.iter().any(|comment| comment.contains("was refused")), "{comments:?}");
+    }
+}
+
+fn run_out_of_cgroup(file: &Path) {
+    Options::new().emergency_file(file).start().expect("starts");
+    println!("\nstarted");
+    // Until the parent says that the limit is set.
+    std::io::stdin().read_line(&mut String::new()).expect("a parent");
+    let innocent = innocent_work();
+    black_box(guilty_burst());
+    drop(innocent);
+}
+
+/// A control group for memory of its own.
+struct Group {
+    folder: PathBuf,
+}
+
+impl Group {
+    fn new(limit: u64) -> std::io::Result<Self> {
+        let name = format!("flamelet-test-{}", std::process::id());
+        let (root, limit_file) = match Path::new("/sys/fs/cgroup/memory").is_dir() {
+            true => (Path::new("/sys/fs/cgroup/memory"), "memory.limit_in_bytes"),
+            false => (Path::new("/sys/fs/cgroup"), "memory.max"),
+        };
+        let folder = root.join(name);
+        std::fs::create_dir(&folder)?;
+        let group = Self { folder };
+        std::fs::write(group.folder.join(limit_file), limit.to_string())?;
+        Ok(group)
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir(&self.folder);
+    }
+}
+
+#[test]
+fn a_process_that_its_control_group_kills_leaves_a_profile_each_time() {
+    let _turn = turn();
+    let group = match Group::new(200 << 20) {
+        Ok(group) => group,
+        Err(error) => {
+            eprintln!("SKIP: no control group can be made here: {error}");
+            return;
+        }
+    };
+    let folder = Folder::new("cgroup");
+    for run in 0..10 {
+        let file = folder.file(run);
+        let program = std::env::current_exe().expect("a program");
+        // The limit must be there when the profiler starts: so the shell enters the group, then starts it.
+        let script = format!("echo $$ > {}/cgroup.procs && exec \"$0\" \"$@\"", group.folder.display());
+        let mut child = Command::new("sh")
+            .args(["-c", &script])
+            .arg(program)
+            .args(["child", "--exact", "--nocapture", "--test-threads=1"])
+            .env(MODE, "cgroup")
+            .env(FILE, &file)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("a shell");
+        let _ = child.stdin.take().expect("a pipe").write_all(b"go\n");
+        let status = child.wait().expect("ends");
+        assert_eq!(status.signal(), Some(libc::SIGKILL), "run {run}: {status:?}");
+        let profile = heap::recover(&file).expect("a profile");
+        assert_names_the_guilty(&profile, run);
+        let comments: Vec<&str> = profile.comments().collect();
+        assert!(comments.iter().any(|comment| comment.contains("control group's limit")), "{comments:?}");
+    }
+}
+
+#[inline(never)]
+fn keep_for_ever() -> Vec<Vec<u8>> {
+    black_box((0..40_000).map(|_| filled(100)).collect())
+}
+
+fn be_killed(file: &Path) {
+    Options::new().mean(MEAN).file(file).start().expect("starts");
+    let kept = keep_for_ever();
+    println!("\nkept");
+    let mut round = 0usize;
+    loop {
+        round += 1;
+        drop(black_box(filled(round % 5_000 + 1)));
+        black_box(&kept);
+    }
+}
+
+#[test]
+fn a_killed_process_leaves_its_live_set() {
+    let folder = Folder::new("killed");
+    let names = Names::load();
+    for run in 0..10 {
+        let file = folder.file(run);
+        let mut child = start_child("killed", &file);
+        let lines = BufReader::new(child.stdout.take().expect("a pipe")).lines();
+        assert!(lines.map_while(Result::ok).any(|line| line == "kept"), "the child ended early");
+        child.kill().expect("killed");
+        child.wait().expect("ends");
+        let profile = heap::recover(&file).expect("a profile");
+        let got = names.total_where(&profile, &["keep_for_ever"], |labels| labels["bytes"] == "100");
+        assert_close("kept", got[2], got[3], &[Batch { count: 40_000, size: 100 }], MEAN);
+        assert!(profile.comments().any(|comment| comment.contains(" 0 records damaged")));
+    }
+}
+
+fn pass_a_named_limit(file: &Path) {
+    Options::new().mean(MEAN).emergency_file(file).limit(100 << 20).start().expect("starts");
+    let innocent = innocent_work();
+    assert_eq!(heap::emergencies(), 0);
+    let hoard: Vec<Vec<u8>> = (0..150).map(|_| filled(700_000)).collect();
+    assert!(heap::emergencies() > 0);
+    drop((innocent, hoard));
+}
+
+#[test]
+fn a_limit_that_the_service_names() {
+    let folder = Folder::new("named");
+    let file = folder.file("ledger");
+    let output = start_child("named", &file).wait_with_output().expect("ends");
+    assert!(output.status.success(), "{output:?}");
+    let profile = heap::recover(&file).expect("a profile");
+    assert!(profile.comments().any(|comment| comment.contains("named limit of 104857600 bytes was near")));
+    assert!(profile.total(3) > 80 << 20);
+}
+
+#[inline(never)]
+fn only_in_the_fork() -> Vec<Vec<u8>> {
+    black_box((0..20_000).map(|_| filled(90)).collect())
+}
+
+#[inline(never)]
+fn only_in_the_parent() -> Vec<Vec<u8>> {
+    black_box((0..20_000).map(|_| filled(90)).collect())
+}
+
+/// Forks while other threads allocate, and looks at both heaps.
+fn fork_with_files(file: &Path) {
+    Options::new().mean(1024).file(file).start().expect("starts");
+    let names = Names::load();
+    let before = only_in_the_parent();
+    let stop = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                while !stop.load(std::sync::atomic::Ordering::Relaxed) {
+                    drop((0..50).map(|_| filled(500)).collect::<Vec<_>>());
+                }
+            });
+        }
+        for _ in 0..20 {
+            // SAFETY: the child allocates, which glibc's allocator allows after a fork, and leaves by `_exit`.
+            match unsafe { libc::fork() } {
+                0 => {
+                    let kept = only_in_the_fork();
+                    let profile = Snapshot::take().expect("a snapshot").heap();
+                    let mine = names.total_where(&profile, &["only_in_the_fork"], |l| l["bytes"] == "90");
+                    let old = names.total_where(&profile, &["only_in_the_parent"], |l| l["bytes"] == "90");
+                    let expected = [Batch { count: 20_000, size: 90 }];
+                    assert_close("of the fork", mine[2], mine[3], &expected, 1024);
+                    assert_close("of the parent", old[2], old[3], &expected, 1024);
+                    drop(kept);
+                    // SAFETY: ends this process at once.
+                    unsafe { libc::_exit(0) }
+                }
+                pid => {
+                    let mut status = 0;
+                    // SAFETY: waits for the child made above.
+                    assert_eq!(unsafe { libc::waitpid(pid, &raw mut status, 0) }, pid);
+                    assert!(libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 0, "{status:#x}");
+                }
+            }
+        }
+        stop.store(true, std::sync::atomic::Ordering::Relaxed);
+    });
+    let profile = heap::recover(file).expect("a profile");
+    let of_fork = names.total(&profile, &["only_in_the_fork"]);
+    assert_eq!(of_fork, [0; 4], "the fork wrote to its parent's file");
+    let mine = names.total_where(&profile, &["only_in_the_parent"], |l| l["bytes"] == "90");
+    assert_close("of the parent", mine[2], mine[3], &[Batch { count: 20_000, size: 90 }], 1024);
+    drop(before);
+}
+
+#[test]
+fn forks_go_on_with_a_heap_of_their_own() {
+    let folder = Folder::new("fork");
+    let output = start_child("fork", &folder.file("ledger")).wait_with_output().expect("ends");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+/// Allocates when its thread ends, as late as anything can.
+struct LateWork(Vec<u8>);
+
+impl Drop for LateWork {
+    fn drop(&mut self) {
+        self.0 = filled(3_000);
+        self.0.reserve(10_000);
+    }
+}
+
+thread_local! {
+    static LATE: LateWork = LateWork(filled(2_000));
+}
+
+#[test]
+fn threads_come_and_go() {
+    let _turn = turn();
+    Options::new().mean(1024).start().expect("starts");
+    for _ in 0..40 {
+        let threads: Vec<_> = (0..25)
+            .map(|_| {
+                std::thread::spawn(|| {
+                    LATE.with(|late| black_box(late.0.len()));
+                    (0..20).map(|_| filled(1_000)).collect::<Vec<_>>()
+                })
+            })
+            .collect();
+        drop(threads.into_iter().map(|thread| thread.join().expect("no panic")).collect::<Vec<_>>());
+    }
+    let snapshot = Snapshot::take().expect("a snapshot");
+    assert_eq!(snapshot.lost(), 0);
+    assert!(snapshot.samples() > 10_000);
+}
+
+#[test]
+fn files_of_any_content_are_refused_or_read() {
+    let folder = Folder::new("hostile");
+    let path = folder.file("ledger");
+    let output = start_child("named", &path).wait_with_output().expect("ends");
+    assert!(output.status.success());
+    let good = std::fs::read(&path).expect("a file");
+    assert!(Snapshot::of_bytes(&good).is_ok());
+    for length in [0, 7, 8, 4095, 4096, 5000, 100_000] {
+        let _ = Snapshot::of_bytes(&good[..length]).map(|snapshot| snapshot.heap());
+    }
+    // Every word of the header, and some of what follows, with every kind of nonsense.
+    let places = (0..96).chain((512..good.len() / 8).step_by(4_001)).chain(512..700);
+    let mut bytes = good.clone();
+    for at in places {
+        for nonsense in [0, 1, u64::from(u32::MAX), 1 << 40, u64::MAX] {
+            bytes[at * 8..at * 8 + 8].copy_from_slice(&nonsense.to_le_bytes());
+            if let Ok(snapshot) = Snapshot::of_bytes(&bytes) {
+                snapshot.heap();
+                snapshot.freed();
+                snapshot.lifetime();
+                snapshot.peak();
+            }
+        }
+        bytes[at * 8..at * 8 + 8].copy_from_slice(&good[at * 8..at * 8 + 8]);
+    }
+    let missing = heap::recover(&folder.file("missing")).expect_err("no such file");
+    assert_eq!(missing.kind(), flamelet_profile::ErrorKind::Io);
+    std::fs::write(&path, b"text").expect("written");
+    let wrong = heap::recover(&path).expect_err("not a ledger");
+    assert_eq!(wrong.to_string(), "too short for a flamelet heap ledger");
+}

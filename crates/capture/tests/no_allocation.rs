@@ -1,0 +1,95 @@
+//! The handler never allocates, and does not care whether the thread it interrupts holds the allocator's lock.
+//!
+//! The allocator of this test takes a lock and uses CPU time under it, so that most samples fall there. A
+//! handler that allocated would enter it a second time on the same thread: that is counted, and without the
+//! count it would deadlock.
+
+#![cfg(target_os = "linux")]
+#![allow(unsafe_code, reason = "an allocator")]
+
+mod support;
+
+use flamelet_capture::cpu::{self, Options};
+use flamelet_capture::labels;
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+use std::hint::black_box;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
+use support::{Names, thread_cpu};
+
+struct Locked;
+
+#[global_allocator]
+static ALLOCATOR: Locked = Locked;
+
+static LOCK: AtomicBool = AtomicBool::new(false);
+static ENTERED_TWICE: AtomicUsize = AtomicUsize::new(0);
+
+thread_local! {
+    static IS_INSIDE: Cell<bool> = const { Cell::new(false) };
+    static IS_SLOW: Cell<bool> = const { Cell::new(false) };
+}
+
+impl Locked {
+    fn with_lock<T>(work: impl FnOnce() -> T) -> T {
+        if IS_INSIDE.replace(true) {
+            ENTERED_TWICE.fetch_add(1, Ordering::Relaxed);
+            return work();
+        }
+        while LOCK.swap(true, Ordering::Acquire) {
+            std::hint::spin_loop();
+        }
+        if IS_SLOW.get() {
+            slow_under_the_lock();
+        }
+        let result = work();
+        LOCK.store(false, Ordering::Release);
+        IS_INSIDE.set(false);
+        result
+    }
+}
+
+#[inline(never)]
+fn slow_under_the_lock() {
+    black_box(support::work(black_box(3)));
+}
+
+// SAFETY: everything is handed to the system's allocator.
+unsafe impl GlobalAlloc for Locked {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        // SAFETY: the caller keeps the contract.
+        Self::with_lock(|| unsafe { System.alloc(layout) })
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        // SAFETY: the caller keeps the contract.
+        Self::with_lock(|| unsafe { System.dealloc(pointer, layout) });
+    }
+}
+
+#[test]
+fn the_handler_never_allocates_even_under_the_allocator_s_lock() {
+    let mut options = Options::with_frequency(999);
+    options.overhead_budget = None;
+    let session = cpu::start(&options).expect("starts");
+    let workers: Vec<_> = (0..2)
+        .map(|number: u32| {
+            std::thread::spawn(move || {
+                let _scope = labels::scope([("worker", number.to_string())]);
+                IS_SLOW.set(true);
+                let start = thread_cpu();
+                while thread_cpu() - start < Duration::from_millis(700) {
+                    drop(black_box(vec![number; 100]));
+                }
+                IS_SLOW.set(false);
+            })
+        })
+        .collect();
+    workers.into_iter().for_each(|worker| worker.join().expect("no panic"));
+    let profile = session.finish();
+    let under_lock = Names::new().inclusive(&profile, "slow_under_the_lock");
+    println!("{under_lock:?} were sampled under the lock");
+    assert!(under_lock > Duration::from_millis(300), "{under_lock:?}");
+    assert_eq!(ENTERED_TWICE.load(Ordering::Relaxed), 0);
+}
