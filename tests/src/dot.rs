@@ -5,6 +5,9 @@ use std::collections::BTreeMap;
 use crate::rows::collapse;
 
 /// Every node by its label, every edge by the labels of its ends and its own, sorted.
+///
+/// pprof leaves edges in the text whose end it has dropped from the graph (it calls that end `N0`); Graphviz would
+/// draw them to an empty box. They are not part of the comparison.
 pub fn canonical(text: &str) -> Vec<String> {
     let statements: Vec<(String, Attributes)> = text.lines().filter_map(statement).collect();
     let nodes: BTreeMap<&str, String> = statements
@@ -12,17 +15,15 @@ pub fn canonical(text: &str) -> Vec<String> {
         .filter(|(head, _)| !head.contains("->"))
         .map(|(head, attributes)| (head.as_str(), attributes.describe(&["label", "shape", "tooltip"])))
         .collect();
-    let name = |id: &str| nodes.get(id).cloned().unwrap_or_else(|| id.to_owned());
+    let name = |id: &str| nodes.get(id.trim()).cloned();
     let mut lines: Vec<String> = statements
         .iter()
-        .map(|(head, attributes)| match head.split_once("->") {
-            None => format!("node {}", name(head)),
-            Some((from, to)) => format!(
-                "edge {} -> {} [{}]",
-                name(from.trim()),
-                name(to.trim()),
-                attributes.describe(&["label", "weight", "style", "minlen", "tooltip"])
-            ),
+        .filter_map(|(head, attributes)| match head.split_once("->") {
+            None => Some(format!("node {}", name(head)?)),
+            Some((from, to)) => {
+                let attributes = attributes.describe(&["label", "weight", "style", "minlen", "tooltip"]);
+                Some(format!("edge {} -> {} [{attributes}]", name(from)?, name(to)?))
+            }
         })
         .collect();
     lines.sort();

@@ -4,19 +4,18 @@ use std::collections::BTreeMap;
 
 use crate::rows::collapse;
 
-/// The header, and each sample with its values, its locations spelled out, and its labels; then the mappings.
+/// The header, and each sample with its values, its locations spelled out, and its labels.
 ///
 /// Locations and mappings are numbered by whoever wrote the file, so the numbers are replaced by what they
-/// stand for, and the samples are sorted.
+/// stand for, and the samples are sorted. A mapping that no location names is left out: pprof drops it in some
+/// reports and keeps it in others, flamelet always keeps it.
 pub fn canonical(text: &str) -> Vec<String> {
     let sections = split_sections(text);
     let mappings = numbered(&sections.mappings);
     let locations: BTreeMap<String, String> = locations(&sections.locations, &mappings);
     let mut samples = samples(&sections.samples, &locations);
     samples.sort();
-    let mut mappings: Vec<String> = mappings.into_values().collect();
-    mappings.sort();
-    [sections.header, samples, mappings].concat()
+    [sections.header, samples].concat()
 }
 
 #[derive(Default)]
