@@ -90,8 +90,8 @@ export class App {
     this.search = /** @type {HTMLInputElement} */ (h("input.search", { type: "search", placeholder: "Search   /", "aria-label": "Search functions by regular expression", spellcheck: "false", oninput: debounced(150, () => this.searchChanged()), onchange: () => this.searchChanged() }));
     this.matchedElement = h("span.matched", { role: "status" });
     this.titleElement = h("span.title");
-    this.profileSelect = /** @type {HTMLSelectElement} */ (h("select.profiles", { "aria-label": "Profile", hidden: true, onchange: () => this.choose({ profile: this.profileSelect?.value ?? "" }) }));
-    this.baseSelect = /** @type {HTMLSelectElement} */ (h("select.profiles", { "aria-label": "Compare with", hidden: true, onchange: () => this.choose({ base: this.baseSelect?.value ?? "" }) }));
+    this.profileSelect = /** @type {HTMLSelectElement} */ (h("select.profiles", { "aria-label": "Profile", hidden: true, onchange: () => this.set({ profile: this.profileSelect?.value ?? "", base: "", zoom: "", time: "" }) }));
+    this.baseSelect = /** @type {HTMLSelectElement} */ (h("select.profiles", { "aria-label": "Compare with", hidden: true, onchange: () => this.set({ base: this.baseSelect?.value ?? "", zoom: "", time: "" }) }));
     this.liveButtons = h("span.live", { hidden: true });
     this.themeButton = h("button.quiet", { title: "Dark or light (d)", "aria-label": "Dark or light", text: "◐", onclick: () => this.toggleTheme() });
     this.tabs = h("nav.tabs", { role: "tablist", "aria-label": "Views" });
@@ -121,23 +121,25 @@ export class App {
     const next = { ...this.state, ...patch };
     const hash = formatState(next);
     if (hash === formatState(this.state)) return;
+    const before = this.state;
     this.state = next;
     if (how.replace) history.replaceState(null, "", hash);
     else history.pushState(null, "", hash);
-    void this.render();
+    this.follow(before);
   }
 
-  /** Another profile or base: what is known about it has to be read first. @param {Partial<State>} patch */
-  choose(patch) {
-    this.set({ ...patch, zoom: "", time: "" });
-    void this.start();
+  /** Shows the new state. Of another profile or base, what is known about it has to be read first. @param {State} before */
+  follow(before) {
+    const { profile, base, time } = this.state;
+    const spans = base.startsWith("@") && before.time !== time;
+    if (before.profile !== profile || before.base !== base || spans) void this.start();
+    else void this.render();
   }
 
   addressChanged() {
     const before = this.state;
     this.state = parseState(location.hash);
-    if (before.profile !== this.state.profile || before.base !== this.state.base) void this.start();
-    else void this.render();
+    this.follow(before);
   }
 
   /** What the data in view depends on, as text. */
@@ -148,7 +150,7 @@ export class App {
   sampleType() {
     const types = this.opened.about?.types ?? [];
     const found = types.find((type) => type.kind === this.state.type);
-    return found ?? types[this.opened.about?.default_type ?? 0] ?? { kind: "", unit: "", total: 0, base_total: 0 };
+    return found ?? types[this.opened.about?.default_type ?? 0] ?? { kind: "", unit: "", total: 0, base_total: 0, per_sample: 1 };
   }
 
   /** What shares are of: everything in the profile, before filters. */
@@ -209,18 +211,19 @@ export class App {
   }
 
   renderChips() {
-    const { filters, time, fold } = this.state;
+    const { filters, time, fold, base } = this.state;
     const saved = this.provider.saved;
     const chips = filters.map((filter, at) => this.chip(`${filter.kind}:`, filter.text, () => this.set({ filters: filters.filter((_, other) => other !== at), zoom: "" })));
     if (time !== "") chips.push(this.chip("time:", timeText(time), () => this.set({ time: "" })));
-    const fold_part = (/** @type {string} */ part) => fold.split(",").includes(part);
+    if (base.startsWith("@")) chips.push(this.chip("against time:", timeText(base.slice(1)), () => this.set({ base: "", zoom: "" })));
+    const isFolded = (/** @type {string} */ part) => fold.split(",").includes(part);
     const toggle = (/** @type {string} */ part) => () => {
       const parts = fold.split(",").filter((other) => other !== "" && other !== part);
-      this.set({ fold: (fold_part(part) ? parts : [...parts, part]).sort().join(","), zoom: "" });
+      this.set({ fold: (isFolded(part) ? parts : [...parts, part]).sort().join(","), zoom: "" });
     };
     const folds = [
-      h("button.toggle", { text: "Fold generics", "aria-pressed": fold_part("generics"), title: "Vec<T>::push for every T is one function", onclick: toggle("generics") }),
-      h("button.toggle", { text: "Fold runtime", "aria-pressed": fold_part("runtime"), title: "Hide async and standard-library glue", onclick: toggle("runtime") }),
+      h("button.toggle", { text: "Fold generics", "aria-pressed": isFolded("generics"), title: "Vec<T>::push for every T is one function", onclick: toggle("generics") }),
+      h("button.toggle", { text: "Fold runtime", "aria-pressed": isFolded("runtime"), title: "Hide async and standard-library glue", onclick: toggle("runtime") }),
     ];
     const add = h("button.toggle", { text: "+ Filter", title: "Add a filter (a)", onclick: () => this.askForFilter() });
     const hint = saved ? h("span.soft", { text: "A saved page: filters need flamelet view." }) : null;
@@ -336,7 +339,7 @@ export class App {
   renderShelf() {
     this.renderShelfSelects();
     const { entries, live } = this.opened;
-    const rows = entries.map((entry) => h("button.shelf-row", { onclick: () => this.choose({ profile: entry.id }) }, h("span", { text: entry.name }), h("span.soft", { text: entry.detail })));
+    const rows = entries.map((entry) => h("button.shelf-row", { onclick: () => this.set({ profile: entry.id }) }, h("span", { text: entry.name }), h("span.soft", { text: entry.detail })));
     const nothing = live ? "No profile yet: take one." : "This folder holds no profiles.";
     this.viewId = "";
     replaceContent(/** @type {HTMLElement} */ (this.tabs));
@@ -362,7 +365,7 @@ export class App {
     replaceContent(
       this.liveButtons,
       h("button.primary", { text: "Take a 10 s CPU profile", onclick: () => this.take(10) }),
-      isNewest && before && h("button.toggle", { text: "Compare with the one before", onclick: () => this.choose({ base: before.id }) }),
+      isNewest && before && h("button.toggle", { text: "Compare with the one before", onclick: () => this.set({ base: before.id, zoom: "", time: "" }) }),
     );
   }
 
@@ -370,7 +373,7 @@ export class App {
   async take(seconds) {
     flash(`Taking a profile for ${seconds} s …`);
     const entry = await this.waitFor(this.provider.take(seconds));
-    if (entry) this.choose({ profile: entry.id, base: "" });
+    if (entry) this.set({ profile: entry.id, base: "", zoom: "", time: "" });
   }
 
   toggleTheme() {

@@ -11,7 +11,7 @@ import { dataQuery, searchPattern, zoomKeys } from "./state.js";
  * @typedef {import("./picture.js").FlamePayload} FlamePayload
  * @typedef {import("./picture.js").Sides} Sides
  *
- * @typedef {{kind: string, unit: string, total: number, base_total: number, missing?: boolean}} SampleType
+ * @typedef {{kind: string, unit: string, total: number, base_total: number, per_sample: number, missing?: boolean}} SampleType
  * @typedef {Record<string, any> & {title: string, types: SampleType[], default_type: number}} About
  * @typedef {{id: string, name: string, detail: string}} Entry
  * @typedef {{about: About | null, entries: Entry[], live: boolean, code: boolean, warnings: string[]}} Opened
@@ -45,6 +45,7 @@ export class ServerData {
     const query = new URLSearchParams();
     if (state.profile !== "") query.set("p", state.profile);
     if (state.base !== "") query.set("base", state.base);
+    if (state.base.startsWith("@") && state.time !== "") query.set("t", state.time);
     return answerOf(fetch(`api/open?${query}`));
   }
 

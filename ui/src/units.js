@@ -100,3 +100,15 @@ export function timeLabel(nanos) {
   if (nanos >= 1e9) return `${(nanos / 1e9).toFixed(2)}s`;
   return `${Number((nanos / 1e6).toPrecision(3))}ms`;
 }
+
+/** From how many standard deviations on a change is more than chance; `flamelet diff` uses the same. */
+const NOISE_SIGMAS = 3;
+
+/**
+ * Whether a change may be chance: a value of `count` samples varies by the square root of `count`.
+ * @param {number} base @param {number} now @param {number} perSample what one sample stands for @returns {boolean}
+ */
+export function isNoise(base, now, perSample) {
+  const deviation = Math.sqrt((Math.abs(base) + Math.abs(now)) * perSample);
+  return Math.abs(now - base) < NOISE_SIGMAS * deviation;
+}

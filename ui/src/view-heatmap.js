@@ -4,8 +4,9 @@
 import { currentPalette } from "./colour.js";
 import { h } from "./dom.js";
 import { flash, hideTooltip, showTooltip } from "./overlay.js";
+import { dataQuery } from "./state.js";
 import { timeLabel, valueLabel } from "./units.js";
-import { chosenSpan } from "./view-timeline.js";
+import { chosenSpan, wholeTime } from "./view-timeline.js";
 
 /** @typedef {import("./app.js").App} App */
 /** @typedef {import("./state.js").State} State */
@@ -100,9 +101,10 @@ export function heatmapView(app) {
     /** @param {State} state */
     async update(state) {
       clear.hidden = state.time === "";
-      const wanted = app.dataKey().replace(/(^|&)t=[^&]*/, "");
+      const whole = wholeTime(state);
+      const wanted = dataQuery(whole).toString();
       if (wanted !== shown) {
-        const answer = await app.waitFor(app.provider.data("heatmap", { ...state, time: "" }));
+        const answer = await app.waitFor(app.provider.data("heatmap", whole));
         if (answer === null) return;
         data = answer;
         shown = wanted;

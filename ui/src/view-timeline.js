@@ -4,6 +4,7 @@
 import { currentPalette } from "./colour.js";
 import { h } from "./dom.js";
 import { hideTooltip, showTooltip } from "./overlay.js";
+import { dataQuery } from "./state.js";
 import { shareLabel, timeLabel, valueLabel } from "./units.js";
 
 /** @typedef {import("./app.js").App} App */
@@ -21,6 +22,11 @@ export function timelineView(app) {
   const height = h("div.timeline-height");
   const element = h("div.timeline", {}, h("div.flame-pane", {}, canvas), height);
   const clear = h("button.toggle", { text: "Whole time", onclick: () => app.set({ time: "" }) });
+  const compare = h("button.toggle", {
+    text: "Compare with this span",
+    title: "Choose another span after this: every view shows how the two differ",
+    onclick: () => app.set({ base: `@${app.state.time}`, time: "", zoom: "" }),
+  });
   /** @type {Timeline | null} */
   let data = null;
   let shown = "nothing yet";
@@ -145,12 +151,13 @@ export function timelineView(app) {
 
   return {
     element,
-    controls: [clear],
+    controls: [compare, clear],
     /** @param {State} state */
     async update(state) {
       clear.hidden = state.time === "";
-      const whole = { ...state, time: "" };
-      const wanted = JSON.stringify([app.dataKey().replace(/(^|&)t=[^&]*/, "")]);
+      compare.hidden = state.time === "" || state.base !== "";
+      const whole = wholeTime(state);
+      const wanted = dataQuery(whole).toString();
       if (wanted !== shown) {
         const buckets = String(Math.max(50, Math.min(2000, Math.floor(place().width / 3))));
         const answer = await app.waitFor(app.provider.data("timeline", whole, { buckets }));
@@ -167,6 +174,11 @@ export function timelineView(app) {
     },
     focus: () => canvas.focus(),
   };
+}
+
+/** The state whose data covers all of the time. @param {State} state @returns {State} */
+export function wholeTime(state) {
+  return { ...state, time: "", base: state.base.startsWith("@") ? "" : state.base };
 }
 
 /** @param {string} time @returns {[number, number] | null} */

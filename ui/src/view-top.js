@@ -4,7 +4,7 @@
 import { h } from "./dom.js";
 import { VirtualTable, barCell } from "./table.js";
 import { relativeChange } from "./view-flame.js";
-import { changeLabel, exactLabel, grouped, shareLabel, valueLabel } from "./units.js";
+import { changeLabel, exactLabel, grouped, isNoise, shareLabel, valueLabel } from "./units.js";
 
 /** @typedef {import("./app.js").App} App */
 /** @typedef {import("./state.js").State} State */
@@ -79,7 +79,7 @@ export function functionTable(app, options) {
 
 /** @param {App} app @param {Functions} rows @param {number} row @param {boolean} narrow @returns {HTMLElement[]} */
 function functionCells(app, rows, row, narrow) {
-  const { unit } = app.sampleType();
+  const { unit, per_sample: perSample } = app.sampleType();
   const all = app.total() || 1;
   const name = nameCell(rows.names[rows.name[row]], rows.hues[rows.krate[rows.name[row]]]);
   const [flat, cum] = [rows.flat[row], rows.cum[row]];
@@ -89,10 +89,10 @@ function functionCells(app, rows, row, narrow) {
     const [cumNow, cumBase] = [rows.cum_sides.new[row], rows.cum_sides.base[row]];
     return [
       h("div", { text: valueLabel(flatNow, unit), title: exactLabel(flatNow, unit) }),
-      changeCell(flatNow - flatBase, unit),
+      changeCell(flatBase, flatNow, unit, perSample),
       h("div", { text: valueLabel(cumNow, unit), title: exactLabel(cumNow, unit) }),
-      changeCell(cumNow - cumBase, unit),
-      h("div.soft", { text: relativeChange(cumBase, cumNow) }),
+      changeCell(cumBase, cumNow, unit, perSample),
+      h("div.soft", { text: isNoise(cumBase, cumNow, perSample) ? "noise" : relativeChange(cumBase, cumNow) }),
       name,
     ];
   }
@@ -105,10 +105,12 @@ function functionCells(app, rows, row, narrow) {
   ];
 }
 
-/** @param {number} change @param {string} unit */
-function changeCell(change, unit) {
-  const direction = change > 0 ? ".more" : change < 0 ? ".less" : ".soft";
-  return h(`div${direction}`, { text: changeLabel(change, unit), title: exactLabel(change, unit) });
+/** A change, in colour when it is more than chance. @param {number} base @param {number} now @param {string} unit @param {number} perSample */
+function changeCell(base, now, unit, perSample) {
+  const change = now - base;
+  const noise = isNoise(base, now, perSample);
+  const look = noise ? ".soft" : change > 0 ? ".more" : ".less";
+  return h(`div${look}`, { text: changeLabel(change, unit), title: exactLabel(change, unit) + (noise ? ", within what chance explains" : "") });
 }
 
 /** @param {string} name @param {number} hue */

@@ -259,8 +259,19 @@ test("brushing the timeline narrows every view", async () => {
   const tooltip = await tooltipAt(page, 600, 2);
   const share = Number(/· ([\d.]+)%/.exec(tooltip)[1]);
   assert.ok(share > 5 && share < 60, tooltip);
-  await page.click(".chip button");
-  await until(page, () => document.querySelectorAll(".chip").length === 0);
+  await page.keyboard.press("8");
+  await page.click("text=Compare with this span");
+  await textIs(page, ".chip", "against time:");
+  await page.waitForLoadState("networkidle");
+  await page.mouse.move(800, 200);
+  await page.mouse.down();
+  await page.mouse.move(1000, 210, { steps: 4 });
+  await page.mouse.up();
+  await hashHas(page, "t=");
+  await page.keyboard.press("1");
+  await until(page, () => document.querySelector(".controls")?.textContent?.includes("Colour: change"));
+  await settled(page);
+  assert.match(await tooltipAt(page, 600, 2), /before[\d.]+s.*now[\d.]+s.*change/);
   await closed(page);
 });
 

@@ -10,7 +10,7 @@ import { fittedName, shortName, withoutGenerics } from "../src/names.js";
 import { Picture } from "../src/picture.js";
 import { invertedPicture, pivotPicture } from "../src/rebuild.js";
 import { FIRST_STATE, dataQuery, exactPattern, formatState, parseState, searchPattern, zoomKeys, zoomPath } from "../src/state.js";
-import { changeLabel, exactLabel, shareLabel, valueLabel } from "../src/units.js";
+import { changeLabel, exactLabel, isNoise, shareLabel, valueLabel } from "../src/units.js";
 import { findings } from "../src/view-info.js";
 import { chosenSpan, niceStep } from "../src/view-timeline.js";
 
@@ -33,6 +33,13 @@ test("shares keep two digits", () => {
   assert.equal(shareLabel(1, 800), "0.13%");
   assert.equal(shareLabel(0, 10), "0%");
   assert.equal(shareLabel(5, 0), "0%");
+});
+
+test("changes within chance are marked", () => {
+  assert.ok(isNoise(100, 110, 1));
+  assert.ok(!isNoise(100, 200, 1));
+  assert.ok(isNoise(100, 200, 100), "two samples instead of one");
+  assert.ok(!isNoise(0, 9, 1) && isNoise(0, 8, 1));
 });
 
 test("every state survives its address", () => {

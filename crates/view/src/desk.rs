@@ -1,6 +1,7 @@
 //! What has been opened and worked out so far, kept for the next question.
 
 use std::collections::HashMap;
+use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use flamelet_report::flame::profile::Profile;
@@ -73,7 +74,7 @@ pub(crate) struct Weighed {
 /// Everything that was opened.
 pub(crate) struct Desk {
     pub(crate) source: Source,
-    opened: Recent<(String, String), (String, Arc<Profile>)>,
+    opened: Recent<ShapeKey, (String, Arc<Profile>)>,
     shapes: Recent<ShapeKey, Arc<Shaped>>,
 }
 
@@ -86,15 +87,31 @@ impl Desk {
     pub(crate) fn open(&self, key: &ShapeKey) -> Result<Option<(String, String, Arc<Profile>)>, Error> {
         let chosen = Some(key.profile.clone()).filter(|id| !id.is_empty());
         let Some(id) = chosen.or_else(|| self.source.first()) else { return Ok(None) };
-        let (name, profile) = self.opened.get(&(id.clone(), key.base.clone()), || {
-            let (name, profile) = self.source.open(&id)?;
-            if key.base.is_empty() {
-                return Ok((name, profile));
-            }
-            let (base_name, base) = self.source.open(&key.base)?;
-            Ok((format!("{name} against {base_name}"), Arc::new(difference(&profile, &base)?)))
-        })?;
+        // What is opened depends on the time only where two spans are compared.
+        let time = key.time.clone().filter(|_| key.base_time.is_some());
+        let (base, base_time) = (key.base.clone(), key.base_time.clone());
+        let wanted = ShapeKey { profile: id.clone(), base, base_time, time, ..ShapeKey::default() };
+        let (name, profile) = self.opened.get(&wanted, || self.compared(&wanted))?;
         Ok(Some((id, name, profile)))
+    }
+
+    /// Opens a profile, against its base if it has one.
+    fn compared(&self, wanted: &ShapeKey) -> Result<(String, Arc<Profile>), Error> {
+        let (name, profile) = self.source.open(&wanted.profile)?;
+        if let Some(span) = &wanted.base_time {
+            let part = |span: &Range<u64>| {
+                let mut part = Profile::clone(&profile);
+                part.keep_time(span.clone());
+                part
+            };
+            let new = wanted.time.as_ref().map_or_else(|| Profile::clone(&profile), part);
+            return Ok((format!("{name}, two spans"), Arc::new(difference(&new, &part(span))?)));
+        }
+        if wanted.base.is_empty() {
+            return Ok((name, profile));
+        }
+        let (base_name, base) = self.source.open(&wanted.base)?;
+        Ok((format!("{name} against {base_name}"), Arc::new(difference(&profile, &base)?)))
     }
 
     /// The profile that a request is about, as its chips leave it.
@@ -102,6 +119,9 @@ impl Desk {
         self.shapes.get(key, || {
             let opened = self.open(key)?;
             let (_, _, profile) = opened.ok_or_else(|| Error::not_found("no profile was chosen"))?;
+            // Where two spans are compared, the time has been applied to each side already.
+            let time = key.time.clone().filter(|_| key.base_time.is_none());
+            let key = &ShapeKey { time, ..key.clone() };
             let is_whole = key.chips.is_empty() && key.fold.is_empty() && key.time.is_none();
             let (profile, notes) = match is_whole {
                 true => (profile, Vec::new()),

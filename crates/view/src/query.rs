@@ -16,6 +16,8 @@ pub(crate) struct Chip {
 pub(crate) struct ShapeKey {
     pub(crate) profile: String,
     pub(crate) base: String,
+    /// Compare with this span of the same profile's time instead.
+    pub(crate) base_time: Option<Range<u64>>,
     pub(crate) chips: Vec<Chip>,
     pub(crate) fold: String,
     pub(crate) time: Option<Range<u64>>,
@@ -51,7 +53,10 @@ impl Query {
     fn set(&mut self, key: &str, value: &str) -> Result<(), Error> {
         match key {
             "p" => self.shape.profile = value.to_owned(),
-            "base" => self.shape.base = value.to_owned(),
+            "base" => match value.strip_prefix('@') {
+                Some(span) => self.shape.base_time = Some(time_span(span)?),
+                None => self.shape.base = value.to_owned(),
+            },
             "f" => self.add_chip(value)?,
             "fold" => self.shape.fold = value.to_owned(),
             "t" => self.shape.time = Some(time_span(value)?),
@@ -108,6 +113,7 @@ mod tests {
         assert_eq!(query.shape.chips[1].kind, "hide");
         assert_eq!(query.shape.time, Some(5..10));
         assert_eq!(query.zoom, [71, 10]);
+        assert_eq!(Query::parse("base=@1-2").unwrap().shape.base_time, Some(1..2));
         assert!(query.is_callers && query.width == 200_000.0);
     }
 

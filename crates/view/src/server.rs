@@ -32,7 +32,7 @@ pub struct Server {
 impl Server {
     /// Starts to listen. Requests are answered from [`Server::run`] on.
     pub fn bind(source: Source, options: &ServeOptions) -> Result<Self, Error> {
-        let runtime = Builder::new_multi_thread().worker_threads(2).enable_io().build()?;
+        let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
         let listener = runtime.block_on(TcpListener::bind((Ipv4Addr::LOCALHOST, options.port)))?;
         let address = listener.local_addr()?;
         let guard =

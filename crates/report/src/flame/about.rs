@@ -1,6 +1,6 @@
 //! What a profile says about itself, for the page.
 
-use flamelet_profile::{Profile, ValueType};
+use flamelet_profile::{Profile, ValueType, unit};
 use serde::Serialize;
 
 use super::weights::base_label_sets;
@@ -14,6 +14,8 @@ struct AboutType {
     total: i64,
     /// The sum over the base of a diff.
     base_total: i64,
+    /// What one sample stands for, for judging which changes are noise.
+    per_sample: f64,
 }
 
 /// How good the capture is; see [`flamelet_profile::Quality`].
@@ -114,8 +116,18 @@ fn types(profile: &Profile, base_sets: &[bool]) -> Vec<AboutType> {
         unit: profile.string(value.unit).to_owned(),
         total,
         base_total,
+        per_sample: per_sample(profile, profile.string(value.unit)),
     };
     profile.sample_types().iter().zip(totals).map(about).collect()
+}
+
+/// The sampling period in `unit`, where the two can be converted.
+fn per_sample(profile: &Profile, unit: &str) -> f64 {
+    let header = &profile.header;
+    let Some(period_type) = header.period_type.filter(|_| header.period > 0) else { return 1.0 };
+    let period_unit = profile.string(period_type.unit);
+    let is_period = unit::are_compatible(period_unit, unit) && !unit.eq_ignore_ascii_case("count");
+    if is_period { header.period as f64 * unit::ratio(period_unit, unit) } else { 1.0 }
 }
 
 fn mappings(profile: &Profile) -> Vec<AboutMapping> {

@@ -252,3 +252,34 @@ fn an_exported_page_keeps_its_size() {
     let whole = html(&profile, &FlameOptions::default());
     assert!(whole.contains("\"narrower\":0,"));
 }
+
+#[cfg(feature = "text")]
+#[test]
+fn the_same_numbers_as_top() {
+    use crate::{Command, Report, ReportOptions, top};
+
+    let mut next = numbers(3);
+    let stacks: Vec<_> = (0..500)
+        .map(|_| {
+            let frames: Vec<_> = (0..=next(9))
+                .map(|_| format!("f{}{}", next(9), if next(5) == 0 { "+inl" } else { "" }))
+                .collect();
+            (frames.join(";"), 1 + next(50) as i64)
+        })
+        .collect();
+    let stacks: Vec<_> = stacks.iter().map(|(stack, value)| (stack.as_str(), *value)).collect();
+    let profile = profile(&stacks);
+    let frames = Frames::new(&profile);
+    let rows = functions(&profile, &frames, &StackWeights::new(&profile, 1));
+    let mut ours: Vec<_> = rows
+        .iter()
+        .map(|row| (frames.text(&profile, row.name).to_owned(), row.flat.new, row.cumulative.new))
+        .collect();
+    let options = ReportOptions { node_count: Some(0), trim: false, ..ReportOptions::default() };
+    let report = Report::new(profile.clone(), &options, Command::Top).unwrap();
+    let mut theirs: Vec<_> =
+        top::top(&report).rows.into_iter().map(|row| (row.name, row.flat, row.cum)).collect();
+    ours.sort();
+    theirs.sort();
+    assert_eq!(ours, theirs);
+}

@@ -411,6 +411,18 @@ function timeLabel(nanos) {
   if (nanos >= 1e9) return `${(nanos / 1e9).toFixed(2)}s`;
   return `${Number((nanos / 1e6).toPrecision(3))}ms`;
 }
+
+/** From how many standard deviations on a change is more than chance; `flamelet diff` uses the same. */
+const NOISE_SIGMAS = 3;
+
+/**
+ * Whether a change may be chance: a value of `count` samples varies by the square root of `count`.
+ * @param {number} base @param {number} now @param {number} perSample what one sample stands for @returns {boolean}
+ */
+function isNoise(base, now, perSample) {
+  const deviation = Math.sqrt((Math.abs(base) + Math.abs(now)) * perSample);
+  return Math.abs(now - base) < NOISE_SIGMAS * deviation;
+}
 // colour.js
 // Colours of boxes, read from the style sheet so that themes stay in one place.
 
@@ -1441,6 +1453,11 @@ function timelineView(app) {
   const height = h("div.timeline-height");
   const element = h("div.timeline", {}, h("div.flame-pane", {}, canvas), height);
   const clear = h("button.toggle", { text: "Whole time", onclick: () => app.set({ time: "" }) });
+  const compare = h("button.toggle", {
+    text: "Compare with this span",
+    title: "Choose another span after this: every view shows how the two differ",
+    onclick: () => app.set({ base: `@${app.state.time}`, time: "", zoom: "" }),
+  });
   /** @type {Timeline | null} */
   let data = null;
   let shown = "nothing yet";
@@ -1565,12 +1582,13 @@ function timelineView(app) {
 
   return {
     element,
-    controls: [clear],
+    controls: [compare, clear],
     /** @param {State} state */
     async update(state) {
       clear.hidden = state.time === "";
-      const whole = { ...state, time: "" };
-      const wanted = JSON.stringify([app.dataKey().replace(/(^|&)t=[^&]*/, "")]);
+      compare.hidden = state.time === "" || state.base !== "";
+      const whole = wholeTime(state);
+      const wanted = dataQuery(whole).toString();
       if (wanted !== shown) {
         const buckets = String(Math.max(50, Math.min(2000, Math.floor(place().width / 3))));
         const answer = await app.waitFor(app.provider.data("timeline", whole, { buckets }));
@@ -1587,6 +1605,11 @@ function timelineView(app) {
     },
     focus: () => canvas.focus(),
   };
+}
+
+/** The state whose data covers all of the time. @param {State} state @returns {State} */
+function wholeTime(state) {
+  return { ...state, time: "", base: state.base.startsWith("@") ? "" : state.base };
 }
 
 /** @param {string} time @returns {[number, number] | null} */
@@ -1697,9 +1720,10 @@ function heatmapView(app) {
     /** @param {State} state */
     async update(state) {
       clear.hidden = state.time === "";
-      const wanted = app.dataKey().replace(/(^|&)t=[^&]*/, "");
+      const whole = wholeTime(state);
+      const wanted = dataQuery(whole).toString();
       if (wanted !== shown) {
-        const answer = await app.waitFor(app.provider.data("heatmap", { ...state, time: "" }));
+        const answer = await app.waitFor(app.provider.data("heatmap", whole));
         if (answer === null) return;
         data = answer;
         shown = wanted;
@@ -2015,7 +2039,7 @@ function functionTable(app, options) {
 
 /** @param {App} app @param {Functions} rows @param {number} row @param {boolean} narrow @returns {HTMLElement[]} */
 function functionCells(app, rows, row, narrow) {
-  const { unit } = app.sampleType();
+  const { unit, per_sample: perSample } = app.sampleType();
   const all = app.total() || 1;
   const name = nameCell(rows.names[rows.name[row]], rows.hues[rows.krate[rows.name[row]]]);
   const [flat, cum] = [rows.flat[row], rows.cum[row]];
@@ -2025,10 +2049,10 @@ function functionCells(app, rows, row, narrow) {
     const [cumNow, cumBase] = [rows.cum_sides.new[row], rows.cum_sides.base[row]];
     return [
       h("div", { text: valueLabel(flatNow, unit), title: exactLabel(flatNow, unit) }),
-      changeCell(flatNow - flatBase, unit),
+      changeCell(flatBase, flatNow, unit, perSample),
       h("div", { text: valueLabel(cumNow, unit), title: exactLabel(cumNow, unit) }),
-      changeCell(cumNow - cumBase, unit),
-      h("div.soft", { text: relativeChange(cumBase, cumNow) }),
+      changeCell(cumBase, cumNow, unit, perSample),
+      h("div.soft", { text: isNoise(cumBase, cumNow, perSample) ? "noise" : relativeChange(cumBase, cumNow) }),
       name,
     ];
   }
@@ -2041,10 +2065,12 @@ function functionCells(app, rows, row, narrow) {
   ];
 }
 
-/** @param {number} change @param {string} unit */
-function changeCell(change, unit) {
-  const direction = change > 0 ? ".more" : change < 0 ? ".less" : ".soft";
-  return h(`div${direction}`, { text: changeLabel(change, unit), title: exactLabel(change, unit) });
+/** A change, in colour when it is more than chance. @param {number} base @param {number} now @param {string} unit @param {number} perSample */
+function changeCell(base, now, unit, perSample) {
+  const change = now - base;
+  const noise = isNoise(base, now, perSample);
+  const look = noise ? ".soft" : change > 0 ? ".more" : ".less";
+  return h(`div${look}`, { text: changeLabel(change, unit), title: exactLabel(change, unit) + (noise ? ", within what chance explains" : "") });
 }
 
 /** @param {string} name @param {number} hue */
@@ -2436,8 +2462,8 @@ class App {
     this.search = /** @type {HTMLInputElement} */ (h("input.search", { type: "search", placeholder: "Search   /", "aria-label": "Search functions by regular expression", spellcheck: "false", oninput: debounced(150, () => this.searchChanged()), onchange: () => this.searchChanged() }));
     this.matchedElement = h("span.matched", { role: "status" });
     this.titleElement = h("span.title");
-    this.profileSelect = /** @type {HTMLSelectElement} */ (h("select.profiles", { "aria-label": "Profile", hidden: true, onchange: () => this.choose({ profile: this.profileSelect?.value ?? "" }) }));
-    this.baseSelect = /** @type {HTMLSelectElement} */ (h("select.profiles", { "aria-label": "Compare with", hidden: true, onchange: () => this.choose({ base: this.baseSelect?.value ?? "" }) }));
+    this.profileSelect = /** @type {HTMLSelectElement} */ (h("select.profiles", { "aria-label": "Profile", hidden: true, onchange: () => this.set({ profile: this.profileSelect?.value ?? "", base: "", zoom: "", time: "" }) }));
+    this.baseSelect = /** @type {HTMLSelectElement} */ (h("select.profiles", { "aria-label": "Compare with", hidden: true, onchange: () => this.set({ base: this.baseSelect?.value ?? "", zoom: "", time: "" }) }));
     this.liveButtons = h("span.live", { hidden: true });
     this.themeButton = h("button.quiet", { title: "Dark or light (d)", "aria-label": "Dark or light", text: "◐", onclick: () => this.toggleTheme() });
     this.tabs = h("nav.tabs", { role: "tablist", "aria-label": "Views" });
@@ -2467,23 +2493,25 @@ class App {
     const next = { ...this.state, ...patch };
     const hash = formatState(next);
     if (hash === formatState(this.state)) return;
+    const before = this.state;
     this.state = next;
     if (how.replace) history.replaceState(null, "", hash);
     else history.pushState(null, "", hash);
-    void this.render();
+    this.follow(before);
   }
 
-  /** Another profile or base: what is known about it has to be read first. @param {Partial<State>} patch */
-  choose(patch) {
-    this.set({ ...patch, zoom: "", time: "" });
-    void this.start();
+  /** Shows the new state. Of another profile or base, what is known about it has to be read first. @param {State} before */
+  follow(before) {
+    const { profile, base, time } = this.state;
+    const spans = base.startsWith("@") && before.time !== time;
+    if (before.profile !== profile || before.base !== base || spans) void this.start();
+    else void this.render();
   }
 
   addressChanged() {
     const before = this.state;
     this.state = parseState(location.hash);
-    if (before.profile !== this.state.profile || before.base !== this.state.base) void this.start();
-    else void this.render();
+    this.follow(before);
   }
 
   /** What the data in view depends on, as text. */
@@ -2494,7 +2522,7 @@ class App {
   sampleType() {
     const types = this.opened.about?.types ?? [];
     const found = types.find((type) => type.kind === this.state.type);
-    return found ?? types[this.opened.about?.default_type ?? 0] ?? { kind: "", unit: "", total: 0, base_total: 0 };
+    return found ?? types[this.opened.about?.default_type ?? 0] ?? { kind: "", unit: "", total: 0, base_total: 0, per_sample: 1 };
   }
 
   /** What shares are of: everything in the profile, before filters. */
@@ -2555,18 +2583,19 @@ class App {
   }
 
   renderChips() {
-    const { filters, time, fold } = this.state;
+    const { filters, time, fold, base } = this.state;
     const saved = this.provider.saved;
     const chips = filters.map((filter, at) => this.chip(`${filter.kind}:`, filter.text, () => this.set({ filters: filters.filter((_, other) => other !== at), zoom: "" })));
     if (time !== "") chips.push(this.chip("time:", timeText(time), () => this.set({ time: "" })));
-    const fold_part = (/** @type {string} */ part) => fold.split(",").includes(part);
+    if (base.startsWith("@")) chips.push(this.chip("against time:", timeText(base.slice(1)), () => this.set({ base: "", zoom: "" })));
+    const isFolded = (/** @type {string} */ part) => fold.split(",").includes(part);
     const toggle = (/** @type {string} */ part) => () => {
       const parts = fold.split(",").filter((other) => other !== "" && other !== part);
-      this.set({ fold: (fold_part(part) ? parts : [...parts, part]).sort().join(","), zoom: "" });
+      this.set({ fold: (isFolded(part) ? parts : [...parts, part]).sort().join(","), zoom: "" });
     };
     const folds = [
-      h("button.toggle", { text: "Fold generics", "aria-pressed": fold_part("generics"), title: "Vec<T>::push for every T is one function", onclick: toggle("generics") }),
-      h("button.toggle", { text: "Fold runtime", "aria-pressed": fold_part("runtime"), title: "Hide async and standard-library glue", onclick: toggle("runtime") }),
+      h("button.toggle", { text: "Fold generics", "aria-pressed": isFolded("generics"), title: "Vec<T>::push for every T is one function", onclick: toggle("generics") }),
+      h("button.toggle", { text: "Fold runtime", "aria-pressed": isFolded("runtime"), title: "Hide async and standard-library glue", onclick: toggle("runtime") }),
     ];
     const add = h("button.toggle", { text: "+ Filter", title: "Add a filter (a)", onclick: () => this.askForFilter() });
     const hint = saved ? h("span.soft", { text: "A saved page: filters need flamelet view." }) : null;
@@ -2682,7 +2711,7 @@ class App {
   renderShelf() {
     this.renderShelfSelects();
     const { entries, live } = this.opened;
-    const rows = entries.map((entry) => h("button.shelf-row", { onclick: () => this.choose({ profile: entry.id }) }, h("span", { text: entry.name }), h("span.soft", { text: entry.detail })));
+    const rows = entries.map((entry) => h("button.shelf-row", { onclick: () => this.set({ profile: entry.id }) }, h("span", { text: entry.name }), h("span.soft", { text: entry.detail })));
     const nothing = live ? "No profile yet: take one." : "This folder holds no profiles.";
     this.viewId = "";
     replaceContent(/** @type {HTMLElement} */ (this.tabs));
@@ -2708,7 +2737,7 @@ class App {
     replaceContent(
       this.liveButtons,
       h("button.primary", { text: "Take a 10 s CPU profile", onclick: () => this.take(10) }),
-      isNewest && before && h("button.toggle", { text: "Compare with the one before", onclick: () => this.choose({ base: before.id }) }),
+      isNewest && before && h("button.toggle", { text: "Compare with the one before", onclick: () => this.set({ base: before.id, zoom: "", time: "" }) }),
     );
   }
 
@@ -2716,7 +2745,7 @@ class App {
   async take(seconds) {
     flash(`Taking a profile for ${seconds} s …`);
     const entry = await this.waitFor(this.provider.take(seconds));
-    if (entry) this.choose({ profile: entry.id, base: "" });
+    if (entry) this.set({ profile: entry.id, base: "", zoom: "", time: "" });
   }
 
   toggleTheme() {
@@ -3107,7 +3136,7 @@ function pivotPicture(picture, pivot, callers) {
  * @typedef {import("./picture.js").FlamePayload} FlamePayload
  * @typedef {import("./picture.js").Sides} Sides
  *
- * @typedef {{kind: string, unit: string, total: number, base_total: number, missing?: boolean}} SampleType
+ * @typedef {{kind: string, unit: string, total: number, base_total: number, per_sample: number, missing?: boolean}} SampleType
  * @typedef {Record<string, any> & {title: string, types: SampleType[], default_type: number}} About
  * @typedef {{id: string, name: string, detail: string}} Entry
  * @typedef {{about: About | null, entries: Entry[], live: boolean, code: boolean, warnings: string[]}} Opened
@@ -3141,6 +3170,7 @@ class ServerData {
     const query = new URLSearchParams();
     if (state.profile !== "") query.set("p", state.profile);
     if (state.base !== "") query.set("base", state.base);
+    if (state.base.startsWith("@") && state.time !== "") query.set("t", state.time);
     return answerOf(fetch(`api/open?${query}`));
   }
 

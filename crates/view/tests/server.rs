@@ -1,0 +1,211 @@
+//! The server as a client meets it: real connections on loopback.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::path::Path;
+use std::thread;
+
+use flamelet_report::flame::profile::{LabelSetId, Profile, ProfileBuilder};
+use flamelet_view::{ServeOptions, Server, Source, Take, Taken};
+use serde_json::Value;
+
+/// Stacks root first, `a;b`, with a label `route`.
+fn profile(stacks: &[(&str, &str, i64)]) -> Profile {
+    let mut builder = ProfileBuilder::new(&[("samples", "count"), ("cpu", "nanoseconds")]);
+    for (stack, route, value) in stacks {
+        let mut locations = Vec::new();
+        for name in stack.split(';').rev() {
+            let function = builder.named_function(name, "lib.rs");
+            locations.push(builder.frame(function, 1));
+        }
+        let stack = builder.stack(&locations);
+        let label = builder.text_label("route", route);
+        let labels = if route.is_empty() { LabelSetId::EMPTY } else { builder.labels(&[label]) };
+        builder.sample(stack, labels, &[1, *value]);
+    }
+    builder.finish()
+}
+
+fn small() -> Profile {
+    profile(&[("main;a;b", "/x", 30), ("main;a", "/y", 40), ("main;c<T>", "/x", 20), ("main;c<U>", "", 10)])
+}
+
+fn serve(source: Source) -> SocketAddr {
+    let server = Server::bind(source, &ServeOptions::default()).unwrap();
+    let address = server.address();
+    thread::spawn(move || server.run());
+    address
+}
+
+/// Sends one request and reads the answer: its status and its body.
+fn ask(address: SocketAddr, method: &str, path: &str, headers: &str) -> (u16, String) {
+    let mut stream = TcpStream::connect(address).unwrap();
+    write!(stream, "{method} {path} HTTP/1.1\r\nConnection: close\r\nContent-Length: 0\r\n{headers}\r\n")
+        .unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+    (head.split(' ').nth(1).unwrap().parse().unwrap(), body.to_owned())
+}
+
+fn get(address: SocketAddr, path: &str) -> (u16, String) {
+    ask(address, "GET", path, &format!("Host: {address}\r\n"))
+}
+
+fn json(address: SocketAddr, path: &str) -> Value {
+    let (status, body) = get(address, path);
+    assert_eq!(status, 200, "{path}: {body}");
+    serde_json::from_str(&body).unwrap()
+}
+
+/// The boxes as `name weight`, in order.
+fn boxes(flame: &Value) -> Vec<String> {
+    let names = flame["names"].as_array().unwrap();
+    let columns = flame["name"].as_array().unwrap().iter().zip(flame["weight"].as_array().unwrap());
+    columns
+        .map(|(name, weight)| match name.as_i64().unwrap() {
+            -1 => format!("all {weight}"),
+            at => format!("{} {weight}", names[at as usize].as_str().unwrap()),
+        })
+        .collect()
+}
+
+#[test]
+fn the_page_and_its_files_are_served() {
+    let address = serve(Source::profile("small", small()));
+    assert!(get(address, "/").1.contains("<script src=\"app.js\""));
+    assert_eq!(get(address, "/app.js").1, flamelet_report::flame::page::SCRIPT);
+    assert_eq!(get(address, "/app.css").1, flamelet_report::flame::page::STYLE);
+    assert_eq!(get(address, "/favicon.ico").0, 404);
+    let opened = json(address, "/api/open");
+    assert_eq!(opened["about"]["title"], "small");
+    assert_eq!(opened["about"]["types"][1]["total"], 100);
+    assert_eq!(opened["live"], false);
+}
+
+#[test]
+fn boxes_follow_zoom_direction_and_filters() {
+    let address = serve(Source::profile("small", small()));
+    let whole = json(address, "/api/flame?w=1000");
+    assert_eq!(boxes(&whole), ["all 100", "main 100", "a 70", "b 30", "c<T> 20", "c<U> 10"]);
+    let key = |name: &str| {
+        let mut digits = Vec::new();
+        let mut rest = flamelet_report::flame::name_key(name);
+        while rest > 0 {
+            digits.push(char::from_digit(rest % 36, 36).unwrap());
+            rest /= 36;
+        }
+        digits.iter().rev().collect::<String>()
+    };
+    let zoomed = json(address, &format!("/api/flame?w=1000&z={}.{}", key("main"), key("a")));
+    assert_eq!(boxes(&zoomed), ["all 100", "main 100", "a 70", "b 30"]);
+    assert_eq!(zoomed["zoom"], 2);
+    let samples = json(address, "/api/flame?type=samples");
+    assert_eq!(boxes(&samples)[0], "all 4");
+    let callers = json(address, "/api/flame?dir=callers&fn=a");
+    assert_eq!(boxes(&callers), ["a 70", "main 70"]);
+    assert_eq!(boxes(&json(address, "/api/flame?f=focus:%5Eb%24")), ["all 30", "main 30", "a 30", "b 30"]);
+    assert_eq!(boxes(&json(address, "/api/flame?f=tagfocus:route%3D/x&f=hide:main"))[0], "all 50");
+    assert!(boxes(&json(address, "/api/flame?fold=generics")).contains(&"c 30".to_owned()));
+    let grouped = boxes(&json(address, "/api/flame?f=tagroot:route"));
+    assert!(grouped.contains(&"/x 50".to_owned()), "{grouped:?}");
+    let nothing = json(address, "/api/flame?f=focus:nobody");
+    assert_eq!(nothing["notes"][0], "focus matched nothing: nobody");
+}
+
+#[test]
+fn tables_and_searches_answer() {
+    let address = serve(Source::profile("small", small()));
+    let functions = json(address, "/api/functions?sort=flat");
+    assert_eq!(functions["names"][functions["name"][0].as_u64().unwrap() as usize], "a");
+    assert_eq!((&functions["flat"][0], &functions["cum"][0]), (&Value::from(40), &Value::from(70)));
+    assert_eq!(json(address, "/api/functions?q=%5EC")["count"], 0);
+    assert_eq!(json(address, "/api/functions?q=%5Ec")["count"], 2);
+    assert_eq!(json(address, "/api/search?q=b%7Cc")["weight"], 60);
+    let children = json(address, "/api/children?z=");
+    assert_eq!((&children[0]["name"], &children[0]["leaf"]), (&Value::from("main"), &Value::from(false)));
+    let tags = json(address, "/api/tags");
+    assert_eq!((&tags[0]["key"], &tags[0]["values"][0]["weight"]), (&Value::from("route"), &Value::from(50)));
+    let graph = json(address, "/api/graph");
+    assert_eq!(graph["nodes"].as_array().unwrap().len(), 5);
+    assert_eq!(get(address, "/api/timeline").0, 404);
+    assert_eq!(get(address, "/api/code?fn=a").0, 404, "source is off unless asked for");
+}
+
+#[test]
+fn differences_show_both_sides() {
+    let new = profile(&[("main;a", "", 30), ("main;b", "", 5)]);
+    let source = Source::profiles(vec![("before".into(), small()), ("after".into(), new)]);
+    let address = serve(source);
+    let flame = json(address, "/api/flame?base=0");
+    assert_eq!(flame["diff"], true);
+    assert_eq!(boxes(&flame)[0], "all 135");
+    assert_eq!(
+        (&flame["sides"]["new"][0], &flame["sides"]["base"][0]),
+        (&Value::from(35), &Value::from(100))
+    );
+    let about = json(address, "/api/open?base=0");
+    assert_eq!(about["about"]["is_diff"], true);
+    assert_eq!(about["about"]["types"][1]["base_total"], 100);
+}
+
+#[test]
+fn only_its_own_name_and_its_own_page_are_answered() {
+    let address = serve(Source::profile("small", small()));
+    for host in ["evil.example", "127.0.0.1.evil.example", "localhost:1"] {
+        assert_eq!(ask(address, "GET", "/", &format!("Host: {host}\r\n")).0, 403, "{host}");
+    }
+    let own = format!("Host: localhost:{}\r\n", address.port());
+    assert_eq!(ask(address, "GET", "/", &own).0, 200);
+    assert_eq!(ask(address, "POST", "/api/take", &own).0, 403);
+    assert_eq!(ask(address, "POST", "/api/take", &format!("{own}X-Flamelet: 1\r\n")).0, 400);
+}
+
+#[test]
+fn a_folder_gives_only_its_own_files() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("one.pb"), "1").unwrap();
+    std::fs::write(folder.path().join("broken.pb"), "x").unwrap();
+    std::fs::create_dir(folder.path().join("inner")).unwrap();
+    let open = |path: &Path| match std::fs::read(path).unwrap().as_slice() {
+        b"1" => Ok(small()),
+        _ => Err(format!("{}: not a profile", path.file_name().unwrap().to_string_lossy())),
+    };
+    let address = serve(Source::folder(folder.path(), open));
+    let opened = json(address, "/api/open");
+    assert!(opened["about"].is_null());
+    let names: Vec<_> =
+        opened["entries"].as_array().unwrap().iter().map(|entry| entry["name"].clone()).collect();
+    assert_eq!(names, ["broken.pb", "one.pb"]);
+    assert_eq!(json(address, "/api/open?p=one.pb")["about"]["title"], "one.pb");
+    assert_eq!(get(address, "/api/open?p=broken.pb"), (422, "broken.pb: not a profile\n".to_owned()));
+    for path in ["../one.pb", "inner", "/etc/passwd", "./one.pb", "inner/../one.pb"] {
+        assert_eq!(get(address, &format!("/api/open?p={path}")).0, 404, "{path}");
+    }
+}
+
+struct Service;
+
+impl Take for Service {
+    fn take(&self, seconds: u32) -> Result<Taken, String> {
+        match seconds {
+            13 => Err("the service is down".into()),
+            _ => Ok(Taken { name: format!("{seconds} s"), profile: small() }),
+        }
+    }
+}
+
+#[test]
+fn a_live_service_is_asked_for_more() {
+    let address = serve(Source::live(vec![], Service));
+    assert!(json(address, "/api/open")["about"].is_null());
+    let headers = format!("Host: {address}\r\nX-Flamelet: 1\r\n");
+    let (status, body) = ask(address, "POST", "/api/take?seconds=5", &headers);
+    assert_eq!(status, 200);
+    assert_eq!(serde_json::from_str::<Value>(&body).unwrap()["name"], "5 s");
+    assert_eq!(json(address, "/api/open")["about"]["title"], "5 s");
+    assert_eq!(
+        ask(address, "POST", "/api/take?seconds=13", &headers),
+        (422, "the service is down\n".to_owned())
+    );
+}
