@@ -10,7 +10,7 @@ use flamelet_capture::heap::{self, Alloc, Options, Snapshot};
 use flamelet_profile::Profile;
 use heap_support::{Batch, Names, assert_close, turn};
 use std::hint::black_box;
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader};
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -42,7 +42,6 @@ fn start_child(mode: &str, file: &Path) -> Child {
         .args(["child", "--exact", "--nocapture", "--test-threads=1"])
         .env(MODE, mode)
         .env(FILE, file)
-        .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
@@ -89,8 +88,7 @@ fn innocent_work() -> Vec<Vec<u8>> {
 }
 
 #[track_caller]
-fn assert_names_the_guilty(profile: &Profile, run: usize) {
-    let names = Names::load();
+fn assert_names_the_guilty(names: &Names, profile: &Profile, run: usize) {
     let guilty = names.total(profile, &["guilty_burst"])[3];
     let all = profile.total(3);
     assert!(guilty * 2 > all && guilty > 50 << 20, "run {run}: {guilty} of {all} bytes");
@@ -109,12 +107,13 @@ fn run_out_of_address_space(file: &Path) {
 #[test]
 fn a_process_that_runs_out_of_address_space_leaves_a_profile_each_time() {
     let folder = Folder::new("refused");
+    let names = Names::load();
     for run in 0..20 {
         let file = folder.file(run);
         let output = start_child("refused", &file).wait_with_output().expect("ends");
         assert_eq!(output.status.signal(), Some(libc::SIGABRT), "{output:?}");
         let profile = heap::recover(&file).expect("a profile");
-        assert_names_the_guilty(&profile, run);
+        assert_names_the_guilty(&names, &profile, run);
         let comments: Vec<&str> = profile.comments().collect();
         assert!(comments.iter().any(|comment| comment.contains("was refused")), "{comments:?}");
     }
@@ -122,9 +121,6 @@ fn a_process_that_runs_out_of_address_space_leaves_a_profile_each_time() {
 
 fn run_out_of_cgroup(file: &Path) {
     Options::new().emergency_file(file).start().expect("starts");
-    println!("\nstarted");
-    // Until the parent says that the limit is set.
-    std::io::stdin().read_line(&mut String::new()).expect("a parent");
     let innocent = innocent_work();
     black_box(guilty_burst());
     drop(innocent);
@@ -167,27 +163,25 @@ fn a_process_that_its_control_group_kills_leaves_a_profile_each_time() {
         }
     };
     let folder = Folder::new("cgroup");
+    let names = Names::load();
     for run in 0..10 {
         let file = folder.file(run);
         let program = std::env::current_exe().expect("a program");
         // The limit must be there when the profiler starts: so the shell enters the group, then starts it.
         let script = format!("echo $$ > {}/cgroup.procs && exec \"$0\" \"$@\"", group.folder.display());
-        let mut child = Command::new("sh")
+        let status = Command::new("sh")
             .args(["-c", &script])
             .arg(program)
             .args(["child", "--exact", "--nocapture", "--test-threads=1"])
             .env(MODE, "cgroup")
             .env(FILE, &file)
-            .stdin(Stdio::piped())
             .stdout(Stdio::null())
             .stderr(Stdio::null())
-            .spawn()
+            .status()
             .expect("a shell");
-        let _ = child.stdin.take().expect("a pipe").write_all(b"go\n");
-        let status = child.wait().expect("ends");
         assert_eq!(status.signal(), Some(libc::SIGKILL), "run {run}: {status:?}");
         let profile = heap::recover(&file).expect("a profile");
-        assert_names_the_guilty(&profile, run);
+        assert_names_the_guilty(&names, &profile, run);
         let comments: Vec<&str> = profile.comments().collect();
         assert!(comments.iter().any(|comment| comment.contains("control group's limit")), "{comments:?}");
     }

@@ -66,8 +66,8 @@ impl<A: GlobalAlloc> Alloc<A> {
     /// As [`GlobalAlloc::alloc`].
     #[inline(always)]
     unsafe fn plain(&self, layout: Layout, fill: Fill) -> *mut u8 {
-        // SAFETY: the caller's promise is the one that is asked for here.
         let block = match fill {
+            // SAFETY: the caller's promise is the one that is asked for here.
             Fill::Uninitialized => unsafe { self.inner.alloc(layout) },
             // SAFETY: as above.
             Fill::Zeroed => unsafe { self.inner.alloc_zeroed(layout) },
