@@ -89,6 +89,9 @@ pub(crate) enum Verb {
     /// Sample a command or running processes
     #[command(after_help = RECORD_EXAMPLES)]
     Record(RecordArgs),
+    /// Drive another tool (perf, strace, valgrind, heaptrack, bpftrace) and open what it wrote
+    #[command(after_help = RUN_EXAMPLES)]
+    Run(RunArgs),
     /// Look at profiles in the browser
     #[command(after_help = "Examples:\n  flamelet view cpu.pb.gz\n  flamelet view http://localhost:3000\n  \
         flamelet view /opt/profiling/my-service")]
@@ -180,6 +183,64 @@ fn seconds(text: &str) -> Result<std::time::Duration, String> {
     let parsed = number.parse::<f64>().ok().filter(|seconds| *seconds > 0.0);
     let duration = parsed.and_then(|seconds| std::time::Duration::try_from_secs_f64(seconds).ok());
     duration.ok_or_else(|| format!("'{text}' is not a number of seconds such as 10"))
+}
+
+const RUN_EXAMPLES: &str = "\
+Examples:
+  flamelet run list                              what is installed, what each is good for, what it costs
+  flamelet run callgrind --duration 60 -- ./service
+  flamelet run strace -p 1234 --duration 10
+  flamelet run massif --memory-limit 1GB -o /opt/profiling -- ./service
+  flamelet run bpftrace --script 'tracepoint:syscalls:sys_enter_read { @ = hist(args->count); }' -- ls
+
+Each run has a folder of its own, {output}/{name}/{time}-{tool}/, with the tool's file and a pprof made of it.";
+
+/// `run`.
+#[derive(Args, Clone)]
+pub(crate) struct RunArgs {
+    /// perf, strace, massif, callgrind, cachegrind, dhat, heaptrack, bpftrace; or list
+    #[arg(value_name = "TOOL")]
+    pub(crate) tool: String,
+    /// The command, after --
+    #[arg(last = true, value_name = "CMD", value_hint = ValueHint::CommandWithArguments)]
+    pub(crate) command: Vec<String>,
+    /// Attach to this process, where the tool can
+    #[arg(short, long, value_name = "PID")]
+    pub(crate) pid: Option<u32>,
+    /// End politely after this many seconds, so that the tool writes its file
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    pub(crate) duration: Option<std::time::Duration>,
+    /// The most memory the command may have, such as 512MB (ulimit -v)
+    #[arg(long, value_name = "SIZE", value_parser = bytes)]
+    pub(crate) memory_limit: Option<u64>,
+    /// Where runs are kept
+    #[arg(short, long, value_name = "FOLDER", default_value = "profiling", value_hint = ValueHint::DirPath)]
+    pub(crate) output: PathBuf,
+    /// The name of the service; by default that of the command
+    #[arg(long)]
+    pub(crate) name: Option<String>,
+    /// One more option for the tool itself
+    #[arg(long, value_name = "OPTION", allow_hyphen_values = true)]
+    pub(crate) tool_option: Vec<String>,
+    /// A bpftrace program: a file or its text
+    #[arg(long, value_name = "PROGRAM")]
+    pub(crate) script: Option<String>,
+    /// Open the viewer instead of printing the top functions
+    #[arg(long)]
+    pub(crate) view: bool,
+}
+
+/// Reads `512MB`, `1GB`, `65536`.
+fn bytes(text: &str) -> Result<u64, String> {
+    let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let (number, unit) = text.split_at(digits);
+    let unit = if unit.is_empty() { "b" } else { unit };
+    let known = flamelet_profile::unit::are_compatible(unit, "b");
+    let scale = flamelet_profile::unit::ratio(unit, "b");
+    match number.parse::<u64>() {
+        Ok(number) if known && number > 0 => Ok((number as f64 * scale) as u64),
+        _ => Err(format!("'{text}' is not a size such as 512MB")),
+    }
 }
 
 /// `view`.

@@ -15,6 +15,8 @@
 //! | to … | use |
 //! |---|---|
 //! | record a command, processes or everything | [`record`] with [`Options`] |
+//! | know what this machine and user may record | [`doctor::machine`] |
+//! | know what a profile of a binary will have | [`doctor::binary`] |
 //!
 //! # How it works
 //!
@@ -43,7 +45,9 @@ mod background;
 mod call_names;
 mod checkpoint;
 mod collect;
+pub mod doctor;
 mod drain;
+pub mod drive;
 mod error;
 mod event_name;
 mod kernel;

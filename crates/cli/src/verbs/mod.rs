@@ -11,6 +11,7 @@ mod man;
 mod merge;
 mod pprof;
 mod record;
+mod run;
 pub(crate) mod view;
 
 use std::process::ExitCode;
@@ -45,6 +46,7 @@ pub(crate) fn run(verb: Verb) -> Result<ExitCode> {
         Verb::Fetch(args) => done(merge::fetch(&args)),
         Verb::Convert(args) => done(convert::run(&args)),
         Verb::Record(args) => record::run(&args),
+        Verb::Run(args) => run::run(&args),
         Verb::View(args) => done(view::run(&args)),
         Verb::Demo(args) => done(demo::run(&args)),
         Verb::Pprof { arguments } => done(pprof::run(&arguments)),

@@ -1,0 +1,86 @@
+//! `flamelet run`: other tools, driven, and what they wrote opened.
+
+use std::ffi::OsString;
+use std::io::Write;
+use std::path::Path;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use flamelet_profile::pprof;
+use flamelet_record::drive::{Drive, Driven, Subject, Tool, drive};
+use flamelet_report::ReportOptions;
+
+use crate::args::RunArgs;
+use crate::error::{Failure, Result};
+use crate::output;
+use crate::report_job::{Ask, Question, answer_to};
+use crate::source::{SourceOptions, SymbolOptions};
+
+pub(crate) fn run(args: &RunArgs) -> Result<ExitCode> {
+    if args.tool == "list" {
+        return output::write(None, list).map(|()| ExitCode::SUCCESS);
+    }
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+        signal_hook::flag::register(signal, Arc::clone(&stop))?;
+    }
+    let driven = drive(&plan(args)?, &stop).map_err(|error| Failure::new(error.to_string()))?;
+    eprintln!("Wrote {}", driven.raw.display());
+    show(&driven, args)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn plan(args: &RunArgs) -> Result<Drive> {
+    let tool: Tool = args.tool.parse().map_err(|error: flamelet_record::Error| Failure::new(error.to_string()))?;
+    let subject = match (args.pid, args.command.is_empty()) {
+        (Some(pid), true) => Subject::Pid(pid),
+        (None, false) => Subject::Command(args.command.iter().map(OsString::from).collect()),
+        _ => return Err(Failure::new("give a command after --, or a process with -p PID")),
+    };
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |elapsed| elapsed.as_nanos() as i64);
+    // 2026-11-15T12-34-56Z: sorts by time, and no file system minds it.
+    let time = flamelet_report::info::utc(now).replace(" UTC", "Z").replace(' ', "T").replace(':', "-");
+    Ok(Drive {
+        tool,
+        subject,
+        folder: args.output.clone(),
+        name: args.name.clone(),
+        time,
+        duration: args.duration,
+        memory_limit: args.memory_limit,
+        options: args.tool_option.clone(),
+        script: args.script.clone(),
+    })
+}
+
+/// Makes a pprof file beside the raw one, and shows it.
+fn show(driven: &Driven, args: &RunArgs) -> Result<()> {
+    let source = SourceOptions::of_file(&driven.raw);
+    let opened = source.open()?;
+    opened.notes.iter().for_each(|note| eprintln!("{note}"));
+    let path = driven.folder.join("profile.pb.gz");
+    output::write(Some(&path), |out| Ok(pprof::write_gzip(&opened.profile, out)?))?;
+    eprintln!("Wrote {}", path.display());
+    if args.view {
+        let source = flamelet_view::Source::profile(&driven.raw.to_string_lossy(), opened.profile);
+        return super::view::serve(source, 0, true);
+    }
+    let options = ReportOptions { node_count: Some(20), ..ReportOptions::default() };
+    let symbols = SymbolOptions::default();
+    let ask = Ask { options: &options, symbols: &symbols, json: false };
+    answer_to(&Question::Top, opened.profile, &ask, None)
+}
+
+fn list(out: &mut dyn Write) -> Result<()> {
+    writeln!(out, "{:<11} {:<52} {:<26} installed", "tool", "good for", "slowdown")?;
+    for tool in Tool::ALL {
+        let installed = match tool.installed() {
+            Some(path) => Path::display(&path).to_string(),
+            None => format!("no: apt-get install {}", tool.package()),
+        };
+        writeln!(out, "{:<11} {:<52} {:<26} {installed}", tool.name(), tool.good_for(), tool.slowdown())?;
+    }
+    Ok(())
+}

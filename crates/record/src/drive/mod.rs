@@ -1,0 +1,140 @@
+//! Driving other tools: perf, strace, valgrind, heaptrack and bpftrace, each with the options that make its file
+//! worth opening here, in a folder of its own.
+//!
+//! ```text
+//! {folder}/{name}/{time}-{tool}/{raw file}
+//! ```
+
+mod ending;
+mod tool;
+
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use crate::{Error, ErrorKind, Result};
+pub use tool::Tool;
+
+/// Whom a tool is to watch.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Subject {
+    /// A command that is started for it.
+    Command(Vec<OsString>),
+    /// A process that runs already, where the tool can attach.
+    Pid(u32),
+}
+
+/// What to run.
+#[derive(Clone, Debug)]
+pub struct Drive {
+    /// The tool.
+    pub tool: Tool,
+    /// Whom it watches.
+    pub subject: Subject,
+    /// Where runs are kept.
+    pub folder: PathBuf,
+    /// The name of the service; by default that of the command.
+    pub name: Option<String>,
+    /// The name of the moment, which makes the run's folder unique.
+    pub time: String,
+    /// End politely after this long, so that the tool writes its file.
+    pub duration: Option<Duration>,
+    /// The most address space that the command may have, in bytes (`ulimit -v`).
+    pub memory_limit: Option<u64>,
+    /// More options for the tool itself.
+    pub options: Vec<String>,
+    /// A bpftrace program: a file, or the program's text.
+    pub script: Option<String>,
+}
+
+/// What came of it.
+#[derive(Debug)]
+pub struct Driven {
+    /// The folder of the run.
+    pub folder: PathBuf,
+    /// The file that the tool wrote.
+    pub raw: PathBuf,
+    /// How the tool ended.
+    pub status: ExitStatus,
+}
+
+/// Runs a tool to its end, or until `duration` is over or `stop` is set; then it is asked to end, and waited for.
+pub fn drive(drive: &Drive, stop: &AtomicBool) -> Result<Driven> {
+    drive.tool.require()?;
+    if matches!(drive.subject, Subject::Pid(_)) && !drive.tool.can_attach() {
+        return Err(Error::new(
+            ErrorKind::BadOption,
+            format!("{} cannot attach to a running process: give it a command after --", drive.tool),
+        ));
+    }
+    let folder = drive.run_folder();
+    fs::create_dir_all(&folder)
+        .map_err(|error| Error::new(ErrorKind::Io, format!("{}: {error}", folder.display())))?;
+    let mut command = drive.command(&folder);
+    command.stdin(Stdio::inherit());
+    let child = command
+        .spawn()
+        .map_err(|error| Error::new(ErrorKind::Io, format!("{}: {error}", drive.tool.program())))?;
+    let status = wait(child, drive, stop)?;
+    let raw = drive.tool.raw_file(&folder).ok_or_else(|| {
+        let message = format!("{} wrote no file in {} ({status})", drive.tool, folder.display());
+        Error::new(ErrorKind::Io, message)
+    })?;
+    Ok(Driven { folder, raw, status })
+}
+
+impl Drive {
+    fn run_folder(&self) -> PathBuf {
+        let of_subject = match &self.subject {
+            Subject::Command(words) => words.first().map(|program| base_name(program)).unwrap_or_default(),
+            Subject::Pid(pid) => fs::read_to_string(format!("/proc/{pid}/comm"))
+                .map_or_else(|_| format!("pid-{pid}"), |name| name.trim().to_string()),
+        };
+        let name = self.name.clone().unwrap_or(of_subject);
+        // A name is one part of a path, whatever the service is called.
+        let name: String = name.chars().map(|c| if c == '/' || c == '\0' { '-' } else { c }).collect();
+        self.folder.join(name).join(format!("{}-{}", self.time, self.tool))
+    }
+
+    fn command(&self, folder: &Path) -> Command {
+        let words = self.tool.command_line(self, folder);
+        let Some(limit) = self.memory_limit else {
+            let mut command = Command::new(&words[0]);
+            command.args(&words[1..]);
+            return command;
+        };
+        let mut command = Command::new("sh");
+        command.args(["-c", "ulimit -v \"$1\" && shift && exec \"$@\"", "sh"]);
+        command.arg((limit / 1024).to_string()).args(&words);
+        command
+    }
+}
+
+fn base_name(program: &OsString) -> String {
+    Path::new(program).file_name().unwrap_or(program).to_string_lossy().into_owned()
+}
+
+/// How often the end is looked for.
+const LOOK: Duration = Duration::from_millis(20);
+
+fn wait(mut child: Child, drive: &Drive, stop: &AtomicBool) -> Result<ExitStatus> {
+    let started = Instant::now();
+    let mut was_asked = false;
+    loop {
+        let status = child
+            .try_wait()
+            .map_err(|error| Error::new(ErrorKind::Io, format!("{}: {error}", drive.tool)))?;
+        if let Some(status) = status {
+            return Ok(status);
+        }
+        let is_over = drive.duration.is_some_and(|duration| started.elapsed() >= duration);
+        if !was_asked && (is_over || stop.load(Ordering::Relaxed)) {
+            was_asked = true;
+            ending::ask_to_end(child.id(), drive);
+        }
+        std::thread::park_timeout(LOOK);
+    }
+}

@@ -1,0 +1,253 @@
+//! The tools: what each is good for, what it costs, and how it is called.
+
+use std::ffi::OsString;
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+use super::{Drive, Subject};
+use crate::{Error, ErrorKind, Result};
+
+/// A tool that can be driven.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Tool {
+    /// perf, with stacks.
+    Perf,
+    /// strace, with times.
+    Strace,
+    /// Valgrind's heap profiler.
+    Massif,
+    /// Valgrind's call graph profiler.
+    Callgrind,
+    /// Valgrind's cache profiler.
+    Cachegrind,
+    /// Valgrind's allocation profiler.
+    Dhat,
+    /// heaptrack.
+    Heaptrack,
+    /// bpftrace, with a program of the user's or one that samples stacks.
+    Bpftrace,
+}
+
+impl Tool {
+    /// All of them.
+    pub const ALL: [Self; 8] = [
+        Self::Perf,
+        Self::Strace,
+        Self::Massif,
+        Self::Callgrind,
+        Self::Cachegrind,
+        Self::Dhat,
+        Self::Heaptrack,
+        Self::Bpftrace,
+    ];
+
+    /// Its name here.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Perf => "perf",
+            Self::Strace => "strace",
+            Self::Massif => "massif",
+            Self::Callgrind => "callgrind",
+            Self::Cachegrind => "cachegrind",
+            Self::Dhat => "dhat",
+            Self::Heaptrack => "heaptrack",
+            Self::Bpftrace => "bpftrace",
+        }
+    }
+
+    /// The program that is run.
+    pub const fn program(self) -> &'static str {
+        match self {
+            Self::Massif | Self::Callgrind | Self::Cachegrind | Self::Dhat => "valgrind",
+            other => other.name(),
+        }
+    }
+
+    /// The Debian package that it comes in.
+    pub const fn package(self) -> &'static str {
+        match self {
+            Self::Perf => "linux-perf",
+            other => other.program(),
+        }
+    }
+
+    /// What it is good for.
+    pub const fn good_for(self) -> &'static str {
+        match self {
+            Self::Perf => "CPU time by stack, hardware counters",
+            Self::Strace => "every system call with its arguments and time",
+            Self::Massif => "heap size over time, and who holds it at the peak",
+            Self::Callgrind => "exact instruction counts and calls",
+            Self::Cachegrind => "cache misses by line",
+            Self::Dhat => "lifetimes and use of heap blocks",
+            Self::Heaptrack => "every allocation with its stack",
+            Self::Bpftrace => "any probe of the kernel, with stacks and histograms",
+        }
+    }
+
+    /// How many times slower a program runs under it, as measured on one machine (2 cores, Linux 6.18) with a
+    /// program that suits the tool: computing for CPU tools, allocating for heap tools, calling for strace.
+    pub const fn slowdown(self) -> &'static str {
+        match self {
+            Self::Perf => "1.03x",
+            Self::Strace => "40x for each system call",
+            Self::Massif => "12x",
+            Self::Callgrind => "33x",
+            Self::Cachegrind => "about 30x",
+            Self::Dhat => "26x",
+            Self::Heaptrack => "4.9x",
+            Self::Bpftrace => "about 1x; needs root",
+        }
+    }
+
+    /// Whether it can watch a process that runs already.
+    pub const fn can_attach(self) -> bool {
+        matches!(self, Self::Perf | Self::Strace | Self::Heaptrack | Self::Bpftrace)
+    }
+
+    /// Where the program is, if it is installed.
+    pub fn installed(self) -> Option<PathBuf> {
+        let folders = std::env::var_os("PATH")?;
+        std::env::split_paths(&folders).map(|folder| folder.join(self.program())).find(|path| path.is_file())
+    }
+
+    /// Says how to install it when it is missing.
+    pub(super) fn require(self) -> Result<()> {
+        match self.installed() {
+            Some(_) => Ok(()),
+            None => Err(Error::new(
+                ErrorKind::BadOption,
+                format!(
+                    "{} is not installed; install it with: apt-get install {}",
+                    self.program(),
+                    self.package()
+                ),
+            )),
+        }
+    }
+
+    /// The words of the whole command line.
+    pub(super) fn command_line(self, drive: &Drive, folder: &Path) -> Vec<OsString> {
+        let file = |name: &str| folder.join(name).into_os_string();
+        let equals = |option: &str, name: &str| {
+            let mut word = OsString::from(option);
+            word.push(folder.join(name));
+            word
+        };
+        let text = |words: &[&str]| words.iter().map(OsString::from).collect::<Vec<_>>();
+        let mut words = text(&[self.program()]);
+        match self {
+            Self::Perf => {
+                words.extend(text(&["record", "-F", "997", "--call-graph", "dwarf,16384", "-o"]));
+                words.push(file("perf.data"));
+            }
+            Self::Strace => {
+                words.extend(text(&["-f", "-T", "-ttt", "-o"]));
+                words.push(file("strace.log"));
+            }
+            Self::Massif => {
+                words.extend([OsString::from("--tool=massif"), equals("--massif-out-file=", "massif.out")]);
+            }
+            Self::Callgrind => {
+                words.extend(text(&["--tool=callgrind", "--collect-jumps=yes", "--simulate-cache=yes"]));
+                words.push(equals("--callgrind-out-file=", "callgrind.out"));
+            }
+            Self::Cachegrind => words.extend([
+                OsString::from("--tool=cachegrind"),
+                equals("--cachegrind-out-file=", "cachegrind.out"),
+            ]),
+            Self::Dhat => {
+                words.extend([OsString::from("--tool=dhat"), equals("--dhat-out-file=", "dhat.json")]);
+            }
+            Self::Heaptrack => {
+                words.push("-o".into());
+                words.push(file("heaptrack"));
+            }
+            Self::Bpftrace => {
+                words.push("-o".into());
+                words.push(file("bpftrace.txt"));
+            }
+        }
+        words.extend(drive.options.iter().map(OsString::from));
+        if self == Self::Bpftrace {
+            words.extend(bpftrace_subject(drive));
+            return words;
+        }
+        match &drive.subject {
+            Subject::Pid(pid) => words.extend(["-p".into(), pid.to_string().into()]),
+            Subject::Command(command) => {
+                if matches!(self, Self::Perf | Self::Strace) {
+                    words.push("--".into());
+                }
+                words.extend(command.iter().cloned());
+            }
+        }
+        words
+    }
+
+    /// The file that it wrote.
+    pub(super) fn raw_file(self, folder: &Path) -> Option<PathBuf> {
+        let start = match self {
+            Self::Perf => "perf.data",
+            Self::Strace => "strace.log",
+            Self::Massif => "massif.out",
+            Self::Callgrind => "callgrind.out",
+            Self::Cachegrind => "cachegrind.out",
+            Self::Dhat => "dhat.json",
+            Self::Heaptrack => "heaptrack",
+            Self::Bpftrace => "bpftrace.txt",
+        };
+        // heaptrack adds the ending of whatever it compresses with.
+        let files = std::fs::read_dir(folder).ok()?.filter_map(|entry| Some(entry.ok()?.path()));
+        let mut found: Vec<PathBuf> = files
+            .filter(|path| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(start)))
+            .collect();
+        found.sort();
+        found.into_iter().next()
+    }
+}
+
+/// bpftrace takes its program and its subject in its own way; without a program it samples stacks.
+fn bpftrace_subject(drive: &Drive) -> Vec<OsString> {
+    let sampler = |condition: &str| format!("profile:hz:99 {condition}{{ @[ustack] = count(); }}");
+    let mut words: Vec<OsString> = match &drive.script {
+        Some(script) if Path::new(script).is_file() => vec![script.into()],
+        Some(script) => vec!["-e".into(), script.into()],
+        None => {
+            let condition = match drive.subject {
+                Subject::Pid(pid) => format!("/pid == {pid}/ "),
+                Subject::Command(_) => "/pid == cpid/ ".to_string(),
+            };
+            vec!["-e".into(), sampler(&condition).into()]
+        }
+    };
+    match &drive.subject {
+        Subject::Pid(pid) => words.extend(["-p".into(), pid.to_string().into()]),
+        Subject::Command(command) => {
+            let quoted: Vec<String> =
+                command.iter().map(|word| word.to_string_lossy().into_owned()).collect();
+            words.extend(["-c".into(), quoted.join(" ").into()]);
+        }
+    }
+    words
+}
+
+impl fmt::Display for Tool {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for Tool {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let found = Self::ALL.into_iter().find(|tool| tool.name() == text);
+        found.ok_or_else(|| {
+            let names: Vec<&str> = Self::ALL.iter().map(|tool| tool.name()).collect();
+            let message = format!("unknown tool '{text}': use one of {}", names.join(", "));
+            Error::new(ErrorKind::BadOption, message)
+        })
+    }
+}
