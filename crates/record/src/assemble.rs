@@ -95,6 +95,7 @@ pub(crate) fn profile(
         stacks: vec![None; intake.stacks.len()],
         perf_maps: FxHashMap::default(),
     };
+    assembly.main_binary();
     let rows: Vec<Option<u32>> = intake.rows.rows.iter().map(|row| assembly.row(row)).collect();
     assembly.syscalls();
     let timeline = assembly.timeline(&rows, start_nanos);
@@ -118,6 +119,17 @@ struct Assembly<'a> {
 }
 
 impl Assembly<'_> {
+    /// By convention the first mapping is the program.
+    fn main_binary(&mut self) {
+        let is_program =
+            |name: &str| name.starts_with('/') && !name.starts_with("//") && !name.contains(".so");
+        let mappings = &self.intake.stacks.mappings;
+        let program = mappings.iter().position(|mapping| is_program(&mapping.module.name));
+        if let Some(program) = program {
+            self.mapping(program as u32);
+        }
+    }
+
     fn row(&mut self, row: &Row) -> Option<u32> {
         if matches!(row.key.meaning, Meaning::Syscall(_)) {
             return None;

@@ -38,11 +38,6 @@ impl Error {
     pub fn kind(&self) -> ErrorKind {
         self.kind
     }
-
-    /// The same, with what was being done in front.
-    pub(crate) fn context(self, what: impl fmt::Display) -> Self {
-        Self { kind: self.kind, message: format!("{what}: {}", self.message) }
-    }
 }
 
 impl fmt::Display for Error {

@@ -47,7 +47,6 @@ pub(crate) enum CpuClock {
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
     pub(crate) events: Vec<PlannedEvent>,
-    pub(crate) named: Vec<NamedEvent>,
     pub(crate) clock: CpuClock,
     /// Whether the kernel's side is seen.
     pub(crate) with_kernel: bool,
@@ -80,7 +79,7 @@ impl Plan {
         for (at, event) in named.iter().enumerate() {
             events.push(planner.named(at, event)?);
         }
-        Ok(Self { events, named, clock, with_kernel: planner.with_kernel, notes: planner.notes })
+        Ok(Self { events, clock, with_kernel: planner.with_kernel, notes: planner.notes })
     }
 
     /// The planned event for `source`.

@@ -20,8 +20,8 @@ use crate::{Error, ErrorKind, Result, access};
 const TRACK_RING_BYTES: usize = 256 << 10;
 const SMALLEST_RING_BYTES: usize = 64 << 10;
 const DEFAULT_RING_BYTES: usize = 8 << 20;
-/// System calls come in floods; ANCHORS has 16 MiB as what loses nothing.
-const SYSCALL_RING_BYTES: usize = 16 << 20;
+/// What loses no system call of a program that does nothing else.
+const FLOOD_RING_BYTES: usize = 16 << 20;
 /// All rings of a machine with many CPUs together.
 const MOST_RING_BYTES: usize = 512 << 20;
 
@@ -72,8 +72,9 @@ impl Session {
     pub(crate) fn new(plan: &Plan, ring_bytes: Option<usize>) -> Result<(Self, Vec<CpuRings>)> {
         machine::raise_file_limit();
         let cpus = online_cpus();
-        let wanted =
-            if plan.event(Source::SyscallEnter).is_some() { SYSCALL_RING_BYTES } else { DEFAULT_RING_BYTES };
+        // Events that are all recorded come in floods.
+        let flood = |event: &PlannedEvent| event.source != Source::Track && event.attr.sample_period == 1;
+        let wanted = if plan.events.iter().any(flood) { FLOOD_RING_BYTES } else { DEFAULT_RING_BYTES };
         let most = (MOST_RING_BYTES / cpus.len().max(1)).max(SMALLEST_RING_BYTES);
         let wanted = ring_bytes.unwrap_or(wanted.min(most)).max(SMALLEST_RING_BYTES);
         let rings = map_rings(&cpus, wanted)?;

@@ -51,9 +51,3 @@ pub(crate) fn thread_name(pid: u32, tid: u32) -> Option<String> {
     let name = std::fs::read(format!("/proc/{pid}/task/{tid}/comm")).ok()?;
     Some(String::from_utf8_lossy(&name).trim_end().to_owned())
 }
-
-/// The process of a thread.
-pub(crate) fn process_of(tid: u32) -> Option<u32> {
-    let status = std::fs::read_to_string(format!("/proc/{tid}/status")).ok()?;
-    status.lines().find_map(|line| line.strip_prefix("Tgid:")?.trim().parse().ok())
-}

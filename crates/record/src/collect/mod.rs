@@ -247,22 +247,22 @@ impl Intake {
             }
             Source::SyscallExit => self.syscall_returned(&sample),
             Source::Cpu => {
-                let stack = self.unwind(&sample, due);
+                let stack = self.stack(&sample, due, origin.source);
                 self.counters.samples.fetch_add(1, Ordering::Relaxed);
                 self.add(stack, &sample, Meaning::Cpu, self.cpu_period);
             }
             Source::Switch => {
-                let stack = self.unwind(&sample, due);
+                let stack = self.stack(&sample, due, origin.source);
                 self.threads.of(sample.thread).stopped_at = Some(stack);
             }
             Source::SyscallStack => {
-                let stack = self.unwind(&sample, due);
+                let stack = self.stack(&sample, due, origin.source);
                 let thread = self.threads.of(sample.thread).row;
                 let meaning = Meaning::Syscall(syscalls::number(sample.raw).unwrap_or(-1));
                 self.rows.add(RowKey { stack, thread, meaning }, sample.period);
             }
             Source::Named(at) => {
-                let stack = self.unwind(&sample, due);
+                let stack = self.stack(&sample, due, origin.source);
                 self.counters.samples.fetch_add(1, Ordering::Relaxed);
                 self.add(stack, &sample, Meaning::Named(at), sample.period);
             }
@@ -288,7 +288,7 @@ impl Intake {
     }
 
     /// The kernel's frames and below them the user's.
-    fn unwind(&mut self, sample: &Sample<'_>, due: &Due<'_>) -> StackNumber {
+    fn unwind(&mut self, sample: &Sample<'_>, due: &Due<'_>) -> (StackNumber, Option<End>) {
         let mut frames = std::mem::take(&mut self.frames);
         let mut depth = 0;
         for (frame, address) in frames.iter_mut().zip(sample.kernel_frames()) {
@@ -296,11 +296,15 @@ impl Intake {
             depth += 1;
         }
         let space = self.spaces.of(sample.thread.pid).clone();
-        if let Some(user) = &sample.user {
-            let (walked, end) = match ready(due.unwound, due.offset) {
+        // In the middle of an exec the registers are still those of the program that is gone.
+        let user = sample.user.as_ref().filter(|user| {
+            depth == 0 || !space.was_executed || space.modules.find(user.registers.pc).is_some()
+        });
+        let mut end = None;
+        if let Some(user) = user {
+            let (walked, how) = match ready(due.unwound, due.offset) {
                 Some((ready, end)) => {
-                    let room = frames.len() - depth;
-                    let kept = &ready[..ready.len().min(room)];
+                    let kept = &ready[..ready.len().min(frames.len() - depth)];
                     frames[depth..depth + kept.len()].copy_from_slice(kept);
                     (kept.len(), end)
                 }
@@ -311,15 +315,27 @@ impl Intake {
                 }
             };
             depth += walked;
-            self.count_end(end);
+            end = Some(judged(how, &space.modules, frames[depth - 1]));
         }
         let stack = self.stacks.intern(sample.thread.pid, space.id, &space.modules, &frames[..depth]);
         self.frames = frames;
+        (stack, end)
+    }
+
+    /// The stack of a sample, and how good it is.
+    fn stack(&mut self, sample: &Sample<'_>, due: &Due<'_>, source: Source) -> StackNumber {
+        let (stack, end) = self.unwind(sample, due);
+        if let Some(end) = end {
+            self.count_end(end, source);
+        }
         stack
     }
 
-    fn count_end(&mut self, end: End) {
-        self.counters.stacks.fetch_add(1, Ordering::Relaxed);
+    fn count_end(&mut self, end: End, source: Source) {
+        // Only samples of running threads can be completed, so only they count for the decision to.
+        if source == Source::Cpu {
+            self.counters.stacks.fetch_add(1, Ordering::Relaxed);
+        }
         match end {
             End::Rooted => self.quality.rooted += 1,
             End::Truncated(reason) => {
@@ -327,13 +343,27 @@ impl Intake {
                 match reason {
                     Reason::OutOfStack => {
                         self.quality.out_of_dump += 1;
-                        self.counters.cut.fetch_add(1, Ordering::Relaxed);
+                        if source == Source::Cpu {
+                            self.counters.cut.fetch_add(1, Ordering::Relaxed);
+                        }
                     }
                     Reason::NoRule | Reason::NoModule => self.quality.no_rule += 1,
                     _ => {}
                 }
             }
         }
+    }
+}
+
+/// The start of a process, in the dynamic loader, is assembly without unwind information: nothing called it.
+fn judged(end: End, modules: &flamelet_unwind::Modules, last: u64) -> End {
+    let is_loader = |module: &flamelet_unwind::Module| {
+        let name = module.name.rsplit('/').next().unwrap_or("");
+        name.starts_with("ld-linux") || name.starts_with("ld-musl") || name.starts_with("ld.so")
+    };
+    match end {
+        End::Truncated(Reason::NoRule) if modules.find(last).is_some_and(is_loader) => End::Rooted,
+        end => end,
     }
 }
 

@@ -27,6 +27,8 @@ pub(crate) struct Space {
     pub(crate) modules: Arc<Modules>,
     /// Equal for two samples only when equal addresses mean the same code. A fork shares it.
     pub(crate) id: u32,
+    /// It began with an exec that was seen.
+    pub(crate) was_executed: bool,
 }
 
 impl Spaces {
@@ -38,14 +40,14 @@ impl Spaces {
     pub(crate) fn of(&mut self, pid: u32) -> &Space {
         if !self.by_pid.contains_key(&pid) {
             let modules = self.read_modules(pid);
-            self.replace(pid, modules);
+            self.replace(pid, modules, false);
         }
         &self.by_pid[&pid]
     }
 
     /// `pid` runs another program from now on.
     pub(crate) fn exec(&mut self, pid: u32) {
-        self.replace(pid, Modules::new());
+        self.replace(pid, Modules::new(), true);
     }
 
     /// `pid` began as a copy of `parent`.
@@ -80,13 +82,8 @@ impl Spaces {
         self.shared.write().unwrap_or_else(PoisonError::into_inner).remove(&pid);
     }
 
-    /// The processes that live, as far as is known.
-    pub(crate) fn pids(&self) -> impl Iterator<Item = u32> {
-        self.by_pid.keys().copied()
-    }
-
-    fn replace(&mut self, pid: u32, modules: Modules) {
-        let space = Space { modules: Arc::new(modules), id: self.next_id };
+    fn replace(&mut self, pid: u32, modules: Modules, was_executed: bool) {
+        let space = Space { modules: Arc::new(modules), id: self.next_id, was_executed };
         self.next_id += 1;
         self.publish(pid, &space.modules);
         self.by_pid.insert(pid, space);

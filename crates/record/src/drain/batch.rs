@@ -7,6 +7,7 @@ use super::{LONGEST_NAP, Outlet, Unwound};
 use crate::Result;
 use crate::session::CpuRings;
 use crate::sys::machine::{self, Bell};
+use crate::sys::sched;
 
 /// The running thread.
 pub(crate) struct BatchDrain {
@@ -24,9 +25,11 @@ impl BatchDrain {
     pub(crate) fn start(rings: Vec<CpuRings>, outlet: Outlet) -> Result<Self> {
         let bell = Arc::new(Bell::new()?);
         let theirs = bell.clone();
-        let thread = std::thread::Builder::new()
-            .name("flamelet-drain".to_owned())
-            .spawn(move || run(rings, &outlet, &theirs))?;
+        let thread = std::thread::Builder::new().name("flamelet-drain".to_owned()).spawn(move || {
+            // It only copies; that it runs late is what loses samples.
+            sched::run_first();
+            run(rings, &outlet, &theirs)
+        })?;
         Ok(Self { bell, thread })
     }
 

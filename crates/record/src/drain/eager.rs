@@ -75,6 +75,22 @@ impl EagerDrain {
     }
 }
 
+/// What was taken out of a ring and not handed over yet.
+#[derive(Default)]
+struct Batch {
+    bytes: Vec<u8>,
+    unwound: Unwound,
+    read_at: u64,
+    since: u64,
+}
+
+impl Batch {
+    fn is_due(&self) -> bool {
+        const LARGE: usize = 2 << 20;
+        self.bytes.len() >= LARGE || u128::from(self.read_at - self.since) >= LONGEST_NAP.as_nanos()
+    }
+}
+
 struct Worker {
     bell: Arc<Bell>,
     outlet: Outlet,
@@ -88,30 +104,39 @@ struct Worker {
 impl Worker {
     fn run(mut self, mut rings: CpuRings) -> u64 {
         let fds = [self.bell.fd(), rings.samples.fd(), rings.track.fd()];
+        let mut batch = Batch::default();
         loop {
             let is_last = match machine::poll(&fds, LONGEST_NAP) {
                 Ok(ready) => ready[0].readable,
                 Err(_) => true,
             };
-            let read_at = machine::monotonic_nanos();
-            let mut bytes = self.outlet.buffer();
-            rings.samples.drain(&mut bytes);
-            let unwound = self.unwind(&bytes);
-            self.outlet.send(self.at * 2 + 1, read_at, bytes, unwound);
-            let read_at = machine::monotonic_nanos();
-            let mut bytes = self.outlet.buffer();
-            rings.track.drain(&mut bytes);
-            self.outlet.send(self.at * 2, read_at, bytes, Unwound::default());
+            batch.read_at = machine::monotonic_nanos();
+            let before = batch.bytes.len();
+            rings.samples.drain(&mut batch.bytes);
+            self.unwind(&batch.bytes, before, &mut batch.unwound);
+            // The collector is woken for many samples at a time; only unwinding is urgent.
+            if is_last || batch.is_due() {
+                self.hand_over(&mut batch, &mut rings);
+            }
             if is_last {
                 return machine::thread_cpu_nanos();
             }
         }
     }
 
+    fn hand_over(&self, batch: &mut Batch, rings: &mut CpuRings) {
+        let Batch { bytes, unwound, read_at, .. } = std::mem::take(batch);
+        self.outlet.send(self.at * 2 + 1, read_at, bytes, unwound);
+        let read_at = machine::monotonic_nanos();
+        let mut bytes = self.outlet.buffer();
+        rings.track.drain(&mut bytes);
+        self.outlet.send(self.at * 2, read_at, bytes, Unwound::default());
+        batch.bytes = self.outlet.buffer();
+        batch.since = read_at;
+    }
+
     /// Unwinds the samples that are fresh.
-    fn unwind(&mut self, bytes: &[u8]) -> Unwound {
-        let mut unwound = Unwound::default();
-        let mut at = 0;
+    fn unwind(&mut self, bytes: &[u8], mut at: usize, unwound: &mut Unwound) {
         while let Some((record, length)) = bytes.get(at..).and_then(Raw::first) {
             let sample = record.is_sample().then(|| self.cpu_sample(&record)).flatten();
             if let Some(sample) = sample
@@ -119,11 +144,10 @@ impl Worker {
                 && let Some(user) = sample.user
                 && let Some(modules) = self.modules_of(sample.thread.pid)
             {
-                self.unwind_one(&modules, &sample, &user, at as u32, &mut unwound);
+                self.unwind_one(&modules, &sample, &user, at as u32, unwound);
             }
             at += length;
         }
-        unwound
     }
 
     fn cpu_sample<'a>(&mut self, record: &Raw<'a>) -> Option<Sample<'a>> {

@@ -44,10 +44,6 @@ impl Attr {
         self.flags &= !flags;
         self
     }
-
-    pub(crate) fn has(&self, flags: u64) -> bool {
-        self.flags & flags == flags
-    }
 }
 
 /// The types of events.

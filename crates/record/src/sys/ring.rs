@@ -90,11 +90,6 @@ impl Ring {
         // SAFETY: the header page holds an aligned u64 there for as long as the mapping lives.
         unsafe { &*self.base.add(offset).cast::<AtomicU64>() }
     }
-
-    /// The event that the ring was mapped from.
-    pub(crate) fn event(&self) -> &Event {
-        &self.event
-    }
 }
 
 impl Drop for Ring {

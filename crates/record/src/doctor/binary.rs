@@ -1,0 +1,79 @@
+//! A binary: whether its profile will have names, lines and whole stacks.
+
+use std::path::Path;
+
+use flamelet_symbol::inspect::{self, FramePointerUse, Inspection};
+use flamelet_symbol::locate::{Search, Wanted};
+
+use super::{Report, State};
+use crate::{Error, ErrorKind, Result};
+
+/// Looks at what a profile of the program or library at `path` will have.
+pub fn binary(path: &Path) -> Result<Report> {
+    let inspection =
+        inspect::inspect(path).map_err(|error| Error::new(ErrorKind::NoTarget, error.to_string()))?;
+    let mut report = Report::default();
+    names(&mut report, path, &inspection);
+    unwinding(&mut report, &inspection);
+    build_id(&mut report, &inspection);
+    Ok(report)
+}
+
+fn names(report: &mut Report, path: &Path, inspection: &Inspection) {
+    let id = inspection.build_id.as_ref().map(ToString::to_string).unwrap_or_default();
+    let located = Search::from_environment().locate(&Wanted { path, build_id: &id });
+    let (symbols, dynamic) = (inspection.symbols, inspection.dynamic_symbols);
+    let remedy = "build with `debug = \"line-tables-only\"` in the Cargo profile";
+    let debug = inspection.debug_info;
+    if let Some(file) = located.debug {
+        let found = format!("in {}", file.display());
+        report.add("debug info", found, State::Good, "functions, lines and inlined frames", "");
+    } else if debug.functions && debug.lines {
+        let found = if debug.split { "in .dwo files" } else { "in the file" };
+        report.add("debug info", found, State::Good, "functions, lines and inlined frames", "");
+    } else if debug.functions || debug.lines {
+        report.add("debug info", "in part", State::Limited, "functions or lines, not both", remedy);
+    } else if symbols > 0 {
+        let found = format!("none, but {symbols} symbols");
+        report.add("debug info", found, State::Limited, "functions, but no lines or inlined frames", remedy);
+    } else {
+        let found = format!("none: the file is stripped ({dynamic} exported functions)");
+        report.add("debug info", found, State::Missing, "addresses only", remedy);
+    }
+}
+
+fn unwinding(report: &mut Report, inspection: &Inspection) {
+    let frame_pointers = match inspection.frame_pointers.verdict() {
+        FramePointerUse::Yes => "yes",
+        FramePointerUse::Partly => "in part",
+        FramePointerUse::No => "no",
+        _ => "unknown",
+    };
+    report.add(
+        "frame pointers",
+        frame_pointers,
+        State::Good,
+        "not needed by flamelet, but by some other tools",
+        "",
+    );
+    if inspection.unwind_tables {
+        report.add("unwind tables", ".eh_frame", State::Good, "whole stacks without frame pointers", "");
+    } else {
+        let state = if frame_pointers == "yes" { State::Limited } else { State::Missing };
+        let remedy = "RUSTFLAGS=\"-C force-unwind-tables=yes\"";
+        report.add("unwind tables", "none", state, "stacks by frame pointers only", remedy);
+    }
+}
+
+fn build_id(report: &mut Report, inspection: &Inspection) {
+    match &inspection.build_id {
+        Some(id) => {
+            report.add("build id", id.to_string(), State::Good, "names can be found later and elsewhere", "");
+        }
+        None => {
+            let allows = "names can be found only where this very file lies";
+            let remedy = "RUSTFLAGS=\"-C link-arg=-Wl,--build-id\"";
+            report.add("build id", "none", State::Limited, allows, remedy);
+        }
+    }
+}

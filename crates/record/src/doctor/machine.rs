@@ -1,0 +1,185 @@
+//! The machine, the container and the user.
+
+use std::path::Path;
+
+use super::{Report, State};
+use crate::access::{self, Capabilities};
+use crate::sys::attr::{Attr, config, flag, kind};
+use crate::sys::event::{Event, Watch};
+use crate::sys::machine as system;
+use crate::{session, tracefs};
+
+/// Looks at what this user may record on this machine.
+pub fn machine() -> Report {
+    let mut report = Report::default();
+    let capabilities = Capabilities::own();
+    perf_events(&mut report);
+    paranoid(&mut report, capabilities);
+    everything(&mut report);
+    counters(&mut report);
+    kernel_names(&mut report, capabilities);
+    tracepoints(&mut report, capabilities);
+    rings(&mut report, capabilities);
+    live_stacks(&mut report, capabilities);
+    container(&mut report);
+    report
+}
+
+fn perf_events(report: &mut Report) {
+    let filter = if access::is_filtered() { ", a seccomp filter is in force" } else { "" };
+    match access::try_own_clock(false) {
+        Ok(()) => {
+            let found = format!("perf_event_open works{filter}");
+            report.add("perf_event_open", found, State::Good, "CPU samples of own processes", "");
+        }
+        Err(error) => {
+            let why = access::explain(&error, "perf_event_open");
+            let remedy = if access::is_filtered() {
+                access::UNFILTER
+            } else {
+                "sudo sysctl kernel.perf_event_paranoid=2"
+            };
+            let allows = "no recording of other processes; the library in the process itself still works";
+            report.add("perf_event_open", why.to_string(), State::Missing, allows, remedy);
+        }
+    }
+}
+
+fn paranoid(report: &mut Report, capabilities: Capabilities) {
+    let level = access::paranoid();
+    let setting = level.map_or("not there".to_owned(), |level| format!("kernel.perf_event_paranoid={level}"));
+    let found = match (system::effective_user(), capabilities.may_watch_everything()) {
+        (0, true) => format!("{setting}, and this is root"),
+        (_, true) => format!("{setting}, and CAP_PERFMON overrides it"),
+        _ => setting,
+    };
+    if access::try_own_clock(true).is_ok() {
+        report.add("kernel side", found, State::Good, "kernel frames, off-CPU time and system calls", "");
+    } else {
+        let allows = "the user side only: time inside the kernel is not seen, and there is no off-CPU time";
+        report.add("kernel side", found, State::Limited, allows, "sudo sysctl kernel.perf_event_paranoid=1");
+    }
+}
+
+fn try_event(kind: u32, config: u64, watch: Watch, more: u64) -> bool {
+    let attr = Attr::new(kind, config).with(flag::DISABLED | flag::EXCLUDE_HV | more);
+    let cpu = session::online_cpus().first().copied().unwrap_or(0);
+    Event::open(&attr, watch, cpu).is_ok()
+}
+
+fn everything(report: &mut Report) {
+    if try_event(kind::SOFTWARE, config::CPU_CLOCK, Watch::Everything, flag::EXCLUDE_KERNEL) {
+        report.add("all processes", "permitted", State::Good, "`flamelet record -a`", "");
+    } else {
+        let allows = "own processes only, not `flamelet record -a`";
+        let remedy = "sudo sysctl kernel.perf_event_paranoid=0";
+        report.add("all processes", "not permitted", State::Limited, allows, remedy);
+    }
+}
+
+fn counters(report: &mut Report) {
+    if try_event(kind::HARDWARE, config::CPU_CYCLES, Watch::Thread(0), flag::EXCLUDE_KERNEL) {
+        report.add(
+            "hardware counters",
+            "cycles can be counted",
+            State::Good,
+            "cycles, cache misses, branches",
+            "",
+        );
+    } else {
+        let allows = "samples by the kernel's timer instead, which are as good for where time goes";
+        report.add("hardware counters", "none (usual in a VM)", State::Limited, allows, "");
+    }
+}
+
+fn kernel_names(report: &mut Report, capabilities: Capabilities) {
+    let level = access::setting("kernel/kptr_restrict").unwrap_or(0);
+    let found = format!("kernel.kptr_restrict={level}");
+    let are_shown = crate::kernel::KernelSymbols::load().is_some();
+    if are_shown {
+        report.add("kernel names", found, State::Good, "kernel frames have names", "");
+    } else {
+        let remedy = if level > 1 || capabilities.has(Capabilities::SYSLOG) {
+            "sudo sysctl kernel.kptr_restrict=0"
+        } else {
+            "sudo sysctl kernel.kptr_restrict=0 kernel.perf_event_paranoid=1"
+        };
+        report.add("kernel names", found, State::Limited, "kernel frames are addresses only", remedy);
+    }
+}
+
+fn tracepoints(report: &mut Report, capabilities: Capabilities) {
+    match tracefs::mounted() {
+        Some(folder) if capabilities.may_watch_everything() || access::paranoid().is_some_and(|p| p < 0) => {
+            let found = format!("{} can be read", folder.display());
+            report.add("tracepoints", found, State::Good, "system calls, `-e GROUP:NAME`", "");
+        }
+        Some(folder) => {
+            let found = format!("{} can be read, but not used by this user", folder.display());
+            let remedy = "sudo sysctl kernel.perf_event_paranoid=-1";
+            report.add("tracepoints", found, State::Limited, "no system calls, no `-e GROUP:NAME`", remedy);
+        }
+        None if capabilities.has(Capabilities::SYS_ADMIN) => {
+            let found = "not mounted; a recording that needs it mounts it";
+            report.add("tracepoints", found, State::Good, "system calls, `-e GROUP:NAME`", "");
+        }
+        None => {
+            let allows = "no system calls, no `-e GROUP:NAME`";
+            let remedy = "sudo mount -o remount,mode=755 /sys/kernel/tracing";
+            report.add("tracepoints", "tracefs cannot be read", State::Limited, allows, remedy);
+        }
+    }
+}
+
+fn rings(report: &mut Report, capabilities: Capabilities) {
+    const COMFORTABLE: u64 = 2 << 20;
+    let each = access::setting("kernel/perf_event_mlock_kb").map_or(0, |kib| kib.max(0) as u64 * 1024);
+    let locked = system::lockable_bytes();
+    if capabilities.has(Capabilities::IPC_LOCK) || access::paranoid().is_some_and(|level| level < 0) {
+        report.add("ring memory", "not limited", State::Good, "rings of 8 MiB a CPU", "");
+        return;
+    }
+    let cpus = session::online_cpus().len().max(1) as u64;
+    let share = locked.unwrap_or(0) / cpus;
+    let found = format!(
+        "kernel.perf_event_mlock_kb={}, `ulimit -l` {}",
+        each >> 10,
+        locked.map_or("unknown".to_owned(), |bytes| (bytes >> 10).to_string())
+    );
+    if each.saturating_add(share) >= COMFORTABLE {
+        report.add("ring memory", found, State::Good, "rings of 2 MiB a CPU or more", "");
+    } else {
+        let allows = "small rings: samples may be lost at high frequencies";
+        report.add(
+            "ring memory",
+            found,
+            State::Limited,
+            allows,
+            "sudo sysctl kernel.perf_event_mlock_kb=8192",
+        );
+    }
+}
+
+fn live_stacks(report: &mut Report, capabilities: Capabilities) {
+    let scope = access::setting("kernel/yama/ptrace_scope").unwrap_or(0);
+    let found = format!("kernel.yama.ptrace_scope={scope}");
+    if scope == 0 || capabilities.has(Capabilities::SYS_PTRACE) {
+        report.add("live stacks", found, State::Good, "stacks larger than 64 KB are completed", "");
+    } else {
+        let allows = "stacks larger than their dumps are completed for commands that flamelet started only";
+        report.add("live stacks", found, State::Limited, allows, "sudo sysctl kernel.yama.ptrace_scope=0");
+    }
+}
+
+fn container(report: &mut Report) {
+    let marks = [("/.dockerenv", "Docker"), ("/run/.containerenv", "Podman")];
+    let by_file = marks.iter().find(|(mark, _)| Path::new(mark).exists()).map(|(_, name)| *name);
+    let by_variable = std::env::var_os("KUBERNETES_SERVICE_HOST").map(|_| "Kubernetes");
+    match by_variable.or(by_file) {
+        Some(name) => {
+            let allows = "processes of this container only; its own settings decide with those of the host";
+            report.add("container", name, State::Limited, allows, "run with --pid=host to see the host's");
+        }
+        None => report.add("container", "none found", State::Good, "processes of the whole machine", ""),
+    }
+}

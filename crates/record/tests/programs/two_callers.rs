@@ -1,0 +1,64 @@
+// Two callers alternate every 30 µs or so, above a frame that is larger than any dump (argv[1] picks the
+// size). The leaf tells which caller is right: `leaf_a` runs only under `caller_a`.
+use std::hint::black_box;
+use std::time::{Duration, Instant};
+
+#[inline(never)]
+fn spin(work: u64) -> u64 {
+    let mut x = work;
+    for _ in 0..work {
+        x = black_box(x.wrapping_mul(6364136223846793005).wrapping_add(1));
+    }
+    x
+}
+
+#[inline(never)]
+fn leaf_a() -> u64 {
+    black_box(spin(8_000)) + 1
+}
+
+#[inline(never)]
+fn leaf_b() -> u64 {
+    black_box(spin(8_000)) + 2
+}
+
+#[inline(never)]
+fn frame<const N: usize>(is_a: bool) -> u64 {
+    // Only its two ends are touched: the frame is large, not the work.
+    let mut local = std::mem::MaybeUninit::<[u8; N]>::uninit();
+    let start = black_box(local.as_mut_ptr()) as *mut u8;
+    unsafe { start.write_volatile(1) };
+    let result = if is_a { leaf_a() } else { leaf_b() };
+    black_box(result) + unsafe { start.read_volatile() } as u64
+}
+
+#[inline(never)]
+fn caller_a<const N: usize>() -> u64 {
+    black_box(frame::<N>(true)) ^ 1
+}
+
+#[inline(never)]
+fn caller_b<const N: usize>() -> u64 {
+    black_box(frame::<N>(false)) ^ 2
+}
+
+#[inline(never)]
+fn alternate<const N: usize>(end: Instant) -> u64 {
+    let mut sum = 0u64;
+    while Instant::now() < end {
+        sum = sum.wrapping_add(caller_a::<N>());
+        sum = sum.wrapping_add(caller_b::<N>());
+    }
+    black_box(sum)
+}
+
+fn main() {
+    let mut args = std::env::args().skip(1);
+    let size = args.next().unwrap_or_default();
+    let millis: u64 = args.next().map_or(1000, |a| a.parse().unwrap());
+    let end = Instant::now() + Duration::from_millis(millis);
+    let work = move || if size == "small" { alternate::<64>(end) } else { alternate::<122_000>(end) };
+    let other = std::thread::Builder::new().name("alternate".to_owned()).spawn(work.clone()).unwrap();
+    black_box(work());
+    black_box(other.join().unwrap());
+}

@@ -1,0 +1,60 @@
+//! Stacks that are larger than any dump.
+
+use crate::programs::{alone, quiet, rust};
+use crate::seen::{frames, has, recorded};
+use flamelet_profile::Profile;
+use flamelet_record::Completion;
+
+/// Samples of the two leaves: under their own caller, under the other one, under none.
+fn verdict(profile: &Profile) -> (i64, i64, i64) {
+    let (mut right, mut wrong, mut cut) = (0, 0, 0);
+    for sample in profile.samples() {
+        let frames = frames(profile, &sample);
+        let (own, other) = match (has(&frames, "leaf_a"), has(&frames, "leaf_b")) {
+            (true, false) => ("caller_a", "caller_b"),
+            (false, true) => ("caller_b", "caller_a"),
+            _ => continue,
+        };
+        let into = match (has(&frames, own), has(&frames, other)) {
+            (_, true) => &mut wrong,
+            (true, false) => &mut right,
+            (false, false) => &mut cut,
+        };
+        *into += sample.values[0];
+    }
+    (right, wrong, cut)
+}
+
+#[test]
+fn small_frames_need_no_completion_and_are_never_wrong() {
+    let _one = alone();
+    let recorded = recorded(quiet(&rust("two_callers", &[]), &["small", "500"]), |_| {});
+    let (right, wrong, cut) = verdict(&recorded.profile);
+    assert!(right > 100, "{right} right: {:?}", recorded.summary);
+    assert_eq!((wrong, cut), (0, 0), "{:?}", recorded.summary);
+    assert!(!recorded.summary.was_eager);
+}
+
+#[test]
+fn huge_frames_are_cut_without_completion_and_said_to_be() {
+    let _one = alone();
+    let recorded = recorded(quiet(&rust("two_callers", &[]), &["large", "300"]), |options| {
+        options.completion = Completion::Never
+    });
+    let (right, wrong, cut) = verdict(&recorded.profile);
+    assert_eq!((right, wrong), (0, 0), "{:?}", recorded.summary);
+    assert!(cut > 50 && recorded.summary.cut as i64 >= cut, "{:?}", recorded.summary);
+}
+
+#[test]
+fn huge_frames_keep_the_right_roots_when_stacks_are_completed() {
+    let _one = alone();
+    let recorded = recorded(quiet(&rust("two_callers", &[]), &["large", "2500"]), |_| {});
+    let summary = &recorded.summary;
+    let (right, wrong, cut) = verdict(&recorded.profile);
+    eprintln!("completion: {right} right, {wrong} wrong, {cut} cut; {summary:?}");
+    assert!(summary.was_eager, "{summary:?}");
+    assert!(wrong * 1000 <= right + wrong, "{wrong} wrong of {}: {summary:?}", right + wrong);
+    // The first ones are cut before that is noticed; on a busy machine some samples come too late.
+    assert!(right > cut, "{right} right, {cut} cut: {summary:?}");
+}

@@ -1,0 +1,15 @@
+//! Recordings of real programs that know the answer.
+#![allow(unsafe_code, reason = "a test installs a seccomp filter and drops privileges in a child")]
+
+mod completion;
+mod cpu;
+mod files;
+mod helper;
+mod off_cpu;
+mod options;
+mod permissions;
+mod processes;
+mod programs;
+mod saving;
+mod seen;
+mod syscalls;

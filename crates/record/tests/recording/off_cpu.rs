@@ -1,0 +1,37 @@
+//! Where threads wait.
+
+use crate::programs::{alone, rust, telling};
+use crate::seen::{column, frames, has, label, may_see_kernel, number, recorded};
+
+#[test]
+fn blocked_time_is_found_by_stack_with_its_cause_and_wall_time_adds_up() {
+    if !may_see_kernel("off-CPU time") {
+        return;
+    }
+    let _one = alone();
+    let (command, out) = telling(&rust("waits", &[]), &[], "waits");
+    let recorded = recorded(command, |options| options.off_cpu = true);
+    let told = std::fs::read_to_string(out).expect("its output");
+    let told: Vec<i64> = told.split_whitespace().map(|word| word.parse().expect("a number")).collect();
+    let [slept, waited, lived] = told[..] else { panic!("{told:?}") };
+    let profile = &recorded.profile;
+    let (off_cpu, wall) = (column(profile, "off_cpu"), column(profile, "wall"));
+    let off = |function: &str, wait: &str| -> i64 {
+        let there = profile.samples().filter(|sample| has(&frames(profile, sample), function));
+        there.filter(|sample| label(profile, sample, "wait") == Some(wait)).map(|s| s.values[off_cpu]).sum()
+    };
+    let (sleeping, locked) = (off("sleepy", "sleep"), off("contended", "futex"));
+    // What the kernel saw lies within what the program measured around it.
+    assert!((190_000_000..=slept).contains(&sleeping), "{sleeping} of {slept}: {:?}", recorded.summary);
+    assert!(locked > waited / 2 && locked <= waited, "{locked} of {waited}: {:?}", recorded.summary);
+    let main = |sample: &flamelet_profile::Sample<'_>| {
+        number(profile, sample, "pid") == number(profile, sample, "tid")
+    };
+    let total: i64 = profile.samples().filter(main).map(|sample| sample.values[wall]).sum();
+    let (least, most) = (lived / 10 * 9, lived / 10 * 11 + 50_000_000);
+    assert!((least..=most).contains(&total), "{total} of {lived}: {:?}", recorded.summary);
+    let timeline = profile.timeline.as_ref().expect("time is kept");
+    assert_eq!(timeline.value_type, wall);
+    let moments: i64 = timeline.events.iter().map(|event| event.value).sum();
+    assert_eq!(moments, profile.total(wall));
+}

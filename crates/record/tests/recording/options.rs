@@ -1,0 +1,42 @@
+//! Options that make no sense, and targets that are not there.
+
+use crate::programs::quiet;
+use flamelet_record::{ErrorKind, Options, Target, record};
+use std::sync::atomic::AtomicBool;
+
+fn refused(options: Options) -> (ErrorKind, String) {
+    let error = record(options, &mut |_| {}, &AtomicBool::new(false)).expect_err("it cannot be");
+    (error.kind(), error.to_string())
+}
+
+fn with(change: impl FnOnce(&mut Options)) -> (ErrorKind, String) {
+    let mut options = Options::new(Target::Command(quiet("true".as_ref(), &[])));
+    change(&mut options);
+    refused(options)
+}
+
+#[test]
+fn what_makes_no_sense_is_said_in_one_line() {
+    let cases = [
+        with(|options| options.frequency = 0),
+        with(|options| options.frequency = 20_001),
+        with(|options| options.dump_bytes = 100_000),
+        with(|options| options.cpu = false),
+        with(|options| options.events = vec!["no-such-event".to_owned()]),
+        refused(Options::new(Target::Pids(Vec::new()))),
+    ];
+    for (kind, message) in cases {
+        assert_eq!(kind, ErrorKind::BadOption, "{message}");
+        assert!(!message.contains('\n') && !message.is_empty());
+    }
+}
+
+#[test]
+fn what_is_not_there_is_named() {
+    let (kind, message) = refused(Options::new(Target::Pids(vec![u32::MAX >> 2])));
+    assert_eq!(kind, ErrorKind::NoTarget);
+    assert!(message.contains("1073741823"), "{message}");
+    let (kind, message) = refused(Options::new(Target::Command(quiet("/no/such/program".as_ref(), &[]))));
+    assert_eq!(kind, ErrorKind::NoTarget);
+    assert!(message.contains("could not be started"), "{message}");
+}

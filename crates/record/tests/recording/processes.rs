@@ -1,0 +1,120 @@
+//! Children, programs that become others, threads that come and go, processes that were there before.
+
+use crate::programs::{alone, c, folder, quiet, rust, telling};
+use crate::seen::{frames, has, label, number, recorded};
+use flamelet_record::{CommandEnd, Options, Target, record};
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+#[test]
+fn children_and_what_they_execute_are_seen_and_the_status_is_passed_on() {
+    let _one = alone();
+    let deep = rust("deep", &[]);
+    let deep = deep.to_str().expect("a plain path");
+    let (command, out) = telling(&c("forks", &[]), &[deep, "1", "100"], "forks");
+    let recorded = recorded(command, |_| {});
+    let profile = &recorded.profile;
+    let started: BTreeSet<i64> = std::fs::read_to_string(out)
+        .expect("its output")
+        .lines()
+        .map(|line| line.parse().expect("a pid"))
+        .collect();
+    assert_eq!(started.len(), 8);
+    let working = |sample: &flamelet_profile::Sample<'_>| has(&frames(profile, sample), "child_work");
+    let seen: BTreeSet<i64> =
+        profile.samples().filter(working).filter_map(|sample| number(profile, &sample, "pid")).collect();
+    assert_eq!(seen, started);
+    let program = std::path::Path::new(deep).file_name().and_then(|name| name.to_str()).expect("a name");
+    let of_deep = profile
+        .samples()
+        .filter(|sample| label(profile, sample, "process") == Some(&program[..program.len().min(15)]));
+    let deep_spins: i64 =
+        of_deep.filter(|sample| has(&frames(profile, sample), "spin")).map(|s| s.values[0]).sum();
+    assert!(deep_spins > 20, "{deep_spins}: {:?}", recorded.summary);
+    assert!(recorded.summary.rooted_share() >= 0.98, "{:?}", recorded.summary);
+    match recorded.command {
+        Some(CommandEnd::Exited(status)) => assert_eq!(status.code(), Some(7)),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_program_that_becomes_another_is_that_other() {
+    let _one = alone();
+    let deep = rust("deep", &[]);
+    let mut shell = quiet("sh".as_ref(), &["-c", "exec \"$0\" 1 200"]);
+    shell.arg(&deep);
+    let recorded = recorded(shell, |_| {});
+    let profile = &recorded.profile;
+    let spins = profile.samples().filter(|sample| has(&frames(profile, sample), "spin"));
+    let processes: BTreeSet<&str> = spins.filter_map(|sample| label(profile, &sample, "process")).collect();
+    let name = deep.file_name().and_then(|name| name.to_str()).expect("a name");
+    assert_eq!(processes, BTreeSet::from([&name[..name.len().min(15)]]));
+}
+
+#[test]
+fn threads_that_live_a_millisecond_are_all_sampled() {
+    let _one = alone();
+    let recorded = recorded(quiet(&rust("short_threads", &[]), &[]), |options| options.frequency = 4000);
+    let (profile, summary) = (&recorded.profile, &recorded.summary);
+    let working = profile.samples().filter(|sample| has(&frames(profile, sample), "short_work"));
+    let tids: BTreeSet<i64> = working.filter_map(|sample| number(profile, &sample, "tid")).collect();
+    // Each runs for several periods of 250 µs, so hardly any can be missed.
+    assert!(tids.len() > 200, "{} of 300 threads: {summary:?}", tids.len());
+    assert!(summary.rooted_share() >= 0.98, "{summary:?}");
+    assert_eq!(summary.lost, 0);
+}
+
+#[test]
+fn a_process_that_was_there_before_is_joined_and_left_alone() {
+    let _one = alone();
+    let program = folder().join("deep-deleted");
+    std::fs::copy(rust("deep", &["-C", "link-arg=-Wl,--build-id"]), &program).expect("our own folder");
+    let mut child = quiet(&program, &["2", "60000"]).spawn().expect("our own program");
+    // Its threads must be there before the recording, and its file gone.
+    while std::fs::read_dir(format!("/proc/{}/task", child.id())).map_or(0, Iterator::count) < 3 {
+        std::thread::yield_now();
+    }
+    std::fs::remove_file(&program).expect("our own folder");
+    let options = Options::new(Target::Pids(vec![child.id()]));
+    let stop = AtomicBool::new(false);
+    let mut enough = |progress: &flamelet_record::Progress| {
+        // Told apart from the duration: the caller decides when it is enough.
+        stop.fetch_or(progress.samples > 200, Ordering::Relaxed);
+    };
+    let recorded = record(options, &mut enough, &stop);
+    let is_running = child.try_wait().expect("our own child").is_none();
+    child.kill().expect("our own child");
+    child.wait().expect("our own child");
+    let recorded = recorded.expect("permitted here");
+    assert!(is_running, "the recording must not end the work");
+    assert!(recorded.command.is_none());
+    let profile = &recorded.profile;
+    let spins: i64 =
+        profile.samples().filter(|sample| has(&frames(profile, sample), "spin")).map(|s| s.values[0]).sum();
+    assert!(spins * 10 > profile.total(0) * 8, "{spins} of {}: {:?}", profile.total(0), recorded.summary);
+    assert!(recorded.summary.rooted_share() >= 0.99, "{:?}", recorded.summary);
+    let names: BTreeSet<&str> = profile.samples().filter_map(|s| label(profile, &s, "thread")).collect();
+    assert!(names.contains("worker-0") && names.contains("worker-1"), "{names:?}");
+    let file =
+        profile.mappings().iter().any(|m| profile.string(m.filename) == program.to_str().expect("plain"));
+    assert!(file, "the mapping keeps the name that the program had");
+}
+
+#[test]
+fn a_command_outlives_a_recording_that_ends_first() {
+    let _one = alone();
+    let mut options = Options::new(Target::Command(quiet(&rust("deep", &[]), &["1", "60000"])));
+    options.duration = Some(Duration::from_millis(200));
+    let recorded = record(options, &mut |_| {}, &AtomicBool::new(false)).expect("permitted here");
+    match recorded.command {
+        Some(CommandEnd::Running(mut child)) => {
+            assert!(child.try_wait().expect("our own child").is_none());
+            child.kill().expect("our own child");
+            child.wait().expect("our own child");
+        }
+        other => panic!("{other:?}"),
+    }
+    assert!(recorded.summary.samples > 0);
+}

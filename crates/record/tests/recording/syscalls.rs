@@ -1,0 +1,86 @@
+//! What a program asks of the kernel.
+
+use crate::programs::{alone, c, quiet};
+use crate::seen::{column, frames, has, label, may_see_kernel, recorded};
+use std::collections::BTreeMap;
+use std::process::Command;
+
+#[test]
+fn every_call_is_counted_as_strace_counts_it() {
+    if !may_see_kernel("system calls") {
+        return;
+    }
+    let _one = alone();
+    let program = c("calls", &[]);
+    let recorded = recorded(quiet(&program, &[]), |options| {
+        options.syscalls = true;
+        options.cpu = false;
+    });
+    let (profile, summary) = (&recorded.profile, &recorded.summary);
+    assert_eq!(summary.lost, 0, "{summary:?}");
+    let calls: BTreeMap<&str, (u64, u64)> = summary
+        .syscalls
+        .iter()
+        .map(|call| (call.name.as_str(), (call.stats.calls, call.stats.errors)))
+        .collect();
+    assert_eq!(calls.get("getppid"), Some(&(20_000, 0)));
+    assert!(calls.get("openat").is_some_and(|&(calls, errors)| errors >= 500 && calls > errors), "{calls:?}");
+    let failed = summary.syscalls.iter().find(|call| call.name == "openat").expect("seen");
+    assert!(failed.stats.errors_by_number.contains(&(libc::ENOENT, failed.stats.errors)));
+    assert_eq!(failed.stats.histogram.iter().sum::<u64>(), failed.stats.calls);
+    // The profile has the same totals, shared out by stack.
+    let count = column(profile, "syscalls");
+    let of = |sample: &flamelet_profile::Sample<'_>| label(profile, sample, "syscall") == Some("getppid");
+    let getppid: i64 = profile.samples().filter(of).map(|sample| sample.values[count]).sum();
+    assert_eq!(getppid, 20_000);
+    let under = |function: &str| -> i64 {
+        let there = profile.samples().filter(|sample| has(&frames(profile, sample), function));
+        there.filter(of).map(|sample| sample.values[count]).sum()
+    };
+    let (rarely, often) = (under("rarely"), under("often"));
+    assert!(rarely + often > 19_000 && often > rarely, "{rarely} and {often}: {summary:?}");
+    compare_with_strace(&program, &calls);
+}
+
+fn compare_with_strace(program: &std::path::Path, calls: &BTreeMap<&str, (u64, u64)>) {
+    let mut strace = Command::new("strace");
+    strace.args(["-f", "-c", "-U", "calls,errors,name"]).arg(program);
+    let Ok(output) = strace.output() else {
+        eprintln!("SKIP: the comparison with strace: it is not installed");
+        return;
+    };
+    let text = String::from_utf8_lossy(&output.stderr);
+    let mut compared = 0;
+    for line in text.lines() {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let (Some(Ok(count)), Some(name)) = (words.first().map(|word| word.parse::<u64>()), words.last())
+        else {
+            continue;
+        };
+        if *name == "total" || name.chars().all(|c| c.is_ascii_digit()) {
+            continue;
+        }
+        let errors = if words.len() > 2 { words[1].parse().unwrap_or(0) } else { 0 };
+        assert_eq!(calls.get(name), Some(&(count, errors)), "{name} in {text}");
+        compared += 1;
+    }
+    assert!(compared > 5, "{text}");
+}
+
+#[test]
+fn a_tracepoint_and_page_faults_are_events_like_any_other() {
+    if !may_see_kernel("tracepoints") {
+        return;
+    }
+    let _one = alone();
+    let recorded = recorded(quiet(&c("calls", &[]), &[]), |options| {
+        options.cpu = false;
+        options.events = vec!["syscalls:sys_enter_openat".to_owned(), "page-faults".to_owned()];
+    });
+    let (profile, summary) = (&recorded.profile, &recorded.summary);
+    assert_eq!(summary.lost, 0, "{summary:?}");
+    let opens = column(profile, "syscalls:sys_enter_openat");
+    let from_main = profile.samples().filter(|sample| has(&frames(profile, sample), "main"));
+    assert_eq!(from_main.map(|sample| sample.values[opens]).sum::<i64>(), 500);
+    assert!(profile.total(column(profile, "page-faults")) > 10);
+}
