@@ -19,12 +19,14 @@ pub use flamelet_capture::heap::{
 };
 
 use std::hint::black_box;
+use std::sync::Mutex;
 
 use flamelet_capture::heap::{self, Snapshot};
 use flamelet_capture::profile::Profile;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::profiler::HeapSettings;
+use crate::task::lock;
 use crate::{Profiler, profiler};
 
 /// Installs the allocator that makes the heap visible: around the system's allocator, or, with the feature of
@@ -58,6 +60,9 @@ pub(crate) const NOT_ENABLED: &str = "heap profiling is not enabled in this serv
 
 /// Starts sampling if the program's allocator is flamelet's; whether it is.
 pub(crate) fn start(settings: &HeapSettings) -> Result<bool> {
+    // Another profiler that starts now must not take the trial for the real thing.
+    static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+    let _one = lock(&ONE_AT_A_TIME);
     if heap::is_running() {
         return Ok(true);
     }

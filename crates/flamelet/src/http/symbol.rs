@@ -1,7 +1,5 @@
 //! `cmdline` and `symbol`, by which `go tool pprof` names the addresses of a raw profile.
 
-use std::os::unix::ffi::OsStrExt;
-
 use super::answer::{self, Refusal};
 use super::plan::Plan;
 use crate::Profiler;
@@ -12,7 +10,7 @@ const MOST_ADDRESSES: usize = 200_000;
 /// The arguments of the process, each ended by a zero byte but the last, as Go gives them.
 pub(super) fn cmdline() -> Plan {
     let arguments: Vec<_> = std::env::args_os().collect();
-    let arguments: Vec<&[u8]> = arguments.iter().map(|argument| argument.as_bytes()).collect();
+    let arguments: Vec<&[u8]> = arguments.iter().map(|argument| argument.as_encoded_bytes()).collect();
     Plan::Now(answer::inline(answer::TEXT, arguments.join(&0)))
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 /// What the profiler has done since the process started, see [`Profiler::metrics`](crate::Profiler::metrics).
 ///
 /// A plain snapshot: hand the numbers to whatever metrics system the service has.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Metrics {
     /// CPU samples taken.

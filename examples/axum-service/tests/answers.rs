@@ -1,0 +1,78 @@
+//! The example does what its first lines say.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+/// The example, running until the test ends.
+struct Example {
+    process: Child,
+    address: String,
+}
+
+impl Example {
+    fn start() -> Self {
+        let mut process = Command::new(env!("CARGO_BIN_EXE_axum-service"))
+            .args(["--listen", "127.0.0.1:0", "--busy"])
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("the example starts");
+        let mut line = String::new();
+        BufReader::new(process.stdout.take().expect("piped")).read_line(&mut line).expect("a line");
+        let address = line.strip_prefix("listening on http://").and_then(|rest| rest.split('/').next());
+        Self { address: address.expect("an address").to_owned(), process }
+    }
+
+    /// The status line and the body of what `GET path` answers.
+    fn get(&self, path: &str) -> (String, Vec<u8>) {
+        let mut stream = TcpStream::connect(&self.address).expect("a connection");
+        stream.set_read_timeout(Some(Duration::from_secs(60))).expect("a deadline");
+        let request = format!("GET {path} HTTP/1.1\r\nHost: example\r\nConnection: close\r\n\r\n");
+        stream.write_all(request.as_bytes()).expect("sent");
+        let mut answer = Vec::new();
+        stream.read_to_end(&mut answer).expect("an answer");
+        let head = answer.windows(4).position(|window| window == b"\r\n\r\n").expect("a head");
+        let status = answer[..head].split(|&byte| byte == b'\r').next().unwrap_or_default();
+        (String::from_utf8_lossy(status).into_owned(), answer[head + 4..].to_vec())
+    }
+}
+
+impl Drop for Example {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+#[test]
+fn routes_and_both_families_of_profiles_answer() {
+    let example = Example::start();
+    for path in ["/", "/burn?ms=10", "/allocate?mb=1", "/wait?ms=1", "/debug/pprof/"] {
+        assert_eq!(example.get(path).0, "HTTP/1.1 200 OK", "{path}");
+    }
+    for path in [
+        "/debug/pprof/profile?seconds=1",
+        "/debug/pprof/profile?last=10",
+        "/debug/pprof/heap",
+        "/debug/pprof/allocs",
+        "/pprof/profile/report?seconds=1",
+        "/pprof/heap/report",
+    ] {
+        let (status, body) = example.get(path);
+        assert_eq!(status, "HTTP/1.1 200 OK", "{path}");
+        assert_eq!(body.get(..2), Some(&[0x1f, 0x8b][..]), "{path} is gzipped pprof");
+    }
+    for path in ["/pprof/profile/flamegraph?seconds=1", "/pprof/heap/flamegraph"] {
+        let picture = String::from_utf8(example.get(path).1).expect("text");
+        assert!(picture.contains("<svg") && picture.contains("axum_service::"), "{path}");
+    }
+}
+
+#[test]
+fn a_wrong_command_line_says_how_it_goes() {
+    let output = Command::new(env!("CARGO_BIN_EXE_axum-service")).args(["--listen", "here"]).output();
+    let output = output.expect("the example runs");
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success() && error.contains("usage: axum-service"), "{error}");
+}
