@@ -65,6 +65,9 @@ export class App {
     /** The function that keys act on. */
     this.chosen = "";
     this.working = 0;
+    /** Whether the search box holds what the address does not yet. */
+    this.typing = false;
+    this.searchSoon = debounced(150, () => this.searchChanged());
     this.viewId = "";
     /** @type {View | null} */
     this.view = null;
@@ -87,7 +90,7 @@ export class App {
   build() {
     this.typeSelect = /** @type {HTMLSelectElement} */ (h("select", { "aria-label": "Sample type", onchange: () => this.set({ type: this.typeSelect?.value ?? "" }) }));
     this.totalElement = h("span.total");
-    this.search = /** @type {HTMLInputElement} */ (h("input.search", { type: "search", placeholder: "Search   /", "aria-label": "Search functions by regular expression", spellcheck: "false", oninput: debounced(150, () => this.searchChanged()), onchange: () => this.searchChanged() }));
+    this.search = /** @type {HTMLInputElement} */ (h("input.search", { type: "search", placeholder: "Search   /", "aria-label": "Search functions by regular expression", spellcheck: "false", oninput: () => this.typed() }));
     this.matchedElement = h("span.matched", { role: "status" });
     this.titleElement = h("span.title");
     this.profileSelect = /** @type {HTMLSelectElement} */ (h("select.profiles", { "aria-label": "Profile", hidden: true, onchange: () => this.set({ profile: this.profileSelect?.value ?? "", base: "", zoom: "", time: "" }) }));
@@ -205,7 +208,7 @@ export class App {
     this.totalElement.title = `${type.total} ${type.unit}`;
     if (this.titleElement) this.titleElement.textContent = about.title;
     this.renderShelfSelects();
-    if (document.activeElement !== this.search) this.search.value = this.state.query;
+    if (!this.typing && document.activeElement !== this.search) this.search.value = this.state.query;
     replaceContent(/** @type {HTMLElement} */ (this.tabs), ...kinds.map((kind, at) => h("button.tab", { role: "tab", "aria-selected": kind === current, title: at < 9 ? `${kind.title} (${at + 1})` : kind.title, text: kind.title, onclick: () => this.set({ view: kind.id }) })));
     this.renderChips();
   }
@@ -256,7 +259,13 @@ export class App {
     if (!same) this.set({ filters: [...this.state.filters, { kind, text }], zoom: "" });
   }
 
+  typed() {
+    this.typing = true;
+    this.searchSoon();
+  }
+
   searchChanged() {
+    this.typing = false;
     const query = this.search?.value ?? "";
     this.search?.classList.toggle("wrong", query !== "" && this.pattern(query) === null);
     this.set({ query }, { replace: true });

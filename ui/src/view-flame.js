@@ -73,6 +73,7 @@ export class FlamePane {
       if (!signal.aborted) this.asked = "";
       return;
     }
+    if (this.expected === what) requestAnimationFrame(() => performance.measure("flamelet-zoom", "flamelet-click"));
     if (what === this.shown || this.expected === what) this.flame.refine(picture);
     else this.flame.show(picture, false);
     this.shown = what;
@@ -98,6 +99,7 @@ export class FlamePane {
     }
     const path = zoomPath(picture.pathOf(box));
     if (path === this.app.state.zoom) return;
+    performance.mark("flamelet-click");
     // The boxes at hand move at once; the finer ones replace them when they come.
     picture.zoom = box;
     this.flame.moveTo(picture.x[box], picture.x[box] + picture.weight[box], true);

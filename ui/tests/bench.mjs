@@ -2,7 +2,7 @@
 // serves until it is ended (`flamelet view --no-browser FILE`). Prints one line of JSON.
 //
 // first_ms      from the command's start to the first flame graph painted in Chromium, the browser running
-// zoom_ms       from a click to the finer boxes painted, the median of the zooms
+// zoom_ms       from a click to the finer boxes painted, as the page itself measures it: the median of the zooms
 // bytes         the largest answer that a view got
 // cpu_s, peak_mb  of the command
 
@@ -11,6 +11,8 @@ import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import path from "node:path";
 import { fileURLToPath } from "node:url";
+
+import { Picture } from "../src/picture.js";
 
 const root = path.resolve(path.dirname(fileURLToPath(import.meta.url)), "../..");
 const out = process.env.FLAMELET_UI_OUT ?? path.join(root, "target/ui-tests");
@@ -40,9 +42,9 @@ try {
   await painted();
   const first = performance.now() - start;
   const zooms = [];
-  for (let at = 0; at < ZOOMS; at++) zooms.push(await zoomed(at));
+  for (const target of await targets(address)) zooms.push(await zoomed(target));
   zooms.sort((a, b) => a - b);
-  const line = { first_ms: Math.round(first), zoom_ms: Math.round(zooms[ZOOMS >> 1]), zoom_worst_ms: Math.round(zooms[ZOOMS - 1]), bytes: largest, ...spent(server.pid) };
+  const line = { first_ms: Math.round(first), zoom_ms: Math.round(zooms[zooms.length >> 1]), zoom_worst_ms: Math.round(zooms[zooms.length - 1]), bytes: largest, ...spent(server.pid) };
   console.log(JSON.stringify(line));
 } finally {
   server.kill();
@@ -55,17 +57,32 @@ async function painted() {
   await page.evaluate(() => new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(resolve))));
 }
 
-/** Zooms into some box from the whole graph, and how long that takes. */
-async function zoomed(at) {
+/** Places of boxes to zoom into, spread over the picture: a few pixels wide or more. */
+async function targets(address) {
+  const picture = new Picture(await (await fetch(`${address}api/flame?dir=callees&w=1600`)).json());
+  const scale = 1600 / picture.weight[0];
+  const boxes = Array.from({ length: picture.count }, (_, at) => at).filter((at) => {
+    const wide = picture.weight[at] * scale;
+    return wide > 6 && wide < 700 && picture.depth[at] < 38;
+  });
+  const step = Math.max(1, Math.floor(boxes.length / ZOOMS));
+  return boxes.filter((_, at) => at % step === 0).slice(0, ZOOMS).map((at) => ({ x: (picture.x[at] + picture.weight[at] / 2) * scale, y: 104 + 19 * picture.depth[at] + 9 }));
+}
+
+/** Zooms into a box from the whole graph, and how long that takes. @param {{x: number, y: number}} target */
+async function zoomed(target) {
   await page.keyboard.press("0");
   await page.waitForFunction(() => !location.hash.includes("z="));
   await painted();
-  const answer = page.waitForResponse((response) => response.url().includes("/api/flame") && response.url().includes("z="));
-  const click = performance.now();
-  await page.mouse.click(60 + at * 110, 104 + 19 * (9 + (at % 5)) + 9);
-  await (await answer).finished();
-  await painted();
-  return performance.now() - click;
+  const before = await measures();
+  await page.mouse.click(target.x, target.y);
+  await page.waitForFunction((count) => performance.getEntriesByName("flamelet-zoom").length > count, before.length);
+  return (await measures()).at(-1);
+}
+
+/** How long each zoom took so far. */
+function measures() {
+  return page.evaluate(() => performance.getEntriesByName("flamelet-zoom").map((entry) => entry.duration));
 }
 
 /** What a process used so far. @param {number} pid */

@@ -16,6 +16,8 @@ use crate::source::Entry;
 
 /// The most rows of a table that are sent; the page searches for others.
 const MAX_ROWS: usize = 2_000;
+/// The most boxes of a picture: a view stays under a megabyte, and nobody can tell more of them apart.
+const MAX_BOXES: usize = 8_000;
 const MAX_CHILDREN: usize = 500;
 const GRAPH_NODES: usize = 60;
 const MAX_TAG_VALUES: usize = 50;
@@ -64,7 +66,8 @@ pub(crate) fn flame(desk: &Desk, query: &Query) -> Answer {
     let tree = shaped.tree(&weighed, query)?;
     let mut tree = lock(&tree);
     let (root, _) = tree.walk(query.zoom.iter().copied());
-    let boxes = tree.layout(&Viewport::of_width(query.width).zoomed(root));
+    let viewport = Viewport { max_boxes: MAX_BOXES, ..Viewport::of_width(query.width) };
+    let boxes = tree.layout(&viewport.zoomed(root));
     let content = FlamePayload::new(&tree, &boxes, weighed.weights.is_diff());
     json(&WithNotes { notes: &shaped.notes, content })
 }

@@ -78,7 +78,7 @@ impl<P: Deref<Target = Profile>> FlameTree<P> {
         loop {
             match self.boxes_over(viewport.root, cutoff, viewport.max_boxes) {
                 Some(boxes) => return boxes,
-                None => cutoff = cutoff.saturating_mul(2),
+                None => cutoff = cutoff.saturating_add(cutoff / 2 + 1),
             }
         }
     }

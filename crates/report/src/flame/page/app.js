@@ -1018,6 +1018,7 @@ class FlamePane {
       if (!signal.aborted) this.asked = "";
       return;
     }
+    if (this.expected === what) requestAnimationFrame(() => performance.measure("flamelet-zoom", "flamelet-click"));
     if (what === this.shown || this.expected === what) this.flame.refine(picture);
     else this.flame.show(picture, false);
     this.shown = what;
@@ -1043,6 +1044,7 @@ class FlamePane {
     }
     const path = zoomPath(picture.pathOf(box));
     if (path === this.app.state.zoom) return;
+    performance.mark("flamelet-click");
     // The boxes at hand move at once; the finer ones replace them when they come.
     picture.zoom = box;
     this.flame.moveTo(picture.x[box], picture.x[box] + picture.weight[box], true);
@@ -2437,6 +2439,9 @@ class App {
     /** The function that keys act on. */
     this.chosen = "";
     this.working = 0;
+    /** Whether the search box holds what the address does not yet. */
+    this.typing = false;
+    this.searchSoon = debounced(150, () => this.searchChanged());
     this.viewId = "";
     /** @type {View | null} */
     this.view = null;
@@ -2459,7 +2464,7 @@ class App {
   build() {
     this.typeSelect = /** @type {HTMLSelectElement} */ (h("select", { "aria-label": "Sample type", onchange: () => this.set({ type: this.typeSelect?.value ?? "" }) }));
     this.totalElement = h("span.total");
-    this.search = /** @type {HTMLInputElement} */ (h("input.search", { type: "search", placeholder: "Search   /", "aria-label": "Search functions by regular expression", spellcheck: "false", oninput: debounced(150, () => this.searchChanged()), onchange: () => this.searchChanged() }));
+    this.search = /** @type {HTMLInputElement} */ (h("input.search", { type: "search", placeholder: "Search   /", "aria-label": "Search functions by regular expression", spellcheck: "false", oninput: () => this.typed() }));
     this.matchedElement = h("span.matched", { role: "status" });
     this.titleElement = h("span.title");
     this.profileSelect = /** @type {HTMLSelectElement} */ (h("select.profiles", { "aria-label": "Profile", hidden: true, onchange: () => this.set({ profile: this.profileSelect?.value ?? "", base: "", zoom: "", time: "" }) }));
@@ -2577,7 +2582,7 @@ class App {
     this.totalElement.title = `${type.total} ${type.unit}`;
     if (this.titleElement) this.titleElement.textContent = about.title;
     this.renderShelfSelects();
-    if (document.activeElement !== this.search) this.search.value = this.state.query;
+    if (!this.typing && document.activeElement !== this.search) this.search.value = this.state.query;
     replaceContent(/** @type {HTMLElement} */ (this.tabs), ...kinds.map((kind, at) => h("button.tab", { role: "tab", "aria-selected": kind === current, title: at < 9 ? `${kind.title} (${at + 1})` : kind.title, text: kind.title, onclick: () => this.set({ view: kind.id }) })));
     this.renderChips();
   }
@@ -2628,7 +2633,13 @@ class App {
     if (!same) this.set({ filters: [...this.state.filters, { kind, text }], zoom: "" });
   }
 
+  typed() {
+    this.typing = true;
+    this.searchSoon();
+  }
+
   searchChanged() {
+    this.typing = false;
     const query = this.search?.value ?? "";
     this.search?.classList.toggle("wrong", query !== "" && this.pattern(query) === null);
     this.set({ query }, { replace: true });
