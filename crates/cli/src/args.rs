@@ -92,6 +92,18 @@ pub(crate) enum Verb {
     /// Drive another tool (perf, strace, valgrind, heaptrack, bpftrace) and open what it wrote
     #[command(after_help = RUN_EXAMPLES)]
     Run(RunArgs),
+    /// Say what this machine, this user and a binary allow, and what would allow more
+    #[command(
+        after_help = "Examples:\n  flamelet doctor\n  flamelet doctor ./target/release/service\n  flamelet doctor 1234"
+    )]
+    Doctor {
+        /// A binary, or the id of a running process
+        #[arg(value_name = "PID|BINARY", value_hint = ValueHint::FilePath)]
+        subject: Option<String>,
+    },
+    /// Make a heap profile of the file that a killed service left behind
+    #[command(after_help = "Example: flamelet recover /var/lib/service/heap.ledger -o heap.pb.gz")]
+    Recover(MergeArgs),
     /// Look at profiles in the browser
     #[command(after_help = "Examples:\n  flamelet view cpu.pb.gz\n  flamelet view http://localhost:3000\n  \
         flamelet view /opt/profiling/my-service")]

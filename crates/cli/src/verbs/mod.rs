@@ -5,12 +5,14 @@ mod convert;
 mod demo;
 mod diff;
 pub(crate) mod disasm;
+mod doctor;
 mod flame;
 pub(crate) mod list;
 mod man;
 mod merge;
 mod pprof;
 mod record;
+mod recover;
 mod run;
 pub(crate) mod view;
 
@@ -47,6 +49,8 @@ pub(crate) fn run(verb: Verb) -> Result<ExitCode> {
         Verb::Convert(args) => done(convert::run(&args)),
         Verb::Record(args) => record::run(&args),
         Verb::Run(args) => run::run(&args),
+        Verb::Doctor { subject } => doctor::run(subject.as_deref()),
+        Verb::Recover(args) => done(recover::run(&args)),
         Verb::View(args) => done(view::run(&args)),
         Verb::Demo(args) => done(demo::run(&args)),
         Verb::Pprof { arguments } => done(pprof::run(&arguments)),

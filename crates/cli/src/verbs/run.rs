@@ -33,7 +33,8 @@ pub(crate) fn run(args: &RunArgs) -> Result<ExitCode> {
 }
 
 fn plan(args: &RunArgs) -> Result<Drive> {
-    let tool: Tool = args.tool.parse().map_err(|error: flamelet_record::Error| Failure::new(error.to_string()))?;
+    let tool: Tool =
+        args.tool.parse().map_err(|error: flamelet_record::Error| Failure::new(error.to_string()))?;
     let subject = match (args.pid, args.command.is_empty()) {
         (Some(pid), true) => Subject::Pid(pid),
         (None, false) => Subject::Command(args.command.iter().map(OsString::from).collect()),

@@ -40,24 +40,35 @@ pub fn decode(message: &[u8], limits: &Limits) -> Result<Profile> {
 
 /// Whether `bytes` could be the start of a bare pprof message. Cheap, and wrong only for odd files.
 pub fn looks_like_pprof(bytes: &[u8]) -> bool {
+    if is_text(&bytes[..bytes.len().min(256)]) {
+        return false;
+    }
     let mut fields = Fields::new(bytes);
-    let mut known = 0;
-    while let Ok(Some((number, value))) = fields.next() {
-        let plausible = match (number, value) {
-            (1..=6 | 11 | schema::profile::TIMELINE | schema::profile::QUALITY, Value::Bytes(_)) => true,
-            (7..=10 | 12..=15, Value::Varint(_)) => true,
-            (13, Value::Bytes(_)) => true,
-            _ => false,
-        };
-        if !plausible {
-            return false;
-        }
-        known += 1;
-        if known == 8 {
-            return true;
+    for known in 0..8 {
+        match fields.next() {
+            Ok(Some((number, value))) if is_plausible(number, value) => {}
+            Ok(None) => return known > 0,
+            // Cut off, but what came before made sense.
+            Err(error) if error.kind() == ErrorKind::Truncated => return known > 0,
+            Ok(Some(_)) | Err(_) => return false,
         }
     }
-    known > 0
+    true
+}
+
+/// Messages hold short lengths and numbers, which are control characters; text does not.
+fn is_text(bytes: &[u8]) -> bool {
+    bytes.iter().all(|&byte| byte >= b' ' || matches!(byte, b'\t' | b'\n' | b'\r'))
+}
+
+fn is_plausible(number: u32, value: Value<'_>) -> bool {
+    match value {
+        Value::Bytes(_) => {
+            matches!(number, 1..=6 | 11 | 13 | schema::profile::TIMELINE | schema::profile::QUALITY)
+        }
+        Value::Varint(_) => matches!(number, 7..=10 | 12..=15),
+        Value::Fixed => false,
+    }
 }
 
 /// How many rows each table will have: checked before anything is allocated.
