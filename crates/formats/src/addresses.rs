@@ -16,8 +16,20 @@ pub(crate) struct Module {
     pub(crate) executable: bool,
 }
 
-/// Reads a line of `/proc/PID/maps`: `start-limit perms offset dev inode path`.
+/// Reads a line of `/proc/PID/maps`: `start-limit perms offset dev inode path`, or the short `start-limit: path`.
 pub(crate) fn parse_module(line: &[u8]) -> Option<Module> {
+    parse_full(line).or_else(|| parse_short(line))
+}
+
+fn parse_short(line: &[u8]) -> Option<Module> {
+    let (range, path) = line.trim_ascii().split_at(memchr::memchr(b':', line.trim_ascii())?);
+    let dash = memchr::memchr(b'-', range)?;
+    let (start, limit) = (hex(&range[..dash])?, hex(&range[dash + 1..])?);
+    let path = String::from_utf8_lossy(path[1..].trim_ascii()).into_owned();
+    (start < limit).then_some(Module { start, limit, offset: 0, path, executable: true })
+}
+
+fn parse_full(line: &[u8]) -> Option<Module> {
     let mut fields = words(line);
     let range = fields.next()?;
     let dash = memchr::memchr(b'-', range)?;
@@ -158,6 +170,7 @@ mod tests {
         assert_eq!(module.path, "/usr/bin/with space");
         assert!(module.executable);
         assert_eq!(parse_module(b"7f-80 rw-p 0 00:00 0").unwrap().path, "");
+        assert_eq!(parse_module(b"  00400000-00fcb000: /bin/x").unwrap().path, "/bin/x");
         assert_eq!(parse_module(b"80-7f rw-p 0 00:00 0"), None);
         assert_eq!(parse_module(b"nonsense"), None);
     }

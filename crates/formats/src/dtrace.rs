@@ -4,7 +4,7 @@ use flamelet_profile::{ErrorKind, LabelSetId, LocationId, Profile, Result};
 
 use crate::assembly::Assembly;
 use crate::input::Input;
-use crate::number::{decimal, prefixed_hex};
+use crate::number::{decimal, prefixed_hex, words};
 use crate::{Error, Notes, Options};
 
 /// Whether `head` looks like DTrace's stacks: indented frames with a backquote, and a count of its own line.
@@ -34,6 +34,7 @@ pub(crate) fn read(input: Input<'_>, _options: &Options, notes: &mut Notes) -> R
                 stack.clear();
             }
             _ if text.is_empty() => {}
+            _ if is_probe(text) => {}
             _ if is_indented => stack.push(location(text, &mut assembly)),
             _ => odd_lines += 1,
         }
@@ -48,6 +49,13 @@ pub(crate) fn read(input: Input<'_>, _options: &Options, notes: &mut Notes) -> R
         notes.push("the last stack has no count".into());
     }
     Ok(assembly.finish())
+}
+
+/// A line of a probe that fired: `0  75816  :tick-10s`.
+fn is_probe(text: &[u8]) -> bool {
+    let mut words = words(text);
+    words.next().is_some_and(|word| decimal(word).is_some())
+        && words.next().is_some_and(|word| decimal(word).is_some())
 }
 
 /// ``module`function+0x12``, `0x7f00`, or only a name.

@@ -56,7 +56,7 @@ impl<'a> Input<'a> {
 
     /// The file line by line.
     pub(crate) fn lines(self) -> Lines<'a> {
-        Lines { input: self, buffer: Vec::new(), start: 0, number: 0, ended: false }
+        Lines { input: self, buffer: Vec::new(), start: 0, end: 0, number: 0, ended: false }
     }
 
     /// What an I/O error means: the cap has its own.
@@ -102,7 +102,9 @@ impl Read for Input<'_> {
 pub(crate) struct Lines<'a> {
     input: Input<'a>,
     buffer: Vec<u8>,
+    /// What was read and not returned yet lies here.
     start: usize,
+    end: usize,
     number: u64,
     ended: bool,
 }
@@ -112,20 +114,20 @@ impl Lines<'_> {
 
     /// The next line without its end, or `None` at the end of the file.
     pub(crate) fn next(&mut self) -> Result<Option<&[u8]>> {
-        let mut searched = self.start;
+        let mut searched = 0;
         loop {
-            if let Some(at) = memchr::memchr(b'\n', &self.buffer[searched..]) {
-                let (start, end) = (self.start, searched + at);
+            if let Some(at) = memchr::memchr(b'\n', &self.buffer[self.start + searched..self.end]) {
+                let (start, end) = (self.start, self.start + searched + at);
                 self.start = end + 1;
                 self.number += 1;
                 return Ok(Some(trim_return(&self.buffer[start..end])));
             }
             if self.ended {
-                let start = std::mem::replace(&mut self.start, self.buffer.len());
+                let start = std::mem::replace(&mut self.start, self.end);
                 self.number += 1;
-                return Ok((start < self.buffer.len()).then(|| trim_return(&self.buffer[start..])));
+                return Ok((start < self.end).then(|| trim_return(&self.buffer[start..self.end])));
             }
-            searched = self.buffer.len() - self.start;
+            searched = self.end - self.start;
             self.fill()?;
         }
     }
@@ -140,23 +142,24 @@ impl Lines<'_> {
         Error::new(ErrorKind::Corrupt, format!("line {}: {what}", self.number))
     }
 
-    /// Drops what was returned and reads another chunk.
+    /// Reads on. What was returned makes room when there is too little.
     fn fill(&mut self) -> Result<()> {
-        self.buffer.drain(..self.start);
-        self.start = 0;
-        let old = self.buffer.len();
-        if old > MAX_LINE {
-            return Err(Error::new(ErrorKind::TooLarge, format!("line {} is too long", self.number + 1)));
+        if self.buffer.len() - self.end < Self::CHUNK / 2 {
+            self.buffer.copy_within(self.start..self.end, 0);
+            (self.start, self.end) = (0, self.end - self.start);
+            if self.end > MAX_LINE {
+                return Err(Error::new(ErrorKind::TooLarge, format!("line {} is too long", self.number + 1)));
+            }
+            self.buffer.resize(self.buffer.len().max(self.end * 2).max(Self::CHUNK), 0);
         }
-        self.buffer.resize(old + Self::CHUNK.max(old), 0);
         let got = loop {
-            match self.input.read(&mut self.buffer[old..]) {
+            match self.input.read(&mut self.buffer[self.end..]) {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 other => break other,
             }
         };
         let got = got.map_err(|error| self.input.explain(&error))?;
-        self.buffer.truncate(old + got);
+        self.end += got;
         self.ended = got == 0;
         Ok(())
     }

@@ -86,7 +86,8 @@ pub(crate) fn read(input: Input<'_>, options: &Options, notes: &mut Notes) -> Re
     }
     for (number, profile) in file.profiles.iter().enumerate() {
         let scale = Scale::of(&profile.unit, &mut assembly);
-        let thread = assembly.thread(0, number as u64 + 1, &profile.name, "");
+        let (name, tid) = split_tid(&profile.name).unwrap_or((&profile.name, number as u64 + 1));
+        let thread = assembly.thread(0, tid, name, "");
         let reader = &mut ProfileReader { assembly: &mut assembly, frames: &frames, thread, scale };
         match &*profile.kind {
             "sampled" => reader.sampled(profile, number)?,
@@ -98,6 +99,12 @@ pub(crate) fn read(input: Input<'_>, options: &Options, notes: &mut Notes) -> Re
         return Err(Error::new(ErrorKind::Corrupt, "the speedscope file holds no profiles"));
     }
     Ok(assembly.finish())
+}
+
+/// `name (123)`, as threads are written here and elsewhere.
+fn split_tid(name: &str) -> Option<(&str, u64)> {
+    let (name, tid) = name.strip_suffix(')')?.rsplit_once(" (")?;
+    Some((name, tid.parse().ok()?))
 }
 
 /// How the numbers of a profile become values.
@@ -312,8 +319,8 @@ fn by_thread(profile: &Profile, table: &mut FrameTable<'_>, unit: &'static str) 
     let Some(timeline) = &profile.timeline else { return Vec::new() };
     let name = |thread: &flamelet_profile::Thread| match (profile.string(thread.name), thread.tid) {
         ("", tid) => format!("thread {tid}"),
-        (name, tid) if tid > timeline.threads.len() as u64 => format!("{name} ({tid})"),
-        (name, _) => name.to_owned(),
+        (name, 0) => name.to_owned(),
+        (name, tid) => format!("{name} ({tid})"),
     };
     let mut threads: Vec<_> =
         timeline.threads.iter().map(|thread| OutProfile::new(name(thread), unit)).collect();

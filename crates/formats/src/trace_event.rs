@@ -95,6 +95,8 @@ struct Span {
     start: u64,
     end: u64,
     frame: LocationId,
+    /// The event that began it: of two spans with the same times, the first holds the other.
+    number: u64,
 }
 
 /// What is known of one thread, or of one asynchronous track.
@@ -105,7 +107,7 @@ struct Track {
     name: String,
     spans: Vec<Span>,
     /// Spans that have begun and not ended.
-    open: Vec<(u64, LocationId)>,
+    open: Vec<(u64, LocationId, u64)>,
 }
 
 struct Trace {
@@ -143,7 +145,8 @@ impl Trace {
                 let end = start.saturating_add(event.dur.map_or(0, nanos));
                 self.last = self.last.max(end);
                 let frame = self.frame(&event);
-                self.track(&event, String::new()).spans.push(Span { start, end, frame });
+                let number = self.events;
+                self.track(&event, String::new()).spans.push(Span { start, end, frame, number });
             }
             "B" => self.begin(&event, String::new(), start),
             "E" => self.end(&event, String::new(), start),
@@ -180,14 +183,16 @@ impl Trace {
     }
 
     fn begin(&mut self, event: &Event, id: String, start: u64) {
-        let frame = self.frame(event);
-        self.track(event, id).open.push((start, frame));
+        let (frame, number) = (self.frame(event), self.events);
+        self.track(event, id).open.push((start, frame, number));
     }
 
     fn end(&mut self, event: &Event, id: String, end: u64) {
         let track = self.track(event, id);
         match track.open.pop() {
-            Some((start, frame)) => track.spans.push(Span { start, end: end.max(start), frame }),
+            Some((start, frame, number)) => {
+                track.spans.push(Span { start, end: end.max(start), frame, number });
+            }
             None => self.unmatched += 1,
         }
     }
@@ -266,10 +271,12 @@ impl Trace {
         for ((pid, _, _), mut track) in std::mem::take(&mut self.tracks) {
             unclosed += track.open.len();
             let last = self.last;
-            track.spans.extend(track.open.drain(..).map(|(start, frame)| Span {
+            let unended = track.open.drain(..);
+            track.spans.extend(unended.map(|(start, frame, number)| Span {
                 start,
                 end: last.max(start),
                 frame,
+                number,
             }));
             let process = self.processes.get(&pid).map_or("", |name| name);
             let thread = self.assembly.thread(track.pid, track.tid, &track.name, process);
@@ -307,7 +314,7 @@ impl<'a> Nesting<'a> {
     }
 
     fn run(mut self, mut spans: Vec<Span>) {
-        spans.sort_by_key(|span| (span.start, std::cmp::Reverse(span.end)));
+        spans.sort_by_key(|span| (span.start, std::cmp::Reverse(span.end), span.number));
         for span in spans {
             while self.open.last().is_some_and(|open| open.0 <= span.start) {
                 self.close();
@@ -406,8 +413,8 @@ impl SpanWriter<'_, '_> {
     }
 
     fn close(&mut self, open: &mut Vec<(u32, u64)>, keep: usize, end: u64, ids: &str) -> Result<()> {
-        while open.len() > keep {
-            let Some((frame, start)) = open.pop() else { break };
+        // Outermost first: of two spans with the same times, the first is the outer one.
+        for (frame, start) in open.drain(keep..) {
             let name = serde_json::Value::from(&*self.table.frames()[frame as usize].name);
             let (at, length) = (micros(start), micros(end.saturating_sub(start)));
             self.item(&format!("\"ph\":\"X\",\"name\":{name},{ids},\"ts\":{at},\"dur\":{length}"))?;

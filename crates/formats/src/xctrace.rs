@@ -39,6 +39,7 @@ struct Open {
     name: String,
     id: Option<u64>,
     text: String,
+    is_reference: bool,
 }
 
 /// A row of the table being read.
@@ -141,7 +142,8 @@ impl Reader {
             return Err(Error::new(ErrorKind::Corrupt, "the XML is nested too deeply"));
         }
         let name = element.attribute("fmt").filter(|_| element.name == "thread").unwrap_or_default();
-        self.open.push(Open { name: element.name.into(), id: id(element), text: name });
+        let is_reference = element.attribute("ref").is_some();
+        self.open.push(Open { name: element.name.into(), id: id(element), text: name, is_reference });
         Ok(())
     }
 
@@ -189,7 +191,7 @@ impl Reader {
     }
 
     fn end(&mut self, name: &str) {
-        let Some(open) = self.open.pop() else { return };
+        let Some(open) = self.open.pop().filter(|open| !open.is_reference) else { return };
         match name {
             "row" => self.end_row(),
             "frame" => self.end_frame(),

@@ -16,6 +16,8 @@ use crate::assembly::Assembly;
 
 /// Contexts lighter than this share of everything are not unfolded.
 const MIN_SHARE: f64 = 1e-4;
+/// Less than this of a function's costs without a caller is rounding.
+const MIN_ROOTLESS: f64 = 0.05;
 /// The most contexts, and the deepest.
 const MAX_CONTEXTS: usize = 50_000;
 const MAX_DEPTH: u32 = 256;
@@ -80,6 +82,9 @@ struct Shares {
     share: Vec<f64>,
     /// By function: own costs and those of everything called.
     inclusive: Vec<f64>,
+    /// By function: the part of its costs that no caller answers for. A thread's first function costs all that the
+    /// thread does, while the call that started it cost next to nothing.
+    rootless: Vec<f64>,
     total: f64,
 }
 
@@ -99,15 +104,19 @@ impl Shares {
             inclusive[edge.caller] += cost(edge);
         }
         let mut share = vec![0.0; graph.edges.len()];
-        for edges in &callers {
+        let mut rootless = vec![1.0; count];
+        for (function, edges) in callers.iter().enumerate().filter(|(_, edges)| !edges.is_empty()) {
             let sum: f64 = edges.iter().map(|&number| cost(&graph.edges[number])).sum();
             let calls: f64 = edges.iter().map(|&number| graph.edges[number].calls as f64).sum();
+            let missing = if inclusive[function] > 0.0 { 1.0 - sum / inclusive[function] } else { 0.0 };
+            rootless[function] = if missing > MIN_ROOTLESS { missing } else { 0.0 };
             for &number in edges {
                 let edge = &graph.edges[number];
-                share[number] = if sum > 0.0 { cost(edge) / sum } else { edge.calls as f64 / calls.max(1.0) };
+                let part = if sum > 0.0 { cost(edge) / sum } else { edge.calls as f64 / calls.max(1.0) };
+                share[number] = part * (1.0 - rootless[function]);
             }
         }
-        Self { callers, callees, share, inclusive, total }
+        Self { callers, callees, share, inclusive, rootless, total }
     }
 
     fn heaviest_caller(&self, function: usize) -> Option<usize> {
@@ -130,8 +139,9 @@ struct Unfolding<'a> {
 impl Unfolding<'_> {
     fn run(&mut self) {
         for function in 0..self.graph.functions.len() {
-            if self.shares.callers[function].is_empty() {
-                self.push(Context { function, parent: None, depth: 0, part: 1.0 });
+            let part = self.shares.rootless[function];
+            if part > 0.0 {
+                self.push(Context { function, parent: None, depth: 0, part });
             }
         }
         while let Some(Queued { context, .. }) = self.queue.pop() {
@@ -220,7 +230,7 @@ impl Writer<'_> {
         let mut stack = Vec::new();
         let mut open = vec![function];
         let mut next = shares.heaviest_caller(function);
-        while let Some(edge) = next {
+        while let Some(edge) = next.filter(|&edge| shares.share[edge] > 0.0) {
             let caller = self.graph.edges[edge].caller;
             if open.contains(&caller) || open.len() > MAX_DEPTH as usize {
                 break;

@@ -270,7 +270,7 @@ impl Parser {
     }
 
     fn finish(self, notes: &mut Notes) -> Result<Profile> {
-        if self.graphs.values().all(|graph| graph.functions.is_empty()) {
+        if self.events.is_empty() || self.graphs.values().all(|graph| graph.functions.is_empty()) {
             return Err(Error::new(ErrorKind::Truncated, "the callgrind file holds no function"));
         }
         let mut assembly = Assembly::new(false);

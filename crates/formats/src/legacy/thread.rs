@@ -2,8 +2,9 @@
 
 use flamelet_profile::Result;
 
-use super::{LineReader, Text, stack};
+use super::{LineReader, Text};
 use crate::Notes;
+use crate::number::{prefixed_hex, words};
 
 #[derive(Default)]
 pub(super) struct Threads {
@@ -34,10 +35,14 @@ impl LineReader for Threads {
             self.same = true;
             return Ok(());
         }
-        let line = line.strip_prefix(b"PC:").unwrap_or(line);
-        // Lines of other things than addresses may follow, such as the thread's state.
-        if let Ok(frames) = stack(line) {
-            self.frames.extend(frames);
+        if line.starts_with(b"creator:") {
+            return Ok(());
+        }
+        // The program counter is exact; the others are return addresses, so that one less lies in the call.
+        // Names and states may stand beside them.
+        let addresses = words(line).filter_map(|word| prefixed_hex(word.strip_suffix(b":").unwrap_or(word)));
+        for address in addresses {
+            self.frames.push(address.saturating_sub(u64::from(!self.frames.is_empty())));
         }
         Ok(())
     }

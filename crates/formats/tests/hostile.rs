@@ -1,0 +1,163 @@
+//! Damaged files of every format: an error in one line or a profile, never a panic, never much memory.
+
+mod support;
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use flamelet_formats::{Format, Options, read, write};
+use support::open;
+
+/// Counts what is allocated, to see that a damaged length is not believed.
+struct Counting;
+
+static LIVE: AtomicUsize = AtomicUsize::new(0);
+static PEAK: AtomicUsize = AtomicUsize::new(0);
+
+#[allow(unsafe_code, reason = "an allocator cannot be written without")]
+// SAFETY: every call is passed on unchanged to the system's allocator; only numbers are kept beside it.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        let live = LIVE.fetch_add(layout.size(), Ordering::Relaxed) + layout.size();
+        PEAK.fetch_max(live, Ordering::Relaxed);
+        // SAFETY: the caller's promises are those of the system's allocator.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        LIVE.fetch_sub(layout.size(), Ordering::Relaxed);
+        // SAFETY: the caller's promises are those of the system's allocator.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+/// More than any of the small files here can need, window buffers of decoders included.
+const MAX_MEMORY: usize = 64 << 20;
+
+/// A small generator with a seed: failures can be repeated.
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self, below: usize) -> usize {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 % below.max(1) as u64) as usize
+    }
+}
+
+/// The files of the data folder, unpacked, and what is written of one of them in every format.
+fn seeds() -> Vec<(String, Format, Vec<u8>)> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data");
+    let mut seeds = Vec::new();
+    let mut entries: Vec<_> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    entries.sort();
+    for path in entries {
+        if path.extension().is_some_and(|ending| ending == "rs") {
+            continue;
+        }
+        let mut bytes = std::fs::read(&path).unwrap();
+        if path.extension().is_some_and(|ending| ending == "xz") {
+            bytes = unpack_xz(&bytes);
+        }
+        let read = read(&bytes[..], &Options::default())
+            .unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        seeds.push((path.file_name().unwrap().to_string_lossy().into_owned(), read.format, bytes));
+    }
+    let profile =
+        open(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/perf-script.txt"), Format::PerfScript)
+            .profile;
+    for &format in Format::all().iter().filter(|format| format.can_write()) {
+        let mut bytes = Vec::new();
+        write(&profile, format, &mut bytes, &Options::default()).unwrap();
+        seeds.push((format!("written {format}"), format, bytes));
+    }
+    seeds
+}
+
+fn unpack_xz(packed: &[u8]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    std::io::Read::read_to_end(&mut lzma_rust2::XzReader::new(packed, true), &mut bytes).unwrap();
+    bytes
+}
+
+/// Reads damaged bytes, recognised and forced, and checks what comes of it.
+fn check(name: &str, format: Format, bytes: &[u8]) {
+    for forced in [None, Some(format)] {
+        let mut options = Options::default();
+        options.format = forced;
+        options.max_bytes = 16 << 20;
+        let before = LIVE.load(Ordering::Relaxed);
+        PEAK.store(before, Ordering::Relaxed);
+        let result = read(bytes, &options);
+        let used = PEAK.load(Ordering::Relaxed).saturating_sub(before);
+        assert!(used < MAX_MEMORY, "{name}: {used} bytes of memory for a file of {}", bytes.len());
+        if let Err(error) = result {
+            let message = error.to_string();
+            assert!(!message.is_empty() && !message.contains('\n'), "{name}: `{message}` is not one line");
+        }
+    }
+}
+
+/// Changes a copy of `bytes` in one of the ways in which files get damaged.
+fn damage(bytes: &[u8], random: &mut Random) -> Vec<u8> {
+    let mut bytes = bytes.to_vec();
+    for _ in 0..=random.next(4) {
+        let at = random.next(bytes.len());
+        match random.next(6) {
+            0 => bytes.truncate(at),
+            1 if !bytes.is_empty() => bytes[at] ^= 1 << random.next(8),
+            2 if !bytes.is_empty() => {
+                bytes[at] = [0, 0xff, b'9', b'-', b'\n', b'"', 0x80, b'('][random.next(8)]
+            }
+            3 => {
+                let end = (at + random.next(32)).min(bytes.len());
+                bytes.drain(at..end);
+            }
+            4 => {
+                let end = (at + random.next(64)).min(bytes.len());
+                let piece = bytes[at..end].to_vec();
+                let into = random.next(bytes.len());
+                bytes.splice(into..into, piece);
+            }
+            _ => {
+                let end = (at + 8).min(bytes.len());
+                bytes[at..end].fill([0xff, 0x7f, b'9'][random.next(3)]);
+            }
+        }
+        if bytes.is_empty() {
+            break;
+        }
+    }
+    bytes
+}
+
+// One test, for the memory is counted for the whole process.
+#[test]
+fn damaged_files_never_panic_nor_fill_the_memory() {
+    let seeds = seeds();
+    let mut formats: Vec<Format> = seeds.iter().map(|seed| seed.1).collect();
+    formats.sort();
+    formats.dedup();
+    assert_eq!(formats, Format::all(), "there is a seed of every format");
+    for (name, format, bytes) in &seeds {
+        let mut random = Random(0x9e37_79b9_7f4a_7c15 ^ name.len() as u64);
+        // Large seeds cost more each, so they get fewer rounds.
+        let rounds = (300_000 / (bytes.len() + 2_000)).clamp(6, 120);
+        for cut in 0..10 {
+            check(name, *format, &bytes[..bytes.len() * cut / 10]);
+        }
+        for round in 0..rounds {
+            let damaged = damage(bytes, &mut random);
+            check(&format!("{name}, round {round}"), *format, &damaged);
+        }
+        // Mislabelled: the bytes of one format read as each of the others.
+        for &other in Format::all() {
+            check(&format!("{name} as {other}"), other, bytes);
+        }
+    }
+}

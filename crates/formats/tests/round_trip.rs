@@ -1,0 +1,206 @@
+//! Every writer's output, read back, equals what the format can hold.
+
+mod support;
+
+use std::collections::BTreeMap;
+
+use flamelet_formats::{Format, Options, write};
+use flamelet_profile::{
+    Event, Function, LabelSetId, Line, Mapping, Profile, ProfileBuilder, Thread, ThreadId, Timeline,
+};
+use support::{folded, open_bytes, total};
+
+/// Two threads, inlined frames, addresses, a recursion, a name that text formats must be careful with.
+fn profile(timeline: bool) -> Profile {
+    let mut builder = ProfileBuilder::new(&[("samples", "count"), ("cpu", "nanoseconds")]);
+    let filename = builder.string("/usr/bin/server");
+    let build_id = builder.string("deadbeef00112233445566778899aabbccddeeff");
+    let mapping =
+        Mapping { start: 0x1000, limit: 0x9000, offset: 0, filename, build_id, ..Mapping::default() };
+    let mapping = Some(builder.mapping(mapping));
+    let names = ["main", "serve<(A, B)>", "parse [x]", "<Vec<T> as Drop>::drop", "leaf  two spaces"];
+    let functions: Vec<_> = names
+        .iter()
+        .map(|name| {
+            let (name, filename) = (builder.string(name), builder.string("src/main.rs"));
+            builder.function(Function { name, filename, ..Function::default() })
+        })
+        .collect();
+    let line = |at: usize, line: i64| Line { function: Some(functions[at]), line, column: 0 };
+    let main = builder.location(mapping, 0x1100, &[line(0, 10)]);
+    let serve = builder.location(mapping, 0x1200, &[line(2, 31), line(1, 30)]);
+    let drop = builder.location(mapping, 0x1300, &[line(3, 40)]);
+    let leaf = builder.location(mapping, 0x1400, &[line(4, 50)]);
+    let stacks = [vec![leaf, serve, main], vec![drop, drop, serve, main], vec![main]];
+    let label_sets = [("io", 7), ("main", 6)].map(|(name, tid)| {
+        let labels = [builder.text_label("thread", name), builder.number_label("tid", tid, "")];
+        builder.labels(&labels)
+    });
+    let mut events = Vec::new();
+    for (row, stack) in stacks.iter().enumerate() {
+        let stack = builder.stack(stack);
+        let thread = row % 2;
+        let count = row as i64 + 1;
+        builder.sample(stack, label_sets[thread], &[count, count * 1_000_000]);
+        for number in 0..count {
+            let time = (row as u64 * 3 + number as u64) * 1_000_000;
+            let thread = ThreadId::from_index(thread);
+            events.push(Event { time, sample: row as u32, thread, value: 1_000_000 });
+        }
+    }
+    events.sort_by_key(|event| event.time);
+    let process = builder.string("server");
+    let threads = [("io", 7), ("main", 6)].map(|(name, tid)| Thread {
+        pid: 6,
+        tid,
+        name: builder.string(name),
+        process,
+    });
+    let start_nanos = 1_700_000_000_000_000_000;
+    let timeline =
+        timeline.then(|| Timeline { start_nanos, threads: threads.to_vec(), events, value_type: 1 });
+    builder.finish_with(timeline, None)
+}
+
+fn through(profile: &Profile, format: Format) -> (Profile, Vec<String>) {
+    let mut bytes = Vec::new();
+    let notes = write(profile, format, &mut bytes, &Options::default()).expect("it can be written");
+    (open_bytes(&bytes, format).profile, notes)
+}
+
+/// How long each thread ran in each stack.
+fn by_thread(profile: &Profile) -> BTreeMap<(String, String), i64> {
+    let timeline = profile.timeline.as_ref().expect("a timeline");
+    let mut sums = BTreeMap::new();
+    for event in &timeline.events {
+        let stack = support::names(profile, profile.sample(event.sample as usize).stack).join(";");
+        let thread = timeline.threads[event.thread.index()];
+        *sums.entry((profile.string(thread.name).to_owned(), stack)).or_default() += event.value;
+    }
+    sums
+}
+
+#[test]
+fn pprof_keeps_everything() {
+    let before = profile(true);
+    let (after, notes) = through(&before, Format::Pprof);
+    assert_eq!(notes, Vec::<String>::new());
+    assert_eq!(folded(&after, "cpu"), folded(&before, "cpu"));
+    assert_eq!(by_thread(&after), by_thread(&before));
+}
+
+#[test]
+fn folded_keeps_names_and_one_value() {
+    let before = profile(false);
+    let (after, notes) = through(&before, Format::Folded);
+    assert_eq!(folded(&after, "samples"), folded(&before, "cpu"));
+    assert!(notes.iter().any(|note| note.contains("dropped samples")), "{notes:?}");
+    assert!(notes.iter().any(|note| note.contains("labels")), "{notes:?}");
+}
+
+#[test]
+fn speedscope_keeps_threads_and_order() {
+    let before = profile(true);
+    let (after, _) = through(&before, Format::Speedscope);
+    assert_eq!(folded(&after, "time"), folded(&before, "cpu"));
+    assert_eq!(by_thread(&after), by_thread(&before));
+    let (after, notes) = through(&profile(false), Format::Speedscope);
+    assert_eq!(folded(&after, "time"), folded(&before, "cpu"));
+    assert!(notes.iter().any(|note| note.contains("labels")), "{notes:?}");
+}
+
+#[test]
+fn firefox_keeps_threads_modules_and_lines() {
+    let before = profile(true);
+    let (after, _) = through(&before, Format::Firefox);
+    assert_eq!(by_thread(&after), by_thread(&before));
+    assert_eq!(total(&after, "cpu"), total(&before, "cpu"));
+    let mapping = after.mappings()[0];
+    assert_eq!(after.string(mapping.filename), "/usr/bin/server");
+    assert_eq!(after.string(mapping.build_id), "deadbeef00112233445566778899aabbccddeeff");
+    assert_eq!(after.timeline.unwrap().start_nanos, 1_700_000_000_000_000_000);
+    let (after, _) = through(&profile(false), Format::Firefox);
+    assert_eq!(folded(&after, "cpu"), folded(&before, "cpu"));
+}
+
+#[test]
+fn cpuprofile_keeps_the_tree() {
+    let (after, _) = through(&profile(false), Format::CpuProfile);
+    assert_eq!(folded(&after, "time"), folded(&profile(false), "cpu"));
+    let (after, notes) = through(&profile(true), Format::CpuProfile);
+    assert_eq!(total(&after, "time"), total(&profile(true), "cpu"));
+    assert!(notes.iter().any(|note| note.contains("threads")), "{notes:?}");
+}
+
+#[test]
+fn chrome_trace_keeps_times_of_functions() {
+    let before = profile(true);
+    let (after, _) = through(&before, Format::TraceEvent);
+    let own_time = |stack: &str| folded(&after, "time").get(stack).copied().unwrap_or(0);
+    for (stack, nanos) in folded(&before, "cpu") {
+        assert_eq!(own_time(&stack), nanos, "{stack}");
+    }
+    let refused = write(&profile(false), Format::TraceEvent, &mut Vec::new(), &Options::default());
+    assert!(refused.unwrap_err().to_string().contains("needs times"));
+}
+
+#[test]
+fn callgrind_keeps_own_costs_and_calls() {
+    let before = profile(false);
+    let (after, _) = through(&before, Format::Callgrind);
+    let costs = |profile: &Profile, kind: &str| support::flat_and_cumulative(profile, kind);
+    assert_eq!(costs(&after, "cpu"), costs(&before, "cpu"));
+    assert_eq!(costs(&after, "samples"), costs(&before, "samples"));
+}
+
+#[test]
+fn otlp_keeps_everything_but_comments() {
+    for format in [Format::Otlp, Format::OtlpJson] {
+        let before = profile(true);
+        let (after, _) = through(&before, format);
+        assert_eq!(folded(&after, "cpu"), folded(&before, "cpu"), "{format}");
+        assert_eq!(folded(&after, "samples"), folded(&before, "samples"), "{format}");
+        assert_eq!(by_thread(&after), by_thread(&before), "{format}");
+        assert_eq!(after.mappings(), {
+            let mut expected = before.mappings().to_vec();
+            expected[0].filename = after.strings().find("/usr/bin/server").unwrap();
+            expected[0].build_id = after.strings().find("deadbeef00112233445566778899aabbccddeeff").unwrap();
+            expected
+        });
+    }
+}
+
+#[test]
+fn fractions_and_differences_survive_folded() {
+    let text = b"a;b 1.5\na;c 2.25\n";
+    let read = open_bytes(text, Format::Folded);
+    assert_eq!(total(&read.profile, "samples"), 3750);
+    let mut again = Vec::new();
+    write(&read.profile, Format::Folded, &mut again, &Options::default()).unwrap();
+    assert_eq!(String::from_utf8(again).unwrap(), "a;b 1.500\na;c 2.250\n");
+
+    let read = open_bytes(b"a;b 1 5\na;c 2 0\n", Format::Folded);
+    assert_eq!((total(&read.profile, "before"), total(&read.profile, "after")), (3, 5));
+    assert_eq!(read.profile.default_sample_index(), 1);
+}
+
+#[test]
+fn nothing_to_write_is_an_error_and_not_a_panic() {
+    let empty = ProfileBuilder::new(&[]).finish();
+    for &format in Format::all().iter().filter(|format| format.can_write()) {
+        // pprof, callgrind and OTLP can say "nothing"; the others need a value.
+        let _ = write(&empty, format, &mut Vec::new(), &Options::default());
+    }
+    let options = {
+        let mut options = Options::default();
+        options.sample_index = Some(9);
+        options
+    };
+    let refused = write(&profile(false), Format::Folded, &mut Vec::new(), &options).unwrap_err();
+    assert_eq!(refused.to_string(), "there is no value 9; the profile has 2");
+    for &format in Format::all().iter().filter(|format| !format.can_write()) {
+        assert!(write(&profile(false), format, &mut Vec::new(), &Options::default()).is_err(), "{format}");
+    }
+    let labels = LabelSetId::EMPTY;
+    assert!(profile(false).labels(labels).is_empty());
+}

@@ -1,0 +1,172 @@
+//! heaptrack, strace and jemalloc files made by the real tools, and our files read by others' readers.
+
+mod support;
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::process::Command;
+
+use flamelet_formats::{Format, Options, write};
+use support::{fixture, folded, folder, need, number_after, open, printed, run, total};
+
+#[test]
+fn heaptrack_interpreted_and_raw() {
+    need("heaptrack", "heaptrack");
+    let folder = folder("heaptrack");
+    for (name, raw) in [("plain", false), ("raw", true)] {
+        let file = folder.join(name);
+        let mut command = Command::new("heaptrack");
+        run(command.args(raw.then_some("-r")).arg("-o").arg(&file).arg(fixture()).arg("300"));
+        let packed = ["zst", "gz", "raw.zst", "raw.gz"].map(|ending| file.with_extension(ending));
+        let packed = packed.into_iter().find(|path| path.exists()).expect("heaptrack wrote a file");
+        let read = open(&packed, Format::Heaptrack);
+        let interpreted = if raw { interpret(&packed) } else { packed.clone() };
+        let report = printed(Command::new("heaptrack_print").arg("-f").arg(&interpreted));
+        let say = |label: &str| number_after(&report, label);
+        assert_eq!(
+            total(&read.profile, "alloc_objects") as f64,
+            say("calls to allocation functions:"),
+            "{name}"
+        );
+        // heaptrack_print takes a free of the first kind of allocation for temporary when a free came before it.
+        let temporary =
+            say("temporary memory allocations:") - total(&read.profile, "temporary_objects") as f64;
+        assert!((0.0..=4.0).contains(&temporary), "{name}: {temporary} temporary allocations differ");
+        let kilobytes = |kind: &str| (total(&read.profile, kind) as f64 / 10.0).round() / 100.0;
+        assert_eq!(kilobytes("peak_space"), say("peak heap memory consumption:"), "{name}");
+        assert_eq!(kilobytes("inuse_space"), say("total memory leaked:"), "{name}");
+        assert_eq!(
+            read.profile.locations().iter().all(|l| read.profile.lines_of(l).is_empty()),
+            raw,
+            "{name}"
+        );
+    }
+}
+
+/// What heaptrack itself makes of raw data.
+fn interpret(raw: &std::path::Path) -> PathBuf {
+    let out = raw.with_extension("interpreted");
+    let tool = ["/usr/lib/heaptrack/libexec/heaptrack_interpret", "/usr/libexec/heaptrack_interpret"];
+    let tool = tool.iter().find(|path| std::path::Path::new(path).exists()).expect("heaptrack_interpret");
+    let unpack = if raw.extension().is_some_and(|ending| ending == "zst") { "zstd -dc" } else { "gzip -dc" };
+    let line = format!("{unpack} '{}' | {tool} > '{}'", raw.display(), out.display());
+    run(Command::new("sh").arg("-c").arg(line));
+    out
+}
+
+#[test]
+fn strace_log_agrees_with_its_own_table() {
+    need("strace", "strace");
+    let file = folder("strace").join("both.txt");
+    run(Command::new("strace").args(["-C", "-f", "-T", "-ttt", "-o"]).arg(&file).arg(fixture()).arg("20"));
+    let text = std::fs::read_to_string(&file).unwrap();
+    let table_at = text.find("% time").expect("the table");
+    let (log, table) = (file.with_extension("log"), file.with_extension("table"));
+    std::fs::write(&log, &text[..table_at]).unwrap();
+    std::fs::write(&table, &text[table_at..]).unwrap();
+    let (log, table) = (open(&log, Format::Strace).profile, open(&table, Format::StraceSummary).profile);
+    let calls = |profile| {
+        let mut calls: BTreeMap<String, i64> = folded(profile, "calls");
+        // Calls that do not return are in the log only.
+        calls.retain(|name, _| name != "exit" && name != "exit_group");
+        calls
+    };
+    assert_eq!(calls(&log), calls(&table));
+    assert_eq!(total(&log, "errors"), total(&table, "errors"));
+    assert_eq!(log.timeline.as_ref().unwrap().threads.len(), 2);
+    assert!(total(&log, "time") > 0);
+}
+
+#[test]
+fn strace_stacks() {
+    need("strace", "strace");
+    let file = folder("strace").join("stacks.txt");
+    run(Command::new("strace").args(["-k", "-f", "-T", "-ttt", "-o"]).arg(&file).arg(fixture()).arg("2"));
+    let profile = open(&file, Format::Strace).profile;
+    let stacks = folded(&profile, "calls");
+    assert!(
+        stacks.keys().any(|stack| stack.ends_with(";write") || stack.ends_with(";__write;write")),
+        "{stacks:?}"
+    );
+}
+
+/// Python packages that read what is written here, installed once into the target folder.
+fn python_packages() -> PathBuf {
+    need("python3", "python3");
+    let folder = folder("python");
+    let packages = ["gprof2dot==2025.4.14", "opentelemetry-proto==1.45.2"];
+    if !folder.join("done").exists() {
+        let mut pip = Command::new("python3");
+        pip.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--target"])
+            .arg(&folder)
+            .args(packages);
+        let output = pip.output().expect("python3 starts");
+        let message = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "these tests need Python packages: {pip:?} failed: {message}");
+        std::fs::write(folder.join("done"), "").unwrap();
+    }
+    folder
+}
+
+fn python(script: &str, arguments: &[&std::path::Path]) -> String {
+    let mut command = Command::new("python3");
+    printed(command.env("PYTHONPATH", python_packages()).arg("-c").arg(script).args(arguments))
+}
+
+/// A profile to write, from the data in this folder.
+fn written(format: Format) -> PathBuf {
+    let data = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/perf-script.txt");
+    let profile = open(&data, Format::PerfScript).profile;
+    let file = folder("written").join(format!("profile.{}", format.extensions()[0]));
+    write(&profile, format, &mut std::fs::File::create(&file).unwrap(), &Options::default()).unwrap();
+    file
+}
+
+#[test]
+fn others_read_what_is_written() {
+    let script = "import sys, gprof2dot\ngprof2dot.main(['-n0', '-e0', '-f'] + sys.argv[1:])";
+    for (format, name) in [(Format::Callgrind, "callgrind"), (Format::Folded, "collapse")] {
+        let dot = python(script, &[std::path::Path::new(name), &written(format)]);
+        assert!(dot.contains("fixture::leaf"), "{dot}");
+    }
+    let script = "
+import sys
+from opentelemetry.proto.profiles.v1development.profiles_pb2 import ProfilesData
+data = ProfilesData.FromString(open(sys.argv[1], 'rb').read())
+words = data.dictionary.string_table
+for resource in data.resource_profiles:
+    for scope in resource.scope_profiles:
+        for profile in scope.profiles:
+            kind = words[profile.sample_type.type_strindex]
+            print(kind, sum(sum(sample.values) for sample in profile.samples))
+";
+    assert_eq!(python(script, &[&written(Format::Otlp)]), "samples 10\ncpu 10030090\n");
+}
+
+#[test]
+fn jemalloc_dump_of_a_real_program_through_jeprof() {
+    need("jeprof", "libjemalloc-dev");
+    let library = "/usr/lib/x86_64-linux-gnu/libjemalloc.so.2";
+    if !std::path::Path::new(library).exists() {
+        eprintln!("SKIP: {library} is not on this machine");
+        return;
+    }
+    let prefix = folder("jemalloc").join("dump");
+    let settings = format!(
+        "prof:true,prof_final:true,lg_prof_sample:0,prof_accum:true,prof_prefix:{}",
+        prefix.display()
+    );
+    let mut command = Command::new(fixture());
+    run(command.arg("50").env("LD_PRELOAD", library).env("MALLOC_CONF", settings));
+    let newest = std::fs::read_dir(folder("jemalloc")).unwrap().flatten().map(|entry| entry.path());
+    let dump = newest.filter(|path| path.extension().is_some_and(|ending| ending == "heap")).max();
+    let Some(dump) = dump else {
+        eprintln!("SKIP: this jemalloc is built without profiling");
+        return;
+    };
+    let profile = open(&dump, Format::Jemalloc).profile;
+    let text = std::fs::read_to_string(&dump).unwrap();
+    let live = number_after(text.split_once("t*:").unwrap().1, ":");
+    assert_eq!(total(&profile, "inuse_space") as f64, live);
+    assert!(profile.mappings().iter().any(|mapping| profile.string(mapping.filename).ends_with("fixture")));
+}
