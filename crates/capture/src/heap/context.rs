@@ -16,8 +16,7 @@ pub(super) fn current(ledger: &Ledger) -> RecordId {
         return RecordId(known);
     }
     let mut text = Text::new();
-    let mut name = [0; 16];
-    crate::threads::name_of_this_thread(&mut name);
+    let name = crate::threads::name_of_this_thread();
     let length = name.iter().position(|&byte| byte == 0).unwrap_or(name.len());
     text.push(b"thread", &name[..length]);
     if labels != 0 {

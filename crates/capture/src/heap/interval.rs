@@ -20,10 +20,15 @@ pub(super) struct Weight {
 impl Weight {
     /// The weight of an object of `size` bytes when one byte in `mean` is hit.
     pub(super) fn of(size: usize, mean: u64) -> Self {
-        let size = size.max(1) as f64;
-        let chance = -(-size / mean.max(1) as f64).exp_m1();
+        Self::found_as(size, size, mean)
+    }
+
+    /// The weight of an object of `size` bytes that was found because of the `counted` bytes it takes.
+    pub(super) fn found_as(counted: usize, size: usize, mean: u64) -> Self {
+        let chance = -(-(counted.max(1) as f64) / mean.max(1) as f64).exp_m1();
         let objects = 1.0 / chance;
-        Self { objects: (objects * OBJECT as f64).round() as u64, bytes: (objects * size).round() as u64 }
+        let bytes = (objects * size.max(1) as f64).round() as u64;
+        Self { objects: (objects * OBJECT as f64).round() as u64, bytes }
     }
 }
 

@@ -15,6 +15,7 @@
 //! | compare two moments | [`Snapshot::since`], [`Snapshot::growth`], [`Windows`] |
 //! | change the rate, pause, begin anew | [`set_mean`], [`stop`], [`Options::start`], [`reset`] |
 //! | read what a killed process left | [`recover`] |
+//! | use jemalloc's own sampling | [`jemalloc`] |
 //! | limit what a test allocates | [`budget`] |
 //!
 //! # What the caller must know
@@ -34,6 +35,7 @@ mod context;
 mod emergency;
 mod growth;
 mod interval;
+pub mod jemalloc;
 mod ledger;
 mod lifetime;
 mod live;
@@ -55,6 +57,13 @@ pub use snapshot::Snapshot;
 
 use crate::{Error, ErrorKind, Result};
 use flamelet_profile::Profile;
+
+/// Whether the program's allocator is an [`Alloc`]: without, nothing is ever sampled.
+pub fn is_installed() -> bool {
+    let before = thread::position();
+    drop(std::hint::black_box(Box::new(0u64)));
+    thread::position() != before
+}
 
 /// Whether allocations are being sampled.
 pub fn is_running() -> bool {

@@ -2,6 +2,7 @@
 
 use super::ledger::{Capacity, Field};
 use super::thread::Inside;
+use super::tracker::Tracker;
 use super::{emergency, live, modules, thread, tracker, watch};
 use crate::{Error, ErrorKind, Result};
 use std::fs::File;
@@ -111,6 +112,13 @@ impl Options {
     /// Starts sampling, or changes the mean and what is kept of frees if it was started before: tables and
     /// the recovery file are made once, at the first start.
     pub fn start(&self) -> Result<()> {
+        self.prepare()?;
+        thread::set_mean(self.mean);
+        Ok(())
+    }
+
+    /// Everything but the sampling itself.
+    pub(super) fn prepare(&self) -> Result<&'static Tracker> {
         static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
         let _one = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
         let _inside = Inside::enter();
@@ -134,8 +142,11 @@ impl Options {
         if self.emergency_file.is_some() || self.file.is_some() || self.limit.is_some() {
             watch::start(watch::Settings { threshold: self.threshold, named: self.limit });
         }
-        thread::set_mean(self.mean);
-        Ok(())
+        Ok(tracker)
+    }
+
+    pub(super) fn chosen_mean(&self) -> u64 {
+        self.mean
     }
 
     fn check(&self) -> Result<()> {

@@ -6,15 +6,18 @@ use super::ledger::image::{Counts, Image, ImageModule, Site};
 use super::ledger::{Field, RecordId, RowId};
 use super::lifetime::Lifetime;
 use super::thread::Inside;
-use super::{modules, tracker, watch};
+use super::{jemalloc, modules, tracker, watch};
 use crate::{Error, ErrorKind, Result};
 use flamelet_profile::{Label, LocationId, Mapping, MappingId, Profile, ProfileBuilder, StackId};
 use rustc_hash::FxHashMap;
 
 /// Frames of the allocator itself, on top of every stack: not shown once names are known.
-const DROP_FRAMES: &str = r"^(<?flamelet_capture::heap::|__rust_(alloc|alloc_zeroed|realloc|dealloc)$|__rustc::__rust_|__rust_no_alloc_shim|_?_rg_(alloc|alloc_zeroed|realloc|dealloc)$)";
+pub(super) const DROP_FRAMES: &str = concat!(
+    "^(<?flamelet_capture::heap::|__rust_(alloc|alloc_zeroed|realloc|dealloc)$|__rustc::__rust_",
+    "|__rg_(alloc|alloc_zeroed|realloc|dealloc)$|_rjem_|je_|prof_backtrace)"
+);
 
-const HEAP_TYPES: [(&str, &str); 4] = [
+pub(super) const HEAP_TYPES: [(&str, &str); 4] = [
     ("alloc_objects", "count"),
     ("alloc_space", "bytes"),
     ("inuse_objects", "count"),
@@ -228,6 +231,7 @@ impl Snapshot {
             Reason::Named => Some(format!("flamelet: the named limit of {bytes} bytes was near")),
             Reason::Refused => Some(format!("flamelet: an allocation of {bytes} bytes was refused")),
         });
+        comments.extend(jemalloc::comments());
         comments.extend(watch::describe().iter().map(|limit| format!("flamelet: watching {limit}")));
         comments
     }

@@ -75,33 +75,39 @@ extern "C" fn after_fork_in_child() {
 pub(super) fn allocated(address: usize, size: usize, mean: u64) -> bool {
     let Some(tracker) = tracker() else { return false };
     let Some(_inside) = Inside::enter_first() else { return false };
-    let ledger = &tracker.ledger;
     let mut frames = [0; MAX_FRAMES];
     let unwound = live::unwind_here(&mut frames);
-    let stack = ledger.stack(&frames[OWN_FRAMES.min(unwound.depth)..unwound.depth]);
     if !unwound.end.is_rooted() {
-        ledger.count(Field::Truncated, 1);
+        tracker.ledger.count(Field::Truncated, 1);
     }
-    let context = context::current(ledger);
-    let Some(site) = ledger.site(SiteKey { stack, context, size }) else {
-        ledger.count(Field::Lost, 1);
-        return false;
-    };
-    let weight = Weight::of(size, mean);
-    let (thread, position) = thread::position();
-    let resets = ledger.get(Field::Resets) as u32;
-    let block = Block { site, weight, born: clock::monotonic_nanos(), thread, position, resets };
-    // Counted first: a copy that is made in between has one object too many, not a negative number.
-    ledger.count(Field::Samples, 1);
-    ledger.allocated(site, weight);
-    let is_tracked = tracker.live.insert(address, &block);
-    if !is_tracked {
-        // It was allocated, and nobody will know when it is freed: better gone at once than alive for ever.
-        ledger.freed(site, weight);
-        ledger.count(Field::Lost, 1);
+    let frames = &frames[OWN_FRAMES.min(unwound.depth)..unwound.depth];
+    tracker.track(address, size, Weight::of(size, mean), frames)
+}
+
+impl Tracker {
+    /// Tracks a block that was allocated at the stack `frames`; `false` when there is no room for it.
+    pub(super) fn track(&self, address: usize, size: usize, weight: Weight, frames: &[u64]) -> bool {
+        let ledger = &self.ledger;
+        let (stack, context) = (ledger.stack(frames), context::current(ledger));
+        let Some(site) = ledger.site(SiteKey { stack, context, size }) else {
+            ledger.count(Field::Lost, 1);
+            return false;
+        };
+        let (thread, position) = thread::position();
+        let resets = ledger.get(Field::Resets) as u32;
+        let block = Block { site, weight, born: clock::monotonic_nanos(), thread, position, resets };
+        // Counted first: a copy that is made in between has one object too many, not a negative number.
+        ledger.count(Field::Samples, 1);
+        ledger.allocated(site, weight);
+        let is_tracked = self.live.insert(address, &block);
+        if !is_tracked {
+            // Nobody will know when it is freed: better gone at once than alive for ever.
+            ledger.freed(site, weight);
+            ledger.count(Field::Lost, 1);
+        }
+        watch::after_sample(ledger, weight.bytes, size);
+        is_tracked
     }
-    watch::after_sample(ledger, weight.bytes, size);
-    is_tracked
 }
 
 /// Whether the block is tracked.

@@ -1,0 +1,173 @@
+//! `prof.dump`: asked for, and read. (`flamelet-formats` reads such files for the command, with the mapped
+//! libraries named in them; here the dump is this process' own.)
+
+use super::control::Control;
+use super::refused;
+use crate::heap::interval::OBJECT;
+use crate::heap::interval::Weight;
+use crate::heap::snapshot::{DROP_FRAMES, HEAP_TYPES};
+use crate::{Error, ErrorKind, Result};
+use flamelet_profile::{LocationId, Mapping, Profile, ProfileBuilder};
+use flamelet_unwind::live;
+use std::ffi::CString;
+use std::fs::File;
+use std::io::{self, Read, Seek};
+use std::os::fd::{AsRawFd, FromRawFd};
+
+/// The text of a dump.
+pub(super) fn text(control: Control) -> Result<String> {
+    let in_memory = memory_file().ok().and_then(|mut file| {
+        let path = format!("/proc/self/fd/{}", file.as_raw_fd());
+        dump_to(control, &path).ok()?;
+        read_all(&mut file).ok()
+    });
+    match in_memory {
+        Some(text) if !text.is_empty() => Ok(text),
+        _ => text_by_temporary_file(control),
+    }
+}
+
+fn text_by_temporary_file(control: Control) -> Result<String> {
+    let path = std::env::temp_dir().join(format!("flamelet-{}.heap", std::process::id()));
+    let path_text = path.display().to_string();
+    let text = dump_to(control, &path_text).and_then(|()| {
+        let read = File::open(&path).and_then(|mut file| read_all(&mut file));
+        read.map_err(|error| Error::new(ErrorKind::Denied, format!("{path_text}: {error}")))
+    });
+    let _ = std::fs::remove_file(&path);
+    text.map_err(|error| {
+        let message = format!("jemalloc could write its dump neither to memory nor to {path_text}: {error}");
+        Error::new(ErrorKind::Denied, message)
+    })
+}
+
+fn memory_file() -> io::Result<File> {
+    // SAFETY: a C string and flags; the descriptor is owned by nobody else.
+    unsafe {
+        match libc::memfd_create(c"flamelet-heap".as_ptr(), libc::MFD_CLOEXEC) {
+            -1 => Err(io::Error::last_os_error()),
+            file => Ok(File::from_raw_fd(file)),
+        }
+    }
+}
+
+fn dump_to(control: Control, path: &str) -> Result<()> {
+    let path = CString::new(path).map_err(|_| refused("the file's name", libc::EINVAL))?;
+    control.write(c"prof.dump", path.as_ptr()).map_err(|code| refused("prof.dump", code))
+}
+
+fn read_all(file: &mut File) -> io::Result<String> {
+    let mut text = String::new();
+    file.rewind()?;
+    file.read_to_string(&mut text)?;
+    Ok(text)
+}
+
+/// Objects and bytes, in use and allocated, as they are in the dump.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Raw {
+    live: (u64, u64),
+    allocated: (u64, u64),
+}
+
+/// A profile of a dump of this process. Addresses are those of calls already if `is_exact`.
+pub(super) fn profile(text: &str, is_exact: bool) -> Result<Profile, String> {
+    let (first, rest) = text.split_once('\n').ok_or("it is empty")?;
+    let mean = first.strip_prefix("heap_v2/").and_then(|mean| mean.trim().parse::<u64>().ok());
+    let mean = mean.ok_or("it does not start with heap_v2")?;
+    let mut builder = ProfileBuilder::new(&HEAP_TYPES);
+    let period_type = builder.value_type("space", "bytes");
+    let (default_type, drop_frames) = (builder.string("inuse_space"), builder.string(DROP_FRAMES));
+    let header = builder.header_mut();
+    header.period_type = Some(period_type);
+    header.period = mean as i64;
+    header.default_sample_type = default_type;
+    header.drop_frames = drop_frames;
+    header.time_nanos = crate::clock::unix_nanos();
+    builder.comment(&format!("flamelet: jemalloc's dump, one sample in {mean} bytes"));
+    let mut lines = rest.lines();
+    while let Some(line) = lines.next() {
+        if line.starts_with("MAPPED_LIBRARIES") {
+            break;
+        }
+        let Some(addresses) = line.strip_prefix('@') else { continue };
+        let total = lines.next().and_then(|line| line.trim_start().strip_prefix("t*: "));
+        let raw = total.and_then(counts).ok_or_else(|| format!("a stack without counts: {line}"))?;
+        let locations: Vec<LocationId> = addresses
+            .split_ascii_whitespace()
+            .filter_map(|address| u64::from_str_radix(address.trim_start_matches("0x"), 16).ok())
+            .map(|address| {
+                location(&mut builder, if is_exact { address } else { address - u64::from(address > 0) })
+            })
+            .collect();
+        let stack = builder.stack(&locations);
+        let (allocated, live) = (unbiased(raw.allocated, mean), unbiased(raw.live, mean));
+        let values = [allocated.0, allocated.1, live.0, live.1];
+        if values != [0; 4] {
+            builder.merge_sample(stack, flamelet_profile::LabelSetId::EMPTY, &values);
+        }
+    }
+    builder.comment(&super::comments().unwrap_or_else(|| "flamelet: jemalloc without statistics".into()));
+    Ok(builder.finish())
+}
+
+fn location(builder: &mut ProfileBuilder, address: u64) -> LocationId {
+    let modules = live::modules();
+    let mapping = modules.find(address).map(|module| {
+        let (filename, build_id) = (builder.string(&module.name), builder.string(&module.build_id_hex()));
+        builder.mapping(Mapping {
+            start: module.start,
+            limit: module.end,
+            offset: module.file_offset,
+            filename,
+            build_id,
+            ..Mapping::default()
+        })
+    });
+    builder.address(mapping, address)
+}
+
+/// `12: 6496 [30: 8000]`
+fn counts(text: &str) -> Option<Raw> {
+    let (live, rest) = text.split_once('[')?;
+    let pair = |text: &str| {
+        let (objects, bytes) = text.split_once(':')?;
+        Some((objects.trim().parse().ok()?, bytes.trim().parse().ok()?))
+    };
+    Some(Raw { live: pair(live)?, allocated: pair(rest.split(']').next()?)? })
+}
+
+/// jemalloc writes counts so that this, over a stack's mean size, gives what it knows (its `prof_unbias`).
+fn unbiased((objects, bytes): (u64, u64), mean: u64) -> (i64, i64) {
+    if objects == 0 || bytes == 0 {
+        return (0, 0);
+    }
+    let size = (bytes as f64 / objects as f64).round() as usize;
+    let scale = Weight::of(size, mean).objects as f64 / OBJECT as f64;
+    ((objects as f64 * scale).round() as i64, (bytes as f64 * scale).round() as i64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_dump_with_freed_stacks_and_threads() {
+        let text = "heap_v2/1024\n  t*: 5: 5120 [0: 0]\n  t0: 5: 5120 [0: 0]\n\
+                    @ 0x1001 0x2001\n  t*: 2: 2000000 [4: 4000000]\n  t0: 2: 2000000 [4: 4000000]\n\
+                    @ 0x3001\n  t*: 0: 0 [7: 7000000]\n  t3: 0: 0 [7: 7000000]\n\
+                    @ 0x4001\n  t*: 0: 0 [0: 0]\n\nMAPPED_LIBRARIES:\n@ nothing\n";
+        let profile = profile(text, false).expect("a profile");
+        let values: Vec<&[i64]> = profile.samples().map(|sample| sample.values).collect();
+        assert_eq!(values, [[4, 4_000_000, 2, 2_000_000], [7, 7_000_000, 0, 0]]);
+        assert_eq!(profile.locations()[0].address, 0x1000);
+        assert_eq!(profile.header.period, 1024);
+    }
+
+    #[test]
+    fn nonsense_is_refused() {
+        for text in ["", "heap_v1/5\n", "heap_v2/x\n", "heap_v2/1\n@ 0x1\n", "heap_v2/1\n@ 0x1\n  t*: 1\n"] {
+            assert!(profile(text, true).is_err(), "{text:?}");
+        }
+    }
+}

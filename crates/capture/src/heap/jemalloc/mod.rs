@@ -1,0 +1,163 @@
+//! jemalloc samples by itself: its samples go into the same tables, or its dumps are read.
+//!
+//! ```text
+//!  jemalloc 5.3.1 and later:  prof_sample, prof_sample_free hooks ──► live table, ledger ──► Snapshot
+//!  older:                     prof.dump into memory ──► parsed ──► Jemalloc::dump
+//! ```
+//!
+//! Where the linked version has the hook for it (5.3.0 and later), stacks are taken by flamelet's unwinder,
+//! which is some five times faster than jemalloc's own.
+//!
+//! jemalloc must have been built with profiling (`tikv-jemallocator`'s feature `profiling`) and started with
+//! it (`prof:true` in its configuration, see [`CONF`]). Where it was not, `Alloc<Jemalloc>` samples around it
+//! all the same, at about the same cost: prefer that unless something else needs jemalloc's profiles.
+
+mod control;
+mod dump;
+mod hooks;
+
+pub use control::{Mallctl, Statistics};
+
+use super::Options;
+use super::thread::{self, Inside};
+use crate::{Error, ErrorKind, Result};
+use control::Control;
+use flamelet_profile::Profile;
+use std::ffi::{CStr, c_char};
+use std::sync::OnceLock;
+
+/// A configuration that jemalloc reads at its start: profiling compiled in, ready, and off.
+///
+/// ```ignore
+/// #[unsafe(export_name = "_rjem_malloc_conf")]
+/// pub static MALLOC_CONF: flamelet_capture::heap::jemalloc::Conf = flamelet_capture::heap::jemalloc::CONF;
+/// ```
+pub const CONF: Conf = Conf::new(c"prof:true,prof_active:false,lg_prof_sample:19");
+
+/// A C string in a static, as jemalloc wants its configuration.
+#[repr(transparent)]
+#[derive(Clone, Copy, Debug)]
+pub struct Conf(*const c_char);
+
+// SAFETY: points to a text that is never written.
+unsafe impl Sync for Conf {}
+
+impl Conf {
+    /// Another configuration.
+    pub const fn new(text: &'static CStr) -> Self {
+        Self(text.as_ptr())
+    }
+}
+
+/// The jemalloc that this program is linked with.
+#[derive(Clone, Copy, Debug)]
+pub struct Jemalloc {
+    control: Control,
+}
+
+/// How jemalloc's samples are had.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Feed {
+    /// As they are taken: [`Snapshot`](super::Snapshot) and all that is made of it works.
+    Hooks,
+    /// Only by [`Jemalloc::dump`]: what is in use, and what was allocated if `prof_accum` is on.
+    Dumps,
+}
+
+static STARTED: OnceLock<Jemalloc> = OnceLock::new();
+
+impl Jemalloc {
+    /// By its control function, whatever its name is in this program.
+    ///
+    /// # Safety
+    /// The function must be jemalloc's `mallctl`.
+    pub const unsafe fn new(mallctl: Mallctl) -> Self {
+        Self { control: Control::new(mallctl) }
+    }
+
+    /// The one that `tikv-jemalloc-sys` links.
+    #[cfg(feature = "jemalloc")]
+    pub const fn linked() -> Self {
+        Self { control: Control::new(tikv_jemalloc_sys::mallctl) }
+    }
+
+    /// Makes jemalloc sample, at the power of two that is nearest to the mean in `options`, into the same
+    /// tables that [`Options::start`] uses. [`Alloc`](super::Alloc) does not sample at the same time.
+    pub fn start(&self, options: &Options) -> Result<Feed> {
+        self.check_profiling()?;
+        let lg_sample = nearest_power(options.chosen_mean());
+        let tracker = options.prepare()?;
+        thread::set_mean(0);
+        tracker.ledger.set(super::ledger::Field::Mean, 1 << lg_sample);
+        let feed = hooks::install(self.control, lg_sample)?;
+        if self.control.read::<usize>(c"prof.lg_sample") != Ok(lg_sample) {
+            self.control.write(c"prof.reset", lg_sample).map_err(|code| refused("prof.reset", code))?;
+        }
+        self.control.write(c"prof.active", true).map_err(|code| refused("prof.active", code))?;
+        self.mention();
+        Ok(feed)
+    }
+
+    /// Makes jemalloc stop sampling. What is tracked stays known.
+    pub fn stop(&self) -> Result<()> {
+        self.control.write(c"prof.active", false).map_err(|code| refused("prof.active", code))
+    }
+
+    /// Puts jemalloc's own statistics into the comments of all heap profiles from now on.
+    pub fn mention(&self) {
+        STARTED.get_or_init(|| *self);
+    }
+
+    /// jemalloc's own statistics; `None` when it was built without.
+    pub fn statistics(&self) -> Option<Statistics> {
+        self.control.statistics()
+    }
+
+    /// What jemalloc's own tables say, by `prof.dump`, written to memory where the system can do that and to
+    /// the folder for temporary files where not.
+    pub fn dump(&self) -> Result<Profile> {
+        self.check_profiling()?;
+        let _inside = Inside::enter();
+        flamelet_unwind::live::refresh()?;
+        let text = dump::text(self.control)?;
+        dump::profile(&text, hooks::takes_stacks()).map_err(|error| {
+            Error::new(ErrorKind::Denied, format!("jemalloc's dump cannot be read: {error}"))
+        })
+    }
+
+    fn check_profiling(&self) -> Result<()> {
+        let message = match self.control.read::<bool>(c"opt.prof") {
+            Ok(true) => return Ok(()),
+            Ok(false) => {
+                "jemalloc's profiling is off: put prof:true into its configuration \
+                 (MALLOC_CONF, or _RJEM_MALLOC_CONF for tikv-jemallocator)"
+            }
+            Err(_) => "this jemalloc was built without profiling",
+        };
+        Err(Error::new(ErrorKind::Denied, message))
+    }
+}
+
+/// The comments about jemalloc in a heap profile.
+pub(super) fn comments() -> Option<String> {
+    let statistics = STARTED.get()?.statistics()?;
+    Some(format!("flamelet: {statistics}"))
+}
+
+fn nearest_power(mean: u64) -> usize {
+    let below = mean.max(1).ilog2();
+    (below + u32::from(mean - (1 << below) > (1 << below) / 2)) as usize
+}
+
+fn refused(what: &str, code: i32) -> Error {
+    let error = std::io::Error::from_raw_os_error(code);
+    Error::new(ErrorKind::Denied, format!("jemalloc refused {what}: {error}"))
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn the_nearest_power_of_two() {
+        assert_eq!([1, 2, 3, 512 << 10, 600_000, 1_000_000].map(super::nearest_power), [0, 1, 1, 19, 19, 20]);
+    }
+}

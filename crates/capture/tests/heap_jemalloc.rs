@@ -1,0 +1,98 @@
+//! jemalloc's own sampling, in the same tables; and its dumps. Runs with the feature `jemalloc`.
+
+#![allow(unsafe_code, reason = "is an allocator on jemalloc's functions")]
+
+mod heap_support;
+
+use flamelet_capture::heap::jemalloc::{CONF, Conf, Feed, Jemalloc};
+use flamelet_capture::heap::{self, Options, Snapshot};
+use heap_support::{Batch, Names, assert_close, turn};
+use std::alloc::{GlobalAlloc, Layout};
+use std::hint::black_box;
+
+/// What jemalloc reads at its start.
+#[unsafe(export_name = "_rjem_malloc_conf")]
+pub static MALLOC_CONF: Conf = CONF;
+
+struct Linked;
+
+// SAFETY: passes everything on to jemalloc, which takes any alignment that is a power of two.
+unsafe impl GlobalAlloc for Linked {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        // SAFETY: the size is not zero.
+        unsafe {
+            tikv_jemalloc_sys::mallocx(layout.size(), tikv_jemalloc_sys::MALLOCX_ALIGN(layout.align())).cast()
+        }
+    }
+
+    unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
+        let flags = tikv_jemalloc_sys::MALLOCX_ALIGN(layout.align());
+        // SAFETY: the block has this size and alignment.
+        unsafe { tikv_jemalloc_sys::sdallocx(block.cast(), layout.size(), flags) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Linked = Linked;
+
+const MEAN: u64 = 16 << 10;
+
+fn filled(size: usize) -> Vec<u8> {
+    black_box(vec![1; black_box(size)])
+}
+
+#[inline(never)]
+fn keep_half() -> Vec<Vec<u8>> {
+    let all = (0..40_000).map(|_| filled(100)).enumerate();
+    black_box(all.filter(|(at, _)| at % 2 == 0).map(|(_, kept)| kept).collect())
+}
+
+fn start() -> Feed {
+    Jemalloc::linked().start(&Options::new().mean(MEAN)).expect("starts")
+}
+
+#[test]
+fn samples_come_through_the_hooks() {
+    let _turn = turn();
+    assert_eq!(start(), Feed::Hooks);
+    heap::reset();
+    let kept = keep_half();
+    let snapshot = Snapshot::take().expect("a snapshot");
+    let names = Names::load();
+    let of = |profile: &_| names.total_where(profile, &["keep_half"], |labels| labels["bytes"] == "100");
+    let got = of(&snapshot.heap());
+    // jemalloc finds them by the 112 bytes they take.
+    assert_close("allocated", got[0], got[1], &[Batch { count: 40_000, size: 100 }], MEAN);
+    assert_close("in use", got[2], got[3], &[Batch { count: 20_000, size: 100 }], MEAN);
+    let freed = of(&snapshot.lifetime());
+    assert_eq!(freed[1], got[1] - got[3]);
+    let heap = snapshot.heap();
+    assert!(heap.comments().any(|comment| comment.starts_with("flamelet: jemalloc: allocated ")));
+    drop(kept);
+    assert_eq!(of(&heap::snapshot().expect("a profile"))[2..], [0, 0]);
+    Jemalloc::linked().stop().expect("stops");
+    let before = heap::tracked_blocks();
+    let unseen = keep_half();
+    assert!(heap::tracked_blocks() <= before);
+    drop(unseen);
+}
+
+#[inline(never)]
+fn keep_for_a_dump() -> Vec<Vec<u8>> {
+    black_box((0..40_000).map(|_| filled(112)).collect())
+}
+
+#[test]
+fn a_dump_says_the_same() {
+    let _turn = turn();
+    start();
+    let kept = keep_for_a_dump();
+    let profile = Jemalloc::linked().dump().expect("a dump");
+    // Dumps count usable bytes: the list of 960,000 takes 1 MiB.
+    let batches = [Batch { count: 40_000, size: 112 }, Batch { count: 1, size: 1 << 20 }];
+    let got = Names::load().total(&profile, &["keep_for_a_dump"]);
+    assert_close("in use", got[2], got[3], &batches, MEAN);
+    assert_eq!(profile.header.period, MEAN as i64);
+    drop(kept);
+    assert!(Jemalloc::linked().statistics().is_some_and(|statistics| statistics.allocated > 0));
+}
