@@ -53,7 +53,7 @@ try {
 
 /** Until boxes are on the canvas and a frame has been shown. */
 async function painted() {
-  await page.waitForSelector(".flame-holder .for-readers td");
+  await page.waitForSelector("main[aria-busy=false] .flame-holder .for-readers td", { state: "attached" });
   await page.evaluate(() => new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(resolve))));
 }
 

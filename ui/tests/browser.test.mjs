@@ -75,7 +75,7 @@ async function opened(address, options = {}) {
 
 /** Until the flame graph at hand is there. */
 async function settled(page) {
-  await page.waitForSelector(".flame-holder .for-readers td");
+  await page.waitForSelector("main[aria-busy=false] .flame-holder .for-readers td", { state: "attached" });
 }
 
 /** Waits until the page says so: no fixed pauses. */
@@ -87,6 +87,7 @@ const shot = (page, name) => page.screenshot({ path: path.join(shots, `${name}.p
 
 /** The text of the tooltip of the box at a place. */
 async function tooltipAt(page, x, row) {
+  await settled(page);
   await page.mouse.move(x, rowY(row) + 1);
   await page.mouse.move(x, rowY(row));
   await page.waitForSelector(".tooltip:not([hidden])");

@@ -2699,6 +2699,7 @@ class App {
   async waitFor(work, signal) {
     const progress = /** @type {HTMLElement} */ (this.progress);
     this.working++;
+    this.main?.setAttribute("aria-busy", "true");
     const timer = setTimeout(() => (progress.hidden = false), 200);
     try {
       return await work;
@@ -2707,7 +2708,11 @@ class App {
       return null;
     } finally {
       clearTimeout(timer);
-      if (--this.working === 0) progress.hidden = true;
+      if (--this.working === 0) {
+        progress.hidden = true;
+        // What waited for this answer draws before anything is told that the page has settled.
+        setTimeout(() => this.main?.setAttribute("aria-busy", String(this.working > 0)));
+      }
     }
   }
 
