@@ -5,4 +5,5 @@ mod files_out;
 mod filters;
 mod numbers;
 mod reports;
+mod shell;
 mod sources;
