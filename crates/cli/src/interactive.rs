@@ -4,6 +4,7 @@ use std::io::{self, BufRead, IsTerminal, Write};
 use std::path::PathBuf;
 
 use flamelet_profile::Profile;
+use flamelet_report::{Command, Report};
 
 use crate::error::{Failure, Result};
 use crate::pprof_args::{PprofCommand, plain_question};
@@ -21,6 +22,10 @@ pub(crate) fn run(mut command: PprofCommand) -> Result<()> {
     let opened = command.source.open()?;
     opened.notes.iter().for_each(|note| eprintln!("{note}"));
     let profile = opened.profile;
+    // What the profile is, is said once; the reports leave it out.
+    let heading = Report::new(profile.clone(), &command.options, Command::Top)?.heading("minimum");
+    heading.iter().for_each(|line| eprintln!("{line}"));
+    command.options.compact_labels = true;
     let is_watched = io::stdin().is_terminal();
     if is_watched {
         eprintln!("Entering interactive mode (type \"help\" for commands, \"o\" for options)");
@@ -58,7 +63,7 @@ fn obey(line: &str, command: &mut PprofCommand, profile: &Profile) -> Result<Nex
         "o" | "options" => command.option_lines().iter().for_each(|line| println!("{line}")),
         _ if is_assignment(line) => {
             let (name, value) = line.split_once('=').unwrap_or((line, "true"));
-            set(command, name.trim(), value.trim().trim_matches('"'))?;
+            set(command, profile, name.trim(), value.trim().trim_matches('"'))?;
         }
         _ => report(line, command, profile)?,
     }
@@ -72,7 +77,11 @@ fn is_assignment(line: &str) -> bool {
     !is_report && (line.contains('=') || !line.contains(' '))
 }
 
-fn set(command: &mut PprofCommand, name: &str, value: &str) -> Result<()> {
+fn set(command: &mut PprofCommand, profile: &Profile, name: &str, value: &str) -> Result<()> {
+    if name == "sample_index" {
+        // A wrong one would fail every report from now on.
+        flamelet_report::sample_index(profile, value)?;
+    }
     let is_on = || match value {
         "true" | "t" | "1" | "yes" | "y" => Ok(true),
         "false" | "f" | "0" | "no" | "n" => Ok(false),
@@ -125,5 +134,5 @@ fn report(line: &str, command: &PprofCommand, profile: &Profile) -> Result<()> {
         options.filters.ignore = ignore.join("|");
     }
     let ask = Ask { options: &options, symbols: &command.source.symbols, json: false };
-    answer_to(&question, profile.clone(), &ask, file)
+    answer_to(&question, profile.clone(), &ask, file.as_deref())
 }

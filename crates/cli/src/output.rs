@@ -32,7 +32,7 @@ fn write_file(path: &Path, produce: impl FnOnce(&mut dyn Write) -> Result<()>) -
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let mut temporary = tempfile::Builder::new();
     temporary.prefix(".flamelet-").permissions(public_permissions());
-    let temporary = temporary.tempfile_in(folder).map_err(without_path).about(name)?;
+    let temporary = temporary.tempfile_in(folder).map_err(|error| without_path(&error)).about(name)?;
     let mut out = BufWriter::new(temporary);
     produce(&mut out).about(path.display())?;
     let temporary = out.into_inner().map_err(io::IntoInnerError::into_error).about(path.display())?;
@@ -41,7 +41,7 @@ fn write_file(path: &Path, produce: impl FnOnce(&mut dyn Write) -> Result<()>) -
 }
 
 /// The temporary file's own name would only confuse.
-fn without_path(error: io::Error) -> io::Error {
+fn without_path(error: &io::Error) -> io::Error {
     match error.raw_os_error() {
         Some(code) => io::Error::from_raw_os_error(code),
         None => error.kind().into(),

@@ -3,7 +3,6 @@
 use std::path::PathBuf;
 
 use flamelet_profile::Granularity;
-use flamelet_report::flame::FlameOptions;
 use flamelet_report::{ReportOptions, Sort};
 
 use crate::args::Picture;
@@ -267,7 +266,7 @@ impl PprofCommand {
 
 /// The reports that take no expression, by the names that pprof gives them.
 pub(crate) fn plain_question(name: &str) -> Option<Question> {
-    let flame = |picture| Question::Flame(picture, Box::new(FlameOptions::default()));
+    let flame = |picture| Question::Flame(picture, Box::default());
     Some(match name {
         "top" | "text" => Question::Top,
         "tree" => Question::Tree,

@@ -1,7 +1,7 @@
 //! One question to one profile: open, shape, answer, write.
 
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use flamelet_profile::{Profile, filter, pprof};
 use flamelet_report::flame::{self, FlameOptions};
@@ -67,7 +67,7 @@ impl Job {
         let opened = self.source.open()?;
         opened.notes.iter().for_each(|note| eprintln!("{note}"));
         let ask = Ask { options: &self.options, symbols: &self.source.symbols, json: self.json };
-        answer_to(&self.question, opened.profile, &ask, self.output)
+        answer_to(&self.question, opened.profile, &ask, self.output.as_deref())
     }
 }
 
@@ -83,15 +83,15 @@ pub(crate) fn answer_to(
     question: &Question,
     profile: Profile,
     ask: &Ask<'_>,
-    destination: Option<PathBuf>,
+    destination: Option<&Path>,
 ) -> Result<()> {
     // Facts about the file itself are told before any filter.
     if let Question::Info | Question::Comments = question {
-        return output::write(destination.as_deref(), |out| about(question, &profile, ask.json, out));
+        return output::write(destination, |out| about(question, &profile, ask.json, out));
     }
     let report = Report::new(profile, ask.options, question.command())?;
     report.warnings.iter().for_each(|warning| eprintln!("{warning}"));
-    output::write(destination.as_deref(), |out| answer(question, report, ask, out))
+    output::write(destination, |out| answer(question, report, ask, out))
 }
 
 fn about(question: &Question, profile: &Profile, json: bool, mut out: &mut dyn Write) -> Result<()> {

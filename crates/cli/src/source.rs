@@ -121,11 +121,9 @@ impl SourceOptions {
             return Ok(bytes);
         }
         let path = Path::new(source);
-        if !path.exists() {
-            if let Some(url) = fetch::profile_url(source, self.fetch.seconds) {
-                let options = FetchOptions { max_bytes: limits.max_unpacked, ..self.fetch.clone() };
-                return fetch::fetch(&url, &options);
-            }
+        if let Some(url) = fetch::profile_url(source, self.fetch.seconds).filter(|_| !path.exists()) {
+            let options = FetchOptions { max_bytes: limits.max_unpacked, ..self.fetch.clone() };
+            return fetch::fetch(&url, &options);
         }
         let mut file = File::open(path).about(source)?;
         let metadata = file.metadata().about(source)?;
@@ -183,13 +181,13 @@ impl SymbolOptions {
 impl SymbolOptions {
     /// Where and how to look for names.
     pub(crate) fn symbolizer_options(&self) -> flamelet_symbol::symbolize::Options {
-        let mut options = flamelet_symbol::symbolize::Options::default();
-        options.search = flamelet_symbol::locate::Search::from_environment();
+        let search = flamelet_symbol::locate::Search::from_environment();
+        let mut options =
+            flamelet_symbol::symbolize::Options { search, force: self.force, ..Default::default() };
         for path in &self.binaries {
             let list = if path.is_dir() { &mut options.search.folders } else { &mut options.search.binaries };
             list.push(path.clone());
         }
-        options.force = self.force;
         options
     }
 }

@@ -28,10 +28,10 @@ pub fn write_text(report: &Report, out: &mut impl Write) -> io::Result<()> {
         drawing.node(row, node, largest)?;
         has_nodelets.push(drawing.nodelets(row, node)?);
     }
-    for row in 0..count {
-        let sorted = graph.sorted_edges(&graph.nodes[row].outgoing, &report.profile);
+    for (node, has_nodelets) in std::iter::zip(graph.shown(), has_nodelets) {
+        let sorted = graph.sorted_edges(&node.outgoing, &report.profile);
         for edge in sorted.into_iter().filter(|&edge| graph.edges[edge].callee < count) {
-            drawing.edge(&graph.edges[edge], has_nodelets[row])?;
+            drawing.edge(&graph.edges[edge], has_nodelets)?;
         }
     }
     writeln!(drawing.out, "}}")

@@ -86,16 +86,19 @@ fn go_time(nanos: i64) -> String {
 
 /// A length of time as Go prints it: `1h2m3.5s`, `2.51s`, `1.5ms`.
 fn go_duration(nanos: i64) -> String {
-    let seconds = nanos as f64 / 1e9;
-    let minutes = nanos / 60_000_000_000;
-    let rest = (nanos % 60_000_000_000) as f64 / 1e9;
-    match nanos {
-        ..1_000 => format!("{nanos}ns"),
-        ..1_000_000 => format!("{}µs", nanos as f64 / 1e3),
-        ..1_000_000_000 => format!("{}ms", nanos as f64 / 1e6),
-        ..60_000_000_000 => format!("{seconds}s"),
-        ..3_600_000_000_000 => format!("{minutes}m{rest}s"),
-        _ => format!("{}h{}m{rest}s", minutes / 60, minutes % 60),
+    let (minutes, rest) = (nanos / 60_000_000_000, (nanos % 60_000_000_000) as f64 / 1e9);
+    if nanos < 1_000 {
+        format!("{nanos}ns")
+    } else if nanos < 1_000_000 {
+        format!("{}µs", nanos as f64 / 1e3)
+    } else if nanos < 1_000_000_000 {
+        format!("{}ms", nanos as f64 / 1e6)
+    } else if minutes == 0 {
+        format!("{rest}s")
+    } else if minutes < 60 {
+        format!("{minutes}m{rest}s")
+    } else {
+        format!("{}h{}m{rest}s", minutes / 60, minutes % 60)
     }
 }
 

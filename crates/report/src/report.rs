@@ -142,7 +142,7 @@ impl Report {
     }
 
     /// The lines that say what the profile is, with its total in `output_unit`.
-    pub(crate) fn heading(&self, output_unit: &str) -> Vec<String> {
+    pub fn heading(&self, output_unit: &str) -> Vec<String> {
         let profile = &self.profile;
         let mut lines = Vec::new();
         if let Some(mapping) = profile.mappings().first() {
@@ -210,10 +210,8 @@ pub fn sample_index(profile: &Profile, wanted: &str) -> Result<usize> {
         return Ok(profile.default_sample_index());
     }
     let kind = |at: usize| profile.string(types[at].kind);
-    if let Ok(number) = wanted.parse::<usize>() {
-        if number < types.len() {
-            return Ok(number);
-        }
+    if let Some(number) = wanted.parse::<usize>().ok().filter(|&number| number < types.len()) {
+        return Ok(number);
     }
     // Old names of heap profiles leave `inuse_` out.
     let short = wanted.strip_prefix("inuse_").unwrap_or(wanted);

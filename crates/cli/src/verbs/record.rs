@@ -68,7 +68,7 @@ fn record_once(args: &RecordArgs, path: &Path, kind: OutputKind, stop: &AtomicBo
     options.off_cpu = args.off_cpu;
     options.syscalls = args.syscalls;
     options.events.clone_from(&args.event);
-    options.cpu = !(args.syscalls || !args.event.is_empty()) || args.off_cpu;
+    options.cpu = args.off_cpu || (!args.syscalls && args.event.is_empty());
     options.kernel = !args.no_kernel;
     let symbols = SymbolOptions { binaries: args.binary.clone(), ..SymbolOptions::default() };
     options.symbolize = Some(symbols.symbolizer_options());
@@ -221,7 +221,7 @@ impl OutputKind {
                 let question = Question::Flame(picture, Box::new(options));
                 let (options, symbols) = Default::default();
                 let ask = Ask { options: &options, symbols: &symbols, json: false };
-                answer_to(&question, profile, &ask, Some(path.into()))
+                answer_to(&question, profile, &ask, Some(path))
             }
             Self::Format(format) => output::write(Some(path), |mut out| {
                 let options = flamelet_formats::Options::default();

@@ -124,7 +124,7 @@ impl Counts {
             ));
         }
         if self.sample_types == 0 && self.samples > 0 {
-            return Err(corrupt("has samples but no sample types".into()));
+            return Err(corrupt("has samples but no sample types"));
         }
         if self.sample_types + self.samples + self.strings == 0 {
             return Err(Error::new(ErrorKind::WrongFormat, "not a pprof profile: it has no pprof field"));
@@ -143,7 +143,7 @@ fn read_strings(message: &[u8], counts: &Counts) -> Result<(StringTable, Vec<Str
         }
     }
     if ids.first().is_some_and(|first| !first.is_empty()) {
-        return Err(corrupt("its string table does not start with the empty string".into()));
+        return Err(corrupt("its string table does not start with the empty string"));
     }
     Ok((table, ids))
 }
@@ -497,7 +497,7 @@ impl Decoder<'_> {
             && samples.iter().all(|&sample| sample < self.profile.sample_count() as u64)
             && threads.iter().all(|&thread| thread < timeline.threads.len() as u64);
         if !fits {
-            return Err(corrupt("its timeline does not fit its samples".into()));
+            return Err(corrupt("its timeline does not fit its samples"));
         }
         let mut time = 0u64;
         timeline.events = (0..count)
@@ -597,6 +597,6 @@ fn row_number(rows: usize) -> Result<u32> {
         .map_err(|_| Error::new(ErrorKind::TooLarge, "has more than 2^32 frames, which flamelet cannot hold"))
 }
 
-fn corrupt(what: String) -> Error {
+fn corrupt(what: impl std::fmt::Display) -> Error {
     Error::new(ErrorKind::Corrupt, format!("the profile is damaged: {what}"))
 }

@@ -230,7 +230,11 @@ mod tests {
         message.packed(3, numbers.iter().copied());
         let (number, value) = Fields::new(message.as_bytes()).next().unwrap().unwrap();
         let mut read = Vec::new();
-        value.each_uint(|value| Ok(read.push(value))).unwrap();
+        let mut push = |value| {
+            read.push(value);
+            Ok(())
+        };
+        value.each_uint(&mut push).unwrap();
         assert_eq!((number, &read[..]), (3, &numbers[..]));
     }
 

@@ -53,7 +53,7 @@ fn keep(folder: &Path, cpu: &Profile, heap: &Profile) -> Result<Vec<PathBuf>> {
     let ask = Ask { options: &options, symbols: &symbols, json: false };
     let write = |(name, question, profile): (&str, Question, &Profile)| {
         let path = folder.join(name);
-        answer_to(&question, profile.clone(), &ask, Some(path.clone())).map(|()| path)
+        answer_to(&question, profile.clone(), &ask, Some(&path)).map(|()| path)
     };
     kept.into_iter().map(write).collect()
 }

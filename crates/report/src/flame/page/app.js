@@ -421,7 +421,7 @@ const NOISE_SIGMAS = 3;
  */
 function isNoise(base, now, perSample) {
   const deviation = Math.sqrt((Math.abs(base) + Math.abs(now)) * perSample);
-  return Math.abs(now - base) < NOISE_SIGMAS * deviation;
+  return now === base || Math.abs(now - base) < NOISE_SIGMAS * deviation;
 }
 // colour.js
 // Colours of boxes, read from the style sheet so that themes stay in one place.
@@ -2054,7 +2054,7 @@ function functionCells(app, rows, row, narrow) {
       changeCell(flatBase, flatNow, unit, perSample),
       h("div", { text: valueLabel(cumNow, unit), title: exactLabel(cumNow, unit) }),
       changeCell(cumBase, cumNow, unit, perSample),
-      h("div.soft", { text: isNoise(cumBase, cumNow, perSample) ? "noise" : relativeChange(cumBase, cumNow) }),
+      h("div.soft", { text: cumBase !== cumNow && isNoise(cumBase, cumNow, perSample) ? "noise" : relativeChange(cumBase, cumNow) }),
       name,
     ];
   }
@@ -2072,7 +2072,7 @@ function changeCell(base, now, unit, perSample) {
   const change = now - base;
   const noise = isNoise(base, now, perSample);
   const look = noise ? ".soft" : change > 0 ? ".more" : ".less";
-  return h(`div${look}`, { text: changeLabel(change, unit), title: exactLabel(change, unit) + (noise ? ", within what chance explains" : "") });
+  return h(`div${look}`, { text: changeLabel(change, unit), title: exactLabel(change, unit) + (noise && change !== 0 ? ", within what chance explains" : "") });
 }
 
 /** @param {string} name @param {number} hue */
@@ -2274,6 +2274,14 @@ const TREE_COLUMNS = [
   { id: "tree", title: "Function" },
 ];
 
+/** @type {import("./table.js").Column[]} */
+const DIFF_TREE_COLUMNS = [
+  { id: "base", title: "Before", number: true },
+  { id: "cum", title: "Now", number: true },
+  { id: "cumchange", title: "Change", number: true },
+  { id: "tree", title: "Function" },
+];
+
 /** A row that carries nearly all of what its parent does is opened with it. */
 const HEAVY = 0.8;
 
@@ -2341,6 +2349,7 @@ function treeView(app) {
       const wanted = JSON.stringify([app.dataKey(), state.inverted]);
       if (wanted === shown) return;
       shown = wanted;
+      table.setColumns(app.isDiff() ? DIFF_TREE_COLUMNS : TREE_COLUMNS, "");
       const first = await childrenOf([], 0);
       rows = [];
       for (const row of first) {
@@ -2364,8 +2373,9 @@ function parentOf(rows, at) {
 
 /** @param {App} app @param {Row} row @param {() => void} toggle @returns {HTMLElement[]} */
 function treeCells(app, row, toggle) {
-  const { unit } = app.sampleType();
+  const { unit, per_sample: perSample } = app.sampleType();
   const all = app.total() || 1;
+  const value = (/** @type {number} */ amount) => h("div", { text: valueLabel(amount, unit), title: exactLabel(amount, unit) });
   const twist = h("button.twist", {
     text: row.leaf ? "" : row.open ? "▾" : "▸",
     tabindex: -1,
@@ -2379,12 +2389,8 @@ function treeCells(app, row, toggle) {
     h("span.dot", { style: { background: `var(--h${row.hue < 0 ? 24 : row.hue})` } }),
     h("span", { text: row.name }),
   );
-  return [
-    h("div", { text: valueLabel(row.weight, unit), title: exactLabel(row.weight, unit) }),
-    barCell(shareLabel(row.weight, all), row.weight / all),
-    h("div", { text: valueLabel(row.own, unit), title: exactLabel(row.own, unit) }),
-    name,
-  ];
+  if (app.isDiff()) return [value(row.base), value(row.new), changeCell(row.base, row.new, unit, perSample), name];
+  return [value(row.weight), barCell(shareLabel(row.weight, all), row.weight / all), value(row.own), name];
 }
 // app.js
 // The page's frame: what is open, what the address says, and which view shows it.
@@ -2753,7 +2759,7 @@ class App {
     replaceContent(
       this.liveButtons,
       h("button.primary", { text: "Take a 10 s CPU profile", onclick: () => this.take(10) }),
-      isNewest && before && h("button.toggle", { text: "Compare with the one before", onclick: () => this.set({ base: before.id, zoom: "", time: "" }) }),
+      isNewest && before && this.state.base === "" && h("button.toggle", { text: "Compare with the one before", onclick: () => this.set({ base: before.id, zoom: "", time: "" }) }),
     );
   }
 
@@ -3158,7 +3164,7 @@ function pivotPicture(picture, pivot, callers) {
  * @typedef {{about: About | null, entries: Entry[], live: boolean, code: boolean, warnings: string[]}} Opened
  * @typedef {NameColumns & {count: number, total: number, diff: boolean, name: number[], flat: number[],
  *   cum: number[], flat_sides?: Sides, cum_sides?: Sides}} Functions
- * @typedef {{name: string, key: number, hue: number, weight: number, own: number, leaf: boolean}} TreeRow
+ * @typedef {{name: string, key: number, hue: number, weight: number, own: number, new: number, base: number, leaf: boolean}} TreeRow
  * @typedef {{weight: number, total: number}} Matched
  * @typedef {{direction: "callees" | "callers", pivot: string, zoom: string, width: number}} FlameQuery
  */
@@ -3308,6 +3314,8 @@ class SavedData {
       hue: picture.hueOf(box),
       weight: picture.weight[box],
       own: picture.own[box],
+      new: picture.valueOf(box).now,
+      base: picture.valueOf(box).base,
       leaf: picture.own[box] >= picture.weight[box],
     }));
   }
