@@ -165,7 +165,9 @@ impl Assembly<'_> {
         let addresses = locations.map(|&at| self.intake.stacks.locations[at as usize].address);
         let in_kernel = addresses.take_while(|&address| address >> 63 != 0);
         let names = in_kernel.filter_map(|address| self.kernel?.name(address));
-        kernel::wait_kind(names).unwrap_or("unknown")
+        let by_call =
+            || self.intake.waits.get(&stack).map(|&call| kernel::wait_of_call(&call_names::syscall(call)));
+        kernel::wait_kind(names).or_else(by_call).unwrap_or("unknown")
     }
 
     fn stack(&mut self, stack: StackNumber) -> StackId {

@@ -1,6 +1,7 @@
 //! Events by the names that `perf list` shows.
 
 use crate::sys::attr::kind;
+use crate::uprobe::{self, Probe};
 use crate::{Error, ErrorKind, Result, tracefs};
 
 /// An event that was found by its name.
@@ -9,6 +10,8 @@ pub(crate) struct NamedEvent {
     pub(crate) name: String,
     pub(crate) kind: u32,
     pub(crate) config: u64,
+    /// For a probe in a program: where.
+    pub(crate) probe: Option<Probe>,
 }
 
 /// The numbers of the kernel's header, in its order.
@@ -44,9 +47,14 @@ const CACHES: [&[&str]; 7] =
     [&["l1-dcache"], &["l1-icache"], &["llc"], &["dtlb"], &["itlb"], &["branch", "bpu"], &["node"]];
 const CACHE_OPERATIONS: [&str; 3] = ["load", "store", "prefetch"];
 
-/// The event called `name`: hardware, software, cache, raw (`r1a8`) or a tracepoint (`group:name`).
+/// The event called `name`: hardware, software, cache, raw (`r1a8`), a tracepoint (`group:name`)
+/// or a function of a program (`uprobe:/path:function`).
 pub(crate) fn find(name: &str) -> Result<NamedEvent> {
-    let found = |kind, config| Ok(NamedEvent { name: name.to_owned(), kind, config });
+    let found = |kind, config| Ok(NamedEvent { name: name.to_owned(), kind, config, probe: None });
+    if let Some(place) = name.strip_prefix("uprobe:") {
+        let (kind, probe) = uprobe::find(place)?;
+        return Ok(NamedEvent { name: name.to_owned(), kind, config: 0, probe: Some(probe) });
+    }
     if let Some((group, point)) = name.split_once(':') {
         let is_plain = |part: &str| {
             !part.is_empty() && part.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '-')

@@ -82,7 +82,7 @@ fn wait_of(function: &str) -> Option<&'static str> {
 }
 
 /// What kind of wait a system call is.
-fn wait_of_call(call: &str) -> &'static str {
+pub(crate) fn wait_of_call(call: &str) -> &'static str {
     match call {
         call if call.starts_with("futex") => "futex",
         "nanosleep" | "clock_nanosleep" => "sleep",

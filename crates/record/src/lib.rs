@@ -60,6 +60,7 @@ mod summary;
 mod sys;
 mod targets;
 mod tracefs;
+mod uprobe;
 mod wire;
 
 pub use collect::{BUCKETS, SyscallStats};

@@ -69,7 +69,8 @@ pub struct Options {
     pub off_cpu: bool,
     /// Count all system calls, with errors, latency and sampled stacks.
     pub syscalls: bool,
-    /// Other events by the names of `perf list`: `page-faults`, `syscalls:sys_enter_getrandom`, …
+    /// Other events by the names of `perf list` (`page-faults`, `syscalls:sys_enter_getrandom`), or functions of
+    /// a program (`uprobe:/path:function`).
     pub events: Vec<String>,
     /// Kernel frames, where permitted.
     pub kernel: bool,

@@ -48,6 +48,8 @@ pub(crate) enum CpuClock {
 pub(crate) struct Plan {
     pub(crate) events: Vec<PlannedEvent>,
     pub(crate) clock: CpuClock,
+    /// Attributes of probes point into these.
+    _named: Vec<NamedEvent>,
     /// Whether the kernel's side is seen.
     pub(crate) with_kernel: bool,
     /// What the person should know, a line each.
@@ -79,7 +81,7 @@ impl Plan {
         for (at, event) in named.iter().enumerate() {
             events.push(planner.named(at, event)?);
         }
-        Ok(Self { events, clock, with_kernel: planner.with_kernel, notes: planner.notes })
+        Ok(Self { events, _named: named, clock, with_kernel: planner.with_kernel, notes: planner.notes })
     }
 
     /// The planned event for `source`.
@@ -207,6 +209,10 @@ impl Planner<'_> {
     fn named(&mut self, at: usize, event: &NamedEvent) -> Result<PlannedEvent> {
         let mut attr = self.with_stack(self.base(event.kind, event.config));
         attr.sample_type |= sample::PERIOD;
+        if let Some(probe) = &event.probe {
+            attr.config1 = probe.path.as_ptr() as u64;
+            attr.config2 = probe.offset;
+        }
         if matches!(event.kind, kind::HARDWARE | kind::HARDWARE_CACHE | kind::RAW) {
             attr.sample_period = u64::from(self.options.frequency);
             attr = attr.with(flag::FREQ);
@@ -215,7 +221,7 @@ impl Planner<'_> {
         } else {
             attr.sample_period = 1;
         }
-        if event.kind == kind::TRACEPOINT {
+        if event.kind == kind::TRACEPOINT || event.probe.is_some() {
             attr = attr.without(flag::EXCLUDE_KERNEL);
         }
         let what = format!("cannot record {}", event.name);

@@ -52,11 +52,11 @@ pub enum CommandEnd {
 }
 
 /// How often stop, duration and target are looked at.
-const LOOK: Duration = Duration::from_millis(20);
+const LOOK: Duration = Duration::from_millis(10);
 /// How often the caller is told how it goes.
 const TELL: Duration = Duration::from_millis(200);
 /// From this many stacks on the share of cut ones is believed.
-const ENOUGH_STACKS: u64 = 100;
+const ENOUGH_STACKS: u64 = 25;
 /// One in so many stacks may be cut before the eager drain takes over.
 const TOLERATED_CUTS: u64 = 50;
 
@@ -184,7 +184,8 @@ impl Recording {
                 for &pid in &pids {
                     // One that has ended meanwhile is over already.
                     self.ends.extend(open_pidfd(pid).ok());
-                    let _ = self.messages.send(Message::Introduce(pid));
+                    let with_waits = self.options.off_cpu;
+                    let _ = self.messages.send(Message::Introduce { pid, with_waits });
                 }
                 self.watched = Watched::Processes(pids);
             }

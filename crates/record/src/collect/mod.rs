@@ -1,5 +1,6 @@
 //! What becomes of the records: processes are followed, stacks unwound and counted, times paired.
 
+mod before;
 mod images;
 mod order;
 mod rows;
@@ -70,6 +71,8 @@ pub(crate) struct Intake {
     pub(crate) syscalls: SyscallTable,
     pub(crate) quality: StackQuality,
     pub(crate) throttled: u64,
+    /// The system calls in which threads waited before the recording, by their stacks.
+    pub(crate) waits: FxHashMap<StackNumber, i64>,
     /// By the clock of the records.
     pub(crate) started_at: u64,
     counters: Arc<Counters>,
@@ -97,6 +100,7 @@ impl Collector {
             syscalls: SyscallTable::default(),
             quality: StackQuality::default(),
             throttled: 0,
+            waits: FxHashMap::default(),
             started_at,
             counters,
             cpu_period,
@@ -126,10 +130,14 @@ impl Collector {
     }
 
     /// A process that was there before.
-    pub(crate) fn introduce(&mut self, pid: u32) {
+    pub(crate) fn introduce(&mut self, pid: u32, with_waits: bool) {
         self.intake.spaces.of(pid);
         for tid in crate::targets::threads(pid) {
-            self.intake.threads.of(ThreadOf { pid, tid });
+            let thread = ThreadOf { pid, tid };
+            self.intake.threads.of(thread);
+            if with_waits {
+                self.intake.note_wait(thread);
+            }
         }
     }
 }

@@ -2,12 +2,16 @@
 
 use std::sync::Arc;
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use super::{LONGEST_NAP, Outlet, Unwound};
 use crate::Result;
 use crate::session::CpuRings;
 use crate::sys::machine::{self, Bell};
 use crate::sys::sched;
+
+const EARLY_ROUNDS: u32 = 40;
+const EARLY_NAP: Duration = Duration::from_millis(10);
 
 /// The running thread.
 pub(crate) struct BatchDrain {
@@ -43,8 +47,12 @@ impl BatchDrain {
 fn run(mut rings: Vec<CpuRings>, outlet: &Outlet, bell: &Bell) -> Drained {
     let mut fds = vec![bell.fd()];
     fds.extend(rings.iter().flat_map(|cpu| [cpu.track.fd(), cpu.samples.fd()]));
+    let mut rounds = 0u32;
     loop {
-        let is_last = match machine::poll(&fds, LONGEST_NAP) {
+        // At first often, so that stacks which are cut are noticed before many are.
+        let nap = if rounds < EARLY_ROUNDS { EARLY_NAP } else { LONGEST_NAP };
+        rounds = rounds.saturating_add(1);
+        let is_last = match machine::poll(&fds, nap) {
             Ok(ready) => ready[0].readable,
             Err(_) => true,
         };

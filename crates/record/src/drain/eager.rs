@@ -7,7 +7,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
-use flamelet_unwind::{Dump, End, Modules, Reason, walk};
+use flamelet_unwind::{Dump, End, Modules, walk};
 use rustc_hash::FxHashMap;
 
 use super::{LONGEST_NAP, Outlet, Unwound, UnwoundStack};
@@ -180,8 +180,9 @@ impl Worker {
         let mut stack = Dump::with_beyond(user.registers.sp, user.stack, |address| live.read(address));
         let walked = walk(modules, &user.registers, &mut stack, &mut into.frames[first..]);
         into.frames.truncate(first + walked.depth);
-        // What was read too late may belong to another call; the dump alone is unwound later instead.
-        if self.live.is_used && !self.live.is_fresh() || walked.end == End::Truncated(Reason::OutOfStack) {
+        // What was read too late may belong to another call, and what is not whole may lack a module that
+        // the collector hears of later: it unwinds the dump then.
+        if self.live.is_used && !self.live.is_fresh() || walked.end != End::Rooted {
             into.frames.truncate(first);
             return;
         }

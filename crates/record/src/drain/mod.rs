@@ -21,7 +21,11 @@ pub(crate) enum Message {
     /// Records.
     Chunk(Chunk),
     /// A process that was there before the recording.
-    Introduce(u32),
+    Introduce {
+        pid: u32,
+        /// Find out where its threads wait.
+        with_waits: bool,
+    },
 }
 
 /// What was taken out of one ring at one moment.

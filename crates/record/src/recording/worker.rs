@@ -47,7 +47,7 @@ impl Worker {
         while let Ok(message) = inbox.recv() {
             match message {
                 Message::Chunk(chunk) => self.collector.add(chunk),
-                Message::Introduce(pid) => self.collector.introduce(pid),
+                Message::Introduce { pid, with_waits } => self.collector.introduce(pid, with_waits),
             }
             if asked.elapsed() >= ASK {
                 asked_locations = self.ask(asked_locations);

@@ -1,7 +1,21 @@
 // Two callers alternate every 30 µs or so, above a frame that is larger than any dump (argv[1] picks the
 // size). The leaf tells which caller is right: `leaf_a` runs only under `caller_a`.
 use std::hint::black_box;
-use std::time::{Duration, Instant};
+
+/// CPU time of this thread: a busy machine must not change how much is done.
+fn cpu_nanos() -> u64 {
+    #[repr(C)]
+    struct Timespec {
+        seconds: i64,
+        nanos: i64,
+    }
+    unsafe extern "C" {
+        fn clock_gettime(clock: i32, time: *mut Timespec) -> i32;
+    }
+    let mut time = Timespec { seconds: 0, nanos: 0 };
+    unsafe { clock_gettime(3, &mut time) };
+    time.seconds as u64 * 1_000_000_000 + time.nanos as u64
+}
 
 #[inline(never)]
 fn spin(work: u64) -> u64 {
@@ -43,9 +57,9 @@ fn caller_b<const N: usize>() -> u64 {
 }
 
 #[inline(never)]
-fn alternate<const N: usize>(end: Instant) -> u64 {
+fn alternate<const N: usize>(millis: u64) -> u64 {
     let mut sum = 0u64;
-    while Instant::now() < end {
+    while cpu_nanos() < millis * 1_000_000 {
         sum = sum.wrapping_add(caller_a::<N>());
         sum = sum.wrapping_add(caller_b::<N>());
     }
@@ -56,8 +70,7 @@ fn main() {
     let mut args = std::env::args().skip(1);
     let size = args.next().unwrap_or_default();
     let millis: u64 = args.next().map_or(1000, |a| a.parse().unwrap());
-    let end = Instant::now() + Duration::from_millis(millis);
-    let work = move || if size == "small" { alternate::<64>(end) } else { alternate::<122_000>(end) };
+    let work = move || if size == "small" { alternate::<64>(millis) } else { alternate::<122_000>(millis) };
     let other = std::thread::Builder::new().name("alternate".to_owned()).spawn(work.clone()).unwrap();
     black_box(work());
     black_box(other.join().unwrap());

@@ -28,7 +28,7 @@ fn verdict(profile: &Profile) -> (i64, i64, i64) {
 #[test]
 fn small_frames_need_no_completion_and_are_never_wrong() {
     let _one = alone();
-    let recorded = recorded(quiet(&rust("two_callers", &[]), &["small", "500"]), |_| {});
+    let recorded = recorded(quiet(&rust("two_callers", &[]), &["small", "150"]), |_| {});
     let (right, wrong, cut) = verdict(&recorded.profile);
     assert!(right > 100, "{right} right: {:?}", recorded.summary);
     assert_eq!((wrong, cut), (0, 0), "{:?}", recorded.summary);
@@ -38,7 +38,7 @@ fn small_frames_need_no_completion_and_are_never_wrong() {
 #[test]
 fn huge_frames_are_cut_without_completion_and_said_to_be() {
     let _one = alone();
-    let recorded = recorded(quiet(&rust("two_callers", &[]), &["large", "300"]), |options| {
+    let recorded = recorded(quiet(&rust("two_callers", &[]), &["large", "100"]), |options| {
         options.completion = Completion::Never
     });
     let (right, wrong, cut) = verdict(&recorded.profile);
@@ -49,7 +49,7 @@ fn huge_frames_are_cut_without_completion_and_said_to_be() {
 #[test]
 fn huge_frames_keep_the_right_roots_when_stacks_are_completed() {
     let _one = alone();
-    let recorded = recorded(quiet(&rust("two_callers", &[]), &["large", "2500"]), |_| {});
+    let recorded = recorded(quiet(&rust("two_callers", &[]), &["large", "800"]), |_| {});
     let summary = &recorded.summary;
     let (right, wrong, cut) = verdict(&recorded.profile);
     eprintln!("completion: {right} right, {wrong} wrong, {cut} cut; {summary:?}");

@@ -27,7 +27,7 @@ fn assert_whole(recorded: &Recorded) {
 #[test]
 fn every_thread_is_seen_with_its_name_and_its_whole_stack() {
     let _one = alone();
-    let recorded = recorded(quiet(&rust("deep", &[]), &["3", "400"]), |_| {});
+    let recorded = recorded(quiet(&rust("deep", &[]), &["3", "120"]), |_| {});
     assert_whole(&recorded);
     let profile = &recorded.profile;
     let mut by_thread: BTreeMap<&str, i64> = BTreeMap::new();
@@ -42,7 +42,7 @@ fn every_thread_is_seen_with_its_name_and_its_whole_stack() {
 #[test]
 fn the_timeline_and_the_verdict_agree_with_the_samples() {
     let _one = alone();
-    let recorded = recorded(quiet(&rust("deep", &[]), &["2", "300"]), |options| options.frequency = 499);
+    let recorded = recorded(quiet(&rust("deep", &[]), &["2", "150"]), |options| options.frequency = 499);
     let (profile, summary) = (&recorded.profile, &recorded.summary);
     let timeline = profile.timeline.as_ref().expect("time is kept");
     assert_eq!(profile.total(0), summary.samples as i64);
@@ -68,7 +68,7 @@ fn builds_that_abort_and_builds_with_frame_pointers_are_whole_too() {
         &["-C", "debuginfo=2", "-C", "opt-level=1"],
     ] {
         let program = rust("deep", flags);
-        assert_whole(&recorded(quiet(&program, &["1", "300"]), |_| {}));
+        assert_whole(&recorded(quiet(&program, &["1", "150"]), |_| {}));
     }
 }
 
@@ -87,11 +87,11 @@ fn a_stripped_program_is_named_by_its_debug_file() {
     let mut link = std::ffi::OsString::from("--add-gnu-debuglink=");
     link.push(&debug);
     run("objcopy", &[&link, stripped.as_ref()]);
-    let with_debug = recorded(quiet(&stripped, &["1", "300"]), |_| {});
+    let with_debug = recorded(quiet(&stripped, &["1", "150"]), |_| {});
     assert_whole(&with_debug);
     // Without it there are addresses, and what it takes to name them later.
     std::fs::remove_file(&debug).expect("it was just made");
-    let without = recorded(quiet(&stripped, &["1", "300"]), |options| options.symbolize = None);
+    let without = recorded(quiet(&stripped, &["1", "150"]), |options| options.symbolize = None);
     assert!(without.summary.rooted_share() >= 0.99, "{:?}", without.summary);
     let profile = &without.profile;
     let program = stripped.to_str().expect("a plain path");

@@ -7,7 +7,7 @@ use flamelet_profile::pprof;
 #[test]
 fn a_recording_survives_its_file() {
     let _one = alone();
-    let recorded = recorded(quiet(&rust("deep", &[]), &["2", "300"]), |_| {});
+    let recorded = recorded(quiet(&rust("deep", &[]), &["2", "100"]), |_| {});
     let profile = &recorded.profile;
     let mut bytes = Vec::new();
     pprof::write_gzip(profile, &mut bytes).expect("memory takes it");

@@ -51,7 +51,7 @@ pub(crate) fn told(mut command: Command) -> String {
 fn helper() {
     let Ok(what) = std::env::var(WHAT) else { return };
     let program = std::env::var_os(PROGRAM).expect("set with the other one");
-    let mut options = Options::new(Target::Command(quiet(program.as_ref(), &["2", "300"])));
+    let mut options = Options::new(Target::Command(quiet(program.as_ref(), &["2", "100"])));
     match what.as_str() {
         "cpu" => {}
         "off-cpu" => options.off_cpu = true,

@@ -35,3 +35,30 @@ fn blocked_time_is_found_by_stack_with_its_cause_and_wall_time_adds_up() {
     let moments: i64 = timeline.events.iter().map(|event| event.value).sum();
     assert_eq!(moments, profile.total(wall));
 }
+
+#[test]
+fn threads_that_wait_all_the_time_are_seen_too() {
+    if !may_see_kernel("off-CPU time of a process that waits") {
+        return;
+    }
+    let _one = alone();
+    let mut child = crate::programs::quiet("sleep".as_ref(), &["600"]).spawn().expect("coreutils");
+    // It must sleep already, else its switch is seen and nothing is to be looked up.
+    let waits = || std::fs::read_to_string(format!("/proc/{}/syscall", child.id())).unwrap_or_default();
+    let sleeping = format!("{} ", libc::SYS_clock_nanosleep);
+    while !waits().starts_with(&sleeping) {
+        std::thread::yield_now();
+    }
+    let mut options = flamelet_record::Options::new(flamelet_record::Target::Pids(vec![child.id()]));
+    options.off_cpu = true;
+    options.duration = Some(std::time::Duration::from_millis(200));
+    let recorded = flamelet_record::record(options, &mut |_| {}, &std::sync::atomic::AtomicBool::new(false));
+    child.kill().expect("our own child");
+    child.wait().expect("our own child");
+    let recorded = recorded.expect("permitted here");
+    let profile = &recorded.profile;
+    let off_cpu = column(profile, "off_cpu");
+    let asleep = profile.samples().filter(|sample| label(profile, sample, "wait") == Some("sleep"));
+    let asleep: i64 = asleep.map(|sample| sample.values[off_cpu]).sum();
+    assert!(asleep >= 200_000_000, "{asleep}: {:?}", recorded.summary);
+}

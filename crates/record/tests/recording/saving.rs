@@ -42,7 +42,7 @@ fn children_of(pid: u32) -> Vec<i32> {
 #[test]
 fn a_full_disk_is_noted_and_the_recording_goes_on() {
     let _one = alone();
-    let recorded = recorded(quiet(&rust("deep", &[]), &["1", "400"]), |options| {
+    let recorded = recorded(quiet(&rust("deep", &[]), &["1", "200"]), |options| {
         let save = Box::new(|profile: &flamelet_profile::Profile| {
             // Every write to it fails as on a full disk.
             let full = std::fs::OpenOptions::new().write(true).open("/dev/full")?;

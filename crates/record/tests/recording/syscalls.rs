@@ -84,3 +84,27 @@ fn a_tracepoint_and_page_faults_are_events_like_any_other() {
     assert_eq!(from_main.map(|sample| sample.values[opens]).sum::<i64>(), 500);
     assert!(profile.total(column(profile, "page-faults")) > 10);
 }
+
+#[test]
+fn a_function_can_be_an_event() {
+    if !may_see_kernel("uprobes") {
+        return;
+    }
+    let _one = alone();
+    let program = c("calls", &[]);
+    let recorded = recorded(quiet(&program, &[]), |options| {
+        options.cpu = false;
+        options.events = vec![format!("uprobe:{}:rarely", program.display())];
+    });
+    let profile = &recorded.profile;
+    assert_eq!(profile.total(0), 5000, "{:?}", recorded.summary);
+    let under_main: i64 = profile
+        .samples()
+        .filter(|sample| {
+            let frames = frames(profile, sample);
+            frames.first() == Some(&"rarely") && has(&frames, "main")
+        })
+        .map(|sample| sample.values[0])
+        .sum();
+    assert_eq!(under_main, 5000, "{:?}", recorded.summary);
+}
