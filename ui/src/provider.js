@@ -17,7 +17,7 @@ import { dataQuery, searchPattern, zoomKeys } from "./state.js";
  * @typedef {{about: About | null, entries: Entry[], live: boolean, code: boolean, warnings: string[]}} Opened
  * @typedef {NameColumns & {count: number, total: number, diff: boolean, name: number[], flat: number[],
  *   cum: number[], flat_sides?: Sides, cum_sides?: Sides}} Functions
- * @typedef {{name: string, key: number, hue: number, weight: number, own: number, leaf: boolean}} TreeRow
+ * @typedef {{name: string, key: number, hue: number, weight: number, own: number, new: number, base: number, leaf: boolean}} TreeRow
  * @typedef {{weight: number, total: number}} Matched
  * @typedef {{direction: "callees" | "callers", pivot: string, zoom: string, width: number}} FlameQuery
  */
@@ -167,6 +167,8 @@ export class SavedData {
       hue: picture.hueOf(box),
       weight: picture.weight[box],
       own: picture.own[box],
+      new: picture.valueOf(box).now,
+      base: picture.valueOf(box).base,
       leaf: picture.own[box] >= picture.weight[box],
     }));
   }

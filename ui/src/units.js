@@ -110,5 +110,5 @@ const NOISE_SIGMAS = 3;
  */
 export function isNoise(base, now, perSample) {
   const deviation = Math.sqrt((Math.abs(base) + Math.abs(now)) * perSample);
-  return Math.abs(now - base) < NOISE_SIGMAS * deviation;
+  return now === base || Math.abs(now - base) < NOISE_SIGMAS * deviation;
 }

@@ -92,7 +92,7 @@ function functionCells(app, rows, row, narrow) {
       changeCell(flatBase, flatNow, unit, perSample),
       h("div", { text: valueLabel(cumNow, unit), title: exactLabel(cumNow, unit) }),
       changeCell(cumBase, cumNow, unit, perSample),
-      h("div.soft", { text: isNoise(cumBase, cumNow, perSample) ? "noise" : relativeChange(cumBase, cumNow) }),
+      h("div.soft", { text: cumBase !== cumNow && isNoise(cumBase, cumNow, perSample) ? "noise" : relativeChange(cumBase, cumNow) }),
       name,
     ];
   }
@@ -106,11 +106,11 @@ function functionCells(app, rows, row, narrow) {
 }
 
 /** A change, in colour when it is more than chance. @param {number} base @param {number} now @param {string} unit @param {number} perSample */
-function changeCell(base, now, unit, perSample) {
+export function changeCell(base, now, unit, perSample) {
   const change = now - base;
   const noise = isNoise(base, now, perSample);
   const look = noise ? ".soft" : change > 0 ? ".more" : ".less";
-  return h(`div${look}`, { text: changeLabel(change, unit), title: exactLabel(change, unit) + (noise ? ", within what chance explains" : "") });
+  return h(`div${look}`, { text: changeLabel(change, unit), title: exactLabel(change, unit) + (noise && change !== 0 ? ", within what chance explains" : "") });
 }
 
 /** @param {string} name @param {number} hue */

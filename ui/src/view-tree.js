@@ -5,6 +5,7 @@ import { h } from "./dom.js";
 import { zoomPath } from "./state.js";
 import { VirtualTable, barCell } from "./table.js";
 import { exactLabel, shareLabel, valueLabel } from "./units.js";
+import { changeCell } from "./view-top.js";
 
 /** @typedef {import("./app.js").App} App */
 /** @typedef {import("./state.js").State} State */
@@ -15,6 +16,14 @@ const TREE_COLUMNS = [
   { id: "cum", title: "Total", number: true },
   { id: "cumshare", title: "Total %", number: true },
   { id: "flat", title: "Self", number: true },
+  { id: "tree", title: "Function" },
+];
+
+/** @type {import("./table.js").Column[]} */
+const DIFF_TREE_COLUMNS = [
+  { id: "base", title: "Before", number: true },
+  { id: "cum", title: "Now", number: true },
+  { id: "cumchange", title: "Change", number: true },
   { id: "tree", title: "Function" },
 ];
 
@@ -85,6 +94,7 @@ export function treeView(app) {
       const wanted = JSON.stringify([app.dataKey(), state.inverted]);
       if (wanted === shown) return;
       shown = wanted;
+      table.setColumns(app.isDiff() ? DIFF_TREE_COLUMNS : TREE_COLUMNS, "");
       const first = await childrenOf([], 0);
       rows = [];
       for (const row of first) {
@@ -108,8 +118,9 @@ function parentOf(rows, at) {
 
 /** @param {App} app @param {Row} row @param {() => void} toggle @returns {HTMLElement[]} */
 function treeCells(app, row, toggle) {
-  const { unit } = app.sampleType();
+  const { unit, per_sample: perSample } = app.sampleType();
   const all = app.total() || 1;
+  const value = (/** @type {number} */ amount) => h("div", { text: valueLabel(amount, unit), title: exactLabel(amount, unit) });
   const twist = h("button.twist", {
     text: row.leaf ? "" : row.open ? "▾" : "▸",
     tabindex: -1,
@@ -123,10 +134,6 @@ function treeCells(app, row, toggle) {
     h("span.dot", { style: { background: `var(--h${row.hue < 0 ? 24 : row.hue})` } }),
     h("span", { text: row.name }),
   );
-  return [
-    h("div", { text: valueLabel(row.weight, unit), title: exactLabel(row.weight, unit) }),
-    barCell(shareLabel(row.weight, all), row.weight / all),
-    h("div", { text: valueLabel(row.own, unit), title: exactLabel(row.own, unit) }),
-    name,
-  ];
+  if (app.isDiff()) return [value(row.base), value(row.new), changeCell(row.base, row.new, unit, perSample), name];
+  return [value(row.weight), barCell(shareLabel(row.weight, all), row.weight / all), value(row.own), name];
 }

@@ -79,6 +79,8 @@ struct Child<'a> {
     hue: u32,
     weight: u64,
     own: u64,
+    new: i64,
+    base: i64,
     leaf: bool,
 }
 
@@ -95,8 +97,17 @@ pub(crate) fn children(desk: &Desk, query: &Query) -> Answer {
     let leaves: Vec<bool> = children.iter().map(|&child| tree.children(child).len() == 0).collect();
     let row = |(&child, &leaf): (&NodeId, &bool)| {
         let name = tree.text(child);
-        let (weight, own) = (tree.value(child).weight(), tree.own(child).weight());
-        Child { name, key: name_key(name), hue: hue_of(crate_of(name)), weight, own, leaf }
+        let (value, own) = (tree.value(child), tree.own(child));
+        Child {
+            name,
+            key: name_key(name),
+            hue: hue_of(crate_of(name)),
+            weight: value.weight(),
+            own: own.weight(),
+            new: value.new,
+            base: value.base,
+            leaf,
+        }
     };
     json(&children.iter().zip(&leaves).map(row).collect::<Vec<_>>())
 }
