@@ -1,0 +1,174 @@
+//! The arguments of `record`, `run`, `view` and `demo`.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueHint};
+
+use super::SourceArgs;
+
+pub(super) const RECORD_EXAMPLES: &str = "\
+Examples:
+  flamelet record -- ./service --port 3000       from its first instruction on; Ctrl-C ends the recording
+  flamelet record -p 1234 --duration 10 -o cpu.html
+  flamelet record --off-cpu -p 1234              where it waits, beside where it works
+  flamelet record --syscalls -- ls -R /          counts, errors and latency of every call
+  flamelet record -e syscalls:sys_enter_getrandom -- ./service
+  flamelet record --load 'wrk http://localhost:3000' --duration 30 -- ./service";
+
+/// `record`.
+#[derive(Args, Clone)]
+pub(crate) struct RecordArgs {
+    /// The command, after --
+    #[arg(last = true, value_name = "CMD", value_hint = ValueHint::CommandWithArguments)]
+    pub(crate) command: Vec<String>,
+    /// Record these processes, with their threads and children
+    #[arg(short, long, value_name = "PID")]
+    pub(crate) pid: Vec<u32>,
+    /// Record every process of the machine
+    #[arg(short, long)]
+    pub(crate) all: bool,
+    /// Samples a second of each running thread
+    #[arg(short = 'F', long, value_name = "HZ", default_value_t = 997)]
+    pub(crate) frequency: u32,
+    /// Write to this file; its name picks the format (.pb.gz, .svg, .html, .folded, .speedscope.json, …)
+    #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) output: Option<PathBuf>,
+    /// End after this many seconds, and ask a command to end too
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    pub(crate) duration: Option<std::time::Duration>,
+    /// Record blocked time too
+    #[arg(long)]
+    pub(crate) off_cpu: bool,
+    /// Record system calls: counts, errors, latency
+    #[arg(long)]
+    pub(crate) syscalls: bool,
+    /// Record an event of `perf list` by its name
+    #[arg(short, long, value_name = "EVENT")]
+    pub(crate) event: Vec<String>,
+    /// Leave the kernel's side out
+    #[arg(long)]
+    pub(crate) no_kernel: bool,
+    /// Run the command this many times and merge
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub(crate) repeat: u32,
+    /// Run a load generator beside it, for the time of the recording
+    #[arg(long, value_name = "CMD")]
+    pub(crate) load: Option<String>,
+    /// Take symbols from this binary, debug file or folder
+    #[arg(long, value_name = "PATH")]
+    pub(crate) binary: Vec<PathBuf>,
+    /// Exit with status 1 when the recording is of poor quality
+    #[arg(long)]
+    pub(crate) strict: bool,
+    /// Open the viewer afterwards
+    #[arg(long)]
+    pub(crate) view: bool,
+}
+
+/// Reads `10`, `10s` or `2.5`.
+fn seconds(text: &str) -> Result<std::time::Duration, String> {
+    let number = text.trim().trim_end_matches('s');
+    let parsed = number.parse::<f64>().ok().filter(|seconds| *seconds > 0.0);
+    let duration = parsed.and_then(|seconds| std::time::Duration::try_from_secs_f64(seconds).ok());
+    duration.ok_or_else(|| format!("'{text}' is not a number of seconds such as 10"))
+}
+
+pub(super) const RUN_EXAMPLES: &str = "\
+Examples:
+  flamelet run list                              what is installed, what each is good for, what it costs
+  flamelet run callgrind --duration 60 -- ./service
+  flamelet run strace -p 1234 --duration 10
+  flamelet run massif --memory-limit 1GB -o /opt/profiling -- ./service
+  flamelet run bpftrace --script 'tracepoint:syscalls:sys_enter_read { @ = hist(args->count); }' -- ls
+
+Each run has a folder of its own, {output}/{name}/{time}-{tool}/, with the tool's file and a pprof made of it.";
+
+/// `run`.
+#[derive(Args, Clone)]
+pub(crate) struct RunArgs {
+    /// perf, strace, massif, callgrind, cachegrind, dhat, heaptrack, bpftrace; or list
+    #[arg(value_name = "TOOL")]
+    pub(crate) tool: String,
+    /// The command, after --
+    #[arg(last = true, value_name = "CMD", value_hint = ValueHint::CommandWithArguments)]
+    pub(crate) command: Vec<String>,
+    /// Attach to this process, where the tool can
+    #[arg(short, long, value_name = "PID")]
+    pub(crate) pid: Option<u32>,
+    /// End politely after this many seconds, so that the tool writes its file
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    pub(crate) duration: Option<std::time::Duration>,
+    /// The most memory the command may have, such as 512MB (ulimit -v)
+    #[arg(long, value_name = "SIZE", value_parser = bytes)]
+    pub(crate) memory_limit: Option<u64>,
+    /// Where runs are kept
+    #[arg(short, long, value_name = "FOLDER", default_value = "profiling", value_hint = ValueHint::DirPath)]
+    pub(crate) output: PathBuf,
+    /// The name of the service; by default that of the command
+    #[arg(long)]
+    pub(crate) name: Option<String>,
+    /// One more option for the tool itself
+    #[arg(long, value_name = "OPTION", allow_hyphen_values = true)]
+    pub(crate) tool_option: Vec<String>,
+    /// A bpftrace program: a file or its text
+    #[arg(long, value_name = "PROGRAM")]
+    pub(crate) script: Option<String>,
+    /// Open the viewer instead of printing the top functions
+    #[arg(long)]
+    pub(crate) view: bool,
+}
+
+/// Reads `512MB`, `1GB`, `65536`.
+fn bytes(text: &str) -> Result<u64, String> {
+    let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let (number, unit) = text.split_at(digits);
+    let unit = if unit.is_empty() { "b" } else { unit };
+    let known = flamelet_profile::unit::are_compatible(unit, "b");
+    let scale = flamelet_profile::unit::ratio(unit, "b");
+    match number.parse::<u64>() {
+        Ok(number) if known && number > 0 => Ok((number as f64 * scale) as u64),
+        _ => Err(format!("'{text}' is not a size such as 512MB")),
+    }
+}
+
+/// `view`.
+#[derive(Args, Clone)]
+pub(crate) struct ViewArgs {
+    /// Files, a folder of files, '-', or the address of a service
+    #[arg(required = true, value_name = "SOURCE", value_hint = ValueHint::AnyPath)]
+    pub(crate) sources: Vec<String>,
+    /// The port on loopback; 0 takes one that is free
+    #[arg(long, value_name = "PORT", default_value_t = 0)]
+    pub(crate) port: u16,
+    /// Only print the address
+    #[arg(long, alias = "no_browser")]
+    pub(crate) no_browser: bool,
+    /// Where source files are, separated by colons
+    #[arg(long, value_name = "PATHS", default_value = "", hide_default_value = true)]
+    pub(crate) source_path: String,
+    /// What to remove from the start of source paths, separated by colons
+    #[arg(long, value_name = "PATHS", default_value = "", hide_default_value = true)]
+    pub(crate) trim_path: String,
+    #[command(flatten)]
+    pub(crate) source: SourceArgs,
+}
+
+/// `demo`.
+#[derive(Args, Clone)]
+pub(crate) struct DemoArgs {
+    /// End by itself instead of opening the viewer
+    #[arg(long)]
+    pub(crate) once: bool,
+    /// How long to profile, in seconds
+    #[arg(long, value_name = "SECONDS", default_value = "5", value_parser = seconds)]
+    pub(crate) duration: std::time::Duration,
+    /// Where to keep the files
+    #[arg(short, long, value_name = "FOLDER", default_value = "flamelet-demo", value_hint = ValueHint::DirPath)]
+    pub(crate) output: PathBuf,
+    /// The port of the viewer; 0 takes one that is free
+    #[arg(long, value_name = "PORT", default_value_t = 0)]
+    pub(crate) port: u16,
+    /// Only print the viewer's address
+    #[arg(long, alias = "no_browser")]
+    pub(crate) no_browser: bool,
+}
