@@ -20,8 +20,14 @@ fn main() {
     for depth in [10, 40, 100] {
         unwinding(depth);
     }
+    // SAFETY: the handler does nothing.
+    unsafe { libc::signal(libc::SIGUSR1, nothing as *const () as libc::sighandler_t) };
+    for depth in [10, 40, 100] {
+        warm_signals(depth);
+    }
     for frequency in [99, 999] {
-        in_place(frequency);
+        in_place(frequency, 1 << 10);
+        in_place(frequency, 1 << 16);
     }
     for frequency in [99, 999] {
         added_cpu(frequency);
@@ -54,20 +60,83 @@ fn unwinding(depth: u32) {
     println!("unwinding {found} frames warm: median {} ns, p99 {} ns", at(0.5), at(0.99));
 }
 
-/// The handler as it runs in a working program at depth 40: its own clock, per sample.
-fn in_place(frequency: u32) {
+/// The whole handler again and again, by signals that look like those of a timer; and what a signal costs
+/// whose handler does nothing.
+fn warm_signals(depth: u32) {
+    let mut options = Options::with_frequency(1);
+    options.overhead_budget = None;
+    options.buffered_samples = 1 << 14;
+    let session = cpu::start(&options).expect("starts");
+    let before = cpu::status();
+    let (mut nanos, mut empty) = (Vec::new(), Vec::new());
+    at_depth(depth, &mut || {
+        for round in 0..100 {
+            for _ in 0..50 {
+                nanos.push(time_signal(libc::SIGPROF));
+                empty.push(time_signal(libc::SIGUSR1));
+            }
+            if round % 10 == 9 {
+                drop(session.snapshot());
+            }
+        }
+    });
+    let after = cpu::status();
+    drop(session.finish());
+    let samples = (after.samples - before.samples).max(1);
+    let (handler, lost) = (after.handler_nanos - before.handler_nanos, after.lost - before.lost);
+    nanos.sort_unstable();
+    empty.sort_unstable();
+    let at = |of: &[u64], share: f64| of[(of.len() as f64 * share) as usize];
+    println!(
+        "signals at depth {depth}: median {} ns (p99 {}), empty {} ns, so {} ns above; by the handler's clock {} ns, {lost} lost",
+        at(&nanos, 0.5),
+        at(&nanos, 0.99),
+        at(&empty, 0.5),
+        at(&nanos, 0.5).saturating_sub(at(&empty, 0.5)),
+        handler / samples
+    );
+}
+
+extern "C" fn nothing(_: libc::c_int) {}
+
+/// Sends this thread a signal as a timer of the sampler would, and takes the time.
+fn time_signal(signal: libc::c_int) -> u64 {
+    /// What the sampler's timers carry: its mark, and a period of a nanosecond.
+    const TAG: u64 = 0x00f1_a3e1 << 40 | 1;
+    const SI_TIMER: i32 = -2;
+    let mut info = [0u64; 16];
+    info[1] = u64::from(SI_TIMER as u32);
+    info[3] = TAG;
+    let start = Instant::now();
+    // SAFETY: a signal to this thread itself, which has a handler for it.
+    unsafe {
+        let (pid, tid) = (libc::getpid(), libc::syscall(libc::SYS_gettid));
+        libc::syscall(libc::SYS_rt_tgsigqueueinfo, pid, tid, signal, info.as_mut_ptr());
+    }
+    start.elapsed().as_nanos() as u64
+}
+
+/// The handler as it runs in a working program at depth 40, whose work fits the first cache or not: its own
+/// clock, the mean over the samples of a second, the best and the middle of several seconds.
+fn in_place(frequency: u32, words: usize) {
     let mut options = Options::with_frequency(frequency);
     options.overhead_budget = None;
     let session = cpu::start(&options).expect("starts");
-    let before = cpu::status();
-    at_depth(40, &mut || burn(Duration::from_secs(3)));
-    let after = cpu::status();
-    let samples = after.samples - before.samples;
+    let mut means = Vec::new();
+    for _ in 0..7 {
+        let before = cpu::status();
+        at_depth(40, &mut || burn_over(Duration::from_secs(1), words));
+        let after = cpu::status();
+        let samples = (after.samples - before.samples).max(1);
+        means.push((after.handler_nanos - before.handler_nanos) / samples);
+    }
     drop(session.finish());
-    let nanos = after.handler_nanos - before.handler_nanos;
+    means.sort_unstable();
     println!(
-        "in place at {frequency} Hz, depth 40: {:.0} ns a sample, {samples} samples",
-        nanos as f64 / samples as f64
+        "in place at {frequency} Hz, depth 40, work over {} KB: best mean {} ns, middle {} ns",
+        words / 128,
+        means[0],
+        means[3]
     );
 }
 
@@ -111,13 +180,18 @@ fn work_nanos() -> u64 {
 }
 
 fn burn(wanted: Duration) {
+    burn_over(wanted, 1 << 10);
+}
+
+/// Uses CPU time, writing all over so many words.
+fn burn_over(wanted: Duration, words: usize) {
     let start = cpu_nanos(libc::CLOCK_THREAD_CPUTIME_ID);
-    let mut memory = vec![0u64; 1 << 16];
+    let mut memory = vec![0u64; words];
     let mut hash = 1u64;
     while cpu_nanos(libc::CLOCK_THREAD_CPUTIME_ID) - start < wanted.as_nanos() as u64 {
         for i in 0..20_000u64 {
             hash = (hash ^ i).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-            memory[(hash >> 48) as usize] ^= hash;
+            memory[(hash >> 40) as usize % words] ^= hash;
         }
     }
     black_box(memory);

@@ -6,6 +6,7 @@ use std::os::fd::{AsRawFd, OwnedFd};
 
 thread_local! {
     static TID: Cell<Tid> = const { Cell::new(0) };
+    static NAME: Cell<([u8; 16], u32)> = const { Cell::new(([0; 16], 0)) };
 }
 
 /// The kernel's id of a thread.
@@ -33,11 +34,23 @@ pub(crate) fn forget_this_thread() {
     TID.set(0);
 }
 
-/// Writes this thread's name, up to 15 bytes and zeros. Async-signal-safe.
+/// This thread's name, up to 15 bytes and zeros. Async-signal-safe. Asks the kernel the first time and then
+/// now and then, because a name may change.
 #[inline]
-pub(crate) fn name_of_this_thread(into: &mut [u8; 16]) {
-    // SAFETY: the kernel writes 16 bytes to `into`, which has them. (A raw system call: no libc in between.)
-    unsafe { libc::syscall(libc::SYS_prctl, libc::PR_GET_NAME, into.as_mut_ptr()) };
+pub(crate) fn name_of_this_thread() -> [u8; 16] {
+    const ASK_EVERY: u32 = 16;
+    let (name, uses) = NAME.get();
+    let name = if uses == 0 { ask_name() } else { name };
+    NAME.set((name, (uses + 1) % ASK_EVERY));
+    name
+}
+
+#[cold]
+fn ask_name() -> [u8; 16] {
+    let mut name = [0; 16];
+    // SAFETY: the kernel writes 16 bytes to `name`, which has them. (A raw system call: no libc in between.)
+    unsafe { libc::syscall(libc::SYS_prctl, libc::PR_GET_NAME, name.as_mut_ptr()) };
+    name
 }
 
 /// The list of this process' threads. Kept open, because it is read many times a second.
@@ -117,11 +130,9 @@ mod tests {
 
     #[test]
     fn a_thread_knows_its_name() {
-        let thread = std::thread::Builder::new().name("a-name".into()).spawn(|| {
-            let mut name = [1; 16];
-            name_of_this_thread(&mut name);
-            name
-        });
+        let thread = std::thread::Builder::new()
+            .name("a-name".into())
+            .spawn(|| (0..20).map(|_| name_of_this_thread()).next_back().expect("asked twenty times"));
         let name = thread.expect("starts").join().expect("no panic");
         assert!(name.starts_with(b"a-name\0"), "{name:?}");
     }

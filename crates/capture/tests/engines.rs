@@ -57,8 +57,8 @@ fn perf_events_deliver_where_the_kernel_allows_them() {
     }
     let share = percent(sampled(&profile), used);
     println!("perf at 499 Hz: {share:.1} %");
-    // New threads are found at the next look, 10 ms later at most.
-    assert!((90.0..105.0).contains(&share), "{share:.1} %");
+    // New threads are found at the next look, 20 ms later, and an event does not count what was before.
+    assert!((85.0..105.0).contains(&share), "{share:.1} %");
 }
 
 /// Makes `perf_event_open` fail for this thread and those it starts.

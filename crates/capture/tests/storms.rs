@@ -159,7 +159,7 @@ fn panics_unwind_while_sampling() {
         let mut caught = 0;
         while start.elapsed() < MILLI * 700 {
             let result = std::panic::catch_unwind(|| {
-                let values = vec![1; 10];
+                let values = black_box(vec![1; 10]);
                 std::panic::resume_unwind(Box::new(black_box(values.len())));
             });
             caught += usize::from(result.is_err());

@@ -35,7 +35,7 @@ impl Module {
     }
 
     /// The table and the rule for an address of the process. Async-signal-safe.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn rule(&self, address: u64) -> Option<(&Table, Rule)> {
         let table = self.table.as_deref()?;
         Some((table, table.lookup(address.wrapping_sub(self.bias))))
@@ -124,7 +124,7 @@ impl Modules {
     }
 
     /// Like [`Modules::find`], trying the module `near` first, where the frame before was found.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn find_near(&self, address: u64, near: &mut usize) -> Option<&Module> {
         if let Some(module) = self.modules.get(*near)
             && address.wrapping_sub(module.start) < module.end - module.start
@@ -135,7 +135,8 @@ impl Modules {
         self.modules.get(*near)
     }
 
-    #[inline]
+    #[cold]
+    #[inline(never)]
     fn index_of(&self, address: u64) -> Option<usize> {
         let index = self.modules.partition_point(|module| module.start <= address).checked_sub(1)?;
         (address < self.modules[index].end).then_some(index)

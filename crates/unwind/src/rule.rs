@@ -101,12 +101,12 @@ impl Row {
         Self(u32::from(pc_in_bucket) | kind << 8 | saved << 10 | argument << 16)
     }
 
-    #[inline]
+    #[inline(always)]
     pub(crate) fn pc_in_bucket(self) -> u32 {
         self.0 & 0xff
     }
 
-    #[inline]
+    #[inline(always)]
     pub(crate) fn rule(self) -> Rule {
         let saved = (self.0 >> 10 & 0x3f) as u8;
         let argument = self.0 >> 16;

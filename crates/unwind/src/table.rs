@@ -38,7 +38,7 @@ impl Table {
     }
 
     /// The rule that holds at `address`. Async-signal-safe.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn lookup(&self, address: u64) -> Rule {
         let Some(offset) = address.checked_sub(self.start) else { return Rule::Unknown };
         let bucket = (offset >> BUCKET_SHIFT) as usize;

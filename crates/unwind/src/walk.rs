@@ -4,6 +4,7 @@ use crate::arch::{Architecture, Registers, aarch64, x86_64};
 use crate::memory::Memory;
 use crate::module::Modules;
 use crate::rule::Rule;
+use crate::table::Table;
 
 /// What a [`walk`] found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,32 +66,69 @@ pub fn walk<M: Memory>(
     let mut near = 0;
     for (depth, frame) in frames.iter_mut().enumerate() {
         *frame = at;
-        let done = |end| Unwound { depth: depth + 1, end };
         let module = modules.find_near(at, &mut near);
-        let (rule, stepped) = match module.and_then(|module| module.rule(at)) {
-            None if module.is_some() => (Rule::Unknown, Err(Reason::NoRule)),
-            None => (Rule::Unknown, Err(Reason::NoModule)),
-            Some((table, rule)) => match table.architecture() {
-                Architecture::X86_64 => (rule, x86_64::step(table, rule, &registers, memory)),
-                Architecture::Aarch64 => (rule, aarch64::step(table, rule, &registers, memory)),
-            },
-        };
-        registers = match stepped {
-            Ok(caller) => caller,
-            Err(_) if rule == Rule::Root => return done(End::Rooted),
-            Err(reason) if rule == Rule::Unknown => match guess(modules, is_exact, &registers, memory) {
-                Some(caller) => caller,
-                None => return done(End::Truncated(reason)),
-            },
-            Err(reason) => return done(End::Truncated(reason)),
-        };
-        if registers.pc == 0 {
-            return done(End::Rooted);
+        let found = module.and_then(|module| module.rule(at));
+        if let Some((table, rule @ Rule::Frame { .. })) = found
+            && let Ok(caller) = step(table, rule, &registers, memory)
+            && caller.pc != 0
+        {
+            registers = caller;
+            is_exact = false;
+            at = caller.pc.wrapping_sub(1);
+            continue;
         }
-        is_exact = rule == Rule::Signal;
+        let place = Place { modules, is_in_module: module.is_some(), found, is_exact };
+        match place.uncommon_step(&registers, memory) {
+            Ok(caller) => registers = caller,
+            Err(end) => return Unwound { depth: depth + 1, end },
+        }
+        is_exact = matches!(found, Some((_, Rule::Signal)));
         at = registers.pc.wrapping_sub(u64::from(!is_exact));
     }
     Unwound { depth: frames.len(), end: End::Truncated(Reason::Full) }
+}
+
+#[inline(always)]
+fn step(
+    table: &Table,
+    rule: Rule,
+    registers: &Registers,
+    memory: &mut impl Memory,
+) -> Result<Registers, Reason> {
+    match table.architecture() {
+        Architecture::X86_64 => x86_64::step(table, rule, registers, memory),
+        Architecture::Aarch64 => aarch64::step(table, rule, registers, memory),
+    }
+}
+
+/// What is known about the code of a frame.
+struct Place<'a> {
+    modules: &'a Modules,
+    is_in_module: bool,
+    found: Option<(&'a Table, Rule)>,
+    /// Whether the frame stands at its pc, not after a call.
+    is_exact: bool,
+}
+
+impl Place<'_> {
+    /// Everything but an ordinary frame with an ordinary caller.
+    #[cold]
+    #[inline(never)]
+    fn uncommon_step(&self, registers: &Registers, memory: &mut impl Memory) -> Result<Registers, End> {
+        let stepped = match self.found {
+            Some((_, Rule::Root)) => return Err(End::Rooted),
+            Some((_, Rule::Unknown)) | None => {
+                let reason = if self.is_in_module { Reason::NoRule } else { Reason::NoModule };
+                guess(self.modules, self.is_exact, registers, memory).ok_or(reason)
+            }
+            Some((table, rule)) => step(table, rule, registers, memory),
+        };
+        match stepped {
+            Ok(caller) if caller.pc == 0 => Err(End::Rooted),
+            Ok(caller) => Ok(caller),
+            Err(reason) => Err(End::Truncated(reason)),
+        }
+    }
 }
 
 /// Code without a rule: hand-written assembly, a library without tables, a jump to nowhere.

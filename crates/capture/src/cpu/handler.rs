@@ -243,13 +243,11 @@ fn record(pool: &Pool, cpu_nanos: u64, time: u64, context: &libc::ucontext_t) {
     };
     let unwound = live::unwind(&Registers::of_context(context), slot.frames());
     let is_rooted = unwound.end.is_rooted();
-    let mut name = [0; 16];
-    threads::name_of_this_thread(&mut name);
     COUNTERS.samples.fetch_add(1, Ordering::Relaxed);
     COUNTERS.truncated.fetch_add(u64::from(!is_rooted), Ordering::Relaxed);
     slot.submit(Record {
         tid: threads::this_thread(),
-        name,
+        name: threads::name_of_this_thread(),
         time,
         cpu_nanos,
         labels: labels::current_id(),

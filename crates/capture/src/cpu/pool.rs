@@ -254,8 +254,7 @@ mod tests {
         assert_eq!(drained, submitted);
         assert!(drained > 0);
         let mut free = 0;
-        while let Some(taken) = pool.take() {
-            std::mem::forget(taken);
+        while pool.take().is_some() {
             free += 1;
         }
         assert_eq!(free, 64);

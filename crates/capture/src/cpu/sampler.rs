@@ -19,8 +19,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// How often to collect and to look for new threads: about once a period, within these bounds.
-const COLLECT_OFTEN: Duration = Duration::from_millis(10);
+/// How often to collect and to look for new threads: about every second period, within these bounds.
+const COLLECT_OFTEN: Duration = Duration::from_millis(20);
 const COLLECT_SELDOM: Duration = Duration::from_millis(50);
 /// How often to decide about the overhead and to look at slow-changing things.
 const REVIEW_NANOS: u64 = 1_000_000_000;
@@ -39,6 +39,7 @@ struct Control {
     generation: u64,
     pool: Option<Box<Pool>>,
     /// Pools that a handler may still hold.
+    #[allow(clippy::vec_box, reason = "handlers know the address")]
     retired: Vec<Box<Pool>>,
     modules: SeenModules,
     /// The process that all this belongs to; another one is the child of a fork.
@@ -346,7 +347,7 @@ fn collect_until_ended(generation: u64) {
         }
         control.tick();
         let period = control.running.as_ref().map_or(0, |running| running.period_nanos());
-        let pause = Duration::from_nanos(period).clamp(COLLECT_OFTEN, COLLECT_SELDOM);
+        let pause = Duration::from_nanos(2 * period).clamp(COLLECT_OFTEN, COLLECT_SELDOM);
         let used = clock::thread_cpu_nanos();
         COLLECTOR_NANOS.fetch_add(used - counted, Ordering::Relaxed);
         counted = used;

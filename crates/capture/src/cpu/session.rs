@@ -274,7 +274,7 @@ impl State {
         self.random ^= self.random << 13;
         self.random ^= self.random >> 7;
         self.random ^= self.random << 17;
-        (u128::from(self.random) * u128::from(limit) >> 64) as u64
+        ((u128::from(self.random) * u128::from(limit)) >> 64) as u64
     }
 }
 

@@ -95,7 +95,7 @@ impl Registers {
 }
 
 impl Base {
-    #[inline]
+    #[inline(always)]
     pub(crate) fn of(self, registers: &Registers) -> u64 {
         match self {
             Base::StackPointer => registers.sp,

@@ -25,43 +25,54 @@ pub(crate) fn packed(frame_pointer: Saved, return_address: Saved) -> Option<u8> 
 }
 
 /// From the registers in a frame to those in its caller.
-#[inline]
+#[inline(always)]
 pub(crate) fn step(
     table: &Table,
     rule: Rule,
     registers: &Registers,
     memory: &mut impl Memory,
 ) -> Result<Registers, Reason> {
-    let (cfa, fp) = match rule {
-        Rule::Frame { base, offset, saved } => {
-            let cfa = base.of(registers).wrapping_add(u64::from(offset));
-            let saved_at = cfa.wrapping_sub(8 * u64::from(saved));
-            // Compilers do not note that an epilogue has popped the register: below the stack pointer its
-            // place is free again, and the register has its value back.
-            let fp = if saved == 0 || saved_at < registers.sp {
-                registers.fp
-            } else {
-                memory.read(saved_at).ok_or(Reason::OutOfStack)?
-            };
-            (cfa, fp)
-        }
-        Rule::Plt { threshold } => {
-            let pushed = u64::from(registers.pc & 15 >= u64::from(threshold)) * 8;
-            (registers.sp.wrapping_add(8 + pushed), registers.fp)
-        }
-        Rule::Signal => return signal(registers, memory),
-        Rule::Side(index) => {
-            let rule = table.side_rule(index).ok_or(Reason::NoRule)?;
-            let (cfa, fp, pc) = side_step(rule, registers, memory)?;
-            return advance(registers, cfa, fp, pc.ok_or(Reason::NoRule)?);
-        }
-        Rule::Root | Rule::Unknown => return Err(Reason::NoRule),
+    let Rule::Frame { base, offset, saved } = rule else {
+        return special_step(table, rule, registers, memory);
+    };
+    let cfa = base.of(registers).wrapping_add(u64::from(offset));
+    let saved_at = cfa.wrapping_sub(8 * u64::from(saved));
+    // Compilers do not note that an epilogue has popped the register: below the stack pointer its place is
+    // free again, and the register has its value back.
+    let fp = if saved == 0 || saved_at < registers.sp {
+        registers.fp
+    } else {
+        memory.read(saved_at).ok_or(Reason::OutOfStack)?
     };
     let pc = memory.read(cfa.wrapping_sub(8)).ok_or(Reason::OutOfStack)?;
     advance(registers, cfa, fp, pc)
 }
 
-#[inline]
+#[cold]
+fn special_step(
+    table: &Table,
+    rule: Rule,
+    registers: &Registers,
+    memory: &mut impl Memory,
+) -> Result<Registers, Reason> {
+    match rule {
+        Rule::Plt { threshold } => {
+            let pushed = u64::from(registers.pc & 15 >= u64::from(threshold)) * 8;
+            let cfa = registers.sp.wrapping_add(8 + pushed);
+            let pc = memory.read(cfa.wrapping_sub(8)).ok_or(Reason::OutOfStack)?;
+            advance(registers, cfa, registers.fp, pc)
+        }
+        Rule::Signal => signal(registers, memory),
+        Rule::Side(index) => {
+            let rule = table.side_rule(index).ok_or(Reason::NoRule)?;
+            let (cfa, fp, pc) = side_step(rule, registers, memory)?;
+            advance(registers, cfa, fp, pc.ok_or(Reason::NoRule)?)
+        }
+        Rule::Frame { .. } | Rule::Root | Rule::Unknown => Err(Reason::NoRule),
+    }
+}
+
+#[inline(always)]
 fn advance(from: &Registers, cfa: u64, fp: u64, pc: u64) -> Result<Registers, Reason> {
     // A call pushes its return address, so a caller's stack pointer is always higher.
     if cfa <= from.sp {

@@ -25,9 +25,10 @@ static MAIN_STACK_TOP: AtomicU64 = AtomicU64::new(0);
 
 /// The memory of the running thread, for [`crate::walk`].
 pub(super) struct LiveStack {
-    /// Direct reads are safe in `low..high`.
+    /// Words from here on can be read directly …
     low: u64,
-    high: u64,
+    /// … that begin fewer than this many bytes further on.
+    room: u64,
     window_start: u64,
     window_length: usize,
     window: [u8; WINDOW],
@@ -36,17 +37,27 @@ pub(super) struct LiveStack {
 impl LiveStack {
     #[inline]
     pub(super) fn new(sp: u64) -> Self {
-        let (low, high) = home_stack(sp).unwrap_or((0, 0));
-        Self { low, high, window_start: 0, window_length: 0, window: [0; WINDOW] }
+        let mut stack = Self { low: 0, room: 0, window_start: 0, window_length: 0, window: [0; WINDOW] };
+        if let Some((low, high)) = home_stack(sp) {
+            stack.set_home(low, high);
+        }
+        stack
+    }
+
+    /// Direct reads are safe in `low..high`.
+    fn set_home(&mut self, low: u64, high: u64) {
+        if let Some(room) = high.checked_sub(low).and_then(|size| size.checked_sub(7)) {
+            (self.low, self.room) = (low, room);
+        }
     }
 
     /// Anything but a direct read: another part of the home stack, or another stack.
     #[cold]
     fn read_elsewhere(&mut self, address: u64) -> Option<u64> {
         if let Some((low, high)) = home_stack(address)
-            && address <= high - 8
+            && high - address >= 8
         {
-            (self.low, self.high) = (low, high);
+            self.set_home(low, high);
             return self.read(address);
         }
         if let Some(word) = self.in_window(address) {
@@ -65,9 +76,10 @@ impl LiveStack {
 }
 
 impl Memory for LiveStack {
-    #[inline]
+    #[inline(always)]
     fn read(&mut self, address: u64) -> Option<u64> {
-        if address < self.low || address.wrapping_add(8) > self.high || address > u64::MAX - 8 {
+        // One comparison for both ends: what lies below `low` wraps around to beyond any stack.
+        if address.wrapping_sub(self.low) >= self.room {
             return self.read_elsewhere(address);
         }
         let word = address as *const u64;
