@@ -220,7 +220,9 @@ pub(crate) fn tags(desk: &Desk, query: &Query) -> Answer {
 fn tags_of(profile: &Profile, weighed: &Weighed) -> Vec<Tag> {
     let mut of_sets = vec![0u64; profile.label_set_count()];
     for sample in profile.samples() {
-        of_sets[sample.labels.index()] += sample.values[weighed.sample_type].unsigned_abs();
+        let Some(value) = sample.values.get(weighed.sample_type) else { continue };
+        let sum = &mut of_sets[sample.labels.index()];
+        *sum = sum.saturating_add(value.unsigned_abs());
     }
     let units = filter::number_units(profile);
     let mut keys: BTreeMap<&str, BTreeMap<(bool, i64, String), u64>> = BTreeMap::new();
@@ -236,10 +238,12 @@ fn tags_of(profile: &Profile, weighed: &Weighed) -> Vec<Tag> {
                 let unit = units.get(&label.key).map_or("", String::as_str);
                 (true, label.number, unit::label(label.number, unit))
             };
-            *keys.entry(key).or_default().entry(value).or_default() += weight;
+            let sum = keys.entry(key).or_default().entry(value).or_default();
+            *sum = sum.saturating_add(weight);
             if !seen.contains(&key) {
                 seen.push(key);
-                *weights.entry(key).or_default() += weight;
+                let sum = weights.entry(key).or_default();
+                *sum = sum.saturating_add(weight);
             }
         }
     }

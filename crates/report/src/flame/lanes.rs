@@ -1,6 +1,6 @@
 //! Time: a lane a thread, and the heatmap within seconds.
 
-use flamelet_profile::{Profile, Timeline};
+use flamelet_profile::{LabelSetId, Profile, Timeline};
 use rustc_hash::FxHashMap;
 use serde::Serialize;
 
@@ -23,6 +23,8 @@ struct Lane {
     total: i64,
     /// What each bucket of time counts.
     values: Vec<i64>,
+    /// How much of it was spent waiting, off the CPU: samples with the label `wait`.
+    waits: Vec<i64>,
     /// The hue of the innermost crate that counts most in each bucket.
     hues: Vec<u32>,
     /// The innermost function that counts most in each bucket: a row of `names`, or -1.
@@ -46,7 +48,7 @@ pub struct Lanes {
 /// The lanes of a profile that knows its time, cut into `buckets`.
 pub fn lanes(profile: &Profile, frames: &Frames, buckets: usize) -> Option<Lanes> {
     let timeline = profile.timeline.as_ref()?;
-    let span = timeline.span_nanos().max(1) + 1;
+    let span = timeline.span_nanos().max(1).saturating_add(1);
     let bucket = span.div_ceil(buckets.clamp(1, 5000) as u64);
     let count = span.div_ceil(bucket) as usize;
     // For each thread and bucket, what each innermost function counts.
@@ -55,8 +57,10 @@ pub fn lanes(profile: &Profile, frames: &Frames, buckets: usize) -> Option<Lanes
         let at = ((event.time / bucket) as usize).min(count - 1);
         let leaf = profile.stack(profile.sample(event.sample as usize).stack).first();
         let Some(name) = leaf.and_then(|&location| frames.of(location).next()) else { continue };
-        *cells.entry((event.thread.index(), at)).or_default().entry(name).or_default() += event.value;
+        let sum = cells.entry((event.thread.index(), at)).or_default().entry(name).or_default();
+        *sum = sum.saturating_add(event.value);
     }
+    let waits = waiting_sets(profile);
     let mut names = Names::default();
     let mut lanes: Vec<Lane> =
         timeline.threads.iter().map(|thread| empty_lane(profile, thread, count)).collect();
@@ -67,8 +71,8 @@ pub fn lanes(profile: &Profile, frames: &Frames, buckets: usize) -> Option<Lanes
         let (thread, at) = key;
         let Some(lane) = lanes.get_mut(thread) else { continue };
         let functions = &cells[&key];
-        lane.values[at] = functions.values().sum();
-        lane.total += lane.values[at];
+        lane.values[at] = functions.values().fold(0, |sum: i64, value| sum.saturating_add(*value));
+        lane.total = lane.total.saturating_add(lane.values[at]);
         peak = peak.max(lane.values[at]);
         if let Some((&top, _)) =
             functions.iter().max_by_key(|&(name, value)| (*value, std::cmp::Reverse(*name)))
@@ -76,6 +80,13 @@ pub fn lanes(profile: &Profile, frames: &Frames, buckets: usize) -> Option<Lanes
             let text = frames.text(profile, top);
             lane.hues[at] = hue_of(crate_of(text));
             lane.tops[at] = names.row(top, text);
+        }
+    }
+    for event in &timeline.events {
+        let at = ((event.time / bucket) as usize).min(count - 1);
+        let is_wait = waits[profile.sample(event.sample as usize).labels.index()];
+        if let Some(lane) = lanes.get_mut(event.thread.index()).filter(|_| is_wait) {
+            lane.waits[at] = lane.waits[at].saturating_add(event.value);
         }
     }
     lanes.retain(|lane| lane.total != 0);
@@ -91,9 +102,17 @@ fn empty_lane(profile: &Profile, thread: &flamelet_profile::Thread, count: usize
         tid: thread.tid,
         total: 0,
         values: vec![0; count],
+        waits: vec![0; count],
         hues: vec![super::NEUTRAL; count],
         tops: vec![-1; count],
     }
+}
+
+/// For each label set whether it says that the thread waited.
+fn waiting_sets(profile: &Profile) -> Vec<bool> {
+    let key = profile.strings().find("wait");
+    let sets = (0..profile.label_set_count()).map(LabelSetId::from_index);
+    sets.map(|set| profile.labels(set).iter().any(|label| Some(label.key) == key)).collect()
 }
 
 #[derive(Default)]
@@ -134,7 +153,7 @@ pub struct Heatmap {
 /// The heatmap of a profile that knows its time.
 pub fn heatmap(profile: &Profile) -> Option<Heatmap> {
     let timeline = profile.timeline.as_ref()?;
-    let span = timeline.span_nanos().max(1) + 1;
+    let span = timeline.span_nanos().max(1).saturating_add(1);
     let column = SECOND * span.div_ceil(SECOND * MAX_COLUMNS).max(1);
     let columns = span.div_ceil(column) as usize;
     let mut cells = vec![0i64; columns * ROWS];

@@ -235,6 +235,24 @@ fn an_empty_profile_is_drawn() {
 }
 
 #[test]
+fn huge_values_do_not_overflow() {
+    use flamelet_profile::{Event, Thread, Timeline};
+
+    let mut profile = profile(&[("main;a", i64::MAX), ("main;b", i64::MAX), ("main;c", i64::MIN)]);
+    let event = |time| Event { time, value: i64::MAX, ..Event::default() };
+    let events = vec![event(0), event(0), event(u64::MAX)];
+    profile.timeline = Some(Timeline { threads: vec![Thread::default()], events, ..Timeline::default() });
+    let frames = Frames::new(&profile);
+    assert!(lanes(&profile, &frames, 100).is_some() && heatmap(&profile).is_some());
+    let weights = StackWeights::new(&profile, 1);
+    assert_eq!(weights.total().weight(), u64::MAX);
+    let rows = functions(&profile, &frames, &weights);
+    call_graph(&profile, &frames, &weights, &rows, 10);
+    assert!(svg(&profile, &FlameOptions::default()).ends_with("</svg>\n"));
+    assert!(html(&profile, &FlameOptions::default()).ends_with("</html>\n"));
+}
+
+#[test]
 fn an_exported_page_keeps_its_size() {
     let mut next = numbers(7);
     let stacks: Vec<_> = (0..4000)
@@ -251,6 +269,35 @@ fn an_exported_page_keeps_its_size() {
     assert!(!page.contains("\"narrower\":0,"), "says that boxes were left out");
     let whole = html(&profile, &FlameOptions::default());
     assert!(whole.contains("\"narrower\":0,"));
+}
+
+#[test]
+fn lanes_tell_work_from_waiting() {
+    use flamelet_profile::{Event, Thread, ThreadId, Timeline};
+
+    let mut builder = ProfileBuilder::new(&[("wall", "nanoseconds")]);
+    let label = builder.text_label("wait", "futex");
+    let waiting = builder.labels(&[label]);
+    let mut add = |name: &str, labels| {
+        let function = builder.named_function(name, "");
+        let frame = builder.frame(function, 0);
+        let stack = builder.stack(&[frame]);
+        builder.sample(stack, labels, &[10]) as u32
+    };
+    let (work, wait) = (add("app::work", LabelSetId::EMPTY), add("app::wait", waiting));
+    let event =
+        |time, sample, thread| Event { time, sample, thread: ThreadId::from_index(thread), value: 10 };
+    let threads = vec![Thread { tid: 1, ..Thread::default() }, Thread { tid: 2, ..Thread::default() }];
+    let events = vec![event(0, work, 0), event(50, wait, 1), event(1_999_999_999, work, 1)];
+    let profile = builder.finish_with(Some(Timeline { threads, events, ..Timeline::default() }), None);
+    let lanes = serde_json::to_value(lanes(&profile, &Frames::new(&profile), 2).unwrap()).unwrap();
+    assert_eq!(lanes["lanes"][0]["tid"], 2, "the busiest first");
+    assert_eq!(lanes["lanes"][0]["values"], serde_json::json!([10, 10]));
+    assert_eq!(lanes["lanes"][0]["waits"], serde_json::json!([10, 0]));
+    assert_eq!(lanes["lanes"][1]["waits"], serde_json::json!([0, 0]));
+    let heat = serde_json::to_value(heatmap(&profile).unwrap()).unwrap();
+    assert_eq!((&heat["columns"], &heat["cells"][0]), (&2.into(), &20.into()));
+    assert_eq!(heat["cells"][99], 10);
 }
 
 #[cfg(feature = "text")]

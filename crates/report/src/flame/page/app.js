@@ -1442,7 +1442,7 @@ function edgePath(from, to, width) {
 
 /** @typedef {import("./app.js").App} App */
 /** @typedef {import("./state.js").State} State */
-/** @typedef {{thread: string, process: string, tid: number, total: number, values: number[], hues: number[], tops: number[]}} Lane */
+/** @typedef {{thread: string, process: string, tid: number, total: number, values: number[], waits: number[], hues: number[], tops: number[]}} Lane */
 /** @typedef {{span: number, bucket: number, peak: number, unit: string, lanes: Lane[], names: string[]}} Timeline */
 
 const LANE_HEIGHT = 34;
@@ -1502,7 +1502,13 @@ function timelineView(app) {
       if (value === 0 || !data) return;
       const tall = Math.max(2, (LANE_HEIGHT - 8) * Math.min(1, value / data.peak));
       context.fillStyle = palette.hues[lane.hues[at]]?.[0] ?? palette.root;
-      context.fillRect(left + at * step, y + LANE_HEIGHT - 5 - tall, Math.max(1, step - (step > 4 ? 1 : 0)), tall);
+      const wide = Math.max(1, step - (step > 4 ? 1 : 0));
+      context.fillRect(left + at * step, y + LANE_HEIGHT - 5 - tall, wide, tall);
+      if (lane.waits[at] === 0) return;
+      // Waiting is drawn over the top of the bar, pale: off the CPU.
+      const idle = tall * (lane.waits[at] / value);
+      context.fillStyle = palette.line;
+      context.fillRect(left + at * step, y + LANE_HEIGHT - 5 - tall, wide, idle);
     });
     context.fillStyle = palette.line;
     context.fillRect(left, y + LANE_HEIGHT - 5, width, 1);
@@ -1526,7 +1532,7 @@ function timelineView(app) {
       context.fillStyle = palette.line;
       context.fillRect(x, LANE_TOP - 6, 1, element.clientHeight);
       context.fillStyle = palette.soft;
-      context.fillText(timeLabel(time), x + 3, 11);
+      if (x + 46 < wide) context.fillText(timeLabel(time), x + 3, 11);
     }
   }
 
@@ -1574,6 +1580,7 @@ function timelineView(app) {
     showTooltip(lane.thread || `thread ${lane.tid}`, lane.process, [
       ["at", timeLabel(bucket * data.bucket)],
       ["busy", `${valueLabel(lane.values[bucket], data.unit)} of ${timeLabel(data.bucket)}`],
+      ...(lane.waits[bucket] > 0 ? [/** @type {[string, string]} */ (["of which waiting", valueLabel(lane.waits[bucket], data.unit)])] : []),
       ["mostly in", lane.tops[bucket] >= 0 ? data.names[lane.tops[bucket]] : "–"],
       ["share of the lane", shareLabel(lane.values[bucket], lane.total)],
     ], event);
