@@ -5,7 +5,9 @@ use std::path::{Path, PathBuf};
 
 use flamelet_profile::{Profile, filter, pprof};
 use flamelet_report::flame::{self, FlameOptions};
-use flamelet_report::{Command, Report, ReportOptions, callgrind, dot, info, raw, tags, top, traces, tree};
+use flamelet_report::{
+    Command, Report, ReportOptions, callgrind, dot, info, picture, raw, tags, top, traces, tree,
+};
 use serde::Serialize;
 
 use crate::args::Picture;
@@ -27,6 +29,7 @@ pub(crate) enum Question {
     Info,
     Comments,
     Dot,
+    Graph,
     Callgrind,
     Proto,
     TopProto,
@@ -44,7 +47,7 @@ impl Question {
             Self::Traces => Command::Traces,
             Self::Tags => Command::Tags,
             Self::Raw | Self::Info | Self::Comments => Command::Raw,
-            Self::Dot => Command::Dot,
+            Self::Dot | Self::Graph => Command::Dot,
             Self::Callgrind => Command::Callgrind,
             Self::Proto => Command::Proto,
             Self::TopProto => Command::TopProto,
@@ -116,8 +119,9 @@ fn answer(question: &Question, report: Report, ask: &Ask<'_>, mut out: &mut dyn 
         Question::Traces | Question::Raw if json => write_json_traces(&report, out),
         Question::Traces => Ok(traces::write_text(&report, &mut out)?),
         Question::Raw => Ok(raw::write_text(&report, &mut out)?),
-        Question::Dot if json => write_json(&dot::graph(&report), out),
+        Question::Dot | Question::Graph if json => write_json(&dot::graph(&report), out),
         Question::Dot => Ok(dot::write_text(&report, &mut out)?),
+        Question::Graph => Ok(out.write_all(picture::svg(&report).as_bytes())?),
         Question::List(expression) => crate::verbs::list::write(&report, expression, json, out),
         Question::Disasm(expression) => {
             crate::verbs::disasm::write(&report, expression, ask.symbols, json, out)

@@ -223,7 +223,7 @@ fn escape(text: &str) -> String {
 }
 
 /// Red for what costs, green for what a diff saved, grey for what hardly matters.
-fn heat(score: f64, is_background: bool) -> String {
+pub(crate) fn heat(score: f64, is_background: bool) -> String {
     let (mut saturation, value): (f64, f64) = if is_background { (0.1, 0.93) } else { (1.0, 0.7) };
     let score = score.clamp(-1.0, 1.0);
     if score.abs() < 0.2 {

@@ -14,7 +14,7 @@
 //! | every stack | [`traces`], [`raw`] |
 //! | by label | [`tags`] |
 //! | down to lines and instructions | [`list`], [`disasm`] |
-//! | as a picture | [`flame`] |
+//! | as a picture | [`flame`], [`picture`] |
 //! | what changed, and is it more than noise | [`diff`] |
 //! | what is this file and how good is it | [`info`] |
 
@@ -38,6 +38,8 @@ pub mod node;
 #[cfg(feature = "text")]
 mod options;
 mod paths;
+#[cfg(feature = "text")]
+pub mod picture;
 #[cfg(feature = "text")]
 pub mod raw;
 #[cfg(feature = "text")]

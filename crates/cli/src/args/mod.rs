@@ -59,8 +59,10 @@ pub(crate) enum Verb {
     /// Show the comments of a profile
     Comments(ReportArgs),
     /// Write the call graph for Graphviz
-    #[command(alias = "graph")]
     Dot(ReportArgs),
+    /// Draw the call graph: SVG, or DOT when the output's name ends in .dot
+    #[command(after_help = "Example: flamelet graph cpu.pb.gz -o cpu.svg")]
+    Graph(ReportArgs),
     /// Write the call graph for KCachegrind and callgrind_annotate
     Callgrind(ReportArgs),
     /// Write what the filters leave as a pprof file

@@ -37,6 +37,7 @@ pub(crate) fn run(verb: Verb) -> Result<ExitCode> {
         Verb::Info(args) => done(report(Question::Info, args)),
         Verb::Comments(args) => done(report(Question::Comments, args)),
         Verb::Dot(args) => done(report(Question::Dot, args)),
+        Verb::Graph(args) => done(graph(args)),
         Verb::Callgrind(args) => done(report(Question::Callgrind, args)),
         Verb::Proto(args) => done(report(Question::Proto, args)),
         Verb::Topproto(args) => done(report(Question::TopProto, args)),
@@ -61,6 +62,18 @@ pub(crate) fn run(verb: Verb) -> Result<ExitCode> {
 
 fn report(question: Question, args: ReportArgs) -> Result<()> {
     let (sources, shape) = args.parts();
+    job(question, sources, &shape).run()
+}
+
+/// A picture, unless the output's name asks for Graphviz's text or the page.
+fn graph(args: ReportArgs) -> Result<()> {
+    let (sources, shape) = args.parts();
+    let ending = shape.output.as_deref().and_then(|path| path.extension()?.to_str());
+    let question = match ending {
+        Some("dot" | "gv") => Question::Dot,
+        Some("html" | "htm") => Question::Flame(crate::args::Picture::Html, Box::default()),
+        _ => Question::Graph,
+    };
     job(question, sources, &shape).run()
 }
 
