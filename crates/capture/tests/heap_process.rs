@@ -95,9 +95,12 @@ fn assert_names_the_guilty(names: &Names, profile: &Profile, run: usize) {
 }
 
 fn run_out_of_address_space(file: &Path) {
-    let limit = libc::rlimit { rlim_cur: 500 << 20, rlim_max: 500 << 20 };
-    // SAFETY: sets a limit of this process, which is a test's child.
-    assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_AS, &raw const limit) }, 0);
+    // No core file of what is meant to end by SIGABRT.
+    for (resource, most) in [(libc::RLIMIT_AS, 250 << 20), (libc::RLIMIT_CORE, 0)] {
+        let limit = libc::rlimit { rlim_cur: most, rlim_max: most };
+        // SAFETY: sets a limit of this process, which is a test's child.
+        assert_eq!(unsafe { libc::setrlimit(resource, &raw const limit) }, 0);
+    }
     Options::new().emergency_file(file).start().expect("starts");
     let innocent = innocent_work();
     black_box(guilty_burst());

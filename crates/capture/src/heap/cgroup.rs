@@ -80,7 +80,8 @@ fn folders(memberships: &str, mounts: &str) -> Vec<(PathBuf, Version)> {
         let Some((root, mount)) = mounts.lines().find_map(|line| mount_of(line, version)) else { continue };
         // In a container the mount may show a part of the tree only, or the path may lie outside of it.
         let inside = Path::new(path).strip_prefix(root).unwrap_or(Path::new(""));
-        let innermost = Path::new(mount).join(inside);
+        let mut innermost = PathBuf::from(mount);
+        innermost.extend(inside);
         let upwards = innermost.ancestors().take_while(|folder| folder.starts_with(mount));
         folders.extend(upwards.map(|folder| (folder.to_owned(), version)));
     }
