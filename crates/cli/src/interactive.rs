@@ -72,7 +72,7 @@ fn obey(line: &str, command: &mut PprofCommand, profile: &Profile) -> Result<Nex
 
 /// Whether the line sets an option: `name=value` before any space.
 fn is_assignment(line: &str) -> bool {
-    let name = line.split(['=', ' ']).next().unwrap_or("");
+    let name = line.split(['=', ' ']).next().unwrap_or("").trim_end_matches(|c: char| c.is_ascii_digit());
     let is_report = plain_question(name).is_some() || matches!(name, "peek" | "list" | "disasm");
     !is_report && (line.contains('=') || !line.contains(' '))
 }
@@ -102,6 +102,10 @@ fn report(line: &str, command: &PprofCommand, profile: &Profile) -> Result<()> {
     let mut words = line.split_whitespace();
     let name = words.next().unwrap_or("");
     let mut options = command.options.clone();
+    // `top5` is `top 5`.
+    let digits = name.trim_start_matches(|c: char| !c.is_ascii_digit());
+    let name = if digits.parse::<usize>().is_ok() { name.trim_end_matches(digits) } else { name };
+    options.node_count = digits.parse().ok().or(options.node_count);
     let (mut focus, mut ignore) = (Vec::new(), Vec::new());
     let question = match name {
         "peek" | "list" | "disasm" => {

@@ -108,10 +108,7 @@ pub fn info(profile: &Profile) -> Info {
     let frames = |stack: &[flamelet_profile::LocationId]| {
         stack.iter().map(|&location| profile.lines(location).len().max(1)).sum()
     };
-    let mut comments: Vec<String> = profile.comments().map(str::to_string).collect();
-    if let Some(quality) = &profile.quality {
-        comments.extend(quality.comment_lines(profile.string(quality.engine)));
-    }
+    let comments = crate::report::comment_lines(profile);
     let mut info = Info {
         sample_types,
         time_nanos: profile.header.time_nanos,

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 
 use flamelet_profile::{LocationId, Profile, ValueType};
 
-use crate::report::Report;
+use crate::report::{Report, comment_lines};
 
 /// Prints the profile as pprof does.
 pub fn write_text(report: &Report, out: &mut impl Write) -> io::Result<()> {
@@ -56,7 +56,7 @@ pub fn write_text(report: &Report, out: &mut impl Write) -> io::Result<()> {
 
 fn header(profile: &Profile, out: &mut impl Write) -> io::Result<()> {
     let header = &profile.header;
-    for comment in profile.comments() {
+    for comment in comment_lines(profile) {
         writeln!(out, "Comment: {comment}")?;
     }
     if !header.doc_url.is_empty() {

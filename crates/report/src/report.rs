@@ -55,7 +55,9 @@ impl Report {
             apply(&mut profile);
         }
         profile.aggregate(options.granularity.unwrap_or_default(), !options.no_inlines, options.show_columns);
-        if options.granularity != Some(Granularity::Functions) {
+        // What is written to a file keeps its paths as they are.
+        let is_kept = matches!(command, Command::Raw | Command::Proto);
+        if options.granularity != Some(Granularity::Functions) && !is_kept {
             trim_paths(&mut profile, &options.trim_path, &options.source_path);
         }
         Ok(Self { profile, options, command, value_index, total, label_units, warnings })
@@ -155,10 +157,7 @@ impl Report {
                 lines.push(format!("Build ID: {build_id}"));
             }
         }
-        lines.extend(profile.comments().filter(|line| !line.starts_with('#')).map(str::to_string));
-        if let Some(quality) = &profile.quality {
-            lines.extend(quality.comment_lines(profile.string(quality.engine)));
-        }
+        lines.extend(comment_lines(profile).into_iter().filter(|line| !line.starts_with('#')));
         lines.push(format!("Type: {}", self.value_name()));
         if !profile.header.doc_url.is_empty() {
             lines.push(format!("Doc: {}", profile.string(profile.header.doc_url)));
@@ -183,6 +182,13 @@ impl Report {
         let total = self.format(self.total, output_unit);
         format!("Duration: {}, Total samples = {total} {share}", unit::label(duration, "nanoseconds"))
     }
+}
+
+/// The comments of a profile, with what it says about its quality, as the file has them.
+pub(crate) fn comment_lines(profile: &Profile) -> Vec<String> {
+    let quality = profile.quality.iter();
+    let quality = quality.flat_map(|quality| quality.comment_lines(profile.string(quality.engine)));
+    profile.comments().map(str::to_string).chain(quality).collect()
 }
 
 fn add_tag_frames(profile: &mut Profile, options: &ReportOptions, warnings: &mut Vec<String>) {

@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use super::frames::Frames;
 use super::functions::FunctionRow;
-use super::palette::{crate_of, hue_of};
+use super::palette::hue_of;
 use super::weights::StackWeights;
 
 #[derive(Clone, Debug, Serialize)]
@@ -14,6 +14,8 @@ struct GraphNode {
     hue: u32,
     flat: u64,
     cum: u64,
+    /// How near to the root it is met first.
+    depth: u32,
 }
 
 #[derive(Clone, Debug, Serialize)]
@@ -54,7 +56,8 @@ pub fn call_graph(
     let chosen = heaviest(rows, count);
     let mut node_of = vec![u32::MAX; frames.name_count()];
     chosen.iter().zip(0..).for_each(|(row, at)| node_of[row.name.index()] = at);
-    let flows = flows(profile, frames, weights, &node_of, chosen.len());
+    let mut depths = vec![u32::MAX; chosen.len()];
+    let flows = flows(profile, frames, weights, &node_of, &mut depths);
     let least = weights.total().weight() / 1000;
     let mut edges = Vec::new();
     for (at, flow) in flows.iter().enumerate().filter(|(_, flow)| flow.weight > least) {
@@ -64,9 +67,17 @@ pub fn call_graph(
     let node = |row: &FunctionRow| {
         let name = frames.text(profile, row.name);
         let (flat, cum) = (row.flat.weight(), row.cumulative.weight());
-        GraphNode { name: name.to_owned(), hue: hue_of(crate_of(name)), flat, cum }
+        GraphNode {
+            name: name.to_owned(),
+            hue: hue_of(&frames.krate(profile, row.name)),
+            flat,
+            cum,
+            depth: 0,
+        }
     };
-    CallGraph { nodes: chosen.iter().map(node).collect(), edges, left_out: rows.len() - chosen.len() }
+    let mut nodes: Vec<_> = chosen.iter().map(node).collect();
+    nodes.iter_mut().zip(depths).for_each(|(node, depth)| node.depth = depth);
+    CallGraph { nodes, edges, left_out: rows.len() - chosen.len() }
 }
 
 /// Half by what they cost with all they call, half by what they cost themselves.
@@ -83,18 +94,22 @@ fn flows(
     frames: &Frames,
     weights: &StackWeights,
     node_of: &[u32],
-    count: usize,
+    depths: &mut [u32],
 ) -> Vec<Flow> {
+    let count = depths.len();
     let mut flows = vec![Flow { weight: 0, direct: false, seen: u32::MAX }; count * count];
     for (stack, value) in weights.iter() {
         let mut caller: Option<(u32, bool)> = None;
+        let mut depth = 0;
         for &location in profile.stack(stack).iter().rev() {
             for &name in frames.raw(location).iter().rev() {
                 let callee = node_of[name as usize];
+                depth += 1;
                 if callee == u32::MAX {
                     caller = caller.map(|(node, _)| (node, false));
                     continue;
                 }
+                depths[callee as usize] = depths[callee as usize].min(depth);
                 if let Some((from, direct)) = caller {
                     let flow = &mut flows[from as usize * count + callee as usize];
                     flow.direct |= direct;

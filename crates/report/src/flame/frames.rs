@@ -5,6 +5,8 @@ use std::hash::BuildHasher;
 use flamelet_profile::{FunctionId, Location, LocationId, Profile, StringId};
 use rustc_hash::{FxBuildHasher, FxHashMap};
 
+use super::palette::{crate_of, crate_of_file};
+
 /// A row of [`Frames`]: a name that boxes carry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct NameId(pub(crate) u32);
@@ -89,6 +91,17 @@ impl Frames {
     /// One function of this name, where symbols are known.
     pub fn function(&self, name: NameId) -> Option<FunctionId> {
         self.names[name.index()].function
+    }
+
+    /// The crate that a name belongs to: as the name says, else as its source file says; empty if unknown.
+    pub fn krate(&self, profile: &Profile, name: NameId) -> String {
+        let krate = crate_of(self.text(profile, name));
+        match self.function(name) {
+            Some(function) if krate.is_empty() => {
+                crate_of_file(profile.string(profile.function(function).filename))
+            }
+            _ => krate.to_owned(),
+        }
     }
 
     /// The name whose text is `text`.

@@ -5,7 +5,7 @@ use rustc_hash::FxHashMap;
 use serde::Serialize;
 
 use super::frames::{Frames, NameId};
-use super::palette::{crate_of, hue_of};
+use super::palette::hue_of;
 
 /// The most lanes that are given; the busiest threads come first.
 const MAX_LANES: usize = 200;
@@ -78,7 +78,7 @@ pub fn lanes(profile: &Profile, frames: &Frames, buckets: usize) -> Option<Lanes
             functions.iter().max_by_key(|&(name, value)| (*value, std::cmp::Reverse(*name)))
         {
             let text = frames.text(profile, top);
-            lane.hues[at] = hue_of(crate_of(text));
+            lane.hues[at] = hue_of(&frames.krate(profile, top));
             lane.tops[at] = names.row(top, text);
         }
     }

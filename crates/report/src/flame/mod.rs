@@ -44,7 +44,7 @@ pub use frames::{Frames, NameId};
 pub use functions::{FunctionRow, functions};
 pub use html::html;
 pub use lanes::{Heatmap, Lanes, heatmap, lanes};
-pub use palette::{HUES, NEUTRAL, crate_of, hue_of};
+pub use palette::{HUES, NEUTRAL, crate_of, crate_of_file, hue_of};
 pub use payload::{FlamePayload, FunctionsPayload, NameColumns};
 pub use svg::svg;
 pub use tree::{Direction, FlameTree, NodeId, name_key};

@@ -30,7 +30,29 @@ pub fn crate_of(name: &str) -> &str {
     if name.starts_with('[') {
         return name;
     }
-    crate_name(name).or_else(|| go_package(name)).unwrap_or("")
+    // `push<std::path::Path>` has no path of its own: what stands in its parameters is not its crate.
+    let is_bare = !name.starts_with('<') && name.find('<') < name.find("::") && name.contains('<');
+    let of_rust = if is_bare { None } else { crate_name(name) };
+    of_rust.or_else(|| go_package(name)).unwrap_or("")
+}
+
+/// The crate that a source file belongs to, for functions whose names do not say (inlined ones often have
+/// none but their last step): the folder around `src`, without a version.
+///
+/// ```
+/// use flamelet_report::flame::crate_of_file;
+/// assert_eq!(crate_of_file("/rustc/5980/library/core/src/ops/function.rs"), "core");
+/// assert_eq!(crate_of_file("/home/a/.cargo/registry/src/index.crates.io-1/regex-automata-0.4.9/src/dfa.rs"), "regex_automata");
+/// assert_eq!(crate_of_file("main.c"), "");
+/// ```
+pub fn crate_of_file(file: &str) -> String {
+    let Some(at) = file.rfind("/src/") else { return String::new() };
+    let folder = file[..at].rsplit('/').next().unwrap_or_default();
+    let name = match folder.rfind('-') {
+        Some(dash) if folder[dash + 1..].starts_with(|c: char| c.is_ascii_digit()) => &folder[..dash],
+        _ => folder,
+    };
+    name.replace('-', "_")
 }
 
 fn go_package(name: &str) -> Option<&str> {
@@ -68,6 +90,7 @@ mod tests {
             ("std::vector<int, std::allocator<int> >::push_back", "std"),
             ("runtime.mallocgc", "runtime"),
             ("github.com/a/b.(*T).M", "github.com/a/b"),
+            ("push<std::path::PathBuf>", ""),
             ("foo.cold", ""),
             ("bar.part.0", ""),
             ("__libc_start_main", ""),

@@ -9,7 +9,7 @@ use serde::Serialize;
 use super::boxes::Boxes;
 use super::frames::{Frames, NameId};
 use super::functions::FunctionRow;
-use super::palette::{crate_of, hue_of};
+use super::palette::hue_of;
 use super::tree::{FlameTree, name_key};
 use super::weights::Value;
 
@@ -33,7 +33,7 @@ struct NameIndex<'a> {
     profile: &'a Profile,
     frames: &'a Frames,
     rows: FxHashMap<NameId, u32>,
-    crates: FxHashMap<&'a str, u32>,
+    crates: FxHashMap<String, u32>,
     files: FxHashMap<&'a str, i32>,
     columns: NameColumns,
 }
@@ -49,7 +49,7 @@ impl<'a> NameIndex<'a> {
             return row;
         }
         let text = self.frames.text(self.profile, name);
-        let (krate, file) = (self.krate(text), self.file(name));
+        let (krate, file) = (self.krate(name), self.file(name));
         let columns = &mut self.columns;
         columns.names.push(text.to_owned());
         columns.keys.push(name_key(text));
@@ -60,14 +60,17 @@ impl<'a> NameIndex<'a> {
         row
     }
 
-    fn krate(&mut self, text: &'a str) -> u32 {
-        let krate = crate_of(text);
+    fn krate(&mut self, name: NameId) -> u32 {
+        let krate = self.frames.krate(self.profile, name);
+        if let Some(&row) = self.crates.get(&krate) {
+            return row;
+        }
         let columns = &mut self.columns;
-        *self.crates.entry(krate).or_insert_with(|| {
-            columns.crates.push(krate.to_owned());
-            columns.hues.push(hue_of(krate));
-            (columns.crates.len() - 1) as u32
-        })
+        columns.hues.push(hue_of(&krate));
+        columns.crates.push(krate.clone());
+        let row = (columns.crates.len() - 1) as u32;
+        self.crates.insert(krate, row);
+        row
     }
 
     fn file(&mut self, name: NameId) -> i32 {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use flamelet_profile::{Profile, unit};
 
 use super::boxes::{Boxes, FlameBox, Viewport};
-use super::palette::{LIGHT, crate_of, hue_of};
+use super::palette::{LIGHT, hue_of};
 use super::tree::{FlameTree, name_key};
 use super::weights::{StackWeights, Value};
 use super::{FlameOptions, Frames, page};
@@ -153,7 +153,10 @@ impl Picture<'_> {
         }
         let colour = match found.parent {
             None => "#e6e8eb",
-            Some(_) => LIGHT[hue_of(crate_of(name)) as usize],
+            Some(_) => {
+                let krate = found.name.map(|name| self.tree.frames().krate(self.tree.profile(), name));
+                LIGHT[hue_of(&krate.unwrap_or_default()) as usize]
+            }
         };
         // Two shades of a crate's hue, by name, so that neighbours can be told apart.
         let opacity = ["1", ".84"][(name_key(name) / 64 % 2) as usize];
