@@ -7,6 +7,7 @@ use flamelet_profile::Profile;
 use flamelet_report::{Command, Report};
 
 use crate::error::{Failure, Result};
+use crate::output;
 use crate::pprof_args::{PprofCommand, plain_question};
 use crate::report_job::{Ask, Question, answer_to};
 
@@ -34,7 +35,7 @@ pub(crate) fn run(mut command: PprofCommand) -> Result<()> {
     let mut line = String::new();
     loop {
         if is_watched {
-            print!("(pprof) ");
+            write!(io::stdout(), "(pprof) ")?;
             io::stdout().flush()?;
         }
         line.clear();
@@ -59,8 +60,8 @@ fn obey(line: &str, command: &mut PprofCommand, profile: &Profile) -> Result<Nex
     match line {
         "" => return Ok(Next::Continue),
         "quit" | "exit" | "^D" | "q" => return Ok(Next::Quit),
-        "help" | "h" | "?" => println!("{HELP}"),
-        "o" | "options" => command.option_lines().iter().for_each(|line| println!("{line}")),
+        "help" | "h" | "?" => output::line(HELP)?,
+        "o" | "options" => output::line(&command.option_lines().join("\n"))?,
         _ if is_assignment(line) => {
             let (name, value) = line.split_once('=').unwrap_or((line, "true"));
             set(command, profile, name.trim(), value.trim().trim_matches('"'))?;

@@ -19,6 +19,11 @@ pub(crate) fn write(path: Option<&Path>, produce: impl FnOnce(&mut dyn Write) ->
     }
 }
 
+/// Writes one line, or a few, to standard output at once.
+pub(crate) fn line(text: &str) -> Result<()> {
+    write(None, |out| Ok(writeln!(out, "{text}")?))
+}
+
 fn write_file(path: &Path, produce: impl FnOnce(&mut dyn Write) -> Result<()>) -> Result<()> {
     let name = path.display();
     // A device or pipe cannot be replaced, so it is written as it is.

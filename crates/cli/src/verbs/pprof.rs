@@ -2,7 +2,7 @@
 
 use crate::error::{Failure, Result};
 use crate::report_job::Job;
-use crate::{interactive, pprof_args};
+use crate::{interactive, output, pprof_args};
 
 const HELP: &str = "\
 flamelet pprof takes go tool pprof's command line:
@@ -17,8 +17,7 @@ flamelet pprof takes go tool pprof's command line:
 pub(crate) fn run(arguments: &[String]) -> Result<()> {
     let is_help = |word: &String| matches!(word.as_str(), "-h" | "-help" | "--help" | "help");
     if arguments.is_empty() || arguments.iter().any(is_help) {
-        println!("{HELP}");
-        return Ok(());
+        return output::line(HELP);
     }
     let command = pprof_args::parse(arguments)?;
     if command.source.sources.is_empty() {

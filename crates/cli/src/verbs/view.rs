@@ -12,6 +12,7 @@ use flamelet_view::{CodeOptions, Disassemble, ServeOptions, Server, Source, Take
 use crate::args::ViewArgs;
 use crate::error::{Failure, Result};
 use crate::fetch;
+use crate::output;
 use crate::source::{SourceOptions, SymbolOptions};
 
 pub(crate) fn run(args: &ViewArgs) -> Result<()> {
@@ -102,7 +103,7 @@ pub(crate) fn serve(source: Source, port: u16, open_browser: bool) -> Result<()>
     let server = Server::bind(source, &ServeOptions { port }).map_err(|error| {
         Failure::new(format!("port {port}: {error}; choose another with --port, or 0 for a free one"))
     })?;
-    println!("{}", server.url());
+    output::line(&server.url())?;
     eprintln!("Open the address above in a browser; Ctrl-C ends the viewer.");
     if open_browser {
         open_in_browser(&server.url());
