@@ -13,10 +13,16 @@
 //!
 //! With the allocator in place, a profiler that starts also starts to sample allocations: one in 512 KiB, at
 //! a cost of about a nanosecond for each of the others. Functions of this module change that at run time.
+//!
+//! Tests can hold code to a [`budget()`] of allocations, counted exactly.
 
+pub use budget::budget;
+pub use flamelet_capture::heap::budget::{Budget, GuiltyStack, Usage, measure};
 pub use flamelet_capture::heap::{
-    DEFAULT_MEAN, Windows, budget, emergencies, is_running, recover, reset, set_mean, stop, tracked_blocks,
+    DEFAULT_MEAN, Windows, emergencies, is_running, recover, reset, set_mean, stop, tracked_blocks,
 };
+
+mod budget;
 
 use std::hint::black_box;
 use std::sync::Mutex;
@@ -25,8 +31,8 @@ use flamelet_capture::heap::{self, Snapshot};
 use flamelet_capture::profile::Profile;
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::lock::lock;
 use crate::profiler::HeapSettings;
-use crate::task::lock;
 use crate::{Profiler, profiler};
 
 /// Installs the allocator that makes the heap visible: around the system's allocator, or, with the feature of

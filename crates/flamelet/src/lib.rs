@@ -55,8 +55,10 @@ pub mod heap;
 pub mod http;
 pub mod labels;
 #[cfg(any(feature = "cpu", feature = "heap", feature = "http"))]
-mod profiler;
+mod lock;
 #[cfg(any(feature = "cpu", feature = "heap", feature = "http"))]
+mod profiler;
+#[cfg(any(feature = "cpu", feature = "http"))]
 mod task;
 #[cfg(feature = "view")]
 mod view;

@@ -5,11 +5,15 @@
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+#[cfg(any(feature = "cpu", feature = "heap"))]
+use std::sync::PoisonError;
+use std::sync::{Arc, Condvar, Mutex};
 use std::task::{Context, Poll, Waker};
+#[cfg(any(feature = "cpu", feature = "heap"))]
 use std::time::{Duration, Instant};
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::lock::lock;
 
 /// Tells work that nobody waits for it any more.
 #[derive(Debug, Default)]
@@ -25,6 +29,7 @@ impl Cancel {
     }
 
     /// Waits for `duration`; an error when it was cancelled meanwhile.
+    #[cfg(any(feature = "cpu", feature = "heap"))]
     pub(crate) fn sleep(&self, duration: Duration) -> Result<()> {
         let end = Instant::now().checked_add(duration);
         let mut is_cancelled = lock(&self.is_cancelled);
@@ -106,11 +111,7 @@ impl<T> Drop for Task<T> {
     }
 }
 
-pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-#[cfg(test)]
+#[cfg(all(test, any(feature = "cpu", feature = "heap")))]
 mod tests {
     use super::*;
     use std::sync::mpsc;

@@ -89,6 +89,7 @@ impl Handler {
     }
 
     /// Whether the body of this request matters; no other body needs to be read.
+    #[cfg(feature = "axum")]
     pub(crate) fn wants_body(&self, parts: &Parts) -> bool {
         parts.method == Method::POST && self.endpoint(parts) == Some(Endpoint::Symbol)
     }

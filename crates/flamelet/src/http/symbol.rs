@@ -32,10 +32,10 @@ pub(super) fn symbol(profiler: &Profiler, asked: &str) -> Result<Plan, Refusal> 
     let profiler = profiler.clone();
     let work = move |_: &crate::task::Cancel| {
         let mut text = String::from(HEADING);
-        for (address, name) in addresses.iter().zip(profiler.symbols().names(&addresses)) {
-            if let Some(name) = name {
-                text.push_str(&format!("{address:#x} {name}\n"));
-            }
+        for (address, frame) in addresses.iter().zip(profiler.symbols().frames(&addresses)) {
+            let Some(frame) = frame else { continue };
+            let mangled = Some(&frame.system_name).filter(|name| !name.is_empty());
+            text.push_str(&format!("{address:#x} {}\n", mangled.unwrap_or(&frame.name)));
         }
         Ok(answer::inline(answer::TEXT, text))
     };

@@ -21,6 +21,8 @@ pub use metrics::Metrics;
 pub(crate) use builder::HeapSettings;
 #[cfg(any(feature = "heap", feature = "http"))]
 pub(crate) use metrics::count;
+#[cfg(all(feature = "heap", target_os = "linux"))]
+pub(crate) use symbols::Symbols;
 
 use std::fmt;
 use std::sync::Arc;
@@ -28,6 +30,7 @@ use std::sync::Arc;
 use flamelet_capture::profile::Profile;
 
 use metrics::Counters;
+#[cfg(not(all(feature = "heap", target_os = "linux")))]
 use symbols::Symbols;
 
 /// The profiler of a service. Cheap to clone: clones share everything.
@@ -99,11 +102,13 @@ impl Profiler {
         self.shared.symbols.symbolize(profile);
     }
 
+    #[cfg(any(feature = "heap", feature = "http"))]
     pub(crate) fn shared(&self) -> &Shared {
         &self.shared
     }
 
     /// Gives a captured profile what the service says about itself, and names if `symbolize`.
+    #[cfg(any(feature = "cpu", feature = "heap"))]
     pub(crate) fn complete(&self, mut profile: Profile, symbolize: bool) -> Profile {
         let settings = &self.shared.settings;
         profile.add_comment(&format!("service {}", settings.name));

@@ -4,9 +4,11 @@ use std::sync::Mutex;
 
 use flamelet_capture::profile::Profile;
 use flamelet_symbol::Limits;
+#[cfg(any(feature = "heap", feature = "http"))]
+use flamelet_symbol::symbolize::Frame;
 use flamelet_symbol::symbolize::{Options, Symbolizer};
 
-use crate::task::lock;
+use crate::lock::lock;
 
 /// One symbolizer for all captures: the second profile of the same code costs next to nothing.
 pub(crate) struct Symbols {
@@ -15,7 +17,7 @@ pub(crate) struct Symbols {
 
 impl Symbols {
     /// Remembers at most about `memory` bytes.
-    pub(super) fn new(memory: u64) -> Self {
+    pub(crate) fn new(memory: u64) -> Self {
         let limits = Limits { memory, ..Limits::SERVICE };
         Self { symbolizer: Mutex::new(Symbolizer::new(Options { limits, ..Options::default() })) }
     }
@@ -31,14 +33,14 @@ impl Symbols {
         }
     }
 
-    /// The mangled name of the function at each of `addresses` of this process, where it is known.
-    #[cfg(feature = "http")]
-    pub(crate) fn names(&self, addresses: &[u64]) -> Vec<Option<String>> {
+    /// The innermost function at each of `addresses` of this process, where it is known.
+    #[cfg(any(feature = "heap", feature = "http"))]
+    pub(crate) fn frames(&self, addresses: &[u64]) -> Vec<Option<Frame>> {
         use flamelet_symbol::MappedAt;
         use flamelet_symbol::process::{Process, code_mappings};
         use flamelet_symbol::symbolize::ModuleName;
 
-        let mut names = vec![None; addresses.len()];
+        let mut found = vec![None; addresses.len()];
         // All addresses of a file at once: that is what makes looking them up cheap.
         for mapping in code_mappings(Process::Own).unwrap_or_default() {
             let holds = |&at: &usize| (mapping.start..mapping.limit).contains(&addresses[at]);
@@ -52,12 +54,9 @@ impl Symbols {
             let there: Vec<u64> = asked.iter().map(|&at| addresses[at]).collect();
             let frames = lock(&self.symbolizer).frames(&module, mapped, &there);
             for (at, frames) in asked.into_iter().zip(frames) {
-                names[at] = frames.first().map(|frame| {
-                    let mangled = Some(&frame.system_name).filter(|name| !name.is_empty());
-                    mangled.unwrap_or(&frame.name).to_string()
-                });
+                found[at] = frames.first().cloned();
             }
         }
-        names
+        found
     }
 }

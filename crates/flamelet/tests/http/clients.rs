@@ -1,9 +1,10 @@
 //! Real clients: Go's pprof and curl, against a live server.
 
-use crate::service::{Burner, Service};
+use crate::service::{Burner, DEADLINE, Service};
 use flamelet::Profiler;
 use std::path::PathBuf;
-use std::process::Command;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
 
 /// Go's pprof: the one that `cargo xtask test` built, else the one that `go` brings.
 fn pprof() -> Command {
@@ -56,6 +57,39 @@ fn go_tool_pprof_names_a_raw_profile_by_asking_the_service() {
     let url = service.url("/debug/pprof/profile?seconds=1");
     let top = run_pprof(&["-top", "-symbolize=remote"], &url);
     assert!(top.contains("burn_cycles"), "{top}");
+}
+
+/// pprof's own server, ended with the test.
+struct PprofServer(Child);
+
+impl Drop for PprofServer {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn pprofs_own_page_shows_the_live_profile() {
+    let service = Service::start(Profiler::builder());
+    let _burner = Burner::start();
+    let home = tempfile::tempdir().expect("a temporary folder");
+    let free = std::net::TcpListener::bind("127.0.0.1:0").and_then(|it| it.local_addr()).expect("a port");
+    let mut command = pprof();
+    command.env("PPROF_TMPDIR", home.path()).env("HOME", home.path()).env("PPROF_BINARY_PATH", home.path());
+    command.args(["-no_browser", &format!("-http={free}"), &service.url("/debug/pprof/profile?seconds=1")]);
+    let _server = PprofServer(command.stderr(Stdio::null()).spawn().expect("pprof runs"));
+    let start = Instant::now();
+    let page = loop {
+        let url = format!("http://{free}/ui/flamegraph");
+        let curl = Command::new("curl").args(["-sS", "--fail", &url]).output().expect("curl runs");
+        if curl.status.success() {
+            break String::from_utf8_lossy(&curl.stdout).into_owned();
+        }
+        assert!(start.elapsed() < DEADLINE, "{}", String::from_utf8_lossy(&curl.stderr));
+        std::thread::sleep(Duration::from_millis(50));
+    };
+    assert!(page.contains("burn_cycles"), "the page has the service's functions");
 }
 
 #[test]

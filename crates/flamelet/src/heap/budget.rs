@@ -1,0 +1,39 @@
+//! Budgets for tests, with names in their messages.
+
+use std::sync::{Mutex, Once};
+
+use flamelet_capture::heap::budget::{Budget, set_resolver};
+
+use crate::lock::lock;
+use crate::profiler::Symbols;
+
+/// A budget without limits yet, for a test to set some. What exceeds it is told with the guilty stacks,
+/// functions and lines named.
+///
+/// ```
+/// flamelet::global_allocator!();
+///
+/// # fn main() {
+/// let text = flamelet::heap::budget().allocations(1).bytes(64).assert(|| String::with_capacity(64));
+/// # drop(text);
+/// # }
+/// ```
+pub fn budget() -> Budget {
+    static NAMED: Once = Once::new();
+    NAMED.call_once(|| set_resolver(resolve));
+    Budget::new()
+}
+
+/// A line for each address: the function and where it is in the source.
+fn resolve(addresses: &[u64]) -> Vec<String> {
+    static SYMBOLS: Mutex<Option<Symbols>> = Mutex::new(None);
+    let mut symbols = lock(&SYMBOLS);
+    let symbols = symbols.get_or_insert_with(|| Symbols::new(flamelet_symbol::Limits::SERVICE.memory));
+    let frames = symbols.frames(addresses);
+    let line = |(address, frame): (&u64, Option<flamelet_symbol::symbolize::Frame>)| match frame {
+        Some(frame) if frame.line != 0 => format!("{} ({}:{})", frame.name, frame.file, frame.line),
+        Some(frame) => frame.name.to_string(),
+        None => format!("{address:#x}"),
+    };
+    addresses.iter().zip(frames).map(line).collect()
+}
