@@ -23,9 +23,7 @@ pub(crate) fn run(arguments: &[String]) -> Outcome {
     let started = Instant::now();
     let mut tally = cargo_tests(&options.cargo, &environment)?;
     if options.cargo.is_empty() {
-        for folder in ["ui", "tests/browser"] {
-            tally.add(node_tests(folder, &environment)?);
-        }
+        tally.add(page_tests(&environment)?);
     }
     println!("\nall suites took {:.0} s", started.elapsed().as_secs_f64());
     println!("{tally}");
@@ -93,17 +91,13 @@ fn cargo_tests(arguments: &[String], environment: &Environment) -> Result<Tally,
     suite("cargo test", &mut command, environment)
 }
 
-fn node_tests(folder: &str, environment: &Environment) -> Result<Tally, Failure> {
-    let path = workspace::root().join(folder);
-    if !path.join("package.json").is_file() {
+/// The viewer's page: its types, its logic under node, and itself in a browser. The script knows how.
+fn page_tests(environment: &Environment) -> Result<Tally, Failure> {
+    let script = workspace::root().join("ui/test");
+    if !script.is_file() {
         return Ok(Tally::default());
     }
-    if path.join("package-lock.json").is_file() {
-        let mut install = Command::new("npm");
-        install.args(["ci", "--no-audit", "--no-fund"]).current_dir(&path);
-        run::step(&format!("npm ci in {folder}"), &mut install)?;
-    }
-    suite(&format!("{folder}: npm test"), Command::new("npm").arg("test").current_dir(&path), environment)
+    suite("ui/test", Command::new(script).current_dir(workspace::root()), environment)
 }
 
 /// Runs one suite, shows what a person needs of its output, and counts.
