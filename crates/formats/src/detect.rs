@@ -64,6 +64,7 @@ pub(crate) fn recognise(head: &[u8], head_is_all: bool) -> Result<Format> {
     }
     let found = match is_json(head) {
         true => recognise_json(head),
+        false if head.starts_with(b"==") => recognise_other(&without_noise(head), head_is_all),
         false => recognise_other(head, head_is_all),
     };
     found.ok_or_else(|| {
@@ -73,6 +74,12 @@ pub(crate) fn recognise(head: &[u8], head_is_all: bool) -> Result<Format> {
 
 fn without_mark(head: &[u8]) -> &[u8] {
     head.strip_prefix(b"\xef\xbb\xbf").unwrap_or(head)
+}
+
+/// `head` without valgrind's messages (`==123== …`), which stand above its output where both go the same way.
+fn without_noise(head: &[u8]) -> Vec<u8> {
+    let lines = head.split_inclusive(|&byte| byte == b'\n').filter(|line| !line.starts_with(b"=="));
+    lines.flatten().copied().collect()
 }
 
 fn is_json(head: &[u8]) -> bool {

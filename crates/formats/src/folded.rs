@@ -58,8 +58,9 @@ fn complete_lines(head: &[u8], head_is_all: bool) -> impl Iterator<Item = &[u8]>
     head[..end].split(|&byte| byte == b'\n').map(|line| line.strip_suffix(b"\r").unwrap_or(line))
 }
 
+/// Whether a line is neither empty, nor a comment, nor one of valgrind's messages.
 fn is_stack_line(line: &[u8]) -> bool {
-    !line.trim_ascii().is_empty() && line[0] != b'#'
+    !line.trim_ascii().is_empty() && line[0] != b'#' && !line.starts_with(b"==")
 }
 
 /// The stack and the count at its end.

@@ -112,7 +112,7 @@ fn damage(bytes: &[u8], random: &mut Random) -> Vec<u8> {
             0 => bytes.truncate(at),
             1 if !bytes.is_empty() => bytes[at] ^= 1 << random.next(8),
             2 if !bytes.is_empty() => {
-                bytes[at] = [0, 0xff, b'9', b'-', b'\n', b'"', 0x80, b'('][random.next(8)]
+                bytes[at] = [0, 0xff, b'9', b'-', b'\n', b'"', 0x80, b'('][random.next(8)];
             }
             3 => {
                 let end = (at + random.next(32)).min(bytes.len());

@@ -267,6 +267,17 @@ fn flight_recording() {
 }
 
 #[test]
+fn messages_of_valgrind_above_a_file_are_ignored() {
+    for (name, format) in [("stacks.folded", Format::Folded), ("small.callgrind", Format::Callgrind)] {
+        let clean = std::fs::read(data(name)).unwrap();
+        let noisy =
+            [b"==12== Memcheck, a memory error detector\n==12== Command: ./server\n", &clean[..]].concat();
+        let (clean, noisy) = (open_bytes(&clean, format), open_bytes(&noisy, format));
+        assert_eq!(noisy.profile.total(0), clean.profile.total(0), "{name}");
+    }
+}
+
+#[test]
 fn packed_files_of_every_kind() {
     use std::io::Write;
     let text = std::fs::read(data("stacks.folded")).unwrap();

@@ -151,13 +151,14 @@ impl Unfolding<'_> {
 
     fn unfold(&mut self, at: usize) {
         let Context { function, depth, part, .. } = self.contexts[at];
-        if depth >= MAX_DEPTH {
+        if depth >= MAX_DEPTH || self.contexts.len() >= MAX_CONTEXTS {
             return;
         }
         for &edge in &self.shares.callees[function] {
             let callee = self.graph.edges[edge].callee;
             let part = part * self.shares.share[edge];
-            if !self.is_open(at, callee) {
+            // The cheap question first: most calls weigh nothing.
+            if self.weighs(callee, part) && !self.is_open(at, callee) {
                 self.push(Context { function: callee, parent: Some((at, edge)), depth: depth + 1, part });
             }
         }
@@ -175,11 +176,16 @@ impl Unfolding<'_> {
         false
     }
 
+    fn weighs(&self, function: usize, part: f64) -> bool {
+        let weight = part * self.shares.inclusive[function];
+        weight >= self.shares.total * MIN_SHARE && weight > 0.0
+    }
+
     fn push(&mut self, context: Context) {
-        let weight = context.part * self.shares.inclusive[context.function];
-        if weight < self.shares.total * MIN_SHARE || weight <= 0.0 || self.contexts.len() >= MAX_CONTEXTS {
+        if !self.weighs(context.function, context.part) || self.contexts.len() >= MAX_CONTEXTS {
             return;
         }
+        let weight = context.part * self.shares.inclusive[context.function];
         self.queue.push(Queued { weight, context: self.contexts.len() });
         self.contexts.push(context);
     }
