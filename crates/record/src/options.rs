@@ -123,7 +123,7 @@ impl Options {
         if self.frequency == 0 || self.frequency > Self::MAX_FREQUENCY {
             return bad(format!("a frequency of {} Hz: give 1 to {}", self.frequency, Self::MAX_FREQUENCY));
         }
-        if self.dump_bytes > Self::MAX_DUMP || self.dump_bytes % 8 != 0 || self.dump_bytes == 0 {
+        if self.dump_bytes > Self::MAX_DUMP || !self.dump_bytes.is_multiple_of(8) || self.dump_bytes == 0 {
             let most = Self::MAX_DUMP;
             return bad(format!(
                 "stack dumps of {} bytes: give a multiple of 8 up to {most}",

@@ -135,7 +135,9 @@ impl Recording {
             machine::monotonic_nanos(),
         );
         let columns = Columns::new(&options);
-        let background = Background::start(options.symbolize.clone(), plan.with_kernel)?;
+        // Only these have kernel frames.
+        let wants_kernel = options.cpu || options.off_cpu || !options.events.is_empty();
+        let background = Background::start(options.symbolize.clone(), plan.with_kernel && wants_kernel)?;
         let (messages, inbox) = mpsc::channel();
         let worker = worker::Worker {
             collector,

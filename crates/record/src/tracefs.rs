@@ -25,7 +25,9 @@ pub(crate) fn folder() -> Result<PathBuf> {
     let is_mounted = std::fs::read_to_string("/proc/self/mounts")
         .is_ok_and(|mounts| mounts.lines().any(|line| line.split(' ').nth(2) == Some("tracefs")));
     if is_mounted {
-        return Err(unreadable("only root may read it; `sudo chmod a+rx /sys/kernel/tracing` opens it"));
+        return Err(unreadable(
+            "only root may read it; `sudo mount -o remount,mode=755 /sys/kernel/tracing` opens it",
+        ));
     }
     Err(unreadable(&format!(
         "it is not mounted and mounting it failed ({refused}); `sudo mount -t tracefs nodev {}` mounts it",
@@ -47,7 +49,7 @@ pub(crate) fn tracepoint_id(group: &str, name: &str) -> Result<u64> {
             .parse()
             .map_err(|_| Error::new(ErrorKind::Unsupported, format!("{} holds no number", path.display()))),
         Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => {
-            Err(unreadable("only root may read its events"))
+            Err(unreadable("only root may read its events; run with sudo"))
         }
         Err(_) => Err(Error::new(
             ErrorKind::BadOption,

@@ -30,11 +30,15 @@ pub(crate) struct SeenLocation {
     pub(crate) address: u64,
 }
 
+/// What makes two mappings the same: name, build id, offset in the file, and for memory that is no file the
+/// process and the address.
+type MappingKey = (String, Box<[u8]>, u64, Option<(u32, u64)>);
+
 /// Everything that was seen of stacks.
 #[derive(Default)]
 pub(crate) struct Stacks {
     pub(crate) mappings: Vec<SeenMapping>,
-    by_module: FxHashMap<(String, Box<[u8]>, u64, Option<(u32, u64)>), MappingNumber>,
+    by_module: FxHashMap<MappingKey, MappingNumber>,
     pub(crate) locations: Vec<SeenLocation>,
     by_location: FxHashMap<SeenLocation, u32>,
     /// Stacks as locations, leaf first.

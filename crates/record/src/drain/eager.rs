@@ -228,7 +228,7 @@ impl LiveStack {
     }
 
     fn read(&mut self, address: u64) -> Option<u64> {
-        if address % 8 != 0 {
+        if !address.is_multiple_of(8) {
             return None;
         }
         let start = address & !(PAGE - 1);

@@ -19,7 +19,7 @@ pub(crate) fn pin_to(cpu: u32) -> io::Result<()> {
 
 /// `struct sched_attr`, first version.
 #[repr(C)]
-#[derive(Default)]
+#[derive(Clone, Copy, Default)]
 struct SchedAttr {
     size: u32,
     policy: u32,

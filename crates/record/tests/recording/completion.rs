@@ -39,7 +39,7 @@ fn small_frames_need_no_completion_and_are_never_wrong() {
 fn huge_frames_are_cut_without_completion_and_said_to_be() {
     let _one = alone();
     let recorded = recorded(quiet(&rust("two_callers", &[]), &["large", "100"]), |options| {
-        options.completion = Completion::Never
+        options.completion = Completion::Never;
     });
     let (right, wrong, cut) = verdict(&recorded.profile);
     assert_eq!((right, wrong), (0, 0), "{:?}", recorded.summary);
