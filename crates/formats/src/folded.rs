@@ -7,6 +7,7 @@
 use std::io::Write;
 
 use flamelet_profile::{ErrorKind, LabelSetId, LocationId, Profile, Result};
+use rustc_hash::FxHashMap as HashMap;
 
 use crate::assembly::{Assembly, ByteIndex};
 use crate::frames::{FrameTable, value_type};
@@ -252,7 +253,10 @@ pub(crate) fn write(
     notes.dropped_places(profile, "lines, files and addresses");
     let units = units_in_count(value_type(profile, index).1);
     let mut table = FrameTable::by_function(profile);
-    let (mut frames, mut line, mut zero) = (Vec::new(), String::new(), 0u64);
+    let (mut frames, mut zero) = (Vec::new(), 0u64);
+    // Samples that differ only in what is dropped are one line, where the first of them stood.
+    let mut rows: HashMap<Vec<u32>, usize> = HashMap::default();
+    let mut sums: Vec<(Vec<u32>, i64)> = Vec::new();
     for sample in profile.samples() {
         let value = sample.values[index];
         if value == 0 {
@@ -260,6 +264,16 @@ pub(crate) fn write(
             continue;
         }
         table.stack(sample.stack, &mut frames);
+        match rows.get(&frames) {
+            Some(&row) => sums[row].1 = sums[row].1.saturating_add(value),
+            None => {
+                rows.insert(frames.clone(), sums.len());
+                sums.push((frames.clone(), value));
+            }
+        }
+    }
+    let mut line = String::new();
+    for (frames, value) in sums {
         line.clear();
         for &frame in &frames {
             push_name(&mut line, &table.frames()[frame as usize].name);

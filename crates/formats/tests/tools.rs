@@ -90,6 +90,33 @@ fn strace_stacks() {
     );
 }
 
+#[test]
+fn several_tools_agree_on_the_hot_function() {
+    need("perf", "linux-perf");
+    need("valgrind", "valgrind");
+    let folder = folder("agree");
+    let (sampled, counted) = (folder.join("perf.data"), folder.join("callgrind.out"));
+    run(Command::new("perf")
+        .args(["record", "-F", "997", "-g", "-o"])
+        .arg(&sampled)
+        .arg("--")
+        .arg(fixture())
+        .arg("6000"));
+    let text = printed(Command::new("perf").args(["script", "--no-inline", "-i"]).arg(&sampled));
+    std::fs::write(sampled.with_extension("txt"), text).unwrap();
+    let out = format!("--callgrind-out-file={}", counted.display());
+    run(Command::new("valgrind").args(["--tool=callgrind", &out]).arg(fixture()).arg("200"));
+    let files =
+        [(sampled.with_extension("txt"), Format::PerfScript, "cpu"), (counted, Format::Callgrind, "Ir")];
+    // Instructions are not time, but this function does nothing that the others do not.
+    let shares = files.map(|(file, format, kind)| {
+        let profile = open(&file, format).profile;
+        support::flat_and_cumulative(&profile, kind)["fixture::leaf"].0 as f64 / total(&profile, kind) as f64
+    });
+    assert!(shares.iter().all(|share| *share > 0.8), "{shares:?}");
+    assert!((shares[0] - shares[1]).abs() < 0.1, "{shares:?}");
+}
+
 /// Python packages that read what is written here, installed once into the target folder.
 fn python_packages() -> PathBuf {
     need("python3", "python3");
