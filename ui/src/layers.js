@@ -12,21 +12,23 @@ const NODE_GAP = 18;
 
 /**
  * @param {Size[]} sizes @param {Edge[]} edges
+ * @param {number[]} [depths] how near to the root each is: where calls go in circles, the one nearer is above
  * @returns {{places: Places, width: number, height: number}}
  */
-export function layered(sizes, edges) {
-  const forward = withoutCycles(sizes.length, edges);
+export function layered(sizes, edges, depths = sizes.map(() => 0)) {
+  const forward = withoutCycles(sizes.length, edges, depths);
   const layers = orderedLayers(layersOf(sizes.length, forward), forward);
   return placed(sizes, layers, forward);
 }
 
-/** The edges without those that lead back to a caller, heavy ones kept first. @param {number} count @param {Edge[]} edges @returns {Edge[]} */
-function withoutCycles(count, edges) {
+/** The edges without those that lead back to a caller, heavy ones kept first. @param {number} count @param {Edge[]} edges @param {number[]} depths @returns {Edge[]} */
+function withoutCycles(count, edges, depths) {
   /** @type {Edge[]} */
   const kept = [];
   /** @type {number[][]} */
   const next = Array.from({ length: count }, () => []);
-  for (const edge of [...edges].sort((a, b) => b.weight - a.weight)) {
+  const isBack = (/** @type {Edge} */ edge) => Number(depths[edge.to] < depths[edge.from]);
+  for (const edge of [...edges].sort((a, b) => isBack(a) - isBack(b) || b.weight - a.weight)) {
     if (edge.from === edge.to || reaches(next, edge.to, edge.from)) continue;
     next[edge.from].push(edge.to);
     kept.push(edge);

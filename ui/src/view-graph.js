@@ -9,7 +9,7 @@ import { exactLabel, shareLabel, valueLabel } from "./units.js";
 
 /** @typedef {import("./app.js").App} App */
 /** @typedef {import("./state.js").State} State */
-/** @typedef {{nodes: {name: string, hue: number, flat: number, cum: number}[], edges: {from: number, to: number, weight: number, direct: boolean}[], left_out: number}} Graph */
+/** @typedef {{nodes: {name: string, hue: number, flat: number, cum: number, depth: number}[], edges: {from: number, to: number, weight: number, direct: boolean}[], left_out: number}} Graph */
 
 const SVG_NS = "http://www.w3.org/2000/svg";
 const GRAPH_NODE_HEIGHT = 38;
@@ -59,7 +59,7 @@ export function graphView(app) {
     move();
   });
   const fit = (/** @type {number} */ width, /** @type {number} */ height) => {
-    view.scale = Math.min(1, (element.clientWidth - 40) / width, Math.max(0.45, (element.clientHeight - 40) / height));
+    view.scale = Math.min(1, (element.clientWidth - 40) / width, Math.max(0.6, (element.clientHeight - 40) / height));
     view.x = (element.clientWidth - width * view.scale) / 2;
     view.y = 20;
     move();
@@ -94,7 +94,7 @@ function drawGraph(app, scene, graph) {
   const { unit } = app.sampleType();
   const all = app.total() || 1;
   const sizes = graph.nodes.map((node) => ({ width: 110 + 130 * Math.sqrt(Math.min(1, node.cum / all)), height: GRAPH_NODE_HEIGHT }));
-  const layout = layered(sizes, graph.edges);
+  const layout = layered(sizes, graph.edges, graph.nodes.map((node) => node.depth));
   const lines = graph.edges.map((edge) => {
     const [from, to] = [layout.places[edge.from], layout.places[edge.to]];
     const line = s("path", {

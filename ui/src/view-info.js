@@ -5,6 +5,7 @@ import { h, replaceContent } from "./dom.js";
 import { grouped, timeLabel, valueLabel } from "./units.js";
 
 /** @typedef {import("./app.js").App} App */
+/** @typedef {{verdict: "good" | "fair" | "poor", faults: string[]}} Judged what `flamelet info` says */
 /** @typedef {{level: "good" | "fair" | "poor", text: string}} Finding */
 
 /**
@@ -15,21 +16,21 @@ export function findings(about) {
   /** @type {Finding[]} */
   const found = [];
   const quality = about.quality;
+  // The limits are those of `flamelet info`.
   const part = (/** @type {number} */ some, /** @type {number} */ all) => (all > 0 ? (100 * some) / all : 0);
-  const graded = (/** @type {number} */ share, /** @type {number} */ fair, /** @type {number} */ poor, /** @type {string} */ text) =>
-    found.push({ level: share >= poor ? "poor" : share >= fair ? "fair" : "good", text });
+  const graded = (/** @type {number} */ share, /** @type {string} */ text) => found.push({ level: share > 20 ? "poor" : share > 2 ? "fair" : "good", text });
   if (quality) {
     const lost = part(quality.lost, quality.samples + quality.lost);
-    graded(lost, 1, 10, `${grouped(quality.lost)} of ${grouped(quality.samples + quality.lost)} samples lost (${lost.toFixed(1)}%)`);
+    graded(lost, `${grouped(quality.lost)} of ${grouped(quality.samples + quality.lost)} samples lost (${lost.toFixed(1)}%)`);
     const cut = part(quality.truncated, quality.samples);
-    graded(cut, 2, 20, `${grouped(quality.truncated)} stacks do not reach their thread's start (${cut.toFixed(1)}%)`);
+    graded(cut, `${grouped(quality.truncated)} stacks do not reach their thread's start (${cut.toFixed(1)}%)`);
     if (quality.asked_hertz > 0) {
       const missing = 100 - part(quality.achieved_hertz, quality.asked_hertz);
-      graded(missing, 5, 30, `asked for ${quality.asked_hertz} Hz, reached ${quality.achieved_hertz} Hz`);
+      graded(missing, `asked for ${quality.asked_hertz} Hz, reached ${quality.achieved_hertz} Hz`);
     }
   }
   const unnamed = part(about.unnamed_locations, about.locations);
-  graded(unnamed, 5, 40, `${grouped(about.unnamed_locations)} of ${grouped(about.locations)} places have no function name (${unnamed.toFixed(1)}%)`);
+  graded(unnamed, `${grouped(about.unnamed_locations)} of ${grouped(about.locations)} places have no function name (${unnamed.toFixed(1)}%)`);
   if (about.samples < 100) found.push({ level: about.samples < 20 ? "poor" : "fair", text: `only ${about.samples} distinct samples: small shares mean little` });
   return found;
 }
@@ -40,21 +41,26 @@ export function infoView(app) {
   return {
     element,
     controls: [],
-    update() {
+    async update(/** @type {import("./state.js").State} */ state) {
       const about = app.opened.about;
-      if (about) replaceContent(element, verdictOf(about), factsOf(about), commentsOf(about), mappingsOf(about));
+      if (!about) return;
+      replaceContent(element, verdictOf(findings(about), null), factsOf(about), commentsOf(about), mappingsOf(about));
+      if (app.provider.saved) return;
+      // The server judges by the samples themselves, as `flamelet info` does.
+      const judged = /** @type {Judged | null} */ (await app.waitFor(app.provider.data("judged", state)));
+      if (judged) element.firstElementChild?.replaceWith(verdictOf(findings(about), judged));
     },
     focus: () => element.focus(),
   };
 }
 
-/** @param {Record<string, any>} about */
-function verdictOf(about) {
-  const list = findings(about);
-  const level = list.some((one) => one.level === "poor") ? "poor" : list.some((one) => one.level === "fair") ? "fair" : "good";
+/** @param {Finding[]} list @param {Judged | null} judged */
+function verdictOf(list, judged) {
+  const worst = list.some((one) => one.level === "poor") ? "poor" : list.some((one) => one.level === "fair") ? "fair" : "good";
   const words = { good: "This profile is good.", fair: "This profile is usable, with care.", poor: "Read this profile with doubt." };
   const rows = list.map((one) => h(`li.${one.level}`, {}, h("span.mark", { text: { good: "✓", fair: "!", poor: "✕" }[one.level], "aria-label": one.level }), one.text));
-  return h("section", {}, h("h2", { text: "Quality" }), h("p.verdict", { text: words[level] }), h("ul.findings", {}, ...rows));
+  const faults = (judged?.faults ?? []).map((fault) => h("p.comment", { text: fault }));
+  return h("section", {}, h("h2", { text: "Quality" }), h("p.verdict", { text: words[judged?.verdict ?? worst] }), ...faults, h("ul.findings", {}, ...rows));
 }
 
 /** @param {Record<string, any>} about */

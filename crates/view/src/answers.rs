@@ -2,9 +2,10 @@
 
 use flamelet_report::flame::profile::{LabelSetId, Profile, filter, unit};
 use flamelet_report::flame::{
-    About, FlamePayload, FunctionRow, FunctionsPayload, NodeId, Viewport, call_graph, crate_of, heatmap,
+    About, FlamePayload, FunctionRow, FunctionsPayload, NEUTRAL, NodeId, Viewport, call_graph, heatmap,
     hue_of, lanes, name_key,
 };
+use flamelet_report::info::{Verdict, info};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -101,7 +102,7 @@ pub(crate) fn children(desk: &Desk, query: &Query) -> Answer {
         Child {
             name,
             key: name_key(name),
-            hue: hue_of(crate_of(name)),
+            hue: tree.name(child).map_or(NEUTRAL, |name| hue_of(&tree.frames().krate(tree.profile(), name))),
             weight: value.weight(),
             own: own.weight(),
             new: value.new,
@@ -183,6 +184,20 @@ pub(crate) fn heat(desk: &Desk, query: &Query) -> Answer {
     let shaped = desk.shaped(&query.shape)?;
     let heat = heatmap(&shaped.profile);
     json(&heat.ok_or_else(|| Error::not_found("this profile does not know when its samples were taken"))?)
+}
+
+#[derive(Serialize)]
+struct Judged {
+    verdict: Verdict,
+    faults: Vec<String>,
+}
+
+/// How much the profile can be trusted: what `flamelet info` says.
+pub(crate) fn judged(desk: &Desk, query: &Query) -> Answer {
+    let opened = desk.open(&query.shape)?;
+    let (_, _, profile) = opened.ok_or_else(|| Error::not_found("no profile was chosen"))?;
+    let info = info(&profile);
+    json(&Judged { verdict: info.verdict, faults: info.faults })
 }
 
 /// Source and instructions of a function.

@@ -30,8 +30,9 @@ type Question = fn(&Desk, &Query) -> Answer;
 /// The viewer as a router, to be served by [`Server`](crate::Server) or nested in a service under a path
 /// that ends in a slash. It checks no `Host` names and asks nobody who they are: that is the service's.
 pub fn router(source: Source) -> Router {
-    let questions: [(&str, Question); 10] = [
+    let questions: [(&str, Question); 11] = [
         ("/api/open", answers::open),
+        ("/api/judged", answers::judged),
         ("/api/flame", answers::flame),
         ("/api/children", answers::children),
         ("/api/functions", answers::functions),

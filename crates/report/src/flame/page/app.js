@@ -1182,21 +1182,23 @@ const NODE_GAP = 18;
 
 /**
  * @param {Size[]} sizes @param {Edge[]} edges
+ * @param {number[]} [depths] how near to the root each is: where calls go in circles, the one nearer is above
  * @returns {{places: Places, width: number, height: number}}
  */
-function layered(sizes, edges) {
-  const forward = withoutCycles(sizes.length, edges);
+function layered(sizes, edges, depths = sizes.map(() => 0)) {
+  const forward = withoutCycles(sizes.length, edges, depths);
   const layers = orderedLayers(layersOf(sizes.length, forward), forward);
   return placed(sizes, layers, forward);
 }
 
-/** The edges without those that lead back to a caller, heavy ones kept first. @param {number} count @param {Edge[]} edges @returns {Edge[]} */
-function withoutCycles(count, edges) {
+/** The edges without those that lead back to a caller, heavy ones kept first. @param {number} count @param {Edge[]} edges @param {number[]} depths @returns {Edge[]} */
+function withoutCycles(count, edges, depths) {
   /** @type {Edge[]} */
   const kept = [];
   /** @type {number[][]} */
   const next = Array.from({ length: count }, () => []);
-  for (const edge of [...edges].sort((a, b) => b.weight - a.weight)) {
+  const isBack = (/** @type {Edge} */ edge) => Number(depths[edge.to] < depths[edge.from]);
+  for (const edge of [...edges].sort((a, b) => isBack(a) - isBack(b) || b.weight - a.weight)) {
     if (edge.from === edge.to || reaches(next, edge.to, edge.from)) continue;
     next[edge.from].push(edge.to);
     kept.push(edge);
@@ -1305,7 +1307,7 @@ function straighten(sizes, layers, edges, places, width) {
 
 /** @typedef {import("./app.js").App} App */
 /** @typedef {import("./state.js").State} State */
-/** @typedef {{nodes: {name: string, hue: number, flat: number, cum: number}[], edges: {from: number, to: number, weight: number, direct: boolean}[], left_out: number}} Graph */
+/** @typedef {{nodes: {name: string, hue: number, flat: number, cum: number, depth: number}[], edges: {from: number, to: number, weight: number, direct: boolean}[], left_out: number}} Graph */
 
 const SVG_NS = "http://www.w3.org/2000/svg";
 const GRAPH_NODE_HEIGHT = 38;
@@ -1355,7 +1357,7 @@ function graphView(app) {
     move();
   });
   const fit = (/** @type {number} */ width, /** @type {number} */ height) => {
-    view.scale = Math.min(1, (element.clientWidth - 40) / width, Math.max(0.45, (element.clientHeight - 40) / height));
+    view.scale = Math.min(1, (element.clientWidth - 40) / width, Math.max(0.6, (element.clientHeight - 40) / height));
     view.x = (element.clientWidth - width * view.scale) / 2;
     view.y = 20;
     move();
@@ -1390,7 +1392,7 @@ function drawGraph(app, scene, graph) {
   const { unit } = app.sampleType();
   const all = app.total() || 1;
   const sizes = graph.nodes.map((node) => ({ width: 110 + 130 * Math.sqrt(Math.min(1, node.cum / all)), height: GRAPH_NODE_HEIGHT }));
-  const layout = layered(sizes, graph.edges);
+  const layout = layered(sizes, graph.edges, graph.nodes.map((node) => node.depth));
   const lines = graph.edges.map((edge) => {
     const [from, to] = [layout.places[edge.from], layout.places[edge.to]];
     const line = s("path", {
@@ -1751,6 +1753,7 @@ function heatmapView(app) {
 
 
 /** @typedef {import("./app.js").App} App */
+/** @typedef {{verdict: "good" | "fair" | "poor", faults: string[]}} Judged what `flamelet info` says */
 /** @typedef {{level: "good" | "fair" | "poor", text: string}} Finding */
 
 /**
@@ -1761,21 +1764,21 @@ function findings(about) {
   /** @type {Finding[]} */
   const found = [];
   const quality = about.quality;
+  // The limits are those of `flamelet info`.
   const part = (/** @type {number} */ some, /** @type {number} */ all) => (all > 0 ? (100 * some) / all : 0);
-  const graded = (/** @type {number} */ share, /** @type {number} */ fair, /** @type {number} */ poor, /** @type {string} */ text) =>
-    found.push({ level: share >= poor ? "poor" : share >= fair ? "fair" : "good", text });
+  const graded = (/** @type {number} */ share, /** @type {string} */ text) => found.push({ level: share > 20 ? "poor" : share > 2 ? "fair" : "good", text });
   if (quality) {
     const lost = part(quality.lost, quality.samples + quality.lost);
-    graded(lost, 1, 10, `${grouped(quality.lost)} of ${grouped(quality.samples + quality.lost)} samples lost (${lost.toFixed(1)}%)`);
+    graded(lost, `${grouped(quality.lost)} of ${grouped(quality.samples + quality.lost)} samples lost (${lost.toFixed(1)}%)`);
     const cut = part(quality.truncated, quality.samples);
-    graded(cut, 2, 20, `${grouped(quality.truncated)} stacks do not reach their thread's start (${cut.toFixed(1)}%)`);
+    graded(cut, `${grouped(quality.truncated)} stacks do not reach their thread's start (${cut.toFixed(1)}%)`);
     if (quality.asked_hertz > 0) {
       const missing = 100 - part(quality.achieved_hertz, quality.asked_hertz);
-      graded(missing, 5, 30, `asked for ${quality.asked_hertz} Hz, reached ${quality.achieved_hertz} Hz`);
+      graded(missing, `asked for ${quality.asked_hertz} Hz, reached ${quality.achieved_hertz} Hz`);
     }
   }
   const unnamed = part(about.unnamed_locations, about.locations);
-  graded(unnamed, 5, 40, `${grouped(about.unnamed_locations)} of ${grouped(about.locations)} places have no function name (${unnamed.toFixed(1)}%)`);
+  graded(unnamed, `${grouped(about.unnamed_locations)} of ${grouped(about.locations)} places have no function name (${unnamed.toFixed(1)}%)`);
   if (about.samples < 100) found.push({ level: about.samples < 20 ? "poor" : "fair", text: `only ${about.samples} distinct samples: small shares mean little` });
   return found;
 }
@@ -1786,21 +1789,26 @@ function infoView(app) {
   return {
     element,
     controls: [],
-    update() {
+    async update(/** @type {import("./state.js").State} */ state) {
       const about = app.opened.about;
-      if (about) replaceContent(element, verdictOf(about), factsOf(about), commentsOf(about), mappingsOf(about));
+      if (!about) return;
+      replaceContent(element, verdictOf(findings(about), null), factsOf(about), commentsOf(about), mappingsOf(about));
+      if (app.provider.saved) return;
+      // The server judges by the samples themselves, as `flamelet info` does.
+      const judged = /** @type {Judged | null} */ (await app.waitFor(app.provider.data("judged", state)));
+      if (judged) element.firstElementChild?.replaceWith(verdictOf(findings(about), judged));
     },
     focus: () => element.focus(),
   };
 }
 
-/** @param {Record<string, any>} about */
-function verdictOf(about) {
-  const list = findings(about);
-  const level = list.some((one) => one.level === "poor") ? "poor" : list.some((one) => one.level === "fair") ? "fair" : "good";
+/** @param {Finding[]} list @param {Judged | null} judged */
+function verdictOf(list, judged) {
+  const worst = list.some((one) => one.level === "poor") ? "poor" : list.some((one) => one.level === "fair") ? "fair" : "good";
   const words = { good: "This profile is good.", fair: "This profile is usable, with care.", poor: "Read this profile with doubt." };
   const rows = list.map((one) => h(`li.${one.level}`, {}, h("span.mark", { text: { good: "✓", fair: "!", poor: "✕" }[one.level], "aria-label": one.level }), one.text));
-  return h("section", {}, h("h2", { text: "Quality" }), h("p.verdict", { text: words[level] }), h("ul.findings", {}, ...rows));
+  const faults = (judged?.faults ?? []).map((fault) => h("p.comment", { text: fault }));
+  return h("section", {}, h("h2", { text: "Quality" }), h("p.verdict", { text: words[judged?.verdict ?? worst] }), ...faults, h("ul.findings", {}, ...rows));
 }
 
 /** @param {Record<string, any>} about */
