@@ -1,0 +1,14 @@
+//! `global_allocator!(jemalloc)`: jemalloc does the work, and the heap is visible.
+
+flamelet::global_allocator!(jemalloc);
+
+#[test]
+fn who_holds_memory_is_known() {
+    let profiler = flamelet::Profiler::builder().start().expect("started");
+    let held: Vec<Vec<u8>> = (0..64).map(|_| std::hint::black_box(vec![1; 1 << 20])).collect();
+    let heap = profiler.heap().expect("jemalloc is wrapped").in_use();
+    let in_use = heap.total(3);
+    drop(held);
+    // 64 MiB in blocks that are practically all seen.
+    assert!((48 << 20..96 << 20).contains(&in_use), "{in_use}");
+}
