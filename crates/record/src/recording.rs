@@ -52,7 +52,10 @@ pub enum CommandEnd {
 }
 
 /// How often stop, duration and target are looked at.
-const LOOK: Duration = Duration::from_millis(10);
+const LOOK: Duration = Duration::from_millis(20);
+/// The same at first, when it is found out whether stacks are cut.
+const EARLY_LOOK: Duration = Duration::from_millis(5);
+const EARLY: Duration = Duration::from_millis(500);
 /// How often the caller is told how it goes.
 const TELL: Duration = Duration::from_millis(200);
 /// From this many stacks on the share of cut ones is believed.
@@ -209,7 +212,8 @@ impl Recording {
         loop {
             let fds: Vec<i32> = self.ends.iter().map(AsRawFd::as_raw_fd).collect();
             let left = self.options.duration.map(|duration| duration.saturating_sub(self.started.elapsed()));
-            let ready = machine::poll(&fds, left.unwrap_or(LOOK).min(LOOK))?;
+            let look = if self.started.elapsed() < EARLY { EARLY_LOOK } else { LOOK };
+            let ready = machine::poll(&fds, left.unwrap_or(look).min(look))?;
             let mut ended = ready.iter();
             self.ends.retain(|_| ended.next().is_none_or(|ready| !ready.readable && !ready.hung_up));
             let everything = matches!(self.watched, Watched::Everything);

@@ -2,16 +2,12 @@
 
 use std::sync::Arc;
 use std::thread::JoinHandle;
-use std::time::Duration;
 
-use super::{LONGEST_NAP, Outlet, Unwound};
+use super::{Outlet, Unwound, nap};
 use crate::Result;
 use crate::session::CpuRings;
 use crate::sys::machine::{self, Bell};
 use crate::sys::sched;
-
-const EARLY_ROUNDS: u32 = 40;
-const EARLY_NAP: Duration = Duration::from_millis(10);
 
 /// The running thread.
 pub(crate) struct BatchDrain {
@@ -47,15 +43,13 @@ impl BatchDrain {
 fn run(mut rings: Vec<CpuRings>, outlet: &Outlet, bell: &Bell) -> Drained {
     let mut fds = vec![bell.fd()];
     fds.extend(rings.iter().flat_map(|cpu| [cpu.track.fd(), cpu.samples.fd()]));
-    let mut rounds = 0u32;
+    let mut round = 0u32;
     loop {
-        // At first often, so that stacks which are cut are noticed before many are.
-        let nap = if rounds < EARLY_ROUNDS { EARLY_NAP } else { LONGEST_NAP };
-        rounds = rounds.saturating_add(1);
-        let is_last = match machine::poll(&fds, nap) {
+        let is_last = match machine::poll(&fds, nap(round)) {
             Ok(ready) => ready[0].readable,
             Err(_) => true,
         };
+        round = round.saturating_add(1);
         drain_all(&mut rings, outlet);
         if is_last {
             return Drained { rings, cpu_nanos: machine::thread_cpu_nanos() };

@@ -10,7 +10,7 @@ use std::thread::JoinHandle;
 use flamelet_unwind::{Dump, End, Modules, walk};
 use rustc_hash::FxHashMap;
 
-use super::{LONGEST_NAP, Outlet, Unwound, UnwoundStack};
+use super::{Outlet, Unwound, UnwoundStack, nap};
 use crate::Result;
 use crate::collect::SharedModules;
 use crate::plan::Source;
@@ -82,12 +82,14 @@ struct Batch {
     unwound: Unwound,
     read_at: u64,
     since: u64,
+    /// How many were handed over before.
+    round: u32,
 }
 
 impl Batch {
     fn is_due(&self) -> bool {
         const LARGE: usize = 2 << 20;
-        self.bytes.len() >= LARGE || u128::from(self.read_at - self.since) >= LONGEST_NAP.as_nanos()
+        self.bytes.len() >= LARGE || u128::from(self.read_at - self.since) >= nap(self.round).as_nanos()
     }
 }
 
@@ -106,7 +108,7 @@ impl Worker {
         let fds = [self.bell.fd(), rings.samples.fd(), rings.track.fd()];
         let mut batch = Batch::default();
         loop {
-            let is_last = match machine::poll(&fds, LONGEST_NAP) {
+            let is_last = match machine::poll(&fds, nap(batch.round)) {
                 Ok(ready) => ready[0].readable,
                 Err(_) => true,
             };
@@ -125,7 +127,7 @@ impl Worker {
     }
 
     fn hand_over(&self, batch: &mut Batch, rings: &mut CpuRings) {
-        let Batch { bytes, unwound, read_at, .. } = std::mem::take(batch);
+        let Batch { bytes, unwound, read_at, round, .. } = std::mem::take(batch);
         self.outlet.send(self.at * 2 + 1, read_at, bytes, unwound);
         let read_at = machine::monotonic_nanos();
         let mut bytes = self.outlet.buffer();
@@ -133,6 +135,7 @@ impl Worker {
         self.outlet.send(self.at * 2, read_at, bytes, Unwound::default());
         batch.bytes = self.outlet.buffer();
         batch.since = read_at;
+        batch.round = round.saturating_add(1);
     }
 
     /// Unwinds the samples that are fresh.

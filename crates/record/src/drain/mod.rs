@@ -13,7 +13,17 @@ use std::time::Duration;
 use flamelet_unwind::End;
 
 /// How long records may lie in a ring at most.
-pub(crate) const LONGEST_NAP: Duration = Duration::from_millis(50);
+const LONGEST_NAP: Duration = Duration::from_millis(50);
+
+/// At first rings are emptied more often, so that the programs are known, and stacks that are cut noticed,
+/// before many samples were taken.
+const EARLY_ROUNDS: u32 = 80;
+const EARLY_NAP: Duration = Duration::from_millis(5);
+
+/// How long records may lie in a ring, or wait to be handed over, in the given round.
+fn nap(round: u32) -> Duration {
+    if round < EARLY_ROUNDS { EARLY_NAP } else { LONGEST_NAP }
+}
 
 /// What the collector is told.
 #[derive(Debug)]
