@@ -1,9 +1,9 @@
 //! What heap sampling costs: nanoseconds added to an allocation and its free, and microseconds a sample.
 //!
-//! `cargo run --release -p flamelet-capture --example heap_cost`
+//! `cargo run --release -p flamelet-capture --example heap_cost` (`--features jemalloc` for that one too)
 //!
-//! The same work runs through the system's allocator and through `Alloc` around it (off, at the default mean,
-//! and with every allocation sampled), interleaved; the best of many rounds is printed, and the lower decile.
+//! The same work runs through an allocator and through `Alloc` around it (off, at the default mean, and at an
+//! eighth of it), interleaved; the best of many rounds is printed, and the lower decile.
 
 #![allow(unsafe_code, reason = "calls allocators directly, to compare them in one process")]
 
@@ -14,6 +14,36 @@ use std::time::Instant;
 
 static PLAIN: System = System;
 static SAMPLED: Alloc = Alloc::system();
+
+/// jemalloc as `tikv-jemallocator` calls it.
+#[cfg(feature = "jemalloc")]
+mod jemalloc {
+    use std::alloc::{GlobalAlloc, Layout};
+
+    pub(crate) struct Jemalloc;
+
+    // SAFETY: passes everything on; small blocks of up to 16 bytes alignment only, which is what is measured.
+    unsafe impl GlobalAlloc for Jemalloc {
+        #[inline]
+        unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+            if layout.align() <= 16 {
+                // SAFETY: the size is not zero.
+                return unsafe { tikv_jemalloc_sys::malloc(layout.size()).cast() };
+            }
+            let flags = tikv_jemalloc_sys::MALLOCX_ALIGN(layout.align());
+            // SAFETY: as above.
+            unsafe { tikv_jemalloc_sys::mallocx(layout.size(), flags).cast() }
+        }
+
+        #[inline]
+        unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
+            let align = layout.align();
+            let flags = if align <= 16 { 0 } else { tikv_jemalloc_sys::MALLOCX_ALIGN(align) };
+            // SAFETY: the block has this size and alignment.
+            unsafe { tikv_jemalloc_sys::sdallocx(block.cast(), layout.size(), flags) }
+        }
+    }
+}
 
 /// Many short rounds: on a busy machine some of them run undisturbed.
 const ROUNDS: usize = 1500;
@@ -63,17 +93,19 @@ fn best_and_low(values: &mut [f64]) -> (f64, f64) {
     (values[0], values[values.len() / 10])
 }
 
-fn pairs(means: &[(&str, Option<u64>)]) {
-    let mut rows: Vec<(&str, Vec<f64>)> = vec![("system", Vec::new())];
+fn pairs<A: GlobalAlloc, B: GlobalAlloc>(name: &'static str, plain: &A, sampled: &B) {
+    let means =
+        [("Alloc, off", None), ("Alloc, 512 KiB", Some(512 << 10)), ("Alloc, 64 KiB", Some(64 << 10))];
+    let mut rows: Vec<(&str, Vec<f64>)> = vec![(name, Vec::new())];
     rows.extend(means.iter().map(|&(name, _)| (name, Vec::new())));
     for _ in 0..ROUNDS {
-        rows[0].1.push(replace_blocks(&PLAIN));
+        rows[0].1.push(replace_blocks(plain));
         for (row, &(_, mean)) in means.iter().enumerate() {
             match mean {
                 Some(mean) => Options::new().mean(mean).start().expect("starts"),
                 None => heap::stop(),
             }
-            rows[row + 1].1.push(replace_blocks(&SAMPLED));
+            rows[row + 1].1.push(replace_blocks(sampled));
         }
     }
     let (base_best, base) = best_and_low(&mut rows[0].1);
@@ -114,7 +146,9 @@ fn one_sample(depth: usize, keeps_ends: bool) {
 }
 
 fn main() {
-    pairs(&[("Alloc, off", None), ("Alloc, 512 KiB", Some(512 << 10)), ("Alloc, 64 KiB", Some(64 << 10))]);
+    pairs("system", &PLAIN, &SAMPLED);
+    #[cfg(feature = "jemalloc")]
+    pairs("jemalloc", &jemalloc::Jemalloc, &Alloc::new(jemalloc::Jemalloc));
     for depth in [10, 40, 90] {
         one_sample(depth, false);
         one_sample(depth, true);

@@ -75,7 +75,8 @@ pub fn stop() {
     thread::set_mean(0);
 }
 
-/// Samples one byte in `mean` from now on. What is tracked keeps the weight it was sampled with.
+/// Samples one byte in `mean` from now on, or once sampling is on again. What is tracked keeps the weight it
+/// was sampled with.
 pub fn set_mean(mean: u64) -> Result<()> {
     options::check_mean(mean)?;
     let Some(tracker) = tracker::tracker() else {

@@ -3,18 +3,35 @@
 use super::ledger::Ledger;
 use super::ledger::image::ImageModule;
 use flamelet_unwind::{Module, live};
-use std::sync::{Mutex, PoisonError};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Readers find the end of the modules by a gap, so that two must not be written at a time, and none while
+/// the process forks: the child would have the gap for ever. (A `Mutex` could not be left by the child.)
+static IS_BUSY: AtomicBool = AtomicBool::new(false);
+
+/// Waits until nobody writes modules, and keeps others from it.
+pub(super) fn lock() {
+    while IS_BUSY.swap(true, Ordering::Acquire) {
+        std::thread::yield_now();
+    }
+}
+
+/// See [`lock`].
+pub(super) fn unlock() {
+    IS_BUSY.store(false, Ordering::Release);
+}
 
 /// Learns what is loaded now, for the unwinder, and writes what is new to the ledger.
 pub(super) fn refresh(ledger: &Ledger) -> flamelet_unwind::Result<()> {
-    /// Readers find the end of the modules by a gap, so that two must not be written at a time.
-    static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
-    let _one = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
-    live::refresh()?;
-    for module in live::modules().iter() {
-        ledger.module(&words(module));
+    lock();
+    let refreshed = live::refresh();
+    if refreshed.is_ok() {
+        for module in live::modules().iter() {
+            ledger.module(&words(module));
+        }
     }
-    Ok(())
+    unlock();
+    refreshed.map(drop)
 }
 
 fn words(module: &Module) -> Vec<u64> {

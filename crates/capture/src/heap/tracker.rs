@@ -53,11 +53,19 @@ pub(super) fn install(
     };
     let tracker = PLACE.get_or_init(|| made);
     TRACKER.store(std::ptr::from_ref(tracker).cast_mut(), Ordering::Release);
-    // SAFETY: registers functions with the right signature, which do nothing but store to atomics.
+    // SAFETY: registers functions with the right signature, which do nothing but change atomics.
     unsafe {
-        libc::pthread_atfork(None, None, Some(after_fork_in_child));
+        libc::pthread_atfork(Some(before_fork), Some(after_fork), Some(after_fork_in_child));
     }
     Ok(tracker)
+}
+
+extern "C" fn before_fork() {
+    super::modules::lock();
+}
+
+extern "C" fn after_fork() {
+    super::modules::unlock();
 }
 
 /// The files belong to the parent; the tables were copied with its memory and stay usable.
@@ -67,6 +75,7 @@ extern "C" fn after_fork_in_child() {
         tracker.ledger.set(Field::Pid, u64::from(std::process::id()));
     }
     super::emergency::forget_file();
+    after_fork();
 }
 
 /// Tracks a block that was just allocated; `false` when there is no room for it.
