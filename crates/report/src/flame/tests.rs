@@ -86,6 +86,29 @@ fn inlined_frames_are_boxes_of_their_own() {
 }
 
 #[test]
+fn folded_glue_is_one_box() {
+    let glue = crate::rust_names::RUNTIME_GROUP;
+    let stack = format!("main;{0};{0};{0};{0};{0};{0};{0};{0};{0};{0};a;a;{0}+{0}", glue);
+    let profile = profile(&[(&stack, 2), (&format!("main;{glue};a"), 1)]);
+    let lines = |text: &[&str]| text.iter().map(|line| line.replace("GLUE", glue)).collect::<Vec<_>>();
+    assert_eq!(
+        whole(&mut tree(&profile, Direction::Callees)),
+        lines(&[
+            "root 3/0",
+            "  main 3/0",
+            "    GLUE 3/0",
+            "      a 3/1",
+            "        a 2/0",
+            "          GLUE 2/2"
+        ])
+    );
+    assert_eq!(
+        whole(&mut tree(&profile, Direction::Callers))[1..6],
+        lines(&["  GLUE 2/0", "    a 2/0", "      a 2/0", "        GLUE 2/0", "          main 2/2"])
+    );
+}
+
+#[test]
 fn a_sandwich_weighs_what_the_function_does() {
     let profile = profile(&[("main;f;g;f;h", 5), ("main;x+f+y;z", 2), ("main;g", 100)]);
     let frames = Arc::new(Frames::new(&profile));

@@ -17,6 +17,7 @@ use flamelet_profile::{LocationId, Profile, StackId};
 
 use super::frames::{Frames, NameId};
 use super::weights::{Part, StackWeights, Value};
+use crate::rust_names::RUNTIME_GROUP;
 
 const NONE: u32 = u32::MAX;
 
@@ -105,6 +106,8 @@ pub struct FlameTree<P> {
     direction: Direction,
     entries: Vec<Entry>,
     nodes: Vec<Node>,
+    /// A name whose boxes are one when they follow each other, else [`NONE`].
+    folded: u32,
     /// For each name its group in the expansion at hand, else [`NONE`].
     groups_by_name: Vec<u32>,
 }
@@ -177,7 +180,8 @@ impl<P: Deref<Target = Profile>> FlameTree<P> {
             own: Value::default(),
         };
         let groups_by_name = vec![NONE; frames.name_count()];
-        Self { profile, frames, direction, entries, nodes: vec![root], groups_by_name }
+        let folded = frames.find(&profile, RUNTIME_GROUP).map_or(NONE, |name| name.0);
+        Self { profile, frames, direction, entries, nodes: vec![root], folded, groups_by_name }
     }
 
     /// The profile that the tree shows.
@@ -277,7 +281,7 @@ impl<P: Deref<Target = Profile>> FlameTree<P> {
         let (profile, frames) = (&*self.profile, &*self.frames);
         for entry in &mut self.entries[range] {
             if entry.used as usize == AHEAD {
-                read_ahead(profile, frames, self.direction, entry);
+                read_ahead(profile, frames, self.direction, self.folded, entry);
             }
             let name = entry.ahead[entry.used as usize];
             entry.used += 1;
@@ -359,14 +363,23 @@ impl<P: Deref<Target = Profile>> FlameTree<P> {
     }
 }
 
-/// Reads the next frames of a stack. After its end come [`NONE`]s; nobody steps past the first.
-fn read_ahead(profile: &Profile, frames: &Frames, direction: Direction, entry: &mut Entry) {
+/// Reads the next frames of a stack; those called `folded` that follow each other are one. After the stack's
+/// end come [`NONE`]s; nobody steps past the first.
+fn read_ahead(profile: &Profile, frames: &Frames, direction: Direction, folded: u32, entry: &mut Entry) {
     let locations = profile.stack(StackId::from_index(entry.stack as usize));
+    let mut last = entry.ahead[AHEAD - 1];
     for at in 0..AHEAD {
-        entry.ahead[at] = match direction {
-            Direction::Callees => step_to_leaf(frames, locations, entry),
-            Direction::Callers => step_to_root(frames, locations, entry),
-        };
+        loop {
+            let name = match direction {
+                Direction::Callees => step_to_leaf(frames, locations, entry),
+                Direction::Callers => step_to_root(frames, locations, entry),
+            };
+            entry.ahead[at] = name;
+            if name != folded || name != last || name == NONE {
+                break;
+            }
+        }
+        last = entry.ahead[at];
     }
     entry.used = 0;
 }
