@@ -1,10 +1,16 @@
 //! `cargo xtask bench NAME`: flamelet beside its peers, in one run, interleaved. One file a benchmark.
 
+mod cpu;
+mod formats;
+mod heap;
 mod measure;
 mod open;
 mod page;
+mod record;
 mod statistics;
 mod symbolize;
+mod syscalls;
+mod view;
 
 use crate::{Failure, Outcome, run, workspace};
 
@@ -12,6 +18,8 @@ use crate::{Failure, Outcome, run, workspace};
 pub(crate) struct Options {
     /// How often each program runs; the middle figure counts.
     rounds: usize,
+    /// Tiny runs that only show that everything works; nothing is written down.
+    quick: bool,
 }
 
 /// A benchmark: its name, and what runs it and gives its section of docs/benchmarks.md.
@@ -20,8 +28,15 @@ struct Bench {
     run: fn(&Options) -> Result<page::Section, Failure>,
 }
 
-const BENCHES: &[Bench] =
-    &[Bench { name: "open", run: open::run }, Bench { name: "symbolize", run: symbolize::run }];
+const BENCHES: &[Bench] = &[
+    Bench { name: "cpu", run: cpu::run },
+    Bench { name: "formats", run: formats::run },
+    Bench { name: "heap", run: heap::run },
+    Bench { name: "open", run: open::run },
+    Bench { name: "record", run: record::run },
+    Bench { name: "symbolize", run: symbolize::run },
+    Bench { name: "view", run: view::run },
+];
 
 /// Runs one benchmark by name, prints its table and puts it into docs/benchmarks.md.
 pub(crate) fn run(arguments: &[String]) -> Outcome {
@@ -33,15 +48,20 @@ pub(crate) fn run(arguments: &[String]) -> Outcome {
     let Some(bench) = BENCHES.iter().find(|bench| bench.name == name) else {
         return Err(Failure::unusable(format!("no benchmark `{name}`; there are: {names}")));
     };
-    let section = (bench.run)(&parse(rest)?)?;
+    let options = parse(rest)?;
+    let section = (bench.run)(&options)?;
     println!("\n{}", section.markdown());
-    page::replace(bench.name, &section)
+    if options.quick { Ok(()) } else { page::replace(bench.name, &section) }
 }
 
 fn parse(arguments: &[String]) -> Result<Options, Failure> {
-    let mut options = Options { rounds: 3 };
+    let mut options = Options { rounds: 3, quick: false };
     let mut arguments = arguments.iter();
     while let Some(argument) = arguments.next() {
+        if argument == "--quick" {
+            options.quick = true;
+            continue;
+        }
         let value = arguments.next().and_then(|value| value.parse().ok());
         match (argument.as_str(), value) {
             ("--rounds", Some(rounds @ 1..)) => options.rounds = rounds,
@@ -67,6 +87,17 @@ fn build_peer(package: &str) -> Result<std::path::PathBuf, Failure> {
     build.arg("--target-dir").arg(workspace::target());
     run::step(&format!("building {package} (release)"), &mut build)?;
     Ok(workspace::target().join("release").join(package))
+}
+
+/// The same in the bench workspace's own target folder: for peers with many dependencies that nothing else shares.
+/// `arguments` may choose features, and compiler flags after `--`.
+fn build_apart(package: &str, arguments: &[&str]) -> Result<std::path::PathBuf, Failure> {
+    let target = workspace::root().join("bench/target");
+    let mut build = workspace::cargo();
+    build.args(["rustc", "--release", "--manifest-path", "bench/Cargo.toml", "--package", package]);
+    build.arg("--target-dir").arg(&target).args(arguments);
+    run::step(&format!("building {package} {}", arguments.join(" ")), &mut build)?;
+    Ok(target.join("release").join(package))
 }
 
 /// The folder for generated inputs and outputs.

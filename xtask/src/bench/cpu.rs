@@ -1,0 +1,206 @@
+//! CPU sampling inside a process: flamelet beside pprof-rs with each of its unwinders.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::Value;
+
+use super::page::Section;
+use super::{Options, build_apart, folder};
+use crate::{Failure, run};
+
+/// A profiler: a feature of the package `bench-cpu`, because pprof-rs' unwinders exclude each other.
+struct Variant {
+    feature: &'static str,
+    name: &'static str,
+    /// The frame-pointer walk gets the build it asks for; all others an ordinary one.
+    frame_pointers: bool,
+}
+
+const VARIANTS: [Variant; 4] = [
+    Variant { feature: "flamelet", name: "flamelet", frame_pointers: false },
+    Variant { feature: "pprof-libgcc", name: "pprof-rs, libgcc", frame_pointers: false },
+    Variant { feature: "pprof-frame-pointer", name: "pprof-rs, frame pointers", frame_pointers: true },
+    Variant { feature: "pprof-framehop", name: "pprof-rs, framehop", frame_pointers: false },
+];
+const FREQUENCIES: [u32; 2] = [99, 999];
+const THREADS: [u32; 3] = [1, 2, 8];
+const DEPTHS: [u32; 3] = [10, 40, 100];
+
+/// A figure of one program run: what is asked of the program, and the field of its answer.
+#[derive(Clone)]
+struct Measure {
+    arguments: Vec<String>,
+    field: &'static str,
+    title: String,
+    show: fn(f64) -> String,
+}
+
+pub(super) fn run(options: &Options) -> Result<Section, Failure> {
+    let programs: Vec<PathBuf> = VARIANTS.iter().map(build).collect::<Result<_, _>>()?;
+    let rounds = if options.quick { 1 } else { options.rounds };
+    let runs = runs(options.quick);
+    // figures[run][program][round]
+    let mut figures: Vec<Vec<Vec<Value>>> = vec![vec![Vec::new(); programs.len()]; runs.len()];
+    for round in 1..=rounds {
+        for (arguments, figures) in runs.iter().zip(&mut figures) {
+            println!("   round {round} of {rounds}: {}", arguments.join(" "));
+            for (program, figures) in programs.iter().zip(figures) {
+                figures.push(answer(program, arguments)?);
+            }
+        }
+    }
+    let middle = |measure: &Measure, program: usize| {
+        let at = runs.iter().position(|arguments| *arguments == measure.arguments).expect("it was run");
+        let values = figures[at][program].iter().map(|answer| answer[measure.field].as_f64());
+        median(values.map(|value| value.unwrap_or(f64::NAN)).collect())
+    };
+    let measures = measures(options.quick);
+    let rows = measures.iter().map(|measure| {
+        let figures = (0..programs.len()).map(|program| (measure.show)(middle(measure, program)));
+        std::iter::once(measure.title.clone()).chain(figures).collect()
+    });
+    let columns = std::iter::once("").chain(VARIANTS.iter().map(|variant| variant.name)).collect();
+    let find = |title: &str, program: usize| {
+        let measure = measures.iter().find(|measure| measure.title == title);
+        measure.map_or(f64::NAN, |measure| middle(measure, program))
+    };
+    Ok(Section {
+        title: "cpu: sampling inside the process".to_owned(),
+        about: format!(
+            "The same work at depth 40 under each profiler, every figure from a process of its own; {rounds} rounds. A \
+             sample's cost is\na signal's time in the sampled thread above that of an empty handler: the same place \
+             again and again (warm), after work\non half a megabyte (in place), and after touching 64 MB (cold). The \
+             frame-pointer walk is built with frame\npointers, the others as usual."
+        ),
+        columns,
+        rows: rows.collect(),
+        goals: goals(&find),
+    })
+}
+
+/// Builds `bench-cpu` with one profiler and keeps the program under a name of its own.
+fn build(variant: &Variant) -> Result<PathBuf, Failure> {
+    let mut arguments = vec!["--features", variant.feature];
+    if variant.frame_pointers {
+        arguments.extend(["--", "-Cforce-frame-pointers=yes"]);
+    }
+    let built = build_apart("bench-cpu", &arguments)?;
+    let program = folder()?.join(format!("bench-cpu-{}", variant.feature));
+    // Removed first: an earlier one may still be running, and its text cannot be written over.
+    let _ = std::fs::remove_file(&program);
+    std::fs::copy(&built, &program)
+        .map_err(|error| Failure::failed(format!("{}: {error}", program.display())))?;
+    Ok(program)
+}
+
+fn answer(program: &Path, arguments: &[String]) -> Result<Value, Failure> {
+    let text = run::output(Command::new(program).args(arguments))?;
+    serde_json::from_str(text.trim())
+        .map_err(|error| Failure::failed(format!("{} printed `{}`: {error}", program.display(), text.trim())))
+}
+
+fn words(words: &[&dyn std::fmt::Display]) -> Vec<String> {
+    words.iter().map(ToString::to_string).collect()
+}
+
+/// Arguments of the three kinds of run; `quick` only shows that everything works.
+fn capture(hertz: u32, threads: u32, quick: bool) -> Vec<String> {
+    words(&[&"capture", &hertz, &threads, &if quick { 300 } else { 10_000 / threads }])
+}
+
+fn added(hertz: u32, quick: bool) -> Vec<String> {
+    words(&[&"added", &hertz, &if quick { 1 } else { 11 }])
+}
+
+fn sample(depth: u32, quick: bool) -> Vec<String> {
+    words(&[&"sample", &depth, &if quick { 200 } else { 5_000 }])
+}
+
+/// Every distinct run, in the order they are made.
+fn runs(quick: bool) -> Vec<Vec<String>> {
+    let mut runs: Vec<Vec<String>> = Vec::new();
+    for measure in measures(quick) {
+        if !runs.contains(&measure.arguments) {
+            runs.push(measure.arguments);
+        }
+    }
+    runs
+}
+
+fn measures(quick: bool) -> Vec<Measure> {
+    let percent = |value: f64| format!("{:.1} %", value * 100.0);
+    let points = |value: f64| format!("{value:+.2} %");
+    let micros = |value: f64| format!("{:.2} µs", value / 1e3);
+    let millis = |value: f64| format!("{:.1} ms", value / 1e3);
+    let megabytes = |value: f64| format!("{:.1} MB", value * 1024.0 / 1e6);
+    let mut all = Vec::new();
+    let mut add = |arguments: Vec<String>, field, title: String, show: fn(f64) -> String| {
+        all.push(Measure { arguments, field, title, show });
+    };
+    for hertz in FREQUENCIES {
+        for threads in THREADS {
+            let title = format!("CPU time seen, {hertz} Hz, {threads} threads");
+            add(capture(hertz, threads, quick), "share", title, percent);
+        }
+    }
+    for hertz in FREQUENCIES {
+        let run = capture(hertz, 2, quick);
+        add(run.clone(), "whole", format!("stacks of 40 frames and more, {hertz} Hz"), percent);
+        add(run.clone(), "start_us", format!("start, {hertz} Hz"), millis);
+        add(run.clone(), "start_cpu_us", format!("start, {hertz} Hz, CPU"), millis);
+        add(run.clone(), "end_us", format!("end to encoded profile, {hertz} Hz"), millis);
+        add(run.clone(), "end_cpu_us", format!("end to encoded profile, {hertz} Hz, CPU"), millis);
+        add(run.clone(), "capture_kb", format!("memory added by the capture, {hertz} Hz"), megabytes);
+        add(run, "rss_kb", format!("memory added at the peak, names included, {hertz} Hz"), megabytes);
+        add(added(hertz, quick), "added", format!("CPU added to the process, {hertz} Hz"), points);
+    }
+    for depth in DEPTHS {
+        let run = sample(depth, quick);
+        add(run.clone(), "warm", format!("a sample at depth {depth}, warm, median"), micros);
+        add(run.clone(), "place_mean", format!("a sample at depth {depth}, in place, mean"), micros);
+        add(run.clone(), "place_p99", format!("a sample at depth {depth}, in place, p99"), micros);
+        add(run, "cold", format!("a sample at depth {depth}, cold, median"), micros);
+    }
+    all
+}
+
+/// The middle of some figures.
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values[(values.len() - 1) / 2]
+}
+
+fn goals(find: &dyn Fn(&str, usize) -> f64) -> Vec<String> {
+    let verdict = |holds: bool| if holds { "reached" } else { "**missed**" };
+    let peers = |title: &str| (1..VARIANTS.len()).map(|at| find(title, at)).fold(f64::INFINITY, f64::min);
+    let mut goals = Vec::new();
+    let mut at_most = |title: &str, limit: f64, scale: f64, unit: &str| {
+        let value = find(title, 0) / scale;
+        goals.push(format!("{title}: at most {limit} {unit}: {value:.2}, {}", verdict(value <= limit)));
+    };
+    at_most("a sample at depth 40, in place, mean", 1.5, 1e3, "µs");
+    at_most("a sample at depth 40, in place, p99", 2.5, 1e3, "µs");
+    at_most("a sample at depth 40, cold, median", 3.4, 1e3, "µs");
+    at_most("CPU added to the process, 99 Hz", 0.3, 1.0, "%");
+    at_most("CPU added to the process, 999 Hz", 1.0, 1.0, "%");
+    at_most("memory added by the capture, 999 Hz", 16.0, 1e6 / 1024.0, "MB");
+    at_most("memory added at the peak, names included, 999 Hz", 16.0, 1e6 / 1024.0, "MB");
+    at_most("start, 99 Hz", 50.0, 1e3, "ms");
+    let least = FREQUENCIES.iter().flat_map(|hertz| THREADS.map(|threads| (hertz, threads)));
+    let least = least
+        .map(|(hertz, threads)| find(&format!("CPU time seen, {hertz} Hz, {threads} threads"), 0))
+        .fold(f64::INFINITY, f64::min);
+    goals.push(format!(
+        "CPU time seen at 99 and 999 Hz, 1 to 8 threads: at least 97 %: {:.1} %, {}",
+        least * 100.0,
+        verdict(least >= 0.97)
+    ));
+    let title = "a sample at depth 40, in place, mean";
+    let ratio = peers(title) / find(title, 0);
+    goals.push(format!(
+        "{title}: a third of the cheapest pprof-rs or less: {ratio:.1} times less, {}",
+        verdict(ratio >= 3.0)
+    ));
+    goals
+}

@@ -1,0 +1,212 @@
+//! Heap profiling inside a process: flamelet on three allocators beside jemalloc's own, pprof-alloc and dhat-rs.
+
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::Value;
+
+use super::page::Section;
+use super::{Options, build_apart};
+use crate::{Failure, run};
+
+/// A row of the table: a mode of `bench-heap`, and what it is compared with.
+struct Row {
+    name: &'static str,
+    mode: &'static str,
+    /// The row without profiling whose figures are taken off.
+    base: usize,
+    /// jemalloc's configuration, for a mean in powers of two.
+    jemalloc: Option<fn(u32) -> String>,
+    /// Whether it samples at all, and whether a profile can be asked for.
+    samples: bool,
+    snapshot: bool,
+}
+
+const fn row(name: &'static str, mode: &'static str, base: usize) -> Row {
+    Row { name, mode, base, jemalloc: None, samples: true, snapshot: true }
+}
+
+const fn plain(name: &'static str, mode: &'static str, base: usize) -> Row {
+    Row { samples: false, snapshot: false, ..row(name, mode, base) }
+}
+
+fn profiling(lg_mean: u32) -> String {
+    format!("prof:true,prof_active:true,lg_prof_sample:{lg_mean}")
+}
+
+fn inactive(lg_mean: u32) -> String {
+    format!("prof:true,prof_active:false,lg_prof_sample:{lg_mean}")
+}
+
+const ROWS: [Row; 10] = [
+    plain("system", "system", 0),
+    plain("jemalloc", "jemalloc", 1),
+    plain("mimalloc", "mimalloc", 2),
+    Row {
+        jemalloc: Some(profiling),
+        snapshot: false,
+        ..row("jemalloc, profiling, stock unwinder", "jemalloc", 1)
+    },
+    Row {
+        jemalloc: Some(profiling), samples: false, ..row("… read by jemalloc_pprof", "jemalloc-pprof", 1)
+    },
+    row("pprof-alloc on system", "pprof-alloc", 0),
+    row("dhat-rs on system", "dhat", 0),
+    row("flamelet on system", "flamelet-system", 0),
+    row("flamelet on jemalloc", "flamelet-jemalloc", 1),
+    row("flamelet on mimalloc", "flamelet-mimalloc", 2),
+];
+/// One more, by jemalloc's own sampling.
+const HOOKS: Row = Row {
+    jemalloc: Some(inactive),
+    ..row("flamelet fed by jemalloc's sampling", "flamelet-jemalloc-hooks", 1)
+};
+const THREADS: [usize; 4] = [1, 2, 4, 8];
+/// 512 KiB.
+const LG_MEAN: u32 = 19;
+
+/// The figures of one row, the best of all rounds.
+#[derive(Default)]
+struct Figures {
+    /// Nanoseconds a pair, by number of threads.
+    pairs: [Option<f64>; 4],
+    /// Nanoseconds a pair when every allocation is sampled.
+    each: Option<f64>,
+    resident: Option<f64>,
+    snapshot: Vec<Value>,
+}
+
+pub(super) fn run(options: &Options) -> Result<Section, Failure> {
+    let program = build_apart("bench-heap", &[])?;
+    let rounds = if options.quick { 1 } else { options.rounds };
+    let millis = if options.quick { 20 } else { 1500 };
+    let mebibytes = if options.quick { 32 } else { 256 };
+    let rows: Vec<&Row> = ROWS.iter().chain([&HOOKS]).collect();
+    let mut figures: Vec<Figures> = rows.iter().map(|_| Figures::default()).collect();
+    for round in 1..=rounds {
+        for (row, figures) in rows.iter().zip(&mut figures) {
+            println!("   round {round} of {rounds}: {}", row.name);
+            measure(&program, row, figures, millis, mebibytes)?;
+        }
+    }
+    Ok(section(&rows, &figures, rounds, mebibytes))
+}
+
+fn measure(
+    program: &Path,
+    row: &Row,
+    figures: &mut Figures,
+    millis: u32,
+    mebibytes: u32,
+) -> Result<(), Failure> {
+    let least = |known: &mut Option<f64>, answer: &Value, field: &str| {
+        let value = answer[field].as_f64().unwrap_or(f64::NAN);
+        *known = Some(known.map_or(value, |known| known.min(value)));
+    };
+    if row.mode != "jemalloc-pprof" {
+        for (threads, known) in THREADS.into_iter().zip(&mut figures.pairs) {
+            let answer =
+                ask(program, row, LG_MEAN, &["pairs", row.mode], &[threads as u32, millis, 1 << LG_MEAN])?;
+            least(known, &answer, "low");
+            if threads == 1 {
+                least(&mut figures.resident, &answer, "rss_kb");
+            }
+        }
+    }
+    if row.samples {
+        let answer = ask(program, row, 0, &["pairs", row.mode], &[1, millis, 1])?;
+        least(&mut figures.each, &answer, "low");
+    }
+    if row.snapshot {
+        figures.snapshot.push(ask(program, row, LG_MEAN, &["snapshot", row.mode], &[mebibytes])?);
+    }
+    Ok(())
+}
+
+fn ask(program: &Path, row: &Row, lg_mean: u32, words: &[&str], numbers: &[u32]) -> Result<Value, Failure> {
+    let mut command = Command::new(program);
+    command.args(words).args(numbers.iter().map(u32::to_string));
+    command.env("_RJEM_MALLOC_CONF", row.jemalloc.map_or("prof:false".to_owned(), |conf| conf(lg_mean)));
+    command.env("PPROF_ALLOC_SAMPLE_RATE", (1u32 << lg_mean).to_string());
+    let text = run::output(&mut command)?;
+    serde_json::from_str(text.trim())
+        .map_err(|error| Failure::failed(format!("bench-heap printed `{}`: {error}", text.trim())))
+}
+
+fn section(rows: &[&Row], figures: &[Figures], rounds: usize, mebibytes: u32) -> Section {
+    let added = |at: usize, threads: usize| -> Option<f64> {
+        Some(figures[at].pairs[threads]? - figures[rows[at].base].pairs[threads]?)
+    };
+    let sample =
+        |at: usize| -> Option<f64> { Some((figures[at].each? - figures[rows[at].base].pairs[0]?) / 1e3) };
+    let resident = |at: usize| -> Option<f64> {
+        Some((figures[at].resident? - figures[rows[at].base].resident?) * 1024.0 / 1e6)
+    };
+    let middle = |at: usize, field: &str| -> Option<f64> {
+        let mut values: Vec<f64> =
+            figures[at].snapshot.iter().filter_map(|answer| answer[field].as_f64()).collect();
+        values.sort_by(f64::total_cmp);
+        values.get(values.len().checked_sub(1)? / 2).copied()
+    };
+    let cell = |value: Option<f64>, show: &dyn Fn(f64) -> String| value.map_or("–".to_owned(), show);
+    let table = rows.iter().enumerate().map(|(at, row)| {
+        let mut cells = vec![row.name.to_owned(), cell(figures[at].pairs[0], &|ns| format!("{ns:.1} ns"))];
+        let profiles = rows[at].base != at;
+        for threads in 0..THREADS.len() {
+            cells.push(cell(added(at, threads).filter(|_| profiles), &|ns| format!("{ns:+.2} ns")));
+        }
+        cells.push(cell(sample(at), &|us| format!("{us:.2} µs")));
+        cells.push(cell(resident(at).filter(|_| profiles), &|mb| format!("{mb:+.1} MB")));
+        cells.push(cell(middle(at, "wall_us"), &|us| format!("{:.1} ms", us / 1e3)));
+        cells.push(cell(middle(at, "added_kb"), &|kb| format!("{:.1} MB", kb * 1024.0 / 1e6)));
+        cells.push(cell(middle(at, "pause_us"), &|us| format!("{:.2} ms", us / 1e3)));
+        cells.push(cell(middle(at, "usual_us"), &|us| format!("{:.2} ms", us / 1e3)));
+        cells
+    });
+    let at = |mode: &str| rows.iter().position(|row| row.mode == mode).expect("a row");
+    Section {
+        title: "heap: sampling allocations inside the process".to_owned(),
+        about: format!(
+            "64 live blocks of 16 to 200 bytes, one replaced at a time, under some 50 frames of an ordinary build; \
+             512 KiB between\nsamples, except for a sample's own cost, which is that of sampling every one. CPU time \
+             of the thread, the lower decile of\nmany short turns, the best of {rounds} rounds. The snapshot is of {mebibytes} \
+             MiB from 256 stacks, to an encoded profile (flamelet\nwith names; pprof-alloc and jemalloc_pprof leave them \
+             out); the pause is the longest allocation of another thread\nmeanwhile, beside its usual longest. \
+             pprof-alloc walks frame pointers, which this build lacks: its stacks are short."
+        ),
+        columns: vec![
+            "allocator",
+            "alloc + free",
+            "added, 1 thread",
+            "2",
+            "4",
+            "8",
+            "a sample",
+            "memory",
+            "snapshot",
+            "its memory",
+            "longest pause",
+            "usual",
+        ],
+        rows: table.collect(),
+        goals: vec![
+            goal("flamelet on the system allocator", added(at("flamelet-system"), 0), 1.5, "ns"),
+            goal("flamelet on jemalloc", added(at("flamelet-jemalloc"), 0), 1.0, "ns"),
+            goal("flamelet fed by jemalloc's sampling", added(at("flamelet-jemalloc-hooks"), 0), 1.0, "ns"),
+            goal("a sample on the system allocator", sample(at("flamelet-system")), 1.5, "µs"),
+            goal("a sample on jemalloc", sample(at("flamelet-jemalloc")), 1.5, "µs"),
+            goal(
+                "the memory of a snapshot with names",
+                middle(at("flamelet-system"), "added_kb").map(|kb| kb * 1024.0 / 1e6),
+                16.0,
+                "MB",
+            ),
+        ],
+    }
+}
+
+fn goal(what: &str, value: Option<f64>, limit: f64, unit: &str) -> String {
+    let value = value.unwrap_or(f64::NAN);
+    let verdict = if value <= limit { "reached" } else { "**missed**" };
+    format!("{what}: {limit} {unit} or less: {value:.2}, {verdict}")
+}

@@ -1,0 +1,187 @@
+//! Looking at a profile in Chromium: `flamelet view` beside `pprof -http`.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::Value;
+
+use super::page::Section;
+use super::{Options, build_flamelet, build_peer, folder};
+use crate::golang::Golang;
+use crate::{Failure, run, workspace};
+
+/// Both open the smaller one; the larger is flamelet's alone (pprof: ten gigabytes).
+const STACKS: [usize; 2] = [100_000, 1_000_000];
+/// Only pprof has to be told an address.
+const PPROF_ADDRESS: &str = "127.0.0.1:47391";
+
+/// One program on one profile, a value a round.
+struct Figures {
+    name: String,
+    rounds: Vec<Value>,
+}
+
+impl Figures {
+    fn middle(&self, field: &str) -> Option<f64> {
+        let mut values: Vec<f64> = self.rounds.iter().filter_map(|answer| answer[field].as_f64()).collect();
+        values.sort_by(f64::total_cmp);
+        values.get(values.len().checked_sub(1)? / 2).copied()
+    }
+
+    /// The command's and the browser's memory, in megabytes.
+    fn memory(&self) -> Option<f64> {
+        Some(self.middle("peak_mb")? + self.middle("browser_mb")?)
+    }
+}
+
+pub(super) fn run(options: &Options) -> Result<Section, Failure> {
+    let flamelet = build_flamelet()?;
+    let golang = Golang::prepare(true)?;
+    prepare_page_tests()?;
+    let rounds = if options.quick { 1 } else { options.rounds };
+    let [small, large] = if options.quick { [2_000, 5_000] } else { STACKS };
+    let (small, large) = (generate(small)?, generate(large)?);
+    let mut all = [
+        Figures { name: format!("`flamelet view`, {}", stem(&small)), rounds: Vec::new() },
+        Figures { name: format!("`pprof -http`, {}", stem(&small)), rounds: Vec::new() },
+        Figures { name: format!("`flamelet view`, {}", stem(&large)), rounds: Vec::new() },
+    ];
+    for round in 1..=rounds {
+        println!("   round {round} of {rounds}");
+        all[0].rounds.push(of_flamelet(&flamelet, &small)?);
+        all[1].rounds.push(of_pprof(golang.pprof(), &small)?);
+        all[2].rounds.push(of_flamelet(&flamelet, &large)?);
+    }
+    Ok(section(&all, rounds))
+}
+
+/// playwright-core, as the page's own tests install it.
+fn prepare_page_tests() -> Result<(), Failure> {
+    let out = workspace::target().join("ui-tests");
+    if out.join("node_modules/playwright-core").is_dir() {
+        return Ok(());
+    }
+    std::fs::create_dir_all(&out).map_err(|error| Failure::failed(error.to_string()))?;
+    std::fs::copy(workspace::root().join("ui/package.json"), out.join("package.json"))
+        .map_err(|error| Failure::failed(error.to_string()))?;
+    let mut install = Command::new("npm");
+    install
+        .args(["install", "--no-audit", "--no-fund", "--no-package-lock", "--silent", "--prefix"])
+        .arg(out);
+    run::step("installing playwright-core", &mut install)
+}
+
+fn generate(stacks: usize) -> Result<PathBuf, Failure> {
+    let path = folder()?.join(format!("stacks-{stacks}.pb"));
+    let generator = build_peer("bench-generate")?;
+    run::step(
+        &format!("generating {stacks} unique stacks"),
+        Command::new(generator).arg(stacks.to_string()).arg(&path),
+    )?;
+    Ok(path)
+}
+
+fn stem(path: &Path) -> String {
+    path.file_stem().unwrap_or_default().to_string_lossy().replace("stacks-", "stacks: ")
+}
+
+/// The first picture by the same script as pprof's; the zooms, as the page itself measures them, by the page's.
+fn of_flamelet(flamelet: &Path, profile: &Path) -> Result<Value, Failure> {
+    let view = |script: &str, kind: &[&str]| {
+        let mut command = node(script);
+        command.args(kind).arg(flamelet).args(["view", "--no-browser"]).arg(profile);
+        command
+    };
+    let mut opened = answer(&mut view("bench/view/open.mjs", &["flamelet"]))?;
+    let zoomed = answer(&mut view("ui/tests/bench.mjs", &[]))?;
+    for (from, to) in [("zoom_ms", "zoom_ms"), ("zoom_worst_ms", "zoom_worst_ms"), ("bytes", "view_bytes")] {
+        opened[to] = zoomed[from].clone();
+    }
+    Ok(opened)
+}
+
+fn of_pprof(pprof: &Path, profile: &Path) -> Result<Value, Failure> {
+    let mut command = node("bench/view/open.mjs");
+    command.arg("pprof").arg(pprof).args(["-no_browser", &format!("-http={PPROF_ADDRESS}")]).arg(profile);
+    let mut opened = answer(&mut command)?;
+    opened["view_bytes"] = opened["bytes"].clone();
+    Ok(opened)
+}
+
+fn node(script: &str) -> Command {
+    let mut command = Command::new("node");
+    command.arg(workspace::root().join(script)).env("FLAMELET_UI_OUT", workspace::target().join("ui-tests"));
+    command
+}
+
+fn answer(command: &mut Command) -> Result<Value, Failure> {
+    let text = run::output(command)?;
+    let line = text.trim().lines().last().unwrap_or_default();
+    serde_json::from_str(line)
+        .map_err(|error| Failure::failed(format!("{command:?} printed `{line}`: {error}")))
+}
+
+fn section(all: &[Figures], rounds: usize) -> Section {
+    let cell = |value: Option<f64>, show: &dyn Fn(f64) -> String| value.map_or("–".to_owned(), show);
+    let millis = |value: f64| format!("{value:.0} ms");
+    let megabytes = |value: f64| format!("{value:.0} MB");
+    let rows = all.iter().map(|figures| {
+        vec![
+            figures.name.clone(),
+            cell(figures.middle("first_ms"), &millis),
+            cell(figures.middle("cpu_s"), &|seconds| format!("{seconds:.2} s")),
+            cell(figures.middle("browser_cpu_s"), &|seconds| format!("{seconds:.2} s")),
+            cell(figures.middle("peak_mb"), &megabytes),
+            cell(figures.middle("browser_mb"), &megabytes),
+            cell(figures.middle("zoom_ms"), &millis),
+            cell(figures.middle("zoom_worst_ms"), &millis),
+            cell(figures.middle("bytes"), &|bytes| format!("{:.2} MB", bytes / 1e6)),
+            cell(figures.middle("view_bytes"), &|bytes| format!("{:.2} MB", bytes / 1e6)),
+        ]
+    });
+    Section {
+        title: "view: a large profile in the browser".to_owned(),
+        about: format!(
+            "From the start of the command to the first flame graph painted in headless Chromium, which is already \
+             running, without a\ngraphics card; {rounds} rounds. The browser's figures are of all its processes; its memory \
+             is what it holds beyond an empty\npage. pprof needs some ten gigabytes for a million stacks and is \
+             left out there. A view's bytes are the largest single\nanswer; pprof sends everything at once."
+        ),
+        columns: vec![
+            "program",
+            "first picture",
+            "its CPU",
+            "browser CPU",
+            "its memory",
+            "browser memory",
+            "a zoom",
+            "worst zoom",
+            "bytes in all",
+            "bytes a view",
+        ],
+        rows: rows.collect(),
+        goals: goals(&all[0], &all[1], &all[2]),
+    }
+}
+
+fn goals(small: &Figures, pprof: &Figures, large: &Figures) -> Vec<String> {
+    let verdict = |holds: bool| if holds { "reached" } else { "**missed**" };
+    let most = |what: &str, value: Option<f64>, limit: f64, unit: &str| {
+        let value = value.unwrap_or(f64::NAN);
+        format!("{what}: {limit} {unit} or less: {value:.2}, {}", verdict(value <= limit))
+    };
+    let less = |theirs: Option<f64>, ours: Option<f64>| theirs.unwrap_or(f64::NAN) / ours.unwrap_or(f64::NAN);
+    let cpu = less(pprof.middle("cpu_s"), small.middle("cpu_s"));
+    let both = |figures: &Figures| Some(figures.middle("cpu_s")? + figures.middle("browser_cpu_s")?);
+    vec![
+        most("first picture, large profile", large.middle("first_ms").map(|ms| ms / 1e3), 2.0, "s"),
+        most("memory, large profile, command and browser", large.memory(), 400.0, "MB"),
+        most("a zoom, large profile", large.middle("zoom_ms"), 100.0, "ms"),
+        most("bytes a view, large profile", large.middle("view_bytes").map(|bytes| bytes / 1e6), 1.0, "MB"),
+        format!(
+            "20 times less CPU than pprof's page, small profile: {cpu:.1} times ({:.1} with the browser's), {}",
+            less(both(pprof), both(small)),
+            verdict(cpu >= 20.0)
+        ),
+    ]
+}
