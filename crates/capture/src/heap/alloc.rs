@@ -105,6 +105,11 @@ impl<A: GlobalAlloc> Alloc<A> {
         };
         // SAFETY: the layout has the size of the caller's, which is not zero.
         let block = unsafe { self.plain(tracked, fill) };
+        if block.is_null() && tracked != layout {
+            // There may be room for what was asked for, if not for a page.
+            // SAFETY: the caller's promise.
+            return unsafe { self.plain(layout, fill) };
+        }
         if block.is_null() || tracker::allocated(block as usize, layout.size(), mean) || tracked == layout {
             return block;
         }

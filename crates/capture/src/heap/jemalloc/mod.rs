@@ -28,9 +28,10 @@ use std::sync::OnceLock;
 
 /// A configuration that jemalloc reads at its start: profiling compiled in, ready, and off.
 ///
-/// ```ignore
+/// ```no_run
 /// #[unsafe(export_name = "_rjem_malloc_conf")]
 /// pub static MALLOC_CONF: flamelet_capture::heap::jemalloc::Conf = flamelet_capture::heap::jemalloc::CONF;
+/// # fn main() {}
 /// ```
 pub const CONF: Conf = Conf::new(c"prof:true,prof_active:false,lg_prof_sample:19");
 
