@@ -209,3 +209,16 @@ fn a_live_service_is_asked_for_more() {
         (422, "the service is down\n".to_owned())
     );
 }
+
+#[test]
+fn the_viewer_lives_inside_another_router() {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+    let listener = runtime.block_on(tokio::net::TcpListener::bind("127.0.0.1:0")).unwrap();
+    let address = listener.local_addr().unwrap();
+    let router = flamelet_view::router(Source::profile("small", small()));
+    let app = axum::Router::new().nest("/debug/view/", router);
+    runtime.spawn(async move { axum::serve(listener, app).await });
+    assert!(get(address, "/debug/view/").1.contains("<script src=\"app.js\""));
+    assert_eq!(get(address, "/debug/view/app.js").0, 200);
+    assert_eq!(json(address, "/debug/view/api/open")["about"]["title"], "small");
+}

@@ -88,7 +88,7 @@ fn inlined_frames_are_boxes_of_their_own() {
 #[test]
 fn folded_glue_is_one_box() {
     let glue = crate::rust_names::RUNTIME_GROUP;
-    let stack = format!("main;{0};{0};{0};{0};{0};{0};{0};{0};{0};{0};a;a;{0}+{0}", glue);
+    let stack = format!("main{};a;a;{glue}+{glue}", format!(";{glue}").repeat(10));
     let profile = profile(&[(&stack, 2), (&format!("main;{glue};a"), 1)]);
     let lines = |text: &[&str]| text.iter().map(|line| line.replace("GLUE", glue)).collect::<Vec<_>>();
     assert_eq!(
