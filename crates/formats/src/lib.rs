@@ -1,7 +1,7 @@
 //! Every profile opens: the file formats of other profilers, read and written.
 //!
-//! Two doors. [`read`] takes any file, unpacks it (gzip, zstd, xz, bzip2), recognises it by its content and
-//! makes a [`Profile`] of it; [`write`] makes a file of a profile. Both say in notes what was dropped or
+//! Two doors. [`read()`] takes any file, unpacks it (gzip, zstd, xz, bzip2), recognises it by its content and
+//! makes a [`Profile`] of it; [`write()`] makes a file of a profile. Both say in notes what was dropped or
 //! guessed. [`Format`] names the formats, and [`recognise`] only asks which one a file is in.
 //!
 //! One file a format, `read` and `write` side by side. Line-based formats are read as a stream; their memory
