@@ -22,7 +22,7 @@ use crate::task::{self, Task};
 
 type Authorize = dyn Fn(&Parts) -> bool + Send + Sync;
 
-/// Answers requests for profiles, see the [module](self). Cheap to clone.
+/// Answers requests for profiles, see the [module](crate::http). Cheap to clone.
 #[derive(Clone)]
 pub struct Handler {
     profiler: Profiler,
