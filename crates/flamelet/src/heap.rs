@@ -18,6 +18,9 @@
 
 pub use budget::budget;
 pub use flamelet_capture::heap::budget::{Budget, GuiltyStack, Usage, measure};
+/// jemalloc's own sampling, dumps and statistics, where something else needs those.
+#[cfg(feature = "jemalloc")]
+pub use flamelet_capture::heap::jemalloc;
 pub use flamelet_capture::heap::{
     DEFAULT_MEAN, Windows, emergencies, is_running, recover, reset, set_mean, stop, tracked_blocks,
 };
@@ -92,8 +95,20 @@ fn is_installed() -> Result<bool> {
     heap::set_mean(1)?;
     let blocks: Vec<Vec<u8>> = (0..4).map(|_| black_box(Vec::with_capacity(LARGE_ENOUGH))).collect();
     let is_installed = heap::tracked_blocks() > 0;
+    #[cfg(feature = "jemalloc")]
+    mention_jemalloc(blocks.len() * LARGE_ENOUGH);
     drop(black_box(blocks));
     Ok(is_installed)
+}
+
+/// Puts jemalloc's statistics into the comments of heap profiles, if it is what the program allocates from:
+/// it must have handed out at least the `held` bytes.
+#[cfg(feature = "jemalloc")]
+fn mention_jemalloc(held: usize) {
+    let jemalloc = jemalloc::Jemalloc::linked();
+    if jemalloc.statistics().is_some_and(|statistics| statistics.allocated >= held) {
+        jemalloc.mention();
+    }
 }
 
 /// A moment of the heap, of which profiles are made, see [`Profiler::heap`].

@@ -9,6 +9,7 @@ fn who_holds_memory_is_known() {
     let heap = profiler.heap().expect("jemalloc is wrapped").in_use();
     let in_use = heap.total(3);
     drop(held);
+    assert!(heap.comments().any(|line| line.contains("jemalloc: allocated ")), "its statistics are there");
     // 64 MiB in blocks that are practically all seen.
     assert!((48 << 20..96 << 20).contains(&in_use), "{in_use}");
 }
