@@ -18,7 +18,7 @@ fn every_report_prints_json() {
         for verb in ["top", "tree", "traces", "tags", "raw", "info", "comments"] {
             assert!(json_of(&[verb, "--json", &file]).is_object(), "{verb} {file}");
         }
-        assert!(json_of(&["peek", ".", "--json", &file]).is_object(), "peek {file}");
+        assert!(json_of(&["peek", ".+", "--json", &file]).is_object(), "peek {file}");
         assert!(json_of(&["diff", &file, &file, "--json"]).is_object(), "diff {file}");
     }
 }
