@@ -106,34 +106,23 @@ impl SourceOptions {
     }
 
     pub(crate) fn open_one(&self, source: &str, notes: &mut Vec<String>) -> Result<Profile> {
-        let bytes = self.bytes(source)?;
-        let mut profile = self.parse(source, bytes, notes)?;
+        let name = if source == "-" { "standard input" } else { source };
+        let mut options = flamelet_formats::Options::default();
+        options.max_bytes = self.limits().max_unpacked;
+        let read = flamelet_formats::read(self.reader(source)?, &options).about(name)?;
+        notes.extend(read.notes.iter().map(|note| format!("{name}: {note}")));
+        let mut profile = read.profile;
         self.symbols.apply(&mut profile, notes);
         Ok(profile)
     }
 
-    /// The bytes of a file, of standard input, or of a service's answer.
+    /// The bytes of a file, of standard input, or of a service's answer, as they are.
     pub(crate) fn bytes(&self, source: &str) -> Result<Vec<u8>> {
-        let limits = self.limits();
-        if source == "-" {
-            let mut bytes = Vec::new();
-            io::stdin().lock().take(limits.max_unpacked).read_to_end(&mut bytes).about("standard input")?;
-            return Ok(bytes);
-        }
-        let path = Path::new(source);
-        if let Some(url) = fetch::profile_url(source, self.fetch.seconds).filter(|_| !path.exists()) {
-            let options = FetchOptions { max_bytes: limits.max_unpacked, ..self.fetch.clone() };
-            return fetch::fetch(&url, &options);
-        }
-        let mut file = File::open(path).about(source)?;
-        let metadata = file.metadata().about(source)?;
-        if metadata.is_dir() {
-            return Err(Failure::new(format!("{source}: is a folder; name the profiles in it")));
-        }
-        let mut bytes = Vec::with_capacity(metadata.len().min(limits.max_unpacked) as usize);
-        (&mut file).take(limits.max_unpacked.saturating_add(1)).read_to_end(&mut bytes).about(source)?;
-        if bytes.len() as u64 > limits.max_unpacked {
-            let cap = limits.max_unpacked >> 20;
+        let cap = self.limits().max_unpacked;
+        let mut bytes = Vec::new();
+        self.reader(source)?.take(cap.saturating_add(1)).read_to_end(&mut bytes).about(source)?;
+        if bytes.len() as u64 > cap {
+            let cap = cap >> 20;
             return Err(Failure::new(format!(
                 "{source}: is over {cap} MiB; raise the cap with --max-memory"
             )));
@@ -141,24 +130,21 @@ impl SourceOptions {
         Ok(bytes)
     }
 
-    fn parse(&self, source: &str, bytes: Vec<u8>, notes: &mut Vec<String>) -> Result<Profile> {
-        let name = if source == "-" { "standard input" } else { source };
-        let limits = self.limits();
-        if bytes.is_empty() {
-            return Err(Failure::new(format!("{name}: the file is empty")));
+    fn reader(&self, source: &str) -> Result<Box<dyn Read>> {
+        if source == "-" {
+            return Ok(Box::new(io::stdin().lock()));
         }
-        let is_packed = pprof::packing(&bytes) != pprof::Packing::None;
-        let unpacked = if is_packed { pprof::unpack(&bytes, &limits).about(name)? } else { bytes };
-        if pprof::looks_like_pprof(&unpacked) {
-            return pprof::decode(&unpacked, &limits).about(name);
+        let path = Path::new(source);
+        if let Some(url) = fetch::profile_url(source, self.fetch.seconds).filter(|_| !path.exists()) {
+            let max_bytes = self.limits().max_unpacked;
+            let options = FetchOptions { max_bytes, ..self.fetch.clone() };
+            return Ok(Box::new(io::Cursor::new(fetch::fetch(&url, &options)?)));
         }
-        let mut options = flamelet_formats::Options::default();
-        options.max_bytes = limits.max_unpacked;
-        let read = flamelet_formats::read(&unpacked[..], &options)
-            .map_err(|error| Failure::new(error.to_string()))
-            .about(name)?;
-        notes.extend(read.notes.iter().map(|note| format!("{name}: {note}")));
-        Ok(read.profile)
+        let file = File::open(path).about(source)?;
+        if file.metadata().about(source)?.is_dir() {
+            return Err(Failure::new(format!("{source}: is a folder; name the profiles in it")));
+        }
+        Ok(Box::new(file))
     }
 
     pub(crate) fn limits(&self) -> pprof::Limits {

@@ -66,7 +66,13 @@ impl<'a> Input<'a> {
 }
 
 fn too_large(max_bytes: u64) -> Error {
-    Error::new(ErrorKind::TooLarge, format!("the file unpacks to more than the {max_bytes} bytes allowed"))
+    Error::new(
+        ErrorKind::TooLarge,
+        format!(
+            "unpacks to more than {} MiB; raise the cap with --max-memory if you trust the file",
+            max_bytes >> 20
+        ),
+    )
 }
 
 fn read_head(from: &mut dyn Read) -> Result<Vec<u8>> {

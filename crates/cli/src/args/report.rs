@@ -322,7 +322,7 @@ impl MatchArgs {
     pub(crate) fn parts(self) -> (String, Vec<String>, ShapeArgs) {
         let is_source = |word: &str| {
             word == "-"
-                || std::path::Path::new(word).exists()
+                || std::path::Path::new(word).metadata().is_ok_and(|about| !about.is_dir())
                 || crate::fetch::profile_url(word, None).is_some()
         };
         let mut words = self.words;
