@@ -172,7 +172,7 @@ impl SymbolOptions {
             flamelet_symbol::symbolize::Options { search, force: self.force, ..Default::default() };
         for path in &self.binaries {
             let list = if path.is_dir() { &mut options.search.folders } else { &mut options.search.binaries };
-            list.push(path.clone());
+            list.push(path.canonicalize().unwrap_or_else(|_| path.clone()));
         }
         options
     }
