@@ -1,5 +1,5 @@
 //! Records a command and prints what it cost: `measure [-F HZ] [--off-cpu] [--syscalls] [-e EVENT] [--eager]
-//! [--never] [-p PID] [-a] [--seconds N] [-o FILE] -- CMD…`. What `cargo xtask bench record` reads.
+//! [--never] [-p PID] [-a] [--seconds N] [-o FILE] -- CMD…`.
 
 use std::process::Command;
 use std::sync::atomic::AtomicBool;
