@@ -89,7 +89,7 @@ pub fn drive(drive: &Drive, stop: &AtomicBool) -> Result<Driven> {
 impl Drive {
     fn run_folder(&self) -> PathBuf {
         let of_subject = match &self.subject {
-            Subject::Command(words) => words.first().map(|program| base_name(program)).unwrap_or_default(),
+            Subject::Command(words) => words.first().map(base_name).unwrap_or_default(),
             Subject::Pid(pid) => fs::read_to_string(format!("/proc/{pid}/comm"))
                 .map_or_else(|_| format!("pid-{pid}"), |name| name.trim().to_string()),
         };
