@@ -148,7 +148,7 @@ impl Ending<'_> {
             locations: if symbols.is_some() { profile.locations().len() } else { 0 },
             unresolved: if symbols.is_some() { unresolved } else { 0 },
             target_cpu,
-            asked_hertz: f64::from(self.options.frequency),
+            asked_hertz: if self.options.cpu { f64::from(self.options.frequency) } else { 0.0 },
             achieved_hertz: target_cpu
                 .filter(|cpu| !cpu.is_zero() && self.options.events.is_empty())
                 .map(|cpu| samples as f64 / cpu.as_secs_f64()),
