@@ -9,8 +9,13 @@ fn answer(handler: &flamelet::http::Handler, path: &str) -> http::Response<Vec<u
     runtime.block_on(handler.answer(request))
 }
 
+/// One test for all: the files of the heap can only be chosen by the first profiler of a process.
 #[test]
 fn heap_is_403_and_scrapers_are_content() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let with_file = Profiler::builder().heap_recovery_file(folder.path().join("heap"));
+    assert_eq!(with_file.start().expect_err("no allocator").kind(), ErrorKind::NotEnabled);
+
     let profiler = Profiler::builder().start().expect("started");
     let handler = flamelet::http::Handler::new(profiler.clone());
     for path in ["/debug/pprof/heap", "/debug/pprof/peak", "/pprof/heap/report", "/pprof/heap/flamegraph"] {
@@ -26,11 +31,4 @@ fn heap_is_403_and_scrapers_are_content() {
     assert_eq!((profile.sample_types().len(), profile.sample_count()), (4, 0));
     assert_eq!(profile.string(profile.header.default_sample_type), "alloc_space");
     assert_eq!(profiler.heap().expect_err("no allocator").kind(), ErrorKind::NotEnabled);
-}
-
-#[test]
-fn files_of_the_heap_need_the_allocator() {
-    let folder = tempfile::tempdir().expect("a temporary folder");
-    let builder = Profiler::builder().heap_recovery_file(folder.path().join("heap"));
-    assert_eq!(builder.start().expect_err("no allocator").kind(), ErrorKind::NotEnabled);
 }
