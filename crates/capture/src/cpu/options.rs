@@ -50,7 +50,8 @@ pub struct Options {
     pub memory_budget: usize,
     /// Whether to keep when, and on which thread, each sample was taken.
     pub timeline: bool,
-    /// The share of the process' CPU time that the profiler may use, in percent. When it needs more, it
+    /// The share of the process' CPU time (or of one core, where the process needs less) that the profiler
+    /// may use, in percent. When it needs more, it
     /// lowers the frequency by itself and the profile says so. `None` for no limit.
     pub overhead_budget: Option<f64>,
 }

@@ -4,7 +4,7 @@
 //! reader's own. A handler takes none. Nothing that could wait for the loader runs under `CONTROL`.
 
 use super::aggregate::{Incoming, ThreadKey};
-use super::budget::{Budget, SIGNAL_NANOS};
+use super::budget::{Budget, SIGNAL_NANOS, Totals};
 use super::engine::{self, Engine};
 use super::handler::{self, COUNTERS};
 use super::options::Options;
@@ -182,7 +182,7 @@ impl Control {
         })?;
         handler::activate(engine.choice(), period);
         let now = marks();
-        let budget = Budget::new(now.process_cpu_nanos, now.own_cpu_nanos);
+        let budget = Budget::new(totals(now));
         let frequency = options.frequency;
         self.running = Some(Running { engine, frequency, budget, reviewed: now.time });
         Ok(remarks)
@@ -319,8 +319,7 @@ impl Control {
         let Some(percent) = budgets.min_by(f64::total_cmp) else { return };
         let Some(running) = &mut self.running else { return };
         let before = running.frequency;
-        let (process, own) = (now.process_cpu_nanos, now.own_cpu_nanos);
-        let frequency = running.budget.decide(process, own, percent, before, asked);
+        let frequency = running.budget.decide(totals(now), percent, before, asked);
         if frequency == before {
             return;
         }
@@ -332,6 +331,10 @@ impl Control {
             ));
         }
     }
+}
+
+fn totals(now: Marks) -> Totals {
+    Totals { time_nanos: now.time, process_nanos: now.process_cpu_nanos, own_nanos: now.own_cpu_nanos }
 }
 
 /// The collector thread.
