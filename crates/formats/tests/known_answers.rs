@@ -306,7 +306,10 @@ fn a_small_file_cannot_fill_the_memory() {
     let mut options = Options::default();
     options.max_bytes = 1 << 20;
     let error = flamelet_formats::read(&bomb[..], &options).unwrap_err();
-    assert_eq!(error.to_string(), "unpacks to more than 1 MiB; raise the cap with --max-memory if you trust the file");
+    assert_eq!(
+        error.to_string(),
+        "unpacks to more than 1 MiB; raise the cap with --max-memory if you trust the file"
+    );
 }
 
 #[test]
