@@ -17,7 +17,7 @@
 //! let stack = builder.stack(&[main]);
 //! builder.sample(stack, Default::default(), &[1_000_000]);
 //! let profile = builder.finish();
-//! assert!(flame::svg(&profile, &FlameOptions::default()).contains("main (1ms, 100%)"));
+//! assert!(flame::svg(&profile, &FlameOptions::default()).contains("main (1ms, 100%"));
 //! ```
 
 mod about;

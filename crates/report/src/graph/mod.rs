@@ -4,6 +4,7 @@
 mod build;
 mod tags;
 mod trim;
+mod walk;
 mod weights;
 
 use flamelet_profile::unit;

@@ -3,6 +3,7 @@
 use flamelet_profile::{LocationId, Profile};
 use rustc_hash::FxHashMap;
 
+use super::walk::{self, Frame, Visitor};
 use crate::node::{NodeId, Nodes};
 use crate::report::Report;
 use crate::top::Inlined;
@@ -29,31 +30,13 @@ impl Weights {
             flat_divisor: vec![0; divisors],
             cum_divisor: vec![0; divisors],
         };
-        // The sample that a node was last seen in, so that recursion is not counted twice.
-        let mut seen = vec![0u32; count];
-        for (stamp, sample) in (1u32..).zip(profile.samples()) {
-            let (value, divisor) = (report.value(&sample), report.divisor(&sample));
-            if value == 0 && divisor == 0 {
-                continue;
-            }
-            let stack = profile.stack(sample.stack);
-            for &location in stack {
-                for &node in nodes.at(location) {
-                    let node = node as usize;
-                    if seen[node] != stamp {
-                        seen[node] = stamp;
-                        weights.cum[node] = weights.cum[node].saturating_add(value);
-                        if divisor != 0 {
-                            weights.cum_divisor[node] += divisor;
-                        }
-                    }
-                }
-            }
-            if let Some(&leaf) = stack.first().and_then(|&location| nodes.at(location).first()) {
-                weights.flat[leaf as usize] = weights.flat[leaf as usize].saturating_add(value);
-                if divisor != 0 {
-                    weights.flat_divisor[leaf as usize] += divisor;
-                }
+        walk::walk(report, nodes, &mut Cumulative(&mut weights));
+        for sample in profile.samples() {
+            let leaf = profile.stack(sample.stack).first().and_then(|&location| nodes.at(location).first());
+            let Some(leaf) = leaf.map(|&leaf| leaf as usize) else { continue };
+            weights.flat[leaf] = weights.flat[leaf].saturating_add(report.value(&sample));
+            if report.options.mean {
+                weights.flat_divisor[leaf] += report.divisor(&sample);
             }
         }
         weights
@@ -76,6 +59,22 @@ impl Weights {
         };
         divide(&mut self.flat, &self.flat_divisor);
         divide(&mut self.cum, &self.cum_divisor);
+    }
+}
+
+/// Adds to every node what passed it, recursion counted once.
+struct Cumulative<'a>(&'a mut Weights);
+
+impl Visitor for Cumulative<'_> {
+    fn leave(&mut self, frame: &Frame) {
+        if !frame.is_first {
+            return;
+        }
+        let node = frame.node as usize;
+        self.0.cum[node] = self.0.cum[node].saturating_add(frame.weight);
+        if let Some(divisor) = self.0.cum_divisor.get_mut(node) {
+            *divisor += frame.divisor;
+        }
     }
 }
 
@@ -120,7 +119,9 @@ pub(crate) fn inlined(report: &Report, nodes: &Nodes, shown: &[NodeId], cutoff: 
         return vec![Inlined::No; shown.len()];
     }
     let mut ways = vec![(false, false); nodes.len()];
-    for ((_, node), call) in calls_to(report, nodes, &is_shown, &candidates) {
+    let mut calls = Calls { is_shown: &is_shown, candidates: &candidates, known: FxHashMap::default() };
+    walk::walk(report, nodes, &mut calls);
+    for ((_, node), call) in calls.known {
         if call.weight.saturating_abs() >= cutoff {
             let way = &mut ways[node as usize];
             if call.is_inlined { way.0 = true } else { way.1 = true }
@@ -148,42 +149,38 @@ fn ever_inlined(profile: &Profile, nodes: &Nodes, is_shown: &[bool]) -> Vec<bool
 struct Call {
     weight: i64,
     is_inlined: bool,
-    seen: u32,
 }
 
 /// The calls from shown nodes to candidates, by caller and callee.
-fn calls_to(
-    report: &Report,
-    nodes: &Nodes,
-    is_shown: &[bool],
-    candidates: &[bool],
-) -> FxHashMap<(NodeId, NodeId), Call> {
-    let profile = &report.profile;
-    let mut calls: FxHashMap<(NodeId, NodeId), Call> = FxHashMap::default();
-    for (stamp, sample) in (1u32..).zip(profile.samples()) {
-        let value = report.value(&sample);
-        if value == 0 && report.divisor(&sample) == 0 {
-            continue;
+struct Calls<'a> {
+    is_shown: &'a [bool],
+    candidates: &'a [bool],
+    known: FxHashMap<(NodeId, NodeId), Call>,
+}
+
+impl Visitor for Calls<'_> {
+    fn enter(&mut self, above: &[Frame], frame: &mut Frame) {
+        if !self.candidates[frame.node as usize] {
+            return;
         }
-        let mut caller = NodeId::MAX;
-        for &location in profile.stack(sample.stack).iter().rev() {
-            let frames = nodes.at(location);
-            for (at, &node) in frames.iter().enumerate().rev() {
-                if !is_shown[node as usize] {
-                    continue;
-                }
-                if candidates[node as usize] && caller != NodeId::MAX && caller != node {
-                    let call =
-                        calls.entry((caller, node)).or_insert(Call { weight: 0, is_inlined: true, seen: 0 });
-                    if call.seen != stamp {
-                        call.seen = stamp;
-                        call.weight = call.weight.saturating_add(value);
-                        call.is_inlined &= at + 1 != frames.len();
-                    }
-                }
-                caller = node;
-            }
+        let shown = above.iter().rfind(|other| self.is_shown[other.node as usize]);
+        let Some(caller) = shown.map(|other| other.node).filter(|&caller| caller != frame.node) else {
+            return;
+        };
+        let is_same = |other: &Frame| other.node == frame.node && other.caller == caller;
+        // A call that recursion repeats counts once.
+        if frame.is_first || !above.iter().any(is_same) {
+            frame.caller = caller;
         }
     }
-    calls
+
+    fn leave(&mut self, frame: &Frame) {
+        if frame.caller == walk::NOBODY {
+            return;
+        }
+        let new = Call { weight: 0, is_inlined: true };
+        let call = self.known.entry((frame.caller, frame.node)).or_insert(new);
+        call.weight = call.weight.saturating_add(frame.weight);
+        call.is_inlined &= frame.is_inlined;
+    }
 }
