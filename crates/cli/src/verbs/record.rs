@@ -49,13 +49,12 @@ pub(crate) fn run(args: &RecordArgs) -> Result<ExitCode> {
         _ => merge(&profiles.iter().collect::<Vec<_>>())?,
     };
     let facts = info::info(&profile);
+    let shown = args.view.then(|| profile.clone());
     kind.write(profile, &path)?;
-    print_verdict(&facts, &path);
-    if args.view {
-        let mut notes = Vec::new();
-        let opened =
-            crate::source::SourceOptions::of_file(&path).open_one(&path.to_string_lossy(), &mut notes)?;
-        let source = flamelet_view::Source::profile(&path.to_string_lossy(), opened);
+    print_verdict(&facts);
+    kind.print_next_step(&path);
+    if let Some(profile) = shown {
+        let source = flamelet_view::Source::profile(&path.to_string_lossy(), profile);
         super::view::serve(source, 0, true)?;
     }
     Ok(exit_code(status, args.strict && facts.verdict == Verdict::Poor))
@@ -162,7 +161,7 @@ fn print_summary(summary: &Summary) {
     }
 }
 
-fn print_verdict(facts: &info::Info, path: &Path) {
+fn print_verdict(facts: &info::Info) {
     let verdict = match facts.verdict {
         Verdict::Good => "good",
         Verdict::Fair => "fair",
@@ -173,8 +172,6 @@ fn print_verdict(facts: &info::Info, path: &Path) {
     }
     eprintln!("Quality: {verdict}");
     facts.faults.iter().for_each(|fault| eprintln!("  - {fault}"));
-    let name = path.display();
-    eprintln!("Wrote {name}; look at it with: flamelet view {name}   or: flamelet top {name}");
 }
 
 /// The command's own status, as a shell would pass it on.
@@ -212,6 +209,16 @@ impl OutputKind {
             Failure::new(format!("{name}: the name tells no format; end it in one of {}", endings.join(", ")))
         };
         format.map(Self::Format).ok_or_else(unknown)
+    }
+
+    fn print_next_step(self, path: &Path) {
+        let name = path.display();
+        match self {
+            Self::Picture(_) => eprintln!("Wrote {name}; open it in a browser"),
+            Self::Format(_) => {
+                eprintln!("Wrote {name}; look at it with: flamelet view {name}   or: flamelet top {name}");
+            }
+        }
     }
 
     fn write(self, profile: Profile, path: &Path) -> Result<()> {
