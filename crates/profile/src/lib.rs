@@ -10,7 +10,7 @@
 //! | read and write the native file | [`pprof`] |
 //! | combine profiles | [`merge`], [`Profile::scale`], [`Profile::normalize_to`] |
 //! | keep a part of one | [`filter`] (feature `filter`), [`Profile::aggregate`] |
-//! | understand units | [`unit`] |
+//! | understand units | [`mod@unit`] |
 
 mod aggregate;
 mod builder;

@@ -1,6 +1,6 @@
 //! pprof, flamelet's native file: reading (plain, gzip or zstd) and writing.
 //!
-//! Two doors: [`read`] and [`write`] work on files as they lie on disk, packed or not; [`decode`] and
+//! Two doors: [`read`] and [`write()`] work on files as they lie on disk, packed or not; [`decode`] and
 //! [`encode`] on the bare protobuf message.
 
 mod read;
