@@ -151,6 +151,9 @@ fn explain(error: &ureq::Error, url: &str, wait: u64) -> Failure {
         ureq::Error::Io(error) if error.kind() == std::io::ErrorKind::ConnectionRefused => {
             "nothing listens there (connection refused); is the service up, and is this its port?".to_string()
         }
+        other if other.to_string().contains("invalid peer certificate") => {
+            format!("{other}; trust it with --tls-ca FILE, or do not check it with --insecure")
+        }
         other => other.to_string(),
     };
     Failure::new(format!("{url}: {way_out}"))
