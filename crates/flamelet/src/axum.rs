@@ -35,6 +35,7 @@ pub fn router(profiler: Profiler) -> Router {
 
 /// All endpoints of [`crate::http`] as `handler` answers them, for instance after
 /// [`Handler::authorize`].
+#[cfg_attr(not(feature = "view"), allow(clippy::needless_pass_by_value, reason = "the viewer keeps it"))]
 pub fn router_with(handler: Handler) -> Router {
     let theirs = handler.clone();
     let answer = any(move |request: Request| answer(theirs.clone(), request));
