@@ -94,10 +94,10 @@ impl Tool {
             Self::Strace => "40x for each system call",
             Self::Massif => "12x",
             Self::Callgrind => "33x",
-            Self::Cachegrind => "about 30x",
+            Self::Cachegrind => "not measured",
             Self::Dhat => "26x",
             Self::Heaptrack => "4.9x",
-            Self::Bpftrace => "about 1x; needs root",
+            Self::Bpftrace => "not measured; needs root",
         }
     }
 

@@ -12,6 +12,7 @@ fn cpu_nanos() -> u64 {
         fn clock_gettime(clock: i32, time: *mut Timespec) -> i32;
     }
     let mut time = Timespec { seconds: 0, nanos: 0 };
+    // SAFETY: writes the thread's CPU time into a structure of the C type.
     unsafe { clock_gettime(3, &mut time) };
     time.seconds as u64 * 1_000_000_000 + time.nanos as u64
 }

@@ -13,6 +13,7 @@ fn cpu_nanos() -> u64 {
         fn clock_gettime(clock: i32, time: *mut Timespec) -> i32;
     }
     let mut time = Timespec { seconds: 0, nanos: 0 };
+    // SAFETY: writes the thread's CPU time into a structure of the C type.
     unsafe { clock_gettime(3, &mut time) };
     time.seconds as u64 * 1_000_000_000 + time.nanos as u64
 }
@@ -41,8 +42,10 @@ fn frame<const N: usize>(is_a: bool) -> u64 {
     // Only its two ends are touched: the frame is large, not the work.
     let mut local = std::mem::MaybeUninit::<[u8; N]>::uninit();
     let start = black_box(local.as_mut_ptr()) as *mut u8;
+    // SAFETY: the first byte of `local`.
     unsafe { start.write_volatile(1) };
     let result = if is_a { leaf_a() } else { leaf_b() };
+    // SAFETY: the byte that was written above.
     black_box(result) + unsafe { start.read_volatile() } as u64
 }
 
