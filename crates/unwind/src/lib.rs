@@ -37,6 +37,7 @@ pub mod live;
 mod memory;
 mod module;
 mod rule;
+mod rule_cache;
 mod table;
 mod walk;
 

@@ -4,6 +4,7 @@ use crate::arch::Architecture;
 use crate::elf::Image;
 use crate::error::Result;
 use crate::rule::Rule;
+use crate::rule_cache::RuleCache;
 use crate::table::Table;
 use rustc_hash::FxHashMap;
 use std::path::{Path, PathBuf};
@@ -46,15 +47,23 @@ impl Module {
 #[derive(Clone, Debug, Default)]
 pub struct Modules {
     modules: Vec<Module>,
+    /// Rules of this machine's ordinary frames that walks met.
+    pub(crate) met: RuleCache,
 }
 
 impl Modules {
     #[cfg(target_os = "linux")]
-    pub(crate) const EMPTY: Self = Self { modules: Vec::new() };
+    pub(crate) const EMPTY: Self = Self { modules: Vec::new(), met: RuleCache::NONE };
 
     /// No modules yet; [`Modules::insert`] adds them as the process maps them.
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// From now on walks remember the rules of frames they meet, which makes the next ones faster.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn remember_rules(&mut self) {
+        self.met = RuleCache::new();
     }
 
     /// The modules of this process, from the dynamic loader, the vdso included. Takes the loader's lock and
@@ -85,6 +94,7 @@ impl Modules {
     /// that part.
     pub fn remove(&mut self, start: u64, end: u64) {
         let mut rest = Vec::new();
+        self.met.clear();
         self.modules.retain(|module| {
             let overlaps = module.start < end && start < module.end;
             if overlaps && module.start < start {

@@ -4,6 +4,7 @@ use crate::arch::{Architecture, Registers, aarch64, x86_64};
 use crate::memory::Memory;
 use crate::module::Modules;
 use crate::rule::Rule;
+use crate::rule_cache::FrameRule;
 use crate::table::Table;
 
 /// What a [`walk`] found.
@@ -66,10 +67,9 @@ pub fn walk<M: Memory>(
     let mut near = 0;
     for (depth, frame) in frames.iter_mut().enumerate() {
         *frame = at;
-        let module = modules.find_near(at, &mut near);
-        let found = module.and_then(|module| module.rule(at));
-        if let Some((table, rule @ Rule::Frame { .. })) = found
-            && let Ok(caller) = step(table, rule, &registers, memory)
+        let known = modules.met.get(at);
+        if let Some(known) = known
+            && let Ok(caller) = frame_step(known, &registers, memory)
             && caller.pc != 0
         {
             registers = caller;
@@ -77,8 +77,24 @@ pub fn walk<M: Memory>(
             at = caller.pc.wrapping_sub(1);
             continue;
         }
+        let module = modules.find_near(at, &mut near);
+        let found = module.and_then(|module| module.rule(at));
+        if let Some((table, Rule::Frame { base, offset, saved })) = found
+            && let Ok(caller) = step(table, Rule::Frame { base, offset, saved }, &registers, memory)
+            && caller.pc != 0
+        {
+            if known.is_none() && table.architecture() == Architecture::NATIVE {
+                modules.met.put(at, FrameRule { base, offset, saved });
+            }
+            registers = caller;
+            is_exact = false;
+            at = caller.pc.wrapping_sub(1);
+            continue;
+        }
         let place = Place { modules, is_in_module: module.is_some(), found, is_exact };
-        match place.uncommon_step(&registers, memory) {
+        // A copy: what is lent out here could not be kept in registers above.
+        let here = registers;
+        match place.uncommon_step(&here, memory) {
             Ok(caller) => registers = caller,
             Err(end) => return Unwound { depth: depth + 1, end },
         }
@@ -88,8 +104,17 @@ pub fn walk<M: Memory>(
     Unwound { depth: frames.len(), end: End::Truncated(Reason::Full) }
 }
 
+/// A step by an ordinary frame's rule of this machine.
 #[inline(always)]
-fn step(
+fn frame_step(rule: FrameRule, registers: &Registers, memory: &mut impl Memory) -> Result<Registers, Reason> {
+    match Architecture::NATIVE {
+        Architecture::X86_64 => x86_64::frame_step(rule, registers, memory),
+        Architecture::Aarch64 => aarch64::frame_step(rule, registers, memory),
+    }
+}
+
+#[inline(always)]
+pub(crate) fn step(
     table: &Table,
     rule: Rule,
     registers: &Registers,
@@ -102,19 +127,19 @@ fn step(
 }
 
 /// What is known about the code of a frame.
-struct Place<'a> {
-    modules: &'a Modules,
-    is_in_module: bool,
-    found: Option<(&'a Table, Rule)>,
+pub(crate) struct Place<'a> {
+    pub(crate) modules: &'a Modules,
+    pub(crate) is_in_module: bool,
+    pub(crate) found: Option<(&'a Table, Rule)>,
     /// Whether the frame stands at its pc, not after a call.
-    is_exact: bool,
+    pub(crate) is_exact: bool,
 }
 
 impl Place<'_> {
     /// Everything but an ordinary frame with an ordinary caller.
     #[cold]
     #[inline(never)]
-    fn uncommon_step(&self, registers: &Registers, memory: &mut impl Memory) -> Result<Registers, End> {
+    pub(crate) fn uncommon_step(&self, registers: &Registers, memory: &mut impl Memory) -> Result<Registers, End> {
         let stepped = match self.found {
             Some((_, Rule::Root)) => return Err(End::Rooted),
             Some((_, Rule::Unknown)) | None => {

@@ -3,6 +3,7 @@
 use super::{Registers, side_step};
 use crate::memory::Memory;
 use crate::rule::{Base, MAX_SAVED, Rule, Saved};
+use crate::rule_cache::FrameRule;
 use crate::table::Table;
 use crate::walk::Reason;
 
@@ -37,14 +38,7 @@ pub(crate) fn step(
 ) -> Result<Registers, Reason> {
     match rule {
         Rule::Frame { base, offset, saved } => {
-            let cfa = base.of(registers).wrapping_add(u64::from(offset));
-            if saved == 0 {
-                return advance(registers, cfa, registers.fp, registers.lr);
-            }
-            let at = cfa.wrapping_sub(8 * u64::from(saved));
-            let fp = memory.read(at).ok_or(Reason::OutOfStack)?;
-            let lr = memory.read(at.wrapping_add(8)).ok_or(Reason::OutOfStack)?;
-            advance(registers, cfa, fp, lr)
+            frame_step(FrameRule { base, offset, saved }, registers, memory)
         }
         Rule::Signal => signal(registers, memory),
         Rule::Side(index) => {
@@ -54,6 +48,23 @@ pub(crate) fn step(
         }
         Rule::Root | Rule::Unknown | Rule::Plt { .. } => Err(Reason::NoRule),
     }
+}
+
+/// [`step`] by an ordinary frame's rule.
+#[inline(always)]
+pub(crate) fn frame_step(
+    FrameRule { base, offset, saved }: FrameRule,
+    registers: &Registers,
+    memory: &mut impl Memory,
+) -> Result<Registers, Reason> {
+    let cfa = base.of(registers).wrapping_add(u64::from(offset));
+    if saved == 0 {
+        return advance(registers, cfa, registers.fp, registers.lr);
+    }
+    let at = cfa.wrapping_sub(8 * u64::from(saved));
+    let fp = memory.read(at).ok_or(Reason::OutOfStack)?;
+    let lr = memory.read(at.wrapping_add(8)).ok_or(Reason::OutOfStack)?;
+    advance(registers, cfa, fp, lr)
 }
 
 #[inline]

@@ -3,6 +3,7 @@
 use super::{Registers, side_step};
 use crate::memory::Memory;
 use crate::rule::{Base, MAX_SAVED, Rule, Saved};
+use crate::rule_cache::FrameRule;
 use crate::table::Table;
 use crate::walk::Reason;
 
@@ -35,6 +36,16 @@ pub(crate) fn step(
     let Rule::Frame { base, offset, saved } = rule else {
         return special_step(table, rule, registers, memory);
     };
+    frame_step(FrameRule { base, offset, saved }, registers, memory)
+}
+
+/// [`step`] by an ordinary frame's rule.
+#[inline(always)]
+pub(crate) fn frame_step(
+    FrameRule { base, offset, saved }: FrameRule,
+    registers: &Registers,
+    memory: &mut impl Memory,
+) -> Result<Registers, Reason> {
     let cfa = base.of(registers).wrapping_add(u64::from(offset));
     let saved_at = cfa.wrapping_sub(8 * u64::from(saved));
     // Compilers do not note that an epilogue has popped the register: below the stack pointer its place is

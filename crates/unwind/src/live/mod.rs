@@ -21,6 +21,8 @@ mod loader;
 #[allow(unsafe_code, reason = "publishes a pointer to lock-free readers")]
 mod published;
 #[cfg(target_os = "linux")]
+mod repeat;
+#[cfg(target_os = "linux")]
 #[allow(unsafe_code, reason = "reads the stack of the running thread")]
 mod stack;
 
@@ -32,6 +34,8 @@ use std::sync::Arc;
 
 #[cfg(target_os = "linux")]
 pub(crate) use loader::{loaded_modules, vdso};
+#[cfg(target_os = "linux")]
+pub use repeat::{Again, Frame, Repeated};
 
 /// Learns the modules of this process, on the first call and whenever libraries were loaded or unloaded
 /// since. Says whether anything changed. Not async-signal-safe.

@@ -1,0 +1,335 @@
+//! Unwinding the same thread again and again.
+//!
+//! A walk is decided by the registers it starts from and the words it reads. So when a frame is met at the
+//! place where the walk before had it, and the words that were read from there on still stand on the stack,
+//! the rest of the stack is the same: one comparison a frame instead of a search. Programs that allocate do
+//! so from the same few outer frames for a long time, so this is most of every stack.
+
+use super::stack::LiveStack;
+use crate::arch::Registers;
+use crate::memory::Memory;
+use crate::module::Modules;
+use crate::rule::{Base, Rule};
+use crate::walk::{End, Place, Reason, step};
+
+/// The stack of one thread as of its last [`Repeated::unwind`].
+#[derive(Debug)]
+pub struct Repeated {
+    /// The thread's first frame first.
+    frames: Vec<Frame>,
+    /// What the running walk has found, leaf first.
+    fresh: Vec<Frame>,
+    end: End,
+}
+
+/// One frame of a [`Repeated`] stack.
+#[derive(Clone, Copy, Debug)]
+pub struct Frame {
+    /// Where in the text the frame stands, as the crate's introduction says.
+    pub address: u64,
+    /// For the caller: 0 in a new frame, and kept for as long as the frame and all outside it stay.
+    pub tag: u32,
+    /// Whether the rest of the stack is known by comparing the words below.
+    is_comparable: bool,
+    /// Whether the walk from here on depends on the frame pointer.
+    needs_fp: bool,
+    /// Whether the word at `fp_slot` matters.
+    compares_fp: bool,
+    sp: u64,
+    fp: u64,
+    /// Where the return address was read, and what it was; 0 for the first frame of a thread.
+    slot: u64,
+    word: u64,
+    /// Where the caller's frame pointer was read; 0 when it still was in its register.
+    fp_slot: u64,
+}
+
+/// How much of the stack is new.
+#[derive(Clone, Copy, Debug)]
+#[must_use]
+pub struct Again {
+    /// So many of the outermost frames are those of the walk before, with their tags.
+    pub kept: usize,
+    /// Whether the stack is whole.
+    pub end: End,
+}
+
+impl Default for Repeated {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Repeated {
+    /// Stacks deeper than this are cut on the side of the thread's start.
+    const MAX_DEPTH: usize = 512;
+
+    /// Nothing is known yet.
+    pub const fn new() -> Self {
+        Self { frames: Vec::new(), fresh: Vec::new(), end: End::Truncated(Reason::Full) }
+    }
+
+    /// Forgets the walk before: the modules have changed, or another thread takes over.
+    pub fn forget(&mut self) {
+        self.frames.clear();
+    }
+
+    /// The frames, that of the thread's start first.
+    pub fn frames(&self) -> &[Frame] {
+        &self.frames
+    }
+
+    /// The same, so that tags can be set.
+    pub fn frames_mut(&mut self) -> &mut [Frame] {
+        &mut self.frames
+    }
+
+    /// Unwinds the running thread. `caller` are the registers of a frame that stands after a call: its `pc`
+    /// is the return address. Reads nothing below its `sp`. Allocates while stacks get deeper than before.
+    pub fn unwind(&mut self, modules: &Modules, caller: &Registers) -> Again {
+        let mut memory = LiveStack::new(caller.sp);
+        let (kept, end) = self.walk(modules, caller, &mut memory);
+        self.frames.truncate(kept);
+        self.adopt_fresh();
+        self.end = end;
+        Again { kept, end }
+    }
+
+    /// Fills `fresh` up to a frame from which on nothing has changed; says how many frames that leaves.
+    #[inline]
+    fn walk(&mut self, modules: &Modules, caller: &Registers, memory: &mut LiveStack) -> (usize, End) {
+        let mut walker = Walker {
+            modules,
+            registers: *caller,
+            at: caller.pc.wrapping_sub(1),
+            is_exact: false,
+            near: 0,
+            memory,
+        };
+        self.fresh.clear();
+        let mut old = self.frames.len();
+        while self.fresh.len() < Self::MAX_DEPTH {
+            while old > 0 && self.frames[old - 1].sp < walker.registers.sp {
+                old -= 1;
+            }
+            if old > 0 && self.frames[old - 1].is_at(walker.at, &walker.registers) {
+                match self.innermost_change(old, walker.memory) {
+                    None => return (old, self.end),
+                    // What lies outside of it may be met again.
+                    Some(changed) => old = changed,
+                }
+            }
+            let (frame, end) = walker.step();
+            self.fresh.push(frame);
+            if let Some(end) = end {
+                return (0, end);
+            }
+        }
+        (0, End::Truncated(Reason::Full))
+    }
+
+    /// The innermost of the outer `count` frames whose caller may be another one now.
+    #[inline]
+    fn innermost_change(&self, count: usize, memory: &mut LiveStack) -> Option<usize> {
+        let mut compares_fp = false;
+        for (at, frame) in self.frames[..count].iter().enumerate().rev() {
+            compares_fp |= frame.compares_fp;
+            if !frame.is_comparable || (frame.slot != 0 && memory.read(frame.slot) != Some(frame.word)) {
+                return Some(at);
+            }
+        }
+        if !compares_fp {
+            return None;
+        }
+        let changed = |at: &usize| {
+            let frame = &self.frames[*at];
+            frame.compares_fp && memory.read(frame.fp_slot) != Some(self.frames[at - 1].fp)
+        };
+        (1..count).rev().find(changed)
+    }
+
+    /// Puts the fresh frames on top of those that were kept.
+    fn adopt_fresh(&mut self) {
+        let mut caller_needs_fp = self.frames.last().is_some_and(|frame| frame.needs_fp);
+        let mut has_caller = !self.frames.is_empty();
+        for mut frame in self.fresh.iter().rev().copied() {
+            frame.needs_fp |= frame.fp_slot == 0 && caller_needs_fp;
+            frame.compares_fp = has_caller && frame.fp_slot != 0 && caller_needs_fp;
+            caller_needs_fp = frame.needs_fp;
+            has_caller = true;
+            self.frames.push(frame);
+        }
+    }
+}
+
+impl Frame {
+    #[inline]
+    fn is_at(&self, at: u64, registers: &Registers) -> bool {
+        self.sp == registers.sp && self.address == at && (!self.needs_fp || self.fp == registers.fp)
+    }
+}
+
+/// Where a walk stands.
+struct Walker<'a> {
+    modules: &'a Modules,
+    registers: Registers,
+    at: u64,
+    is_exact: bool,
+    near: usize,
+    memory: &'a mut LiveStack,
+}
+
+impl Walker<'_> {
+    /// The frame here, and how the stack ends if it is the last one.
+    fn step(&mut self) -> (Frame, Option<End>) {
+        let mut frame = Frame {
+            address: self.at,
+            tag: 0,
+            is_comparable: false,
+            needs_fp: true,
+            compares_fp: false,
+            sp: self.registers.sp,
+            fp: self.registers.fp,
+            slot: 0,
+            word: 0,
+            fp_slot: 0,
+        };
+        let module = self.modules.find_near(self.at, &mut self.near);
+        let found = module.and_then(|module| module.rule(self.at));
+        match found {
+            Some((table, rule @ Rule::Frame { base, .. })) => {
+                let mut noted = Noted { memory: self.memory, reads: [(0, 0); 2], count: 0 };
+                if let Ok(caller) = step(table, rule, &self.registers, &mut noted) {
+                    noted.describe(&mut frame);
+                    frame.needs_fp = base == Base::FramePointer || !frame.is_comparable;
+                    self.go_to(caller, false);
+                    return (frame, (caller.pc == 0).then_some(End::Rooted));
+                }
+            }
+            Some((_, Rule::Root)) => {
+                (frame.is_comparable, frame.needs_fp) = (true, false);
+                return (frame, Some(End::Rooted));
+            }
+            _ => {}
+        }
+        let place =
+            Place { modules: self.modules, is_in_module: module.is_some(), found, is_exact: self.is_exact };
+        match place.uncommon_step(&self.registers, self.memory) {
+            Ok(caller) => {
+                self.go_to(caller, matches!(found, Some((_, Rule::Signal))));
+                (frame, None)
+            }
+            Err(end) => (frame, Some(end)),
+        }
+    }
+
+    fn go_to(&mut self, caller: Registers, is_exact: bool) {
+        (self.registers, self.is_exact) = (caller, is_exact);
+        self.at = caller.pc.wrapping_sub(u64::from(!is_exact));
+    }
+}
+
+/// Notes what a step reads: the caller's frame pointer if it was saved, then the return address.
+struct Noted<'a> {
+    memory: &'a mut LiveStack,
+    reads: [(u64, u64); 2],
+    count: usize,
+}
+
+impl Memory for Noted<'_> {
+    #[inline(always)]
+    fn read(&mut self, address: u64) -> Option<u64> {
+        let word = self.memory.read(address)?;
+        if let Some(read) = self.reads.get_mut(self.count) {
+            *read = (address, word);
+        }
+        self.count += 1;
+        Some(word)
+    }
+}
+
+impl Noted<'_> {
+    fn describe(&self, frame: &mut Frame) {
+        match self.count {
+            1 => (frame.slot, frame.word) = self.reads[0],
+            2 => {
+                frame.fp_slot = self.reads[0].0;
+                (frame.slot, frame.word) = self.reads[1];
+            }
+            // A return address that still is in its register cannot be compared.
+            _ => return,
+        }
+        frame.is_comparable = true;
+    }
+}
+
+#[cfg(all(test, any(target_arch = "x86_64", target_arch = "aarch64")))]
+mod tests {
+    use super::*;
+    use std::hint::black_box;
+
+    /// The repeated walk beside a whole one, from the same caller.
+    #[inline(never)]
+    fn compare(repeated: &mut Repeated) -> Again {
+        let modules = crate::live::modules();
+        let mut frames = [0; 600];
+        let here = Registers::here();
+        let mut memory = LiveStack::new(here.sp);
+        let whole = crate::walk(&modules, &here, &mut memory, &mut frames);
+        // The frame of this function is left out: it stands before a call, not after one.
+        let (table, rule) =
+            modules.find(here.pc).and_then(|module| module.rule(here.pc)).expect("our own code");
+        let caller = step(table, rule, &here, &mut memory).expect("our own frame");
+        let again = repeated.unwind(&modules, &caller);
+        let walked: Vec<u64> = repeated.frames().iter().rev().map(|frame| frame.address).collect();
+        assert_eq!(walked, frames[1..whole.depth]);
+        assert_eq!(again.end, whole.end);
+        let tags: Vec<u32> = repeated.frames()[..again.kept].iter().map(|frame| frame.tag).collect();
+        assert!(tags.iter().enumerate().all(|(at, &tag)| tag as usize == at + 1), "{tags:?}");
+        for (at, frame) in repeated.frames_mut().iter_mut().enumerate() {
+            frame.tag = at as u32 + 1;
+        }
+        again
+    }
+
+    #[inline(never)]
+    fn left(repeated: &mut Repeated, depth: usize) -> Again {
+        if depth == 0 { black_box(compare(repeated)) } else { black_box(right(repeated, depth - 1)) }
+    }
+
+    #[inline(never)]
+    fn right(repeated: &mut Repeated, depth: usize) -> Again {
+        if depth == 0 {
+            black_box(compare(repeated))
+        } else if depth % 3 == 0 {
+            black_box(right(repeated, depth - 1))
+        } else {
+            black_box(left(repeated, depth - 1))
+        }
+    }
+
+    #[test]
+    fn what_is_kept_is_what_a_whole_walk_finds() {
+        crate::live::refresh().expect("modules");
+        let mut repeated = Repeated::new();
+        for turn in 0..400usize {
+            // Two functions with frames of one shape: the same places on the stack, other callers.
+            let depth = turn * 7 % 23;
+            let _ = if turn % 2 == 0 { left(&mut repeated, depth) } else { right(&mut repeated, depth) };
+        }
+    }
+
+    #[test]
+    fn the_same_stack_again_is_kept_whole_with_its_tags() {
+        crate::live::refresh().expect("modules");
+        let mut repeated = Repeated::new();
+        let mut kept = Vec::new();
+        for _ in 0..black_box(3) {
+            kept.push(black_box(left(&mut repeated, 12)).kept);
+        }
+        assert_eq!(kept[0], 0);
+        assert_eq!(kept[1..], [repeated.frames().len(); 2]);
+        repeated.forget();
+        assert_eq!(left(&mut repeated, 12).kept, 0);
+    }
+}
