@@ -4,7 +4,7 @@ use crate::arch::{Architecture, Registers, aarch64, x86_64};
 use crate::memory::Memory;
 use crate::module::Modules;
 use crate::rule::Rule;
-use crate::rule_cache::FrameRule;
+use crate::rule_cache::{FrameRule, RuleCache};
 use crate::table::Table;
 
 /// What a [`walk`] found.
@@ -65,43 +65,65 @@ pub fn walk<M: Memory>(
     let mut at = registers.pc;
     let mut is_exact = true;
     let mut near = 0;
-    for (depth, frame) in frames.iter_mut().enumerate() {
-        *frame = at;
-        let known = modules.met.get(at);
-        if let Some(known) = known
-            && let Ok(caller) = frame_step(known, &registers, memory)
-            && caller.pc != 0
-        {
-            registers = caller;
-            is_exact = false;
-            at = caller.pc.wrapping_sub(1);
-            continue;
+    let mut depth = 0;
+    while depth < frames.len() {
+        let followed = follow(&modules.met, registers, at, memory, &mut frames[depth..]);
+        if followed.depth > 0 {
+            depth += followed.depth;
+            (registers, at, is_exact) = (followed.registers, followed.at, false);
         }
+        let Some(frame) = frames.get_mut(depth) else { break };
+        *frame = at;
+        depth += 1;
         let module = modules.find_near(at, &mut near);
         let found = module.and_then(|module| module.rule(at));
         if let Some((table, Rule::Frame { base, offset, saved })) = found
-            && let Ok(caller) = step(table, Rule::Frame { base, offset, saved }, &registers, memory)
-            && caller.pc != 0
+            && table.architecture() == Architecture::NATIVE
         {
-            if known.is_none() && table.architecture() == Architecture::NATIVE {
-                modules.met.put(at, FrameRule { base, offset, saved });
-            }
-            registers = caller;
-            is_exact = false;
-            at = caller.pc.wrapping_sub(1);
-            continue;
+            modules.met.put(at, FrameRule { base, offset, saved });
         }
         let place = Place { modules, is_in_module: module.is_some(), found, is_exact };
-        // A copy: what is lent out here could not be kept in registers above.
+        // A copy: what is lent out could not be kept in registers.
         let here = registers;
         match place.uncommon_step(&here, memory) {
             Ok(caller) => registers = caller,
-            Err(end) => return Unwound { depth: depth + 1, end },
+            Err(end) => return Unwound { depth, end },
         }
         is_exact = matches!(found, Some((_, Rule::Signal)));
         at = registers.pc.wrapping_sub(u64::from(!is_exact));
     }
     Unwound { depth: frames.len(), end: End::Truncated(Reason::Full) }
+}
+
+/// How far [`follow`] got: so many frames were written, and the next one stands `at` there.
+struct Followed {
+    depth: usize,
+    registers: Registers,
+    at: u64,
+}
+
+/// Steps through ordinary frames that were met before, up to the first that is something else. Kept apart
+/// and small, so that all of it stays in the machine's registers.
+#[inline(always)]
+fn follow<M: Memory>(
+    met: &RuleCache,
+    mut registers: Registers,
+    mut at: u64,
+    memory: &mut M,
+    frames: &mut [u64],
+) -> Followed {
+    let mut depth = 0;
+    for frame in frames {
+        let Some(rule) = met.get(at) else { break };
+        match frame_step(rule, &registers, memory) {
+            Ok(caller) if caller.pc != 0 => registers = caller,
+            _ => break,
+        }
+        *frame = at;
+        depth += 1;
+        at = registers.pc.wrapping_sub(1);
+    }
+    Followed { depth, registers, at }
 }
 
 /// A step by an ordinary frame's rule of this machine.
@@ -136,10 +158,13 @@ pub(crate) struct Place<'a> {
 }
 
 impl Place<'_> {
-    /// Everything but an ordinary frame with an ordinary caller.
-    #[cold]
+    /// Anything but an ordinary frame that was met before.
     #[inline(never)]
-    pub(crate) fn uncommon_step(&self, registers: &Registers, memory: &mut impl Memory) -> Result<Registers, End> {
+    pub(crate) fn uncommon_step(
+        &self,
+        registers: &Registers,
+        memory: &mut impl Memory,
+    ) -> Result<Registers, End> {
         let stepped = match self.found {
             Some((_, Rule::Root)) => return Err(End::Rooted),
             Some((_, Rule::Unknown)) | None => {
