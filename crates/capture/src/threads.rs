@@ -23,7 +23,7 @@ pub(crate) fn this_thread() -> Tid {
 
 #[cold]
 fn ask_this_thread() -> Tid {
-    // SAFETY: a system call without arguments that cannot fail.
+    // SAFETY: a system call without arguments that cannot fail, and so leaves `errno` alone.
     let tid = unsafe { libc::syscall(libc::SYS_gettid) } as Tid;
     TID.set(tid);
     tid
@@ -49,7 +49,13 @@ pub(crate) fn name_of_this_thread() -> [u8; 16] {
 fn ask_name() -> [u8; 16] {
     let mut name = [0; 16];
     // SAFETY: the kernel writes 16 bytes to `name`, which has them. (A raw system call: no libc in between.)
-    unsafe { libc::syscall(libc::SYS_prctl, libc::PR_GET_NAME, name.as_mut_ptr()) };
+    // `errno` belongs to this thread, and a filter may answer the call with an error.
+    unsafe {
+        let errno = libc::__errno_location();
+        let before = *errno;
+        libc::syscall(libc::SYS_prctl, libc::PR_GET_NAME, name.as_mut_ptr());
+        *errno = before;
+    }
     name
 }
 

@@ -1,12 +1,16 @@
 //! The signal handler. Everything here that is called from [`on_signal`] is async-signal-safe: no lock, no
-//! allocation, no unwinding, `errno` kept, and little stack (it runs on the 8 KB alternate stack that the
-//! standard library gives every thread).
+//! allocation, no unwinding, and little stack (it runs on the 8 KB alternate stack that the standard library
+//! gives every thread). `errno` is kept by the few functions that make a system call which can fail.
+//!
+//! It runs when nothing of it is in the caches, so what counts is how many lines and pages it touches: what it
+//! needs of this module is one line, and whatever the collector can count is counted there.
 
 use super::options::Engine;
-use super::pool::{Pool, Record};
+use super::pool::{Pool, Record, Taken};
 use crate::error::{Error, ErrorKind, Result};
 use crate::{clock, labels, threads};
-use flamelet_unwind::{Registers, live};
+use flamelet_unwind::{Registers, Unwound, live};
+use std::cell::Cell;
 use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU8, AtomicU64, AtomicUsize, Ordering};
 
@@ -16,46 +20,57 @@ pub(super) const SIGNAL: libc::c_int = libc::SIGPROF;
 /// A handler that took longer by the clock on the wall was interrupted itself.
 const LONGEST_NANOS: u64 = 20_000;
 
-static POOL: AtomicPtr<Pool> = AtomicPtr::new(ptr::null_mut());
-/// Handlers that may hold the pool.
-static INSIDE: AtomicUsize = AtomicUsize::new(0);
-static IS_ACTIVE: AtomicBool = AtomicBool::new(false);
-static ENGINE: AtomicU8 = AtomicU8::new(0);
-/// The thread that must not be sampled: the collector.
-static COLLECTOR: AtomicI32 = AtomicI32::new(0);
-/// What to do with signals that are not the sampler's.
-static PREVIOUS: AtomicPtr<libc::sigaction> = AtomicPtr::new(ptr::null_mut());
-/// The process' CPU time at the last sample of `setitimer`.
-static ITIMER_LAST: AtomicU64 = AtomicU64::new(0);
-/// The period of perf events.
-static PERF_PERIOD: AtomicU64 = AtomicU64::new(0);
+static SHARED: Shared = Shared {
+    pool: AtomicPtr::new(ptr::null_mut()),
+    inside: AtomicUsize::new(0),
+    period: AtomicU64::new(0),
+    itimer_last: AtomicU64::new(0),
+    previous: AtomicPtr::new(ptr::null_mut()),
+    collector: AtomicI32::new(0),
+    is_active: AtomicBool::new(false),
+    engine: AtomicU8::new(0),
+};
+
+/// What every signal looks at, in one cache line.
+#[repr(align(64))]
+struct Shared {
+    pool: AtomicPtr<Pool>,
+    /// Handlers that may hold the pool.
+    inside: AtomicUsize,
+    /// The period of perf events.
+    period: AtomicU64,
+    /// The process' CPU time at the last sample of `setitimer`.
+    itimer_last: AtomicU64,
+    /// What to do with signals that are not the sampler's.
+    previous: AtomicPtr<libc::sigaction>,
+    /// The thread that must not be sampled.
+    collector: AtomicI32,
+    is_active: AtomicBool,
+    engine: AtomicU8,
+}
+
+thread_local! {
+    /// Whether the last stack of this thread needed a deep slot: the next one will, too.
+    static IS_DEEP: Cell<bool> = const { Cell::new(false) };
+}
 
 /// File descriptors of the perf events.
 pub(super) static PERF_FILES: IdSet = IdSet::new();
-/// What handlers count.
+/// What handlers count: what never reaches the collector.
 pub(super) static COUNTERS: Counters = Counters::new();
 
-/// What handlers count.
+/// What handlers count: what never reaches the collector.
 pub(super) struct Counters {
-    pub(super) signals: AtomicU64,
-    pub(super) samples: AtomicU64,
-    pub(super) truncated: AtomicU64,
+    /// Signals that came too late.
+    pub(super) ignored: AtomicU64,
+    /// Samples that found no free slot, and the CPU time that they stand for.
     pub(super) refused: AtomicU64,
     pub(super) refused_nanos: AtomicU64,
-    /// Time spent in the handler.
-    pub(super) nanos: AtomicU64,
 }
 
 impl Counters {
     const fn new() -> Self {
-        Self {
-            signals: AtomicU64::new(0),
-            samples: AtomicU64::new(0),
-            truncated: AtomicU64::new(0),
-            refused: AtomicU64::new(0),
-            refused_nanos: AtomicU64::new(0),
-            nanos: AtomicU64::new(0),
-        }
+        Self { ignored: AtomicU64::new(0), refused: AtomicU64::new(0), refused_nanos: AtomicU64::new(0) }
     }
 }
 
@@ -98,7 +113,7 @@ pub(super) fn install() -> Result<()> {
         }
         // Never freed: a handler may be looking at it. This happens once, or once each time that the program
         // takes the signal away.
-        PREVIOUS.store(Box::into_raw(Box::new(now)), Ordering::Release);
+        SHARED.previous.store(Box::into_raw(Box::new(now)), Ordering::Release);
         let mut new: libc::sigaction = std::mem::zeroed();
         new.sa_sigaction = handler;
         new.sa_flags = libc::SA_SIGINFO | libc::SA_RESTART | libc::SA_ONSTACK;
@@ -122,48 +137,45 @@ pub(super) fn is_installed() -> bool {
 
 /// Samples go to `pool` from now on. It must live until [`retire`] was answered with `true`.
 pub(super) fn use_pool(pool: &Pool) {
-    POOL.store(ptr::from_ref(pool).cast_mut(), Ordering::SeqCst);
+    SHARED.pool.store(ptr::from_ref(pool).cast_mut(), Ordering::SeqCst);
 }
 
 /// Whether no handler can hold a pool that was replaced before this call.
 pub(super) fn is_nobody_inside() -> bool {
-    INSIDE.load(Ordering::SeqCst) == 0
+    SHARED.inside.load(Ordering::SeqCst) == 0
 }
 
 /// Starts to take samples, for `engine`.
 pub(super) fn activate(engine: Engine, period_nanos: u64) {
-    ITIMER_LAST.store(clock::process_cpu_nanos(), Ordering::Relaxed);
-    PERF_PERIOD.store(period_nanos, Ordering::Relaxed);
-    ENGINE.store(engine as u8, Ordering::Relaxed);
-    IS_ACTIVE.store(true, Ordering::SeqCst);
+    SHARED.itimer_last.store(clock::process_cpu_nanos(), Ordering::Relaxed);
+    SHARED.period.store(period_nanos, Ordering::Relaxed);
+    SHARED.engine.store(engine as u8, Ordering::Relaxed);
+    SHARED.is_active.store(true, Ordering::SeqCst);
 }
 
 /// Signals that still come are let pass.
 pub(super) fn deactivate() {
-    IS_ACTIVE.store(false, Ordering::SeqCst);
+    SHARED.is_active.store(false, Ordering::SeqCst);
 }
 
 /// The running thread is the collector.
 pub(super) fn i_am_the_collector() {
-    COLLECTOR.store(threads::this_thread(), Ordering::Relaxed);
+    SHARED.collector.store(threads::this_thread(), Ordering::Relaxed);
 }
 
 /// The collector's thread id.
 pub(super) fn collector() -> threads::Tid {
-    COLLECTOR.load(Ordering::Relaxed)
+    SHARED.collector.load(Ordering::Relaxed)
 }
 
 unsafe extern "C" fn on_signal(signal: libc::c_int, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
-    // SAFETY: errno belongs to this thread; `info` and `context` are the kernel's, valid during the call.
+    // SAFETY: `info` and `context` are the kernel's, valid during the call.
     unsafe {
-        let errno = libc::__errno_location();
-        let before = *errno;
         match claim(&*info) {
             Claim::Sample(cpu_nanos) => sample(cpu_nanos, &*context.cast::<libc::ucontext_t>()),
             Claim::Nothing => {}
             Claim::NotOurs => pass_on(signal, info, context),
         }
-        *errno = before;
     }
 }
 
@@ -186,13 +198,13 @@ struct SignalDetails {
     value: u64,
 }
 
+#[inline(always)]
 fn claim(info: &libc::siginfo_t) -> Claim {
     const SI_TIMER: libc::c_int = -2;
     const SI_KERNEL: libc::c_int = 0x80;
     const POLL_CODES: std::ops::RangeInclusive<libc::c_int> = 1..=6;
     // SAFETY: on 64-bit Linux a `siginfo_t` is 128 bytes and starts with these fields, for these codes.
     let details = unsafe { &*ptr::from_ref(info).cast::<SignalDetails>() };
-    let engine = ENGINE.load(Ordering::Relaxed);
     match info.si_code {
         SI_TIMER => match TimerTag::unpack(details.value) {
             Some(tag) => {
@@ -201,9 +213,11 @@ fn claim(info: &libc::siginfo_t) -> Claim {
             }
             None => Claim::NotOurs,
         },
-        SI_KERNEL if engine == Engine::Setitimer as u8 => active(since_the_last_itimer),
+        SI_KERNEL if SHARED.engine.load(Ordering::Relaxed) == Engine::Setitimer as u8 => {
+            active(since_the_last_itimer)
+        }
         code if POLL_CODES.contains(&code) && PERF_FILES.contains(details.value as i32) => {
-            active(|| PERF_PERIOD.load(Ordering::Relaxed))
+            active(|| SHARED.period.load(Ordering::Relaxed))
         }
         _ => Claim::NotOurs,
     }
@@ -212,54 +226,74 @@ fn claim(info: &libc::siginfo_t) -> Claim {
 /// The CPU time since the last sample of `setitimer`. Asked only when one is taken.
 fn since_the_last_itimer() -> u64 {
     let now = clock::process_cpu_nanos();
-    now.saturating_sub(ITIMER_LAST.swap(now, Ordering::Relaxed))
+    now.saturating_sub(SHARED.itimer_last.swap(now, Ordering::Relaxed))
 }
 
+#[inline(always)]
 fn active(cpu_nanos: impl FnOnce() -> u64) -> Claim {
-    COUNTERS.signals.fetch_add(1, Ordering::Relaxed);
-    let is_collector = threads::this_thread() == COLLECTOR.load(Ordering::Relaxed);
-    let is_taken = !is_collector && IS_ACTIVE.load(Ordering::SeqCst);
-    if is_taken { Claim::Sample(cpu_nanos()) } else { Claim::Nothing }
+    let is_collector = threads::this_thread() == SHARED.collector.load(Ordering::Relaxed);
+    if is_collector || !SHARED.is_active.load(Ordering::SeqCst) {
+        COUNTERS.ignored.fetch_add(1, Ordering::Relaxed);
+        return Claim::Nothing;
+    }
+    Claim::Sample(cpu_nanos())
 }
 
 /// Takes one sample of the interrupted thread.
+#[inline(always)]
 fn sample(cpu_nanos: u64, context: &libc::ucontext_t) {
     let start = clock::monotonic_nanos();
-    INSIDE.fetch_add(1, Ordering::SeqCst);
-    // SAFETY: the pool lives while a handler that saw it is counted in `INSIDE`.
-    if let Some(pool) = unsafe { POOL.load(Ordering::SeqCst).as_ref() } {
-        record(pool, cpu_nanos, start, context);
-    }
-    INSIDE.fetch_sub(1, Ordering::SeqCst);
-    let passed = clock::monotonic_nanos().saturating_sub(start);
-    COUNTERS.nanos.fetch_add(passed.min(LONGEST_NANOS), Ordering::Relaxed);
-}
-
-fn record(pool: &Pool, cpu_nanos: u64, time: u64, context: &libc::ucontext_t) {
-    let Some(mut slot) = pool.take() else {
+    SHARED.inside.fetch_add(1, Ordering::SeqCst);
+    // SAFETY: the pool lives while a handler that saw it is counted in `inside`.
+    if let Some(pool) = unsafe { SHARED.pool.load(Ordering::SeqCst).as_ref() }
+        && !record(pool, cpu_nanos, start, context)
+    {
         COUNTERS.refused.fetch_add(1, Ordering::Relaxed);
         COUNTERS.refused_nanos.fetch_add(cpu_nanos, Ordering::Relaxed);
-        return;
-    };
-    let unwound = live::unwind(&Registers::of_context(context), slot.frames());
-    let is_rooted = unwound.end.is_rooted();
-    COUNTERS.samples.fetch_add(1, Ordering::Relaxed);
-    COUNTERS.truncated.fetch_add(u64::from(!is_rooted), Ordering::Relaxed);
+    }
+    SHARED.inside.fetch_sub(1, Ordering::SeqCst);
+}
+
+/// Fills a slot of the pool; `false` when none is free.
+#[inline(always)]
+fn record(pool: &Pool, cpu_nanos: u64, time: u64, context: &libc::ucontext_t) -> bool {
+    let Some(mut slot) = (if IS_DEEP.get() { pool.take_deep() } else { pool.take() }) else { return false };
+    let registers = Registers::of_context(context);
+    let mut unwound = live::unwind(&registers, slot.frames());
+    if unwound.depth == slot.frames().len() && slot.is_shallow() {
+        unwound = unwind_deep(pool, &registers, &mut slot);
+    } else if IS_DEEP.get() && !pool.is_deep(unwound.depth) {
+        IS_DEEP.set(false);
+    }
+    let passed = clock::monotonic_nanos().saturating_sub(time);
     slot.submit(Record {
-        tid: threads::this_thread(),
-        name: threads::name_of_this_thread(),
         time,
         cpu_nanos,
+        tid: threads::this_thread(),
+        name: threads::name_of_this_thread(),
         labels: labels::current_id(),
         depth: unwound.depth as u32,
-        is_rooted,
+        handler_nanos: passed.min(LONGEST_NANOS) as u32,
+        is_rooted: unwound.end.is_rooted(),
     });
+    true
+}
+
+/// Once more, from the start, with more room. The thread's next stack has it at once.
+#[cold]
+#[inline(never)]
+fn unwind_deep<'a>(pool: &'a Pool, registers: &Registers, slot: &mut Taken<'a>) -> Unwound {
+    IS_DEEP.set(true);
+    if let Some(deep) = pool.take_deep() {
+        std::mem::replace(slot, deep).give_back();
+    }
+    live::unwind(registers, slot.frames())
 }
 
 /// Calls the handler that was there before, if there was one.
 unsafe fn pass_on(signal: libc::c_int, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
-    // SAFETY: `PREVIOUS` is null or a structure that is never freed or changed.
-    let Some(previous) = (unsafe { PREVIOUS.load(Ordering::Acquire).as_ref() }) else { return };
+    // SAFETY: `previous` is null or a structure that is never freed or changed.
+    let Some(previous) = (unsafe { SHARED.previous.load(Ordering::Acquire).as_ref() }) else { return };
     match previous.sa_sigaction {
         libc::SIG_DFL | libc::SIG_IGN => {}
         handler if previous.sa_flags & libc::SA_SIGINFO != 0 => {

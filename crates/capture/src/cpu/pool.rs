@@ -1,123 +1,191 @@
 //! Preallocated slots for raw samples, passed between signal handlers and the collector without a lock.
 //!
-//! Two lists linked through the slots: *free*, from which a handler takes the slot that was given back last
-//! (so that the same few, cache-warm slots serve an ordinary load, however many there are for a burst), and
-//! *full*, which the collector takes as a whole.
+//! Lists linked by slot numbers: *free*, from which a handler takes the slot that was given back last (so that
+//! the same few, cache-warm slots serve an ordinary load, however many there are for a burst), and *full*, which
+//! the collector takes as a whole. A slot is one piece of memory, its record in front of its frames, and there
+//! are two sizes: most stacks fit a shallow one, so that a burst of samples touches few pages.
 
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
-use std::cell::UnsafeCell;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-/// One cache line more than the frames, so that slots do not all fall on the same cache sets.
-const PADDING: usize = 8;
+/// The frames that a shallow slot holds; with its record, a kilobyte and a line more, so that slots do not all
+/// fall on the same cache sets.
+const SHALLOW: usize = 128;
+/// There is one deep slot for so many shallow ones.
+const SHALLOW_PER_DEEP: usize = 4;
+/// So many shallow slots have their memory from the start: what an ordinary load uses.
+const READY: usize = 256;
 /// The end of a list.
 const END: u32 = u32::MAX;
 
 /// What a handler notes about one sample, besides its frames.
 #[derive(Clone, Copy, Debug, Default)]
+#[repr(align(64))]
 pub(super) struct Record {
-    /// The thread.
-    pub(super) tid: i32,
-    /// Its name.
-    pub(super) name: [u8; 16],
     /// The monotonic clock.
     pub(super) time: u64,
     /// The CPU time that the sample stands for.
     pub(super) cpu_nanos: u64,
+    /// The thread.
+    pub(super) tid: i32,
+    /// Its name.
+    pub(super) name: [u8; 16],
     /// The number of the thread's label set.
     pub(super) labels: u32,
     /// How many frames there are.
     pub(super) depth: u32,
-    /// Whether they reach the thread's start.
+    /// How long the handler took.
+    pub(super) handler_nanos: u32,
+    /// Whether the frames reach the thread's start.
     pub(super) is_rooted: bool,
-}
-
-struct Slot {
-    next: AtomicU32,
-    record: UnsafeCell<Record>,
 }
 
 /// The slots.
 pub(super) struct Pool {
-    slots: Box<[Slot]>,
-    /// `stride` words for each slot, all in one piece. Untouched pages of it cost nothing.
-    frames: *mut u64,
+    shallow: Stock,
+    deep: Stock,
+    /// For each slot, the one after it on its list.
+    next: Box<[AtomicU32]>,
+    full: AtomicU32,
+}
+
+/// The memory of slots of one size, in one piece. Untouched pages of it cost nothing.
+struct Stock {
+    memory: *mut u8,
+    /// The number of the first slot, and one past the last.
+    first: u32,
+    end: u32,
+    /// The frames that a slot holds.
     depth: usize,
-    stride: usize,
     /// The first free slot, and a count in the upper half that tells a list from one that looks the same.
     free: AtomicU64,
-    full: AtomicU32,
 }
 
 // SAFETY: a slot is on one of the lists or owned by one `Taken` or by the collector; the lists hand it over
 // with release and acquire ordering.
-unsafe impl Send for Pool {}
+unsafe impl Send for Stock {}
 // SAFETY: as above.
-unsafe impl Sync for Pool {}
+unsafe impl Sync for Stock {}
 
-impl Pool {
-    pub(super) fn new(slot_count: usize, depth: usize) -> Self {
-        let slot_count = u32::try_from(slot_count).unwrap_or(END).clamp(1, END - 1);
-        let slots = (0..slot_count).map(|index| Slot {
-            next: AtomicU32::new(if index + 1 < slot_count { index + 1 } else { END }),
-            record: UnsafeCell::new(Record::default()),
-        });
-        let slots: Box<[Slot]> = slots.collect();
-        let stride = depth + PADDING;
-        let layout = Self::layout(slots.len(), stride);
-        // SAFETY: the layout is not empty: there is at least one slot, and the stride is at least 8.
-        let frames = unsafe { alloc_zeroed(layout) }.cast::<u64>();
-        if frames.is_null() {
+impl Stock {
+    fn new(first: u32, count: u32, depth: usize) -> Self {
+        let layout = Self::layout(count, depth);
+        // SAFETY: the layout is not empty: it has room for a slot at least.
+        let memory = unsafe { alloc_zeroed(layout) };
+        if memory.is_null() {
             handle_alloc_error(layout);
         }
-        Self { slots, frames, depth, stride, free: AtomicU64::new(0), full: AtomicU32::new(END) }
+        let free = if count == 0 { END } else { first };
+        Self { memory, first, end: first + count, depth, free: AtomicU64::new(free.into()) }
     }
 
-    fn layout(slot_count: usize, stride: usize) -> Layout {
-        Layout::array::<u64>(slot_count * stride).expect("options keep this far below the limit")
+    fn stride(depth: usize) -> usize {
+        size_of::<Record>() + (depth * size_of::<u64>()).next_multiple_of(align_of::<Record>())
+    }
+
+    fn layout(count: u32, depth: usize) -> Layout {
+        let size = (count.max(1) as usize).saturating_mul(Self::stride(depth));
+        Layout::from_size_align(size, align_of::<Record>()).expect("options keep this far below the limit")
+    }
+
+    /// Writes to the first slots, so that no handler has to wait for the kernel to find memory for them.
+    fn make_ready(&self) {
+        for index in (self.first..self.end).take(READY) {
+            // SAFETY: called before anyone else knows the pool, so every slot is this thread's.
+            unsafe { self.record(index).write(Record::default()) };
+        }
+    }
+
+    #[inline]
+    fn record(&self, index: u32) -> *mut Record {
+        debug_assert!((self.first..self.end).contains(&index));
+        let offset = (index - self.first) as usize * Self::stride(self.depth);
+        // SAFETY: the slot lies within the memory allocated for all of them.
+        unsafe { self.memory.add(offset) }.cast()
+    }
+
+    #[inline]
+    fn frames(&self, index: u32) -> *mut u64 {
+        // SAFETY: a slot has a record, and then its frames.
+        unsafe { self.record(index).add(1) }.cast()
+    }
+}
+
+impl Drop for Stock {
+    fn drop(&mut self) {
+        // SAFETY: allocated by `new` with the same layout.
+        unsafe { dealloc(self.memory, Self::layout(self.end - self.first, self.depth)) };
+    }
+}
+
+impl Pool {
+    /// `slot_count` slots, and deep ones beside them when stacks of `depth` frames need those.
+    pub(super) fn new(slot_count: usize, depth: usize) -> Self {
+        let count = u32::try_from(slot_count).unwrap_or(END).clamp(1, END / 2);
+        let deep_count = if depth > SHALLOW { count.div_ceil(SHALLOW_PER_DEEP as u32) } else { 0 };
+        let shallow = Stock::new(0, count, depth.min(SHALLOW));
+        let deep = Stock::new(count, deep_count, depth);
+        let is_last = |index: u32| index + 1 == shallow.end || index + 1 == deep.end;
+        let next = (0..deep.end).map(|index| AtomicU32::new(if is_last(index) { END } else { index + 1 }));
+        let next = next.collect();
+        shallow.make_ready();
+        Self { shallow, deep, next, full: AtomicU32::new(END) }
     }
 
     /// The deepest stack that a slot holds.
     pub(super) fn depth(&self) -> usize {
-        self.depth
+        self.deep.depth.max(self.shallow.depth)
     }
 
     pub(super) fn slot_count(&self) -> usize {
-        self.slots.len()
+        self.shallow.end as usize
     }
 
     /// Takes a free slot. Async-signal-safe.
     #[inline]
     pub(super) fn take(&self) -> Option<Taken<'_>> {
-        let mut head = self.free.load(Ordering::Acquire);
+        self.take_of(&self.shallow)
+    }
+
+    /// Takes a free slot that holds the deepest stacks; where there is none, any. Async-signal-safe.
+    #[cold]
+    pub(super) fn take_deep(&self) -> Option<Taken<'_>> {
+        self.take_of(&self.deep).or_else(|| self.take())
+    }
+
+    #[inline]
+    fn take_of<'a>(&'a self, stock: &'a Stock) -> Option<Taken<'a>> {
+        let mut head = stock.free.load(Ordering::Acquire);
         loop {
             let index = head as u32;
-            let slot = self.slots.get(index as usize)?;
-            let next = slot.next.load(Ordering::Relaxed);
+            let next = self.next.get(index as usize)?.load(Ordering::Relaxed);
             let tag = (head >> 32).wrapping_add(1) << 32;
-            match self.free.compare_exchange_weak(
-                head,
-                tag | u64::from(next),
-                Ordering::AcqRel,
-                Ordering::Acquire,
-            ) {
-                Ok(_) => return Some(Taken { pool: self, index }),
+            let new = tag | u64::from(next);
+            match stock.free.compare_exchange_weak(head, new, Ordering::AcqRel, Ordering::Acquire) {
+                Ok(_) => return Some(Taken { pool: self, stock, index }),
                 Err(now) => head = now,
             }
         }
     }
 
+    /// Whether a stack of so many frames needs a deep slot.
+    #[cold]
+    pub(super) fn is_deep(&self, depth: usize) -> bool {
+        depth > self.shallow.depth
+    }
+
+    fn stock_of(&self, index: u32) -> &Stock {
+        if index < self.shallow.end { &self.shallow } else { &self.deep }
+    }
+
     fn give_back(&self, index: u32) {
-        let mut head = self.free.load(Ordering::Relaxed);
+        let free = &self.stock_of(index).free;
+        let mut head = free.load(Ordering::Relaxed);
         loop {
-            self.slots[index as usize].next.store(head as u32, Ordering::Relaxed);
+            self.next[index as usize].store(head as u32, Ordering::Relaxed);
             let tag = (head >> 32).wrapping_add(1) << 32;
-            match self.free.compare_exchange_weak(
-                head,
-                tag | u64::from(index),
-                Ordering::AcqRel,
-                Ordering::Relaxed,
-            ) {
+            let new = tag | u64::from(index);
+            match free.compare_exchange_weak(head, new, Ordering::AcqRel, Ordering::Relaxed) {
                 Ok(_) => return,
                 Err(now) => head = now,
             }
@@ -129,16 +197,15 @@ impl Pool {
         let newest = self.full.swap(END, Ordering::AcqRel);
         let mut index = self.reverse(newest);
         while index != END {
-            let slot = &self.slots[index as usize];
-            let next = slot.next.load(Ordering::Relaxed);
+            let stock = self.stock_of(index);
             // SAFETY: the slot was on the full list, which `swap` gave to this thread alone; whoever filled it
             // is done. `depth` frames were written, and `Taken::submit` checked that they fit.
             let (record, frames) = unsafe {
-                let record = *slot.record.get();
-                let first = self.frames.add(index as usize * self.stride);
-                (record, std::slice::from_raw_parts(first, record.depth as usize))
+                let record = stock.record(index).read();
+                (record, std::slice::from_raw_parts(stock.frames(index), record.depth as usize))
             };
             each(&record, frames);
+            let next = self.next[index as usize].load(Ordering::Relaxed);
             self.give_back(index);
             index = next;
         }
@@ -148,7 +215,7 @@ impl Pool {
     fn reverse(&self, mut index: u32) -> u32 {
         let mut before = END;
         while index != END {
-            let next = self.slots[index as usize].next.swap(before, Ordering::Relaxed);
+            let next = self.next[index as usize].swap(before, Ordering::Relaxed);
             before = index;
             index = next;
         }
@@ -156,16 +223,10 @@ impl Pool {
     }
 }
 
-impl Drop for Pool {
-    fn drop(&mut self) {
-        // SAFETY: allocated by `new` with the same layout.
-        unsafe { dealloc(self.frames.cast(), Self::layout(self.slots.len(), self.stride)) };
-    }
-}
-
 /// A slot that its holder fills.
 pub(super) struct Taken<'a> {
     pool: &'a Pool,
+    stock: &'a Stock,
     index: u32,
 }
 
@@ -174,24 +235,32 @@ impl Taken<'_> {
     #[inline]
     pub(super) fn frames(&mut self) -> &mut [u64] {
         // SAFETY: the slot's words belong to whoever took it, that is to `self`, borrowed mutably.
-        unsafe {
-            let first = self.pool.frames.add(self.index as usize * self.pool.stride);
-            std::slice::from_raw_parts_mut(first, self.pool.depth)
-        }
+        unsafe { std::slice::from_raw_parts_mut(self.stock.frames(self.index), self.stock.depth) }
+    }
+
+    /// Whether [`Pool::take_deep`] could give more room.
+    #[inline]
+    pub(super) fn is_shallow(&self) -> bool {
+        self.stock.depth < self.pool.deep.depth
+    }
+
+    /// Gives the slot back as it is.
+    #[cold]
+    pub(super) fn give_back(self) {
+        self.pool.give_back(self.index);
     }
 
     /// Gives the slot to the collector.
     #[inline]
     pub(super) fn submit(self, mut record: Record) {
-        record.depth = record.depth.min(self.pool.depth as u32);
-        let slot = &self.pool.slots[self.index as usize];
+        record.depth = record.depth.min(self.stock.depth as u32);
         // SAFETY: the slot's record belongs to whoever took it, that is to `self`.
-        unsafe { *slot.record.get() = record };
-        let mut head = self.pool.full.load(Ordering::Relaxed);
+        unsafe { self.stock.record(self.index).write(record) };
+        let (full, next) = (&self.pool.full, &self.pool.next[self.index as usize]);
+        let mut head = full.load(Ordering::Relaxed);
         loop {
-            slot.next.store(head, Ordering::Relaxed);
-            match self.pool.full.compare_exchange_weak(head, self.index, Ordering::AcqRel, Ordering::Relaxed)
-            {
+            next.store(head, Ordering::Relaxed);
+            match full.compare_exchange_weak(head, self.index, Ordering::AcqRel, Ordering::Relaxed) {
                 Ok(_) => return,
                 Err(now) => head = now,
             }
@@ -220,6 +289,30 @@ mod tests {
         pool.drain(|record, frames| seen.push((record.time, frames.to_vec())));
         assert_eq!(seen, (0..4).map(|value| (value, vec![value; 3])).collect::<Vec<_>>());
         assert!(submit(&pool, 9, 8));
+    }
+
+    #[test]
+    fn deep_stacks_have_slots_of_their_own_and_take_shallow_ones_when_those_are_gone() {
+        let pool = Pool::new(8, 1000);
+        assert_eq!((pool.depth(), pool.slot_count()), (1000, 8));
+        let room = |taken: Option<Taken<'_>>| taken.map(|mut taken| taken.frames().len());
+        let deep: Vec<_> = (0..4).map(|_| room(pool.take_deep())).collect();
+        assert_eq!(deep, [Some(1000), Some(1000), Some(SHALLOW), Some(SHALLOW)]);
+        let shallow: Vec<_> = (0..7).map(|_| room(pool.take())).collect();
+        assert_eq!(shallow, [[Some(SHALLOW); 6].as_slice(), &[None]].concat());
+
+        let pool = Pool::new(4, 1000);
+        let mut taken = pool.take_deep().expect("free");
+        assert!(!taken.is_shallow());
+        taken.frames().fill(7);
+        taken.submit(Record { depth: 1000, ..Record::default() });
+        let mut seen = 0;
+        pool.drain(|_, frames| seen += frames.iter().filter(|&&frame| frame == 7).count());
+        assert_eq!(seen, 1000);
+        let taken = pool.take().expect("free");
+        assert!(taken.is_shallow());
+        taken.give_back();
+        assert_eq!(room(pool.take_deep()), Some(1000), "it came back to its own list");
     }
 
     #[test]

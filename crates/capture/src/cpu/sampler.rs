@@ -42,8 +42,17 @@ struct Control {
     #[allow(clippy::vec_box, reason = "handlers know the address")]
     retired: Vec<Box<Pool>>,
     modules: SeenModules,
+    collected: Collected,
     /// The process that all this belongs to; another one is the child of a fork.
     pid: u32,
+}
+
+/// What all samples so far add up to.
+struct Collected {
+    samples: u64,
+    truncated: u64,
+    /// Time spent in the handler.
+    handler_nanos: u64,
 }
 
 struct Running {
@@ -72,7 +81,7 @@ pub(super) fn attach(options: &Options, window: Option<(Duration, usize)>) -> Re
     let engine = running.engine.choice();
     // Samples of before belong to the others.
     control.collect();
-    let reader = Arc::new(Reader::new(options, window, engine.name(), marks()));
+    let reader = Arc::new(Reader::new(options, window, engine.name(), control.marks()));
     reader.saw(&control.modules);
     remarks.into_iter().for_each(|remark| reader.remark(remark));
     control.readers.push(reader.clone());
@@ -102,36 +111,22 @@ pub(super) fn flush() {
 }
 
 pub(super) fn status() -> Status {
-    let control = control();
+    let mut control = control();
+    control.collect();
     Status {
         engine: control.running.as_ref().map(|running| running.engine.choice()),
         frequency: control.running.as_ref().map_or(0, |running| running.frequency),
         readers: control.readers.len(),
-        samples: COUNTERS.samples.load(Ordering::Relaxed),
+        samples: control.collected.samples,
         lost: COUNTERS.refused.load(Ordering::Relaxed),
-        truncated: COUNTERS.truncated.load(Ordering::Relaxed),
-        handler_nanos: COUNTERS.nanos.load(Ordering::Relaxed),
-        own_cpu_nanos: own_cpu_nanos(),
+        truncated: control.collected.truncated,
+        handler_nanos: control.collected.handler_nanos,
+        own_cpu_nanos: control.own_cpu_nanos(),
     }
 }
 
 fn control() -> MutexGuard<'static, Control> {
     CONTROL.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-fn own_cpu_nanos() -> u64 {
-    let signals = COUNTERS.signals.load(Ordering::Relaxed) * SIGNAL_NANOS;
-    COLLECTOR_NANOS.load(Ordering::Relaxed) + COUNTERS.nanos.load(Ordering::Relaxed) + signals
-}
-
-fn marks() -> Marks {
-    let collector = COLLECTOR_NANOS.load(Ordering::Relaxed);
-    Marks {
-        time: clock::monotonic_nanos(),
-        process_cpu_nanos: clock::process_cpu_nanos().saturating_sub(collector),
-        own_cpu_nanos: own_cpu_nanos(),
-        refused_nanos: COUNTERS.refused_nanos.load(Ordering::Relaxed),
-    }
 }
 
 impl Control {
@@ -143,7 +138,25 @@ impl Control {
             pool: None,
             retired: Vec::new(),
             modules: SeenModules::EMPTY,
+            collected: Collected { samples: 0, truncated: 0, handler_nanos: 0 },
             pid: 0,
+        }
+    }
+
+    /// The CPU time of the profiler itself, as of the last collection.
+    fn own_cpu_nanos(&self) -> u64 {
+        let signals = self.collected.samples + COUNTERS.ignored.load(Ordering::Relaxed);
+        let collector = COLLECTOR_NANOS.load(Ordering::Relaxed);
+        collector + self.collected.handler_nanos + signals * SIGNAL_NANOS
+    }
+
+    fn marks(&self) -> Marks {
+        let collector = COLLECTOR_NANOS.load(Ordering::Relaxed);
+        Marks {
+            time: clock::monotonic_nanos(),
+            process_cpu_nanos: clock::process_cpu_nanos().saturating_sub(collector),
+            own_cpu_nanos: self.own_cpu_nanos(),
+            refused_nanos: COUNTERS.refused_nanos.load(Ordering::Relaxed),
         }
     }
 
@@ -181,7 +194,7 @@ impl Control {
             ENDED.notify_all();
         })?;
         handler::activate(engine.choice(), period);
-        let now = marks();
+        let now = self.marks();
         let budget = Budget::new(totals(now));
         let frequency = options.frequency;
         self.running = Some(Running { engine, frequency, budget, reviewed: now.time });
@@ -216,9 +229,12 @@ impl Control {
     /// Takes the full slots and hands each sample to every reader.
     fn collect(&mut self) {
         let Some(pool) = &self.pool else { return };
-        let readers = &self.readers;
+        let (readers, collected) = (&self.readers, &mut self.collected);
         let mut labels = LabelSet::EMPTY;
         pool.drain(|record, frames| {
+            collected.samples += 1;
+            collected.truncated += u64::from(!record.is_rooted);
+            collected.handler_nanos += u64::from(record.handler_nanos);
             if labels.id() != record.labels {
                 labels = labels::resolve(record.labels);
             }
@@ -234,7 +250,7 @@ impl Control {
                 reader.add(&sample, record.cpu_nanos);
             }
         });
-        let now = marks();
+        let now = self.marks();
         for reader in &self.readers {
             reader.collected(now);
         }
@@ -272,7 +288,7 @@ impl Control {
 
     /// Once a second: the overhead, the labels, the disposition of the signal.
     fn review(&mut self) {
-        let now = marks();
+        let now = self.marks();
         let Some(running) = &mut self.running else { return };
         if now.time - running.reviewed < REVIEW_NANOS {
             return;
