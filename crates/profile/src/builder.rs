@@ -1,6 +1,7 @@
 //! Making a profile from samples: everything that is added is interned.
 
 use std::hash::{BuildHasher, Hash};
+use std::sync::Arc;
 
 use hashbrown::{HashMap, HashTable};
 use rustc_hash::FxBuildHasher;
@@ -155,7 +156,7 @@ impl ProfileBuilder {
 
     /// Interns a stack, leaf first.
     pub fn stack(&mut self, locations: &[LocationId]) -> StackId {
-        StackId::from_index(self.stacks.intern(&mut self.profile.stacks, locations))
+        StackId::from_index(self.stacks.intern(Arc::make_mut(&mut self.profile.stacks), locations))
     }
 
     /// Interns a set of labels.

@@ -1,5 +1,7 @@
 //! Combining profiles: merge, subtract, scale, normalize.
 
+use std::sync::Arc;
+
 use hashbrown::HashMap;
 use rustc_hash::FxBuildHasher;
 
@@ -289,7 +291,7 @@ impl Merger {
 
     fn sample(&mut self, stack: &[LocationId], labels: LabelSetId, values: &[i64]) -> usize {
         let into = &mut self.into;
-        let stack = StackId::from_index(self.stacks.intern(&mut into.stacks, stack));
+        let stack = StackId::from_index(self.stacks.intern(Arc::make_mut(&mut into.stacks), stack));
         if let Some(&row) = self.samples.get(&(stack, labels)) {
             let sums = &mut into.samples.values[row * values.len()..(row + 1) * values.len()];
             sums.iter_mut().zip(values).for_each(|(sum, value)| *sum = sum.saturating_add(*value));

@@ -1,5 +1,7 @@
 //! The columns of a profile, and how to read them.
 
+use std::sync::Arc;
+
 use crate::{
     FunctionId, LabelSetId, LocationId, MappingId, Quality, StackId, StringId, StringTable, Timeline,
 };
@@ -176,7 +178,8 @@ pub struct Profile {
     pub(crate) mappings: Vec<Mapping>,
     pub(crate) locations: Vec<Location>,
     pub(crate) lines: Vec<Line>,
-    pub(crate) stacks: Rows<LocationId>,
+    /// By far the largest column, so clones share it until one of them rewrites it.
+    pub(crate) stacks: Arc<Rows<LocationId>>,
     pub(crate) label_sets: Rows<Label>,
     pub(crate) samples: Samples,
     /// Facts about the whole capture.

@@ -79,6 +79,6 @@ impl Profile {
             }
             stacks.finish_row();
         }
-        self.stacks = stacks;
+        self.stacks = stacks.into();
     }
 }

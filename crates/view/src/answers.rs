@@ -1,19 +1,18 @@
 //! The answers to the page's questions.
 
-use flamelet_report::flame::profile::{LabelSetId, Profile, filter, unit};
+use flamelet_report::flame::profile::filter;
 use flamelet_report::flame::{
-    About, FlamePayload, FunctionRow, FunctionsPayload, NEUTRAL, NodeId, Viewport, call_graph, heatmap,
-    hue_of, lanes, name_key,
+    self, About, FlamePayload, FunctionRow, FunctionsPayload, NEUTRAL, NodeId, Viewport, call_graph, heatmap,
+    hue_of, labels, lanes, name_key,
 };
 use flamelet_report::info::{Verdict, info};
 use serde::Serialize;
-use std::collections::BTreeMap;
 
 use crate::code::{Code, code_of};
-use crate::desk::{Desk, Shaped, Weighed, lock};
+use crate::desk::{Desk, Shaped, lock};
 use crate::error::Error;
 use crate::query::Query;
-use crate::source::Entry;
+use crate::source::{Entry, HeapQuestion};
 
 /// The most rows of a table that are sent; the page searches for others.
 const MAX_ROWS: usize = 2_000;
@@ -21,7 +20,6 @@ const MAX_ROWS: usize = 2_000;
 const MAX_BOXES: usize = 8_000;
 const MAX_CHILDREN: usize = 500;
 const GRAPH_NODES: usize = 60;
-const MAX_TAG_VALUES: usize = 50;
 
 /// A JSON text.
 pub(crate) type Answer = Result<String, Error>;
@@ -42,6 +40,10 @@ struct Opened {
     about: Option<AboutOpened>,
     entries: Vec<Entry>,
     live: bool,
+    /// What can be taken of a live service's memory, by the names of its endpoints.
+    live_heap: Vec<&'static str>,
+    /// How many profiles of a live service were let go to make room.
+    let_go: usize,
     code: bool,
 }
 
@@ -50,7 +52,15 @@ pub(crate) fn open(desk: &Desk, query: &Query) -> Answer {
     let opened = desk.open(&query.shape)?;
     let about = opened.map(|(id, name, profile)| AboutOpened { id, about: About::new(&profile, &name) });
     let source = &desk.source;
-    json(&Opened { about, entries: source.entries()?, live: source.is_live(), code: source.code.is_some() })
+    let questions = HeapQuestion::ALL.iter().filter(|_| source.has_live_heap());
+    json(&Opened {
+        about,
+        entries: source.entries()?,
+        live: source.is_live(),
+        live_heap: questions.map(|question| question.name()).collect(),
+        let_go: source.let_go(),
+        code: source.code.is_some(),
+    })
 }
 
 /// Notes about filters that matched nothing and the like.
@@ -209,93 +219,19 @@ pub(crate) fn code(desk: &Desk, query: &Query) -> Answer {
     json(&code)
 }
 
-#[derive(Serialize)]
-struct TagValue {
-    text: String,
-    /// What a chip has to say to keep only this value.
-    filter: String,
-    weight: u64,
-}
-
-#[derive(Serialize)]
-struct Tag {
-    key: String,
-    weight: u64,
-    count: usize,
-    numeric: bool,
-    values: Vec<TagValue>,
-}
-
 /// How the value spreads over labels.
 pub(crate) fn tags(desk: &Desk, query: &Query) -> Answer {
     let (shaped, weighed) = desk.weighed(query)?;
-    json(&tags_of(&shaped.profile, &weighed))
+    json(&labels(&shaped.profile, weighed.sample_type))
 }
 
-fn tags_of(profile: &Profile, weighed: &Weighed) -> Vec<Tag> {
-    let mut of_sets = vec![0u64; profile.label_set_count()];
-    for sample in profile.samples() {
-        let Some(value) = sample.values.get(weighed.sample_type) else { continue };
-        let sum = &mut of_sets[sample.labels.index()];
-        *sum = sum.saturating_add(value.unsigned_abs());
-    }
-    let units = filter::number_units(profile);
-    let mut keys: BTreeMap<&str, BTreeMap<(bool, i64, String), u64>> = BTreeMap::new();
-    let mut weights: BTreeMap<&str, u64> = BTreeMap::new();
-    for (row, &weight) in of_sets.iter().enumerate().filter(|(_, weight)| **weight != 0) {
-        let labels = profile.labels(LabelSetId::from_index(row));
-        let mut seen = Vec::new();
-        for label in labels {
-            let key = profile.string(label.key);
-            let value = if label.is_text() {
-                (false, 0, profile.string(label.text).to_owned())
-            } else {
-                let unit = units.get(&label.key).map_or("", String::as_str);
-                (true, label.number, unit::label(label.number, unit))
-            };
-            let sum = keys.entry(key).or_default().entry(value).or_default();
-            *sum = sum.saturating_add(weight);
-            if !seen.contains(&key) {
-                seen.push(key);
-                let sum = weights.entry(key).or_default();
-                *sum = sum.saturating_add(weight);
-            }
-        }
-    }
-    keys.into_iter().map(|(key, values)| tag(key, weights[key], values)).collect()
-}
-
-fn tag(key: &str, weight: u64, values: BTreeMap<(bool, i64, String), u64>) -> Tag {
-    let count = values.len();
-    let numeric = values.keys().all(|(is_number, ..)| *is_number);
-    let mut values: Vec<_> = values
-        .into_iter()
-        .map(|((is_number, _, text), weight)| {
-            let pattern = if is_number { text.clone() } else { format!("^{}$", escaped_pattern(&text)) };
-            TagValue { filter: format!("{key}={pattern}"), text, weight }
-        })
-        .collect();
-    // Numbers stay in their order, which is their histogram; texts come by weight.
-    if !numeric {
-        values.sort_by_key(|value| std::cmp::Reverse(value.weight));
-    }
-    values.truncate(MAX_TAG_VALUES);
-    Tag { key: key.to_owned(), weight, count, numeric, values }
-}
-
-/// `text` as a regular expression that matches it alone.
-pub(crate) fn escaped_pattern(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for c in text.chars() {
-        if r"\.+*?()|[]{}^$#&-~".contains(c) {
-            out.push('\\');
-        }
-        out.push(c);
-    }
-    out
+/// Sizes, lifetimes and sites of a heap profile.
+pub(crate) fn heap(desk: &Desk, query: &Query) -> Answer {
+    let (shaped, weighed) = desk.weighed(query)?;
+    json(&flame::heap(&shaped.profile, &shaped.frames, weighed.sample_type))
 }
 
 /// Takes a profile of the live service.
 pub(crate) fn take(desk: &Desk, query: &Query) -> Answer {
-    json(&desk.source.take(query.seconds)?)
+    json(&desk.source.take(query.heap, query.seconds)?)
 }

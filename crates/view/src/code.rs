@@ -1,12 +1,12 @@
 //! Source and instructions of a function, with what each line cost.
 
 use flamelet_report::disasm::Disassembly;
+use flamelet_report::flame::escaped_pattern;
 use flamelet_report::flame::profile::{Profile, filter};
 use flamelet_report::list::{List, list};
 use flamelet_report::{Command, Report, ReportOptions};
 use serde::Serialize;
 
-use crate::answers::escaped_pattern;
 use crate::error::Error;
 
 /// Finds binaries and disassembles functions: the command brings its symbolizer.

@@ -5,22 +5,28 @@ use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use flamelet_report::flame::profile::Profile;
-use flamelet_report::flame::{Direction, FlameTree, Frames, FunctionRow, StackWeights, functions};
+use flamelet_report::flame::{Direction, FlameTree, Frames, FunctionRow, StackWeights, Viewport, functions};
 
 use crate::error::Error;
 use crate::query::{Query, ShapeKey};
 use crate::shape::{difference, shape};
 use crate::source::Source;
 
-/// How many shapes of profiles are kept.
+/// How many shapes of profiles are kept, and how many trees of a shape. Of a large profile fewer: a tree takes
+/// some 60 bytes a stack.
 const KEPT_SHAPES: usize = 4;
-/// How many trees of a shape are kept; fewer of large profiles, whose trees take some 60 bytes a stack.
 const KEPT_TREES: usize = 8;
 const LARGE: usize = 300_000;
+const KEPT_OF_LARGE: usize = 2;
+/// How wide a page is before it says so.
+const COMMON_WIDTH: f64 = 1600.0;
+
+/// A value that is made once, however many ask for it at the same moment.
+type Slot<V> = Arc<Mutex<Option<V>>>;
 
 /// The few values that were used last, by key.
 pub(crate) struct Recent<K, V> {
-    kept: Mutex<Vec<(K, V)>>,
+    kept: Mutex<Vec<(K, Slot<V>)>>,
     room: usize,
 }
 
@@ -29,23 +35,38 @@ impl<K: Eq + Clone, V: Clone> Recent<K, V> {
         Self { kept: Mutex::new(Vec::new()), room }
     }
 
-    /// The value for `key`, made if it is not kept. Two askers at the same moment may both make it.
+    /// The value for `key`, made if it is not kept. Who asks for what is being made waits for it.
     fn get(&self, key: &K, make: impl FnOnce() -> Result<V, Error>) -> Result<V, Error> {
-        {
-            let mut kept = lock(&self.kept);
-            if let Some(at) = kept.iter().position(|(known, _)| known == key) {
-                let found = kept.remove(at);
-                let value = found.1.clone();
-                kept.push(found);
-                return Ok(value);
+        let slot = self.slot(key);
+        let mut made = lock(&slot);
+        if let Some(value) = &*made {
+            return Ok(value.clone());
+        }
+        match make() {
+            Ok(value) => Ok(made.insert(value).clone()),
+            Err(error) => {
+                lock(&self.kept).retain(|(_, other)| !Arc::ptr_eq(other, &slot));
+                Err(error)
             }
         }
-        let value = make()?;
+    }
+
+    fn slot(&self, key: &K) -> Slot<V> {
         let mut kept = lock(&self.kept);
-        kept.push((key.clone(), value.clone()));
+        let known = kept.iter().position(|(known, _)| known == key);
+        let found = known.map_or_else(|| (key.clone(), Slot::default()), |at| kept.remove(at));
+        let slot = Arc::clone(&found.1);
+        kept.push(found);
         let over = kept.len().saturating_sub(self.room);
         kept.drain(..over);
-        Ok(value)
+        slot
+    }
+
+    /// Lets go of all but the last `room` values.
+    fn keep(&self, room: usize) {
+        let mut kept = lock(&self.kept);
+        let over = kept.len().saturating_sub(room);
+        kept.drain(..over);
     }
 }
 
@@ -85,14 +106,18 @@ impl Desk {
 
     /// The profile that a request is about, against its base if it has one; none if nothing was chosen.
     pub(crate) fn open(&self, key: &ShapeKey) -> Result<Option<(String, String, Arc<Profile>)>, Error> {
-        let chosen = Some(key.profile.clone()).filter(|id| !id.is_empty());
-        let Some(id) = chosen.or_else(|| self.source.first()) else { return Ok(None) };
+        let Some(id) = self.chosen(key) else { return Ok(None) };
         // What is opened depends on the time only where two spans are compared.
         let time = key.time.clone().filter(|_| key.base_time.is_some());
         let (base, base_time) = (key.base.clone(), key.base_time.clone());
         let wanted = ShapeKey { profile: id.clone(), base, base_time, time, ..ShapeKey::default() };
         let (name, profile) = self.opened.get(&wanted, || self.compared(&wanted))?;
         Ok(Some((id, name, profile)))
+    }
+
+    /// The id of the profile that a request is about, if any.
+    fn chosen(&self, key: &ShapeKey) -> Option<String> {
+        Some(key.profile.clone()).filter(|id| !id.is_empty()).or_else(|| self.source.first())
     }
 
     /// Opens a profile, against its base if it has one.
@@ -116,9 +141,11 @@ impl Desk {
 
     /// The profile that a request is about, as its chips leave it.
     pub(crate) fn shaped(&self, key: &ShapeKey) -> Result<Arc<Shaped>, Error> {
+        let nothing = || Error::not_found("no profile was chosen");
+        // The newest of a live service is another one each time: it is known by its own id.
+        let key = &ShapeKey { profile: self.chosen(key).ok_or_else(nothing)?, ..key.clone() };
         self.shapes.get(key, || {
-            let opened = self.open(key)?;
-            let (_, _, profile) = opened.ok_or_else(|| Error::not_found("no profile was chosen"))?;
+            let (_, _, profile) = self.open(key)?.ok_or_else(nothing)?;
             // Where two spans are compared, the time has been applied to each side already.
             let time = key.time.clone().filter(|_| key.base_time.is_none());
             let key = &ShapeKey { time, ..key.clone() };
@@ -131,8 +158,25 @@ impl Desk {
                 }
             };
             let frames = Arc::new(Frames::new(&profile));
-            Ok(Arc::new(Shaped { profile, frames, notes, weighed: Mutex::default() }))
+            let shaped = Shaped { profile, frames, notes, weighed: Mutex::default() };
+            if shaped.is_large() {
+                self.shapes.keep(KEPT_OF_LARGE);
+            }
+            Ok(Arc::new(shaped))
         })
+    }
+
+    /// Works out what the page asks for first, so that it is there when it does.
+    pub(crate) fn prepare(&self) {
+        let query = Query::default();
+        // What goes wrong here goes wrong again, and is told, when somebody asks.
+        if self.source.first().is_none() {
+            return;
+        }
+        let Ok((shaped, weighed)) = self.weighed(&query) else { return };
+        if let Ok(tree) = shaped.tree(&weighed, &query) {
+            lock(&tree).layout(&Viewport::of_width(COMMON_WIDTH));
+        }
     }
 
     /// The profile that a request is about, in the sample type that it asks for.
@@ -144,6 +188,10 @@ impl Desk {
 }
 
 impl Shaped {
+    fn is_large(&self) -> bool {
+        self.profile.stack_count() > LARGE
+    }
+
     fn weighed(&self, kind: &str) -> Arc<Weighed> {
         let types = self.profile.sample_types();
         let named = types.iter().position(|value| self.profile.string(value.kind) == kind);
@@ -151,7 +199,7 @@ impl Shaped {
         let mut weighed = lock(&self.weighed);
         let made = weighed.entry(sample_type).or_insert_with(|| {
             let weights = StackWeights::new(&self.profile, sample_type);
-            let room = if self.profile.stack_count() > LARGE { 2 } else { KEPT_TREES };
+            let room = if self.is_large() { KEPT_OF_LARGE } else { KEPT_TREES };
             Arc::new(Weighed { sample_type, weights, functions: OnceLock::new(), trees: Recent::new(room) })
         });
         Arc::clone(made)

@@ -41,4 +41,4 @@ pub use code::{CodeOptions, Disassemble};
 pub use error::{Error, ErrorKind};
 pub use routes::router;
 pub use server::{ServeOptions, Server};
-pub use source::{Source, Take, Taken};
+pub use source::{HeapQuestion, Source, Take, Taken};

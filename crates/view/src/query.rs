@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use crate::error::Error;
+use crate::source::HeapQuestion;
 
 /// A filter that a chip on the page stands for.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -36,6 +37,8 @@ pub(crate) struct Query {
     pub(crate) sort: String,
     pub(crate) buckets: usize,
     pub(crate) seconds: u32,
+    /// What to take of a live service's memory; its CPU if nothing.
+    pub(crate) heap: Option<HeapQuestion>,
 }
 
 const MAX_CHIPS: usize = 50;
@@ -67,6 +70,7 @@ impl Query {
             "w" => self.width = number::<f64>(key, value)?.clamp(50.0, 200_000.0),
             "q" => self.search = value.to_owned(),
             "sort" => self.sort = value.to_owned(),
+            "heap" => self.heap = Some(heap_question(value)?),
             "buckets" => self.buckets = number(key, value)?,
             "seconds" => self.seconds = number::<u32>(key, value)?.clamp(1, 600),
             _ => {}
@@ -83,6 +87,11 @@ impl Query {
         self.shape.chips.push(Chip { kind: kind.to_owned(), text: text.to_owned() });
         Ok(())
     }
+}
+
+fn heap_question(value: &str) -> Result<HeapQuestion, Error> {
+    let found = HeapQuestion::ALL.into_iter().find(|question| question.name() == value);
+    found.ok_or_else(|| Error::bad_request(format!("heap: there is no '{value}' to take")))
 }
 
 fn number<T: std::str::FromStr>(key: &str, value: &str) -> Result<T, Error> {

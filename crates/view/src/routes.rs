@@ -30,7 +30,11 @@ type Question = fn(&Desk, &Query) -> Answer;
 /// The viewer as a router, to be served by [`Server`](crate::Server) or nested in a service under a path
 /// that ends in a slash. It checks no `Host` names and asks nobody who they are: that is the service's.
 pub fn router(source: Source) -> Router {
-    let questions: [(&str, Question); 11] = [
+    router_of(Arc::new(Desk::new(source)))
+}
+
+pub(crate) fn router_of(desk: Arc<Desk>) -> Router {
+    let questions: [(&str, Question); 12] = [
         ("/api/open", answers::open),
         ("/api/judged", answers::judged),
         ("/api/flame", answers::flame),
@@ -41,6 +45,7 @@ pub fn router(source: Source) -> Router {
         ("/api/timeline", answers::timeline),
         ("/api/heatmap", answers::heat),
         ("/api/tags", answers::tags),
+        ("/api/heap", answers::heap),
         ("/api/code", answers::code),
     ];
     let mut router = Router::new()
@@ -56,7 +61,7 @@ pub fn router(source: Source) -> Router {
             }),
         );
     }
-    router.with_state(Arc::new(Desk::new(source)))
+    router.with_state(desk)
 }
 
 /// Only the page itself can set this header: another site's form or script cannot make this machine profile.

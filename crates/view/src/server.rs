@@ -1,6 +1,7 @@
 //! The viewer's own server, for one person on one machine.
 
 use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
 
 use axum::Router;
 use axum::extract::Request;
@@ -10,8 +11,9 @@ use axum::response::Response;
 use tokio::net::TcpListener;
 use tokio::runtime::{Builder, Runtime};
 
+use crate::desk::Desk;
 use crate::error::Error;
-use crate::routes::{failure, router};
+use crate::routes::{failure, router_of};
 use crate::source::Source;
 
 /// How a [`Server`] listens.
@@ -30,14 +32,18 @@ pub struct Server {
 }
 
 impl Server {
-    /// Starts to listen. Requests are answered from [`Server::run`] on.
+    /// Starts to listen, and to work out what a page asks for first. Requests are answered from
+    /// [`Server::run`] on.
     pub fn bind(source: Source, options: &ServeOptions) -> Result<Self, Error> {
         let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
         let listener = runtime.block_on(TcpListener::bind((Ipv4Addr::LOCALHOST, options.port)))?;
         let address = listener.local_addr()?;
         let guard =
             middleware::from_fn(move |request: Request, next: Next| guard(address.port(), request, next));
-        Ok(Self { runtime, listener, address, router: router(source).layer(guard) })
+        let desk = Arc::new(Desk::new(source));
+        let prepared = Arc::clone(&desk);
+        runtime.spawn_blocking(move || prepared.prepare());
+        Ok(Self { runtime, listener, address, router: router_of(desk).layer(guard) })
     }
 
     /// Where it listens.

@@ -18,17 +18,69 @@ pub struct Taken {
     pub profile: Profile,
 }
 
+/// What a live service can be asked about its memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum HeapQuestion {
+    /// What is in use and what was allocated.
+    InUse,
+    /// How long freed memory had lived.
+    Lifetime,
+    /// What grows, over so many seconds.
+    Growth,
+    /// Who frees what others allocated.
+    Freed,
+    /// What was in use at the highest moment.
+    Peak,
+}
+
+impl HeapQuestion {
+    /// All of them.
+    pub const ALL: [Self; 5] = [Self::InUse, Self::Lifetime, Self::Growth, Self::Freed, Self::Peak];
+
+    /// Its name under `/debug/pprof/`, which the page uses too.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::InUse => "heap",
+            Self::Lifetime => "lifetime",
+            Self::Growth => "growth",
+            Self::Freed => "freed",
+            Self::Peak => "peak",
+        }
+    }
+}
+
 /// Takes profiles of a live service. The viewer has no HTTP client; whoever opens it brings one.
 pub trait Take: Send + Sync {
     /// Takes a CPU profile of so many seconds; an error is one line for a person.
     fn take(&self, seconds: u32) -> Result<Taken, String>;
+
+    /// Whether the service can be asked about its memory.
+    fn has_heap(&self) -> bool {
+        false
+    }
+
+    /// Takes a heap profile; growth is watched for so many seconds. An error is one line for a person.
+    fn take_heap(&self, question: HeapQuestion, seconds: u32) -> Result<Taken, String> {
+        let _ = (question, seconds);
+        Err("this service cannot be asked about its memory".to_owned())
+    }
+}
+
+/// How many profiles of a live service are kept; older ones are let go.
+const KEPT_TAKEN: usize = 24;
+
+/// A profile in memory. Ids count up from 0 and are never given twice.
+struct Shelved {
+    id: usize,
+    name: String,
+    profile: Arc<Profile>,
 }
 
 type OpenFile = Box<dyn Fn(&Path) -> Result<Profile, String> + Send + Sync>;
 
 enum Shelf {
     Folder { path: PathBuf, open: OpenFile },
-    Memory(Mutex<Vec<(String, Arc<Profile>)>>),
+    Memory(Mutex<Vec<Shelved>>),
 }
 
 /// What a viewer shows.
@@ -55,7 +107,8 @@ impl Source {
 
     /// Several profiles to choose from and to compare; the last is shown first.
     pub fn profiles(profiles: Vec<(String, Profile)>) -> Self {
-        let profiles = profiles.into_iter().map(|(name, profile)| (name, Arc::new(profile))).collect();
+        let shelved = |(id, (name, profile))| Shelved { id, name, profile: Arc::new(profile) };
+        let profiles = profiles.into_iter().enumerate().map(shelved).collect();
         Self { shelf: Shelf::Memory(Mutex::new(profiles)), take: None, code: None }
     }
 
@@ -89,12 +142,12 @@ impl Source {
         match &self.shelf {
             Shelf::Folder { path, .. } => Ok(files(path)?.into_iter().map(|(entry, _)| entry).collect()),
             Shelf::Memory(profiles) => {
-                let entry = |(at, (name, _)): (usize, &(String, _))| Entry {
-                    id: at.to_string(),
-                    name: name.clone(),
+                let entry = |shelved: &Shelved| Entry {
+                    id: shelved.id.to_string(),
+                    name: shelved.name.clone(),
                     detail: String::new(),
                 };
-                Ok(lock(profiles).iter().enumerate().map(entry).collect())
+                Ok(lock(profiles).iter().map(entry).collect())
             }
         }
     }
@@ -103,7 +156,7 @@ impl Source {
     pub(crate) fn first(&self) -> Option<String> {
         match &self.shelf {
             Shelf::Folder { .. } => None,
-            Shelf::Memory(profiles) => lock(profiles).len().checked_sub(1).map(|at| at.to_string()),
+            Shelf::Memory(profiles) => lock(profiles).last().map(|shelved| shelved.id.to_string()),
         }
     }
 
@@ -119,23 +172,43 @@ impl Source {
                 Ok((entry.name, Arc::new(profile)))
             }
             Shelf::Memory(profiles) => {
-                let at: usize = id.parse().map_err(|_| missing())?;
                 let profiles = lock(profiles);
-                let (name, profile) = profiles.get(at).ok_or_else(missing)?;
-                Ok((name.clone(), Arc::clone(profile)))
+                let found = profiles.iter().find(|shelved| shelved.id.to_string() == id);
+                let found = found.ok_or_else(missing)?;
+                Ok((found.name.clone(), Arc::clone(&found.profile)))
             }
         }
     }
 
-    /// Takes a profile of the live service and puts it on the shelf.
-    pub(crate) fn take(&self, seconds: u32) -> Result<Entry, Error> {
+    /// Whether the live service can be asked about its memory.
+    pub(crate) fn has_live_heap(&self) -> bool {
+        self.take.as_ref().is_some_and(|take| take.has_heap())
+    }
+
+    /// How many profiles were let go to make room.
+    pub(crate) fn let_go(&self) -> usize {
+        match &self.shelf {
+            Shelf::Folder { .. } => 0,
+            Shelf::Memory(profiles) => lock(profiles).first().map_or(0, |oldest| oldest.id),
+        }
+    }
+
+    /// Takes a profile of the live service and puts it on the shelf: of its CPU, or of its memory.
+    pub(crate) fn take(&self, heap: Option<HeapQuestion>, seconds: u32) -> Result<Entry, Error> {
         let (Some(take), Shelf::Memory(profiles)) = (&self.take, &self.shelf) else {
             return Err(Error::bad_request("this is no live service: there is nothing to take a profile of"));
         };
-        let taken = take.take(seconds).map_err(|message| Error::new(ErrorKind::Unreadable, message))?;
+        let taken = match heap {
+            None => take.take(seconds),
+            Some(question) => take.take_heap(question, seconds),
+        };
+        let taken = taken.map_err(|message| Error::new(ErrorKind::Unreadable, message))?;
         let mut profiles = lock(profiles);
-        profiles.push((taken.name.clone(), Arc::new(taken.profile)));
-        Ok(Entry { id: (profiles.len() - 1).to_string(), name: taken.name, detail: String::new() })
+        let id = profiles.last().map_or(0, |newest| newest.id + 1);
+        profiles.push(Shelved { id, name: taken.name.clone(), profile: Arc::new(taken.profile) });
+        let over = profiles.len().saturating_sub(KEPT_TAKEN);
+        profiles.drain(..over);
+        Ok(Entry { id: id.to_string(), name: taken.name, detail: String::new() })
     }
 }
 

@@ -168,7 +168,7 @@ impl Profile {
             stacks.finish_row();
             kept.push(keep);
         }
-        self.stacks = stacks;
+        self.stacks = stacks.into();
         let keep: Vec<bool> = self.samples.stacks.iter().map(|stack: &StackId| kept[stack.index()]).collect();
         self.retain_samples(&keep);
     }

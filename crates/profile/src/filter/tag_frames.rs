@@ -43,7 +43,7 @@ impl Profile {
             stacks.items.extend_from_slice(&root_frames[labels]);
             self.samples.stacks[row] = StackId::from_index(stacks.finish_row());
         }
-        self.stacks = stacks;
+        self.stacks = stacks.into();
         (has_roots, has_leaves)
     }
 

@@ -404,7 +404,7 @@ impl Decoder<'_> {
             self.profile.samples.labels.push(labels);
         }
         stacks.items.shrink_to_fit();
-        self.profile.stacks = stacks;
+        self.profile.stacks = stacks.into();
         self.profile.label_sets = label_sets.rows;
         Ok(())
     }

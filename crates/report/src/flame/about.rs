@@ -3,7 +3,7 @@
 use flamelet_profile::{Profile, ValueType, unit};
 use serde::Serialize;
 
-use super::weights::base_label_sets;
+use super::weights::{BASE_LABEL, base_label_sets};
 
 /// One kind of value.
 #[derive(Clone, Debug, Serialize)]
@@ -64,6 +64,8 @@ pub struct About {
     threads: usize,
     has_timeline: bool,
     label_keys: Vec<String>,
+    /// Whether it counts objects and bytes, as heap profiles do.
+    is_heap: bool,
 }
 
 impl About {
@@ -98,8 +100,17 @@ impl About {
             threads: profile.timeline.as_ref().map_or(0, |timeline| timeline.threads.len()),
             has_timeline: profile.timeline.as_ref().is_some_and(|timeline| !timeline.events.is_empty()),
             label_keys: label_keys(profile),
+            is_heap: counts_memory(profile),
         }
     }
+}
+
+/// Whether a sample type counts bytes that were allocated, freed or kept.
+pub(super) fn counts_memory(profile: &Profile) -> bool {
+    let is_memory = |kind: &str| ["_space", "_bytes", "space", "bytes"].iter().any(|end| kind.ends_with(end));
+    profile.sample_types().iter().any(|value| {
+        profile.string(value.unit).eq_ignore_ascii_case("bytes") && is_memory(profile.string(value.kind))
+    })
 }
 
 fn types(profile: &Profile, base_sets: &[bool]) -> Vec<AboutType> {
@@ -158,7 +169,8 @@ fn label_keys(profile: &Profile) -> Vec<String> {
     let mut keys: Vec<_> = sets.flat_map(|set| profile.labels(set)).map(|label| label.key).collect();
     keys.sort_unstable();
     keys.dedup();
-    let mut keys: Vec<_> = keys.into_iter().map(|key| profile.string(key).to_owned()).collect();
+    let keys = keys.into_iter().map(|key| profile.string(key).to_owned());
+    let mut keys: Vec<_> = keys.filter(|key| key != BASE_LABEL).collect();
     keys.sort_unstable();
     keys
 }

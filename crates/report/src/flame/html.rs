@@ -5,8 +5,12 @@ use std::sync::Arc;
 use flamelet_profile::Profile;
 use serde::Serialize;
 
-use super::about::About;
+use super::about::{About, counts_memory};
+use super::callgraph::{CallGraph, call_graph};
 use super::functions::functions;
+use super::heap::{HeapPayload, heap};
+use super::labels::{LabelSpread, labels};
+use super::lanes::{Heatmap, Lanes, heatmap, lanes};
 use super::payload::{FlamePayload, FunctionsPayload};
 use super::tree::{Direction, FlameTree};
 use super::weights::StackWeights;
@@ -19,12 +23,21 @@ const MAX_BOXES: usize = 40_000;
 /// A profile with fewer stacks than this carries the trees of all its sample types.
 const SMALL_PROFILE: usize = 20_000;
 
+/// How many functions the call graph of an exported page shows.
+const GRAPH_NODES: usize = 60;
+/// How finely an exported page cuts its time.
+const LANE_BUCKETS: usize = 400;
+
 /// What an exported page carries of one sample type.
 #[derive(Serialize)]
 struct Picture {
     sample_type: usize,
     flame: FlamePayload,
     functions: FunctionsPayload,
+    graph: CallGraph,
+    labels: Vec<LabelSpread>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    heap: Option<HeapPayload>,
 }
 
 /// What an exported page carries.
@@ -35,6 +48,11 @@ struct Export {
     inverted: bool,
     icicle: bool,
     pictures: Vec<Picture>,
+    /// Where there is room for them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    timeline: Option<Lanes>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    heatmap: Option<Heatmap>,
 }
 
 /// The viewer's page for `profile`, with everything inside one file of at most about
@@ -50,6 +68,8 @@ pub fn html(profile: &Profile, options: &FlameOptions) -> String {
         inverted: options.inverted,
         icicle: options.icicle,
         pictures: Vec::new(),
+        timeline: None,
+        heatmap: None,
     };
     let room = options.max_bytes.saturating_sub(page::SCRIPT.len() + page::STYLE.len() + 2_000);
     let mut data = String::new();
@@ -70,6 +90,11 @@ pub fn html(profile: &Profile, options: &FlameOptions) -> String {
             let boxes = dropped.map_or(0, |picture| picture.flame.box_count());
             max_boxes = boxes.min(max_boxes) / 2;
         }
+    }
+    if profile.timeline.is_some() {
+        export.timeline = lanes(profile, &frames, LANE_BUCKETS);
+        export.heatmap = heatmap(profile);
+        data = Some(page::json_for_html(&export)).filter(|with| with.len() <= room).unwrap_or(data);
     }
     page::document(&options.title, &data)
 }
@@ -92,7 +117,10 @@ fn picture(
     let diff = weights.is_diff();
     let mut rows = functions(profile, tree.frames(), weights);
     let count = rows.len();
+    let graph = call_graph(profile, tree.frames(), weights, &rows, GRAPH_NODES);
     rows.truncate(MAX_FUNCTIONS.min(max_boxes));
     let functions = FunctionsPayload::new(profile, tree.frames(), &rows, count, weights.total(), diff);
-    Picture { sample_type, flame: FlamePayload::new(tree, &boxes, diff), functions }
+    let heap = counts_memory(profile).then(|| heap(profile, tree.frames(), sample_type));
+    let flame = FlamePayload::new(tree, &boxes, diff);
+    Picture { sample_type, flame, functions, graph, labels: labels(profile, sample_type), heap }
 }

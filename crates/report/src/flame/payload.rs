@@ -29,19 +29,24 @@ pub struct NameColumns {
 }
 
 /// Collects [`NameColumns`].
-struct NameIndex<'a> {
+pub(super) struct NameIndex<'a> {
     profile: &'a Profile,
     frames: &'a Frames,
     rows: FxHashMap<NameId, u32>,
     crates: FxHashMap<String, u32>,
     files: FxHashMap<&'a str, i32>,
-    columns: NameColumns,
+    pub(super) columns: NameColumns,
 }
 
 impl<'a> NameIndex<'a> {
-    fn new(profile: &'a Profile, frames: &'a Frames) -> Self {
+    pub(super) fn new(profile: &'a Profile, frames: &'a Frames) -> Self {
         let (rows, crates, files) = (FxHashMap::default(), FxHashMap::default(), FxHashMap::default());
         Self { profile, frames, rows, crates, files, columns: NameColumns::default() }
+    }
+
+    /// The row of a name by its number in [`Frames`].
+    pub(super) fn row_of(&mut self, name: u32) -> u32 {
+        self.row(NameId(name))
     }
 
     fn row(&mut self, name: NameId) -> u32 {

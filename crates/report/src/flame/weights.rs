@@ -7,6 +7,9 @@ use flamelet_profile::{LabelSetId, Profile, StackId};
 
 use super::frames::{Frames, NameId};
 
+/// The label of samples that are the base of a difference, as pprof names it.
+pub(crate) const BASE_LABEL: &str = "pprof::base";
+
 /// What a stack, a box or a function counts: in the profile itself and, in a diff, in its base.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Value {
@@ -156,7 +159,7 @@ fn location_flags(profile: &Profile, frames: &Frames, wanted: &[bool]) -> Vec<bo
 
 /// For each label set whether it marks the base of a diff.
 pub(crate) fn base_label_sets(profile: &Profile) -> Vec<bool> {
-    let (key, text) = (profile.strings().find("pprof::base"), profile.strings().find("true"));
+    let (key, text) = (profile.strings().find(BASE_LABEL), profile.strings().find("true"));
     let mut sets = vec![false; profile.label_set_count().max(1)];
     if let (Some(key), Some(text)) = (key, text) {
         for (index, set) in sets.iter_mut().enumerate().take(profile.label_set_count()) {
