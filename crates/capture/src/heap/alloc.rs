@@ -129,6 +129,16 @@ impl<A: GlobalAlloc> Alloc<A> {
         if thread::is_counting() {
             budget::freed(layout.size());
         }
+        // SAFETY: the caller's promise.
+        unsafe { self.untrack_and_free(block, layout) };
+    }
+
+    /// Gives a block back that may be tracked, of any size.
+    ///
+    /// # Safety
+    /// As [`GlobalAlloc::dealloc`].
+    #[inline(always)]
+    unsafe fn untrack_and_free(&self, block: *mut u8, layout: Layout) {
         // Before the inner allocator has it back: it may hand out the address at once.
         let lies_as = match may_be_tracked(block, layout) && tracker::freed(block as usize) {
             true => tracked_layout(layout).unwrap_or(layout),
@@ -164,12 +174,8 @@ impl<A: GlobalAlloc> Alloc<A> {
         }
         // SAFETY: both blocks are at least that long, and one of them is new.
         unsafe { std::ptr::copy_nonoverlapping(block, moved, layout.size().min(new_size)) };
-        let lies_as = match is_aligned_for_us && tracker::freed(block as usize) {
-            true => tracked_layout(layout).unwrap_or(layout),
-            false => layout,
-        };
-        // SAFETY: `lies_as` is the layout that the old block was asked for with.
-        unsafe { self.inner.dealloc(block, lies_as) };
+        // SAFETY: the block has the caller's layout.
+        unsafe { self.untrack_and_free(block, layout) };
         moved
     }
 

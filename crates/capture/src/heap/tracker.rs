@@ -103,11 +103,11 @@ impl Tracker {
             return false;
         };
         let (thread, position) = thread::position();
-        let resets = ledger.get(Field::Resets) as u32;
-        let block = Block { site, weight, born: clock::monotonic_nanos(), thread, position, resets };
+        let (now, resets) = (clock::monotonic_nanos(), ledger.get(Field::Resets) as u32);
+        let block = Block { site, weight, born: now, thread, position, resets };
         // Counted first: a copy that is made in between has one object too many, not a negative number.
         ledger.count(Field::Samples, 1);
-        ledger.allocated(site, weight);
+        ledger.allocated(site, weight, now);
         let is_tracked = self.live.insert(address, &block);
         if !is_tracked {
             // Nobody will know when it is freed: better gone at once than alive for ever.

@@ -194,7 +194,7 @@ impl<'a, W: Words + ?Sized> Reader<'a, W> {
             return None;
         }
         let words: Box<[u64]> = (0..length).map(|offset| self.words.word(start + at + 1 + offset)).collect();
-        (records::head(records::hash(words.iter().copied()), length) == head).then_some(words)
+        (records::head(records::hash(&words), length) == head).then_some(words)
     }
 
     /// Modules are written by one thread after the other, so the first gap is the end.
@@ -260,4 +260,4 @@ impl<'a, W: Words + ?Sized> Reader<'a, W> {
     }
 }
 
-const _: () = assert!(site::SAMPLES < rows::SITE_WORDS && end::SAMPLES < rows::END_WORDS);
+const _: () = assert!(site::PEAK_EPOCH < rows::SITE_WORDS && end::BYTES < rows::END_WORDS);

@@ -35,7 +35,7 @@ use std::io;
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
 /// The first word of every ledger: `FLHEAP` and the format's version.
-pub(super) const MAGIC: u64 = u64::from_le_bytes(*b"FLHEAP\x00\x01");
+pub(super) const MAGIC: u64 = u64::from_le_bytes(*b"FLHEAP\x00\x02");
 
 /// The words of the header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -127,6 +127,8 @@ pub(super) struct Ledger {
     words: &'static [AtomicU64],
     /// Null without a mirror.
     mirror: AtomicPtr<AtomicU64>,
+    /// The monotonic clock when the ledger was begun.
+    started: u64,
     modules: Index,
     contexts: Index,
     stacks: Index,
@@ -141,6 +143,7 @@ impl Ledger {
         let ledger = Self {
             words: memory::private_words(total)?,
             mirror: AtomicPtr::default(),
+            started: crate::clock::monotonic_nanos(),
             modules: Index::new(4 << 10)?,
             contexts: Index::new(16 << 10)?,
             // A stack has 32 frames, give or take.
@@ -216,14 +219,14 @@ impl Ledger {
         self.record(Section::Modules, &self.modules, words)
     }
 
-    /// Counts an object that was allocated.
-    pub(super) fn allocated(&self, site: RowId, weight: Weight) {
+    /// Counts an object that was allocated `now`, on the monotonic clock.
+    pub(super) fn allocated(&self, site: RowId, weight: Weight, now: u64) {
         self.keep_peak(site);
         self.count_site(site, rows::Allocated, weight);
         let live = self.add(Field::LiveBytes as usize, weight.bytes).wrapping_add(weight.bytes);
         if (live as i64) > self.get(Field::PeakBytes) as i64 {
             self.set(Field::PeakBytes, live);
-            self.set(Field::PeakTime, crate::clock::unix_nanos() as u64);
+            self.set(Field::PeakTime, self.get(Field::Started) + now.saturating_sub(self.started));
             self.add(Field::PeakEpoch as usize, 1);
         }
     }

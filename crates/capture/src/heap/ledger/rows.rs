@@ -35,10 +35,9 @@ pub(super) mod site {
     pub(in super::super) const PEAK_OBJECTS: usize = 6;
     pub(in super::super) const PEAK_BYTES: usize = 7;
     pub(in super::super) const PEAK_EPOCH: usize = 8;
-    pub(in super::super) const SAMPLES: usize = 9;
 }
 pub(super) const SITE_KEY_WORDS: usize = 2;
-pub(super) const SITE_WORDS: usize = 12;
+pub(super) const SITE_WORDS: usize = 10;
 
 /// The words of an end. The key is complete when the first is not 0.
 pub(super) mod end {
@@ -46,10 +45,9 @@ pub(super) mod end {
     pub(in super::super) const CLASS: usize = 1;
     pub(in super::super) const OBJECTS: usize = 2;
     pub(in super::super) const BYTES: usize = 3;
-    pub(in super::super) const SAMPLES: usize = 4;
 }
 pub(super) const END_KEY_WORDS: usize = 2;
-pub(super) const END_WORDS: usize = 6;
+pub(super) const END_WORDS: usize = 4;
 
 /// What happened to an object.
 pub(super) struct Allocated;
@@ -67,7 +65,6 @@ impl SiteEvent for Allocated {
         ledger.add(row + site::ALLOCATED_BYTES, weight.bytes);
         ledger.add(row + site::LIVE_OBJECTS, weight.objects);
         ledger.add(row + site::LIVE_BYTES, weight.bytes);
-        ledger.add(row + site::SAMPLES, 1);
     }
 }
 
@@ -113,7 +110,6 @@ impl Ledger {
         let row = self.place(Section::Ends, row);
         self.add(row + end::OBJECTS, weight.objects);
         self.add(row + end::BYTES, weight.bytes);
-        self.add(row + end::SAMPLES, 1);
     }
 
     pub(super) fn count_site<E: SiteEvent>(&self, row: RowId, _event: E, weight: Weight) {
