@@ -1,6 +1,7 @@
 //! The bytes of a file: mapped, so that only the parts that are looked at are read.
-#![allow(unsafe_code)] // Mapping a file is unsafe: the file may change under the map.
+#![allow(unsafe_code)] // Mapping a file is unsafe: the file may change under the map. And so is advising about it.
 
+use std::cell::Cell;
 use std::fs::File;
 use std::ops::Deref;
 use std::path::Path;
@@ -39,6 +40,70 @@ impl Bytes {
     pub(crate) fn owned(bytes: Vec<u8>) -> Self {
         Self(Arc::new(Storage::Owned(bytes)))
     }
+
+    /// Gives the pages that were read back; they come again from the kernel's cache when they are needed.
+    fn release(&self) {
+        #[cfg(unix)]
+        if let Storage::Mapped(map) = &*self.0 {
+            // SAFETY: the map is of a file and never written to, so what is dropped here is read again from
+            // that file; slices of it stay valid.
+            let _ = unsafe { map.unchecked_advise(memmap2::UncheckedAdvice::DontNeed) };
+        }
+    }
+}
+
+/// Keeps the resident part of mapped files small while they are read, and gives all of it back at the end.
+pub(crate) struct Resident {
+    files: Vec<Bytes>,
+    most: u64,
+    /// The page faults of this thread when pages were last given back.
+    faults: Cell<u64>,
+}
+
+/// So many bytes become resident at most when a page is touched whose neighbours are cached.
+const FAULT_AROUND: u64 = 64 << 10;
+
+impl Resident {
+    pub(crate) fn new(files: Vec<Bytes>, most: u64) -> Self {
+        let faults = Cell::new(if most == u64::MAX { 0 } else { page_faults() });
+        Self { files, most, faults }
+    }
+
+    /// Gives pages back if there may be too many.
+    pub(crate) fn stay_small(&self) {
+        if self.most == u64::MAX || self.files.is_empty() {
+            return;
+        }
+        let faults = page_faults();
+        if faults.saturating_sub(self.faults.get()).saturating_mul(FAULT_AROUND) >= self.most {
+            self.files.iter().for_each(Bytes::release);
+            self.faults.set(faults);
+        }
+    }
+}
+
+impl Drop for Resident {
+    fn drop(&mut self) {
+        if self.most != u64::MAX {
+            self.files.iter().for_each(Bytes::release);
+        }
+    }
+}
+
+/// The page faults of this thread so far, where the system counts them.
+fn page_faults() -> u64 {
+    #[cfg(target_os = "linux")]
+    {
+        // SAFETY: zeroes are a valid `rusage`, which the kernel fills in.
+        let usage = unsafe {
+            let mut usage: libc::rusage = std::mem::zeroed();
+            libc::getrusage(libc::RUSAGE_THREAD, &raw mut usage);
+            usage
+        };
+        u64::try_from(usage.ru_minflt.saturating_add(usage.ru_majflt)).unwrap_or(0)
+    }
+    #[cfg(not(target_os = "linux"))]
+    0
 }
 
 impl Deref for Bytes {

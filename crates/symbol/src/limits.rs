@@ -3,6 +3,7 @@
 use std::cell::Cell;
 use std::time::{Duration, Instant};
 
+use crate::file::{Bytes, Resident};
 use crate::{Error, ErrorKind, Result};
 
 /// How many steps pass between two looks at the clock.
@@ -16,18 +17,22 @@ pub struct Limits {
     pub memory: u64,
     /// The most time to spend on one file.
     pub time: Duration,
+    /// About how much of mapped files may be resident at a time: what was read is given back to the kernel's
+    /// cache when it gets more. `u64::MAX` for as much as is read, which is faster.
+    pub mapped: u64,
 }
 
 impl Default for Limits {
     /// What a person at a terminal accepts: 2 GiB and a minute.
     fn default() -> Self {
-        Self { memory: 2 << 30, time: Duration::from_secs(60) }
+        Self { memory: 2 << 30, time: Duration::from_secs(60), mapped: u64::MAX }
     }
 }
 
 impl Limits {
-    /// What a service in production can afford besides its own work: 64 MiB and ten seconds.
-    pub const SERVICE: Self = Self { memory: 64 << 20, time: Duration::from_secs(10) };
+    /// What a service in production can afford besides its own work: 64 MiB and ten seconds, and
+    /// 4 MiB of mapped files at a time.
+    pub const SERVICE: Self = Self { memory: 64 << 20, time: Duration::from_secs(10), mapped: 4 << 20 };
 }
 
 /// Counts down the [`Limits`] of one piece of work.
@@ -36,11 +41,18 @@ pub(crate) struct Patience {
     steps: Cell<u64>,
     memory: Cell<u64>,
     memory_limit: u64,
+    resident: Resident,
 }
 
 impl Patience {
     pub(crate) fn new(limits: Limits) -> Self {
+        Self::with_files(limits, Vec::new())
+    }
+
+    /// Like [`Patience::new`], for work that reads these files.
+    pub(crate) fn with_files(limits: Limits, files: Vec<Bytes>) -> Self {
         Self {
+            resident: Resident::new(files, limits.mapped),
             deadline: Instant::now().checked_add(limits.time),
             steps: Cell::new(0),
             memory: Cell::new(limits.memory),
@@ -62,12 +74,18 @@ impl Patience {
     #[cold]
     fn look_at_clock(&self) -> Result<()> {
         self.steps.set(0);
+        self.between_units();
         match self.deadline {
             Some(deadline) if Instant::now() >= deadline => {
                 Err(Error::new(ErrorKind::TooSlow, "its debug information takes longer to read than allowed"))
             }
             _ => Ok(()),
         }
+    }
+
+    /// To be called now and then, whenever another part of the files is about to be read.
+    pub(crate) fn between_units(&self) {
+        self.resident.stay_small();
     }
 
     /// Pays for `bytes` of memory that stay until the work is done.

@@ -23,7 +23,7 @@ impl Random {
     }
 }
 
-const LIMITS: Limits = Limits { memory: 64 << 20, time: Duration::from_secs(2) };
+const LIMITS: Limits = Limits { memory: 64 << 20, time: Duration::from_secs(2), mapped: 1 << 20 };
 
 /// Asks everything there is to ask about the bytes. What comes back does not matter.
 fn ask_everything(bytes: &[u8], addresses: &[u64]) {

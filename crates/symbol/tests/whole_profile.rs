@@ -107,6 +107,25 @@ fn a_tiny_memory_limit_still_answers() {
     }
 }
 
+/// Pages of mapped files that are given back all the time come again: every name is the same.
+#[test]
+fn little_room_for_mapped_files_changes_nothing() {
+    let mappings = code_mappings(Process::Own).expect("readable");
+    let spread = |mapping: &ProcessMapping| (mapping.start..mapping.limit).step_by(4096).take(400);
+    let addresses: Vec<u64> = mappings.iter().flat_map(spread).collect();
+    let named_with = |mapped: u64| {
+        let limits = Limits { mapped, ..Limits::default() };
+        let mut profile = profile_of(&addresses);
+        let summary = symbolize_profile(&mut profile, &Options { limits, ..Options::default() });
+        let names: Vec<Vec<String>> =
+            (0..profile.locations().len()).map(|location| names(&profile, location)).collect();
+        (summary, names)
+    };
+    let (all, little) = (named_with(u64::MAX), named_with(1));
+    assert!(all.0.resolved > 100, "{:?}", all.0);
+    assert_eq!(all, little);
+}
+
 /// A program and a shared library, where a process would have mapped them: anywhere.
 #[test]
 fn mapped_files() {

@@ -132,6 +132,7 @@ impl<'d> Lookup<'_, 'd> {
             if rows.is_empty() {
                 continue;
             }
+            self.patience.between_units();
             let mut visit = functions::UnitVisit::new(self, addresses, &rows);
             let outcome = visit.run(unit, package.as_ref(), &mut origins, names);
             for (row, frames) in visit.into_frames() {

@@ -43,6 +43,7 @@ impl UnitIndex {
         let covered = index.read_aranges(dwarf, patience)?;
         for (unit, wanted) in wants_ranges.into_iter().enumerate() {
             if wanted && !covered[unit] {
+                patience.between_units();
                 // A damaged unit is as good as none.
                 let _ = index.read_unit_ranges(dwarf, UnitNumber(unit as u32), patience);
                 patience.spend(1 << 8)?;

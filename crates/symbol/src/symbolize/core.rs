@@ -7,6 +7,7 @@ use object::File;
 
 use crate::demangle::Demangle;
 use crate::dwarf::{DebugSections, DwarfFrame, Lookup, NoSplitFiles, SplitFiles, UnitIndex};
+use crate::file::Bytes;
 use crate::limits::{Limits, Patience};
 use crate::names::{FunctionNames, NameTable};
 use crate::symbols::{self, Symbol};
@@ -48,7 +49,12 @@ pub fn frames_in_elf(bytes: &[u8], addresses: &[u64], limits: Limits) -> Result<
     let mut sorted = addresses.to_vec();
     sorted.sort_unstable();
     sorted.dedup();
-    let parts = Parts { with_debug_info: Some(&binary), supplement: None, with_symbols: vec![&binary] };
+    let parts = Parts {
+        with_debug_info: Some(&binary),
+        supplement: None,
+        with_symbols: vec![&binary],
+        bytes: Vec::new(),
+    };
     let mut names = NameTable::new(Demangle::Full);
     let batch = parts.resolve(&sorted, &mut None, &NoSplitFiles, &mut names, limits);
     let frames = addresses.iter().map(|address| {
@@ -66,6 +72,8 @@ pub(crate) struct Parts<'f, 'd> {
     pub(crate) supplement: Option<&'f File<'d>>,
     /// The files with symbol tables, the best first.
     pub(crate) with_symbols: Vec<&'f File<'d>>,
+    /// The bytes of all of them, if they are mapped.
+    pub(crate) bytes: Vec<Bytes>,
 }
 
 impl Parts<'_, '_> {
@@ -78,7 +86,7 @@ impl Parts<'_, '_> {
         names: &mut NameTable,
         limits: Limits,
     ) -> Resolved {
-        let patience = Patience::new(limits);
+        let patience = Patience::with_files(limits, self.bytes.clone());
         let mut warnings = Vec::new();
         let mut described = vec![Vec::new(); addresses.len()];
         if self.with_debug_info.is_some() {

@@ -235,6 +235,7 @@ impl Files {
             with_debug_info,
             supplement: supplement.as_ref(),
             with_symbols: [&debug, &binary, &mini].into_iter().flatten().collect(),
+            bytes: bytes.iter().flatten().cloned().collect(),
         };
         let mut index = self.index.take();
         let resolved = parts.resolve(addresses, &mut index, &*self, names, limits);
