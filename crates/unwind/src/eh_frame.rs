@@ -23,7 +23,8 @@ pub(crate) fn table(
     address: u64,
     text: &[Range<u64>],
 ) -> Option<Table> {
-    let section = EhFrame::new(bytes, LittleEndian);
+    let mut section = EhFrame::new(bytes, LittleEndian);
+    section.set_vendor(architecture.dwarf_vendor());
     let bases = BaseAddresses::default().set_eh_frame(address);
     let mut decoder = Decoder::new(architecture, &section, &bases);
     let mut entries = section.entries(&bases);
@@ -133,7 +134,7 @@ impl<'a> Decoder<'a> {
         let mut state = State { cfa: Cfa::Other, frame_pointer: same, return_address: same };
         let initial = state;
         let mut instructions = entry.instructions(self.section, self.bases);
-        while let Ok(Some(instruction)) = instructions.next() {
+        while let Some(instruction) = instructions.next().ok()? {
             self.apply(&instruction, &entry, &initial, &mut state);
         }
         Some(KnownCie { entry, state })
@@ -151,7 +152,13 @@ impl<'a> Decoder<'a> {
         let mut offset = 0u64;
         self.remembered.clear();
         let mut instructions = function.instructions(self.section, self.bases);
-        while let Ok(Some(instruction)) = instructions.next() {
+        loop {
+            let instruction = match instructions.next() {
+                Ok(Some(instruction)) => instruction,
+                Ok(None) => break,
+                // What follows cannot be read: no rule is better than the one before, which ends here.
+                Err(_) => return self.builder.rule(offset as u32, Rule::Unknown),
+            };
             let next = match instruction {
                 CallFrameInstruction::AdvanceLoc { delta } => {
                     offset + u64::from(delta) * cie.code_alignment_factor()

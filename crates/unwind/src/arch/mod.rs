@@ -33,6 +33,14 @@ impl Architecture {
         }
     }
 
+    /// Whose private call frame instructions to expect: Arm's libraries sign return addresses.
+    pub(crate) fn dwarf_vendor(self) -> gimli::Vendor {
+        match self {
+            Self::X86_64 => gimli::Vendor::Default,
+            Self::Aarch64 => gimli::Vendor::AArch64,
+        }
+    }
+
     pub(crate) fn base(self, dwarf_register: u16) -> Option<Base> {
         match self {
             Self::X86_64 => x86_64::base(dwarf_register),
