@@ -128,7 +128,11 @@ fn follow<M: Memory>(
 
 /// A step by an ordinary frame's rule of this machine.
 #[inline(always)]
-fn frame_step(rule: FrameRule, registers: &Registers, memory: &mut impl Memory) -> Result<Registers, Reason> {
+pub(crate) fn frame_step(
+    rule: FrameRule,
+    registers: &Registers,
+    memory: &mut impl Memory,
+) -> Result<Registers, Reason> {
     match Architecture::NATIVE {
         Architecture::X86_64 => x86_64::frame_step(rule, registers, memory),
         Architecture::Aarch64 => aarch64::frame_step(rule, registers, memory),

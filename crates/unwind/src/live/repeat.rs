@@ -10,15 +10,18 @@ use crate::arch::Registers;
 use crate::memory::Memory;
 use crate::module::Modules;
 use crate::rule::{Base, Rule};
-use crate::walk::{End, Place, Reason, step};
+use crate::rule_cache::FrameRule;
+use crate::walk::{End, Place, Reason, frame_step, step};
 
 /// The stack of one thread as of its last [`Repeated::unwind`].
 #[derive(Debug)]
 pub struct Repeated {
     /// The thread's first frame first.
     frames: Vec<Frame>,
+    /// The words that decide the walk, in the order of the frames that were left by them.
+    words: Vec<Word>,
     /// What the running walk has found, leaf first.
-    fresh: Vec<Frame>,
+    fresh: Vec<Fresh>,
     end: End,
 }
 
@@ -29,19 +32,34 @@ pub struct Frame {
     pub address: u64,
     /// For the caller: 0 in a new frame, and kept for as long as the frame and all outside it stay.
     pub tag: u32,
-    /// Whether the rest of the stack is known by comparing the words below.
-    is_comparable: bool,
     /// Whether the walk from here on depends on the frame pointer.
     needs_fp: bool,
-    /// Whether the word at `fp_slot` matters.
-    compares_fp: bool,
+    /// The words up to here decide the walk from this frame on.
+    word_count: u32,
     sp: u64,
     fp: u64,
-    /// Where the return address was read, and what it was; 0 for the first frame of a thread.
-    slot: u64,
-    word: u64,
-    /// Where the caller's frame pointer was read; 0 when it still was in its register.
-    fp_slot: u64,
+}
+
+/// A word that a walk has read.
+#[derive(Clone, Copy, Debug)]
+struct Word {
+    address: u64,
+    value: u64,
+}
+
+impl Word {
+    /// Stands for a step that comparing words cannot repeat.
+    const NEVER: Self = Self { address: 0, value: 0 };
+}
+
+/// A frame that was walked just now, and what decided the step to its caller.
+#[derive(Clone, Copy, Debug)]
+struct Fresh {
+    frame: Frame,
+    /// The caller's frame pointer, where it was not left in its register.
+    saved_fp: Option<Word>,
+    /// The return address; none for the first frame of a thread.
+    return_address: Option<Word>,
 }
 
 /// How much of the stack is new.
@@ -66,7 +84,7 @@ impl Repeated {
 
     /// Nothing is known yet.
     pub const fn new() -> Self {
-        Self { frames: Vec::new(), fresh: Vec::new(), end: End::Truncated(Reason::Full) }
+        Self { frames: Vec::new(), words: Vec::new(), fresh: Vec::new(), end: End::Truncated(Reason::Full) }
     }
 
     /// Forgets the walk before: the modules have changed, or another thread takes over.
@@ -89,8 +107,9 @@ impl Repeated {
     pub fn unwind(&mut self, modules: &Modules, caller: &Registers) -> Again {
         let mut memory = LiveStack::new(caller.sp);
         let (kept, end) = self.walk(modules, caller, &mut memory);
-        self.frames.truncate(kept);
-        self.adopt_fresh();
+        if kept < self.frames.len() || !self.fresh.is_empty() {
+            self.adopt_fresh(kept);
+        }
         self.end = end;
         Again { kept, end }
     }
@@ -131,32 +150,25 @@ impl Repeated {
     /// The innermost of the outer `count` frames whose caller may be another one now.
     #[inline]
     fn innermost_change(&self, count: usize, memory: &mut LiveStack) -> Option<usize> {
-        let mut compares_fp = false;
-        for (at, frame) in self.frames[..count].iter().enumerate().rev() {
-            compares_fp |= frame.compares_fp;
-            if !frame.is_comparable || (frame.slot != 0 && memory.read(frame.slot) != Some(frame.word)) {
-                return Some(at);
-            }
-        }
-        if !compares_fp {
-            return None;
-        }
-        let changed = |at: &usize| {
-            let frame = &self.frames[*at];
-            frame.compares_fp && memory.read(frame.fp_slot) != Some(self.frames[at - 1].fp)
-        };
-        (1..count).rev().find(changed)
+        let words = &self.words[..self.frames[count - 1].word_count as usize];
+        let is_other = |word: &Word| word.address == 0 || memory.read(word.address) != Some(word.value);
+        let changed = words.iter().rposition(is_other)?;
+        Some(self.frames[..count].partition_point(|frame| frame.word_count as usize <= changed))
     }
 
     /// Puts the fresh frames on top of those that were kept.
-    fn adopt_fresh(&mut self) {
-        let mut caller_needs_fp = self.frames.last().is_some_and(|frame| frame.needs_fp);
-        let mut has_caller = !self.frames.is_empty();
-        for mut frame in self.fresh.iter().rev().copied() {
-            frame.needs_fp |= frame.fp_slot == 0 && caller_needs_fp;
-            frame.compares_fp = has_caller && frame.fp_slot != 0 && caller_needs_fp;
+    fn adopt_fresh(&mut self, kept: usize) {
+        self.frames.truncate(kept);
+        let caller = self.frames.last();
+        let mut caller_needs_fp = caller.is_some_and(|frame| frame.needs_fp);
+        self.words.truncate(caller.map_or(0, |frame| frame.word_count as usize));
+        for fresh in self.fresh.iter().rev() {
+            let mut frame = fresh.frame;
+            frame.needs_fp |= fresh.saved_fp.is_none() && caller_needs_fp;
+            self.words.extend(fresh.saved_fp.filter(|_| caller_needs_fp));
+            self.words.extend(fresh.return_address);
+            frame.word_count = self.words.len() as u32;
             caller_needs_fp = frame.needs_fp;
-            has_caller = true;
             self.frames.push(frame);
         }
     }
@@ -181,85 +193,89 @@ struct Walker<'a> {
 
 impl Walker<'_> {
     /// The frame here, and how the stack ends if it is the last one.
-    fn step(&mut self) -> (Frame, Option<End>) {
-        let mut frame = Frame {
-            address: self.at,
-            tag: 0,
-            is_comparable: false,
-            needs_fp: true,
-            compares_fp: false,
-            sp: self.registers.sp,
-            fp: self.registers.fp,
-            slot: 0,
-            word: 0,
-            fp_slot: 0,
-        };
+    #[inline]
+    fn step(&mut self) -> (Fresh, Option<End>) {
+        let Registers { sp, fp, .. } = self.registers;
+        let frame = Frame { address: self.at, tag: 0, needs_fp: true, word_count: 0, sp, fp };
+        if let Some(rule) = self.modules.met.get(self.at) {
+            let mut noted = Noted { memory: self.memory, reads: [Word::NEVER; 2], count: 0 };
+            if let Ok(caller) = frame_step(rule, &self.registers, &mut noted) {
+                return (noted.describe(frame, rule.base), self.go_to(caller, false));
+            }
+        }
+        self.uncommon_step(Fresh { frame, saved_fp: None, return_address: Some(Word::NEVER) })
+    }
+
+    /// A frame that was not met before, or is not like most.
+    #[cold]
+    fn uncommon_step(&mut self, mut fresh: Fresh) -> (Fresh, Option<End>) {
         let module = self.modules.find_near(self.at, &mut self.near);
         let found = module.and_then(|module| module.rule(self.at));
         match found {
-            Some((table, rule @ Rule::Frame { base, .. })) => {
-                let mut noted = Noted { memory: self.memory, reads: [(0, 0); 2], count: 0 };
+            Some((table, rule @ Rule::Frame { base, offset, saved })) => {
+                let mut noted = Noted { memory: self.memory, reads: [Word::NEVER; 2], count: 0 };
                 if let Ok(caller) = step(table, rule, &self.registers, &mut noted) {
-                    noted.describe(&mut frame);
-                    frame.needs_fp = base == Base::FramePointer || !frame.is_comparable;
-                    self.go_to(caller, false);
-                    return (frame, (caller.pc == 0).then_some(End::Rooted));
+                    self.modules.met.put(self.at, FrameRule { base, offset, saved });
+                    return (noted.describe(fresh.frame, base), self.go_to(caller, false));
                 }
             }
             Some((_, Rule::Root)) => {
-                (frame.is_comparable, frame.needs_fp) = (true, false);
-                return (frame, Some(End::Rooted));
+                (fresh.frame.needs_fp, fresh.return_address) = (false, None);
+                return (fresh, Some(End::Rooted));
             }
             _ => {}
         }
-        let place =
-            Place { modules: self.modules, is_in_module: module.is_some(), found, is_exact: self.is_exact };
+        let is_in_module = module.is_some();
+        let place = Place { modules: self.modules, is_in_module, found, is_exact: self.is_exact };
         match place.uncommon_step(&self.registers, self.memory) {
-            Ok(caller) => {
-                self.go_to(caller, matches!(found, Some((_, Rule::Signal))));
-                (frame, None)
-            }
-            Err(end) => (frame, Some(end)),
+            Ok(caller) => (fresh, self.go_to(caller, matches!(found, Some((_, Rule::Signal))))),
+            Err(end) => (fresh, Some(end)),
         }
     }
 
-    fn go_to(&mut self, caller: Registers, is_exact: bool) {
+    /// Goes on in the caller, unless there is none.
+    #[inline]
+    fn go_to(&mut self, caller: Registers, is_exact: bool) -> Option<End> {
         (self.registers, self.is_exact) = (caller, is_exact);
         self.at = caller.pc.wrapping_sub(u64::from(!is_exact));
+        (caller.pc == 0).then_some(End::Rooted)
     }
 }
 
 /// Notes what a step reads: the caller's frame pointer if it was saved, then the return address.
 struct Noted<'a> {
     memory: &'a mut LiveStack,
-    reads: [(u64, u64); 2],
+    reads: [Word; 2],
     count: usize,
 }
 
 impl Memory for Noted<'_> {
     #[inline(always)]
     fn read(&mut self, address: u64) -> Option<u64> {
-        let word = self.memory.read(address)?;
+        let value = self.memory.read(address)?;
         if let Some(read) = self.reads.get_mut(self.count) {
-            *read = (address, word);
+            *read = Word { address, value };
         }
         self.count += 1;
-        Some(word)
+        Some(value)
     }
 }
 
 impl Noted<'_> {
-    fn describe(&self, frame: &mut Frame) {
+    #[inline(always)]
+    fn describe(&self, frame: Frame, base: Base) -> Fresh {
+        let [first, second] = self.reads;
+        let needs_fp = base == Base::FramePointer;
         match self.count {
-            1 => (frame.slot, frame.word) = self.reads[0],
-            2 => {
-                frame.fp_slot = self.reads[0].0;
-                (frame.slot, frame.word) = self.reads[1];
-            }
+            1 => Fresh { frame: Frame { needs_fp, ..frame }, saved_fp: None, return_address: Some(first) },
+            2 => Fresh {
+                frame: Frame { needs_fp, ..frame },
+                saved_fp: Some(first),
+                return_address: Some(second),
+            },
             // A return address that still is in its register cannot be compared.
-            _ => return,
+            _ => Fresh { frame, saved_fp: None, return_address: Some(Word::NEVER) },
         }
-        frame.is_comparable = true;
     }
 }
 
