@@ -12,7 +12,20 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("flamelet-formats", &["flamelet-profile", "flamelet-unwind"]),
     ("flamelet-report", &["flamelet-profile", "flamelet-symbol"]),
     ("flamelet-capture", &["flamelet-profile", "flamelet-unwind"]),
-    ("flamelet-record", &["flamelet-profile", "flamelet-unwind", "flamelet-symbol", "flamelet-formats"]),
+    ("flamelet-embed", &[]),
+    ("flamelet-preload-ledger", &[]),
+    ("flamelet-preload", &["flamelet-preload-ledger", "flamelet-unwind"]),
+    ("flamelet-preload-cpu", &["flamelet-capture", "flamelet-profile"]),
+    (
+        "flamelet-record",
+        &[
+            "flamelet-profile",
+            "flamelet-unwind",
+            "flamelet-symbol",
+            "flamelet-formats",
+            "flamelet-preload-ledger",
+        ],
+    ),
     ("flamelet-store", &["flamelet-profile"]),
     ("flamelet-view", &["flamelet-report", "flamelet-store"]),
     (
@@ -32,6 +45,10 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "flamelet-store",
             "flamelet-view",
             "flamelet",
+            // Embedded, not linked.
+            "flamelet-embed",
+            "flamelet-preload",
+            "flamelet-preload-cpu",
         ],
     ),
     ("xtask", &[]),

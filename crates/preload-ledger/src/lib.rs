@@ -1,0 +1,119 @@
+//! The files that the preloaded library of `flamelet record --heap` keeps while a program runs, for both sides:
+//! the library writes them, the recorder reads them, at any moment and after any kind of death.
+//!
+//! Each process image (a program from its start or `exec` on, or a forked child) has two files in the folder
+//! that [`env::FOLDER`] names:
+//!
+//! | file | what it holds |
+//! |---|---|
+//! | `PID-N.counts` | a [`Header`], then [`Node`]s: a tree of return addresses, each node with the counts of the stack that ends in it |
+//! | `PID-N.modules` | lines of text: the program, its arguments, and each module when it was loaded ([`modules`]) |
+//!
+//! The counts are mapped shared and updated in place, so the kernel keeps them whatever happens to the process,
+//! and they are as large as the program has distinct stacks, however long it runs.
+//!
+//! # A stack
+//!
+//! is the node of its leaf; its caller is the node's parent, and so on to a parent of [`ROOT`] (whole) or
+//! [`TRUNCATED`]. An address carries the module list it belongs to in its upper bits ([`address_parts`]). Where
+//! allocations are sampled, one more node below the leaf says the size ([`SIZE_NODE`]).
+
+use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64};
+
+pub mod modules;
+mod read;
+
+pub use read::{Counts, DamagedError, Row, read};
+
+/// How the recorder tells the library what to do.
+pub mod env {
+    /// The folder for the files. Without it, the library does nothing.
+    pub const FOLDER: &str = "FLAMELET_HEAP_FOLDER";
+    /// Bytes between samples; absent or 0 for every allocation.
+    pub const MEAN: &str = "FLAMELET_HEAP_MEAN";
+    /// The loader's own list of libraries to load first.
+    pub const PRELOAD: &str = "LD_PRELOAD";
+}
+
+/// Ends the names of files with counts.
+pub const COUNTS_ENDING: &str = "counts";
+/// Ends the names of files with modules.
+pub const MODULES_ENDING: &str = "modules";
+
+/// The first word of a file with counts.
+pub const MAGIC: u64 = u64::from_le_bytes(*b"flheap01");
+/// Where the nodes begin.
+pub const NODES_AT: usize = 4096;
+
+/// The parent of a thread's first frame.
+pub const ROOT: u32 = 0;
+/// The node of all allocations whose stacks found no room.
+pub const NO_ROOM: u32 = 1;
+/// The parent of the outermost frame of stacks that do not reach the thread's first frame.
+pub const TRUNCATED: u32 = 2;
+/// The first node that stands for a frame.
+pub const FIRST_FRAME: u32 = 3;
+
+/// Set in the address of a node that says the size of sampled blocks, in the bits below.
+pub const SIZE_NODE: u64 = 1 << 63;
+/// Addresses have this many bits; above them is the number of the module list.
+pub const ADDRESS_BITS: u32 = 48;
+
+/// The address of a frame, and the number of the module list in which to look it up.
+pub fn address_parts(address: u64) -> (u64, u32) {
+    (address & ((1 << ADDRESS_BITS) - 1), ((address & !SIZE_NODE) >> ADDRESS_BITS) as u32)
+}
+
+/// The start of a file with counts. All numbers are the machine's own.
+#[repr(C)]
+#[derive(Debug, Default)]
+pub struct Header {
+    /// [`MAGIC`]; written last.
+    pub magic: AtomicU64,
+    /// The process.
+    pub pid: AtomicU64,
+    /// When it began, in nanoseconds since 1970.
+    pub started_nanos: AtomicU64,
+    /// Bytes between samples; 0 for every allocation.
+    pub mean: AtomicU64,
+    /// Nodes in use, the reserved ones included.
+    pub nodes: AtomicU64,
+    /// Allocations that were not recorded: made by a signal handler inside the library, or before it could.
+    pub missed: AtomicU64,
+    /// Keeps what all threads write apart from what they read.
+    pub gap: [AtomicU64; 2],
+    /// Bytes alive. Where allocations are sampled, a block counts for at least the mean.
+    pub live: AtomicI64,
+    /// The highest that `live` was.
+    pub peak: AtomicI64,
+    /// Changes whenever there is a new peak.
+    pub peak_turn: AtomicU32,
+    /// Fills the word.
+    pub unused: AtomicU32,
+}
+
+/// A frame, and what was allocated by the stack that ends in it. One cache line.
+#[repr(C, align(64))]
+#[derive(Debug, Default)]
+pub struct Node {
+    /// See [`address_parts`].
+    pub address: AtomicU64,
+    /// The caller.
+    pub parent: AtomicU32,
+    /// The turn of the peak for which `peak` was put aside.
+    pub peak_turn: AtomicU32,
+    /// Calls of allocation functions.
+    pub allocations: AtomicU64,
+    /// Bytes that they asked for.
+    pub allocated: AtomicU64,
+    /// How many of them were freed …
+    pub frees: AtomicU64,
+    /// … and their bytes.
+    pub freed: AtomicU64,
+    /// Freed by the thread that allocated them, as the next thing it did with the heap.
+    pub temporary: AtomicU64,
+    /// Bytes alive at the peak, if `peak_turn` is that of the header; else those alive now are those of the peak.
+    pub peak: AtomicU64,
+}
+
+const _: () = assert!(size_of::<Node>() == 64 && size_of::<Header>() <= NODES_AT);

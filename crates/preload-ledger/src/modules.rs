@@ -1,0 +1,115 @@
+//! The file with modules: text, a line each, appended as they are loaded.
+//!
+//! ```text
+//! program /usr/bin/sort
+//! arguments sort -u names.txt
+//! module 0 55d0c0000000 55d0c0012000 3000 1f2e… /usr/bin/sort
+//! ```
+//!
+//! A module's line has the number of its list, its first address and one past its last, the offset in the file,
+//! the build id (`-` when there is none) and the path. A list holds its own lines and those of the lists before
+//! it that they do not overlap.
+
+/// What the file says.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Modules {
+    /// The program.
+    pub program: String,
+    /// The program and its arguments, as they were called.
+    pub arguments: String,
+    /// In the order in which they were loaded.
+    pub modules: Vec<Module>,
+}
+
+/// A range of addresses with code.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Module {
+    /// The list to which it was added.
+    pub list: u32,
+    /// The first address.
+    pub start: u64,
+    /// One past the last address.
+    pub end: u64,
+    /// The offset in the file of the byte at `start`.
+    pub file_offset: u64,
+    /// In hexadecimal; empty when there is none.
+    pub build_id: String,
+    /// The file.
+    pub path: String,
+}
+
+impl Module {
+    /// The line of this module.
+    pub fn line(&self) -> String {
+        let id = if self.build_id.is_empty() { "-" } else { &self.build_id };
+        let path = one_line(&self.path);
+        format!("module {} {:x} {:x} {:x} {id} {path}\n", self.list, self.start, self.end, self.file_offset)
+    }
+
+    fn parse(text: &str) -> Option<Self> {
+        let mut words = text.splitn(6, ' ');
+        let list = words.next()?.parse().ok()?;
+        let mut address = || u64::from_str_radix(words.next()?, 16).ok();
+        let (start, end, file_offset) = (address()?, address()?, address()?);
+        let build_id = words.next()?.trim_matches('-').to_owned();
+        let path = words.next()?.to_owned();
+        (start < end).then_some(Self { list, start, end, file_offset, build_id, path })
+    }
+}
+
+/// The lines before the modules.
+pub fn first_lines(program: &str, arguments: &str) -> String {
+    format!("program {}\narguments {}\n", one_line(program), one_line(arguments))
+}
+
+fn one_line(text: &str) -> String {
+    text.replace(['\n', '\r', '\0'], " ")
+}
+
+impl Modules {
+    /// Reads the text. Lines that say nothing, such as one that a kill cut short, are passed over.
+    pub fn parse(text: &str) -> Self {
+        let mut modules = Self::default();
+        // What has no end was not written whole.
+        let whole = text.rfind('\n').map_or("", |end| &text[..end]);
+        for line in whole.lines() {
+            match line.split_once(' ') {
+                Some(("program", path)) => path.clone_into(&mut modules.program),
+                Some(("arguments", arguments)) => arguments.clone_into(&mut modules.arguments),
+                Some(("module", rest)) => modules.modules.extend(Module::parse(rest)),
+                _ => {}
+            }
+        }
+        modules
+    }
+
+    /// The module that held `address` when `list` was in force.
+    pub fn find(&self, address: u64, list: u32) -> Option<usize> {
+        let holds = |module: &Module| module.list <= list && (module.start..module.end).contains(&address);
+        self.modules.iter().rposition(holds)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn module(list: u32, start: u64, path: &str) -> Module {
+        let build_id = if list == 0 { String::new() } else { "ab01".to_owned() };
+        Module { list, start, end: start + 0x1000, file_offset: 0x20, build_id, path: path.to_owned() }
+    }
+
+    #[test]
+    fn what_is_written_is_read() {
+        let loaded =
+            [module(0, 0x1000, "/bin/a b"), module(1, 0x5000, "/lib/one.so"), module(2, 0x5000, "/two")];
+        let lines: String = loaded.iter().map(Module::line).collect();
+        let text = first_lines("/bin/a b", "a b\nc") + &lines + "module 3 70";
+        let read = Modules::parse(&text);
+        assert_eq!((read.program.as_str(), read.arguments.as_str()), ("/bin/a b", "a b c"));
+        assert_eq!(read.modules, loaded);
+        assert_eq!(read.find(0x5010, 1), Some(1));
+        assert_eq!(read.find(0x5010, 2), Some(2), "loaded where another had been");
+        assert_eq!([read.find(0x5010, 0), read.find(0x2000, 9)], [None, None]);
+    }
+}

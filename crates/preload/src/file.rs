@@ -1,0 +1,205 @@
+//! The files of this process image: the counts, mapped shared, and the modules.
+//!
+//! No descriptor stays open: programs close descriptors that they do not know, and use the numbers again. The files
+//! are opened by name when they grow, which is rare.
+
+use std::ffi::{CString, OsStr};
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write};
+use std::os::fd::AsRawFd;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
+use std::{ptr, slice};
+
+use flamelet_preload_ledger::{
+    COUNTS_ENDING, FIRST_FRAME, Header, MAGIC, MODULES_ENDING, NODES_AT, Node, modules,
+};
+
+use crate::lock::Lock;
+use crate::{blocks, map};
+
+/// The header, and behind it the nodes, in address space that is reserved for all that can ever be.
+static BASE: AtomicPtr<u8> = AtomicPtr::new(ptr::null_mut());
+/// Bytes that were reserved, and bytes of them that the file is mapped to.
+static RESERVED: AtomicUsize = AtomicUsize::new(0);
+static MAPPED: AtomicUsize = AtomicUsize::new(0);
+/// The name of the files without their endings; never given back.
+static NAME: AtomicPtr<CString> = AtomicPtr::new(ptr::null_mut());
+pub(crate) static GROWING: Lock = Lock::new();
+
+/// A multiple of every page size there is.
+const FIRST_LENGTH: usize = 256 << 10;
+const LARGEST_STEP: usize = 16 << 20;
+
+/// The header of the counts. Only while recording.
+#[inline(always)]
+pub(crate) fn header() -> &'static Header {
+    // SAFETY: `create` has mapped it, and it stays mapped; all its fields are atomics.
+    unsafe { &*BASE.load(Ordering::Relaxed).cast::<Header>() }
+}
+
+/// A node that was made. Only while recording.
+#[inline(always)]
+pub(crate) fn node(number: u32) -> &'static Node {
+    // SAFETY: numbers are given out by `room_for`, which has mapped the node; it stays mapped.
+    unsafe { &*BASE.load(Ordering::Relaxed).add(NODES_AT).cast::<Node>().add(number as usize) }
+}
+
+/// Makes sure that the node of this number is mapped.
+#[inline]
+pub(crate) fn has_room_for(number: u64) -> bool {
+    let end = NODES_AT + (number as usize + 1).saturating_mul(size_of::<Node>());
+    end <= MAPPED.load(Ordering::Acquire) || grow(end)
+}
+
+#[cold]
+fn grow(end: usize) -> bool {
+    let _held = GROWING.hold();
+    let mapped = MAPPED.load(Ordering::Relaxed);
+    if end <= mapped {
+        return true;
+    }
+    let length = (mapped * 2).min(mapped + LARGEST_STEP);
+    if length > RESERVED.load(Ordering::Relaxed) || end > length {
+        return false;
+    }
+    let opened = name().and_then(|name| open(&name.with_extension(COUNTS_ENDING)).ok());
+    let Some(file) = opened.filter(|file| allocate(file, mapped, length).is_ok()) else { return false };
+    let base = BASE.load(Ordering::Relaxed);
+    // SAFETY: inside of what was reserved, behind what is mapped already.
+    let grown = unsafe { map::file(base.add(mapped), length - mapped, file.as_raw_fd(), mapped) };
+    if grown.is_some() {
+        MAPPED.store(length, Ordering::Release);
+    }
+    grown.is_some()
+}
+
+/// Makes the files of this process in `folder` and maps the counts.
+pub(crate) fn create(folder: &Path, mean: u64) -> io::Result<()> {
+    let no_space = || io::Error::from_raw_os_error(libc::ENOMEM);
+    let (base, reserved) = reserve().ok_or_else(no_space)?;
+    let (name, counts) = create_files(folder)?;
+    allocate(&counts, 0, FIRST_LENGTH)?;
+    // SAFETY: the start of what was just reserved.
+    unsafe { map::file(base, FIRST_LENGTH, counts.as_raw_fd(), 0) }.ok_or_else(no_space)?;
+    BASE.store(base, Ordering::Release);
+    RESERVED.store(reserved, Ordering::Relaxed);
+    MAPPED.store(FIRST_LENGTH, Ordering::Relaxed);
+    set_name(&name);
+    append_modules(&own_lines());
+    begin(header(), mean, u64::from(FIRST_FRAME));
+    Ok(())
+}
+
+/// In a forked child: leaves the parent's files alone and goes on in files of its own, with the same nodes and
+/// nothing counted.
+pub(crate) fn move_to_own() -> io::Result<()> {
+    let invalid = || io::Error::from_raw_os_error(libc::EINVAL);
+    let parent = name().ok_or_else(invalid)?;
+    let folder = parent.parent().ok_or_else(invalid)?;
+    let (name, counts) = create_files(folder)?;
+    let length = MAPPED.load(Ordering::Relaxed);
+    allocate(&counts, 0, length)?;
+    let nodes = header().nodes.load(Ordering::Relaxed).min(((length - NODES_AT) / size_of::<Node>()) as u64);
+    let mean = header().mean.load(Ordering::Relaxed);
+    for number in FIRST_FRAME..nodes as u32 {
+        let (address, from) =
+            (node(number).address.load(Ordering::Relaxed), node(number).parent.load(Ordering::Relaxed));
+        let mut key = [0; 12];
+        key[..8].copy_from_slice(&address.to_ne_bytes());
+        key[8..].copy_from_slice(&from.to_ne_bytes());
+        counts.write_all_at(&key, (NODES_AT + number as usize * size_of::<Node>()) as u64)?;
+    }
+    // SAFETY: in place of the parent's mapping of the same length, which no other thread of this child uses.
+    unsafe { map::file(BASE.load(Ordering::Relaxed), length, counts.as_raw_fd(), 0) }.ok_or_else(invalid)?;
+    set_name(&name);
+    let known = std::fs::read(parent.with_extension(MODULES_ENDING)).unwrap_or_default();
+    append_modules(&String::from_utf8_lossy(&known));
+    begin(header(), mean, nodes);
+    Ok(())
+}
+
+/// Adds lines to the file with modules.
+pub(crate) fn append_modules(lines: &str) {
+    let Some(name) = name() else { return };
+    if let Ok(mut file) = open(&name.with_extension(MODULES_ENDING)) {
+        let _ = file.write_all(lines.as_bytes());
+    }
+}
+
+/// Address space for all nodes that there can be; less where the program may have less.
+fn reserve() -> Option<(*mut u8, usize)> {
+    let most = NODES_AT + blocks::MOST_NODES * size_of::<Node>();
+    let tries = [most, 1 << 30, 128 << 20, 16 << 20];
+    tries.into_iter().find_map(|length| Some((map::reserve(length)?, length)))
+}
+
+/// `PID-N`, where N tells images of one process apart: the file did not exist before.
+fn create_files(folder: &Path) -> io::Result<(PathBuf, File)> {
+    let pid = std::process::id();
+    for number in 0..10_000 {
+        let name = folder.join(format!("{pid}-{number}"));
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).create_new(true).mode(0o600);
+        match options.open(name.with_extension(COUNTS_ENDING)) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            opened => {
+                let counts = opened?;
+                options.append(true).open(name.with_extension(MODULES_ENDING))?;
+                return Ok((name, counts));
+            }
+        }
+    }
+    Err(io::Error::from_raw_os_error(libc::EEXIST))
+}
+
+fn open(path: &Path) -> io::Result<File> {
+    let appends = path.extension() == Some(OsStr::new(MODULES_ENDING));
+    OpenOptions::new().read(true).write(true).append(appends).custom_flags(libc::O_NOFOLLOW).open(path)
+}
+
+/// Makes the file longer, with its blocks on the disk: a full disk is found here, and not by a signal later.
+fn allocate(file: &File, from: usize, to: usize) -> io::Result<()> {
+    // SAFETY: the descriptor is open.
+    let failed =
+        unsafe { libc::fallocate(file.as_raw_fd(), 0, from as libc::off_t, (to - from) as libc::off_t) } != 0;
+    match failed.then(io::Error::last_os_error) {
+        Some(error) if error.raw_os_error() == Some(libc::EOPNOTSUPP) => file.set_len(to as u64),
+        Some(error) => Err(error),
+        None => Ok(()),
+    }
+}
+
+/// Writes the header; the last word makes the file valid.
+fn begin(header: &Header, mean: u64, nodes: u64) {
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+    header.pid.store(u64::from(std::process::id()), Ordering::Relaxed);
+    header.started_nanos.store(now.as_nanos() as u64, Ordering::Relaxed);
+    header.mean.store(mean, Ordering::Relaxed);
+    header.nodes.store(nodes, Ordering::Relaxed);
+    header.peak_turn.store(1, Ordering::Relaxed);
+    header.magic.store(MAGIC, Ordering::Release);
+}
+
+fn own_lines() -> String {
+    let program = std::env::current_exe().unwrap_or_default();
+    let arguments = std::fs::read("/proc/self/cmdline").unwrap_or_default();
+    let arguments = String::from_utf8_lossy(&arguments).trim_end_matches('\0').replace('\0', " ");
+    modules::first_lines(&program.to_string_lossy(), &arguments)
+}
+
+fn set_name(name: &Path) {
+    let name = CString::new(name.as_os_str().as_bytes()).unwrap_or_default();
+    NAME.store(Box::into_raw(Box::new(name)), Ordering::Release);
+}
+
+fn name() -> Option<PathBuf> {
+    // SAFETY: null, or from a box that is never given back.
+    let name = unsafe { NAME.load(Ordering::Acquire).as_ref() }?;
+    let bytes = name.as_bytes();
+    // SAFETY: the same bytes.
+    let bytes = unsafe { slice::from_raw_parts(bytes.as_ptr(), bytes.len()) };
+    Some(PathBuf::from(OsStr::from_bytes(bytes)))
+}

@@ -1,0 +1,54 @@
+//! Memory straight from the kernel.
+
+use std::ptr;
+
+/// Reserves `length` bytes of address space that cannot be touched yet.
+pub(crate) fn reserve(length: usize) -> Option<*mut u8> {
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+    // SAFETY: a new mapping at an address of the kernel's choice.
+    mapped(unsafe { libc::mmap(ptr::null_mut(), length, libc::PROT_NONE, flags, -1, 0) })
+}
+
+/// Zeroed private memory, that takes room only where it is touched.
+pub(crate) fn zeroed(length: usize) -> Option<*mut u8> {
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+    let access = libc::PROT_READ | libc::PROT_WRITE;
+    // SAFETY: a new mapping at an address of the kernel's choice.
+    let memory = mapped(unsafe { libc::mmap(ptr::null_mut(), length, access, flags, -1, 0) })?;
+    // SAFETY: the mapping was just made. Large pages would make untouched parts take room.
+    unsafe { libc::madvise(memory.cast(), length, libc::MADV_NOHUGEPAGE) };
+    Some(memory)
+}
+
+/// Gives back what `reserve` or `zeroed` returned.
+///
+/// # Safety
+/// Nobody may use it any more.
+pub(crate) unsafe fn give_back(memory: *mut u8, length: usize) {
+    // SAFETY: as the caller says.
+    unsafe { libc::munmap(memory.cast(), length) };
+}
+
+/// Maps a part of a file, shared, in place of what was reserved at `at`; anywhere where that is null.
+///
+/// # Safety
+/// `at` must be null, or `at..at + length` must belong to the caller.
+pub(crate) unsafe fn file(at: *mut u8, length: usize, descriptor: i32, offset: usize) -> Option<*mut u8> {
+    let access = libc::PROT_READ | libc::PROT_WRITE;
+    let flags = libc::MAP_SHARED | if at.is_null() { 0 } else { libc::MAP_FIXED };
+    // SAFETY: as the caller says.
+    mapped(unsafe { libc::mmap(at.cast(), length, access, flags, descriptor, offset as libc::off_t) })
+}
+
+/// Makes zeroed private memory zero again, and gives its pages back.
+///
+/// # Safety
+/// The memory must come from [`zeroed`].
+pub(crate) unsafe fn clear(memory: *mut u8, length: usize) {
+    // SAFETY: as the caller says: private and anonymous memory reads as zeroes afterwards.
+    unsafe { libc::madvise(memory.cast(), length, libc::MADV_DONTNEED) };
+}
+
+fn mapped(result: *mut libc::c_void) -> Option<*mut u8> {
+    (result != libc::MAP_FAILED).then(|| result.cast())
+}

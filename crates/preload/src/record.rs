@@ -1,0 +1,187 @@
+//! An allocation and a free, as they are counted.
+
+use std::ffi::c_void;
+use std::sync::atomic::{AtomicI64, AtomicPtr, AtomicU64, Ordering};
+
+use flamelet_preload_ledger::{Node, SIZE_NODE};
+use flamelet_unwind::Registers;
+
+use crate::blocks::{self, Block};
+use crate::start::{self, Inside};
+use crate::thread::{self, Slot};
+use crate::{file, sampling, tree};
+
+/// Bytes between samples; 0 to record everything.
+pub(crate) static MEAN: AtomicU64 = AtomicU64::new(0);
+/// The C library's note that there is one thread only; null where it has none.
+pub(crate) static IS_ALONE: AtomicPtr<u8> = AtomicPtr::new(std::ptr::null_mut());
+
+/// Where a hook was called from.
+#[derive(Clone, Copy)]
+pub(crate) struct Caller {
+    /// The stack pointer on entry.
+    pub(crate) sp: u64,
+    pub(crate) fp: u64,
+    /// The link register, where there is one.
+    pub(crate) lr: u64,
+}
+
+impl Caller {
+    /// The caller's registers right after the call.
+    #[inline]
+    fn registers(self) -> Registers {
+        if cfg!(target_arch = "x86_64") {
+            // SAFETY: on entry of a function the stack pointer points to the return address.
+            let pc = unsafe { *(self.sp as *const u64) };
+            return Registers { pc, sp: self.sp + 8, fp: self.fp, lr: 0 };
+        }
+        let pc = self.lr & ((1 << 48) - 1);
+        Registers { pc, sp: self.sp, fp: self.fp, lr: self.lr }
+    }
+}
+
+/// The program has got a block.
+#[inline]
+pub(crate) fn allocated(block: *mut c_void, size: usize, caller: Caller) {
+    if !start::is_recording() && !start::begin() {
+        return;
+    }
+    let slot = thread::slot();
+    let mean = MEAN.load(Ordering::Relaxed);
+    if mean != 0 {
+        let left = slot.countdown.get().wrapping_sub(size as i64);
+        slot.countdown.set(left);
+        if left >= 0 {
+            slot.last_block.set(0);
+            return;
+        }
+    }
+    if slot.inside.get() != Inside::Not {
+        pass_by(slot);
+        return;
+    }
+    slot.inside.set(Inside::Recording);
+    record(slot, block as usize, size, mean, caller);
+    slot.inside.set(Inside::Not);
+}
+
+/// A signal handler that came in between, or what libraries allocate on our behalf.
+#[cold]
+fn pass_by(slot: &Slot) {
+    if slot.inside.get() == Inside::Recording {
+        file::header().missed.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+fn record(slot: &Slot, address: usize, size: usize, mean: u64, caller: Caller) {
+    let is_new = !slot.has_state();
+    let state = slot.state();
+    if mean != 0 {
+        let distance = sampling::next_distance(&mut state.random, mean);
+        slot.countdown.set(distance);
+        // A thread's first distance has to be run through too.
+        if is_new && distance >= size as i64 {
+            slot.countdown.set(distance - size as i64);
+            return;
+        }
+    }
+    let mut node = state.walker.node(&caller.registers());
+    let size = blocks::kept_size(size as u64);
+    if mean != 0 {
+        node = tree::child(node, SIZE_NODE | size);
+    }
+    if !blocks::insert(address, Block { node, size }) {
+        file::header().missed.fetch_add(1, Ordering::Relaxed);
+        return;
+    }
+    slot.last_block.set(address);
+    count_allocation(file::node(node), size, size.max(mean) as i64);
+}
+
+/// The program is about to free a block, or to resize it. To be called before it does: another thread may get the
+/// same address right after. What is returned must be counted by [`count_free`] or put back.
+#[inline]
+pub(crate) fn take(block: *mut c_void) -> Option<Block> {
+    if !start::is_recording() && !start::begin() {
+        return None;
+    }
+    let taken = blocks::take(block as usize);
+    if taken.is_none() {
+        thread::slot().last_block.set(0);
+    }
+    taken
+}
+
+/// A block that could not be resized is still there.
+pub(crate) fn put_back(block: *mut c_void, taken: Block) {
+    blocks::insert(block as usize, taken);
+}
+
+/// A block was freed.
+#[inline]
+pub(crate) fn count_free(block: *mut c_void, taken: Block) {
+    let slot = thread::slot();
+    let is_temporary = slot.last_block.replace(0) == block as usize;
+    let node = file::node(taken.node);
+    let mean = MEAN.load(Ordering::Relaxed);
+    put_peak_aside(node);
+    add_signed(&file::header().live, -(taken.size.max(mean) as i64));
+    add(&node.frees, 1);
+    add(&node.freed, taken.size);
+    if is_temporary {
+        add(&node.temporary, 1);
+    }
+}
+
+#[inline]
+fn count_allocation(node: &Node, size: u64, weight: i64) {
+    let header = file::header();
+    let live = add_signed(&header.live, weight);
+    if live > header.peak.load(Ordering::Relaxed) {
+        // From now on, what every node has is what it has at the peak, this block included.
+        header.peak.fetch_max(live, Ordering::Relaxed);
+        header.peak_turn.fetch_add(1, Ordering::Relaxed);
+    } else {
+        put_peak_aside(node);
+    }
+    add(&node.allocations, 1);
+    add(&node.allocated, size);
+}
+
+/// Before a node changes for the first time since the peak: what it has now is what it had then.
+#[inline]
+fn put_peak_aside(node: &Node) {
+    let turn = file::header().peak_turn.load(Ordering::Relaxed);
+    if node.peak_turn.load(Ordering::Relaxed) != turn {
+        let live = node.allocated.load(Ordering::Relaxed).wrapping_sub(node.freed.load(Ordering::Relaxed));
+        node.peak.store(live, Ordering::Relaxed);
+        node.peak_turn.store(turn, Ordering::Relaxed);
+    }
+}
+
+/// Whether there is only this thread, so that nothing has to be atomic.
+#[inline(always)]
+fn is_alone() -> bool {
+    // SAFETY: null, or a byte of the C library that only it writes.
+    unsafe { IS_ALONE.load(Ordering::Relaxed).as_ref() }.is_some_and(|alone| *alone != 0)
+}
+
+#[inline(always)]
+fn add(counter: &AtomicU64, amount: u64) {
+    if is_alone() {
+        counter.store(counter.load(Ordering::Relaxed).wrapping_add(amount), Ordering::Relaxed);
+    } else {
+        counter.fetch_add(amount, Ordering::Relaxed);
+    }
+}
+
+/// Returns the sum.
+#[inline(always)]
+fn add_signed(counter: &AtomicI64, amount: i64) -> i64 {
+    if is_alone() {
+        let sum = counter.load(Ordering::Relaxed).wrapping_add(amount);
+        counter.store(sum, Ordering::Relaxed);
+        return sum;
+    }
+    counter.fetch_add(amount, Ordering::Relaxed).wrapping_add(amount)
+}

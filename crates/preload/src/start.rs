@@ -1,0 +1,84 @@
+//! Whether, and since when, anything is recorded.
+
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU8, Ordering};
+
+use flamelet_preload_ledger::env;
+
+use crate::{blocks, file, fork, record, thread, walker};
+
+/// Where a thread is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Inside {
+    /// In the program.
+    Not = 0,
+    /// In the library, which allocates nothing there.
+    Recording = 1,
+    /// In the library, or in another one that it has called.
+    OwnBehalf = 2,
+}
+
+const UNSTARTED: u8 = 0;
+const STARTING: u8 = 1;
+const RECORDING: u8 = 2;
+const OFF: u8 = 3;
+const FORKED: u8 = 4;
+static STATE: AtomicU8 = AtomicU8::new(UNSTARTED);
+
+#[inline(always)]
+pub(crate) fn is_recording() -> bool {
+    STATE.load(Ordering::Acquire) == RECORDING
+}
+
+/// Starts with the first call of all, and again in a forked child. Says whether recording has begun.
+#[cold]
+pub(crate) fn begin() -> bool {
+    let state = STATE.load(Ordering::Acquire);
+    let start: fn() -> bool = match state {
+        UNSTARTED => start,
+        FORKED => fork::settle,
+        _ => return false,
+    };
+    if STATE.compare_exchange(state, STARTING, Ordering::AcqRel, Ordering::Relaxed).is_err() {
+        return false;
+    }
+    let has_begun = on_own_behalf(start);
+    STATE.store(if has_begun { RECORDING } else { OFF }, Ordering::Release);
+    has_begun
+}
+
+/// In the child of a fork: the first call there goes on in files of its own. Most children only `exec`.
+pub(crate) fn note_fork() {
+    if matches!(STATE.load(Ordering::Relaxed), RECORDING | FORKED) {
+        STATE.store(FORKED, Ordering::Release);
+    } else {
+        STATE.store(OFF, Ordering::Release);
+    }
+}
+
+/// Runs what calls into other libraries: what they allocate is not the program's.
+pub(crate) fn on_own_behalf<T>(work: impl FnOnce() -> T) -> T {
+    let slot = thread::slot();
+    let before = slot.inside.replace(Inside::OwnBehalf);
+    let result = work();
+    slot.inside.set(before);
+    result
+}
+
+fn start() -> bool {
+    let Some(folder) = std::env::var_os(env::FOLDER).map(PathBuf::from) else { return false };
+    let mean = std::env::var(env::MEAN).ok().and_then(|text| text.parse().ok()).unwrap_or(0);
+    if !folder.is_absolute() || file::create(&folder, mean).is_err() {
+        return false;
+    }
+    record::MEAN.store(mean, Ordering::Relaxed);
+    // SAFETY: the name is a C string.
+    let alone = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"__libc_single_threaded".as_ptr()) };
+    record::IS_ALONE.store(alone.cast(), Ordering::Relaxed);
+    blocks::start();
+    thread::start();
+    fork::start();
+    walker::refresh();
+    true
+}

@@ -1,0 +1,159 @@
+//! What the library knows of each thread.
+//!
+//! Thread-local storage of a shared library is usually found through a function of the loader that may allocate
+//! when other libraries were loaded meanwhile, which malloc must not. A library that is there from the start has
+//! its storage at a fixed distance from the thread pointer. Rust cannot ask for that yet, assembly can: 32 bytes,
+//! zero in every new thread.
+
+use std::cell::Cell;
+use std::ffi::c_void;
+use std::ptr;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use crate::lock::Lock;
+use crate::start::Inside;
+use crate::walker::Walker;
+
+/// The storage itself.
+#[repr(C)]
+pub(crate) struct Slot {
+    /// Made by the first allocation that is recorded.
+    state: Cell<*mut State>,
+    /// Inside the library: what is allocated now is not the program's.
+    pub(crate) inside: Cell<Inside>,
+    /// The block of the last call, if that call allocated it.
+    pub(crate) last_block: Cell<usize>,
+    /// Bytes until the next sample.
+    pub(crate) countdown: Cell<i64>,
+}
+
+const _: () = assert!(size_of::<Slot>() == 32);
+
+std::arch::global_asm!(
+    ".pushsection .tbss,\"awT\",@nobits",
+    ".balign 16",
+    ".globl flamelet_preload_slot",
+    ".hidden flamelet_preload_slot",
+    ".type flamelet_preload_slot, @object",
+    ".size flamelet_preload_slot, 32",
+    "flamelet_preload_slot:",
+    ".zero 32",
+    ".popsection",
+);
+
+/// The slot of the running thread.
+#[inline(always)]
+pub(crate) fn slot() -> &'static Slot {
+    let slot: *const Slot;
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: the thread pointer's first word is the pointer itself; the distance is in the global offset table.
+    unsafe {
+        std::arch::asm!(
+            "mov {0}, qword ptr [rip + flamelet_preload_slot@GOTTPOFF]",
+            "add {0}, qword ptr fs:[0]",
+            out(reg) slot, options(pure, readonly, nostack)
+        );
+    }
+    #[cfg(target_arch = "aarch64")]
+    // SAFETY: reads the thread pointer, and the distance from the global offset table.
+    unsafe {
+        std::arch::asm!(
+            "mrs {0}, tpidr_el0",
+            "adrp {1}, :gottprel:flamelet_preload_slot",
+            "ldr {1}, [{1}, :gottprel_lo12:flamelet_preload_slot]",
+            "add {0}, {0}, {1}",
+            out(reg) slot, out(reg) _, options(pure, readonly, nostack)
+        );
+    }
+    // SAFETY: zeroes are a valid slot, only this thread has it, and it lives as long as the thread.
+    unsafe { &*slot }
+}
+
+/// What does not fit the slot; handed on to other threads when its thread ends.
+pub(crate) struct State {
+    pub(crate) walker: Walker,
+    /// For distances between samples.
+    pub(crate) random: u64,
+    next_idle: *mut State,
+}
+
+struct Idle(Cell<*mut State>);
+// SAFETY: touched by whoever holds the lock.
+unsafe impl Sync for Idle {}
+static IDLE: Idle = Idle(Cell::new(ptr::null_mut()));
+static LOCK: Lock = Lock::new();
+
+/// One more than the key whose destructor tells when a thread ends; 0 for none.
+static KEY: AtomicU32 = AtomicU32::new(0);
+
+/// Prepares for threads that end. Called once, inside.
+pub(crate) fn start() {
+    let mut key = 0;
+    // SAFETY: the destructor has the type that is wanted, and stays loaded as long as the program.
+    if unsafe { libc::pthread_key_create(&raw mut key, Some(thread_ends)) } == 0 {
+        KEY.store(key + 1, Ordering::Relaxed);
+    }
+}
+
+/// After a fork: whoever held the lock is not there.
+pub(crate) fn put_lock_back() {
+    if LOCK.put_back() {
+        // The list may be half written; what is on it is lost, and little.
+        IDLE.0.set(ptr::null_mut());
+    }
+}
+
+impl Slot {
+    /// Whether this thread has allocated anything that was looked at.
+    #[inline]
+    pub(crate) fn has_state(&self) -> bool {
+        !self.state.get().is_null()
+    }
+
+    /// This thread's state. To be called inside only, and not twice at a time.
+    #[inline]
+    #[allow(clippy::mut_from_ref, reason = "one caller at a time, marked by `inside`")]
+    pub(crate) fn state(&self) -> &mut State {
+        if self.state.get().is_null() {
+            self.make_state();
+        }
+        // SAFETY: just made, or made before; only this thread has it, and it asks for it once at a time.
+        unsafe { &mut *self.state.get() }
+    }
+
+    #[cold]
+    fn make_state(&self) {
+        let idle = {
+            let _held = LOCK.hold();
+            let idle = IDLE.0.get();
+            if !idle.is_null() {
+                // SAFETY: what is on the list belongs to nobody else, and we hold its lock.
+                IDLE.0.set(unsafe { (*idle).next_idle });
+            }
+            idle
+        };
+        let state = if idle.is_null() {
+            let random = self as *const Self as u64 ^ u64::from(std::process::id()) << 32;
+            Box::into_raw(Box::new(State { walker: Walker::new(), random, next_idle: ptr::null_mut() }))
+        } else {
+            idle
+        };
+        // SAFETY: ours now.
+        unsafe { (*state).walker.forget() };
+        self.state.set(state);
+        let key = KEY.load(Ordering::Relaxed);
+        if key != 0 {
+            // SAFETY: the key was made by `start`.
+            unsafe { libc::pthread_setspecific(key - 1, state.cast()) };
+        }
+    }
+}
+
+unsafe extern "C" fn thread_ends(state: *mut c_void) {
+    let state: *mut State = state.cast();
+    slot().state.set(ptr::null_mut());
+    let _held = LOCK.hold();
+    // SAFETY: the state of a thread that ends: nobody else has it, and we hold the list's lock.
+    unsafe { (*state).next_idle = IDLE.0.get() };
+    IDLE.0.set(state);
+}

@@ -1,0 +1,159 @@
+//! The stack of the calling thread, as a node; and the modules that it is walked by.
+
+use std::cell::UnsafeCell;
+use std::ptr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
+
+use flamelet_preload_ledger::{ADDRESS_BITS, NO_ROOM, ROOT, TRUNCATED, modules::Module};
+use flamelet_unwind::live::{self, Repeated};
+use flamelet_unwind::{End, Modules, Reason, Registers};
+
+use crate::lock::Lock;
+use crate::{file, tree};
+
+/// The modules of this moment; lists that were in force before are never given back.
+static MODULES: AtomicPtr<Modules> = AtomicPtr::new(ptr::null_mut());
+/// The number that addresses of this list carry.
+static LIST: AtomicU32 = AtomicU32::new(0);
+static REFRESHING: Lock = Lock::new();
+/// In a child that was forked while another thread of its parent looked at the modules: the locks of that are held
+/// for ever, so what was known then has to do.
+static IS_STUCK: AtomicBool = AtomicBool::new(false);
+
+/// What was written down: first and last address, and whose they are.
+struct Written(UnsafeCell<Vec<(u64, u64, Arc<[u8]>)>>);
+// SAFETY: touched by whoever holds `REFRESHING`.
+unsafe impl Sync for Written {}
+static WRITTEN: Written = Written(UnsafeCell::new(Vec::new()));
+
+/// Looks whether libraries were loaded or unloaded. Says whether anything changed.
+pub(crate) fn refresh() -> bool {
+    let Some(_held) = REFRESHING.try_hold() else { return false };
+    if IS_STUCK.load(Ordering::Relaxed) || !live::refresh().is_ok_and(|changed| changed) {
+        return false;
+    }
+    let modules = live::modules();
+    write_down(&modules);
+    MODULES.store(Arc::into_raw(modules).cast_mut(), Ordering::Release);
+    true
+}
+
+/// After a fork.
+pub(crate) fn put_lock_back() {
+    if REFRESHING.put_back() {
+        IS_STUCK.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Adds what is new to the file. Where something lay before, a new list begins.
+fn write_down(modules: &Modules) {
+    // SAFETY: the caller holds the lock.
+    let written = unsafe { &mut *WRITTEN.0.get() };
+    let is_known = |module: &flamelet_unwind::Module| {
+        let same = |(start, end, id): &(u64, u64, Arc<[u8]>)| {
+            (*start, *end) == (module.start, module.end) && *id == module.build_id
+        };
+        written
+            .iter()
+            .rev()
+            .find(|(start, end, _)| *start < module.end && module.start < *end)
+            .is_some_and(same)
+    };
+    let new: Vec<_> = modules.iter().filter(|module| !is_known(module)).collect();
+    let lies_over = new
+        .iter()
+        .any(|module| written.iter().any(|(start, end, _)| *start < module.end && module.start < *end));
+    if lies_over {
+        LIST.fetch_add(1, Ordering::Relaxed);
+    }
+    let list = LIST.load(Ordering::Relaxed);
+    let line = |module: &&flamelet_unwind::Module| {
+        let (start, end, file_offset) = (module.start, module.end, module.file_offset);
+        Module {
+            list,
+            start,
+            end,
+            file_offset,
+            build_id: module.build_id_hex(),
+            path: module.name.to_string(),
+        }
+        .line()
+    };
+    let lines: String = new.iter().map(line).collect();
+    file::append_modules(&lines);
+    written.extend(new.iter().map(|module| (module.start, module.end, module.build_id.clone())));
+}
+
+/// Walks the stacks of one thread.
+pub(crate) struct Walker {
+    stack: Repeated,
+    modules: *const Modules,
+    /// Stacks to let pass before the modules are looked at again: generated code is in none of them.
+    patience: u32,
+    fruitless: u32,
+}
+
+impl Walker {
+    pub(crate) const fn new() -> Self {
+        Self { stack: Repeated::new(), modules: ptr::null(), patience: 0, fruitless: 0 }
+    }
+
+    /// Another thread takes over.
+    pub(crate) fn forget(&mut self) {
+        self.stack.forget();
+    }
+
+    /// The node of the stack that `caller` stands on.
+    #[inline]
+    pub(crate) fn node(&mut self, caller: &Registers) -> u32 {
+        let end = self.walk(caller);
+        if end == End::Truncated(Reason::NoModule) && self.may_have_changed() {
+            self.walk(caller);
+        }
+        self.stack.frames().last().map_or(NO_ROOM, |leaf| leaf.tag)
+    }
+
+    #[inline]
+    fn walk(&mut self, caller: &Registers) -> End {
+        let modules = MODULES.load(Ordering::Acquire).cast_const();
+        if modules != self.modules {
+            self.modules = modules;
+            self.stack.forget();
+        }
+        // SAFETY: null, or from an `Arc` that is never given back.
+        let Some(modules) = (unsafe { modules.as_ref() }) else { return End::Rooted };
+        let again = self.stack.unwind(modules, caller);
+        if again.kept < self.stack.frames().len() {
+            self.name_frames(again.kept, again.end);
+        }
+        again.end
+    }
+
+    /// Gives the new frames their nodes.
+    fn name_frames(&mut self, kept: usize, end: End) {
+        let list = u64::from(LIST.load(Ordering::Relaxed) & 0x7fff) << ADDRESS_BITS;
+        let frames = self.stack.frames_mut();
+        let outermost = if end.is_rooted() { ROOT } else { TRUNCATED };
+        let mut parent = kept.checked_sub(1).map_or(outermost, |caller| frames[caller].tag);
+        for frame in &mut frames[kept..] {
+            if parent != NO_ROOM {
+                parent = tree::child(parent, frame.address & ((1 << ADDRESS_BITS) - 1) | list);
+            }
+            frame.tag = parent;
+        }
+    }
+
+    #[cold]
+    fn may_have_changed(&mut self) -> bool {
+        const MOST: u32 = 255;
+        if self.patience > 0 {
+            self.patience -= 1;
+            return false;
+        }
+        let changed = crate::start::on_own_behalf(refresh);
+        self.fruitless = if changed { 0 } else { (self.fruitless * 2 + 1).min(MOST) };
+        self.patience = self.fruitless;
+        changed
+    }
+}
