@@ -1,12 +1,13 @@
 // @ts-check
 // The page's frame: what is open, what the address says, and which view shows it.
 
-import { copyText, debounced, h, replaceContent } from "./dom.js";
+import { copyText, debounced, h, keepingFocus, replaceContent } from "./dom.js";
 import { flash, showDialog, showHelp, showMenu } from "./overlay.js";
-import { FILTER_KINDS, dataQuery, exactPattern, formatState, parseState, searchPattern } from "./state.js";
+import { FILTER_KINDS, HEAP_QUESTIONS, dataQuery, exactPattern, formatState, parseState, searchPattern } from "./state.js";
 import { shareLabel, timeLabel, valueLabel } from "./units.js";
 import { flameView } from "./view-flame.js";
 import { graphView } from "./view-graph.js";
+import { heapView } from "./view-heap.js";
 import { heatmapView } from "./view-heatmap.js";
 import { infoView } from "./view-info.js";
 import { sandwichView } from "./view-sandwich.js";
@@ -21,7 +22,7 @@ import { treeView } from "./view-tree.js";
  * @typedef {import("./provider.js").ServerData | import("./provider.js").SavedData} Provider
  * @typedef {import("./provider.js").Opened} Opened
  * @typedef {{element: HTMLElement, controls: HTMLElement[], update: (state: State) => Promise<void> | void,
- *   themeChanged?: () => void, focus?: () => void}} View
+ *   themeChanged?: () => void, printed?: (on: boolean) => void, focus?: () => void}} View
  * @typedef {{id: string, title: string, make: (app: App) => View, needs?: (opened: Opened) => boolean}} ViewKind
  */
 
@@ -32,6 +33,7 @@ const VIEWS = [
   { id: "tree", title: "Call tree", make: treeView },
   { id: "sandwich", title: "Sandwich", make: sandwichView },
   { id: "graph", title: "Graph", make: graphView, needs: () => true },
+  { id: "heap", title: "Heap", make: heapView, needs: (opened) => opened.about?.is_heap === true },
   { id: "source", title: "Source", make: sourceView, needs: (opened) => opened.code },
   { id: "tags", title: "Labels", make: tagsView, needs: (opened) => (opened.about?.label_keys ?? []).length > 0 },
   { id: "timeline", title: "Timeline", make: timelineView, needs: (opened) => opened.about?.has_timeline === true },
@@ -39,8 +41,14 @@ const VIEWS = [
   { id: "info", title: "Info", make: infoView },
 ];
 
-/** The views that only a server can answer. */
-const SERVER_VIEWS = ["graph", "source", "tags", "timeline", "heatmap"];
+/** The views that need more than the flame graph's own data: a saved page may lack it. */
+const MORE_VIEWS = ["graph", "heap", "source", "tags", "timeline", "heatmap"];
+
+/** What stands at the bottom while nothing is chosen. */
+const RESTING = "Click zooms, right-click offers more, / searches, r folds the runtime’s frames, ? lists all keys";
+
+/** What a saved page answers to what it cannot do. */
+const ONLY_LIVE = "A saved page cannot do this: open the profile with “flamelet view”";
 
 /** @type {Record<string, string>} */
 const FILTER_HELP = {
@@ -61,7 +69,7 @@ export class App {
     this.provider = provider;
     this.state = parseState(location.hash);
     /** @type {Opened} */
-    this.opened = { about: null, entries: [], live: false, code: false, warnings: [] };
+    this.opened = { about: null, entries: [], live: false, live_heap: [], let_go: 0, code: false };
     /** The function that keys act on. */
     this.chosen = "";
     this.working = 0;
@@ -76,15 +84,31 @@ export class App {
     addEventListener("keydown", (event) => this.key(event));
     this.applyTheme(localTheme());
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.applyTheme(localTheme()));
+    // On paper everything is light, and what scrolls on a screen is there in full.
+    matchMedia("print").addEventListener("change", (media) => {
+      this.view?.printed?.(media.matches);
+      this.view?.themeChanged?.();
+    });
   }
 
   /** Reads what is open, then shows it. */
   async start() {
-    const opened = await this.waitFor(this.provider.open(this.state));
+    const opening = this.waitFor(this.provider.open(this.state));
+    if (this.state.view === "flame") this.askAhead();
+    const opened = await opening;
     if (opened === null) return;
     this.opened = opened;
     document.title = opened.about ? `${opened.about.title} – flamelet` : "flamelet";
     await this.render();
+  }
+
+  /** The flame graph takes longest: it is asked for before it is known what else there is to show. */
+  askAhead() {
+    const { state } = this;
+    const width = (this.main?.clientWidth ?? innerWidth) * (devicePixelRatio || 1);
+    const direction = state.inverted ? "callers" : "callees";
+    // What goes wrong is told when the view asks for the same.
+    this.provider.flame(state, { direction, pivot: "", zoom: state.zoom, width }).catch(() => {});
   }
 
   build() {
@@ -97,7 +121,7 @@ export class App {
     this.baseSelect = /** @type {HTMLSelectElement} */ (h("select.profiles", { "aria-label": "Compare with", hidden: true, onchange: () => this.set({ base: this.baseSelect?.value ?? "", zoom: "", time: "" }) }));
     this.liveButtons = h("span.live", { hidden: true });
     this.themeButton = h("button.quiet", { title: "Dark or light (d)", "aria-label": "Dark or light", text: "◐", onclick: () => this.toggleTheme() });
-    this.tabs = h("nav.tabs", { role: "tablist", "aria-label": "Views" });
+    this.tabs = h("div.tabs", { role: "tablist", "aria-label": "Views", onkeydown: (/** @type {KeyboardEvent} */ event) => this.tabKey(event) });
     this.chips = h("div.chips");
     this.controls = h("div.controls");
     this.main = h("main.main", { tabindex: -1 });
@@ -183,18 +207,21 @@ export class App {
     if (this.viewId !== kind.id || !this.view) {
       this.viewId = kind.id;
       this.view = kind.make(this);
+      this.view.element.setAttribute("role", "tabpanel");
+      this.view.element.setAttribute("aria-label", kind.title);
       replaceContent(/** @type {HTMLElement} */ (this.main), this.view.element);
       replaceContent(/** @type {HTMLElement} */ (this.controls), ...this.view.controls);
     }
     this.errorElement?.remove();
+    this.status(RESTING);
     void this.renderMatched();
     await this.view.update(this.state);
   }
 
   /** @param {ViewKind} kind */
   isOffered(kind) {
-    if (this.provider.saved && SERVER_VIEWS.includes(kind.id)) return false;
-    return kind.needs ? kind.needs(this.opened) : true;
+    if (kind.needs && !kind.needs(this.opened)) return false;
+    return !MORE_VIEWS.includes(kind.id) || this.provider.has(kind.id, this.state);
   }
 
   /** @param {ViewKind[]} kinds @param {ViewKind} current */
@@ -209,28 +236,47 @@ export class App {
     if (this.titleElement) this.titleElement.textContent = about.title;
     this.renderShelfSelects();
     if (!this.typing && document.activeElement !== this.search) this.search.value = this.state.query;
-    replaceContent(/** @type {HTMLElement} */ (this.tabs), ...kinds.map((kind, at) => h("button.tab", { role: "tab", "aria-selected": kind === current, title: at < 9 ? `${kind.title} (${at + 1})` : kind.title, text: kind.title, onclick: () => this.set({ view: kind.id }) })));
-    this.renderChips();
+    const tab = (/** @type {ViewKind} */ kind, /** @type {number} */ at) => {
+      const title = at < 9 ? `${kind.title} (${at + 1})` : kind.title;
+      return h("button.tab", { role: "tab", "aria-selected": kind === current, tabindex: kind === current ? 0 : -1, title, text: kind.title, onclick: () => this.set({ view: kind.id }) });
+    };
+    const tabs = /** @type {HTMLElement} */ (this.tabs);
+    keepingFocus(tabs, () => replaceContent(tabs, ...kinds.map(tab)));
+    keepingFocus(/** @type {HTMLElement} */ (this.chips), () => this.renderChips());
+  }
+
+  /** Arrows walk along the tabs. @param {KeyboardEvent} event */
+  tabKey(event) {
+    const step = event.key === "ArrowRight" ? 1 : event.key === "ArrowLeft" ? -1 : 0;
+    const tabs = [.../** @type {HTMLElement} */ (this.tabs).querySelectorAll("button")];
+    const at = tabs.indexOf(/** @type {HTMLButtonElement} */ (document.activeElement));
+    if (step === 0 || at < 0) return;
+    event.preventDefault();
+    event.stopPropagation();
+    const next = tabs[(at + step + tabs.length) % tabs.length];
+    next.focus();
+    next.click();
   }
 
   renderChips() {
     const { filters, time, fold, base } = this.state;
     const saved = this.provider.saved;
     const chips = filters.map((filter, at) => this.chip(`${filter.kind}:`, filter.text, () => this.set({ filters: filters.filter((_, other) => other !== at), zoom: "" })));
-    if (time !== "") chips.push(this.chip("time:", timeText(time), () => this.set({ time: "" })));
+    if (time !== "") chips.push(this.chip("time:", timeText(time), () => this.setTime("")));
     if (base.startsWith("@")) chips.push(this.chip("against time:", timeText(base.slice(1)), () => this.set({ base: "", zoom: "" })));
-    const isFolded = (/** @type {string} */ part) => fold.split(",").includes(part);
-    const toggle = (/** @type {string} */ part) => () => {
-      const parts = fold.split(",").filter((other) => other !== "" && other !== part);
-      this.set({ fold: (isFolded(part) ? parts : [...parts, part]).sort().join(","), zoom: "" });
-    };
-    const folds = [
-      h("button.toggle", { text: "Fold generics", "aria-pressed": isFolded("generics"), title: "Vec<T>::push for every T is one function", onclick: toggle("generics") }),
-      h("button.toggle", { text: "Fold runtime", "aria-pressed": isFolded("runtime"), title: "Hide async and standard-library glue", onclick: toggle("runtime") }),
-    ];
+    const folding = (/** @type {string} */ part, /** @type {string} */ text, /** @type {string} */ title) => h("button.toggle", { text, "aria-pressed": fold.split(",").includes(part), title, onclick: () => this.toggleFold(part) });
+    const folds = [folding("generics", "Fold generics", "Vec<T>::push for every T is one function (n)"), folding("runtime", "Fold runtime", "Fold async and standard-library glue into one box (r)")];
     const add = h("button.toggle", { text: "+ Filter", title: "Add a filter (a)", onclick: () => this.askForFilter() });
-    const hint = saved ? h("span.soft", { text: "A saved page: filters need flamelet view." }) : null;
+    const hint = saved ? h("span.soft", { text: "A saved page. Filters, spans of time and source need the profile itself: open it with “flamelet view”." }) : null;
     replaceContent(/** @type {HTMLElement} */ (this.chips), ...(saved ? [] : [add, ...chips, h("span.spring"), ...folds]), hint ?? "");
+  }
+
+  /** @param {string} part */
+  toggleFold(part) {
+    if (this.provider.saved) return flash(ONLY_LIVE);
+    const before = this.state.fold.split(",").filter((other) => other !== "");
+    const parts = before.includes(part) ? before.filter((other) => other !== part) : [...before, part];
+    this.set({ fold: parts.sort().join(","), zoom: "" });
   }
 
   /** @param {string} kind @param {string} text @param {() => void} remove */
@@ -239,6 +285,7 @@ export class App {
   }
 
   askForFilter() {
+    if (this.provider.saved) return flash(ONLY_LIVE);
     const kind = /** @type {HTMLSelectElement} */ (h("select", { "aria-label": "Kind of filter" }, ...FILTER_KINDS.map((name) => h("option", { value: name, text: name }))));
     const text = /** @type {HTMLInputElement} */ (h("input", { type: "text", "aria-label": "Regular expression", placeholder: "regular expression", spellcheck: "false" }));
     const help = h("p.soft", { text: FILTER_HELP.focus });
@@ -255,8 +302,15 @@ export class App {
 
   /** @param {string} kind @param {string} text */
   addFilter(kind, text) {
+    if (this.provider.saved) return flash(ONLY_LIVE);
     const same = this.state.filters.some((filter) => filter.kind === kind && filter.text === text);
     if (!same) this.set({ filters: [...this.state.filters, { kind, text }], zoom: "" });
+  }
+
+  /** Chooses a span of the time that every view follows. @param {string} time */
+  setTime(time) {
+    if (this.provider.saved) return flash(ONLY_LIVE);
+    this.set({ time, zoom: "" });
   }
 
   typed() {
@@ -365,29 +419,44 @@ export class App {
     const option = (/** @type {string} */ value, /** @type {string} */ text, /** @type {boolean} */ selected) => h("option", { value, text, selected });
     const several = entries.length > 1;
     if (!this.profileSelect || !this.baseSelect || !this.liveButtons || !this.titleElement) return;
+    const current = this.opened.about?.id ?? this.state.profile;
+    const kind = entries.find((entry) => entry.id === current)?.kind ?? "";
+    const bases = entries.filter((entry) => entry.id !== current && entry.kind === kind);
     this.profileSelect.hidden = !several;
-    this.baseSelect.hidden = !several;
+    this.baseSelect.hidden = bases.length === 0;
     this.titleElement.hidden = several;
     if (several) {
-      const current = this.opened.about?.id ?? this.state.profile;
       replaceContent(this.profileSelect, ...(current === "" ? [option("", "choose…", true)] : []), ...entries.map((entry) => option(entry.id, entry.name, entry.id === current)));
-      replaceContent(this.baseSelect, option("", "compare with…", this.state.base === ""), ...entries.filter((entry) => entry.id !== current).map((entry) => option(entry.id, `against ${entry.name}`, entry.id === this.state.base)));
+      const older = this.opened.let_go > 0 ? [h("option", { disabled: true, text: `${this.opened.let_go} older ones were let go` })] : [];
+      this.profileSelect.append(...older);
+      replaceContent(this.baseSelect, option("", "compare with…", this.state.base === ""), ...bases.map((entry) => option(entry.id, `against ${entry.name}`, entry.id === this.state.base)));
     }
     this.liveButtons.hidden = !live;
-    const before = entries.length > 1 ? entries[entries.length - 2] : null;
-    const isNewest = before !== null && (this.opened.about?.id ?? "") === entries[entries.length - 1].id;
+    const at = entries.findIndex((entry) => entry.id === this.opened.about?.id);
+    const before = entries.slice(0, Math.max(0, at)).reverse().find((entry) => entry.kind === entries[at].kind);
+    const heap = h("button.toggle", { text: "Heap…", "aria-haspopup": "menu", title: "Take a profile of its memory", onclick: () => this.heapMenu(heap) });
     replaceContent(
       this.liveButtons,
-      h("button.primary", { text: "Take a 10 s CPU profile", onclick: () => this.take(10) }),
-      isNewest && before && this.state.base === "" && h("button.toggle", { text: "Compare with the one before", onclick: () => this.set({ base: before.id, zoom: "", time: "" }) }),
+      h("button.primary", { text: "Take a 10 s CPU profile", onclick: () => this.take(10, "") }),
+      this.opened.live_heap.length > 0 && heap,
+      before !== undefined && this.state.base === "" && h("button.toggle", { text: "Compare with the one before", onclick: () => this.set({ base: before.id, zoom: "", time: "" }) }),
     );
   }
 
-  /** @param {number} seconds */
-  async take(seconds) {
-    flash(`Taking a profile for ${seconds} s …`);
-    const entry = await this.waitFor(this.provider.take(seconds));
-    if (entry) this.set({ profile: entry.id, base: "", zoom: "", time: "" });
+  /** @param {HTMLElement} button */
+  heapMenu(button) {
+    const items = this.opened.live_heap.map((what) => ({ label: HEAP_QUESTIONS[what] ?? what, run: () => void this.take(10, what) }));
+    const { left, bottom } = button.getBoundingClientRect();
+    showMenu(items, { clientX: left, clientY: bottom + 2 });
+  }
+
+  /** @param {number} seconds @param {string} heap what of the memory; nothing for the CPU */
+  async take(seconds, heap) {
+    flash(heap === "" || heap === "growth" ? `Taking a profile for ${seconds} s …` : "Taking a profile …");
+    const entry = await this.waitFor(this.provider.take(seconds, heap));
+    if (!entry) return;
+    const view = heap !== "" ? "heap" : this.state.view === "heap" ? "flame" : this.state.view;
+    this.set({ profile: entry.id, view, type: "", base: "", zoom: "", time: "", filters: [] });
   }
 
   toggleTheme() {
@@ -426,7 +495,7 @@ export class App {
   /** What keys do. @returns {Record<string, () => void>} */
   actions() {
     const onChosen = (/** @type {() => void} */ act) => () => (this.chosen === "" ? flash("Choose a function first") : act());
-    const filter = (/** @type {string} */ kind) => onChosen(() => this.provider.saved ? flash("A saved page cannot filter") : this.addFilter(kind, exactPattern(this.chosen)));
+    const filter = (/** @type {string} */ kind) => onChosen(() => this.addFilter(kind, exactPattern(this.chosen)));
     const kinds = VIEWS.filter((kind) => this.isOffered(kind));
     const byNumber = Object.fromEntries(kinds.slice(0, 9).map((kind, at) => [String(at + 1), () => this.set({ view: kind.id })]));
     return {
@@ -440,12 +509,14 @@ export class App {
       x: () => this.set({ filters: this.state.filters.slice(0, -1) }),
       i: () => this.set({ inverted: !this.state.inverted, zoom: "" }),
       g: () => this.set({ upward: !this.state.upward }),
+      r: () => this.toggleFold("runtime"),
+      n: () => this.toggleFold("generics"),
       "0": () => this.set({ zoom: "" }),
       f: filter("focus"),
       o: filter("ignore"),
       h: filter("hide"),
       s: onChosen(() => this.set({ view: "sandwich", pivot: this.chosen })),
-      e: onChosen(() => this.set({ view: "source", pivot: this.chosen })),
+      e: onChosen(() => (this.opened.code ? this.set({ view: "source", pivot: this.chosen }) : flash("There is no source to show here"))),
       c: () => void this.copyChosen(),
       ArrowDown: () => this.view?.focus?.(),
     };

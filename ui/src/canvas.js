@@ -10,10 +10,12 @@ import { fittedName } from "./names.js";
 const ROW_HEIGHT = 19;
 const FONT = "12px system-ui, -apple-system, 'Segoe UI', sans-serif";
 const ZOOM_MILLISECONDS = 140;
+/** A page or three. */
+const MOST_PRINTED_ROWS = 150;
 
 /**
  * @typedef {object} FlameEvents
- * @property {(picture: Picture, box: number) => void} zoom
+ * @property {(picture: Picture, box: number, since: number) => void} zoom `since` is when it was asked for
  * @property {(picture: Picture, box: number, event: MouseEvent) => void} menu
  * @property {(picture: Picture, box: number, event: MouseEvent | null) => void} hover `box` is -1 when the mouse left
  * @property {(picture: Picture, box: number) => void} select
@@ -35,6 +37,7 @@ export class FlameCanvas {
     /** Where a move in progress ends. @type {[number, number] | null} */
     this.target = null;
     this.dragged = false;
+    this.isPrinted = false;
     this.selected = -1;
     this.hovered = -1;
     /** @type {Uint8Array | null} */
@@ -106,14 +109,28 @@ export class FlameCanvas {
 
   themeChanged() {
     this.palette = currentPalette();
-    this.redraw();
+    // At once: before paper is printed no frame is waited for.
+    this.draw();
+  }
+
+  /** On paper nothing scrolls: every row is there. @param {boolean} on */
+  printed(on) {
+    this.isPrinted = on;
+    this.resized();
+    this.draw();
+  }
+
+  /** How tall the picture is on the screen, or on paper. */
+  get height() {
+    if (this.isPrinted) return Math.min(MOST_PRINTED_ROWS, this.picture?.rows ?? 1) * ROW_HEIGHT + 8;
+    return Math.max(1, this.element.clientHeight);
   }
 
   resized() {
     const rows = this.picture?.rows ?? 1;
     this.filler.style.height = `${rows * ROW_HEIGHT + 8}px`;
     const ratio = devicePixelRatio || 1;
-    const [width, height] = [this.width, Math.max(1, this.element.clientHeight)];
+    const { width, height } = this;
     if (this.canvas.width !== Math.round(width * ratio) || this.canvas.height !== Math.round(height * ratio)) {
       this.canvas.width = Math.round(width * ratio);
       this.canvas.height = Math.round(height * ratio);
@@ -138,9 +155,9 @@ export class FlameCanvas {
   /** The y of a row on the canvas. @param {number} row */
   yOf(row) {
     const rows = this.picture?.rows ?? 1;
-    const height = Math.max(this.filler.offsetHeight, this.element.clientHeight);
+    const height = this.isPrinted ? this.height : Math.max(this.filler.offsetHeight, this.element.clientHeight);
     const place = this.upward ? height - 4 - (row + 1) * ROW_HEIGHT : row * ROW_HEIGHT;
-    return (rows > 0 ? place : 0) - this.element.scrollTop;
+    return (rows > 0 ? place : 0) - (this.isPrinted ? 0 : this.element.scrollTop);
   }
 
   draw() {
@@ -150,7 +167,7 @@ export class FlameCanvas {
     const ratio = devicePixelRatio || 1;
     context.setTransform(ratio, 0, 0, ratio, 0, 0);
     context.fillStyle = this.palette.bg;
-    const [width, height] = [this.width, this.element.clientHeight];
+    const { width, height } = this;
     context.fillRect(0, 0, width, height);
     if (!picture) return;
     context.font = FONT;
@@ -235,7 +252,7 @@ export class FlameCanvas {
     canvas.addEventListener("mouseleave", () => this.hover(-1, null));
     canvas.addEventListener("click", (event) => {
       const box = this.boxUnder(event);
-      if (box >= 0 && this.picture && !this.dragged) this.events.zoom(this.picture, box);
+      if (box >= 0 && this.picture && !this.dragged) this.events.zoom(this.picture, box, event.timeStamp);
     });
     canvas.addEventListener("contextmenu", (event) => {
       const box = this.boxUnder(event);
@@ -350,7 +367,7 @@ export class FlameCanvas {
       this.select(this.selected < 0 ? picture.zoom : this.neighbour(picture, this.selected, step));
     } else if (event.key === "Enter" && this.selected >= 0) {
       event.preventDefault();
-      this.events.zoom(picture, this.selected);
+      this.events.zoom(picture, this.selected, event.timeStamp);
     } else if (event.key === "+" || event.key === "=" || event.key === "-") {
       this.magnify(event.key === "-" ? 1.4 : 1 / 1.4, 0.5);
     }

@@ -44,6 +44,33 @@ export function debounced(wait, action) {
   };
 }
 
+/** Calls `action` when what is drawn now has been painted. @param {() => void} action */
+export function afterPaint(action) {
+  requestAnimationFrame(() => {
+    const channel = new MessageChannel();
+    channel.port1.onmessage = action;
+    channel.port2.postMessage(null);
+  });
+}
+
+/**
+ * Rebuilds a part of the page; what had the focus in it has it again, if it is still there.
+ * @param {Element} parent @param {() => void} build
+ */
+export function keepingFocus(parent, build) {
+  const before = document.activeElement;
+  const key = before && parent.contains(before) ? focusKey(before) : null;
+  build();
+  if (key === null) return;
+  const same = [...parent.querySelectorAll("button, select, input")].find((element) => focusKey(element) === key);
+  if (same instanceof HTMLElement) same.focus();
+}
+
+/** @param {Element} element */
+function focusKey(element) {
+  return element.getAttribute("data-key") ?? element.getAttribute("aria-label") ?? element.textContent;
+}
+
 /** Copies text, also where the page was opened from disk. @param {string} text */
 export async function copyText(text) {
   try {

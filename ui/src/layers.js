@@ -7,7 +7,7 @@
  * @typedef {{x: number, y: number}[]} Places the middle of each node
  */
 
-const LAYER_GAP = 46;
+const LAYER_GAP = 34;
 const NODE_GAP = 18;
 
 /**

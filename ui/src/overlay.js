@@ -98,8 +98,9 @@ const KEY_MAP = [
   ["Flame graph", [
     ["← → ↑ ↓", "move between boxes"], ["Enter", "zoom to the box"], ["0", "zoom out to everything"],
     ["+ −", "magnify"], ["Ctrl + wheel", "magnify at the mouse"], ["drag", "move"], ["i", "callers instead of callees"],
-    ["g", "grow upwards or downwards"],
+    ["g", "grow upwards or downwards"], ["r", "fold the runtime’s frames"], ["n", "fold generics"],
   ]],
+  ["Timeline", [["drag", "choose a span of time"], ["← →", "move the span"], ["Shift + ← →", "move its end"]]],
   ["On the chosen function", [
     ["f", "focus: keep only stacks with it"], ["o", "ignore: drop stacks with it"], ["h", "hide its frames"],
     ["s", "sandwich: callers and callees"], ["e", "source and instructions"], ["c", "copy its name"],

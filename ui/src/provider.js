@@ -13,8 +13,10 @@ import { dataQuery, searchPattern, zoomKeys } from "./state.js";
  *
  * @typedef {{kind: string, unit: string, total: number, base_total: number, per_sample: number, missing?: boolean}} SampleType
  * @typedef {Record<string, any> & {title: string, types: SampleType[], default_type: number}} About
- * @typedef {{id: string, name: string, detail: string}} Entry
- * @typedef {{about: About | null, entries: Entry[], live: boolean, code: boolean, warnings: string[]}} Opened
+ * @typedef {{id: string, name: string, detail: string, kind: string}} Entry
+ * @typedef {{about: About | null, entries: Entry[], live: boolean, live_heap: string[], let_go: number, code: boolean}} Opened
+ * @typedef {{sample_type: number, flame: FlamePayload, functions: Functions, graph: object, labels: object[], heap?: object}} SavedPicture
+ * @typedef {{about: About, first: number, inverted: boolean, icicle: boolean, pictures: SavedPicture[], timeline?: object, heatmap?: object}} Saved
  * @typedef {NameColumns & {count: number, total: number, diff: boolean, name: number[], flat: number[],
  *   cum: number[], flat_sides?: Sides, cum_sides?: Sides}} Functions
  * @typedef {{name: string, key: number, hue: number, weight: number, own: number, new: number, base: number, leaf: boolean}} TreeRow
@@ -30,14 +32,25 @@ export class ServerData {
     this.answers = new Map();
   }
 
-  /** @param {string} path @param {URLSearchParams} query @param {AbortSignal} [signal] */
+  /** Asks once: who asks for the same meanwhile waits for the same answer. @param {string} path @param {URLSearchParams} query @param {AbortSignal} [signal] */
   async ask(path, query, signal) {
     const address = `api/${path}?${query}`;
-    if (this.answers.has(address)) return this.answers.get(address);
-    const answer = await answerOf(fetch(address, { signal }));
+    const known = this.answers.get(address);
+    if (known) return known;
+    const answer = answerOf(fetch(address, { signal }));
     if (this.answers.size > 40) this.answers.delete(this.answers.keys().next().value);
     this.answers.set(address, answer);
-    return answer;
+    try {
+      return await answer;
+    } catch (error) {
+      this.answers.delete(address);
+      throw error;
+    }
+  }
+
+  /** Whether there is anything for a view. */
+  has() {
+    return true;
   }
 
   /** @param {State} state @returns {Promise<Opened>} */
@@ -89,9 +102,10 @@ export class ServerData {
     return this.ask(what, query);
   }
 
-  /** @param {number} seconds @returns {Promise<Entry>} */
-  async take(seconds) {
-    return answerOf(fetch(`api/take?seconds=${seconds}`, { method: "POST", headers: { "X-Flamelet": "1" } }));
+  /** @param {number} seconds @param {string} heap what of the memory; nothing for the CPU @returns {Promise<Entry>} */
+  async take(seconds, heap) {
+    const query = new URLSearchParams({ seconds: String(seconds), ...(heap === "" ? {} : { heap }) });
+    return answerOf(fetch(`api/take?${query}`, { method: "POST", headers: { "X-Flamelet": "1" } }));
   }
 }
 
@@ -111,7 +125,7 @@ async function answerOf(request) {
 
 /** Reads what the file holds. */
 export class SavedData {
-  /** @param {{about: About, first: number, inverted: boolean, icicle: boolean, pictures: {sample_type: number, flame: FlamePayload, functions: Functions}[]}} saved */
+  /** @param {Saved} saved */
   constructor(saved) {
     this.saved = true;
     this.content = saved;
@@ -124,7 +138,7 @@ export class SavedData {
     const kept = new Set(this.content.pictures.map((picture) => picture.sample_type));
     const about = { ...this.content.about, default_type: this.content.first };
     about.types = about.types.map((type, at) => ({ ...type, missing: !kept.has(at) }));
-    return { about, entries: [], live: false, code: false, warnings: [] };
+    return { about, entries: [], live: false, live_heap: [], let_go: 0, code: false };
   }
 
   /** @param {State} state */
@@ -197,9 +211,23 @@ export class SavedData {
     return { weight: pattern ? picture.matches(pattern).weight : 0, total: picture.weight[0] ?? 0 };
   }
 
-  /** @returns {Promise<never>} */
-  async data() {
-    throw new Error("This view needs the profile itself: open it with `flamelet view`.");
+  /** What the file holds for a view, if anything. @param {string} what @param {State} state */
+  keptFor(what, state) {
+    const part = this.part(state);
+    const parts = /** @type {Record<string, object | undefined>} */ ({ graph: part.graph, tags: part.labels, heap: part.heap, timeline: this.content.timeline, heatmap: this.content.heatmap });
+    return parts[what];
+  }
+
+  /** Whether there is anything for a view. @param {string} what @param {State} state */
+  has(what, state) {
+    return this.keptFor(what, state) !== undefined;
+  }
+
+  /** @param {string} what @param {State} state @returns {Promise<any>} */
+  async data(what, state) {
+    const kept = this.keptFor(what, state);
+    if (kept === undefined) throw new Error("This view needs the profile itself: open it with `flamelet view`.");
+    return kept;
   }
 
   /** @returns {Promise<never>} */

@@ -22,6 +22,15 @@
 
 export const FILTER_KINDS = ["focus", "ignore", "hide", "show", "showfrom", "tagfocus", "tagignore", "tagroot"];
 
+/** What can be asked about a live service's memory, by the name of its endpoint. @type {Record<string, string>} */
+export const HEAP_QUESTIONS = {
+  heap: "What is in use and allocated",
+  lifetime: "How long freed memory had lived",
+  growth: "What grows in 10 s",
+  freed: "Who frees it",
+  peak: "What was in use at the highest moment",
+};
+
 /** @type {Readonly<State>} */
 export const FIRST_STATE = Object.freeze({
   view: "flame",

@@ -4,6 +4,9 @@
 import { h } from "./dom.js";
 
 const TABLE_ROW = 24;
+/** How many rows are printed: a few pages. */
+const MOST_PRINTED = 200;
+let tables = 0;
 
 /**
  * @typedef {object} Column
@@ -22,16 +25,19 @@ export class VirtualTable {
    * @param {(row: number, event: MouseEvent) => void} [options.menu]
    * @param {(row: number) => void} [options.select]
    * @param {(row: number, key: string) => boolean} [options.key] whether the key meant something
+   * @param {(row: number) => {level: number, open: boolean | null}} [options.level] of a tree: how deep a row is, and whether it is open
    */
   constructor(options) {
     this.options = options;
     this.count = 0;
     this.selected = -1;
     this.first = -1;
+    this.isPrinted = false;
+    this.id = `table-${tables++}`;
     this.headings = h("div.table-head", { role: "row" });
     this.body = h("div.table-body", { role: "rowgroup" });
     this.spacer = h("div.table-spacer", {}, this.body);
-    this.scroller = h("div.table-scroll", { tabindex: 0, role: "grid", "aria-label": options.label }, this.headings, this.spacer);
+    this.scroller = h("div.table-scroll", { tabindex: 0, role: options.level ? "treegrid" : "grid", "aria-label": options.label }, this.headings, this.spacer);
     this.element = h("div.table", {}, this.scroller);
     this.setColumns(options.columns, "");
     this.scroller.addEventListener("scroll", () => this.draw(false));
@@ -65,14 +71,25 @@ export class VirtualTable {
 
   /** @param {boolean} force */
   draw(force) {
-    const first = Math.max(0, Math.floor(this.scroller.scrollTop / TABLE_ROW) - 8);
+    const first = this.isPrinted ? 0 : Math.max(0, Math.floor(this.scroller.scrollTop / TABLE_ROW) - 8);
     if (!force && first === this.first) return;
     this.first = first;
-    const last = Math.min(this.count, first + Math.ceil(this.scroller.clientHeight / TABLE_ROW) + 18);
+    const room = this.isPrinted ? MOST_PRINTED : Math.ceil(this.scroller.clientHeight / TABLE_ROW) + 18;
+    const last = Math.min(this.count, first + room);
     const rows = [];
     for (let row = first; row < last; row++) rows.push(this.rowElement(row));
     this.body.style.transform = `translateY(${first * TABLE_ROW}px)`;
     this.body.replaceChildren(...rows);
+    const selected = this.selected >= first && this.selected < last;
+    if (selected) this.scroller.setAttribute("aria-activedescendant", `${this.id}-${this.selected}`);
+    else this.scroller.removeAttribute("aria-activedescendant");
+  }
+
+  /** On paper nothing scrolls: the first rows are all there. @param {boolean} on */
+  printed(on) {
+    this.isPrinted = on;
+    this.spacer.style.height = on ? "auto" : `${this.count * TABLE_ROW}px`;
+    this.draw(true);
   }
 
   /** @param {number} row */
@@ -84,10 +101,14 @@ export class VirtualTable {
       if (column?.number) cell.classList.add("number");
       cell.setAttribute("role", "gridcell");
     });
+    const place = this.options.level?.(row);
     return h(
       `div.tr${row === this.selected ? ".selected" : ""}`,
       {
         role: "row",
+        id: `${this.id}-${row}`,
+        "aria-level": place?.level,
+        "aria-expanded": place?.open ?? null,
         "aria-rowindex": row + 1,
         "aria-selected": row === this.selected,
         onclick: () => this.select(row),

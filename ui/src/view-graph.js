@@ -1,15 +1,19 @@
 // @ts-check
 // The call graph: the heaviest functions and who calls whom.
 
+import { currentPalette } from "./colour.js";
 import { h, replaceContent } from "./dom.js";
 import { layered } from "./layers.js";
 import { fittedName } from "./names.js";
 import { hideTooltip, showTooltip } from "./overlay.js";
-import { exactLabel, shareLabel, valueLabel } from "./units.js";
+import { changeLabel, exactLabel, isNoise, shareLabel, valueLabel } from "./units.js";
+import { relativeChange } from "./view-flame.js";
 
 /** @typedef {import("./app.js").App} App */
 /** @typedef {import("./state.js").State} State */
-/** @typedef {{nodes: {name: string, hue: number, flat: number, cum: number, depth: number}[], edges: {from: number, to: number, weight: number, direct: boolean}[], left_out: number}} Graph */
+/** @typedef {{name: string, hue: number, flat: number, cum: number, flat_new: number, flat_base: number, cum_new: number, cum_base: number, depth: number}} GraphNode */
+/** @typedef {{from: number, to: number, weight: number, new: number, base: number, direct: boolean}} GraphEdge */
+/** @typedef {{nodes: GraphNode[], edges: GraphEdge[], diff: boolean, left_out: number}} Graph */
 
 const SVG_NS = "http://www.w3.org/2000/svg";
 const GRAPH_NODE_HEIGHT = 38;
@@ -25,12 +29,14 @@ function s(tag, attributes, ...children) {
 /** @param {App} app */
 export function graphView(app) {
   const scene = s("g", {});
-  const svg = s("svg", { class: "graph", tabindex: 0, role: "img", "aria-label": "Call graph" }, scene);
+  const svg = s("svg", { class: "graph", tabindex: 0, role: "list", "aria-label": "Call graph: the heaviest functions. The sandwich view shows who calls whom." }, scene);
   const note = h("div.graph-note.soft");
   const element = h("div.graph-holder", {}, note);
   element.prepend(svg);
   const view = { x: 0, y: 0, scale: 1 };
   let shown = "nothing yet";
+  /** @type {Graph | null} */
+  let drawn = null;
   const move = () => scene.setAttribute("transform", `translate(${view.x} ${view.y}) scale(${view.scale})`);
   svg.addEventListener("wheel", (event) => {
     event.preventDefault();
@@ -59,7 +65,8 @@ export function graphView(app) {
     move();
   });
   const fit = (/** @type {number} */ width, /** @type {number} */ height) => {
-    view.scale = Math.min(1, (element.clientWidth - 40) / width, Math.max(0.6, (element.clientHeight - 40) / height));
+    // Smaller than this names cannot be read: what does not fit is there to be dragged to.
+    view.scale = Math.max(0.8, Math.min(1, (element.clientWidth - 40) / width, (element.clientHeight - 40) / height));
     view.x = (element.clientWidth - width * view.scale) / 2;
     view.y = 20;
     move();
@@ -73,10 +80,13 @@ export function graphView(app) {
       const graph = /** @type {Graph | null} */ (await app.waitFor(app.provider.data("graph", state)));
       if (graph === null) return;
       shown = app.dataKey();
+      drawn = graph;
       const size = drawGraph(app, scene, graph);
-      note.textContent = graph.left_out > 0 ? `The ${graph.nodes.length} heaviest functions; ${graph.left_out} lighter ones are not drawn. Dashed: through functions not drawn.` : "";
+      const chosen = graph.diff ? "functions that changed most" : "heaviest functions";
+      note.textContent = graph.left_out > 0 ? `The ${graph.nodes.length} ${chosen}; ${graph.left_out} others are not drawn. Dashed: through functions not drawn.` : "";
       fit(size.width, size.height);
     },
+    themeChanged: () => drawn && drawn.diff && drawGraph(app, scene, drawn),
     focus: () => /** @type {SVGElement} */ (/** @type {unknown} */ (svg)).focus(),
   };
 }
@@ -91,18 +101,24 @@ function zoomGraph(view, factor, x, y) {
 
 /** @param {App} app @param {SVGElement} scene @param {Graph} graph */
 function drawGraph(app, scene, graph) {
-  const { unit } = app.sampleType();
+  const { unit, per_sample: perSample } = app.sampleType();
   const all = app.total() || 1;
+  const palette = currentPalette();
   const sizes = graph.nodes.map((node) => ({ width: 110 + 130 * Math.sqrt(Math.min(1, node.cum / all)), height: GRAPH_NODE_HEIGHT }));
   const layout = layered(sizes, graph.edges, graph.nodes.map((node) => node.depth));
+  const most = Math.max(1, ...graph.edges.map((edge) => Math.abs(edge.new - edge.base)));
   const lines = graph.edges.map((edge) => {
     const [from, to] = [layout.places[edge.from], layout.places[edge.to]];
+    const change = edge.new - edge.base;
+    const noise = isNoise(edge.base, edge.new, perSample);
+    const look = !graph.diff || noise ? "" : change > 0 ? " more" : " less";
     const line = s("path", {
       d: edgePath(from, to, sizes[edge.from].width),
-      class: edge.direct ? "edge" : "edge indirect",
-      "stroke-width": 1 + 6 * Math.sqrt(edge.weight / all),
+      class: `edge${edge.direct ? "" : " indirect"}${look}`,
+      "stroke-width": 1 + 6 * Math.sqrt(graph.diff ? Math.abs(change) / most : edge.weight / all),
     });
-    line.append(s("title", {}, `${graph.nodes[edge.from].name} → ${graph.nodes[edge.to].name}: ${exactLabel(edge.weight, unit)} · ${shareLabel(edge.weight, all)}`));
+    const value = graph.diff ? `${changeLabel(change, unit)}, from ${valueLabel(edge.base, unit)} to ${valueLabel(edge.new, unit)}` : `${exactLabel(edge.weight, unit)} · ${shareLabel(edge.weight, all)}`;
+    line.append(s("title", {}, `${graph.nodes[edge.from].name} → ${graph.nodes[edge.to].name}: ${value}`));
     return line;
   });
   const boxes = graph.nodes.map((node, at) => {
@@ -110,13 +126,13 @@ function drawGraph(app, scene, graph) {
     const { x, y } = layout.places[at];
     const group = s(
       "g",
-      { class: "node", transform: `translate(${x - width / 2} ${y - height / 2})` },
-      s("rect", { width, height, rx: 3, fill: `var(--h${node.hue})` }),
+      { class: "node", role: "listitem", "aria-label": `${node.name}: ${nodeText(node, graph.diff, unit, all)}`, transform: `translate(${x - width / 2} ${y - height / 2})` },
+      s("rect", { width, height, rx: 3, fill: graph.diff ? palette.changeOf((node.cum_new - node.cum_base) / Math.max(1, node.cum)) : `var(--h${node.hue})` }),
       s("rect", { width: Math.max(0, width * Math.min(1, node.flat / all)), height: 3, y: height - 3, class: "heat" }),
       s("text", { x: 7, y: 15 }, fittedName(node.name, width - 14, (text) => text.length * 6.3)),
-      s("text", { x: 7, y: 30, class: "soft" }, `${valueLabel(node.cum, unit)} · ${shareLabel(node.cum, all)}`),
+      s("text", { x: 7, y: 30, class: "soft" }, nodeText(node, graph.diff, unit, all)),
     );
-    group.addEventListener("mousemove", (event) => showTooltip(node.name, "", [["total", exactLabel(node.cum, unit)], ["self", exactLabel(node.flat, unit)]], /** @type {MouseEvent} */ (event)));
+    group.addEventListener("mousemove", (event) => showTooltip(node.name, "", nodeFacts(node, graph.diff, unit), /** @type {MouseEvent} */ (event)));
     group.addEventListener("mouseleave", hideTooltip);
     group.addEventListener("dblclick", () => app.set({ view: "sandwich", pivot: node.name }));
     group.addEventListener("contextmenu", (event) => {
@@ -127,6 +143,19 @@ function drawGraph(app, scene, graph) {
   });
   replaceContent(scene, ...lines, ...boxes);
   return layout;
+}
+
+/** @param {GraphNode} node @param {boolean} diff @param {string} unit @param {number} all */
+function nodeText(node, diff, unit, all) {
+  if (diff) return `${changeLabel(node.cum_new - node.cum_base, unit)} · ${relativeChange(node.cum_base, node.cum_new)}`;
+  return `${valueLabel(node.cum, unit)} · ${shareLabel(node.cum, all)}`;
+}
+
+/** @param {GraphNode} node @param {boolean} diff @param {string} unit @returns {[string, string][]} */
+function nodeFacts(node, diff, unit) {
+  if (!diff) return [["total", exactLabel(node.cum, unit)], ["self", exactLabel(node.flat, unit)]];
+  const change = (/** @type {number} */ base, /** @type {number} */ now) => `${changeLabel(now - base, unit)} (${relativeChange(base, now)}), from ${valueLabel(base, unit)} to ${valueLabel(now, unit)}`;
+  return [["total", change(node.cum_base, node.cum_new)], ["self", change(node.flat_base, node.flat_new)]];
 }
 
 /** @param {{x: number, y: number}} from @param {{x: number, y: number}} to @param {number} width */

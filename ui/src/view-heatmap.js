@@ -14,9 +14,9 @@ import { chosenSpan, wholeTime } from "./view-timeline.js";
 
 /** @param {App} app */
 export function heatmapView(app) {
-  const canvas = /** @type {HTMLCanvasElement} */ (h("canvas", { tabindex: 0, role: "img", "aria-label": "Heatmap of activity within each second" }));
+  const canvas = /** @type {HTMLCanvasElement} */ (h("canvas", { tabindex: 0, role: "img", "aria-label": "Heatmap of activity within each second. The timeline chooses spans by keyboard." }));
   const element = h("div.heatmap", {}, canvas);
-  const clear = h("button.toggle", { text: "Whole time", onclick: () => app.set({ time: "" }) });
+  const clear = h("button.toggle", { text: "Whole time", onclick: () => app.setTime("") });
   /** @type {Heatmap | null} */
   let data = null;
   let shown = "nothing yet";
@@ -29,7 +29,7 @@ export function heatmapView(app) {
   const cell = () => {
     const columns = Math.max(1, data?.columns ?? 1);
     const rows = Math.max(1, data?.rows ?? 1);
-    return { wide: Math.min(56, (element.clientWidth - LEFT - 12) / columns), tall: (element.clientHeight - BOTTOM - 12) / rows };
+    return { wide: Math.min(110, (element.clientWidth - LEFT - 12) / columns), tall: (element.clientHeight - BOTTOM - 12) / rows };
   };
   /** @param {MouseEvent} event */
   const cellAt = (event) => {
@@ -91,7 +91,7 @@ export function heatmapView(app) {
     }
     const [low, high] = [Math.min(start, at), Math.max(start, at) + 1];
     start = null;
-    app.set({ time: `${Math.round(low * step)}-${Math.round(high * step)}`, zoom: "" });
+    app.setTime(`${Math.round(low * step)}-${Math.round(high * step)}`);
   });
   new ResizeObserver(draw).observe(element);
 

@@ -3,8 +3,8 @@
 
 import { h, replaceContent } from "./dom.js";
 import { functionTable } from "./view-top.js";
-import { FlamePane } from "./view-flame.js";
-import { exactLabel, shareLabel } from "./units.js";
+import { FlamePane, relativeChange } from "./view-flame.js";
+import { changeLabel, exactLabel, shareLabel, valueLabel } from "./units.js";
 
 /** @typedef {import("./app.js").App} App */
 /** @typedef {import("./state.js").State} State */
@@ -28,7 +28,7 @@ export function sandwichView(app) {
   const list = functionTable(app, { narrow: true, open: (name) => app.set({ pivot: name }) });
   const name = h("div.pivot-name");
   const facts = h("div.pivot-facts");
-  const halves = h("div.sandwich-halves", {}, h("div.half-label", { text: "callers" }), callers.element, h("div.pivot", {}, name, facts), callees.element, h("div.half-label", { text: "callees" }));
+  const halves = h("div.sandwich-halves", {}, h("div.half-label", { text: "callers" }), callers.element, h("div.pivot", {}, name, facts), h("div.half-label", { text: "callees" }), callees.element);
   const empty = h("div.empty", { text: "Choose a function on the left to see who calls it and what it calls." });
   const right = h("div.sandwich-right");
   return {
@@ -48,8 +48,16 @@ export function sandwichView(app) {
       if (state.pivot === "" || !picture) return;
       const { unit } = app.sampleType();
       const [value, own] = [picture.valueOf(0), picture.ownOf(0)];
-      facts.textContent = `total ${exactLabel(value.now, unit)} · ${shareLabel(value.now, app.total())}    self ${exactLabel(own.now, unit)} · ${shareLabel(own.now, app.total())}`;
+      const shared = (/** @type {number} */ amount) => `${exactLabel(amount, unit)} · ${shareLabel(amount, app.total())}`;
+      const changed = (/** @type {{now: number, base: number}} */ both) => `${changeLabel(both.now - both.base, unit)} (${relativeChange(both.base, both.now)}), from ${valueLabel(both.base, unit)} to ${valueLabel(both.now, unit)}`;
+      const text = app.isDiff() ? changed : (/** @type {{now: number}} */ one) => shared(one.now);
+      facts.textContent = `total ${text(value)}    self ${text(own)}`;
       callers.flame.scrollToRoot();
+    },
+    printed(/** @type {boolean} */ on) {
+      list.printed(on);
+      callers.printed(on);
+      callees.printed(on);
     },
     themeChanged() {
       callers.themeChanged();

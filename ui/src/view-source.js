@@ -33,6 +33,7 @@ export function sourceView(app) {
       shown = wanted;
       replaceContent(right, ...codeParts(app, code));
     },
+    printed: list.printed,
     focus: () => list.focus(),
   };
 }

@@ -3,12 +3,13 @@
 
 import { h, replaceContent } from "./dom.js";
 import { barCell } from "./table.js";
-import { exactLabel, grouped, shareLabel, valueLabel } from "./units.js";
+import { changeLabel, exactLabel, grouped, shareLabel, valueLabel } from "./units.js";
+import { changeCell } from "./view-top.js";
 
 /** @typedef {import("./app.js").App} App */
 /** @typedef {import("./state.js").State} State */
-/** @typedef {{text: string, filter: string, weight: number}} TagValue */
-/** @typedef {{key: string, weight: number, count: number, numeric: boolean, values: TagValue[]}} Tag */
+/** @typedef {{text: string, filter: string, weight: number, new: number, base: number}} TagValue */
+/** @typedef {{key: string, weight: number, new: number, base: number, count: number, numeric: boolean, values: TagValue[]}} Tag */
 
 /** @param {App} app */
 export function tagsView(app) {
@@ -31,7 +32,8 @@ export function tagsView(app) {
 
 /** @param {App} app @param {Tag} tag */
 function tagCard(app, tag) {
-  const { unit } = app.sampleType();
+  const { unit, per_sample: perSample } = app.sampleType();
+  const diff = app.isDiff();
   const all = app.total() || 1;
   const grouping = app.state.filters.some((filter) => filter.kind === "tagroot" && filter.text === tag.key);
   const group = h("button.toggle", {
@@ -45,11 +47,11 @@ function tagCard(app, tag) {
     h(
       "tr",
       {},
-      h("td", {}, barCell(shareLabel(value.weight, all), value.weight / most, exactLabel(value.weight, unit))),
-      h("td.number", { text: valueLabel(value.weight, unit) }),
+      h("td.number", {}, diff ? changeCell(value.base, value.new, unit, perSample) : barCell(shareLabel(value.weight, all), value.weight / most, exactLabel(value.weight, unit))),
+      h("td.number", { text: valueLabel(diff ? value.new : value.weight, unit), title: diff ? `before ${exactLabel(value.base, unit)}` : "" }),
       h("td", {}, h("button.link", { text: value.text, title: "Keep only samples with this label", onclick: () => app.addFilter("tagfocus", value.filter) })),
     ),
   );
   const more = tag.count > tag.values.length ? `${grouped(tag.count - tag.values.length)} more values` : "";
-  return h("section.tag", {}, h("header", {}, h("h2", { text: tag.key }), h("span.soft", { text: `${shareLabel(tag.weight, all)} of everything has it` }), h("span.spring"), group), h("table", {}, h("tbody", {}, ...rows)), h("p.soft", { text: more }));
+  return h("section.tag", {}, h("header", {}, h("h2", { text: tag.key }), h("span.soft", { text: diff ? `${changeLabel(tag.new - tag.base, unit)} in all` : `${shareLabel(tag.weight, all)} of everything has it` }), h("span.spring"), group), h("table", {}, h("tbody", {}, ...rows)), h("p.soft", { text: more }));
 }

@@ -2,7 +2,7 @@
 // The timeline: a lane a thread; dragging over it chooses a span that every other view follows.
 
 import { currentPalette } from "./colour.js";
-import { h } from "./dom.js";
+import { h, replaceContent } from "./dom.js";
 import { hideTooltip, showTooltip } from "./overlay.js";
 import { dataQuery } from "./state.js";
 import { shareLabel, timeLabel, valueLabel } from "./units.js";
@@ -12,16 +12,21 @@ import { shareLabel, timeLabel, valueLabel } from "./units.js";
 /** @typedef {{thread: string, process: string, tid: number, total: number, values: number[], waits: number[], hues: number[], tops: number[]}} Lane */
 /** @typedef {{span: number, bucket: number, peak: number, unit: string, lanes: Lane[], names: string[]}} Timeline */
 
-const LANE_HEIGHT = 34;
+/** Lanes share the room there is, between these. */
+const LANE_LEAST = 34;
+const LANE_MOST = 84;
+/** A busy thread fills a bar with about so many samples: fewer look like gaps. */
+const SAMPLES_A_BAR = 4;
 const LANE_TOP = 26;
 const LANE_LABEL = 170;
 
 /** @param {App} app */
 export function timelineView(app) {
-  const canvas = /** @type {HTMLCanvasElement} */ (h("canvas", { tabindex: 0, role: "img", "aria-label": "Timeline of threads. Drag to choose a span of time." }));
+  const canvas = /** @type {HTMLCanvasElement} */ (h("canvas", { tabindex: 0, role: "img", "aria-label": "Timeline of threads. Drag, or use the arrow keys (with Shift for the end), to choose a span of time." }));
   const height = h("div.timeline-height");
-  const element = h("div.timeline", {}, h("div.flame-pane", {}, canvas), height);
-  const clear = h("button.toggle", { text: "Whole time", onclick: () => app.set({ time: "" }) });
+  const table = h("div.for-readers");
+  const element = h("div.timeline", {}, h("div.flame-pane", {}, canvas), height, table);
+  const clear = h("button.toggle", { text: "Whole time", onclick: () => app.setTime("") });
   const compare = h("button.toggle", {
     text: "Compare with this span",
     title: "Choose another span after this: every view shows how the two differ",
@@ -36,6 +41,7 @@ export function timelineView(app) {
   let frame = 0;
 
   const place = () => ({ left: LANE_LABEL, width: Math.max(10, element.clientWidth - LANE_LABEL - 12) });
+  const laneHeight = () => Math.max(LANE_LEAST, Math.min(LANE_MOST, Math.floor((element.clientHeight - LANE_TOP - 10) / Math.max(1, data?.lanes.length ?? 1))));
   const timeAt = (/** @type {number} */ x) => {
     const { left, width } = place();
     return Math.max(0, Math.min(1, (x - left) / width)) * (data?.span ?? 1);
@@ -55,35 +61,37 @@ export function timelineView(app) {
     context.fillStyle = palette.bg;
     context.fillRect(0, 0, width, tall);
     context.font = "12px system-ui, sans-serif";
-    data.lanes.forEach((lane, at) => drawLane(context, lane, LANE_TOP + at * LANE_HEIGHT - element.scrollTop));
+    const one = laneHeight();
+    height.style.height = `${LANE_TOP + data.lanes.length * one + 8}px`;
+    data.lanes.forEach((lane, at) => drawLane(context, lane, LANE_TOP + at * one - element.scrollTop, one));
     drawAxis(context, width);
     drawBrush(context, tall);
   }
 
-  /** @param {CanvasRenderingContext2D} context @param {Lane} lane @param {number} y */
-  function drawLane(context, lane, y) {
-    if (!data || y < -LANE_HEIGHT || y > element.clientHeight) return;
+  /** @param {CanvasRenderingContext2D} context @param {Lane} lane @param {number} y @param {number} high */
+  function drawLane(context, lane, y, high) {
+    if (!data || y < -high || y > element.clientHeight) return;
     const { left, width } = place();
     const step = width / lane.values.length;
     lane.values.forEach((value, at) => {
       if (value === 0 || !data) return;
-      const tall = Math.max(2, (LANE_HEIGHT - 8) * Math.min(1, value / data.peak));
+      const tall = Math.max(2, (high - 8) * Math.min(1, value / data.peak));
       context.fillStyle = palette.hues[lane.hues[at]]?.[0] ?? palette.root;
       const wide = Math.max(1, step - (step > 4 ? 1 : 0));
-      context.fillRect(left + at * step, y + LANE_HEIGHT - 5 - tall, wide, tall);
+      context.fillRect(left + at * step, y + high - 5 - tall, wide, tall);
       if (lane.waits[at] === 0) return;
       // Waiting is drawn over the top of the bar, pale: off the CPU.
       const idle = tall * (lane.waits[at] / value);
       context.fillStyle = palette.line;
-      context.fillRect(left + at * step, y + LANE_HEIGHT - 5 - tall, wide, idle);
+      context.fillRect(left + at * step, y + high - 5 - tall, wide, idle);
     });
     context.fillStyle = palette.line;
-    context.fillRect(left, y + LANE_HEIGHT - 5, width, 1);
+    context.fillRect(left, y + high - 5, width, 1);
     context.textBaseline = "middle";
     context.fillStyle = palette.text;
-    context.fillText(lane.thread || `thread ${lane.tid}`, 12, y + 12, LANE_LABEL - 24);
+    context.fillText(lane.thread || `thread ${lane.tid}`, 12, y + high - 24, LANE_LABEL - 24);
     context.fillStyle = palette.soft;
-    context.fillText(`${lane.tid}  ·  ${valueLabel(lane.total, data.unit)}`, 12, y + 25, LANE_LABEL - 24);
+    context.fillText(`${lane.tid}  ·  ${amountText(lane.total, data.unit)}`, 12, y + high - 10, LANE_LABEL - 24);
   }
 
   /** @param {CanvasRenderingContext2D} context @param {number} wide */
@@ -134,25 +142,32 @@ export function timelineView(app) {
       const span = brush;
       brush = null;
       const wide = span !== null && data !== null && span[1] - span[0] > data.span / 500;
-      app.set({ time: wide && span ? `${Math.round(span[0])}-${Math.round(span[1])}` : "", zoom: "" });
+      app.setTime(wide && span ? `${Math.round(span[0])}-${Math.round(span[1])}` : "");
       redraw();
     };
     canvas.addEventListener("pointermove", move);
     canvas.addEventListener("pointerup", up, { once: true });
   });
   canvas.addEventListener("mousemove", (event) => {
-    const lane = data?.lanes[Math.floor((event.offsetY - LANE_TOP + element.scrollTop) / LANE_HEIGHT)];
+    const lane = data?.lanes[Math.floor((event.offsetY - LANE_TOP + element.scrollTop) / laneHeight())];
     if (!lane || !data || event.offsetX < LANE_LABEL || brush) return hideTooltip();
     const bucket = Math.min(lane.values.length - 1, Math.floor(timeAt(event.offsetX) / data.bucket));
     showTooltip(lane.thread || `thread ${lane.tid}`, lane.process, [
       ["at", timeLabel(bucket * data.bucket)],
-      ["busy", `${valueLabel(lane.values[bucket], data.unit)} of ${timeLabel(data.bucket)}`],
+      ["busy", `${amountText(lane.values[bucket], data.unit)} of ${timeLabel(data.bucket)}`],
       ...(lane.waits[bucket] > 0 ? [/** @type {[string, string]} */ (["of which waiting", valueLabel(lane.waits[bucket], data.unit)])] : []),
       ["mostly in", lane.tops[bucket] >= 0 ? data.names[lane.tops[bucket]] : "–"],
       ["share of the lane", shareLabel(lane.values[bucket], lane.total)],
     ], event);
   });
   canvas.addEventListener("mouseleave", hideTooltip);
+  canvas.addEventListener("keydown", (event) => {
+    const step = event.key === "ArrowRight" ? 1 : event.key === "ArrowLeft" ? -1 : 0;
+    if (step === 0 || !data || event.ctrlKey || event.metaKey || event.altKey) return;
+    event.preventDefault();
+    const span = movedSpan(chosenSpan(app.state.time), step, event.shiftKey, data.span);
+    app.setTime(`${span[0]}-${span[1]}`);
+  });
   element.addEventListener("scroll", redraw);
   new ResizeObserver(redraw).observe(element);
 
@@ -166,12 +181,12 @@ export function timelineView(app) {
       const whole = wholeTime(state);
       const wanted = dataQuery(whole).toString();
       if (wanted !== shown) {
-        const buckets = String(Math.max(50, Math.min(2000, Math.floor(place().width / 3))));
+        const buckets = String(bucketCount(place().width, app.opened.about));
         const answer = await app.waitFor(app.provider.data("timeline", whole, { buckets }));
         if (answer === null) return;
         data = answer;
         shown = wanted;
-        height.style.height = `${LANE_TOP + answer.lanes.length * LANE_HEIGHT + 8}px`;
+        replaceContent(table, lanesTable(answer));
       }
       redraw();
     },
@@ -183,6 +198,36 @@ export function timelineView(app) {
   };
 }
 
+/**
+ * How many bars a lane has: as many as can be told apart, but no more than there are samples to fill them.
+ * @param {number} width @param {Record<string, any> | null} about
+ */
+export function bucketCount(width, about) {
+  const taken = ((about?.duration_nanos ?? 0) / 1e9) * (about?.quality?.achieved_hertz ?? 0);
+  const filled = taken > 0 ? taken / SAMPLES_A_BAR : Infinity;
+  return Math.max(50, Math.min(2000, Math.floor(width / 3), Math.floor(filled)));
+}
+
+/** The lanes for a screen reader. @param {Timeline} data */
+function lanesTable(data) {
+  const row = (/** @type {Lane} */ lane) => h("tr", {}, h("td", { text: lane.thread || `thread ${lane.tid}` }), h("td", { text: valueLabel(lane.total, data.unit) }), h("td", { text: valueLabel(lane.waits.reduce((sum, wait) => sum + wait, 0), data.unit) }));
+  const head = h("tr", {}, ...["Thread", "In all", "Waiting"].map((text) => h("th", { text, scope: "col" })));
+  return h("table", {}, h("caption", { text: `Threads over ${timeLabel(data.span)}` }), h("thead", {}, head), h("tbody", {}, ...data.lanes.map(row)));
+}
+
+/**
+ * A span that the keyboard moves by a twentieth of the time, or whose end it moves.
+ * @param {[number, number] | null} span @param {number} step @param {boolean} onlyEnd @param {number} whole @returns {[number, number]}
+ */
+export function movedSpan(span, step, onlyEnd, whole) {
+  const by = Math.max(1, Math.round(whole / 20));
+  if (!span) return [0, by];
+  const [from, to] = span;
+  if (onlyEnd) return [from, Math.max(from + by, Math.min(whole, to + step * by))];
+  const moved = Math.max(0, Math.min(whole - (to - from), from + step * by));
+  return [moved, moved + (to - from)];
+}
+
 /** The state whose data covers all of the time. @param {State} state @returns {State} */
 export function wholeTime(state) {
   return { ...state, time: "", base: state.base.startsWith("@") ? "" : state.base };
@@ -192,6 +237,11 @@ export function wholeTime(state) {
 export function chosenSpan(time) {
   const match = /^(\d+)-(\d+)$/.exec(time);
   return match ? [Number(match[1]), Number(match[2])] : null;
+}
+
+/** A value; counts are of samples. @param {number} value @param {string} unit */
+function amountText(value, unit) {
+  return unit === "count" ? `${valueLabel(value, unit)} samples` : valueLabel(value, unit);
 }
 
 /** A round number of nanoseconds at least as long. @param {number} least */

@@ -26,13 +26,19 @@ const DIFF_COLUMNS = [
   { id: "flatchange", title: "Self change", number: true },
   { id: "cum", title: "Total now", number: true, sortable: true },
   { id: "change", title: "Total change", number: true, sortable: true },
-  { id: "relative", title: "", number: true },
+  { id: "relative", title: "In %", hint: "in parts of what it was; noise is what chance explains", number: true },
   { id: "name", title: "Function", sortable: true },
 ];
 
 /** @type {Column[]} */
 const NARROW_COLUMNS = [
   { id: "cum", title: "Total %", number: true, sortable: true },
+  { id: "name", title: "Function" },
+];
+
+/** @type {Column[]} */
+const NARROW_DIFF_COLUMNS = [
+  { id: "change", title: "Change", number: true, sortable: true },
   { id: "name", title: "Function" },
 ];
 
@@ -60,7 +66,8 @@ export function functionTable(app, options) {
     element,
     /** @param {State} state */
     async update(state) {
-      const sort = options.narrow ? "cum" : state.sort;
+      const known = (app.isDiff() ? DIFF_COLUMNS : PLAIN_COLUMNS).some((column) => column.id === state.sort && column.sortable);
+      const sort = options.narrow ? (app.isDiff() ? "change" : "cum") : known ? state.sort : "flat";
       const search = app.pattern(state.query) === null ? "" : state.query;
       const wanted = JSON.stringify([app.dataKey(), sort, search]);
       if (wanted === shown) return;
@@ -68,11 +75,13 @@ export function functionTable(app, options) {
       if (answer === null) return;
       shown = wanted;
       rows = answer;
-      if (!options.narrow) table.setColumns(rows.diff ? DIFF_COLUMNS : PLAIN_COLUMNS, sort);
+      if (options.narrow) table.setColumns(rows.diff ? NARROW_DIFF_COLUMNS : NARROW_COLUMNS, sort);
+      else table.setColumns(rows.diff ? DIFF_COLUMNS : PLAIN_COLUMNS, sort);
       table.setCount(rows.name.length);
       const left = rows.count - rows.name.length;
       footer.textContent = left > 0 ? `${grouped(rows.name.length)} of ${grouped(rows.count)} functions; search to see others` : `${grouped(rows.count)} functions`;
     },
+    printed: (/** @type {boolean} */ on) => table.printed(on),
     focus: () => table.scroller.focus(),
   };
 }
@@ -83,6 +92,7 @@ function functionCells(app, rows, row, narrow) {
   const all = app.total() || 1;
   const name = nameCell(rows.names[rows.name[row]], rows.hues[rows.krate[rows.name[row]]]);
   const [flat, cum] = [rows.flat[row], rows.cum[row]];
+  if (narrow && rows.diff && rows.cum_sides) return [changeCell(rows.cum_sides.base[row], rows.cum_sides.new[row], unit, perSample), name];
   if (narrow) return [barCell(shareLabel(cum, all), cum / all, exactLabel(cum, unit)), name];
   if (rows.diff && rows.flat_sides && rows.cum_sides) {
     const [flatNow, flatBase] = [rows.flat_sides.new[row], rows.flat_sides.base[row]];
@@ -121,5 +131,5 @@ export function nameCell(name, hue) {
 /** @param {App} app */
 export function topView(app) {
   const table = functionTable(app, { narrow: false, open: (name) => app.set({ view: "sandwich", pivot: name }) });
-  return { element: table.element, controls: [], update: table.update, focus: table.focus };
+  return { element: table.element, controls: [], update: table.update, printed: table.printed, focus: table.focus };
 }

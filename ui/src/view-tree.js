@@ -42,6 +42,7 @@ export function treeView(app) {
     open: (row) => toggle(row),
     menu: (row, event) => app.functionMenu(rows[row].name, event),
     select: (row) => (app.chosen = rows[row].name),
+    level: (row) => ({ level: rows[row].depth + 1, open: rows[row].leaf ? null : rows[row].open }),
     key: (row, key) => {
       if (key === "ArrowRight" && !rows[row].open) toggle(row);
       else if (key === "ArrowLeft" && rows[row].open) toggle(row);
@@ -105,6 +106,7 @@ export function treeView(app) {
       }
       table.setCount(rows.length);
     },
+    printed: (/** @type {boolean} */ on) => table.printed(on),
     focus: () => table.scroller.focus(),
   };
 }

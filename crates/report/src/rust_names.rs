@@ -24,7 +24,8 @@ pub fn fold(profile: &mut Profile, folding: NameFolding) {
     if folding.runtime {
         profile.regroup_frames(|profile, _, line| {
             let function = profile.function(line.function?);
-            is_glue(profile.string(function.name)).then(|| RUNTIME_GROUP.to_string())
+            let (name, file) = (profile.string(function.name), profile.string(function.filename));
+            is_glue(name, file).then(|| RUNTIME_GROUP.to_string())
         });
     }
     if folding.crates {
@@ -64,8 +65,9 @@ pub fn crate_name(name: &str) -> Option<&str> {
         };
         return crate_name(bare_type(self_type)).or_else(|| crate_name(in_trait?));
     }
-    let (first, _) = name.split_once("::")?;
-    let first = first.split(['<', ' ']).next().unwrap_or(first);
+    // In `push<std::path::Path>` the path stands in the parameters: it says nothing about the function.
+    let (first, _) = name.split_once("::").filter(|(first, _)| !first.contains('<'))?;
+    let first = first.split(' ').next().unwrap_or(first);
     let is_identifier = !first.is_empty() && first.chars().all(|c| c.is_alphanumeric() || c == '_');
     is_identifier.then_some(first)
 }
@@ -138,8 +140,9 @@ pub fn without_generics(name: &str) -> String {
     format!("{before}{}", without_generics(&name[open + close + 2..]))
 }
 
-/// Whether a function only passes calls on: the start of threads, closures, futures and tasks.
-fn is_glue(name: &str) -> bool {
+/// Whether a function only passes calls on: the start of threads, closures, futures and tasks. Inlined functions
+/// often have none but their last name (`catch_unwind`, `with_mut`): those are known by their `file`.
+fn is_glue(name: &str, file: &str) -> bool {
     const PREFIXES: &[&str] = &[
         "std::rt::",
         "std::panic::",
@@ -161,14 +164,52 @@ fn is_glue(name: &str) -> bool {
         "futures_util::",
         "tracing::instrument::",
         "rayon_core::",
+        "tower::util::",
         "async_std::task::",
         "async_executor::",
         "async_task::",
     ];
-    const WHOLE: &[&str] =
-        &["main", "_start", "__libc_start_main", "__libc_start_call_main", "start_thread", "clone3", "clone"];
-    let bare = bare_path(name);
-    PREFIXES.iter().any(|prefix| bare.starts_with(prefix)) || WHOLE.contains(&name)
+    const WHOLE: &[&str] = &[
+        "main",
+        "_start",
+        "__libc_start_main",
+        "__libc_start_main_impl",
+        "__libc_start_call_main",
+        "start_thread",
+        "clone3",
+        "__clone3",
+        "clone",
+        "__clone",
+        "__rust_try",
+    ];
+    let starts = |path: &str| PREFIXES.iter().any(|prefix| path.starts_with(prefix));
+    if WHOLE.contains(&name) || starts(bare_path(name)) || is_boxed_call(name) {
+        return true;
+    }
+    crate_name(name).is_none() && path_of_file(file).is_some_and(|path| starts(&path))
+}
+
+/// Whether a box or another pointer of the standard library calls or polls what it holds.
+fn is_boxed_call(name: &str) -> bool {
+    let Some(inside) = name.strip_prefix('<') else { return false };
+    let Some(Some((own, in_trait))) = matching_angle(inside).map(|end| split_as(&inside[..end])) else {
+        return false;
+    };
+    let passes_on = ["core::ops::function::", "core::future::"];
+    matches!(crate_name(own), Some("alloc" | "core" | "std"))
+        && passes_on.iter().any(|prefix| in_trait.starts_with(prefix))
+}
+
+/// The module that a source file of a crate is, as a path with its end: `tokio::runtime::task::core::`.
+fn path_of_file(file: &str) -> Option<String> {
+    let (before, inside) = file.rsplit_once("/src/")?;
+    let folder = before.rsplit('/').next()?;
+    let name = match folder.rsplit_once('-') {
+        Some((name, version)) if version.starts_with(|c: char| c.is_ascii_digit()) => name,
+        _ => folder,
+    };
+    let module = inside.strip_suffix(".rs")?.trim_end_matches("/mod").replace('/', "::");
+    Some(format!("{}::{module}::", name.replace('-', "_")))
 }
 
 /// For `<Type as Trait>::f`, the path that says whose code it is: the type's, or the trait's when the type
@@ -213,6 +254,7 @@ mod tests {
             ("<alloc::vec::Vec<my::T> as core::fmt::Debug>::fmt", Some("alloc")),
             ("<&T as core::fmt::Debug>::fmt", Some("core")),
             ("<hashbrown::map::HashMap<K,V>>::insert", Some("hashbrown")),
+            ("push<std::path::Path>", None),
             ("memcpy", None),
             ("[runtime glue]", None),
         ] {
@@ -222,10 +264,33 @@ mod tests {
 
     #[test]
     fn glue_is_told_from_work() {
-        assert!(is_glue("std::rt::lang_start_internal"));
-        assert!(is_glue("<core::pin::Pin<P> as core::future::future::Future>::poll"));
-        assert!(is_glue("core::ops::function::FnOnce::call_once{{vtable.shim}}"));
-        assert!(!is_glue("my_service::handlers::checkout"));
-        assert!(!is_glue("<my_service::Job as core::future::Future>::poll"));
+        for glue in [
+            "std::rt::lang_start_internal",
+            "<core::pin::Pin<P> as core::future::future::Future>::poll",
+            "core::ops::function::FnOnce::call_once{{vtable.shim}}",
+            "<alloc::boxed::Box<dyn core::ops::function::FnOnce<()>> as core::ops::function::FnOnce<()>>::call_once",
+            "__rust_try",
+            "__clone3",
+        ] {
+            assert!(is_glue(glue, ""), "{glue}");
+        }
+        for work in [
+            "my_service::handlers::checkout",
+            "<my_service::Job as core::future::Future>::poll",
+            "<alloc::vec::Vec<T> as core::clone::Clone>::clone",
+        ] {
+            assert!(!is_glue(work, ""), "{work}");
+        }
+    }
+
+    #[test]
+    fn bare_names_are_glue_where_their_file_is() {
+        let registry = "/home/a/.cargo/registry/src/index-1/tokio-1.47.1/src/loom/std/unsafe_cell.rs";
+        assert!(is_glue("with_mut<T, R, F>", registry));
+        assert!(is_glue("catch_unwind<F, R>", "/rustc/5980/library/std/src/panicking.rs"));
+        assert!(is_glue("call_once", "/rustc/5980/library/core/src/ops/function.rs"));
+        assert!(!is_glue("with_mut<T, R, F>", "/home/a/shop/src/cell.rs"));
+        assert!(!is_glue("push", "/rustc/5980/library/alloc/src/vec/mod.rs"));
+        assert!(!is_glue("shop::loom::run", registry), "a name that says whose it is");
     }
 }

@@ -76,6 +76,19 @@ struct Shelved {
     profile: Arc<Profile>,
 }
 
+impl Shelved {
+    fn entry(&self) -> Entry {
+        let profile = &self.profile;
+        let kind = profile.sample_types().get(profile.default_sample_index());
+        Entry {
+            id: self.id.to_string(),
+            name: self.name.clone(),
+            detail: String::new(),
+            kind: kind.map_or_else(String::new, |value| profile.string(value.kind).to_owned()),
+        }
+    }
+}
+
 type OpenFile = Box<dyn Fn(&Path) -> Result<Profile, String> + Send + Sync>;
 
 enum Shelf {
@@ -96,6 +109,8 @@ pub(crate) struct Entry {
     pub(crate) id: String,
     pub(crate) name: String,
     pub(crate) detail: String,
+    /// What it counts, where that is known without opening it: those of one kind can be compared.
+    pub(crate) kind: String,
 }
 
 impl Source {
@@ -141,14 +156,7 @@ impl Source {
     pub(crate) fn entries(&self) -> Result<Vec<Entry>, Error> {
         match &self.shelf {
             Shelf::Folder { path, .. } => Ok(files(path)?.into_iter().map(|(entry, _)| entry).collect()),
-            Shelf::Memory(profiles) => {
-                let entry = |shelved: &Shelved| Entry {
-                    id: shelved.id.to_string(),
-                    name: shelved.name.clone(),
-                    detail: String::new(),
-                };
-                Ok(lock(profiles).iter().map(entry).collect())
-            }
+            Shelf::Memory(profiles) => Ok(lock(profiles).iter().map(Shelved::entry).collect()),
         }
     }
 
@@ -205,10 +213,12 @@ impl Source {
         let taken = taken.map_err(|message| Error::new(ErrorKind::Unreadable, message))?;
         let mut profiles = lock(profiles);
         let id = profiles.last().map_or(0, |newest| newest.id + 1);
-        profiles.push(Shelved { id, name: taken.name.clone(), profile: Arc::new(taken.profile) });
+        let shelved = Shelved { id, name: taken.name, profile: Arc::new(taken.profile) };
+        let entry = shelved.entry();
+        profiles.push(shelved);
         let over = profiles.len().saturating_sub(KEPT_TAKEN);
         profiles.drain(..over);
-        Ok(Entry { id: id.to_string(), name: taken.name, detail: String::new() })
+        Ok(entry)
     }
 }
 
@@ -227,7 +237,7 @@ fn files(folder: &Path) -> Result<Vec<(Entry, PathBuf)>, Error> {
             continue;
         }
         let detail = format!("{} kB", about.len().div_ceil(1024));
-        found.push((Entry { id: name.clone(), name, detail }, file.path()));
+        found.push((Entry { id: name.clone(), name, detail, kind: String::new() }, file.path()));
     }
     found.sort_by(|a, b| a.0.name.cmp(&b.0.name));
     Ok(found)

@@ -7,7 +7,7 @@ use flamelet_profile::filter;
 use flamelet_report::Report;
 use flamelet_report::disasm::{self, Disassembly};
 use flamelet_symbol::symbolize::Symbolizer;
-use flamelet_view::{CodeOptions, Disassemble, ServeOptions, Server, Source, Take, Taken};
+use flamelet_view::{CodeOptions, Disassemble, HeapQuestion, ServeOptions, Server, Source, Take, Taken};
 
 use crate::args::ViewArgs;
 use crate::error::{Failure, Result};
@@ -20,10 +20,16 @@ pub(crate) fn run(args: &ViewArgs) -> Result<()> {
     let code = CodeOptions {
         source_path: args.source_path.clone(),
         trim_path: args.trim_path.clone(),
-        disassembler: Some(Box::new(Disassembler { symbols: options.symbols.clone() })),
+        ..code_options(&options.symbols)
     };
     let source = source(&options)?.with_code(code);
     serve(source, args.port, !args.no_browser)
+}
+
+/// Source files and binaries where they are usually found.
+pub(super) fn code_options(symbols: &SymbolOptions) -> CodeOptions {
+    let disassembler = Disassembler { symbols: symbols.clone() };
+    CodeOptions { disassembler: Some(Box::new(disassembler)), ..CodeOptions::default() }
 }
 
 /// Finds binaries for the page as the reports do.
@@ -79,12 +85,38 @@ struct Service {
 
 impl Take for Service {
     fn take(&self, seconds: u32) -> std::result::Result<Taken, String> {
+        self.fetch(&self.address, Some(seconds.into()))
+    }
+
+    fn has_heap(&self) -> bool {
+        self.heap_address(HeapQuestion::InUse).is_some()
+    }
+
+    fn take_heap(&self, question: HeapQuestion, seconds: u32) -> std::result::Result<Taken, String> {
+        let address = self.heap_address(question).ok_or("this address has no heap profiles beside it")?;
+        // Of the others, seconds would mean a difference, or nothing at all.
+        let seconds = (question == HeapQuestion::Growth).then_some(seconds.into());
+        self.fetch(&address, seconds)
+    }
+}
+
+impl Service {
+    fn fetch(&self, address: &str, seconds: Option<u64>) -> std::result::Result<Taken, String> {
         let mut options = self.options.clone();
-        options.fetch.seconds = Some(u64::from(seconds));
-        let profile =
-            options.open_one(&self.address, &mut Vec::new()).map_err(|failure| failure.to_string())?;
-        let name = format!("{} {}", self.address, flamelet_report::info::utc(profile.header.time_nanos));
+        options.fetch.seconds = seconds;
+        let opened = options.open_one(address, &mut Vec::new());
+        let profile = opened.map_err(|failure| failure.to_string())?;
+        let name = format!("{address} {}", flamelet_report::info::utc(profile.header.time_nanos));
         Ok(Taken { name, profile })
+    }
+
+    /// Where the service answers about its memory: beside its CPU profile.
+    fn heap_address(&self, question: HeapQuestion) -> Option<String> {
+        let profile = fetch::profile_url(&self.address, None)?;
+        let (place, _) = profile.url.split_once("/debug/pprof/")?;
+        let insecure = if self.address.starts_with("https+insecure://") { "+insecure" } else { "" };
+        let (scheme, rest) = place.split_once("://")?;
+        Some(format!("{scheme}{insecure}://{rest}/debug/pprof/{}", question.name()))
     }
 }
 

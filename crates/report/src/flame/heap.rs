@@ -17,7 +17,7 @@ use super::weights::base_label_sets;
 const MAX_SITES: usize = 500;
 
 /// The classes of the label `lifetime`, shortest first, as the heap profiler names them.
-const LIFETIMES: [&str; 10] = [
+pub(crate) const LIFETIMES: [&str; 10] = [
     "temporary",
     "<1ms",
     "1ms-10ms",

@@ -44,6 +44,8 @@ pub use boxes::{Boxes, FlameBox, Viewport};
 pub use callgraph::{CallGraph, call_graph};
 pub use frames::{Frames, NameId};
 pub use functions::{FunctionRow, functions};
+#[cfg(feature = "text")]
+pub(crate) use heap::LIFETIMES;
 pub use heap::{HeapPayload, heap};
 pub use html::html;
 pub use labels::{LabelSpread, escaped_pattern, labels};

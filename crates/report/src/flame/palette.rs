@@ -30,10 +30,7 @@ pub fn crate_of(name: &str) -> &str {
     if name.starts_with('[') {
         return name;
     }
-    // `push<std::path::Path>` has no path of its own: what stands in its parameters is not its crate.
-    let is_bare = !name.starts_with('<') && name.find('<') < name.find("::") && name.contains('<');
-    let of_rust = if is_bare { None } else { crate_name(name) };
-    of_rust.or_else(|| go_package(name)).unwrap_or("")
+    crate_name(name).or_else(|| go_package(name)).unwrap_or("")
 }
 
 /// The crate that a source file belongs to, for functions whose names do not say (inlined ones often have

@@ -5,7 +5,7 @@ use flamelet_report::flame::profile::{
 };
 
 /// A deterministic stream of numbers.
-pub(crate) struct Numbers(u64);
+pub(crate) struct Numbers(pub(crate) u64);
 
 impl Numbers {
     pub(crate) fn below(&mut self, limit: u64) -> u64 {
@@ -103,9 +103,9 @@ const ROUTES: &[Route] = &[
     ("checkout::routes::health", 2, &[(&["axum::response::into_response"], 1)]),
 ];
 
-struct Maker {
-    builder: ProfileBuilder,
-    numbers: Numbers,
+pub(crate) struct Maker {
+    pub(crate) builder: ProfileBuilder,
+    pub(crate) numbers: Numbers,
 }
 
 impl Maker {
@@ -121,7 +121,8 @@ impl Maker {
         self.builder.location(None, address, &[Line { function: Some(function), line, column: 0 }])
     }
 
-    fn stack(&mut self, names: &[&str]) -> Vec<LocationId> {
+    /// The locations of a stack that is given from its root on.
+    pub(crate) fn stack(&mut self, names: &[&str]) -> Vec<LocationId> {
         names.iter().rev().map(|name| self.frame(name)).collect()
     }
 }

@@ -1,13 +1,14 @@
 //! Serves made-up profiles, for the tests in a browser (`ui/tests/browser.mjs`) and for looking at the page.
 //!
-//! `cargo run -p flamelet-view --example serve -- service|hostile|live|big COUNT` prints the address.
+//! `cargo run -p flamelet-view --example serve -- service|heap|hostile|several|live|big COUNT` prints the address.
 //! `… -- file PATH` serves a pprof file. `… -- export service|hostile|big FILE` writes the page as a file.
 
 mod made_up;
+mod made_up_heap;
 
 use flamelet_report::flame::profile::{Profile, pprof};
 use flamelet_report::flame::{FlameOptions, html};
-use flamelet_view::{CodeOptions, ServeOptions, Server, Source, Take, Taken};
+use flamelet_view::{CodeOptions, HeapQuestion, ServeOptions, Server, Source, Take, Taken};
 
 struct Busy;
 
@@ -15,13 +16,28 @@ impl Take for Busy {
     fn take(&self, seconds: u32) -> Result<Taken, String> {
         Ok(Taken { name: format!("cpu, {seconds} s"), profile: made_up::service(2) })
     }
+
+    fn has_heap(&self) -> bool {
+        true
+    }
+
+    fn take_heap(&self, question: HeapQuestion, _: u32) -> Result<Taken, String> {
+        let profile = match question {
+            HeapQuestion::InUse => made_up_heap::heap(),
+            HeapQuestion::Lifetime => made_up_heap::lifetime(),
+            HeapQuestion::Growth => made_up_heap::growth(),
+            HeapQuestion::Freed | HeapQuestion::Peak => return Err("made up: not this one".into()),
+        };
+        Ok(Taken { name: question.name().to_owned(), profile })
+    }
 }
 
 fn profile(kind: &str) -> Profile {
     match kind {
         "hostile" => made_up::hostile(),
         "service" => made_up::service(1),
-        count => made_up::big(count.parse().expect("service, hostile or a number of stacks")),
+        "heap" => made_up_heap::heap(),
+        count => made_up::big(count.parse().expect("service, heap, hostile or a number of stacks")),
     }
 }
 
@@ -41,6 +57,11 @@ fn main() {
         ["several"] => Source::profiles(vec![
             ("before".into(), made_up::service(1)),
             ("after".into(), made_up::service(2)),
+        ]),
+        ["heap"] => Source::profiles(vec![
+            ("growth".into(), made_up_heap::growth()),
+            ("lifetime".into(), made_up_heap::lifetime()),
+            ("heap".into(), made_up_heap::heap()),
         ]),
         ["live"] => Source::live(vec![Taken { name: "first".into(), profile: made_up::service(1) }], Busy),
         [kind] | [_, kind] => Source::profile(kind, profile(kind)),

@@ -1,5 +1,6 @@
 //! `flamelet demo`: a busy service, profiled through the same API that a user would use.
 
+mod live;
 mod load;
 mod service;
 
@@ -9,45 +10,78 @@ use flamelet::Profiler;
 use flamelet_profile::Profile;
 use flamelet_report::ReportOptions;
 use flamelet_report::flame::FlameOptions;
+use flamelet_view::{Source, Taken};
 
 use crate::args::{DemoArgs, Picture};
 use crate::error::{About, Failure, Result};
+use crate::progress::Waiting;
 use crate::report_job::{Ask, Question, answer_to};
 use crate::source::SymbolOptions;
 
+/// What the demo found out.
+struct Found {
+    cpu: Profile,
+    heap: Profile,
+    lifetime: Profile,
+    growth: Profile,
+}
+
 pub(crate) fn run(args: &DemoArgs) -> Result<()> {
-    let failure = |error: flamelet::Error| Failure::new(error.to_string());
     let profiler = Profiler::builder().name("demo").start().map_err(failure)?;
     let service = service::start(profiler.clone())?;
-    let load = load::Load::start(service.address());
-    let seconds = args.duration.as_secs_f64();
     eprintln!("A small service runs at http://{}/debug/pprof/ under load.", service.address());
-    eprintln!("Profiling its CPU for {seconds} s …");
-    let cpu = profiler.cpu(args.duration).run().map_err(failure)?;
-    let heap = profiler.heap().map_err(failure)?.in_use();
-    let requests = load.stop();
-    eprintln!("It answered {requests} requests meanwhile.");
-    let files = keep(&args.output, &cpu, &heap)?;
-    show_top(&cpu)?;
+    let found = profile(&profiler, &service, args)?;
+    let files = keep(&args.output, &found)?;
+    show_top(&found.cpu)?;
     files.iter().for_each(|file| eprintln!("Kept {}", file.display()));
     if args.once {
         return Ok(());
     }
-    let profiles = vec![("heap".to_string(), heap), ("cpu".to_string(), cpu)];
-    super::view::serve(flamelet_view::Source::profiles(profiles), args.port, !args.no_browser)
+    let taken = [
+        ("heap growth", found.growth),
+        ("heap lifetimes", found.lifetime),
+        ("heap", found.heap),
+        ("cpu", found.cpu),
+    ];
+    let taken = taken.map(|(name, profile)| Taken { name: name.to_owned(), profile }).into();
+    let source = Source::live(taken, live::Demo::new(profiler, service.address()));
+    let source = source.with_code(super::view::code_options(&SymbolOptions::default()));
+    super::view::serve(source, args.port, !args.no_browser)
+}
+
+fn failure(error: flamelet::Error) -> Failure {
+    Failure::new(error.to_string())
+}
+
+/// Profiles the service while clients keep it busy.
+fn profile(profiler: &Profiler, service: &service::Service, args: &DemoArgs) -> Result<Found> {
+    let load = load::Load::start(service.address())?;
+    let what = format!("Profiling its CPU for {} s", args.duration.as_secs_f64());
+    eprintln!("{what} …");
+    let before = profiler.heap().map_err(failure)?;
+    let waiting = Waiting::start(&what, Some(args.duration));
+    let cpu = profiler.cpu(args.duration).run().map_err(failure)?;
+    drop(waiting);
+    let after = profiler.heap().map_err(failure)?;
+    let requests = load.stop();
+    eprintln!("It answered {requests} requests meanwhile.");
+    let growth = after.growth(&before);
+    Ok(Found { cpu, heap: after.in_use(), lifetime: after.lifetime(), growth })
 }
 
 /// Writes the profiles, and the CPU profile as a page to send to a colleague.
-fn keep(folder: &Path, cpu: &Profile, heap: &Profile) -> Result<Vec<PathBuf>> {
+fn keep(folder: &Path, found: &Found) -> Result<Vec<PathBuf>> {
     std::fs::create_dir_all(folder).about(folder.display())?;
     let flame = |picture| {
         let options = FlameOptions { title: "flamelet demo".into(), ..FlameOptions::default() };
         Question::Flame(picture, Box::new(options))
     };
     let kept = [
-        ("cpu.pb.gz", Question::Proto, cpu),
-        ("heap.pb.gz", Question::Proto, heap),
-        ("cpu.html", flame(Picture::Html), cpu),
+        ("cpu.pb.gz", Question::Proto, &found.cpu),
+        ("heap.pb.gz", Question::Proto, &found.heap),
+        ("heap-lifetimes.pb.gz", Question::Proto, &found.lifetime),
+        ("heap-growth.pb.gz", Question::Proto, &found.growth),
+        ("cpu.html", flame(Picture::Html), &found.cpu),
     ];
     let (options, symbols) = (ReportOptions::default(), SymbolOptions::default());
     let ask = Ask { options: &options, symbols: &symbols, json: false };

@@ -46,6 +46,33 @@ function debounced(wait, action) {
   };
 }
 
+/** Calls `action` when what is drawn now has been painted. @param {() => void} action */
+function afterPaint(action) {
+  requestAnimationFrame(() => {
+    const channel = new MessageChannel();
+    channel.port1.onmessage = action;
+    channel.port2.postMessage(null);
+  });
+}
+
+/**
+ * Rebuilds a part of the page; what had the focus in it has it again, if it is still there.
+ * @param {Element} parent @param {() => void} build
+ */
+function keepingFocus(parent, build) {
+  const before = document.activeElement;
+  const key = before && parent.contains(before) ? focusKey(before) : null;
+  build();
+  if (key === null) return;
+  const same = [...parent.querySelectorAll("button, select, input")].find((element) => focusKey(element) === key);
+  if (same instanceof HTMLElement) same.focus();
+}
+
+/** @param {Element} element */
+function focusKey(element) {
+  return element.getAttribute("data-key") ?? element.getAttribute("aria-label") ?? element.textContent;
+}
+
 /** Copies text, also where the page was opened from disk. @param {string} text */
 async function copyText(text) {
   try {
@@ -157,8 +184,9 @@ const KEY_MAP = [
   ["Flame graph", [
     ["← → ↑ ↓", "move between boxes"], ["Enter", "zoom to the box"], ["0", "zoom out to everything"],
     ["+ −", "magnify"], ["Ctrl + wheel", "magnify at the mouse"], ["drag", "move"], ["i", "callers instead of callees"],
-    ["g", "grow upwards or downwards"],
+    ["g", "grow upwards or downwards"], ["r", "fold the runtime’s frames"], ["n", "fold generics"],
   ]],
+  ["Timeline", [["drag", "choose a span of time"], ["← →", "move the span"], ["Shift + ← →", "move its end"]]],
   ["On the chosen function", [
     ["f", "focus: keep only stacks with it"], ["o", "ignore: drop stacks with it"], ["h", "hide its frames"],
     ["s", "sandwich: callers and callees"], ["e", "source and instructions"], ["c", "copy its name"],
@@ -207,6 +235,15 @@ function showDialog(title, content) {
  */
 
 const FILTER_KINDS = ["focus", "ignore", "hide", "show", "showfrom", "tagfocus", "tagignore", "tagroot"];
+
+/** What can be asked about a live service's memory, by the name of its endpoint. @type {Record<string, string>} */
+const HEAP_QUESTIONS = {
+  heap: "What is in use and allocated",
+  lifetime: "How long freed memory had lived",
+  growth: "What grows in 10 s",
+  freed: "Who frees it",
+  peak: "What was in use at the highest moment",
+};
 
 /** @type {Readonly<State>} */
 const FIRST_STATE = Object.freeze({
@@ -593,10 +630,12 @@ function fittedName(name, width, measure) {
 const ROW_HEIGHT = 19;
 const FONT = "12px system-ui, -apple-system, 'Segoe UI', sans-serif";
 const ZOOM_MILLISECONDS = 140;
+/** A page or three. */
+const MOST_PRINTED_ROWS = 150;
 
 /**
  * @typedef {object} FlameEvents
- * @property {(picture: Picture, box: number) => void} zoom
+ * @property {(picture: Picture, box: number, since: number) => void} zoom `since` is when it was asked for
  * @property {(picture: Picture, box: number, event: MouseEvent) => void} menu
  * @property {(picture: Picture, box: number, event: MouseEvent | null) => void} hover `box` is -1 when the mouse left
  * @property {(picture: Picture, box: number) => void} select
@@ -618,6 +657,7 @@ class FlameCanvas {
     /** Where a move in progress ends. @type {[number, number] | null} */
     this.target = null;
     this.dragged = false;
+    this.isPrinted = false;
     this.selected = -1;
     this.hovered = -1;
     /** @type {Uint8Array | null} */
@@ -689,14 +729,28 @@ class FlameCanvas {
 
   themeChanged() {
     this.palette = currentPalette();
-    this.redraw();
+    // At once: before paper is printed no frame is waited for.
+    this.draw();
+  }
+
+  /** On paper nothing scrolls: every row is there. @param {boolean} on */
+  printed(on) {
+    this.isPrinted = on;
+    this.resized();
+    this.draw();
+  }
+
+  /** How tall the picture is on the screen, or on paper. */
+  get height() {
+    if (this.isPrinted) return Math.min(MOST_PRINTED_ROWS, this.picture?.rows ?? 1) * ROW_HEIGHT + 8;
+    return Math.max(1, this.element.clientHeight);
   }
 
   resized() {
     const rows = this.picture?.rows ?? 1;
     this.filler.style.height = `${rows * ROW_HEIGHT + 8}px`;
     const ratio = devicePixelRatio || 1;
-    const [width, height] = [this.width, Math.max(1, this.element.clientHeight)];
+    const { width, height } = this;
     if (this.canvas.width !== Math.round(width * ratio) || this.canvas.height !== Math.round(height * ratio)) {
       this.canvas.width = Math.round(width * ratio);
       this.canvas.height = Math.round(height * ratio);
@@ -721,9 +775,9 @@ class FlameCanvas {
   /** The y of a row on the canvas. @param {number} row */
   yOf(row) {
     const rows = this.picture?.rows ?? 1;
-    const height = Math.max(this.filler.offsetHeight, this.element.clientHeight);
+    const height = this.isPrinted ? this.height : Math.max(this.filler.offsetHeight, this.element.clientHeight);
     const place = this.upward ? height - 4 - (row + 1) * ROW_HEIGHT : row * ROW_HEIGHT;
-    return (rows > 0 ? place : 0) - this.element.scrollTop;
+    return (rows > 0 ? place : 0) - (this.isPrinted ? 0 : this.element.scrollTop);
   }
 
   draw() {
@@ -733,7 +787,7 @@ class FlameCanvas {
     const ratio = devicePixelRatio || 1;
     context.setTransform(ratio, 0, 0, ratio, 0, 0);
     context.fillStyle = this.palette.bg;
-    const [width, height] = [this.width, this.element.clientHeight];
+    const { width, height } = this;
     context.fillRect(0, 0, width, height);
     if (!picture) return;
     context.font = FONT;
@@ -818,7 +872,7 @@ class FlameCanvas {
     canvas.addEventListener("mouseleave", () => this.hover(-1, null));
     canvas.addEventListener("click", (event) => {
       const box = this.boxUnder(event);
-      if (box >= 0 && this.picture && !this.dragged) this.events.zoom(this.picture, box);
+      if (box >= 0 && this.picture && !this.dragged) this.events.zoom(this.picture, box, event.timeStamp);
     });
     canvas.addEventListener("contextmenu", (event) => {
       const box = this.boxUnder(event);
@@ -933,7 +987,7 @@ class FlameCanvas {
       this.select(this.selected < 0 ? picture.zoom : this.neighbour(picture, this.selected, step));
     } else if (event.key === "Enter" && this.selected >= 0) {
       event.preventDefault();
-      this.events.zoom(picture, this.selected);
+      this.events.zoom(picture, this.selected, event.timeStamp);
     } else if (event.key === "+" || event.key === "=" || event.key === "-") {
       this.magnify(event.key === "-" ? 1.4 : 1 / 1.4, 0.5);
     }
@@ -975,7 +1029,7 @@ class FlamePane {
     this.pending = null;
     this.flame = new FlameCanvas(
       {
-        zoom: (picture, box) => this.zoomTo(picture, box),
+        zoom: (picture, box, since) => this.zoomTo(picture, box, since),
         menu: (picture, box, event) => picture.name[box] >= 0 && app.functionMenu(picture.nameOf(box), event),
         hover: (picture, box, event) => this.hover(picture, box, event),
         select: (picture, box) => this.select(picture, box),
@@ -1018,7 +1072,8 @@ class FlamePane {
       if (!signal.aborted) this.asked = "";
       return;
     }
-    if (this.expected === what) requestAnimationFrame(() => performance.measure("flamelet-zoom", "flamelet-click"));
+    // For the benchmark, and for whoever wonders: how long it took from the click to the finer boxes on the screen.
+    if (this.expected === what) afterPaint(() => performance.measure("flamelet-zoom", "flamelet-click"));
     if (what === this.shown || this.expected === what) this.flame.refine(picture);
     else this.flame.show(picture, false);
     this.shown = what;
@@ -1035,8 +1090,8 @@ class FlamePane {
     this.flame.redraw();
   }
 
-  /** @param {Picture} picture @param {number} box */
-  zoomTo(picture, box) {
+  /** @param {Picture} picture @param {number} box @param {number} [since] when it was asked for */
+  zoomTo(picture, box, since = performance.now()) {
     hideTooltip();
     if (!this.options.zooms) {
       if (picture.name[box] >= 0 && box !== 0) this.app.set({ pivot: picture.nameOf(box) });
@@ -1044,7 +1099,7 @@ class FlamePane {
     }
     const path = zoomPath(picture.pathOf(box));
     if (path === this.app.state.zoom) return;
-    performance.mark("flamelet-click");
+    performance.mark("flamelet-click", { startTime: since });
     // The boxes at hand move at once; the finer ones replace them when they come.
     picture.zoom = box;
     this.flame.moveTo(picture.x[box], picture.x[box] + picture.weight[box], true);
@@ -1112,6 +1167,11 @@ class FlamePane {
   themeChanged() {
     this.flame.themeChanged();
   }
+
+  /** @param {boolean} on */
+  printed(on) {
+    this.flame.printed(on);
+  }
 }
 
 /** What a reader should know about a picture. @param {Picture} picture @param {boolean} saved */
@@ -1139,7 +1199,7 @@ function flameView(app) {
     pivot: () => "",
     upward: (state) => state.upward,
     zooms: true,
-    label: "Flame graph. Use the arrow keys to move, Enter to zoom, question mark for all keys.",
+    label: "Flame graph. Use the arrow keys to move, Enter to zoom, question mark for all keys. The call tree holds the same as a table.",
   });
   const invert = h("button.toggle", { onclick: () => app.set({ inverted: !app.state.inverted, zoom: "" }), title: "Group by the function that was running instead of where it started (i)" });
   const grow = h("button.toggle", { onclick: () => app.set({ upward: !app.state.upward }), title: "Where the roots are (g)" });
@@ -1158,6 +1218,7 @@ function flameView(app) {
       return pane.update(state);
     },
     themeChanged: () => pane.themeChanged(),
+    printed: (/** @type {boolean} */ on) => pane.printed(on),
     focus: () => pane.flame.canvas.focus(),
   };
 }
@@ -1177,7 +1238,7 @@ function nextColour(app) {
  * @typedef {{x: number, y: number}[]} Places the middle of each node
  */
 
-const LAYER_GAP = 46;
+const LAYER_GAP = 34;
 const NODE_GAP = 18;
 
 /**
@@ -1307,7 +1368,9 @@ function straighten(sizes, layers, edges, places, width) {
 
 /** @typedef {import("./app.js").App} App */
 /** @typedef {import("./state.js").State} State */
-/** @typedef {{nodes: {name: string, hue: number, flat: number, cum: number, depth: number}[], edges: {from: number, to: number, weight: number, direct: boolean}[], left_out: number}} Graph */
+/** @typedef {{name: string, hue: number, flat: number, cum: number, flat_new: number, flat_base: number, cum_new: number, cum_base: number, depth: number}} GraphNode */
+/** @typedef {{from: number, to: number, weight: number, new: number, base: number, direct: boolean}} GraphEdge */
+/** @typedef {{nodes: GraphNode[], edges: GraphEdge[], diff: boolean, left_out: number}} Graph */
 
 const SVG_NS = "http://www.w3.org/2000/svg";
 const GRAPH_NODE_HEIGHT = 38;
@@ -1323,12 +1386,14 @@ function s(tag, attributes, ...children) {
 /** @param {App} app */
 function graphView(app) {
   const scene = s("g", {});
-  const svg = s("svg", { class: "graph", tabindex: 0, role: "img", "aria-label": "Call graph" }, scene);
+  const svg = s("svg", { class: "graph", tabindex: 0, role: "list", "aria-label": "Call graph: the heaviest functions. The sandwich view shows who calls whom." }, scene);
   const note = h("div.graph-note.soft");
   const element = h("div.graph-holder", {}, note);
   element.prepend(svg);
   const view = { x: 0, y: 0, scale: 1 };
   let shown = "nothing yet";
+  /** @type {Graph | null} */
+  let drawn = null;
   const move = () => scene.setAttribute("transform", `translate(${view.x} ${view.y}) scale(${view.scale})`);
   svg.addEventListener("wheel", (event) => {
     event.preventDefault();
@@ -1357,7 +1422,8 @@ function graphView(app) {
     move();
   });
   const fit = (/** @type {number} */ width, /** @type {number} */ height) => {
-    view.scale = Math.min(1, (element.clientWidth - 40) / width, Math.max(0.6, (element.clientHeight - 40) / height));
+    // Smaller than this names cannot be read: what does not fit is there to be dragged to.
+    view.scale = Math.max(0.8, Math.min(1, (element.clientWidth - 40) / width, (element.clientHeight - 40) / height));
     view.x = (element.clientWidth - width * view.scale) / 2;
     view.y = 20;
     move();
@@ -1371,10 +1437,13 @@ function graphView(app) {
       const graph = /** @type {Graph | null} */ (await app.waitFor(app.provider.data("graph", state)));
       if (graph === null) return;
       shown = app.dataKey();
+      drawn = graph;
       const size = drawGraph(app, scene, graph);
-      note.textContent = graph.left_out > 0 ? `The ${graph.nodes.length} heaviest functions; ${graph.left_out} lighter ones are not drawn. Dashed: through functions not drawn.` : "";
+      const chosen = graph.diff ? "functions that changed most" : "heaviest functions";
+      note.textContent = graph.left_out > 0 ? `The ${graph.nodes.length} ${chosen}; ${graph.left_out} others are not drawn. Dashed: through functions not drawn.` : "";
       fit(size.width, size.height);
     },
+    themeChanged: () => drawn && drawn.diff && drawGraph(app, scene, drawn),
     focus: () => /** @type {SVGElement} */ (/** @type {unknown} */ (svg)).focus(),
   };
 }
@@ -1389,18 +1458,24 @@ function zoomGraph(view, factor, x, y) {
 
 /** @param {App} app @param {SVGElement} scene @param {Graph} graph */
 function drawGraph(app, scene, graph) {
-  const { unit } = app.sampleType();
+  const { unit, per_sample: perSample } = app.sampleType();
   const all = app.total() || 1;
+  const palette = currentPalette();
   const sizes = graph.nodes.map((node) => ({ width: 110 + 130 * Math.sqrt(Math.min(1, node.cum / all)), height: GRAPH_NODE_HEIGHT }));
   const layout = layered(sizes, graph.edges, graph.nodes.map((node) => node.depth));
+  const most = Math.max(1, ...graph.edges.map((edge) => Math.abs(edge.new - edge.base)));
   const lines = graph.edges.map((edge) => {
     const [from, to] = [layout.places[edge.from], layout.places[edge.to]];
+    const change = edge.new - edge.base;
+    const noise = isNoise(edge.base, edge.new, perSample);
+    const look = !graph.diff || noise ? "" : change > 0 ? " more" : " less";
     const line = s("path", {
       d: edgePath(from, to, sizes[edge.from].width),
-      class: edge.direct ? "edge" : "edge indirect",
-      "stroke-width": 1 + 6 * Math.sqrt(edge.weight / all),
+      class: `edge${edge.direct ? "" : " indirect"}${look}`,
+      "stroke-width": 1 + 6 * Math.sqrt(graph.diff ? Math.abs(change) / most : edge.weight / all),
     });
-    line.append(s("title", {}, `${graph.nodes[edge.from].name} → ${graph.nodes[edge.to].name}: ${exactLabel(edge.weight, unit)} · ${shareLabel(edge.weight, all)}`));
+    const value = graph.diff ? `${changeLabel(change, unit)}, from ${valueLabel(edge.base, unit)} to ${valueLabel(edge.new, unit)}` : `${exactLabel(edge.weight, unit)} · ${shareLabel(edge.weight, all)}`;
+    line.append(s("title", {}, `${graph.nodes[edge.from].name} → ${graph.nodes[edge.to].name}: ${value}`));
     return line;
   });
   const boxes = graph.nodes.map((node, at) => {
@@ -1408,13 +1483,13 @@ function drawGraph(app, scene, graph) {
     const { x, y } = layout.places[at];
     const group = s(
       "g",
-      { class: "node", transform: `translate(${x - width / 2} ${y - height / 2})` },
-      s("rect", { width, height, rx: 3, fill: `var(--h${node.hue})` }),
+      { class: "node", role: "listitem", "aria-label": `${node.name}: ${nodeText(node, graph.diff, unit, all)}`, transform: `translate(${x - width / 2} ${y - height / 2})` },
+      s("rect", { width, height, rx: 3, fill: graph.diff ? palette.changeOf((node.cum_new - node.cum_base) / Math.max(1, node.cum)) : `var(--h${node.hue})` }),
       s("rect", { width: Math.max(0, width * Math.min(1, node.flat / all)), height: 3, y: height - 3, class: "heat" }),
       s("text", { x: 7, y: 15 }, fittedName(node.name, width - 14, (text) => text.length * 6.3)),
-      s("text", { x: 7, y: 30, class: "soft" }, `${valueLabel(node.cum, unit)} · ${shareLabel(node.cum, all)}`),
+      s("text", { x: 7, y: 30, class: "soft" }, nodeText(node, graph.diff, unit, all)),
     );
-    group.addEventListener("mousemove", (event) => showTooltip(node.name, "", [["total", exactLabel(node.cum, unit)], ["self", exactLabel(node.flat, unit)]], /** @type {MouseEvent} */ (event)));
+    group.addEventListener("mousemove", (event) => showTooltip(node.name, "", nodeFacts(node, graph.diff, unit), /** @type {MouseEvent} */ (event)));
     group.addEventListener("mouseleave", hideTooltip);
     group.addEventListener("dblclick", () => app.set({ view: "sandwich", pivot: node.name }));
     group.addEventListener("contextmenu", (event) => {
@@ -1425,6 +1500,19 @@ function drawGraph(app, scene, graph) {
   });
   replaceContent(scene, ...lines, ...boxes);
   return layout;
+}
+
+/** @param {GraphNode} node @param {boolean} diff @param {string} unit @param {number} all */
+function nodeText(node, diff, unit, all) {
+  if (diff) return `${changeLabel(node.cum_new - node.cum_base, unit)} · ${relativeChange(node.cum_base, node.cum_new)}`;
+  return `${valueLabel(node.cum, unit)} · ${shareLabel(node.cum, all)}`;
+}
+
+/** @param {GraphNode} node @param {boolean} diff @param {string} unit @returns {[string, string][]} */
+function nodeFacts(node, diff, unit) {
+  if (!diff) return [["total", exactLabel(node.cum, unit)], ["self", exactLabel(node.flat, unit)]];
+  const change = (/** @type {number} */ base, /** @type {number} */ now) => `${changeLabel(now - base, unit)} (${relativeChange(base, now)}), from ${valueLabel(base, unit)} to ${valueLabel(now, unit)}`;
+  return [["total", change(node.cum_base, node.cum_new)], ["self", change(node.flat_base, node.flat_new)]];
 }
 
 /** @param {{x: number, y: number}} from @param {{x: number, y: number}} to @param {number} width */
@@ -1438,6 +1526,492 @@ function edgePath(from, to, width) {
   const bend = (end - start) / 2;
   return `M ${from.x} ${start} C ${from.x} ${start + bend}, ${to.x} ${end - bend}, ${to.x} ${end}`;
 }
+// table.js
+// A table of any length: only the rows in view are elements.
+
+
+const TABLE_ROW = 24;
+/** How many rows are printed: a few pages. */
+const MOST_PRINTED = 200;
+let tables = 0;
+
+/**
+ * @typedef {object} Column
+ * @property {string} id @property {string} title @property {string} [hint]
+ * @property {boolean} [number] @property {boolean} [sortable]
+ */
+
+class VirtualTable {
+  /**
+   * @param {object} options
+   * @param {Column[]} options.columns
+   * @param {string} options.label
+   * @param {(row: number) => HTMLElement[]} options.cells what stands in each column of a row
+   * @param {(column: string) => void} [options.sort]
+   * @param {(row: number) => void} [options.open] Enter or a double click
+   * @param {(row: number, event: MouseEvent) => void} [options.menu]
+   * @param {(row: number) => void} [options.select]
+   * @param {(row: number, key: string) => boolean} [options.key] whether the key meant something
+   * @param {(row: number) => {level: number, open: boolean | null}} [options.level] of a tree: how deep a row is, and whether it is open
+   */
+  constructor(options) {
+    this.options = options;
+    this.count = 0;
+    this.selected = -1;
+    this.first = -1;
+    this.isPrinted = false;
+    this.id = `table-${tables++}`;
+    this.headings = h("div.table-head", { role: "row" });
+    this.body = h("div.table-body", { role: "rowgroup" });
+    this.spacer = h("div.table-spacer", {}, this.body);
+    this.scroller = h("div.table-scroll", { tabindex: 0, role: options.level ? "treegrid" : "grid", "aria-label": options.label }, this.headings, this.spacer);
+    this.element = h("div.table", {}, this.scroller);
+    this.setColumns(options.columns, "");
+    this.scroller.addEventListener("scroll", () => this.draw(false));
+    this.scroller.addEventListener("keydown", (event) => this.keyDown(event));
+    new ResizeObserver(() => this.draw(true)).observe(this.scroller);
+  }
+
+  /** @param {Column[]} columns @param {string} sorted */
+  setColumns(columns, sorted) {
+    this.columns = columns;
+    this.headings.replaceChildren(
+      ...columns.map((column) => {
+        const isSorted = column.id === sorted;
+        const classes = `th col-${column.id}${column.number ? " number" : ""}`;
+        const attributes = { role: "columnheader", title: column.hint, "aria-sort": isSorted ? "descending" : null, class: classes };
+        if (!column.sortable) return h("div", attributes, column.title);
+        const sort = () => this.options.sort?.(column.id);
+        return h("div", attributes, h("button.quiet", { onclick: sort, text: column.title + (isSorted ? " ▾" : "") }));
+      }),
+    );
+  }
+
+  /** @param {number} count */
+  setCount(count) {
+    this.count = count;
+    this.selected = Math.min(this.selected, count - 1);
+    this.spacer.style.height = `${count * TABLE_ROW}px`;
+    this.scroller.setAttribute("aria-rowcount", String(count));
+    this.draw(true);
+  }
+
+  /** @param {boolean} force */
+  draw(force) {
+    const first = this.isPrinted ? 0 : Math.max(0, Math.floor(this.scroller.scrollTop / TABLE_ROW) - 8);
+    if (!force && first === this.first) return;
+    this.first = first;
+    const room = this.isPrinted ? MOST_PRINTED : Math.ceil(this.scroller.clientHeight / TABLE_ROW) + 18;
+    const last = Math.min(this.count, first + room);
+    const rows = [];
+    for (let row = first; row < last; row++) rows.push(this.rowElement(row));
+    this.body.style.transform = `translateY(${first * TABLE_ROW}px)`;
+    this.body.replaceChildren(...rows);
+    const selected = this.selected >= first && this.selected < last;
+    if (selected) this.scroller.setAttribute("aria-activedescendant", `${this.id}-${this.selected}`);
+    else this.scroller.removeAttribute("aria-activedescendant");
+  }
+
+  /** On paper nothing scrolls: the first rows are all there. @param {boolean} on */
+  printed(on) {
+    this.isPrinted = on;
+    this.spacer.style.height = on ? "auto" : `${this.count * TABLE_ROW}px`;
+    this.draw(true);
+  }
+
+  /** @param {number} row */
+  rowElement(row) {
+    const cells = this.options.cells(row);
+    cells.forEach((cell, at) => {
+      const column = this.columns?.[at];
+      cell.classList.add("td", `col-${column?.id}`);
+      if (column?.number) cell.classList.add("number");
+      cell.setAttribute("role", "gridcell");
+    });
+    const place = this.options.level?.(row);
+    return h(
+      `div.tr${row === this.selected ? ".selected" : ""}`,
+      {
+        role: "row",
+        id: `${this.id}-${row}`,
+        "aria-level": place?.level,
+        "aria-expanded": place?.open ?? null,
+        "aria-rowindex": row + 1,
+        "aria-selected": row === this.selected,
+        onclick: () => this.select(row),
+        ondblclick: () => this.options.open?.(row),
+        oncontextmenu: (/** @type {MouseEvent} */ event) => {
+          if (!this.options.menu) return;
+          event.preventDefault();
+          this.select(row);
+          this.options.menu(row, event);
+        },
+      },
+      ...cells,
+    );
+  }
+
+  /** @param {number} row */
+  select(row) {
+    if (row < 0 || row >= this.count) return;
+    this.selected = row;
+    const top = row * TABLE_ROW;
+    const room = this.scroller.clientHeight - TABLE_ROW - 28;
+    if (top < this.scroller.scrollTop) this.scroller.scrollTop = top;
+    else if (top > this.scroller.scrollTop + room) this.scroller.scrollTop = top - room;
+    this.options.select?.(row);
+    this.draw(true);
+  }
+
+  /** @param {KeyboardEvent} event */
+  keyDown(event) {
+    if (event.ctrlKey || event.metaKey || event.altKey) return;
+    const page = Math.max(1, Math.floor(this.scroller.clientHeight / TABLE_ROW) - 2);
+    const moves = { ArrowDown: 1, ArrowUp: -1, PageDown: page, PageUp: -page, Home: -this.count, End: this.count };
+    const move = moves[/** @type {keyof typeof moves} */ (event.key)];
+    if (move !== undefined) this.select(Math.max(0, Math.min(this.count - 1, this.selected + move)));
+    else if (event.key === "Enter" && this.selected >= 0) this.options.open?.(this.selected);
+    else if (this.selected < 0 || !this.options.key?.(this.selected, event.key)) return;
+    event.preventDefault();
+  }
+}
+
+/** A number with a bar behind it for its share. @param {string} text @param {number} share @param {string} [title] */
+function barCell(text, share, title) {
+  const width = `${Math.max(0, Math.min(100, share * 100)).toFixed(2)}%`;
+  return h("div", { title }, h("span.share", { style: { width } }), h("span.bar-text", { text }));
+}
+// view-top.js
+// The table of functions.
+
+
+/** @typedef {import("./app.js").App} App */
+/** @typedef {import("./state.js").State} State */
+/** @typedef {import("./provider.js").Functions} Functions */
+/** @typedef {import("./table.js").Column} Column */
+
+/** @type {Column[]} */
+const PLAIN_COLUMNS = [
+  { id: "flat", title: "Self", hint: "what the function itself cost", number: true, sortable: true },
+  { id: "flatshare", title: "Self %", number: true },
+  { id: "cum", title: "Total", hint: "the function and all it called", number: true, sortable: true },
+  { id: "cumshare", title: "Total %", number: true },
+  { id: "name", title: "Function", sortable: true },
+];
+
+/** @type {Column[]} */
+const DIFF_COLUMNS = [
+  { id: "flat", title: "Self now", number: true, sortable: true },
+  { id: "flatchange", title: "Self change", number: true },
+  { id: "cum", title: "Total now", number: true, sortable: true },
+  { id: "change", title: "Total change", number: true, sortable: true },
+  { id: "relative", title: "In %", hint: "in parts of what it was; noise is what chance explains", number: true },
+  { id: "name", title: "Function", sortable: true },
+];
+
+/** @type {Column[]} */
+const NARROW_COLUMNS = [
+  { id: "cum", title: "Total %", number: true, sortable: true },
+  { id: "name", title: "Function" },
+];
+
+/** @type {Column[]} */
+const NARROW_DIFF_COLUMNS = [
+  { id: "change", title: "Change", number: true, sortable: true },
+  { id: "name", title: "Function" },
+];
+
+/** @param {App} app @param {{narrow: boolean, open: (name: string) => void}} options */
+function functionTable(app, options) {
+  /** @type {Functions | null} */
+  let rows = null;
+  const nameOf = (/** @type {number} */ row) => (rows ? rows.names[rows.name[row]] : "");
+  const table = new VirtualTable({
+    columns: options.narrow ? NARROW_COLUMNS : PLAIN_COLUMNS,
+    label: "Functions",
+    cells: (row) => (rows ? functionCells(app, rows, row, options.narrow) : []),
+    sort: (column) => app.set({ sort: column }, { replace: true }),
+    open: (row) => options.open(nameOf(row)),
+    menu: (row, event) => app.functionMenu(nameOf(row), event),
+    select: (row) => {
+      app.chosen = nameOf(row);
+      if (options.narrow) options.open(nameOf(row));
+    },
+  });
+  const footer = h("div.table-footer");
+  const element = h("div.table-holder", {}, table.element, footer);
+  let shown = "nothing yet";
+  return {
+    element,
+    /** @param {State} state */
+    async update(state) {
+      const known = (app.isDiff() ? DIFF_COLUMNS : PLAIN_COLUMNS).some((column) => column.id === state.sort && column.sortable);
+      const sort = options.narrow ? (app.isDiff() ? "change" : "cum") : known ? state.sort : "flat";
+      const search = app.pattern(state.query) === null ? "" : state.query;
+      const wanted = JSON.stringify([app.dataKey(), sort, search]);
+      if (wanted === shown) return;
+      const answer = await app.waitFor(app.provider.functions(state, sort, search));
+      if (answer === null) return;
+      shown = wanted;
+      rows = answer;
+      if (options.narrow) table.setColumns(rows.diff ? NARROW_DIFF_COLUMNS : NARROW_COLUMNS, sort);
+      else table.setColumns(rows.diff ? DIFF_COLUMNS : PLAIN_COLUMNS, sort);
+      table.setCount(rows.name.length);
+      const left = rows.count - rows.name.length;
+      footer.textContent = left > 0 ? `${grouped(rows.name.length)} of ${grouped(rows.count)} functions; search to see others` : `${grouped(rows.count)} functions`;
+    },
+    printed: (/** @type {boolean} */ on) => table.printed(on),
+    focus: () => table.scroller.focus(),
+  };
+}
+
+/** @param {App} app @param {Functions} rows @param {number} row @param {boolean} narrow @returns {HTMLElement[]} */
+function functionCells(app, rows, row, narrow) {
+  const { unit, per_sample: perSample } = app.sampleType();
+  const all = app.total() || 1;
+  const name = nameCell(rows.names[rows.name[row]], rows.hues[rows.krate[rows.name[row]]]);
+  const [flat, cum] = [rows.flat[row], rows.cum[row]];
+  if (narrow && rows.diff && rows.cum_sides) return [changeCell(rows.cum_sides.base[row], rows.cum_sides.new[row], unit, perSample), name];
+  if (narrow) return [barCell(shareLabel(cum, all), cum / all, exactLabel(cum, unit)), name];
+  if (rows.diff && rows.flat_sides && rows.cum_sides) {
+    const [flatNow, flatBase] = [rows.flat_sides.new[row], rows.flat_sides.base[row]];
+    const [cumNow, cumBase] = [rows.cum_sides.new[row], rows.cum_sides.base[row]];
+    return [
+      h("div", { text: valueLabel(flatNow, unit), title: exactLabel(flatNow, unit) }),
+      changeCell(flatBase, flatNow, unit, perSample),
+      h("div", { text: valueLabel(cumNow, unit), title: exactLabel(cumNow, unit) }),
+      changeCell(cumBase, cumNow, unit, perSample),
+      h("div.soft", { text: cumBase !== cumNow && isNoise(cumBase, cumNow, perSample) ? "noise" : relativeChange(cumBase, cumNow) }),
+      name,
+    ];
+  }
+  return [
+    h("div", { text: valueLabel(flat, unit), title: exactLabel(flat, unit) }),
+    barCell(shareLabel(flat, all), flat / all),
+    h("div", { text: valueLabel(cum, unit), title: exactLabel(cum, unit) }),
+    barCell(shareLabel(cum, all), cum / all),
+    name,
+  ];
+}
+
+/** A change, in colour when it is more than chance. @param {number} base @param {number} now @param {string} unit @param {number} perSample */
+function changeCell(base, now, unit, perSample) {
+  const change = now - base;
+  const noise = isNoise(base, now, perSample);
+  const look = noise ? ".soft" : change > 0 ? ".more" : ".less";
+  return h(`div${look}`, { text: changeLabel(change, unit), title: exactLabel(change, unit) + (noise && change !== 0 ? ", within what chance explains" : "") });
+}
+
+/** @param {string} name @param {number} hue */
+function nameCell(name, hue) {
+  return h("div", { title: name }, h("span.dot", { style: { background: `var(--h${hue < 0 ? 24 : hue})` } }), h("span", { text: name }));
+}
+
+/** @param {App} app */
+function topView(app) {
+  const table = functionTable(app, { narrow: false, open: (name) => app.set({ view: "sandwich", pivot: name }) });
+  return { element: table.element, controls: [], update: table.update, printed: table.printed, focus: table.focus };
+}
+// view-heap.js
+// Memory: what is in use and what was allocated, by size, by lifetime and by the code that asked for it.
+
+
+/** @typedef {import("./app.js").App} App */
+/** @typedef {import("./state.js").State} State */
+/** @typedef {import("./picture.js").NameColumns} NameColumns */
+/** @typedef {{text: string, filter: string, values: number[], base: number[]}} HeapClass */
+/** @typedef {NameColumns & {count: number, name: number[], inner: number[], values: number[][], base: number[][], temporary: number[]}} HeapSites */
+/** @typedef {{sizes: HeapClass[], lifetimes: HeapClass[], sites: HeapSites}} HeapData */
+/** A pair of sample types that count the same memory: rows of the profile's types, -1 where there is none. */
+/** @typedef {{id: string, title: string, objects: number, space: number}} HeapPair */
+
+/** What the pairs are called, in the order in which they are shown. @type {Record<string, string>} */
+const PAIR_TITLES = { inuse: "Live", growth: "Grown", peak: "At the peak", freed: "Freed", alloc: "Allocated" };
+
+/**
+ * The sample types in pairs: `inuse_objects` and `inuse_space` are one.
+ * @param {{kind: string, unit: string}[]} types @returns {HeapPair[]}
+ */
+function heapPairs(types) {
+  /** @type {Map<string, HeapPair>} */
+  const pairs = new Map();
+  types.forEach(({ kind, unit }, at) => {
+    const id = kind.replace(/_(objects|space|bytes|count)$/, "");
+    const pair = pairs.get(id) ?? { id, title: PAIR_TITLES[id] ?? id, objects: -1, space: -1 };
+    if (unit === "bytes") pair.space = at;
+    else pair.objects = at;
+    pairs.set(id, pair);
+  });
+  const order = Object.keys(PAIR_TITLES);
+  const rank = (/** @type {HeapPair} */ pair) => (order.includes(pair.id) ? order.indexOf(pair.id) : order.length);
+  return [...pairs.values()].filter((pair) => pair.space >= 0).sort((a, b) => rank(a) - rank(b));
+}
+
+/** @param {App} app */
+function heapView(app) {
+  const left = h("div.heap-side", { tabindex: 0 });
+  /** @type {HeapData | null} */
+  let data = null;
+  /** @type {number[]} */
+  let order = [];
+  const nameOf = (/** @type {number} */ row) => (data ? data.sites.names[data.sites.name[order[row]]] : "");
+  const openSite = (/** @type {number} */ row) => app.set({ view: "sandwich", pivot: nameOf(row) });
+  const table = new VirtualTable({
+    columns: [],
+    label: "Places that asked for memory",
+    cells: (row) => (data ? siteCells(app, data.sites, order[row]) : []),
+    sort: (column) => app.set({ sort: column }, { replace: true }),
+    open: openSite,
+    menu: (row, event) => app.functionMenu(nameOf(row), event),
+    select: (row) => (app.chosen = nameOf(row)),
+  });
+  const footer = h("div.table-footer");
+  let shown = "nothing yet";
+  return {
+    element: h("div.heap", {}, left, h("div.table-holder", {}, table.element, footer)),
+    controls: [],
+    /** @param {State} state */
+    async update(state) {
+      if (app.dataKey() !== shown) {
+        const answer = /** @type {HeapData | null} */ (await app.waitFor(app.provider.data("heap", state)));
+        if (answer === null) return;
+        [data, shown] = [answer, app.dataKey()];
+        replaceContent(left, totalsPart(app), classPart(app, "Sizes", answer.sizes), classPart(app, "How long it lived", answer.lifetimes), morePart(app, answer));
+      }
+      if (!data) return;
+      const columns = siteColumns(app, data.sites);
+      const sorted = columns.some((column) => column.id === state.sort) ? state.sort : columns[0].id;
+      order = sortedSites(app, data.sites, sorted);
+      table.setColumns(columns, sorted);
+      table.setCount(order.length);
+      const smaller = data.sites.count - order.length;
+      footer.textContent = `${grouped(order.length)} places that asked for memory: the innermost function that is not the standard library's${smaller > 0 ? `; ${grouped(smaller)} smaller ones are not listed` : ""}`;
+    },
+    printed: (/** @type {boolean} */ on) => table.printed(on),
+    focus: () => table.scroller.focus(),
+  };
+}
+
+/** @param {App} app */
+const pairsOf = (app) => heapPairs(app.opened.about?.types ?? []);
+
+/** What there is in all. @param {App} app */
+function totalsPart(app) {
+  const types = app.opened.about?.types ?? [];
+  const diff = app.isDiff();
+  const fact = (/** @type {HeapPair} */ pair) => {
+    const [space, objects] = [types[pair.space], types[pair.objects]];
+    const change = diff ? h("div", {}, `${changeLabel(space.total - space.base_total, space.unit)} since the base`) : null;
+    const count = objects ? h("div.soft", { text: `${grouped(objects.total)} objects` }) : null;
+    return h("div.heap-total", {}, h("div.soft", { text: pair.title }), h("div.heap-figure", { text: valueLabel(space.total, space.unit), title: exactLabel(space.total, space.unit) }), count, change);
+  };
+  const pairs = pairsOf(app);
+  const [live, allocated] = ["inuse", "alloc"].map((id) => pairs.find((pair) => pair.id === id));
+  const kept = live && allocated && !diff ? h("div.heap-total", {}, h("div.soft", { text: "Kept" }), h("div.heap-figure", { text: shareLabel(types[live.space].total, types[allocated.space].total) }), h("div.soft", { text: "of what was allocated" })) : null;
+  return h("div.heap-totals", {}, ...pairs.map(fact), kept);
+}
+
+/** Classes of sizes or lifetimes, a bar each. @param {App} app @param {string} title @param {HeapClass[]} classes */
+function classPart(app, title, classes) {
+  if (classes.length === 0) return null;
+  const types = app.opened.about?.types ?? [];
+  const { per_sample: perSample } = app.sampleType();
+  const pairs = pairsOf(app);
+  const diff = app.isDiff();
+  const heads = pairs.flatMap((pair) => [h("th", { text: pair.title, scope: "col" }), ...(pairs.length === 1 && pair.objects >= 0 ? [h("th.number", { text: "Objects", scope: "col" })] : [])]);
+  const most = pairs.map((pair) => Math.max(1, ...classes.map((one) => Math.abs(one.values[pair.space]))));
+  const row = (/** @type {HeapClass} */ one) => {
+    const keep = h("button.link", { text: one.text, title: "Keep only these", onclick: () => app.addFilter("tagfocus", one.filter) });
+    const cells = pairs.flatMap((pair, at) => {
+      const { unit } = types[pair.space];
+      const [value, base] = [one.values[pair.space], one.base[pair.space]];
+      const cell = diff ? changeCell(base, value, unit, perSample) : barCell(valueLabel(value, unit), Math.abs(value) / most[at], exactLabel(value, unit));
+      return [h("td.number", {}, cell), ...(pairs.length === 1 && pair.objects >= 0 ? [h("td.number", { text: grouped(one.values[pair.objects]) })] : [])];
+    });
+    return h("tr", {}, h("th", { scope: "row" }, keep), ...cells);
+  };
+  return h("section.heap-classes", {}, h("h2", { text: title }), h("table", {}, h("thead", {}, h("tr", {}, h("th", { text: title === "Sizes" ? "from" : "", scope: "col" }), ...heads)), h("tbody", {}, ...classes.map(row))));
+}
+
+/** Where the rest is: other profiles of the same memory. @param {App} app @param {HeapData} data */
+function morePart(app, data) {
+  const { entries, about, live_heap: questions } = app.opened;
+  const others = entries.filter((entry) => entry.id !== about?.id && /heap|alloc|lifetime|growth|freed|peak|inuse/.test(`${entry.name} ${entry.kind}`));
+  const links = others.slice(-8).map((entry) => h("li", {}, h("button.link", { text: entry.name, onclick: () => app.set({ profile: entry.id, type: "", base: "", zoom: "", time: "" }) })));
+  const asks = questions.map((what) => h("li", {}, h("button.link", { text: HEAP_QUESTIONS[what], onclick: () => app.take(10, what) })));
+  const hint = data.lifetimes.length === 0 && links.length + asks.length === 0;
+  if (hint) return h("p.soft", { text: "Lifetimes, growth, frees and the peak are profiles of their own: lifetime, growth, freed and peak under /debug/pprof/ of a service with flamelet. Open them together with this one." });
+  const list = (/** @type {string} */ title, /** @type {HTMLElement[]} */ items) => (items.length > 0 ? h("section", {}, h("h2", { text: title }), h("ul.heap-more", {}, ...items)) : null);
+  return h("div", {}, list("Other profiles here", links), list("Ask the service", asks));
+}
+
+/** @param {App} app @param {HeapSites} sites @returns {import("./table.js").Column[]} */
+function siteColumns(app, sites) {
+  const types = app.opened.about?.types ?? [];
+  const pairs = pairsOf(app);
+  const columns = pairs.flatMap((pair) => {
+    const space = { id: types[pair.space].kind, title: pair.title, number: true, sortable: true };
+    return [space, ...(pair.objects >= 0 ? [{ id: types[pair.objects].kind, title: "Objects", number: true, sortable: true }] : [])];
+  });
+  const extra = (/** @type {string} */ id, /** @type {string} */ title, /** @type {string} */ hint) => columns.push(/** @type {any} */ ({ id, title, hint, number: true, sortable: true }));
+  if (hasKept(app)) extra("kept", "Kept", "the part of what was allocated that is still in use");
+  extra("mean", "Mean size", "bytes of an object");
+  if (sites.temporary.length > 0) extra("temporary", "Temporary", "objects freed before their thread allocated anything else");
+  return [...columns, { id: "name", title: "Function", sortable: true }];
+}
+
+/** @param {App} app */
+function hasKept(app) {
+  const ids = pairsOf(app).map((pair) => pair.id);
+  return !app.isDiff() && ids.includes("inuse") && ids.includes("alloc");
+}
+
+/** A figure of a site, by the id of its column. @param {App} app @param {HeapSites} sites @param {number} at @param {string} column @returns {number} */
+function siteFigure(app, sites, at, column) {
+  const pairs = pairsOf(app);
+  const value = (/** @type {number} */ type) => (type < 0 ? 0 : sites.values[type][at]);
+  const share = (/** @type {number} */ part, /** @type {number} */ all) => (all === 0 ? 0 : part / all);
+  const of = (/** @type {string} */ id) => pairs.find((pair) => pair.id === id) ?? pairs[0];
+  if (column === "kept") return share(value(of("inuse").space), value(of("alloc").space));
+  if (column === "mean") {
+    const pair = pairs.find((one) => value(one.objects) !== 0) ?? pairs[0];
+    return share(value(pair.space), value(pair.objects));
+  }
+  if (column === "temporary") return share(sites.temporary[at], value(pairs[0].objects));
+  const type = (app.opened.about?.types ?? []).findIndex((other) => other.kind === column);
+  return app.isDiff() ? value(type) - (sites.base[type]?.[at] ?? 0) : value(type);
+}
+
+/** The sites by a column, the largest first. @param {App} app @param {HeapSites} sites @param {string} column */
+function sortedSites(app, sites, column) {
+  const order = sites.name.map((_, at) => at);
+  const name = (/** @type {number} */ at) => sites.names[sites.name[at]];
+  if (column === "name") return order.sort((a, b) => (name(a) < name(b) ? -1 : 1));
+  return order.sort((a, b) => Math.abs(siteFigure(app, sites, b, column)) - Math.abs(siteFigure(app, sites, a, column)));
+}
+
+/** @param {App} app @param {HeapSites} sites @param {number} at @returns {HTMLElement[]} */
+function siteCells(app, sites, at) {
+  const types = app.opened.about?.types ?? [];
+  const { per_sample: perSample } = app.sampleType();
+  const cells = pairsOf(app).flatMap((pair) => {
+    const cellOf = (/** @type {number} */ type) => {
+      const [{ unit, total }, value] = [types[type], sites.values[type][at]];
+      if (app.isDiff()) return changeCell(sites.base[type][at], value, unit, perSample);
+      if (type !== pair.space) return h("div", { text: valueLabel(value, unit) });
+      return barCell(valueLabel(value, unit), Math.abs(value) / Math.max(1, Math.abs(total)), `${exactLabel(value, unit)} · ${shareLabel(value, total)}`);
+    };
+    return [pair.space, pair.objects].filter((type) => type >= 0).map(cellOf);
+  });
+  const share = (/** @type {string} */ column) => h("div", { text: shareLabel(siteFigure(app, sites, at, column), 1) });
+  if (hasKept(app)) cells.push(share("kept"));
+  cells.push(h("div", { text: valueLabel(Math.round(siteFigure(app, sites, at, "mean")), "bytes") }));
+  if (sites.temporary.length > 0) cells.push(share("temporary"));
+  const name = nameCell(sites.names[sites.name[at]], sites.hues[sites.krate[sites.name[at]]]);
+  const inner = sites.names[sites.inner[at]];
+  if (sites.inner[at] !== sites.name[at]) name.append(h("span.soft", { text: `  through ${inner}` }));
+  return [...cells, name];
+}
 // view-timeline.js
 // The timeline: a lane a thread; dragging over it chooses a span that every other view follows.
 
@@ -1447,16 +2021,21 @@ function edgePath(from, to, width) {
 /** @typedef {{thread: string, process: string, tid: number, total: number, values: number[], waits: number[], hues: number[], tops: number[]}} Lane */
 /** @typedef {{span: number, bucket: number, peak: number, unit: string, lanes: Lane[], names: string[]}} Timeline */
 
-const LANE_HEIGHT = 34;
+/** Lanes share the room there is, between these. */
+const LANE_LEAST = 34;
+const LANE_MOST = 84;
+/** A busy thread fills a bar with about so many samples: fewer look like gaps. */
+const SAMPLES_A_BAR = 4;
 const LANE_TOP = 26;
 const LANE_LABEL = 170;
 
 /** @param {App} app */
 function timelineView(app) {
-  const canvas = /** @type {HTMLCanvasElement} */ (h("canvas", { tabindex: 0, role: "img", "aria-label": "Timeline of threads. Drag to choose a span of time." }));
+  const canvas = /** @type {HTMLCanvasElement} */ (h("canvas", { tabindex: 0, role: "img", "aria-label": "Timeline of threads. Drag, or use the arrow keys (with Shift for the end), to choose a span of time." }));
   const height = h("div.timeline-height");
-  const element = h("div.timeline", {}, h("div.flame-pane", {}, canvas), height);
-  const clear = h("button.toggle", { text: "Whole time", onclick: () => app.set({ time: "" }) });
+  const table = h("div.for-readers");
+  const element = h("div.timeline", {}, h("div.flame-pane", {}, canvas), height, table);
+  const clear = h("button.toggle", { text: "Whole time", onclick: () => app.setTime("") });
   const compare = h("button.toggle", {
     text: "Compare with this span",
     title: "Choose another span after this: every view shows how the two differ",
@@ -1471,6 +2050,7 @@ function timelineView(app) {
   let frame = 0;
 
   const place = () => ({ left: LANE_LABEL, width: Math.max(10, element.clientWidth - LANE_LABEL - 12) });
+  const laneHeight = () => Math.max(LANE_LEAST, Math.min(LANE_MOST, Math.floor((element.clientHeight - LANE_TOP - 10) / Math.max(1, data?.lanes.length ?? 1))));
   const timeAt = (/** @type {number} */ x) => {
     const { left, width } = place();
     return Math.max(0, Math.min(1, (x - left) / width)) * (data?.span ?? 1);
@@ -1490,35 +2070,37 @@ function timelineView(app) {
     context.fillStyle = palette.bg;
     context.fillRect(0, 0, width, tall);
     context.font = "12px system-ui, sans-serif";
-    data.lanes.forEach((lane, at) => drawLane(context, lane, LANE_TOP + at * LANE_HEIGHT - element.scrollTop));
+    const one = laneHeight();
+    height.style.height = `${LANE_TOP + data.lanes.length * one + 8}px`;
+    data.lanes.forEach((lane, at) => drawLane(context, lane, LANE_TOP + at * one - element.scrollTop, one));
     drawAxis(context, width);
     drawBrush(context, tall);
   }
 
-  /** @param {CanvasRenderingContext2D} context @param {Lane} lane @param {number} y */
-  function drawLane(context, lane, y) {
-    if (!data || y < -LANE_HEIGHT || y > element.clientHeight) return;
+  /** @param {CanvasRenderingContext2D} context @param {Lane} lane @param {number} y @param {number} high */
+  function drawLane(context, lane, y, high) {
+    if (!data || y < -high || y > element.clientHeight) return;
     const { left, width } = place();
     const step = width / lane.values.length;
     lane.values.forEach((value, at) => {
       if (value === 0 || !data) return;
-      const tall = Math.max(2, (LANE_HEIGHT - 8) * Math.min(1, value / data.peak));
+      const tall = Math.max(2, (high - 8) * Math.min(1, value / data.peak));
       context.fillStyle = palette.hues[lane.hues[at]]?.[0] ?? palette.root;
       const wide = Math.max(1, step - (step > 4 ? 1 : 0));
-      context.fillRect(left + at * step, y + LANE_HEIGHT - 5 - tall, wide, tall);
+      context.fillRect(left + at * step, y + high - 5 - tall, wide, tall);
       if (lane.waits[at] === 0) return;
       // Waiting is drawn over the top of the bar, pale: off the CPU.
       const idle = tall * (lane.waits[at] / value);
       context.fillStyle = palette.line;
-      context.fillRect(left + at * step, y + LANE_HEIGHT - 5 - tall, wide, idle);
+      context.fillRect(left + at * step, y + high - 5 - tall, wide, idle);
     });
     context.fillStyle = palette.line;
-    context.fillRect(left, y + LANE_HEIGHT - 5, width, 1);
+    context.fillRect(left, y + high - 5, width, 1);
     context.textBaseline = "middle";
     context.fillStyle = palette.text;
-    context.fillText(lane.thread || `thread ${lane.tid}`, 12, y + 12, LANE_LABEL - 24);
+    context.fillText(lane.thread || `thread ${lane.tid}`, 12, y + high - 24, LANE_LABEL - 24);
     context.fillStyle = palette.soft;
-    context.fillText(`${lane.tid}  ·  ${valueLabel(lane.total, data.unit)}`, 12, y + 25, LANE_LABEL - 24);
+    context.fillText(`${lane.tid}  ·  ${amountText(lane.total, data.unit)}`, 12, y + high - 10, LANE_LABEL - 24);
   }
 
   /** @param {CanvasRenderingContext2D} context @param {number} wide */
@@ -1569,25 +2151,32 @@ function timelineView(app) {
       const span = brush;
       brush = null;
       const wide = span !== null && data !== null && span[1] - span[0] > data.span / 500;
-      app.set({ time: wide && span ? `${Math.round(span[0])}-${Math.round(span[1])}` : "", zoom: "" });
+      app.setTime(wide && span ? `${Math.round(span[0])}-${Math.round(span[1])}` : "");
       redraw();
     };
     canvas.addEventListener("pointermove", move);
     canvas.addEventListener("pointerup", up, { once: true });
   });
   canvas.addEventListener("mousemove", (event) => {
-    const lane = data?.lanes[Math.floor((event.offsetY - LANE_TOP + element.scrollTop) / LANE_HEIGHT)];
+    const lane = data?.lanes[Math.floor((event.offsetY - LANE_TOP + element.scrollTop) / laneHeight())];
     if (!lane || !data || event.offsetX < LANE_LABEL || brush) return hideTooltip();
     const bucket = Math.min(lane.values.length - 1, Math.floor(timeAt(event.offsetX) / data.bucket));
     showTooltip(lane.thread || `thread ${lane.tid}`, lane.process, [
       ["at", timeLabel(bucket * data.bucket)],
-      ["busy", `${valueLabel(lane.values[bucket], data.unit)} of ${timeLabel(data.bucket)}`],
+      ["busy", `${amountText(lane.values[bucket], data.unit)} of ${timeLabel(data.bucket)}`],
       ...(lane.waits[bucket] > 0 ? [/** @type {[string, string]} */ (["of which waiting", valueLabel(lane.waits[bucket], data.unit)])] : []),
       ["mostly in", lane.tops[bucket] >= 0 ? data.names[lane.tops[bucket]] : "–"],
       ["share of the lane", shareLabel(lane.values[bucket], lane.total)],
     ], event);
   });
   canvas.addEventListener("mouseleave", hideTooltip);
+  canvas.addEventListener("keydown", (event) => {
+    const step = event.key === "ArrowRight" ? 1 : event.key === "ArrowLeft" ? -1 : 0;
+    if (step === 0 || !data || event.ctrlKey || event.metaKey || event.altKey) return;
+    event.preventDefault();
+    const span = movedSpan(chosenSpan(app.state.time), step, event.shiftKey, data.span);
+    app.setTime(`${span[0]}-${span[1]}`);
+  });
   element.addEventListener("scroll", redraw);
   new ResizeObserver(redraw).observe(element);
 
@@ -1601,12 +2190,12 @@ function timelineView(app) {
       const whole = wholeTime(state);
       const wanted = dataQuery(whole).toString();
       if (wanted !== shown) {
-        const buckets = String(Math.max(50, Math.min(2000, Math.floor(place().width / 3))));
+        const buckets = String(bucketCount(place().width, app.opened.about));
         const answer = await app.waitFor(app.provider.data("timeline", whole, { buckets }));
         if (answer === null) return;
         data = answer;
         shown = wanted;
-        height.style.height = `${LANE_TOP + answer.lanes.length * LANE_HEIGHT + 8}px`;
+        replaceContent(table, lanesTable(answer));
       }
       redraw();
     },
@@ -1618,6 +2207,36 @@ function timelineView(app) {
   };
 }
 
+/**
+ * How many bars a lane has: as many as can be told apart, but no more than there are samples to fill them.
+ * @param {number} width @param {Record<string, any> | null} about
+ */
+function bucketCount(width, about) {
+  const taken = ((about?.duration_nanos ?? 0) / 1e9) * (about?.quality?.achieved_hertz ?? 0);
+  const filled = taken > 0 ? taken / SAMPLES_A_BAR : Infinity;
+  return Math.max(50, Math.min(2000, Math.floor(width / 3), Math.floor(filled)));
+}
+
+/** The lanes for a screen reader. @param {Timeline} data */
+function lanesTable(data) {
+  const row = (/** @type {Lane} */ lane) => h("tr", {}, h("td", { text: lane.thread || `thread ${lane.tid}` }), h("td", { text: valueLabel(lane.total, data.unit) }), h("td", { text: valueLabel(lane.waits.reduce((sum, wait) => sum + wait, 0), data.unit) }));
+  const head = h("tr", {}, ...["Thread", "In all", "Waiting"].map((text) => h("th", { text, scope: "col" })));
+  return h("table", {}, h("caption", { text: `Threads over ${timeLabel(data.span)}` }), h("thead", {}, head), h("tbody", {}, ...data.lanes.map(row)));
+}
+
+/**
+ * A span that the keyboard moves by a twentieth of the time, or whose end it moves.
+ * @param {[number, number] | null} span @param {number} step @param {boolean} onlyEnd @param {number} whole @returns {[number, number]}
+ */
+function movedSpan(span, step, onlyEnd, whole) {
+  const by = Math.max(1, Math.round(whole / 20));
+  if (!span) return [0, by];
+  const [from, to] = span;
+  if (onlyEnd) return [from, Math.max(from + by, Math.min(whole, to + step * by))];
+  const moved = Math.max(0, Math.min(whole - (to - from), from + step * by));
+  return [moved, moved + (to - from)];
+}
+
 /** The state whose data covers all of the time. @param {State} state @returns {State} */
 function wholeTime(state) {
   return { ...state, time: "", base: state.base.startsWith("@") ? "" : state.base };
@@ -1627,6 +2246,11 @@ function wholeTime(state) {
 function chosenSpan(time) {
   const match = /^(\d+)-(\d+)$/.exec(time);
   return match ? [Number(match[1]), Number(match[2])] : null;
+}
+
+/** A value; counts are of samples. @param {number} value @param {string} unit */
+function amountText(value, unit) {
+  return unit === "count" ? `${valueLabel(value, unit)} samples` : valueLabel(value, unit);
 }
 
 /** A round number of nanoseconds at least as long. @param {number} least */
@@ -1644,9 +2268,9 @@ function niceStep(least) {
 
 /** @param {App} app */
 function heatmapView(app) {
-  const canvas = /** @type {HTMLCanvasElement} */ (h("canvas", { tabindex: 0, role: "img", "aria-label": "Heatmap of activity within each second" }));
+  const canvas = /** @type {HTMLCanvasElement} */ (h("canvas", { tabindex: 0, role: "img", "aria-label": "Heatmap of activity within each second. The timeline chooses spans by keyboard." }));
   const element = h("div.heatmap", {}, canvas);
-  const clear = h("button.toggle", { text: "Whole time", onclick: () => app.set({ time: "" }) });
+  const clear = h("button.toggle", { text: "Whole time", onclick: () => app.setTime("") });
   /** @type {Heatmap | null} */
   let data = null;
   let shown = "nothing yet";
@@ -1659,7 +2283,7 @@ function heatmapView(app) {
   const cell = () => {
     const columns = Math.max(1, data?.columns ?? 1);
     const rows = Math.max(1, data?.rows ?? 1);
-    return { wide: Math.min(56, (element.clientWidth - LEFT - 12) / columns), tall: (element.clientHeight - BOTTOM - 12) / rows };
+    return { wide: Math.min(110, (element.clientWidth - LEFT - 12) / columns), tall: (element.clientHeight - BOTTOM - 12) / rows };
   };
   /** @param {MouseEvent} event */
   const cellAt = (event) => {
@@ -1721,7 +2345,7 @@ function heatmapView(app) {
     }
     const [low, high] = [Math.min(start, at), Math.max(start, at) + 1];
     start = null;
-    app.set({ time: `${Math.round(low * step)}-${Math.round(high * step)}`, zoom: "" });
+    app.setTime(`${Math.round(low * step)}-${Math.round(high * step)}`);
   });
   new ResizeObserver(draw).observe(element);
 
@@ -1845,261 +2469,6 @@ function mappingsOf(about) {
   const rows = about.mappings.map((/** @type {any} */ one) => h("tr", {}, h("td", { text: one.file }), h("td.soft", { text: one.build_id }), h("td.soft", { text: one.symbols ? "named" : "no names" })));
   return h("section", {}, h("h2", { text: "Binaries" }), h("table.facts", {}, h("tbody", {}, ...rows)));
 }
-// table.js
-// A table of any length: only the rows in view are elements.
-
-
-const TABLE_ROW = 24;
-
-/**
- * @typedef {object} Column
- * @property {string} id @property {string} title @property {string} [hint]
- * @property {boolean} [number] @property {boolean} [sortable]
- */
-
-class VirtualTable {
-  /**
-   * @param {object} options
-   * @param {Column[]} options.columns
-   * @param {string} options.label
-   * @param {(row: number) => HTMLElement[]} options.cells what stands in each column of a row
-   * @param {(column: string) => void} [options.sort]
-   * @param {(row: number) => void} [options.open] Enter or a double click
-   * @param {(row: number, event: MouseEvent) => void} [options.menu]
-   * @param {(row: number) => void} [options.select]
-   * @param {(row: number, key: string) => boolean} [options.key] whether the key meant something
-   */
-  constructor(options) {
-    this.options = options;
-    this.count = 0;
-    this.selected = -1;
-    this.first = -1;
-    this.headings = h("div.table-head", { role: "row" });
-    this.body = h("div.table-body", { role: "rowgroup" });
-    this.spacer = h("div.table-spacer", {}, this.body);
-    this.scroller = h("div.table-scroll", { tabindex: 0, role: "grid", "aria-label": options.label }, this.headings, this.spacer);
-    this.element = h("div.table", {}, this.scroller);
-    this.setColumns(options.columns, "");
-    this.scroller.addEventListener("scroll", () => this.draw(false));
-    this.scroller.addEventListener("keydown", (event) => this.keyDown(event));
-    new ResizeObserver(() => this.draw(true)).observe(this.scroller);
-  }
-
-  /** @param {Column[]} columns @param {string} sorted */
-  setColumns(columns, sorted) {
-    this.columns = columns;
-    this.headings.replaceChildren(
-      ...columns.map((column) => {
-        const isSorted = column.id === sorted;
-        const classes = `th col-${column.id}${column.number ? " number" : ""}`;
-        const attributes = { role: "columnheader", title: column.hint, "aria-sort": isSorted ? "descending" : null, class: classes };
-        if (!column.sortable) return h("div", attributes, column.title);
-        const sort = () => this.options.sort?.(column.id);
-        return h("div", attributes, h("button.quiet", { onclick: sort, text: column.title + (isSorted ? " ▾" : "") }));
-      }),
-    );
-  }
-
-  /** @param {number} count */
-  setCount(count) {
-    this.count = count;
-    this.selected = Math.min(this.selected, count - 1);
-    this.spacer.style.height = `${count * TABLE_ROW}px`;
-    this.scroller.setAttribute("aria-rowcount", String(count));
-    this.draw(true);
-  }
-
-  /** @param {boolean} force */
-  draw(force) {
-    const first = Math.max(0, Math.floor(this.scroller.scrollTop / TABLE_ROW) - 8);
-    if (!force && first === this.first) return;
-    this.first = first;
-    const last = Math.min(this.count, first + Math.ceil(this.scroller.clientHeight / TABLE_ROW) + 18);
-    const rows = [];
-    for (let row = first; row < last; row++) rows.push(this.rowElement(row));
-    this.body.style.transform = `translateY(${first * TABLE_ROW}px)`;
-    this.body.replaceChildren(...rows);
-  }
-
-  /** @param {number} row */
-  rowElement(row) {
-    const cells = this.options.cells(row);
-    cells.forEach((cell, at) => {
-      const column = this.columns?.[at];
-      cell.classList.add("td", `col-${column?.id}`);
-      if (column?.number) cell.classList.add("number");
-      cell.setAttribute("role", "gridcell");
-    });
-    return h(
-      `div.tr${row === this.selected ? ".selected" : ""}`,
-      {
-        role: "row",
-        "aria-rowindex": row + 1,
-        "aria-selected": row === this.selected,
-        onclick: () => this.select(row),
-        ondblclick: () => this.options.open?.(row),
-        oncontextmenu: (/** @type {MouseEvent} */ event) => {
-          if (!this.options.menu) return;
-          event.preventDefault();
-          this.select(row);
-          this.options.menu(row, event);
-        },
-      },
-      ...cells,
-    );
-  }
-
-  /** @param {number} row */
-  select(row) {
-    if (row < 0 || row >= this.count) return;
-    this.selected = row;
-    const top = row * TABLE_ROW;
-    const room = this.scroller.clientHeight - TABLE_ROW - 28;
-    if (top < this.scroller.scrollTop) this.scroller.scrollTop = top;
-    else if (top > this.scroller.scrollTop + room) this.scroller.scrollTop = top - room;
-    this.options.select?.(row);
-    this.draw(true);
-  }
-
-  /** @param {KeyboardEvent} event */
-  keyDown(event) {
-    if (event.ctrlKey || event.metaKey || event.altKey) return;
-    const page = Math.max(1, Math.floor(this.scroller.clientHeight / TABLE_ROW) - 2);
-    const moves = { ArrowDown: 1, ArrowUp: -1, PageDown: page, PageUp: -page, Home: -this.count, End: this.count };
-    const move = moves[/** @type {keyof typeof moves} */ (event.key)];
-    if (move !== undefined) this.select(Math.max(0, Math.min(this.count - 1, this.selected + move)));
-    else if (event.key === "Enter" && this.selected >= 0) this.options.open?.(this.selected);
-    else if (this.selected < 0 || !this.options.key?.(this.selected, event.key)) return;
-    event.preventDefault();
-  }
-}
-
-/** A number with a bar behind it for its share. @param {string} text @param {number} share @param {string} [title] */
-function barCell(text, share, title) {
-  const width = `${Math.max(0, Math.min(100, share * 100)).toFixed(2)}%`;
-  return h("div", { title }, h("span.share", { style: { width } }), h("span.bar-text", { text }));
-}
-// view-top.js
-// The table of functions.
-
-
-/** @typedef {import("./app.js").App} App */
-/** @typedef {import("./state.js").State} State */
-/** @typedef {import("./provider.js").Functions} Functions */
-/** @typedef {import("./table.js").Column} Column */
-
-/** @type {Column[]} */
-const PLAIN_COLUMNS = [
-  { id: "flat", title: "Self", hint: "what the function itself cost", number: true, sortable: true },
-  { id: "flatshare", title: "Self %", number: true },
-  { id: "cum", title: "Total", hint: "the function and all it called", number: true, sortable: true },
-  { id: "cumshare", title: "Total %", number: true },
-  { id: "name", title: "Function", sortable: true },
-];
-
-/** @type {Column[]} */
-const DIFF_COLUMNS = [
-  { id: "flat", title: "Self now", number: true, sortable: true },
-  { id: "flatchange", title: "Self change", number: true },
-  { id: "cum", title: "Total now", number: true, sortable: true },
-  { id: "change", title: "Total change", number: true, sortable: true },
-  { id: "relative", title: "", number: true },
-  { id: "name", title: "Function", sortable: true },
-];
-
-/** @type {Column[]} */
-const NARROW_COLUMNS = [
-  { id: "cum", title: "Total %", number: true, sortable: true },
-  { id: "name", title: "Function" },
-];
-
-/** @param {App} app @param {{narrow: boolean, open: (name: string) => void}} options */
-function functionTable(app, options) {
-  /** @type {Functions | null} */
-  let rows = null;
-  const nameOf = (/** @type {number} */ row) => (rows ? rows.names[rows.name[row]] : "");
-  const table = new VirtualTable({
-    columns: options.narrow ? NARROW_COLUMNS : PLAIN_COLUMNS,
-    label: "Functions",
-    cells: (row) => (rows ? functionCells(app, rows, row, options.narrow) : []),
-    sort: (column) => app.set({ sort: column }, { replace: true }),
-    open: (row) => options.open(nameOf(row)),
-    menu: (row, event) => app.functionMenu(nameOf(row), event),
-    select: (row) => {
-      app.chosen = nameOf(row);
-      if (options.narrow) options.open(nameOf(row));
-    },
-  });
-  const footer = h("div.table-footer");
-  const element = h("div.table-holder", {}, table.element, footer);
-  let shown = "nothing yet";
-  return {
-    element,
-    /** @param {State} state */
-    async update(state) {
-      const sort = options.narrow ? "cum" : state.sort;
-      const search = app.pattern(state.query) === null ? "" : state.query;
-      const wanted = JSON.stringify([app.dataKey(), sort, search]);
-      if (wanted === shown) return;
-      const answer = await app.waitFor(app.provider.functions(state, sort, search));
-      if (answer === null) return;
-      shown = wanted;
-      rows = answer;
-      if (!options.narrow) table.setColumns(rows.diff ? DIFF_COLUMNS : PLAIN_COLUMNS, sort);
-      table.setCount(rows.name.length);
-      const left = rows.count - rows.name.length;
-      footer.textContent = left > 0 ? `${grouped(rows.name.length)} of ${grouped(rows.count)} functions; search to see others` : `${grouped(rows.count)} functions`;
-    },
-    focus: () => table.scroller.focus(),
-  };
-}
-
-/** @param {App} app @param {Functions} rows @param {number} row @param {boolean} narrow @returns {HTMLElement[]} */
-function functionCells(app, rows, row, narrow) {
-  const { unit, per_sample: perSample } = app.sampleType();
-  const all = app.total() || 1;
-  const name = nameCell(rows.names[rows.name[row]], rows.hues[rows.krate[rows.name[row]]]);
-  const [flat, cum] = [rows.flat[row], rows.cum[row]];
-  if (narrow) return [barCell(shareLabel(cum, all), cum / all, exactLabel(cum, unit)), name];
-  if (rows.diff && rows.flat_sides && rows.cum_sides) {
-    const [flatNow, flatBase] = [rows.flat_sides.new[row], rows.flat_sides.base[row]];
-    const [cumNow, cumBase] = [rows.cum_sides.new[row], rows.cum_sides.base[row]];
-    return [
-      h("div", { text: valueLabel(flatNow, unit), title: exactLabel(flatNow, unit) }),
-      changeCell(flatBase, flatNow, unit, perSample),
-      h("div", { text: valueLabel(cumNow, unit), title: exactLabel(cumNow, unit) }),
-      changeCell(cumBase, cumNow, unit, perSample),
-      h("div.soft", { text: cumBase !== cumNow && isNoise(cumBase, cumNow, perSample) ? "noise" : relativeChange(cumBase, cumNow) }),
-      name,
-    ];
-  }
-  return [
-    h("div", { text: valueLabel(flat, unit), title: exactLabel(flat, unit) }),
-    barCell(shareLabel(flat, all), flat / all),
-    h("div", { text: valueLabel(cum, unit), title: exactLabel(cum, unit) }),
-    barCell(shareLabel(cum, all), cum / all),
-    name,
-  ];
-}
-
-/** A change, in colour when it is more than chance. @param {number} base @param {number} now @param {string} unit @param {number} perSample */
-function changeCell(base, now, unit, perSample) {
-  const change = now - base;
-  const noise = isNoise(base, now, perSample);
-  const look = noise ? ".soft" : change > 0 ? ".more" : ".less";
-  return h(`div${look}`, { text: changeLabel(change, unit), title: exactLabel(change, unit) + (noise && change !== 0 ? ", within what chance explains" : "") });
-}
-
-/** @param {string} name @param {number} hue */
-function nameCell(name, hue) {
-  return h("div", { title: name }, h("span.dot", { style: { background: `var(--h${hue < 0 ? 24 : hue})` } }), h("span", { text: name }));
-}
-
-/** @param {App} app */
-function topView(app) {
-  const table = functionTable(app, { narrow: false, open: (name) => app.set({ view: "sandwich", pivot: name }) });
-  return { element: table.element, controls: [], update: table.update, focus: table.focus };
-}
 // view-sandwich.js
 // Sandwich: callers above, callees below a chosen function.
 
@@ -2126,7 +2495,7 @@ function sandwichView(app) {
   const list = functionTable(app, { narrow: true, open: (name) => app.set({ pivot: name }) });
   const name = h("div.pivot-name");
   const facts = h("div.pivot-facts");
-  const halves = h("div.sandwich-halves", {}, h("div.half-label", { text: "callers" }), callers.element, h("div.pivot", {}, name, facts), callees.element, h("div.half-label", { text: "callees" }));
+  const halves = h("div.sandwich-halves", {}, h("div.half-label", { text: "callers" }), callers.element, h("div.pivot", {}, name, facts), h("div.half-label", { text: "callees" }), callees.element);
   const empty = h("div.empty", { text: "Choose a function on the left to see who calls it and what it calls." });
   const right = h("div.sandwich-right");
   return {
@@ -2146,8 +2515,16 @@ function sandwichView(app) {
       if (state.pivot === "" || !picture) return;
       const { unit } = app.sampleType();
       const [value, own] = [picture.valueOf(0), picture.ownOf(0)];
-      facts.textContent = `total ${exactLabel(value.now, unit)} · ${shareLabel(value.now, app.total())}    self ${exactLabel(own.now, unit)} · ${shareLabel(own.now, app.total())}`;
+      const shared = (/** @type {number} */ amount) => `${exactLabel(amount, unit)} · ${shareLabel(amount, app.total())}`;
+      const changed = (/** @type {{now: number, base: number}} */ both) => `${changeLabel(both.now - both.base, unit)} (${relativeChange(both.base, both.now)}), from ${valueLabel(both.base, unit)} to ${valueLabel(both.now, unit)}`;
+      const text = app.isDiff() ? changed : (/** @type {{now: number}} */ one) => shared(one.now);
+      facts.textContent = `total ${text(value)}    self ${text(own)}`;
       callers.flame.scrollToRoot();
+    },
+    printed(/** @type {boolean} */ on) {
+      list.printed(on);
+      callers.printed(on);
+      callees.printed(on);
     },
     themeChanged() {
       callers.themeChanged();
@@ -2187,6 +2564,7 @@ function sourceView(app) {
       shown = wanted;
       replaceContent(right, ...codeParts(app, code));
     },
+    printed: list.printed,
     focus: () => list.focus(),
   };
 }
@@ -2227,8 +2605,8 @@ function codeRow(app, cost, most, places, text, source = "") {
 
 /** @typedef {import("./app.js").App} App */
 /** @typedef {import("./state.js").State} State */
-/** @typedef {{text: string, filter: string, weight: number}} TagValue */
-/** @typedef {{key: string, weight: number, count: number, numeric: boolean, values: TagValue[]}} Tag */
+/** @typedef {{text: string, filter: string, weight: number, new: number, base: number}} TagValue */
+/** @typedef {{key: string, weight: number, new: number, base: number, count: number, numeric: boolean, values: TagValue[]}} Tag */
 
 /** @param {App} app */
 function tagsView(app) {
@@ -2251,7 +2629,8 @@ function tagsView(app) {
 
 /** @param {App} app @param {Tag} tag */
 function tagCard(app, tag) {
-  const { unit } = app.sampleType();
+  const { unit, per_sample: perSample } = app.sampleType();
+  const diff = app.isDiff();
   const all = app.total() || 1;
   const grouping = app.state.filters.some((filter) => filter.kind === "tagroot" && filter.text === tag.key);
   const group = h("button.toggle", {
@@ -2265,13 +2644,13 @@ function tagCard(app, tag) {
     h(
       "tr",
       {},
-      h("td", {}, barCell(shareLabel(value.weight, all), value.weight / most, exactLabel(value.weight, unit))),
-      h("td.number", { text: valueLabel(value.weight, unit) }),
+      h("td.number", {}, diff ? changeCell(value.base, value.new, unit, perSample) : barCell(shareLabel(value.weight, all), value.weight / most, exactLabel(value.weight, unit))),
+      h("td.number", { text: valueLabel(diff ? value.new : value.weight, unit), title: diff ? `before ${exactLabel(value.base, unit)}` : "" }),
       h("td", {}, h("button.link", { text: value.text, title: "Keep only samples with this label", onclick: () => app.addFilter("tagfocus", value.filter) })),
     ),
   );
   const more = tag.count > tag.values.length ? `${grouped(tag.count - tag.values.length)} more values` : "";
-  return h("section.tag", {}, h("header", {}, h("h2", { text: tag.key }), h("span.soft", { text: `${shareLabel(tag.weight, all)} of everything has it` }), h("span.spring"), group), h("table", {}, h("tbody", {}, ...rows)), h("p.soft", { text: more }));
+  return h("section.tag", {}, h("header", {}, h("h2", { text: tag.key }), h("span.soft", { text: diff ? `${changeLabel(tag.new - tag.base, unit)} in all` : `${shareLabel(tag.weight, all)} of everything has it` }), h("span.spring"), group), h("table", {}, h("tbody", {}, ...rows)), h("p.soft", { text: more }));
 }
 // view-tree.js
 // The call tree as a table whose rows open.
@@ -2312,6 +2691,7 @@ function treeView(app) {
     open: (row) => toggle(row),
     menu: (row, event) => app.functionMenu(rows[row].name, event),
     select: (row) => (app.chosen = rows[row].name),
+    level: (row) => ({ level: rows[row].depth + 1, open: rows[row].leaf ? null : rows[row].open }),
     key: (row, key) => {
       if (key === "ArrowRight" && !rows[row].open) toggle(row);
       else if (key === "ArrowLeft" && rows[row].open) toggle(row);
@@ -2375,6 +2755,7 @@ function treeView(app) {
       }
       table.setCount(rows.length);
     },
+    printed: (/** @type {boolean} */ on) => table.printed(on),
     focus: () => table.scroller.focus(),
   };
 }
@@ -2416,7 +2797,7 @@ function treeCells(app, row, toggle) {
  * @typedef {import("./provider.js").ServerData | import("./provider.js").SavedData} Provider
  * @typedef {import("./provider.js").Opened} Opened
  * @typedef {{element: HTMLElement, controls: HTMLElement[], update: (state: State) => Promise<void> | void,
- *   themeChanged?: () => void, focus?: () => void}} View
+ *   themeChanged?: () => void, printed?: (on: boolean) => void, focus?: () => void}} View
  * @typedef {{id: string, title: string, make: (app: App) => View, needs?: (opened: Opened) => boolean}} ViewKind
  */
 
@@ -2427,6 +2808,7 @@ const VIEWS = [
   { id: "tree", title: "Call tree", make: treeView },
   { id: "sandwich", title: "Sandwich", make: sandwichView },
   { id: "graph", title: "Graph", make: graphView, needs: () => true },
+  { id: "heap", title: "Heap", make: heapView, needs: (opened) => opened.about?.is_heap === true },
   { id: "source", title: "Source", make: sourceView, needs: (opened) => opened.code },
   { id: "tags", title: "Labels", make: tagsView, needs: (opened) => (opened.about?.label_keys ?? []).length > 0 },
   { id: "timeline", title: "Timeline", make: timelineView, needs: (opened) => opened.about?.has_timeline === true },
@@ -2434,8 +2816,14 @@ const VIEWS = [
   { id: "info", title: "Info", make: infoView },
 ];
 
-/** The views that only a server can answer. */
-const SERVER_VIEWS = ["graph", "source", "tags", "timeline", "heatmap"];
+/** The views that need more than the flame graph's own data: a saved page may lack it. */
+const MORE_VIEWS = ["graph", "heap", "source", "tags", "timeline", "heatmap"];
+
+/** What stands at the bottom while nothing is chosen. */
+const RESTING = "Click zooms, right-click offers more, / searches, r folds the runtime’s frames, ? lists all keys";
+
+/** What a saved page answers to what it cannot do. */
+const ONLY_LIVE = "A saved page cannot do this: open the profile with “flamelet view”";
 
 /** @type {Record<string, string>} */
 const FILTER_HELP = {
@@ -2456,7 +2844,7 @@ class App {
     this.provider = provider;
     this.state = parseState(location.hash);
     /** @type {Opened} */
-    this.opened = { about: null, entries: [], live: false, code: false, warnings: [] };
+    this.opened = { about: null, entries: [], live: false, live_heap: [], let_go: 0, code: false };
     /** The function that keys act on. */
     this.chosen = "";
     this.working = 0;
@@ -2471,15 +2859,31 @@ class App {
     addEventListener("keydown", (event) => this.key(event));
     this.applyTheme(localTheme());
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.applyTheme(localTheme()));
+    // On paper everything is light, and what scrolls on a screen is there in full.
+    matchMedia("print").addEventListener("change", (media) => {
+      this.view?.printed?.(media.matches);
+      this.view?.themeChanged?.();
+    });
   }
 
   /** Reads what is open, then shows it. */
   async start() {
-    const opened = await this.waitFor(this.provider.open(this.state));
+    const opening = this.waitFor(this.provider.open(this.state));
+    if (this.state.view === "flame") this.askAhead();
+    const opened = await opening;
     if (opened === null) return;
     this.opened = opened;
     document.title = opened.about ? `${opened.about.title} – flamelet` : "flamelet";
     await this.render();
+  }
+
+  /** The flame graph takes longest: it is asked for before it is known what else there is to show. */
+  askAhead() {
+    const { state } = this;
+    const width = (this.main?.clientWidth ?? innerWidth) * (devicePixelRatio || 1);
+    const direction = state.inverted ? "callers" : "callees";
+    // What goes wrong is told when the view asks for the same.
+    this.provider.flame(state, { direction, pivot: "", zoom: state.zoom, width }).catch(() => {});
   }
 
   build() {
@@ -2492,7 +2896,7 @@ class App {
     this.baseSelect = /** @type {HTMLSelectElement} */ (h("select.profiles", { "aria-label": "Compare with", hidden: true, onchange: () => this.set({ base: this.baseSelect?.value ?? "", zoom: "", time: "" }) }));
     this.liveButtons = h("span.live", { hidden: true });
     this.themeButton = h("button.quiet", { title: "Dark or light (d)", "aria-label": "Dark or light", text: "◐", onclick: () => this.toggleTheme() });
-    this.tabs = h("nav.tabs", { role: "tablist", "aria-label": "Views" });
+    this.tabs = h("div.tabs", { role: "tablist", "aria-label": "Views", onkeydown: (/** @type {KeyboardEvent} */ event) => this.tabKey(event) });
     this.chips = h("div.chips");
     this.controls = h("div.controls");
     this.main = h("main.main", { tabindex: -1 });
@@ -2578,18 +2982,21 @@ class App {
     if (this.viewId !== kind.id || !this.view) {
       this.viewId = kind.id;
       this.view = kind.make(this);
+      this.view.element.setAttribute("role", "tabpanel");
+      this.view.element.setAttribute("aria-label", kind.title);
       replaceContent(/** @type {HTMLElement} */ (this.main), this.view.element);
       replaceContent(/** @type {HTMLElement} */ (this.controls), ...this.view.controls);
     }
     this.errorElement?.remove();
+    this.status(RESTING);
     void this.renderMatched();
     await this.view.update(this.state);
   }
 
   /** @param {ViewKind} kind */
   isOffered(kind) {
-    if (this.provider.saved && SERVER_VIEWS.includes(kind.id)) return false;
-    return kind.needs ? kind.needs(this.opened) : true;
+    if (kind.needs && !kind.needs(this.opened)) return false;
+    return !MORE_VIEWS.includes(kind.id) || this.provider.has(kind.id, this.state);
   }
 
   /** @param {ViewKind[]} kinds @param {ViewKind} current */
@@ -2604,28 +3011,47 @@ class App {
     if (this.titleElement) this.titleElement.textContent = about.title;
     this.renderShelfSelects();
     if (!this.typing && document.activeElement !== this.search) this.search.value = this.state.query;
-    replaceContent(/** @type {HTMLElement} */ (this.tabs), ...kinds.map((kind, at) => h("button.tab", { role: "tab", "aria-selected": kind === current, title: at < 9 ? `${kind.title} (${at + 1})` : kind.title, text: kind.title, onclick: () => this.set({ view: kind.id }) })));
-    this.renderChips();
+    const tab = (/** @type {ViewKind} */ kind, /** @type {number} */ at) => {
+      const title = at < 9 ? `${kind.title} (${at + 1})` : kind.title;
+      return h("button.tab", { role: "tab", "aria-selected": kind === current, tabindex: kind === current ? 0 : -1, title, text: kind.title, onclick: () => this.set({ view: kind.id }) });
+    };
+    const tabs = /** @type {HTMLElement} */ (this.tabs);
+    keepingFocus(tabs, () => replaceContent(tabs, ...kinds.map(tab)));
+    keepingFocus(/** @type {HTMLElement} */ (this.chips), () => this.renderChips());
+  }
+
+  /** Arrows walk along the tabs. @param {KeyboardEvent} event */
+  tabKey(event) {
+    const step = event.key === "ArrowRight" ? 1 : event.key === "ArrowLeft" ? -1 : 0;
+    const tabs = [.../** @type {HTMLElement} */ (this.tabs).querySelectorAll("button")];
+    const at = tabs.indexOf(/** @type {HTMLButtonElement} */ (document.activeElement));
+    if (step === 0 || at < 0) return;
+    event.preventDefault();
+    event.stopPropagation();
+    const next = tabs[(at + step + tabs.length) % tabs.length];
+    next.focus();
+    next.click();
   }
 
   renderChips() {
     const { filters, time, fold, base } = this.state;
     const saved = this.provider.saved;
     const chips = filters.map((filter, at) => this.chip(`${filter.kind}:`, filter.text, () => this.set({ filters: filters.filter((_, other) => other !== at), zoom: "" })));
-    if (time !== "") chips.push(this.chip("time:", timeText(time), () => this.set({ time: "" })));
+    if (time !== "") chips.push(this.chip("time:", timeText(time), () => this.setTime("")));
     if (base.startsWith("@")) chips.push(this.chip("against time:", timeText(base.slice(1)), () => this.set({ base: "", zoom: "" })));
-    const isFolded = (/** @type {string} */ part) => fold.split(",").includes(part);
-    const toggle = (/** @type {string} */ part) => () => {
-      const parts = fold.split(",").filter((other) => other !== "" && other !== part);
-      this.set({ fold: (isFolded(part) ? parts : [...parts, part]).sort().join(","), zoom: "" });
-    };
-    const folds = [
-      h("button.toggle", { text: "Fold generics", "aria-pressed": isFolded("generics"), title: "Vec<T>::push for every T is one function", onclick: toggle("generics") }),
-      h("button.toggle", { text: "Fold runtime", "aria-pressed": isFolded("runtime"), title: "Hide async and standard-library glue", onclick: toggle("runtime") }),
-    ];
+    const folding = (/** @type {string} */ part, /** @type {string} */ text, /** @type {string} */ title) => h("button.toggle", { text, "aria-pressed": fold.split(",").includes(part), title, onclick: () => this.toggleFold(part) });
+    const folds = [folding("generics", "Fold generics", "Vec<T>::push for every T is one function (n)"), folding("runtime", "Fold runtime", "Fold async and standard-library glue into one box (r)")];
     const add = h("button.toggle", { text: "+ Filter", title: "Add a filter (a)", onclick: () => this.askForFilter() });
-    const hint = saved ? h("span.soft", { text: "A saved page: filters need flamelet view." }) : null;
+    const hint = saved ? h("span.soft", { text: "A saved page. Filters, spans of time and source need the profile itself: open it with “flamelet view”." }) : null;
     replaceContent(/** @type {HTMLElement} */ (this.chips), ...(saved ? [] : [add, ...chips, h("span.spring"), ...folds]), hint ?? "");
+  }
+
+  /** @param {string} part */
+  toggleFold(part) {
+    if (this.provider.saved) return flash(ONLY_LIVE);
+    const before = this.state.fold.split(",").filter((other) => other !== "");
+    const parts = before.includes(part) ? before.filter((other) => other !== part) : [...before, part];
+    this.set({ fold: parts.sort().join(","), zoom: "" });
   }
 
   /** @param {string} kind @param {string} text @param {() => void} remove */
@@ -2634,6 +3060,7 @@ class App {
   }
 
   askForFilter() {
+    if (this.provider.saved) return flash(ONLY_LIVE);
     const kind = /** @type {HTMLSelectElement} */ (h("select", { "aria-label": "Kind of filter" }, ...FILTER_KINDS.map((name) => h("option", { value: name, text: name }))));
     const text = /** @type {HTMLInputElement} */ (h("input", { type: "text", "aria-label": "Regular expression", placeholder: "regular expression", spellcheck: "false" }));
     const help = h("p.soft", { text: FILTER_HELP.focus });
@@ -2650,8 +3077,15 @@ class App {
 
   /** @param {string} kind @param {string} text */
   addFilter(kind, text) {
+    if (this.provider.saved) return flash(ONLY_LIVE);
     const same = this.state.filters.some((filter) => filter.kind === kind && filter.text === text);
     if (!same) this.set({ filters: [...this.state.filters, { kind, text }], zoom: "" });
+  }
+
+  /** Chooses a span of the time that every view follows. @param {string} time */
+  setTime(time) {
+    if (this.provider.saved) return flash(ONLY_LIVE);
+    this.set({ time, zoom: "" });
   }
 
   typed() {
@@ -2760,29 +3194,44 @@ class App {
     const option = (/** @type {string} */ value, /** @type {string} */ text, /** @type {boolean} */ selected) => h("option", { value, text, selected });
     const several = entries.length > 1;
     if (!this.profileSelect || !this.baseSelect || !this.liveButtons || !this.titleElement) return;
+    const current = this.opened.about?.id ?? this.state.profile;
+    const kind = entries.find((entry) => entry.id === current)?.kind ?? "";
+    const bases = entries.filter((entry) => entry.id !== current && entry.kind === kind);
     this.profileSelect.hidden = !several;
-    this.baseSelect.hidden = !several;
+    this.baseSelect.hidden = bases.length === 0;
     this.titleElement.hidden = several;
     if (several) {
-      const current = this.opened.about?.id ?? this.state.profile;
       replaceContent(this.profileSelect, ...(current === "" ? [option("", "choose…", true)] : []), ...entries.map((entry) => option(entry.id, entry.name, entry.id === current)));
-      replaceContent(this.baseSelect, option("", "compare with…", this.state.base === ""), ...entries.filter((entry) => entry.id !== current).map((entry) => option(entry.id, `against ${entry.name}`, entry.id === this.state.base)));
+      const older = this.opened.let_go > 0 ? [h("option", { disabled: true, text: `${this.opened.let_go} older ones were let go` })] : [];
+      this.profileSelect.append(...older);
+      replaceContent(this.baseSelect, option("", "compare with…", this.state.base === ""), ...bases.map((entry) => option(entry.id, `against ${entry.name}`, entry.id === this.state.base)));
     }
     this.liveButtons.hidden = !live;
-    const before = entries.length > 1 ? entries[entries.length - 2] : null;
-    const isNewest = before !== null && (this.opened.about?.id ?? "") === entries[entries.length - 1].id;
+    const at = entries.findIndex((entry) => entry.id === this.opened.about?.id);
+    const before = entries.slice(0, Math.max(0, at)).reverse().find((entry) => entry.kind === entries[at].kind);
+    const heap = h("button.toggle", { text: "Heap…", "aria-haspopup": "menu", title: "Take a profile of its memory", onclick: () => this.heapMenu(heap) });
     replaceContent(
       this.liveButtons,
-      h("button.primary", { text: "Take a 10 s CPU profile", onclick: () => this.take(10) }),
-      isNewest && before && this.state.base === "" && h("button.toggle", { text: "Compare with the one before", onclick: () => this.set({ base: before.id, zoom: "", time: "" }) }),
+      h("button.primary", { text: "Take a 10 s CPU profile", onclick: () => this.take(10, "") }),
+      this.opened.live_heap.length > 0 && heap,
+      before !== undefined && this.state.base === "" && h("button.toggle", { text: "Compare with the one before", onclick: () => this.set({ base: before.id, zoom: "", time: "" }) }),
     );
   }
 
-  /** @param {number} seconds */
-  async take(seconds) {
-    flash(`Taking a profile for ${seconds} s …`);
-    const entry = await this.waitFor(this.provider.take(seconds));
-    if (entry) this.set({ profile: entry.id, base: "", zoom: "", time: "" });
+  /** @param {HTMLElement} button */
+  heapMenu(button) {
+    const items = this.opened.live_heap.map((what) => ({ label: HEAP_QUESTIONS[what] ?? what, run: () => void this.take(10, what) }));
+    const { left, bottom } = button.getBoundingClientRect();
+    showMenu(items, { clientX: left, clientY: bottom + 2 });
+  }
+
+  /** @param {number} seconds @param {string} heap what of the memory; nothing for the CPU */
+  async take(seconds, heap) {
+    flash(heap === "" || heap === "growth" ? `Taking a profile for ${seconds} s …` : "Taking a profile …");
+    const entry = await this.waitFor(this.provider.take(seconds, heap));
+    if (!entry) return;
+    const view = heap !== "" ? "heap" : this.state.view === "heap" ? "flame" : this.state.view;
+    this.set({ profile: entry.id, view, type: "", base: "", zoom: "", time: "", filters: [] });
   }
 
   toggleTheme() {
@@ -2821,7 +3270,7 @@ class App {
   /** What keys do. @returns {Record<string, () => void>} */
   actions() {
     const onChosen = (/** @type {() => void} */ act) => () => (this.chosen === "" ? flash("Choose a function first") : act());
-    const filter = (/** @type {string} */ kind) => onChosen(() => this.provider.saved ? flash("A saved page cannot filter") : this.addFilter(kind, exactPattern(this.chosen)));
+    const filter = (/** @type {string} */ kind) => onChosen(() => this.addFilter(kind, exactPattern(this.chosen)));
     const kinds = VIEWS.filter((kind) => this.isOffered(kind));
     const byNumber = Object.fromEntries(kinds.slice(0, 9).map((kind, at) => [String(at + 1), () => this.set({ view: kind.id })]));
     return {
@@ -2835,12 +3284,14 @@ class App {
       x: () => this.set({ filters: this.state.filters.slice(0, -1) }),
       i: () => this.set({ inverted: !this.state.inverted, zoom: "" }),
       g: () => this.set({ upward: !this.state.upward }),
+      r: () => this.toggleFold("runtime"),
+      n: () => this.toggleFold("generics"),
       "0": () => this.set({ zoom: "" }),
       f: filter("focus"),
       o: filter("ignore"),
       h: filter("hide"),
       s: onChosen(() => this.set({ view: "sandwich", pivot: this.chosen })),
-      e: onChosen(() => this.set({ view: "source", pivot: this.chosen })),
+      e: onChosen(() => (this.opened.code ? this.set({ view: "source", pivot: this.chosen }) : flash("There is no source to show here"))),
       c: () => void this.copyChosen(),
       ArrowDown: () => this.view?.focus?.(),
     };
@@ -3175,8 +3626,10 @@ function pivotPicture(picture, pivot, callers) {
  *
  * @typedef {{kind: string, unit: string, total: number, base_total: number, per_sample: number, missing?: boolean}} SampleType
  * @typedef {Record<string, any> & {title: string, types: SampleType[], default_type: number}} About
- * @typedef {{id: string, name: string, detail: string}} Entry
- * @typedef {{about: About | null, entries: Entry[], live: boolean, code: boolean, warnings: string[]}} Opened
+ * @typedef {{id: string, name: string, detail: string, kind: string}} Entry
+ * @typedef {{about: About | null, entries: Entry[], live: boolean, live_heap: string[], let_go: number, code: boolean}} Opened
+ * @typedef {{sample_type: number, flame: FlamePayload, functions: Functions, graph: object, labels: object[], heap?: object}} SavedPicture
+ * @typedef {{about: About, first: number, inverted: boolean, icicle: boolean, pictures: SavedPicture[], timeline?: object, heatmap?: object}} Saved
  * @typedef {NameColumns & {count: number, total: number, diff: boolean, name: number[], flat: number[],
  *   cum: number[], flat_sides?: Sides, cum_sides?: Sides}} Functions
  * @typedef {{name: string, key: number, hue: number, weight: number, own: number, new: number, base: number, leaf: boolean}} TreeRow
@@ -3192,14 +3645,25 @@ class ServerData {
     this.answers = new Map();
   }
 
-  /** @param {string} path @param {URLSearchParams} query @param {AbortSignal} [signal] */
+  /** Asks once: who asks for the same meanwhile waits for the same answer. @param {string} path @param {URLSearchParams} query @param {AbortSignal} [signal] */
   async ask(path, query, signal) {
     const address = `api/${path}?${query}`;
-    if (this.answers.has(address)) return this.answers.get(address);
-    const answer = await answerOf(fetch(address, { signal }));
+    const known = this.answers.get(address);
+    if (known) return known;
+    const answer = answerOf(fetch(address, { signal }));
     if (this.answers.size > 40) this.answers.delete(this.answers.keys().next().value);
     this.answers.set(address, answer);
-    return answer;
+    try {
+      return await answer;
+    } catch (error) {
+      this.answers.delete(address);
+      throw error;
+    }
+  }
+
+  /** Whether there is anything for a view. */
+  has() {
+    return true;
   }
 
   /** @param {State} state @returns {Promise<Opened>} */
@@ -3251,9 +3715,10 @@ class ServerData {
     return this.ask(what, query);
   }
 
-  /** @param {number} seconds @returns {Promise<Entry>} */
-  async take(seconds) {
-    return answerOf(fetch(`api/take?seconds=${seconds}`, { method: "POST", headers: { "X-Flamelet": "1" } }));
+  /** @param {number} seconds @param {string} heap what of the memory; nothing for the CPU @returns {Promise<Entry>} */
+  async take(seconds, heap) {
+    const query = new URLSearchParams({ seconds: String(seconds), ...(heap === "" ? {} : { heap }) });
+    return answerOf(fetch(`api/take?${query}`, { method: "POST", headers: { "X-Flamelet": "1" } }));
   }
 }
 
@@ -3273,7 +3738,7 @@ async function answerOf(request) {
 
 /** Reads what the file holds. */
 class SavedData {
-  /** @param {{about: About, first: number, inverted: boolean, icicle: boolean, pictures: {sample_type: number, flame: FlamePayload, functions: Functions}[]}} saved */
+  /** @param {Saved} saved */
   constructor(saved) {
     this.saved = true;
     this.content = saved;
@@ -3286,7 +3751,7 @@ class SavedData {
     const kept = new Set(this.content.pictures.map((picture) => picture.sample_type));
     const about = { ...this.content.about, default_type: this.content.first };
     about.types = about.types.map((type, at) => ({ ...type, missing: !kept.has(at) }));
-    return { about, entries: [], live: false, code: false, warnings: [] };
+    return { about, entries: [], live: false, live_heap: [], let_go: 0, code: false };
   }
 
   /** @param {State} state */
@@ -3359,9 +3824,23 @@ class SavedData {
     return { weight: pattern ? picture.matches(pattern).weight : 0, total: picture.weight[0] ?? 0 };
   }
 
-  /** @returns {Promise<never>} */
-  async data() {
-    throw new Error("This view needs the profile itself: open it with `flamelet view`.");
+  /** What the file holds for a view, if anything. @param {string} what @param {State} state */
+  keptFor(what, state) {
+    const part = this.part(state);
+    const parts = /** @type {Record<string, object | undefined>} */ ({ graph: part.graph, tags: part.labels, heap: part.heap, timeline: this.content.timeline, heatmap: this.content.heatmap });
+    return parts[what];
+  }
+
+  /** Whether there is anything for a view. @param {string} what @param {State} state */
+  has(what, state) {
+    return this.keptFor(what, state) !== undefined;
+  }
+
+  /** @param {string} what @param {State} state @returns {Promise<any>} */
+  async data(what, state) {
+    const kept = this.keptFor(what, state);
+    if (kept === undefined) throw new Error("This view needs the profile itself: open it with `flamelet view`.");
+    return kept;
   }
 
   /** @returns {Promise<never>} */

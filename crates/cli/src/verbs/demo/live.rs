@@ -1,0 +1,58 @@
+//! The demo's service as the viewer asks it for more: it is busy only while it is profiled.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use flamelet::Profiler;
+use flamelet_view::{HeapQuestion, Take, Taken};
+
+use super::load::Load;
+
+pub(super) struct Demo {
+    profiler: Profiler,
+    address: SocketAddr,
+}
+
+impl Demo {
+    pub(super) fn new(profiler: Profiler, address: SocketAddr) -> Self {
+        Self { profiler, address }
+    }
+
+    /// Runs `work` while clients keep the service busy.
+    fn under_load<T>(&self, work: impl FnOnce() -> Result<T, flamelet::Error>) -> Result<T, String> {
+        let load = Load::start(self.address).map_err(|error| error.to_string())?;
+        let done = work();
+        load.stop();
+        done.map_err(|error| error.to_string())
+    }
+}
+
+impl Take for Demo {
+    fn take(&self, seconds: u32) -> Result<Taken, String> {
+        let length = Duration::from_secs(seconds.into());
+        let profile = self.under_load(|| self.profiler.cpu(length).run())?;
+        Ok(Taken { name: format!("cpu, {seconds} s"), profile })
+    }
+
+    fn has_heap(&self) -> bool {
+        true
+    }
+
+    fn take_heap(&self, question: HeapQuestion, seconds: u32) -> Result<Taken, String> {
+        let heap = || self.profiler.heap();
+        let profile = self.under_load(|| {
+            Ok(match question {
+                HeapQuestion::InUse => heap()?.in_use(),
+                HeapQuestion::Lifetime => heap()?.lifetime(),
+                HeapQuestion::Freed => heap()?.freed(),
+                HeapQuestion::Peak => heap()?.peak(),
+                HeapQuestion::Growth => {
+                    let before = heap()?;
+                    std::thread::sleep(Duration::from_secs(seconds.into()));
+                    heap()?.growth(&before)
+                }
+            })
+        })?;
+        Ok(Taken { name: format!("heap: {}", question.name()), profile })
+    }
+}
