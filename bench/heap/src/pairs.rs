@@ -25,13 +25,21 @@ pub(crate) fn run(mode: Mode, threads: usize, time: Duration) {
     rounds.sort_by(f64::total_cmp);
     let at = |share: f64| rounds[((rounds.len() - 1) as f64 * share) as usize];
     println!(
-        "{{\"best\":{:.3},\"low\":{:.3},\"middle\":{:.3},\"rounds\":{},\"rss_kb\":{}}}",
+        "{{\"best\":{:.3},\"low\":{:.3},\"middle\":{:.3},\"rounds\":{},\"rss_kb\":{},\"depth\":{}}}",
         rounds[0],
         at(0.1),
         at(0.5),
         rounds.len(),
-        clock::resident_kilobytes("VmHWM:")
+        clock::resident_kilobytes("VmHWM:"),
+        deepest_stack()
     );
+}
+
+/// The frames of the deepest stack that flamelet has seen, allocators' frames left out; 0 where it does not run.
+fn deepest_stack() -> usize {
+    let profile = flamelet_capture::heap::snapshot().ok();
+    let deepest = profile.map(|profile| profile.samples().map(|sample| profile.stack(sample.stack).len()).max());
+    deepest.flatten().unwrap_or(0)
 }
 
 impl Work for Pairs {

@@ -12,6 +12,9 @@ use crate::limits::Patience;
 /// An address is looked for in at most this many units. Honest files need one, rarely two.
 const UNITS_AN_ADDRESS: u8 = 16;
 
+/// Compilers and linkers leave less than this between functions.
+const PADDING: u64 = 63;
+
 /// The position of a unit in a [`UnitIndex`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct UnitNumber(u32);
@@ -72,6 +75,9 @@ impl UnitIndex {
             self.starts.push(start.0);
             self.abbreviation_starts.push(header.debug_abbrev_offset().0);
             wants_ranges.push(has_code);
+            if wants_ranges.len().is_multiple_of(16) {
+                patience.between_units();
+            }
             if patience.spend(1).is_err() {
                 break;
             }
@@ -139,8 +145,16 @@ impl UnitIndex {
 
     fn add(&mut self, range: gimli::Range, unit: UnitNumber) -> bool {
         let is_real = range.begin < range.end && !is_discarded(range.begin);
-        if is_real {
-            self.ranges.push(UnitRange { begin: range.begin, end: range.end, unit });
+        match self.ranges.last_mut() {
+            _ if !is_real => {}
+            // Functions of a unit mostly lie side by side, with a little padding that belongs to nobody.
+            Some(last)
+                if last.unit == unit
+                    && (last.end..=last.end.saturating_add(PADDING)).contains(&range.begin) =>
+            {
+                last.end = range.end;
+            }
+            _ => self.ranges.push(UnitRange { begin: range.begin, end: range.end, unit }),
         }
         is_real
     }
