@@ -2,7 +2,6 @@
 
 use crate::arch::Architecture;
 use crate::elf::Image;
-use crate::error::Result;
 use crate::rule::Rule;
 use crate::rule_cache::RuleCache;
 use crate::table::Table;
@@ -69,14 +68,14 @@ impl Modules {
     /// The modules of this process, from the dynamic loader, the vdso included. Takes the loader's lock and
     /// allocates. To unwind in this process, [`crate::live`] keeps such a list up to date.
     #[cfg(target_os = "linux")]
-    pub fn of_this_process() -> Result<Self> {
+    pub fn of_this_process() -> crate::Result<Self> {
         crate::live::loaded_modules()
     }
 
     /// The modules of the process `pid`, from its memory map and the files named there (as that process
     /// sees them). Files that cannot be read or are not ELF become modules without a table.
     #[cfg(target_os = "linux")]
-    pub fn of_process(pid: u32, cache: &mut ImageCache) -> Result<Self> {
+    pub fn of_process(pid: u32, cache: &mut ImageCache) -> crate::Result<Self> {
         crate::elf::modules_of_process(pid, cache)
     }
 

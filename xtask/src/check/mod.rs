@@ -3,6 +3,7 @@
 mod edges;
 mod features;
 mod stale;
+mod targets;
 
 use crate::{Failure, Outcome, run, workspace};
 
@@ -14,6 +15,7 @@ pub(crate) fn run(arguments: &[String]) -> Outcome {
     fast()?;
     docs()?;
     features::check()?;
+    targets::check()?;
     println!("\nall checks hold");
     Ok(())
 }

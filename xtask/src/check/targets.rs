@@ -1,0 +1,35 @@
+//! The crates that services link compile for the other machines whose standard library is installed.
+//!
+//! `rustup target add NAME` installs one. Without rustup, Debian's `libstd-rust-dev:arm64` beside its own
+//! rustc does, and `qemu-user` then runs the tests too; see CONTRIBUTING.md.
+
+use crate::{Outcome, run, workspace};
+use std::path::Path;
+use std::process::Command;
+
+/// Samples on the first; must build and say "not supported here" on the others.
+const TARGETS: [&str; 3] = ["aarch64-unknown-linux-gnu", "x86_64-apple-darwin", "x86_64-pc-windows-gnu"];
+const LINKED_BY_SERVICES: [&str; 3] = ["flamelet-unwind", "flamelet-capture", "flamelet"];
+
+/// Checks every target that is there; the others are skips that are said.
+pub(super) fn check() -> Outcome {
+    for target in TARGETS {
+        if !is_installed(target)? {
+            eprintln!("SKIP: {target}: its standard library is not installed (rustup target add {target})");
+            continue;
+        }
+        let mut command = workspace::cargo();
+        command.args(["check", "--quiet", "--target", target]);
+        for package in LINKED_BY_SERVICES {
+            command.args(["--package", package]);
+        }
+        run::step(target, command.env("RUSTFLAGS", "--deny warnings"))?;
+    }
+    Ok(())
+}
+
+fn is_installed(target: &str) -> Result<bool, crate::Failure> {
+    let libraries =
+        run::output(Command::new("rustc").args(["--print", "target-libdir", "--target", target]))?;
+    Ok(Path::new(libraries.trim()).is_dir())
+}
