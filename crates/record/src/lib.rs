@@ -15,6 +15,7 @@
 //! | to … | use |
 //! |---|---|
 //! | record a command, processes or everything | [`record`] with [`Options`] |
+//! | record what a command allocates | [`preload::heap::record`] |
 //! | know what this machine and user may record | [`doctor::machine`] |
 //! | know what a profile of a binary will have | [`doctor::binary`] |
 //!
@@ -54,6 +55,7 @@ mod kernel;
 mod options;
 mod perf_map;
 mod plan;
+pub mod preload;
 mod recording;
 mod session;
 mod summary;

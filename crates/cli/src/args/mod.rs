@@ -10,7 +10,7 @@ use clap::{Parser, Subcommand, ValueHint};
 
 pub(crate) use report::{CheckArgs, DiffArgs, FlameArgs, MatchArgs, Picture, ReportArgs, ShapeArgs};
 pub(crate) use source::{ConvertArgs, MergeArgs, SourceArgs};
-pub(crate) use tools::{DemoArgs, RecordArgs, RunArgs, ViewArgs};
+pub(crate) use tools::{DemoArgs, Heap, RecordArgs, RunArgs, ViewArgs};
 use tools::{RECORD_EXAMPLES, RUN_EXAMPLES};
 
 /// One profiler for Rust services: records, opens, compares, checks and shows profiles.

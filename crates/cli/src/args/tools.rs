@@ -12,6 +12,7 @@ Examples:
   flamelet record -p 1234 --duration 10 -o cpu.html
   flamelet record --off-cpu -p 1234              where it waits, beside where it works
   flamelet record --syscalls -- ls -R /          counts, errors and latency of every call
+  flamelet record --heap -- ./service            every allocation, from outside (heaptrack's job)
   flamelet record -e syscalls:sys_enter_getrandom -- ./service
   flamelet record --load 'wrk http://localhost:3000' --duration 30 -- ./service";
 
@@ -45,6 +46,11 @@ pub(crate) struct RecordArgs {
     /// Record an event of `perf list` by its name
     #[arg(short, long, value_name = "EVENT")]
     pub(crate) event: Vec<String>,
+    /// Record what the command allocates instead: every allocation, or with =sampled (every 512 KB) or =SIZE some
+    #[arg(long, value_name = "all|sampled|SIZE", num_args = 0..=1, require_equals = true,
+          default_missing_value = "all", value_parser = heap,
+          conflicts_with_all = ["pid", "all", "off_cpu", "syscalls", "event"])]
+    pub(crate) heap: Option<Heap>,
     /// Leave the kernel's side out
     #[arg(long)]
     pub(crate) no_kernel: bool,
@@ -63,6 +69,27 @@ pub(crate) struct RecordArgs {
     /// Open the viewer afterwards
     #[arg(long)]
     pub(crate) view: bool,
+}
+
+/// Which allocations to record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Heap {
+    /// All of them.
+    All,
+    /// One every so many bytes.
+    Sampled(u64),
+}
+
+/// Reads `all`, `sampled` or `64KB`.
+fn heap(text: &str) -> Result<Heap, String> {
+    const USUAL: u64 = 512 << 10;
+    match text {
+        "all" => Ok(Heap::All),
+        "sampled" => Ok(Heap::Sampled(USUAL)),
+        size => bytes(size)
+            .map(Heap::Sampled)
+            .map_err(|_| format!("'{size}' is neither all nor sampled nor a size such as 64KB")),
+    }
 }
 
 /// Reads `10`, `10s` or `2.5`.

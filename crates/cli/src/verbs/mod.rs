@@ -12,6 +12,7 @@ mod man;
 mod merge;
 mod pprof;
 mod record;
+mod record_heap;
 mod recover;
 mod run;
 pub(crate) mod view;

@@ -21,6 +21,9 @@ use crate::report_job::{Ask, Question, answer_to};
 use crate::source::SymbolOptions;
 
 pub(crate) fn run(args: &RecordArgs) -> Result<ExitCode> {
+    if let Some(heap) = args.heap {
+        return super::record_heap::run(args, heap);
+    }
     let path = args.output.clone().unwrap_or_else(|| PathBuf::from("profile.pb.gz"));
     // A wrong name should not cost a recording.
     let kind = OutputKind::of(&path)?;
@@ -112,13 +115,13 @@ fn live_line(progress: &Progress) -> String {
 }
 
 /// A load generator that runs beside the recording.
-fn start_load(command: &str) -> Result<Child> {
+pub(super) fn start_load(command: &str) -> Result<Child> {
     Command::new("sh").args(["-c", command]).stdin(Stdio::null()).spawn().about(format!("--load '{command}'"))
 }
 
 /// What becomes of the command when the recording is over: after Ctrl-C it goes on and is waited for; after
 /// --duration it is asked to end.
-fn end_command(end: CommandEnd, args: &RecordArgs, stop: &AtomicBool) -> Result<ExitStatus> {
+pub(super) fn end_command(end: CommandEnd, args: &RecordArgs, stop: &AtomicBool) -> Result<ExitStatus> {
     let mut child = match end {
         CommandEnd::Exited(status) => return Ok(status),
         CommandEnd::Running(child) => child,
@@ -161,7 +164,7 @@ fn print_summary(summary: &Summary) {
     }
 }
 
-fn print_verdict(facts: &info::Info) {
+pub(super) fn print_verdict(facts: &info::Info) {
     let verdict = match facts.verdict {
         Verdict::Good => "good",
         Verdict::Fair => "fair",
@@ -175,7 +178,7 @@ fn print_verdict(facts: &info::Info) {
 }
 
 /// The command's own status, as a shell would pass it on.
-fn exit_code(status: Option<ExitStatus>, is_bad: bool) -> ExitCode {
+pub(super) fn exit_code(status: Option<ExitStatus>, is_bad: bool) -> ExitCode {
     let code = status.map_or(0, |status| status.code().unwrap_or(128 + status.signal().unwrap_or(0)));
     match (code, is_bad) {
         (0, true) => ExitCode::from(1),
@@ -185,13 +188,13 @@ fn exit_code(status: Option<ExitStatus>, is_bad: bool) -> ExitCode {
 
 /// What the output's name asks for.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum OutputKind {
+pub(super) enum OutputKind {
     Picture(Picture),
     Format(Format),
 }
 
 impl OutputKind {
-    fn of(path: &Path) -> Result<Self> {
+    pub(super) fn of(path: &Path) -> Result<Self> {
         let name = path.to_string_lossy();
         if name == "-" {
             return Ok(Self::Format(Format::Pprof));
@@ -211,7 +214,7 @@ impl OutputKind {
         format.map(Self::Format).ok_or_else(unknown)
     }
 
-    fn print_next_step(self, path: &Path) {
+    pub(super) fn print_next_step(self, path: &Path) {
         let name = path.display();
         match self {
             Self::Picture(_) => eprintln!("Wrote {name}; open it in a browser"),
@@ -221,7 +224,7 @@ impl OutputKind {
         }
     }
 
-    fn write(self, profile: Profile, path: &Path) -> Result<()> {
+    pub(super) fn write(self, profile: Profile, path: &Path) -> Result<()> {
         match self {
             Self::Picture(picture) => {
                 let options = FlameOptions { title: path.display().to_string(), ..FlameOptions::default() };

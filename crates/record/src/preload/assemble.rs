@@ -1,0 +1,235 @@
+//! From the counts of processes to a profile.
+
+use std::path::Path;
+use std::time::Duration;
+
+use flamelet_preload_ledger::{FIRST_FRAME, NO_ROOM, ROOT, Row, SIZE_NODE, TRUNCATED, address_parts};
+use flamelet_profile::{
+    Label, LocationId, Mapping, MappingId, MappingSymbols, Profile, ProfileBuilder, Quality,
+};
+use rustc_hash::FxHashMap;
+
+use super::heap::{Process, Summary};
+
+const TYPES: [(&str, &str); 6] = [
+    ("alloc_objects", "count"),
+    ("alloc_space", "bytes"),
+    ("inuse_objects", "count"),
+    ("inuse_space", "bytes"),
+    ("peak_space", "bytes"),
+    ("temporary_objects", "count"),
+];
+/// What to show first: what is left at the end of a program that cleans up tells little.
+const DEFAULT_TYPE: &str = "peak_space";
+/// Rust's way from `alloc` to malloc, on top of every stack: not shown once names are known.
+const DROP_FRAMES: &str =
+    "^(__rustc::)?__(rust|rdl|rg)_(alloc|alloc_zeroed|realloc)$|^std::sys::alloc::|^<std::alloc::System as ";
+
+/// Makes a profile of all processes; addresses have no names yet.
+pub(super) fn profile(processes: &[Process], elapsed: Duration) -> (Profile, Summary) {
+    let mut builder = ProfileBuilder::new(&TYPES);
+    let mut summary = Summary { elapsed, ..Summary::default() };
+    for process in processes {
+        Assembly::new(process, &mut builder, &mut summary).add();
+    }
+    let period_type = builder.value_type("space", "bytes");
+    let (default, drop) = (builder.string(DEFAULT_TYPE), builder.string(DROP_FRAMES));
+    let header = builder.header_mut();
+    header.period_type = Some(period_type);
+    header.period = processes.first().map_or(1, |process| process.counts.mean.max(1) as i64);
+    header.default_sample_type = default;
+    header.drop_frames = drop;
+    header.time_nanos = processes.iter().map(|process| process.counts.started_nanos).min().unwrap_or(0);
+    header.duration_nanos = i64::try_from(elapsed.as_nanos()).unwrap_or(i64::MAX);
+    (builder.finish(), summary)
+}
+
+/// Says in the profile how good it is.
+pub(super) fn judge(profile: &mut Profile, summary: &Summary) {
+    let unresolved =
+        profile.locations().iter().filter(|location| profile.lines_of(location).is_empty()).count();
+    profile.quality = Some(Quality {
+        engine: profile.intern("preload"),
+        samples: summary.recorded,
+        lost: summary.lost,
+        truncated: summary.truncated + summary.without_stack,
+        unresolved: unresolved as u64,
+        ..Quality::default()
+    });
+    summary.notes.iter().for_each(|note| profile.add_comment(note));
+}
+
+/// What samples of one size stand for.
+#[derive(Clone, Copy)]
+struct Scale {
+    objects: f64,
+    /// Known where allocations are sampled.
+    size: Option<u64>,
+}
+
+impl Scale {
+    const ONE: Self = Self { objects: 1.0, size: None };
+
+    /// Every byte is hit with the chance of one in `mean`, so an object of `size` is seen with
+    /// `1 - exp(-size/mean)`, and each that is seen stands for one over that.
+    fn sampled(size: u64, mean: u64) -> Self {
+        let chance = -(-(size.max(1) as f64) / mean.max(1) as f64).exp_m1();
+        Self { objects: 1.0 / chance, size: Some(size) }
+    }
+
+    fn of(self, count: u64) -> i64 {
+        match self.size {
+            None => i64::try_from(count).unwrap_or(i64::MAX),
+            Some(_) => (count as f64 * self.objects).round() as i64,
+        }
+    }
+}
+
+/// One process on its way into the profile.
+struct Assembly<'a> {
+    process: &'a Process,
+    builder: &'a mut ProfileBuilder,
+    summary: &'a mut Summary,
+    labels: Vec<Label>,
+    mappings: Vec<Option<MappingId>>,
+    locations: FxHashMap<u64, LocationId>,
+}
+
+impl<'a> Assembly<'a> {
+    fn new(process: &'a Process, builder: &'a mut ProfileBuilder, summary: &'a mut Summary) -> Self {
+        let name = Path::new(&process.modules.program).file_name().unwrap_or_default().to_string_lossy();
+        let labels = vec![
+            builder.number_label("pid", process.counts.pid.into(), ""),
+            builder.text_label("process", &name),
+        ];
+        let mappings = vec![None; process.modules.modules.len()];
+        Self { process, builder, summary, labels, mappings, locations: FxHashMap::default() }
+    }
+
+    fn add(&mut self) {
+        let counts = &self.process.counts;
+        // By convention the first mapping is the program.
+        let is_program = |path: &str| path == self.process.modules.program;
+        if let Some(at) = self.process.modules.modules.iter().position(|module| is_program(&module.path)) {
+            self.mapping(at);
+        }
+        self.summary.lost += counts.missed;
+        self.summary.processes += usize::from(counts.rows.iter().any(|row| row.allocations > 0));
+        if counts.mean == 0 {
+            self.summary.peak += counts.peak;
+        }
+        for number in 0..counts.rows.len() as u32 {
+            if counts.rows[number as usize].allocations > 0 {
+                self.add_row(number);
+            }
+        }
+    }
+
+    fn add_row(&mut self, number: u32) {
+        let row = self.row(number);
+        let (leaf, scale) = match row.address & SIZE_NODE {
+            SIZE_NODE if number >= FIRST_FRAME => {
+                let size = row.address & !SIZE_NODE;
+                (row.parent, Scale::sampled(size, self.process.counts.mean))
+            }
+            _ => (number, Scale::ONE),
+        };
+        let (stack, root) = self.stack(leaf);
+        let stack = self.builder.stack(&stack);
+        let mut labels = self.labels.clone();
+        if let Some(size) = scale.size {
+            labels.push(self.builder.number_label("bytes", size as i64, "bytes"));
+        }
+        let labels = self.builder.labels(&labels);
+        let values = [
+            scale.of(row.allocations),
+            scale.of(row.allocated),
+            scale.of(row.live),
+            scale.of(row.live_bytes),
+            scale.of(row.peak),
+            scale.of(row.temporary),
+        ];
+        self.builder.merge_sample(stack, labels, &values);
+        self.sum_up(&row, root, &values, scale.size.is_some());
+    }
+
+    fn sum_up(&mut self, row: &Row, root: u32, values: &[i64; 6], is_sampled: bool) {
+        let [objects, space, live, live_bytes, peak, temporary] = values.map(|value| value.max(0) as u64);
+        let summary = &mut *self.summary;
+        summary.allocations += objects;
+        summary.allocated += space;
+        summary.live += live;
+        summary.live_bytes += live_bytes;
+        summary.temporary += temporary;
+        summary.recorded += row.allocations;
+        match root {
+            TRUNCATED => summary.truncated += row.allocations,
+            NO_ROOM => summary.without_stack += row.allocations,
+            _ => {}
+        }
+        if is_sampled {
+            summary.peak += peak;
+        }
+    }
+
+    fn row(&self, number: u32) -> Row {
+        self.process.counts.rows.get(number as usize).copied().unwrap_or_default()
+    }
+
+    /// The locations of a stack, leaf first, and what it ends in.
+    fn stack(&mut self, leaf: u32) -> (Vec<LocationId>, u32) {
+        let mut locations = Vec::new();
+        let mut number = leaf;
+        while number >= FIRST_FRAME {
+            let row = self.row(number);
+            locations.push(self.location(row.address));
+            number = row.parent;
+        }
+        if number == NO_ROOM {
+            let function = self.builder.named_function("[stacks that found no room]", "");
+            locations.push(self.builder.frame(function, 0));
+        }
+        (locations, if number == ROOT || number == NO_ROOM { number } else { TRUNCATED })
+    }
+
+    fn location(&mut self, address: u64) -> LocationId {
+        if let Some(known) = self.locations.get(&address) {
+            return *known;
+        }
+        let (place, list) = address_parts(address);
+        let mapping = self.process.modules.find(place, list).map(|at| self.mapping(at));
+        let location = self.builder.address(mapping, place);
+        self.locations.insert(address, location);
+        location
+    }
+
+    fn mapping(&mut self, at: usize) -> MappingId {
+        if let Some(known) = self.mappings[at] {
+            return known;
+        }
+        let module = &self.process.modules.modules[at];
+        let mapping = Mapping {
+            start: module.start,
+            limit: module.end,
+            offset: module.file_offset,
+            filename: self.builder.string(&module.path),
+            build_id: self.builder.string(&module.build_id),
+            symbols: MappingSymbols::default(),
+        };
+        let made = self.builder.mapping(mapping);
+        self.mappings[at] = Some(made);
+        made
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sample_stands_for_what_it_was_likely_to_miss() {
+        assert_eq!(Scale::ONE.of(7), 7);
+        assert_eq!(Scale::sampled(1 << 30, 524_288).of(3), 3);
+        assert_eq!(Scale::sampled(1, 524_288).of(2), 1_048_577);
+    }
+}

@@ -1,0 +1,199 @@
+//! What a program allocates, that was not built for it.
+
+use std::process::Command;
+use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant};
+
+use flamelet_preload_ledger::modules::Modules;
+use flamelet_preload_ledger::{COUNTS_ENDING, Counts, MODULES_ENDING, env};
+use flamelet_profile::Profile;
+use flamelet_symbol::symbolize::{self, Symbolizer};
+
+use super::assemble;
+use super::folder::Folder;
+use super::running::Running;
+use super::{Library, program};
+use crate::checkpoint::Saver;
+use crate::{Checkpoint, CommandEnd, Error, ErrorKind, Result};
+
+/// What to record. Start from [`Options::new`].
+#[derive(Debug)]
+pub struct Options {
+    /// The command; its children are recorded too.
+    pub command: Command,
+    /// The library that counts.
+    pub library: Library,
+    /// Bytes between samples on average; `None` to record every allocation.
+    pub mean: Option<u64>,
+    /// When to stop; `None` for when the command ends or the caller says so.
+    pub duration: Option<Duration>,
+    /// Give the command a process group of its own, so that Ctrl-C at the terminal ends the recording only.
+    pub shield_command: bool,
+    /// How to find names; `None` to leave addresses.
+    pub symbolize: Option<symbolize::Options>,
+    /// Save the recording while it runs.
+    pub checkpoint: Option<Checkpoint>,
+}
+
+impl Options {
+    /// Every allocation of `command`, with names.
+    pub fn new(command: Command, library: Library) -> Self {
+        Self {
+            command,
+            library,
+            mean: None,
+            duration: None,
+            shield_command: true,
+            symbolize: Some(symbolize::Options::default()),
+            checkpoint: None,
+        }
+    }
+}
+
+/// How a recording goes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Progress {
+    /// Since it began.
+    pub elapsed: Duration,
+    /// Processes seen so far.
+    pub processes: usize,
+    /// Allocations so far; samples of them where they are sampled.
+    pub allocations: u64,
+    /// Bytes alive now.
+    pub live: u64,
+}
+
+/// How a recording went, all processes together. Estimates where allocations are sampled.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Summary {
+    /// How long it took.
+    pub elapsed: Duration,
+    /// Processes that allocated anything; a program started by `exec` counts anew.
+    pub processes: usize,
+    /// Calls of allocation functions.
+    pub allocations: u64,
+    /// Bytes that they asked for.
+    pub allocated: u64,
+    /// Blocks freed right after they were made, by the same thread.
+    pub temporary: u64,
+    /// The highest number of bytes alive; of several processes, the sum of their peaks.
+    pub peak: u64,
+    /// Blocks that were alive at the end …
+    pub live: u64,
+    /// … and their bytes.
+    pub live_bytes: u64,
+    /// Allocations and samples whose stack was looked at.
+    pub recorded: u64,
+    /// Of those, the ones whose stack does not reach the thread's first frame.
+    pub truncated: u64,
+    /// Of those, the ones whose stack found no room on the disk.
+    pub without_stack: u64,
+    /// Allocations that were not recorded.
+    pub lost: u64,
+    /// What the person should know, a line each.
+    pub notes: Vec<String>,
+}
+
+impl Summary {
+    /// The share of allocations whose stack reaches the thread's first frame; 1 when there are none.
+    pub fn rooted_share(&self) -> f64 {
+        let cut = self.truncated + self.without_stack;
+        if self.recorded == 0 { 1.0 } else { 1.0 - cut as f64 / self.recorded as f64 }
+    }
+}
+
+/// A finished recording.
+#[derive(Debug)]
+pub struct Recorded {
+    /// What was recorded: Go's four sample types, then `peak_space` and `temporary_objects`.
+    pub profile: Profile,
+    /// How it went.
+    pub summary: Summary,
+    /// What became of the command.
+    pub command: CommandEnd,
+}
+
+/// What one process image has left.
+pub(super) struct Process {
+    pub(super) counts: Counts,
+    pub(super) modules: Modules,
+}
+
+/// How often the caller is told how it goes.
+const TELL: Duration = Duration::from_millis(500);
+
+/// Records until the command ends, the duration is over or `stop` is set.
+pub fn record(
+    mut options: Options,
+    progress: &mut dyn FnMut(&Progress),
+    stop: &AtomicBool,
+) -> Result<Recorded> {
+    let program = program::check(options.command.get_program())?;
+    let folder = Folder::new(options.library)?;
+    let mut command = options.command;
+    folder.preload_into(&mut command);
+    command.env(env::FOLDER, folder.path()).env(env::MEAN, options.mean.unwrap_or(0).to_string());
+    let name = command.get_program().to_string_lossy().into_owned();
+    let mut saver = options.checkpoint.take().map(Saver::new);
+    let running = Running::start(command, options.shield_command)?;
+    let mut told = Instant::now();
+    running.wait(options.duration, stop, |elapsed| {
+        if told.elapsed() >= TELL {
+            progress(&Progress { elapsed, ..so_far(&folder) });
+            told = Instant::now();
+        }
+        if let Some(saver) = &mut saver {
+            saver.save_if_due(|| assemble::profile(&gather(&folder), elapsed).0);
+        }
+    })?;
+    let elapsed = running.started.elapsed();
+    let processes = gather(&folder);
+    if processes.is_empty() {
+        running.kill();
+        return Err(never_loaded(&name));
+    }
+    let command = running.end()?;
+    let (mut profile, mut summary) = assemble::profile(&processes, elapsed);
+    if let Some(allocator) = program.own_allocator {
+        summary.notes.push(format!(
+            "{name} has {allocator} linked into it: what it allocates there is not seen; build flamelet into it \
+             (flamelet::global_allocator!) to see all"
+        ));
+    }
+    if let Some(error) = saver.and_then(|saver| saver.failure) {
+        summary.notes.push(format!("the recording could not be saved while it ran: {error}"));
+    }
+    if let Some(symbols) = options.symbolize {
+        Symbolizer::new(symbols).symbolize_profile(&mut profile);
+    }
+    assemble::judge(&mut profile, &summary);
+    Ok(Recorded { profile, summary, command })
+}
+
+fn never_loaded(name: &str) -> Error {
+    let message = format!(
+        "{name} has allocated nothing that was seen: the library was not loaded into it, or its allocator is linked \
+         into it; `flamelet doctor {name}` says how it was built"
+    );
+    Error::new(ErrorKind::Unsupported, message)
+}
+
+/// What all processes have left so far. One that is only starting is passed over.
+fn gather(folder: &Folder) -> Vec<Process> {
+    let read = |path: &std::path::PathBuf| {
+        let counts = flamelet_preload_ledger::read(&std::fs::read(path).ok()?).ok()?;
+        let modules = std::fs::read(path.with_extension(MODULES_ENDING)).unwrap_or_default();
+        Some(Process { counts, modules: Modules::parse(&String::from_utf8_lossy(&modules)) })
+    };
+    folder.files(COUNTS_ENDING).iter().filter_map(read).collect()
+}
+
+fn so_far(folder: &Folder) -> Progress {
+    let mut progress = Progress::default();
+    for process in gather(folder) {
+        progress.processes += 1;
+        progress.allocations += process.counts.rows.iter().map(|row| row.allocations).sum::<u64>();
+        progress.live += process.counts.rows.iter().map(|row| row.live_bytes).sum::<u64>();
+    }
+    progress
+}

@@ -1,0 +1,25 @@
+//! Recording a program from inside, by a library that the loader puts into it: no right of the kernel is needed.
+//!
+//! | to … | use |
+//! |---|---|
+//! | know what a program allocates | [`heap::record`] |
+//!
+//! The libraries come with the `flamelet` command; callers hand over their bytes ([`Library`]). Each process of the
+//! command, children and what they `exec` included, writes files of its own into a folder of this recording, which
+//! are read while it runs and after its end, whatever that end was.
+
+mod assemble;
+mod folder;
+pub mod heap;
+mod program;
+mod running;
+mod system;
+
+/// A shared library to be loaded into the command, as bytes.
+#[derive(Clone, Copy, Debug)]
+pub struct Library {
+    /// What is in the file; empty where the command was built without it.
+    pub bytes: &'static [u8],
+    /// What the file is called.
+    pub name: &'static str,
+}

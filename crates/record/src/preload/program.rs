@@ -1,0 +1,164 @@
+//! Whether a library can be loaded into a program, before it is tried.
+
+use std::ffi::{OsStr, OsString};
+use std::io::Read;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use object::elf;
+use object::read::elf::{FileHeader, ProgramHeader};
+use object::{Endianness, Object, ObjectSymbol};
+
+use super::system;
+use crate::{Error, ErrorKind, Result};
+
+/// A program that was looked at.
+#[derive(Debug)]
+pub(super) struct Program {
+    /// An allocator of its own that its calls go to instead of the C library's.
+    pub(super) own_allocator: Option<&'static str>,
+}
+
+/// A script may name an interpreter that is a script.
+const MOST_SCRIPTS: usize = 4;
+
+/// Looks at the program that `name` stands for.
+pub(super) fn check(name: &OsStr) -> Result<Program> {
+    let mut path = find(name)?;
+    for _ in 0..MOST_SCRIPTS {
+        check_rights(&path)?;
+        let bytes = start_of(&path)?;
+        match interpreter(&bytes) {
+            Some(interpreter) => path = find(&interpreter)?,
+            None => return check_binary(&path, &bytes),
+        }
+    }
+    Ok(Program { own_allocator: None })
+}
+
+fn refused(path: &Path, why: &str, way_out: &str) -> Error {
+    Error::new(ErrorKind::Unsupported, format!("{}: {why}; {way_out}", path.display()))
+}
+
+/// Where the program is, as a shell would find it.
+fn find(name: &OsStr) -> Result<PathBuf> {
+    let path = Path::new(name);
+    let missing = || Error::new(ErrorKind::NoTarget, format!("{}: no such command", path.display()));
+    if path.components().count() > 1 {
+        return if path.exists() { Ok(path.to_owned()) } else { Err(missing()) };
+    }
+    let folders = std::env::var_os("PATH").unwrap_or_else(|| OsString::from("/usr/local/bin:/usr/bin:/bin"));
+    let found = std::env::split_paths(&folders)
+        .map(|folder| folder.join(path))
+        .find(|path| std::fs::metadata(path).is_ok_and(|found| found.is_file() && found.mode() & 0o111 != 0));
+    found.ok_or_else(missing)
+}
+
+/// The loader ignores preloaded libraries where a program gains rights by being started.
+fn check_rights(path: &Path) -> Result<()> {
+    let Ok(file) = std::fs::metadata(path) else { return Ok(()) };
+    let (user, group) = system::own_ids();
+    let by_user = file.mode() & 0o4000 != 0 && file.uid() != user;
+    let by_group = file.mode() & 0o2010 == 0o2010 && file.gid() != group;
+    let by_capabilities = user != 0 && system::has_capabilities(path);
+    let what = match (by_user, by_group, by_capabilities) {
+        (true, ..) => "is setuid",
+        (_, true, _) => "is setgid",
+        (.., true) => "has file capabilities",
+        _ => return Ok(()),
+    };
+    let why = format!("{what}, and the loader preloads nothing into such a program");
+    let way_out =
+        "record a copy without that right (cp it, which drops the bit), or run flamelet as its owner";
+    Err(refused(path, &why, way_out))
+}
+
+fn start_of(path: &Path) -> Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    let opened = std::fs::File::open(path).and_then(|file| file.take(1 << 16).read_to_end(&mut bytes));
+    // What may be run but not read is left to the loader.
+    opened.map(|_| bytes).or_else(|_| Ok(Vec::new()))
+}
+
+/// The program that runs a script; with `env`, the one that it starts.
+fn interpreter(bytes: &[u8]) -> Option<OsString> {
+    let line = bytes.strip_prefix(b"#!")?.split(|&byte| byte == b'\n').next()?;
+    let line = String::from_utf8_lossy(line);
+    let mut words = line.split_whitespace();
+    let first = words.next()?;
+    let is_env = Path::new(first).file_name() == Some(OsStr::new("env"));
+    let named = words.find(|word| !word.starts_with('-') && !word.contains('='));
+    Some(OsString::from(named.filter(|_| is_env).unwrap_or(first)))
+}
+
+fn check_binary(path: &Path, bytes: &[u8]) -> Result<Program> {
+    if !bytes.starts_with(&elf::ELFMAG) {
+        return Ok(Program { own_allocator: None });
+    }
+    const CLASS_64: u8 = 2;
+    let way_out = "record one that was built for this machine";
+    if bytes.get(4) != Some(&CLASS_64) {
+        return Err(refused(path, "is a 32-bit program, and the library to preload is not", way_out));
+    }
+    let Ok(header) = elf::FileHeader64::<Endianness>::parse(bytes) else {
+        return Err(refused(path, "its ELF header is damaged", way_out));
+    };
+    let endian = header.endian().unwrap_or_default();
+    let own_machine = if cfg!(target_arch = "aarch64") { elf::EM_AARCH64 } else { elf::EM_X86_64 };
+    if header.e_machine(endian) != own_machine {
+        return Err(refused(path, "is a program for another machine", way_out));
+    }
+    let segments = header.program_headers(endian, bytes).unwrap_or_default();
+    let loader = segments.iter().find_map(|segment| segment.interpreter(endian, bytes).ok().flatten());
+    let Some(loader) = loader else {
+        let why = "is statically linked: there is no loader that could preload anything";
+        let way_out = "link it dynamically (without -static or target-feature=+crt-static), build flamelet into it \
+                       (flamelet::global_allocator!()), or use `flamelet run dhat`";
+        return Err(refused(path, why, way_out));
+    };
+    if String::from_utf8_lossy(loader).contains("musl") {
+        let why = "is linked with musl, and the library to preload with glibc";
+        let way_out = "build it for a -gnu target, or build flamelet into it (flamelet::global_allocator!())";
+        return Err(refused(path, why, way_out));
+    }
+    Ok(Program { own_allocator: own_allocator(path) })
+}
+
+/// Allocators that are linked into programs: their calls never reach the C library's functions.
+fn own_allocator(path: &Path) -> Option<&'static str> {
+    const KNOWN: [(&str, &str); 3] =
+        [("_rjem_malloc", "jemalloc"), ("mi_malloc", "mimalloc"), ("je_malloc", "jemalloc")];
+    let bytes = std::fs::read(path).ok()?;
+    let file = object::File::parse(&*bytes).ok()?;
+    let defined = |symbol: &object::Symbol<'_, '_>| symbol.is_definition();
+    let mut symbols = file.symbols().chain(file.dynamic_symbols()).filter(defined);
+    let named = symbols.find_map(|symbol| {
+        let name = symbol.name().ok()?;
+        KNOWN.iter().find(|(known, _)| *known == name).map(|(_, allocator)| *allocator)
+    });
+    let replaces_malloc = || {
+        let mut exported = file.dynamic_symbols().filter(defined);
+        exported.any(|symbol| symbol.name() == Ok("malloc")).then_some("an own malloc")
+    };
+    named.or_else(replaces_malloc)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_interpreter_of_a_script_is_found_also_behind_env() {
+        let of = |text: &str| interpreter(text.as_bytes()).map(|name| name.to_string_lossy().into_owned());
+        assert_eq!(of("#!/bin/sh -e\nls").as_deref(), Some("/bin/sh"));
+        assert_eq!(of("#! /usr/bin/env -S A=1 python3 -u\n").as_deref(), Some("python3"));
+        assert_eq!(of("\x7fELF"), None);
+    }
+
+    #[test]
+    fn ordinary_programs_pass_and_missing_ones_are_named() {
+        assert!(check("sh".as_ref()).is_ok());
+        let error = check("no-such-program-here".as_ref()).expect_err("missing");
+        assert_eq!(error.to_string(), "no-such-program-here: no such command");
+    }
+}

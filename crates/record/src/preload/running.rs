@@ -1,0 +1,69 @@
+//! A command that runs with a library inside, until the recording ends.
+
+use std::os::fd::AsRawFd;
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use crate::sys::machine;
+use crate::sys::process::open_pidfd;
+use crate::{CommandEnd, Error, ErrorKind, Result};
+
+/// How often stop and duration are looked at.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// See the module's introduction.
+pub(super) struct Running {
+    child: Child,
+    pub(super) started: Instant,
+}
+
+impl Running {
+    /// Starts the command; with `shielded` in a process group of its own, so that Ctrl-C at the terminal reaches the
+    /// recorder only.
+    pub(super) fn start(mut command: Command, shielded: bool) -> Result<Self> {
+        if shielded {
+            command.process_group(0);
+        }
+        let failed =
+            |error| Error::new(ErrorKind::NoTarget, format!("the command could not be started: {error}"));
+        Ok(Self { child: command.spawn().map_err(failed)?, started: Instant::now() })
+    }
+
+    /// Until the command ends, `duration` is over or `stop` is set; calls `look` now and then.
+    pub(super) fn wait(
+        &self,
+        duration: Option<Duration>,
+        stop: &AtomicBool,
+        mut look: impl FnMut(Duration),
+    ) -> Result<()> {
+        let end = open_pidfd(self.child.id())?;
+        loop {
+            let elapsed = self.started.elapsed();
+            let left = duration.map_or(LOOK, |duration| duration.saturating_sub(elapsed).min(LOOK));
+            let ready = machine::poll(&[end.as_raw_fd()], left)?;
+            let has_ended = ready.first().is_some_and(|ready| ready.readable || ready.hung_up);
+            let is_over =
+                stop.load(Ordering::Relaxed) || duration.is_some_and(|duration| elapsed >= duration);
+            if has_ended || is_over {
+                return Ok(());
+            }
+            look(elapsed);
+        }
+    }
+
+    /// Ends a command that cannot be recorded.
+    pub(super) fn kill(mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+
+    /// What became of the command.
+    pub(super) fn end(mut self) -> Result<CommandEnd> {
+        Ok(match self.child.try_wait()? {
+            Some(status) => CommandEnd::Exited(status),
+            None => CommandEnd::Running(self.child.into()),
+        })
+    }
+}
