@@ -216,7 +216,7 @@ export class FlameCanvas {
     };
     const text = fittedName(picture.nameOf(box), room, measure);
     if (text === "") return;
-    context.fillStyle = isHit ? this.palette.hitInk : this.palette.ink;
+    context.fillStyle = isHit ? this.palette.hitInk : this.inkOf(picture, box);
     context.fillText(text, left + 4, y + ROW_HEIGHT / 2, room);
   }
 
@@ -227,12 +227,20 @@ export class FlameCanvas {
       return this.palette.changeOf((now - base) / Math.max(1, picture.weight[box]));
     }
     if (picture.name[box] < 0) return this.palette.root;
-    if (this.colour === "heat") {
-      const all = picture.weight[0] || 1;
-      return this.palette.heatOf(Math.sqrt(picture.own[box] / all));
-    }
+    if (this.colour === "heat") return this.palette.heatOf(this.heatOf(picture, box));
     const shade = (picture.data.keys[picture.name[box]] >>> 6) % 2;
     return this.palette.hues[picture.hueOf(box)][shade];
+  }
+
+  /** @param {Picture} picture @param {number} box @returns {string} */
+  inkOf(picture, box) {
+    const hot = this.colour === "heat" && !picture.diff && picture.name[box] >= 0;
+    return hot ? this.palette.heatInkOf(this.heatOf(picture, box)) : this.palette.ink;
+  }
+
+  /** @param {Picture} picture @param {number} box */
+  heatOf(picture, box) {
+    return Math.sqrt(picture.own[box] / (picture.weight[0] || 1));
   }
 
   /** @param {MouseEvent} event @returns {number} */

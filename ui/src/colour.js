@@ -40,6 +40,15 @@ export const SHADES = [0, 0.16];
 const HUE_COUNT = 25;
 const HEAT_STEPS = 16;
 
+/** The least contrast of text that passes WCAG AA. */
+export const LEAST_CONTRAST = 4.5;
+
+/** What can be read on a colour: `ink` where that is enough, else black or white. @param {Rgb} paper @param {Rgb} ink @returns {Rgb} */
+export function inkOn(paper, ink) {
+  if (contrast(paper, ink) >= LEAST_CONTRAST) return ink;
+  return contrast(paper, [0, 0, 0]) > contrast(paper, [255, 255, 255]) ? [0, 0, 0] : [255, 255, 255];
+}
+
 /** The colours of the theme at hand. */
 export class Palette {
   /** @param {(name: string) => string} variable reads a custom property of the style sheet */
@@ -51,7 +60,10 @@ export class Palette {
       const colour = rgbOf(variable(`--h${hue}`));
       this.hues.push(SHADES.map((share) => cssOf(mixed(colour, bg, share))));
     }
-    this.heat = Array.from({ length: HEAT_STEPS + 1 }, (_, at) => cssOf(heatColour(variable, at / HEAT_STEPS)));
+    const heats = Array.from({ length: HEAT_STEPS + 1 }, (_, at) => heatColour(variable, at / HEAT_STEPS));
+    this.heat = heats.map(cssOf);
+    /** What can be read on each step of heat. */
+    this.heatInk = heats.map((paper) => cssOf(inkOn(paper, rgbOf(variable("--box-ink")))));
     const heat = [1, 3].map((step) => rgbOf(variable(`--heat-${step}`)));
     const cool = rgbOf(variable("--h0"));
     const rest = rgbOf(variable("--root-box"));
@@ -73,13 +85,23 @@ export class Palette {
 
   /** @param {number} share 0 to 1 */
   heatOf(share) {
-    return this.heat[Math.round(Math.max(0, Math.min(1, share)) * HEAT_STEPS)];
+    return this.heat[heatStep(share)];
+  }
+
+  /** @param {number} share 0 to 1 */
+  heatInkOf(share) {
+    return this.heatInk[heatStep(share)];
   }
 
   /** @param {number} share of what changed, -1 (gone) to 1 (new) */
   changeOf(share) {
     return this.changes[Math.round((Math.max(-1, Math.min(1, share)) + 1) * HEAT_STEPS)];
   }
+}
+
+/** @param {number} share */
+function heatStep(share) {
+  return Math.round(Math.max(0, Math.min(1, share)) * HEAT_STEPS);
 }
 
 /** @param {(name: string) => string} variable @param {number} share @returns {Rgb} */

@@ -60,7 +60,7 @@ async function exported(kind) {
 }
 
 /** Opens a page; anything that goes wrong in it fails the test. */
-async function opened(address, options = {}) {
+async function opened(address, { expect, ...options } = {}) {
   const page = await browser.newPage({ viewport: { width: 1280, height: 760 }, reducedMotion: "reduce", ...options });
   page.setDefaultTimeout(20_000);
   page.problems = [];
@@ -69,7 +69,9 @@ async function opened(address, options = {}) {
   page.on("console", (message) => message.type() === "error" && page.problems.push(message.text()));
   page.on("request", (request) => page.requests.push(request.url()));
   await page.goto(address);
-  await settled(page);
+  const view = /#\/(\w+)/.exec(address)?.[1] ?? "flame";
+  if (expect) await page.waitForSelector(expect);
+  else if (["flame", "sandwich"].includes(view)) await settled(page);
   return page;
 }
 
@@ -361,6 +363,9 @@ test("two profiles are compared", async () => {
   await closed(page);
 });
 
+/** A whole number as the page writes it. */
+const grouped = (value) => String(value).replace(/\B(?=(\d{3})+$)/g, "\u202f");
+
 test("a live service offers to take and compare profiles", async () => {
   const address = await served("live");
   const page = await opened(address);
@@ -370,6 +375,15 @@ test("a live service offers to take and compare profiles", async () => {
   await hashHas(page, "base=0");
   await until(page, () => document.querySelector(".controls")?.textContent?.includes("Colour: change"));
   await shot(page, "live");
+  await page.click("text=Heap…");
+  await page.click(".menu >> text=How long freed memory had lived");
+  await hashHas(page, "/heap?p=2");
+  await textIs(page, ".heap-side", "How long it lived");
+  assert.ok(!(await page.isVisible("text=Compare with the one before")), "a CPU profile is not compared with a heap");
+  await page.click("text=Heap…");
+  await page.click(".menu >> text=Who frees it");
+  await textIs(page, ".error", "made up: not this one");
+  page.problems = page.problems.filter((problem) => !problem.includes("422"));
   await closed(page);
 });
 
@@ -424,6 +438,140 @@ test("a large export says what it left out", async () => {
   const page = await opened(await exported("30000"));
   await textIs(page, ".notice", "boxes under");
   await shot(page, "exported-large");
+  await closed(page);
+});
+
+test("an exported page has what its data allows, and says what needs the profile", async () => {
+  const address = await exported("service");
+  const page = await opened(`${address}#/graph`);
+  await page.waitForSelector(".graph .node");
+  const tabs = await page.$$eval(".tab", (all) => all.map((tab) => tab.textContent));
+  assert.deepEqual(tabs, ["Flame graph", "Top", "Call tree", "Sandwich", "Graph", "Labels", "Timeline", "Heatmap", "Info"]);
+  await page.click(".tab >> text=Labels");
+  await textIs(page, ".tags", "search::query");
+  await page.click(".tag >> text=search::query");
+  await textIs(page, ".flash", "open the profile with");
+  await page.click(".tab >> text=Timeline");
+  await textIs(page, ".timeline .for-readers", "tokio-worker-0");
+  await page.click(".tab >> text=Heatmap");
+  await page.waitForSelector(".heatmap canvas");
+  await textIs(page, ".chips", "need the profile itself");
+  await closed(page);
+  const heap = await opened(`${await exported("heap")}#/heap`);
+  await textIs(heap, ".heap-totals", "Live");
+  await textIs(heap, ".table-body", "checkout::search::Index::build");
+  await closed(heap);
+});
+
+/** Chooses the heap view of the made-up heap profiles. */
+async function openedHeap() {
+  const page = await opened(await served("heap"));
+  await page.click(".tab >> text=Heap");
+  await page.waitForSelector(".heap .tr");
+  return page;
+}
+
+test("the heap by size, by lifetime, by place and by growth", async () => {
+  const page = await openedHeap();
+  const address = page.url().split("#")[0];
+  const about = (await (await fetch(`${address}api/open`)).json()).about;
+  const total = (kind) => about.types.find((type) => type.kind === kind).total;
+  assert.equal(await page.getAttribute(".heap-figure >> nth=0", "title"), `${await page.textContent(".heap-figure >> nth=0")} (${grouped(total("inuse_space"))} bytes)`);
+  assert.match(await page.textContent(".heap-total >> nth=0"), new RegExp(`^Live.*B${grouped(total("inuse_objects"))} objects$`));
+  assert.match(await page.textContent(".tr >> nth=0"), /checkout::search::Index::build {2}through hashbrown/);
+  await shot(page, "heap");
+  await page.click(".heap .th >> text=Allocated");
+  await hashHas(page, "sort=alloc_space");
+  await page.click(".heap .th >> text=Kept");
+  await textIs(page, ".tr", "100%");
+  await page.click(".heap-classes >> text='512 B'");
+  await textIs(page, ".chip", "tagfocus:bytes=512b:1023b");
+  await until(page, () => document.querySelectorAll(".heap-classes tbody tr").length === 1);
+  await page.keyboard.press("u");
+  await until(page, () => document.querySelectorAll(".heap-classes tbody tr").length > 5);
+  await page.dblclick(".tr >> text=checkout::pay::sign");
+  await textIs(page, ".pivot-name", "checkout::pay::sign");
+  await page.goBack();
+  await page.click(".heap-more >> text=lifetime");
+  await textIs(page, ".heap-side", "How long it lived");
+  const classes = await page.$$eval(".heap-classes:nth-of-type(2) tbody th", (all) => all.map((one) => one.textContent));
+  assert.deepEqual(classes, ["temporary", "<1ms", "1ms-10ms", "10ms-100ms", "1s-10s", "1m-10m"]);
+  await textIs(page, ".table-head", "Temporary");
+  await shot(page, "heap-lifetime");
+  await page.click(".heap-more >> text=growth");
+  await textIs(page, ".heap-totals", "Grown");
+  await closed(page);
+});
+
+test("a difference is shown as one in graph, labels and sandwich", async () => {
+  const address = await served("several");
+  const page = await opened(`${address}#/graph?base=0`);
+  await page.waitForSelector(".graph .node");
+  const labels = await page.$$eval(".graph .node", (nodes) => nodes.map((node) => node.getAttribute("aria-label")));
+  assert.ok(labels.some((label) => /^checkout::price::total: \+1\.03s · \+122%$/.test(label)), labels.join("\n"));
+  assert.ok((await page.$$(".graph .edge.more")).length > 0);
+  await shot(page, "diff-graph");
+  await page.click(".tab >> text=Labels");
+  await page.waitForSelector(".tag .more");
+  assert.ok(!(await page.textContent(".tags")).includes("pprof::base"));
+  await shot(page, "diff-labels");
+  await page.goto(`${address}#/sandwich?base=0&fn=checkout::price::total`);
+  await textIs(page, ".pivot-facts", "total +1.03s (+122%), from 842ms to 1.87s");
+  assert.match(await page.textContent(".sandwich-list .tr >> nth=0"), /^\+1\.03scheckout::price::total$/);
+  await shot(page, "diff-sandwich");
+  await closed(page);
+});
+
+test("on paper everything is light and nothing is cut by scrolling", async () => {
+  const page = await opened(`${service}#/top`, { colorScheme: "dark", expect: ".tr" });
+  assert.equal(await page.evaluate(() => getComputedStyle(document.body).backgroundColor), "rgb(22, 24, 28)");
+  await page.emulateMedia({ media: "print" });
+  await until(page, () => getComputedStyle(document.body).backgroundColor === "rgb(255, 255, 255)");
+  await until(page, () => document.querySelectorAll(".tr").length === 36);
+  assert.equal(await page.evaluate(() => getComputedStyle(document.querySelector(".search-box")).display), "none");
+  await page.emulateMedia({ media: "screen" });
+  await page.keyboard.press("1");
+  await settled(page);
+  await page.emulateMedia({ media: "print" });
+  const cornerIs = (light) => until(page, (light) => {
+    const pixel = document.querySelector("canvas").getContext("2d").getImageData(2, 2, 1, 1).data;
+    return (pixel.slice(0, 3).join() === "230,232,235") === light;
+  }, light);
+  await cornerIs(true);
+  await page.screenshot({ path: path.join(shots, "print.png"), fullPage: true });
+  const pdf = await page.pdf({ path: path.join(shots, "print.pdf"), format: "A4", landscape: true });
+  assert.ok(pdf.length > 5_000, `${pdf.length} bytes`);
+  await page.emulateMedia({ media: "screen" });
+  await cornerIs(false);
+  await closed(page);
+});
+
+test("a screen reader finds its way, and so does the keyboard alone", async () => {
+  const page = await opened(service);
+  const whole = await page.locator("body").ariaSnapshot();
+  assert.match(whole, /tablist "Views"/);
+  assert.match(whole, /tab "Flame graph" \[selected\]/);
+  assert.match(whole, /tabpanel "Flame graph"/);
+  assert.match(whole, /img "Flame graph\. Use the arrow keys/);
+  assert.match(whole, /table "The boxes with the largest own value"/);
+  await page.focus(".tab[aria-selected=true]");
+  for (let step = 0; step < 2; step++) await page.keyboard.press("ArrowRight");
+  await textIs(page, ".tab[aria-selected=true]", "Call tree");
+  assert.equal(await page.evaluate(() => document.activeElement?.textContent), "Call tree", "the tab keeps the focus");
+  await textIs(page, ".table-body", "checkout::routes::cart::show");
+  const tree = await page.locator("[role=treegrid]").ariaSnapshot();
+  assert.match(tree, /treegrid "Call tree"/);
+  assert.match(tree, /row ".*checkout::main" \[expanded\] \[level=2\]|row ".*checkout::main" \[level=2\] \[expanded\]|row ".*checkout::main".*level=2/);
+  await page.focus("[role=treegrid]");
+  await page.keyboard.press("ArrowDown");
+  await until(page, () => document.getElementById(document.querySelector("[role=treegrid]")?.getAttribute("aria-activedescendant") ?? "")?.getAttribute("aria-selected") === "true");
+  await page.click(".tab >> text=Timeline");
+  await textIs(page, ".timeline .for-readers", "tokio-worker-0");
+  await page.focus(".timeline canvas");
+  await page.keyboard.press("ArrowRight");
+  await textIs(page, ".chip", "time:");
+  await page.keyboard.press("Shift+ArrowRight");
+  await until(page, () => /t=0-8\d+/.test(location.hash));
   await closed(page);
 });
 

@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import test from "node:test";
 
-import { Palette, contrast, rgbOf } from "../src/colour.js";
+import { LEAST_CONTRAST, Palette, contrast, mixed, rgbOf } from "../src/colour.js";
 import { layered } from "../src/layers.js";
 import { fittedName, shortName, withoutGenerics } from "../src/names.js";
 import { Picture } from "../src/picture.js";
@@ -12,7 +12,8 @@ import { invertedPicture, pivotPicture } from "../src/rebuild.js";
 import { FIRST_STATE, dataQuery, exactPattern, formatState, parseState, searchPattern, zoomKeys, zoomPath } from "../src/state.js";
 import { changeLabel, exactLabel, isNoise, shareLabel, valueLabel } from "../src/units.js";
 import { findings } from "../src/view-info.js";
-import { chosenSpan, niceStep } from "../src/view-timeline.js";
+import { heapPairs } from "../src/view-heap.js";
+import { bucketCount, chosenSpan, movedSpan, niceStep } from "../src/view-timeline.js";
 
 test("values read as `flamelet top` prints them", () => {
   assert.equal(valueLabel(1536, "bytes"), "1.50kB");
@@ -153,7 +154,14 @@ test("text can be read on every colour, in both themes (WCAG AA)", () => {
     const palette = new Palette((name) => theme[name]);
     const parse = (colour) => (colour.startsWith("#") ? rgbOf(colour) : colour.match(/\d+/g).map(Number));
     const fills = [...palette.hues.flat(), palette.root, ...palette.changes];
-    for (const fill of fills) assert.ok(contrast(parse(fill), rgbOf(theme["--box-ink"])) >= 4.5, `${fill} under ${theme["--box-ink"]}`);
+    const ink = rgbOf(theme["--box-ink"]);
+    const readable = (paper, text, what) => assert.ok(contrast(paper, text) >= LEAST_CONTRAST, `${what}: ${text} on ${paper} is ${contrast(paper, text)}`);
+    for (const fill of fills.map(parse)) {
+      readable(fill, ink, "a box");
+      const faded = mixed(fill, rgbOf(theme["--bg"]), 0.55);
+      readable(faded, mixed(ink, faded, 0.2), "a box that a search does not match");
+    }
+    palette.heat.forEach((fill, at) => readable(parse(fill), parse(palette.heatInk[at]), "a hot box"));
     const pairs = [["--ink", "--bg"], ["--ink", "--panel"], ["--soft", "--bg"], ["--soft", "--panel"], ["--soft", "--accent-wash"], ["--ink", "--heat-1"], ["--accent", "--bg"], ["--on-accent", "--accent"], ["--hit-ink", "--hit"], ["--warn-ink", "--warn-wash"], ["--more", "--bg"], ["--less", "--bg"], ["--bad", "--bg"]];
     for (const [ink, paper] of pairs) assert.ok(contrast(rgbOf(theme[ink]), rgbOf(theme[paper])) >= 4.5, `${ink} on ${paper}: ${contrast(rgbOf(theme[ink]), rgbOf(theme[paper]))}`);
   }
@@ -163,6 +171,25 @@ test("the quality verdict names what is wrong", () => {
   const about = { samples: 5000, locations: 100, unnamed_locations: 0, quality: { samples: 5000, lost: 2000, truncated: 0, asked_hertz: 99, achieved_hertz: 98 } };
   assert.deepEqual(findings(about).map((one) => one.level), ["poor", "good", "good", "good"]);
   assert.equal(findings({ ...about, quality: null, samples: 10, unnamed_locations: 50 }).filter((one) => one.level === "poor").length, 2);
+});
+
+test("heap: sample types go in pairs, what is live first", () => {
+  const type = (kind, unit) => ({ kind, unit });
+  const go = [type("alloc_objects", "count"), type("alloc_space", "bytes"), type("inuse_objects", "count"), type("inuse_space", "bytes")];
+  assert.deepEqual(heapPairs(go), [{ id: "inuse", title: "Live", objects: 2, space: 3 }, { id: "alloc", title: "Allocated", objects: 0, space: 1 }]);
+  assert.deepEqual(heapPairs([type("growth_space", "bytes")]), [{ id: "growth", title: "Grown", objects: -1, space: 0 }]);
+  assert.deepEqual(heapPairs([type("cpu", "nanoseconds")]), []);
+});
+
+test("times by keyboard, and how finely they are cut", () => {
+  assert.deepEqual(movedSpan(null, 1, false, 1000), [0, 50]);
+  assert.deepEqual(movedSpan([0, 50], 1, false, 1000), [50, 100]);
+  assert.deepEqual(movedSpan([0, 50], -1, false, 1000), [0, 50]);
+  assert.deepEqual(movedSpan([900, 1000], 1, true, 1000), [900, 1000]);
+  assert.deepEqual(movedSpan([0, 100], -1, true, 1000), [0, 50]);
+  assert.equal(bucketCount(1200, { duration_nanos: 5e9, quality: { achieved_hertz: 99 } }), 123);
+  assert.equal(bucketCount(1200, { duration_nanos: 5e9, quality: { achieved_hertz: 999 } }), 400);
+  assert.equal(bucketCount(1200, null), 400);
 });
 
 test("times", () => {

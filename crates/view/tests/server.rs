@@ -133,6 +133,28 @@ fn tables_and_searches_answer() {
 }
 
 #[test]
+fn the_heap_is_shown_by_size_and_by_place() {
+    let mut builder = ProfileBuilder::new(&[("inuse_objects", "count"), ("inuse_space", "bytes")]);
+    let function = builder.named_function("shop::cart::add", "");
+    let frame = builder.frame(function, 1);
+    let stack = builder.stack(&[frame]);
+    for (size, objects) in [(64, 3), (300, 2)] {
+        let label = builder.number_label("bytes", size, "bytes");
+        let labels = builder.labels(&[label]);
+        builder.sample(stack, labels, &[objects, size * objects]);
+    }
+    let address = serve(Source::profile("heap", builder.finish()));
+    assert_eq!(json(address, "/api/open")["about"]["is_heap"], true);
+    let heap = json(address, "/api/heap");
+    assert_eq!(heap["sizes"].as_array().unwrap().len(), 3, "64, the gap of 128, 256");
+    assert_eq!(heap["sites"]["values"][1][0], 3 * 64 + 2 * 300);
+    let filter = heap["sizes"][2]["filter"].as_str().unwrap();
+    assert_eq!(json(address, &format!("/api/heap?f=tagfocus:{filter}"))["sites"]["values"][1][0], 600);
+    let cpu = serve(Source::profile("small", small()));
+    assert_eq!(json(cpu, "/api/open")["about"]["is_heap"], false);
+}
+
+#[test]
 fn differences_show_both_sides() {
     let new = profile(&[("main;a", "", 30), ("main;b", "", 5)]);
     let source = Source::profiles(vec![("before".into(), small()), ("after".into(), new)]);
@@ -147,6 +169,16 @@ fn differences_show_both_sides() {
     let about = json(address, "/api/open?base=0");
     assert_eq!(about["about"]["is_diff"], true);
     assert_eq!(about["about"]["types"][1]["base_total"], 100);
+    assert!(about["about"]["label_keys"].as_array().unwrap().iter().all(|key| key != "pprof::base"));
+    let tags = json(address, "/api/tags?base=0");
+    let route = &tags[0];
+    assert_eq!((&route["key"], &route["new"], &route["base"]), (&"route".into(), &0.into(), &90.into()));
+    let graph = json(address, "/api/graph?base=0");
+    let of_main = graph["nodes"].as_array().unwrap().iter().find(|node| node["name"] == "main").unwrap();
+    assert_eq!((&of_main["cum_new"], &of_main["cum_base"]), (&35.into(), &100.into()));
+    let edges = graph["edges"].as_array().unwrap();
+    let to_a = edges.iter().find(|edge| edge["new"] == 30).expect("main calls a");
+    assert_eq!(to_a["base"], 70);
 }
 
 #[test]
@@ -204,10 +236,26 @@ fn a_live_service_is_asked_for_more() {
     assert_eq!(status, 200);
     assert_eq!(serde_json::from_str::<Value>(&body).unwrap()["name"], "5 s");
     assert_eq!(json(address, "/api/open")["about"]["title"], "5 s");
+    assert_eq!(ask(address, "POST", "/api/take?heap=lifetime", &headers).0, 422, "this one has no heap");
+    assert_eq!(ask(address, "POST", "/api/take?heap=nonsense", &headers).0, 400);
     assert_eq!(
         ask(address, "POST", "/api/take?seconds=13", &headers),
         (422, "the service is down\n".to_owned())
     );
+}
+
+#[test]
+fn a_live_viewer_lets_old_profiles_go_and_shows_the_newest() {
+    let address = serve(Source::live(vec![], Service));
+    let headers = format!("Host: {address}\r\nX-Flamelet: 1\r\n");
+    for seconds in 20..46 {
+        assert_eq!(ask(address, "POST", &format!("/api/take?seconds={seconds}"), &headers).0, 200);
+    }
+    let opened = json(address, "/api/open");
+    assert_eq!((&opened["let_go"], opened["entries"].as_array().unwrap().len()), (&2.into(), 24));
+    assert_eq!(opened["about"]["title"], "45 s");
+    assert_eq!(get(address, "/api/flame?p=1").0, 404);
+    assert_eq!(boxes(&json(address, "/api/flame?p=2"))[0], "all 100");
 }
 
 #[test]

@@ -502,6 +502,15 @@ const SHADES = [0, 0.16];
 const HUE_COUNT = 25;
 const HEAT_STEPS = 16;
 
+/** The least contrast of text that passes WCAG AA. */
+const LEAST_CONTRAST = 4.5;
+
+/** What can be read on a colour: `ink` where that is enough, else black or white. @param {Rgb} paper @param {Rgb} ink @returns {Rgb} */
+function inkOn(paper, ink) {
+  if (contrast(paper, ink) >= LEAST_CONTRAST) return ink;
+  return contrast(paper, [0, 0, 0]) > contrast(paper, [255, 255, 255]) ? [0, 0, 0] : [255, 255, 255];
+}
+
 /** The colours of the theme at hand. */
 class Palette {
   /** @param {(name: string) => string} variable reads a custom property of the style sheet */
@@ -513,7 +522,10 @@ class Palette {
       const colour = rgbOf(variable(`--h${hue}`));
       this.hues.push(SHADES.map((share) => cssOf(mixed(colour, bg, share))));
     }
-    this.heat = Array.from({ length: HEAT_STEPS + 1 }, (_, at) => cssOf(heatColour(variable, at / HEAT_STEPS)));
+    const heats = Array.from({ length: HEAT_STEPS + 1 }, (_, at) => heatColour(variable, at / HEAT_STEPS));
+    this.heat = heats.map(cssOf);
+    /** What can be read on each step of heat. */
+    this.heatInk = heats.map((paper) => cssOf(inkOn(paper, rgbOf(variable("--box-ink")))));
     const heat = [1, 3].map((step) => rgbOf(variable(`--heat-${step}`)));
     const cool = rgbOf(variable("--h0"));
     const rest = rgbOf(variable("--root-box"));
@@ -535,13 +547,23 @@ class Palette {
 
   /** @param {number} share 0 to 1 */
   heatOf(share) {
-    return this.heat[Math.round(Math.max(0, Math.min(1, share)) * HEAT_STEPS)];
+    return this.heat[heatStep(share)];
+  }
+
+  /** @param {number} share 0 to 1 */
+  heatInkOf(share) {
+    return this.heatInk[heatStep(share)];
   }
 
   /** @param {number} share of what changed, -1 (gone) to 1 (new) */
   changeOf(share) {
     return this.changes[Math.round((Math.max(-1, Math.min(1, share)) + 1) * HEAT_STEPS)];
   }
+}
+
+/** @param {number} share */
+function heatStep(share) {
+  return Math.round(Math.max(0, Math.min(1, share)) * HEAT_STEPS);
 }
 
 /** @param {(name: string) => string} variable @param {number} share @returns {Rgb} */
@@ -836,7 +858,7 @@ class FlameCanvas {
     };
     const text = fittedName(picture.nameOf(box), room, measure);
     if (text === "") return;
-    context.fillStyle = isHit ? this.palette.hitInk : this.palette.ink;
+    context.fillStyle = isHit ? this.palette.hitInk : this.inkOf(picture, box);
     context.fillText(text, left + 4, y + ROW_HEIGHT / 2, room);
   }
 
@@ -847,12 +869,20 @@ class FlameCanvas {
       return this.palette.changeOf((now - base) / Math.max(1, picture.weight[box]));
     }
     if (picture.name[box] < 0) return this.palette.root;
-    if (this.colour === "heat") {
-      const all = picture.weight[0] || 1;
-      return this.palette.heatOf(Math.sqrt(picture.own[box] / all));
-    }
+    if (this.colour === "heat") return this.palette.heatOf(this.heatOf(picture, box));
     const shade = (picture.data.keys[picture.name[box]] >>> 6) % 2;
     return this.palette.hues[picture.hueOf(box)][shade];
+  }
+
+  /** @param {Picture} picture @param {number} box @returns {string} */
+  inkOf(picture, box) {
+    const hot = this.colour === "heat" && !picture.diff && picture.name[box] >= 0;
+    return hot ? this.palette.heatInkOf(this.heatOf(picture, box)) : this.palette.ink;
+  }
+
+  /** @param {Picture} picture @param {number} box */
+  heatOf(picture, box) {
+    return Math.sqrt(picture.own[box] / (picture.weight[0] || 1));
   }
 
   /** @param {MouseEvent} event @returns {number} */
@@ -1487,7 +1517,7 @@ function drawGraph(app, scene, graph) {
       s("rect", { width, height, rx: 3, fill: graph.diff ? palette.changeOf((node.cum_new - node.cum_base) / Math.max(1, node.cum)) : `var(--h${node.hue})` }),
       s("rect", { width: Math.max(0, width * Math.min(1, node.flat / all)), height: 3, y: height - 3, class: "heat" }),
       s("text", { x: 7, y: 15 }, fittedName(node.name, width - 14, (text) => text.length * 6.3)),
-      s("text", { x: 7, y: 30, class: "soft" }, nodeText(node, graph.diff, unit, all)),
+      s("text", { x: 7, y: 30 }, nodeText(node, graph.diff, unit, all)),
     );
     group.addEventListener("mousemove", (event) => showTooltip(node.name, "", nodeFacts(node, graph.diff, unit), /** @type {MouseEvent} */ (event)));
     group.addEventListener("mouseleave", hideTooltip);
