@@ -64,6 +64,39 @@ pub(crate) fn try_own_clock(with_kernel: bool) -> io::Result<()> {
     Event::open(&attr, Watch::Thread(0), first_cpu).map(drop)
 }
 
+/// Tries a tracepoint on this thread.
+pub(crate) fn try_tracepoint(id: u64) -> io::Result<()> {
+    let attr = Attr::new(kind::TRACEPOINT, id).with(flag::DISABLED);
+    let first_cpu = crate::session::online_cpus().first().copied().unwrap_or(0);
+    Event::open(&attr, Watch::Thread(0), first_cpu).map(drop)
+}
+
+/// Why perf_event_open cannot be used at all, not even for this thread's own CPU clock; `None` when it can.
+pub fn perf_refusal() -> Option<Error> {
+    try_own_clock(false).err().map(|error| explain(&error, "cannot use perf_event_open"))
+}
+
+/// Says why a process could not be traced.
+pub(crate) fn explain_ptrace(error: &io::Error) -> Error {
+    let scope = setting("kernel/yama/ptrace_scope").unwrap_or(0);
+    match error.raw_os_error() {
+        Some(libc::EPERM | libc::EACCES) if scope > 0 => Error::new(
+            ErrorKind::NotPermitted,
+            format!(
+                "ptrace is refused: kernel.yama.ptrace_scope={scope}; record a command instead of a process, or \
+                 `sudo sysctl kernel.yama.ptrace_scope=0`"
+            ),
+        ),
+        Some(libc::EPERM | libc::EACCES) => Error::new(
+            ErrorKind::NotPermitted,
+            "ptrace is refused: the process belongs to another user, is traced already, or a sandbox forbids it; \
+             try with sudo",
+        ),
+        Some(libc::ESRCH) => Error::new(ErrorKind::NoTarget, "the process has ended"),
+        _ => Error::new(ErrorKind::Unsupported, format!("ptrace failed: {error}")),
+    }
+}
+
 /// The way out of a seccomp filter.
 pub(crate) const UNFILTER: &str =
     "run the container with --cap-add PERFMON or --security-opt seccomp=unconfined";

@@ -68,7 +68,7 @@ impl Columns {
                 set(self.off_cpu, amount);
                 set(self.wall, amount);
             }
-            Meaning::Syscall(_) => {}
+            Meaning::Syscall { .. } => {}
             Meaning::Named(at) => set(self.named.map(|column| column + at), amount),
         }
         values
@@ -131,7 +131,7 @@ impl Assembly<'_> {
     }
 
     fn row(&mut self, row: &Row) -> Option<u32> {
-        if matches!(row.key.meaning, Meaning::Syscall(_)) {
+        if matches!(row.key.meaning, Meaning::Syscall { .. }) {
             return None;
         }
         let stack = self.stack(row.key.stack);
@@ -287,10 +287,10 @@ impl Assembly<'_> {
     /// shared out to the stacks from which it was seen to call it.
     fn syscalls(&mut self) {
         let Some(first) = self.columns.syscalls else { return };
-        let mut stacks: FxHashMap<(u32, i64), Vec<(StackNumber, u64)>> = FxHashMap::default();
+        let mut stacks: FxHashMap<(u32, i64), CallStacks> = FxHashMap::default();
         for row in &self.intake.rows.rows {
-            if let Meaning::Syscall(number) = row.key.meaning {
-                stacks.entry((row.key.thread, number)).or_default().push((row.key.stack, row.amount));
+            if let Meaning::Syscall { number, is_regular } = row.key.meaning {
+                stacks.entry((row.key.thread, number)).or_default().add(row, is_regular);
             }
         }
         let mut calls: Vec<(&(u32, i64), &SyscallStats)> = self.intake.syscalls.iter().collect();
@@ -299,7 +299,7 @@ impl Assembly<'_> {
             let name = call_names::syscall(number);
             let label = self.builder.text_label("syscall", &name);
             let labels = self.labels(thread, Some(label));
-            let seen = stacks.remove(&(thread, number)).unwrap_or_default();
+            let seen = stacks.remove(&(thread, number)).unwrap_or_default().best();
             let totals = [stats.calls, stats.errors, stats.nanos];
             let weights: Vec<u64> = seen.iter().map(|(_, weight)| *weight).collect();
             for (at, share) in shares(&totals, &weights).into_iter().enumerate() {
@@ -312,6 +312,32 @@ impl Assembly<'_> {
                 self.builder.merge_sample(stack, labels, &values);
             }
         }
+    }
+}
+
+/// The stacks from which a thread was seen to make a system call, with their weights.
+#[derive(Default)]
+struct CallStacks {
+    regular: Vec<(StackNumber, u64)>,
+    frequent: Vec<(StackNumber, u64)>,
+    regular_count: u64,
+}
+
+impl CallStacks {
+    fn add(&mut self, row: &Row, is_regular: bool) {
+        let stack = (row.key.stack, row.amount);
+        if is_regular {
+            self.regular.push(stack);
+            self.regular_count += row.count;
+        } else {
+            self.frequent.push(stack);
+        }
+    }
+
+    /// Regular ones tell best who calls how often, if there are enough of them.
+    fn best(self) -> Vec<(StackNumber, u64)> {
+        const ENOUGH: u64 = 20;
+        if self.regular_count >= ENOUGH || self.frequent.is_empty() { self.regular } else { self.frequent }
     }
 }
 

@@ -10,12 +10,13 @@ use crate::Result;
 use crate::kernel::KernelSymbols;
 use crate::sys::{machine, sched};
 
-/// Addresses of one module that want names.
+/// What wants names.
 #[derive(Debug)]
-pub(crate) struct Question {
-    pub(crate) module: ModuleName,
-    pub(crate) mapped: MappedAt,
-    pub(crate) addresses: Vec<u64>,
+pub(crate) enum Question {
+    /// Addresses of one module.
+    Module { module: ModuleName, mapped: MappedAt, addresses: Vec<u64> },
+    /// The kernel: all of its names are read, once.
+    Kernel,
 }
 
 /// What is known at the end.
@@ -28,30 +29,35 @@ pub(crate) struct Names {
 
 /// The thread that finds names.
 pub(crate) struct Background {
-    questions: Option<mpsc::Sender<Question>>,
+    questions: mpsc::Sender<Question>,
     thread: JoinHandle<Names>,
 }
 
 impl Background {
-    pub(crate) fn start(options: Option<Options>, with_kernel: bool) -> Result<Self> {
+    pub(crate) fn start(options: Option<Options>) -> Result<Self> {
         let (questions, asked) = mpsc::channel::<Question>();
-        let with_symbols = options.is_some();
         let thread = std::thread::Builder::new().name("flamelet-names".to_owned()).spawn(move || {
             sched::run_last();
-            let kernel = if with_kernel { KernelSymbols::load() } else { None };
+            let mut kernel = None;
             let mut symbolizer = options.map(Symbolizer::new);
             for question in asked {
-                if let Some(symbolizer) = &mut symbolizer {
-                    symbolizer.frames(&question.module, question.mapped, &question.addresses);
+                match (question, &mut symbolizer) {
+                    (Question::Kernel, _) => {
+                        kernel.get_or_insert_with(KernelSymbols::load);
+                    }
+                    (Question::Module { module, mapped, addresses }, Some(symbolizer)) => {
+                        symbolizer.frames(&module, mapped, &addresses);
+                    }
+                    (Question::Module { .. }, None) => {}
                 }
             }
-            Names { symbolizer, kernel, cpu_nanos: machine::thread_cpu_nanos() }
+            Names { symbolizer, kernel: kernel.flatten(), cpu_nanos: machine::thread_cpu_nanos() }
         })?;
-        Ok(Self { questions: with_symbols.then_some(questions), thread })
+        Ok(Self { questions, thread })
     }
 
-    /// Where to ask; `None` when nobody wants names.
-    pub(crate) fn questions(&self) -> Option<mpsc::Sender<Question>> {
+    /// Where to ask.
+    pub(crate) fn questions(&self) -> mpsc::Sender<Question> {
         self.questions.clone()
     }
 

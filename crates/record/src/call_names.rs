@@ -379,6 +379,21 @@ pub(crate) fn syscall(number: i64) -> String {
     known.map_or_else(|| format!("syscall_{number}"), |(_, name)| (*name).to_owned())
 }
 
+/// The number of the system call called `name`, as tracepoints name it.
+pub(crate) fn number(name: &str) -> Option<i64> {
+    // The kernel names these by its own functions.
+    let name = match name {
+        "newstat" => "stat",
+        "newfstat" => "fstat",
+        "newlstat" => "lstat",
+        "newfstatat" => "newfstatat",
+        "newuname" => "uname",
+        "sendfile64" => "sendfile",
+        name => name,
+    };
+    COMMON.iter().chain(NATIVE).find(|(_, known)| *known == name).map(|(number, _)| i64::from(*number))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -392,5 +407,8 @@ mod tests {
         assert_eq!(numbers.len(), all);
         assert_eq!(syscall(libc::SYS_getrandom), "getrandom");
         assert_eq!(syscall(99_999), "syscall_99999");
+        assert_eq!(number("getrandom"), Some(libc::SYS_getrandom));
+        assert_eq!(number("newuname"), Some(libc::SYS_uname));
+        assert_eq!(number("nonsense"), None);
     }
 }

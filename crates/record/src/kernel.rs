@@ -1,6 +1,6 @@
 //! The kernel's own functions, where it shows their addresses.
 
-use std::io::{BufRead, BufReader, Read};
+use std::io::Read;
 
 /// What profiles call the kernel's mapping.
 pub(crate) const MAPPING: &str = "[kernel.kallsyms]";
@@ -8,9 +8,9 @@ pub(crate) const MAPPING: &str = "[kernel.kallsyms]";
 /// All functions of the kernel, by address.
 #[derive(Debug, Default)]
 pub(crate) struct KernelSymbols {
-    /// Address, and where the name begins and ends in `names`.
+    /// Address, and where the name begins and ends in `list`.
     functions: Vec<(u64, u32, u32)>,
-    names: String,
+    list: Vec<u8>,
 }
 
 impl KernelSymbols {
@@ -19,37 +19,43 @@ impl KernelSymbols {
         Self::read(std::fs::File::open("/proc/kallsyms").ok()?)
     }
 
-    fn read(list: impl Read) -> Option<Self> {
-        let mut symbols = Self::default();
-        let mut list = BufReader::with_capacity(1 << 16, list);
-        let mut line = String::new();
-        while list.read_line(&mut line).ok()? > 0 {
-            symbols.add(&line);
-            line.clear();
+    fn read(mut file: impl Read) -> Option<Self> {
+        /// There are more than a hundred thousand lines of some forty bytes.
+        const USUAL: usize = 8 << 20;
+        let mut list = Vec::with_capacity(USUAL);
+        file.read_to_end(&mut list).ok()?;
+        let mut functions = Vec::with_capacity(list.len() / 40);
+        let mut start = 0;
+        for line in list.split_inclusive(|&byte| byte == b'\n') {
+            functions.extend(function(line, start));
+            start += line.len();
         }
-        symbols.functions.sort_by_key(|function| function.0);
+        functions.sort_by_key(|function| function.0);
         // A kernel that hides its addresses shows all of them as zero.
-        symbols.functions.last().is_some_and(|last| last.0 != 0).then_some(symbols)
-    }
-
-    fn add(&mut self, line: &str) -> Option<()> {
-        let mut words = line.split_ascii_whitespace();
-        let address = u64::from_str_radix(words.next()?, 16).ok()?;
-        if !matches!(words.next()?, "t" | "T" | "w" | "W") {
-            return None;
-        }
-        let start = u32::try_from(self.names.len()).ok()?;
-        self.names.push_str(words.next()?);
-        self.functions.push((address, start, u32::try_from(self.names.len()).ok()?));
-        Some(())
+        functions.last().is_some_and(|last| last.0 != 0).then_some(Self { functions, list })
     }
 
     /// The function at `address`.
     pub(crate) fn name(&self, address: u64) -> Option<&str> {
         let at = self.functions.partition_point(|function| function.0 <= address).checked_sub(1)?;
         let (_, start, end) = self.functions[at];
-        self.names.get(start as usize..end as usize)
+        std::str::from_utf8(self.list.get(start as usize..end as usize)?).ok()
     }
+}
+
+/// The address of the function on `line`, which begins at `start`, and where its name begins and ends: lines are
+/// `ADDRESS KIND name`, with a tab and `[module]` behind it for a module's.
+fn function(line: &[u8], start: usize) -> Option<(u64, u32, u32)> {
+    const DIGITS: usize = 16;
+    let (digits, rest) = line.split_at_checked(DIGITS)?;
+    let [b' ', b't' | b'T' | b'w' | b'W', b' ', name @ ..] = rest else { return None };
+    let mut address = 0;
+    for &digit in digits {
+        address = address << 4 | u64::from((digit as char).to_digit(16)?);
+    }
+    let length = name.iter().position(|byte| byte.is_ascii_whitespace()).unwrap_or(name.len());
+    let start = u32::try_from(start + line.len() - name.len()).ok()?;
+    Some((address, start, start + length as u32))
 }
 
 /// What a thread waits for, told by the kernel functions it waits in (leaf first).

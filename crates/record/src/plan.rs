@@ -21,8 +21,8 @@ pub(crate) enum Source {
     SyscallEnter,
     /// A system call ended.
     SyscallExit,
-    /// Now and then a system call that begins, with its stack.
-    SyscallStack,
+    /// Now and then a system call that begins, with its stack: every so many calls, or so many a second.
+    SyscallStack { is_regular: bool },
     /// The event at this place of the options.
     Named(usize),
 }
@@ -56,8 +56,11 @@ pub(crate) struct Plan {
     pub(crate) notes: Vec<String>,
 }
 
-/// How many stacks of system calls are taken a second; all calls are counted.
-const SYSCALL_STACK_FREQUENCY: u64 = 997;
+/// How many stacks of system calls are taken a second, so that rare calls have some; all calls are counted.
+const SYSCALL_STACK_FREQUENCY: u64 = 499;
+/// Of how many calls one has its stack taken, for programs that call often. A prime number: a frequency settles at
+/// periods that divide the program's own, and then always meets the same place of its loop.
+const SYSCALL_STACK_PERIOD: u64 = 509;
 
 impl Plan {
     /// Chooses the events for `options` by trying each on `watch`.
@@ -182,22 +185,23 @@ impl Planner<'_> {
         Ok(PlannedEvent { source: Source::Switch, attr })
     }
 
-    fn syscalls(&mut self) -> Result<[PlannedEvent; 3]> {
-        let enter = self.base(kind::TRACEPOINT, tracefs::tracepoint_id("raw_syscalls", "sys_enter")?);
-        let exit = self.base(kind::TRACEPOINT, tracefs::tracepoint_id("raw_syscalls", "sys_exit")?);
-        let every = |mut attr: Attr| {
-            attr.sample_type |= sample::RAW;
-            attr.sample_period = 1;
-            attr
-        };
-        let mut stacks = self.with_stack(enter).without(flag::EXCLUDE_KERNEL).with(flag::FREQ);
+    fn syscalls(&mut self) -> Result<[PlannedEvent; 4]> {
+        let mut enter = self.base(kind::TRACEPOINT, tracefs::tracepoint_id("raw_syscalls", "sys_enter")?);
+        let mut exit = self.base(kind::TRACEPOINT, tracefs::tracepoint_id("raw_syscalls", "sys_exit")?);
+        let mut stacks = self.with_stack(enter).without(flag::EXCLUDE_KERNEL);
         stacks.sample_type |= sample::RAW | sample::PERIOD;
         stacks.sample_type &= !sample::CALLCHAIN;
-        stacks.sample_period = SYSCALL_STACK_FREQUENCY;
+        // Which call it is and what it returned is told at its end; of the beginning only the time matters, and
+        // six arguments would make most of what is written.
+        exit.sample_type |= sample::RAW;
+        (enter.sample_period, exit.sample_period) = (1, 1);
+        let (mut regular, mut frequent) = (stacks, stacks.with(flag::FREQ));
+        (regular.sample_period, frequent.sample_period) = (SYSCALL_STACK_PERIOD, SYSCALL_STACK_FREQUENCY);
         let events = [
-            PlannedEvent { source: Source::SyscallEnter, attr: every(enter) },
-            PlannedEvent { source: Source::SyscallExit, attr: every(exit) },
-            PlannedEvent { source: Source::SyscallStack, attr: stacks },
+            PlannedEvent { source: Source::SyscallEnter, attr: enter },
+            PlannedEvent { source: Source::SyscallExit, attr: exit },
+            PlannedEvent { source: Source::SyscallStack { is_regular: true }, attr: regular },
+            PlannedEvent { source: Source::SyscallStack { is_regular: false }, attr: frequent },
         ];
         for event in &events {
             self.try_open(&event.attr)

@@ -24,10 +24,16 @@ use crate::sys::event::Watch;
 use crate::sys::machine;
 use crate::sys::process::{Waiting, open_pidfd};
 use crate::sys::sched::Urgency;
+use crate::trace;
 use crate::{Completion, Error, ErrorKind, Options, Progress, Result, Summary, Target, summary, targets};
 
 mod ending;
+mod running;
 mod worker;
+
+pub(crate) use ending::Ending;
+pub use running::RunningCommand;
+pub(crate) use worker::ask;
 
 /// A finished recording.
 #[derive(Debug)]
@@ -48,16 +54,16 @@ pub enum CommandEnd {
     /// It ended.
     Exited(ExitStatus),
     /// The recording ended first; the caller decides what happens to it.
-    Running(Child),
+    Running(RunningCommand),
 }
 
 /// How often stop, duration and target are looked at.
-const LOOK: Duration = Duration::from_millis(20);
+pub(crate) const LOOK: Duration = Duration::from_millis(50);
 /// The same at first, when it is found out whether stacks are cut.
 const EARLY_LOOK: Duration = Duration::from_millis(5);
 const EARLY: Duration = Duration::from_millis(500);
 /// How often the caller is told how it goes.
-const TELL: Duration = Duration::from_millis(200);
+pub(crate) const TELL: Duration = Duration::from_millis(200);
 /// From this many stacks on the share of cut ones is believed.
 const ENOUGH_STACKS: u64 = 25;
 /// One in so many stacks may be cut before the eager drain takes over.
@@ -67,6 +73,9 @@ const TOLERATED_CUTS: u64 = 50;
 /// on this thread.
 pub fn record(options: Options, progress: &mut dyn FnMut(&Progress), stop: &AtomicBool) -> Result<Recorded> {
     options.check()?;
+    if let Some(why) = trace::reason(&options) {
+        return trace::record(options, why, progress, stop);
+    }
     let mut recording = Recording::prepare(options)?;
     recording.start()?;
     recording.wait(progress, stop)?;
@@ -126,9 +135,7 @@ impl Recording {
             ));
         }
         let (modules, counters) = (SharedModules::default(), Arc::new(Counters::default()));
-        let start_nanos =
-            SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |d| d.as_nanos());
-        let start_nanos = i64::try_from(start_nanos).unwrap_or(0);
+        let start_nanos = unix_nanos();
         let collector = Collector::new(
             rings.len() * 2,
             session.origins(),
@@ -138,19 +145,19 @@ impl Recording {
             machine::monotonic_nanos(),
         );
         let columns = Columns::new(&options);
-        // Only these have kernel frames.
-        let wants_kernel = options.cpu || options.off_cpu || !options.events.is_empty();
-        let background = Background::start(options.symbolize.clone(), plan.with_kernel && wants_kernel)?;
+        let background = Background::start(options.symbolize.clone())?;
         let (messages, inbox) = mpsc::channel();
         let worker = worker::Worker {
             collector,
             questions: background.questions(),
+            with_names: options.symbolize.is_some(),
             saver: options.checkpoint.take().map(Saver::new),
             columns: columns.clone(),
             start_nanos,
         };
         let collector = worker.start(inbox)?;
-        let drain = Drain::Batch(BatchDrain::start(rings, Outlet::new(messages.clone()))?);
+        let outlet = Outlet::new(messages.clone());
+        let drain = Drain::Batch(BatchDrain::start(rings, outlet, &modules, &session.origins())?);
         Ok(Self {
             options,
             watched,
@@ -263,6 +270,11 @@ impl Recording {
         let Some(planned) = self.plan.event(Source::Cpu).copied() else { return Ok(()) };
         let mut attr = planned.attr.without(flag::ENABLE_ON_EXEC);
         attr.wakeup = 1;
+        // For the samples that are taken out too late to read more.
+        let cut = self.counters.cut.load(Ordering::Relaxed);
+        if self.counters.cut_nearby.load(Ordering::Relaxed) * 2 > cut {
+            attr.sample_stack_user = attr.sample_stack_user.max(Options::MAX_DUMP);
+        }
         let events = [PlannedEvent { attr, ..planned }];
         let everything = matches!(self.watched, Watched::Everything);
         let pids = self.living();
@@ -309,7 +321,7 @@ impl Watched {
             }
             Target::Command(command) => {
                 let command = std::mem::replace(command, Command::new(""));
-                let waiting = Waiting::fork(command, options.shield_command);
+                let waiting = Waiting::fork(command, options.shield_command, None);
                 waiting.map(Self::Waiting).map_err(|error| command_failed(&error))
             }
             Target::All => Ok(Self::Everything),
@@ -326,6 +338,12 @@ impl Watched {
     }
 }
 
-fn command_failed(error: &std::io::Error) -> Error {
+/// Nanoseconds since 1970.
+pub(crate) fn unix_nanos() -> i64 {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_nanos());
+    i64::try_from(since).unwrap_or(0)
+}
+
+pub(crate) fn command_failed(error: &std::io::Error) -> Error {
     Error::new(ErrorKind::NoTarget, format!("the command could not be started: {error}"))
 }

@@ -46,6 +46,12 @@ pub(crate) fn watch_all(session: &mut Session, pids: &[u32], events: &[PlannedEv
     Ok(watched)
 }
 
+/// The process of a thread.
+pub(crate) fn process_of(tid: u32) -> Option<u32> {
+    let status = std::fs::read_to_string(format!("/proc/{tid}/status")).ok()?;
+    status.lines().find_map(|line| line.strip_prefix("Tgid:")?.trim().parse().ok())
+}
+
 /// The name of a thread, as the kernel has it.
 pub(crate) fn thread_name(pid: u32, tid: u32) -> Option<String> {
     let name = std::fs::read(format!("/proc/{pid}/task/{tid}/comm")).ok()?;

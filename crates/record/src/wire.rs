@@ -60,6 +60,18 @@ impl<'a> Raw<'a> {
         self.kind == SAMPLE
     }
 
+    /// The process whose code is another after this record: it mapped a file, runs another program, or is new.
+    pub(crate) fn changes_code_of(&self) -> Option<u32> {
+        let changes = match self.kind {
+            MMAP2 => true,
+            // A new thread is not a new process.
+            FORK => u32_at(self.body, 0) != u32_at(self.body, 4),
+            COMM => self.misc & MISC_COMM_EXEC != 0,
+            _ => false,
+        };
+        changes.then(|| u32_at(self.body, 0)).flatten()
+    }
+
     /// The thread that a record without a body of its own is about.
     fn trailing_thread(&self) -> Option<ThreadOf> {
         let at = self.body.len().checked_sub(TRAILER)?;
@@ -144,8 +156,29 @@ impl<'a> Raw<'a> {
         } else {
             &[]
         };
-        let user = if has(sample::REGS_USER) { rest.user(registers, has(sample::STACK_USER))? } else { None };
-        Some(Sample { thread, time, period, callchain, raw, user })
+        let mut stack_at = None;
+        let user = if has(sample::REGS_USER) {
+            let registers = rest.registers(registers)?;
+            stack_at = has(sample::STACK_USER).then(|| self.body.len() - rest.bytes.len());
+            let stack = if stack_at.is_some() { rest.stack()? } else { &[] };
+            registers.map(|registers| UserSide { registers, stack })
+        } else {
+            None
+        };
+        Some(Sample { thread, time, period, callchain, raw, user, stack_at })
+    }
+
+    /// Appends the record to `into` without the stack that lies at [`Sample::stack_at`], which must come last:
+    /// it was unwound already.
+    pub(crate) fn push_without_stack(&self, stack_at: usize, into: &mut Vec<u8>) {
+        const NO_STACK: [u8; 8] = [0; 8];
+        let kept = &self.body[..stack_at];
+        let length = (8 + kept.len() + NO_STACK.len()) as u16;
+        into.extend_from_slice(&self.kind.to_le_bytes());
+        into.extend_from_slice(&self.misc.to_le_bytes());
+        into.extend_from_slice(&length.to_le_bytes());
+        into.extend_from_slice(kept);
+        into.extend_from_slice(&NO_STACK);
     }
 }
 
@@ -192,6 +225,8 @@ pub(crate) struct Sample<'a> {
     pub(crate) raw: &'a [u8],
     /// `None` for a thread of the kernel.
     pub(crate) user: Option<UserSide<'a>>,
+    /// Where the copy of the stack begins in the body, its length included.
+    pub(crate) stack_at: Option<usize>,
 }
 
 /// The user side of a thread at the moment of the sample.
@@ -280,15 +315,11 @@ impl<'a> Reader<'a> {
         u32_at(self.take(4)?, 0)
     }
 
-    fn user(&mut self, mask: RegisterMask, with_stack: bool) -> Option<Option<UserSide<'a>>> {
+    fn registers(&mut self, mask: RegisterMask) -> Option<Option<flamelet_unwind::Registers>> {
         const ABI_64: u64 = 2;
         let abi = self.u64()?;
         let words = if abi == 0 { &[] } else { self.take(mask.bits.count_ones() as usize * 8)? };
-        let stack = if with_stack { self.stack()? } else { &[] };
-        if abi != ABI_64 {
-            return Some(None);
-        }
-        Some(Some(UserSide { registers: mask.pick(words)?, stack }))
+        if abi == ABI_64 { mask.pick(words).map(Some) } else { Some(None) }
     }
 
     fn stack(&mut self) -> Option<&'a [u8]> {
@@ -362,6 +393,13 @@ mod tests {
         assert_eq!(kernel, [0xffff_ffff_8100_0000, 0xffff_ffff_8100_000f]);
         let user = sample.user.expect("a user side");
         assert_eq!(user.stack, 0xaau64.to_le_bytes());
+        let mut short = Vec::new();
+        raw.push_without_stack(sample.stack_at.expect("it has one"), &mut short);
+        let (raw, length) = Raw::first(&short).expect("whole");
+        let without = raw.sample(FIELDS, RegisterMask::NATIVE).expect("whole");
+        assert_eq!((length, raw.time(), raw.identifier()), (short.len(), Some(99), Some(42)));
+        assert_eq!(without.user.expect("a user side").stack, []);
+        assert_eq!(without.kernel_frames().collect::<Vec<_>>(), kernel);
         for length in 0..body.len() {
             let cut = record(SAMPLE, 0, &body[..length]);
             if let Some((raw, _)) = Raw::first(&cut) {

@@ -1,10 +1,9 @@
 //! Threads that waited already when the recording began: nothing is heard of them until they run again, if
 //! ever, but where they wait can be looked up.
 
-use flamelet_unwind::{MAX_DEPTH, Registers, walk};
+use flamelet_unwind::{MAX_DEPTH, Registers};
 
 use super::Intake;
-use crate::sys::memory;
 use crate::wire::ThreadOf;
 
 /// The system call that a thread waits in, and where.
@@ -39,11 +38,7 @@ impl Intake {
         let mut frames = [0; MAX_DEPTH];
         // The frame pointer is not told; rules that need it end the stack.
         let registers = Registers { pc: wait.pc, sp: wait.sp, fp: 0, lr: 0 };
-        let mut read = |address: u64| {
-            let mut word = [0; 8];
-            (memory::read(thread.tid, address, &mut word).ok()? == 8).then(|| u64::from_le_bytes(word))
-        };
-        let walked = walk(&space.modules, &registers, &mut read, &mut frames);
+        let walked = self.walk_live(thread, &registers, &mut frames);
         // It must have stood there all the time while it was read.
         if Wait::of(thread) != Some(wait) {
             return;

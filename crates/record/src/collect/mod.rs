@@ -1,6 +1,7 @@
 //! What becomes of the records: processes are followed, stacks unwound and counted, times paired.
 
 mod before;
+mod blocked;
 mod images;
 mod order;
 mod rows;
@@ -8,6 +9,7 @@ mod spaces;
 mod stacks;
 mod syscalls;
 mod threads;
+mod traced;
 
 use std::sync::Arc;
 use std::sync::PoisonError;
@@ -18,12 +20,13 @@ use rustc_hash::FxHashMap;
 
 pub(crate) use rows::{Meaning, Row};
 pub(crate) use spaces::SharedModules;
-pub(crate) use stacks::{MappingNumber, StackNumber, Stacks};
+pub(crate) use stacks::{MappingNumber, StackNumber, Stacks, is_kernel};
 pub(crate) use syscalls::SyscallTable;
 pub use syscalls::{BUCKETS, SyscallStats};
 pub(crate) use threads::Threads;
 
-use crate::drain::{Chunk, Unwound};
+use crate::drain::Chunk;
+use crate::live_stack::LiveStack;
 use crate::plan::Source;
 use crate::session::{Origin, Origins};
 use crate::wire::{Mmap, Raw, Record, RegisterMask, Sample, ThreadOf};
@@ -31,6 +34,9 @@ use images::Mapped;
 use order::{Due, Order};
 use rows::{RowKey, Rows};
 use spaces::Spaces;
+
+/// In the largest dump there is some room for what is missing.
+const LARGEST_DUMP: u64 = crate::Options::MAX_DUMP as u64 - 4096;
 
 /// Counters that other threads look at while the recording runs.
 #[derive(Debug, Default)]
@@ -40,6 +46,8 @@ pub(crate) struct Counters {
     /// Stacks of CPU samples, in all and those larger than their dump.
     pub(crate) stacks: AtomicU64,
     pub(crate) cut: AtomicU64,
+    /// Stacks whose first missing word would lie in the largest dump.
+    pub(crate) cut_nearby: AtomicU64,
     pub(crate) syscalls: AtomicU64,
 }
 
@@ -79,6 +87,9 @@ pub(crate) struct Intake {
     /// The worth of a CPU sample in nanoseconds.
     cpu_period: u64,
     frames: Vec<u64>,
+    /// Threads that stopped with stacks larger than their dumps.
+    cut_threads: Vec<u32>,
+    live: LiveStack,
 }
 
 impl Collector {
@@ -90,30 +101,16 @@ impl Collector {
         cpu_period: u64,
         started_at: u64,
     ) -> Self {
-        let intake = Intake {
-            origins,
-            known: FxHashMap::default(),
-            spaces: Spaces::new(modules),
-            threads: Threads::default(),
-            stacks: Stacks::default(),
-            rows: Rows::default(),
-            syscalls: SyscallTable::default(),
-            quality: StackQuality::default(),
-            throttled: 0,
-            waits: FxHashMap::default(),
-            started_at,
-            counters,
-            cpu_period,
-            frames: vec![0; MAX_DEPTH + 256],
-        };
+        let intake = Intake::new(origins, modules, counters, cpu_period, started_at);
         Self { order: Order::new(rings), intake }
     }
 
-    /// Takes in what was read of one ring.
-    pub(crate) fn add(&mut self, chunk: Chunk) {
-        self.order.add(chunk);
+    /// Takes in what was read of some rings.
+    pub(crate) fn add(&mut self, chunks: Vec<Chunk>) {
+        chunks.into_iter().for_each(|chunk| self.order.add(chunk));
         let intake = &mut self.intake;
         self.order.take_due(|due| intake.take(&due));
+        intake.complete_blocked();
     }
 
     /// The end: what waits is taken, and what still goes on is closed at `now`.
@@ -143,22 +140,49 @@ impl Collector {
 }
 
 impl Intake {
+    fn new(
+        origins: Origins,
+        modules: SharedModules,
+        counters: Arc<Counters>,
+        cpu_period: u64,
+        started_at: u64,
+    ) -> Self {
+        Self {
+            origins,
+            known: FxHashMap::default(),
+            spaces: Spaces::new(modules),
+            threads: Threads::default(),
+            stacks: Stacks::default(),
+            rows: Rows::default(),
+            syscalls: SyscallTable::default(),
+            quality: StackQuality::default(),
+            throttled: 0,
+            waits: FxHashMap::default(),
+            started_at,
+            counters,
+            cpu_period,
+            frames: vec![0; MAX_DEPTH + 256],
+            cut_threads: Vec::new(),
+            live: LiveStack::new(u64::MAX),
+        }
+    }
+
     fn take(&mut self, due: &Due<'_>) {
         if due.record.is_sample() {
             self.take_sample(due);
             return;
         }
         match due.record.parse() {
-            Some(Record::Mmap(mmap)) => self.take_mmap(&mmap),
+            Some(Record::Mmap(mmap)) => self.take_mmap(&mmap, due.time),
             Some(Record::Comm { thread, name, is_exec }) => {
                 self.threads.rename(thread, &String::from_utf8_lossy(name), is_exec);
                 if is_exec {
-                    self.spaces.exec(thread.pid);
+                    self.spaces.exec(thread.pid, due.time);
                 }
             }
             Some(Record::Fork { thread, parent }) => {
                 self.threads.fork(thread, parent);
-                self.spaces.fork(thread.pid, parent.pid);
+                self.spaces.fork(thread.pid, parent.pid, due.time);
             }
             Some(Record::Exit { thread }) => self.exit(thread),
             Some(Record::SwitchOut { thread, is_preempted }) => {
@@ -175,11 +199,12 @@ impl Intake {
         }
     }
 
-    fn take_mmap(&mut self, mmap: &Mmap<'_>) {
+    fn take_mmap(&mut self, mmap: &Mmap<'_>, time: u64) {
         let name = String::from_utf8_lossy(mmap.name);
         let (pid, start, end, offset, build_id) =
             (mmap.pid, mmap.start, mmap.end, mmap.offset, mmap.build_id);
-        self.spaces.map(&Mapped { pid, start, end, offset, name: &name, build_id, is_deleted: false });
+        let mapped = Mapped { pid, start, end, offset, name: &name, build_id, is_deleted: false };
+        self.spaces.map(&mapped, time);
     }
 
     fn exit(&mut self, thread: ThreadOf) {
@@ -188,46 +213,6 @@ impl Intake {
         // others run on is read again from the system.
         if thread.pid == thread.tid && crate::targets::threads(thread.pid).is_empty() {
             self.spaces.exit(thread.pid);
-        }
-    }
-
-    fn resume(&mut self, thread: ThreadOf, now: u64) {
-        let started_at = self.started_at;
-        let state = self.threads.of(thread);
-        let since = match state.stopped_since.take() {
-            Some(since) => since,
-            None if state.is_silent => (started_at, false),
-            None => return,
-        };
-        state.is_silent = false;
-        let (row, stack) = (state.row, state.stopped_at.take());
-        self.blocked(row, stack, since, now);
-    }
-
-    /// A thread did not run from `since` to `now`.
-    fn blocked(
-        &mut self,
-        thread: threads::ThreadRow,
-        stack: Option<StackNumber>,
-        (since, is_preempted): (u64, bool),
-        now: u64,
-    ) {
-        let since = since.max(self.started_at);
-        let stack =
-            stack.unwrap_or_else(|| self.stacks.intern(0, u32::MAX, &flamelet_unwind::Modules::new(), &[]));
-        let key = RowKey { stack, thread, meaning: Meaning::OffCpu { is_preempted } };
-        self.rows.add_at(key, now.saturating_sub(since), since);
-    }
-
-    /// Closes what still goes on.
-    fn close(&mut self, now: u64) {
-        let stopped: Vec<_> = self
-            .threads
-            .living()
-            .filter_map(|state| Some((state.row, state.stopped_at, state.stopped_since?)))
-            .collect();
-        for (row, stack, since) in stopped {
-            self.blocked(row, stack, since, now);
         }
     }
 
@@ -250,8 +235,7 @@ impl Intake {
         match origin.source {
             Source::Track => {}
             Source::SyscallEnter => {
-                let number = syscalls::number(sample.raw);
-                self.threads.of(sample.thread).syscall = number.map(|number| (number, sample.time));
+                self.threads.of(sample.thread).syscall_since = Some(sample.time);
             }
             Source::SyscallExit => self.syscall_returned(&sample),
             Source::Cpu => {
@@ -259,15 +243,15 @@ impl Intake {
                 self.counters.samples.fetch_add(1, Ordering::Relaxed);
                 self.add(stack, &sample, Meaning::Cpu, self.cpu_period);
             }
-            Source::Switch => {
-                let stack = self.stack(&sample, due, origin.source);
-                self.threads.of(sample.thread).stopped_at = Some(stack);
-            }
-            Source::SyscallStack => {
+            Source::Switch => self.stop(&sample, due),
+            Source::SyscallStack { is_regular } => {
                 let stack = self.stack(&sample, due, origin.source);
                 let thread = self.threads.of(sample.thread).row;
-                let meaning = Meaning::Syscall(syscalls::number(sample.raw).unwrap_or(-1));
-                self.rows.add(RowKey { stack, thread, meaning }, sample.period);
+                let number = syscalls::number(sample.raw).unwrap_or(-1);
+                self.rows.add(
+                    RowKey { stack, thread, meaning: Meaning::Syscall { number, is_regular } },
+                    sample.period,
+                );
             }
             Source::Named(at) => {
                 let stack = self.stack(&sample, due, origin.source);
@@ -288,8 +272,7 @@ impl Intake {
             return;
         };
         let state = self.threads.of(sample.thread);
-        let begun = state.syscall.take().filter(|(begun, _)| *begun == number);
-        let nanos = begun.map(|(_, since)| sample.time.saturating_sub(since));
+        let nanos = state.syscall_since.take().map(|since| sample.time.saturating_sub(since));
         let row = state.row;
         self.counters.syscalls.fetch_add(1, Ordering::Relaxed);
         self.syscalls.entry((row, number)).or_default().add(result, nanos);
@@ -310,15 +293,19 @@ impl Intake {
         });
         let mut end = None;
         if let Some(user) = user {
-            let (walked, how) = match ready(due.unwound, due.offset) {
-                Some((ready, end)) => {
+            let (walked, how) = match due.unwound.stack(due.offset) {
+                Some(ready) => {
                     let kept = &ready[..ready.len().min(frames.len() - depth)];
                     frames[depth..depth + kept.len()].copy_from_slice(kept);
-                    (kept.len(), end)
+                    (kept.len(), End::Rooted)
                 }
                 None => {
                     let mut dump = Dump::new(user.registers.sp, user.stack);
                     let walked = walk(&space.modules, &user.registers, &mut dump, &mut frames[depth..]);
+                    let beyond = dump.missed().and_then(|missed| missed.checked_sub(user.registers.sp));
+                    if beyond.is_some_and(|beyond| beyond < LARGEST_DUMP) {
+                        self.counters.cut_nearby.fetch_add(1, Ordering::Relaxed);
+                    }
                     (walked.depth, walked.end)
                 }
             };
@@ -373,9 +360,4 @@ fn judged(end: End, modules: &flamelet_unwind::Modules, last: u64) -> End {
         End::Truncated(Reason::NoRule) if modules.find(last).is_some_and(is_loader) => End::Rooted,
         end => end,
     }
-}
-
-/// The frames that the draining thread found already.
-fn ready(unwound: &Unwound, offset: u32) -> Option<(&[u64], End)> {
-    if unwound.stacks.is_empty() { None } else { unwound.stack(offset) }
 }

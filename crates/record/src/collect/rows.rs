@@ -16,7 +16,11 @@ pub(crate) enum Meaning {
         is_preempted: bool,
     },
     /// Weights of stacks from which a system call was made.
-    Syscall(i64),
+    Syscall {
+        number: i64,
+        /// Of every so many calls, not of so many a second.
+        is_regular: bool,
+    },
     /// The event at this place of the options.
     Named(usize),
 }

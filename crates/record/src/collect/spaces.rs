@@ -7,10 +7,18 @@ use flamelet_unwind::{Module, Modules};
 use rustc_hash::FxHashMap;
 
 use super::images::{Images, Mapped};
+use crate::sys::machine;
 use crate::targets;
 
 /// What each process has mapped, as the draining threads see it.
-pub(crate) type SharedModules = Arc<RwLock<FxHashMap<u32, Arc<Modules>>>>;
+pub(crate) type SharedModules = Arc<RwLock<FxHashMap<u32, Published>>>;
+
+/// What a process has mapped, and the time of the last record that is taken into account.
+#[derive(Clone, Debug)]
+pub(crate) struct Published {
+    pub(crate) modules: Arc<Modules>,
+    pub(crate) as_of: u64,
+}
 
 /// All address spaces.
 #[derive(Default)]
@@ -39,28 +47,29 @@ impl Spaces {
     /// The address space of `pid`, read from the process itself when nothing is known of it yet.
     pub(crate) fn of(&mut self, pid: u32) -> &Space {
         if !self.by_pid.contains_key(&pid) {
+            let now = machine::monotonic_nanos();
             let modules = self.read_modules(pid);
-            self.replace(pid, modules, false);
+            self.replace(pid, modules, false, now);
         }
         &self.by_pid[&pid]
     }
 
-    /// `pid` runs another program from now on.
-    pub(crate) fn exec(&mut self, pid: u32) {
-        self.replace(pid, Modules::new(), true);
+    /// `pid` runs another program from `time` on.
+    pub(crate) fn exec(&mut self, pid: u32, time: u64) {
+        self.replace(pid, Modules::new(), true, time);
     }
 
-    /// `pid` began as a copy of `parent`.
-    pub(crate) fn fork(&mut self, pid: u32, parent: u32) {
+    /// `pid` began as a copy of `parent` at `time`.
+    pub(crate) fn fork(&mut self, pid: u32, parent: u32, time: u64) {
         if pid != parent {
             let space = self.of(parent).clone();
-            self.publish(pid, &space.modules);
+            self.publish(pid, &space.modules, time);
             self.by_pid.insert(pid, space);
         }
     }
 
-    /// `pid` mapped a file.
-    pub(crate) fn map(&mut self, mapped: &Mapped<'_>) {
+    /// A process mapped a file at `time`.
+    pub(crate) fn map(&mut self, mapped: &Mapped<'_>, time: u64) {
         self.of(mapped.pid);
         let module = self.images.module(mapped);
         let Some(space) = self.by_pid.get_mut(&mapped.pid) else { return };
@@ -73,7 +82,12 @@ impl Spaces {
         }
         Arc::make_mut(&mut space.modules).insert(module);
         let modules = space.modules.clone();
-        self.publish(mapped.pid, &modules);
+        self.publish(mapped.pid, &modules, time);
+    }
+
+    /// What is known of `pid` may be old: it is read again when it is asked for.
+    pub(crate) fn forget(&mut self, pid: u32) {
+        self.by_pid.remove(&pid);
     }
 
     /// `pid` has ended. Its records are all done, as they come in order.
@@ -82,15 +96,16 @@ impl Spaces {
         self.shared.write().unwrap_or_else(PoisonError::into_inner).remove(&pid);
     }
 
-    fn replace(&mut self, pid: u32, modules: Modules, was_executed: bool) {
+    fn replace(&mut self, pid: u32, modules: Modules, was_executed: bool, time: u64) {
         let space = Space { modules: Arc::new(modules), id: self.next_id, was_executed };
         self.next_id += 1;
-        self.publish(pid, &space.modules);
+        self.publish(pid, &space.modules, time);
         self.by_pid.insert(pid, space);
     }
 
-    fn publish(&self, pid: u32, modules: &Arc<Modules>) {
-        self.shared.write().unwrap_or_else(PoisonError::into_inner).insert(pid, modules.clone());
+    fn publish(&self, pid: u32, modules: &Arc<Modules>, as_of: u64) {
+        let published = Published { modules: modules.clone(), as_of };
+        self.shared.write().unwrap_or_else(PoisonError::into_inner).insert(pid, published);
     }
 
     fn read_modules(&mut self, pid: u32) -> Modules {

@@ -2,6 +2,7 @@
 
 use rustc_hash::FxHashMap;
 
+use super::blocked::{Completed, Cut};
 use super::spaces::process_name;
 use super::stacks::StackNumber;
 use crate::plan::Source;
@@ -29,8 +30,11 @@ pub(crate) struct ThreadState {
     pub(crate) stopped_at: Option<StackNumber>,
     /// Since when it does not run, and whether that is only because others do.
     pub(crate) stopped_since: Option<(u64, bool)>,
-    /// The system call it is in, and since when.
-    pub(crate) syscall: Option<(i64, u64)>,
+    /// How to complete that, as long as it does not run.
+    pub(super) cut: Option<Cut>,
+    pub(super) completed: Option<Completed>,
+    /// Since when it is in a system call.
+    pub(crate) syscall_since: Option<u64>,
     /// Was there before the recording, and nothing was heard of it yet.
     pub(crate) is_silent: bool,
     owners: Vec<(Source, u32, u32)>,
@@ -77,9 +81,9 @@ impl Threads {
             self.process_names.push(name.to_owned());
             let process = (self.process_names.len() - 1) as u32;
             self.processes.insert(thread.pid, process);
-            let since = self.by_tid.get(&thread.tid).and_then(|state| state.syscall);
+            let since = self.by_tid.get(&thread.tid).and_then(|state| state.syscall_since);
             self.begin(thread, name.to_owned(), process, false);
-            self.of(thread).syscall = since;
+            self.of(thread).syscall_since = since;
             return;
         }
         let row = self.of(thread).row as usize;
@@ -98,9 +102,14 @@ impl Threads {
         }
     }
 
+    /// The thread, if something is known of it.
+    pub(super) fn known(&mut self, tid: u32) -> Option<&mut ThreadState> {
+        self.by_tid.get_mut(&tid)
+    }
+
     /// Every thread that lives.
-    pub(crate) fn living(&self) -> impl Iterator<Item = &ThreadState> {
-        self.by_tid.values()
+    pub(crate) fn living(&mut self) -> impl Iterator<Item = &mut ThreadState> {
+        self.by_tid.values_mut()
     }
 
     fn process(&mut self, pid: u32) -> u32 {
@@ -120,7 +129,9 @@ impl Threads {
             row,
             stopped_at: None,
             stopped_since: None,
-            syscall: None,
+            cut: None,
+            completed: None,
+            syscall_since: None,
             is_silent,
             owners: Vec::new(),
         };

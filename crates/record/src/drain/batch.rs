@@ -3,9 +3,11 @@
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
-use super::{Outlet, Unwound, nap};
+use super::unwinder::{Kept, Unwinder};
+use super::{Outlet, nap};
 use crate::Result;
-use crate::session::CpuRings;
+use crate::collect::SharedModules;
+use crate::session::{CpuRings, Origins};
 use crate::sys::machine::{self, Bell};
 use crate::sys::sched;
 
@@ -22,13 +24,19 @@ pub(crate) struct Drained {
 }
 
 impl BatchDrain {
-    pub(crate) fn start(rings: Vec<CpuRings>, outlet: Outlet) -> Result<Self> {
+    pub(crate) fn start(
+        rings: Vec<CpuRings>,
+        outlet: Outlet,
+        modules: &SharedModules,
+        origins: &Origins,
+    ) -> Result<Self> {
         let bell = Arc::new(Bell::new()?);
         let theirs = bell.clone();
+        let unwinder = Unwinder::new(modules, origins);
         let thread = std::thread::Builder::new().name("flamelet-drain".to_owned()).spawn(move || {
-            // It only copies; that it runs late is what loses samples.
+            // It never waits for anything but records; that it runs late is what loses samples.
             sched::run_first();
-            run(rings, &outlet, &theirs)
+            run(rings, &outlet, &theirs, unwinder)
         })?;
         Ok(Self { bell, thread })
     }
@@ -40,7 +48,7 @@ impl BatchDrain {
     }
 }
 
-fn run(mut rings: Vec<CpuRings>, outlet: &Outlet, bell: &Bell) -> Drained {
+fn run(mut rings: Vec<CpuRings>, outlet: &Outlet, bell: &Bell, mut unwinder: Unwinder) -> Drained {
     let mut fds = vec![bell.fd()];
     fds.extend(rings.iter().flat_map(|cpu| [cpu.track.fd(), cpu.samples.fd()]));
     let mut round = 0u32;
@@ -50,7 +58,7 @@ fn run(mut rings: Vec<CpuRings>, outlet: &Outlet, bell: &Bell) -> Drained {
             Err(_) => true,
         };
         round = round.saturating_add(1);
-        drain_all(&mut rings, outlet);
+        drain_all(&mut rings, outlet, &mut unwinder);
         if is_last {
             return Drained { rings, cpu_nanos: machine::thread_cpu_nanos() };
         }
@@ -58,13 +66,21 @@ fn run(mut rings: Vec<CpuRings>, outlet: &Outlet, bell: &Bell) -> Drained {
 }
 
 /// Takes everything out of every ring.
-fn drain_all(rings: &mut [CpuRings], outlet: &Outlet) {
+fn drain_all(rings: &mut [CpuRings], outlet: &Outlet, unwinder: &mut Unwinder) {
+    let mut chunks = Vec::with_capacity(rings.len() * 2);
+    let mut settled = u64::MAX;
     for (at, cpu) in rings.iter_mut().enumerate() {
-        for (ring, place) in [(&mut cpu.track, at * 2), (&mut cpu.samples, at * 2 + 1)] {
-            let read_at = machine::monotonic_nanos();
-            let mut bytes = outlet.buffer();
-            ring.drain(&mut bytes);
-            outlet.send(place, read_at, bytes, Unwound::default());
-        }
+        let read_at = machine::monotonic_nanos();
+        settled = settled.min(read_at);
+        let mut kept = Kept::into_buffer(outlet.buffer());
+        cpu.track.for_each(|record| unwinder.keep_track(record, &mut kept));
+        chunks.push(outlet.chunk(at * 2, read_at, kept));
     }
+    for (at, cpu) in rings.iter_mut().enumerate() {
+        let read_at = machine::monotonic_nanos();
+        let mut kept = Kept::into_buffer(outlet.buffer());
+        cpu.samples.for_each(|record| unwinder.keep(record, &mut kept, settled, None));
+        chunks.push(outlet.chunk(at * 2 + 1, read_at, kept));
+    }
+    outlet.send(chunks);
 }

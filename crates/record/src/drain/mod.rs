@@ -1,16 +1,18 @@
 //! Emptying the rings, apart from everything that takes time.
 //!
-//! [`batch`] wakes up when a ring is a quarter full or a moment has passed, and copies all rings to the
-//! collector. [`eager`] has a thread pinned to each CPU that takes each sample at once and completes its
-//! stack from the live memory of the thread, which still stands where it was sampled.
+//! [`batch`] wakes up when a ring is a quarter full or a moment has passed, and hands what the rings hold to
+//! the collector. [`eager`] has a thread pinned to each CPU that takes each sample at once and completes its
+//! stack from the live memory of the thread, which still stands where it was sampled. Both unwind what they
+//! can in the ring itself ([`unwinder`]).
 
 pub(crate) mod batch;
 pub(crate) mod eager;
+mod unwinder;
 
 use std::sync::mpsc;
 use std::time::Duration;
 
-use flamelet_unwind::End;
+use unwinder::Kept;
 
 /// How long records may lie in a ring at most.
 const LONGEST_NAP: Duration = Duration::from_millis(50);
@@ -28,8 +30,8 @@ fn nap(round: u32) -> Duration {
 /// What the collector is told.
 #[derive(Debug)]
 pub(crate) enum Message {
-    /// Records.
-    Chunk(Chunk),
+    /// Records of several rings.
+    Chunks(Vec<Chunk>),
     /// A process that was there before the recording.
     Introduce {
         pid: u32,
@@ -53,7 +55,7 @@ pub(crate) struct Chunk {
     pub(crate) home: Option<mpsc::Sender<Vec<u8>>>,
 }
 
-/// Stacks that were unwound when their samples were taken out of the ring.
+/// Whole stacks, unwound when their samples were taken out of the ring.
 #[derive(Debug, Default)]
 pub(crate) struct Unwound {
     pub(crate) frames: Vec<u64>,
@@ -68,16 +70,14 @@ pub(crate) struct UnwoundStack {
     pub(crate) record: u32,
     pub(crate) first: u32,
     pub(crate) depth: u32,
-    pub(crate) end: End,
 }
 
 impl Unwound {
     /// The stack of the record at `offset`.
-    pub(crate) fn stack(&self, offset: u32) -> Option<(&[u64], End)> {
+    pub(crate) fn stack(&self, offset: u32) -> Option<&[u64]> {
         let at = self.stacks.binary_search_by_key(&offset, |stack| stack.record).ok()?;
         let stack = self.stacks[at];
-        let frames = self.frames.get(stack.first as usize..(stack.first + stack.depth) as usize)?;
-        Some((frames, stack.end))
+        self.frames.get(stack.first as usize..(stack.first + stack.depth) as usize)
     }
 }
 
@@ -99,9 +99,14 @@ impl Outlet {
         self.empty.try_recv().unwrap_or_default()
     }
 
+    /// What was read of one ring.
+    fn chunk(&self, ring: usize, read_at: u64, kept: Kept) -> Chunk {
+        let Kept { bytes, unwound } = kept;
+        Chunk { ring, read_at, bytes, unwound, home: Some(self.home.clone()) }
+    }
+
     /// Hands over what was read. A collector that is gone needs nothing.
-    fn send(&self, ring: usize, read_at: u64, bytes: Vec<u8>, unwound: Unwound) {
-        let chunk = Chunk { ring, read_at, bytes, unwound, home: Some(self.home.clone()) };
-        let _ = self.chunks.send(Message::Chunk(chunk));
+    fn send(&self, chunks: Vec<Chunk>) {
+        let _ = self.chunks.send(Message::Chunks(chunks));
     }
 }

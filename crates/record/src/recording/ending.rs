@@ -24,9 +24,14 @@ impl Recording {
         let failed = |_| Error::new(ErrorKind::Io, "the collecting thread failed");
         let collected = collector.join().map_err(failed)?;
         let names = background.finish();
+        let clock = match self.plan.clock {
+            CpuClock::Cycles => "perf cycles",
+            CpuClock::Software => "perf cpu-clock",
+        };
         let ending = Ending {
             options: &self.options,
-            plan: &self.plan,
+            engine: if self.options.cpu { clock } else { "perf" },
+            with_kernel: self.plan.with_kernel,
             columns: &self.columns,
             start_nanos: self.start_nanos,
             elapsed,
@@ -61,25 +66,27 @@ impl Recording {
 fn end_of(mut child: Child) -> Result<CommandEnd> {
     Ok(match child.try_wait()? {
         Some(status) => CommandEnd::Exited(status),
-        None => CommandEnd::Running(child),
+        None => CommandEnd::Running(child.into()),
     })
 }
 
 /// What is known when everything has stopped.
-struct Ending<'a> {
-    options: &'a Options,
-    plan: &'a Plan,
-    columns: &'a Columns,
-    start_nanos: i64,
-    elapsed: Duration,
-    running_nanos: u64,
-    own_cpu_nanos: u64,
-    intake: &'a Intake,
+pub(crate) struct Ending<'a> {
+    pub(crate) options: &'a Options,
+    /// What took the samples.
+    pub(crate) engine: &'static str,
+    pub(crate) with_kernel: bool,
+    pub(crate) columns: &'a Columns,
+    pub(crate) start_nanos: i64,
+    pub(crate) elapsed: Duration,
+    pub(crate) running_nanos: u64,
+    pub(crate) own_cpu_nanos: u64,
+    pub(crate) intake: &'a Intake,
 }
 
 impl Ending<'_> {
     /// The profile with names, and the CPU time that finding them took.
-    fn profile(&self, names: Names) -> (Profile, Option<symbolize::Summary>, u64) {
+    pub(crate) fn profile(&self, names: Names) -> (Profile, Option<symbolize::Summary>, u64) {
         let before = machine::thread_cpu_nanos();
         let mut profile =
             assemble::profile(self.intake, self.columns, names.kernel.as_ref(), self.start_nanos);
@@ -119,7 +126,7 @@ impl Ending<'_> {
         renamed
     }
 
-    fn summary(
+    pub(crate) fn summary(
         &self,
         counters: &Counters,
         symbols: Option<&symbolize::Summary>,
@@ -132,12 +139,8 @@ impl Ending<'_> {
         let target_cpu = (self.options.cpu && !everything).then(|| Duration::from_nanos(self.running_nanos));
         let unresolved =
             profile.locations().iter().filter(|location| profile.lines_of(location).is_empty()).count();
-        let clock = match self.plan.clock {
-            CpuClock::Cycles => "perf cycles",
-            CpuClock::Software => "perf cpu-clock",
-        };
         Summary {
-            engine: if self.options.cpu { clock } else { "perf" }.to_owned(),
+            engine: self.engine.to_owned(),
             elapsed: self.elapsed,
             samples,
             lost: count(&counters.lost),
@@ -154,7 +157,7 @@ impl Ending<'_> {
                 .map(|cpu| samples as f64 / cpu.as_secs_f64()),
             own_cpu: Duration::from_nanos(self.own_cpu_nanos),
             throttled: self.intake.throttled,
-            with_kernel: self.plan.with_kernel,
+            with_kernel: self.with_kernel,
             syscalls: self.syscalls(),
             ..Summary::default()
         }
@@ -172,7 +175,7 @@ impl Ending<'_> {
     }
 
     /// Says in the profile how good it is.
-    fn judge(&self, profile: &mut Profile, summary: &mut Summary) {
+    pub(crate) fn judge(&self, profile: &mut Profile, summary: &mut Summary) {
         if summary.throttled > 0 {
             let note = format!("the kernel paused sampling {} times: lower the frequency", summary.throttled);
             summary.notes.push(note);

@@ -11,7 +11,7 @@ use crate::Result;
 use crate::assemble::{self, Columns};
 use crate::background::Question;
 use crate::checkpoint::Saver;
-use crate::collect::{Collector, Intake, MappingNumber};
+use crate::collect::{Collector, Intake, MappingNumber, is_kernel};
 use crate::drain::Message;
 use crate::sys::machine;
 
@@ -21,7 +21,9 @@ const ASK: Duration = Duration::from_millis(250);
 /// What the thread works with.
 pub(super) struct Worker {
     pub(super) collector: Collector,
-    pub(super) questions: Option<mpsc::Sender<Question>>,
+    pub(super) questions: mpsc::Sender<Question>,
+    /// Whether names are wanted at all.
+    pub(super) with_names: bool,
     pub(super) saver: Option<Saver>,
     pub(super) columns: Columns,
     pub(super) start_nanos: i64,
@@ -46,11 +48,12 @@ impl Worker {
         let mut asked_locations = 0;
         while let Ok(message) = inbox.recv() {
             match message {
-                Message::Chunk(chunk) => self.collector.add(chunk),
+                Message::Chunks(chunks) => self.collector.add(chunks),
                 Message::Introduce { pid, with_waits } => self.collector.introduce(pid, with_waits),
             }
             if asked.elapsed() >= ASK {
-                asked_locations = self.ask(asked_locations);
+                let so_far = self.collector.so_far();
+                asked_locations = ask(so_far, asked_locations, self.with_names, &self.questions);
                 asked = Instant::now();
             }
             if let Some(saver) = &mut self.saver {
@@ -60,35 +63,43 @@ impl Worker {
             }
         }
         let intake = self.collector.finish(machine::monotonic_nanos());
+        ask(&intake, asked_locations, self.with_names, &self.questions);
         let save_failure = self.saver.and_then(|saver| saver.failure);
         Collected { intake, cpu_nanos: machine::thread_cpu_nanos(), save_failure }
     }
+}
 
-    /// Asks for the names of all locations that are new since the last time.
-    fn ask(&self, asked: usize) -> usize {
-        let Some(questions) = &self.questions else { return asked };
-        let intake = self.collector.so_far();
-        let mut by_mapping: Vec<(MappingNumber, Vec<u64>)> = Vec::new();
-        for location in &intake.stacks.locations[asked..] {
-            let Some(mapping) = location.mapping else { continue };
-            match by_mapping.iter_mut().find(|(known, _)| *known == mapping) {
-                Some((_, addresses)) => addresses.push(location.address),
-                None => by_mapping.push((mapping, vec![location.address])),
+/// Asks for the names of all locations that are new since `asked` of them were known. Returns how many are now.
+pub(crate) fn ask(
+    intake: &Intake,
+    asked: usize,
+    with_names: bool,
+    questions: &mpsc::Sender<Question>,
+) -> usize {
+    let mut by_mapping: Vec<(MappingNumber, Vec<u64>)> = Vec::new();
+    for location in &intake.stacks.locations[asked..] {
+        let Some(mapping) = location.mapping else {
+            if is_kernel(location.address) {
+                let _ = questions.send(Question::Kernel);
             }
+            continue;
+        };
+        match by_mapping.iter_mut().find(|(known, _)| *known == mapping) {
+            Some((_, addresses)) => addresses.push(location.address),
+            None => by_mapping.push((mapping, vec![location.address])),
         }
-        for (mapping, addresses) in by_mapping {
-            let seen = &intake.stacks.mappings[mapping as usize];
-            if seen.pid.is_some() {
-                continue;
-            }
-            let module = &seen.module;
-            let stray = intake.spaces.images.stray(&module.name, &module.build_id);
-            let path =
-                stray.map_or_else(|| module.name.to_string(), |path| path.to_string_lossy().into_owned());
-            let mapped = MappedAt { start: module.start, limit: module.end, offset: module.file_offset };
-            let name = ModuleName { path, build_id: module.build_id_hex() };
-            let _ = questions.send(Question { module: name, mapped, addresses });
-        }
-        intake.stacks.locations.len()
     }
+    for (mapping, addresses) in by_mapping {
+        let seen = &intake.stacks.mappings[mapping as usize];
+        if !with_names || seen.pid.is_some() {
+            continue;
+        }
+        let module = &seen.module;
+        let stray = intake.spaces.images.stray(&module.name, &module.build_id);
+        let path = stray.map_or_else(|| module.name.to_string(), |path| path.to_string_lossy().into_owned());
+        let mapped = MappedAt { start: module.start, limit: module.end, offset: module.file_offset };
+        let module = ModuleName { path, build_id: module.build_id_hex() };
+        let _ = questions.send(Question::Module { module, mapped, addresses });
+    }
+    intake.stacks.locations.len()
 }

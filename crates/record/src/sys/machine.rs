@@ -96,6 +96,57 @@ pub(crate) struct Readiness {
     pub(crate) hung_up: bool,
 }
 
+/// Waits for the same descriptors again and again, for less than [`poll`] takes.
+#[derive(Debug)]
+pub(crate) struct Waiter {
+    epoll: std::os::fd::OwnedFd,
+}
+
+impl Waiter {
+    /// For `fds`, at most 64.
+    pub(crate) fn new(fds: &[i32]) -> io::Result<Self> {
+        use std::os::fd::{AsRawFd, FromRawFd};
+        // SAFETY: takes an integer only.
+        let epoll = unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) };
+        if epoll < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        // SAFETY: the call just returned this descriptor, and nobody else has it.
+        let epoll = unsafe { std::os::fd::OwnedFd::from_raw_fd(epoll) };
+        for (at, &fd) in fds.iter().enumerate() {
+            let mut event = libc::epoll_event { events: libc::EPOLLIN as u32, u64: 1 << at };
+            // SAFETY: the kernel reads one event, which lives during the call.
+            let added =
+                unsafe { libc::epoll_ctl(epoll.as_raw_fd(), libc::EPOLL_CTL_ADD, fd, &raw mut event) };
+            if added < 0 {
+                return Err(io::Error::last_os_error());
+            }
+        }
+        Ok(Self { epoll })
+    }
+
+    /// The descriptors that can be read, a bit each in the order they were given; 0 when `timeout` passed.
+    pub(crate) fn wait(&self, timeout: Duration) -> io::Result<u64> {
+        use std::os::fd::AsRawFd;
+        let mut events = [libc::epoll_event { events: 0, u64: 0 }; 4];
+        let milliseconds = i32::try_from(timeout.as_millis()).unwrap_or(i32::MAX);
+        // SAFETY: the kernel writes at most as many events as the array has.
+        let ready = unsafe {
+            libc::epoll_wait(
+                self.epoll.as_raw_fd(),
+                events.as_mut_ptr(),
+                events.len() as libc::c_int,
+                milliseconds,
+            )
+        };
+        if ready < 0 {
+            let error = io::Error::last_os_error();
+            return if error.kind() == io::ErrorKind::Interrupted { Ok(0) } else { Err(error) };
+        }
+        Ok(events[..ready as usize].iter().fold(0, |all, event| all | event.u64))
+    }
+}
+
 /// An event that another thread can raise to end a [`poll`].
 #[derive(Debug)]
 pub(crate) struct Bell {

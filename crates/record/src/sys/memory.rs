@@ -1,13 +1,31 @@
 //! Reading the memory of another process.
 
+use std::fs::File;
 use std::io;
+use std::os::unix::fs::FileExt;
 
-/// Reads up to `into.len()` bytes at `address` of the process (or thread) `pid`. Returns how many there were.
-pub(crate) fn read(pid: u32, address: u64, into: &mut [u8]) -> io::Result<usize> {
-    let local = libc::iovec { iov_base: into.as_mut_ptr().cast(), iov_len: into.len() };
-    let remote = libc::iovec { iov_base: address as *mut libc::c_void, iov_len: into.len() };
-    // SAFETY: the local range is the slice, which the kernel may fill; the remote one is checked by the kernel.
-    let result =
-        unsafe { libc::process_vm_readv(pid as libc::pid_t, &raw const local, 1, &raw const remote, 1, 0) };
-    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result as usize) }
+/// The memory of one process. It is opened once: the kernel checks then whether that is permitted, and not again at
+/// every read.
+#[derive(Debug)]
+pub(crate) struct Memory {
+    pid: u32,
+    file: File,
+}
+
+impl Memory {
+    /// The memory of the process (or of the process of the thread) `pid`.
+    pub(crate) fn open(pid: u32) -> io::Result<Self> {
+        Ok(Self { pid, file: File::open(format!("/proc/{pid}/mem"))? })
+    }
+
+    /// Whose it is.
+    pub(crate) fn pid(&self) -> u32 {
+        self.pid
+    }
+
+    /// Reads up to `into.len()` bytes at `address`. Returns how many there were; none when the process runs another
+    /// program since, or has ended.
+    pub(crate) fn read(&self, address: u64, into: &mut [u8]) -> io::Result<usize> {
+        self.file.read_at(into, address)
+    }
 }

@@ -3,8 +3,10 @@
 
 pub(crate) mod attr;
 pub(crate) mod event;
+pub(crate) mod filter;
 pub(crate) mod machine;
 pub(crate) mod memory;
 pub(crate) mod process;
+pub(crate) mod ptrace;
 pub(crate) mod ring;
 pub(crate) mod sched;

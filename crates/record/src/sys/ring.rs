@@ -11,6 +11,9 @@ const DATA_HEAD: usize = 1024;
 const DATA_TAIL: usize = 1032;
 const DATA_OFFSET: usize = 1040;
 
+/// After so many bytes their place is given back to the kernel.
+const FREE_BYTES: u64 = 64 << 10;
+
 /// A ring, which owns the event that it was mapped from.
 #[derive(Debug)]
 pub(crate) struct Ring {
@@ -20,6 +23,8 @@ pub(crate) struct Ring {
     data: *const u8,
     /// A power of two.
     size: usize,
+    /// The record that reaches around the end.
+    wrapped: Vec<u8>,
 }
 
 // SAFETY: the mapping belongs to this value alone, and it is only read and its tail written through `&mut`.
@@ -51,7 +56,7 @@ impl Ring {
         let offset = if offset == 0 { page } else { offset as usize };
         // SAFETY: the data area starts within the mapping.
         let data = unsafe { base.add(offset) };
-        Ok(Self { event, base, mapped, data, size: pages * page })
+        Ok(Self { event, base, mapped, data, size: pages * page, wrapped: Vec::new() })
     }
 
     /// The descriptor to poll and to redirect other events to.
@@ -64,26 +69,80 @@ impl Ring {
         self.size
     }
 
-    /// Moves everything that was written to the end of `into`. Returns how many bytes that were.
-    pub(crate) fn drain(&mut self, into: &mut Vec<u8>) -> usize {
-        let (head, tail) = (self.counter(DATA_HEAD), self.counter(DATA_TAIL));
+    /// Hands every record that was written to `take`, whole and in order; then its place is free. The records
+    /// are not copied, so `take` sees them while the kernel may still wait for their place: it should not wait.
+    pub(crate) fn for_each(&mut self, mut take: impl FnMut(&[u8])) {
         // Acquire: what the kernel wrote before it moved the head is visible after this.
-        let end = head.load(Ordering::Acquire);
-        let start = tail.load(Ordering::Relaxed);
-        let length = (end.wrapping_sub(start) as usize).min(self.size);
-        if length == 0 {
-            return 0;
+        let end = self.counter(DATA_HEAD).load(Ordering::Acquire);
+        let mut at = self.counter(DATA_TAIL).load(Ordering::Relaxed);
+        let mut freed = at;
+        while let Some(length) = self.length_at(at, end) {
+            let next = at.wrapping_add(length as u64);
+            self.prefetch(next, end);
+            take(self.bytes_at(at, length));
+            at = next;
+            if at.wrapping_sub(freed) >= FREE_BYTES {
+                // Release: the kernel may overwrite only after the record was taken.
+                self.counter(DATA_TAIL).store(at, Ordering::Release);
+                freed = at;
+            }
         }
-        let from = start as usize & (self.size - 1);
+        if freed != end {
+            // Release, as above. Should a length have been wrong, the rest cannot be told apart and is dropped.
+            self.counter(DATA_TAIL).store(end, Ordering::Release);
+        }
+    }
+
+    /// Fetches the beginning of a record while the one before it is taken: another CPU wrote it, and unwinding would
+    /// wait for it line by line.
+    fn prefetch(&self, at: u64, end: u64) {
+        const LINE: usize = 64;
+        const LONGEST: u64 = 3 << 10;
+        let from = at as usize & (self.size - 1);
+        let length = (end.wrapping_sub(at).min(LONGEST) as usize).min(self.size - from);
+        for offset in (0..length).step_by(LINE) {
+            #[cfg(target_arch = "x86_64")]
+            // SAFETY: the address lies in the data area, and a prefetch has no effect but on the cache.
+            unsafe {
+                use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+                _mm_prefetch::<_MM_HINT_T0>(self.data.add(from + offset).cast());
+            }
+            #[cfg(not(target_arch = "x86_64"))]
+            let _ = offset;
+        }
+    }
+
+    /// The length of the record at `at`, of those before `end`.
+    fn length_at(&self, at: u64, end: u64) -> Option<usize> {
+        let left = end.wrapping_sub(at);
+        if left < 8 || left > self.size as u64 {
+            return None;
+        }
+        let place = at as usize & (self.size - 1);
+        // SAFETY: records are multiples of eight bytes, so a header does not wrap and lies in the data area; the
+        // kernel does not write between tail and head.
+        let length = unsafe { self.data.add(place + 6).cast::<u16>().read() };
+        let length = usize::from(u16::from_le(length));
+        (length >= 8 && length as u64 <= left && length.is_multiple_of(8)).then_some(length)
+    }
+
+    /// `length` bytes from `at` on; those that wrap around the end are put together first.
+    fn bytes_at(&mut self, at: u64, length: usize) -> &[u8] {
+        let from = at as usize & (self.size - 1);
         let first = length.min(self.size - from);
-        // SAFETY: both pieces lie within the data area, and the kernel does not write between tail and head.
-        unsafe {
-            into.extend_from_slice(std::slice::from_raw_parts(self.data.add(from), first));
-            into.extend_from_slice(std::slice::from_raw_parts(self.data, length - first));
+        // SAFETY: both pieces lie within the data area, and the kernel does not write between tail and head,
+        // which moves only after the slice is done with.
+        let (first, rest) = unsafe {
+            let first = std::slice::from_raw_parts(self.data.add(from), first);
+            (first, std::slice::from_raw_parts(self.data, length - first.len()))
+        };
+        if rest.is_empty() {
+            return first;
         }
-        // Release: the kernel may overwrite only after the copy is done.
-        tail.store(end, Ordering::Release);
-        length
+        self.wrapped.clear();
+        self.wrapped.extend_from_slice(first);
+        self.wrapped.extend_from_slice(rest);
+        &self.wrapped
     }
 
     fn counter(&self, offset: usize) -> &AtomicU64 {

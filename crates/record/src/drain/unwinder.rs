@@ -1,0 +1,151 @@
+//! What is kept of the records of a ring: the stacks of samples are unwound where they lie, so that their
+//! dumps, by far the most of it, need not be copied.
+//!
+//! A stack that does not come out whole is kept as it is: the collector, which hears of new code in the right
+//! order and may take its time, unwinds it.
+
+use std::sync::Arc;
+
+use flamelet_unwind::{Dump, End, MAX_DEPTH, Modules, walk};
+use rustc_hash::FxHashMap;
+
+use super::{Unwound, UnwoundStack};
+use crate::collect::SharedModules;
+use crate::live_stack::LiveStack;
+use crate::plan::Source;
+use crate::session::{Origin, Origins};
+use crate::sys::attr::sample;
+use crate::wire::{Raw, RegisterMask, Sample, UserSide};
+
+/// What was taken out of a ring and not handed over yet.
+#[derive(Default)]
+pub(super) struct Kept {
+    pub(super) bytes: Vec<u8>,
+    pub(super) unwound: Unwound,
+}
+
+impl Kept {
+    /// Fills `buffer`, which is empty.
+    pub(super) fn into_buffer(buffer: Vec<u8>) -> Self {
+        Self { bytes: buffer, unwound: Unwound::default() }
+    }
+}
+
+/// Unwinds samples in place. Never waits for a lock: the collector may hold it, and it may be what this very
+/// thread just preempted.
+pub(super) struct Unwinder {
+    modules: SharedModules,
+    origins: Origins,
+    known: FxHashMap<u64, Origin>,
+    /// When the code of a process last changed, until the collector knows of it.
+    changes: FxHashMap<u32, u64>,
+    frames: Box<[u64; MAX_DEPTH]>,
+}
+
+impl Unwinder {
+    pub(super) fn new(modules: &SharedModules, origins: &Origins) -> Self {
+        Self {
+            modules: modules.clone(),
+            origins: origins.clone(),
+            known: FxHashMap::default(),
+            changes: FxHashMap::default(),
+            frames: Box::new([0; MAX_DEPTH]),
+        }
+    }
+
+    /// Keeps a record that tells of processes.
+    pub(super) fn keep_track(&mut self, bytes: &[u8], kept: &mut Kept) {
+        if let Some((record, _)) = Raw::first(bytes)
+            && let (Some(pid), Some(time)) = (record.changes_code_of(), record.time())
+        {
+            let known = self.changes.entry(pid).or_insert(time);
+            *known = time.max(*known);
+        }
+        kept.bytes.extend_from_slice(bytes);
+    }
+
+    /// Keeps a record of the ring of samples. What happened to processes must be known up to `settled`: a later
+    /// sample may be in code that was not heard of. With `live`, stacks larger than their dumps are completed.
+    pub(super) fn keep(&mut self, bytes: &[u8], kept: &mut Kept, settled: u64, live: Option<&mut LiveStack>) {
+        let Some((record, _)) = Raw::first(bytes) else { return };
+        match self.unwind(&record, kept, settled, live) {
+            Some(stack_at) => record.push_without_stack(stack_at, &mut kept.bytes),
+            None => kept.bytes.extend_from_slice(bytes),
+        }
+    }
+
+    /// Unwinds a sample. Returns where its stack begins, which is of no more use then.
+    fn unwind(
+        &mut self,
+        record: &Raw<'_>,
+        kept: &mut Kept,
+        settled: u64,
+        live: Option<&mut LiveStack>,
+    ) -> Option<usize> {
+        let origin = if record.is_sample() { self.origin(record)? } else { return None };
+        if origin.sample_type & sample::STACK_USER == 0 {
+            return None;
+        }
+        let sample = record.sample(origin.sample_type, RegisterMask::NATIVE)?;
+        let (user, stack_at) = (sample.user?, sample.stack_at?);
+        if sample.time >= settled {
+            return None;
+        }
+        let modules = self.modules_of(sample.thread.pid)?;
+        let live = live.filter(|_| origin.source == Source::Cpu);
+        let depth = self.whole_stack(&modules, &sample, &user, live)?;
+        let Unwound { frames, stacks } = &mut kept.unwound;
+        let (record, first) = (kept.bytes.len() as u32, frames.len() as u32);
+        frames.extend_from_slice(&self.frames[..depth]);
+        stacks.push(UnwoundStack { record, first, depth: depth as u32 });
+        Some(stack_at)
+    }
+
+    fn origin(&mut self, record: &Raw<'_>) -> Option<Origin> {
+        let id = record.identifier()?;
+        if let Some(&origin) = self.known.get(&id) {
+            return Some(origin);
+        }
+        // Only opened events are new, so this is rare.
+        self.known = self.origins.try_lock().ok()?.clone();
+        self.known.get(&id).copied()
+    }
+
+    /// The code of `pid`, unless something that happened to it is not known there yet.
+    fn modules_of(&mut self, pid: u32) -> Option<Arc<Modules>> {
+        let shared = self.modules.try_read().ok()?;
+        let published = shared.get(&pid)?;
+        if let Some(&changed) = self.changes.get(&pid) {
+            if published.as_of < changed {
+                return None;
+            }
+            self.changes.remove(&pid);
+        }
+        Some(published.modules.clone())
+    }
+
+    /// How many frames the stack has, if it is whole.
+    fn whole_stack(
+        &mut self,
+        modules: &Modules,
+        sample: &Sample<'_>,
+        user: &UserSide<'_>,
+        live: Option<&mut LiveStack>,
+    ) -> Option<usize> {
+        let (sp, frames) = (user.registers.sp, &mut self.frames[..]);
+        let walked = match live {
+            None => walk(modules, &user.registers, &mut Dump::new(sp, user.stack), frames),
+            Some(live) => {
+                live.begin(sample.thread.pid, sample.time);
+                let mut stack = Dump::with_beyond(sp, user.stack, |address| live.read(address));
+                let walked = walk(modules, &user.registers, &mut stack, frames);
+                // What was read too late may belong to another call.
+                if !live.is_right() {
+                    return None;
+                }
+                walked
+            }
+        };
+        (walked.end == End::Rooted).then_some(walked.depth)
+    }
+}

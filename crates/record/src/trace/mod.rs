@@ -1,0 +1,218 @@
+//! System calls without tracepoints: by ptrace, as strace does it.
+//!
+//! ```text
+//! caller's thread: looks at stop and duration ──drops the bell──► alarm child ends ─┐
+//! flamelet-trace:  seizes, waits, counts, resumes ◄──────────────────────────────────┘
+//! ```
+//!
+//! With `--syscalls` a tracee stops at the beginning and the end of every call. Where only some calls are asked
+//! for (`-e syscalls:sys_enter_openat`), a seccomp filter lets the others pass at full speed. Such a filter stays
+//! for as long as the command lives and needs its tracer, so then the tracing thread stays too.
+
+mod stacks;
+mod tracer;
+mod wanted;
+
+use std::process::{Child, ExitStatus};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock, mpsc};
+use std::time::Instant;
+
+use crate::assemble::Columns;
+use crate::background::Background;
+use crate::checkpoint::Saver;
+use crate::collect::{Counters, Intake};
+use crate::recording::{Ending, LOOK, RunningCommand, TELL, ask, command_failed, unix_nanos};
+use crate::sys::filter::Filter;
+use crate::sys::process::Waiting;
+use crate::{
+    CommandEnd, Error, ErrorKind, Options, Progress, Recorded, Result, Target, access, targets, tracefs,
+};
+use tracer::Tracer;
+use wanted::Wanted;
+
+/// Why system calls must be traced this way, if they must: only they are asked for, and this user has no
+/// tracepoints.
+pub(crate) fn reason(options: &Options) -> Option<String> {
+    let only_calls = !options.cpu && !options.off_cpu && Wanted::of(options).is_some();
+    if !only_calls || matches!(options.target, Target::All) {
+        return None;
+    }
+    let refused = tracefs::tracepoint_id("raw_syscalls", "sys_enter")
+        .and_then(|id| access::try_tracepoint(id).map_err(|error| access::explain(&error, "no tracepoints")));
+    refused.err().map(|error| error.to_string())
+}
+
+/// What the tracing thread found.
+struct Traced {
+    intake: Intake,
+    cpu_nanos: u64,
+    save_failure: Option<std::io::Error>,
+}
+
+/// Whom to trace, when they are known to exist.
+enum Whom {
+    Processes(Vec<u32>),
+    Command(Waiting),
+}
+
+/// Records by ptrace until the target ends, the duration is over or `stop` is set.
+pub(crate) fn record(
+    mut options: Options,
+    why: String,
+    progress: &mut dyn FnMut(&Progress),
+    stop: &AtomicBool,
+) -> Result<Recorded> {
+    let wanted = Wanted::of(&options).ok_or_else(|| Error::new(ErrorKind::BadOption, "no system calls"))?;
+    let whom = Whom::new(&mut options, &wanted)?;
+    let counters = Arc::new(Counters::default());
+    let columns = Columns::new(&options);
+    let (start_nanos, started) = (unix_nanos(), Instant::now());
+    let status = Arc::new(OnceLock::new());
+    let tracer = Tracer::new(wanted, counters.clone(), status.clone());
+    let saver = options.checkpoint.take().map(Saver::new);
+    let tracing = Tracing::start(tracer, whom, saver, columns.clone(), start_nanos)?;
+    let (traced, child) = tracing.wait(&options, started, &counters, progress, stop)?;
+    let background = Background::start(options.symbolize.clone())?;
+    ask(&traced.intake, 0, options.symbolize.is_some(), &background.questions());
+    let ending = Ending {
+        options: &options,
+        engine: "ptrace",
+        with_kernel: false,
+        columns: &columns,
+        start_nanos,
+        elapsed: started.elapsed(),
+        running_nanos: 0,
+        own_cpu_nanos: traced.cpu_nanos,
+        intake: &traced.intake,
+    };
+    let (mut profile, symbols, names_nanos) = ending.profile(background.finish());
+    let mut summary = ending.summary(&counters, symbols.as_ref(), &profile);
+    summary.names_cpu = std::time::Duration::from_nanos(names_nanos);
+    summary.notes.push(format!(
+        "system calls were followed by ptrace, which slows the program down and lengthens their times: {why}"
+    ));
+    if let Some(error) = traced.save_failure {
+        summary.notes.push(format!("the recording could not be saved while it ran: {error}"));
+    }
+    ending.judge(&mut profile, &mut summary);
+    let command = child.map(|child| end_of(child, &status)).transpose()?;
+    Ok(Recorded { profile, summary, symbols, command })
+}
+
+/// The tracer hears of the end of its tracees first; one that was let go ends as any child does.
+fn end_of(mut child: ChildOf, status: &Arc<OnceLock<ExitStatus>>) -> Result<CommandEnd> {
+    if let Some(status) = status.get() {
+        return Ok(CommandEnd::Exited(*status));
+    }
+    Ok(if child.is_traced {
+        CommandEnd::Running(RunningCommand::traced(child.child, status.clone()))
+    } else {
+        match child.child.try_wait()? {
+            Some(status) => CommandEnd::Exited(status),
+            None => CommandEnd::Running(child.child.into()),
+        }
+    })
+}
+
+/// The command, and whether it stays traced.
+struct ChildOf {
+    child: Child,
+    is_traced: bool,
+}
+
+impl Whom {
+    fn new(options: &mut Options, wanted: &Wanted) -> Result<Self> {
+        match &mut options.target {
+            Target::Command(command) => {
+                let command = std::mem::replace(command, std::process::Command::new(""));
+                let filter = wanted.filtered().map(|numbers| Filter::new(&numbers));
+                let waiting = Waiting::fork(command, options.shield_command, filter);
+                waiting.map(Self::Command).map_err(|error| command_failed(&error))
+            }
+            Target::Pids(pids) => {
+                pids.iter().try_for_each(|&pid| targets::check(pid))?;
+                Ok(Self::Processes(pids.clone()))
+            }
+            Target::All => Err(Error::new(ErrorKind::BadOption, "ptrace cannot follow every process")),
+        }
+    }
+}
+
+/// The tracing thread, from the side of the caller.
+struct Tracing {
+    found: mpsc::Receiver<Traced>,
+    /// Dropped to end the tracing.
+    bell: Option<std::io::PipeWriter>,
+    child: Option<ChildOf>,
+}
+
+impl Tracing {
+    fn start(
+        tracer: Tracer,
+        whom: Whom,
+        saver: Option<Saver>,
+        columns: Columns,
+        start_nanos: i64,
+    ) -> Result<Self> {
+        let (send, found) = mpsc::channel();
+        let (tell, began) = mpsc::channel();
+        let pid = match &whom {
+            Whom::Command(waiting) => Some(waiting.pid()),
+            Whom::Processes(_) => None,
+        };
+        let is_traced = tracer.has_filter() && pid.is_some();
+        let pids = match &whom {
+            Whom::Processes(pids) => pids.clone(),
+            Whom::Command(_) => Vec::new(),
+        };
+        std::thread::Builder::new().name("flamelet-trace".to_owned()).spawn(move || {
+            let saving = tracer::Saving { saver, columns, start_nanos };
+            tracer.run(pid, &pids, &tell, &send, saving);
+        })?;
+        let failed = |_| Error::new(ErrorKind::Io, "the tracing thread failed");
+        let bell = began.recv().map_err(failed)??;
+        let child = match whom {
+            Whom::Command(waiting) => Some(waiting.release().map_err(|error| command_failed(&error))?),
+            Whom::Processes(_) => None,
+        };
+        let child = child.map(|child| ChildOf { child, is_traced });
+        Ok(Self { found, bell: Some(bell), child })
+    }
+
+    /// Until the target ends, or it is enough.
+    fn wait(
+        mut self,
+        options: &Options,
+        started: Instant,
+        counters: &Counters,
+        progress: &mut dyn FnMut(&Progress),
+        stop: &AtomicBool,
+    ) -> Result<(Traced, Option<ChildOf>)> {
+        let mut told = Instant::now();
+        loop {
+            let left = options.duration.map(|duration| duration.saturating_sub(started.elapsed()));
+            let found = self.found.recv_timeout(left.unwrap_or(LOOK).min(LOOK));
+            if told.elapsed() >= TELL || found.is_ok() {
+                told = Instant::now();
+                let count = |counter: &std::sync::atomic::AtomicU64| counter.load(Ordering::Relaxed);
+                progress(&Progress {
+                    elapsed: started.elapsed(),
+                    samples: count(&counters.samples),
+                    syscalls: count(&counters.syscalls),
+                    ..Progress::default()
+                });
+            }
+            match found {
+                Ok(traced) => return Ok((traced, self.child)),
+                Err(mpsc::RecvTimeoutError::Disconnected) => {
+                    return Err(Error::new(ErrorKind::Io, "the tracing thread failed"));
+                }
+                Err(mpsc::RecvTimeoutError::Timeout) => {}
+            }
+            if stop.load(Ordering::Relaxed) || left.is_some_and(|left| left.is_zero()) {
+                self.bell = None;
+            }
+        }
+    }
+}

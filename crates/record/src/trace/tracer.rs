@@ -1,0 +1,327 @@
+//! The thread that waits for its tracees and lets them go on.
+
+use std::os::unix::process::ExitStatusExt;
+use std::process::ExitStatus;
+use std::sync::{Arc, OnceLock, mpsc};
+use std::time::{Duration, Instant};
+
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use super::Traced;
+use super::stacks::Skips;
+use super::wanted::Wanted;
+use crate::assemble::{self, Columns};
+use crate::checkpoint::Saver;
+use crate::collect::{Counters, Intake};
+use crate::sys::machine;
+use crate::sys::ptrace::{self, Alarm, Call, Happened};
+use crate::wire::ThreadOf;
+use crate::{Error, ErrorKind, Result, access, targets};
+
+/// A traced thread.
+#[derive(Default)]
+struct Tracee {
+    pid: u32,
+    /// The call that it is in, and since when, if that was seen.
+    call: Option<(i64, Option<u64>)>,
+    stacks: u32,
+}
+
+/// How the recording is saved while it runs.
+pub(super) struct Saving {
+    pub(super) saver: Option<Saver>,
+    pub(super) columns: Columns,
+    pub(super) start_nanos: i64,
+}
+
+/// Traces until its target ends or its alarm rings.
+pub(super) struct Tracer {
+    wanted: Wanted,
+    intake: Intake,
+    tracees: FxHashMap<u32, Tracee>,
+    skips: Skips,
+    /// The command or the processes, as long as they live: without them it is over.
+    leaders: FxHashSet<u32>,
+    /// The command, and where its end is told.
+    command: Option<u32>,
+    status: Arc<OnceLock<ExitStatus>>,
+    with_filter: bool,
+    /// When maps were last read again because of an address without a module, and how often they were.
+    read_maps: (Instant, u32),
+}
+
+impl Tracer {
+    pub(super) fn new(wanted: Wanted, counters: Arc<Counters>, status: Arc<OnceLock<ExitStatus>>) -> Self {
+        Self {
+            with_filter: wanted.filtered().is_some(),
+            wanted,
+            intake: Intake::traced(counters),
+            tracees: FxHashMap::default(),
+            skips: Skips::default(),
+            leaders: FxHashSet::default(),
+            command: None,
+            status,
+            read_maps: (Instant::now(), 0),
+        }
+    }
+
+    /// Whether a command gets a filter that needs this tracer for as long as it lives.
+    pub(super) fn has_filter(&self) -> bool {
+        self.with_filter
+    }
+
+    /// Seizes the command or the processes and says so to `began`, with the bell that ends the tracing; sends
+    /// what was found; and goes on, without counting, where tracees depend on it.
+    pub(super) fn run(
+        mut self,
+        command: Option<u32>,
+        pids: &[u32],
+        began: &mpsc::Sender<Result<std::io::PipeWriter>>,
+        found: &mpsc::Sender<Traced>,
+        mut saving: Saving,
+    ) {
+        self.with_filter &= command.is_some();
+        self.command = command;
+        self.leaders = command.iter().chain(pids).copied().collect();
+        let alarm = match self.begin(command, pids) {
+            Ok((alarm, bell)) => {
+                let _ = began.send(Ok(bell));
+                alarm
+            }
+            Err(error) => {
+                let _ = began.send(Err(error));
+                return;
+            }
+        };
+        let has_rung = self.follow(&alarm, &mut saving);
+        if !self.with_filter {
+            self.let_go();
+        }
+        let counted = std::mem::replace(&mut self.intake, Intake::traced(Arc::default()));
+        let save_failure = saving.saver.take().and_then(|saver| saver.failure);
+        let _ = found.send(Traced { intake: counted, cpu_nanos: machine::thread_cpu_nanos(), save_failure });
+        if !has_rung {
+            alarm.cancel();
+        }
+        if self.with_filter {
+            self.guard();
+        }
+    }
+
+    fn begin(&mut self, command: Option<u32>, pids: &[u32]) -> Result<(Alarm, std::io::PipeWriter)> {
+        let refused = |error: std::io::Error| access::explain_ptrace(&error);
+        match command {
+            // It is not followed before its exec, which is told.
+            Some(pid) => ptrace::seize(pid, self.with_filter).map_err(refused)?,
+            None => self.seize_all(pids)?,
+        }
+        Ok(Alarm::set()?)
+    }
+
+    /// Seizes and stops every thread of `pids`, those that start meanwhile too.
+    fn seize_all(&mut self, pids: &[u32]) -> Result<()> {
+        let mut seen = FxHashSet::default();
+        loop {
+            let mut found_more = false;
+            for &pid in pids {
+                for tid in targets::threads(pid) {
+                    if !seen.insert(tid) {
+                        continue;
+                    }
+                    found_more = true;
+                    match ptrace::seize(tid, false) {
+                        Ok(()) => {
+                            self.tracees.insert(tid, Tracee { pid, ..Tracee::default() });
+                            let _ = ptrace::interrupt(tid);
+                        }
+                        // It has ended, or was started by one that is traced, and so is traced already.
+                        Err(_) if !self.tracees.is_empty() => {}
+                        Err(error) => return Err(access::explain_ptrace(&error)),
+                    }
+                }
+            }
+            if !found_more {
+                break;
+            }
+        }
+        if self.tracees.is_empty() {
+            return Err(Error::new(ErrorKind::NoTarget, "the process has ended"));
+        }
+        Ok(())
+    }
+
+    /// Counts until the command or the processes have ended. Returns true when the alarm rang before.
+    fn follow(&mut self, alarm: &Alarm, saving: &mut Saving) -> bool {
+        loop {
+            let Ok((tid, happened)) = ptrace::wait() else { return false };
+            let now = machine::monotonic_nanos();
+            if alarm.is(tid) {
+                return true;
+            }
+            let to_call = self.take(tid, happened, now);
+            self.go_on(tid, happened, to_call);
+            if self.leaders.is_empty() {
+                return false;
+            }
+            if let Some(saver) = &mut saving.saver {
+                let (intake, columns) = (&self.intake, &saving.columns);
+                saver.save_if_due(|| assemble::profile(intake, columns, None, saving.start_nanos));
+            }
+        }
+    }
+
+    /// Takes note of what happened. Returns whether the tracee should stop at the next call, or end of one.
+    fn take(&mut self, tid: u32, happened: Happened, now: u64) -> bool {
+        match happened {
+            Happened::Ended(status) => {
+                self.tracees.remove(&tid);
+                self.leaders.remove(&tid);
+                if self.command == Some(tid) {
+                    let _ = self.status.set(ExitStatus::from_raw(status));
+                }
+                false
+            }
+            Happened::Executed => {
+                self.executed(tid);
+                !self.with_filter || self.tracees.get(&tid).is_some_and(|tracee| tracee.call.is_some())
+            }
+            Happened::AtCall | Happened::AtFilter => self.at_call(tid, now),
+            _ => {
+                // The command itself is followed from its exec on.
+                let is_followed = self.command != Some(tid) || self.tracees.contains_key(&tid);
+                if is_followed {
+                    self.tracee(tid);
+                }
+                !self.with_filter && is_followed
+            }
+        }
+    }
+
+    fn go_on(&self, tid: u32, happened: Happened, to_call: bool) {
+        // A tracee that was killed meanwhile cannot go on; its end is told next.
+        let _ = match happened {
+            Happened::Ended(_) => Ok(()),
+            Happened::JobStopped => ptrace::listen(tid),
+            Happened::Signal(signal) => ptrace::resume(tid, to_call, signal),
+            _ => ptrace::resume(tid, to_call, 0),
+        };
+    }
+
+    fn tracee(&mut self, tid: u32) -> &mut Tracee {
+        self.tracees
+            .entry(tid)
+            .or_insert_with(|| Tracee { pid: targets::process_of(tid).unwrap_or(tid), ..Tracee::default() })
+    }
+
+    /// All threads of the process but this one are gone, and it has the id of the first.
+    fn executed(&mut self, tid: u32) {
+        let former = ptrace::former_id(tid).unwrap_or(tid);
+        let before = self.tracees.remove(&former);
+        let call = before.and_then(|tracee| tracee.call);
+        let call = if self.with_filter { call } else { call.or(Some((libc::SYS_execve, None))) };
+        self.tracees.insert(tid, Tracee { pid: tid, call, stacks: 0 });
+        let thread = ThreadOf { pid: tid, tid };
+        let name = targets::thread_name(tid, tid).unwrap_or_default();
+        self.intake.executed(thread, &name);
+    }
+
+    fn at_call(&mut self, tid: u32, now: u64) -> bool {
+        let thread = ThreadOf { pid: self.tracee(tid).pid, tid };
+        match ptrace::call(tid) {
+            Ok(Some(Call::Begins { number })) => {
+                self.begins(thread, number);
+                // Counted from when it goes on.
+                self.tracee(tid).call = Some((number, Some(machine::monotonic_nanos())));
+                self.wanted.wants_end(number) || !self.with_filter
+            }
+            Ok(Some(Call::Ends { result })) => {
+                if let Some((number, since)) = self.tracee(tid).call.take() {
+                    let nanos = since.map(|since| now.saturating_sub(since));
+                    self.ends(thread, number, result, nanos);
+                }
+                !self.with_filter
+            }
+            _ => !self.with_filter,
+        }
+    }
+
+    fn begins(&mut self, thread: ThreadOf, number: i64) {
+        for at in self.wanted.events(number, false).collect::<Vec<_>>() {
+            self.take_named(thread, at);
+        }
+        if !self.wanted.all {
+            return;
+        }
+        let row = self.intake.row_of(thread);
+        if let Some(weight) = self.skips.count(row, number) {
+            let stack = self.stack(thread);
+            self.intake.add_call_stack(thread, number, stack, weight);
+        }
+    }
+
+    fn ends(&mut self, thread: ThreadOf, number: i64, result: i64, nanos: Option<u64>) {
+        for at in self.wanted.events(number, true).collect::<Vec<_>>() {
+            self.take_named(thread, at);
+        }
+        if self.wanted.all {
+            self.intake.add_call(thread, number, result, nanos);
+        }
+    }
+
+    fn take_named(&mut self, thread: ThreadOf, at: usize) {
+        let stack = self.stack(thread);
+        self.intake.add_named(thread, at, stack, machine::monotonic_nanos());
+    }
+
+    fn stack(&mut self, thread: ThreadOf) -> crate::collect::StackNumber {
+        /// A program loads its libraries at its start, and a JIT compiler may never be known.
+        const OFTEN: u32 = 100;
+        const SELDOM: Duration = Duration::from_millis(100);
+        let tracee = self.tracee(thread.tid);
+        tracee.stacks += 1;
+        // Threads get their names a moment after they start.
+        if tracee.stacks.is_power_of_two()
+            && let Some(name) = targets::thread_name(thread.pid, thread.tid)
+        {
+            self.intake.renamed(thread, &name);
+        }
+        let registers = ptrace::registers(thread.tid).unwrap_or_default();
+        let (last, times) = self.read_maps;
+        if (times < OFTEN || last.elapsed() >= SELDOM) && !self.intake.knows_stack(thread, &registers) {
+            self.intake.read_maps_again(thread.pid);
+            self.read_maps = (Instant::now(), times + 1);
+        }
+        self.intake.standing_stack(thread, &registers)
+    }
+
+    /// Lets all tracees go: each must be stopped for that.
+    fn let_go(&mut self) {
+        let tids: Vec<u32> = self.tracees.keys().copied().collect();
+        // One that is stopped already is told of below all the same.
+        tids.iter().for_each(|&tid| drop(ptrace::interrupt(tid)));
+        while !self.tracees.is_empty() {
+            let Ok((tid, happened)) = ptrace::wait() else { return };
+            let signal = match happened {
+                Happened::Ended(_) => {
+                    self.take(tid, happened, 0);
+                    continue;
+                }
+                Happened::Signal(signal) => signal,
+                _ => 0,
+            };
+            let _ = ptrace::detach(tid, signal);
+            self.tracees.remove(&tid);
+        }
+    }
+
+    /// Lets everything pass until the last tracee is gone: without a tracer the calls that the filter chose would
+    /// fail.
+    fn guard(&mut self) {
+        while let Ok((tid, happened)) = ptrace::wait() {
+            if let Happened::Ended(_) = happened {
+                self.take(tid, happened, 0);
+            }
+            self.go_on(tid, happened, false);
+        }
+    }
+}

@@ -1,0 +1,74 @@
+//! Which system calls are asked for.
+
+use crate::{Options, call_names};
+
+/// What to do at which call.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Wanted {
+    /// Count them all.
+    pub(super) all: bool,
+    /// Events by the names of tracepoints: the call, and whether it is its end.
+    pub(super) named: Vec<(i64, bool)>,
+}
+
+impl Wanted {
+    /// `None` when something else is asked for too, or nothing.
+    pub(super) fn of(options: &Options) -> Option<Self> {
+        let named: Option<Vec<_>> = options.events.iter().map(|name| tracepoint(name)).collect();
+        let wanted = Self { all: options.syscalls, named: named? };
+        (wanted.all || !wanted.named.is_empty()).then_some(wanted)
+    }
+
+    /// The calls that a filter stops at, where not all are wanted.
+    pub(super) fn filtered(&self) -> Option<Vec<i64>> {
+        let mut numbers: Vec<i64> = self.named.iter().map(|(number, _)| *number).collect();
+        numbers.sort_unstable();
+        numbers.dedup();
+        (!self.all).then_some(numbers)
+    }
+
+    /// The places of the events that are the beginning, or the end, of the call.
+    pub(super) fn events(&self, number: i64, is_end: bool) -> impl Iterator<Item = usize> + '_ {
+        let is_it = move |event: &&(i64, bool)| **event == (number, is_end);
+        self.named.iter().enumerate().filter(move |(_, event)| is_it(event)).map(|(at, _)| at)
+    }
+
+    /// Whether the end of a call must be seen.
+    pub(super) fn wants_end(&self, number: i64) -> bool {
+        self.all || self.events(number, true).next().is_some()
+    }
+}
+
+/// `syscalls:sys_enter_NAME` or `syscalls:sys_exit_NAME`.
+fn tracepoint(name: &str) -> Option<(i64, bool)> {
+    let point = name.strip_prefix("syscalls:")?;
+    let (call, is_end) = match point.strip_prefix("sys_enter_") {
+        Some(call) => (call, false),
+        None => (point.strip_prefix("sys_exit_")?, true),
+    };
+    Some((call_names::number(call)?, is_end))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Target;
+
+    #[test]
+    fn only_system_calls_can_be_traced() {
+        let with = |events: &[&str], syscalls: bool| {
+            let mut options = Options::new(Target::All);
+            options.events = events.iter().map(|&event| event.to_owned()).collect();
+            options.syscalls = syscalls;
+            Wanted::of(&options)
+        };
+        assert_eq!(with(&[], false), None);
+        assert_eq!(with(&["page-faults"], true), None);
+        assert_eq!(with(&["syscalls:sys_enter_nonsense"], false), None);
+        assert_eq!(with(&[], true).map(|wanted| wanted.filtered()), Some(None));
+        let wanted = with(&["syscalls:sys_enter_getrandom", "syscalls:sys_exit_read"], false).expect("calls");
+        assert_eq!(wanted.filtered().map(|numbers| numbers.len()), Some(2));
+        assert!(wanted.wants_end(libc::SYS_read) && !wanted.wants_end(libc::SYS_getrandom));
+        assert_eq!(wanted.events(libc::SYS_getrandom, false).collect::<Vec<_>>(), [0]);
+    }
+}
