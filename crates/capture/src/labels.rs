@@ -207,6 +207,42 @@ struct Table {
 
 static TABLE: Mutex<Option<Table>> = Mutex::new(None);
 
+/// The table stays whole across a `fork`: whoever forks holds its lock meanwhile.
+#[cfg(unix)]
+#[allow(unsafe_code, reason = "keeps a lock from one C function to another")]
+mod fork {
+    use super::{TABLE, Table};
+    use std::cell::UnsafeCell;
+    use std::sync::{MutexGuard, Once, PoisonError};
+
+    struct Held(UnsafeCell<Option<MutexGuard<'static, Option<Table>>>>);
+
+    // SAFETY: only whoever holds the lock looks inside.
+    unsafe impl Sync for Held {}
+
+    static HELD: Held = Held(UnsafeCell::new(None));
+
+    /// To be called before the table is used for the first time, with its lock held.
+    pub(super) fn watch() {
+        static ONCE: Once = Once::new();
+        ONCE.call_once(|| {
+            // SAFETY: registers functions with the right signature.
+            unsafe { libc::pthread_atfork(Some(hold), Some(release), Some(release)) };
+        });
+    }
+
+    extern "C" fn hold() {
+        let guard = TABLE.lock().unwrap_or_else(PoisonError::into_inner);
+        // SAFETY: this thread holds the lock.
+        unsafe { *HELD.0.get() = Some(guard) };
+    }
+
+    extern "C" fn release() {
+        // SAFETY: this thread, or in the child its copy, holds the lock since `hold`.
+        drop(unsafe { (*HELD.0.get()).take() });
+    }
+}
+
 struct TableGuard(MutexGuard<'static, Option<Table>>);
 
 fn table() -> TableGuard {
@@ -215,7 +251,11 @@ fn table() -> TableGuard {
 
 impl TableGuard {
     fn table(&mut self) -> &mut Table {
-        self.0.get_or_insert_default()
+        self.0.get_or_insert_with(|| {
+            #[cfg(unix)]
+            fork::watch();
+            Table::default()
+        })
     }
 
     fn intern(&mut self, pairs: Pairs) -> Arc<Entry> {

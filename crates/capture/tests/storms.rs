@@ -1,15 +1,15 @@
 //! Programs that do everything at once while they are sampled: nothing may crash, hang or be disturbed.
 
 #![cfg(target_os = "linux")]
-#![allow(unsafe_code, reason = "pipes, sleeps, signals and the loader, by C functions")]
+#![allow(unsafe_code, reason = "forks, signals and the loader, by C functions")]
 
 mod support;
 
 use flamelet_capture::cpu::{self, Options, Session};
 use std::hint::black_box;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
-use support::{Names, burn_blue, burn_red, percent, process_cpu, turn};
+use support::{Names, burn_red, percent, process_cpu, turn, under_load};
 
 const MILLI: Duration = Duration::from_millis(1);
 
@@ -17,29 +17,6 @@ fn start(frequency: u32) -> Session {
     let mut options = Options::with_frequency(frequency);
     options.overhead_budget = None;
     cpu::start(&options).expect("starts")
-}
-
-/// Runs `work` while two threads use CPU time and are sampled.
-fn under_load<T>(work: impl FnOnce() -> T) -> T {
-    struct Over<'a>(&'a AtomicBool);
-    impl Drop for Over<'_> {
-        fn drop(&mut self) {
-            self.0.store(true, Ordering::Relaxed);
-        }
-    }
-    let is_over = AtomicBool::new(false);
-    std::thread::scope(|scope| {
-        // Even when `work` panics the others must end.
-        let _over = Over(&is_over);
-        for _ in 0..2 {
-            scope.spawn(|| {
-                while !is_over.load(Ordering::Relaxed) {
-                    burn_blue(MILLI * 5);
-                }
-            });
-        }
-        work()
-    })
 }
 
 #[test]
@@ -71,44 +48,6 @@ fn threads_by_the_thousand_come_and_go() {
         profile.quality
     );
     assert!((85.0..115.0).contains(&share), "{share:.1} %");
-}
-
-#[test]
-fn sleeps_and_reads_are_not_interrupted() {
-    let _turn = turn();
-    let session = start(999);
-    under_load(|| {
-        let mut ends = [0; 2];
-        // SAFETY: makes a pipe; every call below uses its own buffers.
-        assert_eq!(unsafe { libc::pipe(ends.as_mut_ptr()) }, 0);
-        std::thread::scope(|scope| {
-            scope.spawn(|| {
-                for _ in 0..400 {
-                    burn_red(Duration::from_micros(500));
-                    let time = libc::timespec { tv_sec: 0, tv_nsec: 500_000 };
-                    // SAFETY: sleeps.
-                    let result = unsafe { libc::nanosleep(&raw const time, std::ptr::null_mut()) };
-                    assert_eq!(result, 0, "{}", std::io::Error::last_os_error());
-                }
-            });
-            scope.spawn(|| {
-                for _ in 0..400 {
-                    burn_red(Duration::from_micros(500));
-                    let mut byte = 0u8;
-                    // SAFETY: reads one byte into `byte`.
-                    let result = unsafe { libc::read(ends[0], (&raw mut byte).cast(), 1) };
-                    assert_eq!(result, 1, "{}", std::io::Error::last_os_error());
-                }
-            });
-            for _ in 0..400 {
-                std::thread::sleep(Duration::from_micros(700));
-                // SAFETY: writes one byte.
-                assert_eq!(unsafe { libc::write(ends[1], [1u8].as_ptr().cast(), 1) }, 1);
-            }
-        });
-    });
-    let profile = session.finish();
-    assert!(profile.sample_count() > 0);
 }
 
 #[test]
@@ -148,6 +87,54 @@ fn a_forked_child_that_does_not_exec_ends_in_peace() {
         }
     });
     drop(session.finish());
+}
+
+/// A capture in the child, whatever the parent's other threads were doing when it forked. Exit status 0 is good.
+fn profile_in_a_child() -> i32 {
+    let session = start(999);
+    burn_red(MILLI * 60);
+    let profile = session.finish();
+    let quality = profile.quality.expect("said");
+    i32::from(profile.sample_count() == 0 || quality.samples < 20)
+}
+
+#[test]
+fn a_forked_child_can_profile_itself() {
+    const DEADLINE_SECONDS: u32 = 60;
+    let _turn = turn();
+    let over = AtomicUsize::new(0);
+    std::thread::scope(|scope| {
+        // Captures that start, look at the loader's list and end, so that their locks are often held.
+        for _ in 0..2 {
+            scope.spawn(|| {
+                while over.load(Ordering::Relaxed) == 0 {
+                    let session = start(999);
+                    drop(flamelet_unwind::Modules::of_this_process());
+                    let _labels = flamelet_capture::labels::scope([("fork", "parent")]);
+                    drop(session.finish());
+                }
+            });
+        }
+        let forked = std::panic::catch_unwind(|| {
+            for _ in 0..20 {
+                // SAFETY: the child uses nothing of the parent's but what is made for it.
+                unsafe {
+                    let child = libc::fork();
+                    if child == 0 {
+                        // A child that waits for ever is ended by this.
+                        libc::alarm(DEADLINE_SECONDS);
+                        let _labels = flamelet_capture::labels::scope([("fork", "child")]);
+                        libc::_exit(profile_in_a_child());
+                    }
+                    let mut status = 0;
+                    assert_eq!(libc::waitpid(child, &raw mut status, 0), child);
+                    assert!(libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 0, "{status:#x}");
+                }
+            }
+        });
+        over.store(1, Ordering::Relaxed);
+        forked.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+    });
 }
 
 #[test]

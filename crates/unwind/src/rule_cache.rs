@@ -34,6 +34,9 @@ impl Clone for RuleCache {
 }
 
 impl RuleCache {
+    /// Where a rule would be, for the first frame of a thread.
+    const ROOT: u64 = 1;
+
     /// Remembers nothing.
     pub(crate) const NONE: Self = Self { slots: Vec::new() };
 
@@ -54,8 +57,8 @@ impl RuleCache {
     pub(crate) fn get(&self, address: u64) -> Option<FrameRule> {
         let (slot, tag) = Self::place(address);
         let word = self.slots.get(slot)?.load(Ordering::Relaxed);
-        // A slot that was never written has no rule: a frame's offset is not 0.
-        if word >> 24 != tag || word & 0xff_ffff == 0 {
+        // A frame's offset is not 0: that is a slot which was never written, or the first frame of a thread.
+        if word >> 24 != tag || word & 0xff_ff00 == 0 {
             return None;
         }
         let base = if word & 1 == 0 { Base::StackPointer } else { Base::FramePointer };
@@ -73,6 +76,23 @@ impl RuleCache {
         let base = u64::from(rule.base == Base::FramePointer);
         let packed = u64::from(rule.offset / 8) << 8 | u64::from(rule.saved) << 1 | base;
         slot.store(tag << 24 | packed, Ordering::Relaxed);
+    }
+
+    /// Whether the frame at `address` is remembered as the first of a thread. Async-signal-safe.
+    #[inline(always)]
+    pub(crate) fn is_root(&self, address: u64) -> bool {
+        let (slot, tag) = Self::place(address);
+        self.slots.get(slot).is_some_and(|slot| slot.load(Ordering::Relaxed) == tag << 24 | Self::ROOT)
+    }
+
+    /// Remembers that the frame at `address` is the first of a thread. Async-signal-safe.
+    pub(crate) fn put_root(&self, address: u64) {
+        let (slot, tag) = Self::place(address);
+        if let Some(slot) = self.slots.get(slot)
+            && address >> ADDRESS_BITS == 0
+        {
+            slot.store(tag << 24 | Self::ROOT, Ordering::Relaxed);
+        }
     }
 
     /// Forgets everything: the modules change.
@@ -102,6 +122,9 @@ mod tests {
             assert_eq!([address + 4096, address ^ 1 << 47].map(|other| cache.get(other)), [None, None]);
         }
         assert_eq!([0, u64::MAX].map(|address| cache.get(address)), [None, None]);
+        cache.put_root(0x5500_1234);
+        assert_eq!((cache.is_root(0x5500_1234), cache.get(0x5500_1234)), (true, None));
+        assert_eq!([0, 0x5500_1235, u64::MAX].map(|address| cache.is_root(address)), [false; 3]);
         cache.put(u64::MAX - 5, rules[0]);
         assert_eq!(cache.get(u64::MAX - 5), None, "not a user's address");
         assert_eq!(cache.clone().get(0x7fff_f123_4567), None);

@@ -75,12 +75,19 @@ pub fn walk<M: Memory>(
         let Some(frame) = frames.get_mut(depth) else { break };
         *frame = at;
         depth += 1;
+        if modules.met.is_root(at) {
+            return Unwound { depth, end: End::Rooted };
+        }
         let module = modules.find_near(at, &mut near);
         let found = module.and_then(|module| module.rule(at));
-        if let Some((table, Rule::Frame { base, offset, saved })) = found
-            && table.architecture() == Architecture::NATIVE
-        {
-            modules.met.put(at, FrameRule { base, offset, saved });
+        match found {
+            Some((table, Rule::Frame { base, offset, saved }))
+                if table.architecture() == Architecture::NATIVE =>
+            {
+                modules.met.put(at, FrameRule { base, offset, saved });
+            }
+            Some((_, Rule::Root)) => modules.met.put_root(at),
+            _ => {}
         }
         let place = Place { modules, is_in_module: module.is_some(), found, is_exact };
         // A copy: what is lent out could not be kept in registers.

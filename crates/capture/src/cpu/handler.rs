@@ -5,6 +5,7 @@
 //! It runs when nothing of it is in the caches, so what counts is how many lines and pages it touches: what it
 //! needs of this module is one line, and whatever the collector can count is counted there.
 
+use super::kernel_ring::{KernelRing, Read};
 use super::options::Engine;
 use super::pool::{Pool, Record, Taken};
 use crate::error::{Error, ErrorKind, Result};
@@ -56,6 +57,9 @@ thread_local! {
 
 /// File descriptors of the perf events.
 pub(super) static PERF_FILES: IdSet = IdSet::new();
+/// The rings of those that have one, by their place in [`PERF_FILES`].
+static PERF_RINGS: [AtomicPtr<KernelRing>; IdSet::SIZE] =
+    [const { AtomicPtr::new(ptr::null_mut()) }; IdSet::SIZE];
 /// What handlers count: what never reaches the collector.
 pub(super) static COUNTERS: Counters = Counters::new();
 
@@ -158,6 +162,15 @@ pub(super) fn deactivate() {
     SHARED.is_active.store(false, Ordering::SeqCst);
 }
 
+/// In the child of a fork: neither the parent's pool nor its threads are there.
+pub(super) fn forget_parent() {
+    deactivate();
+    SHARED.pool.store(ptr::null_mut(), Ordering::SeqCst);
+    SHARED.inside.store(0, Ordering::SeqCst);
+    SHARED.collector.store(0, Ordering::Relaxed);
+    threads::forget_this_thread();
+}
+
 /// The running thread is the collector.
 pub(super) fn i_am_the_collector() {
     SHARED.collector.store(threads::this_thread(), Ordering::Relaxed);
@@ -172,17 +185,36 @@ unsafe extern "C" fn on_signal(signal: libc::c_int, info: *mut libc::siginfo_t, 
     // SAFETY: `info` and `context` are the kernel's, valid during the call.
     unsafe {
         match claim(&*info) {
-            Claim::Sample(cpu_nanos) => sample(cpu_nanos, &*context.cast::<libc::ucontext_t>()),
+            Claim::Sample(cpu_nanos, ring) => {
+                sample(cpu_nanos, ring, &*context.cast::<libc::ucontext_t>());
+            }
             Claim::Nothing => {}
             Claim::NotOurs => pass_on(signal, info, context),
         }
     }
 }
 
+/// From now on the event `file`, which is in [`PERF_FILES`], has this ring; it must live until [`retire_ring`].
+pub(super) fn use_ring(file: i32, ring: &KernelRing) {
+    if let Some(place) = PERF_FILES.place(file) {
+        PERF_RINGS[place].store(ptr::from_ref(ring).cast_mut(), Ordering::SeqCst);
+    }
+}
+
+/// Takes the ring of `file` away; returns when no handler looks at it any more.
+pub(super) fn retire_ring(file: i32) {
+    if let Some(place) = PERF_FILES.place(file) {
+        PERF_RINGS[place].store(ptr::null_mut(), Ordering::SeqCst);
+        while SHARED.inside.load(Ordering::SeqCst) != 0 {
+            std::thread::yield_now();
+        }
+    }
+}
+
 /// What a signal means.
 enum Claim {
-    /// A sample that stands for this much CPU time.
-    Sample(u64),
+    /// A sample that stands for this much CPU time, and the place of its event's ring.
+    Sample(u64, Option<usize>),
     /// Ours, but too late, or for the collector.
     Nothing,
     NotOurs,
@@ -209,16 +241,17 @@ fn claim(info: &libc::siginfo_t) -> Claim {
         SI_TIMER => match TimerTag::unpack(details.value) {
             Some(tag) => {
                 let periods = 1 + u64::from(details.timer_overrun[1].max(0).unsigned_abs());
-                active(|| tag.period_nanos.saturating_mul(periods))
+                active(None, || tag.period_nanos.saturating_mul(periods))
             }
             None => Claim::NotOurs,
         },
         SI_KERNEL if SHARED.engine.load(Ordering::Relaxed) == Engine::Setitimer as u8 => {
-            active(since_the_last_itimer)
+            active(None, since_the_last_itimer)
         }
-        code if POLL_CODES.contains(&code) && PERF_FILES.contains(details.value as i32) => {
-            active(|| SHARED.period.load(Ordering::Relaxed))
-        }
+        code if POLL_CODES.contains(&code) => match PERF_FILES.place(details.value as i32) {
+            Some(place) => active(Some(place), || SHARED.period.load(Ordering::Relaxed)),
+            None => Claim::NotOurs,
+        },
         _ => Claim::NotOurs,
     }
 }
@@ -230,23 +263,23 @@ fn since_the_last_itimer() -> u64 {
 }
 
 #[inline(always)]
-fn active(cpu_nanos: impl FnOnce() -> u64) -> Claim {
+fn active(ring: Option<usize>, cpu_nanos: impl FnOnce() -> u64) -> Claim {
     let is_collector = threads::this_thread() == SHARED.collector.load(Ordering::Relaxed);
     if is_collector || !SHARED.is_active.load(Ordering::SeqCst) {
         COUNTERS.ignored.fetch_add(1, Ordering::Relaxed);
         return Claim::Nothing;
     }
-    Claim::Sample(cpu_nanos())
+    Claim::Sample(cpu_nanos(), ring)
 }
 
 /// Takes one sample of the interrupted thread.
 #[inline(always)]
-fn sample(cpu_nanos: u64, context: &libc::ucontext_t) {
+fn sample(cpu_nanos: u64, ring: Option<usize>, context: &libc::ucontext_t) {
     let start = clock::monotonic_nanos();
     SHARED.inside.fetch_add(1, Ordering::SeqCst);
     // SAFETY: the pool lives while a handler that saw it is counted in `inside`.
     if let Some(pool) = unsafe { SHARED.pool.load(Ordering::SeqCst).as_ref() }
-        && !record(pool, cpu_nanos, start, context)
+        && !record(pool, cpu_nanos, ring, start, context)
     {
         COUNTERS.refused.fetch_add(1, Ordering::Relaxed);
         COUNTERS.refused_nanos.fetch_add(cpu_nanos, Ordering::Relaxed);
@@ -256,12 +289,22 @@ fn sample(cpu_nanos: u64, context: &libc::ucontext_t) {
 
 /// Fills a slot of the pool; `false` when none is free.
 #[inline(always)]
-fn record(pool: &Pool, cpu_nanos: u64, time: u64, context: &libc::ucontext_t) -> bool {
+fn record(
+    pool: &Pool,
+    mut cpu_nanos: u64,
+    ring: Option<usize>,
+    time: u64,
+    context: &libc::ucontext_t,
+) -> bool {
     let Some(mut slot) = (if IS_DEEP.get() { pool.take_deep() } else { pool.take() }) else { return false };
     let registers = Registers::of_context(context);
-    let mut unwound = live::unwind(&registers, slot.frames());
+    let kernel = ring.map_or(Read::default(), |place| read_ring(place, &mut slot));
+    // One signal may stand for several samples of the kernel.
+    cpu_nanos = cpu_nanos.saturating_mul(kernel.samples.max(1));
+    let mut unwound = live::unwind(&registers, &mut slot.frames()[kernel.depth..]);
+    unwound.depth += kernel.depth;
     if unwound.depth == slot.frames().len() && slot.is_shallow() {
-        unwound = unwind_deep(pool, &registers, &mut slot);
+        unwound = unwind_deep(pool, &registers, kernel.depth, &mut slot);
     } else if IS_DEEP.get() && !pool.is_deep(unwound.depth) {
         IS_DEEP.set(false);
     }
@@ -282,12 +325,23 @@ fn record(pool: &Pool, cpu_nanos: u64, time: u64, context: &libc::ucontext_t) ->
 /// Once more, from the start, with more room. The thread's next stack has it at once.
 #[cold]
 #[inline(never)]
-fn unwind_deep<'a>(pool: &'a Pool, registers: &Registers, slot: &mut Taken<'a>) -> Unwound {
+fn unwind_deep<'a>(pool: &'a Pool, registers: &Registers, kernel: usize, slot: &mut Taken<'a>) -> Unwound {
     IS_DEEP.set(true);
-    if let Some(deep) = pool.take_deep() {
+    if let Some(mut deep) = pool.take_deep() {
+        deep.frames()[..kernel].copy_from_slice(&slot.frames()[..kernel]);
         std::mem::replace(slot, deep).give_back();
     }
-    live::unwind(registers, slot.frames())
+    let unwound = live::unwind(registers, &mut slot.frames()[kernel..]);
+    Unwound { depth: unwound.depth + kernel, ..unwound }
+}
+
+/// The kernel's side of a sample, written to the front of the frames.
+#[cold]
+#[inline(never)]
+fn read_ring(place: usize, slot: &mut Taken<'_>) -> Read {
+    // SAFETY: a ring lives while a handler that saw it is counted in `inside`.
+    let ring = unsafe { PERF_RINGS[place].load(Ordering::SeqCst).as_ref() };
+    ring.map_or(Read::default(), |ring| ring.read(slot.frames()))
 }
 
 /// Calls the handler that was there before, if there was one.
@@ -328,16 +382,17 @@ impl IdSet {
         (0..Self::PROBES).map(move |step| &self.places[(id as usize + step) % Self::SIZE])
     }
 
-    /// Async-signal-safe.
-    pub(super) fn contains(&self, id: i32) -> bool {
-        for place in self.probes(id) {
-            match place.load(Ordering::Acquire) {
-                0 => return false,
-                found if found == id => return true,
+    /// Where `id` is, if it is in the set. Async-signal-safe.
+    pub(super) fn place(&self, id: i32) -> Option<usize> {
+        for step in 0..Self::PROBES {
+            let place = (id as usize).wrapping_add(step) % Self::SIZE;
+            match self.places[place].load(Ordering::Acquire) {
+                0 => return None,
+                found if found == id => return Some(place),
                 _ => {}
             }
         }
-        false
+        None
     }
 
     /// Adds `id`; says whether there was room.
@@ -374,9 +429,11 @@ mod tests {
         for round in 0..10_000 {
             assert!(set.insert(100 + round));
             assert!(set.insert(100 + round + IdSet::SIZE as i32));
-            assert!(set.contains(100 + round) && set.contains(100 + round + IdSet::SIZE as i32));
+            assert!(
+                set.place(100 + round).is_some() && set.place(100 + round + IdSet::SIZE as i32).is_some()
+            );
             set.remove(100 + round);
-            assert!(!set.contains(100 + round));
+            assert!(!set.place(100 + round).is_some());
             set.remove(100 + round + IdSet::SIZE as i32);
         }
     }

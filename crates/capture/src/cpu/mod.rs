@@ -39,12 +39,18 @@ mod engine;
 #[cfg(target_os = "linux")]
 #[allow(unsafe_code, reason = "a signal handler")]
 mod handler;
+#[cfg(target_os = "linux")]
+#[allow(unsafe_code, reason = "memory that is shared with the kernel")]
+mod kernel_ring;
 mod options;
+#[cfg(target_os = "linux")]
+mod pace;
 #[allow(unsafe_code, reason = "hands memory between a signal handler and the collector")]
 #[cfg(target_os = "linux")]
 mod pool;
 mod report;
 #[cfg(target_os = "linux")]
+#[allow(unsafe_code, reason = "has its state anew in the child of a fork")]
 mod sampler;
 #[cfg(not(target_os = "linux"))]
 #[path = "sampler_elsewhere.rs"]

@@ -17,6 +17,11 @@ pub enum Engine {
     Timer,
     /// A `perf_event_open` counter on each thread. More distinct samples a second than the kernel's tick
     /// allows; needs `perf_event_paranoid` ≤ 2 and no seccomp filter against it. Falls back as `Auto` does.
+    ///
+    /// With `perf_event_paranoid` ≤ 1 or `CAP_PERFMON`, samples in system calls have their kernel frames; but a
+    /// sample that falls on the way into a sleep then ends the sleep with `EINTR`, as any signal does. The other
+    /// engines, and this one without that right, never do. Threads that start during a capture are counted from
+    /// when they are found (some ten milliseconds), not from their birth.
     Perf,
     /// One interval timer for the process. Works everywhere, and is the least fair between threads.
     Setitimer,
@@ -44,7 +49,7 @@ pub struct Options {
     pub engine: Engine,
     /// The deepest stack that is kept; deeper ones keep their leaf side and count as truncated.
     pub max_depth: usize,
-    /// How many samples can wait to be collected (every 20 to 50 ms). Beyond that they are counted as lost.
+    /// How many samples can wait to be collected (every 5 to 50 ms). Beyond that they are counted as lost.
     pub buffered_samples: usize,
     /// The memory that the samples of one reader may take, in bytes. Beyond that they are counted as lost.
     pub memory_budget: usize,

@@ -9,6 +9,9 @@ use flamelet_unwind::{Module, Modules};
 use rustc_hash::FxHashMap;
 use std::sync::Arc;
 
+/// Addresses from here on are the kernel's.
+const KERNEL_START: u64 = 1 << 63;
+
 /// What is said about a capture besides its samples.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Facts {
@@ -39,8 +42,6 @@ pub(crate) struct SeenModules {
 }
 
 impl SeenModules {
-    pub(crate) const EMPTY: Self = Self { now: None, earlier: Vec::new() };
-
     fn now(&self) -> impl Iterator<Item = &Module> {
         self.now.iter().flat_map(|modules| modules.iter())
     }
@@ -114,6 +115,18 @@ impl Report<'_> {
         id
     }
 
+    /// All of the kernel's half of the addresses.
+    fn kernel_mapping(&mut self) -> MappingId {
+        if let Some(&id) = self.mappings.get(&KERNEL_START) {
+            return id;
+        }
+        let filename = self.builder.string("[kernel.kallsyms]");
+        let mapping = Mapping { start: KERNEL_START, limit: u64::MAX, filename, ..Mapping::default() };
+        let id = self.builder.mapping(mapping);
+        self.mappings.insert(KERNEL_START, id);
+        id
+    }
+
     fn add(&mut self, part: &Aggregate) {
         let mut stacks: FxHashMap<(u32, bool), StackId> = FxHashMap::default();
         let mut rows = Vec::with_capacity(part.counts.len());
@@ -144,7 +157,11 @@ impl Report<'_> {
         let mut locations: Vec<_> = frames
             .iter()
             .map(|&address| {
-                let mapping = modules.find(address).map(|module| self.mapping(module));
+                let mapping = match modules.find(address) {
+                    Some(module) => Some(self.mapping(module)),
+                    None if address >= KERNEL_START => Some(self.kernel_mapping()),
+                    None => None,
+                };
                 self.builder.address(mapping, address)
             })
             .collect();

@@ -2,32 +2,35 @@
 //!
 //! Locks, in the order in which they may be taken: the loader's (inside `live::refresh`), [`CONTROL`], a
 //! reader's own. A handler takes none. Nothing that could wait for the loader runs under `CONTROL`.
+//!
+//! The child of a `fork` has neither timers nor a collector, and perhaps a lock that nobody will ever leave: it
+//! gets a `CONTROL` of its own. Captures of the parent are over there.
 
 use super::aggregate::{Incoming, ThreadKey};
 use super::budget::{Budget, SIGNAL_NANOS, Totals};
 use super::engine::{self, Engine};
 use super::handler::{self, COUNTERS};
 use super::options::Options;
+use super::pace::{Look, Pace, Review};
 use super::pool::Pool;
 use super::report::SeenModules;
 use super::session::{Marks, Reader, Status};
+use crate::clock;
 use crate::error::{Error, ErrorKind, Result};
 use crate::labels::{self, LabelSet};
-use crate::{clock, threads};
 use flamelet_unwind::{Module, live};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::ptr;
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// How often to collect and to look for new threads: about every second period, within these bounds.
-const COLLECT_OFTEN: Duration = Duration::from_millis(20);
-const COLLECT_SELDOM: Duration = Duration::from_millis(50);
 /// How often to decide about the overhead and to look at slow-changing things.
 const REVIEW_NANOS: u64 = 1_000_000_000;
 /// Unloaded libraries that are remembered.
 const MAX_EARLIER_MODULES: usize = 4096;
 
-static CONTROL: Mutex<Control> = Mutex::new(Control::new());
+/// Made when first asked for; never freed.
+static CONTROL: AtomicPtr<Mutex<Control>> = AtomicPtr::new(ptr::null_mut());
 static ENDED: Condvar = Condvar::new();
 /// The CPU time of all collector threads so far.
 static COLLECTOR_NANOS: AtomicU64 = AtomicU64::new(0);
@@ -43,14 +46,14 @@ struct Control {
     retired: Vec<Box<Pool>>,
     modules: SeenModules,
     collected: Collected,
-    /// The process that all this belongs to; another one is the child of a fork.
-    pid: u32,
 }
 
 /// What all samples so far add up to.
 struct Collected {
     samples: u64,
     truncated: u64,
+    /// CPU time that they stand for.
+    sampled_nanos: u64,
     /// Time spent in the handler.
     handler_nanos: u64,
 }
@@ -59,7 +62,10 @@ struct Running {
     engine: Box<dyn Engine>,
     frequency: u32,
     budget: Budget,
-    reviewed: u64,
+    pace: Pace,
+    /// When it was reviewed, and how much CPU time samples stood for then.
+    reviewed: Marks,
+    reviewed_sampled_nanos: u64,
 }
 
 impl Running {
@@ -72,7 +78,6 @@ impl Running {
 pub(super) fn attach(options: &Options, window: Option<(Duration, usize)>) -> Result<Arc<Reader>> {
     live::refresh()?;
     let mut control = control();
-    control.notice_fork();
     control.learn_modules();
     let remarks = control.run(options)?;
     let Some(running) = &control.running else {
@@ -126,20 +131,48 @@ pub(super) fn status() -> Status {
 }
 
 fn control() -> MutexGuard<'static, Control> {
-    CONTROL.lock().unwrap_or_else(PoisonError::into_inner)
+    let known = CONTROL.load(Ordering::Acquire);
+    // SAFETY: null, or made by `new_control` and never freed.
+    let control = unsafe { known.as_ref() }.unwrap_or_else(new_control);
+    control.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cold]
+fn new_control() -> &'static Mutex<Control> {
+    static WATCHES_FORKS: AtomicBool = AtomicBool::new(false);
+    if !WATCHES_FORKS.swap(true, Ordering::Relaxed) {
+        // SAFETY: registers a function with the right signature, which does nothing but change atomics.
+        unsafe { libc::pthread_atfork(None, None, Some(in_the_child)) };
+    }
+    let new = Box::into_raw(Box::new(Mutex::new(Control::new())));
+    match CONTROL.compare_exchange(ptr::null_mut(), new, Ordering::AcqRel, Ordering::Acquire) {
+        // SAFETY: just made, and never freed from now on.
+        Ok(_) => unsafe { &*new },
+        // SAFETY: `new` is known to nobody else; `first` is another thread's, and never freed.
+        Err(first) => unsafe {
+            drop(Box::from_raw(new));
+            &*first
+        },
+    }
+}
+
+/// Runs in the child of a fork, before anything else does.
+extern "C" fn in_the_child() {
+    handler::forget_parent();
+    COLLECTOR_NANOS.store(0, Ordering::Relaxed);
+    CONTROL.store(ptr::null_mut(), Ordering::SeqCst);
 }
 
 impl Control {
-    const fn new() -> Self {
+    fn new() -> Self {
         Self {
             readers: Vec::new(),
             running: None,
             generation: 0,
             pool: None,
             retired: Vec::new(),
-            modules: SeenModules::EMPTY,
-            collected: Collected { samples: 0, truncated: 0, handler_nanos: 0 },
-            pid: 0,
+            modules: SeenModules::default(),
+            collected: Collected { samples: 0, truncated: 0, sampled_nanos: 0, handler_nanos: 0 },
         }
     }
 
@@ -158,19 +191,6 @@ impl Control {
             own_cpu_nanos: self.own_cpu_nanos(),
             refused_nanos: COUNTERS.refused_nanos.load(Ordering::Relaxed),
         }
-    }
-
-    /// In the child of a fork neither timers nor the collector exist any more.
-    fn notice_fork(&mut self) {
-        let pid = std::process::id();
-        if self.pid != 0 && self.pid != pid {
-            threads::forget_this_thread();
-            // Dropping timers that this process does not have could only fail.
-            std::mem::forget(self.running.take());
-            self.readers.clear();
-            self.generation += 1;
-        }
-        self.pid = pid;
     }
 
     /// Starts the engine and the collector unless they run; gives remarks for the new reader's profile.
@@ -197,7 +217,10 @@ impl Control {
         let now = self.marks();
         let budget = Budget::new(totals(now));
         let frequency = options.frequency;
-        self.running = Some(Running { engine, frequency, budget, reviewed: now.time });
+        let reviewed_sampled_nanos = self.collected.sampled_nanos;
+        let pace = Pace::new();
+        self.running =
+            Some(Running { engine, frequency, budget, pace, reviewed: now, reviewed_sampled_nanos });
         Ok(remarks)
     }
 
@@ -234,6 +257,7 @@ impl Control {
         pool.drain(|record, frames| {
             collected.samples += 1;
             collected.truncated += u64::from(!record.is_rooted);
+            collected.sampled_nanos += record.cpu_nanos;
             collected.handler_nanos += u64::from(record.handler_nanos);
             if labels.id() != record.labels {
                 labels = labels::resolve(record.labels);
@@ -279,10 +303,14 @@ impl Control {
     /// One round of the collector.
     fn tick(&mut self) {
         self.learn_modules();
-        if let Some(running) = &mut self.running {
-            running.engine.update(running.period_nanos());
-        }
+        let born = self.running.as_mut().map_or(0, |running| running.engine.update(running.period_nanos()));
+        let before = self.collected.samples;
         self.collect();
+        let samples = (self.collected.samples - before) as usize;
+        let slots = self.pool.as_ref().map_or(0, |pool| pool.slot_count());
+        if let Some(running) = &mut self.running {
+            running.pace.looked(Look { samples, slots, born });
+        }
         self.review();
     }
 
@@ -290,10 +318,17 @@ impl Control {
     fn review(&mut self) {
         let now = self.marks();
         let Some(running) = &mut self.running else { return };
-        if now.time - running.reviewed < REVIEW_NANOS {
+        if now.time - running.reviewed.time < REVIEW_NANOS {
             return;
         }
-        running.reviewed = now.time;
+        running.pace.reviewed(Review {
+            process_nanos: now.process_cpu_nanos.saturating_sub(running.reviewed.process_cpu_nanos),
+            sampled_nanos: self.collected.sampled_nanos - running.reviewed_sampled_nanos,
+            period_nanos: running.period_nanos(),
+            threads: running.engine.threads(),
+        });
+        running.reviewed = now;
+        running.reviewed_sampled_nanos = self.collected.sampled_nanos;
         let unreached = running.engine.unreached();
         labels::collect_garbage();
         if unreached > 0 {
@@ -365,8 +400,7 @@ fn collect_until_ended(generation: u64) {
             return;
         }
         control.tick();
-        let period = control.running.as_ref().map_or(0, |running| running.period_nanos());
-        let pause = Duration::from_nanos(2 * period).clamp(COLLECT_OFTEN, COLLECT_SELDOM);
+        let pause = control.running.as_ref().map_or(Pace::new().pause(), |running| running.pace.pause());
         let used = clock::thread_cpu_nanos();
         COLLECTOR_NANOS.fetch_add(used - counted, Ordering::Relaxed);
         counted = used;

@@ -1,11 +1,12 @@
 //! What the tests of this folder share: work whose CPU time is known, names for addresses, and turns.
 
-#![allow(dead_code, unsafe_code, reason = "each test uses a part; clocks are C functions")]
+#![allow(dead_code, unsafe_code, reason = "each test uses a part; clocks, pipes and filters are C functions")]
 
 use flamelet_profile::{LocationId, Profile};
 use object::{Object, ObjectSymbol};
 use std::collections::BTreeMap;
 use std::hint::black_box;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -141,4 +142,87 @@ pub(crate) fn by_label(profile: &Profile, key: &str) -> BTreeMap<String, Duratio
         }
     }
     sums
+}
+
+/// Runs `work` while two threads use CPU time.
+pub(crate) fn under_load<T>(work: impl FnOnce() -> T) -> T {
+    struct Over<'a>(&'a AtomicBool);
+    impl Drop for Over<'_> {
+        fn drop(&mut self) {
+            self.0.store(true, Ordering::Relaxed);
+        }
+    }
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        // Even when `work` panics the others must end.
+        let _over = Over(&is_over);
+        for _ in 0..2 {
+            scope.spawn(|| {
+                while !is_over.load(Ordering::Relaxed) {
+                    burn_blue(Duration::from_millis(5));
+                }
+            });
+        }
+        work()
+    })
+}
+
+/// So many sleeps, and so many reads that have to wait, between work and beside busy threads. None may be
+/// interrupted.
+pub(crate) fn sleep_and_read_while_busy(times: u32) {
+    under_load(|| {
+        let mut ends = [0; 2];
+        // SAFETY: makes a pipe; every call below uses its own buffers.
+        assert_eq!(unsafe { libc::pipe(ends.as_mut_ptr()) }, 0);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                for _ in 0..times {
+                    burn_red(Duration::from_micros(500));
+                    let time = libc::timespec { tv_sec: 0, tv_nsec: 500_000 };
+                    // SAFETY: sleeps.
+                    let result = unsafe { libc::nanosleep(&raw const time, std::ptr::null_mut()) };
+                    assert_eq!(result, 0, "{}", std::io::Error::last_os_error());
+                }
+            });
+            scope.spawn(|| {
+                for _ in 0..times {
+                    burn_red(Duration::from_micros(500));
+                    let mut byte = 0u8;
+                    // SAFETY: reads one byte into `byte`.
+                    let result = unsafe { libc::read(ends[0], (&raw mut byte).cast(), 1) };
+                    assert_eq!(result, 1, "{}", std::io::Error::last_os_error());
+                }
+            });
+            for _ in 0..times {
+                std::thread::sleep(Duration::from_micros(700));
+                // SAFETY: writes one byte.
+                assert_eq!(unsafe { libc::write(ends[1], [1u8].as_ptr().cast(), 1) }, 1);
+            }
+        });
+        // SAFETY: both are this function's own.
+        unsafe { (libc::close(ends[0]), libc::close(ends[1])) };
+    });
+}
+
+/// Makes `perf_event_open` fail for this thread and those it starts.
+pub(crate) fn deny_perf_events() {
+    const RETURN_EPERM: u32 = 0x0005_0000 | libc::EPERM as u32;
+    const ALLOW: u32 = 0x7fff_0000;
+    const LOAD_NUMBER: u16 = 0x20;
+    const JUMP_IF_EQUAL: u16 = 0x15;
+    const RETURN: u16 = 0x06;
+    let rule = |code, jt, jf, k| libc::sock_filter { code, jt, jf, k };
+    let mut rules = [
+        rule(LOAD_NUMBER, 0, 0, 0),
+        rule(JUMP_IF_EQUAL, 0, 1, libc::SYS_perf_event_open as u32),
+        rule(RETURN, 0, 0, RETURN_EPERM),
+        rule(RETURN, 0, 0, ALLOW),
+    ];
+    let program = libc::sock_fprog { len: rules.len() as u16, filter: rules.as_mut_ptr() };
+    // SAFETY: the program outlives the calls.
+    unsafe {
+        assert_eq!(libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
+        let result = libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &raw const program);
+        assert_eq!(result, 0, "{}", std::io::Error::last_os_error());
+    }
 }

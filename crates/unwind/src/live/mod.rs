@@ -53,6 +53,7 @@ pub fn modules() -> Arc<Modules> {
 /// Unwinds the running thread from `registers`: those that a signal interrupted
 /// ([`Registers::of_context`]), or its own ([`Registers::here`]). Async-signal-safe. Uses about 1 KB of stack.
 #[cfg(target_os = "linux")]
+#[inline]
 pub fn unwind(registers: &Registers, frames: &mut [u64]) -> Unwound {
     let reader = published::Reader::enter();
     let mut memory = stack::LiveStack::new(registers.sp);

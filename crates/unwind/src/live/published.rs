@@ -2,20 +2,37 @@
 //!
 //! A reader announces itself, loads the pointer, reads, and leaves. A writer swaps the pointer, and drops an
 //! old list only at a moment after the swap when no reader is inside: whoever enters later sees the new one.
+//!
+//! A `fork` may come at any moment, and leaves the child with the locks that other threads held. So the child
+//! gets locks of its own, and keeps the list that was published last. The loader's lock is not ours to replace:
+//! if nobody in the child can ever have it, the list stays as it is.
 
 use super::loader;
 use crate::error::Result;
 use crate::module::Modules;
 use std::ptr;
-use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, mpsc};
+use std::time::Duration;
 
 static CURRENT: AtomicPtr<Modules> = AtomicPtr::new(ptr::null_mut());
 static READERS: AtomicUsize = AtomicUsize::new(0);
-/// Taken while modules are read, which may wait for the loader; never by readers of any kind.
-static REFRESH: Mutex<Option<loader::Generation>> = Mutex::new(None);
-/// Taken for a moment only.
-static OWNER: Mutex<Owner> = Mutex::new(Owner { current: None, retired: Vec::new() });
+static WRITERS: AtomicPtr<Writers> = AtomicPtr::new(ptr::null_mut());
+/// Whether the loader's lock can be had: one of the three below.
+static LOADER: AtomicU8 = AtomicU8::new(FREE);
+const FREE: u8 = 0;
+const UNKNOWN: u8 = 1;
+const STUCK: u8 = 2;
+/// Longer than anyone who is alive holds the loader's lock.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// What the writers of one process share; never freed.
+struct Writers {
+    /// Taken while modules are read, which may wait for the loader; never by readers of any kind.
+    refresh: Mutex<Option<loader::Generation>>,
+    /// Taken for a moment only.
+    owner: Mutex<Owner>,
+}
 
 struct Owner {
     current: Option<Arc<Modules>>,
@@ -53,12 +70,80 @@ impl Drop for Reader {
     }
 }
 
+/// This process' writers.
+fn writers() -> &'static Writers {
+    let known = WRITERS.load(Ordering::Acquire);
+    // SAFETY: null, or made below and never freed.
+    unsafe { known.as_ref() }.unwrap_or_else(new_writers)
+}
+
+#[cold]
+fn new_writers() -> &'static Writers {
+    static WATCHES_FORKS: AtomicBool = AtomicBool::new(false);
+    if !WATCHES_FORKS.swap(true, Ordering::Relaxed) {
+        // SAFETY: registers a function with the right signature, which does nothing but change atomics.
+        unsafe { libc::pthread_atfork(None, None, Some(in_the_child)) };
+    }
+    let published = CURRENT.load(Ordering::SeqCst);
+    // SAFETY: in the child of a fork, the list came from an `Arc` that the parent's writers still hold, whose
+    // copy here is never freed. In a process that has not forked nothing was published yet.
+    let current = (!published.is_null()).then(|| unsafe {
+        Arc::increment_strong_count(published.cast_const());
+        Arc::from_raw(published.cast_const())
+    });
+    let owner = Mutex::new(Owner { current, retired: Vec::new() });
+    let new = Box::into_raw(Box::new(Writers { refresh: Mutex::new(None), owner }));
+    match WRITERS.compare_exchange(ptr::null_mut(), new, Ordering::AcqRel, Ordering::Acquire) {
+        // SAFETY: just made, and never freed from now on.
+        Ok(_) => unsafe { &*new },
+        Err(first) => {
+            // SAFETY: `new` is known to nobody else; `first` is another thread's, and never freed.
+            unsafe {
+                drop(Box::from_raw(new));
+                &*first
+            }
+        }
+    }
+}
+
+/// Runs in the child of a fork, before anything else does: no thread but this one exists.
+extern "C" fn in_the_child() {
+    WRITERS.store(ptr::null_mut(), Ordering::SeqCst);
+    READERS.store(0, Ordering::SeqCst);
+    LOADER.store(UNKNOWN, Ordering::SeqCst);
+}
+
+/// Whether the loader can be asked. In the child of a fork a thread finds out that may have to wait for ever.
+fn loader_answers() -> bool {
+    match LOADER.load(Ordering::SeqCst) {
+        FREE => true,
+        STUCK => false,
+        _ => {
+            let (answered, answer) = mpsc::channel();
+            let ask = move || {
+                loader::generation();
+                LOADER.store(FREE, Ordering::SeqCst);
+                let _ = answered.send(());
+            };
+            let asked = std::thread::Builder::new().name("flamelet".into()).spawn(ask);
+            let is_free = asked.is_ok() && answer.recv_timeout(PATIENCE).is_ok();
+            if !is_free {
+                let _ = LOADER.compare_exchange(UNKNOWN, STUCK, Ordering::SeqCst, Ordering::SeqCst);
+            }
+            is_free
+        }
+    }
+}
+
 pub(super) fn modules() -> Arc<Modules> {
-    lock(&OWNER).current.clone().unwrap_or_default()
+    lock(&writers().owner).current.clone().unwrap_or_default()
 }
 
 pub(super) fn refresh() -> Result<bool> {
-    let mut seen = lock(&REFRESH);
+    if !loader_answers() {
+        return Ok(false);
+    }
+    let mut seen = lock(&writers().refresh);
     let now = loader::generation();
     let changed = *seen != Some(now);
     if changed {
@@ -71,14 +156,14 @@ pub(super) fn refresh() -> Result<bool> {
 }
 
 fn publish(modules: Arc<Modules>) {
-    let mut owner = lock(&OWNER);
+    let mut owner = lock(&writers().owner);
     CURRENT.store(Arc::as_ptr(&modules).cast_mut(), Ordering::SeqCst);
     let old = owner.current.replace(modules);
     owner.retired.extend(old);
 }
 
 fn free_retired() {
-    let mut owner = lock(&OWNER);
+    let mut owner = lock(&writers().owner);
     if !owner.retired.is_empty() && READERS.load(Ordering::SeqCst) == 0 {
         let retired = std::mem::take(&mut owner.retired);
         drop(owner);

@@ -13,8 +13,11 @@ pub(super) trait Engine: Send {
     fn choice(&self) -> Choice;
 
     /// Follows the threads that started and ended, and changes to another period. Called every few
-    /// milliseconds.
-    fn update(&mut self, period_nanos: u64);
+    /// milliseconds. Says how many threads are new.
+    fn update(&mut self, period_nanos: u64) -> usize;
+
+    /// How many threads are known.
+    fn threads(&self) -> usize;
 
     /// Threads that cannot be reached, such as for a limit of the kernel.
     fn unreached(&self) -> usize {

@@ -1,12 +1,17 @@
 //! A `perf_event_open` task clock on each thread, whose overflow sends the signal.
+//!
+//! Where the kernel allows it, time in system calls counts and its kernel frames come along, by a small ring. The
+//! price: a sample that falls on the way into a sleep is a signal that ends the sleep (`EINTR`), which no engine
+//! that stays on the user's side does.
 
 use super::Engine;
 use crate::cpu::handler::{self, PERF_FILES, SIGNAL};
+use crate::cpu::kernel_ring::KernelRing;
 use crate::cpu::options::Engine as Choice;
 use crate::threads::{self, Tid};
 use rustc_hash::FxHashMap;
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 
 pub(super) struct Perf {
     period_nanos: u64,
@@ -32,10 +37,12 @@ impl Perf {
         Ok(perf)
     }
 
-    fn open_all(&mut self) {
+    /// Opens events for threads that have none, and forgets threads that ended. Says how many were opened.
+    fn open_all(&mut self) -> usize {
         self.listing.read(&mut self.listed);
         self.by_thread.retain(|tid, _| self.listed.binary_search(tid).is_ok());
         self.unreached = 0;
+        let known = self.by_thread.len();
         let collector = handler::collector();
         for &tid in &self.listed {
             if tid == collector || self.by_thread.contains_key(&tid) {
@@ -48,6 +55,7 @@ impl Perf {
                 Err(error) => self.unreached += usize::from(error.raw_os_error() != Some(libc::ESRCH)),
             }
         }
+        self.by_thread.len() - known
     }
 }
 
@@ -56,12 +64,18 @@ impl Engine for Perf {
         Choice::Perf
     }
 
-    fn update(&mut self, period_nanos: u64) {
-        if period_nanos != self.period_nanos {
+    fn update(&mut self, period_nanos: u64) -> usize {
+        let is_change = period_nanos != self.period_nanos;
+        if is_change {
             self.by_thread.clear();
             self.period_nanos = period_nanos;
         }
-        self.open_all();
+        let new = self.open_all();
+        if is_change { 0 } else { new }
+    }
+
+    fn threads(&self) -> usize {
+        self.by_thread.len()
     }
 
     fn unreached(&self) -> usize {
@@ -70,7 +84,12 @@ impl Engine for Perf {
 }
 
 /// The event of one thread.
-struct PerfFile(OwnedFd);
+struct PerfFile {
+    file: OwnedFd,
+    /// For the kernel's frames. Without one (locked memory is limited) there are none. In a box: handlers know
+    /// where it is.
+    ring: Option<Box<KernelRing>>,
+}
 
 impl PerfFile {
     fn open(tid: Tid, period_nanos: u64, is_user_only: bool) -> io::Result<Self> {
@@ -88,10 +107,14 @@ impl PerfFile {
             if file < 0 {
                 return Err(io::Error::last_os_error());
             }
-            let file = Self(OwnedFd::from_raw_fd(file as libc::c_int));
-            let descriptor = file.0.as_raw_fd();
+            let mut file = Self { file: OwnedFd::from_raw_fd(file as libc::c_int), ring: None };
+            let descriptor = file.file.as_raw_fd();
             if !PERF_FILES.insert(descriptor) {
                 return Err(io::Error::from_raw_os_error(libc::EMFILE));
+            }
+            if !is_user_only && let Ok(ring) = KernelRing::map(file.file.as_fd()) {
+                let ring = file.ring.insert(Box::new(ring));
+                handler::use_ring(descriptor, ring);
             }
             let is_set = libc::fcntl(descriptor, libc::F_SETFL, libc::O_ASYNC | libc::O_NONBLOCK) == 0
                 && libc::fcntl(descriptor, F_SETSIG, SIGNAL) == 0
@@ -104,7 +127,11 @@ impl PerfFile {
 
 impl Drop for PerfFile {
     fn drop(&mut self) {
-        PERF_FILES.remove(self.0.as_raw_fd());
+        let descriptor = self.file.as_raw_fd();
+        if self.ring.is_some() {
+            handler::retire_ring(descriptor);
+        }
+        PERF_FILES.remove(descriptor);
     }
 }
 
@@ -130,13 +157,16 @@ impl Attributes {
         const DISABLED: u64 = 1;
         const EXCLUDE_KERNEL: u64 = 1 << 5;
         const EXCLUDE_HYPERVISOR: u64 = 1 << 6;
-        let kernel = if is_user_only { EXCLUDE_KERNEL } else { 0 };
+        const EXCLUDE_USER_CHAIN: u64 = 1 << 22;
+        const CALL_CHAIN: u64 = 1 << 5;
+        let (kernel, sample_type) =
+            if is_user_only { (EXCLUDE_KERNEL, 0) } else { (EXCLUDE_USER_CHAIN, CALL_CHAIN) };
         Self {
             kind: SOFTWARE,
             size: size_of::<Self>() as u32,
             config: TASK_CLOCK,
             sample_period: period_nanos,
-            sample_type: 0,
+            sample_type,
             read_format: 0,
             flags: DISABLED | kernel | EXCLUDE_HYPERVISOR,
             wakeup_events: 1,

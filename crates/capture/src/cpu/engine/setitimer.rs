@@ -21,10 +21,16 @@ impl Engine for Setitimer {
         Choice::Setitimer
     }
 
-    fn update(&mut self, period_nanos: u64) {
+    fn update(&mut self, period_nanos: u64) -> usize {
         if period_nanos != self.period_nanos && set(period_nanos).is_ok() {
             self.period_nanos = period_nanos;
         }
+        0
+    }
+
+    /// It knows none, and owes the process one period.
+    fn threads(&self) -> usize {
+        0
     }
 }
 

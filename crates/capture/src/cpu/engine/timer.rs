@@ -47,11 +47,12 @@ impl Timers {
     }
 
     /// Makes timers for threads that have none, and forgets threads that ended. Only when the engine starts or
-    /// changes its period threads are not new: then what they used before does not count.
-    fn arm_all(&mut self, are_old: bool) {
+    /// changes its period threads are not new: then what they used before does not count. Says how many.
+    fn arm_all(&mut self, are_old: bool) -> usize {
         self.listing.read(&mut self.listed);
         self.by_thread.retain(|tid, _| self.listed.binary_search(tid).is_ok());
         self.unreached = 0;
+        let known = self.by_thread.len();
         let collector = handler::collector();
         for at in 0..self.listed.len() {
             let tid = self.listed[at];
@@ -59,6 +60,7 @@ impl Timers {
                 self.arm(tid, are_old);
             }
         }
+        self.by_thread.len() - known
     }
 
     fn arm(&mut self, tid: Tid, is_old: bool) {
@@ -93,14 +95,19 @@ impl Engine for Timers {
         Choice::Timer
     }
 
-    fn update(&mut self, period_nanos: u64) {
+    fn update(&mut self, period_nanos: u64) -> usize {
         let is_change = period_nanos != self.period_nanos;
         if is_change {
             // Signals carry the period of their timer, so those on their way keep their meaning.
             self.by_thread.clear();
             self.period_nanos = period_nanos;
         }
-        self.arm_all(is_change);
+        let new = self.arm_all(is_change);
+        if is_change { 0 } else { new }
+    }
+
+    fn threads(&self) -> usize {
+        self.by_thread.len()
     }
 
     fn unreached(&self) -> usize {

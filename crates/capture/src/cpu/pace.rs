@@ -1,0 +1,124 @@
+//! How often to collect and to look for new threads.
+//!
+//! Every look costs some tens of microseconds, so they are rare where nothing calls for more. What does: slots
+//! that fill up, and threads that come and go between two looks. The latter cannot be seen themselves, but the
+//! CPU time that they leave in the process' clock without a sample can.
+
+use std::time::Duration;
+
+const SHORTEST: Duration = Duration::from_millis(5);
+const LONGEST: Duration = Duration::from_millis(50);
+/// Before anything is known: short enough for the slots at the highest frequency.
+const FIRST: Duration = Duration::from_millis(20);
+/// The share of the process' CPU time whose samples are missing, from which on short-lived threads are the reason.
+const MISSING_PERCENT: u64 = 5;
+
+/// What happened since the last look.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Look {
+    /// Samples collected, and the slots that there are for them.
+    pub(super) samples: usize,
+    pub(super) slots: usize,
+    /// Threads that are new.
+    pub(super) born: usize,
+}
+
+/// What happened during the last second or so.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Review {
+    /// CPU time of the process.
+    pub(super) process_nanos: u64,
+    /// CPU time that samples stand for.
+    pub(super) sampled_nanos: u64,
+    /// What may be owed to each thread at any time: a period.
+    pub(super) period_nanos: u64,
+    /// Threads that are known.
+    pub(super) threads: usize,
+}
+
+/// The pause between two looks.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Pace {
+    pause: Duration,
+    /// Whether threads are known to come and go between looks.
+    is_hurried: bool,
+    /// Threads that were born since the last review.
+    born: usize,
+}
+
+impl Pace {
+    pub(super) const fn new() -> Self {
+        Self { pause: FIRST, is_hurried: false, born: 0 }
+    }
+
+    /// The time until the next look.
+    pub(super) fn pause(&self) -> Duration {
+        if self.is_hurried { SHORTEST } else { self.pause }
+    }
+
+    pub(super) fn looked(&mut self, look: Look) {
+        self.born += look.born;
+        if look.samples > look.slots / 8 {
+            self.pause = (self.pause / 2).max(SHORTEST);
+        } else if look.samples < look.slots / 32 {
+            self.pause = (self.pause * 2).min(LONGEST);
+        }
+    }
+
+    /// Hurries while samples are missing, and from then on for as long as threads are born.
+    pub(super) fn reviewed(&mut self, review: Review) {
+        let owed = 2 * review.period_nanos * (review.threads as u64 + 1);
+        let missing = review.process_nanos.saturating_sub(review.sampled_nanos);
+        let is_missing = missing > owed.max(review.process_nanos / 100 * MISSING_PERCENT);
+        self.is_hurried = is_missing || (self.is_hurried && self.born > 0);
+        self.born = 0;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: u64 = 1_000_000_000;
+    const QUIET: Look = Look { samples: 3, slots: 2048, born: 0 };
+
+    fn second(sampled_nanos: u64) -> Review {
+        Review { process_nanos: SECOND, sampled_nanos, period_nanos: SECOND / 99, threads: 4 }
+    }
+
+    #[test]
+    fn full_slots_hurry_and_empty_ones_do_not() {
+        let mut pace = Pace::new();
+        pace.looked(Look { samples: 1000, ..QUIET });
+        assert_eq!(pace.pause(), FIRST / 2);
+        (0..5).for_each(|_| pace.looked(Look { samples: 1000, ..QUIET }));
+        assert_eq!(pace.pause(), SHORTEST);
+        pace.looked(Look { samples: 100, ..QUIET });
+        assert_eq!(pace.pause(), SHORTEST);
+        (0..9).for_each(|_| pace.looked(QUIET));
+        assert_eq!(pace.pause(), LONGEST);
+    }
+
+    #[test]
+    fn missing_time_hurries_until_no_thread_is_born_any_more() {
+        let mut pace = Pace::new();
+        (0..9).for_each(|_| pace.looked(QUIET));
+        pace.reviewed(second(SECOND / 100 * 96));
+        assert_eq!(pace.pause(), LONGEST);
+        pace.reviewed(second(SECOND / 2));
+        assert_eq!(pace.pause(), SHORTEST);
+        pace.looked(Look { born: 3, ..QUIET });
+        pace.reviewed(second(SECOND));
+        assert_eq!(pace.pause(), SHORTEST, "they are seen only because of it");
+        pace.looked(QUIET);
+        pace.reviewed(second(SECOND));
+        assert_eq!(pace.pause(), LONGEST);
+    }
+
+    #[test]
+    fn at_a_low_frequency_a_few_periods_are_always_missing() {
+        let mut pace = Pace::new();
+        pace.reviewed(Review { period_nanos: SECOND / 2, ..second(0) });
+        assert_eq!(pace.pause(), FIRST);
+    }
+}
