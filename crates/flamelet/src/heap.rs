@@ -24,8 +24,12 @@ pub use flamelet_capture::heap::jemalloc;
 pub use flamelet_capture::heap::{
     DEFAULT_MEAN, Windows, emergencies, is_running, recover, reset, set_mean, stop, tracked_blocks,
 };
+pub use growth::DEFAULT_WINDOWS;
+pub use view::{View, recover_view};
 
 mod budget;
+mod growth;
+mod view;
 
 use std::hint::black_box;
 use std::sync::Mutex;
@@ -172,6 +176,11 @@ impl HeapSnapshot {
     /// Bytes in use, estimated.
     pub fn live_bytes(&self) -> u64 {
         self.snapshot.live_bytes()
+    }
+
+    /// What was freed before its thread allocated anything else: what a buffer that is kept would save.
+    pub fn temporary(&self) -> Profile {
+        self.complete(self.snapshot.temporary())
     }
 
     fn complete(&self, profile: Profile) -> Profile {

@@ -24,6 +24,7 @@ pub mod pprof;
 mod regroup;
 mod strings;
 pub mod timeline;
+pub mod trend;
 pub mod unit;
 
 pub use aggregate::{Granularity, UnknownGranularity};

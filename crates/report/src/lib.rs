@@ -16,6 +16,7 @@
 //! | down to lines and instructions | [`list`], [`disasm`] |
 //! | as a picture | [`flame`], [`picture`] |
 //! | what changed, and is it more than noise | [`diff`] |
+//! | who holds memory, frees it, how long it lives, what grows | [`heap`] |
 //! | what is this file and how good is it | [`info`] |
 
 #[cfg(feature = "text")]
@@ -29,6 +30,8 @@ pub mod dot;
 pub mod flame;
 #[cfg(feature = "text")]
 pub mod graph;
+#[cfg(feature = "text")]
+pub mod heap;
 #[cfg(feature = "text")]
 pub mod info;
 #[cfg(feature = "text")]

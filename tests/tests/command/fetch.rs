@@ -45,6 +45,26 @@ impl Service {
     }
 }
 
+/// `flamelet heap` asks a service at the endpoint of what it is to tell.
+#[test]
+fn the_views_of_memory_have_an_address_each() {
+    let service = Service::start("200 OK", std::fs::read(profiles::committed("go-heap")).expect("testdata"));
+    for (options, asked) in [
+        (&[][..], "GET /debug/pprof/heap"),
+        (&["--allocated"], "GET /debug/pprof/allocs"),
+        (&["--seconds", "5"], "GET /debug/pprof/heap?seconds=5"),
+        (&["--peak"], "GET /debug/pprof/peak"),
+        (&["--freed"], "GET /debug/pprof/freed"),
+        (&["--lifetime"], "GET /debug/pprof/lifetime"),
+        (&["--temporary"], "GET /debug/pprof/temporary"),
+        (&["--growth"], "GET /debug/pprof/growth?seconds=10"),
+        (&["--growth", "--seconds", "60"], "GET /debug/pprof/growth?seconds=60"),
+    ] {
+        let answer = run_flamelet(&[&["heap", &service.address], options].concat());
+        assert_eq!(service.take_asked(), [asked], "{}", answer.stderr);
+    }
+}
+
 fn cpu_profile() -> Vec<u8> {
     std::fs::read(profiles::committed("go-cpu")).expect("testdata")
 }

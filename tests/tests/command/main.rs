@@ -1,6 +1,7 @@
 //! flamelet's own command line: its verbs, its options, its sources, its help.
 
 mod fetch;
+mod heap;
 mod help;
 mod json;
 mod own_options;

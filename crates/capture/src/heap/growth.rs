@@ -6,14 +6,15 @@ use super::snapshot::{Grown, OwnLabel, Snapshot};
 use super::thread::Inside;
 use crate::Result;
 use flamelet_profile::Profile;
+use flamelet_profile::trend::{Trend, trend};
 use rustc_hash::FxHashMap;
 use std::collections::VecDeque;
 
 /// The last few moments of the heap. Call [`Windows::observe`] at even intervals, then ask for
 /// [`Windows::suspects`].
 ///
-/// Whether a site grows steadily is decided by the Mann–Kendall test over its live bytes: of all pairs of
-/// moments, in how many was the later one higher? With fewer than four windows nothing can be said.
+/// Whether a site grows steadily is decided by a test over its live bytes, see [`trend`](mod@flamelet_profile::trend).
+/// With fewer than four moments nothing can be said.
 #[derive(Debug)]
 pub struct Windows {
     keep: usize,
@@ -26,9 +27,6 @@ struct Moment {
     time_nanos: i64,
     live: FxHashMap<RowId, Counts>,
 }
-
-/// A site that grew by chance would look steady once in twenty times.
-const STEADY: f64 = 1.645;
 
 impl Windows {
     /// Keeps the last `keep` moments, at least four.
@@ -56,17 +54,27 @@ impl Windows {
     /// The sites that grew steadily, with what they grew by since the first moment kept, largest first. The
     /// label `trend` is the share of pairs of moments that rose minus those that fell, in percent.
     pub fn suspects(&self) -> Option<Profile> {
+        self.grown(|trend| trend.is_some_and(|trend| trend.is_steady))
+    }
+
+    /// All sites that grew since the first moment kept, largest first. With four moments and more they have
+    /// the label `trend` (see [`Windows::suspects`]), and the label `steady` says `yes` or `no`.
+    pub fn growth(&self) -> Option<Profile> {
+        self.grown(|_| true)
+    }
+
+    fn grown(&self, wanted: impl Fn(Option<Trend>) -> bool) -> Option<Profile> {
         let _inside = Inside::enter();
         let (first, last) = (self.moments.front()?, self.last.as_ref()?);
-        let suspect = |site: &Site| -> Option<Grown> {
+        let grown = |site: &Site| -> Option<Grown> {
             let series: Vec<i64> = self.moments.iter().map(|moment| moment.bytes(site.id)).collect();
-            let trend = trend(&series)?;
+            let trend = trend(&series);
             let before = first.live.get(&site.id).copied().unwrap_or_default();
             let grown =
                 Counts { objects: site.live.objects - before.objects, bytes: site.live.bytes - before.bytes };
-            Some((*site, grown, vec![OwnLabel::Number("trend", trend, "percent")]))
+            wanted(trend).then(|| (*site, grown, trend.map_or_else(Vec::new, labels)))
         };
-        let grown = last.sites().iter().filter_map(suspect).collect();
+        let grown = last.sites().iter().filter_map(grown).collect();
         Some(last.ranked_growth(grown, last.time_nanos().saturating_sub(first.time_nanos)))
     }
 
@@ -91,35 +99,7 @@ impl Moment {
     }
 }
 
-/// The trend of a series in percent, if it rises steadily.
-fn trend(series: &[i64]) -> Option<i64> {
-    let count = series.len() as f64;
-    if series.len() < 4 {
-        return None;
-    }
-    let mut score = 0i64;
-    for (at, early) in series.iter().enumerate() {
-        score += series[at + 1..].iter().map(|late| (late - early).signum()).sum::<i64>();
-    }
-    let deviation = (count * (count - 1.0) * (2.0 * count + 5.0) / 18.0).sqrt();
-    let is_steady = (score - 1) as f64 / deviation >= STEADY;
-    is_steady.then(|| (score as f64 * 200.0 / (count * (count - 1.0))).round() as i64)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::trend;
-
-    #[test]
-    fn a_leak_is_steady_and_noise_is_not() {
-        assert_eq!(trend(&[1, 2, 3, 4]), Some(100));
-        assert_eq!(trend(&[1, 2, 3]), None);
-        assert_eq!(trend(&[5, 5, 5, 5, 5, 5]), None);
-        assert_eq!(trend(&[1, 9, 2, 8, 3, 7, 4]), None);
-        // A saw that rises all the same.
-        assert!(trend(&[1, 3, 2, 4, 3, 5, 4, 6, 5, 7]).is_some());
-        // One step is not growth.
-        assert_eq!(trend(&[0, 0, 0, 0, 0, 0, 0, 9]), None);
-        assert_eq!(trend(&[9, 8, 7, 6]), None);
-    }
+fn labels(trend: Trend) -> Vec<OwnLabel<'static>> {
+    let steady = if trend.is_steady { "yes" } else { "no" };
+    vec![OwnLabel::Number("trend", trend.percent, "percent"), OwnLabel::Text("steady", steady)]
 }

@@ -11,7 +11,7 @@
 //! | to … | use |
 //! |---|---|
 //! | make the heap visible | [`Alloc`] as the program's allocator, then [`Options::start`] |
-//! | look at it | [`snapshot`], [`freed`], [`lifetime`], [`peak`]; or one [`Snapshot`] for several of them |
+//! | look at it | [`snapshot`], [`freed`], [`lifetime`], [`temporary`], [`peak`]; or one [`Snapshot`] for several of them |
 //! | compare two moments | [`Snapshot::since`], [`Snapshot::growth`], [`Windows`] |
 //! | change the rate, pause, begin anew | [`set_mean`], [`stop`], [`Options::start`], [`reset`] |
 //! | read what a killed process left | [`recover`] |
@@ -119,6 +119,11 @@ pub fn freed() -> Result<Profile> {
 /// How long objects lived, see [`Snapshot::lifetime`].
 pub fn lifetime() -> Result<Profile> {
     Ok(Snapshot::take()?.lifetime())
+}
+
+/// What lived for nothing, see [`Snapshot::temporary`].
+pub fn temporary() -> Result<Profile> {
+    Ok(Snapshot::take()?.temporary())
 }
 
 /// The live set at its highest, see [`Snapshot::peak`].

@@ -138,11 +138,23 @@ impl Snapshot {
     /// How long freed objects had lived, by the stacks that had allocated them: the label `lifetime`.
     /// Temporary allocations are those with `lifetime=temporary`.
     pub fn lifetime(&self) -> Profile {
+        self.by_lifetime(|_| true)
+    }
+
+    /// What was freed before its thread allocated anything else, by the stacks that had allocated it.
+    pub fn temporary(&self) -> Profile {
+        self.by_lifetime(|class| class == Lifetime::Temporary)
+    }
+
+    fn by_lifetime(&self, wanted: impl Fn(Lifetime) -> bool) -> Profile {
         let mut writer = self.ends_writer();
         let sites = self.sites_by_id();
         for end in &self.image.ends {
             let Some(site) = sites.get(&end.site) else { continue };
             let class = Lifetime::ALL.get(usize::from(end.class)).copied().unwrap_or(Lifetime::Longer);
+            if !wanted(class) {
+                continue;
+            }
             let label = [OwnLabel::Text("lifetime", class.name())];
             writer.add_site(site, &label, &[whole_objects(end.counts.objects), end.counts.bytes]);
         }

@@ -8,7 +8,10 @@ use std::path::PathBuf;
 
 use clap::{Parser, Subcommand, ValueHint};
 
-pub(crate) use report::{CheckArgs, DiffArgs, FlameArgs, MatchArgs, Picture, ReportArgs, ShapeArgs};
+use report::HEAP_EXAMPLES;
+pub(crate) use report::{
+    CheckArgs, DiffArgs, FlameArgs, HeapArgs, MatchArgs, Picture, ReportArgs, ShapeArgs,
+};
 pub(crate) use source::{ConvertArgs, MergeArgs, SourceArgs};
 pub(crate) use tools::{DemoArgs, Heap, RecordArgs, RunArgs, ViewArgs};
 use tools::{RECORD_EXAMPLES, RUN_EXAMPLES};
@@ -72,6 +75,9 @@ pub(crate) enum Verb {
     /// Draw a flame graph: SVG, or one interactive HTML file
     #[command(after_help = "Example: flamelet flame cpu.pb.gz -o cpu.html")]
     Flame(FlameArgs),
+    /// Show who holds memory, who frees it, how long it lives, or what grows
+    #[command(after_help = HEAP_EXAMPLES)]
+    Heap(HeapArgs),
     /// Show what changed between two profiles, and whether it is more than noise
     #[command(after_help = "Example: flamelet diff before.pb.gz after.pb.gz --cum")]
     Diff(DiffArgs),

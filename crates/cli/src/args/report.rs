@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum, ValueHint};
 use flamelet_profile::Granularity;
 use flamelet_profile::filter::FilterOptions;
+use flamelet_report::heap::View;
 use flamelet_report::rust_names::NameFolding;
 use flamelet_report::{ReportOptions, Sort};
 
@@ -217,6 +218,73 @@ pub(crate) enum Picture {
     Svg,
     /// One interactive page
     Html,
+}
+
+pub(super) const HEAP_EXAMPLES: &str = "\
+Examples:
+  flamelet heap http://localhost:3000                 who holds memory now
+  flamelet heap http://localhost:3000 --growth --seconds 60
+  flamelet heap monday.pb.gz tuesday.pb.gz wednesday.pb.gz thursday.pb.gz
+                                                      what grew, and whether it grows steadily
+  flamelet heap http://localhost:3000 --freed         who frees what others allocated
+  flamelet heap http://localhost:3000 --temporary     what lives for nothing
+  flamelet heap /var/lib/service/heap.ledger --peak   of a service that was killed";
+
+/// `heap`.
+#[derive(Args, Clone)]
+pub(crate) struct HeapArgs {
+    /// Heap profiles, '-', the address of a service, or the file that a killed one left behind
+    #[arg(required = true, value_name = "SOURCE", value_hint = ValueHint::FilePath)]
+    pub(crate) sources: Vec<String>,
+    #[command(flatten)]
+    views: HeapViews,
+    #[command(flatten)]
+    pub(crate) shape: ShapeArgs,
+}
+
+/// What to tell about memory; without any, what the profile was made for.
+#[derive(Args, Clone, Copy)]
+#[group(multiple = false)]
+#[command(next_help_heading = "What to tell")]
+struct HeapViews {
+    /// Who holds memory
+    #[arg(long)]
+    in_use: bool,
+    /// Who allocated it, since the start
+    #[arg(long)]
+    allocated: bool,
+    /// Who held it at the highest moment
+    #[arg(long)]
+    peak: bool,
+    /// What grows: suspects of a leak
+    #[arg(long)]
+    growth: bool,
+    /// Who frees what others allocated
+    #[arg(long)]
+    freed: bool,
+    /// How long freed memory had lived
+    #[arg(long)]
+    lifetime: bool,
+    /// What was freed before its thread allocated anything else
+    #[arg(long)]
+    temporary: bool,
+}
+
+impl HeapArgs {
+    /// The view that was asked for.
+    pub(crate) fn view(&self) -> Option<View> {
+        let views = self.views;
+        let chosen = [
+            (views.in_use, View::InUse),
+            (views.allocated, View::Allocated),
+            (views.peak, View::Peak),
+            (views.growth, View::Growth),
+            (views.freed, View::Freed),
+            (views.lifetime, View::Lifetime),
+            (views.temporary, View::Temporary),
+        ];
+        chosen.into_iter().find(|(is_chosen, _)| *is_chosen).map(|(_, view)| view)
+    }
 }
 
 /// `diff`.

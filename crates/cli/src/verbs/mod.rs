@@ -7,6 +7,7 @@ mod diff;
 pub(crate) mod disasm;
 mod doctor;
 mod flame;
+mod heap;
 pub(crate) mod list;
 mod man;
 mod merge;
@@ -43,6 +44,7 @@ pub(crate) fn run(verb: Verb) -> Result<ExitCode> {
         Verb::Proto(args) => done(report(Question::Proto, args)),
         Verb::Topproto(args) => done(report(Question::TopProto, args)),
         Verb::Flame(args) => done(flame::run(args)),
+        Verb::Heap(args) => done(heap::run(&args)),
         Verb::Diff(args) => done(diff::run(&args)),
         Verb::Check(args) => check::run(&args),
         Verb::Merge(args) => done(merge::merge(&args)),

@@ -24,7 +24,12 @@ pub(super) fn plan(
     let suffix = if seconds.is_some() && view != HeapView::Growth { "-delta" } else { "" };
     let name = format!("{}{suffix}", view.name());
     let delivery = Delivery { title: format!("{} · {name}", profiler.name()), name, form };
-    match enabled::plan(profiler, view, seconds, delivery.clone()) {
+    let windows = query.number("windows", 1..=MOST_WINDOWS, "")?;
+    if windows.is_some() && view != HeapView::Growth {
+        return Err(Refusal::bad_parameter("\"windows\" parameter is only supported for growth"));
+    }
+    let span = Span { seconds, windows };
+    match enabled::plan(profiler, view, span, delivery.clone()) {
         // Scrapers ask for `allocs` by default and should be content; who asks for another wants to know.
         Err(refusal) if refusal.status == http::StatusCode::FORBIDDEN && view == HeapView::Allocated => {
             Ok(Plan::deliver(delivery, |_| Ok(empty::profile(Kind::Allocs))))
@@ -42,7 +47,17 @@ pub(super) fn family(profiler: &Profiler, query: &Query, form: route::Form) -> R
     let view = HeapView::InUse;
     let delivery =
         Delivery { name: view.name().into(), title: format!("{} · {}", profiler.name(), view.name()), form };
-    enabled::plan(profiler, view, None, delivery)
+    enabled::plan(profiler, view, Span::default(), delivery)
+}
+
+/// The most windows in which growth is watched.
+const MOST_WINDOWS: u64 = 100;
+
+/// How long, and in how many parts.
+#[derive(Clone, Copy, Default)]
+struct Span {
+    seconds: Option<u64>,
+    windows: Option<u64>,
 }
 
 /// `seconds`, where it means the change over so many seconds.
@@ -62,7 +77,7 @@ mod enabled {
     use flamelet_capture::profile::Profile;
 
     use super::*;
-    use crate::heap::{HeapSnapshot, NOT_ENABLED};
+    use crate::heap::{DEFAULT_WINDOWS, HeapSnapshot, NOT_ENABLED};
     use crate::task::Cancel;
 
     /// How long growth is watched where the request does not say.
@@ -71,19 +86,22 @@ mod enabled {
     pub(super) fn plan(
         profiler: &Profiler,
         view: HeapView,
-        seconds: Option<u64>,
+        span: Span,
         delivery: Delivery,
     ) -> Result<Plan, Refusal> {
         if !profiler.shared().has_heap {
             return Err(Refusal::forbidden(NOT_ENABLED));
         }
         let most = profiler.limits().max_duration.as_secs();
-        let seconds = match view {
-            HeapView::Growth => Some(seconds.unwrap_or(GROWTH_SECONDS.min(most))),
-            _ => seconds,
-        };
         let profiler = profiler.clone();
-        Ok(Plan::deliver(delivery, move |cancel| profile(&profiler, view, seconds, cancel)))
+        if view == HeapView::Growth {
+            let time = Duration::from_secs(span.seconds.unwrap_or(GROWTH_SECONDS.min(most)));
+            let windows = span.windows.map_or(DEFAULT_WINDOWS, |windows| windows as usize);
+            return Ok(Plan::deliver(delivery, move |cancel| {
+                Ok(profiler.watch_growth(time, windows, |time| cancel.sleep(time))?)
+            }));
+        }
+        Ok(Plan::deliver(delivery, move |cancel| profile(&profiler, view, span.seconds, cancel)))
     }
 
     fn profile(
@@ -97,7 +115,6 @@ mod enabled {
         cancel.sleep(Duration::from_secs(seconds))?;
         let second = profiler.heap()?;
         Ok(match view {
-            HeapView::Growth => second.growth(&first),
             HeapView::Allocated => second.allocated_since(&first),
             _ => second.since(&first),
         })
@@ -110,6 +127,7 @@ mod enabled {
                 Self::Allocated => heap.allocated(),
                 Self::Freed => heap.freed(),
                 Self::Lifetime => heap.lifetime(),
+                Self::Temporary => heap.temporary(),
                 Self::Peak => heap.peak(),
                 Self::InUse | Self::Growth => heap.in_use(),
             }
@@ -121,7 +139,7 @@ mod enabled {
 mod enabled {
     use super::*;
 
-    pub(super) fn plan(_: &Profiler, _: HeapView, _: Option<u64>, _: Delivery) -> Result<Plan, Refusal> {
+    pub(super) fn plan(_: &Profiler, _: HeapView, _: Span, _: Delivery) -> Result<Plan, Refusal> {
         Err(Refusal::forbidden(
             "heap profiling is not compiled into this service (feature `heap` of flamelet, on Linux)",
         ))

@@ -14,6 +14,7 @@ const PROFILES: &[(&str, &str)] = &[
     ("peak", "peak: who held the memory at the highest moment"),
     ("freed", "freed: who frees what others allocated"),
     ("lifetime", "lifetime: how long freed memory had lived"),
+    ("temporary", "temporary: what was freed before its thread allocated anything else"),
     ("threadcreate?debug=1", "threadcreate: the threads, by name"),
     ("goroutine", "goroutine: empty here, for scrapers of Go services"),
     ("block", "block: empty here, for scrapers of Go services"),

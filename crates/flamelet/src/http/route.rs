@@ -32,6 +32,8 @@ pub(super) enum HeapView {
     Freed,
     /// `lifetime`: how long freed memory had lived.
     Lifetime,
+    /// `temporary`: what was freed before its thread allocated anything else.
+    Temporary,
     /// `peak`: what was in use at the highest moment.
     Peak,
     /// `growth`: what grows.
@@ -46,6 +48,7 @@ impl HeapView {
             Self::Allocated => "allocs",
             Self::Freed => "freed",
             Self::Lifetime => "lifetime",
+            Self::Temporary => "temporary",
             Self::Peak => "peak",
             Self::Growth => "growth",
         }
@@ -90,6 +93,7 @@ fn debug_endpoint(name: &str) -> Option<Endpoint> {
         "allocs" => Endpoint::Heap(HeapView::Allocated),
         "freed" => Endpoint::Heap(HeapView::Freed),
         "lifetime" => Endpoint::Heap(HeapView::Lifetime),
+        "temporary" => Endpoint::Heap(HeapView::Temporary),
         "peak" => Endpoint::Heap(HeapView::Peak),
         "growth" => Endpoint::Heap(HeapView::Growth),
         "wall" => Endpoint::Empty(Kind::Wall),

@@ -45,6 +45,7 @@ fn heap_and_allocs_name_who_holds_memory() {
         ("/pprof/heap/flamegraph", "image/svg+xml"),
         ("/debug/pprof/freed", "application/octet-stream"),
         ("/debug/pprof/lifetime", "application/octet-stream"),
+        ("/debug/pprof/temporary", "application/octet-stream"),
         ("/debug/pprof/peak", "application/octet-stream"),
     ] {
         let answer = service.get(path);
@@ -78,6 +79,49 @@ fn seconds_asks_for_what_changes_meanwhile() {
     let growth = hold_while_asked(&service, "/debug/pprof/growth?seconds=1");
     assert!(names(&growth.profile(), "hold_during_capture"));
     assert_eq!(types(&growth.profile()), ["growth_objects/count", "growth_space/bytes"]);
+    // Growth between two moments says nothing about what is steady.
+    let two = hold_while_asked(&service, "/debug/pprof/growth?seconds=1&windows=1").profile();
+    assert_eq!(steady(&two), Vec::<String>::new());
+    let windows = hold_while_asked(&service, "/debug/pprof/growth?seconds=2&windows=6").profile();
+    assert!(steady(&windows).contains(&"yes".to_owned()), "held more in every window");
+    service.get("/debug/pprof/growth?windows=0").assert_refused(400, "from 1 to 100");
+    service.get("/debug/pprof/heap?windows=5").assert_refused(400, "only supported for growth");
+}
+
+/// The labels `steady` of what was held meanwhile.
+fn steady(profile: &flamelet::Profile) -> Vec<String> {
+    let held = profile.samples().filter(|sample| {
+        profile.stack(sample.stack).iter().any(|location| {
+            let lines = profile.lines(*location).iter().filter_map(|line| line.function);
+            lines
+                .into_iter()
+                .any(|id| profile.string(profile.function(id).name).contains("hold_during_capture"))
+        })
+    });
+    let labels = held.flat_map(|sample| profile.labels(sample.labels));
+    let steady = labels.filter(|label| profile.string(label.key) == "steady");
+    steady.map(|label| profile.string(label.text).to_owned()).collect()
+}
+
+#[test]
+fn a_service_watches_its_own_growth() {
+    let service = Service::start(Profiler::builder());
+    let stop = std::sync::atomic::AtomicBool::new(false);
+    let growth = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut held = Vec::new();
+            while !stop.load(std::sync::atomic::Ordering::Relaxed) {
+                held.push(hold_during_capture());
+                std::thread::sleep(std::time::Duration::from_millis(10));
+            }
+        });
+        let growth = service.profiler.heap_growth(std::time::Duration::from_millis(1500), 6);
+        stop.store(true, std::sync::atomic::Ordering::Relaxed);
+        growth.expect("watched")
+    });
+    assert!(steady(&growth).contains(&"yes".to_owned()));
+    let snapshot = service.profiler.heap().expect("a moment");
+    assert_eq!(types(&snapshot.temporary()), ["freed_objects/count", "freed_space/bytes"]);
 }
 
 /// Asks, and allocates as soon as the capture has begun.

@@ -1,0 +1,187 @@
+//! `flamelet heap`: who holds memory, frees it, how long it lives, and what grows.
+
+use std::fs::File;
+use std::io::{Read, Write};
+use std::path::Path;
+
+use flamelet_profile::{Granularity, Profile};
+use flamelet_report::heap::{self, View};
+use flamelet_report::{Command, Report, ReportOptions};
+use serde::Serialize;
+
+use crate::args::HeapArgs;
+use crate::error::{About, Failure, Result};
+use crate::source::SourceOptions;
+use crate::{fetch, output, report_job};
+
+/// The rows that are shown where nobody says how many.
+const ROWS: usize = 20;
+/// How long a service watches what grows where nobody says how long.
+const GROWTH_SECONDS: u64 = 10;
+
+pub(crate) fn run(args: &HeapArgs) -> Result<()> {
+    let asked = args.view();
+    let mut source = args.shape.source_options(Vec::new());
+    if asked == Some(View::Growth)
+        && source.fetch.seconds.is_none()
+        && args.sources.iter().any(|text| is_url(text))
+    {
+        source.fetch.seconds = Some(GROWTH_SECONDS);
+    }
+    let mut notes = Vec::new();
+    let mut profiles = Vec::new();
+    for text in &args.sources {
+        let mut profile = open(text, asked.unwrap_or(View::InUse), &source, &mut notes)?;
+        profile.drop_uninteresting()?;
+        profiles.push(profile);
+    }
+    notes.iter().for_each(|note| eprintln!("{note}"));
+    let mut options = args.shape.report_options();
+    options.granularity.get_or_insert(Granularity::FileFunctions);
+    let answer = answer(profiles, asked, &options)?;
+    let limit = match options.node_count {
+        None => ROWS,
+        Some(0) => usize::MAX,
+        Some(rows) => rows,
+    };
+    output::write(args.shape.output.as_deref(), |out| answer.write(args.shape.json, limit, out))
+}
+
+/// What is told.
+enum Answer {
+    Holders(&'static str, heap::Holders),
+    Freed(heap::Freed),
+    Lifetimes(heap::Lifetimes),
+    Growth(heap::Growth),
+}
+
+fn answer(mut profiles: Vec<Profile>, asked: Option<View>, options: &ReportOptions) -> Result<Answer> {
+    let report = |profile: Profile| -> Result<Report> {
+        let report = Report::new(profile, options, Command::Traces)?;
+        report.warnings.iter().for_each(|warning| eprintln!("{warning}"));
+        Ok(report)
+    };
+    if profiles.len() > 1 {
+        if !matches!(asked, None | Some(View::Growth)) {
+            return Err(Failure::new("this is told of one profile; several are compared with --growth"));
+        }
+        profiles.sort_by_key(|profile| profile.header.time_nanos);
+        let reports = profiles.into_iter().map(report).collect::<Result<Vec<_>>>()?;
+        return Ok(Answer::Growth(heap::growth_between(&reports)?));
+    }
+    let Some(profile) = profiles.pop() else { return Err(Failure::new("no profile named")) };
+    let own = View::of(&profile);
+    let Some(view) = asked.or(own) else {
+        return Err(Failure::new("this is no profile of memory; `flamelet info` says what it is"));
+    };
+    if view == View::Growth && own == Some(View::InUse) {
+        return Err(Failure::new(
+            "what grows shows between two heap profiles or more; name them, or the address of a service",
+        ));
+    }
+    let report = report(profile)?;
+    Ok(match view {
+        View::InUse => Answer::Holders("In use", heap::holders(&report, view)?),
+        View::Allocated => Answer::Holders("Allocated", heap::holders(&report, view)?),
+        View::Peak => Answer::Holders("At the peak", heap::holders(&report, view)?),
+        View::Temporary => {
+            Answer::Holders("Freed before anything else was allocated", heap::temporary(&report)?)
+        }
+        View::Growth => Answer::Growth(heap::growth(&report)?),
+        View::Freed => Answer::Freed(heap::freed(&report)?),
+        View::Lifetime => Answer::Lifetimes(heap::lifetimes(&report)?),
+    })
+}
+
+impl Answer {
+    fn write(&self, json: bool, limit: usize, mut out: &mut dyn Write) -> Result<()> {
+        if json {
+            return match self {
+                Self::Holders(_, answer) => write_json("holders", answer, out),
+                Self::Freed(answer) => write_json("freed", answer, out),
+                Self::Lifetimes(answer) => write_json("lifetimes", answer, out),
+                Self::Growth(answer) => write_json("growth", answer, out),
+            };
+        }
+        Ok(match self {
+            Self::Holders(title, answer) => answer.write_text(title, limit, &mut out)?,
+            Self::Freed(answer) => answer.write_text(limit, &mut out)?,
+            Self::Lifetimes(answer) => answer.write_text(limit, &mut out)?,
+            Self::Growth(answer) => answer.write_text(limit, &mut out)?,
+        })
+    }
+}
+
+fn write_json(kind: &'static str, answer: &impl Serialize, out: &mut dyn Write) -> Result<()> {
+    #[derive(Serialize)]
+    struct Named<'a, A> {
+        report: &'static str,
+        #[serde(flatten)]
+        answer: &'a A,
+    }
+    report_job::write_json(&Named { report: kind, answer }, out)
+}
+
+fn is_url(source: &str) -> bool {
+    !Path::new(source).exists() && fetch::profile_url(source, None).is_some()
+}
+
+/// A profile of `view`: from a service, from the file that a killed one left behind, or any heap profile.
+fn open(text: &str, view: View, source: &SourceOptions, notes: &mut Vec<String>) -> Result<Profile> {
+    if is_url(text) {
+        return source.open_one(&with_endpoint(text, view.endpoint()), notes);
+    }
+    if !is_ledger(Path::new(text)) {
+        return source.open_one(text, notes);
+    }
+    let view = match view {
+        View::InUse => flamelet::heap::View::InUse,
+        View::Allocated => flamelet::heap::View::Allocated,
+        View::Peak => flamelet::heap::View::Peak,
+        View::Freed => flamelet::heap::View::Freed,
+        View::Lifetime => flamelet::heap::View::Lifetime,
+        View::Temporary => flamelet::heap::View::Temporary,
+        View::Growth => return Err(Failure::new(format!("{text}: one moment does not say what grows"))),
+    };
+    let mut profile = flamelet::heap::recover_view(Path::new(text), view).about(text)?;
+    source.symbols.apply(&mut profile, notes);
+    Ok(profile)
+}
+
+/// Whether a file is what `flamelet recover` reads.
+fn is_ledger(path: &Path) -> bool {
+    let mut magic = [0; 6];
+    let is_file = path.metadata().is_ok_and(|about| about.is_file());
+    is_file
+        && File::open(path).and_then(|mut file| file.read_exact(&mut magic)).is_ok()
+        && &magic == b"FLHEAP"
+}
+
+/// The address of an endpoint, where `text` names only the service.
+fn with_endpoint(text: &str, endpoint: &str) -> String {
+    let (address, query) = text.split_at(text.find(['?', '#']).unwrap_or(text.len()));
+    let address = address.trim_end_matches('/');
+    let after_scheme = address.split_once("://").map_or(address, |(_, rest)| rest);
+    if !after_scheme.contains('/') {
+        format!("{address}/debug/pprof/{endpoint}{query}")
+    } else if after_scheme.ends_with("/debug/pprof") {
+        format!("{address}/{endpoint}{query}")
+    } else {
+        text.to_owned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::with_endpoint;
+
+    #[test]
+    fn a_service_is_asked_at_the_endpoint_of_the_view() {
+        for service in ["http://h:1", "http://h:1/", "http://h:1/debug/pprof", "http://h:1/debug/pprof/"] {
+            assert_eq!(with_endpoint(service, "peak"), "http://h:1/debug/pprof/peak");
+        }
+        assert_eq!(with_endpoint("h:1?x=1", "heap"), "h:1/debug/pprof/heap?x=1");
+        assert_eq!(with_endpoint("https://h/in/debug/pprof/", "freed"), "https://h/in/debug/pprof/freed");
+        assert_eq!(with_endpoint("h:1/debug/pprof/heap?seconds=5", "peak"), "h:1/debug/pprof/heap?seconds=5");
+    }
+}

@@ -1,0 +1,188 @@
+//! What grows: suspects of a leak, ranked.
+
+use std::io::{self, Write};
+
+use flamelet_profile::trend::{FEWEST_MOMENTS, Trend, trend};
+use flamelet_profile::{LabelSetId, Profile, Result, unit};
+use rustc_hash::FxHashMap;
+use serde::Serialize;
+
+use super::View;
+use super::holders::write_rest;
+use super::stacks::{Counts, Stacks, period, write_place};
+use crate::diff::SIGMAS;
+use crate::node::NodeId;
+use crate::report::Report;
+
+const CERTAIN: f64 = 1000.0;
+
+/// A stack whose memory grew.
+#[derive(Clone, Debug, Serialize)]
+pub struct GrowthRow {
+    /// Bytes more than at the first moment.
+    pub bytes: i64,
+    /// Objects more than at the first moment.
+    pub objects: i64,
+    /// How many standard deviations of the sampling that is.
+    pub sigmas: f64,
+    /// Pairs of moments that rose minus those that fell, in percent; none with fewer than four moments.
+    pub trend: Option<i64>,
+    /// Whether it rose steadily, window after window; none with fewer than four moments.
+    pub steady: Option<bool>,
+    /// Whether it is more than noise, and nothing speaks against a leak.
+    pub suspect: bool,
+    /// The bytes at each moment; empty when the profile knows only the growth.
+    pub series: Vec<i64>,
+    /// The functions that are nobody's go-betweens, innermost first.
+    pub own: Vec<String>,
+    /// All functions, innermost first.
+    pub stack: Vec<String>,
+}
+
+/// The answer. Its JSON form is stable.
+#[derive(Clone, Debug, Serialize)]
+pub struct Growth {
+    /// Bytes that stacks grew by together; those that shrank are left out.
+    pub total_bytes: i64,
+    /// How many moments were compared; 0 when the profile does not say.
+    pub moments: usize,
+    /// Between the first and the last moment.
+    pub seconds: f64,
+    /// Suspects first, then the others, most bytes first in both.
+    pub rows: Vec<GrowthRow>,
+}
+
+/// The growth that a service has found out itself: a profile of `/debug/pprof/growth`.
+pub fn growth(report: &Report) -> Result<Growth> {
+    let profile = report.profile();
+    let (period, of_sets) = (period(profile), trends_of_sets(profile));
+    // A stack has a sample for each size and thread: what holds for the steadiest of them holds for it.
+    let mut trends: FxHashMap<Vec<NodeId>, Trend> = FxHashMap::default();
+    let stacks = Stacks::noting(report, View::Growth, |stack, labels, _| {
+        if let Some(found) = of_sets[labels.index()] {
+            let known = trends.entry(stack.to_vec()).or_insert(found);
+            *known = if found.percent > known.percent { found } else { *known };
+        }
+        true
+    })?;
+    let rows = stacks.rows.iter().filter(|(_, counts)| counts.bytes > 0).map(|(stack, counts)| {
+        let error = counts.error(period) as f64;
+        let found = trends.get(stack).copied();
+        row(&stacks, stack, *counts, sigmas(counts.bytes, error), found, Vec::new())
+    });
+    Ok(Growth::ranked(rows.collect(), 0, profile.header.duration_nanos as f64 / 1e9))
+}
+
+/// The growth between heap profiles of one service, in the order of time.
+pub fn growth_between(reports: &[Report]) -> Result<Growth> {
+    let moments: Vec<Stacks> =
+        reports.iter().map(|report| Stacks::of(report, View::InUse)).collect::<Result<_>>()?;
+    let mut series: FxHashMap<Vec<&str>, Vec<Counts>> = FxHashMap::default();
+    for (at, stacks) in moments.iter().enumerate() {
+        for (stack, counts) in &stacks.rows {
+            let names = stack.iter().map(|&node| stacks.names[node as usize].as_str()).collect();
+            series.entry(names).or_insert_with(|| vec![Counts::default(); moments.len()])[at].add(*counts);
+        }
+    }
+    let (Some(last), Some(stacks)) = (reports.last(), moments.last()) else {
+        return Ok(Growth::ranked(Vec::new(), 0, 0.0));
+    };
+    let period = period(last.profile());
+    let mut rows = Vec::new();
+    for (stack, _) in &stacks.rows {
+        let names: Vec<&str> = stack.iter().map(|&node| stacks.names[node as usize].as_str()).collect();
+        let Some(counts) = series.get(&names) else { continue };
+        let (before, after) = (counts[0], counts[counts.len() - 1]);
+        let grown = Counts { objects: after.objects - before.objects, bytes: after.bytes - before.bytes };
+        if grown.bytes <= 0 {
+            continue;
+        }
+        let error = (before.error(period) as f64).hypot(after.error(period) as f64);
+        let bytes: Vec<i64> = counts.iter().map(|counts| counts.bytes).collect();
+        let found = trend(&bytes);
+        rows.push(row(stacks, stack, grown, sigmas(grown.bytes, error), found, bytes));
+    }
+    let time = |report: &Report| report.profile().header.time_nanos;
+    let seconds = time(last).saturating_sub(time(&reports[0])) as f64 / 1e9;
+    Ok(Growth::ranked(rows, reports.len(), seconds))
+}
+
+/// How many standard deviations `bytes` are; more than a thousand are as good as certain.
+fn sigmas(bytes: i64, error: f64) -> f64 {
+    if error == 0.0 { CERTAIN } else { (bytes as f64 / error).min(CERTAIN) }
+}
+
+fn row(
+    stacks: &Stacks,
+    stack: &[NodeId],
+    grown: Counts,
+    sigmas: f64,
+    found: Option<Trend>,
+    series: Vec<i64>,
+) -> GrowthRow {
+    let steady = found.map(|found| found.is_steady);
+    GrowthRow {
+        bytes: grown.bytes,
+        objects: grown.objects,
+        sigmas,
+        trend: found.map(|found| found.percent),
+        steady,
+        suspect: sigmas >= SIGMAS && steady != Some(false),
+        series,
+        own: stacks.own(stack),
+        stack: stacks.named(stack),
+    }
+}
+
+/// For each set of labels what its labels `trend` and `steady` say.
+fn trends_of_sets(profile: &Profile) -> Vec<Option<Trend>> {
+    let key = |name: &str| profile.strings().find(name);
+    let (percent, steady) = (key("trend"), key("steady"));
+    let found = |set: usize| {
+        let labels = profile.labels(LabelSetId::from_index(set));
+        let percent = labels.iter().find(|label| Some(label.key) == percent && !label.is_text())?.number;
+        let steady = labels.iter().find(|label| Some(label.key) == steady)?;
+        Some(Trend { percent, is_steady: profile.string(steady.text) == "yes" })
+    };
+    (0..profile.label_set_count()).map(found).collect()
+}
+
+impl Growth {
+    fn ranked(mut rows: Vec<GrowthRow>, moments: usize, seconds: f64) -> Self {
+        rows.sort_by(|a, b| {
+            let rank = |row: &GrowthRow| (row.suspect, row.bytes);
+            rank(b).cmp(&rank(a)).then_with(|| a.stack.cmp(&b.stack))
+        });
+        let total_bytes = rows.iter().map(|row| row.bytes).sum();
+        Self { total_bytes, moments, seconds, rows }
+    }
+
+    /// Prints the first `limit` rows for a person.
+    pub fn write_text(&self, limit: usize, out: &mut impl Write) -> io::Result<()> {
+        let suspects = self.rows.iter().filter(|row| row.suspect).count();
+        let bytes = unit::label(self.total_bytes, "bytes");
+        writeln!(
+            out,
+            "Grown in {:.0} s: {bytes} in {} stacks, of which {suspects} are suspects of a leak",
+            self.seconds,
+            self.rows.len()
+        )?;
+        if self.rows.iter().all(|row| row.steady.is_none()) && !self.rows.is_empty() {
+            writeln!(out, "(whether it grows steadily shows with {FEWEST_MOMENTS} moments or more)")?;
+        }
+        writeln!(
+            out,
+            "{:>10} {:>10} {:>7} {:>7} {:>8}  where",
+            "grown", "objects", "sigmas", "trend", "suspect"
+        )?;
+        for row in self.rows.iter().take(limit) {
+            let sigmas = if row.sigmas >= CERTAIN { "certain".into() } else { format!("{:.1}", row.sigmas) };
+            let trend = row.trend.map_or_else(|| "–".into(), |percent| format!("{percent}%"));
+            let suspect = if row.suspect { "yes" } else { "no" };
+            let bytes = unit::label(row.bytes, "bytes");
+            write!(out, "{bytes:>10} {:>10} {sigmas:>7} {trend:>7} {suspect:>8}  ", row.objects)?;
+            write_place(out, &row.own, 47)?;
+        }
+        write_rest(self.rows.len(), limit, out)
+    }
+}
