@@ -19,7 +19,8 @@ impl Symbols {
     /// Remembers at most about `memory` bytes.
     pub(crate) fn new(memory: u64) -> Self {
         let limits = Limits { memory, ..Limits::SERVICE };
-        Self { symbolizer: Mutex::new(Symbolizer::new(Options { limits, ..Options::default() })) }
+        let options = Options { limits, only_symbols_of_libraries: true, ..Options::default() };
+        Self { symbolizer: Mutex::new(Symbolizer::new(options)) }
     }
 
     pub(super) fn memory(&self) -> usize {

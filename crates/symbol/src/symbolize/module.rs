@@ -45,6 +45,8 @@ struct Files {
     /// The segments come from the binary itself, whose offsets can be trusted.
     has_real_offsets: bool,
     has_debug_info: bool,
+    /// Lines come from the binary or not at all.
+    only_symbols: bool,
     index: Option<Arc<UnitIndex>>,
     located: Located,
     wanted_path: PathBuf,
@@ -99,6 +101,7 @@ impl Module {
             binary: open(&located.binary),
             debug: open(&located.debug),
             supplement: open(&located.supplement),
+            only_symbols: options.only_symbols_of_libraries && is_of_a_library(&located, name, options),
             wanted_path: PathBuf::from(&name.path),
             ..Files::default()
         };
@@ -202,6 +205,13 @@ impl Module {
     }
 }
 
+/// Whether the debug file comes from the system's folder and belongs to something else than this program.
+fn is_of_a_library(located: &Located, name: &ModuleName, options: &Options) -> bool {
+    let is_below = |debug: &Path| options.search.debug_folders.iter().any(|folder| debug.starts_with(folder));
+    let is_program = || std::env::current_exe().is_ok_and(|program| program == Path::new(&name.path));
+    located.debug.as_deref().is_some_and(is_below) && !is_program()
+}
+
 impl Files {
     fn read_headers(&mut self) {
         let parsed = |bytes: &Option<Bytes>| bytes.clone().filter(|bytes| elf::parse(bytes).is_ok());
@@ -230,7 +240,9 @@ impl Files {
         let bytes = [&self.debug, &self.binary, &self.mini, &self.supplement].map(Option::clone);
         let [debug, binary, mini, supplement]: [Option<File<'_>>; 4] =
             std::array::from_fn(|which| bytes[which].as_deref().and_then(|bytes| elf::parse(bytes).ok()));
-        let with_debug_info = [&debug, &binary].into_iter().flatten().find(|file| elf::has_debug_info(file));
+        let separate = if self.only_symbols { &None } else { &debug };
+        let with_debug_info =
+            [separate, &binary].into_iter().flatten().find(|file| elf::has_debug_info(file));
         let parts = Parts {
             with_debug_info,
             supplement: supplement.as_ref(),

@@ -23,6 +23,9 @@ pub struct Options {
     pub demangle: Demangle,
     /// Symbolize locations again that already have lines.
     pub force: bool,
+    /// Of the debug files of the system's libraries (those below [`Search::debug_folders`]) take the symbols only,
+    /// not the lines: a service needs no line of its C library, and reading them costs as much as all of its own.
+    pub only_symbols_of_libraries: bool,
 }
 
 /// The file that addresses belong to, as a profile names it.

@@ -1,0 +1,127 @@
+//! Services whose CPU time is known, by the names that come out: inlined functions, and tasks of an async runtime.
+
+use flamelet::labels::LabelFuture;
+use flamelet::{Profile, Profiler};
+use std::hint::black_box;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// The sampler sees the whole process: one test at a time.
+fn turn() -> MutexGuard<'static, ()> {
+    static TURN: Mutex<()> = Mutex::new(());
+    TURN.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Some work; the same function under each name, so that nobody's is faster.
+macro_rules! worker {
+    ($name:ident, $seed:expr, $inline:ident) => {
+        #[inline($inline)]
+        fn $name(rounds: u64) -> u64 {
+            let mut hash: u64 = black_box($seed);
+            for round in 0..rounds {
+                hash = black_box((hash ^ round).wrapping_mul(0x9e37_79b9_7f4a_7c15));
+            }
+            hash
+        }
+    };
+}
+
+worker!(inlined_red, 1, always);
+worker!(inlined_blue, 2, always);
+worker!(task_red, 3, never);
+worker!(task_blue, 4, never);
+
+/// The samples that have a function of this name, in percent of those that have either.
+fn share(profile: &Profile, name: &str, other: &str) -> f64 {
+    let has = |part: &str| {
+        let samples = profile.samples().filter(|sample| {
+            let locations = profile.stack(sample.stack).iter();
+            locations.flat_map(|&id| profile.lines(id)).any(|line| {
+                line.function.is_some_and(|id| profile.string(profile.function(id).name).contains(part))
+            })
+        });
+        samples.map(|sample| sample.values[1]).sum::<i64>() as f64
+    };
+    let (wanted, rest) = (has(name), has(other));
+    wanted * 100.0 / (wanted + rest).max(1.0)
+}
+
+/// Long enough that a tick of the kernel hits either fairly.
+const ROUNDS: u64 = 1 << 22;
+
+#[inline(never)]
+fn calls_inlined_ones() {
+    for _ in 0..12 {
+        black_box(inlined_red(3 * ROUNDS));
+        black_box(inlined_blue(ROUNDS));
+    }
+}
+
+#[test]
+fn inlined_functions_have_their_share_and_their_caller() {
+    let _turn = turn();
+    let profiler = Profiler::builder().name("inlined").frequency(999).start().expect("starts");
+    let capture = profiler.start().expect("captures");
+    calls_inlined_ones();
+    let profile = capture.finish();
+    let seen = share(&profile, "inlined_red", "inlined_blue");
+    assert!((seen - 75.0).abs() < 3.0, "75 % seen as {seen:.1} %");
+    // An inlined function and the one it went into are lines of one location.
+    let is_inlined = profile.locations().iter().any(|location| {
+        let lines = profile.lines_of(location);
+        let name = |at: usize| {
+            let function = lines.get(at).and_then(|line| line.function);
+            function.map_or("", |id| profile.string(profile.function(id).name))
+        };
+        name(0).contains("inlined_red") && name(1).contains("calls_inlined_ones")
+    });
+    assert!(is_inlined, "no location has both");
+}
+
+static UNITS: AtomicU64 = AtomicU64::new(0);
+
+async fn request(number: u64) {
+    for _ in 0..3 {
+        black_box(task_red(ROUNDS / 4));
+        tokio::task::yield_now().await;
+    }
+    black_box(task_blue(ROUNDS / 4));
+    tokio::time::sleep(Duration::from_micros(200 * (number % 3))).await;
+    UNITS.fetch_add(1, Ordering::Relaxed);
+}
+
+#[test]
+fn tasks_of_an_async_service_have_their_share_and_their_labels() {
+    let _turn = turn();
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(4).enable_time().build();
+    let runtime = runtime.expect("a runtime");
+    let profiler = Profiler::builder().name("async").frequency(999).start().expect("starts");
+    let capture = profiler.start().expect("captures");
+    runtime.block_on(async {
+        let requests = (0..100u64).map(|number| {
+            let route = if number % 2 == 0 { "/even" } else { "/odd" };
+            tokio::spawn(request(number).in_scope([("route", route)]))
+        });
+        for request in requests.collect::<Vec<_>>() {
+            request.await.expect("no panic");
+        }
+    });
+    let profile = capture.finish();
+    assert_eq!(UNITS.load(Ordering::Relaxed), 100);
+    let seen = share(&profile, "task_red", "task_blue");
+    assert!((seen - 75.0).abs() < 3.0, "75 % seen as {seen:.1} %");
+    let with_route = |route: &str| {
+        let samples = profile.samples().filter(|sample| {
+            let mut labels = profile.labels(sample.labels).iter();
+            labels.any(|label| profile.string(label.key) == "route" && profile.string(label.text) == route)
+        });
+        samples.map(|sample| sample.values[1]).sum::<i64>() as f64
+    };
+    let (even, odd) = (with_route("/even"), with_route("/odd"));
+    let total = profile.total(1) as f64;
+    assert!((even + odd) / total > 0.9, "{even} and {odd} of {total}");
+    assert!((even / (even + odd) - 0.5).abs() < 0.05, "{even} and {odd}");
+    let is_rooted = |name: &str| profile.functions().iter().any(|f| profile.string(f.name).contains(name));
+    assert!(is_rooted("tokio::runtime"), "the runtime's frames are there");
+}
