@@ -317,7 +317,7 @@ mod tests {
     fn right(repeated: &mut Repeated, depth: usize) -> Again {
         if depth == 0 {
             black_box(compare(repeated))
-        } else if depth % 3 == 0 {
+        } else if depth.is_multiple_of(3) {
             black_box(right(repeated, depth - 1))
         } else {
             black_box(left(repeated, depth - 1))
