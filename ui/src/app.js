@@ -4,7 +4,7 @@
 import { copyText, debounced, h, keepingFocus, replaceContent } from "./dom.js";
 import { flash, showDialog, showHelp, showMenu } from "./overlay.js";
 import { FILTER_KINDS, HEAP_QUESTIONS, dataQuery, exactPattern, formatState, parseState, searchPattern } from "./state.js";
-import { shareLabel, timeLabel, valueLabel } from "./units.js";
+import { changeLabel, exactLabel, shareLabel, timeLabel, valueLabel } from "./units.js";
 import { flameView } from "./view-flame.js";
 import { graphView } from "./view-graph.js";
 import { heapView } from "./view-heap.js";
@@ -77,6 +77,8 @@ export class App {
     this.typing = false;
     this.searchSoon = debounced(150, () => this.searchChanged());
     this.viewId = "";
+    /** What the bars show, as text. */
+    this.drawnBars = "";
     /** @type {View | null} */
     this.view = null;
     this.build();
@@ -229,13 +231,20 @@ export class App {
     const { about } = this.opened;
     if (!about || !this.typeSelect || !this.totalElement || !this.search) return;
     const type = this.sampleType();
-    replaceContent(this.typeSelect, ...about.types.map((other) => h("option", { value: other.kind, text: other.kind, selected: other === type, disabled: other.missing })));
+    const types = about.types.map((other) => `${other.kind} ${other.missing ?? false}`).join();
+    if (this.typeSelect.dataset.types !== types) replaceContent(this.typeSelect, ...about.types.map((other) => h("option", { value: other.kind, text: other.kind, disabled: other.missing })));
+    this.typeSelect.dataset.types = types;
     this.typeSelect.value = type.kind;
-    this.totalElement.textContent = valueLabel(type.total, type.unit);
-    this.totalElement.title = `${type.total} ${type.unit}`;
+    const change = this.isDiff() ? ` (${changeLabel(type.total - type.base_total, type.unit)})` : "";
+    this.totalElement.textContent = valueLabel(type.total, type.unit) + change;
+    this.totalElement.title = exactLabel(type.total, type.unit);
     if (this.titleElement) this.titleElement.textContent = about.title;
-    this.renderShelfSelects();
     if (!this.typing && document.activeElement !== this.search) this.search.value = this.state.query;
+    const { filters, time, base, fold } = this.state;
+    const drawn = JSON.stringify([kinds.map((kind) => kind.id), current.id, filters, time, base, fold, about.id, this.opened.entries, this.opened.let_go]);
+    if (drawn === this.drawnBars) return;
+    this.drawnBars = drawn;
+    keepingFocus(/** @type {HTMLElement} */ (this.liveButtons), () => this.renderShelfSelects());
     const tab = (/** @type {ViewKind} */ kind, /** @type {number} */ at) => {
       const title = at < 9 ? `${kind.title} (${at + 1})` : kind.title;
       return h("button.tab", { role: "tab", "aria-selected": kind === current, tabindex: kind === current ? 0 : -1, title, text: kind.title, onclick: () => this.set({ view: kind.id }) });
@@ -410,6 +419,7 @@ export class App {
     const rows = entries.map((entry) => h("button.shelf-row", { onclick: () => this.set({ profile: entry.id }) }, h("span", { text: entry.name }), h("span.soft", { text: entry.detail })));
     const nothing = live ? "No profile yet: take one." : "This folder holds no profiles.";
     this.viewId = "";
+    this.drawnBars = "";
     replaceContent(/** @type {HTMLElement} */ (this.tabs));
     replaceContent(/** @type {HTMLElement} */ (this.main), h("div.shelf", {}, h("h2", { text: "Choose a profile" }), ...(rows.length > 0 ? rows : [h("p.soft", { text: nothing })])));
   }

@@ -46,22 +46,41 @@ export class FlameCanvas {
     this.colour = "crate";
     this.palette = currentPalette();
     this.frame = 0;
-    /** @type {Map<string, number>} */
-    this.widths = new Map();
-    this.element.addEventListener("scroll", () => this.redraw());
-    new ResizeObserver(() => this.resized()).observe(this.element);
+    /** How wide letters are. @type {Map<string, number>} */
+    this.letters = new Map();
+    /** How large the element is and how far it is scrolled: asking it for that while it changes is slow. */
+    this.size = { width: 0, height: 0 };
+    this.scrolled = 0;
+    this.element.addEventListener("scroll", () => {
+      this.scrolled = this.element.scrollTop;
+      this.redraw();
+    });
+    new ResizeObserver(() => {
+      this.size = { width: this.element.clientWidth, height: this.element.clientHeight };
+      this.resized();
+    }).observe(this.element);
     this.listen();
   }
 
   get width() {
-    return Math.max(1, this.element.clientWidth);
+    return Math.max(1, this.size.width || this.element.clientWidth);
+  }
+
+  /** How tall the rows are together. */
+  get rowsHeight() {
+    return (this.picture?.rows ?? 1) * ROW_HEIGHT + 8;
+  }
+
+  /** @param {number} top */
+  scrollTo(top) {
+    this.element.scrollTop = top;
+    this.scrolled = this.element.scrollTop;
   }
 
   /** @param {Picture} picture @param {boolean} animate */
   show(picture, animate) {
     const zoom = picture.zoom;
     this.picture = picture;
-    this.widths.clear();
     this.selected = -1;
     this.hovered = -1;
     this.resized();
@@ -122,13 +141,12 @@ export class FlameCanvas {
 
   /** How tall the picture is on the screen, or on paper. */
   get height() {
-    if (this.isPrinted) return Math.min(MOST_PRINTED_ROWS, this.picture?.rows ?? 1) * ROW_HEIGHT + 8;
-    return Math.max(1, this.element.clientHeight);
+    if (this.isPrinted) return Math.min(MOST_PRINTED_ROWS * ROW_HEIGHT, this.rowsHeight);
+    return Math.max(1, this.size.height || this.element.clientHeight);
   }
 
   resized() {
-    const rows = this.picture?.rows ?? 1;
-    this.filler.style.height = `${rows * ROW_HEIGHT + 8}px`;
+    this.filler.style.height = `${this.rowsHeight}px`;
     const ratio = devicePixelRatio || 1;
     const { width, height } = this;
     if (this.canvas.width !== Math.round(width * ratio) || this.canvas.height !== Math.round(height * ratio)) {
@@ -141,7 +159,7 @@ export class FlameCanvas {
   }
 
   scrollToRoot() {
-    this.element.scrollTop = this.upward ? this.element.scrollHeight : 0;
+    if (this.upward || this.scrolled !== 0) this.scrollTo(this.upward ? this.rowsHeight : 0);
   }
 
   redraw() {
@@ -154,10 +172,9 @@ export class FlameCanvas {
 
   /** The y of a row on the canvas. @param {number} row */
   yOf(row) {
-    const rows = this.picture?.rows ?? 1;
-    const height = this.isPrinted ? this.height : Math.max(this.filler.offsetHeight, this.element.clientHeight);
+    const height = this.isPrinted ? this.height : Math.max(this.rowsHeight, this.height);
     const place = this.upward ? height - 4 - (row + 1) * ROW_HEIGHT : row * ROW_HEIGHT;
-    return (rows > 0 ? place : 0) - (this.isPrinted ? 0 : this.element.scrollTop);
+    return place - (this.isPrinted ? 0 : this.scrolled);
   }
 
   draw() {
@@ -173,8 +190,10 @@ export class FlameCanvas {
     context.font = FONT;
     context.textBaseline = "middle";
     const rows = picture.rowsOfBoxes();
+    const first = this.yOf(0);
+    const step = this.upward ? -ROW_HEIGHT : ROW_HEIGHT;
     for (let row = 0; row < rows.length; row++) {
-      const y = this.yOf(row);
+      const y = first + row * step;
       if (y + ROW_HEIGHT < 0 || y > height) continue;
       this.drawRow(context, picture, rows[row], y);
     }
@@ -182,10 +201,11 @@ export class FlameCanvas {
 
   /** @param {CanvasRenderingContext2D} context @param {Picture} picture @param {Int32Array} boxes @param {number} y */
   drawRow(context, picture, boxes, y) {
-    const scale = this.width / (this.to - this.from);
+    const { width } = this;
+    const scale = width / (this.to - this.from);
     for (const box of boxes) {
       const left = Math.max(0, (picture.x[box] - this.from) * scale);
-      const right = Math.min(this.width, (picture.x[box] + picture.weight[box] - this.from) * scale);
+      const right = Math.min(width, (picture.x[box] + picture.weight[box] - this.from) * scale);
       if (right - left < 0.35) continue;
       const gap = right - left > 3 ? 1 : 0;
       const isHit = this.hit !== null && this.hit[box] === 1;
@@ -206,18 +226,21 @@ export class FlameCanvas {
   /** @param {CanvasRenderingContext2D} context @param {Picture} picture @param {number} box @param {number} left @param {number} right @param {number} y @param {boolean} isHit */
   drawName(context, picture, box, left, right, y, isHit) {
     const room = right - left - 7;
-    const measure = (/** @type {string} */ text) => {
-      let width = this.widths.get(text);
-      if (width === undefined) {
-        width = context.measureText(text).width;
-        this.widths.set(text, width);
-      }
-      return width;
-    };
-    const text = fittedName(picture.nameOf(box), room, measure);
+    const text = fittedName(picture.nameOf(box), room, (part) => this.widthOf(context, part));
     if (text === "") return;
     context.fillStyle = isHit ? this.palette.hitInk : this.inkOf(picture, box);
     context.fillText(text, left + 4, y + ROW_HEIGHT / 2, room);
+  }
+
+  /** How wide a text is, near enough: letters are measured once, texts never. @param {CanvasRenderingContext2D} context @param {string} text */
+  widthOf(context, text) {
+    let width = 0;
+    for (const letter of text) {
+      let one = this.letters.get(letter);
+      if (one === undefined) this.letters.set(letter, (one = context.measureText(letter).width));
+      width += one;
+    }
+    return width;
   }
 
   /** @param {Picture} picture @param {number} box @returns {string} */
@@ -340,7 +363,7 @@ export class FlameCanvas {
       if (Math.abs(now.clientX - event.clientX) + Math.abs(now.clientY - event.clientY) > 4) this.dragged = true;
       if (!this.dragged) return;
       this.pan(((last.clientX - now.clientX) / this.width) * (this.to - this.from));
-      this.element.scrollTop += last.clientY - now.clientY;
+      this.scrollTo(this.scrolled + last.clientY - now.clientY);
       last = now;
     };
     const end = () => {
@@ -356,9 +379,9 @@ export class FlameCanvas {
     this.selected = box;
     if (box >= 0 && this.picture) {
       const y = this.yOf(this.picture.depth[box]);
-      if (y < 0) this.element.scrollTop += y;
-      const below = y + ROW_HEIGHT - this.element.clientHeight;
-      if (below > 0) this.element.scrollTop += below;
+      const below = y + ROW_HEIGHT - this.height;
+      if (y < 0) this.scrollTo(this.scrolled + y);
+      else if (below > 0) this.scrollTo(this.scrolled + below);
       this.events.select(this.picture, box);
     }
     this.redraw();

@@ -1,11 +1,25 @@
 // @ts-check
 // Rust names are long; these are the parts that people read first.
 
+/** Short names by long ones: a picture is drawn many times. @type {Map<string, string>} */
+const shortNames = new Map();
+const MOST_SHORT_NAMES = 20_000;
+
 /**
  * The last two steps of a path, without generics: `Context::run_task`.
  * @param {string} name @returns {string}
  */
 export function shortName(name) {
+  const known = shortNames.get(name);
+  if (known !== undefined) return known;
+  if (shortNames.size > MOST_SHORT_NAMES) shortNames.clear();
+  const short = shortened(name);
+  shortNames.set(name, short);
+  return short;
+}
+
+/** @param {string} name */
+function shortened(name) {
   const plain = withoutGenerics(name);
   const steps = plain.split("::").filter((step) => step !== "");
   if (steps.length <= 2) return plain;
@@ -50,13 +64,17 @@ function closingBracket(text, open) {
   return -1;
 }
 
+/** Pixels of a letter in names of narrow ones. */
+const NARROW_LETTER = 4;
+
 /**
  * As much of a name as fits into `width`: all of it, its short form, or that with dots.
  * @param {string} name @param {number} width @param {(text: string) => number} measure @returns {string}
  */
 export function fittedName(name, width, measure) {
   if (width < 14) return "";
-  if (measure(name) <= width) return name;
+  // Measuring is slow, and most names are far too long: this is narrower than any of them.
+  if (name.length * NARROW_LETTER <= width && measure(name) <= width) return name;
   const short = shortName(name);
   const whole = measure(short);
   if (whole <= width) return short;

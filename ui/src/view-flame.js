@@ -78,8 +78,10 @@ export class FlamePane {
     if (what === this.shown || this.expected === what) this.flame.refine(picture);
     else this.flame.show(picture, false);
     this.shown = what;
+    // Of a zoom the picture comes first, and what is read out of it after.
+    if (this.expected === what) afterPaint(() => this.flame.picture === picture && this.describe(picture));
+    else this.describe(picture);
     this.expected = "";
-    this.describe(picture);
     this.redraw(this.app.state);
   }
 

@@ -67,7 +67,7 @@ export function heapView(app) {
         const answer = /** @type {HeapData | null} */ (await app.waitFor(app.provider.data("heap", state)));
         if (answer === null) return;
         [data, shown] = [answer, app.dataKey()];
-        replaceContent(left, totalsPart(app), classPart(app, "Sizes", answer.sizes), classPart(app, "How long it lived", answer.lifetimes), morePart(app, answer));
+        replaceContent(left, totalsPart(app), classPart(app, "How long it lived", answer.lifetimes), classPart(app, "Sizes", answer.sizes), morePart(app, answer));
       }
       if (!data) return;
       const columns = siteColumns(app, data.sites);

@@ -494,7 +494,7 @@ test("the heap by size, by lifetime, by place and by growth", async () => {
   await page.goBack();
   await page.click(".heap-more >> text=lifetime");
   await textIs(page, ".heap-side", "How long it lived");
-  const classes = await page.$$eval(".heap-classes:nth-of-type(2) tbody th", (all) => all.map((one) => one.textContent));
+  const classes = await page.$$eval(".heap-classes:nth-of-type(1) tbody th", (all) => all.map((one) => one.textContent));
   assert.deepEqual(classes, ["temporary", "<1ms", "1ms-10ms", "10ms-100ms", "1s-10s", "1m-10m"]);
   await textIs(page, ".table-head", "Temporary");
   await shot(page, "heap-lifetime");

@@ -581,11 +581,25 @@ function currentPalette() {
 // names.js
 // Rust names are long; these are the parts that people read first.
 
+/** Short names by long ones: a picture is drawn many times. @type {Map<string, string>} */
+const shortNames = new Map();
+const MOST_SHORT_NAMES = 20_000;
+
 /**
  * The last two steps of a path, without generics: `Context::run_task`.
  * @param {string} name @returns {string}
  */
 function shortName(name) {
+  const known = shortNames.get(name);
+  if (known !== undefined) return known;
+  if (shortNames.size > MOST_SHORT_NAMES) shortNames.clear();
+  const short = shortened(name);
+  shortNames.set(name, short);
+  return short;
+}
+
+/** @param {string} name */
+function shortened(name) {
   const plain = withoutGenerics(name);
   const steps = plain.split("::").filter((step) => step !== "");
   if (steps.length <= 2) return plain;
@@ -630,13 +644,17 @@ function closingBracket(text, open) {
   return -1;
 }
 
+/** Pixels of a letter in names of narrow ones. */
+const NARROW_LETTER = 4;
+
 /**
  * As much of a name as fits into `width`: all of it, its short form, or that with dots.
  * @param {string} name @param {number} width @param {(text: string) => number} measure @returns {string}
  */
 function fittedName(name, width, measure) {
   if (width < 14) return "";
-  if (measure(name) <= width) return name;
+  // Measuring is slow, and most names are far too long: this is narrower than any of them.
+  if (name.length * NARROW_LETTER <= width && measure(name) <= width) return name;
   const short = shortName(name);
   const whole = measure(short);
   if (whole <= width) return short;
@@ -688,22 +706,41 @@ class FlameCanvas {
     this.colour = "crate";
     this.palette = currentPalette();
     this.frame = 0;
-    /** @type {Map<string, number>} */
-    this.widths = new Map();
-    this.element.addEventListener("scroll", () => this.redraw());
-    new ResizeObserver(() => this.resized()).observe(this.element);
+    /** How wide letters are. @type {Map<string, number>} */
+    this.letters = new Map();
+    /** How large the element is and how far it is scrolled: asking it for that while it changes is slow. */
+    this.size = { width: 0, height: 0 };
+    this.scrolled = 0;
+    this.element.addEventListener("scroll", () => {
+      this.scrolled = this.element.scrollTop;
+      this.redraw();
+    });
+    new ResizeObserver(() => {
+      this.size = { width: this.element.clientWidth, height: this.element.clientHeight };
+      this.resized();
+    }).observe(this.element);
     this.listen();
   }
 
   get width() {
-    return Math.max(1, this.element.clientWidth);
+    return Math.max(1, this.size.width || this.element.clientWidth);
+  }
+
+  /** How tall the rows are together. */
+  get rowsHeight() {
+    return (this.picture?.rows ?? 1) * ROW_HEIGHT + 8;
+  }
+
+  /** @param {number} top */
+  scrollTo(top) {
+    this.element.scrollTop = top;
+    this.scrolled = this.element.scrollTop;
   }
 
   /** @param {Picture} picture @param {boolean} animate */
   show(picture, animate) {
     const zoom = picture.zoom;
     this.picture = picture;
-    this.widths.clear();
     this.selected = -1;
     this.hovered = -1;
     this.resized();
@@ -764,13 +801,12 @@ class FlameCanvas {
 
   /** How tall the picture is on the screen, or on paper. */
   get height() {
-    if (this.isPrinted) return Math.min(MOST_PRINTED_ROWS, this.picture?.rows ?? 1) * ROW_HEIGHT + 8;
-    return Math.max(1, this.element.clientHeight);
+    if (this.isPrinted) return Math.min(MOST_PRINTED_ROWS * ROW_HEIGHT, this.rowsHeight);
+    return Math.max(1, this.size.height || this.element.clientHeight);
   }
 
   resized() {
-    const rows = this.picture?.rows ?? 1;
-    this.filler.style.height = `${rows * ROW_HEIGHT + 8}px`;
+    this.filler.style.height = `${this.rowsHeight}px`;
     const ratio = devicePixelRatio || 1;
     const { width, height } = this;
     if (this.canvas.width !== Math.round(width * ratio) || this.canvas.height !== Math.round(height * ratio)) {
@@ -783,7 +819,7 @@ class FlameCanvas {
   }
 
   scrollToRoot() {
-    this.element.scrollTop = this.upward ? this.element.scrollHeight : 0;
+    if (this.upward || this.scrolled !== 0) this.scrollTo(this.upward ? this.rowsHeight : 0);
   }
 
   redraw() {
@@ -796,10 +832,9 @@ class FlameCanvas {
 
   /** The y of a row on the canvas. @param {number} row */
   yOf(row) {
-    const rows = this.picture?.rows ?? 1;
-    const height = this.isPrinted ? this.height : Math.max(this.filler.offsetHeight, this.element.clientHeight);
+    const height = this.isPrinted ? this.height : Math.max(this.rowsHeight, this.height);
     const place = this.upward ? height - 4 - (row + 1) * ROW_HEIGHT : row * ROW_HEIGHT;
-    return (rows > 0 ? place : 0) - (this.isPrinted ? 0 : this.element.scrollTop);
+    return place - (this.isPrinted ? 0 : this.scrolled);
   }
 
   draw() {
@@ -815,8 +850,10 @@ class FlameCanvas {
     context.font = FONT;
     context.textBaseline = "middle";
     const rows = picture.rowsOfBoxes();
+    const first = this.yOf(0);
+    const step = this.upward ? -ROW_HEIGHT : ROW_HEIGHT;
     for (let row = 0; row < rows.length; row++) {
-      const y = this.yOf(row);
+      const y = first + row * step;
       if (y + ROW_HEIGHT < 0 || y > height) continue;
       this.drawRow(context, picture, rows[row], y);
     }
@@ -824,10 +861,11 @@ class FlameCanvas {
 
   /** @param {CanvasRenderingContext2D} context @param {Picture} picture @param {Int32Array} boxes @param {number} y */
   drawRow(context, picture, boxes, y) {
-    const scale = this.width / (this.to - this.from);
+    const { width } = this;
+    const scale = width / (this.to - this.from);
     for (const box of boxes) {
       const left = Math.max(0, (picture.x[box] - this.from) * scale);
-      const right = Math.min(this.width, (picture.x[box] + picture.weight[box] - this.from) * scale);
+      const right = Math.min(width, (picture.x[box] + picture.weight[box] - this.from) * scale);
       if (right - left < 0.35) continue;
       const gap = right - left > 3 ? 1 : 0;
       const isHit = this.hit !== null && this.hit[box] === 1;
@@ -848,18 +886,21 @@ class FlameCanvas {
   /** @param {CanvasRenderingContext2D} context @param {Picture} picture @param {number} box @param {number} left @param {number} right @param {number} y @param {boolean} isHit */
   drawName(context, picture, box, left, right, y, isHit) {
     const room = right - left - 7;
-    const measure = (/** @type {string} */ text) => {
-      let width = this.widths.get(text);
-      if (width === undefined) {
-        width = context.measureText(text).width;
-        this.widths.set(text, width);
-      }
-      return width;
-    };
-    const text = fittedName(picture.nameOf(box), room, measure);
+    const text = fittedName(picture.nameOf(box), room, (part) => this.widthOf(context, part));
     if (text === "") return;
     context.fillStyle = isHit ? this.palette.hitInk : this.inkOf(picture, box);
     context.fillText(text, left + 4, y + ROW_HEIGHT / 2, room);
+  }
+
+  /** How wide a text is, near enough: letters are measured once, texts never. @param {CanvasRenderingContext2D} context @param {string} text */
+  widthOf(context, text) {
+    let width = 0;
+    for (const letter of text) {
+      let one = this.letters.get(letter);
+      if (one === undefined) this.letters.set(letter, (one = context.measureText(letter).width));
+      width += one;
+    }
+    return width;
   }
 
   /** @param {Picture} picture @param {number} box @returns {string} */
@@ -982,7 +1023,7 @@ class FlameCanvas {
       if (Math.abs(now.clientX - event.clientX) + Math.abs(now.clientY - event.clientY) > 4) this.dragged = true;
       if (!this.dragged) return;
       this.pan(((last.clientX - now.clientX) / this.width) * (this.to - this.from));
-      this.element.scrollTop += last.clientY - now.clientY;
+      this.scrollTo(this.scrolled + last.clientY - now.clientY);
       last = now;
     };
     const end = () => {
@@ -998,9 +1039,9 @@ class FlameCanvas {
     this.selected = box;
     if (box >= 0 && this.picture) {
       const y = this.yOf(this.picture.depth[box]);
-      if (y < 0) this.element.scrollTop += y;
-      const below = y + ROW_HEIGHT - this.element.clientHeight;
-      if (below > 0) this.element.scrollTop += below;
+      const below = y + ROW_HEIGHT - this.height;
+      if (y < 0) this.scrollTo(this.scrolled + y);
+      else if (below > 0) this.scrollTo(this.scrolled + below);
       this.events.select(this.picture, box);
     }
     this.redraw();
@@ -1107,8 +1148,10 @@ class FlamePane {
     if (what === this.shown || this.expected === what) this.flame.refine(picture);
     else this.flame.show(picture, false);
     this.shown = what;
+    // Of a zoom the picture comes first, and what is read out of it after.
+    if (this.expected === what) afterPaint(() => this.flame.picture === picture && this.describe(picture));
+    else this.describe(picture);
     this.expected = "";
-    this.describe(picture);
     this.redraw(this.app.state);
   }
 
@@ -1906,7 +1949,7 @@ function heapView(app) {
         const answer = /** @type {HeapData | null} */ (await app.waitFor(app.provider.data("heap", state)));
         if (answer === null) return;
         [data, shown] = [answer, app.dataKey()];
-        replaceContent(left, totalsPart(app), classPart(app, "Sizes", answer.sizes), classPart(app, "How long it lived", answer.lifetimes), morePart(app, answer));
+        replaceContent(left, totalsPart(app), classPart(app, "How long it lived", answer.lifetimes), classPart(app, "Sizes", answer.sizes), morePart(app, answer));
       }
       if (!data) return;
       const columns = siteColumns(app, data.sites);
@@ -2882,6 +2925,8 @@ class App {
     this.typing = false;
     this.searchSoon = debounced(150, () => this.searchChanged());
     this.viewId = "";
+    /** What the bars show, as text. */
+    this.drawnBars = "";
     /** @type {View | null} */
     this.view = null;
     this.build();
@@ -3034,13 +3079,20 @@ class App {
     const { about } = this.opened;
     if (!about || !this.typeSelect || !this.totalElement || !this.search) return;
     const type = this.sampleType();
-    replaceContent(this.typeSelect, ...about.types.map((other) => h("option", { value: other.kind, text: other.kind, selected: other === type, disabled: other.missing })));
+    const types = about.types.map((other) => `${other.kind} ${other.missing ?? false}`).join();
+    if (this.typeSelect.dataset.types !== types) replaceContent(this.typeSelect, ...about.types.map((other) => h("option", { value: other.kind, text: other.kind, disabled: other.missing })));
+    this.typeSelect.dataset.types = types;
     this.typeSelect.value = type.kind;
-    this.totalElement.textContent = valueLabel(type.total, type.unit);
-    this.totalElement.title = `${type.total} ${type.unit}`;
+    const change = this.isDiff() ? ` (${changeLabel(type.total - type.base_total, type.unit)})` : "";
+    this.totalElement.textContent = valueLabel(type.total, type.unit) + change;
+    this.totalElement.title = exactLabel(type.total, type.unit);
     if (this.titleElement) this.titleElement.textContent = about.title;
-    this.renderShelfSelects();
     if (!this.typing && document.activeElement !== this.search) this.search.value = this.state.query;
+    const { filters, time, base, fold } = this.state;
+    const drawn = JSON.stringify([kinds.map((kind) => kind.id), current.id, filters, time, base, fold, about.id, this.opened.entries, this.opened.let_go]);
+    if (drawn === this.drawnBars) return;
+    this.drawnBars = drawn;
+    keepingFocus(/** @type {HTMLElement} */ (this.liveButtons), () => this.renderShelfSelects());
     const tab = (/** @type {ViewKind} */ kind, /** @type {number} */ at) => {
       const title = at < 9 ? `${kind.title} (${at + 1})` : kind.title;
       return h("button.tab", { role: "tab", "aria-selected": kind === current, tabindex: kind === current ? 0 : -1, title, text: kind.title, onclick: () => this.set({ view: kind.id }) });
@@ -3215,6 +3267,7 @@ class App {
     const rows = entries.map((entry) => h("button.shelf-row", { onclick: () => this.set({ profile: entry.id }) }, h("span", { text: entry.name }), h("span.soft", { text: entry.detail })));
     const nothing = live ? "No profile yet: take one." : "This folder holds no profiles.";
     this.viewId = "";
+    this.drawnBars = "";
     replaceContent(/** @type {HTMLElement} */ (this.tabs));
     replaceContent(/** @type {HTMLElement} */ (this.main), h("div.shelf", {}, h("h2", { text: "Choose a profile" }), ...(rows.length > 0 ? rows : [h("p.soft", { text: nothing })])));
   }
