@@ -104,12 +104,15 @@ impl Quality {
     /// The lines for the profile's comments.
     pub fn comment_lines(&self, engine: &str) -> Vec<String> {
         let hertz = |millihertz: u64| millihertz as f64 / 1000.0;
+        // What counts every event has no rate.
+        let rate = if self.asked_millihertz == 0 {
+            String::new()
+        } else {
+            let (asked, achieved) = (hertz(self.asked_millihertz), hertz(self.achieved_millihertz));
+            format!(", asked {asked} Hz, achieved {achieved} Hz")
+        };
         vec![
-            format!(
-                "flamelet: engine {engine}, asked {} Hz, achieved {} Hz",
-                hertz(self.asked_millihertz),
-                hertz(self.achieved_millihertz)
-            ),
+            format!("flamelet: engine {engine}{rate}"),
             format!(
                 "flamelet: {} samples, {} lost, {} stacks truncated, {} frames unresolved, own CPU {:.3} ms",
                 self.samples,
