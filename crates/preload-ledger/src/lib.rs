@@ -1,7 +1,7 @@
-//! The files that the preloaded library of `flamelet record --heap` keeps while a program runs, for both sides:
-//! the library writes them, the recorder reads them, at any moment and after any kind of death.
+//! The files that the preloaded libraries of `flamelet record` keep while a program runs, for both sides:
+//! a library writes them, the recorder reads them, at any moment and after any kind of death.
 //!
-//! Each process image (a program from its start or `exec` on, or a forked child) has two files in the folder
+//! With `--heap`, each process image (a program from its start or `exec` on, or a forked child) has two files in the folder
 //! that [`env::FOLDER`] names:
 //!
 //! | file | what it holds |
@@ -28,15 +28,19 @@ pub use read::{Counts, DamagedError, Row, read};
 /// How the recorder tells the library what to do.
 pub mod env {
     /// The folder for the files. Without it, the library does nothing.
-    pub const FOLDER: &str = "FLAMELET_HEAP_FOLDER";
+    pub const FOLDER: &str = "FLAMELET_RECORD_FOLDER";
     /// Bytes between samples; absent or 0 for every allocation.
     pub const MEAN: &str = "FLAMELET_HEAP_MEAN";
+    /// Samples a second of CPU time, for the library that samples.
+    pub const FREQUENCY: &str = "FLAMELET_CPU_FREQUENCY";
     /// The loader's own list of libraries to load first.
     pub const PRELOAD: &str = "LD_PRELOAD";
 }
 
 /// Ends the names of files with counts.
 pub const COUNTS_ENDING: &str = "counts";
+/// Ends the names of files with samples of CPU time.
+pub const PROFILE_ENDING: &str = "profile";
 /// Ends the names of files with modules.
 pub const MODULES_ENDING: &str = "modules";
 
@@ -100,8 +104,8 @@ pub struct Node {
     pub address: AtomicU64,
     /// The caller.
     pub parent: AtomicU32,
-    /// The turn of the peak for which `peak` was put aside.
-    pub peak_turn: AtomicU32,
+    /// Fills the word.
+    pub unused: AtomicU32,
     /// Calls of allocation functions.
     pub allocations: AtomicU64,
     /// Bytes that they asked for.
@@ -112,8 +116,32 @@ pub struct Node {
     pub freed: AtomicU64,
     /// Freed by the thread that allocated them, as the next thing it did with the heap.
     pub temporary: AtomicU64,
-    /// Bytes alive at the peak, if `peak_turn` is that of the header; else those alive now are those of the peak.
+    /// Bytes alive at the peak, with the turn for which they were put aside: see [`PutAside`].
     pub peak: AtomicU64,
+}
+
+/// What a node had at the peak, put aside when it first changed afterwards. Of another turn than the header's, it is
+/// out of date, and the node has what it had at the peak. One word, so that it is replaced as a whole.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PutAside(pub u64);
+
+impl PutAside {
+    const BYTES_BITS: u32 = 40;
+
+    /// `bytes` at the peak of this turn. More than a terabyte counts as one.
+    pub fn new(turn: u32, bytes: u64) -> Self {
+        Self(u64::from(turn) << Self::BYTES_BITS | bytes.min((1 << Self::BYTES_BITS) - 1))
+    }
+
+    /// Whether it belongs to this turn.
+    pub fn is_of(self, turn: u32) -> bool {
+        self.0 >> Self::BYTES_BITS == u64::from(turn) & ((1 << (64 - Self::BYTES_BITS)) - 1)
+    }
+
+    /// The bytes.
+    pub fn bytes(self) -> u64 {
+        self.0 & ((1 << Self::BYTES_BITS) - 1)
+    }
 }
 
 const _: () = assert!(size_of::<Node>() == 64 && size_of::<Header>() <= NODES_AT);

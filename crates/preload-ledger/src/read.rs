@@ -3,7 +3,7 @@
 use std::fmt;
 use std::mem::offset_of;
 
-use crate::{FIRST_FRAME, Header, MAGIC, NODES_AT, Node};
+use crate::{FIRST_FRAME, Header, MAGIC, NODES_AT, Node, PutAside};
 
 /// What a process has allocated.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -83,7 +83,7 @@ fn row(number: usize, bytes: &[u8], peak_turn: u32) -> Row {
     // Read a moment apart from each other, a free may be seen and its allocation not.
     let live = allocations.saturating_sub(get(offset_of!(Node, frees)));
     let live_bytes = allocated.saturating_sub(get(offset_of!(Node, freed)));
-    let is_aside = half(offset_of!(Node, peak_turn)) as u32 == peak_turn;
+    let peak = PutAside(get(offset_of!(Node, peak)));
     let parent = half(offset_of!(Node, parent)) as u32;
     // A caller is always made before: so walks to the root end, whatever the bytes are.
     let is_sound = (parent as usize) < number || number < FIRST_FRAME as usize;
@@ -95,7 +95,7 @@ fn row(number: usize, bytes: &[u8], peak_turn: u32) -> Row {
         live,
         live_bytes,
         temporary: get(offset_of!(Node, temporary)),
-        peak: if is_aside { get(offset_of!(Node, peak)) } else { live_bytes },
+        peak: if peak.is_of(peak_turn) { peak.bytes() } else { live_bytes },
     }
 }
 
@@ -122,7 +122,6 @@ mod tests {
 
     #[test]
     fn a_node_says_what_is_alive_now_and_was_at_the_peak() {
-        let (parent, turn_9) = (0u64, 9u64 << 32);
         let bytes = file(
             5,
             &[
@@ -130,9 +129,9 @@ mod tests {
                 (3, offset_of!(Node, allocated), 500),
                 (3, offset_of!(Node, frees), 2),
                 (3, offset_of!(Node, freed), 100),
-                (4, offset_of!(Node, parent), 3 | turn_9),
-                (4, offset_of!(Node, peak), 64),
-                (3, offset_of!(Node, parent), parent | 8 << 32),
+                (4, offset_of!(Node, parent), 3),
+                (4, offset_of!(Node, peak), PutAside::new(9, 64).0),
+                (3, offset_of!(Node, peak), PutAside::new(8, 7).0),
             ],
         );
         let counts = read(&bytes).expect("whole");

@@ -3,7 +3,7 @@
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicI64, AtomicPtr, AtomicU64, Ordering};
 
-use flamelet_preload_ledger::{Node, SIZE_NODE};
+use flamelet_preload_ledger::{Node, PutAside, SIZE_NODE};
 use flamelet_unwind::Registers;
 
 use crate::blocks::{self, Block};
@@ -152,10 +152,12 @@ fn count_allocation(node: &Node, size: u64, weight: i64) {
 #[inline]
 fn put_peak_aside(node: &Node) {
     let turn = file::header().peak_turn.load(Ordering::Relaxed);
-    if node.peak_turn.load(Ordering::Relaxed) != turn {
+    let aside = node.peak.load(Ordering::Relaxed);
+    if !PutAside(aside).is_of(turn) {
         let live = node.allocated.load(Ordering::Relaxed).wrapping_sub(node.freed.load(Ordering::Relaxed));
-        node.peak.store(live, Ordering::Relaxed);
-        node.peak_turn.store(turn, Ordering::Relaxed);
+        // If another thread was faster, what it put aside is right and this may not be.
+        let new = PutAside::new(turn, live).0;
+        let _ = node.peak.compare_exchange(aside, new, Ordering::Relaxed, Ordering::Relaxed);
     }
 }
 

@@ -15,7 +15,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("flamelet-embed", &[]),
     ("flamelet-preload-ledger", &[]),
     ("flamelet-preload", &["flamelet-preload-ledger", "flamelet-unwind"]),
-    ("flamelet-preload-cpu", &["flamelet-capture", "flamelet-profile"]),
+    ("flamelet-preload-cpu", &["flamelet-capture", "flamelet-preload-ledger", "flamelet-profile"]),
     (
         "flamelet-record",
         &[

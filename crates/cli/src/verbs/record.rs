@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use flamelet_formats::Format;
 use flamelet_profile::{Profile, merge};
+use flamelet_record::preload::{Library, cpu};
 use flamelet_record::{Checkpoint, CommandEnd, Options, Progress, Recorded, Summary, Target, record};
 use flamelet_report::flame::FlameOptions;
 use flamelet_report::info::{self, Verdict};
@@ -19,6 +20,10 @@ use crate::error::{About, Failure, Result};
 use crate::output;
 use crate::report_job::{Ask, Question, answer_to};
 use crate::source::SymbolOptions;
+
+/// The library that samples a command from inside; it ships inside of this program.
+static SAMPLER: Library =
+    Library { bytes: flamelet_embed::cdylib!(flamelet_preload_cpu), name: "libflamelet-cpu.so" };
 
 pub(crate) fn run(args: &RecordArgs) -> Result<ExitCode> {
     if let Some(heap) = args.heap {
@@ -83,7 +88,15 @@ fn record_once(args: &RecordArgs, path: &Path, kind: OutputKind, stop: &AtomicBo
             let _ = write!(std::io::stderr(), "\r\x1b[K{}", live_line(progress));
         }
     };
-    let recorded = record(options, &mut tell, stop).map_err(|error| Failure::new(error.to_string()));
+    let recorded = match cpu::why_needed().filter(|_| cpu::can_record(&options)) {
+        Some(why) => {
+            eprintln!("{why}");
+            eprintln!("Until then: the command is sampled from inside, by a library that is loaded into it.");
+            cpu::record(options, SAMPLER, &mut tell, stop)
+        }
+        None => record(options, &mut tell, stop),
+    };
+    let recorded = recorded.map_err(|error| Failure::new(error.to_string()));
     if is_watched {
         let _ = write!(std::io::stderr(), "\r\x1b[K");
     }

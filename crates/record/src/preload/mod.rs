@@ -3,12 +3,14 @@
 //! | to … | use |
 //! |---|---|
 //! | know what a program allocates | [`heap::record`] |
+//! | sample its CPU time where `perf_event_open` is forbidden | [`cpu::record`] |
 //!
 //! The libraries come with the `flamelet` command; callers hand over their bytes ([`Library`]). Each process of the
 //! command, children and what they `exec` included, writes files of its own into a folder of this recording, which
 //! are read while it runs and after its end, whatever that end was.
 
 mod assemble;
+pub mod cpu;
 mod folder;
 pub mod heap;
 mod program;

@@ -1,0 +1,104 @@
+//! The library that `flamelet record` loads into a command where the kernel lets nobody use `perf_event_open`.
+//!
+//! It runs the sampler of `flamelet-capture`, which needs no right at all, from before `main` to the end of the
+//! program, and keeps what was sampled in a file `PID-N.profile` (pprof, addresses without names) in the folder
+//! that the recorder names: replaced every second, so that a kill leaves something, and at the end. A forked child
+//! samples itself; a program that is started has the library loaded again.
+#![cfg(all(target_os = "linux", target_env = "gnu"))]
+#![allow(unsafe_code, reason = "runs before main, at exit and after fork, by C functions")]
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicPtr, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+use std::{io, ptr};
+
+use flamelet_capture::cpu::{self, MAX_FREQUENCY, Options, Session};
+use flamelet_preload_ledger::{PROFILE_ENDING, env};
+use flamelet_profile::{Profile, pprof};
+
+/// How often the file is replaced at most, and the part of the time that this may take.
+const EVERY: Duration = Duration::from_secs(1);
+const SHARE: u32 = 50;
+
+/// What is sampled in this process.
+struct Capture {
+    /// None once the program ends.
+    session: Mutex<Option<Session>>,
+    file: PathBuf,
+}
+
+/// Never given back: other threads may be looking at it when the program ends.
+static CURRENT: AtomicPtr<Capture> = AtomicPtr::new(ptr::null_mut());
+
+/// The loader calls it before `main`.
+#[used]
+#[unsafe(link_section = ".init_array")]
+static BEFORE_MAIN: extern "C" fn() = before_main;
+
+extern "C" fn before_main() {
+    // The rest is of no use if nothing is sampled.
+    if begin().is_some() {
+        // SAFETY: both functions have the types that are wanted, and stay loaded as long as the program.
+        unsafe {
+            libc::atexit(at_end);
+            libc::pthread_atfork(None, None, Some(in_child));
+        }
+    }
+}
+
+/// The parent's capture is not this child's; its sampler has already been told.
+unsafe extern "C" fn in_child() {
+    CURRENT.store(ptr::null_mut(), Ordering::Release);
+    begin();
+}
+
+extern "C" fn at_end() {
+    // SAFETY: null, or from a box that is never given back.
+    let Some(capture) = (unsafe { CURRENT.load(Ordering::Acquire).as_ref() }) else { return };
+    let session = capture.session.lock().unwrap_or_else(PoisonError::into_inner).take();
+    if let Some(session) = session {
+        let _ = replace(&capture.file, &session.finish());
+    }
+}
+
+fn begin() -> Option<()> {
+    let folder = PathBuf::from(std::env::var_os(env::FOLDER)?);
+    let asked = std::env::var(env::FREQUENCY).ok()?.parse::<u32>().ok()?;
+    let file = own_file(&folder)?;
+    let mut options = Options::with_frequency(asked.clamp(1, MAX_FREQUENCY));
+    // A recording gets the rate it asked for.
+    options.overhead_budget = None;
+    let session = Mutex::new(Some(cpu::start(&options).ok()?));
+    let capture: &'static Capture = Box::leak(Box::new(Capture { session, file }));
+    CURRENT.store(ptr::from_ref(capture).cast_mut(), Ordering::Release);
+    let saver = std::thread::Builder::new().name("flamelet-save".to_owned());
+    saver.spawn(|| save_while_running(capture)).ok().map(drop)
+}
+
+/// `PID-N`, where N tells images of one process apart.
+fn own_file(folder: &Path) -> Option<PathBuf> {
+    let pid = std::process::id();
+    let name = |number: u32| folder.join(format!("{pid}-{number}.{PROFILE_ENDING}"));
+    let free = |path: &PathBuf| std::fs::File::create_new(path).is_ok();
+    (0..10_000).map(name).find(free)
+}
+
+fn save_while_running(capture: &Capture) {
+    let mut pause = EVERY;
+    loop {
+        std::thread::sleep(pause);
+        let session = capture.session.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(session) = session.as_ref() else { return };
+        let start = Instant::now();
+        let _ = replace(&capture.file, &session.snapshot());
+        pause = EVERY.max(start.elapsed() * SHARE);
+    }
+}
+
+/// As a whole: a kill in the middle leaves the file from before.
+fn replace(file: &Path, profile: &Profile) -> io::Result<()> {
+    let part = file.with_extension("part");
+    std::fs::write(&part, pprof::encode(profile))?;
+    std::fs::rename(&part, file)
+}

@@ -1,0 +1,78 @@
+//! Children, other programs, libraries that come and go, and Ctrl-C.
+
+use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
+use std::process::Stdio;
+
+use flamelet_tests::profiles::scratch;
+use flamelet_tests::programs::{command, flamelet};
+
+use crate::recording::{compiled, read, record, values_of};
+
+#[test]
+fn a_forked_child_and_a_program_it_starts_are_counted_apart() {
+    let (forks, known) = (compiled("forks.c", "forks", &[]), compiled("known.c", "known", &[]));
+    let recording = record("forks", &["--heap"], &[&forks, &known]);
+    assert_eq!(recording.said.status, Some(3), "{}", recording.said.stderr);
+    let of = |function, process| values_of(&recording.profile, function, Some(process));
+    assert_eq!(of("of_parent", "forks")[..4], [100, 100_000, 90, 90_000], "what the child freed was a copy");
+    assert_eq!(of("of_child", "forks")[..4], [200, 60_000, 100, 30_000]);
+    assert_eq!(of("kept", "known")[..1], [1000]);
+    assert_eq!(of("kept", "forks"), [0; 6]);
+    assert!(recording.said.stderr.contains("sum over 3 processes"), "{}", recording.said.stderr);
+}
+
+#[test]
+fn programs_that_a_shell_starts_are_found() {
+    let known = compiled("known.c", "known", &[]);
+    let line = format!("{} & {}; wait", known.display(), known.display());
+    let words = [Path::new("sh"), Path::new("-c"), Path::new(&line)];
+    let recording = record("shell", &["--heap"], &words);
+    assert_eq!(values_of(&recording.profile, "kept", Some("known"))[0], 2000);
+}
+
+#[test]
+fn a_library_where_another_one_was_has_its_own_names() {
+    let source = |name: &str| format!("#include <stdlib.h>\nvoid *{name}(void) {{ return malloc(100); }}\n");
+    let library = |name: &str| {
+        let path = scratch().join(format!("{name}.c"));
+        std::fs::write(&path, source(name)).expect("our own folder");
+        compiled(path.to_str().expect("UTF-8"), &format!("lib{name}.so"), &["-shared", "-fPIC"])
+    };
+    let (one, two) = (library("one"), library("two"));
+    let program = compiled("plugins.c", "plugins", &["-ldl"]);
+    let recording = record("plugins", &["--heap"], &[&program, &one, &two]);
+    assert_eq!(recording.said.status, Some(0), "{}", recording.said.stderr);
+    let places: Vec<&str> = recording.said.stdout.lines().collect();
+    assert_eq!(places.first(), places.last(), "both were loaded to one place");
+    for name in ["one", "two"] {
+        assert_eq!(values_of(&recording.profile, name, None)[..2], [10, 1000], "{name}");
+    }
+    assert!(recording.said.stderr.contains("100.0 % of the stacks rooted"), "{}", recording.said.stderr);
+}
+
+#[test]
+fn ctrl_c_ends_the_recording_and_not_the_work() {
+    let (program, out) = (compiled("known.c", "known", &[]), scratch().join("interrupted.pb.gz"));
+    let mut recorder = command(flamelet());
+    recorder.args(["record", "--heap", "-o"]).arg(&out).arg("--").arg(&program).arg("waits");
+    let mut recorder = recorder
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("flamelet");
+    let mut line = String::new();
+    BufReader::new(recorder.stdout.as_mut().expect("piped")).read_line(&mut line).expect("a line");
+    assert_eq!(line, "ready\n");
+    let id = recorder.id().to_string();
+    assert!(std::process::Command::new("kill").args(["-INT", &id]).status().expect("kill").success());
+    let mut said = BufReader::new(recorder.stderr.take().expect("piped"));
+    let mut text = String::new();
+    while !text.contains("goes on") && said.read_line(&mut text).expect("a line") > 0 {}
+    assert!(text.contains("the command goes on"), "{text}");
+    recorder.stdin.take().expect("piped").write_all(b"x").expect("it still reads");
+    while said.read_line(&mut text).expect("a line") > 0 {}
+    assert_eq!(recorder.wait().expect("ends").code(), Some(3), "{text}");
+    assert_eq!(values_of(&read(&out, &text), "kept", None)[0], 1000);
+}
