@@ -79,44 +79,47 @@ struct Figures {
 pub(super) fn run(options: &Options) -> Result<Section, Failure> {
     let program = build_apart("bench-heap", &[])?;
     let rounds = if options.quick { 1 } else { options.rounds };
-    let millis = if options.quick { 20 } else { 1500 };
+    let millis = if options.quick { 20 } else { 700 };
     let mebibytes = if options.quick { 32 } else { 256 };
     let rows: Vec<&Row> = ROWS.iter().chain([&HOOKS]).collect();
     let mut figures: Vec<Figures> = rows.iter().map(|_| Figures::default()).collect();
     for round in 1..=rounds {
+        println!("   round {round} of {rounds}");
+        measure_pairs(&program, &rows, &mut figures, millis)?;
         for (row, figures) in rows.iter().zip(&mut figures) {
-            println!("   round {round} of {rounds}: {}", row.name);
-            measure(&program, row, figures, millis, mebibytes)?;
+            measure_snapshot(&program, row, figures, mebibytes)?;
         }
     }
     Ok(section(&rows, &figures, rounds, mebibytes))
 }
 
-fn measure(
-    program: &Path,
-    row: &Row,
-    figures: &mut Figures,
-    millis: u32,
-    mebibytes: u32,
-) -> Result<(), Failure> {
+/// Allocations and frees. What is compared runs one right after the other: all modes with one number of threads,
+/// then with the next.
+fn measure_pairs(program: &Path, rows: &[&Row], figures: &mut [Figures], millis: u32) -> Result<(), Failure> {
     let least = |known: &mut Option<f64>, answer: &Value, field: &str| {
         let value = answer[field].as_f64().unwrap_or(f64::NAN);
         *known = Some(known.map_or(value, |known| known.min(value)));
     };
-    if row.mode != "jemalloc-pprof" {
-        for (threads, known) in THREADS.into_iter().zip(&mut figures.pairs) {
-            let answer =
-                ask(program, row, LG_MEAN, &["pairs", row.mode], &[threads as u32, millis, 1 << LG_MEAN])?;
-            least(known, &answer, "low");
+    for (place, threads) in THREADS.into_iter().enumerate() {
+        for (row, figures) in
+            rows.iter().zip(figures.iter_mut()).filter(|(row, _)| row.mode != "jemalloc-pprof")
+        {
+            let numbers = [threads as u32, millis, 1 << LG_MEAN];
+            let answer = ask(program, row, LG_MEAN, &["pairs", row.mode], &numbers)?;
+            least(&mut figures.pairs[place], &answer, "low");
             if threads == 1 {
                 least(&mut figures.resident, &answer, "rss_kb");
             }
         }
     }
-    if row.samples {
+    for (row, figures) in rows.iter().zip(figures).filter(|(row, _)| row.samples) {
         let answer = ask(program, row, 0, &["pairs", row.mode], &[1, millis, 1])?;
         least(&mut figures.each, &answer, "low");
     }
+    Ok(())
+}
+
+fn measure_snapshot(program: &Path, row: &Row, figures: &mut Figures, mebibytes: u32) -> Result<(), Failure> {
     if row.snapshot {
         figures.snapshot.push(ask(program, row, LG_MEAN, &["snapshot", row.mode], &[mebibytes])?);
     }
@@ -158,7 +161,9 @@ fn section(rows: &[&Row], figures: &[Figures], rounds: usize, mebibytes: u32) ->
         cells.push(cell(sample(at), &|us| format!("{us:.2} µs")));
         cells.push(cell(resident(at).filter(|_| profiles), &|mb| format!("{mb:+.1} MB")));
         cells.push(cell(middle(at, "wall_us"), &|us| format!("{:.1} ms", us / 1e3)));
-        cells.push(cell(middle(at, "added_kb"), &|kb| format!("{:.1} MB", kb * 1024.0 / 1e6)));
+        for field in ["added_kb", "anonymous_kb", "file_kb"] {
+            cells.push(cell(middle(at, field), &|kb| format!("{:.1} MB", kb * 1024.0 / 1e6)));
+        }
         cells.push(cell(middle(at, "pause_us"), &|us| format!("{:.2} ms", us / 1e3)));
         cells.push(cell(middle(at, "usual_us"), &|us| format!("{:.2} ms", us / 1e3)));
         cells
@@ -167,12 +172,15 @@ fn section(rows: &[&Row], figures: &[Figures], rounds: usize, mebibytes: u32) ->
     Section {
         title: "heap: sampling allocations inside the process".to_owned(),
         about: format!(
-            "64 live blocks of 16 to 200 bytes, one replaced at a time, under some 50 frames of an ordinary build; \
-             512 KiB between\nsamples, except for a sample's own cost, which is that of sampling every one. CPU time \
-             of the thread, the lower decile of\nmany short turns, the best of {rounds} rounds. The snapshot is of {mebibytes} \
-             MiB from 256 stacks, to an encoded profile (flamelet\nwith names; pprof-alloc and jemalloc_pprof leave them \
-             out); the pause is the longest allocation of another thread\nmeanwhile, beside its usual longest. \
-             pprof-alloc walks frame pointers, which this build lacks: its stacks are short."
+            "64 live blocks of 16 to 200 bytes, one replaced at a time, under 50 frames of an ordinary build; \
+             512 KiB between\nsamples, except for a sample's own cost, which is that of sampling every one, its free \
+             and (flamelet) the stack of its\nfree included. CPU time of the thread, the lower decile of many short \
+             turns, the best of {rounds} rounds. The snapshot is of\n{mebibytes} MiB from 256 stacks, to an encoded profile \
+             (flamelet with names, of a binary with some 100 MB of debug information;\npprof-alloc and jemalloc_pprof leave \
+             names out); its memory is the most that was resident beyond what was before (the parts\nare seen by \
+             looking often, and need not peak together). The pause is the longest allocation of another thread \
+             meanwhile,\nbeside its usual longest, waiting for a CPU not counted. pprof-alloc walks frame pointers, \
+             which this build lacks: its\nstacks are short."
         ),
         columns: vec![
             "allocator",
@@ -185,6 +193,8 @@ fn section(rows: &[&Row], figures: &[Figures], rounds: usize, mebibytes: u32) ->
             "memory",
             "snapshot",
             "its memory",
+            "anonymous",
+            "of files",
             "longest pause",
             "usual",
         ],
@@ -193,8 +203,10 @@ fn section(rows: &[&Row], figures: &[Figures], rounds: usize, mebibytes: u32) ->
             goal("flamelet on the system allocator", added(at("flamelet-system"), 0), 1.5, "ns"),
             goal("flamelet on jemalloc", added(at("flamelet-jemalloc"), 0), 1.0, "ns"),
             goal("flamelet fed by jemalloc's sampling", added(at("flamelet-jemalloc-hooks"), 0), 1.0, "ns"),
+            goal("flamelet on mimalloc", added(at("flamelet-mimalloc"), 0), 1.5, "ns"),
             goal("a sample on the system allocator", sample(at("flamelet-system")), 1.5, "µs"),
             goal("a sample on jemalloc", sample(at("flamelet-jemalloc")), 1.5, "µs"),
+            goal("a sample on mimalloc", sample(at("flamelet-mimalloc")), 1.5, "µs"),
             goal(
                 "the memory of a snapshot with names",
                 middle(at("flamelet-system"), "added_kb").map(|kb| kb * 1024.0 / 1e6),
