@@ -77,6 +77,37 @@ fn every_engine_delivers_97_percent_at_both_rates_on_eight_threads() {
 }
 
 #[test]
+fn captures_that_start_and_threads_that_are_found_interrupt_no_sleep() {
+    let _turn = turn();
+    let sleep = |micros: i64| {
+        let time = libc::timespec { tv_sec: 0, tv_nsec: micros * 1000 };
+        // SAFETY: sleeps.
+        let result = unsafe { libc::nanosleep(&raw const time, std::ptr::null_mut()) };
+        assert_eq!(result, 0, "{}", std::io::Error::last_os_error());
+    };
+    std::thread::scope(|scope| {
+        // Asleep nearly always, and each time with some CPU time behind it; one of them new every time.
+        scope.spawn(|| {
+            for _ in 0..60 {
+                burn_red(Duration::from_millis(2));
+                sleep(5_000);
+                std::thread::scope(|scope| {
+                    scope.spawn(|| {
+                        burn_red(Duration::from_millis(6));
+                        sleep(60_000);
+                    });
+                });
+            }
+        });
+        for _ in 0..200 {
+            let session = cpu::start(&options(Engine::Timer, 999)).expect("starts");
+            std::thread::sleep(Duration::from_millis(15));
+            drop(session.finish());
+        }
+    });
+}
+
+#[test]
 fn no_engine_interrupts_sleeps_and_reads() {
     let _turn = turn();
     for engine in [Engine::Timer, Engine::Setitimer, Engine::Perf] {

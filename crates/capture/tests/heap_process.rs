@@ -32,6 +32,9 @@ fn child() {
         "cgroup" => run_out_of_cgroup(&file),
         "killed" => be_killed(&file),
         "named" => pass_a_named_limit(&file),
+        "address space" => come_near_the_address_space_limit(&file),
+        "near" => assert!(works_in_an_emergency(&file), "the limit is near"),
+        "far" => assert!(!works_in_an_emergency(&file), "the kernel would take the page cache back first"),
         "fork" => fork_with_files(&file),
         other => panic!("no child of the name {other}"),
     }
@@ -243,6 +246,84 @@ fn a_limit_that_the_service_names() {
     let profile = heap::recover(&file).expect("a profile");
     assert!(profile.comments().any(|comment| comment.contains("named limit of 104857600 bytes was near")));
     assert!(profile.total(3) > 80 << 20);
+}
+
+/// Address space only: nothing of it is touched.
+fn come_near_the_address_space_limit(file: &Path) {
+    let limit = libc::rlimit { rlim_cur: 1 << 30, rlim_max: 1 << 30 };
+    // SAFETY: sets a limit of this process, which is a test's child.
+    assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_AS, &raw const limit) }, 0);
+    Options::new().mean(MEAN).emergency_file(file).start().expect("starts");
+    let mut hoard: Vec<Vec<u8>> = Vec::new();
+    while heap::emergencies() == 0 {
+        let mut block = Vec::new();
+        assert!(block.try_reserve(4 << 20).is_ok(), "refused before the emergency");
+        hoard.push(black_box(block));
+    }
+}
+
+#[test]
+fn the_address_space_limit_is_seen_before_it_is_reached() {
+    let folder = Folder::new("address-space");
+    let file = folder.file("ledger");
+    let output = start_child("address space", &file).wait_with_output().expect("ends");
+    assert!(output.status.success(), "{output:?}");
+    let profile = heap::recover(&file).expect("a profile");
+    let near = "address space limit of 1073741824 bytes was near";
+    assert!(profile.comments().any(|comment| comment.contains(near)));
+}
+
+fn works_in_an_emergency(file: &Path) -> bool {
+    Options::new().mean(MEAN).emergency_file(file).start().expect("starts");
+    drop(innocent_work());
+    heap::emergencies() > 0
+}
+
+/// The memory controller can be in one version's hierarchy only, and mostly it is not in the one that a test
+/// wants. So the files of version 2 are made by hand, and put where this process is told to look for them.
+#[test]
+fn a_control_group_of_version_two() {
+    let folder = Folder::new("version-two");
+    let group = folder.file("tree/service");
+    std::fs::create_dir_all(&group).expect("a folder");
+    let write = |path: PathBuf, text: &str| std::fs::write(path, text).expect("written");
+    write(folder.file("tree/memory.max"), "max\n");
+    write(group.join("memory.max"), "209715200\n");
+    write(group.join("memory.current"), "204472320\n");
+    write(folder.file("cgroup"), "0::/service\n");
+    let tree = folder.file("tree");
+    let mount = format!("30 23 0:26 / {} rw,nosuid shared:4 - cgroup2 cgroup2 rw\n", tree.display());
+    write(folder.file("mountinfo"), &mount);
+    let script = "mount --bind \"$0/cgroup\" /proc/$$/cgroup && mount --bind \"$0/mountinfo\" /proc/$$/mountinfo \
+                  || exit 99; exec \"$@\"";
+    for (mode, reclaimable) in [("near", 0), ("far", 50 << 20)] {
+        write(
+            group.join("memory.stat"),
+            &format!("anon 12345\nfile 50000000\ninactive_file {reclaimable}\n"),
+        );
+        let file = folder.file(mode);
+        let output = Command::new("unshare")
+            .args(["--mount", "sh", "-c", script])
+            .arg(&folder.0)
+            .arg(std::env::current_exe().expect("a program"))
+            .args(["child", "--exact", "--nocapture", "--test-threads=1"])
+            .env(MODE, mode)
+            .env(FILE, &file)
+            .output();
+        let output = match output {
+            Ok(output) if !matches!(output.status.code(), Some(1 | 99)) => output,
+            other => {
+                eprintln!("SKIP: no file can be mounted here: {other:?}");
+                return;
+            }
+        };
+        assert!(output.status.success(), "{mode}: {output:?}");
+        let profile = heap::recover(&file).expect("a profile");
+        let said =
+            profile.comments().any(|comment| comment.contains("control group's limit of 209715200 bytes"));
+        assert_eq!(said, mode == "near");
+        assert!(profile.comments().any(|comment| comment.contains("heap, one sample in")));
+    }
 }
 
 #[inline(never)]

@@ -252,12 +252,14 @@ impl Control {
     /// Takes the full slots and hands each sample to every reader.
     fn collect(&mut self) {
         let Some(pool) = &self.pool else { return };
-        let (readers, collected) = (&self.readers, &mut self.collected);
+        let (readers, collected, running) = (&self.readers, &mut self.collected, &mut self.running);
         let mut labels = LabelSet::EMPTY;
         pool.drain(|record, frames| {
             collected.samples += 1;
             collected.truncated += u64::from(!record.is_rooted);
-            collected.sampled_nanos += record.cpu_nanos;
+            let owed = running.as_mut().map_or(0, |running| running.engine.take_owed(record.tid));
+            let cpu_nanos = record.cpu_nanos + owed;
+            collected.sampled_nanos += cpu_nanos;
             collected.handler_nanos += u64::from(record.handler_nanos);
             if labels.id() != record.labels {
                 labels = labels::resolve(record.labels);
@@ -271,7 +273,7 @@ impl Control {
                 count: 0,
             };
             for reader in readers {
-                reader.add(&sample, record.cpu_nanos);
+                reader.add(&sample, cpu_nanos);
             }
         });
         let now = self.marks();

@@ -6,6 +6,7 @@ mod timer;
 
 use super::options::Engine as Choice;
 use crate::error::{Error, ErrorKind, Result};
+use crate::threads::Tid;
 
 /// An engine that runs.
 pub(super) trait Engine: Send {
@@ -18,6 +19,11 @@ pub(super) trait Engine: Send {
 
     /// How many threads are known.
     fn threads(&self) -> usize;
+
+    /// CPU time that is to be added to the next sample of a thread.
+    fn take_owed(&mut self, _tid: Tid) -> u64 {
+        0
+    }
 
     /// Threads that cannot be reached, such as for a limit of the kernel.
     fn unreached(&self) -> usize {

@@ -1,15 +1,16 @@
 //! A POSIX timer on each thread's CPU clock, made from outside for every thread of the process.
 //!
 //! The kernel checks CPU timers at its tick, so at high frequencies one signal stands for several periods;
-//! `si_overrun` says how many. A thread's timer counts from the thread's birth, so what it used before it was
-//! found is not lost: its first sample stands for it.
+//! `si_overrun` says how many. What a thread used before it was found is not lost: it is owed, and added to its
+//! first sample. (A timer that is set to a moment in the past would do the same, but fire at once, also into a
+//! thread that sleeps, and end its sleep. One that is set to the future only ever finds its thread running.)
 //!
 //! (A timer on the CPU clock of the whole process would also reach threads that live for less than the time
 //! between two looks. But its signal is the process', not a thread's: when the running thread blocks it, if
 //! only for the time of its own handler, the kernel wakes another thread with it, out of a sleep.)
 //!
 //! What a thread uses between the last tick that found it running and its end is never seen: half a tick on
-//! average. To be fair, a timer starts that much before the moment it is made.
+//! average. To be fair, a timer counts from that much before the moment it is made.
 
 use super::Engine;
 use crate::cpu::handler::{self, SIGNAL, TimerTag};
@@ -21,6 +22,8 @@ use std::io;
 pub(super) struct Timers {
     period_nanos: u64,
     by_thread: FxHashMap<Tid, Timer>,
+    /// CPU time of threads from before they had a timer, and that no sample stands for yet.
+    owed: FxHashMap<Tid, u64>,
     /// Threads for which no timer could be made.
     unreached: usize,
     listing: threads::Listing,
@@ -34,6 +37,7 @@ impl Timers {
         let mut timers = Self {
             period_nanos,
             by_thread: FxHashMap::default(),
+            owed: FxHashMap::default(),
             unreached: 0,
             listing: threads::Listing::open()?,
             listed: Vec::new(),
@@ -51,6 +55,7 @@ impl Timers {
     fn arm_all(&mut self, are_old: bool) -> usize {
         self.listing.read(&mut self.listed);
         self.by_thread.retain(|tid, _| self.listed.binary_search(tid).is_ok());
+        self.owed.retain(|tid, _| self.listed.binary_search(tid).is_ok());
         self.unreached = 0;
         let known = self.by_thread.len();
         let collector = handler::collector();
@@ -64,11 +69,15 @@ impl Timers {
     }
 
     fn arm(&mut self, tid: Tid, is_old: bool) {
-        let begin = if is_old { crate::clock::read(clock_of(tid)) } else { 0 };
-        let first = self.first_expiration(begin);
-        match Timer::new(tid, self.period_nanos, first) {
+        let now = crate::clock::read(clock_of(tid));
+        let first = self.first_expiration(if is_old { now } else { 0 });
+        let due = Due::new(first, now, self.period_nanos);
+        match Timer::new(tid, self.period_nanos, due.after_nanos) {
             Ok(timer) => {
                 self.by_thread.insert(tid, timer);
+                if due.owed_nanos > 0 {
+                    *self.owed.entry(tid).or_default() += due.owed_nanos;
+                }
             }
             // EINVAL: the thread ended meanwhile.
             Err(error) => self.unreached += usize::from(error.raw_os_error() != Some(libc::EINVAL)),
@@ -113,6 +122,33 @@ impl Engine for Timers {
     fn unreached(&self) -> usize {
         self.unreached
     }
+
+    fn take_owed(&mut self, tid: Tid) -> u64 {
+        if self.owed.is_empty() { 0 } else { self.owed.remove(&tid).unwrap_or(0) }
+    }
+}
+
+/// When a timer expires first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Due {
+    /// So much later; never 0.
+    after_nanos: u64,
+    /// The periods that were over before.
+    owed_nanos: u64,
+}
+
+impl Due {
+    /// Of a timer that should have expired at `first` and every `period` from then on, when it is `now`.
+    fn new(first: u64, now: u64, period: u64) -> Self {
+        let period = period.max(1);
+        match now.checked_sub(first) {
+            Some(late) => {
+                let owed_nanos = (late / period + 1) * period;
+                Self { after_nanos: first + owed_nanos - now, owed_nanos }
+            }
+            None => Self { after_nanos: first - now, owed_nanos: 0 },
+        }
+    }
 }
 
 /// The kernel's number for the CPU clock of any thread of this process.
@@ -127,8 +163,8 @@ struct Timer(libc::timer_t);
 unsafe impl Send for Timer {}
 
 impl Timer {
-    /// A timer that expires when the thread's clock shows `first_nanos`, and every `period_nanos` from then on.
-    fn new(tid: Tid, period_nanos: u64, first_nanos: u64) -> io::Result<Self> {
+    /// A timer that expires when the thread has used `after_nanos`, and every `period_nanos` from then on.
+    fn new(tid: Tid, period_nanos: u64, after_nanos: u64) -> io::Result<Self> {
         let value = TimerTag { period_nanos }.pack();
         // SAFETY: plain C structures, zeroed and filled in.
         unsafe {
@@ -144,9 +180,8 @@ impl Timer {
             let timer = Self(id);
             let mut times: libc::itimerspec = std::mem::zeroed();
             times.it_interval = timespec(period_nanos);
-            times.it_value = timespec(first_nanos.max(1));
-            if libc::timer_settime(timer.0, libc::TIMER_ABSTIME, &raw const times, std::ptr::null_mut()) != 0
-            {
+            times.it_value = timespec(after_nanos.max(1));
+            if libc::timer_settime(timer.0, 0, &raw const times, std::ptr::null_mut()) != 0 {
                 return Err(io::Error::last_os_error());
             }
             Ok(timer)
@@ -173,5 +208,18 @@ fn timespec(nanos: u64) -> libc::timespec {
     libc::timespec {
         tv_sec: (nanos / 1_000_000_000) as libc::time_t,
         tv_nsec: (nanos % 1_000_000_000) as libc::c_long,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_timer_never_expires_in_the_past_and_nothing_is_forgotten() {
+        assert_eq!(Due::new(30, 10, 100), Due { after_nanos: 20, owed_nanos: 0 });
+        assert_eq!(Due::new(10, 10, 100), Due { after_nanos: 100, owed_nanos: 100 });
+        assert_eq!(Due::new(10, 250, 100), Due { after_nanos: 60, owed_nanos: 300 });
+        assert_eq!(Due::new(10, 209, 100), Due { after_nanos: 1, owed_nanos: 200 });
     }
 }

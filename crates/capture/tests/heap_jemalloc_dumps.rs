@@ -1,0 +1,76 @@
+//! A jemalloc without hooks: what its dumps say. Runs with the feature `jemalloc`, in a process of its own, because
+//! hooks stay once they are there.
+
+#![allow(unsafe_code, reason = "is an allocator on jemalloc's functions")]
+
+mod heap_support;
+
+use flamelet_capture::heap::jemalloc::{CONF, Conf, Feed, Jemalloc};
+use flamelet_capture::heap::{Options, snapshot};
+use heap_support::{Batch, Names, assert_close};
+use std::alloc::{GlobalAlloc, Layout};
+use std::hint::black_box;
+use std::path::Path;
+
+/// What jemalloc reads at its start.
+#[unsafe(export_name = "_rjem_malloc_conf")]
+pub static MALLOC_CONF: Conf = CONF;
+
+struct Linked;
+
+// SAFETY: passes everything on to jemalloc, which takes any alignment that is a power of two.
+unsafe impl GlobalAlloc for Linked {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        let flags = tikv_jemalloc_sys::MALLOCX_ALIGN(layout.align());
+        // SAFETY: the size is not zero.
+        unsafe { tikv_jemalloc_sys::mallocx(layout.size(), flags).cast() }
+    }
+
+    unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
+        let flags = tikv_jemalloc_sys::MALLOCX_ALIGN(layout.align());
+        // SAFETY: the block has this size and alignment.
+        unsafe { tikv_jemalloc_sys::sdallocx(block.cast(), layout.size(), flags) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Linked = Linked;
+
+const MEAN: u64 = 16 << 10;
+
+#[inline(never)]
+fn keep_for_a_dump() -> Vec<Vec<u8>> {
+    black_box((0..40_000).map(|_| black_box(vec![1; black_box(112)])).collect())
+}
+
+/// The whole story in one test: jemalloc's settings are the process' own.
+#[test]
+fn dumps_say_who_holds_memory() {
+    let jemalloc = Jemalloc::linked().without_hooks();
+    let feed = jemalloc.start(&Options::new().mean(MEAN)).expect("starts");
+    assert_eq!(feed, Feed::Dumps);
+    let kept = keep_for_a_dump();
+    jemalloc.stop().expect("stops");
+
+    let (names, profile) = (Names::load(), jemalloc.dump().expect("a dump"));
+    // Dumps count usable bytes: the list of 960,000 takes 1 MiB.
+    let batches = [Batch { count: 40_000, size: 112 }, Batch { count: 1, size: 1 << 20 }];
+    let got = names.total(&profile, &["keep_for_a_dump"]);
+    assert_close("in use", got[2], got[3], &batches, MEAN);
+    assert!(profile.comments().any(|comment| comment.starts_with("flamelet: jemalloc: allocated ")));
+    assert!(snapshot().expect("tables").samples().next().is_none(), "nothing came by the hooks");
+
+    // By a file in a folder: the same numbers, and no file is left.
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("dumps-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).expect("a folder");
+    let by_file = jemalloc.dump_in(&folder).expect("a dump");
+    assert_eq!(names.total(&by_file, &["keep_for_a_dump"]), got);
+    assert_eq!(std::fs::read_dir(&folder).expect("readable").count(), 0);
+    std::fs::remove_dir(&folder).expect("empty");
+
+    // Nowhere to write to: one line that says where it was tried and what would help.
+    let error = jemalloc.dump_in(&folder).expect_err("the folder is gone").to_string();
+    assert!(error.contains(&*folder.to_string_lossy()) && error.contains("TMPDIR"), "{error}");
+    assert!(!error.contains('\n'), "{error}");
+    drop(kept);
+}
