@@ -65,10 +65,10 @@ pub(crate) fn try_own_clock(with_kernel: bool) -> io::Result<()> {
 }
 
 /// Tries a tracepoint on this thread.
-pub(crate) fn try_tracepoint(id: u64) -> io::Result<()> {
+pub(crate) fn try_tracepoint(id: u64) -> io::Result<Event> {
     let attr = Attr::new(kind::TRACEPOINT, id).with(flag::DISABLED);
     let first_cpu = crate::session::online_cpus().first().copied().unwrap_or(0);
-    Event::open(&attr, Watch::Thread(0), first_cpu).map(drop)
+    Event::open(&attr, Watch::Thread(0), first_cpu)
 }
 
 /// Why perf_event_open cannot be used at all, not even for this thread's own CPU clock; `None` when it can.

@@ -44,9 +44,12 @@ pub(crate) enum CpuClock {
 }
 
 /// All events of a recording, and what had to be left out.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(crate) struct Plan {
     pub(crate) events: Vec<PlannedEvent>,
+    /// What was opened to try. Closing the last event of a tracepoint takes the kernel a twentieth of a second, so
+    /// these are kept until the real ones are open.
+    pub(crate) tried: Vec<Event>,
     pub(crate) clock: CpuClock,
     /// Attributes of probes point into these.
     _named: Vec<NamedEvent>,
@@ -65,7 +68,8 @@ const SYSCALL_STACK_PERIOD: u64 = 509;
 impl Plan {
     /// Chooses the events for `options` by trying each on `watch`.
     pub(crate) fn new(options: &Options, watch: Watch, cpu: u32) -> Result<Self> {
-        let mut planner = Planner { options, watch, cpu, with_kernel: options.kernel, notes: Vec::new() };
+        let (tried, notes) = (Vec::new(), Vec::new());
+        let mut planner = Planner { options, watch, cpu, with_kernel: options.kernel, tried, notes };
         let mut events = vec![planner.track()?];
         let mut clock = CpuClock::Software;
         if options.cpu {
@@ -84,7 +88,8 @@ impl Plan {
         for (at, event) in named.iter().enumerate() {
             events.push(planner.named(at, event)?);
         }
-        Ok(Self { events, _named: named, clock, with_kernel: planner.with_kernel, notes: planner.notes })
+        let Planner { with_kernel, tried, notes, .. } = planner;
+        Ok(Self { events, tried, _named: named, clock, with_kernel, notes })
     }
 
     /// The planned event for `source`.
@@ -98,6 +103,7 @@ struct Planner<'a> {
     watch: Watch,
     cpu: u32,
     with_kernel: bool,
+    tried: Vec<Event>,
     notes: Vec<String>,
 }
 
@@ -131,8 +137,9 @@ impl Planner<'_> {
         attr
     }
 
-    fn try_open(&self, attr: &Attr) -> io::Result<()> {
-        Event::open(attr, self.watch, self.cpu).map(drop)
+    fn try_open(&mut self, attr: &Attr) -> io::Result<()> {
+        self.tried.push(Event::open(attr, self.watch, self.cpu)?);
+        Ok(())
     }
 
     fn track(&mut self) -> Result<PlannedEvent> {
@@ -170,7 +177,7 @@ impl Planner<'_> {
     }
 
     /// Whether the kernel's side is refused where the user's is not.
-    fn try_kernel_side(&self) -> bool {
+    fn try_kernel_side(&mut self) -> bool {
         let mut attr = self.with_stack(self.base(kind::SOFTWARE, config::CPU_CLOCK));
         attr.sample_period = 1_000_000;
         let refused = |error: io::Error| matches!(error.raw_os_error(), Some(libc::EACCES | libc::EPERM));
@@ -189,13 +196,15 @@ impl Planner<'_> {
         let mut enter = self.base(kind::TRACEPOINT, tracefs::tracepoint_id("raw_syscalls", "sys_enter")?);
         let mut exit = self.base(kind::TRACEPOINT, tracefs::tracepoint_id("raw_syscalls", "sys_exit")?);
         let mut stacks = self.with_stack(enter).without(flag::EXCLUDE_KERNEL);
-        stacks.sample_type |= sample::RAW | sample::PERIOD;
+        stacks.sample_type |= sample::RAW;
         stacks.sample_type &= !sample::CALLCHAIN;
         // Which call it is and what it returned is told at its end; of the beginning only the time matters, and
         // six arguments would make most of what is written.
         exit.sample_type |= sample::RAW;
         (enter.sample_period, exit.sample_period) = (1, 1);
         let (mut regular, mut frequent) = (stacks, stacks.with(flag::FREQ));
+        // Asked for its period, an event of a fixed period samples every single call.
+        frequent.sample_type |= sample::PERIOD;
         (regular.sample_period, frequent.sample_period) = (SYSCALL_STACK_PERIOD, SYSCALL_STACK_FREQUENCY);
         let events = [
             PlannedEvent { source: Source::SyscallEnter, attr: enter },

@@ -24,7 +24,7 @@ use crate::sys::event::Watch;
 use crate::sys::machine;
 use crate::sys::process::{Waiting, open_pidfd};
 use crate::sys::sched::Urgency;
-use crate::trace;
+use crate::trace::{self, Way};
 use crate::{Completion, Error, ErrorKind, Options, Progress, Result, Summary, Target, summary, targets};
 
 mod ending;
@@ -73,11 +73,13 @@ const TOLERATED_CUTS: u64 = 50;
 /// on this thread.
 pub fn record(options: Options, progress: &mut dyn FnMut(&Progress), stop: &AtomicBool) -> Result<Recorded> {
     options.check()?;
-    if let Some(why) = trace::reason(&options) {
-        return trace::record(options, why, progress, stop);
-    }
+    let tried = match trace::way(&options) {
+        Way::Ptrace(why) => return trace::record(options, why, progress, stop),
+        Way::Events(tried) => tried,
+    };
     let mut recording = Recording::prepare(options)?;
     recording.start()?;
+    drop(tried);
     recording.wait(progress, stop)?;
     recording.finish()
 }
@@ -207,6 +209,7 @@ impl Recording {
                 self.watched = watched;
             }
         }
+        self.plan.tried.clear();
         if self.options.completion == Completion::Eager {
             self.become_eager();
         }

@@ -7,6 +7,7 @@
 use std::io;
 use std::os::fd::RawFd;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
 
 use rustc_hash::FxHashMap;
 
@@ -136,6 +137,20 @@ impl Session {
             // An event of a thread that has ended cannot be stopped, and need not be.
             let _ = event.disable();
         }
+    }
+
+    /// Closes every event. The kernel takes a twentieth of a second for the last one of each tracepoint, so those of
+    /// different sources are closed side by side, while the caller does something else; join what is returned.
+    pub(crate) fn close(self) -> Vec<JoinHandle<()>> {
+        let mut by_source: FxHashMap<Source, Vec<Event>> = FxHashMap::default();
+        for (source, event) in self.events {
+            by_source.entry(source).or_default().push(event);
+        }
+        let close = |events: Vec<Event>| {
+            std::thread::Builder::new().name("flamelet-close".to_owned()).spawn(move || drop(events))
+        };
+        // Where no thread can be started they are closed here.
+        by_source.into_values().filter_map(|events| close(events).ok()).collect()
     }
 
     /// Opens the events of one source anew, with other options: `open` opens them, then the old ones stop

@@ -7,7 +7,7 @@ use flamelet_unwind::{End, MAX_DEPTH, Reason, Registers, Unwound, walk};
 
 use super::rows::{Meaning, RowKey};
 use super::threads::ThreadRow;
-use super::{Counters, Intake, SharedModules, StackNumber};
+use super::{Counters, Intake, SharedModules, StackNumber, judged};
 use crate::plan::Source;
 use crate::session::Origins;
 use crate::sys::machine;
@@ -65,8 +65,10 @@ impl Intake {
     pub(crate) fn standing_stack(&mut self, thread: ThreadOf, registers: &Registers) -> StackNumber {
         let mut frames = std::mem::take(&mut self.frames);
         let walked = self.walk_live(thread, registers, &mut frames[..MAX_DEPTH]);
-        self.count_end(walked.end, Source::SyscallStack { is_regular: true });
         let space = self.spaces.of(thread.pid).clone();
+        let last = frames[..walked.depth].last().copied().unwrap_or(0);
+        let end = judged(walked.end, &space.modules, last);
+        self.count_end(end, Source::SyscallStack { is_regular: true });
         let stack = self.stacks.intern(thread.pid, space.id, &space.modules, &frames[..walked.depth]);
         self.frames = frames;
         stack

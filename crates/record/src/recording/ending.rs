@@ -19,8 +19,9 @@ impl Recording {
             }
             Drain::None => {}
         }
-        let Self { messages, collector, background, .. } = self;
+        let Self { messages, collector, background, session, .. } = self;
         drop(messages);
+        let closing = session.close();
         let failed = |_| Error::new(ErrorKind::Io, "the collecting thread failed");
         let collected = collector.join().map_err(failed)?;
         let names = background.finish();
@@ -52,6 +53,7 @@ impl Recording {
             Watched::Running(child) => Some(end_of(child)?),
             _ => None,
         };
+        closing.into_iter().for_each(|closed| drop(closed.join()));
         Ok(Recorded { profile, summary, symbols, command })
     }
 

@@ -23,6 +23,7 @@ use crate::background::Background;
 use crate::checkpoint::Saver;
 use crate::collect::{Counters, Intake};
 use crate::recording::{Ending, LOOK, RunningCommand, TELL, ask, command_failed, unix_nanos};
+use crate::sys::event::Event;
 use crate::sys::filter::Filter;
 use crate::sys::process::Waiting;
 use crate::{
@@ -31,16 +32,26 @@ use crate::{
 use tracer::Tracer;
 use wanted::Wanted;
 
-/// Why system calls must be traced this way, if they must: only they are asked for, and this user has no
-/// tracepoints.
-pub(crate) fn reason(options: &Options) -> Option<String> {
+/// How a recording is made.
+pub(crate) enum Way {
+    /// By events. What was opened to find out is kept until the recording's own are open, see [`crate::plan::Plan`].
+    Events(Option<Event>),
+    /// By ptrace, and why.
+    Ptrace(String),
+}
+
+/// By ptrace where only system calls are asked for and this user has no tracepoints.
+pub(crate) fn way(options: &Options) -> Way {
     let only_calls = !options.cpu && !options.off_cpu && Wanted::of(options).is_some();
     if !only_calls || matches!(options.target, Target::All) {
-        return None;
+        return Way::Events(None);
     }
-    let refused = tracefs::tracepoint_id("raw_syscalls", "sys_enter")
+    let tried = tracefs::tracepoint_id("raw_syscalls", "sys_enter")
         .and_then(|id| access::try_tracepoint(id).map_err(|error| access::explain(&error, "no tracepoints")));
-    refused.err().map(|error| error.to_string())
+    match tried {
+        Ok(event) => Way::Events(Some(event)),
+        Err(error) => Way::Ptrace(error.to_string()),
+    }
 }
 
 /// What the tracing thread found.

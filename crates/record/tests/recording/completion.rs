@@ -55,6 +55,6 @@ fn huge_frames_keep_the_right_roots_when_stacks_are_completed() {
     eprintln!("completion: {right} right, {wrong} wrong, {cut} cut; {summary:?}");
     assert!(summary.was_eager, "{summary:?}");
     assert!(wrong * 1000 <= right + wrong, "{wrong} wrong of {}: {summary:?}", right + wrong);
-    // How many are completed depends on how soon the drains get to run; that some are shows that it works.
-    assert!(right >= 50, "{right} right, {cut} cut: {summary:?}");
+    // What came before the eager drain took over is cut, and what it comes late for on a busy machine.
+    assert!(right * 10 >= (right + cut) * 6, "{right} right, {cut} cut: {summary:?}");
 }

@@ -116,3 +116,16 @@ fn generated_code_is_named_by_its_map() {
         .sum();
     assert!(jitted * 10 > profile.total(0) * 8, "{jitted} of {}: {:?}", profile.total(0), recorded.summary);
 }
+
+#[test]
+fn the_highest_frequency_loses_nothing() {
+    let _one = alone();
+    let recorded = recorded(quiet(&rust("deep", &[]), &["2", "150"]), |options| {
+        options.frequency = flamelet_record::Options::MAX_FREQUENCY;
+    });
+    let summary = &recorded.summary;
+    // The kernel may pause sampling when it takes too long; then it says so.
+    assert!(summary.samples > 500 || summary.throttled > 0, "{summary:?}");
+    assert_eq!(summary.lost, 0, "{summary:?}");
+    assert!(summary.rooted_share() >= 0.99, "{summary:?}");
+}

@@ -2,7 +2,8 @@
 //! prints how it went.
 
 use crate::programs::{folder, quiet};
-use flamelet_record::{Checkpoint, Options, Target, record};
+use crate::seen::{frames, has};
+use flamelet_record::{Checkpoint, CommandEnd, Options, Recorded, Target, record};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -42,8 +43,9 @@ pub(crate) fn as_nobody(command: &mut Command) {
 pub(crate) fn told(mut command: Command) -> String {
     let output = command.output().expect("our own program");
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    let line = text.lines().find(|line| line.contains("helper:"));
-    line.unwrap_or_else(|| panic!("{text}\n{}", String::from_utf8_lossy(&output.stderr))).to_owned()
+    let lines: Vec<&str> = text.lines().filter(|line| line.contains("helper:")).collect();
+    assert!(!lines.is_empty(), "{text}\n{}", String::from_utf8_lossy(&output.stderr));
+    lines.join("\n")
 }
 
 /// Not a test of its own: the other tests start it.
@@ -52,28 +54,85 @@ fn helper() {
     let Ok(what) = std::env::var(WHAT) else { return };
     let program = std::env::var_os(PROGRAM).expect("set with the other one");
     let mut options = Options::new(Target::Command(quiet(program.as_ref(), &["2", "100"])));
+    let mut joined = None;
     match what.as_str() {
         "cpu" => {}
         "off-cpu" => options.off_cpu = true,
         "syscalls" => options.syscalls = true,
         "everything" => options.target = Target::All,
+        "calls" => {
+            options.target = Target::Command(quiet(program.as_ref(), &[]));
+            (options.cpu, options.syscalls) = (false, true);
+        }
+        "openat" => {
+            options.target = Target::Command(quiet(program.as_ref(), &[]));
+            options.cpu = false;
+            options.events = vec!["syscalls:sys_enter_openat".to_owned()];
+        }
+        "join" => {
+            let child = quiet(program.as_ref(), &["1000000"]).spawn().expect("our own program");
+            options.target = Target::Pids(vec![child.id()]);
+            joined = Some(child);
+            (options.cpu, options.syscalls) = (false, true);
+            options.duration = Some(Duration::from_millis(300));
+        }
+        "outlive" => {
+            let script = "for i in 1 2 3 4 5 6 7 8 9 10; do sleep 0.05; read x < /proc/self/stat || exit 9; done; exit 3";
+            options.target = Target::Command(quiet(program.as_ref(), &["-c", script]));
+            options.cpu = false;
+            options.events = vec!["syscalls:sys_enter_openat".to_owned()];
+            options.duration = Some(Duration::from_millis(150));
+        }
         saved => {
             options.target = Target::Command(quiet(program.as_ref(), &["1", "60000"]));
             options.checkpoint = Some(Checkpoint::to_file(saved, Duration::from_millis(50)));
         }
     }
     match record(options, &mut |_| {}, &AtomicBool::new(false)) {
-        Ok(recorded) => {
-            let summary = &recorded.summary;
-            println!(
-                "helper: {} samples, {} lost, rooted {:.4}, kernel {}, notes {:?}",
-                summary.samples,
-                summary.lost,
-                summary.rooted_share(),
-                summary.with_kernel,
-                summary.notes
-            );
-        }
+        Ok(recorded) => tell(recorded),
         Err(error) => println!("helper: {:?}: {error}", error.kind()),
     }
+    if let Some(mut child) = joined {
+        let runs_on = child.try_wait().expect("our own child").is_none();
+        println!("helper: {}", if runs_on { "it runs on" } else { "it ended" });
+        child.kill().expect("our own child");
+        child.wait().expect("our own child");
+    }
+}
+
+fn tell(recorded: Recorded) {
+    let Recorded { profile, summary, command, .. } = recorded;
+    let status = match command {
+        Some(CommandEnd::Exited(status)) => format!("status {:?}", status.code()),
+        Some(CommandEnd::Running(mut child)) => {
+            format!("ended with {:?}", child.wait().expect("our own child").code())
+        }
+        None => String::new(),
+    };
+    let calls: Vec<String> = summary
+        .syscalls
+        .iter()
+        .map(|call| format!("{}={}/{}", call.name, call.stats.calls, call.stats.errors))
+        .collect();
+    println!(
+        "helper: {} samples, {} lost, rooted {:.4}, kernel {}, engine {}, often {:.3}, {status}, calls [{}], notes {:?}",
+        summary.samples,
+        summary.lost,
+        summary.rooted_share(),
+        summary.with_kernel,
+        summary.engine,
+        share_of_often(&profile),
+        calls.join(" "),
+        summary.notes
+    );
+}
+
+/// The share of what two functions of a test program did that one of them did.
+fn share_of_often(profile: &flamelet_profile::Profile) -> f64 {
+    let under = |function: &str| -> i64 {
+        let there = profile.samples().filter(|sample| has(&frames(profile, sample), function));
+        there.map(|sample| sample.values[0]).sum()
+    };
+    let (rarely, often) = (under("rarely"), under("often"));
+    often as f64 / (rarely + often).max(1) as f64
 }

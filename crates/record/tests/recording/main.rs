@@ -13,3 +13,4 @@ mod programs;
 mod saving;
 mod seen;
 mod syscalls;
+mod tracing;

@@ -62,3 +62,22 @@ fn threads_that_wait_all_the_time_are_seen_too() {
     let asleep: i64 = asleep.map(|sample| sample.values[off_cpu]).sum();
     assert!(asleep >= 200_000_000, "{asleep}: {:?}", recorded.summary);
 }
+
+#[test]
+fn a_blocked_stack_larger_than_its_dump_is_completed_while_it_stands() {
+    if !may_see_kernel("off-CPU time of huge frames") {
+        return;
+    }
+    let _one = alone();
+    let recorded =
+        recorded(crate::programs::quiet(&rust("huge_wait", &[]), &[]), |options| options.off_cpu = true);
+    let (profile, summary) = (&recorded.profile, &recorded.summary);
+    let off_cpu = column(profile, "off_cpu");
+    let under = |functions: &[&str]| -> i64 {
+        let is_under = |frames: &[&str]| functions.iter().all(|function| has(frames, function));
+        profile.samples().filter(|s| is_under(&frames(profile, s))).map(|s| s.values[off_cpu]).sum()
+    };
+    let (all, whole) = (under(&["waiter"]), under(&["waiter", "beyond_the_dump", "main"]));
+    assert!(all >= 390_000_000, "{all}: {summary:?}");
+    assert!(whole >= all / 100 * 99, "{whole} of {all}: {summary:?}");
+}

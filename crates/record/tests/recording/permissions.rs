@@ -35,6 +35,7 @@ fn nobody_is_told_why_more_is_refused_and_what_would_allow_it() {
         eprintln!("SKIP: kernel.perf_event_paranoid={} refuses nothing of this", paranoid());
         return;
     }
+    // System calls beside CPU samples; alone they are traced, see `tracing`.
     for what in ["off-cpu", "syscalls", "everything"] {
         let mut helper = command(what, &rust("deep", &[]));
         as_nobody(&mut helper);

@@ -118,3 +118,111 @@ fn a_command_outlives_a_recording_that_ends_first() {
     }
     assert!(recorded.summary.samples > 0);
 }
+
+#[test]
+fn several_processes_and_the_children_they_start_later() {
+    let _one = alone();
+    let deep = rust("deep", &[]);
+    let script = "while :; do \"$0\" 1 40; done";
+    let shell = || {
+        let mut shell = quiet("sh".as_ref(), &["-c", script]);
+        // A group of its own, so that the last child ends with it.
+        std::os::unix::process::CommandExt::process_group(&mut shell, 0);
+        shell.arg(&deep).spawn().expect("a shell")
+    };
+    let mut shells = [shell(), shell()];
+    let pids: Vec<u32> = shells.iter().map(std::process::Child::id).collect();
+    let stop = AtomicBool::new(false);
+    let mut enough = |progress: &flamelet_record::Progress| {
+        stop.fetch_or(progress.samples > 400, Ordering::Relaxed);
+    };
+    let recorded = record(Options::new(Target::Pids(pids.clone())), &mut enough, &stop);
+    for shell in &mut shells {
+        // SAFETY: sends a signal to a group that this test started.
+        unsafe { libc::kill(-(shell.id() as i32), libc::SIGKILL) };
+        shell.wait().expect("our own child");
+    }
+    let recorded = recorded.expect("permitted here");
+    let profile = &recorded.profile;
+    let spins = profile.samples().filter(|sample| has(&frames(profile, sample), "spin"));
+    let workers: BTreeSet<i64> = spins.filter_map(|sample| number(profile, &sample, "pid")).collect();
+    // Each lives for 40 ms, so several of both were seen, none of them there at the start.
+    assert!(workers.len() >= 3, "{workers:?}: {:?}", recorded.summary);
+    assert!(pids.iter().all(|pid| !workers.contains(&i64::from(*pid))), "{workers:?}");
+    assert!(recorded.summary.rooted_share() >= 0.97, "{:?}", recorded.summary);
+}
+
+#[test]
+fn everything_that_runs_is_recorded_where_permitted() {
+    let _one = alone();
+    let report = flamelet_record::doctor::machine();
+    let may = report
+        .check("all processes")
+        .is_some_and(|check| check.state == flamelet_record::doctor::State::Good);
+    if !may {
+        eprintln!("SKIP: all processes: this user may watch only its own\n{report}");
+        return;
+    }
+    let mut child = quiet(&rust("deep", &[]), &["2", "60000"]).spawn().expect("our own program");
+    let stop = AtomicBool::new(false);
+    let mut looks = 0;
+    let mut enough = |progress: &flamelet_record::Progress| {
+        looks += 1;
+        stop.fetch_or(looks > 2 && progress.samples > 300, Ordering::Relaxed);
+    };
+    let recorded = record(Options::new(Target::All), &mut enough, &stop);
+    child.kill().expect("our own child");
+    child.wait().expect("our own child");
+    let recorded = recorded.expect("permitted here");
+    let profile = &recorded.profile;
+    let of_child = |sample: &flamelet_profile::Sample<'_>| {
+        number(profile, sample, "pid") == Some(i64::from(child.id())) && has(&frames(profile, sample), "spin")
+    };
+    let spins: i64 = profile.samples().filter(of_child).map(|sample| sample.values[0]).sum();
+    assert!(spins > 20, "{spins} of {}: {:?}", profile.total(0), recorded.summary);
+    let idle = profile.samples().filter(|sample| number(profile, sample, "pid") == Some(0)).count();
+    assert_eq!(idle, 0, "the idle task is nobody's work");
+}
+
+#[test]
+fn a_target_that_dies_at_once_leaves_a_profile_and_its_status() {
+    use std::os::unix::process::ExitStatusExt;
+    let _one = alone();
+    for (script, code, signal) in [("exit 5", Some(5), None), ("kill -9 $$", None, Some(9))] {
+        let recorded = recorded(quiet("sh".as_ref(), &["-c", script]), |_| {});
+        match &recorded.command {
+            Some(CommandEnd::Exited(status)) => assert_eq!((status.code(), status.signal()), (code, signal)),
+            other => panic!("{other:?}"),
+        }
+        let written = flamelet_profile::pprof::encode(&recorded.profile);
+        let read = flamelet_profile::pprof::read(&written, &flamelet_profile::pprof::Limits::default());
+        assert_eq!(read.expect("a whole file").total(0), recorded.summary.samples as i64);
+    }
+}
+
+#[test]
+fn a_program_whose_file_was_replaced_keeps_its_own_names() {
+    let _one = alone();
+    let program = folder().join("deep-replaced");
+    std::fs::copy(rust("deep", &["-C", "link-arg=-Wl,--build-id"]), &program).expect("our own folder");
+    let mut child = quiet(&program, &["1", "60000"]).spawn().expect("our own program");
+    while std::fs::read_dir(format!("/proc/{}/task", child.id())).map_or(0, Iterator::count) < 2 {
+        std::thread::yield_now();
+    }
+    // As an update does it: another program under the same name.
+    let other = folder().join("deep-replaced.new");
+    std::fs::copy(c("calls", &["-Wl,--build-id"]), &other).expect("our own folder");
+    std::fs::rename(&other, &program).expect("our own folder");
+    let stop = AtomicBool::new(false);
+    let mut enough = |progress: &flamelet_record::Progress| {
+        stop.fetch_or(progress.samples > 100, Ordering::Relaxed);
+    };
+    let recorded = record(Options::new(Target::Pids(vec![child.id()])), &mut enough, &stop);
+    child.kill().expect("our own child");
+    child.wait().expect("our own child");
+    let recorded = recorded.expect("permitted here");
+    let profile = &recorded.profile;
+    let spins = profile.samples().filter(|sample| has(&frames(profile, sample), "spin"));
+    let spins: i64 = spins.map(|sample| sample.values[0]).sum();
+    assert!(spins * 10 > profile.total(0) * 8, "{spins} of {}: {:?}", profile.total(0), recorded.summary);
+}

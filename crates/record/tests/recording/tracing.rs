@@ -1,0 +1,88 @@
+//! System calls of users that have no tracepoints.
+
+use crate::helper::{as_nobody, command, told};
+use crate::programs::{alone, c};
+use crate::syscalls::compare_with_strace;
+use std::collections::BTreeMap;
+
+/// What nobody's helper told of a recording that it made by ptrace; `None`, said aloud, where an ordinary user has
+/// tracepoints.
+fn told_by_nobody(what: &str, program: &std::path::Path) -> Option<String> {
+    let mut helper = command(what, program);
+    as_nobody(&mut helper);
+    let told = told(helper);
+    if told.contains("engine perf") {
+        eprintln!("SKIP: {what}: an ordinary user has tracepoints here");
+        return None;
+    }
+    assert!(told.contains("engine ptrace"), "{told}");
+    // That it is slower, and why, is said.
+    assert!(told.contains("followed by ptrace") && told.contains("sudo "), "{told}");
+    Some(told)
+}
+
+/// `name=calls/errors` words.
+fn calls(told: &str) -> BTreeMap<&str, (u64, u64)> {
+    let list = told.split("calls [").nth(1).and_then(|rest| rest.split(']').next()).unwrap_or_default();
+    let call = |word: &'_ str| {
+        let (name, counts) = word.split_once('=')?;
+        let (calls, errors) = counts.split_once('/')?;
+        Some((name.len(), calls.parse().ok()?, errors.parse().ok()?))
+    };
+    list.split(' ')
+        .filter_map(|word| call(word).map(|(n, calls, errors)| (&word[..n], (calls, errors))))
+        .collect()
+}
+
+#[test]
+fn every_call_is_counted_as_strace_counts_it() {
+    let _one = alone();
+    let program = c("calls", &[]);
+    let Some(told) = told_by_nobody("calls", &program) else { return };
+    let calls = calls(&told);
+    assert_eq!(calls.get("getppid"), Some(&(20_000, 0)), "{told}");
+    assert!(told.contains("status Some(0)"), "{told}");
+    compare_with_strace(&program, &calls);
+    // Stacks are taken of some calls, and those are whole and shared out as the program calls.
+    let number = |name: &str| -> f64 {
+        let rest = told.split(name).nth(1).unwrap_or_else(|| panic!("{told}"));
+        rest.split([',', ' ']).next().and_then(|word| word.parse().ok()).unwrap_or_else(|| panic!("{told}"))
+    };
+    assert!(number("rooted ") >= 0.99, "{told}");
+    assert!((0.65..0.85).contains(&number("often ")), "{told}");
+}
+
+#[test]
+fn children_are_followed_and_the_status_is_passed_on() {
+    let _one = alone();
+    let program = c("children", &[]);
+    let Some(told) = told_by_nobody("calls", &program) else { return };
+    assert!(told.contains("status Some(7)"), "{told}");
+    assert_eq!(calls(&told).get("getppid"), Some(&(400, 0)), "{told}");
+    compare_with_strace(&program, &calls(&told));
+}
+
+#[test]
+fn named_calls_stop_alone() {
+    let _one = alone();
+    let Some(told) = told_by_nobody("openat", &c("calls", &[])) else { return };
+    // Two more are the loader's.
+    assert!(told.contains("helper: 502 samples, 0 lost"), "{told}");
+    assert!(told.contains("status Some(0)"), "{told}");
+}
+
+#[test]
+fn a_process_is_joined_and_let_go() {
+    let _one = alone();
+    let Some(told) = told_by_nobody("join", &c("calls", &[])) else { return };
+    assert!(calls(&told).get("getppid").is_some_and(|&(calls, _)| calls > 100), "{told}");
+    assert!(told.contains("it runs on"), "{told}");
+}
+
+#[test]
+fn a_command_with_a_filter_outlives_its_recording() {
+    let _one = alone();
+    let Some(told) = told_by_nobody("outlive", "/bin/sh".as_ref()) else { return };
+    // Without its tracer, opening a file would fail, and the shell end with 9.
+    assert!(told.contains("ended with Some(3)"), "{told}");
+}
