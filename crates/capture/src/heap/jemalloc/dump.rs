@@ -13,6 +13,8 @@ use std::ffi::CString;
 use std::fs::File;
 use std::io::{self, Read, Seek};
 use std::os::fd::{AsRawFd, FromRawFd};
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The text of a dump.
 pub(super) fn text(control: Control) -> Result<String> {
@@ -23,12 +25,15 @@ pub(super) fn text(control: Control) -> Result<String> {
     });
     match in_memory {
         Some(text) if !text.is_empty() => Ok(text),
-        _ => text_by_temporary_file(control),
+        _ => text_by_file_in(control, &std::env::temp_dir()),
     }
 }
 
-fn text_by_temporary_file(control: Control) -> Result<String> {
-    let path = std::env::temp_dir().join(format!("flamelet-{}.heap", std::process::id()));
+/// The text of a dump, by a file in `folder` that is removed again.
+pub(super) fn text_by_file_in(control: Control, folder: &Path) -> Result<String> {
+    static COUNT: AtomicU64 = AtomicU64::new(0);
+    let count = COUNT.fetch_add(1, Ordering::Relaxed);
+    let path = folder.join(format!("flamelet-{}-{count}.heap", std::process::id()));
     let path_text = path.display().to_string();
     let text = dump_to(control, &path_text).and_then(|()| {
         let read = File::open(&path).and_then(|mut file| read_all(&mut file));
@@ -36,7 +41,10 @@ fn text_by_temporary_file(control: Control) -> Result<String> {
     });
     let _ = std::fs::remove_file(&path);
     text.map_err(|error| {
-        let message = format!("jemalloc could write its dump neither to memory nor to {path_text}: {error}");
+        let message = format!(
+            "jemalloc's dump needs a file in memory or a writable folder for temporary files (TMPDIR), and could \
+             not be written to {path_text}: {error}"
+        );
         Error::new(ErrorKind::Denied, message)
     })
 }

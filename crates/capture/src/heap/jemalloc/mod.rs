@@ -24,6 +24,7 @@ use crate::{Error, ErrorKind, Result};
 use control::Control;
 use flamelet_profile::Profile;
 use std::ffi::{CStr, c_char};
+use std::path::Path;
 use std::sync::OnceLock;
 
 /// A configuration that jemalloc reads at its start: profiling compiled in, ready, and off.
@@ -54,6 +55,7 @@ impl Conf {
 #[derive(Clone, Copy, Debug)]
 pub struct Jemalloc {
     control: Control,
+    uses_hooks: bool,
 }
 
 /// How jemalloc's samples are had.
@@ -73,13 +75,20 @@ impl Jemalloc {
     /// # Safety
     /// The function must be jemalloc's `mallctl`.
     pub const unsafe fn new(mallctl: Mallctl) -> Self {
-        Self { control: Control::new(mallctl) }
+        Self { control: Control::new(mallctl), uses_hooks: true }
     }
 
     /// The one that `tikv-jemalloc-sys` links.
     #[cfg(feature = "jemalloc")]
     pub const fn linked() -> Self {
-        Self { control: Control::new(tikv_jemalloc_sys::mallctl) }
+        Self { control: Control::new(tikv_jemalloc_sys::mallctl), uses_hooks: true }
+    }
+
+    /// Leaves jemalloc's hooks alone, as with a version that has none: something else may use them. Samples
+    /// are had by [`Jemalloc::dump`] then, with stacks by jemalloc's own unwinder.
+    pub const fn without_hooks(mut self) -> Self {
+        self.uses_hooks = false;
+        self
     }
 
     /// Makes jemalloc sample, at the power of two that is nearest to the mean in `options`, into the same
@@ -90,7 +99,7 @@ impl Jemalloc {
         let tracker = options.prepare()?;
         thread::set_mean(0);
         tracker.ledger.set(super::ledger::Field::Mean, 1 << lg_sample);
-        let feed = hooks::install(self.control, lg_sample)?;
+        let feed = if self.uses_hooks { hooks::install(self.control, lg_sample)? } else { Feed::Dumps };
         if self.control.read::<usize>(c"prof.lg_sample") != Ok(lg_sample) {
             self.control.write(c"prof.reset", lg_sample).map_err(|code| refused("prof.reset", code))?;
         }
@@ -117,10 +126,19 @@ impl Jemalloc {
     /// What jemalloc's own tables say, by `prof.dump`, written to memory where the system can do that and to
     /// the folder for temporary files where not.
     pub fn dump(&self) -> Result<Profile> {
+        self.dump_by(dump::text)
+    }
+
+    /// Like [`Jemalloc::dump`], by a file in `folder`, which does not stay.
+    pub fn dump_in(&self, folder: &Path) -> Result<Profile> {
+        self.dump_by(|control| dump::text_by_file_in(control, folder))
+    }
+
+    fn dump_by(&self, text: impl FnOnce(Control) -> Result<String>) -> Result<Profile> {
         self.check_profiling()?;
         let _inside = Inside::enter();
         flamelet_unwind::live::refresh()?;
-        let text = dump::text(self.control)?;
+        let text = text(self.control)?;
         dump::profile(&text, hooks::takes_stacks()).map_err(|error| {
             Error::new(ErrorKind::Denied, format!("jemalloc's dump cannot be read: {error}"))
         })
