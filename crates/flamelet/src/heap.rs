@@ -29,6 +29,8 @@ pub use view::{View, recover_view};
 
 mod budget;
 mod growth;
+#[cfg(feature = "jemalloc")]
+mod own_sampling;
 mod view;
 
 use std::hint::black_box;
@@ -45,6 +47,9 @@ use crate::{Profiler, profiler};
 /// Installs the allocator that makes the heap visible: around the system's allocator, or, with the feature of
 /// that name, around `jemalloc` or `mimalloc`. For any other, see [`Alloc`](crate::Alloc).
 ///
+/// With `(jemalloc, profiling)`, jemalloc is also made ready to sample by itself, for
+/// `ProfilerBuilder::heap_by_jemalloc` and for whatever else asks it for profiles.
+///
 /// ```
 /// flamelet::global_allocator!();
 /// # fn main() {}
@@ -59,6 +64,14 @@ macro_rules! global_allocator {
         #[global_allocator]
         static FLAMELET_ALLOCATOR: $crate::Alloc<$crate::allocators::Jemalloc> =
             $crate::Alloc::new($crate::allocators::Jemalloc);
+    };
+    (jemalloc, profiling) => {
+        $crate::global_allocator!(jemalloc);
+
+        /// What jemalloc reads at its start: ready to profile, and off.
+        #[doc(hidden)]
+        #[unsafe(export_name = "_rjem_malloc_conf")]
+        pub static FLAMELET_MALLOC_CONF: $crate::heap::jemalloc::Conf = $crate::heap::jemalloc::CONF;
     };
     (mimalloc) => {
         #[global_allocator]
@@ -76,6 +89,11 @@ pub(crate) fn start(settings: &HeapSettings) -> Result<bool> {
     // Another profiler that starts now must not take the trial for the real thing.
     static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
     let _one = lock(&ONE_AT_A_TIME);
+    #[cfg(feature = "jemalloc")]
+    if let Some(jemalloc) = &settings.jemalloc {
+        own_sampling::start(jemalloc, &settings.options)?;
+        return Ok(true);
+    }
     if heap::is_running() {
         return Ok(true);
     }
@@ -118,8 +136,17 @@ fn mention_jemalloc(held: usize) {
 /// A moment of the heap, of which profiles are made, see [`Profiler::heap`].
 #[derive(Clone, Debug)]
 pub struct HeapSnapshot {
-    snapshot: Snapshot,
+    moment: Moment,
     profiler: Profiler,
+}
+
+/// What is known of a moment.
+#[derive(Clone, Debug)]
+enum Moment {
+    Tables(Snapshot),
+    /// jemalloc's dump: only what is in use, and what was allocated if it was told to count that.
+    #[cfg(feature = "jemalloc")]
+    Dump(Profile),
 }
 
 impl Profiler {
@@ -128,59 +155,96 @@ impl Profiler {
         if !self.shared().has_heap {
             return Err(Error::new(ErrorKind::NotEnabled, NOT_ENABLED));
         }
-        Ok(HeapSnapshot { snapshot: Snapshot::take()?, profiler: self.clone() })
+        #[cfg(feature = "jemalloc")]
+        if let Some(dump) = own_sampling::dump()? {
+            return Ok(HeapSnapshot { moment: Moment::Dump(dump), profiler: self.clone() });
+        }
+        Ok(HeapSnapshot { moment: Moment::Tables(Snapshot::take()?), profiler: self.clone() })
     }
 }
 
 impl HeapSnapshot {
     /// What is in use, and by whom: Go's `heap`.
     pub fn in_use(&self) -> Profile {
-        self.complete(self.snapshot.heap())
+        self.complete(self.whole())
     }
 
     /// What was allocated since the start, and by whom: the same numbers, shown the other way: Go's `allocs`.
     pub fn allocated(&self) -> Profile {
-        self.complete(shown_as_allocated(self.snapshot.heap()))
+        self.complete(shown_as_allocated(self.whole()))
     }
 
     /// What happened since `before`: differences, which may be negative for what is in use.
     pub fn since(&self, before: &Self) -> Profile {
-        self.complete(self.snapshot.since(&before.snapshot))
+        self.complete(self.difference(before))
     }
 
     #[cfg(feature = "http")]
     pub(crate) fn allocated_since(&self, before: &Self) -> Profile {
-        self.complete(shown_as_allocated(self.snapshot.since(&before.snapshot)))
+        self.complete(shown_as_allocated(self.difference(before)))
     }
 
     /// What grew since `before`, the largest first: suspects of a leak.
     pub fn growth(&self, before: &Self) -> Profile {
-        self.complete(self.snapshot.growth(&before.snapshot))
+        self.complete(match (&self.moment, &before.moment) {
+            (Moment::Tables(now), Moment::Tables(before)) => now.growth(before),
+            #[cfg(feature = "jemalloc")]
+            _ => own_sampling::unknown("growth"),
+        })
     }
 
     /// What was in use at the highest moment.
     pub fn peak(&self) -> Profile {
-        self.complete(self.snapshot.peak())
+        self.told("peak", Snapshot::peak)
     }
 
     /// Who frees what others allocated.
     pub fn freed(&self) -> Profile {
-        self.complete(self.snapshot.freed())
+        self.told("freed", Snapshot::freed)
     }
 
     /// How long memory lived that is freed by now, in classes: the label `lifetime`.
     pub fn lifetime(&self) -> Profile {
-        self.complete(self.snapshot.lifetime())
-    }
-
-    /// Bytes in use, estimated.
-    pub fn live_bytes(&self) -> u64 {
-        self.snapshot.live_bytes()
+        self.told("freed", Snapshot::lifetime)
     }
 
     /// What was freed before its thread allocated anything else: what a buffer that is kept would save.
     pub fn temporary(&self) -> Profile {
-        self.complete(self.snapshot.temporary())
+        self.told("freed", Snapshot::temporary)
+    }
+
+    /// Bytes in use, estimated.
+    pub fn live_bytes(&self) -> u64 {
+        match &self.moment {
+            Moment::Tables(snapshot) => snapshot.live_bytes(),
+            #[cfg(feature = "jemalloc")]
+            Moment::Dump(dump) => u64::try_from(dump.total(3)).unwrap_or(0),
+        }
+    }
+
+    fn whole(&self) -> Profile {
+        match &self.moment {
+            Moment::Tables(snapshot) => snapshot.heap(),
+            #[cfg(feature = "jemalloc")]
+            Moment::Dump(dump) => dump.clone(),
+        }
+    }
+
+    fn difference(&self, before: &Self) -> Profile {
+        match (&self.moment, &before.moment) {
+            (Moment::Tables(now), Moment::Tables(before)) => now.since(before),
+            #[cfg(feature = "jemalloc")]
+            _ => own_sampling::difference(self.whole(), before.whole()),
+        }
+    }
+
+    /// What only the tables know; a dump does not, and its profile is empty and says so.
+    fn told(&self, _kind: &str, tell: fn(&Snapshot) -> Profile) -> Profile {
+        self.complete(match &self.moment {
+            Moment::Tables(snapshot) => tell(snapshot),
+            #[cfg(feature = "jemalloc")]
+            Moment::Dump(_) => own_sampling::unknown(_kind),
+        })
     }
 
     fn complete(&self, profile: Profile) -> Profile {

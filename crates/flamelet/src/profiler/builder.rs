@@ -151,13 +151,21 @@ pub(crate) struct HeapSettings {
     pub(crate) options: flamelet_capture::heap::Options,
     pub(crate) mean: u64,
     pub(crate) has_files: bool,
+    #[cfg(feature = "jemalloc")]
+    pub(crate) jemalloc: Option<flamelet_capture::heap::jemalloc::Jemalloc>,
 }
 
 #[cfg(all(feature = "heap", target_os = "linux"))]
 impl Default for HeapSettings {
     fn default() -> Self {
         let mean = flamelet_capture::heap::DEFAULT_MEAN;
-        Self { options: flamelet_capture::heap::Options::new(), mean, has_files: false }
+        Self {
+            options: flamelet_capture::heap::Options::new(),
+            mean,
+            has_files: false,
+            #[cfg(feature = "jemalloc")]
+            jemalloc: None,
+        }
     }
 }
 
@@ -182,6 +190,23 @@ impl ProfilerBuilder {
     /// A limit for this process' memory in bytes, besides those of its control groups and `RLIMIT_AS`.
     pub fn memory_limit(self, bytes: u64) -> Self {
         self.heap(|heap| HeapSettings { options: heap.options.limit(bytes), ..heap })
+    }
+
+    /// Lets jemalloc sample by itself, into the same tables where the linked version has hooks for that, else
+    /// by reading its dumps, which know what is in use and little else. It costs somewhat less than sampling
+    /// around jemalloc, and keeps jemalloc's own profiles going beside flamelet's.
+    ///
+    /// jemalloc must be the program's allocator and have been started with `prof:true`, as
+    /// `global_allocator!(jemalloc, profiling)` does.
+    #[cfg(feature = "jemalloc")]
+    pub fn heap_by_jemalloc(self) -> Self {
+        self.heap_by(flamelet_capture::heap::jemalloc::Jemalloc::linked())
+    }
+
+    /// Like [`ProfilerBuilder::heap_by_jemalloc`], for a jemalloc of your own, or without its hooks.
+    #[cfg(feature = "jemalloc")]
+    pub fn heap_by(self, jemalloc: flamelet_capture::heap::jemalloc::Jemalloc) -> Self {
+        self.heap(|heap| HeapSettings { jemalloc: Some(jemalloc), ..heap })
     }
 
     /// Leaves the heap alone, although flamelet's allocator is installed.

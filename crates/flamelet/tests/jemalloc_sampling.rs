@@ -1,0 +1,39 @@
+//! `global_allocator!(jemalloc, profiling)`: jemalloc samples by itself.
+
+flamelet::global_allocator!(jemalloc, profiling);
+
+#[inline(never)]
+fn hold_memory() -> Vec<Vec<u8>> {
+    std::hint::black_box((0..64).map(|_| std::hint::black_box(vec![1; 1 << 20])).collect())
+}
+
+fn names(profile: &flamelet::Profile, name: &str) -> bool {
+    profile.functions().iter().any(|function| profile.string(function.name).contains(name))
+}
+
+/// Both ways in one test: jemalloc's settings are the process' own. The dumps first, because hooks stay.
+#[test]
+fn jemallocs_own_samples_become_profiles() {
+    let jemalloc = flamelet::heap::jemalloc::Jemalloc::linked();
+    let by_dumps = flamelet::Profiler::builder().heap_by(jemalloc.without_hooks()).start().expect("started");
+    let before = by_dumps.heap().expect("a dump");
+    let held = hold_memory();
+    let after = by_dumps.heap().expect("a dump");
+    let in_use = after.in_use();
+    assert!(names(&in_use, "hold_memory"));
+    assert!((48 << 20..96 << 20).contains(&after.live_bytes()), "{}", after.live_bytes());
+    let since = after.since(&before).total(3);
+    assert!((48 << 20..96 << 20).contains(&since), "{since}");
+    let peak = after.peak();
+    assert!(peak.sample_count() == 0 && peak.comments().any(|comment| comment.contains("do not say")));
+    drop(held);
+
+    let by_hooks = flamelet::Profiler::builder().heap_by_jemalloc().start().expect("started");
+    let held = hold_memory();
+    let heap = by_hooks.heap().expect("the tables");
+    assert!(names(&heap.in_use(), "hold_memory"));
+    assert!((48 << 20..96 << 20).contains(&heap.live_bytes()), "{}", heap.live_bytes());
+    drop(held);
+    let heap = by_hooks.heap().expect("the tables");
+    assert!(names(&heap.peak(), "hold_memory") && names(&heap.freed(), "hold_memory"));
+}
