@@ -4,12 +4,12 @@
 use std::error::Error;
 use std::fs::File;
 
-use flamelet_formats::{Format, Options, read, write};
+use flamelet_formats::{Format, Options, read_file, write};
 
 fn main() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let [path, output @ ..] = &arguments[..] else { return Err("usage: look FILE [FORMAT OUT]".into()) };
-    let file = read(File::open(path)?, &Options::default())?;
+    let file = read_file(&File::open(path)?, &Options::default())?;
     let profile = &file.profile;
     println!(
         "{}: {} samples, {} locations",

@@ -34,6 +34,8 @@ pub(crate) struct Assembly {
     thread_refs: HashMap<(u64, u64, StringId), ThreadRef, FxBuildHasher>,
     events: Vec<Event>,
     keep_timeline: bool,
+    /// There were times, which were not kept.
+    drops_times: bool,
     value_type: usize,
     start_nanos: i64,
 }
@@ -51,6 +53,7 @@ impl Assembly {
             thread_refs: HashMap::default(),
             events: Vec::new(),
             keep_timeline,
+            drops_times: false,
             value_type: 0,
             start_nanos: 0,
         }
@@ -164,6 +167,8 @@ impl Assembly {
     pub(crate) fn event(&mut self, time: u64, row: u32, thread: ThreadId, value: i64) {
         if self.keep_timeline {
             self.events.push(Event { time, sample: row, thread, value });
+        } else {
+            self.drops_times = true;
         }
     }
 
@@ -199,7 +204,8 @@ impl Assembly {
             if self.start_nanos != 0 {
                 self.builder.header_mut().time_nanos = self.start_nanos;
             }
-            return self.builder.finish();
+            // A timeline without moments: a writer can still say that there were some.
+            return self.builder.finish_with(self.drops_times.then(Timeline::default), None);
         }
         let timeline = self.timeline();
         let header = self.builder.header_mut();
@@ -231,7 +237,15 @@ impl Assembly {
 /// Finds what was made of a piece of text before, without allocating for the question.
 pub(crate) struct ByteIndex<T> {
     text: Vec<u8>,
-    table: HashTable<(u64, u32, T)>,
+    table: HashTable<Known<T>>,
+}
+
+struct Known<T> {
+    /// Kept, so that growing the table does not read all text again.
+    hash: u64,
+    start: usize,
+    length: u32,
+    value: T,
 }
 
 impl<T: Copy> ByteIndex<T> {
@@ -241,21 +255,21 @@ impl<T: Copy> ByteIndex<T> {
 
     /// What `key` was stored with.
     pub(crate) fn get(&self, key: &[u8]) -> Option<T> {
-        let text = &self.text;
-        self.table.find(FxBuildHasher.hash_one(key), |entry| slice(text, entry) == key).map(|entry| entry.2)
+        let is_key = |known: &Known<T>| {
+            known.length as usize == key.len() && self.text[known.start..][..key.len()] == *key
+        };
+        self.table.find(FxBuildHasher.hash_one(key), is_key).map(|known| known.value)
     }
 
     /// Stores a new `key`.
     pub(crate) fn insert(&mut self, key: &[u8], value: T) {
-        let start = self.text.len() as u64;
+        let known = Known {
+            hash: FxBuildHasher.hash_one(key),
+            start: self.text.len(),
+            length: u32::try_from(key.len()).expect("a line is shorter than 4 GiB"),
+            value,
+        };
         self.text.extend_from_slice(key);
-        let text = &self.text;
-        self.table.insert_unique(FxBuildHasher.hash_one(key), (start, key.len() as u32, value), |entry| {
-            FxBuildHasher.hash_one(slice(text, entry))
-        });
+        self.table.insert_unique(known.hash, known, |known| known.hash);
     }
-}
-
-fn slice<'a, T>(text: &'a [u8], entry: &(u64, u32, T)) -> &'a [u8] {
-    &text[entry.0 as usize..entry.0 as usize + entry.1 as usize]
 }

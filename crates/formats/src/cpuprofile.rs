@@ -286,6 +286,7 @@ pub(crate) fn write(
     let index = options.sample_index(profile)?;
     notes.dropped_values(profile, index);
     notes.dropped_places(profile, "addresses and modules");
+    notes.dropped_comments(profile);
     let scale = nanos_per(value_type(profile, index).1).unwrap_or_else(|| {
         notes.push("the values are no times: each unit is written as a microsecond".into());
         1e3
@@ -293,6 +294,7 @@ pub(crate) fn write(
     let mut writer = TreeWriter::new(profile);
     match &profile.timeline {
         Some(timeline) if timeline.value_type == index => {
+            notes.dropped_labels_but_threads(profile);
             if timeline.threads.len() > 1 {
                 notes.push("threads become the first level of the tree".into());
             }

@@ -54,6 +54,10 @@ fn read_as(format: Format, input: Input<'_>, options: &Options, notes: &mut Note
         Format::Otlp => otlp::read(input, options, notes),
         Format::OtlpJson => otlp::read_json(input, options, notes),
         Format::Jfr => jfr::read(input, options, notes),
+        Format::Csv => Err(Error::new(
+            ErrorKind::Incompatible,
+            format!("{} can be written but not read", format.title()),
+        )),
     }
 }
 

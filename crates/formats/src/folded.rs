@@ -4,16 +4,15 @@
 //! Two counts at the end of every line are a differential file: they become the values `before` and
 //! `after`. Counts with a fraction are kept as thousandths or millionths of a count.
 
-use std::io::Write;
+mod write;
 
 use flamelet_profile::{ErrorKind, LabelSetId, LocationId, Profile, Result};
-use rustc_hash::FxHashMap as HashMap;
 
 use crate::assembly::{Assembly, ByteIndex};
-use crate::frames::{FrameTable, value_type};
 use crate::input::Input;
 use crate::number::{decimal, float, to_count};
 use crate::{Error, Notes, Options};
+pub(crate) use write::write;
 
 /// Reads folded stacks.
 pub(crate) fn read(input: Input<'_>, _options: &Options, notes: &mut Notes) -> Result<Profile> {
@@ -237,77 +236,5 @@ impl Reader {
             self.assembly.builder.header_mut().default_sample_type = after;
         }
         Ok(self.assembly.finish())
-    }
-}
-
-/// Writes folded stacks of one value.
-pub(crate) fn write(
-    profile: &Profile,
-    out: &mut dyn Write,
-    options: &Options,
-    notes: &mut Notes,
-) -> Result<()> {
-    let index = options.sample_index(profile)?;
-    notes.dropped_values(profile, index);
-    notes.dropped_labels(profile);
-    notes.dropped_places(profile, "lines, files and addresses");
-    let units = units_in_count(value_type(profile, index).1);
-    let mut table = FrameTable::by_function(profile);
-    let (mut frames, mut zero) = (Vec::new(), 0u64);
-    // Samples that differ only in what is dropped are one line, where the first of them stood.
-    let mut rows: HashMap<Vec<u32>, usize> = HashMap::default();
-    let mut sums: Vec<(Vec<u32>, i64)> = Vec::new();
-    for sample in profile.samples() {
-        let value = sample.values[index];
-        if value == 0 {
-            zero += 1;
-            continue;
-        }
-        table.stack(sample.stack, &mut frames);
-        match rows.get(&frames) {
-            Some(&row) => sums[row].1 = sums[row].1.saturating_add(value),
-            None => {
-                rows.insert(frames.clone(), sums.len());
-                sums.push((frames.clone(), value));
-            }
-        }
-    }
-    let mut line = String::new();
-    for (frames, value) in sums {
-        line.clear();
-        for &frame in &frames {
-            push_name(&mut line, &table.frames()[frame as usize].name);
-            line.push(';');
-        }
-        line.pop();
-        writeln!(out, "{line} {}", Count { value, units })?;
-    }
-    if zero > 0 {
-        notes.push(format!("{zero} samples whose value is 0 are not written"));
-    }
-    Ok(())
-}
-
-/// A frame's name without what would end it.
-fn push_name(line: &mut String, name: &str) {
-    line.extend(name.chars().map(|c| match c {
-        ';' => ':',
-        '\n' | '\r' => ' ',
-        other => other,
-    }));
-}
-
-struct Count {
-    value: i64,
-    units: i64,
-}
-
-impl std::fmt::Display for Count {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let digits = self.units.ilog10() as usize;
-        match digits {
-            0 => write!(f, "{}", self.value),
-            _ => write!(f, "{:.digits$}", self.value as f64 / self.units as f64),
-        }
     }
 }

@@ -162,6 +162,11 @@ formats! {
     Jfr {
         name: "jfr", title: "Java Flight Recorder", aliases: [], extensions: [], read: true, write: false,
     }
+    /// A table, a line a sample.
+    Csv {
+        name: "csv", title: "CSV table, a line a sample", aliases: [],
+        extensions: ["csv"], read: false, write: true,
+    }
 }
 
 impl Format {
@@ -193,6 +198,11 @@ impl Format {
     /// Whether files of this format can be written.
     pub const fn can_write(self) -> bool {
         self.facts().write
+    }
+
+    /// Whether it can hold when each sample was taken.
+    pub const fn holds_times(self) -> bool {
+        !matches!(self, Format::Folded | Format::Callgrind | Format::Csv)
     }
 
     /// The format that a file named `path` should be written in, by the longest ending that fits.

@@ -1,6 +1,6 @@
 //! Stacks as writers need them: one frame a function, inlined ones included, with text for every part.
 
-use flamelet_profile::{FunctionId, LocationId, Profile, StackId};
+use flamelet_profile::{Line, LocationId, Profile, StackId, StringId};
 use hashbrown::HashMap;
 use rustc_hash::FxBuildHasher;
 
@@ -23,13 +23,25 @@ pub(crate) struct Frame {
     pub(crate) inline_depth: u32,
 }
 
+/// What makes two frames the same, without their text.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+struct Key {
+    name: StringId,
+    file: StringId,
+    module: StringId,
+    line: i64,
+    column: i64,
+    address: u64,
+    inline_depth: u32,
+}
+
 /// Numbers the frames of a profile; equal frames get one number.
 pub(crate) struct FrameTable<'a> {
     profile: &'a Profile,
     with_lines: bool,
     frames: Vec<Frame>,
-    index: HashMap<Frame, u32, FxBuildHasher>,
-    by_location: Vec<Option<Vec<u32>>>,
+    index: HashMap<Key, u32, FxBuildHasher>,
+    by_location: Vec<Option<Box<[u32]>>>,
 }
 
 impl<'a> FrameTable<'a> {
@@ -57,60 +69,63 @@ impl<'a> FrameTable<'a> {
     pub(crate) fn stack(&mut self, stack: StackId, into: &mut Vec<u32>) {
         into.clear();
         for &location in self.profile.stack(stack).iter().rev() {
-            if self.by_location[location.index()].is_none() {
-                self.by_location[location.index()] = Some(self.number(location));
-            }
-            into.extend(self.by_location[location.index()].as_deref().unwrap_or_default());
+            self.location(location, into);
         }
+    }
+
+    /// Appends the frames of a location, outermost first.
+    pub(crate) fn location(&mut self, location: LocationId, into: &mut Vec<u32>) {
+        if self.by_location[location.index()].is_none() {
+            self.by_location[location.index()] = Some(self.number(location));
+        }
+        into.extend(self.by_location[location.index()].as_deref().unwrap_or_default());
     }
 
     /// The frames at a location, outermost first.
-    fn number(&mut self, id: LocationId) -> Vec<u32> {
-        let location = *self.profile.location(id);
-        let module = location.mapping.map_or("", |at| self.profile.string(self.profile.mapping(at).filename));
-        let lines = self.profile.lines(id);
-        let frame = |function: Option<FunctionId>, line: i64, column: i64, depth: usize| {
-            let function = function.map(|id| self.profile.function(id));
-            let text = |id| self.profile.string(id).to_owned();
-            let name = function.map(|f| if f.name.is_empty() { f.system_name } else { f.name });
-            let mut name = name.map(text).unwrap_or_default();
-            if name.is_empty() {
-                name = stand_in(module, location.address);
-            }
-            let file = function.map(|f| text(f.filename)).unwrap_or_default();
-            Frame {
-                name,
-                file,
-                line,
-                column,
-                module: module.into(),
-                address: location.address,
-                inline_depth: depth as u32,
-            }
-        };
-        let mut frames: Vec<Frame> = lines
-            .iter()
-            .rev()
-            .enumerate()
-            .map(|(depth, line)| frame(line.function, line.line, line.column, depth))
-            .collect();
-        if frames.is_empty() {
-            frames.push(frame(None, 0, 0, 0));
+    fn number(&mut self, id: LocationId) -> Box<[u32]> {
+        let profile = self.profile;
+        match profile.lines(id) {
+            [] => [self.intern(id, None, 0)].into(),
+            lines => lines
+                .iter()
+                .rev()
+                .enumerate()
+                .map(|(depth, line)| self.intern(id, Some(line), depth))
+                .collect(),
         }
-        frames.into_iter().map(|frame| self.intern(frame)).collect()
     }
 
-    fn intern(&mut self, mut frame: Frame) -> u32 {
-        if !self.with_lines {
-            frame = Frame { line: 0, column: 0, address: 0, inline_depth: 0, ..frame };
+    fn intern(&mut self, id: LocationId, line: Option<&Line>, depth: usize) -> u32 {
+        let key = self.key(id, line, depth);
+        let next = self.frames.len() as u32;
+        let number = *self.index.entry(key).or_insert(next);
+        if number == next {
+            self.frames.push(self.frame(&key));
         }
-        if let Some(&number) = self.index.get(&frame) {
-            return number;
-        }
-        let number = self.frames.len() as u32;
-        self.frames.push(frame.clone());
-        self.index.insert(frame, number);
         number
+    }
+
+    fn key(&self, id: LocationId, line: Option<&Line>, depth: usize) -> Key {
+        let location = self.profile.location(id);
+        let function = line.and_then(|line| line.function).map(|id| self.profile.function(id));
+        let name = function.map(|f| if f.name.is_empty() { f.system_name } else { f.name });
+        let name = name.unwrap_or(StringId::EMPTY);
+        let file = function.map_or(StringId::EMPTY, |f| f.filename);
+        let module = location.mapping.map_or(StringId::EMPTY, |at| self.profile.mapping(at).filename);
+        let (line, column) = line.filter(|_| self.with_lines).map_or((0, 0), |at| (at.line, at.column));
+        // Where there is no name, the address stands for it.
+        let address = if self.with_lines || name.is_empty() { location.address } else { 0 };
+        let inline_depth = if self.with_lines { depth as u32 } else { 0 };
+        Key { name, file, module, line, column, address, inline_depth }
+    }
+
+    fn frame(&self, key: &Key) -> Frame {
+        let text = |id| self.profile.string(id).to_owned();
+        let &Key { name, file, module, line, column, address, inline_depth } = key;
+        let module = text(module);
+        let name = if name.is_empty() { stand_in(&module, address) } else { text(name) };
+        let address = if self.with_lines { address } else { 0 };
+        Frame { name, file: text(file), line, column, module, address, inline_depth }
     }
 }
 

@@ -1,5 +1,6 @@
 //! What a reader gets: a stream whose beginning can be looked at, unpacked, under a cap.
 
+use std::fs::File;
 use std::io::{self, Read};
 
 use flamelet_profile::{Error, ErrorKind, Result};
@@ -21,16 +22,28 @@ pub(crate) struct Input<'a> {
     rest: Box<dyn Read + 'a>,
     left: u64,
     max_bytes: u64,
+    is_packed: bool,
+    /// The file itself, where it can be read here and there.
+    file: Option<&'a File>,
 }
 
 impl<'a> Input<'a> {
+    /// Opens `file` from its beginning on.
+    pub(crate) fn of_file(file: &'a File, max_bytes: u64) -> Result<Self> {
+        let mut input = Self::open(file, max_bytes)?;
+        let is_regular = file.metadata().is_ok_and(|metadata| metadata.is_file());
+        input.file = (is_regular && !input.is_packed).then_some(file);
+        Ok(input)
+    }
+
     /// Opens `file`, which may unpack to `max_bytes` at most.
     pub(crate) fn open(file: impl Read + 'a, max_bytes: u64) -> Result<Self> {
         let mut rest: Box<dyn Read + 'a> = Box::new(file);
-        for _ in 0..MAX_LAYERS {
+        for layer in 0..MAX_LAYERS {
             let head = read_head(&mut rest)?;
             let Some(packing) = packing(&head) else {
-                return Ok(Self { head, taken: 0, rest, left: max_bytes, max_bytes });
+                let is_packed = layer > 0;
+                return Ok(Self { head, taken: 0, rest, left: max_bytes, max_bytes, is_packed, file: None });
             };
             rest = unpack(packing, io::Cursor::new(head).chain(rest))?;
         }
@@ -45,6 +58,18 @@ impl<'a> Input<'a> {
     /// Whether [`Input::head`] is the whole file.
     pub(crate) fn head_is_all(&self) -> bool {
         self.head.len() < HEAD
+    }
+
+    /// The file itself, where places in it are places in what is read.
+    pub(crate) fn file(&self) -> Option<&'a File> {
+        self.file
+    }
+
+    /// Lifts the cap on files that are not packed, for a reader whose memory does not grow with them.
+    pub(crate) fn uncap(&mut self) {
+        if !self.is_packed {
+            self.left = u64::MAX;
+        }
     }
 
     /// The whole file in memory.

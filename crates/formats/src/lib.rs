@@ -1,6 +1,6 @@
 //! Every profile opens: the file formats of other profilers, read and written.
 //!
-//! Two doors. [`read()`] takes any file, unpacks it (gzip, zstd, xz, bzip2), recognises it by its content and
+//! Two doors. [`read()`] (and [`read_file`]) takes any file, unpacks it (gzip, zstd, xz, bzip2), recognises it by its content and
 //! makes a [`Profile`] of it; [`write()`] makes a file of a profile. Both say in notes what was dropped or
 //! guessed. [`Format`] names the formats, and [`recognise`] only asks which one a file is in.
 //!
@@ -24,6 +24,7 @@ mod bpftrace;
 mod cachegrind;
 mod callgrind;
 mod cpuprofile;
+mod csv;
 mod detect;
 mod dhat;
 mod dtrace;
@@ -52,6 +53,7 @@ mod unpack;
 mod valgrind;
 mod xctrace;
 
+use std::fs::File;
 use std::io;
 
 pub use flamelet_profile::{Error, ErrorKind, Result};
@@ -68,7 +70,7 @@ pub struct Options {
     pub max_bytes: u64,
     /// Read the file as this format instead of recognising it.
     pub format: Option<Format>,
-    /// Keep when each sample was taken, where the file knows.
+    /// Keep when each sample was taken, where the file knows; else the timeline has no moments.
     pub timeline: bool,
     /// Which value to write to a format that holds one: a row of the profile's sample types, or the
     /// profile's default.
@@ -115,7 +117,16 @@ pub struct Read {
 
 /// Reads a profile in any format. The format is told by the content, unless [`Options::format`] names it.
 pub fn read(file: impl io::Read, options: &Options) -> Result<Read> {
-    let input = Input::open(file, options.max_bytes)?;
+    read_input(Input::open(file, options.max_bytes)?, options)
+}
+
+/// Reads a profile from a file, from its beginning on. As [`read()`], but the stack dumps of a recording of perf, most
+/// of which are not needed, stay in the file until they are.
+pub fn read_file(file: &File, options: &Options) -> Result<Read> {
+    read_input(Input::of_file(file, options.max_bytes)?, options)
+}
+
+fn read_input(input: Input<'_>, options: &Options) -> Result<Read> {
     let mut notes = Notes::default();
     let (format, profile) = detect::read(input, options, &mut notes)?;
     Ok(Read { profile, format, notes: notes.into_vec() })
@@ -158,6 +169,7 @@ fn write_to(
         Format::Callgrind => callgrind::write(profile, out, options, notes),
         Format::Otlp => otlp::write(profile, out, notes),
         Format::OtlpJson => otlp::write_json(profile, out, notes),
+        Format::Csv => csv::write(profile, out, notes),
         other => {
             Err(Error::new(ErrorKind::Incompatible, format!("{} can be read but not written", other.title())))
         }

@@ -1,9 +1,11 @@
 //! massif's out file: how much heap there was at each snapshot, and for some of them who allocated it.
 //!
-//! The profile is the peak's tree as `inuse_space`; without a peak, that of the largest detailed snapshot.
-//! The totals of all snapshots are kept as comments.
+//! The profile is the peak's tree as `inuse_space`; without a peak, that of the largest detailed snapshot. What every
+//! snapshot holds is kept beside it as `snapshot_space`, labelled with the snapshot's number and placed on the timeline
+//! at its time, so that `--sample-index snapshot_space --tagfocus snapshot=7` shows one of them. The totals of all
+//! snapshots are comments too.
 
-use flamelet_profile::{ErrorKind, LabelSetId, LocationId, Profile, Result};
+use flamelet_profile::{ErrorKind, LabelSetId, LocationId, Profile, Result, ThreadId};
 
 use crate::assembly::Assembly;
 use crate::input::Input;
@@ -17,7 +19,7 @@ pub(crate) fn recognise(head: &[u8]) -> bool {
 }
 
 /// Reads massif's out file.
-pub(crate) fn read(input: Input<'_>, _options: &Options, notes: &mut Notes) -> Result<Profile> {
+pub(crate) fn read(input: Input<'_>, options: &Options, notes: &mut Notes) -> Result<Profile> {
     let mut reader = Reader::default();
     let mut lines = input.lines();
     while let Some(line) = lines.next()? {
@@ -25,7 +27,7 @@ pub(crate) fn read(input: Input<'_>, _options: &Options, notes: &mut Notes) -> R
             return Err(lines.corrupt(what));
         }
     }
-    reader.finish(notes)
+    reader.finish(options.timeline, notes)
 }
 
 /// A line of a tree: how deep, how much, and what.
@@ -50,9 +52,8 @@ struct Snapshot {
 struct Reader {
     comments: Vec<String>,
     time_unit: String,
-    snapshots: Vec<[i64; 5]>,
+    snapshots: Vec<Snapshot>,
     open: Option<Snapshot>,
-    best: Option<Snapshot>,
 }
 
 impl Reader {
@@ -86,47 +87,83 @@ impl Reader {
     }
 
     fn close(&mut self) {
-        let Some(snapshot) = self.open.take() else { return };
-        let totals = [snapshot.number as i64, snapshot.time, snapshot.heap, snapshot.extra, snapshot.stacks];
-        self.snapshots.push(totals);
-        let better = |best: &Snapshot| (snapshot.is_peak, snapshot.heap) >= (best.is_peak, best.heap);
-        if !snapshot.tree.is_empty() && self.best.as_ref().is_none_or(better) {
-            self.best = Some(snapshot);
-        }
+        self.snapshots.extend(self.open.take());
     }
 
-    fn finish(mut self, notes: &mut Notes) -> Result<Profile> {
+    fn finish(mut self, keep_timeline: bool, notes: &mut Notes) -> Result<Profile> {
         self.close();
         if self.snapshots.is_empty() {
             return Err(Error::new(ErrorKind::Truncated, "the massif file holds no snapshot"));
         }
-        let mut assembly = Assembly::new(false);
+        let mut assembly = Assembly::new(keep_timeline);
         assembly.column("inuse_space", "bytes");
+        let over_time = assembly.column("snapshot_space", "bytes");
+        assembly.events_count(over_time);
+        assembly.builder.header_mut().default_sample_type = assembly.builder.string("inuse_space");
         self.comments.iter().for_each(|comment| assembly.builder.comment(comment));
-        for [number, time, heap, extra, stacks] in &self.snapshots {
+        self.comment_totals(&mut assembly);
+        self.add_shown(&mut assembly, notes);
+        let thread = assembly.thread(0, 0, "heap", "").id;
+        for snapshot in &self.snapshots {
+            snapshot.add_to_timeline(&self.time_unit, over_time, thread, &mut assembly);
+        }
+        if keep_timeline && self.time_unit != "ms" {
+            let unit = if self.time_unit == "B" { "bytes allocated" } else { "instructions" };
+            notes.push(format!("massif counted {unit}: a nanosecond of the timeline is one of them"));
+        }
+        Ok(assembly.finish())
+    }
+
+    fn comment_totals(&self, assembly: &mut Assembly) {
+        for Snapshot { number, time, heap, extra, stacks, .. } in &self.snapshots {
             let unit = &self.time_unit;
             let comment = format!(
                 "massif: snapshot {number} at {time} {unit}: heap {heap} B, extra {extra} B, stacks {stacks} B"
             );
             assembly.builder.comment(&comment);
         }
-        match &self.best {
-            Some(snapshot) => {
-                if !snapshot.is_peak {
-                    notes.push(format!("no peak is marked: snapshot {} is shown", snapshot.number));
-                }
-                if snapshot.extra > 0 {
-                    notes.push(format!("{} bytes of the allocator's own are left out", snapshot.extra));
-                }
-                add_tree(&snapshot.tree, &mut assembly);
-            }
-            None => notes.push("no snapshot is detailed: only totals are known, see the comments".into()),
+    }
+
+    /// Adds the tree that is the profile: the peak's, or the largest.
+    fn add_shown(&self, assembly: &mut Assembly, notes: &mut Notes) {
+        let detailed = self.snapshots.iter().filter(|snapshot| !snapshot.tree.is_empty());
+        let Some(shown) = detailed.max_by_key(|snapshot| (snapshot.is_peak, snapshot.heap)) else {
+            notes.push("no snapshot is detailed: only totals are known".into());
+            return;
+        };
+        if !shown.is_peak {
+            notes.push(format!("no peak is marked: snapshot {} is shown", shown.number));
         }
-        Ok(assembly.finish())
+        if shown.extra > 0 {
+            notes.push(format!("{} bytes of the allocator's own are left out", shown.extra));
+        }
+        for_each_stack(&shown.tree, assembly, |assembly, stack, bytes| {
+            let row = assembly.row(stack, LabelSetId::EMPTY);
+            assembly.add(row, 0, bytes);
+        });
     }
 }
 
 impl Snapshot {
+    /// Adds who held how much at the time of the snapshot, or how much was held where it does not say who.
+    fn add_to_timeline(&self, time_unit: &str, column: usize, thread: ThreadId, assembly: &mut Assembly) {
+        let label = assembly.builder.number_label("snapshot", self.number as i64, "");
+        let labels = assembly.builder.labels(&[label]);
+        let nanos = if time_unit == "ms" { 1_000_000 } else { 1 };
+        let time = u64::try_from(self.time).unwrap_or(0).saturating_mul(nanos);
+        let add = |assembly: &mut Assembly, stack: &[LocationId], bytes: i64| {
+            let row = assembly.row(stack, labels);
+            assembly.add(row, column, bytes);
+            assembly.event(time, row, thread, bytes);
+        };
+        if self.tree.is_empty() {
+            let all = assembly.frame("[not detailed]", "", 0);
+            add(assembly, &[all], self.heap);
+        } else {
+            for_each_stack(&self.tree, assembly, add);
+        }
+    }
+
     fn line(&mut self, line: &[u8]) -> std::result::Result<(), &'static str> {
         let trimmed = line.trim_ascii();
         let number = |digits: &[u8]| signed(digits).ok_or("a bad number");
@@ -168,12 +205,17 @@ struct OpenNode {
     location: Option<LocationId>,
 }
 
-/// Adds a tree: its root is the allocation, its leaves are the outermost callers.
-fn add_tree(tree: &[TreeLine], assembly: &mut Assembly) {
+/// Hands out the stacks of a tree, whose root is the allocation and whose leaves are the outermost callers, with what
+/// each holds.
+fn for_each_stack(
+    tree: &[TreeLine],
+    assembly: &mut Assembly,
+    mut each: impl FnMut(&mut Assembly, &[LocationId], i64),
+) {
     let mut open: Vec<OpenNode> = Vec::new();
     for line in tree {
         while open.last().is_some_and(|node| node.depth >= line.depth) {
-            close(&mut open, assembly);
+            close(&mut open, assembly, &mut each);
         }
         if let Some(caller) = open.last_mut() {
             caller.left -= line.bytes;
@@ -182,7 +224,7 @@ fn add_tree(tree: &[TreeLine], assembly: &mut Assembly) {
         open.push(OpenNode { depth: line.depth, left: line.bytes, location });
     }
     while !open.is_empty() {
-        close(&mut open, assembly);
+        close(&mut open, assembly, &mut each);
     }
 }
 
@@ -193,10 +235,13 @@ fn tree_location(text: &str, assembly: &mut Assembly) -> LocationId {
     valgrind::location(text, assembly)
 }
 
-fn close(open: &mut Vec<OpenNode>, assembly: &mut Assembly) {
+fn close(
+    open: &mut Vec<OpenNode>,
+    assembly: &mut Assembly,
+    each: &mut impl FnMut(&mut Assembly, &[LocationId], i64),
+) {
     let stack: Vec<LocationId> = open.iter().filter_map(|node| node.location).collect();
     if let Some(node) = open.pop().filter(|node| node.left > 0) {
-        let row = assembly.row(&stack, LabelSetId::EMPTY);
-        assembly.add(row, 0, node.left);
+        each(assembly, &stack, node.left);
     }
 }

@@ -40,6 +40,28 @@ impl Notes {
         }
     }
 
+    /// Says that labels are lost, when there are any besides those of the thread, which the format has.
+    pub(crate) fn dropped_labels_but_threads(&mut self, profile: &Profile) {
+        let mut lost: Vec<&str> = profile
+            .samples()
+            .flat_map(|sample| profile.labels(sample.labels))
+            .map(|label| profile.string(label.key))
+            .filter(|key| !matches!(*key, "thread" | "tid" | "pid"))
+            .collect();
+        lost.sort_unstable();
+        lost.dedup();
+        if !lost.is_empty() {
+            self.push(format!("labels are dropped: {}", lost.join(", ")));
+        }
+    }
+
+    /// Says that comments are lost, when there are any.
+    pub(crate) fn dropped_comments(&mut self, profile: &Profile) {
+        if profile.comments().next().is_some() {
+            self.push("comments are dropped".into());
+        }
+    }
+
     /// Says that `what` is lost, when locations have more than names.
     pub(crate) fn dropped_places(&mut self, profile: &Profile, what: &str) {
         let has_place = |location: &flamelet_profile::Location| {

@@ -5,12 +5,14 @@
 //!     → session: processes and their modules, samples → stacks
 //! ```
 //!
-//! The file is read once from front to back; memory is bounded by two rounds of perf's buffers, whatever the
-//! size of the file. Addresses are kept, to be symbolized elsewhere; callers are given as addresses inside their
+//! The file is read once from front to back, into blocks that records stay in; memory is bounded by two rounds of
+//! perf's buffers, whatever the size of the file. Most samples repeat a stack that was seen before: the
+//! session finds what became of it by its bytes, so that only new ones are taken apart. Addresses are kept, to be symbolized elsewhere; callers are given as addresses inside their
 //! call instruction. User stacks that were dumped (`--call-graph dwarf`) are unwound here, with the files that the
 //! recording names, as far as they are still there.
 
 mod attr;
+mod blocks;
 mod features;
 mod fields;
 mod inflate;
@@ -18,6 +20,8 @@ mod records;
 mod rounds;
 mod sample;
 mod session;
+mod source;
+mod sparse;
 mod stream;
 
 use flamelet_profile::{Profile, Result};

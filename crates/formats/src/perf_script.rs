@@ -4,7 +4,7 @@
 //! of what is fixed: `COMM PID[/TID] [CPU] TIME: [PERIOD] EVENT: rest`. Everything but the name may be
 //! missing. Each event becomes a kind of value.
 
-use flamelet_profile::{ErrorKind, Line, LocationId, Profile, Result};
+use flamelet_profile::{ErrorKind, Line, LocationId, MappingId, Profile, Result};
 
 use crate::assembly::{Assembly, ByteIndex, ThreadRef};
 use crate::input::Input;
@@ -207,6 +207,7 @@ struct EventColumns {
 struct Reader {
     assembly: Assembly,
     frames: ByteIndex<LocationId>,
+    modules: ByteIndex<MappingId>,
     events: Vec<EventColumns>,
     threads: ByteIndex<ThreadRef>,
     open: Option<Open>,
@@ -229,6 +230,7 @@ impl Reader {
         Self {
             assembly,
             frames: ByteIndex::new(),
+            modules: ByteIndex::new(),
             events: Vec::new(),
             threads: ByteIndex::new(),
             open: None,
@@ -308,9 +310,8 @@ impl Reader {
 
     fn frame_line(&mut self, line: &[u8]) {
         let line = line.trim_ascii();
-        if self.inlined.is_empty()
-            && let Some(found) = self.frames.get(line)
-        {
+        let known = if self.inlined.is_empty() { self.frames.get(line) } else { None };
+        if let Some(found) = known {
             self.stack.push(found);
             self.last_frame.clear();
             self.last_frame.extend_from_slice(line);
@@ -332,7 +333,9 @@ impl Reader {
         key.clear();
         key.extend_from_slice(&self.inlined);
         key.extend_from_slice(line);
-        let location = match self.frames.get(&key).filter(|_| source.is_none()) {
+        // A line of its own was asked for already.
+        let known = if self.inlined.is_empty() { None } else { self.frames.get(&key) };
+        let location = match known.filter(|_| source.is_none()) {
             Some(found) => found,
             None => {
                 let location = self.location(frame, source);
@@ -365,9 +368,8 @@ impl Reader {
     }
 
     fn location(&mut self, frame: &FrameLine<'_>, source: Option<(&str, i64)>) -> LocationId {
-        let module = String::from_utf8_lossy(frame.module);
-        let known = !module.is_empty() && module != "[unknown]";
-        let module = known.then(|| self.assembly.module(&module));
+        let known = !frame.module.is_empty() && frame.module != b"[unknown]";
+        let module = known.then(|| self.module(frame.module));
         let mut lines = Vec::new();
         for line in self.inlined.split(|&byte| byte == b'\n').filter(|line| !line.is_empty()) {
             if let Some(inlined) = parse_frame(line) {
@@ -383,6 +385,15 @@ impl Reader {
             lines.push(Line { function, line, column: 0 });
         }
         self.assembly.builder.location(module, frame.address, &lines)
+    }
+
+    fn module(&mut self, name: &[u8]) -> MappingId {
+        if let Some(found) = self.modules.get(name) {
+            return found;
+        }
+        let module = self.assembly.module(&String::from_utf8_lossy(name));
+        self.modules.insert(name, module);
+        module
     }
 
     /// Ends the sample whose frames were read.

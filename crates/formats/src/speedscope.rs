@@ -264,11 +264,13 @@ pub(crate) fn write(
     let index = options.sample_index(profile)?;
     notes.dropped_values(profile, index);
     notes.dropped_places(profile, "addresses and modules");
+    notes.dropped_comments(profile);
     let mut table = FrameTable::with_lines(profile);
     let unit = speedscope_unit(value_type(profile, index).1, notes);
     let profiles = match &profile.timeline {
         Some(timeline) if timeline.value_type == index && !timeline.events.is_empty() => {
             notes.push("gaps between samples are dropped: each lasts as long as it weighs".into());
+            notes.dropped_labels_but_threads(profile);
             by_thread(profile, &mut table, unit)
         }
         _ => {

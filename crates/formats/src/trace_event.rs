@@ -359,6 +359,8 @@ pub(crate) fn write(
     }
     notes.dropped_values(profile, index);
     notes.dropped_places(profile, "addresses, lines and modules");
+    notes.dropped_labels_but_threads(profile);
+    notes.dropped_comments(profile);
     let scale = nanos_per(value_type(profile, index).1);
     if scale.is_none() {
         notes.push("samples have no length: each lasts until the next one of its thread".into());

@@ -109,6 +109,22 @@ fn massif_takes_the_peak() {
     let profile = open(&data("small.massif"), Format::Massif).profile;
     assert_eq!(stacks(&profile, "inuse_space"), ["[below massif's threshold] 100", "main;grow 900"]);
     assert_eq!(profile.comments().filter(|comment| comment.contains("snapshot")).count(), 3);
+    assert_eq!(profile.default_sample_index(), 0);
+}
+
+#[test]
+fn massif_keeps_its_timeline() {
+    let profile = open(&data("small.massif"), Format::Massif).profile;
+    let snapshots = support::column(&profile, "snapshot_space");
+    let timeline = profile.timeline.as_ref().expect("snapshots have times");
+    assert_eq!(timeline.value_type, snapshots);
+    let mut sizes = std::collections::BTreeMap::<u64, i64>::new();
+    for event in &timeline.events {
+        assert_eq!(event.value, profile.sample(event.sample as usize).values[snapshots]);
+        *sizes.entry(event.time).or_default() += event.value;
+    }
+    // Instructions since the start, and the heap as each snapshot gives it.
+    assert_eq!(sizes.into_iter().collect::<Vec<_>>(), [(0, 0), (100, 1000), (200, 500)]);
 }
 
 #[test]

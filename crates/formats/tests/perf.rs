@@ -45,6 +45,10 @@ fn depths(profile: &Profile) -> Vec<(u64, usize)> {
 
 fn agree(data: &Path, kind: &str) -> (Profile, Profile) {
     let (binary, text) = (open(data, Format::PerfData).profile, script(data));
+    // The same through a pipe, where nothing can be left in the file.
+    let streamed = support::open_bytes(&std::fs::read(data).unwrap(), Format::PerfData).profile;
+    assert_eq!(support::folded(&binary, kind), support::folded(&streamed, kind));
+    assert_eq!(binary.quality, streamed.quality);
     assert_eq!(total(&binary, "samples"), total(&text, "samples"));
     assert_eq!(total(&binary, kind), total(&text, kind));
     assert_eq!(by_thread(&binary), by_thread(&text));

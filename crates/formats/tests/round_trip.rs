@@ -184,6 +184,112 @@ fn fractions_and_differences_survive_folded() {
     assert_eq!(read.profile.default_sample_index(), 1);
 }
 
+/// The profile above with a comment, and a label that is none of the thread's.
+fn laden_profile() -> Profile {
+    let mut profile = profile(true);
+    profile.label_all("request", "checkout");
+    profile.add_comment("a remark");
+    profile
+}
+
+#[test]
+fn every_writer_says_what_it_drops() {
+    let lost: [(Format, &[&str]); 10] = [
+        (Format::Pprof, &[]),
+        (Format::Otlp, &["comments become one attribute of the resource"]),
+        (Format::OtlpJson, &["comments become one attribute of the resource"]),
+        (
+            Format::Folded,
+            &[
+                "the format holds one value: kept cpu, dropped samples",
+                "labels are dropped",
+                "lines, files and addresses are dropped",
+                "the times of samples are dropped",
+                "comments are dropped",
+            ],
+        ),
+        (
+            Format::Speedscope,
+            &[
+                "the format holds one value: kept cpu, dropped samples",
+                "addresses and modules are dropped",
+                "comments are dropped",
+                "gaps between samples are dropped: each lasts as long as it weighs",
+                "labels are dropped: request",
+            ],
+        ),
+        (
+            Format::Firefox,
+            &[
+                "the format holds one value: kept cpu, dropped samples",
+                "comments are dropped",
+                "labels are dropped: request",
+            ],
+        ),
+        (
+            Format::CpuProfile,
+            &[
+                "the format holds one value: kept cpu, dropped samples",
+                "addresses and modules are dropped",
+                "comments are dropped",
+                "labels are dropped: request",
+                "threads become the first level of the tree",
+            ],
+        ),
+        (
+            Format::TraceEvent,
+            &[
+                "the format holds one value: kept cpu, dropped samples",
+                "addresses, lines and modules are dropped",
+                "labels are dropped: request",
+                "comments are dropped",
+            ],
+        ),
+        (
+            Format::Callgrind,
+            &[
+                "labels are dropped",
+                "the times of samples are dropped",
+                "addresses are dropped",
+                "comments are dropped",
+                "stacks become calls: how often is not known, so each sample counts as one call",
+            ],
+        ),
+        (
+            Format::Csv,
+            &[
+                "lines, files and addresses are dropped",
+                "the times of samples are dropped",
+                "comments are dropped",
+            ],
+        ),
+    ];
+    let mut written: Vec<Format> = lost.iter().map(|(format, _)| *format).collect();
+    written.sort();
+    let writable = Format::all().iter().copied().filter(|format| format.can_write());
+    assert_eq!(written, writable.collect::<Vec<_>>(), "every writer is in the list");
+    for (format, expected) in lost {
+        let notes = write(&laden_profile(), format, &mut Vec::new(), &Options::default()).unwrap();
+        assert_eq!(notes, expected, "{format}");
+    }
+}
+
+#[test]
+fn csv_is_a_table() {
+    let mut profile = profile(false);
+    profile.label_all("request", "a, \"b\"");
+    let mut text = Vec::new();
+    write(&profile, Format::Csv, &mut text, &Options::default()).unwrap();
+    let expected = [
+        "stack,thread,tid,request,samples/count,cpu/nanoseconds",
+        "\"main;serve<(A, B)>;parse [x];leaf  two spaces\",io,7,\"a, \"\"b\"\"\",1,1000000",
+        "\"main;serve<(A, B)>;parse [x];<Vec<T> as Drop>::drop;<Vec<T> as Drop>::drop\",main,6,\"a, \"\"b\"\"\",2,2000000",
+        "main,io,7,\"a, \"\"b\"\"\",3,3000000",
+        "",
+    ];
+    assert_eq!(String::from_utf8(text).unwrap(), expected.join("\r\n"));
+}
+
 #[test]
 fn nothing_to_write_is_an_error_and_not_a_panic() {
     let empty = ProfileBuilder::new(&[]).finish();

@@ -141,7 +141,12 @@ fn massif_peak() {
     let costs = flat_and_cumulative(&read.profile, "inuse_space");
     assert!(costs["fixture::keep"].1 * 2 > total(&read.profile, "inuse_space"), "most is kept by `keep`");
     let snapshots = read.profile.comments().filter(|comment| comment.starts_with("massif: snapshot")).count();
-    assert_eq!(snapshots, std::fs::read_to_string(&file).unwrap().matches("snapshot=").count());
+    let text = std::fs::read_to_string(&file).unwrap();
+    assert_eq!(snapshots, text.matches("snapshot=").count());
+    // The timeline has every snapshot's heap, as the file gives it.
+    let heaps = text.lines().filter_map(|line| line.strip_prefix("mem_heap_B=")?.parse::<i64>().ok());
+    assert_eq!(total(&read.profile, "snapshot_space"), heaps.sum::<i64>());
+    assert!(read.profile.timeline.is_some());
 }
 
 #[test]

@@ -64,7 +64,16 @@ pub(super) fn expand(
     let mut unfolding = Unfolding { graph, shares: &shares, contexts: Vec::new(), queue: BinaryHeap::new() };
     unfolding.run();
     let contexts = unfolding.contexts;
-    let mut writer = Writer { graph, names, addresses, labels, assembly, spent: Spent::of(graph) };
+    let mut writer = Writer {
+        graph,
+        names,
+        addresses,
+        labels,
+        assembly,
+        spent: Spent::of(graph),
+        call_sites: vec![None; graph.edges.len()],
+        own_places: graph.nodes.iter().map(|node| vec![None; node.own.len()]).collect(),
+    };
     for at in 0..contexts.len() {
         writer.context(&contexts, at);
     }
@@ -214,6 +223,9 @@ struct Writer<'a> {
     labels: LabelSetId,
     assembly: &'a mut Assembly,
     spent: Spent,
+    /// Locations of calls by edge, and of own costs by function and place, once they were needed.
+    call_sites: Vec<Option<LocationId>>,
+    own_places: Vec<Vec<Option<LocationId>>>,
 }
 
 impl Writer<'_> {
@@ -262,8 +274,9 @@ impl Writer<'_> {
                 }
                 self.spent.costs[function][index][column] += due;
                 let row = *row.get_or_insert_with(|| {
-                    stack[0] =
-                        location(self.graph, self.names, self.addresses, function, *place, self.assembly);
+                    stack[0] = *self.own_places[function][index].get_or_insert_with(|| {
+                        location(self.graph, self.names, self.addresses, function, *place, self.assembly)
+                    });
                     self.assembly.row(&stack, self.labels)
                 });
                 self.assembly.add(row, column, i64::try_from(due).unwrap_or(i64::MAX));
@@ -271,13 +284,18 @@ impl Writer<'_> {
         }
     }
 
-    fn call_site(&mut self, edge: usize) -> LocationId {
-        let edge = &self.graph.edges[edge];
+    fn call_site(&mut self, number: usize) -> LocationId {
+        if let Some(known) = self.call_sites[number] {
+            return known;
+        }
+        let edge = &self.graph.edges[number];
         let own_file = self.graph.functions[edge.caller].file;
         // The caller is shown in its own file: a call inside inlined code has a line of another one.
         let line = if edge.place.file == own_file { edge.place.line } else { 0 };
         let place = Place { file: own_file, line, address: edge.place.address };
-        location(self.graph, self.names, self.addresses, edge.caller, place, self.assembly)
+        let site = location(self.graph, self.names, self.addresses, edge.caller, place, self.assembly);
+        self.call_sites[number] = Some(site);
+        site
     }
 }
 

@@ -28,6 +28,10 @@ pub(crate) fn write(
 ) -> Result<()> {
     notes.dropped_labels(profile);
     notes.dropped_timeline(profile);
+    notes.dropped_places(profile, "addresses");
+    if profile.comments().any(|comment| !comment.starts_with("callgrind: cmd ")) {
+        notes.dropped_comments(profile);
+    }
     notes.push("stacks become calls: how often is not known, so each sample counts as one call".into());
     let width = profile.sample_types().len();
     let stacks = stacks(profile);

@@ -20,6 +20,7 @@ pub(crate) fn write(
 ) -> Result<()> {
     let index = options.sample_index(profile)?;
     notes.dropped_values(profile, index);
+    notes.dropped_comments(profile);
     let (kind, unit) = value_type(profile, index);
     let nanos = nanos_per(unit);
     let weight = match (unit, nanos) {
@@ -33,6 +34,7 @@ pub(crate) fn write(
     let mut threads = Vec::new();
     match timeline {
         Some(timeline) => {
+            notes.dropped_labels_but_threads(profile);
             for (number, thread) in timeline.threads.iter().enumerate() {
                 let id = ThreadId::from_index(number);
                 let events: Vec<_> = timeline.events.iter().filter(|event| event.thread == id).collect();

@@ -26,7 +26,7 @@ const FLAG_SAMPLE_ID_ALL: u64 = 1 << 18;
 const BRANCH_HAS_INDEX: u64 = 1 << 17;
 
 /// One event of the recording.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Attr {
     pub(super) kind: u32,
     pub(super) config: u64,
@@ -67,6 +67,14 @@ impl Attr {
 
     pub(super) fn has(&self, bit: u64) -> bool {
         self.sample_type & bit != 0
+    }
+
+    /// Whether samples of both look alike.
+    pub(super) fn has_layout_of(&self, other: &Self) -> bool {
+        let layout = |attr: &Self| {
+            (attr.sample_type, attr.read_format, attr.user_registers, attr.branches_have_index())
+        };
+        layout(self) == layout(other)
     }
 
     /// Whether records other than samples end with the time and the thread too.

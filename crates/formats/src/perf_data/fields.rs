@@ -69,6 +69,11 @@ impl<'a> Words<'a> {
         Fields::new(self.bytes.get(at * 8..)?, self.big).u64()
     }
 
+    /// The numbers as they stand in the file.
+    pub(super) fn bytes(&self) -> &'a [u8] {
+        self.bytes
+    }
+
     pub(super) fn iter(&self) -> impl Iterator<Item = u64> + use<'a> {
         let big = self.big;
         self.bytes.chunks_exact(8).map_while(move |word| Fields::new(word, big).u64())

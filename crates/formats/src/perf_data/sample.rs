@@ -18,11 +18,30 @@ pub(super) struct Sample<'a> {
 }
 
 impl<'a> Sample<'a> {
+    /// Reads a whole sample.
     pub(super) fn parse(attr: &Attr, mut fields: Fields<'a>) -> Option<Self> {
+        let (mut sample, size) = Self::parse_up_to_dump(attr, &mut fields)?;
+        if size > 0 {
+            let bytes = fields.bytes(size)?;
+            let used = usize::try_from(fields.u64()?).ok()?;
+            sample.stack = &bytes[..used.min(size)];
+        }
+        Some(sample)
+    }
+
+    /// Where the dump of the user stack starts, and its size, when there is one.
+    pub(super) fn dump_place(attr: &Attr, fields: Fields<'_>) -> Option<(usize, usize)> {
+        let mut rest = fields;
+        let (_, size) = Sample::parse_up_to_dump(attr, &mut rest)?;
+        (size > 0).then(|| (fields.rest().len() - rest.rest().len(), size))
+    }
+
+    /// Reads everything that stands before the dump of the user stack, and the size of that.
+    pub(super) fn parse_up_to_dump(attr: &Attr, fields: &mut Fields<'a>) -> Option<(Self, usize)> {
         let mut sample = Self::default();
         let skip =
             |has: u64, fields: &mut Fields<'a>| if attr.has(has) { fields.u64().map(drop) } else { Some(()) };
-        skip(bit::IDENTIFIER, &mut fields)?;
+        skip(bit::IDENTIFIER, fields)?;
         if attr.has(bit::IP) {
             sample.ip = fields.u64()?;
         }
@@ -33,13 +52,13 @@ impl<'a> Sample<'a> {
             sample.time = Some(fields.u64()?);
         }
         for has in [bit::ADDR, bit::ID, bit::STREAM_ID, bit::CPU] {
-            skip(has, &mut fields)?;
+            skip(has, fields)?;
         }
         if attr.has(bit::PERIOD) {
             sample.period = Some(fields.u64()?);
         }
         if attr.has(bit::READ) {
-            skip_read(attr.read_format, &mut fields)?;
+            skip_read(attr.read_format, fields)?;
         }
         if attr.has(bit::CALLCHAIN) {
             let count = fields.u64()?;
@@ -54,27 +73,14 @@ impl<'a> Sample<'a> {
             let index = u64::from(attr.branches_have_index());
             fields.words(count.checked_mul(3)?.checked_add(index)?)?;
         }
-        sample.user_state(attr, &mut fields)?;
-        Some(sample)
-    }
-
-    /// Registers and stack of the user side.
-    fn user_state(&mut self, attr: &Attr, fields: &mut Fields<'a>) -> Option<()> {
         if attr.has(bit::REGS_USER) {
             let abi = fields.u64()?;
             if abi != 0 {
-                self.registers = Some(fields.words(u64::from(attr.user_registers.count_ones()))?);
+                sample.registers = Some(fields.words(u64::from(attr.user_registers.count_ones()))?);
             }
         }
-        if attr.has(bit::STACK_USER) {
-            let size = usize::try_from(fields.u64()?).ok()?;
-            if size > 0 {
-                let bytes = fields.bytes(size)?;
-                let used = usize::try_from(fields.u64()?).ok()?;
-                self.stack = &bytes[..used.min(size)];
-            }
-        }
-        Some(())
+        let size = if attr.has(bit::STACK_USER) { usize::try_from(fields.u64()?).ok()? } else { 0 };
+        Some((sample, size))
     }
 }
 

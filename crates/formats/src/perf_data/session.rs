@@ -1,9 +1,10 @@
 //! Processes, what they have mapped, and their samples, in the order of time.
 
+use std::fs::File;
 use std::path::Path;
 
-use flamelet_profile::{LocationId, Mapping, Profile, Quality, Result};
-use flamelet_unwind::{Dump, ImageCache, Module, Modules, Registers, walk};
+use flamelet_profile::{LocationId, Mapping, MappingId, Profile, ProfileBuilder, Quality, Result};
+use flamelet_unwind::{Dump, ImageCache, Module, Modules, Registers, Unwound, walk};
 use rustc_hash::FxHashMap as HashMap;
 
 use super::attr::{Attr, bit};
@@ -11,7 +12,8 @@ use super::features::{Features, hex};
 use super::fields::{Fields, Words};
 use super::records::{Comm, Fork, Mmap, RecordHeader, kind};
 use super::sample::{Sample, sample_id};
-use crate::assembly::{Assembly, ThreadRef};
+use super::sparse::{DumpPlace, read_at};
+use crate::assembly::{Assembly, ByteIndex, ThreadRef};
 use crate::perf_script::event_value_type;
 use crate::{Notes, Options};
 
@@ -32,6 +34,39 @@ struct Process {
     modules: Modules,
     /// Addresses seen since the last change of the modules.
     locations: HashMap<u64, LocationId>,
+    /// Tells apart what the same addresses mean in other processes, and after a change of the modules.
+    epoch: u32,
+}
+
+impl Process {
+    fn location(&mut self, builder: &mut ProfileBuilder, address: u64) -> LocationId {
+        *self.locations.entry(address).or_insert_with(|| {
+            let mapping = self.modules.find(address).map(|module| intern_module(builder, module));
+            builder.address(mapping, address)
+        })
+    }
+}
+
+fn intern_module(builder: &mut ProfileBuilder, module: &Module) -> MappingId {
+    let filename = builder.string(&module.name);
+    let build_id = builder.string(&module.build_id_hex());
+    let (start, limit, offset) = (module.start, module.end, module.file_offset);
+    builder.mapping(Mapping { start, limit, offset, filename, build_id, ..Mapping::default() })
+}
+
+/// A thread, as long as nothing changes about it.
+#[derive(Clone, Copy)]
+struct Task {
+    thread: ThreadRef,
+    epoch: u32,
+}
+
+/// What was counted for a stack and an event, to become columns when events have names.
+struct Sum {
+    row: u32,
+    event: usize,
+    count: i64,
+    value: i64,
 }
 
 /// An event of the recording and what was counted for it.
@@ -52,8 +87,46 @@ struct Doubts {
     used_files: HashMap<String, String>,
 }
 
+/// How much of a dump is looked at first, at the least and by default.
+const FIRST_PART: usize = 4 << 10;
+
+/// Dumps that were left in the file. Most stacks need a part of theirs only; how large a part is learnt.
+struct Dumps {
+    bytes: Vec<u8>,
+    part: usize,
+}
+
+impl Dumps {
+    /// Walks over the first part of a dump, and over all of it where that does not reach the stack's start.
+    fn unwind(
+        &mut self,
+        file: &File,
+        dump: DumpPlace,
+        mut walk_over: impl FnMut(&[u8]) -> Unwound,
+    ) -> Option<Unwound> {
+        let used = dump.used as usize;
+        let part = self.part.min(used);
+        let unwound = walk_over(self.load(file, dump.at, part)?);
+        if unwound.end.is_rooted() || part == used {
+            // So that the part shrinks again while hardly any stack needs more.
+            self.part = (self.part - 8).max(FIRST_PART);
+            return (part > 0).then_some(unwound);
+        }
+        self.part += 512;
+        Some(walk_over(self.load(file, dump.at, used)?))
+    }
+
+    fn load(&mut self, file: &File, at: u64, count: usize) -> Option<&[u8]> {
+        self.bytes.resize(count.max(self.bytes.len()), 0);
+        let got = read_at(file, &mut self.bytes[..count], at).ok()?;
+        (got == count).then_some(&self.bytes[..count])
+    }
+}
+
 /// Everything that is known while records are read.
-pub(super) struct Session {
+pub(super) struct Session<'a> {
+    /// Where dumps were left.
+    pub(super) file: Option<&'a File>,
     pub(super) big: bool,
     /// The file ends early.
     pub(super) cut: bool,
@@ -62,19 +135,25 @@ pub(super) struct Session {
     by_id: HashMap<u64, usize>,
     processes: HashMap<u32, Process>,
     thread_names: HashMap<u32, String>,
-    threads: HashMap<u32, ThreadRef>,
+    tasks: HashMap<(u32, u32), Task>,
+    epochs: u32,
     images: ImageCache,
     doubts: Doubts,
-    /// Row, event, count and sum by stack and event, to become columns when events have names.
-    sums: HashMap<(u32, usize), (i64, i64)>,
-    order: Vec<(u32, usize)>,
+    sums: Vec<Sum>,
+    /// Which sum a row and an event have.
+    sum_of: HashMap<(u32, usize), usize>,
+    /// Which sum the bytes of a sample's stack have.
+    seen: ByteIndex<usize>,
+    key: Vec<u8>,
+    dumps: Dumps,
     stack: Vec<LocationId>,
     addresses: Vec<u64>,
 }
 
-impl Session {
+impl Session<'_> {
     pub(super) fn new(options: &Options) -> Self {
         Self {
+            file: None,
             big: false,
             cut: false,
             assembly: Assembly::new(options.timeline),
@@ -82,11 +161,15 @@ impl Session {
             by_id: HashMap::default(),
             processes: HashMap::default(),
             thread_names: HashMap::default(),
-            threads: HashMap::default(),
+            tasks: HashMap::default(),
+            epochs: 0,
             images: ImageCache::new(),
             doubts: Doubts::default(),
-            sums: HashMap::default(),
-            order: Vec::new(),
+            sums: Vec::new(),
+            sum_of: HashMap::default(),
+            seen: ByteIndex::new(),
+            key: Vec::new(),
+            dumps: Dumps { bytes: Vec::new(), part: FIRST_PART },
             stack: Vec::new(),
             addresses: vec![0; flamelet_unwind::MAX_DEPTH],
         }
@@ -107,14 +190,14 @@ impl Session {
     }
 
     /// Takes a record of the kernel.
-    pub(super) fn record(&mut self, record: &[u8]) {
+    pub(super) fn record(&mut self, record: &[u8], dump: Option<DumpPlace>) {
         let Some(header) = RecordHeader::parse(record, self.big) else { return };
         let mut fields = Fields::new(&record[RecordHeader::SIZE..], self.big);
         let read = match header.kind {
             kind::MMAP | kind::MMAP2 => Mmap::parse(header, fields).map(|mmap| self.mmap(&mmap)),
             kind::COMM => Comm::parse(header, fields).map(|comm| self.comm(comm)),
             kind::FORK => Fork::parse(fields).map(|fork| self.fork(fork)),
-            kind::SAMPLE => self.sample(header, fields),
+            kind::SAMPLE => self.sample(header, fields, dump),
             kind::LOST => fields.u64().and_then(|_| fields.u64()).map(|count| self.doubts.lost += count),
             kind::LOST_SAMPLES => fields.u64().map(|count| self.doubts.lost += count),
             kind::EXIT => Some(()),
@@ -134,6 +217,12 @@ impl Session {
         let process = self.processes.entry(mmap.pid).or_default();
         process.modules.insert(module);
         process.locations.clear();
+        if mmap.pid == KERNEL {
+            self.seen = ByteIndex::new();
+        }
+        self.epochs += 1;
+        process.epoch = self.epochs;
+        self.tasks.clear();
     }
 
     fn module(&mut self, mmap: &Mmap, end: u64) -> Module {
@@ -167,12 +256,13 @@ impl Session {
 
     fn comm(&mut self, comm: Comm) {
         if comm.is_exec {
-            self.processes.insert(comm.pid, Process::default());
+            self.epochs += 1;
+            self.processes.insert(comm.pid, Process { epoch: self.epochs, ..Process::default() });
         }
         if comm.pid == comm.tid {
             self.processes.entry(comm.pid).or_default().name.clone_from(&comm.name);
         }
-        self.threads.remove(&comm.tid);
+        self.tasks.clear();
         self.thread_names.insert(comm.tid, comm.name);
     }
 
@@ -185,21 +275,34 @@ impl Session {
         if let Some(name) = self.thread_names.get(&fork.parent_tid).cloned() {
             self.thread_names.insert(fork.tid, name);
         }
-        self.threads.remove(&fork.tid);
+        self.tasks.clear();
     }
 
-    fn thread(&mut self, pid: u32, tid: u32) -> ThreadRef {
-        if let Some(&known) = self.threads.get(&tid) {
+    fn task(&mut self, pid: u32, tid: u32) -> Task {
+        if let Some(&known) = self.tasks.get(&(pid, tid)) {
             return known;
         }
         let name = self.thread_names.get(&tid).map_or("", |name| name);
-        let process = self.processes.get(&pid).map_or("", |process| &process.name);
-        let thread = self.assembly.thread(u64::from(pid), u64::from(tid), name, process);
-        self.threads.insert(tid, thread);
-        thread
+        let process = self.processes.get(&pid);
+        let process_name = process.map_or("", |process| &process.name);
+        let thread = self.assembly.thread(u64::from(pid), u64::from(tid), name, process_name);
+        if self.sums.is_empty()
+            && let Some(program) = process.and_then(|process| process.modules.iter().next())
+        {
+            // Readers of pprof take the first mapping for the program itself, which lies below its libraries.
+            intern_module(&mut self.assembly.builder, program);
+        }
+        let task = Task { thread, epoch: process.map_or(0, |process| process.epoch) };
+        self.tasks.insert((pid, tid), task);
+        task
     }
 
-    fn sample(&mut self, header: RecordHeader, fields: Fields<'_>) -> Option<()> {
+    fn sample(
+        &mut self,
+        header: RecordHeader,
+        mut fields: Fields<'_>,
+        dump: Option<DumpPlace>,
+    ) -> Option<()> {
         let event = match &self.events[..] {
             [_] => 0,
             [first, ..] => {
@@ -207,40 +310,87 @@ impl Session {
             }
             [] => return None,
         };
-        let attr = self.events[event].attr.clone();
-        let sample = Sample::parse(&attr, fields)?;
+        let attr = self.events[event].attr;
+        let sample = match dump {
+            Some(_) => Sample::parse_up_to_dump(&attr, &mut fields)?.0,
+            None => Sample::parse(&attr, fields)?,
+        };
+        let unwound = self.unwind(&attr, &sample, dump);
         self.events[event].samples += 1;
-        self.build_stack(header, &attr, &sample);
-        let thread = self.thread(sample.pid, sample.tid);
-        let row = self.assembly.row(&self.stack, thread.labels);
+        let task = self.task(sample.pid, sample.tid);
+        let in_user = header.misc & MISC_MODE == MODE_USER;
+        let sum = self.sum(in_user, unwound, event, &sample, task);
         let period = i64::try_from(sample.period.unwrap_or(attr.default_period())).unwrap_or(i64::MAX);
-        let order = &mut self.order;
-        let sum = self.sums.entry((row, event)).or_insert_with(|| {
-            order.push((row, event));
-            (0, 0)
-        });
-        *sum = (sum.0 + 1, sum.1.saturating_add(period));
+        let sum = &mut self.sums[sum];
+        sum.count += 1;
+        sum.value = sum.value.saturating_add(period);
         if let Some(time) = sample.time {
-            self.assembly.event(time, row, thread.id, period);
+            self.assembly.event(time, sum.row, task.thread.id, period);
         }
         Some(())
     }
 
+    /// Where a sample is added up. Only a stack whose bytes are new is looked at frame by frame.
+    fn sum(
+        &mut self,
+        in_user: bool,
+        unwound: Option<usize>,
+        event: usize,
+        sample: &Sample<'_>,
+        task: Task,
+    ) -> usize {
+        self.key.clear();
+        self.key.extend_from_slice(&task.epoch.to_ne_bytes());
+        self.key.extend_from_slice(&(task.thread.id.index() as u32).to_ne_bytes());
+        self.key.extend_from_slice(&(event as u32 * 2 + u32::from(in_user)).to_ne_bytes());
+        self.key.extend_from_slice(&sample.ip.to_ne_bytes());
+        self.key.extend_from_slice(sample.chain.map_or(&[], |chain| chain.bytes()));
+        for address in &self.addresses[..unwound.unwrap_or(0)] {
+            self.key.extend_from_slice(&address.to_ne_bytes());
+        }
+        if let Some(known) = self.seen.get(&self.key) {
+            return known;
+        }
+        self.build_stack(in_user, unwound, sample);
+        let row = self.assembly.row(&self.stack, task.thread.labels);
+        let sums = &mut self.sums;
+        let sum = *self.sum_of.entry((row, event)).or_insert_with(|| {
+            sums.push(Sum { row, event, count: 0, value: 0 });
+            sums.len() - 1
+        });
+        self.seen.insert(&self.key, sum);
+        sum
+    }
+
+    /// Unwinds the dump of a sample's user stack, if it has one, and returns how many addresses there are.
+    fn unwind(&mut self, attr: &Attr, sample: &Sample<'_>, dump: Option<DumpPlace>) -> Option<usize> {
+        let registers = user_registers(attr.user_registers, sample.registers?)?;
+        let modules = &self.processes.entry(sample.pid).or_default().modules;
+        let addresses = &mut self.addresses;
+        let mut walk_over =
+            |stack: &[u8]| walk(modules, &registers, &mut Dump::new(registers.sp, stack), addresses);
+        let unwound = match (dump, self.file) {
+            (Some(dump), Some(file)) => self.dumps.unwind(file, dump, walk_over)?,
+            _ if sample.stack.is_empty() => return None,
+            _ => walk_over(sample.stack),
+        };
+        self.doubts.truncated += u64::from(!unwound.end.is_rooted());
+        Some(unwound.depth)
+    }
+
     /// Makes the stack of a sample, leaf first: the kernel's part, then the user's.
-    fn build_stack(&mut self, header: RecordHeader, attr: &Attr, sample: &Sample<'_>) {
+    fn build_stack(&mut self, in_user: bool, unwound: Option<usize>, sample: &Sample<'_>) {
         self.stack.clear();
-        let registers = sample.registers.and_then(|values| user_registers(attr.user_registers, values));
-        let unwinds = registers.is_some() && !sample.stack.is_empty();
         if let Some(chain) = sample.chain {
-            self.chain(sample.pid, chain, header.misc & MISC_MODE == MODE_USER, unwinds);
+            self.chain(sample.pid, chain, in_user, unwound.is_some());
         }
-        if let Some(registers) = registers.filter(|_| unwinds) {
-            self.unwind(sample, &registers);
+        let process = self.processes.entry(sample.pid).or_default();
+        for &address in &self.addresses[..unwound.unwrap_or(0)] {
+            self.stack.push(process.location(&mut self.assembly.builder, address));
         }
-        if self.stack.is_empty() && attr.has(bit::IP) {
-            let pid = if header.misc & MISC_MODE == MODE_USER { sample.pid } else { KERNEL };
-            let location = self.location(pid, sample.ip);
-            self.stack.push(location);
+        if self.stack.is_empty() && sample.ip != 0 {
+            let pid = if in_user { sample.pid } else { KERNEL };
+            self.push(pid, sample.ip);
         }
     }
 
@@ -256,48 +406,23 @@ impl Session {
             if !(in_user && skip_user) {
                 // Callers are return addresses; one less lies in the call.
                 let address = if is_exact { address } else { address.saturating_sub(1) };
-                let location = self.location(if in_user { pid } else { KERNEL }, address);
-                self.stack.push(location);
+                self.push(if in_user { pid } else { KERNEL }, address);
             }
             is_exact = false;
         }
     }
 
-    fn unwind(&mut self, sample: &Sample<'_>, registers: &Registers) {
-        let modules = &self.processes.entry(sample.pid).or_default().modules;
-        let mut dump = Dump::new(registers.sp, sample.stack);
-        let unwound = walk(modules, registers, &mut dump, &mut self.addresses);
-        self.doubts.truncated += u64::from(!unwound.end.is_rooted());
-        for at in 0..unwound.depth {
-            let location = self.location(sample.pid, self.addresses[at]);
-            self.stack.push(location);
-        }
-    }
-
-    fn location(&mut self, pid: u32, address: u64) -> LocationId {
+    fn push(&mut self, pid: u32, address: u64) {
         let process = self.processes.entry(pid).or_default();
-        if let Some(&known) = process.locations.get(&address) {
-            return known;
-        }
-        let builder = &mut self.assembly.builder;
-        let mapping = process.modules.find(address).map(|module| {
-            let filename = builder.string(&module.name);
-            let build_id = builder.string(&module.build_id_hex());
-            let (start, limit, offset) = (module.start, module.end, module.file_offset);
-            builder.mapping(Mapping { start, limit, offset, filename, build_id, ..Mapping::default() })
-        });
-        let location = builder.address(mapping, address);
-        process.locations.insert(address, location);
-        location
+        self.stack.push(process.location(&mut self.assembly.builder, address));
     }
 
     pub(super) fn finish(mut self, features: &Features, notes: &mut Notes) -> Result<Profile> {
         let samples = self.assembly.column("samples", "count");
         let columns = self.columns(features);
-        for at in std::mem::take(&mut self.order) {
-            let (count, sum) = self.sums[&at];
-            self.assembly.add(at.0, samples, count);
-            self.assembly.add(at.0, columns[at.1], sum);
+        for sum in &self.sums {
+            self.assembly.add(sum.row, samples, sum.count);
+            self.assembly.add(sum.row, columns[sum.event], sum.value);
         }
         let counted = self.events.iter().filter(|event| event.samples > 0).count();
         match self.events.iter().position(|event| event.samples > 0) {
@@ -333,9 +458,14 @@ impl Session {
 
     fn quality(&self) -> Quality {
         let frequency = self.events.iter().find_map(|event| event.attr.frequency());
+        let asked = frequency.unwrap_or(0).saturating_mul(1000);
+        let samples: u64 = self.events.iter().map(|event| event.samples).sum();
+        // perf does not tell for how long it was to sample; what it lost is all that is known to be missing.
+        let share = samples as f64 / samples.saturating_add(self.doubts.lost).max(1) as f64;
         Quality {
-            asked_millihertz: frequency.unwrap_or(0).saturating_mul(1000),
-            samples: self.events.iter().map(|event| event.samples).sum(),
+            asked_millihertz: asked,
+            achieved_millihertz: (asked as f64 * share) as u64,
+            samples,
             lost: self.doubts.lost,
             truncated: self.doubts.truncated,
             ..Quality::default()

@@ -1,10 +1,9 @@
 //! The file from front to back: header, attrs, records, features.
 
-use std::io::Read;
-
 use flamelet_profile::{Error, ErrorKind, Result};
 
-use super::attr::Attr;
+use super::attr::{Attr, bit};
+use super::blocks::{Blocks, Place};
 use super::features::Features;
 use super::fields::Fields;
 use super::inflate::Inflate;
@@ -12,6 +11,8 @@ use super::records::{RecordHeader, kind};
 use super::rounds::Rounds;
 use super::sample::{sample_time, trailer_time};
 use super::session::Session;
+use super::source::{Next, Source};
+use super::sparse::DumpPlace;
 use crate::input::Input;
 
 /// The header of a file, and of what comes through a pipe.
@@ -21,17 +22,22 @@ const PIPE_HEADER: u64 = 16;
 const MAX_FRONT: u64 = 64 << 20;
 const MAX_FEATURES: u64 = 256 << 20;
 
+/// A record, where it lies, and where its dump does if that was left in the file.
+type Held = (RecordHeader, Place, Option<DumpPlace>);
+
 /// A perf.data file being read.
 pub(super) struct Stream<'a> {
-    input: Input<'a>,
+    source: Source<'a>,
     big: bool,
     /// How many bytes of records follow; `None` up to the end.
     records_left: Option<u64>,
     feature_bits: Vec<u64>,
-    /// Where in the file the features start.
+    /// Where in the file the records start, and the features.
+    records_at: u64,
     features_at: u64,
     attrs: Vec<(Attr, Vec<u64>)>,
     pub(super) features: Features,
+    blocks: Blocks,
     rounds: Rounds,
     inflate: Option<Inflate>,
     /// Unpacked records, of which the last may be incomplete.
@@ -51,14 +57,18 @@ impl<'a> Stream<'a> {
     /// Reads the header and the attrs.
     pub(super) fn open(input: Input<'a>, max_bytes: u64) -> Result<Self> {
         let big = input.head().starts_with(b"2");
+        let mut blocks = Blocks::default();
+        let source = Source::new(input, &mut blocks);
         let mut stream = Self {
-            input,
+            source,
             big,
             records_left: None,
             feature_bits: Vec::new(),
+            records_at: 0,
             features_at: 0,
             attrs: Vec::new(),
             features: Features::default(),
+            blocks,
             rounds: Rounds::default(),
             inflate: None,
             unpacked: Vec::new(),
@@ -75,9 +85,9 @@ impl<'a> Stream<'a> {
     }
 
     fn fill(&mut self, buffer: &mut [u8], what: &str) -> Result<()> {
-        self.input.read_exact(buffer).map_err(|error| match error.kind() {
+        self.source.fill(buffer).map_err(|error| match error.kind() {
             std::io::ErrorKind::UnexpectedEof => truncated(what),
-            _ => self.input.explain(&error),
+            _ => self.source.explain(&error),
         })
     }
 
@@ -100,6 +110,7 @@ impl<'a> Stream<'a> {
         self.fill(&mut front[FILE_HEADER as usize..], "its events")?;
         self.parse_attrs(&front, attr_size, attrs_at, attrs_size)?;
         self.records_left = (data_size > 0).then_some(data_size);
+        self.records_at = data_at;
         self.features_at = data_at.saturating_add(data_size);
         Ok(())
     }
@@ -122,18 +133,36 @@ impl<'a> Stream<'a> {
     }
 
     /// Hands every record to `session`, in the order of their times, and reads the features.
-    pub(super) fn each_record(&mut self, session: &mut Session) -> Result<()> {
+    pub(super) fn each_record(&mut self, session: &mut Session<'a>) -> Result<()> {
         session.big = self.big;
+        if let [(first, _), others @ ..] = &self.attrs[..]
+            && first.has(bit::STACK_USER)
+            && others.iter().all(|(other, _)| other.has_layout_of(first))
+        {
+            session.file = self.source.leave_dumps(self.records_at, *first);
+        }
         self.attrs.drain(..).for_each(|(attr, ids)| session.add_attr(attr, &ids));
-        let mut record = Vec::new();
-        while self.next_record(&mut record, session)? {
-            self.record(&record, session)?;
+        while let Some((header, place, dump)) = self.next_record(session)? {
+            match header.kind {
+                kind::FINISHED_ROUND => {
+                    // Unpacked records lag behind the others, so rounds do not count for them.
+                    if self.inflate.is_none() {
+                        self.rounds.end_round(&mut self.blocks, |record, dump| session.record(record, dump));
+                    }
+                }
+                // What perf itself adds is rare, or to be unpacked.
+                kind::FIRST_OF_PERF.. => {
+                    let record = self.blocks.record(place).to_vec();
+                    self.record(header, &record[RecordHeader::SIZE..], session)?;
+                }
+                _ => self.hold(header, place, dump, session),
+            }
         }
         if let Some(mut inflate) = self.inflate.take() {
             inflate.finish(&mut self.unpacked)?;
             self.unpacked_records(session)?;
         }
-        self.rounds.release_all(|record| session.record(record));
+        self.rounds.release_all(&mut self.blocks, |record, dump| session.record(record, dump));
         if session.attr_count() == 0 {
             return Err(truncated("its list of events"));
         }
@@ -141,50 +170,29 @@ impl<'a> Stream<'a> {
         Ok(())
     }
 
-    /// Reads the next record of the file; false at the end.
-    fn next_record(&mut self, record: &mut Vec<u8>, session: &mut Session) -> Result<bool> {
+    /// The next record of the file.
+    fn next_record(&mut self, session: &mut Session<'a>) -> Result<Option<Held>> {
         if self.records_left.is_some_and(|left| left < RecordHeader::SIZE as u64) {
-            return Ok(false);
+            return Ok(None);
         }
-        record.clear();
-        record.resize(RecordHeader::SIZE, 0);
-        match self.input.read_exact(record) {
+        match self.source.record(self.big, &mut self.blocks)? {
+            Next::Record(header, place, dump) => {
+                let size = u64::from(header.size);
+                self.records_left = self.records_left.map(|left| left.saturating_sub(size));
+                return Ok(Some((header, place, dump)));
+            }
+            Next::Senseless => return Err(corrupt("a record without a size")),
             // A recording that was killed has no end; everything up to here is good.
-            Err(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => {
-                session.cut |= self.records_left.is_some();
-                return Ok(false);
-            }
-            Err(error) => return Err(self.input.explain(&error)),
-            Ok(()) => {}
+            Next::End => session.cut |= self.records_left.is_some(),
+            Next::Cut => session.cut = true,
         }
-        let size = RecordHeader::parse(record, self.big).map_or(0, |header| usize::from(header.size));
-        if size < RecordHeader::SIZE {
-            return Err(corrupt("a record without a size"));
-        }
-        record.resize(size, 0);
-        if let Err(error) = self.input.read_exact(&mut record[RecordHeader::SIZE..]) {
-            if error.kind() != std::io::ErrorKind::UnexpectedEof {
-                return Err(self.input.explain(&error));
-            }
-            session.cut = true;
-            return Ok(false);
-        }
-        self.records_left = self.records_left.map(|left| left.saturating_sub(size as u64));
-        Ok(true)
+        Ok(None)
     }
 
-    /// Takes a record of the file.
-    fn record(&mut self, record: &[u8], session: &mut Session) -> Result<()> {
-        let Some(header) = RecordHeader::parse(record, self.big) else { return Ok(()) };
-        let body = &record[RecordHeader::SIZE..];
+    /// Takes a record that perf itself added.
+    fn record(&mut self, header: RecordHeader, body: &[u8], session: &mut Session<'a>) -> Result<()> {
         let mut fields = Fields::new(body, self.big);
         match header.kind {
-            kind::FINISHED_ROUND => {
-                // Unpacked records lag behind the others, so rounds do not count for them.
-                if self.inflate.is_none() {
-                    self.rounds.end_round(|record| session.record(record));
-                }
-            }
             kind::COMPRESSED => self.compressed(body, session)?,
             kind::COMPRESSED2 => {
                 let size = fields.u64().and_then(|size| usize::try_from(size).ok()).unwrap_or(usize::MAX);
@@ -207,27 +215,25 @@ impl<'a> Stream<'a> {
                 let size = fields.u64().unwrap_or(0);
                 self.skip(size)?;
             }
-            other if other >= kind::FIRST_OF_PERF => {}
-            _ => self.hold(header, record, session),
+            _ => {}
         }
         Ok(())
     }
 
     /// Skips data that follows a record.
     fn skip(&mut self, size: u64) -> Result<()> {
-        let copied = std::io::copy(&mut (&mut self.input).take(size), &mut std::io::sink());
-        let copied = copied.map_err(|error| self.input.explain(&error))?;
-        self.records_left = self.records_left.map(|left| left.saturating_sub(copied));
+        let skipped = self.source.skip(size)?;
+        self.records_left = self.records_left.map(|left| left.saturating_sub(skipped));
         Ok(())
     }
 
-    fn compressed(&mut self, piece: &[u8], session: &mut Session) -> Result<()> {
+    fn compressed(&mut self, piece: &[u8], session: &mut Session<'a>) -> Result<()> {
         self.inflate.get_or_insert_with(Inflate::new).push(piece, &mut self.unpacked)?;
         self.unpacked_records(session)
     }
 
     /// Takes the records that are unpacked completely.
-    fn unpacked_records(&mut self, session: &mut Session) -> Result<()> {
+    fn unpacked_records(&mut self, session: &mut Session<'a>) -> Result<()> {
         let unpacked = std::mem::take(&mut self.unpacked);
         let mut rest = &unpacked[..];
         while let Some(header) = RecordHeader::parse(rest, self.big) {
@@ -237,7 +243,8 @@ impl<'a> Stream<'a> {
             }
             let Some((record, after)) = rest.split_at_checked(size) else { break };
             if header.kind < kind::FIRST_OF_PERF {
-                self.hold(header, record, session);
+                let place = self.blocks.store(record);
+                self.hold(header, place, None, session);
             }
             rest = after;
         }
@@ -251,25 +258,30 @@ impl<'a> Stream<'a> {
     }
 
     /// Holds a record of the kernel back until its time has come.
-    fn hold(&mut self, header: RecordHeader, record: &[u8], session: &mut Session) {
-        let body = &record[RecordHeader::SIZE..];
+    fn hold(
+        &mut self,
+        header: RecordHeader,
+        place: Place,
+        dump: Option<DumpPlace>,
+        session: &mut Session<'a>,
+    ) {
+        let body = &self.blocks.record(place)[RecordHeader::SIZE..];
         let time = session.first_attr().and_then(|attr| match header.kind {
             kind::SAMPLE => sample_time(attr, Fields::new(body, self.big)),
             _ => trailer_time(attr, body, self.big),
         });
-        self.rounds.push(time.unwrap_or(0), record);
-        if self.rounds.is_full() {
-            self.rounds.release_half(|record| session.record(record));
+        self.rounds.push(time.unwrap_or(0), place, dump, &mut self.blocks);
+        if self.rounds.is_full() || self.blocks.is_full() {
+            self.rounds.release_half(&mut self.blocks, |record, dump| session.record(record, dump));
         }
     }
 
     /// Reads the features behind the records; without them names and build ids are missing, no more.
-    fn read_features(&mut self, session: &mut Session) {
+    fn read_features(&mut self, session: &mut Session<'a>) {
         if self.records_left.is_none() || self.feature_bits.is_empty() {
             return;
         }
-        let mut bytes = Vec::new();
-        let read = (&mut self.input).take(MAX_FEATURES).read_to_end(&mut bytes);
+        let (bytes, is_read) = self.source.rest(MAX_FEATURES, &self.blocks);
         let mut table = Fields::new(&bytes, self.big);
         for &number in &self.feature_bits {
             let (Some(at), Some(size)) = (table.u64(), table.u64()) else { break };
@@ -280,12 +292,12 @@ impl<'a> Stream<'a> {
                 None => session.cut = true,
             }
         }
-        session.cut |= read.is_err() || bytes.is_empty();
+        session.cut |= !is_read || bytes.is_empty();
     }
 }
 
 /// An event as pipe mode tells it: the attr (its size inside), then its ids.
-fn header_attr(fields: Fields<'_>, big: bool, session: &mut Session) -> Result<()> {
+fn header_attr(fields: Fields<'_>, big: bool, session: &mut Session<'_>) -> Result<()> {
     let bytes = fields.rest();
     let size = bytes.get(4..).and_then(|rest| Fields::new(rest, big).u32()).unwrap_or(0) as usize;
     let attr = bytes.get(..size).and_then(|attr| Attr::parse(attr, big));

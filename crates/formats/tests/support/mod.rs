@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::OnceLock;
 
-use flamelet_formats::{Format, Options, Read, read};
+use flamelet_formats::{Format, Options, Read, read, read_file};
 use flamelet_profile::Profile;
 
 /// Fails with the line that installs `command` when it is not there.
@@ -58,7 +58,8 @@ pub fn printed(command: &mut Command) -> String {
 #[track_caller]
 pub fn open(path: &Path, format: Format) -> Read {
     let file = std::fs::File::open(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-    let read = read(file, &Options::default()).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    let read = read_file(&file, &Options::default());
+    let read = read.unwrap_or_else(|error| panic!("{}: {error}", path.display()));
     assert_eq!(read.format, format, "{}", path.display());
     read
 }

@@ -1,0 +1,131 @@
+//! The file from front to back, block by block.
+
+use std::fs::File;
+use std::io::{self, Read};
+
+use flamelet_profile::{Error, Result};
+
+use super::attr::Attr;
+use super::blocks::{BLOCK, Blocks, Place};
+use super::records::RecordHeader;
+use super::sparse::{DumpPlace, Sparse};
+use crate::input::Input;
+
+/// What came of asking for a record.
+pub(super) enum Next {
+    Record(RecordHeader, Place, Option<DumpPlace>),
+    /// The file ends before a record.
+    End,
+    /// The file ends within a record.
+    Cut,
+    /// A record that is shorter than its header.
+    Senseless,
+}
+
+/// A file being read.
+pub(super) struct Source<'a> {
+    input: Input<'a>,
+    /// The block that is read into; what was read and not taken yet lies at `start..end`.
+    block: u32,
+    start: usize,
+    end: usize,
+    /// How records with stack dumps are read instead, where the file can be read here and there.
+    sparse: Option<(Sparse<'a>, Attr)>,
+}
+
+impl<'a> Source<'a> {
+    pub(super) fn new(mut input: Input<'a>, blocks: &mut Blocks) -> Self {
+        // Memory does not grow with the file, and recordings of many gigabytes are no mistake.
+        input.uncap();
+        Self { input, block: blocks.take(), start: 0, end: 0, sparse: None }
+    }
+
+    /// Fills `buffer`; only before the first record.
+    pub(super) fn fill(&mut self, buffer: &mut [u8]) -> io::Result<()> {
+        self.input.read_exact(buffer)
+    }
+
+    /// What an error of [`Source::fill`] means for the person.
+    pub(super) fn explain(&self, error: &io::Error) -> Error {
+        self.input.explain(error)
+    }
+
+    /// From now on leaves the dumps of samples in the file, if that is possible; records start at `at`, and samples
+    /// look as `attr` says.
+    pub(super) fn leave_dumps(&mut self, at: u64, attr: Attr) -> Option<&'a File> {
+        let file = self.input.file()?;
+        self.sparse = Some((Sparse::new(file, at), attr));
+        Some(file)
+    }
+
+    /// The next record.
+    pub(super) fn record(&mut self, big: bool, blocks: &mut Blocks) -> Result<Next> {
+        if let Some((sparse, attr)) = &mut self.sparse {
+            let next = sparse.record(big, attr, blocks);
+            return next.map_err(|error| self.explain(&error));
+        }
+        if !self.need(RecordHeader::SIZE, blocks)? {
+            return Ok(Next::End);
+        }
+        let header = RecordHeader::parse(&blocks.bytes(self.block)[self.start..], big);
+        let Some(header) = header.filter(|header| usize::from(header.size) >= RecordHeader::SIZE) else {
+            return Ok(Next::Senseless);
+        };
+        if !self.need(usize::from(header.size), blocks)? {
+            return Ok(Next::Cut);
+        }
+        let (start, length) = (self.start as u32, u32::from(header.size));
+        self.start += usize::from(header.size);
+        Ok(Next::Record(header, Place { block: self.block, start, length }, None))
+    }
+
+    /// Reads until there are `count` bytes; false at the end of the file.
+    fn need(&mut self, count: usize, blocks: &mut Blocks) -> Result<bool> {
+        while self.end - self.start < count {
+            if self.start + count > BLOCK {
+                self.next_block(blocks);
+            }
+            let room = &mut blocks.bytes_mut(self.block)[self.end..];
+            match self.input.read(room) {
+                Ok(0) => return Ok(false),
+                Ok(got) => self.end += got,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(self.explain(&error)),
+            }
+        }
+        Ok(true)
+    }
+
+    /// Goes on in another block, to which the beginning of the record is taken along.
+    fn next_block(&mut self, blocks: &mut Blocks) {
+        let next = blocks.take();
+        let length = self.end - self.start;
+        let rest = Place { block: self.block, start: self.start as u32, length: length as u32 };
+        blocks.move_to(rest, next);
+        blocks.let_go(self.block);
+        (self.block, self.start, self.end) = (next, 0, length);
+    }
+
+    /// Skips data that follows a record, and returns how much there was.
+    pub(super) fn skip(&mut self, size: u64) -> Result<u64> {
+        if let Some((sparse, _)) = &mut self.sparse {
+            sparse.at = sparse.at.saturating_add(size);
+            return Ok(size);
+        }
+        let here = ((self.end - self.start) as u64).min(size);
+        self.start += here as usize;
+        let copied = io::copy(&mut (&mut self.input).take(size - here), &mut io::sink());
+        Ok(here + copied.map_err(|error| self.explain(&error))?)
+    }
+
+    /// What is left, up to `max` bytes, and whether it could be read.
+    pub(super) fn rest(&mut self, max: u64, blocks: &Blocks) -> (Vec<u8>, bool) {
+        if let Some((sparse, _)) = &self.sparse {
+            return sparse.rest(max).map_or((Vec::new(), false), |bytes| (bytes, true));
+        }
+        let mut bytes = blocks.bytes(self.block)[self.start..self.end].to_vec();
+        self.start = self.end;
+        let read = (&mut self.input).take(max).read_to_end(&mut bytes);
+        (bytes, read.is_ok())
+    }
+}

@@ -1,0 +1,178 @@
+//! What is written here, opened by the viewers it is written for: speedscope's page in Chromium, the Firefox profiler
+//! under node. Both come from npm, once, into the target folder.
+
+mod support;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use flamelet_formats::{Format, Options, write};
+use support::{folder, need, open_bytes, printed, run};
+
+const PACKAGES: [&str; 2] = ["speedscope@1.25.0", "@firefox-devtools/profiler-cli@0.10.0"];
+
+/// Three samples of `main;work;leaf` and one of `main;rest`, a millisecond each, on one thread.
+fn sampled() -> Vec<u8> {
+    let frame = |name: &str, address: u64| format!("\t{address:x} {name}+0x10 (/usr/bin/server)\n");
+    let stacks: [&[(&str, u64)]; 4] = [
+        &[("leaf", 0x1010), ("work", 0x2010), ("main", 0x3010)],
+        &[("leaf", 0x1010), ("work", 0x2010), ("main", 0x3010)],
+        &[("leaf", 0x1010), ("work", 0x2010), ("main", 0x3010)],
+        &[("rest", 0x4010), ("main", 0x3010)],
+    ];
+    let mut text = String::new();
+    for (number, stack) in stacks.iter().enumerate() {
+        text += &format!("server 10/11 [000] 1.00{number}000: 1000000 cpu-clock:u: \n");
+        stack.iter().for_each(|(name, address)| text += &frame(name, *address));
+        text.push('\n');
+    }
+    text.into_bytes()
+}
+
+fn written(format: Format) -> PathBuf {
+    let profile = open_bytes(&sampled(), Format::PerfScript).profile;
+    let file = folder("viewers").join(format!("sampled.{}", format.extensions()[0]));
+    write(&profile, format, &mut std::fs::File::create(&file).unwrap(), &Options::default()).unwrap();
+    file
+}
+
+/// A folder with the packages in its `node_modules`.
+fn packages() -> PathBuf {
+    static INSTALLED: std::sync::Mutex<()> = std::sync::Mutex::new(());
+    need("npm", "npm");
+    let folder = folder("npm");
+    let _one_at_a_time = INSTALLED.lock();
+    let done = folder.join(PACKAGES.join("+").replace('/', "-"));
+    if !done.exists() {
+        let mut npm = Command::new("npm");
+        npm.args(["install", "--no-audit", "--no-fund", "--no-package-lock", "--silent", "--prefix"]);
+        run(npm.arg(&folder).args(PACKAGES));
+        std::fs::write(done, "").unwrap();
+    }
+    folder
+}
+
+fn base64(bytes: &[u8]) -> String {
+    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let mut text = String::new();
+    for chunk in bytes.chunks(3) {
+        let word =
+            chunk.iter().fold(0u32, |word, &byte| word << 8 | u32::from(byte)) << (8 * (3 - chunk.len()));
+        for digit in 0..4 {
+            let known = digit <= chunk.len();
+            let at = (word >> (18 - 6 * digit) & 63) as usize;
+            text.push(if known { DIGITS[at] as char } else { '=' });
+        }
+    }
+    text
+}
+
+/// The share of each function itself, as speedscope's page shows it for the first profile of the file.
+fn in_speedscope(file: &Path) -> BTreeMap<String, String> {
+    need("chromium", "chromium");
+    let page = packages().join("node_modules/speedscope/dist/release/index.html");
+    let name = file.file_name().unwrap().to_string_lossy();
+    // How speedscope's own command hands a file to its page.
+    let script = file.with_extension("js");
+    let load =
+        format!("speedscope.loadFileFromBase64('{name}', '{}')", base64(&std::fs::read(file).unwrap()));
+    std::fs::write(&script, load).unwrap();
+    let mut chromium = Command::new("timeout");
+    chromium.args(["60", "chromium", "--headless", "--no-sandbox", "--disable-gpu", "--no-first-run"]);
+    chromium.args(["--disable-background-networking", "--disable-component-update", "--disable-sync"]);
+    let profile = folder("viewers").join(format!("chromium-{}-{name}", std::process::id()));
+    chromium.arg(format!("--user-data-dir={}", profile.display()));
+    chromium.args(["--virtual-time-budget=20000", "--dump-dom"]);
+    let address = format!("file://{}#localProfilePath={}&view=sandwich", page.display(), script.display());
+    rows(&printed(chromium.arg(address)))
+}
+
+/// The rows of the sandwich's table: total, itself, name.
+fn rows(page: &str) -> BTreeMap<String, String> {
+    let rows = page.split("<tr").skip(1).filter_map(|row| {
+        let cells: Vec<String> = row.split("</td>").map(without_tags).collect();
+        let [_total, own, name, ..] = &cells[..] else { return None };
+        let share = own.rsplit_once('(')?.1.trim_end_matches(')').to_owned();
+        Some((name.clone(), share.replace("&lt;", "<")))
+    });
+    rows.collect()
+}
+
+fn without_tags(html: &str) -> String {
+    let mut inside = false;
+    let text = html.chars().filter(|&c| {
+        let shown = !inside && c != '<' && c != '>';
+        inside = (inside || c == '<') && c != '>';
+        shown
+    });
+    let text: String = text.collect();
+    // The first cell begins with the rest of the row's own tag.
+    text.rsplit_once('"').map_or(text.as_str(), |(_, text)| text).to_owned()
+}
+
+#[test]
+fn speedscope_opens_every_format_it_knows() {
+    let formats = [
+        Format::Speedscope,
+        Format::Pprof,
+        Format::Folded,
+        Format::Callgrind,
+        Format::TraceEvent,
+        Format::CpuProfile,
+    ];
+    for format in formats {
+        let shares = in_speedscope(&written(format));
+        let names: Vec<&str> = shares.keys().map(String::as_str).collect();
+        assert_eq!(names, ["leaf", "main", "rest", "work"], "{format}");
+        // speedscope gives the last sample of a .cpuprofile no time.
+        let expected = if format == Format::CpuProfile { ["100%", "<0.01%"] } else { ["75%", "25%"] };
+        assert_eq!([&*shares["leaf"], &*shares["rest"]], expected, "{format}");
+        assert_eq!(shares["main"], "<0.01%", "{format}");
+    }
+}
+
+#[test]
+fn the_firefox_profiler_opens_its_format() {
+    let command = packages().join("node_modules/.bin/profiler-cli");
+    let sessions = folder("viewers").join(format!("firefox-{}", std::process::id()));
+    std::fs::create_dir_all(&sessions).unwrap();
+    // Its `load` waits half a second for this to be ready, which a busy machine may not manage.
+    let mut daemon = Command::new(&command);
+    daemon.arg("--daemon").arg(written(Format::Firefox)).args(["--session", "test"]);
+    let mut daemon = daemon.env("PROFILER_CLI_SESSION_DIR", &sessions).spawn().expect("node starts");
+    let ask = |words: &[&str]| {
+        let mut cli = Command::new(&command);
+        let output = cli.env("PROFILER_CLI_SESSION_DIR", &sessions).args(words).args(["--session", "test"]);
+        output.output().ok().filter(|output| output.status.success())
+    };
+    let ready = (0..200).any(|_| ask(&["profile", "info"]).is_some());
+    let functions = ask(&["thread", "functions", "--json"]);
+    let processes = ask(&["profile", "info"]);
+    let _ = daemon.kill();
+    let _ = daemon.wait();
+    assert!(ready, "the profiler does not answer");
+    let answer: serde_json::Value = serde_json::from_slice(&functions.expect("functions").stdout).unwrap();
+    let processes = String::from_utf8(processes.expect("information").stdout).unwrap();
+    assert_eq!(answer["friendlyThreadName"], "server");
+    assert_eq!(answer["weightType"], "tracing-ms");
+    let functions = answer["functions"].as_array().unwrap();
+    let shares: BTreeMap<&str, (i64, i64)> = functions
+        .iter()
+        .map(|function| {
+            let share = |key: &str| function[key].as_f64().unwrap() as i64;
+            (
+                function["nameWithLibrary"].as_str().unwrap(),
+                (share("selfPercentage"), share("totalPercentage")),
+            )
+        })
+        .collect();
+    let expected = [
+        ("server!leaf", (75, 75)),
+        ("server!main", (0, 100)),
+        ("server!rest", (25, 25)),
+        ("server!work", (0, 75)),
+    ];
+    assert_eq!(shares, BTreeMap::from(expected));
+    assert!(processes.contains("[pid 10]") && processes.contains("[tid 11]"), "{processes}");
+}
