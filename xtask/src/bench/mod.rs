@@ -3,6 +3,7 @@
 mod cpu;
 mod formats;
 mod heap;
+mod heap_record;
 mod measure;
 mod open;
 mod page;
@@ -10,6 +11,7 @@ mod record;
 mod statistics;
 mod symbolize;
 mod syscalls;
+mod tools;
 mod view;
 
 use crate::{Failure, Outcome, run, workspace};
@@ -32,9 +34,11 @@ const BENCHES: &[Bench] = &[
     Bench { name: "cpu", run: cpu::run },
     Bench { name: "formats", run: formats::run },
     Bench { name: "heap", run: heap::run },
+    Bench { name: "heap-record", run: heap_record::run },
     Bench { name: "open", run: open::run },
     Bench { name: "record", run: record::run },
     Bench { name: "symbolize", run: symbolize::run },
+    Bench { name: "tools", run: tools::run },
     Bench { name: "view", run: view::run },
 ];
 

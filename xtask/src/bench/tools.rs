@@ -1,0 +1,117 @@
+//! How much slower a program runs under each tool that `flamelet run` drives, and under `flamelet record`.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use super::page::Section;
+use super::statistics::median;
+use super::{Options, build_flamelet, folder};
+use crate::{Failure, run, workspace};
+
+/// The parts of the program, in the order of its times.
+const PARTS: [&str; 3] = ["computing", "allocating", "system calls"];
+const TOOLS: [&str; 8] =
+    ["perf", "strace", "massif", "callgrind", "cachegrind", "dhat", "heaptrack", "bpftrace"];
+
+/// Nanoseconds of each part.
+type Times = [u64; 3];
+
+pub(super) fn run(options: &Options) -> Result<Section, Failure> {
+    let flamelet = build_flamelet()?;
+    let bench =
+        Bench { flamelet, program: build_program()?, work: if options.quick { "20" } else { "1000" } };
+    let rounds = if options.quick { 1 } else { options.rounds };
+    let mut rows = Vec::new();
+    let alone = bench.median(rounds, |out| bench.alone(out))?;
+    rows.push(row("alone", &alone.map(|nanos| format!("{:.2} s", nanos as f64 / 1e9))));
+    let record = bench.median(rounds, |out| bench.recorded(out))?;
+    rows.push(row("`flamelet record`", &slowdown(&record, &alone)));
+    for tool in TOOLS {
+        match bench.median(rounds, |out| bench.driven(tool, out)) {
+            Ok(times) => rows.push(row(&format!("`flamelet run {tool}`"), &slowdown(&times, &alone))),
+            Err(failure) => {
+                eprintln!("SKIP: {tool}: {}", failure.message);
+                rows.push(row(&format!("`flamelet run {tool}`"), &["not here", "", ""].map(str::to_owned)));
+            }
+        }
+    }
+    Ok(Section {
+        title: "tools: what each costs the program".to_owned(),
+        about: format!(
+            "One program computes, allocates and calls the kernel, and takes the time of each by itself: how many \
+             times longer each\ntook; {rounds} rounds. `flamelet run list` shows these figures."
+        ),
+        columns: vec!["under", PARTS[0], PARTS[1], PARTS[2]],
+        rows,
+        goals: Vec::new(),
+    })
+}
+
+fn row(name: &str, cells: &[String; 3]) -> Vec<String> {
+    std::iter::once(name.to_owned()).chain(cells.iter().cloned()).collect()
+}
+
+fn slowdown(times: &Times, alone: &Times) -> [String; 3] {
+    std::array::from_fn(|part| {
+        let ratio = times[part] as f64 / alone[part].max(1) as f64;
+        if ratio < 10.0 { format!("{ratio:.2} ×") } else { format!("{ratio:.0} ×") }
+    })
+}
+
+fn build_program() -> Result<PathBuf, Failure> {
+    let program = folder()?.join("mixed");
+    let mut build = Command::new("rustc");
+    build.args(["-O", "-g", "-o"]).arg(&program).arg(workspace::root().join("bench/workloads/mixed.rs"));
+    run::step("building the program", &mut build)?;
+    Ok(program)
+}
+
+struct Bench {
+    flamelet: PathBuf,
+    program: PathBuf,
+    work: &'static str,
+}
+
+impl Bench {
+    fn alone(&self, out: &Path) -> Command {
+        let mut command = Command::new(&self.program);
+        command.arg(out).arg(self.work);
+        command
+    }
+
+    fn recorded(&self, out: &Path) -> Command {
+        let mut command = Command::new(&self.flamelet);
+        command
+            .args(["record", "-o"])
+            .arg(out.with_extension("pb.gz"))
+            .args(["--"])
+            .arg(&self.program)
+            .arg(out)
+            .arg(self.work);
+        command
+    }
+
+    fn driven(&self, tool: &str, out: &Path) -> Command {
+        let mut command = Command::new(&self.flamelet);
+        command.args(["run", tool, "-o"]).arg(out.with_extension("runs")).arg("--");
+        command.arg(&self.program).arg(out).arg(self.work);
+        command
+    }
+
+    /// The middle of each part's times over some rounds.
+    fn median(&self, rounds: usize, command: impl Fn(&Path) -> Command) -> Result<Times, Failure> {
+        let out = folder()?.join("mixed.times");
+        let mut all = Vec::new();
+        for _ in 0..rounds {
+            let _ = std::fs::remove_file(&out);
+            let mut command = command(&out);
+            let status = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).status();
+            let text = std::fs::read_to_string(&out).map_err(|_| {
+                Failure::failed(format!("the program did not end under {command:?} ({status:?})"))
+            })?;
+            let times: Vec<u64> = text.lines().filter_map(|line| line.parse().ok()).collect();
+            all.push(Times::try_from(times).map_err(|_| Failure::failed("the program wrote no times"))?);
+        }
+        Ok(std::array::from_fn(|part| median(all.iter().map(|times| times[part]))))
+    }
+}
