@@ -19,6 +19,12 @@ fn read(clock: libc::clockid_t) -> Duration {
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
 
+/// The peak of the resident memory counts from here on.
+pub(crate) fn reset_peak() {
+    const PEAK: &str = "5";
+    std::fs::write("/proc/self/clear_refs", PEAK).expect("the kernel resets the peak");
+}
+
 /// A field of `/proc/self/status`.
 pub(crate) fn resident_kilobytes(field: &str) -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();

@@ -1,4 +1,5 @@
-//! `bench-cpu capture HZ THREADS MILLIS | added HZ PAIRS | sample DEPTH SIGNALS`: one profiler, measured from inside.
+//! One profiler, measured from inside:
+//! `bench-cpu capture|calls HZ THREADS MILLIS | added HZ PAIRS | whole HZ | sample DEPTH SIGNALS | tables`.
 //!
 //! Each prints one line of JSON. Which profiler is in here is a feature of this package; the work is the same.
 
@@ -16,6 +17,8 @@ use flamelet_profiler as profiler;
 use pprof_profiler as profiler;
 
 use std::time::{Duration, Instant};
+
+use work::Kind;
 
 /// The depth of the workload's stacks, below what Rust's runtime adds.
 const DEPTH: u32 = 40;
@@ -36,30 +39,38 @@ fn main() {
     let number = |at: usize| arguments.get(at).and_then(|text| text.parse::<u32>().ok());
     match (arguments.first().map(String::as_str), number(1), number(2), number(3)) {
         (Some("capture"), Some(hertz), Some(threads), Some(millis)) => {
-            capture(hertz, threads, Duration::from_millis(millis.into()));
+            capture(hertz, threads, Kind::Arithmetic, Duration::from_millis(millis.into()));
+        }
+        (Some("calls"), Some(hertz), Some(threads), Some(millis)) => {
+            capture(hertz, threads, Kind::Calls, Duration::from_millis(millis.into()));
         }
         (Some("added"), Some(hertz), Some(pairs), _) => added(hertz, pairs),
+        (Some("whole"), Some(hertz), ..) => whole(hertz),
         (Some("sample"), Some(depth), Some(signals), _) => signal::sample(depth, signals),
+        (Some("tables"), ..) => println!("{}", profiler::tables()),
         _ => {
-            eprintln!("usage: bench-cpu capture HZ THREADS MILLIS | added HZ PAIRS | sample DEPTH SIGNALS");
+            eprintln!(
+                "usage: bench-cpu capture|calls HZ THREADS MILLIS | added HZ PAIRS | whole HZ | sample DEPTH SIGNALS \
+                 | tables"
+            );
             std::process::exit(2);
         }
     }
 }
 
 /// A capture from start to the encoded profile, while threads burn CPU time.
-fn capture(hertz: u32, threads: u32, each: Duration) {
+fn capture(hertz: u32, threads: u32, kind: Kind, each: Duration) {
+    // Whatever the work itself needs is there before the profiler comes.
+    work_on_threads(threads, kind, Duration::from_millis(30));
+    clock::reset_peak();
     let before = clock::resident_kilobytes("VmRSS:");
     let (start, start_cpu) = (Instant::now(), clock::process());
     let capture = profiler::Capture::start(hertz);
     let (started, started_cpu) = (start.elapsed(), clock::process() - start_cpu);
     let worked = clock::process();
-    let workers: Vec<_> = (0..threads)
-        .map(|_| std::thread::spawn(move || work::at_depth(DEPTH, &mut || work::burn(each))))
-        .collect();
-    workers.into_iter().for_each(|worker| worker.join().expect("a worker"));
-    // The collector's own time is in here too; it is what a service would see as used, and small.
-    let spent = clock::process() - worked;
+    let used = work_on_threads(threads, kind, each);
+    // What is not the workers' is the profiler's own threads'.
+    let own = (clock::process() - worked).saturating_sub(used);
     let captured = clock::resident_kilobytes("VmRSS:");
     let (end, end_cpu) = (Instant::now(), clock::process());
     let finished = capture.finish();
@@ -67,38 +78,68 @@ fn capture(hertz: u32, threads: u32, each: Duration) {
     let peak = clock::resident_kilobytes("VmHWM:");
     println!(
         "{{\"start_us\":{},\"start_cpu_us\":{},\"end_us\":{},\"end_cpu_us\":{},\"share\":{:.5},\"samples\":{},\
-         \"whole\":{:.5},\"bytes\":{},\"capture_kb\":{},\"rss_kb\":{}}}",
+         \"whole\":{:.5},\"bytes\":{},\"own\":{:.5},\"capture_kb\":{},\"rss_kb\":{}}}",
         started.as_micros(),
         started_cpu.as_micros(),
         ended.as_micros(),
         ended_cpu.as_micros(),
-        finished.reported.as_secs_f64() / spent.as_secs_f64(),
+        finished.reported.as_secs_f64() / used.as_secs_f64(),
         finished.samples,
         finished.whole as f64 / finished.samples.max(1) as f64,
         finished.bytes,
+        own.as_secs_f64() / used.as_secs_f64(),
         captured.saturating_sub(before),
         peak.saturating_sub(before),
     );
 }
 
-/// The CPU time of the whole process for a fixed amount of work, with a capture against without, in pairs.
+/// Work on so many threads at once; gives the CPU time of all.
+fn work_on_threads(threads: u32, kind: Kind, each: Duration) -> Duration {
+    let work = move || {
+        let mut used = Duration::ZERO;
+        work::at_depth(DEPTH, &mut || used = work::burn(kind, each));
+        used
+    };
+    let workers: Vec<_> = (0..threads).map(|_| std::thread::spawn(work)).collect();
+    workers.into_iter().map(|worker| worker.join().expect("a worker")).sum()
+}
+
+/// The CPU time that a first capture adds to the process, from its start over a fixed amount of work to the
+/// encoded profile.
+fn whole(hertz: u32) {
+    const TIMES: u32 = 16;
+    let work = || (0..TIMES).map(|_| work::fixed(DEPTH)).sum::<Duration>();
+    let before = work();
+    let start = clock::process();
+    let capture = profiler::Capture::start(hertz);
+    work();
+    capture.finish();
+    let whole = clock::process() - start;
+    // What disturbs a run only ever makes it longer.
+    let plain = before.min(work());
+    println!("{{\"whole_us\":{}}}", whole.saturating_sub(plain).as_micros());
+}
+
+/// The CPU time of the whole process for a fixed amount of work, with a capture against without, by turns. The
+/// lower quartiles are compared: what disturbs a run only ever makes it longer.
 fn added(hertz: u32, pairs: u32) {
-    let mut ratios: Vec<f64> = (0..pairs)
-        .map(|pair| {
-            // Whoever goes second finds a warmer machine: they take turns.
-            let (plain, sampled) = if pair % 2 == 0 {
-                let plain = work::fixed(DEPTH);
-                (plain, under_capture(hertz))
+    let (mut plain, mut sampled) = (Vec::new(), Vec::new());
+    for pair in 0..pairs {
+        // Whoever goes second finds a warmer machine: they take turns.
+        for turn in [pair % 2, (pair + 1) % 2] {
+            if turn == 0 {
+                plain.push(work::fixed(DEPTH).as_secs_f64());
             } else {
-                let sampled = under_capture(hertz);
-                (work::fixed(DEPTH), sampled)
-            };
-            sampled.as_secs_f64() / plain.as_secs_f64() - 1.0
-        })
-        .collect();
-    ratios.sort_by(f64::total_cmp);
-    let at = |share: f64| ratios[((ratios.len() - 1) as f64 * share) as usize] * 100.0;
-    println!("{{\"added\":{:.4},\"low\":{:.4},\"high\":{:.4}}}", at(0.5), at(0.25), at(0.75));
+                sampled.push(under_capture(hertz).as_secs_f64());
+            }
+        }
+    }
+    let quartile = |times: &mut Vec<f64>| {
+        times.sort_by(f64::total_cmp);
+        times[(times.len() - 1) / 4]
+    };
+    let added = quartile(&mut sampled) / quartile(&mut plain) - 1.0;
+    println!("{{\"added\":{:.4}}}", added * 100.0);
 }
 
 fn under_capture(hertz: u32) -> Duration {

@@ -1,48 +1,83 @@
 //! What one sample costs the thread it is taken in: signals sent to itself, against signals that do nothing.
 
 use std::hint::black_box;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use crate::{profiler, work};
+use crate::{DEPTH, profiler, work};
 
 /// What lies between two signals, and so in the caches when the next one comes.
-const BETWEEN: [(&str, usize, u64); 3] = [
-    ("warm", 1, 0),
+struct Between {
+    name: &'static str,
+    words: usize,
+    /// Steps of work in no order; 0 touches every line of the words instead.
+    steps: u64,
+    /// One measured signal for so many that were asked for.
+    fewer: u32,
+}
+
+const BETWEEN: [Between; 4] = [
+    Between { name: "warm", words: 0, steps: 0, fewer: 1 },
     // Work on half a megabyte: the handler as it runs in a busy program.
-    ("place", 1 << 16, 20_000),
-    // All of 64 MB touched: nothing of the profiler is in any cache.
-    ("cold", 1 << 23, 0),
+    Between { name: "place", words: 1 << 16, steps: 20_000, fewer: 1 },
+    // Eight megabytes touched: nothing of the profiler is in the caches of the core.
+    Between { name: "cold", words: 1 << 20, steps: 0, fewer: 5 },
+    // 64 MB touched: nothing of it is in any cache, nor in what the core remembers of its pages.
+    Between { name: "memory", words: 1 << 23, steps: 0, fewer: 50 },
 ];
 
-/// Prints the middle and the 99th percentile of each, above an empty signal, in nanoseconds.
+/// After so many signals the profiler gets the time to collect them.
+const BURST: u32 = 200;
+const REST: Duration = Duration::from_millis(60);
+/// The first ones build tables and claim memory; they are start-up, not samples.
+const START_UP: u32 = 20;
+
+/// Prints the mean, the middle and the 99th percentile of each, above an empty signal, in nanoseconds.
 pub(crate) fn sample(depth: u32, signals: u32) {
-    // SAFETY: the handler does nothing.
-    unsafe { libc::signal(libc::SIGUSR1, nothing as *const () as libc::sighandler_t) };
     let capture = profiler::Capture::start_quiet();
+    install_nothing();
     let mut figures = Vec::new();
     work::at_depth(depth, &mut || {
-        for (name, words, steps) in BETWEEN {
-            let count = if name == "cold" { signals / 20 } else { signals };
-            figures.push(measured(name, words, steps, count.max(20)));
+        // From memory it takes long, and says the same at every depth.
+        let wanted = if depth == DEPTH { &BETWEEN[..] } else { &BETWEEN[..3] };
+        for between in wanted {
+            figures.push(measured(between, (signals / between.fewer).max(20)));
         }
     });
     capture.discard();
     println!("{{{}}}", figures.join(","));
 }
 
-fn measured(name: &str, words: usize, steps: u64, count: u32) -> String {
-    let mut memory = vec![1u64; words];
+/// An empty handler that the kernel calls as it calls the profiler's: with the same flags, on the same stack.
+fn install_nothing() {
+    // SAFETY: plain C structures, zeroed and filled in; the handler has the type that SA_SIGINFO promises, and
+    // may be called with fewer arguments.
+    unsafe {
+        let mut theirs: libc::sigaction = std::mem::zeroed();
+        libc::sigaction(libc::SIGPROF, std::ptr::null(), &raw mut theirs);
+        theirs.sa_sigaction = nothing as *const () as usize;
+        libc::sigaction(libc::SIGUSR1, &raw const theirs, std::ptr::null_mut());
+    }
+}
+
+extern "C" fn nothing(_: libc::c_int, _: *mut libc::siginfo_t, _: *mut libc::c_void) {}
+
+fn measured(between: &Between, count: u32) -> String {
+    let mut memory = vec![1u64; between.words];
     let (mut full, mut empty) = (Vec::new(), Vec::new());
-    for turn in 0..count + 20 {
+    for turn in 0..count + START_UP {
+        if turn % BURST == 0 {
+            std::thread::sleep(REST);
+        }
         for (signal, nanos) in [(libc::SIGPROF, &mut full), (libc::SIGUSR1, &mut empty)] {
-            if steps > 0 {
-                black_box(work::stir(&mut memory, steps));
-            } else if words > 1 {
+            if between.steps > 0 {
+                black_box(work::stir(&mut memory, between.steps));
+            } else {
                 memory.iter_mut().step_by(8).for_each(|word| *word += 1);
             }
+            let switches = preemptions();
             let taken = time_signal(signal);
-            // The first ones build tables and claim memory; they are start-up, not samples.
-            if turn >= 20 {
+            // Another process' turn on this core is not the signal's time.
+            if turn >= START_UP && preemptions() == switches {
                 nanos.push(taken);
             }
         }
@@ -51,20 +86,31 @@ fn measured(name: &str, words: usize, steps: u64, count: u32) -> String {
     full.sort_unstable();
     empty.sort_unstable();
     let at = |of: &[u64], share: f64| of[((of.len() - 1) as f64 * share) as usize];
-    let above = |share: f64| at(&full, share).saturating_sub(at(&empty, 0.5));
+    // Whatever else happens to a signal (a tick, the host) happens to an empty one too: like is compared with like.
+    let above = |share: f64| at(&full, share).saturating_sub(at(&empty, share));
     let mean = |of: &[u64]| {
         let usual = &of[..of.len() - of.len() / 100];
         usual.iter().sum::<u64>() / usual.len() as u64
     };
+    let name = between.name;
     format!(
-        "\"{name}\":{},\"{name}_mean\":{},\"{name}_p99\":{}",
+        "\"{name}\":{},\"{name}_mean\":{},\"{name}_p99\":{},\"{name}_empty\":{}",
         above(0.5),
         mean(&full).saturating_sub(mean(&empty)),
-        above(0.99)
+        above(0.99),
+        at(&empty, 0.5)
     )
 }
 
-extern "C" fn nothing(_: libc::c_int) {}
+/// How often this thread had to leave its core so far.
+fn preemptions() -> i64 {
+    // SAFETY: zero is a valid value of every field, and the kernel writes to them.
+    unsafe {
+        let mut usage: libc::rusage = std::mem::zeroed();
+        libc::getrusage(libc::RUSAGE_THREAD, &raw mut usage);
+        usage.ru_nivcsw
+    }
+}
 
 /// Sends this thread a signal as a timer would, and takes the time.
 fn time_signal(signal: libc::c_int) -> u64 {

@@ -1,6 +1,8 @@
 //! What is profiled: arithmetic over some memory, under a stack of chosen depth.
 
+use std::fs::File;
 use std::hint::black_box;
+use std::io::Read;
 use std::time::Duration;
 
 use crate::clock;
@@ -16,12 +18,35 @@ pub(crate) fn at_depth(depth: u32, work: &mut dyn FnMut()) {
     black_box(depth);
 }
 
-/// Uses this much of the thread's CPU time.
-pub(crate) fn burn(wanted: Duration) {
+/// What a thread does with its CPU time.
+#[derive(Clone, Copy)]
+pub(crate) enum Kind {
+    /// Arithmetic over half a megabyte.
+    Arithmetic,
+    /// Nearly nothing but system calls.
+    Calls,
+}
+
+/// Uses this much of the thread's CPU time; gives what it was.
+pub(crate) fn burn(kind: Kind, wanted: Duration) -> Duration {
     let start = clock::thread();
     let mut memory = vec![0u64; 1 << 16];
-    while clock::thread() - start < wanted {
-        black_box(stir(&mut memory, 20_000));
+    let zeros = File::open("/dev/zero").expect("/dev/zero");
+    loop {
+        match kind {
+            Kind::Arithmetic => {
+                black_box(stir(&mut memory, 20_000));
+            }
+            Kind::Calls => {
+                let mut bytes = [0u8; 4096];
+                (0..100).for_each(|_| (&zeros).read_exact(&mut bytes).expect("zeros"));
+                black_box(bytes);
+            }
+        }
+        let used = clock::thread() - start;
+        if used >= wanted {
+            return used;
+        }
     }
 }
 
@@ -37,11 +62,11 @@ pub(crate) fn stir(memory: &mut [u64], steps: u64) -> u64 {
     hash
 }
 
-/// A fixed amount of work, about a third of a second; gives the process' CPU time for it.
+/// A fixed amount of work, less than a tenth of a second; gives the process' CPU time for it.
 pub(crate) fn fixed(depth: u32) -> Duration {
     let start = clock::process();
     at_depth(depth, &mut || {
-        for _ in 0..8_000 {
+        for _ in 0..2_000 {
             black_box((0..20_000u64).fold(black_box(1u64), |hash, step| (hash ^ step).wrapping_mul(31)));
         }
     });

@@ -9,6 +9,7 @@
 
 use crate::memory::Memory;
 use std::cell::Cell;
+use std::mem::MaybeUninit;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 const PAGE: u64 = 4096;
@@ -31,15 +32,18 @@ pub(super) struct LiveStack {
     room: u64,
     window_start: u64,
     window_length: usize,
-    window: [u8; WINDOW],
+    /// The first `window_length` bytes were written.
+    window: MaybeUninit<[u8; WINDOW]>,
 }
 
 impl LiveStack {
     #[inline]
     pub(super) fn new(sp: u64) -> Self {
-        let mut stack = Self { low: 0, room: 0, window_start: 0, window_length: 0, window: [0; WINDOW] };
+        let mut stack =
+            Self { low: 0, room: 0, window_start: 0, window_length: 0, window: MaybeUninit::uninit() };
         if let Some((low, high)) = home_stack(sp) {
             stack.set_home(low, high);
+            fetch_ahead(low, high);
         }
         stack
     }
@@ -64,13 +68,15 @@ impl LiveStack {
             return Some(word);
         }
         self.window_start = address;
-        self.window_length = read_through_kernel(address, &mut self.window);
+        self.window_length = read_through_kernel(address, &mut self.window).min(WINDOW);
         self.in_window(address)
     }
 
     fn in_window(&self, address: u64) -> Option<u64> {
         let offset = usize::try_from(address.checked_sub(self.window_start)?).ok()?;
-        let window = self.window.get(..self.window_length)?;
+        // SAFETY: that much of it was written, by `read_through_kernel`.
+        let window =
+            unsafe { std::slice::from_raw_parts(self.window.as_ptr().cast::<u8>(), self.window_length) };
         window.get(offset..)?.first_chunk().map(|bytes| u64::from_ne_bytes(*bytes))
     }
 }
@@ -89,6 +95,25 @@ impl Memory for LiveStack {
         // owns the stack is the one that runs this.
         Some(unsafe { word.read_unaligned() })
     }
+}
+
+/// Asks for the lines of the stack that hold its first frames: a walk reads them one after the other, and each
+/// tells where the next one is, so what is in no cache would be waited for line by line.
+#[inline]
+fn fetch_ahead(low: u64, high: u64) {
+    #[cfg(target_arch = "x86_64")]
+    {
+        const LINE: u64 = 64;
+        const LINES: u64 = 32;
+        for line in (low..high.min(low + LINES * LINE)).step_by(LINE as usize) {
+            // SAFETY: a hint, which cannot fault.
+            unsafe {
+                std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(line as *const i8)
+            };
+        }
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = (low, high);
 }
 
 /// The part of the home stack from `sp` up, when `sp` is on it.
@@ -149,7 +174,7 @@ fn is_readable(address: u64) -> bool {
 
 /// Copies from `address` what can be read up to the end of its page; gives the length.
 #[cold]
-fn read_through_kernel(address: u64, into: &mut [u8; WINDOW]) -> usize {
+fn read_through_kernel(address: u64, into: &mut MaybeUninit<[u8; WINDOW]>) -> usize {
     // Two requests, so that a page that cannot be read spoils only its own part.
     let in_page = (PAGE - address % PAGE).min(WINDOW as u64) as usize;
     let local = libc::iovec { iov_base: into.as_mut_ptr().cast(), iov_len: WINDOW };
