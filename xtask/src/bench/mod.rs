@@ -4,6 +4,7 @@ mod cpu;
 mod formats;
 mod heap;
 mod heap_record;
+mod heap_record;
 mod measure;
 mod open;
 mod page;
@@ -34,6 +35,7 @@ const BENCHES: &[Bench] = &[
     Bench { name: "cpu", run: cpu::run },
     Bench { name: "formats", run: formats::run },
     Bench { name: "heap", run: heap::run },
+    Bench { name: "heap-record", run: heap_record::run },
     Bench { name: "heap-record", run: heap_record::run },
     Bench { name: "open", run: open::run },
     Bench { name: "record", run: record::run },
