@@ -4,6 +4,8 @@ mod args;
 mod error;
 mod fetch;
 mod interactive;
+mod live_line;
+mod load;
 mod output;
 mod pprof_args;
 mod progress;

@@ -189,7 +189,8 @@ impl Recording {
                 let pid = waiting.pid();
                 self.session.watch(Watch::Thread(pid), &events)?;
                 self.ends.push(open_pidfd(pid)?);
-                let child = waiting.release().map_err(|error| command_failed(&error))?;
+                let program = waiting.program().to_owned();
+                let child = waiting.release().map_err(|error| command_failed(&program, &error))?;
                 self.watched = Watched::Running(child);
             }
             Watched::Processes(pids) => {
@@ -324,8 +325,9 @@ impl Watched {
             }
             Target::Command(command) => {
                 let command = std::mem::replace(command, Command::new(""));
+                let program = command.get_program().to_string_lossy().into_owned();
                 let waiting = Waiting::fork(command, options.shield_command, None);
-                waiting.map(Self::Waiting).map_err(|error| command_failed(&error))
+                waiting.map(Self::Waiting).map_err(|error| command_failed(&program, &error))
             }
             Target::All => Ok(Self::Everything),
         }
@@ -347,6 +349,14 @@ pub(crate) fn unix_nanos() -> i64 {
     i64::try_from(since).unwrap_or(0)
 }
 
-pub(crate) fn command_failed(error: &std::io::Error) -> Error {
-    Error::new(ErrorKind::NoTarget, format!("the command could not be started: {error}"))
+/// Says why `program` could not be started.
+pub(crate) fn command_failed(program: &str, error: &std::io::Error) -> Error {
+    let why = match error.kind() {
+        std::io::ErrorKind::NotFound => {
+            "there is no such program; check its name, or give its path".to_owned()
+        }
+        std::io::ErrorKind::PermissionDenied => "it is not permitted to run it".to_owned(),
+        _ => error.to_string(),
+    };
+    Error::new(ErrorKind::NoTarget, format!("{program}: the command could not be started: {why}"))
 }

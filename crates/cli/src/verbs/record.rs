@@ -1,9 +1,8 @@
 //! `flamelet record`: sample a command or processes.
 
-use std::io::{IsTerminal, Write};
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitCode, ExitStatus, Stdio};
+use std::process::{Command, ExitCode, ExitStatus, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -16,7 +15,9 @@ use flamelet_report::flame::FlameOptions;
 use flamelet_report::info::{self, Verdict};
 
 use crate::args::{Picture, RecordArgs};
-use crate::error::{About, Failure, Result};
+use crate::error::{Failure, Result};
+use crate::live_line::LiveLine;
+use crate::load::Load;
 use crate::output;
 use crate::report_job::{Ask, Question, answer_to};
 use crate::source::SymbolOptions;
@@ -36,7 +37,7 @@ pub(crate) fn run(args: &RecordArgs) -> Result<ExitCode> {
     for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
         signal_hook::flag::register(signal, Arc::clone(&stop))?;
     }
-    let load = args.load.as_deref().map(start_load).transpose()?;
+    let load = args.load.as_deref().map(Load::start).transpose()?;
     let mut profiles = Vec::new();
     let mut status = None;
     for _ in 0..args.repeat.max(1) {
@@ -48,17 +49,14 @@ pub(crate) fn run(args: &RecordArgs) -> Result<ExitCode> {
             break;
         }
     }
-    if let Some(mut load) = load {
-        let _ = load.kill();
-        let _ = load.wait();
-    }
+    drop(load);
     let profile = match profiles.len() {
         1 => profiles.remove(0),
         _ => merge(&profiles.iter().collect::<Vec<_>>())?,
     };
     let facts = info::info(&profile);
     let shown = args.view.then(|| profile.clone());
-    kind.write(profile, &path)?;
+    let path = kind.write_somewhere(&profile, path)?;
     print_verdict(&facts);
     kind.print_next_step(&path);
     if let Some(profile) = shown {
@@ -82,12 +80,8 @@ fn record_once(args: &RecordArgs, path: &Path, kind: OutputKind, stop: &AtomicBo
     if matches!(kind, OutputKind::Format(Format::Pprof)) && path != Path::new("-") {
         options.checkpoint = Some(Checkpoint::to_file(path, Duration::from_secs(5)));
     }
-    let is_watched = std::io::stderr().is_terminal();
-    let mut tell = |progress: &Progress| {
-        if is_watched {
-            let _ = write!(std::io::stderr(), "\r\x1b[K{}", live_line(progress));
-        }
-    };
+    let mut line = LiveLine::new(!args.command.is_empty());
+    let mut tell = |progress: &Progress| line.show(&live_line(progress));
     let recorded = match cpu::why_needed().filter(|_| cpu::can_record(&options)) {
         Some(why) => {
             eprintln!("{why}");
@@ -96,11 +90,7 @@ fn record_once(args: &RecordArgs, path: &Path, kind: OutputKind, stop: &AtomicBo
         }
         None => record(options, &mut tell, stop),
     };
-    let recorded = recorded.map_err(|error| Failure::new(error.to_string()));
-    if is_watched {
-        let _ = write!(std::io::stderr(), "\r\x1b[K");
-    }
-    recorded
+    recorded.map_err(|error| Failure::new(error.to_string()))
 }
 
 fn target(args: &RecordArgs) -> Result<Target> {
@@ -125,11 +115,6 @@ fn live_line(progress: &Progress) -> String {
     let calls =
         if progress.syscalls > 0 { format!(", {} system calls", progress.syscalls) } else { String::new() };
     format!("{seconds:.0} s: {} samples ({rate:.0}/s), {} lost{calls}", progress.samples, progress.lost)
-}
-
-/// A load generator that runs beside the recording.
-pub(super) fn start_load(command: &str) -> Result<Child> {
-    Command::new("sh").args(["-c", command]).stdin(Stdio::null()).spawn().about(format!("--load '{command}'"))
 }
 
 /// What becomes of the command when the recording is over: after Ctrl-C it goes on and is waited for; after
@@ -164,6 +149,15 @@ fn terminate(pid: u32) {
 
 fn print_summary(summary: &Summary) {
     summary.notes.iter().for_each(|note| eprintln!("{note}"));
+    if summary.rooted + summary.truncated > 0 {
+        let named = 1.0 - summary.unresolved as f64 / summary.locations.max(1) as f64;
+        eprintln!(
+            "{:.1} s: {:.1} % of the stacks reach the start of their thread, {:.1} % of the addresses have a name",
+            summary.elapsed.as_secs_f64(),
+            summary.rooted_share() * 100.0,
+            named * 100.0
+        );
+    }
     for call in summary.syscalls.iter().take(20) {
         let stats = &call.stats;
         let mean = stats.nanos.checked_div(stats.calls).unwrap_or(0);
@@ -237,18 +231,31 @@ impl OutputKind {
         }
     }
 
-    pub(super) fn write(self, profile: Profile, path: &Path) -> Result<()> {
+    /// Writes to `path`; where that fails, as on a full disk, to the folder for temporary files, so that the recording
+    /// is not lost. Returns where it is.
+    pub(super) fn write_somewhere(self, profile: &Profile, path: PathBuf) -> Result<PathBuf> {
+        let Err(error) = self.write(profile, &path) else { return Ok(path) };
+        let name = path.file_name().unwrap_or_default();
+        let elsewhere = std::env::temp_dir().join(name);
+        if path == Path::new("-") || elsewhere == path || self.write(profile, &elsewhere).is_err() {
+            return Err(error);
+        }
+        eprintln!("flamelet: {error}; it is written elsewhere instead");
+        Ok(elsewhere)
+    }
+
+    fn write(self, profile: &Profile, path: &Path) -> Result<()> {
         match self {
             Self::Picture(picture) => {
                 let options = FlameOptions { title: path.display().to_string(), ..FlameOptions::default() };
                 let question = Question::Flame(picture, Box::new(options));
                 let (options, symbols) = Default::default();
                 let ask = Ask { options: &options, symbols: &symbols, json: false };
-                answer_to(&question, profile, &ask, Some(path))
+                answer_to(&question, profile.clone(), &ask, Some(path))
             }
             Self::Format(format) => output::write(Some(path), |mut out| {
                 let options = flamelet_formats::Options::default();
-                let notes = flamelet_formats::write(&profile, format, &mut out, &options)
+                let notes = flamelet_formats::write(profile, format, &mut out, &options)
                     .map_err(|error| Failure::new(error.to_string()))?;
                 notes.iter().for_each(|note| eprintln!("{note}"));
                 Ok(())

@@ -1,6 +1,5 @@
 //! `flamelet record --heap`: what a command allocates that was not built for it.
 
-use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use std::sync::Arc;
@@ -14,9 +13,11 @@ use flamelet_record::preload::Library;
 use flamelet_record::preload::heap::{Options, Progress, Recorded, Summary, record};
 use flamelet_report::info::{self, Verdict};
 
-use super::record::{OutputKind, end_command, exit_code, print_verdict, start_load};
+use super::record::{OutputKind, end_command, exit_code, print_verdict};
 use crate::args::{Heap, RecordArgs};
 use crate::error::{Failure, Result};
+use crate::live_line::LiveLine;
+use crate::load::Load;
 use crate::source::SymbolOptions;
 
 /// The library that is loaded into the command; it ships inside of this program.
@@ -31,7 +32,7 @@ pub(crate) fn run(args: &RecordArgs, heap: Heap) -> Result<ExitCode> {
     for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
         signal_hook::flag::register(signal, Arc::clone(&stop))?;
     }
-    let load = args.load.as_deref().map(start_load).transpose()?;
+    let load = args.load.as_deref().map(Load::start).transpose()?;
     let mut profiles = Vec::new();
     let mut status = None;
     for _ in 0..args.repeat.max(1) {
@@ -43,17 +44,14 @@ pub(crate) fn run(args: &RecordArgs, heap: Heap) -> Result<ExitCode> {
             break;
         }
     }
-    if let Some(mut load) = load {
-        let _ = load.kill();
-        let _ = load.wait();
-    }
+    drop(load);
     let profile = match profiles.len() {
         1 => profiles.remove(0),
         _ => merge(&profiles.iter().collect::<Vec<_>>())?,
     };
     let facts = info::info(&profile);
     let shown = args.view.then(|| profile.clone());
-    kind.write(profile, &path)?;
+    let path = kind.write_somewhere(&profile, path)?;
     print_verdict(&facts);
     kind.print_next_step(&path);
     if let Some(profile) = shown {
@@ -88,17 +86,9 @@ fn record_once(
     if kind == OutputKind::Format(Format::Pprof) && path != Path::new("-") {
         options.checkpoint = Some(Checkpoint::to_file(path, Duration::from_secs(5)));
     }
-    let is_watched = std::io::stderr().is_terminal();
-    let mut tell = |progress: &Progress| {
-        if is_watched {
-            let _ = write!(std::io::stderr(), "\r\x1b[K{}", live_line(progress));
-        }
-    };
-    let recorded = record(options, &mut tell, stop).map_err(|error| Failure::new(error.to_string()));
-    if is_watched {
-        let _ = write!(std::io::stderr(), "\r\x1b[K");
-    }
-    recorded
+    let mut line = LiveLine::new(true);
+    let mut tell = |progress: &Progress| line.show(&live_line(progress));
+    record(options, &mut tell, stop).map_err(|error| Failure::new(error.to_string()))
 }
 
 fn live_line(progress: &Progress) -> String {

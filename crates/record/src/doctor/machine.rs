@@ -108,6 +108,8 @@ fn kernel_names(report: &mut Report, capabilities: Capabilities) {
     }
 }
 
+const WITHOUT_TRACEPOINTS: &str = "system calls by ptrace, which is slower; no other `-e GROUP:NAME`";
+
 fn tracepoints(report: &mut Report, capabilities: Capabilities) {
     match tracefs::mounted() {
         Some(folder) if capabilities.may_watch_everything() || access::paranoid().is_some_and(|p| p < 0) => {
@@ -117,16 +119,15 @@ fn tracepoints(report: &mut Report, capabilities: Capabilities) {
         Some(folder) => {
             let found = format!("{} can be read, but not used by this user", folder.display());
             let remedy = "sudo sysctl kernel.perf_event_paranoid=-1";
-            report.add("tracepoints", found, State::Limited, "no system calls, no `-e GROUP:NAME`", remedy);
+            report.add("tracepoints", found, State::Limited, WITHOUT_TRACEPOINTS, remedy);
         }
         None if capabilities.has(Capabilities::SYS_ADMIN) => {
             let found = "not mounted; a recording that needs it mounts it";
             report.add("tracepoints", found, State::Good, "system calls, `-e GROUP:NAME`", "");
         }
         None => {
-            let allows = "no system calls, no `-e GROUP:NAME`";
             let remedy = "sudo mount -o remount,mode=755 /sys/kernel/tracing";
-            report.add("tracepoints", "tracefs cannot be read", State::Limited, allows, remedy);
+            report.add("tracepoints", "tracefs cannot be read", State::Limited, WITHOUT_TRACEPOINTS, remedy);
         }
     }
 }

@@ -188,9 +188,13 @@ impl Ending<'_> {
                 summary.lost
             ));
         }
+        /// Of fewer samples no rate can be told.
+        const ENOUGH_SAMPLES: f64 = 100.0;
+        let expected = summary.target_cpu.map_or(0.0, |cpu| cpu.as_secs_f64() * summary.asked_hertz);
+        let asked_hertz = if expected < ENOUGH_SAMPLES { 0.0 } else { summary.asked_hertz };
         profile.quality = Some(Quality {
             engine: profile.intern(&summary.engine),
-            asked_millihertz: (summary.asked_hertz * 1000.0) as u64,
+            asked_millihertz: (asked_hertz * 1000.0) as u64,
             achieved_millihertz: summary.achieved_hertz.map_or(0, |hertz| (hertz * 1000.0) as u64),
             samples: summary.samples,
             lost: summary.lost,

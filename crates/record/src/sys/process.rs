@@ -21,6 +21,7 @@ pub(crate) fn open_pidfd(pid: u32) -> io::Result<OwnedFd> {
 
 /// A command that was forked and stands before its `exec`, so that events can be opened on it.
 pub(crate) struct Waiting {
+    program: String,
     pid: u32,
     go: io::PipeWriter,
     spawning: JoinHandle<io::Result<Child>>,
@@ -30,6 +31,7 @@ impl Waiting {
     /// Forks for `command`. With `shielded` it gets a process group of its own, so that Ctrl-C at the
     /// terminal reaches the recorder only. A `filter` is put over it last.
     pub(crate) fn fork(mut command: Command, shielded: bool, filter: Option<Filter>) -> io::Result<Self> {
+        let program = command.get_program().to_string_lossy().into_owned();
         let (mut told, tell) = io::pipe()?;
         let (wait, go) = io::pipe()?;
         if shielded {
@@ -69,7 +71,12 @@ impl Waiting {
                 _ => Err(io::Error::other("the command could not be started")),
             };
         }
-        Ok(Self { pid: u32::from_ne_bytes(pid), go, spawning })
+        Ok(Self { program, pid: u32::from_ne_bytes(pid), go, spawning })
+    }
+
+    /// What it is to run.
+    pub(crate) fn program(&self) -> &str {
+        &self.program
     }
 
     pub(crate) fn pid(&self) -> u32 {

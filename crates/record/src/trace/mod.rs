@@ -137,9 +137,10 @@ impl Whom {
         match &mut options.target {
             Target::Command(command) => {
                 let command = std::mem::replace(command, std::process::Command::new(""));
+                let program = command.get_program().to_string_lossy().into_owned();
                 let filter = wanted.filtered().map(|numbers| Filter::new(&numbers));
                 let waiting = Waiting::fork(command, options.shield_command, filter);
-                waiting.map(Self::Command).map_err(|error| command_failed(&error))
+                waiting.map(Self::Command).map_err(|error| command_failed(&program, &error))
             }
             Target::Pids(pids) => {
                 pids.iter().try_for_each(|&pid| targets::check(pid))?;
@@ -184,7 +185,10 @@ impl Tracing {
         let failed = |_| Error::new(ErrorKind::Io, "the tracing thread failed");
         let bell = began.recv().map_err(failed)??;
         let child = match whom {
-            Whom::Command(waiting) => Some(waiting.release().map_err(|error| command_failed(&error))?),
+            Whom::Command(waiting) => {
+                let program = waiting.program().to_owned();
+                Some(waiting.release().map_err(|error| command_failed(&program, &error))?)
+            }
             Whom::Processes(_) => None,
         };
         let child = child.map(|child| ChildOf { child, is_traced });
