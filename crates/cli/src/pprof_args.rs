@@ -34,6 +34,7 @@ pub(crate) fn parse(arguments: &[String]) -> Result<PprofCommand> {
             normalize: false,
             fetch: FetchOptions::default(),
             max_memory: 2,
+            without_times: false,
             symbols: SymbolOptions::default(),
         },
         options: ReportOptions::default(),

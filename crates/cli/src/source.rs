@@ -23,6 +23,8 @@ pub(crate) struct SourceOptions {
     pub(crate) fetch: FetchOptions,
     /// The most memory a profile may take, in GiB.
     pub(crate) max_memory: u64,
+    /// When samples were taken does not matter, so it need not be kept in memory.
+    pub(crate) without_times: bool,
     pub(crate) symbols: SymbolOptions,
 }
 
@@ -43,6 +45,12 @@ pub(crate) struct Opened {
     pub(crate) notes: Vec<String>,
 }
 
+/// Where the bytes of a profile come from.
+enum Reader {
+    File(File),
+    Stream(Box<dyn Read>),
+}
+
 impl SourceOptions {
     /// One file that needs nothing special.
     pub(crate) fn of_file(path: &Path) -> Self {
@@ -53,6 +61,7 @@ impl SourceOptions {
             normalize: false,
             fetch: FetchOptions::default(),
             max_memory: 2,
+            without_times: false,
             symbols: SymbolOptions::default(),
         }
     }
@@ -109,7 +118,12 @@ impl SourceOptions {
         let name = if source == "-" { "standard input" } else { source };
         let mut options = flamelet_formats::Options::default();
         options.max_bytes = self.limits().max_unpacked;
-        let read = flamelet_formats::read(self.reader(source)?, &options).about(name)?;
+        options.timeline = !self.without_times;
+        let read = match self.reader(source)? {
+            Reader::File(file) => flamelet_formats::read_file(&file, &options),
+            Reader::Stream(stream) => flamelet_formats::read(stream, &options),
+        };
+        let read = read.about(name)?;
         notes.extend(read.notes.iter().map(|note| format!("{name}: {note}")));
         let mut profile = read.profile;
         self.symbols.apply(&mut profile, notes);
@@ -120,7 +134,11 @@ impl SourceOptions {
     pub(crate) fn bytes(&self, source: &str) -> Result<Vec<u8>> {
         let cap = self.limits().max_unpacked;
         let mut bytes = Vec::new();
-        self.reader(source)?.take(cap.saturating_add(1)).read_to_end(&mut bytes).about(source)?;
+        let reader: Box<dyn Read> = match self.reader(source)? {
+            Reader::File(file) => Box::new(file),
+            Reader::Stream(stream) => stream,
+        };
+        reader.take(cap.saturating_add(1)).read_to_end(&mut bytes).about(source)?;
         if bytes.len() as u64 > cap {
             let cap = cap >> 20;
             return Err(Failure::new(format!(
@@ -130,21 +148,21 @@ impl SourceOptions {
         Ok(bytes)
     }
 
-    fn reader(&self, source: &str) -> Result<Box<dyn Read>> {
+    fn reader(&self, source: &str) -> Result<Reader> {
         if source == "-" {
-            return Ok(Box::new(io::stdin().lock()));
+            return Ok(Reader::Stream(Box::new(io::stdin().lock())));
         }
         let path = Path::new(source);
         if let Some(url) = fetch::profile_url(source, self.fetch.seconds).filter(|_| !path.exists()) {
             let max_bytes = self.limits().max_unpacked;
             let options = FetchOptions { max_bytes, ..self.fetch.clone() };
-            return Ok(Box::new(io::Cursor::new(fetch::fetch(&url, &options)?)));
+            return Ok(Reader::Stream(Box::new(io::Cursor::new(fetch::fetch(&url, &options)?))));
         }
         let file = File::open(path).about(source)?;
         if file.metadata().about(source)?.is_dir() {
             return Err(Failure::new(format!("{source}: is a folder; name the profiles in it")));
         }
-        Ok(Box::new(file))
+        Ok(Reader::File(file))
     }
 
     pub(crate) fn limits(&self) -> pprof::Limits {
@@ -160,7 +178,13 @@ impl SymbolOptions {
         }
         let options = self.symbolizer_options();
         let summary = flamelet_symbol::symbolize::symbolize_profile(profile, &options);
-        notes.extend(summary.warnings().map(|(file, warning)| format!("{file}: {warning}")));
+        for (file, warning) in summary.warnings() {
+            // A file may be mapped by many processes of one profile.
+            let note = format!("{file}: {warning}");
+            if !notes.contains(&note) {
+                notes.push(note);
+            }
+        }
     }
 }
 

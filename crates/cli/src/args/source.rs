@@ -104,6 +104,7 @@ impl SourceArgs {
                 max_bytes: 0,
             },
             max_memory: self.max_memory,
+            without_times: false,
             symbols: SymbolOptions {
                 skip: self.symbolize == Symbolize::None,
                 force: self.symbolize == Symbolize::Force,
