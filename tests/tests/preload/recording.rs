@@ -17,7 +17,7 @@ pub(crate) fn compiled(source: &str, name: &str, flags: &[&str]) -> PathBuf {
     if out.exists() {
         return out;
     }
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/record_heap/programs").join(source);
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/preload/programs").join(source);
     let mut compiler = match source.extension().and_then(|ending| ending.to_str()) {
         Some("rs") => {
             let mut rustc = Command::new(std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into()));
@@ -62,9 +62,14 @@ pub(crate) fn read(path: &Path, said: &str) -> Profile {
 /// Allocated objects and bytes, living objects and bytes, bytes at the peak, temporary objects.
 pub(crate) type Values = [i64; 6];
 
-/// The sum over all samples that have `function` anywhere, and the label where one is given.
+/// What `function` and those it called have of a heap recording, in `process` where one is named.
 pub(crate) fn values_of(profile: &Profile, function: &str, process: Option<&str>) -> Values {
-    let mut sum = [0; 6];
+    sum_of(profile, function, process)
+}
+
+/// The sum over all samples that have `function` anywhere, and the label where one is given.
+pub(crate) fn sum_of<const N: usize>(profile: &Profile, function: &str, process: Option<&str>) -> [i64; N] {
+    let mut sum = [0; N];
     for sample in profile.samples() {
         let named = profile.stack(sample.stack).iter().any(|&location| {
             let mut functions = profile.lines(location).iter().filter_map(|line| line.function);
