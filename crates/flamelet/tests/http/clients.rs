@@ -125,6 +125,36 @@ fn pprof_shows_the_text_of_a_refusal() {
     assert!(!output.status.success() && error.contains("from 1 to 600"), "{error}");
 }
 
+/// What a browser makes of a URL: the page after its scripts ran, as text.
+fn open_in_chromium(url: &str) -> String {
+    let home = tempfile::tempdir().expect("a temporary folder");
+    let chromium = std::env::var_os("CHROMIUM").unwrap_or_else(|| "chromium".into());
+    let output = Command::new(chromium)
+        .args(["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"])
+        .args(["--disable-background-networking", "--disable-component-update", "--disable-sync"])
+        .arg(format!("--user-data-dir={}", home.path().display()))
+        // So much of the page's own time may pass; it ends when nothing is left to do.
+        .args(["--virtual-time-budget=30000", "--dump-dom", url])
+        .output()
+        .expect("this test needs Chromium: as root `apt-get install chromium`");
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{error}");
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+#[test]
+fn a_browser_gets_the_flame_graph() {
+    let service = Service::start(Profiler::builder().name("browsed"));
+    let _burner = Burner::start();
+    for path in ["/debug/pprof/profile?seconds=1", "/pprof/profile/flamegraph?seconds=1"] {
+        let page = open_in_chromium(&service.url(path));
+        assert!(page.contains("burn_cycles"), "{path}: the service's functions are in it");
+        // Only the page's script, or a picture that was read as one, has these.
+        let is_drawn = page.contains("aria-label=\"Flame graph") || page.contains("<svg");
+        assert!(is_drawn, "{path}: {}", &page[..page.len().min(2000)]);
+    }
+}
+
 #[test]
 fn curl_as_the_guides_have_it() {
     let service = Service::start(Profiler::builder());
