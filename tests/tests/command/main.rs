@@ -7,3 +7,4 @@ mod json;
 mod own_options;
 mod readme;
 mod sources;
+mod view;

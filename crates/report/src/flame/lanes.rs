@@ -1,6 +1,6 @@
 //! Time: a lane a thread, and the heatmap within seconds.
 
-use flamelet_profile::{LabelSetId, Profile, Timeline};
+use flamelet_profile::{LabelSetId, Profile, StackId, Timeline};
 use rustc_hash::FxHashMap;
 use serde::Serialize;
 
@@ -25,7 +25,7 @@ struct Lane {
     values: Vec<i64>,
     /// How much of it was spent waiting, off the CPU: samples with the label `wait`.
     waits: Vec<i64>,
-    /// The hue of the innermost crate that counts most in each bucket.
+    /// The hue of the innermost crate that has one and counts most in each bucket.
     hues: Vec<u32>,
     /// The innermost function that counts most in each bucket: a row of `names`, or -1.
     tops: Vec<i32>,
@@ -51,14 +51,16 @@ pub fn lanes(profile: &Profile, frames: &Frames, buckets: usize) -> Option<Lanes
     let span = timeline.span_nanos().max(1).saturating_add(1);
     let bucket = span.div_ceil(buckets.clamp(1, 5000) as u64);
     let count = span.div_ceil(bucket) as usize;
-    // For each thread and bucket, what each innermost function counts.
-    let mut cells: FxHashMap<(usize, usize), FxHashMap<NameId, i64>> = FxHashMap::default();
+    let stack_hues = stack_hues(profile, frames);
+    let mut cells: FxHashMap<(usize, usize), Cell> = FxHashMap::default();
     for event in &timeline.events {
         let at = ((event.time / bucket) as usize).min(count - 1);
-        let leaf = profile.stack(profile.sample(event.sample as usize).stack).first();
+        let stack = profile.sample(event.sample as usize).stack;
+        let leaf = profile.stack(stack).first();
         let Some(name) = leaf.and_then(|&location| frames.of(location).next()) else { continue };
-        let sum = cells.entry((event.thread.index(), at)).or_default().entry(name).or_default();
-        *sum = sum.saturating_add(event.value);
+        let cell = cells.entry((event.thread.index(), at)).or_default();
+        add(&mut cell.functions, name, event.value);
+        add(&mut cell.hues, stack_hues[stack.index()], event.value);
     }
     let waits = waiting_sets(profile);
     let mut names = Names::default();
@@ -70,16 +72,13 @@ pub fn lanes(profile: &Profile, frames: &Frames, buckets: usize) -> Option<Lanes
     for key in keys {
         let (thread, at) = key;
         let Some(lane) = lanes.get_mut(thread) else { continue };
-        let functions = &cells[&key];
+        let Cell { functions, hues } = &cells[&key];
         lane.values[at] = functions.values().fold(0, |sum: i64, value| sum.saturating_add(*value));
         lane.total = lane.total.saturating_add(lane.values[at]);
         peak = peak.max(lane.values[at]);
-        if let Some((&top, _)) =
-            functions.iter().max_by_key(|&(name, value)| (*value, std::cmp::Reverse(*name)))
-        {
-            let text = frames.text(profile, top);
-            lane.hues[at] = hue_of(&frames.krate(profile, top));
-            lane.tops[at] = names.row(top, text);
+        lane.hues[at] = largest(hues).unwrap_or(super::NEUTRAL);
+        if let Some(top) = largest(functions) {
+            lane.tops[at] = names.row(top, frames.text(profile, top));
         }
     }
     for event in &timeline.events {
@@ -93,6 +92,35 @@ pub fn lanes(profile: &Profile, frames: &Frames, buckets: usize) -> Option<Lanes
     lanes.sort_by_key(|lane| std::cmp::Reverse(lane.total));
     lanes.truncate(MAX_LANES);
     Some(Lanes { span, bucket, peak, unit: unit(profile, timeline), lanes, names: names.texts })
+}
+
+/// What a thread did in a bucket: what each innermost function counts, and each hue.
+#[derive(Default)]
+struct Cell {
+    functions: FxHashMap<NameId, i64>,
+    hues: FxHashMap<u32, i64>,
+}
+
+fn add<K: Eq + std::hash::Hash>(sums: &mut FxHashMap<K, i64>, key: K, value: i64) {
+    let sum = sums.entry(key).or_default();
+    *sum = sum.saturating_add(value);
+}
+
+/// The key with the largest value, the first of equals.
+fn largest<K: Copy + Ord>(sums: &FxHashMap<K, i64>) -> Option<K> {
+    sums.iter().max_by_key(|&(key, value)| (*value, std::cmp::Reverse(*key))).map(|(&key, _)| key)
+}
+
+/// For each stack the hue of its innermost frame that has one: a thread in `memcpy` is busy for its caller.
+fn stack_hues(profile: &Profile, frames: &Frames) -> Vec<u32> {
+    let hues: Vec<u32> = frames.name_ids().map(|name| hue_of(&frames.krate(profile, name))).collect();
+    let hue = |stack: usize| {
+        let locations = profile.stack(StackId::from_index(stack)).iter();
+        let mut names = locations.flat_map(|&location| frames.raw(location));
+        let coloured = names.find(|&&name| hues[name as usize] != super::NEUTRAL);
+        coloured.map_or(super::NEUTRAL, |&name| hues[name as usize])
+    };
+    (0..profile.stack_count()).map(hue).collect()
 }
 
 fn empty_lane(profile: &Profile, thread: &flamelet_profile::Thread, count: usize) -> Lane {

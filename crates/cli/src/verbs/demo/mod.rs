@@ -35,6 +35,7 @@ pub(crate) fn run(args: &DemoArgs) -> Result<()> {
     show_top(&found.cpu)?;
     files.iter().for_each(|file| eprintln!("Kept {}", file.display()));
     if args.once {
+        eprintln!("Look at them with: flamelet view {}", args.output.display());
         return Ok(());
     }
     let taken = [

@@ -1559,7 +1559,7 @@ function drawGraph(app, scene, graph) {
       { class: "node", role: "listitem", "aria-label": `${node.name}: ${nodeText(node, graph.diff, unit, all)}`, transform: `translate(${x - width / 2} ${y - height / 2})` },
       s("rect", { width, height, rx: 3, fill: graph.diff ? palette.changeOf((node.cum_new - node.cum_base) / Math.max(1, node.cum)) : `var(--h${node.hue})` }),
       s("rect", { width: Math.max(0, width * Math.min(1, node.flat / all)), height: 3, y: height - 3, class: "heat" }),
-      s("text", { x: 7, y: 15 }, fittedName(node.name, width - 14, (text) => text.length * 6.3)),
+      s("text", { x: 7, y: 15 }, fittedName(node.name, width - 14, (text) => text.length * 7)),
       s("text", { x: 7, y: 30 }, nodeText(node, graph.diff, unit, all)),
     );
     group.addEventListener("mousemove", (event) => showTooltip(node.name, "", nodeFacts(node, graph.diff, unit), /** @type {MouseEvent} */ (event)));
