@@ -176,8 +176,8 @@ fn section(rows: &[&Row], figures: &[Figures], rounds: usize, mebibytes: u32) ->
              512 KiB between\nsamples, except for a sample's own cost, which is that of sampling every one, its free \
              and (flamelet) the stack of its\nfree included. CPU time of the thread, the lower decile of many short \
              turns, the best of {rounds} rounds. The snapshot is of\n{mebibytes} MiB from 256 stacks, to an encoded profile \
-             (flamelet with names, of a binary with some 100 MB of debug information;\npprof-alloc and jemalloc_pprof leave \
-             names out); its memory is the most that was resident beyond what was before (the parts\nare seen by \
+             (flamelet and pprof-alloc with names, of a binary with 100 MB of debug information;\njemalloc_pprof leaves \
+             them out); its memory is the most that was resident beyond what was before (the parts\nare seen by \
              looking often, and need not peak together). The pause is the longest allocation of another thread \
              meanwhile,\nbeside its usual longest, waiting for a CPU not counted. pprof-alloc walks frame pointers, \
              which this build lacks: its\nstacks are short."
