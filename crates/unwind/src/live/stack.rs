@@ -108,8 +108,8 @@ fn fetch_ahead(low: u64, high: u64) {
         for line in (low..high.min(low + LINES * LINE)).step_by(LINE as usize) {
             // SAFETY: a hint, which cannot fault.
             unsafe {
-                std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(line as *const i8)
-            };
+                std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(line as *const i8);
+            }
         }
     }
     #[cfg(not(target_arch = "x86_64"))]
