@@ -34,6 +34,7 @@ const NEEDS: &[Need] = &[
     need("heaptrack", "heaptrack", "crates/formats"),
     need("jeprof", "libjemalloc-dev", "crates/formats"),
     need("strace", "strace", "crates/formats"),
+    need("bpftrace", "bpftrace", "crates/formats"),
     need("tmux", "tmux", "crates/cli"),
     need("node", "nodejs", "crates/formats"),
     need("npm", "npm", "crates/formats"),

@@ -103,14 +103,14 @@ impl Reader {
 
     /// `@name[key, key]: 5` or `@name: 5`.
     fn plain(&mut self, name: &[u8], value: i64) {
-        let text = String::from_utf8_lossy(name).into_owned();
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         let frames = match name.iter().position(|&byte| byte == b'[').zip(name.strip_suffix(b"]")) {
             Some((bracket, inside)) => {
-                let mut frames = vec![text[..bracket].to_owned()];
+                let mut frames = vec![text(&name[..bracket])];
                 frames.extend(split_keys(&inside[bracket + 1..]));
                 frames
             }
-            None => vec![text],
+            None => vec![text(name)],
         };
         self.keys_sample(&frames, value);
     }

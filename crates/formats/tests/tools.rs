@@ -94,6 +94,50 @@ fn strace_stacks() {
     );
 }
 
+/// Whether bpftrace may load a program here: it needs root and a kernel that lets it.
+fn bpftrace_is_allowed() -> bool {
+    need("bpftrace", "bpftrace");
+    let output =
+        Command::new("bpftrace").args(["-e", "BEGIN { exit(); }"]).output().expect("bpftrace starts");
+    let allowed = output.status.success();
+    if !allowed {
+        eprintln!("SKIP: bpftrace may not load programs here: {}", String::from_utf8_lossy(&output.stderr));
+    }
+    allowed
+}
+
+#[test]
+fn bpftrace_stacks_counts_and_histograms() {
+    if !bpftrace_is_allowed() {
+        return;
+    }
+    let file = folder("bpftrace").join("maps.txt");
+    // It runs for as long as it is watched: bpftrace names addresses at its end, of processes that still live.
+    let mut program = Command::new(fixture()).arg("1000000000").spawn().expect("the program starts");
+    let script = format!(
+        "profile:hz:997 /pid == {}/ {{ @stacks[ustack] = count(); @all = count(); @which = lhist(cpu, 0, 64, 1); }} \
+         interval:s:2 {{ exit(); }}",
+        program.id()
+    );
+    let watched = Command::new("bpftrace").arg("-o").arg(&file).args(["-e", &script]).output();
+    let _ = program.kill();
+    let _ = program.wait();
+    assert!(watched.expect("bpftrace starts").status.success());
+    let profile = open(&file, Format::Bpftrace).profile;
+    let counts = folded(&profile, "samples");
+    let all = counts["@all"];
+    assert!(all > 100, "{counts:?}");
+    let buckets: i64 =
+        counts.iter().filter(|(stack, _)| stack.starts_with("@which;")).map(|(_, count)| count).sum();
+    assert_eq!(buckets, all);
+    let sampled: i64 =
+        counts.iter().filter(|(stack, _)| !stack.starts_with('@')).map(|(_, count)| count).sum();
+    // A stack that collides with another in the kernel's table is counted, but cannot be printed.
+    assert!(sampled <= all && sampled * 10 >= all * 9, "{sampled} of {all}");
+    let hot: i64 = counts.iter().filter(|(stack, _)| stack.contains("leaf")).map(|(_, count)| count).sum();
+    assert!(hot * 10 > sampled * 8, "{counts:?}");
+}
+
 #[test]
 fn several_tools_agree_on_the_hot_function() {
     need("perf", "linux-perf");
