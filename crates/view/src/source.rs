@@ -122,7 +122,7 @@ impl Source {
 
     /// Several profiles to choose from and to compare; the last is shown first.
     pub fn profiles(profiles: Vec<(String, Profile)>) -> Self {
-        let shelved = |(id, (name, profile))| Shelved { id, name, profile: Arc::new(profile) };
+        let shelved = |(id, (name, profile))| Shelved { id, name, profile: Arc::new(as_shown(profile)) };
         let profiles = profiles.into_iter().enumerate().map(shelved).collect();
         Self { shelf: Shelf::Memory(Mutex::new(profiles)), take: None, code: None }
     }
@@ -177,7 +177,7 @@ impl Source {
                 let found = files(path)?.into_iter().find(|(entry, _)| entry.id == id);
                 let (entry, file) = found.ok_or_else(missing)?;
                 let profile = open(&file).map_err(|message| Error::new(ErrorKind::Unreadable, message))?;
-                Ok((entry.name, Arc::new(profile)))
+                Ok((entry.name, Arc::new(as_shown(profile))))
             }
             Shelf::Memory(profiles) => {
                 let profiles = lock(profiles);
@@ -213,13 +213,20 @@ impl Source {
         let taken = taken.map_err(|message| Error::new(ErrorKind::Unreadable, message))?;
         let mut profiles = lock(profiles);
         let id = profiles.last().map_or(0, |newest| newest.id + 1);
-        let shelved = Shelved { id, name: taken.name, profile: Arc::new(taken.profile) };
+        let shelved = Shelved { id, name: taken.name, profile: Arc::new(as_shown(taken.profile)) };
         let entry = shelved.entry();
         profiles.push(shelved);
         let over = profiles.len().saturating_sub(KEPT_TAKEN);
         profiles.drain(..over);
         Ok(entry)
     }
+}
+
+/// Without the frames that the profile itself says nobody wants to see, such as the allocator's own.
+fn as_shown(mut profile: Profile) -> Profile {
+    // A pattern that cannot be read drops nothing.
+    let _ = profile.drop_uninteresting();
+    profile
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

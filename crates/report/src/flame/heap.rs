@@ -31,8 +31,8 @@ pub(crate) const LIFETIMES: [&str; 10] = [
 ];
 
 /// Crates whose functions are asked for memory on behalf of others.
-const GO_BETWEENS: [&str; 8] =
-    ["", "std", "core", "alloc", "hashbrown", "compiler_builtins", "flamelet_capture", "runtime"];
+const GO_BETWEENS: [&str; 9] =
+    ["", "std", "core", "alloc", "__rustc", "hashbrown", "compiler_builtins", "flamelet_capture", "runtime"];
 
 /// A class of sizes or of lifetimes.
 #[derive(Clone, Debug, Serialize)]
