@@ -33,7 +33,6 @@ mod growth;
 mod own_sampling;
 mod view;
 
-use std::hint::black_box;
 use std::sync::Mutex;
 
 use flamelet_capture::heap::{self, Snapshot};
@@ -86,7 +85,7 @@ pub(crate) const NOT_ENABLED: &str = "heap profiling is not enabled in this serv
 
 /// Starts sampling if the program's allocator is flamelet's; whether it is.
 pub(crate) fn start(settings: &HeapSettings) -> Result<bool> {
-    // Another profiler that starts now must not take the trial for the real thing.
+    // Another profiler that starts now finds it running.
     static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
     let _one = lock(&ONE_AT_A_TIME);
     #[cfg(feature = "jemalloc")]
@@ -97,40 +96,31 @@ pub(crate) fn start(settings: &HeapSettings) -> Result<bool> {
     if heap::is_running() {
         return Ok(true);
     }
-    settings.options.start()?;
-    if !is_installed()? {
-        heap::stop();
+    if !heap::is_installed() {
         return match settings.has_files {
             true => Err(Error::new(ErrorKind::NotEnabled, NOT_ENABLED)),
             false => Ok(false),
         };
     }
+    settings.options.start()?;
+    #[cfg(feature = "jemalloc")]
+    mention_jemalloc();
     heap::set_mean(settings.mean)?;
     heap::reset();
     Ok(true)
 }
 
-/// Whether allocations come by: with every byte sampled, large ones are tracked, or nobody is looking. The
-/// first may only tell this thread that the settings changed, so there are a few.
-fn is_installed() -> Result<bool> {
-    const LARGE_ENOUGH: usize = 300 << 10;
-    heap::set_mean(1)?;
-    let blocks: Vec<Vec<u8>> = (0..4).map(|_| black_box(Vec::with_capacity(LARGE_ENOUGH))).collect();
-    let is_installed = heap::tracked_blocks() > 0;
-    #[cfg(feature = "jemalloc")]
-    mention_jemalloc(blocks.len() * LARGE_ENOUGH);
-    drop(black_box(blocks));
-    Ok(is_installed)
-}
-
-/// Puts jemalloc's statistics into the comments of heap profiles, if it is what the program allocates from:
-/// it must have handed out at least the `held` bytes.
+/// Puts jemalloc's statistics into the comments of heap profiles, if it is what the program allocates from: it
+/// must have handed out at least what is held here.
 #[cfg(feature = "jemalloc")]
-fn mention_jemalloc(held: usize) {
+fn mention_jemalloc() {
+    const HELD: usize = 1 << 20;
+    let block: Vec<u8> = std::hint::black_box(Vec::with_capacity(HELD));
     let jemalloc = jemalloc::Jemalloc::linked();
-    if jemalloc.statistics().is_some_and(|statistics| statistics.allocated >= held) {
+    if jemalloc.statistics().is_some_and(|statistics| statistics.allocated >= HELD) {
         jemalloc.mention();
     }
+    drop(std::hint::black_box(block));
 }
 
 /// A moment of the heap, of which profiles are made, see [`Profiler::heap`].
