@@ -3,15 +3,14 @@
 //! No descriptor stays open: programs close descriptors that they do not know, and use the numbers again. The files
 //! are opened by name when they grow, which is rare.
 
-use std::ffi::{CString, OsStr};
+use std::ffi::OsStr;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::os::fd::AsRawFd;
-use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
-use std::{ptr, slice};
 
 use flamelet_preload_ledger::{
     COUNTS_ENDING, FIRST_FRAME, Header, MAGIC, MODULES_ENDING, NODES_AT, Node, modules,
@@ -26,7 +25,7 @@ static BASE: AtomicPtr<u8> = AtomicPtr::new(ptr::null_mut());
 static RESERVED: AtomicUsize = AtomicUsize::new(0);
 static MAPPED: AtomicUsize = AtomicUsize::new(0);
 /// The name of the files without their endings; never given back.
-static NAME: AtomicPtr<CString> = AtomicPtr::new(ptr::null_mut());
+static NAME: AtomicPtr<PathBuf> = AtomicPtr::new(ptr::null_mut());
 pub(crate) static GROWING: Lock = Lock::new();
 
 /// A multiple of every page size there is.
@@ -191,15 +190,11 @@ fn own_lines() -> String {
 }
 
 fn set_name(name: &Path) {
-    let name = CString::new(name.as_os_str().as_bytes()).unwrap_or_default();
-    NAME.store(Box::into_raw(Box::new(name)), Ordering::Release);
+    NAME.store(Box::into_raw(Box::new(name.to_owned())), Ordering::Release);
 }
 
 fn name() -> Option<PathBuf> {
     // SAFETY: null, or from a box that is never given back.
     let name = unsafe { NAME.load(Ordering::Acquire).as_ref() }?;
-    let bytes = name.as_bytes();
-    // SAFETY: the same bytes.
-    let bytes = unsafe { slice::from_raw_parts(bytes.as_ptr(), bytes.len()) };
-    Some(PathBuf::from(OsStr::from_bytes(bytes)))
+    Some(name.clone())
 }

@@ -21,8 +21,24 @@ static REFRESHING: Lock = Lock::new();
 /// for ever, so what was known then has to do.
 static IS_STUCK: AtomicBool = AtomicBool::new(false);
 
-/// What was written down: first and last address, and whose they are.
-struct Written(UnsafeCell<Vec<(u64, u64, Arc<[u8]>)>>);
+/// A module that was written down.
+struct Line {
+    start: u64,
+    end: u64,
+    build_id: Arc<[u8]>,
+}
+
+impl Line {
+    fn overlaps(&self, module: &flamelet_unwind::Module) -> bool {
+        self.start < module.end && module.start < self.end
+    }
+
+    fn is_of(&self, module: &flamelet_unwind::Module) -> bool {
+        (self.start, self.end) == (module.start, module.end) && self.build_id == module.build_id
+    }
+}
+
+struct Written(UnsafeCell<Vec<Line>>);
 // SAFETY: touched by whoever holds `REFRESHING`.
 unsafe impl Sync for Written {}
 static WRITTEN: Written = Written(UnsafeCell::new(Vec::new()));
@@ -50,20 +66,12 @@ pub(crate) fn put_lock_back() {
 fn write_down(modules: &Modules) {
     // SAFETY: the caller holds the lock.
     let written = unsafe { &mut *WRITTEN.0.get() };
+    // Of several that were there one after the other, the last one counts.
     let is_known = |module: &flamelet_unwind::Module| {
-        let same = |(start, end, id): &(u64, u64, Arc<[u8]>)| {
-            (*start, *end) == (module.start, module.end) && *id == module.build_id
-        };
-        written
-            .iter()
-            .rev()
-            .find(|(start, end, _)| *start < module.end && module.start < *end)
-            .is_some_and(same)
+        written.iter().rev().find(|line| line.overlaps(module)).is_some_and(|line| line.is_of(module))
     };
     let new: Vec<_> = modules.iter().filter(|module| !is_known(module)).collect();
-    let lies_over = new
-        .iter()
-        .any(|module| written.iter().any(|(start, end, _)| *start < module.end && module.start < *end));
+    let lies_over = new.iter().any(|module| written.iter().any(|line| line.overlaps(module)));
     if lies_over {
         LIST.fetch_add(1, Ordering::Relaxed);
     }
@@ -82,7 +90,12 @@ fn write_down(modules: &Modules) {
     };
     let lines: String = new.iter().map(line).collect();
     file::append_modules(&lines);
-    written.extend(new.iter().map(|module| (module.start, module.end, module.build_id.clone())));
+    let line = |module: &&flamelet_unwind::Module| Line {
+        start: module.start,
+        end: module.end,
+        build_id: module.build_id.clone(),
+    };
+    written.extend(new.iter().map(line));
 }
 
 /// Walks the stacks of one thread.
@@ -133,8 +146,8 @@ impl Walker {
     /// Gives the new frames their nodes.
     fn name_frames(&mut self, kept: usize, end: End) {
         let list = u64::from(LIST.load(Ordering::Relaxed) & 0x7fff) << ADDRESS_BITS;
+        let outermost = if end.is_rooted() || self.is_start_of_process(end) { ROOT } else { TRUNCATED };
         let frames = self.stack.frames_mut();
-        let outermost = if end.is_rooted() { ROOT } else { TRUNCATED };
         let mut parent = kept.checked_sub(1).map_or(outermost, |caller| frames[caller].tag);
         for frame in &mut frames[kept..] {
             if parent != NO_ROOM {
@@ -142,6 +155,18 @@ impl Walker {
             }
             frame.tag = parent;
         }
+    }
+
+    /// Libraries are initialized by the loader's first instructions, which have no unwind information: nothing called
+    /// them.
+    #[cold]
+    fn is_start_of_process(&self, end: End) -> bool {
+        // SAFETY: null, or from an `Arc` that is never given back.
+        let modules = unsafe { self.modules.as_ref() };
+        let outermost = self.stack.frames().first();
+        let module = modules.zip(outermost).and_then(|(modules, frame)| modules.find(frame.address));
+        end == End::Truncated(Reason::NoRule)
+            && module.is_some_and(|module| module.name.contains("/ld-linux"))
     }
 
     #[cold]
