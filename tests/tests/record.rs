@@ -1,0 +1,173 @@
+//! `flamelet record` and `cargo flamelet`, as a person uses them.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use flamelet_tests::profiles;
+use flamelet_tests::programs::{flamelet, run_flamelet};
+
+fn scratch(name: &str) -> PathBuf {
+    let folder = profiles::scratch().join("record");
+    std::fs::create_dir_all(&folder).expect("our own folder");
+    folder.join(name)
+}
+
+fn text(path: &Path) -> &str {
+    path.to_str().expect("UTF-8")
+}
+
+/// Whether this user may record at all; says so if not.
+fn may_record() -> bool {
+    let answer = run_flamelet(["doctor"]);
+    assert!(answer.stdout.contains("perf_event_open"), "{answer:?}");
+    let may = answer.status == Some(0);
+    if !may {
+        eprintln!("SKIP: nothing can be recorded here:\n{}", answer.stdout);
+    }
+    may
+}
+
+#[test]
+fn the_name_picks_the_format_and_the_status_is_the_commands() {
+    if !may_record() {
+        return;
+    }
+    let starts =
+        [("a.svg", "<?xml"), ("a.html", "<!"), ("a.folded", ""), ("a.speedscope.json", "{"), ("a.pb.gz", "")];
+    for (name, start) in starts {
+        let path = scratch(name);
+        let script = "i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done; exit 3";
+        let answer = run_flamelet(["record", "-o", text(&path), "--", "sh", "-c", script]);
+        assert_eq!(answer.status, Some(3), "{name}: {answer:?}");
+        let written = std::fs::read(&path).expect("it was written");
+        assert!(!written.is_empty() && written.starts_with(start.as_bytes()), "{name}");
+        assert!(answer.stderr.contains(name) && answer.stderr.contains("0 lost"), "{answer:?}");
+    }
+    let killed = run_flamelet(["record", "-o", text(&scratch("k.pb.gz")), "--", "sh", "-c", "kill -9 $$"]);
+    assert_eq!(killed.status, Some(128 + 9), "{killed:?}");
+}
+
+#[test]
+fn what_cannot_be_done_is_one_line() {
+    let cases: [(&[&str], &str); 6] = [
+        (&["record"], "give a command after --"),
+        (&["record", "-p", "999999999"], "no process"),
+        (&["record", "-F", "0", "--", "true"], "0 Hz"),
+        (&["record", "-o", "a.nonsense", "--", "true"], "tells no format"),
+        (
+            &["record", "-o", text(&scratch("x.pb.gz")).to_owned().leak(), "--", "no-such-program"],
+            "no-such-program",
+        ),
+        (&["doctor", "/no/such/file"], "/no/such/file"),
+    ];
+    for (words, part) in cases {
+        let answer = run_flamelet(words.iter().copied());
+        assert_eq!(answer.status, Some(2), "{words:?}: {answer:?}");
+        assert!(answer.stderr.contains(part), "{words:?}: {answer:?}");
+        assert_eq!(answer.stderr.trim_end().lines().count(), 1, "{words:?}: {answer:?}");
+    }
+}
+
+#[test]
+fn a_poor_recording_is_a_status_when_asked_for() {
+    if !may_record() {
+        return;
+    }
+    // Nothing of the kind happens here, so there are no samples.
+    let path = scratch("poor.pb.gz");
+    let mut words = vec!["record", "-e", "alignment-faults", "-o", text(&path), "--", "true"];
+    assert_eq!(run_flamelet(words.iter().copied()).status, Some(0));
+    words.insert(1, "--strict");
+    let answer = run_flamelet(words.iter().copied());
+    assert_eq!(answer.status, Some(1), "{answer:?}");
+    assert!(answer.stderr.contains("Quality: poor"), "{answer:?}");
+}
+
+#[test]
+fn ctrl_c_ends_the_recording_and_not_the_work() {
+    if !may_record() {
+        return;
+    }
+    let (path, begun, done) = (scratch("stopped.pb.gz"), scratch("begun"), scratch("done"));
+    let (go, _) =
+        (scratch("go"), [&begun, &done, &scratch("go")].map(|path| std::fs::remove_file(path).ok()));
+    // It works until it is told to end, which is after the recording has.
+    let script = format!(
+        "touch {}; while [ ! -e {} ]; do :; done; touch {}; exit 5",
+        begun.display(),
+        go.display(),
+        done.display()
+    );
+    let mut record = Command::new(flamelet());
+    record.args(["record", "-o", text(&path), "--", "sh", "-c", &script]);
+    let child = record.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn();
+    let mut child = child.expect("the command");
+    let mut errors = std::io::BufReader::new(child.stderr.take().expect("piped"));
+    while !begun.exists() {
+        assert!(child.try_wait().expect("our own child").is_none(), "it ended before its command began");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    // As a terminal does it: the command has a group of its own and does not hear of it.
+    let interrupted = Command::new("kill").args(["-INT", &child.id().to_string()]).status();
+    assert!(interrupted.is_ok_and(|status| status.success()));
+    let mut line = String::new();
+    std::io::BufRead::read_line(&mut errors, &mut line).expect("UTF-8");
+    assert!(line.contains("the command goes on"), "{line}");
+    assert!(!done.exists(), "it was told to end only now");
+    std::fs::write(&go, "").expect("our own folder");
+    assert_eq!(child.wait().expect("our own child").code(), Some(5));
+    assert!(done.exists());
+    let info = run_flamelet(["info", text(&path)]);
+    assert_eq!(info.status, Some(0), "{info:?}");
+}
+
+#[test]
+fn runs_are_repeated_beside_a_load_that_ends_with_them() {
+    if !may_record() {
+        return;
+    }
+    let (path, alive) = (scratch("repeated.pb.gz"), scratch("alive"));
+    let load = format!("while :; do echo $$ > {}; sleep 0.01; done | cat", alive.display());
+    let wait = format!("until [ -s {} ]; do :; done", alive.display());
+    let _ = std::fs::remove_file(&alive);
+    let words = ["record", "--repeat", "3", "--load", &load, "-o", text(&path), "--", "sh", "-c", &wait];
+    let answer = run_flamelet(words);
+    assert_eq!(answer.status, Some(0), "{answer:?}");
+    let pid = std::fs::read_to_string(&alive).expect("the load ran");
+    let process = PathBuf::from(format!("/proc/{}", pid.trim()));
+    let is_gone = || {
+        !process.exists() || std::fs::read_to_string(process.join("stat")).is_ok_and(|s| s.contains(") Z"))
+    };
+    for _ in 0..400 {
+        if is_gone() {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    assert!(is_gone(), "the load goes on as {}", pid.trim());
+}
+
+#[test]
+fn cargo_flamelet_builds_and_records_the_right_binary() {
+    if !may_record() {
+        return;
+    }
+    let project = scratch("project");
+    std::fs::create_dir_all(project.join("src/bin")).expect("our own folder");
+    let manifest = "[package]\nname = \"tiny\"\nversion = \"0.0.0\"\nedition = \"2024\"\n[workspace]\n";
+    std::fs::write(project.join("Cargo.toml"), manifest).expect("our own folder");
+    let busy = "#[inline(never)] fn busy(n: u64) -> u64 { let mut x = n; for _ in 0..n { x = std::hint::black_box(x * 3 + 1 & 65535); } x }\n\
+                fn main() { std::hint::black_box(busy(100_000_000)); std::process::exit(std::env::args().count() as i32 + 5) }\n";
+    std::fs::write(project.join("src/bin/busy.rs"), busy).expect("our own folder");
+    std::fs::write(project.join("src/main.rs"), "fn main() {}\n").expect("our own folder");
+    let out = project.join("busy.pb.gz");
+    let mut cargo = Command::new(flamelet().with_file_name("cargo-flamelet"));
+    cargo.args(["flamelet", "run", "--bin", "busy", "--record", "-o", "--record", text(&out), "--", "one"]);
+    cargo.current_dir(&project).env("CARGO_TARGET_DIR", project.join("target")).stdin(Stdio::null());
+    let answer = cargo.output().expect("it stands beside the command");
+    let errors = String::from_utf8_lossy(&answer.stderr);
+    assert_eq!(answer.status.code(), Some(7), "{errors}");
+    let top = run_flamelet(["top", text(&out)]);
+    assert!(top.stdout.contains("busy::busy"), "{top:?}\n{errors}");
+}
