@@ -23,6 +23,8 @@ mod session;
 mod source;
 mod sparse;
 mod stream;
+#[cfg(test)]
+mod tests;
 
 use flamelet_profile::{Profile, Result};
 

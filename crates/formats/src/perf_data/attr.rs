@@ -24,6 +24,7 @@ pub(super) mod bit {
 const FLAG_FREQUENCY: u64 = 1 << 10;
 const FLAG_SAMPLE_ID_ALL: u64 = 1 << 18;
 const BRANCH_HAS_INDEX: u64 = 1 << 17;
+const BRANCH_CALL_STACK: u64 = 1 << 11;
 
 /// One event of the recording.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -71,9 +72,8 @@ impl Attr {
 
     /// Whether samples of both look alike.
     pub(super) fn has_layout_of(&self, other: &Self) -> bool {
-        let layout = |attr: &Self| {
-            (attr.sample_type, attr.read_format, attr.user_registers, attr.branches_have_index())
-        };
+        let layout =
+            |attr: &Self| (attr.sample_type, attr.read_format, attr.user_registers, attr.branch_type);
         layout(self) == layout(other)
     }
 
@@ -84,6 +84,11 @@ impl Attr {
 
     pub(super) fn branches_have_index(&self) -> bool {
         self.branch_type & BRANCH_HAS_INDEX != 0
+    }
+
+    /// Whether the branches of samples are the calls that are open (`--call-graph lbr`), and not the last ones taken.
+    pub(super) fn branches_are_calls(&self) -> bool {
+        self.branch_type & BRANCH_CALL_STACK != 0
     }
 
     /// The asked rate in hertz, when one was asked for.

@@ -15,6 +15,8 @@ pub(super) struct Sample<'a> {
     /// The values of the registers in the attr's mask.
     pub(super) registers: Option<Words<'a>>,
     pub(super) stack: &'a [u8],
+    /// Where open calls come from, where they lead, and flags, innermost first, when the processor keeps them.
+    pub(super) calls: Option<Words<'a>>,
 }
 
 impl<'a> Sample<'a> {
@@ -70,8 +72,9 @@ impl<'a> Sample<'a> {
         }
         if attr.has(bit::BRANCH_STACK) {
             let count = fields.u64()?;
-            let index = u64::from(attr.branches_have_index());
-            fields.words(count.checked_mul(3)?.checked_add(index)?)?;
+            fields.words(u64::from(attr.branches_have_index()))?;
+            let branches = fields.words(count.checked_mul(3)?)?;
+            sample.calls = Some(branches).filter(|_| count > 0 && attr.branches_are_calls());
         }
         if attr.has(bit::REGS_USER) {
             let abi = fields.u64()?;

@@ -84,6 +84,8 @@ struct Doubts {
     unreadable: u64,
     missing_files: Vec<String>,
     changed_files: Vec<String>,
+    /// A program that generates code told perf about it.
+    has_jitdump: bool,
     used_files: HashMap<String, String>,
 }
 
@@ -213,6 +215,8 @@ impl Session<'_> {
         if !mmap.executable || end <= mmap.start {
             return;
         }
+        let base = mmap.name.rsplit('/').next().unwrap_or_default();
+        self.doubts.has_jitdump |= base.starts_with("jit-") && base.ends_with(".dump");
         let module = self.module(mmap, end);
         let process = self.processes.entry(mmap.pid).or_default();
         process.modules.insert(module);
@@ -345,6 +349,7 @@ impl Session<'_> {
         self.key.extend_from_slice(&(event as u32 * 2 + u32::from(in_user)).to_ne_bytes());
         self.key.extend_from_slice(&sample.ip.to_ne_bytes());
         self.key.extend_from_slice(sample.chain.map_or(&[], |chain| chain.bytes()));
+        self.key.extend_from_slice(sample.calls.map_or(&[], |calls| calls.bytes()));
         for address in &self.addresses[..unwound.unwrap_or(0)] {
             self.key.extend_from_slice(&address.to_ne_bytes());
         }
@@ -382,7 +387,7 @@ impl Session<'_> {
     fn build_stack(&mut self, in_user: bool, unwound: Option<usize>, sample: &Sample<'_>) {
         self.stack.clear();
         if let Some(chain) = sample.chain {
-            self.chain(sample.pid, chain, in_user, unwound.is_some());
+            self.chain(sample, chain, in_user, unwound.is_some());
         }
         let process = self.processes.entry(sample.pid).or_default();
         for &address in &self.addresses[..unwound.unwrap_or(0)] {
@@ -394,7 +399,7 @@ impl Session<'_> {
         }
     }
 
-    fn chain(&mut self, pid: u32, chain: Words<'_>, starts_in_user: bool, skip_user: bool) {
+    fn chain(&mut self, sample: &Sample<'_>, chain: Words<'_>, starts_in_user: bool, skip_user: bool) {
         let mut in_user = starts_in_user;
         let mut is_exact = true;
         for address in chain.iter() {
@@ -406,9 +411,14 @@ impl Session<'_> {
             if !(in_user && skip_user) {
                 // Callers are return addresses; one less lies in the call.
                 let address = if is_exact { address } else { address.saturating_sub(1) };
-                self.push(if in_user { pid } else { KERNEL }, address);
+                self.push(if in_user { sample.pid } else { KERNEL }, address);
             }
             is_exact = false;
+            // The processor knows the callers of the innermost user frame better than frame pointers do.
+            if let Some(calls) = sample.calls.filter(|_| in_user) {
+                calls.iter().step_by(3).for_each(|from| self.push(sample.pid, from));
+                return;
+            }
         }
     }
 
@@ -484,6 +494,10 @@ impl Session<'_> {
         }
         if doubts.lost > 0 {
             notes.push(format!("perf lost {} samples", doubts.lost));
+        }
+        if doubts.has_jitdump {
+            let inject = "perf inject --jit -i perf.data -o named.data";
+            notes.push(format!("generated code has no names here; make a file in which it has: {inject}"));
         }
         if doubts.truncated > 0 {
             notes.push(format!("{} stacks do not reach the start of their thread", doubts.truncated));
