@@ -5,7 +5,7 @@
 //! the collector takes as a whole. A slot is one piece of memory, its record in front of its frames, and there
 //! are two sizes: most stacks fit a shallow one, so that a burst of samples touches few pages.
 
-use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
+use std::alloc::{Layout, handle_alloc_error};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// The frames that a shallow slot holds; with its record, a kilobyte and a line more, so that slots do not all
@@ -70,11 +70,15 @@ unsafe impl Sync for Stock {}
 impl Stock {
     fn new(first: u32, count: u32, depth: usize) -> Self {
         let layout = Self::layout(count, depth);
-        // SAFETY: the layout is not empty: it has room for a slot at least.
-        let memory = unsafe { alloc_zeroed(layout) };
-        if memory.is_null() {
+        let access = libc::PROT_READ | libc::PROT_WRITE;
+        let kind = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+        // SAFETY: new memory at a place of the kernel's choice. Not by the allocator: it may have to write all the
+        // zeros itself, and so touch what may never be used.
+        let memory = unsafe { libc::mmap(std::ptr::null_mut(), layout.size(), access, kind, -1, 0) };
+        if memory == libc::MAP_FAILED {
             handle_alloc_error(layout);
         }
+        let memory = memory.cast();
         let free = if count == 0 { END } else { first };
         Self { memory, first, end: first + count, depth, free: AtomicU64::new(free.into()) }
     }
@@ -113,8 +117,9 @@ impl Stock {
 
 impl Drop for Stock {
     fn drop(&mut self) {
-        // SAFETY: allocated by `new` with the same layout.
-        unsafe { dealloc(self.memory, Self::layout(self.end - self.first, self.depth)) };
+        let size = Self::layout(self.end - self.first, self.depth).size();
+        // SAFETY: mapped by `new` with the same size.
+        unsafe { libc::munmap(self.memory.cast(), size) };
     }
 }
 

@@ -44,11 +44,12 @@ impl UnitIndex {
         let mut index = Self::default();
         let wants_ranges = index.read_headers(dwarf, patience);
         let covered = index.read_aranges(dwarf, patience)?;
+        let mut known = None;
         for (unit, wanted) in wants_ranges.into_iter().enumerate() {
             if wanted && !covered[unit] {
                 patience.between_units();
                 // A damaged unit is as good as none.
-                let _ = index.read_unit_ranges(dwarf, UnitNumber(unit as u32), patience);
+                let _ = index.read_unit_ranges(dwarf, UnitNumber(unit as u32), &mut known, patience);
                 patience.spend(1 << 8)?;
             }
         }
@@ -107,8 +108,25 @@ impl UnitIndex {
         Ok(covered)
     }
 
-    fn read_unit_ranges(&mut self, dwarf: &Dwarf<'_>, number: UnitNumber, patience: &Patience) -> Result<()> {
-        let unit = self.unit(dwarf, number)?;
+    /// Neighbours often share their abbreviations (those of one object file do): `known` are those read last.
+    fn read_unit_ranges(
+        &mut self,
+        dwarf: &Dwarf<'_>,
+        number: UnitNumber,
+        known: &mut Option<(DebugAbbrevOffset<usize>, Arc<gimli::Abbreviations>)>,
+        patience: &Patience,
+    ) -> Result<()> {
+        let header = dwarf.unit_header(DebugInfoOffset(self.starts[number.0 as usize]))?;
+        let offset = header.debug_abbrev_offset();
+        let abbreviations = match known {
+            Some((known, abbreviations)) if *known == offset => abbreviations.clone(),
+            _ => {
+                let read = Arc::new(self.abbreviations(dwarf, offset)?);
+                *known = Some((offset, read.clone()));
+                read
+            }
+        };
+        let unit = Unit::new_with_abbreviations(dwarf, header, abbreviations)?;
         let mut found = false;
         let mut entries = unit.entries_raw(None)?;
         if let Some(abbreviation) = entries.read_abbreviation()? {
