@@ -152,10 +152,12 @@ fn print_summary(summary: &Summary) {
     if summary.rooted + summary.truncated > 0 {
         let named = 1.0 - summary.unresolved as f64 / summary.locations.max(1) as f64;
         eprintln!(
-            "{:.1} s: {:.1} % of the stacks reach the start of their thread, {:.1} % of the addresses have a name",
+            "{:.1} s: {:.1} % of the stacks reach the start of their thread, {:.1} % of the addresses have a name \
+             (found in {} ms)",
             summary.elapsed.as_secs_f64(),
             summary.rooted_share() * 100.0,
-            named * 100.0
+            named * 100.0,
+            summary.names_cpu.as_millis()
         );
     }
     for call in summary.syscalls.iter().take(20) {

@@ -5,7 +5,7 @@ use std::process::Command;
 
 use super::recorder::Recorder;
 use super::recording::Recording;
-use super::{Load, Tools, goal, middle};
+use super::{Load, Tools, cpu_goal, goal, middle};
 use crate::bench::measure::cost;
 use crate::{Failure, workspace};
 
@@ -21,12 +21,7 @@ pub(super) fn compare(tools: &Tools, rounds: usize, millis: u32) -> Result<Vec<S
     let mut lines = vec![
         goal(load.name, "% of the stacks that do not reach their root", unrooted, 1.0),
         goal(load.name, "samples lost", middle(&recordings, |one| one.lost.map(|lost| lost as f64)), 0.0),
-        goal(
-            load.name,
-            "µs of recorder CPU a sample, eager, names included",
-            middle(&recordings, Recording::micros_a_sample),
-            30.0,
-        ),
+        cpu_goal(load.name, "eager", &recordings, 30.0),
     ];
     let peers = Recorder::all(tools)
         .into_iter()

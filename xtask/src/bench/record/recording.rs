@@ -17,6 +17,8 @@ pub(super) struct Recording {
     /// Turns that the target made, and its CPU time in seconds.
     pub(super) turns: f64,
     target_cpu: f64,
+    /// Seconds of CPU that finding names took, where that is told.
+    names_cpu: f64,
     pub(super) bytes: u64,
     pub(super) samples: Option<u64>,
     pub(super) lost: Option<u64>,
@@ -46,6 +48,7 @@ impl Recording {
             cost,
             turns,
             target_cpu: ticks / 100.0,
+            names_cpu: 0.0,
             bytes: std::fs::metadata(&file).map_or(0, |file| file.len()),
             samples: number_before(&errors, " samples"),
             lost: number_before(&errors, " lost"),
@@ -68,6 +71,7 @@ impl Recording {
         match recorder {
             Recorder::Nobody => {}
             Recorder::Flamelet => {
+                self.names_cpu = number_before(errors, " ms)").unwrap_or(0) as f64 / 1e3;
                 let truncated = number_before(errors, " stacks truncated").unwrap_or(0);
                 self.rooted = self.samples.map(|all| 1.0 - truncated as f64 / all.max(1) as f64);
                 let mut flame = Command::new(&tools.flamelet);
@@ -117,6 +121,11 @@ impl Recording {
 
     pub(super) fn micros_a_sample(&self) -> Option<f64> {
         Some(self.recorder_cpu() * 1e6 / self.samples?.max(1) as f64)
+    }
+
+    /// The same without finding names, which takes as long for a thousand samples as for a million.
+    pub(super) fn micros_without_names(&self) -> Option<f64> {
+        Some((self.recorder_cpu() - self.names_cpu).max(0.0) * 1e6 / self.samples?.max(1) as f64)
     }
 }
 
