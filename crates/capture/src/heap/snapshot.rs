@@ -11,10 +11,11 @@ use crate::{Error, ErrorKind, Result};
 use flamelet_profile::{Label, LocationId, Mapping, MappingId, Profile, ProfileBuilder, StackId};
 use rustc_hash::FxHashMap;
 
-/// Frames of the allocator itself, on top of every stack: not shown once names are known.
+/// Frames of the allocator itself, on top of every stack: not shown once names are known. The expression has to
+/// match whole names, as pprof reads it.
 pub(super) const DROP_FRAMES: &str = concat!(
-    "^(<?flamelet_capture::heap::|__rust_(alloc|alloc_zeroed|realloc|dealloc)$|__rustc::__rust_",
-    "|__rg_(alloc|alloc_zeroed|realloc|dealloc)$|_rjem_|je_|prof_backtrace)"
+    "<?flamelet_capture::heap::.*|(__rustc::)?__rust_(alloc|alloc_zeroed|realloc|dealloc)",
+    "|__rg_(alloc|alloc_zeroed|realloc|dealloc)|_rjem_.*|je_.*|prof_backtrace.*"
 );
 
 pub(super) const HEAP_TYPES: [(&str, &str); 4] = [
