@@ -136,7 +136,7 @@ enum Moment {
     Tables(Snapshot),
     /// jemalloc's dump: only what is in use, and what was allocated if it was told to count that.
     #[cfg(feature = "jemalloc")]
-    Dump(Profile),
+    Dump(Box<Profile>),
 }
 
 impl Profiler {
@@ -147,7 +147,7 @@ impl Profiler {
         }
         #[cfg(feature = "jemalloc")]
         if let Some(dump) = own_sampling::dump()? {
-            return Ok(HeapSnapshot { moment: Moment::Dump(dump), profiler: self.clone() });
+            return Ok(HeapSnapshot { moment: Moment::Dump(Box::new(dump)), profiler: self.clone() });
         }
         Ok(HeapSnapshot { moment: Moment::Tables(Snapshot::take()?), profiler: self.clone() })
     }
@@ -216,7 +216,7 @@ impl HeapSnapshot {
         match &self.moment {
             Moment::Tables(snapshot) => snapshot.heap(),
             #[cfg(feature = "jemalloc")]
-            Moment::Dump(dump) => dump.clone(),
+            Moment::Dump(dump) => (**dump).clone(),
         }
     }
 
