@@ -12,9 +12,11 @@ use flamelet_profile::{Label, LocationId, Mapping, MappingId, Profile, ProfileBu
 use rustc_hash::FxHashMap;
 
 /// Frames of the allocator itself, on top of every stack: not shown once names are known. The expression has to
-/// match whole names, as pprof reads it.
+/// match whole names, as pprof reads it, and must not match what calls code of others (`budget`): all that is
+/// called from there would go too.
 pub(super) const DROP_FRAMES: &str = concat!(
-    "<?flamelet_capture::heap::.*|(__rustc::)?__rust_(alloc|alloc_zeroed|realloc|dealloc)",
+    "<?flamelet_capture::heap::(alloc|emergency|jemalloc|ledger|live|thread|tracker|watch)::.*",
+    "|(__rustc::)?__rust_(alloc|alloc_zeroed|realloc|dealloc)",
     "|__rg_(alloc|alloc_zeroed|realloc|dealloc)|_rjem_.*|je_.*|prof_backtrace.*"
 );
 
