@@ -391,7 +391,7 @@ pub(crate) fn number(name: &str) -> Option<i64> {
         "sendfile64" => "sendfile",
         name => name,
     };
-    COMMON.iter().chain(NATIVE).find(|(_, known)| *known == name).map(|(number, _)| i64::from(*number))
+    COMMON.iter().chain(NATIVE).find(|(_, known)| *known == name).map(|(number, _)| *number)
 }
 
 #[cfg(test)]

@@ -31,8 +31,10 @@
 //! ```
 //!
 //! Stacks are unwound as they arrive and only their numbers are kept, so a recording takes megabytes. The
-//! draining thread does nothing but copy, so that nothing is lost while a large binary's unwind table is
-//! made. When many stacks are larger than their dumps, the eager drain takes over; see `drain::eager`.
+//! draining thread unwinds in the ring itself what it has tables for and never waits; the rest is the
+//! collector's, so that nothing is lost while a large binary's unwind table is made. When many stacks are
+//! larger than their dumps, the eager drain takes over; see `drain::eager`. Where there are no tracepoints,
+//! system calls are followed by ptrace; see `trace`.
 //!
 //! # What the caller must do
 //!

@@ -74,7 +74,7 @@ const TOLERATED_CUTS: u64 = 50;
 pub fn record(options: Options, progress: &mut dyn FnMut(&Progress), stop: &AtomicBool) -> Result<Recorded> {
     options.check()?;
     let tried = match trace::way(&options) {
-        Way::Ptrace(why) => return trace::record(options, why, progress, stop),
+        Way::Ptrace(why) => return trace::record(options, &why, progress, stop),
         Way::Events(tried) => tried,
     };
     let mut recording = Recording::prepare(options)?;

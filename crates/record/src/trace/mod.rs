@@ -70,7 +70,7 @@ enum Whom {
 /// Records by ptrace until the target ends, the duration is over or `stop` is set.
 pub(crate) fn record(
     mut options: Options,
-    why: String,
+    why: &str,
     progress: &mut dyn FnMut(&Progress),
     stop: &AtomicBool,
 ) -> Result<Recorded> {
