@@ -233,10 +233,13 @@ fn goals(find: &dyn Fn(&str, usize) -> f64) -> Vec<String> {
             verdict(ratio >= 3.0)
         ));
     }
-    let title = "end to encoded profile, 99 Hz, CPU";
-    let (ours, theirs) = (find(title, 0) / 1e3, peers(title) / 1e3);
+    // pprof-rs reads debug information when it starts, flamelet when it ends.
+    let both = |at: usize| find("start, 99 Hz, CPU", at) + find("end to encoded profile, 99 Hz, CPU", at);
+    let (ours, theirs) = (both(0), (1..VARIANTS.len()).map(both).fold(f64::INFINITY, f64::min));
     goals.push(format!(
-        "{title}: no more than pprof-rs, {theirs:.0} ms: {ours:.0}, {}",
+        "start and end to encoded profile, CPU: no more than the cheapest pprof-rs, {:.0} ms: {:.0} ms, {}",
+        theirs / 1e3,
+        ours / 1e3,
         verdict(ours <= theirs)
     ));
     goals
