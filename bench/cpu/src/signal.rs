@@ -30,6 +30,8 @@ const BURST: u32 = 200;
 const REST: Duration = Duration::from_millis(60);
 /// The first ones build tables and claim memory; they are start-up, not samples.
 const START_UP: u32 = 20;
+/// And those after a rest find what other processes left in the caches, whatever is to be measured.
+const SETTLING: u32 = 5;
 
 /// Prints the mean, the middle and the 99th percentile of each, above an empty signal, in nanoseconds.
 pub(crate) fn sample(depth: u32, signals: u32) {
@@ -77,7 +79,7 @@ fn measured(between: &Between, count: u32) -> String {
             let switches = preemptions();
             let taken = time_signal(signal);
             // Another process' turn on this core is not the signal's time.
-            if turn >= START_UP && preemptions() == switches {
+            if turn >= START_UP && turn % BURST >= SETTLING && preemptions() == switches {
                 nanos.push(taken);
             }
         }
