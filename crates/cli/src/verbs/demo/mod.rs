@@ -27,7 +27,7 @@ struct Found {
 }
 
 pub(crate) fn run(args: &DemoArgs) -> Result<()> {
-    let profiler = Profiler::builder().name("demo").start().map_err(failure)?;
+    let profiler = Profiler::builder().name("demo").start().map_err(|error| failure(&error))?;
     let service = service::start(profiler.clone())?;
     eprintln!("A small service runs at http://{}/debug/pprof/ under load.", service.address());
     let found = profile(&profiler, &service, args)?;
@@ -50,7 +50,7 @@ pub(crate) fn run(args: &DemoArgs) -> Result<()> {
     super::view::serve(source, args.port, !args.no_browser)
 }
 
-fn failure(error: flamelet::Error) -> Failure {
+fn failure(error: &flamelet::Error) -> Failure {
     Failure::new(error.to_string())
 }
 
@@ -59,11 +59,11 @@ fn profile(profiler: &Profiler, service: &service::Service, args: &DemoArgs) -> 
     let load = load::Load::start(service.address())?;
     let what = format!("Profiling its CPU for {} s", args.duration.as_secs_f64());
     eprintln!("{what} …");
-    let before = profiler.heap().map_err(failure)?;
+    let before = profiler.heap().map_err(|error| failure(&error))?;
     let waiting = Waiting::start(&what, Some(args.duration));
-    let cpu = profiler.cpu(args.duration).run().map_err(failure)?;
+    let cpu = profiler.cpu(args.duration).run().map_err(|error| failure(&error))?;
     drop(waiting);
-    let after = profiler.heap().map_err(failure)?;
+    let after = profiler.heap().map_err(|error| failure(&error))?;
     let requests = load.stop();
     eprintln!("It answered {requests} requests meanwhile.");
     let growth = after.growth(&before);
