@@ -20,6 +20,7 @@ pub mod filter;
 mod ids;
 mod merge;
 mod model;
+mod number_units;
 pub mod pprof;
 mod regroup;
 mod strings;
@@ -36,5 +37,6 @@ pub use model::{
     Function, Header, Label, Line, Location, Mapping, MappingSymbols, NamedLine, Profile, Renamed, Sample,
     ValueType,
 };
+pub use number_units::number_units;
 pub use strings::StringTable;
 pub use timeline::{Event, Quality, Thread, Timeline};

@@ -11,7 +11,7 @@ mod time;
 use regex::Regex;
 
 use crate::{Error, ErrorKind, Profile, Result};
-pub use tags::number_units;
+pub use crate::number_units;
 
 /// The filters as a person writes them; empty text means no filter.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]

@@ -134,27 +134,6 @@ fn bound(text: &str) -> Option<(i64, &str)> {
     Some((number.parse().ok()?, unit))
 }
 
-/// The unit of each numeric label: what the file says, else what the key implies.
-pub fn number_units(profile: &Profile) -> BTreeMap<StringId, String> {
-    let mut units = BTreeMap::new();
-    for row in 0..profile.label_set_count() {
-        for label in profile.labels(LabelSetId::from_index(row)).iter().filter(|label| !label.is_text()) {
-            let written = profile.string(label.unit);
-            let unit = units.entry(label.key).or_insert_with(String::new);
-            if unit.is_empty() {
-                *unit = written.to_string();
-            }
-        }
-    }
-    for (key, unit) in units.iter_mut().filter(|(_, unit)| unit.is_empty()) {
-        *unit = match profile.string(*key) {
-            "alignment" | "request" => "bytes".into(),
-            key => key.into(),
-        };
-    }
-    units
-}
-
 pub(super) fn by_tag(
     profile: &mut Profile,
     focus: Option<&TagFilter>,
@@ -165,7 +144,7 @@ pub(super) fn by_tag(
         return;
     }
     outcome.notes.extend([focus, ignore].into_iter().flatten().filter_map(TagFilter::note));
-    let units = number_units(profile);
+    let units = crate::number_units(profile);
     let judge = |filter: Option<&TagFilter>| -> Option<Vec<bool>> {
         let sets = (0..profile.label_set_count()).map(LabelSetId::from_index);
         filter.map(|filter| sets.map(|id| filter.matches(profile, profile.labels(id), &units)).collect())

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use flamelet_profile::{LabelSetId, Profile, filter, unit};
+use flamelet_profile::{LabelSetId, Profile, number_units, unit};
 use serde::Serialize;
 
 use super::weights::{BASE_LABEL, Part, Value, base_label_sets};
@@ -39,7 +39,7 @@ type Key = (bool, i64, String);
 /// How the sample type at `sample_type` spreads over labels. The label that marks the base of a difference is
 /// left out: it says which side a sample is on.
 pub fn labels(profile: &Profile, sample_type: usize) -> Vec<LabelSpread> {
-    let units = filter::number_units(profile);
+    let units = number_units(profile);
     let mut keys: BTreeMap<&str, (Value, BTreeMap<Key, Value>)> = BTreeMap::new();
     for (row, value) in of_sets(profile, sample_type).into_iter().enumerate() {
         if value.weight() == 0 {
