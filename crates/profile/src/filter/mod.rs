@@ -10,8 +10,8 @@ mod time;
 
 use regex::Regex;
 
-use crate::{Error, ErrorKind, Profile, Result};
 pub use crate::number_units;
+use crate::{Error, ErrorKind, Profile, Result};
 
 /// The filters as a person writes them; empty text means no filter.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
