@@ -2,12 +2,14 @@
 //! stack and labels become one row, and moments are kept beside them.
 
 use flamelet_profile::{
-    Event, Label, LabelSetId, Line, LocationId, Mapping, MappingId, MappingSymbols, Profile, ProfileBuilder,
-    StackId, StringId, Thread, ThreadId, Timeline,
+    Event, Function, FunctionId, Label, LabelSetId, Line, LocationId, Mapping, MappingId, MappingSymbols,
+    Profile, ProfileBuilder, StackId, StringId, Thread, ThreadId, Timeline,
 };
 use hashbrown::{HashMap, HashTable};
 use rustc_hash::FxBuildHasher;
 use std::hash::BuildHasher;
+
+use crate::rust_names::readable;
 
 /// A thread as samples need it: its row in the timeline and its labels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,6 +85,13 @@ impl Assembly {
         let id = self.builder.frame(function, line);
         self.frames.insert(key, id);
         id
+    }
+
+    /// The function with a name as the linker or another tool has it.
+    pub(crate) fn linked_function(&mut self, name: &str, filename: &str) -> FunctionId {
+        let system_name = self.builder.string(name);
+        let (name, filename) = (self.builder.string(&readable(name)), self.builder.string(filename));
+        self.builder.function(Function { name, system_name, filename, ..Function::default() })
     }
 
     /// The mapping of a file of which only the name is known, and whose functions are named already.

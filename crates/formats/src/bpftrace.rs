@@ -8,6 +8,7 @@ use flamelet_profile::{ErrorKind, LocationId, Profile, Result};
 use crate::assembly::Assembly;
 use crate::input::Input;
 use crate::number::{decimal, prefixed_hex, signed};
+use crate::rust_names::readable;
 use crate::{Error, Notes, Options};
 
 /// Whether `head` looks like bpftrace's maps: a line that opens or holds one.
@@ -154,6 +155,7 @@ impl Reader {
         }
         let plus = memchr::memrchr(b'+', text).filter(|&plus| decimal(&text[plus + 1..]).is_some());
         let name = String::from_utf8_lossy(&text[..plus.unwrap_or(text.len())]);
+        let name = readable(&name);
         match module {
             Some(_) => self.assembly.named_address(module, 0, &name, "", 0),
             None => self.assembly.frame(&name, "", 0),

@@ -345,7 +345,7 @@ impl<'a> Stacks<'a> {
         for &(function, file, line) in &place.frames {
             let Some(name) = string(function) else { continue };
             let file = string(file).map_or("", |file| file);
-            let function = Some(self.assembly.builder.named_function(name, file));
+            let function = Some(self.assembly.linked_function(name, file));
             lines.push(Line { function, line: i64::from(line), column: 0 });
         }
         Ok(self.assembly.builder.location(module, place.address, &lines))

@@ -46,6 +46,7 @@ mod number;
 mod otlp;
 mod perf_data;
 mod perf_script;
+mod rust_names;
 mod speedscope;
 mod strace;
 mod trace_event;

@@ -2,8 +2,7 @@
 //!
 //! The profile is the peak's tree as `inuse_space`; without a peak, that of the largest detailed snapshot. What every
 //! snapshot holds is kept beside it as `snapshot_space`, labelled with the snapshot's number and placed on the timeline
-//! at its time, so that `--sample-index snapshot_space --tagfocus snapshot=7` shows one of them. The totals of all
-//! snapshots are comments too.
+//! at its time, so that `--sample-index snapshot_space --tagfocus snapshot=7` shows one of them.
 
 use flamelet_profile::{ErrorKind, LabelSetId, LocationId, Profile, Result, ThreadId};
 
@@ -115,13 +114,13 @@ impl Reader {
     }
 
     fn comment_totals(&self, assembly: &mut Assembly) {
-        for Snapshot { number, time, heap, extra, stacks, .. } in &self.snapshots {
-            let unit = &self.time_unit;
-            let comment = format!(
-                "massif: snapshot {number} at {time} {unit}: heap {heap} B, extra {extra} B, stacks {stacks} B"
-            );
-            assembly.builder.comment(&comment);
-        }
+        let Some(largest) = self.snapshots.iter().max_by_key(|snapshot| snapshot.heap) else { return };
+        let (count, unit) = (self.snapshots.len(), &self.time_unit);
+        let Snapshot { number, time, heap, extra, stacks, .. } = largest;
+        assembly.builder.comment(&format!(
+            "massif: {count} snapshots; the largest is {number} at {time} {unit}: heap {heap} B, extra {extra} B, \
+             stacks {stacks} B"
+        ));
     }
 
     /// Adds the tree that is the profile: the peak's, or the largest.
