@@ -75,13 +75,13 @@ fn show(driven: &Driven, args: &RunArgs) -> Result<()> {
 }
 
 fn list(out: &mut dyn Write) -> Result<()> {
-    writeln!(out, "{:<11} {:<52} {:<26} installed", "tool", "good for", "slowdown")?;
+    writeln!(out, "{:<11} {:<52} {:<52} installed", "tool", "good for", "slowdown")?;
     for tool in Tool::ALL {
         let installed = match tool.installed() {
             Some(path) => Path::display(&path).to_string(),
             None => format!("no: apt-get install {}", tool.package()),
         };
-        writeln!(out, "{:<11} {:<52} {:<26} {installed}", tool.name(), tool.good_for(), tool.slowdown())?;
+        writeln!(out, "{:<11} {:<52} {:<52} {installed}", tool.name(), tool.good_for(), tool.slowdown())?;
     }
     Ok(())
 }

@@ -86,18 +86,19 @@ impl Tool {
         }
     }
 
-    /// How many times slower a program runs under it, as measured on one machine (2 cores, Linux 6.18) with a
-    /// program that suits the tool: computing for CPU tools, allocating for heap tools, calling for strace.
+    /// How many times longer computing, allocating and system calls take under it, as `cargo xtask bench tools` measures
+    /// them: by a loop of nothing but that, so real programs suffer less. Measured on 2026-11-15, 2 cores, Linux 6.18;
+    /// docs/benchmarks.md has the table.
     pub const fn slowdown(self) -> &'static str {
         match self {
-            Self::Perf => "1.03x",
-            Self::Strace => "40x for each system call",
-            Self::Massif => "12x",
-            Self::Callgrind => "33x",
-            Self::Cachegrind => "not measured",
-            Self::Dhat => "26x",
-            Self::Heaptrack => "4.9x",
-            Self::Bpftrace => "not measured; needs root",
+            Self::Perf => "computing 1.1x, allocating 1x, system calls 1x",
+            Self::Strace => "computing 1x, allocating 1x, system calls 200x",
+            Self::Massif => "computing 1.3x, allocating 87x, system calls 27x",
+            Self::Callgrind => "computing 28x, allocating 370x, system calls 26x",
+            Self::Cachegrind => "computing 5x, allocating 79x, system calls 19x",
+            Self::Dhat => "computing 1x, allocating 220x, system calls 12x",
+            Self::Heaptrack => "computing 1.1x, allocating 170x, system calls 1.4x",
+            Self::Bpftrace => "computing 1x, allocating 1.5x, system calls 1.3x",
         }
     }
 

@@ -109,9 +109,9 @@ impl Inputs<'_> {
         record("deep-fp.perf.data", &["-F", "8000", "--call-graph", "fp"], &program, &["2", millis])
     }
 
-    /// A recording with stack dumps, of twenty thousand samples.
+    /// A recording with stack dumps, of fifty thousand samples.
     pub(super) fn dumps(&self) -> Result<Option<PathBuf>, Failure> {
-        self.dumps_for(10)
+        self.dumps_for(25)
     }
 
     /// A recording with stack dumps, of about two thousand samples for each of `seconds`.
