@@ -208,7 +208,7 @@ struct Table {
 static TABLE: Mutex<Option<Table>> = Mutex::new(None);
 
 /// The table stays whole across a `fork`: whoever forks holds its lock meanwhile.
-#[cfg(unix)]
+#[cfg(target_os = "linux")]
 #[allow(unsafe_code, reason = "keeps a lock from one C function to another")]
 mod fork {
     use super::{TABLE, Table};
@@ -252,7 +252,7 @@ fn table() -> TableGuard {
 impl TableGuard {
     fn table(&mut self) -> &mut Table {
         self.0.get_or_insert_with(|| {
-            #[cfg(unix)]
+            #[cfg(target_os = "linux")]
             fork::watch();
             Table::default()
         })

@@ -433,7 +433,7 @@ mod tests {
                 set.place(100 + round).is_some() && set.place(100 + round + IdSet::SIZE as i32).is_some()
             );
             set.remove(100 + round);
-            assert!(!set.place(100 + round).is_some());
+            assert!(set.place(100 + round).is_none());
             set.remove(100 + round + IdSet::SIZE as i32);
         }
     }
