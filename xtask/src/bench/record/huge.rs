@@ -56,12 +56,12 @@ fn two_callers(tools: &Tools, rounds: usize, millis: u32) -> Result<String, Fail
         seen.add(&std::fs::read_to_string(&folded).unwrap_or_default());
     }
     let Seen { right, wrong, cut } = seen;
-    let share = wrong as f64 * 100.0 / (right + wrong).max(1) as f64;
-    let line = goal(NAME, "% of the stacks with the wrong caller", Some(share), 0.1);
-    Ok(format!("{line} ({right} right, {wrong} wrong, {cut} cut)"))
+    let percent = |part: u64, whole: u64| part as f64 * 100.0 / whole.max(1) as f64;
+    let line = goal(NAME, "% of the stacks with the wrong caller", Some(percent(wrong, right + wrong)), 0.1);
+    Ok(format!("{line} ({:.1} % have their caller, the others are cut)", percent(right, right + wrong + cut)))
 }
 
-/// Samples of the two leaves: under their own caller, under the other one, under none.
+/// Time in the two leaves: under their own caller, under the other one, under none.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Seen {
     right: u64,
