@@ -96,6 +96,13 @@ pub fn reset() {
     }
 }
 
+/// Runs `work`, of which nothing on this thread is sampled: what a profiler itself allocates is not the
+/// service's.
+pub fn unaccounted<R>(work: impl FnOnce() -> R) -> R {
+    let _inside = thread::Inside::enter();
+    work()
+}
+
 /// How often an emergency profile was written.
 pub fn emergencies() -> u64 {
     emergency::written()
