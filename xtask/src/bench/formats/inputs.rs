@@ -14,6 +14,7 @@ pub(super) struct Inputs<'a> {
     pub(super) quick: bool,
 }
 
+#[expect(clippy::needless_pass_by_value, reason = "that is how map_err hands it over")]
 fn failed(error: std::io::Error) -> Failure {
     Failure::failed(error.to_string())
 }
