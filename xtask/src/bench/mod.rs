@@ -4,7 +4,6 @@ mod cpu;
 mod formats;
 mod heap;
 mod heap_record;
-mod heap_record;
 mod measure;
 mod open;
 mod page;
@@ -35,7 +34,6 @@ const BENCHES: &[Bench] = &[
     Bench { name: "cpu", run: cpu::run },
     Bench { name: "formats", run: formats::run },
     Bench { name: "heap", run: heap::run },
-    Bench { name: "heap-record", run: heap_record::run },
     Bench { name: "heap-record", run: heap_record::run },
     Bench { name: "open", run: open::run },
     Bench { name: "record", run: record::run },
