@@ -103,12 +103,13 @@ impl Answer {
                 Self::Growth(answer) => write_json("growth", answer, out),
             };
         }
-        Ok(match self {
+        match self {
             Self::Holders(title, answer) => answer.write_text(title, limit, &mut out)?,
             Self::Freed(answer) => answer.write_text(limit, &mut out)?,
             Self::Lifetimes(answer) => answer.write_text(limit, &mut out)?,
             Self::Growth(answer) => answer.write_text(limit, &mut out)?,
-        })
+        }
+        Ok(())
     }
 }
 
