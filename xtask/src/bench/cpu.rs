@@ -77,8 +77,8 @@ pub(super) fn run(options: &Options) -> Result<Section, Failure> {
         title: "cpu: sampling inside the process".to_owned(),
         about: format!(
             "The same work at depth 40 under each profiler, every figure from a process of its own; {rounds} rounds. A \
-             sample's cost is\na signal's time in the sampled thread above that of an empty handler with the same flags: \
-             the same place again and\nagain (warm), after work on half a megabyte (in place), after touching 8 MB (cold: \
+             sample's cost is\na signal's time in the sampled thread above that of an empty handler with the same flags \
+             (p99 above its p99):\nthe same place again and\nagain (warm), after work on half a megabyte (in place), after touching 8 MB (cold: \
              nothing is left in the caches of the\ncore) and after touching 64 MB (from memory). Signals during which \
              another process had the core are left out. CPU added\ncompares the lower quartiles of a fixed amount of \
              work with and without a capture; one capture in all is from its start to\nthe encoded profile, over a \
