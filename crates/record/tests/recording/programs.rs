@@ -55,6 +55,8 @@ fn compile(mut command: Command, source: &str, flags: &[&str]) -> PathBuf {
 pub(crate) fn quiet(program: &Path, args: &[&str]) -> Command {
     let mut command = Command::new(program);
     command.args(args).stdin(Stdio::null()).stdout(Stdio::null());
+    // Cargo's folders, in which the loader would look for libraries: calls that depend on who may read them.
+    command.env_remove("LD_LIBRARY_PATH");
     command
 }
 

@@ -67,7 +67,7 @@ fn who_calls_how_often_is_told_by_stacks_that_do_not_keep_step_with_the_program(
 
 pub(crate) fn compare_with_strace(program: &std::path::Path, calls: &BTreeMap<&str, (u64, u64)>) {
     let mut strace = Command::new("strace");
-    strace.args(["-f", "-c", "-U", "calls,errors,name"]).arg(program);
+    strace.args(["-f", "-c", "-U", "calls,errors,name"]).arg(program).env_remove("LD_LIBRARY_PATH");
     let Ok(output) = strace.output() else {
         eprintln!("SKIP: the comparison with strace: it is not installed");
         return;

@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 /// tracepoints.
 fn told_by_nobody(what: &str, program: &std::path::Path) -> Option<String> {
     let mut helper = command(what, program);
+    helper.env_remove("LD_LIBRARY_PATH");
     as_nobody(&mut helper);
     let told = told(helper);
     if told.contains("engine perf") {
