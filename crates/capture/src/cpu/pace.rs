@@ -60,6 +60,9 @@ impl Pace {
         self.born += look.born;
         if look.samples > look.slots / 8 {
             self.pause = (self.pause / 2).max(SHORTEST);
+        } else if look.born > 0 {
+            // Where one was born, more may be, and not all of them live until a late look.
+            self.pause = self.pause.min(FIRST);
         } else if look.samples < look.slots / 32 {
             self.pause = (self.pause * 2).min(LONGEST);
         }
@@ -100,6 +103,16 @@ mod tests {
     }
 
     #[test]
+    fn new_threads_are_looked_for_sooner() {
+        let mut pace = Pace::new();
+        (0..9).for_each(|_| pace.looked(QUIET));
+        pace.looked(Look { born: 1, ..QUIET });
+        assert_eq!(pace.pause(), FIRST);
+        pace.looked(QUIET);
+        assert_eq!(pace.pause(), FIRST * 2);
+    }
+
+    #[test]
     fn missing_time_hurries_until_no_thread_is_born_any_more() {
         let mut pace = Pace::new();
         (0..9).for_each(|_| pace.looked(QUIET));
@@ -110,7 +123,7 @@ mod tests {
         pace.looked(Look { born: 3, ..QUIET });
         pace.reviewed(second(SECOND));
         assert_eq!(pace.pause(), SHORTEST, "they are seen only because of it");
-        pace.looked(QUIET);
+        (0..9).for_each(|_| pace.looked(QUIET));
         pace.reviewed(second(SECOND));
         assert_eq!(pace.pause(), LONGEST);
     }
