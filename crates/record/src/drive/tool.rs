@@ -86,9 +86,9 @@ impl Tool {
         }
     }
 
-    /// How many times longer computing, allocating and system calls take under it, as `cargo xtask bench tools` measures
-    /// them: by a loop of nothing but that, so real programs suffer less. Measured on 2026-11-15, 2 cores, Linux 6.18;
-    /// docs/benchmarks.md has the table.
+    /// How many times longer computing, allocating and system calls take under it: a loop of nothing but that, so real
+    /// programs suffer less. Measured on 2026-11-15, 2 cores, Linux 6.18, on a loaded machine, with the program of
+    /// `cargo xtask bench tools`, which measures them anew.
     pub const fn slowdown(self) -> &'static str {
         match self {
             Self::Perf => "computing 1.1x, allocating 1x, system calls 1x",
