@@ -105,8 +105,8 @@ fn a_forked_child_can_profile_itself() {
     let over = AtomicUsize::new(0);
     std::thread::scope(|scope| {
         // Captures that are looked at, and the loader's list, so that their locks are often held. None starts
-        // meanwhile: that makes a thread, and a child that is forked in the middle of it can hang (seen once in
-        // hundreds of forks; whether in a lock of ours or of the C library's is not known yet).
+        // meanwhile: that makes a thread, and a child that is forked in the middle of it can hang (seen
+        // once; whether in a lock of ours or of the C library's is not known yet).
         for _ in 0..2 {
             scope.spawn(|| {
                 let session = start(999);
