@@ -128,7 +128,8 @@ fn runs_are_repeated_beside_a_load_that_ends_with_them() {
         return;
     }
     let (path, alive) = (scratch("repeated.pb.gz"), scratch("alive"));
-    let load = format!("while :; do echo $$ > {}; sleep 0.01; done | cat", alive.display());
+    // Written beside and renamed: the load is killed at any moment, and the file must never be seen half written.
+    let load = format!("echo $$ > {0}.new; mv {0}.new {0}; while :; do sleep 0.01; done | cat", alive.display());
     let wait = format!("until [ -s {} ]; do :; done", alive.display());
     let _ = std::fs::remove_file(&alive);
     let words = ["record", "--repeat", "3", "--load", &load, "-o", text(&path), "--", "sh", "-c", &wait];
