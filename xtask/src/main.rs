@@ -22,7 +22,7 @@ usage: cargo xtask COMMAND
   check                    formatting, clippy, docs, crate edges, feature combinations, stale documents
   bench NAME [OPTIONS]     measure side by side with the peers, and write docs/benchmarks.md
        names: cpu, formats, heap, open, record, symbolize, view
-       --rounds N          the middle of N runs counts (3)
+       --rounds N          the middle of N runs counts: an odd number (3)
        --quick             tiny runs that only show that everything works
   tools                    only install what the tests need, and print the environment they get
 ";

@@ -68,8 +68,9 @@ fn parse(arguments: &[String]) -> Result<Options, Failure> {
         }
         let value = arguments.next().and_then(|value| value.parse().ok());
         match (argument.as_str(), value) {
-            ("--rounds", Some(rounds @ 1..)) => options.rounds = rounds,
-            ("--rounds", _) => return Err(Failure::unusable("--rounds needs a number above 0")),
+            // Of an even number of rounds there is no middle, and the lower of two would flatter.
+            ("--rounds", Some(rounds)) if rounds % 2 == 1 => options.rounds = rounds,
+            ("--rounds", _) => return Err(Failure::unusable("--rounds needs an odd number: the middle counts")),
             (other, _) => return Err(Failure::unusable(format!("unknown option `{other}`"))),
         }
     }
