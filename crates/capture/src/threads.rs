@@ -35,13 +35,13 @@ pub(crate) fn forget_this_thread() {
 }
 
 /// This thread's name, up to 15 bytes and zeros. Async-signal-safe. Asks the kernel the first time and then
-/// now and then, because a name may change.
+/// now and then, because a name may change; less and less often, because most do so at the start.
 #[inline]
 pub(crate) fn name_of_this_thread() -> [u8; 16] {
-    const ASK_EVERY: u32 = 16;
+    const ASK_AT_LEAST_EVERY: u32 = 256;
     let (name, uses) = NAME.get();
-    let name = if uses == 0 { ask_name() } else { name };
-    NAME.set((name, (uses + 1) % ASK_EVERY));
+    let name = if uses & uses.wrapping_sub(1) == 0 { ask_name() } else { name };
+    NAME.set((name, (uses + 1) % ASK_AT_LEAST_EVERY));
     name
 }
 

@@ -104,23 +104,16 @@ fn a_forked_child_can_profile_itself() {
     let _turn = turn();
     let over = AtomicUsize::new(0);
     std::thread::scope(|scope| {
-        // Captures that are looked at, and the loader's list, so that their locks are often held. None starts
-        // meanwhile: that makes a thread, and a child that is forked in the middle of it can hang (seen
-        // once; whether in a lock of ours or of the C library's is not known yet).
+        // Captures that start, look at the loader's list and end, so that their locks are often held.
         for _ in 0..2 {
             scope.spawn(|| {
-                let session = start(999);
                 while over.load(Ordering::Relaxed) == 0 {
+                    let session = start(999);
                     drop(flamelet_unwind::Modules::of_this_process());
                     let _labels = flamelet_capture::labels::scope([("fork", "parent")]);
-                    drop(session.snapshot());
+                    drop(session.finish());
                 }
-                drop(session.finish());
             });
-        }
-        // Both run before the first fork.
-        while cpu::status().readers < 2 {
-            std::thread::yield_now();
         }
         let forked = std::panic::catch_unwind(|| {
             for _ in 0..20 {

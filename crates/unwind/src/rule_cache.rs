@@ -47,9 +47,9 @@ impl RuleCache {
     /// The slot of an address, and what tells it from the others that share the slot.
     #[inline(always)]
     fn place(address: u64) -> (usize, u64) {
+        // No multiplication: every frame of a walk waits for this one.
         let tag = address >> SLOT_BITS;
-        let spread = tag.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - SLOT_BITS);
-        (((address ^ spread) & ((1 << SLOT_BITS) - 1)) as usize, tag)
+        (((address ^ tag) & ((1 << SLOT_BITS) - 1)) as usize, tag)
     }
 
     /// The rule at `address`, if it is remembered. Async-signal-safe.

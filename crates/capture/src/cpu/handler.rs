@@ -275,6 +275,9 @@ fn active(ring: Option<usize>, cpu_nanos: impl FnOnce() -> u64) -> Claim {
 /// Takes one sample of the interrupted thread.
 #[inline(always)]
 fn sample(cpu_nanos: u64, ring: Option<usize>, context: &libc::ucontext_t) {
+    // While the clock is read, these come from wherever they are.
+    live::fetch(SHARED.pool.load(Ordering::Relaxed));
+    live::about_to_unwind();
     let start = clock::monotonic_nanos();
     SHARED.inside.fetch_add(1, Ordering::SeqCst);
     // SAFETY: the pool lives while a handler that saw it is counted in `inside`.

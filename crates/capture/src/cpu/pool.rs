@@ -17,10 +17,11 @@ const SHALLOW_PER_DEEP: usize = 4;
 const READY: usize = 256;
 /// The end of a list.
 const END: u32 = u32::MAX;
+/// The link of a slot that was never used.
+const NEVER_LINKED: u32 = 0;
 
 /// What a handler notes about one sample, besides its frames.
 #[derive(Clone, Copy, Debug, Default)]
-#[repr(align(64))]
 pub(super) struct Record {
     /// The monotonic clock.
     pub(super) time: u64,
@@ -40,14 +41,24 @@ pub(super) struct Record {
     pub(super) is_rooted: bool,
 }
 
-/// The slots.
+/// The slots. What every handler looks at is one cache line.
+#[repr(C, align(64))]
 pub(super) struct Pool {
     shallow: Stock,
-    deep: Stock,
-    /// For each slot, the one after it on its list.
-    next: Box<[AtomicU32]>,
     full: AtomicU32,
+    deep: Stock,
 }
+
+/// What stands in front of a slot's frames: one cache line.
+#[repr(C, align(64))]
+struct Front {
+    record: Record,
+    /// One more than the slot after this one on its list. Memory starts as zeros: each slot is followed by its
+    /// neighbour, without anyone touching the pages of all.
+    link: AtomicU32,
+}
+
+const _: () = assert!(size_of::<Front>() == 64, "one cache line");
 
 /// The memory of slots of one size, in one piece. Untouched pages of it cost nothing.
 struct Stock {
@@ -84,12 +95,12 @@ impl Stock {
     }
 
     fn stride(depth: usize) -> usize {
-        size_of::<Record>() + (depth * size_of::<u64>()).next_multiple_of(align_of::<Record>())
+        size_of::<Front>() + (depth * size_of::<u64>()).next_multiple_of(align_of::<Front>())
     }
 
     fn layout(count: u32, depth: usize) -> Layout {
         let size = (count.max(1) as usize).saturating_mul(Self::stride(depth));
-        Layout::from_size_align(size, align_of::<Record>()).expect("options keep this far below the limit")
+        Layout::from_size_align(size, align_of::<Front>()).expect("options keep this far below the limit")
     }
 
     /// Writes to the first slots, so that no handler has to wait for the kernel to find memory for them.
@@ -101,17 +112,46 @@ impl Stock {
     }
 
     #[inline]
-    fn record(&self, index: u32) -> *mut Record {
+    fn front(&self, index: u32) -> *mut Front {
         debug_assert!((self.first..self.end).contains(&index));
         let offset = (index - self.first) as usize * Self::stride(self.depth);
-        // SAFETY: the slot lies within the memory allocated for all of them.
+        // SAFETY: the slot lies within the memory mapped for all of them.
         unsafe { self.memory.add(offset) }.cast()
     }
 
     #[inline]
+    fn record(&self, index: u32) -> *mut Record {
+        // SAFETY: a field of a front that is there.
+        unsafe { &raw mut (*self.front(index)).record }
+    }
+
+    #[inline]
     fn frames(&self, index: u32) -> *mut u64 {
-        // SAFETY: a slot has a record, and then its frames.
-        unsafe { self.record(index).add(1) }.cast()
+        // SAFETY: a slot has a front, and then its frames.
+        unsafe { self.front(index).add(1) }.cast()
+    }
+
+    #[inline]
+    fn link(&self, index: u32) -> &AtomicU32 {
+        // SAFETY: a field of a front that is there, which starts as zeros and is never reached in another way.
+        unsafe { &*(&raw const (*self.front(index)).link) }
+    }
+
+    /// The slot after `index` on its list.
+    #[inline]
+    fn next(&self, index: u32) -> u32 {
+        match self.link(index).load(Ordering::Relaxed) {
+            NEVER_LINKED if index + 1 == self.end => END,
+            NEVER_LINKED => index + 1,
+            END => END,
+            link => link - 1,
+        }
+    }
+
+    #[inline]
+    fn set_next(&self, index: u32, next: u32) {
+        let link = if next == END { END } else { next + 1 };
+        self.link(index).store(link, Ordering::Relaxed);
     }
 }
 
@@ -130,11 +170,8 @@ impl Pool {
         let deep_count = if depth > SHALLOW { count.div_ceil(SHALLOW_PER_DEEP as u32) } else { 0 };
         let shallow = Stock::new(0, count, depth.min(SHALLOW));
         let deep = Stock::new(count, deep_count, depth);
-        let is_last = |index: u32| index + 1 == shallow.end || index + 1 == deep.end;
-        let next = (0..deep.end).map(|index| AtomicU32::new(if is_last(index) { END } else { index + 1 }));
-        let next = next.collect();
         shallow.make_ready();
-        Self { shallow, deep, next, full: AtomicU32::new(END) }
+        Self { shallow, full: AtomicU32::new(END), deep }
     }
 
     /// The deepest stack that a slot holds.
@@ -163,9 +200,11 @@ impl Pool {
         let mut head = stock.free.load(Ordering::Acquire);
         loop {
             let index = head as u32;
-            let next = self.next.get(index as usize)?.load(Ordering::Relaxed);
+            if index == END {
+                return None;
+            }
             let tag = (head >> 32).wrapping_add(1) << 32;
-            let new = tag | u64::from(next);
+            let new = tag | u64::from(stock.next(index));
             match stock.free.compare_exchange_weak(head, new, Ordering::AcqRel, Ordering::Acquire) {
                 Ok(_) => return Some(Taken { pool: self, stock, index }),
                 Err(now) => head = now,
@@ -184,13 +223,13 @@ impl Pool {
     }
 
     fn give_back(&self, index: u32) {
-        let free = &self.stock_of(index).free;
-        let mut head = free.load(Ordering::Relaxed);
+        let stock = self.stock_of(index);
+        let mut head = stock.free.load(Ordering::Relaxed);
         loop {
-            self.next[index as usize].store(head as u32, Ordering::Relaxed);
+            stock.set_next(index, head as u32);
             let tag = (head >> 32).wrapping_add(1) << 32;
             let new = tag | u64::from(index);
-            match free.compare_exchange_weak(head, new, Ordering::AcqRel, Ordering::Relaxed) {
+            match stock.free.compare_exchange_weak(head, new, Ordering::AcqRel, Ordering::Relaxed) {
                 Ok(_) => return,
                 Err(now) => head = now,
             }
@@ -210,7 +249,7 @@ impl Pool {
                 (record, std::slice::from_raw_parts(stock.frames(index), record.depth as usize))
             };
             each(&record, frames);
-            let next = self.next[index as usize].load(Ordering::Relaxed);
+            let next = stock.next(index);
             self.give_back(index);
             index = next;
         }
@@ -220,7 +259,9 @@ impl Pool {
     fn reverse(&self, mut index: u32) -> u32 {
         let mut before = END;
         while index != END {
-            let next = self.next[index as usize].swap(before, Ordering::Relaxed);
+            let stock = self.stock_of(index);
+            let next = stock.next(index);
+            stock.set_next(index, before);
             before = index;
             index = next;
         }
@@ -261,10 +302,10 @@ impl Taken<'_> {
         record.depth = record.depth.min(self.stock.depth as u32);
         // SAFETY: the slot's record belongs to whoever took it, that is to `self`.
         unsafe { self.stock.record(self.index).write(record) };
-        let (full, next) = (&self.pool.full, &self.pool.next[self.index as usize]);
+        let full = &self.pool.full;
         let mut head = full.load(Ordering::Relaxed);
         loop {
-            next.store(head, Ordering::Relaxed);
+            self.stock.set_next(self.index, head);
             match full.compare_exchange_weak(head, self.index, Ordering::AcqRel, Ordering::Relaxed) {
                 Ok(_) => return,
                 Err(now) => head = now,

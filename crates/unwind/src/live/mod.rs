@@ -36,6 +36,8 @@ use std::sync::Arc;
 pub(crate) use loader::{loaded_modules, vdso};
 #[cfg(target_os = "linux")]
 pub use repeat::{Again, Frame, Repeated};
+#[cfg(target_os = "linux")]
+pub use stack::fetch;
 
 /// Learns the modules of this process, on the first call and whenever libraries were loaded or unloaded
 /// since. Says whether anything changed. Not async-signal-safe.
@@ -58,6 +60,14 @@ pub fn unwind(registers: &Registers, frames: &mut [u64]) -> Unwound {
     let reader = published::Reader::enter();
     let mut memory = stack::LiveStack::new(registers.sp);
     crate::walk(reader.modules(), registers, &mut memory, frames)
+}
+
+/// Tells the processor that [`unwind`] is about to be called, so that what it needs is on its way to the cache while
+/// the caller does something else. Async-signal-safe.
+#[cfg(target_os = "linux")]
+#[inline]
+pub fn about_to_unwind() {
+    published::fetch_ahead();
 }
 
 /// Unwinds the running thread from the calling function, which is the first frame. Async-signal-safe.

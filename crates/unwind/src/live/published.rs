@@ -7,7 +7,7 @@
 //! gets locks of its own, and keeps the list that was published last. The loader's lock is not ours to replace:
 //! if nobody in the child can ever have it, the list stays as it is.
 
-use super::loader;
+use super::{loader, stack::fetch};
 use crate::error::Result;
 use crate::module::Modules;
 use std::ptr;
@@ -15,8 +15,8 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, mpsc};
 use std::time::Duration;
 
-static CURRENT: AtomicPtr<Modules> = AtomicPtr::new(ptr::null_mut());
-static READERS: AtomicUsize = AtomicUsize::new(0);
+static PUBLISHED: Published =
+    Published { modules: AtomicPtr::new(ptr::null_mut()), readers: AtomicUsize::new(0) };
 static WRITERS: AtomicPtr<Writers> = AtomicPtr::new(ptr::null_mut());
 /// Whether the loader's lock can be had: one of the three below.
 static LOADER: AtomicU8 = AtomicU8::new(FREE);
@@ -25,6 +25,13 @@ const UNKNOWN: u8 = 1;
 const STUCK: u8 = 2;
 /// Longer than anyone who is alive holds the loader's lock.
 const PATIENCE: Duration = Duration::from_secs(1);
+
+/// What every reader touches, in one cache line.
+#[repr(align(64))]
+struct Published {
+    modules: AtomicPtr<Modules>,
+    readers: AtomicUsize,
+}
 
 /// What the writers of one process share; never freed.
 struct Writers {
@@ -47,12 +54,19 @@ pub(super) struct Reader {
 
 static NONE: Modules = Modules::EMPTY;
 
+/// Asks for what a reader will touch, before it comes. Async-signal-safe.
+#[inline]
+pub(super) fn fetch_ahead() {
+    fetch(&raw const PUBLISHED);
+    fetch(PUBLISHED.modules.load(Ordering::Relaxed));
+}
+
 impl Reader {
     /// Async-signal-safe.
     #[inline]
     pub(super) fn enter() -> Self {
-        READERS.fetch_add(1, Ordering::SeqCst);
-        Self { modules: CURRENT.load(Ordering::SeqCst) }
+        PUBLISHED.readers.fetch_add(1, Ordering::SeqCst);
+        Self { modules: PUBLISHED.modules.load(Ordering::SeqCst) }
     }
 
     #[inline]
@@ -66,7 +80,7 @@ impl Reader {
 impl Drop for Reader {
     #[inline]
     fn drop(&mut self) {
-        READERS.fetch_sub(1, Ordering::SeqCst);
+        PUBLISHED.readers.fetch_sub(1, Ordering::SeqCst);
     }
 }
 
@@ -84,7 +98,7 @@ fn new_writers() -> &'static Writers {
         // SAFETY: registers a function with the right signature, which does nothing but change atomics.
         unsafe { libc::pthread_atfork(None, None, Some(in_the_child)) };
     }
-    let published = CURRENT.load(Ordering::SeqCst);
+    let published = PUBLISHED.modules.load(Ordering::SeqCst);
     // SAFETY: in the child of a fork, the list came from an `Arc` that the parent's writers still hold, whose
     // copy here is never freed. In a process that has not forked nothing was published yet.
     let current = (!published.is_null()).then(|| unsafe {
@@ -109,7 +123,7 @@ fn new_writers() -> &'static Writers {
 /// Runs in the child of a fork, before anything else does: no thread but this one exists.
 extern "C" fn in_the_child() {
     WRITERS.store(ptr::null_mut(), Ordering::SeqCst);
-    READERS.store(0, Ordering::SeqCst);
+    PUBLISHED.readers.store(0, Ordering::SeqCst);
     LOADER.store(UNKNOWN, Ordering::SeqCst);
 }
 
@@ -157,14 +171,14 @@ pub(super) fn refresh() -> Result<bool> {
 
 fn publish(modules: Arc<Modules>) {
     let mut owner = lock(&writers().owner);
-    CURRENT.store(Arc::as_ptr(&modules).cast_mut(), Ordering::SeqCst);
+    PUBLISHED.modules.store(Arc::as_ptr(&modules).cast_mut(), Ordering::SeqCst);
     let old = owner.current.replace(modules);
     owner.retired.extend(old);
 }
 
 fn free_retired() {
     let mut owner = lock(&writers().owner);
-    if !owner.retired.is_empty() && READERS.load(Ordering::SeqCst) == 0 {
+    if !owner.retired.is_empty() && PUBLISHED.readers.load(Ordering::SeqCst) == 0 {
         let retired = std::mem::take(&mut owner.retired);
         drop(owner);
         drop(retired);

@@ -90,9 +90,8 @@ impl Memory for LiveStack {
         }
         let word = address as *const u64;
         // SAFETY: the word lies on this thread's own stack, between its stack pointer and the stack's top,
-        // and `home_stack` checked that those pages can be read. It may be unaligned, and another function's
-        // local variable, hence the volatile read of bytes nobody else writes at this moment: the thread that
-        // owns the stack is the one that runs this.
+        // and `home_stack` checked that those pages can be read. Nobody writes there at this moment: the thread
+        // that owns the stack is the one that runs this. It may be unaligned.
         Some(unsafe { word.read_unaligned() })
     }
 }
@@ -101,19 +100,23 @@ impl Memory for LiveStack {
 /// tells where the next one is, so what is in no cache would be waited for line by line.
 #[inline]
 fn fetch_ahead(low: u64, high: u64) {
+    const LINE: u64 = 64;
+    const LINES: u64 = 32;
+    for line in (low..high.min(low + LINES * LINE)).step_by(LINE as usize) {
+        fetch(line as *const u8);
+    }
+}
+
+/// Asks for the cache line at `place`, to be used soon. Any address will do. Async-signal-safe.
+#[inline(always)]
+pub fn fetch<T>(place: *const T) {
     #[cfg(target_arch = "x86_64")]
-    {
-        const LINE: u64 = 64;
-        const LINES: u64 = 32;
-        for line in (low..high.min(low + LINES * LINE)).step_by(LINE as usize) {
-            // SAFETY: a hint, which cannot fault.
-            unsafe {
-                std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(line as *const i8);
-            }
-        }
+    // SAFETY: a hint, which cannot fault.
+    unsafe {
+        std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(place.cast());
     }
     #[cfg(not(target_arch = "x86_64"))]
-    let _ = (low, high);
+    let _ = place;
 }
 
 /// The part of the home stack from `sp` up, when `sp` is on it.
