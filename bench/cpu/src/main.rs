@@ -1,5 +1,5 @@
 //! One profiler, measured from inside:
-//! `bench-cpu capture|calls HZ THREADS MILLIS | added HZ PAIRS | whole HZ | sample DEPTH SIGNALS | tables`.
+//! `bench-cpu capture|calls HZ THREADS MILLIS | added HZ SECONDS | whole HZ | sample DEPTH SIGNALS | tables`.
 //!
 //! Each prints one line of JSON. Which profiler is in here is a feature of this package; the work is the same.
 
@@ -44,13 +44,13 @@ fn main() {
         (Some("calls"), Some(hertz), Some(threads), Some(millis)) => {
             capture(hertz, threads, Kind::Calls, Duration::from_millis(millis.into()));
         }
-        (Some("added"), Some(hertz), Some(pairs), _) => added(hertz, pairs),
+        (Some("added"), Some(hertz), Some(seconds), _) => added(hertz, seconds),
         (Some("whole"), Some(hertz), ..) => whole(hertz),
         (Some("sample"), Some(depth), Some(signals), _) => signal::sample(depth, signals),
         (Some("tables"), ..) => println!("{}", profiler::tables()),
         _ => {
             eprintln!(
-                "usage: bench-cpu capture|calls HZ THREADS MILLIS | added HZ PAIRS | whole HZ | sample DEPTH SIGNALS \
+                "usage: bench-cpu capture|calls HZ THREADS MILLIS | added HZ SECONDS | whole HZ | sample DEPTH SIGNALS \
                  | tables"
             );
             std::process::exit(2);
@@ -108,7 +108,7 @@ fn work_on_threads(threads: u32, kind: Kind, each: Duration) -> Duration {
 /// encoded profile.
 fn whole(hertz: u32) {
     const TIMES: u32 = 16;
-    let work = || (0..TIMES).map(|_| work::fixed(DEPTH)).sum::<Duration>();
+    let work = || (0..TIMES).map(|_| work::fixed(DEPTH, 2_000)).sum::<Duration>();
     let before = work();
     let start = clock::process();
     let capture = profiler::Capture::start(hertz);
@@ -120,31 +120,27 @@ fn whole(hertz: u32) {
     println!("{{\"whole_us\":{}}}", whole.saturating_sub(plain).as_micros());
 }
 
-/// The CPU time of the whole process for a fixed amount of work, with a capture against without, by turns. The
-/// lower quartiles are compared: what disturbs a run only ever makes it longer.
-fn added(hertz: u32, pairs: u32) {
-    let (mut plain, mut sampled) = (Vec::new(), Vec::new());
-    for pair in 0..pairs {
-        // Whoever goes second finds a warmer machine: they take turns.
-        for turn in [pair % 2, (pair + 1) % 2] {
-            if turn == 0 {
-                plain.push(work::fixed(DEPTH).as_secs_f64());
-            } else {
-                sampled.push(under_capture(hertz).as_secs_f64());
-            }
-        }
+/// The CPU time of the whole process for a fixed amount of work, with a capture against without, by turns, for so
+/// many seconds. A machine's speed drifts by more than what is looked for, so each is compared with its neighbour.
+fn added(hertz: u32, seconds: u32) {
+    let mut ratios = Vec::new();
+    let start = Instant::now();
+    while ratios.is_empty() || start.elapsed() < Duration::from_secs(seconds.into()) {
+        let is_plain_first = ratios.len() % 2 == 0;
+        let before = is_plain_first.then(settled_work);
+        let capture = profiler::Capture::start(hertz);
+        let sampled = settled_work();
+        capture.discard();
+        let plain = before.unwrap_or_else(settled_work);
+        ratios.push(sampled.as_secs_f64() / plain.as_secs_f64());
     }
-    let quartile = |times: &mut Vec<f64>| {
-        times.sort_by(f64::total_cmp);
-        times[(times.len() - 1) / 4]
-    };
-    let added = quartile(&mut sampled) / quartile(&mut plain) - 1.0;
-    println!("{{\"added\":{:.4}}}", added * 100.0);
+    ratios.sort_by(f64::total_cmp);
+    let added = ratios[(ratios.len() - 1) / 2] - 1.0;
+    println!("{{\"added\":{:.4},\"pairs\":{}}}", added * 100.0, ratios.len());
 }
 
-fn under_capture(hertz: u32) -> Duration {
-    let capture = profiler::Capture::start(hertz);
-    let sampled = work::fixed(DEPTH);
-    capture.discard();
-    sampled
+/// A fixed amount of work, after a little that is not counted: it finds the core as a start or an end left it.
+fn settled_work() -> Duration {
+    work::fixed(DEPTH, 250);
+    work::fixed(DEPTH, 2_000)
 }

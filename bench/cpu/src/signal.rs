@@ -1,6 +1,7 @@
 //! What one sample costs the thread it is taken in: signals sent to itself, against signals that do nothing.
 
 use std::hint::black_box;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::{DEPTH, profiler, work};
@@ -36,72 +37,134 @@ const SETTLING: u32 = 5;
 /// Prints the mean, the middle and the 99th percentile of each, above an empty signal, in nanoseconds.
 pub(crate) fn sample(depth: u32, signals: u32) {
     let capture = profiler::Capture::start_quiet();
-    install_nothing();
+    install_beside(libc::SIGUSR1, nothing);
+    install_beside(libc::SIGUSR2, idle);
     let mut figures = Vec::new();
     work::at_depth(depth, &mut || {
         // From memory it takes long, and says the same at every depth.
         let wanted = if depth == DEPTH { &BETWEEN[..] } else { &BETWEEN[..3] };
         for between in wanted {
-            figures.push(measured(between, (signals / between.fewer).max(20)));
+            figures.push(measured(between, (signals / between.fewer).max(2 * BURST)));
         }
     });
     capture.discard();
     println!("{{{}}}", figures.join(","));
 }
 
-/// An empty handler that the kernel calls as it calls the profiler's: with the same flags, on the same stack.
-fn install_nothing() {
-    // SAFETY: plain C structures, zeroed and filled in; the handler has the type that SA_SIGINFO promises, and
-    // may be called with fewer arguments.
+type Handler = extern "C" fn(libc::c_int, *mut libc::siginfo_t, *mut libc::c_void);
+
+/// A handler that the kernel calls as it calls the profiler's: with the same flags, on the same stack.
+fn install_beside(signal: libc::c_int, handler: Handler) {
+    // SAFETY: plain C structures, zeroed and filled in; the handler has the type that SA_SIGINFO promises.
     unsafe {
         let mut theirs: libc::sigaction = std::mem::zeroed();
         libc::sigaction(libc::SIGPROF, std::ptr::null(), &raw mut theirs);
-        theirs.sa_sigaction = nothing as *const () as usize;
-        libc::sigaction(libc::SIGUSR1, &raw const theirs, std::ptr::null_mut());
+        theirs.sa_sigaction = handler as usize;
+        libc::sigaction(signal, &raw const theirs, std::ptr::null_mut());
     }
 }
 
 extern "C" fn nothing(_: libc::c_int, _: *mut libc::siginfo_t, _: *mut libc::c_void) {}
 
+/// Takes as long as the profiler's does, and touches nothing.
+extern "C" fn idle(_: libc::c_int, _: *mut libc::siginfo_t, _: *mut libc::c_void) {
+    spin(IDLE_STEPS.load(Ordering::Relaxed));
+}
+
+static IDLE_STEPS: AtomicU64 = AtomicU64::new(0);
+
+fn spin(steps: u64) {
+    black_box((0..steps).fold(black_box(1u64), |hash, step| (hash ^ step).wrapping_mul(31)));
+}
+
+/// Makes the idle handler take this long.
+fn idle_for(nanos: u64) {
+    const STEPS: u64 = 1_000_000;
+    let start = Instant::now();
+    spin(STEPS);
+    let step = start.elapsed().as_nanos() as f64 / STEPS as f64;
+    IDLE_STEPS.store((nanos as f64 / step) as u64, Ordering::Relaxed);
+}
+
 fn measured(between: &Between, count: u32) -> String {
     let mut memory = vec![1u64; between.words];
-    let (mut full, mut empty) = (Vec::new(), Vec::new());
-    for turn in 0..count + START_UP {
-        if turn % BURST == 0 {
-            std::thread::sleep(REST);
+    let mut signals =
+        [libc::SIGPROF, libc::SIGUSR1, libc::SIGUSR2].map(|number| Signal { number, bursts: vec![] });
+    // What is touched before the idle one would make the others colder than they are said to be.
+    let used = if between.steps > 0 { 3 } else { 2 };
+    for burst in 0..count.div_ceil(BURST) {
+        std::thread::sleep(REST);
+        if burst == 1 {
+            idle_for(signals[0].middle().saturating_sub(signals[1].middle()));
+            // It did not take as long as the others yet.
+            signals[2].bursts.clear();
         }
-        for (signal, nanos) in [(libc::SIGPROF, &mut full), (libc::SIGUSR1, &mut empty)] {
-            if between.steps > 0 {
-                black_box(work::stir(&mut memory, between.steps));
-            } else {
-                memory.iter_mut().step_by(8).for_each(|word| *word += 1);
-            }
-            let switches = preemptions();
-            let taken = time_signal(signal);
-            // Another process' turn on this core is not the signal's time.
-            if turn >= START_UP && turn % BURST >= SETTLING && preemptions() == switches {
-                nanos.push(taken);
+        signals.iter_mut().for_each(|signal| signal.bursts.push(Vec::new()));
+        for turn in 0..BURST {
+            for signal in &mut signals[..used] {
+                if between.steps > 0 {
+                    black_box(work::stir(&mut memory, between.steps));
+                } else {
+                    memory.iter_mut().step_by(8).for_each(|word| *word += 1);
+                }
+                let switches = preemptions();
+                let taken = time_signal(signal.number);
+                // Another process' turn on this core is not the signal's time.
+                if (burst > 0 || turn >= START_UP) && turn >= SETTLING && preemptions() == switches {
+                    signal.bursts.last_mut().expect("just begun").push(taken);
+                }
             }
         }
     }
     black_box(memory);
-    full.sort_unstable();
-    empty.sort_unstable();
-    let at = |of: &[u64], share: f64| of[((of.len() - 1) as f64 * share) as usize];
-    // Whatever else happens to a signal (a tick, the host) happens to an empty one too: like is compared with like.
-    let above = |share: f64| at(&full, share).saturating_sub(at(&empty, share));
-    let mean = |of: &[u64]| {
-        let usual = &of[..of.len() - of.len() / 100];
-        usual.iter().sum::<u64>() / usual.len() as u64
-    };
+    let [full, empty, idle] = &signals;
     let name = between.name;
     format!(
-        "\"{name}\":{},\"{name}_mean\":{},\"{name}_p99\":{},\"{name}_empty\":{}",
-        above(0.5),
-        mean(&full).saturating_sub(mean(&empty)),
-        above(0.99),
-        at(&empty, 0.5)
+        "\"{name}\":{},\"{name}_mean\":{},\"{name}_empty\":{}{}",
+        full.middle().saturating_sub(empty.middle()),
+        full.mean().saturating_sub(empty.mean()),
+        empty.middle(),
+        if used == 3 { format!(",\"{name}_p99\":{}", p99(full, empty, idle)) } else { String::new() }
     )
+}
+
+/// The 99th percentile above an empty signal. Whatever else happens to a signal (a tick, the host) happens to one that
+/// idles for as long just as often: like is compared with like, burst by burst, since a machine is noisy by times.
+fn p99(full: &Signal, empty: &Signal, idle: &Signal) -> i64 {
+    let above = |times: &[u64], middle: u64| share_of(times, 0.99) as i64 - middle as i64;
+    let (empty, idles) = (empty.middle(), idle.middle());
+    // The idle ones began a burst later.
+    let bursts = full.bursts.iter().rev().zip(idle.bursts.iter().rev());
+    let mut all: Vec<i64> = bursts.map(|(full, idle)| above(full, empty) - above(idle, idles)).collect();
+    all.sort_unstable();
+    all[(all.len() - 1) / 2]
+}
+
+/// The times of one of the signals, by bursts.
+struct Signal {
+    number: libc::c_int,
+    bursts: Vec<Vec<u64>>,
+}
+
+impl Signal {
+    fn middle(&self) -> u64 {
+        share_of(&self.bursts.concat(), 0.5)
+    }
+
+    /// Of all but the longest hundredth, in which the machine did something else.
+    fn mean(&self) -> u64 {
+        let mut all = self.bursts.concat();
+        all.sort_unstable();
+        all.truncate(all.len() - all.len() / 100);
+        all.iter().sum::<u64>() / all.len() as u64
+    }
+}
+
+/// The figure that this share of them do not exceed.
+fn share_of(figures: &[u64], share: f64) -> u64 {
+    let mut sorted = figures.to_vec();
+    sorted.sort_unstable();
+    sorted[((sorted.len() - 1) as f64 * share) as usize]
 }
 
 /// How often this thread had to leave its core so far.
