@@ -134,7 +134,7 @@ impl Stock {
     #[inline]
     fn link(&self, index: u32) -> &AtomicU32 {
         // SAFETY: a field of a front that is there, which starts as zeros and is never reached in another way.
-        unsafe { &*(&raw const (*self.front(index)).link) }
+        unsafe { &(*self.front(index)).link }
     }
 
     /// The slot after `index` on its list.
