@@ -1,9 +1,9 @@
 // @ts-check
-// Sub-second heatmap: a column a second, from bottom to top within it. Two clicks choose a span.
+// Sub-second heatmap: a column a second, from bottom to top within it. Two cells, by click or by key, choose a span.
 
 import { currentPalette } from "./colour.js";
-import { h } from "./dom.js";
-import { flash, hideTooltip, showTooltip } from "./overlay.js";
+import { h, replaceContent } from "./dom.js";
+import { announce, flash, hideTooltip, showTooltip } from "./overlay.js";
 import { dataQuery } from "./state.js";
 import { timeLabel, valueLabel } from "./units.js";
 import { chosenSpan, wholeTime } from "./view-timeline.js";
@@ -14,8 +14,9 @@ import { chosenSpan, wholeTime } from "./view-timeline.js";
 
 /** @param {App} app */
 export function heatmapView(app) {
-  const canvas = /** @type {HTMLCanvasElement} */ (h("canvas", { tabindex: 0, role: "img", "aria-label": "Heatmap of activity within each second. The timeline chooses spans by keyboard." }));
-  const element = h("div.heatmap", {}, canvas);
+  const canvas = /** @type {HTMLCanvasElement} */ (h("canvas", { tabindex: 0, role: "img", "aria-label": "Heatmap of activity within each second. Arrow keys move between cells, Enter marks the start and the end of a span." }));
+  const table = h("div.for-readers");
+  const element = h("div.heatmap", {}, canvas, table);
   const clear = h("button.toggle", { text: "Whole time", onclick: () => app.setTime("") });
   /** @type {Heatmap | null} */
   let data = null;
@@ -23,6 +24,8 @@ export function heatmapView(app) {
   let palette = currentPalette();
   /** @type {number | null} */
   let start = null;
+  /** The cell that keys have come to. @type {number | null} */
+  let cursor = null;
   const LEFT = 54;
   const BOTTOM = 24;
 
@@ -65,6 +68,12 @@ export function heatmapView(app) {
       }
     }
     context.globalAlpha = 1;
+    context.strokeStyle = palette.text;
+    for (const marked of [start, document.activeElement === canvas ? cursor : null]) {
+      if (marked === null) continue;
+      const [column, row] = [Math.floor(marked / data.rows), marked % data.rows];
+      context.strokeRect(LEFT + column * wide - 0.5, 7.5 + (data.rows - 1 - row) * tall, wide, tall);
+    }
     context.font = "12px system-ui, sans-serif";
     context.fillStyle = palette.soft;
     context.textBaseline = "middle";
@@ -80,19 +89,38 @@ export function heatmapView(app) {
     showTooltip(timeLabel(time), "", [["busy", valueLabel(data.cells[at], data.unit)], ["click", start === null ? "start of a span" : "end of the span"]], event);
   });
   canvas.addEventListener("mouseleave", hideTooltip);
-  canvas.addEventListener("click", (event) => {
-    const at = cellAt(event);
-    if (at < 0 || !data) return;
+  /** The start of a span, or its end. @param {number} at @param {string} next */
+  const mark = (at, next) => {
+    if (!data) return;
     const step = data.column / data.rows;
     if (start === null) {
       start = at;
-      flash("Now click the end of the span");
+      flash(next);
+      draw();
       return;
     }
     const [low, high] = [Math.min(start, at), Math.max(start, at) + 1];
     start = null;
     app.setTime(`${Math.round(low * step)}-${Math.round(high * step)}`);
+  };
+  canvas.addEventListener("click", (event) => {
+    const at = cellAt(event);
+    if (at >= 0) mark(at, "Now click the end of the span");
   });
+  canvas.addEventListener("keydown", (event) => {
+    if (!data || event.ctrlKey || event.metaKey || event.altKey) return;
+    if (event.key === "Enter" && cursor !== null) mark(cursor, "Now go to the end of the span and press Enter");
+    else {
+      const moved = movedCell(cursor, event.key, data.columns, data.rows);
+      if (moved === null) return;
+      cursor = moved;
+      announce(`${timeLabel((cursor * data.column) / data.rows)}: ${valueLabel(data.cells[cursor], data.unit)}`);
+      draw();
+    }
+    event.preventDefault();
+  });
+  canvas.addEventListener("focus", draw);
+  canvas.addEventListener("blur", draw);
   new ResizeObserver(draw).observe(element);
 
   return {
@@ -108,6 +136,7 @@ export function heatmapView(app) {
         if (answer === null) return;
         data = answer;
         shown = wanted;
+        replaceContent(table, columnsTable(answer));
       }
       draw();
     },
@@ -117,4 +146,25 @@ export function heatmapView(app) {
     },
     focus: () => canvas.focus(),
   };
+}
+
+/** The columns for a screen reader. @param {Heatmap} data */
+function columnsTable(data) {
+  const sum = (/** @type {number} */ column) => data.cells.slice(column * data.rows, (column + 1) * data.rows).reduce((sum, cell) => sum + cell, 0);
+  const row = (/** @type {number} */ column) => h("tr", {}, h("td", { text: timeLabel(column * data.column) }), h("td", { text: valueLabel(sum(column), data.unit) }));
+  const head = h("tr", {}, ...["From", "Busy"].map((text) => h("th", { text, scope: "col" })));
+  return h("table", {}, h("caption", { text: `Activity in each ${timeLabel(data.column)}` }), h("thead", {}, head), h("tbody", {}, ...Array.from({ length: data.columns }, (_, column) => row(column))));
+}
+
+/** Where an arrow key leads from a cell; nothing for other keys. Cells are counted up each column.
+ * @param {number | null} cell @param {string} key @param {number} columns @param {number} rows @returns {number | null} */
+export function movedCell(cell, key, columns, rows) {
+  /** @type {Record<string, [number, number]>} */
+  const ways = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, 1], ArrowDown: [0, -1] };
+  const way = ways[key];
+  if (!way || columns === 0 || rows === 0) return null;
+  if (cell === null) return 0;
+  const column = Math.max(0, Math.min(columns - 1, Math.floor(cell / rows) + way[0]));
+  const row = Math.max(0, Math.min(rows - 1, (cell % rows) + way[1]));
+  return column * rows + row;
 }

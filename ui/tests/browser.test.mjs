@@ -301,8 +301,16 @@ test("graph, heatmap, source and info draw", async () => {
   assert.ok((await page.$$(".graph .node")).length > 20);
   await shot(page, "graph");
   await page.click(".tab[title^='Heatmap']");
-  await page.waitForSelector(".heatmap canvas");
+  await page.waitForSelector("main[aria-busy=false] .heatmap .for-readers td", { state: "attached" });
   await shot(page, "heatmap");
+  // A span by keys alone: its start, and its end five cells up.
+  await page.locator(".heatmap canvas").focus();
+  await page.keyboard.press("ArrowUp");
+  await page.keyboard.press("Enter");
+  for (let step = 0; step < 5; step++) await page.keyboard.press("ArrowUp");
+  await page.keyboard.press("Enter");
+  await hashHas(page, "t=0-120000000");
+  await shot(page, "heatmap-span");
   await page.goto(`${service}#/source?fn=checkout::price::with_tax`);
   await textIs(page, ".listing", "tokio::runtime::runtime::Runtime::block_on");
   await shot(page, "source");
@@ -454,7 +462,7 @@ test("an exported page has what its data allows, and says what needs the profile
   await page.click(".tab >> text=Timeline");
   await textIs(page, ".timeline .for-readers", "tokio-worker-0");
   await page.click(".tab >> text=Heatmap");
-  await page.waitForSelector(".heatmap canvas");
+  await page.waitForSelector(".heatmap .for-readers td", { state: "attached" });
   await textIs(page, ".chips", "need the profile itself");
   await closed(page);
   const heap = await opened(`${await exported("heap")}#/heap`);

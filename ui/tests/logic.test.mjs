@@ -13,6 +13,7 @@ import { FIRST_STATE, dataQuery, exactPattern, formatState, parseState, searchPa
 import { changeLabel, exactLabel, isNoise, shareLabel, valueLabel } from "../src/units.js";
 import { findings } from "../src/view-info.js";
 import { heapPairs } from "../src/view-heap.js";
+import { movedCell } from "../src/view-heatmap.js";
 import { bucketCount, chosenSpan, movedSpan, niceStep } from "../src/view-timeline.js";
 
 test("values read as `flamelet top` prints them", () => {
@@ -179,6 +180,18 @@ test("heap: sample types go in pairs, what is live first", () => {
   assert.deepEqual(heapPairs(go), [{ id: "inuse", title: "Live", objects: 2, space: 3 }, { id: "alloc", title: "Allocated", objects: 0, space: 1 }]);
   assert.deepEqual(heapPairs([type("growth_space", "bytes")]), [{ id: "growth", title: "Grown", objects: -1, space: 0 }]);
   assert.deepEqual(heapPairs([type("cpu", "nanoseconds")]), []);
+});
+
+test("cells of a heatmap by keyboard", () => {
+  assert.equal(movedCell(null, "ArrowUp", 3, 50), 0);
+  assert.equal(movedCell(0, "ArrowUp", 3, 50), 1);
+  assert.equal(movedCell(1, "ArrowRight", 3, 50), 51);
+  assert.equal(movedCell(149, "ArrowRight", 3, 50), 149);
+  assert.equal(movedCell(149, "ArrowUp", 3, 50), 149);
+  assert.equal(movedCell(50, "ArrowDown", 3, 50), 50);
+  assert.equal(movedCell(50, "ArrowLeft", 3, 50), 0);
+  assert.equal(movedCell(5, "x", 3, 50), null);
+  assert.equal(movedCell(null, "ArrowUp", 0, 50), null);
 });
 
 test("times by keyboard, and how finely they are cut", () => {
