@@ -6,6 +6,7 @@
 mod clock;
 #[cfg(feature = "flamelet")]
 mod flamelet_profiler;
+mod interruptions;
 #[cfg(not(feature = "flamelet"))]
 mod pprof_profiler;
 mod signal;
@@ -108,7 +109,7 @@ fn work_on_threads(threads: u32, kind: Kind, each: Duration) -> Duration {
 /// encoded profile.
 fn whole(hertz: u32) {
     const TIMES: u32 = 16;
-    let work = || (0..TIMES).map(|_| work::fixed(DEPTH, 2_000)).sum::<Duration>();
+    let work = || (0..TIMES).map(|_| work::fixed(DEPTH)).sum::<Duration>();
     let before = work();
     let start = clock::process();
     let capture = profiler::Capture::start(hertz);
@@ -120,27 +121,25 @@ fn whole(hertz: u32) {
     println!("{{\"whole_us\":{}}}", whole.saturating_sub(plain).as_micros());
 }
 
-/// The CPU time of the whole process for a fixed amount of work, with a capture against without, by turns, for so
-/// many seconds. A machine's speed drifts by more than what is looked for, so each is compared with its neighbour.
+/// The CPU time that a capture adds to a busy process: what it takes from the working thread, and what threads of its
+/// own use; with a capture against without, by turns, for so many seconds, the middle of all pairs. The speed of a
+/// machine drifts by more than what is looked for, so it is not the work done that is compared: a thread that
+/// does nothing but look at the clock sees every interruption, and how long it was.
 fn added(hertz: u32, seconds: u32) {
-    let mut ratios = Vec::new();
+    const TURN: Duration = Duration::from_millis(400);
+    let mut pairs = Vec::new();
     let start = Instant::now();
-    while ratios.is_empty() || start.elapsed() < Duration::from_secs(seconds.into()) {
-        let is_plain_first = ratios.len() % 2 == 0;
-        let before = is_plain_first.then(settled_work);
+    while pairs.is_empty() || start.elapsed() < Duration::from_secs(seconds.into()) {
+        let plain = || interruptions::lasting(TURN, DEPTH);
+        let before = (pairs.len() % 2 == 0).then(plain);
         let capture = profiler::Capture::start(hertz);
-        let sampled = settled_work();
+        let used = (clock::process(), clock::thread());
+        let sampled = interruptions::lasting(TURN, DEPTH);
+        let elsewhere = (clock::process() - used.0).saturating_sub(clock::thread() - used.1);
         capture.discard();
-        let plain = before.unwrap_or_else(settled_work);
-        ratios.push(sampled.as_secs_f64() / plain.as_secs_f64());
+        let plain = before.unwrap_or_else(plain);
+        pairs.push(sampled - plain + elsewhere.as_secs_f64() / TURN.as_secs_f64());
     }
-    ratios.sort_by(f64::total_cmp);
-    let added = ratios[(ratios.len() - 1) / 2] - 1.0;
-    println!("{{\"added\":{:.4},\"pairs\":{}}}", added * 100.0, ratios.len());
-}
-
-/// A fixed amount of work, after a little that is not counted: it finds the core as a start or an end left it.
-fn settled_work() -> Duration {
-    work::fixed(DEPTH, 250);
-    work::fixed(DEPTH, 2_000)
+    pairs.sort_by(f64::total_cmp);
+    println!("{{\"added\":{:.4},\"pairs\":{}}}", pairs[(pairs.len() - 1) / 2] * 100.0, pairs.len());
 }

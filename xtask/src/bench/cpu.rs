@@ -84,8 +84,8 @@ pub(super) fn run(options: &Options) -> Result<Section, Failure> {
              (p99: what it is more than\nthat of a handler which idles for the usual time of this one): the same place again \
              and again (warm), after work on half a megabyte (in place), after touching 8 MB (cold: \
              nothing is left in the caches of the\ncore) and after touching 64 MB (from memory). Signals during which \
-             another process had the core are left out. CPU added\nis the middle of many pairs, a fixed amount of \
-             work with and one without a capture; one capture in all is from its start to\nthe encoded profile, over a \
+             another process had the core are left out. CPU added\nis what is taken from a thread that \
+             looks at the clock all the time, with and without a capture by turns, and what the profiler's\nown threads use; one capture in all is from its start to\nthe encoded profile, over a \
              second of work. The frame-pointer walk is built with frame pointers, the others as usual."
         ),
         columns,
