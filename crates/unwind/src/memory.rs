@@ -4,6 +4,22 @@
 pub trait Memory {
     /// The eight bytes at `address`, or `None` when they cannot be read. Must not fault.
     fn read(&mut self, address: u64) -> Option<u64>;
+
+    /// The same, or `None` where [`Memory::read`] would have to do more than look: it is asked then.
+    #[inline(always)]
+    fn glance(&mut self, address: u64) -> Option<u64> {
+        self.read(address)
+    }
+}
+
+/// Reads only what can be had at a glance.
+pub(crate) struct AtAGlance<'a, M>(pub(crate) &'a mut M);
+
+impl<M: Memory> Memory for AtAGlance<'_, M> {
+    #[inline(always)]
+    fn read(&mut self, address: u64) -> Option<u64> {
+        self.0.glance(address)
+    }
 }
 
 impl<F: FnMut(u64) -> Option<u64>> Memory for F {

@@ -1,7 +1,7 @@
 //! From frame to frame.
 
 use crate::arch::{Architecture, Registers, aarch64, x86_64};
-use crate::memory::Memory;
+use crate::memory::{AtAGlance, Memory};
 use crate::module::Modules;
 use crate::rule::Rule;
 use crate::rule_cache::{FrameRule, RuleCache};
@@ -78,6 +78,16 @@ pub fn walk<M: Memory>(
         if modules.met.is_root(at) {
             return Unwound { depth, end: End::Rooted };
         }
+        // A rule that is known, and a stack that takes more than a glance.
+        if let Some(rule) = modules.met.get(at) {
+            match frame_step(rule, &registers, memory) {
+                Ok(caller) if caller.pc == 0 => return Unwound { depth, end: End::Rooted },
+                Ok(caller) => registers = caller,
+                Err(reason) => return Unwound { depth, end: End::Truncated(reason) },
+            }
+            (at, is_exact) = (registers.pc.wrapping_sub(1), false);
+            continue;
+        }
         let module = modules.find_near(at, &mut near);
         let found = module.and_then(|module| module.rule(at));
         match found {
@@ -119,10 +129,11 @@ fn follow<M: Memory>(
     memory: &mut M,
     frames: &mut [u64],
 ) -> Followed {
+    let mut memory = AtAGlance(memory);
     let mut depth = 0;
     for frame in frames {
         let Some(rule) = met.get(at) else { break };
-        match frame_step(rule, &registers, memory) {
+        match frame_step(rule, &registers, &mut memory) {
             Ok(caller) if caller.pc != 0 => registers = caller,
             _ => break,
         }

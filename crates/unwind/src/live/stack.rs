@@ -84,9 +84,17 @@ impl LiveStack {
 impl Memory for LiveStack {
     #[inline(always)]
     fn read(&mut self, address: u64) -> Option<u64> {
+        match self.glance(address) {
+            None => self.read_elsewhere(address),
+            word => word,
+        }
+    }
+
+    #[inline(always)]
+    fn glance(&mut self, address: u64) -> Option<u64> {
         // One comparison for both ends: what lies below `low` wraps around to beyond any stack.
         if address.wrapping_sub(self.low) >= self.room {
-            return self.read_elsewhere(address);
+            return None;
         }
         let word = address as *const u64;
         // SAFETY: the word lies on this thread's own stack, between its stack pointer and the stack's top,
