@@ -17,7 +17,7 @@ fn main() {
     match (arguments.first().map(String::as_str), mode, number(2), number(3), number(4)) {
         (Some("pairs"), Some(mode), Some(threads), Some(millis), Some(mean)) => {
             let _profiler = mode.start(mean);
-            pairs::run(mode, threads as usize, std::time::Duration::from_millis(millis));
+            pairs::run(mode, threads as usize, std::time::Duration::from_millis(millis), mean);
         }
         (Some("snapshot"), Some(mode), Some(mebibytes), ..) => snapshot::run(mode, mebibytes as usize),
         _ => {

@@ -51,7 +51,12 @@ static FLAMELET_MIMALLOC: Alloc<MiMalloc> = Alloc::new(MiMalloc);
 /// Work that is compiled once for each allocator, so that calls to it are as direct as a program's own.
 pub(crate) trait Work {
     type Output;
-    fn run<A: GlobalAlloc + Sync>(self, allocator: &'static A) -> Self::Output;
+    /// `plain` is the same allocator without the profiler, where that can be had in the same process.
+    fn run<A: GlobalAlloc + Sync, P: GlobalAlloc + Sync>(
+        self,
+        allocator: &'static A,
+        plain: Option<&'static P>,
+    ) -> Self::Output;
 }
 
 impl Mode {
@@ -77,15 +82,16 @@ impl Mode {
 
     /// Does `work` with this mode's allocator.
     pub(crate) fn with<W: Work>(self, work: W) -> W::Output {
+        let none = None::<&'static System>;
         match self {
-            Self::System => work.run(&SYSTEM),
-            Self::Jemalloc | Self::JemallocPprof | Self::FlameletJemallocHooks => work.run(&JEMALLOC),
-            Self::Mimalloc => work.run(&MIMALLOC),
-            Self::PprofAlloc => work.run(&PPROF_ALLOC),
-            Self::Dhat => work.run(&DHAT),
-            Self::FlameletSystem => work.run(&FLAMELET_SYSTEM),
-            Self::FlameletJemalloc => work.run(&FLAMELET_JEMALLOC),
-            Self::FlameletMimalloc => work.run(&FLAMELET_MIMALLOC),
+            Self::System => work.run(&SYSTEM, none),
+            Self::Jemalloc | Self::JemallocPprof | Self::FlameletJemallocHooks => work.run(&JEMALLOC, none),
+            Self::Mimalloc => work.run(&MIMALLOC, none),
+            Self::PprofAlloc => work.run(&PPROF_ALLOC, Some(&SYSTEM)),
+            Self::Dhat => work.run(&DHAT, Some(&SYSTEM)),
+            Self::FlameletSystem => work.run(&FLAMELET_SYSTEM, Some(&SYSTEM)),
+            Self::FlameletJemalloc => work.run(&FLAMELET_JEMALLOC, Some(&JEMALLOC)),
+            Self::FlameletMimalloc => work.run(&FLAMELET_MIMALLOC, Some(&MIMALLOC)),
         }
     }
 }

@@ -8,28 +8,55 @@ use std::time::{Duration, Instant};
 use crate::mode::{Mode, Work};
 use crate::{clock, stack};
 
-/// Long enough that a round at 512 KiB holds several samples: their cost is to be in every round.
+/// The pairs of a turn: so many that at 512 KiB it holds several samples, whose cost is to be in every turn …
 const PAIRS: usize = 50_000;
+/// … and, where each is sampled, so few that the turn is as short as the others.
+const SAMPLED_PAIRS: usize = 1_000;
 /// Enough that a thread has noticed a new mean.
 const WARM_UP: usize = 6_000;
 const SIZES: [usize; 8] = [16, 24, 32, 48, 64, 96, 128, 200];
 
+#[derive(Clone, Copy)]
 struct Pairs {
     threads: usize,
     time: Duration,
+    /// In a turn.
+    pairs: usize,
 }
 
-/// Prints the best round, the lower decile and the middle of all threads, in nanoseconds a pair.
-pub(crate) fn run(mode: Mode, threads: usize, time: Duration) {
-    let mut rounds = mode.with(Pairs { threads, time });
-    rounds.sort_by(f64::total_cmp);
-    let at = |share: f64| rounds[((rounds.len() - 1) as f64 * share) as usize];
+/// A short turn, in nanoseconds a pair.
+#[derive(Clone, Copy)]
+struct Turn {
+    profiled: f64,
+    /// By the same allocator without the profiler, right after it, so that both find the machine equally fast.
+    plain: Option<f64>,
+}
+
+impl Turn {
+    fn in_all(self) -> f64 {
+        self.profiled + self.plain.unwrap_or(0.0)
+    }
+
+    fn added(self) -> Option<f64> {
+        Some(self.profiled - self.plain?)
+    }
+}
+
+/// Prints the lower decile of all threads' turns, and what the profiler adds, in nanoseconds a pair: the middle of the
+/// quickest quarter, during which nothing else had the core.
+pub(crate) fn run(mode: Mode, threads: usize, time: Duration, mean: u64) {
+    let pairs = if mean == 1 { SAMPLED_PAIRS } else { PAIRS };
+    let mut turns = mode.with(Pairs { threads, time, pairs });
+    turns.sort_by(|one, other| one.in_all().total_cmp(&other.in_all()));
+    let low = turns[(turns.len() - 1) / 10].profiled;
+    let mut added: Vec<f64> =
+        turns[..turns.len().div_ceil(4)].iter().filter_map(|turn| turn.added()).collect();
+    added.sort_by(f64::total_cmp);
+    let added = added.get(added.len() / 2);
     println!(
-        "{{\"best\":{:.3},\"low\":{:.3},\"middle\":{:.3},\"rounds\":{},\"rss_kb\":{},\"depth\":{}}}",
-        rounds[0],
-        at(0.1),
-        at(0.5),
-        rounds.len(),
+        "{{\"low\":{low:.3},\"added\":{},\"turns\":{},\"rss_kb\":{},\"depth\":{}}}",
+        added.map_or("null".to_owned(), |added| format!("{added:.3}")),
+        turns.len(),
         clock::resident_kilobytes("VmHWM:"),
         deepest_stack()
     );
@@ -38,24 +65,29 @@ pub(crate) fn run(mode: Mode, threads: usize, time: Duration) {
 /// The frames of the deepest stack that flamelet has seen, allocators' frames left out; 0 where it does not run.
 fn deepest_stack() -> usize {
     let profile = flamelet_capture::heap::snapshot().ok();
-    let deepest = profile.map(|profile| profile.samples().map(|sample| profile.stack(sample.stack).len()).max());
+    let deepest =
+        profile.map(|profile| profile.samples().map(|sample| profile.stack(sample.stack).len()).max());
     deepest.flatten().unwrap_or(0)
 }
 
 impl Work for Pairs {
-    type Output = Vec<f64>;
+    type Output = Vec<Turn>;
 
-    fn run<A: GlobalAlloc + Sync>(self, allocator: &'static A) -> Vec<f64> {
+    fn run<A: GlobalAlloc + Sync, P: GlobalAlloc + Sync>(
+        self,
+        allocator: &'static A,
+        plain: Option<&'static P>,
+    ) -> Vec<Turn> {
         let together = Barrier::new(self.threads);
         std::thread::scope(|scope| {
             let workers: Vec<_> = (0..self.threads)
                 .map(|number| {
-                    let (together, time) = (&together, self.time);
+                    let together = &together;
                     scope.spawn(move || {
                         together.wait();
-                        let mut rounds = Vec::new();
-                        stack::under(number, &mut || rounds = rounds_for(allocator, time));
-                        rounds
+                        let mut turns = Vec::new();
+                        stack::under(number, &mut || turns = self.turns(allocator, plain));
+                        turns
                     })
                 })
                 .collect();
@@ -64,14 +96,17 @@ impl Work for Pairs {
     }
 }
 
-fn rounds_for<A: GlobalAlloc>(allocator: &A, time: Duration) -> Vec<f64> {
-    let start = Instant::now();
-    let mut rounds = Vec::new();
-    replace_blocks(allocator, WARM_UP);
-    while rounds.is_empty() || start.elapsed() < time {
-        rounds.push(replace_blocks(allocator, PAIRS));
+impl Pairs {
+    fn turns<A: GlobalAlloc, P: GlobalAlloc>(self, allocator: &A, plain: Option<&P>) -> Vec<Turn> {
+        let start = Instant::now();
+        let mut turns = Vec::new();
+        replace_blocks(allocator, WARM_UP);
+        while turns.is_empty() || start.elapsed() < self.time {
+            let profiled = replace_blocks(allocator, self.pairs);
+            turns.push(Turn { profiled, plain: plain.map(|plain| replace_blocks(plain, self.pairs)) });
+        }
+        turns
     }
-    rounds
 }
 
 /// A working set of 64 blocks of mixed small sizes, one replaced at a time.

@@ -80,7 +80,7 @@ impl Source {
 impl Work for Snapshot {
     type Output = ();
 
-    fn run<A: GlobalAlloc + Sync>(self, allocator: &'static A) {
+    fn run<A: GlobalAlloc + Sync, P: GlobalAlloc + Sync>(self, allocator: &'static A, _: Option<&'static P>) {
         let source = Source::start(self.mode);
         fill(allocator, self.mebibytes);
         let stop = AtomicBool::new(false);

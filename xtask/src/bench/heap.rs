@@ -70,8 +70,10 @@ const LG_MEAN: u32 = 19;
 struct Figures {
     /// Nanoseconds a pair, by number of threads.
     pairs: [Option<f64>; 4],
-    /// Nanoseconds a pair when every allocation is sampled.
-    each: Option<f64>,
+    /// What the profiler adds to them, against turns without it in the same process; of each round.
+    added: [Vec<f64>; 4],
+    /// The same when every allocation is sampled.
+    each: Vec<f64>,
     resident: Option<f64>,
     snapshot: Vec<Value>,
 }
@@ -107,6 +109,7 @@ fn measure_pairs(program: &Path, rows: &[&Row], figures: &mut [Figures], millis:
             let numbers = [threads as u32, millis, 1 << LG_MEAN];
             let answer = ask(program, row, LG_MEAN, &["pairs", row.mode], &numbers)?;
             least(&mut figures.pairs[place], &answer, "low");
+            figures.added[place].extend(answer["added"].as_f64());
             if threads == 1 {
                 least(&mut figures.resident, &answer, "rss_kb");
             }
@@ -114,7 +117,7 @@ fn measure_pairs(program: &Path, rows: &[&Row], figures: &mut [Figures], millis:
     }
     for (row, figures) in rows.iter().zip(figures).filter(|(row, _)| row.samples) {
         let answer = ask(program, row, 0, &["pairs", row.mode], &[1, millis, 1])?;
-        least(&mut figures.each, &answer, "low");
+        figures.each.extend(answer["added"].as_f64().or(answer["low"].as_f64()));
     }
     Ok(())
 }
@@ -138,18 +141,22 @@ fn ask(program: &Path, row: &Row, lg_mean: u32, words: &[&str], numbers: &[u32])
 
 fn section(rows: &[&Row], figures: &[Figures], rounds: usize, mebibytes: u32) -> Section {
     let added = |at: usize, threads: usize| -> Option<f64> {
-        Some(figures[at].pairs[threads]? - figures[rows[at].base].pairs[threads]?)
+        let beside = Some(figures[at].pairs[threads]? - figures[rows[at].base].pairs[threads]?);
+        middle_of(&figures[at].added[threads]).or(beside)
     };
-    let sample =
-        |at: usize| -> Option<f64> { Some((figures[at].each? - figures[rows[at].base].pairs[0]?) / 1e3) };
+    let sample = |at: usize| -> Option<f64> {
+        let each = middle_of(&figures[at].each)?;
+        // Where there were no turns without the profiler, the allocation itself is in it.
+        let base = if figures[at].added[0].is_empty() { figures[rows[at].base].pairs[0]? } else { 0.0 };
+        Some((each - base) / 1e3)
+    };
     let resident = |at: usize| -> Option<f64> {
         Some((figures[at].resident? - figures[rows[at].base].resident?) * 1024.0 / 1e6)
     };
     let middle = |at: usize, field: &str| -> Option<f64> {
-        let mut values: Vec<f64> =
+        let values: Vec<f64> =
             figures[at].snapshot.iter().filter_map(|answer| answer[field].as_f64()).collect();
-        values.sort_by(f64::total_cmp);
-        values.get(values.len().checked_sub(1)? / 2).copied()
+        middle_of(&values)
     };
     let cell = |value: Option<f64>, show: &dyn Fn(f64) -> String| value.map_or("–".to_owned(), show);
     let table = rows.iter().enumerate().map(|(at, row)| {
@@ -175,7 +182,8 @@ fn section(rows: &[&Row], figures: &[Figures], rounds: usize, mebibytes: u32) ->
             "64 live blocks of 16 to 200 bytes, one replaced at a time, under 50 frames of an ordinary build; \
              512 KiB between\nsamples, except for a sample's own cost, which is that of sampling every one, its free \
              and (flamelet) the stack of its\nfree included. CPU time of the thread, the lower decile of many short \
-             turns, the best of {rounds} rounds. The snapshot is of\n{mebibytes} MiB from 256 stacks, to an encoded profile \
+             turns; what is added, against turns without the profiler right\nafter them in the same process (jemalloc's \
+             own sampling: in another process), the middle of the quickest quarter, and of {rounds}\nrounds. The snapshot is of\n{mebibytes} MiB from 256 stacks, to an encoded profile \
              (flamelet and pprof-alloc with names, of a binary with 100 MB of debug information;\njemalloc_pprof leaves \
              them out); its memory is the most that was resident beyond what was before (the parts\nare seen by \
              looking often, and need not peak together). The pause is the longest allocation of another thread \
@@ -215,6 +223,12 @@ fn section(rows: &[&Row], figures: &[Figures], rounds: usize, mebibytes: u32) ->
             ),
         ],
     }
+}
+
+fn middle_of(values: &[f64]) -> Option<f64> {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    sorted.get(sorted.len() / 2).copied()
 }
 
 fn goal(what: &str, value: Option<f64>, limit: f64, unit: &str) -> String {

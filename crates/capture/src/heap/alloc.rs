@@ -120,10 +120,11 @@ impl<A: GlobalAlloc> Alloc<A> {
         unsafe { self.plain(layout, fill) }
     }
 
-    /// A free that may be of interest. (Not so rare that it were cold: blocks lie on a page's start by chance.)
+    /// A free that is of interest, most likely.
     ///
     /// # Safety
     /// As [`GlobalAlloc::dealloc`].
+    #[cold]
     #[inline(never)]
     unsafe fn slow_dealloc(&self, block: *mut u8, layout: Layout) {
         if thread::is_counting() {
@@ -214,6 +215,14 @@ impl<A: GlobalAlloc> Alloc<A> {
     }
 }
 
+/// Whether the free of a candidate must be seen. Allocators that put blocks of one size together have one in ten
+/// on a page's start, so this is inlined, but off the straight line of the code.
+#[cold]
+#[inline(always)]
+fn is_of_interest(block: *mut u8) -> bool {
+    live::may_contain(block as usize) || thread::is_counting()
+}
+
 /// Whether the block could be a tracked one.
 #[inline(always)]
 fn may_be_tracked(block: *mut u8, layout: Layout) -> bool {
@@ -246,11 +255,11 @@ unsafe impl<A: GlobalAlloc> GlobalAlloc for Alloc<A> {
 
     #[inline]
     unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
-        if thread::is_candidate(block as usize, layout.size()) {
+        if thread::is_candidate(block as usize, layout.size()) && is_of_interest(block) {
             // SAFETY: the caller's promise.
             unsafe { self.slow_dealloc(block, layout) }
         } else {
-            // SAFETY: the caller's promise; a block whose address is not aligned to a page has its own layout.
+            // SAFETY: the caller's promise; a block that is not tracked has its own layout.
             unsafe { self.inner.dealloc(block, layout) }
         }
     }
@@ -258,11 +267,12 @@ unsafe impl<A: GlobalAlloc> GlobalAlloc for Alloc<A> {
     #[inline]
     unsafe fn realloc(&self, block: *mut u8, layout: Layout, new_size: usize) -> *mut u8 {
         let passed = thread::passes(new_size);
-        if !passed || thread::is_candidate(block as usize, layout.size()) {
+        let is_special = thread::is_candidate(block as usize, layout.size()) && is_of_interest(block);
+        if !passed || is_special {
             // SAFETY: the caller's promise.
             return unsafe { self.slow_realloc(block, layout, new_size, passed) };
         }
-        // SAFETY: the caller's promise; a block whose address is not aligned to a page has its own layout.
+        // SAFETY: the caller's promise; a block that is not tracked has its own layout.
         let moved = unsafe { self.inner.realloc(block, layout, new_size) };
         if moved.is_null() {
             watch::refused(new_size);

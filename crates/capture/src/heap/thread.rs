@@ -96,6 +96,7 @@ pub(super) fn is_candidate(address: usize, size: usize) -> bool {
 }
 
 /// Whether every allocation and every free of this thread must be seen.
+#[inline(always)]
 pub(super) fn is_counting() -> bool {
     STATE.with(|state| state.mask.get() == 0)
 }
