@@ -1,4 +1,5 @@
-//! Names, found while the recording runs, so that there is little left to do at its end.
+//! Names, found while the recording runs if there is CPU time to spare (see [`crate::recording`]'s worker), so that
+//! there is little left to do at its end.
 
 use std::sync::mpsc;
 use std::thread::JoinHandle;
@@ -43,7 +44,7 @@ impl Background {
             for question in asked {
                 match (question, &mut symbolizer) {
                     (Question::Kernel, _) => {
-                        kernel.get_or_insert_with(KernelSymbols::load);
+                        kernel.get_or_insert_with(KernelNames::load);
                     }
                     (Question::Module { module, mapped, addresses }, Some(symbolizer)) => {
                         symbolizer.frames(&module, mapped, &addresses);
@@ -51,7 +52,8 @@ impl Background {
                     (Question::Module { .. }, None) => {}
                 }
             }
-            Names { symbolizer, kernel: kernel.flatten(), cpu_nanos: machine::thread_cpu_nanos() }
+            let (kernel, kernel_nanos) = kernel.map_or((None, 0), KernelNames::wait);
+            Names { symbolizer, kernel, cpu_nanos: machine::thread_cpu_nanos() + kernel_nanos }
         })?;
         Ok(Self { questions, thread })
     }
@@ -65,5 +67,25 @@ impl Background {
     pub(crate) fn finish(self) -> Names {
         drop(self.questions);
         self.thread.join().unwrap_or_default()
+    }
+}
+
+/// The kernel's names, read on a thread of their own: that takes about as long as those of a program and its libraries,
+/// and at the end somebody waits for both.
+struct KernelNames(Option<JoinHandle<(Option<KernelSymbols>, u64)>>);
+
+impl KernelNames {
+    fn load() -> Self {
+        let thread = std::thread::Builder::new().name("flamelet-kernel".to_owned());
+        let load = || {
+            sched::run_last();
+            (KernelSymbols::load(), machine::thread_cpu_nanos())
+        };
+        Self(thread.spawn(load).ok())
+    }
+
+    /// The names, where the kernel shows them, and the CPU time that they took.
+    fn wait(self) -> (Option<KernelSymbols>, u64) {
+        self.0.and_then(|thread| thread.join().ok()).unwrap_or_default()
     }
 }

@@ -3,7 +3,7 @@
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::process::{Child, Command, ExitStatus};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, PoisonError, mpsc};
+use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime};
 
@@ -16,7 +16,7 @@ use crate::checkpoint::Saver;
 use crate::collect::{Collector, Counters, Intake, SharedModules};
 use crate::drain::batch::BatchDrain;
 use crate::drain::eager::EagerDrain;
-use crate::drain::{Message, Outlet};
+use crate::drain::{Message, Outlet, Pace};
 use crate::plan::{CpuClock, Plan, PlannedEvent, Source};
 use crate::session::{CpuRings, Session, online_cpus};
 use crate::sys::attr::flag;
@@ -57,8 +57,8 @@ pub enum CommandEnd {
     Running(RunningCommand),
 }
 
-/// How often stop, duration and target are looked at.
-pub(crate) const LOOK: Duration = Duration::from_millis(50);
+/// How often `stop` is looked at.
+pub(crate) const LOOK: Duration = Duration::from_millis(100);
 /// The same at first, when it is found out whether stacks are cut.
 const EARLY_LOOK: Duration = Duration::from_millis(5);
 const EARLY: Duration = Duration::from_millis(500);
@@ -158,7 +158,7 @@ impl Recording {
             start_nanos,
         };
         let collector = worker.start(inbox)?;
-        let outlet = Outlet::new(messages.clone());
+        let outlet = Outlet::new(messages.clone(), Pace::new(options.off_cpu));
         let drain = Drain::Batch(BatchDrain::start(rings, outlet, &modules, &session.origins())?);
         Ok(Self {
             options,
@@ -225,6 +225,9 @@ impl Recording {
             let left = self.options.duration.map(|duration| duration.saturating_sub(self.started.elapsed()));
             let look = if self.started.elapsed() < EARLY { EARLY_LOOK } else { LOOK };
             let ready = machine::poll(&fds, left.unwrap_or(look).min(look))?;
+            if let Drain::Eager(eager) = &self.drain {
+                eager.nudge();
+            }
             let mut ended = ready.iter();
             self.ends.retain(|_| ended.next().is_none_or(|ready| !ready.readable && !ready.hung_up));
             let everything = matches!(self.watched, Watched::Everything);
@@ -293,7 +296,10 @@ impl Recording {
         let drained = batch.finish()?;
         self.drain_cpu_nanos += drained.cpu_nanos;
         let rings: Vec<CpuRings> = drained.rings;
-        let outlets = rings.iter().map(|_| Outlet::new(self.messages.clone())).collect();
+        let outlets = rings
+            .iter()
+            .map(|_| Outlet::new(self.messages.clone(), Pace::new(self.options.off_cpu)))
+            .collect();
         let eager = EagerDrain::start(rings, outlets, &self.modules, &self.session.origins())?;
         self.drain = Drain::Eager(eager);
         Ok(())
@@ -301,8 +307,8 @@ impl Recording {
 
     /// The watched processes that live now.
     fn living(&self) -> Vec<u32> {
-        let known = self.modules.read().unwrap_or_else(PoisonError::into_inner);
-        let mut pids: Vec<u32> = known.keys().copied().filter(|&pid| pid != 0).collect();
+        let mut pids = self.modules.pids();
+        pids.retain(|&pid| pid != 0);
         match &self.watched {
             Watched::Processes(first) => pids.extend(first),
             Watched::Running(child) => pids.push(child.id()),

@@ -1,7 +1,7 @@
 //! The files that processes run code from: found even when they were deleted, replaced, or lie in a
 //! container, and checked by their build ids.
 
-use std::fs::File;
+use std::fs::{File, Metadata};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -23,14 +23,17 @@ pub(crate) struct Mapped<'a> {
     pub(crate) is_deleted: bool,
 }
 
+/// Files that are kept open at most.
+const MOST_FILES: usize = 1024;
+
 /// Images by what they are, so that each is read once however many processes run it.
 #[derive(Default)]
 pub(crate) struct Images {
     by_build_id: FxHashMap<Box<[u8]>, Arc<Image>>,
     by_file: FxHashMap<FileKey, Option<Arc<Image>>>,
     vdso: Option<Option<Arc<Image>>>,
-    /// Files that their names do not lead to, kept open so that symbols can be read from them.
-    strays: FxHashMap<(String, Box<[u8]>), File>,
+    /// Kept open so that symbols can be read from them when their names do not lead to them, now or later.
+    files: FxHashMap<(String, Box<[u8]>), File>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -62,11 +65,14 @@ impl Images {
         })
     }
 
-    /// Where symbols of a file can be read although its name does not lead to it; valid in this process, as
+    /// Where symbols of a file can be read if its name does not lead to it (any more); valid in this process, as
     /// long as this value lives.
     pub(crate) fn stray(&self, name: &str, build_id: &[u8]) -> Option<PathBuf> {
-        let file = self.strays.get(&(name.to_owned(), build_id.into()))?;
-        Some(format!("/proc/self/fd/{}", file.as_raw_fd()).into())
+        let file = self.files.get(&(name.to_owned(), build_id.into()))?;
+        let identity = |file: Metadata| (file.dev(), file.ino());
+        let named = std::fs::metadata(name).map(identity).ok();
+        let is_stray = named.is_none() || named != file.metadata().map(identity).ok();
+        is_stray.then(|| format!("/proc/self/fd/{}", file.as_raw_fd()).into())
     }
 
     fn vdso(&mut self) -> Option<Arc<Image>> {
@@ -82,17 +88,17 @@ impl Images {
         let in_root = PathBuf::from(format!("/proc/{}/root{}", mapped.pid, mapped.name));
         let exact =
             PathBuf::from(format!("/proc/{}/map_files/{:x}-{:x}", mapped.pid, mapped.start, mapped.end));
-        let candidates = if mapped.is_deleted { vec![exact] } else { vec![in_root, plain.clone(), exact] };
+        let candidates = if mapped.is_deleted { vec![exact] } else { vec![in_root, plain, exact] };
         let (image, path) = candidates.into_iter().find_map(|path| {
             let image = self.open(&path)?;
             let is_right = mapped.build_id.is_none_or(|id| id == image.build_id());
             is_right.then_some((image, path))
         })?;
         let id: Box<[u8]> = image.build_id().into();
-        if !is_same_file(&plain, &path)
+        if self.files.len() < MOST_FILES
             && let Ok(file) = File::open(&path)
         {
-            self.strays.insert((mapped.name.to_owned(), id.clone()), file);
+            self.files.insert((mapped.name.to_owned(), id.clone()), file);
         }
         if !id.is_empty() {
             self.by_build_id.insert(id, image.clone());
@@ -110,9 +116,4 @@ impl Images {
         };
         self.by_file.entry(key).or_insert_with(|| Image::open(path).ok().map(Arc::new)).clone()
     }
-}
-
-fn is_same_file(a: &Path, b: &Path) -> bool {
-    let identity = |path: &Path| std::fs::metadata(path).map(|file| (file.dev(), file.ino())).ok();
-    identity(a).is_some_and(|a| identity(b) == Some(a))
 }

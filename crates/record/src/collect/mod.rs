@@ -19,7 +19,7 @@ use flamelet_unwind::{Dump, End, MAX_DEPTH, Reason, walk};
 use rustc_hash::FxHashMap;
 
 pub(crate) use rows::{Meaning, Row};
-pub(crate) use spaces::SharedModules;
+pub(crate) use spaces::{Published, SharedModules};
 pub(crate) use stacks::{MappingNumber, StackNumber, Stacks, is_kernel};
 pub(crate) use syscalls::SyscallTable;
 pub use syscalls::{BUCKETS, SyscallStats};

@@ -6,7 +6,7 @@
 
 use std::sync::mpsc;
 
-use crate::drain::{Chunk, Unwound};
+use crate::drain::{Chunk, Kept, Unwound};
 use crate::wire::Raw;
 
 /// Chunks whose records wait for their turn.
@@ -27,10 +27,9 @@ struct Entry {
 
 #[derive(Default)]
 struct Slot {
-    bytes: Vec<u8>,
-    unwound: Unwound,
+    kept: Kept,
     left: usize,
-    home: Option<mpsc::Sender<Vec<u8>>>,
+    home: Option<mpsc::Sender<Kept>>,
 }
 
 /// A record whose turn it is.
@@ -58,15 +57,14 @@ impl Order {
         });
         let before = self.waiting.len();
         let mut at = 0;
-        while let Some((record, length)) = chunk.bytes.get(at..).and_then(Raw::first) {
+        while let Some((record, length)) = chunk.kept.bytes.get(at..).and_then(Raw::first) {
             if let Some(time) = record.time() {
                 self.waiting.push(Entry { time, chunk: slot, offset: at as u32 });
             }
             at += length.max(8);
         }
         let left = self.waiting.len() - before;
-        self.chunks[slot as usize] =
-            Slot { bytes: chunk.bytes, unwound: chunk.unwound, left, home: chunk.home };
+        self.chunks[slot as usize] = Slot { kept: chunk.kept, left, home: chunk.home };
         if left == 0 {
             self.release(slot);
         }
@@ -94,8 +92,8 @@ impl Order {
             let Entry { time, chunk, offset } = self.waiting[at];
             let slot = &mut self.chunks[chunk as usize];
             slot.left -= 1;
-            if let Some((record, _)) = slot.bytes.get(offset as usize..).and_then(Raw::first) {
-                take(Due { time, record, offset, unwound: &slot.unwound });
+            if let Some((record, _)) = slot.kept.bytes.get(offset as usize..).and_then(Raw::first) {
+                take(Due { time, record, offset, unwound: &slot.kept.unwound });
             }
             if self.chunks[chunk as usize].left == 0 {
                 self.release(chunk);
@@ -105,14 +103,14 @@ impl Order {
     }
 
     fn release(&mut self, chunk: u32) {
-        let Slot { mut bytes, home, .. } = std::mem::take(&mut self.chunks[chunk as usize]);
+        let Slot { mut kept, home, .. } = std::mem::take(&mut self.chunks[chunk as usize]);
         self.free.push(chunk);
-        bytes.clear();
+        kept.clear();
         if let Some(home) = home
-            && bytes.capacity() > 0
+            && kept.bytes.capacity() > 0
         {
             // A drain that has ended needs no buffers.
-            let _ = home.send(bytes);
+            let _ = home.send(kept);
         }
     }
 }
@@ -132,7 +130,7 @@ mod tests {
 
     fn chunk(ring: usize, read_at: u64, times: &[u64]) -> Chunk {
         let bytes = times.iter().flat_map(|&time| record(time)).collect();
-        Chunk { ring, read_at, bytes, ..Chunk::default() }
+        Chunk { ring, read_at, kept: Kept { bytes, ..Kept::default() }, home: None }
     }
 
     #[test]

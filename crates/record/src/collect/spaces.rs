@@ -1,6 +1,7 @@
 //! The watched processes: what each has mapped where, and what it is called.
 
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, PoisonError, RwLock, RwLockWriteGuard};
 
 use flamelet_symbol::process::parse_maps;
 use flamelet_unwind::{Module, Modules};
@@ -11,7 +12,39 @@ use crate::sys::machine;
 use crate::targets;
 
 /// What each process has mapped, as the draining threads see it.
-pub(crate) type SharedModules = Arc<RwLock<FxHashMap<u32, Published>>>;
+#[derive(Clone, Debug, Default)]
+pub(crate) struct SharedModules(Arc<Shared>);
+
+#[derive(Debug, Default)]
+struct Shared {
+    by_pid: RwLock<FxHashMap<u32, Published>>,
+    /// Changes with every change of the above.
+    version: AtomicU64,
+}
+
+impl SharedModules {
+    /// As long as this stays the same, so does everything else.
+    pub(crate) fn version(&self) -> u64 {
+        // Acquire: what is read after this is at least as new.
+        self.0.version.load(Ordering::Acquire)
+    }
+
+    /// What `pid` has mapped; `None` also when that cannot be told without waiting.
+    pub(crate) fn try_get(&self, pid: u32) -> Option<Published> {
+        self.0.by_pid.try_read().ok()?.get(&pid).cloned()
+    }
+
+    /// The processes that are known.
+    pub(crate) fn pids(&self) -> Vec<u32> {
+        self.0.by_pid.read().unwrap_or_else(PoisonError::into_inner).keys().copied().collect()
+    }
+
+    fn change(&self, change: impl FnOnce(RwLockWriteGuard<'_, FxHashMap<u32, Published>>)) {
+        change(self.0.by_pid.write().unwrap_or_else(PoisonError::into_inner));
+        // Release: whoever sees the new version sees the change.
+        self.0.version.fetch_add(1, Ordering::Release);
+    }
+}
 
 /// What a process has mapped, and the time of the last record that is taken into account.
 #[derive(Clone, Debug)]
@@ -93,7 +126,7 @@ impl Spaces {
     /// `pid` has ended. Its records are all done, as they come in order.
     pub(crate) fn exit(&mut self, pid: u32) {
         self.by_pid.remove(&pid);
-        self.shared.write().unwrap_or_else(PoisonError::into_inner).remove(&pid);
+        self.shared.change(|mut by_pid| drop(by_pid.remove(&pid)));
     }
 
     fn replace(&mut self, pid: u32, modules: Modules, was_executed: bool, time: u64) {
@@ -105,7 +138,7 @@ impl Spaces {
 
     fn publish(&self, pid: u32, modules: &Arc<Modules>, as_of: u64) {
         let published = Published { modules: modules.clone(), as_of };
-        self.shared.write().unwrap_or_else(PoisonError::into_inner).insert(pid, published);
+        self.shared.change(|mut by_pid| drop(by_pid.insert(pid, published)));
     }
 
     fn read_modules(&mut self, pid: u32) -> Modules {

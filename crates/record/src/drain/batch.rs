@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
-use super::unwinder::{Kept, Unwinder};
-use super::{Outlet, nap};
+use super::Outlet;
+use super::unwinder::Unwinder;
 use crate::Result;
 use crate::collect::SharedModules;
 use crate::session::{CpuRings, Origins};
@@ -53,7 +53,7 @@ fn run(mut rings: Vec<CpuRings>, outlet: &Outlet, bell: &Bell, mut unwinder: Unw
     fds.extend(rings.iter().flat_map(|cpu| [cpu.track.fd(), cpu.samples.fd()]));
     let mut round = 0u32;
     loop {
-        let is_last = match machine::poll(&fds, nap(round)) {
+        let is_last = match machine::poll(&fds, outlet.pace.early(round)) {
             Ok(ready) => ready[0].readable,
             Err(_) => true,
         };
@@ -72,14 +72,16 @@ fn drain_all(rings: &mut [CpuRings], outlet: &Outlet, unwinder: &mut Unwinder) {
     for (at, cpu) in rings.iter_mut().enumerate() {
         let read_at = machine::monotonic_nanos();
         settled = settled.min(read_at);
-        let mut kept = Kept::into_buffer(outlet.buffer());
+        let mut kept = outlet.buffers();
         cpu.track.for_each(|record| unwinder.keep_track(record, &mut kept));
         chunks.push(outlet.chunk(at * 2, read_at, kept));
     }
     for (at, cpu) in rings.iter_mut().enumerate() {
         let read_at = machine::monotonic_nanos();
-        let mut kept = Kept::into_buffer(outlet.buffer());
-        cpu.samples.for_each(|record| unwinder.keep(record, &mut kept, settled, None));
+        let mut kept = outlet.buffers();
+        cpu.samples.for_each(|record| {
+            unwinder.keep(record, &mut kept, settled, None);
+        });
         chunks.push(outlet.chunk(at * 2 + 1, read_at, kept));
     }
     outlet.send(chunks);

@@ -6,9 +6,10 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
-use super::unwinder::{Kept, Unwinder};
-use super::{Outlet, nap};
+use super::unwinder::Unwinder;
+use super::{Kept, Outlet};
 use crate::Result;
 use crate::collect::SharedModules;
 use crate::live_stack::LiveStack;
@@ -22,6 +23,7 @@ const FRESH: u64 = 150_000;
 /// The running threads.
 pub(crate) struct EagerDrain {
     bell: Arc<Bell>,
+    nudge: Arc<Bell>,
     threads: Vec<JoinHandle<u64>>,
     urgency: Arc<Mutex<Option<Urgency>>>,
 }
@@ -33,13 +35,14 @@ impl EagerDrain {
         modules: &SharedModules,
         origins: &Origins,
     ) -> Result<Self> {
-        let bell = Arc::new(Bell::new()?);
+        let (bell, nudge) = (Arc::new(Bell::new()?), Arc::new(Bell::new()?));
         let urgency = Arc::new(Mutex::new(None));
         let mut threads = Vec::new();
         for (at, cpu) in rings.into_iter().enumerate() {
             let Some(outlet) = outlets.pop() else { break };
             let worker = Worker {
                 bell: bell.clone(),
+                nudge: nudge.clone(),
                 outlet,
                 at,
                 unwinder: Unwinder::new(modules, origins),
@@ -54,12 +57,18 @@ impl EagerDrain {
                 worker.run(cpu)
             })?);
         }
-        Ok(Self { bell, threads, urgency })
+        Ok(Self { bell, nudge, threads, urgency })
     }
 
     /// How the threads got to run early, once they do.
     pub(crate) fn urgency(&self) -> Option<Urgency> {
         *self.urgency.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Makes every thread look at its rings, also where no samples are: to be called now and then. (A timeout of
+    /// their own would cost a timer for each sample.)
+    pub(crate) fn nudge(&self) {
+        self.nudge.ring();
     }
 
     /// Empties the rings once more and ends. Returns the CPU time that was used.
@@ -75,19 +84,18 @@ struct Batch {
     kept: Kept,
     read_at: u64,
     since: u64,
-    /// How many were handed over before.
-    round: u32,
 }
 
 impl Batch {
-    fn is_due(&self) -> bool {
+    fn is_due(&self, longest: Duration) -> bool {
         const LARGE: usize = 2 << 20;
-        self.kept.bytes.len() >= LARGE || u128::from(self.read_at - self.since) >= nap(self.round).as_nanos()
+        self.kept.bytes.len() >= LARGE || u128::from(self.read_at.saturating_sub(self.since)) >= longest.as_nanos()
     }
 }
 
 struct Worker {
     bell: Arc<Bell>,
+    nudge: Arc<Bell>,
     outlet: Outlet,
     at: usize,
     unwinder: Unwinder,
@@ -97,17 +105,29 @@ struct Worker {
 impl Worker {
     fn run(mut self, mut rings: CpuRings) -> u64 {
         const BELL: u64 = 1;
-        let Ok(waiter) = Waiter::new(&[self.bell.fd(), rings.samples.fd()]) else { return 0 };
+        const SAMPLES: u64 = 2;
+        let longest = self.outlet.pace.longest;
+        let fds = [self.bell.fd(), rings.samples.fd(), self.nudge.fd()];
+        let Ok(waiter) = Waiter::new(&fds) else { return 0 };
         let mut batch = Batch { since: machine::monotonic_nanos(), ..Batch::default() };
         loop {
-            let is_last = waiter.wait(nap(batch.round)).map_or(true, |ready| ready & BELL != 0);
-            batch.read_at = machine::monotonic_nanos();
+            let ready = waiter.wait().unwrap_or(BELL);
+            let is_last = ready & BELL != 0;
+            // Where there are samples, the last of them tells the time.
+            if ready != SAMPLES {
+                batch.read_at = machine::monotonic_nanos();
+            }
             let (unwinder, live, kept) = (&mut self.unwinder, &mut self.live, &mut batch.kept);
             // What happened to processes on other CPUs a moment ago is not known here. Who waited for that
             // would come too late for the stack; code that is not known ends it.
-            rings.samples.for_each(|record| unwinder.keep(record, kept, u64::MAX, Some(&mut *live)));
+            let mut latest = batch.read_at;
+            rings.samples.for_each(|record| {
+                let time = unwinder.keep(record, kept, u64::MAX, Some(&mut *live));
+                latest = time.map_or(latest, |time| time.max(latest));
+            });
+            batch.read_at = latest;
             // The collector is woken for many samples at a time; only unwinding is urgent.
-            if is_last || batch.is_due() {
+            if is_last || batch.is_due(longest) {
                 self.hand_over(&mut batch, &mut rings);
             }
             if is_last {
@@ -117,14 +137,12 @@ impl Worker {
     }
 
     fn hand_over(&mut self, batch: &mut Batch, rings: &mut CpuRings) {
-        let Batch { kept, read_at, round, .. } = std::mem::take(batch);
-        let samples = self.outlet.chunk(self.at * 2 + 1, read_at, kept);
+        let kept = std::mem::replace(&mut batch.kept, self.outlet.buffers());
+        let samples = self.outlet.chunk(self.at * 2 + 1, batch.read_at, kept);
         let read_at = machine::monotonic_nanos();
-        let mut kept = Kept::into_buffer(self.outlet.buffer());
+        let mut kept = self.outlet.buffers();
         rings.track.for_each(|record| self.unwinder.keep_track(record, &mut kept));
         self.outlet.send(vec![self.outlet.chunk(self.at * 2, read_at, kept), samples]);
-        batch.kept = Kept::into_buffer(self.outlet.buffer());
         batch.since = read_at;
-        batch.round = round.saturating_add(1);
     }
 }

@@ -12,19 +12,26 @@ mod unwinder;
 use std::sync::mpsc;
 use std::time::Duration;
 
-use unwinder::Kept;
+/// How long records may lie in a ring that does not fill up, or wait to be handed over.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Pace {
+    longest: Duration,
+}
 
-/// How long records may lie in a ring at most.
-const LONGEST_NAP: Duration = Duration::from_millis(50);
+impl Pace {
+    /// Each time threads are woken that the target could have run instead of; but blocked threads, whose stacks are
+    /// read where they stand, wait for nobody.
+    pub(crate) fn new(with_blocked_threads: bool) -> Self {
+        Self { longest: Duration::from_millis(if with_blocked_threads { 50 } else { 150 }) }
+    }
 
-/// At first rings are emptied more often, so that the programs are known, and stacks that are cut noticed,
-/// before many samples were taken.
-const EARLY_ROUNDS: u32 = 80;
-const EARLY_NAP: Duration = Duration::from_millis(5);
-
-/// How long records may lie in a ring, or wait to be handed over, in the given round.
-fn nap(round: u32) -> Duration {
-    if round < EARLY_ROUNDS { EARLY_NAP } else { LONGEST_NAP }
+    /// At first rings are emptied more often, so that the programs are known, and stacks that are cut noticed, before
+    /// many samples were taken.
+    fn early(self, round: u32) -> Duration {
+        const EARLY_ROUNDS: u32 = 80;
+        const EARLY: Duration = Duration::from_millis(5);
+        if round < EARLY_ROUNDS { EARLY } else { self.longest }
+    }
 }
 
 /// What the collector is told.
@@ -47,12 +54,27 @@ pub(crate) struct Chunk {
     pub(crate) ring: usize,
     /// Everything that was written before this moment is in this chunk or in one before it.
     pub(crate) read_at: u64,
-    /// The records, whole.
+    pub(crate) kept: Kept,
+    /// Where the buffers go when their records are done.
+    pub(crate) home: Option<mpsc::Sender<Kept>>,
+}
+
+/// What was kept of the records of a ring.
+#[derive(Debug, Default)]
+pub(crate) struct Kept {
+    /// The records, whole but for the stacks below.
     pub(crate) bytes: Vec<u8>,
     /// The stacks of samples that were unwound already.
     pub(crate) unwound: Unwound,
-    /// Where the buffer goes when its records are done.
-    pub(crate) home: Option<mpsc::Sender<Vec<u8>>>,
+}
+
+impl Kept {
+    /// Leaves the buffers only.
+    pub(crate) fn clear(&mut self) {
+        self.bytes.clear();
+        self.unwound.frames.clear();
+        self.unwound.stacks.clear();
+    }
 }
 
 /// Whole stacks, unwound when their samples were taken out of the ring.
@@ -84,25 +106,25 @@ impl Unwound {
 /// Sends chunks to the collector and gets emptied buffers back.
 pub(crate) struct Outlet {
     chunks: mpsc::Sender<Message>,
-    empty: mpsc::Receiver<Vec<u8>>,
-    home: mpsc::Sender<Vec<u8>>,
+    empty: mpsc::Receiver<Kept>,
+    home: mpsc::Sender<Kept>,
+    pace: Pace,
 }
 
 impl Outlet {
-    pub(crate) fn new(chunks: mpsc::Sender<Message>) -> Self {
+    pub(crate) fn new(chunks: mpsc::Sender<Message>, pace: Pace) -> Self {
         let (home, empty) = mpsc::channel();
-        Self { chunks, empty, home }
+        Self { chunks, empty, home, pace }
     }
 
-    /// A buffer that was used before, or a new one.
-    fn buffer(&self) -> Vec<u8> {
+    /// Buffers that were used before, or new ones; empty.
+    fn buffers(&self) -> Kept {
         self.empty.try_recv().unwrap_or_default()
     }
 
     /// What was read of one ring.
     fn chunk(&self, ring: usize, read_at: u64, kept: Kept) -> Chunk {
-        let Kept { bytes, unwound } = kept;
-        Chunk { ring, read_at, bytes, unwound, home: Some(self.home.clone()) }
+        Chunk { ring, read_at, kept, home: Some(self.home.clone()) }
     }
 
     /// Hands over what was read. A collector that is gone needs nothing.

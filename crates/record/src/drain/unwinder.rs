@@ -4,32 +4,16 @@
 //! A stack that does not come out whole is kept as it is: the collector, which hears of new code in the right
 //! order and may take its time, unwinds it.
 
-use std::sync::Arc;
-
 use flamelet_unwind::{Dump, End, MAX_DEPTH, Modules, walk};
 use rustc_hash::FxHashMap;
 
-use super::{Unwound, UnwoundStack};
-use crate::collect::SharedModules;
+use super::{Kept, Unwound, UnwoundStack};
+use crate::collect::{Published, SharedModules};
 use crate::live_stack::LiveStack;
 use crate::plan::Source;
 use crate::session::{Origin, Origins};
 use crate::sys::attr::sample;
 use crate::wire::{Raw, RegisterMask, Sample, UserSide};
-
-/// What was taken out of a ring and not handed over yet.
-#[derive(Default)]
-pub(super) struct Kept {
-    pub(super) bytes: Vec<u8>,
-    pub(super) unwound: Unwound,
-}
-
-impl Kept {
-    /// Fills `buffer`, which is empty.
-    pub(super) fn into_buffer(buffer: Vec<u8>) -> Self {
-        Self { bytes: buffer, unwound: Unwound::default() }
-    }
-}
 
 /// Unwinds samples in place. Never waits for a lock: the collector may hold it, and it may be what this very
 /// thread just preempted.
@@ -37,9 +21,19 @@ pub(super) struct Unwinder {
     modules: SharedModules,
     origins: Origins,
     known: FxHashMap<u64, Origin>,
+    /// What was met last: most samples are like the one before.
+    last_origin: Option<(u64, Origin)>,
+    last_process: Option<LastProcess>,
     /// When the code of a process last changed, until the collector knows of it.
     changes: FxHashMap<u32, u64>,
     frames: Box<[u64; MAX_DEPTH]>,
+}
+
+/// The code of a process, as it was in a version of the shared modules.
+struct LastProcess {
+    pid: u32,
+    version: u64,
+    published: Published,
 }
 
 impl Unwinder {
@@ -48,6 +42,8 @@ impl Unwinder {
             modules: modules.clone(),
             origins: origins.clone(),
             known: FxHashMap::default(),
+            last_origin: None,
+            last_process: None,
             changes: FxHashMap::default(),
             frames: Box::new([0; MAX_DEPTH]),
         }
@@ -66,12 +62,20 @@ impl Unwinder {
 
     /// Keeps a record of the ring of samples. What happened to processes must be known up to `settled`: a later
     /// sample may be in code that was not heard of. With `live`, stacks larger than their dumps are completed.
-    pub(super) fn keep(&mut self, bytes: &[u8], kept: &mut Kept, settled: u64, live: Option<&mut LiveStack>) {
-        let Some((record, _)) = Raw::first(bytes) else { return };
+    /// Returns the time of the record.
+    pub(super) fn keep(
+        &mut self,
+        bytes: &[u8],
+        kept: &mut Kept,
+        settled: u64,
+        live: Option<&mut LiveStack>,
+    ) -> Option<u64> {
+        let (record, _) = Raw::first(bytes)?;
         match self.unwind(&record, kept, settled, live) {
             Some(stack_at) => record.push_without_stack(stack_at, &mut kept.bytes),
             None => kept.bytes.extend_from_slice(bytes),
         }
+        record.time()
     }
 
     /// Unwinds a sample. Returns where its stack begins, which is of no more use then.
@@ -91,9 +95,11 @@ impl Unwinder {
         if sample.time >= settled {
             return None;
         }
-        let modules = self.modules_of(sample.thread.pid)?;
+        let process = self.code_of(sample.thread.pid)?;
         let live = live.filter(|_| origin.source == Source::Cpu);
-        let depth = self.whole_stack(&modules, &sample, &user, live)?;
+        let depth = self.whole_stack(&process.published.modules, &sample, &user, live);
+        self.last_process = Some(process);
+        let depth = depth?;
         let Unwound { frames, stacks } = &mut kept.unwound;
         let (record, first) = (kept.bytes.len() as u32, frames.len() as u32);
         frames.extend_from_slice(&self.frames[..depth]);
@@ -103,25 +109,33 @@ impl Unwinder {
 
     fn origin(&mut self, record: &Raw<'_>) -> Option<Origin> {
         let id = record.identifier()?;
-        if let Some(&origin) = self.known.get(&id) {
+        if let Some((_, origin)) = self.last_origin.filter(|(known, _)| *known == id) {
             return Some(origin);
         }
-        // Only opened events are new, so this is rare.
-        self.known = self.origins.try_lock().ok()?.clone();
-        self.known.get(&id).copied()
+        if !self.known.contains_key(&id) {
+            // Only opened events are new, so this is rare.
+            self.known = self.origins.try_lock().ok()?.clone();
+        }
+        let origin = *self.known.get(&id)?;
+        self.last_origin = Some((id, origin));
+        Some(origin)
     }
 
     /// The code of `pid`, unless something that happened to it is not known there yet.
-    fn modules_of(&mut self, pid: u32) -> Option<Arc<Modules>> {
-        let shared = self.modules.try_read().ok()?;
-        let published = shared.get(&pid)?;
+    fn code_of(&mut self, pid: u32) -> Option<LastProcess> {
+        let version = self.modules.version();
+        let last = self.last_process.take().filter(|last| last.pid == pid && last.version == version);
+        let process = match last {
+            Some(last) => last,
+            None => LastProcess { pid, version, published: self.modules.try_get(pid)? },
+        };
         if let Some(&changed) = self.changes.get(&pid) {
-            if published.as_of < changed {
+            if process.published.as_of < changed {
                 return None;
             }
             self.changes.remove(&pid);
         }
-        Some(published.modules.clone())
+        Some(process)
     }
 
     /// How many frames the stack has, if it is whole.

@@ -14,9 +14,14 @@ use crate::checkpoint::Saver;
 use crate::collect::{Collector, Intake, MappingNumber, is_kernel};
 use crate::drain::Message;
 use crate::sys::machine;
+use crate::sys::spare::SpareTime;
 
-/// How often names are asked for.
-const ASK: Duration = Duration::from_millis(250);
+/// When names are asked for first. Each time after that takes twice as long: a module that is asked again has to be
+/// searched again.
+const FIRST_ASK: Duration = Duration::from_millis(250);
+/// Where the machine has nothing to spare, finding names would take time from what is measured; in a recording this
+/// long that does not show, and at its end somebody waits.
+const LONG: Duration = Duration::from_secs(30);
 
 /// What the thread works with.
 pub(super) struct Worker {
@@ -44,28 +49,49 @@ impl Worker {
 
     /// Until all who send are gone.
     fn run(mut self, inbox: &mpsc::Receiver<Message>) -> Collected {
-        let mut asked = Instant::now();
-        let mut asked_locations = 0;
+        let mut asker = Asker::new();
         while let Ok(message) = inbox.recv() {
             match message {
                 Message::Chunks(chunks) => self.collector.add(chunks),
                 Message::Introduce { pid, with_waits } => self.collector.introduce(pid, with_waits),
             }
-            if asked.elapsed() >= ASK {
-                let so_far = self.collector.so_far();
-                asked_locations = ask(so_far, asked_locations, self.with_names, &self.questions);
-                asked = Instant::now();
+            let so_far = self.collector.so_far();
+            if asker.is_due(so_far) {
+                asker.locations = ask(so_far, asker.locations, self.with_names, &self.questions);
             }
             if let Some(saver) = &mut self.saver {
-                let so_far = self.collector.so_far();
                 let (columns, start_nanos) = (&self.columns, self.start_nanos);
                 saver.save_if_due(|| assemble::profile(so_far, columns, None, start_nanos));
             }
         }
         let intake = self.collector.finish(machine::monotonic_nanos());
-        ask(&intake, asked_locations, self.with_names, &self.questions);
+        ask(&intake, asker.locations, self.with_names, &self.questions);
         let save_failure = self.saver.and_then(|saver| saver.failure);
         Collected { intake, cpu_nanos: machine::thread_cpu_nanos(), save_failure }
+    }
+}
+
+/// When to ask for names, and how many locations were asked about.
+struct Asker {
+    started: Instant,
+    next: Duration,
+    spare: SpareTime,
+    locations: usize,
+}
+
+impl Asker {
+    fn new() -> Self {
+        Self { started: Instant::now(), next: FIRST_ASK, spare: SpareTime::new(), locations: 0 }
+    }
+
+    fn is_due(&mut self, so_far: &Intake) -> bool {
+        let elapsed = self.started.elapsed();
+        if elapsed < self.next || so_far.stacks.locations.len() == self.locations {
+            return false;
+        }
+        let is_due = self.spare.is_there() || elapsed >= LONG;
+        self.next = if is_due { elapsed * 2 } else { elapsed + FIRST_ASK };
+        is_due
     }
 }
 

@@ -96,7 +96,8 @@ pub(crate) struct Readiness {
     pub(crate) hung_up: bool,
 }
 
-/// Waits for the same descriptors again and again, for less than [`poll`] takes.
+/// Waits for the same descriptors again and again, for less than [`poll`] takes. What could be read before and was not
+/// is not told again.
 #[derive(Debug)]
 pub(crate) struct Waiter {
     epoll: std::os::fd::OwnedFd,
@@ -114,7 +115,8 @@ impl Waiter {
         // SAFETY: the call just returned this descriptor, and nobody else has it.
         let epoll = unsafe { std::os::fd::OwnedFd::from_raw_fd(epoll) };
         for (at, &fd) in fds.iter().enumerate() {
-            let mut event = libc::epoll_event { events: libc::EPOLLIN as u32, u64: 1 << at };
+            let events = (libc::EPOLLIN | libc::EPOLLET) as u32;
+            let mut event = libc::epoll_event { events, u64: 1 << at };
             // SAFETY: the kernel reads one event, which lives during the call.
             let added =
                 unsafe { libc::epoll_ctl(epoll.as_raw_fd(), libc::EPOLL_CTL_ADD, fd, &raw mut event) };
@@ -125,20 +127,14 @@ impl Waiter {
         Ok(Self { epoll })
     }
 
-    /// The descriptors that can be read, a bit each in the order they were given; 0 when `timeout` passed.
-    pub(crate) fn wait(&self, timeout: Duration) -> io::Result<u64> {
+    /// The descriptors that can be read, a bit each in the order they were given.
+    pub(crate) fn wait(&self) -> io::Result<u64> {
         use std::os::fd::AsRawFd;
+        const FOREVER: libc::c_int = -1;
         let mut events = [libc::epoll_event { events: 0, u64: 0 }; 4];
-        let milliseconds = i32::try_from(timeout.as_millis()).unwrap_or(i32::MAX);
+        let room = events.len() as libc::c_int;
         // SAFETY: the kernel writes at most as many events as the array has.
-        let ready = unsafe {
-            libc::epoll_wait(
-                self.epoll.as_raw_fd(),
-                events.as_mut_ptr(),
-                events.len() as libc::c_int,
-                milliseconds,
-            )
-        };
+        let ready = unsafe { libc::epoll_wait(self.epoll.as_raw_fd(), events.as_mut_ptr(), room, FOREVER) };
         if ready < 0 {
             let error = io::Error::last_os_error();
             return if error.kind() == io::ErrorKind::Interrupted { Ok(0) } else { Err(error) };
@@ -170,7 +166,7 @@ impl Bell {
         self.fd.as_raw_fd()
     }
 
-    /// Ends every poll of [`Bell::fd`], now and from now on.
+    /// Ends every poll of [`Bell::fd`], now and from now on; a [`Waiter`] once.
     pub(crate) fn ring(&self) {
         let one = 1u64;
         // SAFETY: eight bytes are read from a u64.

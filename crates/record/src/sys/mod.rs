@@ -10,3 +10,4 @@ pub(crate) mod process;
 pub(crate) mod ptrace;
 pub(crate) mod ring;
 pub(crate) mod sched;
+pub(crate) mod spare;
