@@ -17,13 +17,19 @@
 //! slot that a signal handler reads. A set whose last holder is gone is forgotten after the samples that
 //! name it were collected, so labels such as a request id do not pile up.
 
+#[cfg(target_os = "linux")]
+#[allow(unsafe_code, reason = "keeps a lock from one C function to another")]
+mod fork;
+
 use rustc_hash::FxHashMap;
 use std::cell::Cell;
 use std::fmt;
 use std::future::Future;
 use std::marker::PhantomData;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+#[cfg(not(target_os = "linux"))]
+use std::sync::Mutex;
+use std::sync::{Arc, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 
 thread_local! {
@@ -179,13 +185,13 @@ pub(crate) fn current_id() -> u32 {
 
 /// The set with this number. Valid from [`current_id`] until the second [`collect_garbage`] after it.
 pub(crate) fn resolve(id: u32) -> LabelSet {
-    LabelSet { entry: table().get(id) }
+    LabelSet { entry: if id == 0 { None } else { table().get(id) } }
 }
 
 /// Like [`resolve`], for an allocator: gives up while the table is being changed, perhaps by this very thread.
 pub(crate) fn try_resolve(id: u32) -> Option<LabelSet> {
-    let table = TABLE.try_lock().ok()?;
-    let entry = table.as_ref()?.entries.get(id.checked_sub(1)? as usize)?.clone();
+    let table = known_table()?.try_lock().ok()?;
+    let entry = table.entries.get(id.checked_sub(1)? as usize)?.clone();
     Some(LabelSet { entry })
 }
 
@@ -205,61 +211,31 @@ struct Table {
     idle: Vec<u32>,
 }
 
-static TABLE: Mutex<Option<Table>> = Mutex::new(None);
-
-/// The table stays whole across a `fork`: whoever forks holds its lock meanwhile.
 #[cfg(target_os = "linux")]
-#[allow(unsafe_code, reason = "keeps a lock from one C function to another")]
-mod fork {
-    use super::{TABLE, Table};
-    use std::cell::UnsafeCell;
-    use std::sync::{MutexGuard, Once, PoisonError};
+use fork::{known_table, shared_table};
 
-    struct Held(UnsafeCell<Option<MutexGuard<'static, Option<Table>>>>);
+#[cfg(not(target_os = "linux"))]
+static TABLE: std::sync::OnceLock<Mutex<Table>> = std::sync::OnceLock::new();
 
-    // SAFETY: only whoever holds the lock looks inside.
-    unsafe impl Sync for Held {}
-
-    static HELD: Held = Held(UnsafeCell::new(None));
-
-    /// To be called before the table is used for the first time, with its lock held.
-    pub(super) fn watch() {
-        static ONCE: Once = Once::new();
-        ONCE.call_once(|| {
-            // SAFETY: registers functions with the right signature.
-            unsafe { libc::pthread_atfork(Some(hold), Some(release), Some(release)) };
-        });
-    }
-
-    extern "C" fn hold() {
-        let guard = TABLE.lock().unwrap_or_else(PoisonError::into_inner);
-        // SAFETY: this thread holds the lock.
-        unsafe { *HELD.0.get() = Some(guard) };
-    }
-
-    extern "C" fn release() {
-        // SAFETY: this thread, or in the child its copy, holds the lock since `hold`.
-        drop(unsafe { (*HELD.0.get()).take() });
-    }
+#[cfg(not(target_os = "linux"))]
+fn shared_table() -> &'static Mutex<Table> {
+    TABLE.get_or_init(Mutex::default)
 }
 
-struct TableGuard(MutexGuard<'static, Option<Table>>);
+#[cfg(not(target_os = "linux"))]
+fn known_table() -> Option<&'static Mutex<Table>> {
+    TABLE.get()
+}
+
+struct TableGuard(MutexGuard<'static, Table>);
 
 fn table() -> TableGuard {
-    TableGuard(TABLE.lock().unwrap_or_else(PoisonError::into_inner))
+    TableGuard(shared_table().lock().unwrap_or_else(PoisonError::into_inner))
 }
 
 impl TableGuard {
-    fn table(&mut self) -> &mut Table {
-        self.0.get_or_insert_with(|| {
-            #[cfg(target_os = "linux")]
-            fork::watch();
-            Table::default()
-        })
-    }
-
     fn intern(&mut self, pairs: Pairs) -> Arc<Entry> {
-        let table = self.table();
+        let table = &mut *self.0;
         if let Some(&id) = table.by_pairs.get(&pairs)
             && let Some(entry) = &table.entries[id as usize - 1]
         {
@@ -277,11 +253,11 @@ impl TableGuard {
 
     fn get(&mut self, id: u32) -> Option<Arc<Entry>> {
         let index = id.checked_sub(1)?;
-        self.table().entries.get(index as usize)?.clone()
+        self.0.entries.get(index as usize)?.clone()
     }
 
     fn collect_garbage(&mut self) {
-        let table = self.table();
+        let table = &mut *self.0;
         let is_held = |entry: &Arc<Entry>| Arc::strong_count(entry) > 1;
         for id in std::mem::take(&mut table.idle) {
             let slot = &mut table.entries[id as usize - 1];

@@ -167,13 +167,18 @@ pub(super) fn forget_parent() {
     deactivate();
     SHARED.pool.store(ptr::null_mut(), Ordering::SeqCst);
     SHARED.inside.store(0, Ordering::SeqCst);
-    SHARED.collector.store(0, Ordering::Relaxed);
+    forget_collector();
     threads::forget_this_thread();
 }
 
 /// The running thread is the collector.
 pub(super) fn i_am_the_collector() {
     SHARED.collector.store(threads::this_thread(), Ordering::Relaxed);
+}
+
+/// The collector ends: a later thread may get its id.
+pub(super) fn forget_collector() {
+    SHARED.collector.store(0, Ordering::Relaxed);
 }
 
 /// The collector's thread id.

@@ -4,7 +4,7 @@
 //! reader's own. A handler takes none. Nothing that could wait for the loader runs under `CONTROL`.
 //!
 //! The child of a `fork` has neither timers nor a collector, and perhaps a lock that nobody will ever leave: it
-//! gets a `CONTROL` of its own. Captures of the parent are over there.
+//! gets a `CONTROL` of its own. Captures of the parent are over there, and nobody looks into them.
 
 use super::aggregate::{Incoming, ThreadKey};
 use super::budget::{Budget, SIGNAL_NANOS, Totals};
@@ -18,9 +18,9 @@ use super::session::{Marks, Reader, Status};
 use crate::clock;
 use crate::error::{Error, ErrorKind, Result};
 use crate::labels::{self, LabelSet};
-use flamelet_unwind::{Module, live};
-use std::ptr;
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
+use flamelet_unwind::Module;
+use flamelet_unwind::live::{self, PerProcess};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -29,13 +29,14 @@ const REVIEW_NANOS: u64 = 1_000_000_000;
 /// Unloaded libraries that are remembered.
 const MAX_EARLIER_MODULES: usize = 4096;
 
-/// Made when first asked for; never freed.
-static CONTROL: AtomicPtr<Mutex<Control>> = AtomicPtr::new(ptr::null_mut());
+static CONTROL: PerProcess<Mutex<Control>> = PerProcess::new();
 static ENDED: Condvar = Condvar::new();
 /// The CPU time of all collector threads so far.
 static COLLECTOR_NANOS: AtomicU64 = AtomicU64::new(0);
 
 struct Control {
+    /// Whether what the parent of this process left is still to be forgotten.
+    has_parent: bool,
     readers: Vec<Arc<Reader>>,
     running: Option<Running>,
     /// Counts starts, so that a collector knows when it is no longer wanted.
@@ -96,12 +97,16 @@ pub(super) fn attach(options: &Options, window: Option<(Duration, usize)>) -> Re
 
 /// Removes a reader, ending the sampler if it was the last.
 pub(super) fn detach(reader: &Arc<Reader>) {
+    if reader.is_of_another_process() {
+        return;
+    }
     let mut control = control();
     control.collect();
     reader.end();
     control.readers.retain(|other| !Arc::ptr_eq(other, reader));
     if control.readers.is_empty() {
         handler::deactivate();
+        handler::forget_collector();
         control.running = None;
         control.generation += 1;
         ENDED.notify_all();
@@ -131,41 +136,44 @@ pub(super) fn status() -> Status {
 }
 
 fn control() -> MutexGuard<'static, Control> {
-    let known = CONTROL.load(Ordering::Acquire);
-    // SAFETY: null, or made by `new_control` and never freed.
-    let control = unsafe { known.as_ref() }.unwrap_or_else(new_control);
-    control.lock().unwrap_or_else(PoisonError::into_inner)
+    let control = CONTROL.get(|has_parent| {
+        watch_forks();
+        Mutex::new(Control::new(has_parent))
+    });
+    let mut control = control.lock().unwrap_or_else(PoisonError::into_inner);
+    if std::mem::take(&mut control.has_parent) {
+        forget_parent();
+    }
+    control
 }
 
-#[cold]
-fn new_control() -> &'static Mutex<Control> {
-    static WATCHES_FORKS: AtomicBool = AtomicBool::new(false);
-    if !WATCHES_FORKS.swap(true, Ordering::Relaxed) {
+/// Before there is anything that a child must not share.
+fn watch_forks() {
+    static IS_WATCHED: AtomicBool = AtomicBool::new(false);
+    // Of threads that come first at once each registers it, which is once too often but never too late.
+    if !IS_WATCHED.load(Ordering::Acquire) {
         // SAFETY: registers a function with the right signature, which does nothing but change atomics.
         unsafe { libc::pthread_atfork(None, None, Some(in_the_child)) };
-    }
-    let new = Box::into_raw(Box::new(Mutex::new(Control::new())));
-    match CONTROL.compare_exchange(ptr::null_mut(), new, Ordering::AcqRel, Ordering::Acquire) {
-        // SAFETY: just made, and never freed from now on.
-        Ok(_) => unsafe { &*new },
-        // SAFETY: `new` is known to nobody else; `first` is another thread's, and never freed.
-        Err(first) => unsafe {
-            drop(Box::from_raw(new));
-            &*first
-        },
+        IS_WATCHED.store(true, Ordering::Release);
     }
 }
 
 /// Runs in the child of a fork, before anything else does.
 extern "C" fn in_the_child() {
+    forget_parent();
+    CONTROL.disown();
+}
+
+/// In a child, before it takes samples itself.
+fn forget_parent() {
     handler::forget_parent();
     COLLECTOR_NANOS.store(0, Ordering::Relaxed);
-    CONTROL.store(ptr::null_mut(), Ordering::SeqCst);
 }
 
 impl Control {
-    fn new() -> Self {
+    fn new(has_parent: bool) -> Self {
         Self {
+            has_parent,
             readers: Vec::new(),
             running: None,
             generation: 0,
@@ -392,7 +400,13 @@ fn totals(now: Marks) -> Totals {
 
 /// The collector thread.
 fn collect_until_ended(generation: u64) {
-    handler::i_am_the_collector();
+    {
+        let control = control();
+        if control.generation != generation {
+            return;
+        }
+        handler::i_am_the_collector();
+    }
     let mut counted = 0;
     loop {
         // Outside of the lock: whoever holds the loader's lock may be waiting for ours.

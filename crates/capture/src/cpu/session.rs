@@ -106,6 +106,8 @@ impl Drop for Attached {
 /// What one reader has collected. The collector adds, the owner reads.
 #[derive(Debug)]
 pub(crate) struct Reader {
+    /// Whose samples they are.
+    process: u32,
     pub(crate) options: Options,
     window: Option<(Duration, usize)>,
     state: Mutex<State>,
@@ -169,7 +171,13 @@ impl Reader {
             comments: Vec::new(),
             is_over: false,
         };
-        Self { options: options.clone(), window, state: Mutex::new(state) }
+        Self { process: std::process::id(), options: options.clone(), window, state: Mutex::new(state) }
+    }
+
+    /// Whether this is the child of a fork and the reader its parent's: its samples are the parent's, and its
+    /// lock may be one that nobody will ever leave.
+    pub(crate) fn is_of_another_process(&self) -> bool {
+        self.process != std::process::id()
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -230,6 +238,9 @@ impl Reader {
 
     /// The profile of everything, or of the last `span`.
     fn profile_of(&self, span: Option<Duration>) -> Profile {
+        if self.is_of_another_process() {
+            return self.nothing();
+        }
         let state = self.state();
         let last = &state.current;
         let start = span.map_or(0, |span| {
@@ -253,6 +264,24 @@ impl Reader {
         };
         let parts: Vec<&Aggregate> = windows.iter().map(|window| &window.samples).collect();
         report::profile(&parts, &facts, &state.modules)
+    }
+
+    /// What a child of a fork gets of its parent's capture.
+    fn nothing(&self) -> Profile {
+        let (now, start_unix) = (clock::monotonic_nanos(), clock::unix_nanos());
+        let comment = "this capture is that of the parent process: a child of fork starts its own";
+        let facts = Facts {
+            start_unix,
+            start: now,
+            end: now,
+            engine: "none",
+            asked_frequency: self.options.frequency,
+            process_cpu_nanos: 0,
+            own_cpu_nanos: 0,
+            refused: 0,
+            comments: vec![comment.to_owned()],
+        };
+        report::profile(&[], &facts, &SeenModules::default())
     }
 }
 

@@ -18,6 +18,9 @@
 #[allow(unsafe_code, reason = "walks the loader's list of modules and their memory")]
 mod loader;
 #[cfg(target_os = "linux")]
+#[allow(unsafe_code, reason = "never frees what threads may hold")]
+mod per_process;
+#[cfg(target_os = "linux")]
 #[allow(unsafe_code, reason = "publishes a pointer to lock-free readers")]
 mod published;
 #[cfg(target_os = "linux")]
@@ -34,6 +37,8 @@ use std::sync::Arc;
 
 #[cfg(target_os = "linux")]
 pub(crate) use loader::{loaded_modules, vdso};
+#[cfg(target_os = "linux")]
+pub use per_process::PerProcess;
 #[cfg(target_os = "linux")]
 pub use repeat::{Again, Frame, Repeated};
 #[cfg(target_os = "linux")]

@@ -7,6 +7,7 @@
 //! gets locks of its own, and keeps the list that was published last. The loader's lock is not ours to replace:
 //! if nobody in the child can ever have it, the list stays as it is.
 
+use super::per_process::PerProcess;
 use super::{loader, stack::fetch};
 use crate::error::Result;
 use crate::module::Modules;
@@ -17,9 +18,8 @@ use std::time::Duration;
 
 static PUBLISHED: Published =
     Published { modules: AtomicPtr::new(ptr::null_mut()), readers: AtomicUsize::new(0) };
-static WRITERS: AtomicPtr<Writers> = AtomicPtr::new(ptr::null_mut());
-/// Whether the loader's lock can be had: one of the three below.
-static LOADER: AtomicU8 = AtomicU8::new(FREE);
+static WRITERS: PerProcess<Writers> = PerProcess::new();
+// Whether the loader's lock can be had.
 const FREE: u8 = 0;
 const UNKNOWN: u8 = 1;
 const STUCK: u8 = 2;
@@ -33,8 +33,10 @@ struct Published {
     readers: AtomicUsize,
 }
 
-/// What the writers of one process share; never freed.
+/// What the writers of one process share.
 struct Writers {
+    /// Whether the loader's lock can be had: one of the three above.
+    loader: AtomicU8,
     /// Taken while modules are read, which may wait for the loader; never by readers of any kind.
     refresh: Mutex<Option<loader::Generation>>,
     /// Taken for a moment only.
@@ -86,78 +88,88 @@ impl Drop for Reader {
 
 /// This process' writers.
 fn writers() -> &'static Writers {
-    let known = WRITERS.load(Ordering::Acquire);
-    // SAFETY: null, or made below and never freed.
-    unsafe { known.as_ref() }.unwrap_or_else(new_writers)
+    WRITERS.get(|has_parent| {
+        watch_forks();
+        Writers::new(if has_parent { UNKNOWN } else { FREE })
+    })
 }
 
-#[cold]
-fn new_writers() -> &'static Writers {
-    static WATCHES_FORKS: AtomicBool = AtomicBool::new(false);
-    if !WATCHES_FORKS.swap(true, Ordering::Relaxed) {
+/// Before there is anything that a child must not share.
+fn watch_forks() {
+    static IS_WATCHED: AtomicBool = AtomicBool::new(false);
+    // Of threads that come first at once each registers it, which is once too often but never too late.
+    if !IS_WATCHED.load(Ordering::Acquire) {
         // SAFETY: registers a function with the right signature, which does nothing but change atomics.
         unsafe { libc::pthread_atfork(None, None, Some(in_the_child)) };
-    }
-    let published = PUBLISHED.modules.load(Ordering::SeqCst);
-    // SAFETY: in the child of a fork, the list came from an `Arc` that the parent's writers still hold, whose
-    // copy here is never freed. In a process that has not forked nothing was published yet.
-    let current = (!published.is_null()).then(|| unsafe {
-        Arc::increment_strong_count(published.cast_const());
-        Arc::from_raw(published.cast_const())
-    });
-    let owner = Mutex::new(Owner { current, retired: Vec::new() });
-    let new = Box::into_raw(Box::new(Writers { refresh: Mutex::new(None), owner }));
-    match WRITERS.compare_exchange(ptr::null_mut(), new, Ordering::AcqRel, Ordering::Acquire) {
-        // SAFETY: just made, and never freed from now on.
-        Ok(_) => unsafe { &*new },
-        Err(first) => {
-            // SAFETY: `new` is known to nobody else; `first` is another thread's, and never freed.
-            unsafe {
-                drop(Box::from_raw(new));
-                &*first
-            }
-        }
+        IS_WATCHED.store(true, Ordering::Release);
     }
 }
 
 /// Runs in the child of a fork, before anything else does: no thread but this one exists.
 extern "C" fn in_the_child() {
-    WRITERS.store(ptr::null_mut(), Ordering::SeqCst);
+    WRITERS.disown();
     PUBLISHED.readers.store(0, Ordering::SeqCst);
-    LOADER.store(UNKNOWN, Ordering::SeqCst);
 }
 
-/// Whether the loader can be asked. In the child of a fork a thread finds out that may have to wait for ever.
-fn loader_answers() -> bool {
-    match LOADER.load(Ordering::SeqCst) {
-        FREE => true,
-        STUCK => false,
-        _ => {
-            let (answered, answer) = mpsc::channel();
-            let ask = move || {
-                loader::generation();
-                LOADER.store(FREE, Ordering::SeqCst);
-                let _ = answered.send(());
-            };
-            let asked = std::thread::Builder::new().name("flamelet".into()).spawn(ask);
-            let is_free = asked.is_ok() && answer.recv_timeout(PATIENCE).is_ok();
-            if !is_free {
-                let _ = LOADER.compare_exchange(UNKNOWN, STUCK, Ordering::SeqCst, Ordering::SeqCst);
+/// The list that the parent published, to be asked for while the owner has none: from its first one on, that is
+/// what is published.
+fn inherited() -> Option<Arc<Modules>> {
+    let published = PUBLISHED.modules.load(Ordering::SeqCst).cast_const();
+    // SAFETY: nothing of this process is published yet, so this is the parent's, from an `Arc` that its owner
+    // holds, whose copy here is never freed.
+    (!published.is_null()).then(|| unsafe {
+        Arc::increment_strong_count(published);
+        Arc::from_raw(published)
+    })
+}
+
+impl Writers {
+    fn new(loader: u8) -> Self {
+        let owner = Mutex::new(Owner { current: None, retired: Vec::new() });
+        Self { loader: AtomicU8::new(loader), refresh: Mutex::new(None), owner }
+    }
+
+    fn owner(&self) -> MutexGuard<'_, Owner> {
+        let mut owner = lock(&self.owner);
+        if owner.current.is_none() {
+            owner.current = inherited();
+        }
+        owner
+    }
+
+    /// Whether the loader can be asked. In the child of a fork a thread finds out that may have to wait for ever.
+    fn loader_answers(&'static self) -> bool {
+        match self.loader.load(Ordering::SeqCst) {
+            FREE => true,
+            STUCK => false,
+            _ => {
+                let (answered, answer) = mpsc::channel();
+                let ask = move || {
+                    loader::generation();
+                    self.loader.store(FREE, Ordering::SeqCst);
+                    let _ = answered.send(());
+                };
+                let asked = std::thread::Builder::new().name("flamelet".into()).spawn(ask);
+                let is_free = asked.is_ok() && answer.recv_timeout(PATIENCE).is_ok();
+                if !is_free {
+                    let _ = self.loader.compare_exchange(UNKNOWN, STUCK, Ordering::SeqCst, Ordering::SeqCst);
+                }
+                is_free
             }
-            is_free
         }
     }
 }
 
 pub(super) fn modules() -> Arc<Modules> {
-    lock(&writers().owner).current.clone().unwrap_or_default()
+    writers().owner().current.clone().unwrap_or_default()
 }
 
 pub(super) fn refresh() -> Result<bool> {
-    if !loader_answers() {
+    let writers = writers();
+    if !writers.loader_answers() {
         return Ok(false);
     }
-    let mut seen = lock(&writers().refresh);
+    let mut seen = lock(&writers.refresh);
     let now = loader::generation();
     let changed = *seen != Some(now);
     if changed {
@@ -170,14 +182,14 @@ pub(super) fn refresh() -> Result<bool> {
 }
 
 fn publish(modules: Arc<Modules>) {
-    let mut owner = lock(&writers().owner);
+    let mut owner = writers().owner();
     PUBLISHED.modules.store(Arc::as_ptr(&modules).cast_mut(), Ordering::SeqCst);
     let old = owner.current.replace(modules);
     owner.retired.extend(old);
 }
 
 fn free_retired() {
-    let mut owner = lock(&writers().owner);
+    let mut owner = writers().owner();
     if !owner.retired.is_empty() && PUBLISHED.readers.load(Ordering::SeqCst) == 0 {
         let retired = std::mem::take(&mut owner.retired);
         drop(owner);

@@ -1,0 +1,127 @@
+//! Values that the child of a `fork` does not share with its parent.
+//!
+//! A fork copies the memory and only the thread that forked: locks that others held stay locked for ever, and
+//! what they were changing stays half changed. `pthread_atfork` tells a child that it is one, but not always: a
+//! fork that is under way when the function is registered leaves it out. So a value says whose it is.
+
+use std::ptr;
+use std::sync::atomic::{AtomicI32, AtomicPtr, Ordering};
+
+/// A value that each process makes for itself when it first asks for it, also after a fork. Never freed.
+pub struct PerProcess<T> {
+    made: AtomicPtr<Made<T>>,
+}
+
+struct Made<T> {
+    /// Whose it is; 0 when it is the parent's for sure.
+    process: AtomicI32,
+    value: T,
+}
+
+impl<T: Send + Sync + 'static> PerProcess<T> {
+    /// Nothing is made yet.
+    pub const fn new() -> Self {
+        Self { made: AtomicPtr::new(ptr::null_mut()) }
+    }
+
+    /// This process' value. If there is none it is made; `make` is told whether a parent's is there instead. Of
+    /// several threads that come first at once each may make one; all get the same.
+    pub fn get(&'static self, make: impl FnOnce(bool) -> T) -> &'static T {
+        let known = self.made.load(Ordering::Acquire);
+        // SAFETY: null, or from a box that `replace` made and that is never freed.
+        match unsafe { known.as_ref() } {
+            Some(made) if made.process.load(Ordering::Relaxed) == this_process() => &made.value,
+            _ => self.replace(known, make(!known.is_null())),
+        }
+    }
+
+    /// What is there, whosever it is.
+    pub fn known(&'static self) -> Option<&'static T> {
+        // SAFETY: null, or from a box that `replace` made and that is never freed.
+        unsafe { self.made.load(Ordering::Acquire).as_ref() }.map(|made| &made.value)
+    }
+
+    /// In the child of a fork: the parent's value is as good for the child. Async-signal-safe.
+    pub fn adopt(&'static self) {
+        self.set_process(this_process());
+    }
+
+    /// In the child of a fork: the parent's value is not the child's, even if they have the same number in
+    /// namespaces of their own. Async-signal-safe.
+    pub fn disown(&'static self) {
+        self.set_process(0);
+    }
+
+    fn set_process(&self, process: i32) {
+        // SAFETY: null, or from a box that `replace` made and that is never freed.
+        if let Some(made) = unsafe { self.made.load(Ordering::Acquire).as_ref() } {
+            made.process.store(process, Ordering::SeqCst);
+        }
+    }
+
+    #[cold]
+    fn replace(&'static self, known: *mut Made<T>, value: T) -> &'static T {
+        let new = Box::into_raw(Box::new(Made { process: AtomicI32::new(this_process()), value }));
+        match self.made.compare_exchange(known, new, Ordering::AcqRel, Ordering::Acquire) {
+            // SAFETY: just made, and never freed from now on.
+            Ok(_) => unsafe { &(*new).value },
+            // SAFETY: `new` is known to nobody else; `first` is another thread's, and never freed.
+            Err(first) => unsafe {
+                drop(Box::from_raw(new));
+                &(*first).value
+            },
+        }
+    }
+}
+
+impl<T: Send + Sync + 'static> Default for PerProcess<T> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// The process' id. Async-signal-safe.
+fn this_process() -> i32 {
+    // SAFETY: cannot fail.
+    unsafe { libc::getpid() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_child_makes_its_own_unless_it_adopts() {
+        static NUMBER: PerProcess<i32> = PerProcess::new();
+        static ADOPTED: PerProcess<i32> = PerProcess::new();
+        assert_eq!((NUMBER.known(), *NUMBER.get(|has_parent| 1 + i32::from(has_parent))), (None, 1));
+        assert_eq!(*NUMBER.get(|_| 7), 1, "made once");
+        assert_eq!(*ADOPTED.get(|_| 5), 5);
+        // SAFETY: the child only computes and leaves (of malloc's locks the C library takes care).
+        unsafe {
+            let child = libc::fork();
+            if child == 0 {
+                ADOPTED.adopt();
+                let own = (NUMBER.known(), *NUMBER.get(|has_parent| 10 + i32::from(has_parent)));
+                let adopted = *ADOPTED.get(|_| 9);
+                libc::_exit(i32::from(own != (Some(&1), 11) || adopted != 5));
+            }
+            let mut status = -1;
+            assert_eq!(libc::waitpid(child, &raw mut status, 0), child);
+            assert_eq!(status, 0);
+        }
+        NUMBER.disown();
+        assert_eq!(*NUMBER.get(|_| 3), 3);
+    }
+
+    #[test]
+    fn all_threads_get_the_same() {
+        static SHARED: PerProcess<usize> = PerProcess::new();
+        let number = |thread| *SHARED.get(|_| thread);
+        let numbers: Vec<usize> = std::thread::scope(|scope| {
+            let threads: Vec<_> = (0..8).map(|thread| scope.spawn(move || number(thread))).collect();
+            threads.into_iter().map(|thread| thread.join().expect("no panic")).collect()
+        });
+        assert!(numbers.iter().all(|&number| number == numbers[0]), "{numbers:?}");
+    }
+}
