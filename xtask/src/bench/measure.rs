@@ -13,12 +13,13 @@ pub(super) struct Cost {
     pub(super) cpu: Duration,
     /// From start to end.
     pub(super) wall: Duration,
-    /// The largest resident size, in bytes.
+    /// The largest resident size of it or any of its children, in bytes.
     pub(super) peak: u64,
 }
 
 /// Runs `command` with its output thrown away; it must succeed.
 pub(super) fn cost(command: &mut Command) -> Result<Cost, Failure> {
+    let floor = forget_own_peak()?;
     let started = Instant::now();
     let child = command
         .stdin(Stdio::null())
@@ -35,11 +36,24 @@ pub(super) fn cost(command: &mut Command) -> Result<Cost, Failure> {
     if waited != pid || status != 0 {
         return Err(Failure::failed(format!("{command:?} failed (wait status {status})")));
     }
-    Ok(Cost {
-        cpu: duration(usage.ru_utime) + duration(usage.ru_stime),
-        wall: started.elapsed(),
-        peak: u64::try_from(usage.ru_maxrss).unwrap_or(0) * 1024,
-    })
+    let wall = started.elapsed();
+    let peak = u64::try_from(usage.ru_maxrss).unwrap_or(0) * 1024;
+    if peak <= floor {
+        eprintln!("NOTE: {command:?} took less memory than this program, {floor} bytes: shown is that");
+    }
+    Ok(Cost { cpu: duration(usage.ru_utime) + duration(usage.ru_stime), wall, peak })
+}
+
+/// A child starts as a copy of this program, and the kernel counts that copy's peak as the child's own. So what this
+/// program needed before is forgotten; what it has now, which is returned in bytes, is the least that can be seen.
+fn forget_own_peak() -> Result<u64, Failure> {
+    const RESET_PEAK: &str = "5";
+    let failed = |error: std::io::Error| Failure::failed(format!("own peak memory: {error}"));
+    std::fs::write("/proc/self/clear_refs", RESET_PEAK).map_err(failed)?;
+    let status = std::fs::read_to_string("/proc/self/status").map_err(failed)?;
+    let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")?.trim().strip_suffix(" kB"));
+    let kilobytes: u64 = peak.and_then(|peak| peak.parse().ok()).unwrap_or(0);
+    Ok(kilobytes * 1024)
 }
 
 fn duration(time: libc::timeval) -> Duration {

@@ -78,9 +78,12 @@ impl Inputs<'_> {
 
     /// The folded stacks, `times` times.
     pub(super) fn repeated_folded(&self, times: usize) -> Result<PathBuf, Failure> {
-        let text = std::fs::read(self.converted("folded")?).map_err(failed)?;
+        let once = self.converted("folded")?;
         let file = folder()?.join(format!("folded-{times}.folded"));
-        std::fs::write(&file, text.repeat(times)).map_err(failed)?;
+        let mut out = File::create(&file).map_err(failed)?;
+        for _ in 0..times {
+            std::io::copy(&mut File::open(&once).map_err(failed)?, &mut out).map_err(failed)?;
+        }
         Ok(file)
     }
 
