@@ -37,8 +37,6 @@ impl RowIndex {
     }
 }
 
-type LocationKey = (Option<MappingId>, u64, bool, Vec<Line>);
-
 /// Collects samples into a [`Profile`]. Functions, locations, stacks and label sets that are equal are
 /// stored once; samples are kept as they are added, unless [`ProfileBuilder::merge_sample`] is used.
 pub struct ProfileBuilder {
@@ -46,7 +44,8 @@ pub struct ProfileBuilder {
     functions: FunctionIndex,
     mappings: HashMap<Mapping, MappingId, FxBuildHasher>,
     addresses: HashMap<(Option<MappingId>, u64), LocationId, FxBuildHasher>,
-    locations: HashMap<LocationKey, LocationId, FxBuildHasher>,
+    /// Locations with lines by the hash of what they are, which is kept so that growing needs no look at them.
+    locations: HashTable<(u64, LocationId)>,
     stacks: RowIndex,
     label_sets: RowIndex,
     samples: HashMap<(StackId, LabelSetId), usize, FxBuildHasher>,
@@ -60,7 +59,7 @@ impl ProfileBuilder {
             functions: HashMap::default(),
             mappings: HashMap::default(),
             addresses: HashMap::default(),
-            locations: HashMap::default(),
+            locations: HashTable::new(),
             stacks: RowIndex::default(),
             label_sets: RowIndex::default(),
             samples: HashMap::default(),
@@ -131,12 +130,19 @@ impl ProfileBuilder {
 
     /// Interns a location with its frames, innermost first.
     pub fn location(&mut self, mapping: Option<MappingId>, address: u64, lines: &[Line]) -> LocationId {
-        let key = (mapping, address, false, lines.to_vec());
-        if let Some(&id) = self.locations.get(&key) {
+        let hash = FxBuildHasher.hash_one((mapping, address, lines));
+        let profile = &mut self.profile;
+        let is_same = |&(known, id): &(u64, LocationId)| {
+            let location = profile.location(id);
+            known == hash
+                && (location.mapping, location.address) == (mapping, address)
+                && profile.lines(id) == lines
+        };
+        if let Some(&(_, id)) = self.locations.find(hash, is_same) {
             return id;
         }
-        let id = push_location(&mut self.profile, mapping, address, false, lines);
-        self.locations.insert(key, id);
+        let id = push_location(profile, mapping, address, false, lines);
+        self.locations.insert_unique(hash, (hash, id), |known| known.0);
         id
     }
 
