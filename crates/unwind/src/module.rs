@@ -59,10 +59,10 @@ impl Modules {
         Self::default()
     }
 
-    /// From now on walks remember the rules of frames they meet, which makes the next ones faster.
-    #[cfg(target_os = "linux")]
-    pub(crate) fn remember_rules(&mut self) {
-        self.met = RuleCache::new();
+    /// From now on walks remember the rules of frames they meet, which makes the next ones faster and takes 64 KB, or
+    /// they do not. A copy does what its origin does.
+    pub fn remember_rules(&mut self, remember: bool) {
+        self.met = if remember { RuleCache::new() } else { RuleCache::NONE };
     }
 
     /// The modules of this process, from the dynamic loader, the vdso included. Takes the loader's lock and

@@ -42,7 +42,7 @@ pub(super) fn reload(known: &Modules) -> Result<Modules> {
     for module in loaded {
         module.place(&mut modules);
     }
-    modules.remember_rules();
+    modules.remember_rules(true);
     Ok(modules)
 }
 
