@@ -1,5 +1,7 @@
 //! Stacks as writers need them: one frame a function, inlined ones included, with text for every part.
 
+use std::num::NonZero;
+
 use flamelet_profile::{Line, LocationId, Profile, StackId, StringId};
 use hashbrown::HashMap;
 use rustc_hash::FxBuildHasher;
@@ -41,7 +43,15 @@ pub(crate) struct FrameTable<'a> {
     with_lines: bool,
     frames: Vec<Frame>,
     index: HashMap<Key, u32, FxBuildHasher>,
-    by_location: Vec<Option<Box<[u32]>>>,
+    /// Where in `numbers` the frames of each location are, once they were asked for.
+    by_location: Vec<Option<Span>>,
+    numbers: Vec<u32>,
+}
+
+#[derive(Clone, Copy)]
+struct Span {
+    start: u32,
+    count: NonZero<u32>,
 }
 
 impl<'a> FrameTable<'a> {
@@ -57,7 +67,14 @@ impl<'a> FrameTable<'a> {
 
     fn new(profile: &'a Profile, with_lines: bool) -> Self {
         let by_location = vec![None; profile.locations().len()];
-        Self { profile, with_lines, frames: Vec::new(), index: HashMap::default(), by_location }
+        Self {
+            profile,
+            with_lines,
+            frames: Vec::new(),
+            index: HashMap::default(),
+            by_location,
+            numbers: Vec::new(),
+        }
     }
 
     /// All frames that were asked for, by number.
@@ -75,24 +92,27 @@ impl<'a> FrameTable<'a> {
 
     /// Appends the frames of a location, outermost first.
     pub(crate) fn location(&mut self, location: LocationId, into: &mut Vec<u32>) {
-        if self.by_location[location.index()].is_none() {
-            self.by_location[location.index()] = Some(self.number(location));
-        }
-        into.extend(self.by_location[location.index()].as_deref().unwrap_or_default());
+        let span = self.by_location[location.index()].unwrap_or_else(|| self.number(location));
+        into.extend(&self.numbers[span.start as usize..][..span.count.get() as usize]);
     }
 
-    /// The frames at a location, outermost first.
-    fn number(&mut self, id: LocationId) -> Box<[u32]> {
+    /// Numbers the frames at a location, outermost first.
+    fn number(&mut self, id: LocationId) -> Span {
         let profile = self.profile;
-        match profile.lines(id) {
-            [] => [self.intern(id, None, 0)].into(),
-            lines => lines
-                .iter()
-                .rev()
-                .enumerate()
-                .map(|(depth, line)| self.intern(id, Some(line), depth))
-                .collect(),
+        let start = self.numbers.len();
+        let lines = profile.lines(id);
+        for (depth, line) in lines.iter().rev().enumerate() {
+            let number = self.intern(id, Some(line), depth);
+            self.numbers.push(number);
         }
+        if lines.is_empty() {
+            let number = self.intern(id, None, 0);
+            self.numbers.push(number);
+        }
+        let count = NonZero::new((self.numbers.len() - start) as u32).unwrap_or(NonZero::<u32>::MIN);
+        let span = Span { start: start as u32, count };
+        self.by_location[id.index()] = Some(span);
+        span
     }
 
     fn intern(&mut self, id: LocationId, line: Option<&Line>, depth: usize) -> u32 {

@@ -25,17 +25,25 @@ pub(crate) fn hex(bytes: &[u8]) -> Option<u64> {
     if bytes.is_empty() || bytes.len() > 16 {
         return None;
     }
-    bytes.iter().try_fold(0u64, |sum, &byte| Some(sum << 4 | u64::from(hex_digit(byte)?)))
+    // One check for all digits: most numbers are good.
+    let (sum, all) = bytes.iter().fold((0u64, 0), |(sum, all), &byte| {
+        let digit = HEX_DIGITS[usize::from(byte)];
+        (sum << 4 | u64::from(digit & 15), all | digit)
+    });
+    (all < 16).then_some(sum)
 }
 
-const fn hex_digit(byte: u8) -> Option<u8> {
-    match byte {
-        b'0'..=b'9' => Some(byte - b'0'),
-        b'a'..=b'f' => Some(byte - b'a' + 10),
-        b'A'..=b'F' => Some(byte - b'A' + 10),
-        _ => None,
+/// What each byte is as a hexadecimal digit; 16 and above where it is none.
+const HEX_DIGITS: [u8; 256] = {
+    let mut digits = [16; 256];
+    let mut value = 0;
+    while value < 16 {
+        digits[b"0123456789abcdef"[value] as usize] = value as u8;
+        digits[b"0123456789ABCDEF"[value] as usize] = value as u8;
+        value += 1;
     }
-}
+    digits
+};
 
 /// A hexadecimal number after `0x`.
 pub(crate) fn prefixed_hex(bytes: &[u8]) -> Option<u64> {
@@ -82,6 +90,9 @@ mod tests {
         assert_eq!(signed(b"-9223372036854775808"), Some(i64::MIN));
         assert_eq!(signed(b"+7"), Some(7));
         assert_eq!(hex(b"7f"), Some(127));
+        assert_eq!([hex(b""), hex(b"7g"), hex(b"/1"), hex(b"00000000000000001")], [None; 4]);
+        assert_eq!(hex(b"0123456789abcdef"), hex(b"0123456789ABCDEF"));
+        assert_eq!(hex(b"FEDCBA9876543210"), Some(0xfedc_ba98_7654_3210));
         assert_eq!(prefixed_hex(b"0xFF"), Some(255));
         assert_eq!(seconds(b"846.712030"), Some(846_712_030_000));
         assert_eq!(seconds(b"846"), None);

@@ -13,6 +13,7 @@
 
 mod attr;
 mod blocks;
+mod dumps;
 mod features;
 mod fields;
 mod inflate;

@@ -1,14 +1,20 @@
 //! The text of `perf script`: a header line a sample, its frames below it, an empty line between samples.
 //!
-//! Which fields a header has depends on `-F` and on the version; what is looked for is, from the right end
-//! of what is fixed: `COMM PID[/TID] [CPU] TIME: [PERIOD] EVENT: rest`. Everything but the name may be
-//! missing. Each event becomes a kind of value.
+//! Functions inlined into a frame stand on lines before it; `-F srcline` adds a line with the source below each. Each
+//! event becomes a kind of value.
 
-use flamelet_profile::{ErrorKind, Line, LocationId, MappingId, Profile, Result};
+mod frame;
+mod header;
 
+use std::ops::Range;
+
+use flamelet_profile::{ErrorKind, FunctionId, Line, LocationId, MappingId, Profile, Result};
+
+use self::frame::{FrameKey, FrameLine, KnownFrames, address_of, is_frame, parse_frame};
+use self::header::{Header, parse_header};
 use crate::assembly::{Assembly, ByteIndex, ThreadRef};
 use crate::input::Input;
-use crate::number::{decimal, hex, seconds, words};
+use crate::number::decimal;
 use crate::{Error, Notes, Options};
 
 /// Reads the text of `perf script`.
@@ -35,161 +41,6 @@ pub(crate) fn recognise(head: &[u8]) -> bool {
     })
 }
 
-/// The fixed part of a sample's first line.
-#[derive(Debug, Default, PartialEq, Eq)]
-struct Header<'a> {
-    comm: &'a [u8],
-    pid: u64,
-    tid: u64,
-    time: Option<u64>,
-    period: Option<u64>,
-    event: &'a [u8],
-    /// What follows the event: nothing, an address of a sample without a stack, or a tracepoint's fields.
-    rest: &'a [u8],
-}
-
-fn is_frame(line: &[u8]) -> bool {
-    if !matches!(line.first(), Some(b' ' | b'\t')) {
-        return false;
-    }
-    let mut words = words(line);
-    words.next().is_some_and(|word| hex(word).is_some()) && words.next().is_some()
-}
-
-fn parse_header(line: &[u8]) -> Option<Header<'_>> {
-    let line = line.trim_ascii_end();
-    if line.first().is_none_or(|&byte| byte == b'\t') {
-        return None;
-    }
-    let line = line.trim_ascii_start();
-    match find_time(line) {
-        Some((start, end, time)) => {
-            let (comm, pid, tid) = parse_task(&line[..start])?;
-            let (period, event, rest) = parse_event(line[end..].trim_ascii_start());
-            Some(Header { comm, pid, tid, time: Some(time), period, event, rest })
-        }
-        None => parse_untimed(line),
-    }
-}
-
-/// The first word that is `seconds.fraction:`, as its start, the end after the colon, and its value.
-fn find_time(line: &[u8]) -> Option<(usize, usize, u64)> {
-    memchr::memchr_iter(b':', line).find_map(|colon| {
-        let start = line[..colon].iter().rposition(|&byte| byte == b' ')? + 1;
-        let ends_here = line.get(colon + 1).is_none_or(|&byte| byte == b' ');
-        let time = if ends_here { seconds(&line[start..colon])? } else { return None };
-        Some((start, colon + 1, time))
-    })
-}
-
-/// `COMM PID[/TID] [CPU] FLAGS`, read from the right: a command may hold spaces and numbers.
-fn parse_task(text: &[u8]) -> Option<(&[u8], u64, u64)> {
-    let mut text = text.trim_ascii_end();
-    for _ in 0..4 {
-        let start = text.iter().rposition(|&byte| byte == b' ').map_or(0, |at| at + 1);
-        let word = &text[start..];
-        if let Some((pid, tid)) = parse_ids(word) {
-            return Some((text[..start].trim_ascii_end(), pid, tid));
-        }
-        text = text[..start].trim_ascii_end();
-    }
-    None
-}
-
-/// `PID/TID`, or the one number that `perf script` prints by default, which is the thread's.
-fn parse_ids(word: &[u8]) -> Option<(u64, u64)> {
-    match memchr::memchr(b'/', word) {
-        Some(slash) => Some((decimal(&word[..slash])?, decimal(&word[slash + 1..])?)),
-        None => Some((0, decimal(word)?)),
-    }
-}
-
-/// `[PERIOD] EVENT: rest`. An event may hold colons (`sched:sched_switch`, `cycles:u`).
-fn parse_event(text: &[u8]) -> (Option<u64>, &[u8], &[u8]) {
-    let end_of_word = |text: &[u8]| text.iter().position(|&byte| byte == b' ').unwrap_or(text.len());
-    let mut text = text;
-    let first = &text[..end_of_word(text)];
-    let period = decimal(first);
-    if period.is_some() {
-        text = text[first.len()..].trim_ascii_start();
-    }
-    let word = &text[..end_of_word(text)];
-    match word.strip_suffix(b":") {
-        Some(event) => (period, event, text[word.len()..].trim_ascii_start()),
-        None => (period, b"", text),
-    }
-}
-
-/// A header without a time: the first word after the name that is one or two numbers.
-fn parse_untimed(line: &[u8]) -> Option<Header<'_>> {
-    let mut at = 0;
-    let mut seen_name = false;
-    while at < line.len() {
-        let start = at + line[at..].iter().position(|&byte| byte != b' ')?;
-        let end = line[start..].iter().position(|&byte| byte == b' ').map_or(line.len(), |len| start + len);
-        if let Some((pid, tid)) = parse_ids(&line[start..end]).filter(|_| seen_name) {
-            let after = skip_cpu(line[end..].trim_ascii_start());
-            let (period, event, rest) = parse_event(after);
-            return Some(Header {
-                comm: line[..start].trim_ascii_end(),
-                pid,
-                tid,
-                time: None,
-                period,
-                event,
-                rest,
-            });
-        }
-        seen_name = true;
-        at = end;
-    }
-    None
-}
-
-fn skip_cpu(text: &[u8]) -> &[u8] {
-    match (text.first(), memchr::memchr(b']', text)) {
-        (Some(b'['), Some(end)) => text[end + 1..].trim_ascii_start(),
-        _ => text,
-    }
-}
-
-/// A frame line: `ADDRESS SYMBOL+0xOFFSET (MODULE)`.
-struct FrameLine<'a> {
-    address: u64,
-    symbol: &'a [u8],
-    module: &'a [u8],
-}
-
-fn parse_frame(line: &[u8]) -> Option<FrameLine<'_>> {
-    let line = line.trim_ascii();
-    let end = line.iter().position(|&byte| byte == b' ').unwrap_or(line.len());
-    let address = hex(&line[..end])?;
-    let (symbol, module) = split_module(line[end..].trim_ascii());
-    Some(FrameLine { address, symbol: strip_offset(symbol), module })
-}
-
-fn split_module(text: &[u8]) -> (&[u8], &[u8]) {
-    let Some(inside) = text.strip_suffix(b")") else { return (text, b"") };
-    let (inside, deleted) = match inside.strip_suffix(b" (deleted)") {
-        Some(path) => (path, true),
-        None => (inside, false),
-    };
-    match memchr::memmem::rfind(inside, b" (") {
-        Some(at) => (text[..at].trim_ascii_end(), &inside[at + 2..]),
-        // A module without a symbol.
-        None if inside.first() == Some(&b'(') => (b"", &inside[1..]),
-        None if deleted => (text, b""),
-        None => (text, b""),
-    }
-}
-
-fn strip_offset(symbol: &[u8]) -> &[u8] {
-    match memchr::memmem::rfind(symbol, b"+0x") {
-        Some(at) if at > 0 && hex(&symbol[at + 3..]).is_some() => &symbol[..at],
-        _ => symbol,
-    }
-}
-
 /// A sample whose frames are being read.
 struct Open {
     thread: ThreadRef,
@@ -206,21 +57,82 @@ struct EventColumns {
 
 struct Reader {
     assembly: Assembly,
-    frames: ByteIndex<LocationId>,
+    frames: KnownFrames,
+    functions: ByteIndex<FunctionId>,
     modules: ByteIndex<MappingId>,
     events: Vec<EventColumns>,
     threads: ByteIndex<ThreadRef>,
     open: Option<Open>,
     stack: Vec<LocationId>,
-    /// Lines of functions inlined into the frame that follows.
-    inlined: Vec<u8>,
-    /// The frame before, to which a source line may belong.
-    last_frame: Vec<u8>,
+    open_frames: OpenFrames,
     key: Vec<u8>,
     without_period: bool,
     untimed: u64,
     odd_lines: u64,
     tracepoint_fields: bool,
+}
+
+/// What the line of a function ends with that was inlined into the frame below.
+const INLINED: &[u8] = b" (inlined)";
+
+/// The frames of a sample as they are read. They are looked up together, when the sample ends: one after the other, each
+/// would wait for memory by itself.
+#[derive(Default)]
+struct OpenFrames {
+    /// The lines of each frame: functions inlined into it, then its own. Behind a line, after a tab, stands its source,
+    /// if that is known.
+    text: Vec<u8>,
+    /// What to look for, and where in `text` the frame ends.
+    keys: Vec<(FrameKey, usize)>,
+    /// Where in `text` the frame starts that is being read.
+    start: usize,
+    address: u64,
+    /// Its own line was read.
+    is_whole: bool,
+    /// Places on the stack of frames that are new, and where in `text` they are.
+    new: Vec<(usize, FrameKey, Range<usize>)>,
+}
+
+impl OpenFrames {
+    /// Takes a line that starts with `address`.
+    fn line(&mut self, address: u64, line: &[u8]) {
+        if self.is_whole {
+            self.end_frame();
+        }
+        if self.text.len() > self.start {
+            self.text.push(b'\n');
+        }
+        self.text.extend_from_slice(line);
+        (self.address, self.is_whole) = (address, !line.ends_with(INLINED));
+    }
+
+    /// Takes the source of the line before, which then says whether that was inlined; false when it is no source.
+    fn source(&mut self, line: &[u8]) -> bool {
+        let source = line.strip_suffix(INLINED).unwrap_or(line);
+        let is_source = self.text.len() > self.start && split_source(source).is_some();
+        if is_source {
+            self.text.push(b'\t');
+            self.text.extend_from_slice(source);
+            self.is_whole &= source.len() == line.len();
+        }
+        is_source
+    }
+
+    /// Ends the frame that was read last. Inlined functions without one are dropped.
+    fn end_frame(&mut self) {
+        if self.is_whole {
+            let key = FrameKey::new(self.address, &self.text[self.start..]);
+            self.keys.push((key, self.text.len()));
+        }
+        self.text.truncate(self.keys.last().map_or(0, |&(_, end)| end));
+        (self.start, self.is_whole) = (self.text.len(), false);
+    }
+
+    fn clear(&mut self) {
+        self.text.clear();
+        self.keys.clear();
+        (self.start, self.is_whole) = (0, false);
+    }
 }
 
 impl Reader {
@@ -229,14 +141,14 @@ impl Reader {
         assembly.column("samples", "count");
         Self {
             assembly,
-            frames: ByteIndex::new(),
+            frames: KnownFrames::default(),
+            functions: ByteIndex::new(),
             modules: ByteIndex::new(),
             events: Vec::new(),
             threads: ByteIndex::new(),
             open: None,
             stack: Vec::new(),
-            inlined: Vec::new(),
-            last_frame: Vec::new(),
+            open_frames: OpenFrames::default(),
             key: Vec::new(),
             without_period: false,
             untimed: 0,
@@ -277,7 +189,7 @@ impl Reader {
         self.open = Some(Open { thread, time: header.time, period: header.period.unwrap_or(1), event });
         // Samples without a call chain have their only frame on the same line; tracepoints their fields.
         if let Some(frame) = parse_frame(header.rest).filter(|frame| !frame.module.is_empty()) {
-            let location = self.location(&frame, None);
+            let location = self.location(frame.address, header.rest);
             self.stack.push(location);
         } else if !header.rest.is_empty() {
             self.tracepoint_fields = true;
@@ -310,81 +222,75 @@ impl Reader {
 
     fn frame_line(&mut self, line: &[u8]) {
         let line = line.trim_ascii();
-        let known = if self.inlined.is_empty() { self.frames.get(line) } else { None };
-        if let Some(found) = known {
+        match address_of(line) {
+            Some(address) => self.open_frames.line(address, line),
+            // `-F srcline` prints `file:line` under each frame.
+            None => self.odd_lines += u64::from(!self.open_frames.source(line)),
+        }
+    }
+
+    /// Puts the frames that were read onto the stack.
+    fn end_frames(&mut self) {
+        let mut open = std::mem::take(&mut self.open_frames);
+        open.end_frame();
+        let mut start = 0;
+        for &(key, end) in &open.keys {
+            let found = self.frames.get(key).unwrap_or_else(|| {
+                open.new.push((self.stack.len(), key, start..end));
+                LocationId::from_index(0)
+            });
             self.stack.push(found);
-            self.last_frame.clear();
-            self.last_frame.extend_from_slice(line);
-            return;
+            start = end;
         }
-        match parse_frame(line) {
-            Some(frame) if frame.module == b"inlined" => {
-                self.inlined.extend_from_slice(line);
-                self.inlined.push(b'\n');
-            }
-            Some(frame) => self.new_frame(line, &frame, None),
-            None => self.source_line(line),
-        }
-    }
-
-    /// Interns a frame, with what was inlined into it.
-    fn new_frame(&mut self, line: &[u8], frame: &FrameLine<'_>, source: Option<(&str, i64)>) {
-        let mut key = std::mem::take(&mut self.key);
-        key.clear();
-        key.extend_from_slice(&self.inlined);
-        key.extend_from_slice(line);
-        // A line of its own was asked for already.
-        let known = if self.inlined.is_empty() { None } else { self.frames.get(&key) };
-        let location = match known.filter(|_| source.is_none()) {
-            Some(found) => found,
-            None => {
-                let location = self.location(frame, source);
-                if source.is_none() {
-                    self.frames.insert(&key, location);
-                }
+        for (place, key, text) in open.new.drain(..) {
+            // The same frame may stand on a stack more than once.
+            self.stack[place] = self.frames.get(key).unwrap_or_else(|| {
+                let location = self.location(key.address(), &open.text[text]);
+                self.frames.insert(key, location);
                 location
-            }
-        };
-        self.stack.push(location);
-        if source.is_none() {
-            self.last_frame.clear();
-            self.last_frame.extend_from_slice(line);
+            });
         }
-        self.inlined.clear();
-        self.key = key;
+        open.clear();
+        self.open_frames = open;
     }
 
-    /// `-F srcline` prints `file:line` under each frame.
-    fn source_line(&mut self, line: &[u8]) {
-        let text = String::from_utf8_lossy(line);
-        let place = text.rsplit_once(':').and_then(|(file, line)| Some((file, line.parse::<i64>().ok()?)));
-        let last = std::mem::take(&mut self.last_frame);
-        if let (Some(place), Some(frame)) = (place, parse_frame(&last)) {
-            self.stack.pop();
-            self.new_frame(&last, &frame, Some(place));
-        } else {
-            self.odd_lines += 1;
-        }
-    }
-
-    fn location(&mut self, frame: &FrameLine<'_>, source: Option<(&str, i64)>) -> LocationId {
-        let known = !frame.module.is_empty() && frame.module != b"[unknown]";
-        let module = known.then(|| self.module(frame.module));
+    /// The location that the lines of a frame are about, innermost first.
+    fn location(&mut self, address: u64, text: &[u8]) -> LocationId {
         let mut lines = Vec::new();
-        for line in self.inlined.split(|&byte| byte == b'\n').filter(|line| !line.is_empty()) {
-            if let Some(inlined) = parse_frame(line) {
-                let name = String::from_utf8_lossy(inlined.symbol);
-                let function = Some(self.assembly.builder.named_function(&name, ""));
-                lines.push(Line { function, line: 0, column: 0 });
-            }
+        let mut module = None;
+        for line in text.split(|&byte| byte == b'\n') {
+            let (line, source) = match memchr::memchr(b'\t', line) {
+                Some(tab) => (&line[..tab], split_source(&line[tab + 1..])),
+                None => (line, None),
+            };
+            let Some(frame) = parse_frame(line) else { continue };
+            lines.extend(self.line_of(&frame, source));
+            let is_known = !matches!(frame.module, b"" | b"[unknown]" | b"inlined");
+            module = is_known.then(|| self.module(frame.module));
         }
-        let name = String::from_utf8_lossy(frame.symbol);
-        if !name.is_empty() && name != "[unknown]" {
-            let (file, line) = source.unwrap_or_default();
-            let function = Some(self.assembly.builder.named_function(&name, file));
-            lines.push(Line { function, line, column: 0 });
+        self.assembly.builder.location(module, address, &lines)
+    }
+
+    fn line_of(&mut self, frame: &FrameLine<'_>, source: Option<(&[u8], i64)>) -> Option<Line> {
+        if matches!(frame.symbol, b"" | b"[unknown]") {
+            return None;
         }
-        self.assembly.builder.location(module, frame.address, &lines)
+        let (file, line) = source.unwrap_or_default();
+        Some(Line { function: Some(self.function(frame.symbol, file)), line, column: 0 })
+    }
+
+    fn function(&mut self, symbol: &[u8], file: &[u8]) -> FunctionId {
+        self.key.clear();
+        self.key.extend_from_slice(symbol);
+        self.key.push(b'\t');
+        self.key.extend_from_slice(file);
+        if let Some(found) = self.functions.get(&self.key) {
+            return found;
+        }
+        let (name, filename) = (String::from_utf8_lossy(symbol), String::from_utf8_lossy(file));
+        let function = self.assembly.builder.named_function(&name, &filename);
+        self.functions.insert(&self.key, function);
+        function
     }
 
     fn module(&mut self, name: &[u8]) -> MappingId {
@@ -399,6 +305,7 @@ impl Reader {
     /// Ends the sample whose frames were read.
     fn close(&mut self) {
         let Some(open) = self.open.take() else { return };
+        self.end_frames();
         let row = self.assembly.row(&self.stack, open.thread.labels);
         let period = i64::try_from(open.period).unwrap_or(i64::MAX);
         self.assembly.add(row, 0, 1);
@@ -408,8 +315,6 @@ impl Reader {
             None => self.untimed += 1,
         }
         self.stack.clear();
-        self.inlined.clear();
-        self.last_frame.clear();
     }
 
     fn finish(mut self, notes: &mut Notes) -> Result<Profile> {
@@ -437,6 +342,13 @@ impl Reader {
     }
 }
 
+/// `file:line`; `??:0` where it is not known.
+fn split_source(line: &[u8]) -> Option<(&[u8], i64)> {
+    let colon = memchr::memrchr(b':', line)?;
+    let (file, line) = (&line[..colon], i64::try_from(decimal(&line[colon + 1..])?).ok()?);
+    Some((if file == b"??" { b"" } else { file }, line))
+}
+
 /// An event's name without its modifiers: `cycles:u` and `cpu-clock:pppH` are `cycles` and `cpu-clock`.
 fn plain_event(name: &[u8]) -> &[u8] {
     match memchr::memrchr(b':', name) {
@@ -458,55 +370,43 @@ pub(crate) fn event_value_type(event: &str) -> (String, &'static str) {
 mod tests {
     use super::*;
 
-    #[track_caller]
-    fn header(line: &str) -> (String, u64, u64, Option<u64>, Option<u64>, String) {
-        let header = parse_header(line.as_bytes()).expect("a header");
-        let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
-        (text(header.comm), header.pid, header.tid, header.time, header.period, text(header.event))
-    }
-
-    #[test]
-    fn headers_of_every_layout() {
-        assert_eq!(
-            header("fixture  7722   846.712030:    1003009 cpu-clock:pppH: "),
-            ("fixture".into(), 0, 7722, Some(846_712_030_000), Some(1_003_009), "cpu-clock:pppH".into())
-        );
-        assert_eq!(
-            header("V8 WorkerThread 24636/25607 [000] 94564.109216: cycles: "),
-            ("V8 WorkerThread".into(), 24636, 25607, Some(94_564_109_216_000), None, "cycles".into())
-        );
-        assert_eq!(
-            header("   java 25607 [003] 4794564.109216: 10101010 sched:sched_switch: prev_comm=x y"),
-            (
-                "java".into(),
-                0,
-                25607,
-                Some(4_794_564_109_216_000),
-                Some(10_101_010),
-                "sched:sched_switch".into()
-            )
-        );
-        assert_eq!(header("node 12 cycles:u: "), ("node".into(), 0, 12, None, None, "cycles:u".into()));
-        assert_eq!(
-            header("odd 12 name 7/8 [001] d..1. 5.5: 1 e: "),
-            ("odd 12 name".into(), 7, 8, Some(5_500_000_000), Some(1), "e".into())
-        );
-    }
-
-    #[test]
-    fn frames_of_every_layout() {
-        let frame = |line: &str| {
-            let frame = parse_frame(line.as_bytes()).expect("a frame");
-            let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
-            (frame.address, text(frame.symbol), text(frame.module))
+    /// Each location of the only stack as its functions, with their sources.
+    fn stack_of(text: &str) -> (Vec<Vec<String>>, u64) {
+        let mut reader = Reader::new(&Options::default());
+        text.lines().for_each(|line| reader.line(line.as_bytes()));
+        let odd_lines = reader.odd_lines;
+        let profile = reader.finish(&mut Notes::default()).unwrap();
+        let name = |line: &Line| {
+            let function = profile.function(line.function.unwrap());
+            let (name, file) = (profile.string(function.name), profile.string(function.filename));
+            format!("{name} {file}:{}", line.line)
         };
-        assert_eq!(
-            frame("\t 16734 fixture::leaf+0x24 (/tmp/x)"),
-            (0x16734, "fixture::leaf".into(), "/tmp/x".into())
-        );
-        assert_eq!(frame(" 7f [unknown] ([unknown])"), (0x7f, "[unknown]".into(), "[unknown]".into()));
-        assert_eq!(frame(" 1 a(int) const+0x1 (/b (deleted))"), (1, "a(int) const".into(), "/b".into()));
-        assert_eq!(frame(" 1 foo (inlined)"), (1, "foo".into(), "inlined".into()));
-        assert_eq!(frame(" 1 (/lib/a b.so)"), (1, String::new(), "/lib/a b.so".into()));
+        let stack = profile.stack(profile.sample(0).stack);
+        (stack.iter().map(|&id| profile.lines(id).iter().map(name).collect()).collect(), odd_lines)
+    }
+
+    #[test]
+    fn inlined_functions_belong_to_the_frame_below_them() {
+        let plain = "main 1 1.5: 1 cycles: \n\t 10 c+0x1 (inlined)\n\t 10 b+0x1 (/m)\n\t 20 a+0x2 (/m)\n";
+        let (stack, odd_lines) = stack_of(plain);
+        assert_eq!((stack, odd_lines), (vec![vec!["c :0".into(), "b :0".into()], vec!["a :0".into()]], 0));
+    }
+
+    #[test]
+    fn sources_belong_to_the_line_above_them() {
+        let text = "main 1 1.5: 1 cycles: \n\t 10 c+0x1\n  c.rs:7 (inlined)\n\t 10 b+0x1 (/m)\n  b.rs:8\n\
+                    \t 20 a+0x2 (/m)\n  ??:0\n  sense: less\n";
+        let (stack, odd_lines) = stack_of(text);
+        let expected = vec![vec!["c c.rs:7".into(), "b b.rs:8".into()], vec!["a :0".into()]];
+        assert_eq!((stack, odd_lines), (expected, 1));
+    }
+
+    #[test]
+    fn a_frame_that_stands_on_a_stack_again_is_one_location() {
+        let text = "main 1 1.5: 1 cycles: \n\t 10 a+0x1 (/m)\n\t 10 a+0x1 (/m)\n\t 10 a+0x1 (/other)\n";
+        let mut reader = Reader::new(&Options::default());
+        text.lines().for_each(|line| reader.line(line.as_bytes()));
+        let profile = reader.finish(&mut Notes::default()).unwrap();
+        assert_eq!((profile.locations().len(), profile.stack(profile.sample(0).stack).len()), (2, 3));
     }
 }

@@ -76,6 +76,21 @@ fn stack_dumps_are_unwound() {
     assert!(quality.truncated * 10 <= quality.samples, "{} of {} cut", quality.truncated, quality.samples);
     let deep = depths(&binary).iter().filter(|(_, depth)| *depth >= 7).count();
     assert!(deep * 10 >= depths(&binary).len() * 8, "only {deep} stacks go from a leaf to the start");
+    sources_change_no_stack(&data);
+}
+
+/// With the source of each line, inlined functions are marked elsewhere.
+fn sources_change_no_stack(data: &Path) {
+    let read = |ending: &str, options: &[&str]| {
+        let text = printed(Command::new("perf").args(["script", "-i"]).arg(data).args(options));
+        let file = data.with_extension(ending);
+        std::fs::write(&file, text).unwrap();
+        open(&file, Format::PerfScript).profile
+    };
+    let (plain, with_sources) = (read("inlined.txt", &[]), read("sources.txt", &["-F", "+srcline"]));
+    assert_eq!(support::folded(&plain, "cpu"), support::folded(&with_sources, "cpu"));
+    let named = with_sources.functions().iter().filter(|f| with_sources.string(f.filename) == "fixture.rs");
+    assert!(named.count() > 2, "functions have no sources");
 }
 
 #[test]

@@ -92,8 +92,6 @@ struct Names<'a> {
     /// Where each text lies in `text`, its semicolon included.
     ends: Vec<usize>,
     text: Vec<u8>,
-    /// The numbers of each location's frames, root first, once they were needed.
-    by_location: Vec<Option<Box<[u32]>>>,
 }
 
 impl<'a> Names<'a> {
@@ -104,7 +102,6 @@ impl<'a> Names<'a> {
             texts: ByteIndex::new(),
             ends: vec![0],
             text: Vec::new(),
-            by_location: vec![None; profile.locations().len()],
         }
     }
 
@@ -112,16 +109,15 @@ impl<'a> Names<'a> {
         &self.text[self.ends[name as usize]..self.ends[name as usize + 1]]
     }
 
+    /// Appends the names of a location's frames, root first.
     fn push(&mut self, location: LocationId, into: &mut Vec<u32>) {
-        if self.by_location[location.index()].is_none() {
-            self.by_location[location.index()] = Some(self.number(location));
-        }
-        into.extend(self.by_location[location.index()].as_deref().unwrap_or_default());
+        let start = into.len();
+        self.table.location(location, into);
+        self.name_new_frames();
+        into[start..].iter_mut().for_each(|number| *number = self.by_frame[*number as usize]);
     }
 
-    fn number(&mut self, location: LocationId) -> Box<[u32]> {
-        let mut frames = Vec::new();
-        self.table.location(location, &mut frames);
+    fn name_new_frames(&mut self) {
         for number in self.by_frame.len()..self.table.frames().len() {
             let start = self.text.len();
             push_name(&mut self.text, &self.table.frames()[number].name);
@@ -140,7 +136,6 @@ impl<'a> Names<'a> {
             };
             self.by_frame.push(name);
         }
-        frames.iter().map(|&frame| self.by_frame[frame as usize]).collect()
     }
 }
 

@@ -92,6 +92,11 @@ impl Blocks {
         Place { block, start: start as u32, length: record.len() as u32 }
     }
 
+    /// Whether so much is held that less of each record should be.
+    pub(super) fn is_half_full(&self) -> bool {
+        self.blocks.len() - self.free.len() > MAX_BLOCKS / 2
+    }
+
     /// Whether so much is held that some must go.
     pub(super) fn is_full(&self) -> bool {
         self.blocks.len() - self.free.len() > MAX_BLOCKS

@@ -4,15 +4,16 @@ use std::fs::File;
 use std::path::Path;
 
 use flamelet_profile::{LocationId, Mapping, MappingId, Profile, ProfileBuilder, Quality, Result};
-use flamelet_unwind::{Dump, ImageCache, Module, Modules, Registers, Unwound, walk};
+use flamelet_unwind::{Dump, ImageCache, Module, Modules, Registers, walk};
 use rustc_hash::FxHashMap as HashMap;
 
 use super::attr::{Attr, bit};
+use super::dumps::Dumps;
 use super::features::{Features, hex};
 use super::fields::{Fields, Words};
 use super::records::{Comm, Fork, Mmap, RecordHeader, kind};
 use super::sample::{Sample, sample_id};
-use super::sparse::{DumpPlace, read_at};
+use super::sparse::DumpPlace;
 use crate::assembly::{Assembly, ByteIndex, ThreadRef};
 use crate::perf_script::event_value_type;
 use crate::{Notes, Options};
@@ -23,6 +24,10 @@ const KERNEL: u32 = u32::MAX;
 const FIRST_CONTEXT: u64 = -4095i64 as u64;
 const CONTEXT_USER: u64 = -512i64 as u64;
 const CONTEXT_GUEST_USER: u64 = -2560i64 as u64;
+/// A process of which so many stacks were unwound has the rules of its frames remembered, but no more processes than
+/// this: each takes 64 KB.
+const MANY_UNWOUND: u32 = 256;
+const MAX_REMEMBERED: u32 = 64;
 /// The part of `misc` that says where a sample was taken, and its value for the user side.
 const MISC_MODE: u16 = 7;
 const MODE_USER: u16 = 2;
@@ -34,6 +39,8 @@ struct Process {
     modules: Modules,
     /// Addresses seen since the last change of the modules.
     locations: HashMap<u64, LocationId>,
+    /// How many stacks were unwound.
+    unwound: u32,
     /// Tells apart what the same addresses mean in other processes, and after a change of the modules.
     epoch: u32,
 }
@@ -89,42 +96,6 @@ struct Doubts {
     used_files: HashMap<String, String>,
 }
 
-/// How much of a dump is looked at first, at the least and by default.
-const FIRST_PART: usize = 4 << 10;
-
-/// Dumps that were left in the file. Most stacks need a part of theirs only; how large a part is learnt.
-struct Dumps {
-    bytes: Vec<u8>,
-    part: usize,
-}
-
-impl Dumps {
-    /// Walks over the first part of a dump, and over all of it where that does not reach the stack's start.
-    fn unwind(
-        &mut self,
-        file: &File,
-        dump: DumpPlace,
-        mut walk_over: impl FnMut(&[u8]) -> Unwound,
-    ) -> Option<Unwound> {
-        let used = dump.used as usize;
-        let part = self.part.min(used);
-        let unwound = walk_over(self.load(file, dump.at, part)?);
-        if unwound.end.is_rooted() || part == used {
-            // So that the part shrinks again while hardly any stack needs more.
-            self.part = (self.part - 8).max(FIRST_PART);
-            return (part > 0).then_some(unwound);
-        }
-        self.part += 512;
-        Some(walk_over(self.load(file, dump.at, used)?))
-    }
-
-    fn load(&mut self, file: &File, at: u64, count: usize) -> Option<&[u8]> {
-        self.bytes.resize(count.max(self.bytes.len()), 0);
-        let got = read_at(file, &mut self.bytes[..count], at).ok()?;
-        (got == count).then_some(&self.bytes[..count])
-    }
-}
-
 /// Everything that is known while records are read.
 pub(super) struct Session<'a> {
     /// Where dumps were left.
@@ -140,6 +111,8 @@ pub(super) struct Session<'a> {
     tasks: HashMap<(u32, u32), Task>,
     epochs: u32,
     images: ImageCache,
+    /// How many processes have the rules of their frames remembered.
+    remembered: u32,
     doubts: Doubts,
     sums: Vec<Sum>,
     /// Which sum a row and an event have.
@@ -166,15 +139,21 @@ impl Session<'_> {
             tasks: HashMap::default(),
             epochs: 0,
             images: ImageCache::new(),
+            remembered: 0,
             doubts: Doubts::default(),
             sums: Vec::new(),
             sum_of: HashMap::default(),
             seen: ByteIndex::new(),
             key: Vec::new(),
-            dumps: Dumps { bytes: Vec::new(), part: FIRST_PART },
+            dumps: Dumps::default(),
             stack: Vec::new(),
             addresses: vec![0; flamelet_unwind::MAX_DEPTH],
         }
+    }
+
+    /// How much of a dump most stacks need.
+    pub(super) fn dump_part(&self) -> usize {
+        self.dumps.part()
     }
 
     pub(super) fn add_attr(&mut self, attr: Attr, ids: &[u64]) {
@@ -274,7 +253,9 @@ impl Session<'_> {
         if fork.pid != fork.parent_pid
             && let Some(parent) = self.processes.get(&fork.parent_pid).cloned()
         {
-            self.processes.insert(fork.pid, parent);
+            let mut child = Process { unwound: 0, ..parent };
+            child.modules.remember_rules(false);
+            self.processes.insert(fork.pid, child);
         }
         if let Some(name) = self.thread_names.get(&fork.parent_tid).cloned() {
             self.thread_names.insert(fork.tid, name);
@@ -316,7 +297,10 @@ impl Session<'_> {
         };
         let attr = self.events[event].attr;
         let sample = match dump {
-            Some(_) => Sample::parse_up_to_dump(&attr, &mut fields)?.0,
+            Some(_) => {
+                let (sample, _) = Sample::parse_up_to_dump(&attr, &mut fields)?;
+                Sample { stack: fields.rest(), ..sample }
+            }
             None => Sample::parse(&attr, fields)?,
         };
         let unwound = self.unwind(&attr, &sample, dump);
@@ -370,12 +354,18 @@ impl Session<'_> {
     /// Unwinds the dump of a sample's user stack, if it has one, and returns how many addresses there are.
     fn unwind(&mut self, attr: &Attr, sample: &Sample<'_>, dump: Option<DumpPlace>) -> Option<usize> {
         let registers = user_registers(attr.user_registers, sample.registers?)?;
-        let modules = &self.processes.entry(sample.pid).or_default().modules;
+        let process = self.processes.entry(sample.pid).or_default();
+        process.unwound = process.unwound.saturating_add(1);
+        if process.unwound == MANY_UNWOUND && self.remembered < MAX_REMEMBERED {
+            self.remembered += 1;
+            process.modules.remember_rules(true);
+        }
+        let modules = &process.modules;
         let addresses = &mut self.addresses;
         let mut walk_over =
             |stack: &[u8]| walk(modules, &registers, &mut Dump::new(registers.sp, stack), addresses);
         let unwound = match (dump, self.file) {
-            (Some(dump), Some(file)) => self.dumps.unwind(file, dump, walk_over)?,
+            (Some(dump), Some(file)) => self.dumps.unwind(file, dump, sample.stack, walk_over)?,
             _ if sample.stack.is_empty() => return None,
             _ => walk_over(sample.stack),
         };

@@ -52,16 +52,16 @@ impl<'a> Source<'a> {
 
     /// From now on leaves the dumps of samples in the file, if that is possible; records start at `at`, and samples
     /// look as `attr` says.
-    pub(super) fn leave_dumps(&mut self, at: u64, attr: Attr) -> Option<&'a File> {
+    pub(super) fn leave_dumps(&mut self, at: u64, attr: Attr, blocks: &mut Blocks) -> Option<&'a File> {
         let file = self.input.file()?;
-        self.sparse = Some((Sparse::new(file, at), attr));
+        self.sparse = Some((Sparse::new(file, at, blocks), attr));
         Some(file)
     }
 
-    /// The next record.
-    pub(super) fn record(&mut self, big: bool, blocks: &mut Blocks) -> Result<Next> {
+    /// The next record. Of a dump that is left in the file, about the first `part` is wanted.
+    pub(super) fn record(&mut self, big: bool, part: usize, blocks: &mut Blocks) -> Result<Next> {
         if let Some((sparse, attr)) = &mut self.sparse {
-            let next = sparse.record(big, attr, blocks);
+            let next = sparse.record(big, attr, part, blocks);
             return next.map_err(|error| self.explain(&error));
         }
         if !self.need(RecordHeader::SIZE, blocks)? {

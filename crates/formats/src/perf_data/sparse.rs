@@ -1,22 +1,24 @@
-//! Reading a recording with stack dumps without reading the dumps: of 16 or 64 KB a sample, a stack needs a few.
+//! Reading a recording with stack dumps without reading all of the dumps: of 16 or 64 KB a sample, a stack needs a few.
+//!
+//! The end of a dump, the next sample and the first part of its dump lie side by side in the file: one read each.
 
 use std::fs::File;
 use std::io;
-use std::ops::Range;
 
 use super::attr::Attr;
-use super::blocks::{Blocks, Place};
+use super::blocks::{BLOCK, Blocks, Place};
 use super::fields::Fields;
 use super::records::{RecordHeader, kind};
 use super::sample::Sample;
 use super::source::Next;
 
-/// How much is read at once: the end of a dump, and the next sample up to its dump.
-const WINDOW: usize = 1 << 10;
+/// How much is read at once besides the first part of a dump: the end of the one before, small records, and a sample up
+/// to its dump, which is half of it at most.
+const FRONT: usize = 1 << 10;
 /// Records up to this size are read whole.
 const SMALL: usize = 4 << 10;
 
-/// A stack dump that was left in the file.
+/// A stack dump that was left in the file, but for its first part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct DumpPlace {
     /// Where in the file it starts, and how many bytes of it are the stack.
@@ -40,73 +42,102 @@ pub(super) fn read_at(file: &File, buffer: &mut [u8], at: u64) -> io::Result<usi
 
 /// A file that is read here and there.
 pub(super) struct Sparse<'a> {
-    pub(super) file: &'a File,
+    file: &'a File,
     /// Where the next record starts.
     pub(super) at: u64,
-    window: Vec<u8>,
+    /// What was read last, and where in the file that starts.
+    window: Place,
     window_at: u64,
+    /// The block before the window's, in which the record that is being put together may still lie.
+    before: Option<u32>,
 }
 
 impl<'a> Sparse<'a> {
-    pub(super) fn new(file: &'a File, at: u64) -> Self {
-        Self { file, at, window: Vec::new(), window_at: 0 }
+    pub(super) fn new(file: &'a File, at: u64, blocks: &mut Blocks) -> Self {
+        let window = Place { block: blocks.take(), start: 0, length: 0 };
+        Self { file, at, window, window_at: at, before: None }
     }
 
-    /// The next record, with or without its dump.
-    pub(super) fn record(&mut self, big: bool, attr: &Attr, blocks: &mut Blocks) -> io::Result<Next> {
-        let Some(range) = self.look(self.at, RecordHeader::SIZE)? else { return Ok(Next::End) };
-        let header = RecordHeader::parse(&self.window[range], big);
+    /// The next record. A sample with a dump ends with the first `part` of it or so.
+    pub(super) fn record(
+        &mut self,
+        big: bool,
+        attr: &Attr,
+        part: usize,
+        blocks: &mut Blocks,
+    ) -> io::Result<Next> {
+        // Where much is held back, dumps are not.
+        let ahead = FRONT + if blocks.is_half_full() { 0 } else { part };
+        let Some(place) = self.look(self.at, RecordHeader::SIZE, ahead, blocks)? else {
+            return Ok(Next::End);
+        };
+        let header = RecordHeader::parse(blocks.record(place), big);
         let Some(header) = header.filter(|header| usize::from(header.size) >= RecordHeader::SIZE) else {
             return Ok(Next::Senseless);
         };
-        let (at, size) = (self.at, usize::from(header.size));
+        let size = usize::from(header.size);
         if header.kind == kind::SAMPLE
             && size > SMALL
-            && let Some((place, dump)) = self.without_dump(at, size, big, attr, blocks)?
+            && let Some((place, dump)) = self.without_dump(size, big, attr, ahead, blocks)?
         {
             self.at += size as u64;
             return Ok(Next::Record(header, place, Some(dump)));
         }
-        let Some(range) = self.look(at, size)? else { return Ok(Next::Cut) };
+        let Some(place) = self.look(self.at, size, ahead, blocks)? else { return Ok(Next::Cut) };
         self.at += size as u64;
-        Ok(Next::Record(header, blocks.store(&self.window[range]), None))
+        Ok(Next::Record(header, place, None))
     }
 
-    /// The beginning of a sample, when its dump starts soon.
+    /// The beginning of a sample and of its dump, when that starts soon.
     fn without_dump(
         &mut self,
-        at: u64,
         size: usize,
         big: bool,
         attr: &Attr,
+        ahead: usize,
         blocks: &mut Blocks,
     ) -> io::Result<Option<(Place, DumpPlace)>> {
-        let Some(head) = self.look(at, WINDOW / 2)? else { return Ok(None) };
-        let body = Fields::new(&self.window[head.start + RecordHeader::SIZE..head.end], big);
+        let wanted = size.min(ahead - FRONT / 2);
+        let Some(head) = self.look(self.at, wanted, ahead, blocks)? else { return Ok(None) };
+        let body = Fields::new(&blocks.record(head)[RecordHeader::SIZE..], big);
         let Some((start, length)) = Sample::dump_place(attr, body) else { return Ok(None) };
         let start = RecordHeader::SIZE + start;
         // Behind the dump there is only how much of it was used.
         if start + length + 8 > size {
             return Ok(None);
         }
-        let place = blocks.store(&self.window[head.start..head.start + start]);
-        let Some(used) = self.look(at + (start + length) as u64, 8)? else { return Ok(None) };
-        let used = Fields::new(&self.window[used], big).u64().unwrap_or(0);
+        let at = self.at + start as u64;
+        let Some(used) = self.look(at + length as u64, 8, ahead, blocks)? else { return Ok(None) };
+        let used = Fields::new(blocks.record(used), big).u64().unwrap_or(0);
         let used = u32::try_from(used).unwrap_or(u32::MAX).min(length as u32);
-        Ok(Some((place, DumpPlace { at: at + start as u64, used })))
+        let place = Place { length: head.length.min(start as u32 + used), ..head };
+        Ok(Some((place, DumpPlace { at, used })))
     }
 
-    /// Where in the window `count` bytes of the file lie; it is read anew where they are not in it.
-    fn look(&mut self, at: u64, count: usize) -> io::Result<Option<Range<usize>>> {
+    /// Where `count` bytes of the file are; they are read, and `ahead` bytes if those are more, where they were not yet.
+    /// What was found before stays there once more.
+    fn look(
+        &mut self,
+        at: u64,
+        count: usize,
+        ahead: usize,
+        blocks: &mut Blocks,
+    ) -> io::Result<Option<Place>> {
         let inside = at.checked_sub(self.window_at).and_then(|start| usize::try_from(start).ok());
-        if let Some(start) = inside.filter(|start| start + count <= self.window.len()) {
-            return Ok(Some(start..start + count));
+        if let Some(start) = inside.filter(|start| start + count <= self.window.length as usize) {
+            let start = self.window.start + start as u32;
+            return Ok(Some(Place { start, length: count as u32, ..self.window }));
         }
-        self.window.resize(count.max(WINDOW), 0);
-        let got = read_at(self.file, &mut self.window, at)?;
-        self.window.truncate(got);
+        let room = count.max(ahead);
+        let mut start = (self.window.start + self.window.length) as usize;
+        if start + room > BLOCK {
+            self.before.replace(self.window.block).into_iter().for_each(|block| blocks.let_go(block));
+            (self.window.block, start) = (blocks.take(), 0);
+        }
+        let got = read_at(self.file, &mut blocks.bytes_mut(self.window.block)[start..start + room], at)?;
+        self.window = Place { start: start as u32, length: got as u32, ..self.window };
         self.window_at = at;
-        Ok((got >= count).then_some(0..count))
+        Ok((got >= count).then_some(Place { length: count as u32, ..self.window }))
     }
 
     /// What is left, up to `max` bytes.

@@ -139,7 +139,7 @@ impl<'a> Stream<'a> {
             && first.has(bit::STACK_USER)
             && others.iter().all(|(other, _)| other.has_layout_of(first))
         {
-            session.file = self.source.leave_dumps(self.records_at, *first);
+            session.file = self.source.leave_dumps(self.records_at, *first, &mut self.blocks);
         }
         self.attrs.drain(..).for_each(|(attr, ids)| session.add_attr(attr, &ids));
         while let Some((header, place, dump)) = self.next_record(session)? {
@@ -175,7 +175,7 @@ impl<'a> Stream<'a> {
         if self.records_left.is_some_and(|left| left < RecordHeader::SIZE as u64) {
             return Ok(None);
         }
-        match self.source.record(self.big, &mut self.blocks)? {
+        match self.source.record(self.big, session.dump_part(), &mut self.blocks)? {
             Next::Record(header, place, dump) => {
                 let size = u64::from(header.size);
                 self.records_left = self.records_left.map(|left| left.saturating_sub(size));
