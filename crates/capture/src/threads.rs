@@ -45,8 +45,9 @@ pub(crate) fn name_of_this_thread() -> [u8; 16] {
     name
 }
 
+/// The same as the kernel has it now. Async-signal-safe.
 #[cold]
-fn ask_name() -> [u8; 16] {
+pub(crate) fn ask_name() -> [u8; 16] {
     let mut name = [0; 16];
     // SAFETY: the kernel writes 16 bytes to `name`, which has them. (A raw system call: no libc in between.)
     // `errno` belongs to this thread, and a filter may answer the call with an error.

@@ -49,8 +49,7 @@ fn dumps_say_who_holds_memory() {
     let jemalloc = Jemalloc::linked().without_hooks();
     let feed = jemalloc.start(&Options::new().mean(MEAN)).expect("starts");
     assert_eq!(feed, Feed::Dumps);
-    // This thread's next sample was drawn by the rate before, and may be megabytes away: one large block takes it.
-    drop(black_box(vec![1u8; 64 << 20]));
+    heap_support::take_the_first_sample();
     let kept = keep_for_a_dump();
     jemalloc.stop().expect("stops");
 

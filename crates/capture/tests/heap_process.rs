@@ -22,6 +22,18 @@ const MODE: &str = "FLAMELET_HEAP_TEST_CHILD";
 const FILE: &str = "FLAMELET_HEAP_TEST_FILE";
 const MEAN: u64 = 16 << 10;
 
+/// How often each way to be killed is tried: `usual` times, or as `FLAMELET_HEAP_KILLS` says.
+fn kills(usual: usize) -> usize {
+    std::env::var("FLAMELET_HEAP_KILLS").map_or(usual, |number| number.parse().expect("a number"))
+}
+
+/// What a process left in `file`, which is not kept: a hundred would take gigabytes.
+fn left_in(file: &Path) -> Profile {
+    let profile = heap::recover(file).expect("a profile");
+    std::fs::remove_file(file).expect("removed");
+    profile
+}
+
 /// Not a test of its own: what the other tests start this program again for.
 #[test]
 fn child() {
@@ -114,11 +126,11 @@ fn run_out_of_address_space(file: &Path) {
 fn a_process_that_runs_out_of_address_space_leaves_a_profile_each_time() {
     let folder = Folder::new("refused");
     let names = Names::load();
-    for run in 0..20 {
+    for run in 0..kills(20) {
         let file = folder.file(run);
         let output = start_child("refused", &file).wait_with_output().expect("ends");
         assert_eq!(output.status.signal(), Some(libc::SIGABRT), "{output:?}");
-        let profile = heap::recover(&file).expect("a profile");
+        let profile = left_in(&file);
         assert_names_the_guilty(&names, &profile, run);
         let comments: Vec<&str> = profile.comments().collect();
         assert!(comments.iter().any(|comment| comment.contains("was refused")), "{comments:?}");
@@ -170,7 +182,7 @@ fn a_process_that_its_control_group_kills_leaves_a_profile_each_time() {
     };
     let folder = Folder::new("cgroup");
     let names = Names::load();
-    for run in 0..10 {
+    for run in 0..kills(10) {
         let file = folder.file(run);
         let program = std::env::current_exe().expect("a program");
         // The limit must be there when the profiler starts: so the shell enters the group, then starts it.
@@ -186,7 +198,7 @@ fn a_process_that_its_control_group_kills_leaves_a_profile_each_time() {
             .status()
             .expect("a shell");
         assert_eq!(status.signal(), Some(libc::SIGKILL), "run {run}: {status:?}");
-        let profile = heap::recover(&file).expect("a profile");
+        let profile = left_in(&file);
         assert_names_the_guilty(&names, &profile, run);
         let comments: Vec<&str> = profile.comments().collect();
         assert!(comments.iter().any(|comment| comment.contains("control group's limit")), "{comments:?}");
@@ -214,14 +226,14 @@ fn be_killed(file: &Path) {
 fn a_killed_process_leaves_its_live_set() {
     let folder = Folder::new("killed");
     let names = Names::load();
-    for run in 0..10 {
+    for run in 0..kills(10) {
         let file = folder.file(run);
         let mut child = start_child("killed", &file);
         let lines = BufReader::new(child.stdout.take().expect("a pipe")).lines();
         assert!(lines.map_while(Result::ok).any(|line| line == "kept"), "the child ended early");
         child.kill().expect("killed");
         child.wait().expect("ends");
-        let profile = heap::recover(&file).expect("a profile");
+        let profile = left_in(&file);
         let got = names.total_where(&profile, &["keep_for_ever"], |labels| labels["bytes"] == "100");
         assert_close("kept", got[2], got[3], &[Batch { count: 40_000, size: 100 }], MEAN);
         assert!(profile.comments().any(|comment| comment.contains(" 0 records damaged")));

@@ -10,6 +10,6 @@ fn who_holds_memory_is_known() {
     let in_use = heap.total(3);
     drop(held);
     assert!(heap.comments().any(|line| line.contains("jemalloc: allocated ")), "its statistics are there");
-    // 64 MiB in blocks that are practically all seen.
-    assert!((48 << 20..96 << 20).contains(&in_use), "{in_use}");
+    // 64 blocks of 1 MiB, each seen with a chance of 86 %: six standard deviations are 19 MiB.
+    assert!((45 << 20..96 << 20).contains(&in_use), "{in_use}");
 }

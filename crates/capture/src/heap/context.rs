@@ -7,7 +7,8 @@ use crate::labels;
 /// Longer contexts are cut at a label.
 const MAX_BYTES: usize = 1024;
 
-/// The context of this thread. Without labels it is remembered, and looked at again now and then.
+/// The context of this thread. Without labels it is remembered, and looked at again now and then: so the name is
+/// asked for then, and not what the CPU sampler remembers of it.
 pub(super) fn current(ledger: &Ledger) -> RecordId {
     let labels = labels::current_id();
     if labels == 0
@@ -16,7 +17,7 @@ pub(super) fn current(ledger: &Ledger) -> RecordId {
         return RecordId(known);
     }
     let mut text = Text::new();
-    let name = crate::threads::name_of_this_thread();
+    let name = crate::threads::ask_name();
     let length = name.iter().position(|&byte| byte == 0).unwrap_or(name.len());
     text.push(b"thread", &name[..length]);
     if labels != 0 {

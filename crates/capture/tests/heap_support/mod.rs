@@ -91,6 +91,12 @@ pub(crate) fn labels(profile: &Profile, set: flamelet_profile::LabelSetId) -> BT
     profile.labels(set).iter().map(|label| (profile.string(label.key).to_owned(), text(label))).collect()
 }
 
+/// After jemalloc was given a new rate: the distance to this thread's next sample is still the one that was drawn by the
+/// rate before, of half a megabyte, and nothing is seen until there. One large block is longer than any such distance.
+pub(crate) fn take_the_first_sample() {
+    drop(std::hint::black_box(Vec::<u8>::with_capacity(64 << 20)));
+}
+
 /// How many objects of which size were allocated.
 #[derive(Clone, Copy)]
 pub(crate) struct Batch {
@@ -98,8 +104,8 @@ pub(crate) struct Batch {
     pub(crate) size: u64,
 }
 
-/// Checks estimated objects and bytes against what was allocated: within five standard deviations, which
-/// happens by chance once in a million times.
+/// Checks estimated objects and bytes against what was allocated. It fails outside of six standard deviations, which
+/// would happen by chance once in 500 million times.
 #[track_caller]
 pub(crate) fn assert_close(what: &str, objects: i64, bytes: i64, batches: &[Batch], mean: u64) {
     let (mut expected, mut variance) = ((0.0, 0.0), (0.0, 0.0));
@@ -112,7 +118,7 @@ pub(crate) fn assert_close(what: &str, objects: i64, bytes: i64, batches: &[Batc
     }
     // Whole numbers, a sample's rounding each.
     let off = |got: i64, expected: f64, variance: f64| {
-        let allowed = 5.0 * f64::sqrt(variance) + 2.0 + expected * 1e-6;
+        let allowed = 6.0 * f64::sqrt(variance) + 2.0 + expected * 1e-6;
         ((got as f64 - expected).abs() > allowed).then_some(allowed)
     };
     let checks = [("objects", objects, expected.0, variance.0), ("bytes", bytes, expected.1, variance.1)];
