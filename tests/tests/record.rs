@@ -85,6 +85,42 @@ fn a_poor_recording_is_a_status_when_asked_for() {
 }
 
 #[test]
+fn what_cannot_be_written_is_written_elsewhere() {
+    if !may_record() {
+        return;
+    }
+    let elsewhere = scratch("elsewhere");
+    let _ = std::fs::remove_dir_all(&elsewhere);
+    std::fs::create_dir_all(&elsewhere).expect("our own folder");
+    // A disk without room, and a folder that goes away meanwhile.
+    let full = scratch("full.pb.gz");
+    let _ = std::fs::remove_file(&full);
+    std::os::unix::fs::symlink("/dev/full", &full).expect("our own folder");
+    let folder = scratch("gone");
+    std::fs::create_dir_all(&folder).expect("our own folder");
+    let gone = folder.join("gone.html");
+    for (path, why) in [(&full, "No space left"), (&gone, "No such file")] {
+        let script = "rmdir \"$0\" 2>&-; i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done; exit 4";
+        let mut record = Command::new(flamelet());
+        record.args(["record", "-o", text(path), "--", "sh", "-c", script, text(&folder)]);
+        let answer = record.env("TMPDIR", &elsewhere).stdin(Stdio::null()).output().expect("the command");
+        let errors = String::from_utf8_lossy(&answer.stderr);
+        assert_eq!(answer.status.code(), Some(4), "{errors}");
+        assert!(errors.contains(why) && errors.contains("written elsewhere"), "{errors}");
+        let saved = elsewhere.join(path.file_name().expect("it has a name"));
+        assert!(errors.contains(&format!("Wrote {}", saved.display())), "{errors}");
+        assert!(std::fs::metadata(&saved).is_ok_and(|file| file.len() > 100), "{errors}");
+    }
+    let info = run_flamelet(["info", text(&elsewhere.join("full.pb.gz"))]);
+    assert_eq!(info.status, Some(0), "{info:?}");
+    // Where nothing can be written at all, that is the answer.
+    let mut record = Command::new(flamelet());
+    record.args(["record", "-o", text(&full), "--", "true"]).env("TMPDIR", scratch("no-such-folder"));
+    let answer = record.stdin(Stdio::null()).output().expect("the command");
+    assert_eq!(answer.status.code(), Some(2), "{answer:?}");
+}
+
+#[test]
 fn ctrl_c_ends_the_recording_and_not_the_work() {
     if !may_record() {
         return;
@@ -129,7 +165,8 @@ fn runs_are_repeated_beside_a_load_that_ends_with_them() {
     }
     let (path, alive) = (scratch("repeated.pb.gz"), scratch("alive"));
     // Written beside and renamed: the load is killed at any moment, and the file must never be seen half written.
-    let load = format!("echo $$ > {0}.new; mv {0}.new {0}; while :; do sleep 0.01; done | cat", alive.display());
+    let load =
+        format!("echo $$ > {0}.new; mv {0}.new {0}; while :; do sleep 0.01; done | cat", alive.display());
     let wait = format!("until [ -s {} ]; do :; done", alive.display());
     let _ = std::fs::remove_file(&alive);
     let words = ["record", "--repeat", "3", "--load", &load, "-o", text(&path), "--", "sh", "-c", &wait];

@@ -71,11 +71,6 @@ pub(crate) fn try_tracepoint(id: u64) -> io::Result<Event> {
     Event::open(&attr, Watch::Thread(0), first_cpu)
 }
 
-/// Why perf_event_open cannot be used at all, not even for this thread's own CPU clock; `None` when it can.
-pub fn perf_refusal() -> Option<Error> {
-    try_own_clock(false).err().map(|error| explain(&error, "cannot use perf_event_open"))
-}
-
 /// Says why a process could not be traced.
 pub(crate) fn explain_ptrace(error: &io::Error) -> Error {
     let scope = setting("kernel/yama/ptrace_scope").unwrap_or(0);

@@ -69,7 +69,6 @@ mod tracefs;
 mod uprobe;
 mod wire;
 
-pub use access::perf_refusal;
 pub use collect::{BUCKETS, SyscallStats};
 pub use error::{Error, ErrorKind, Result};
 pub use options::{Checkpoint, Completion, Options, Save, Target};

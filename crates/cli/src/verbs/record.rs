@@ -30,7 +30,20 @@ pub(crate) fn run(args: &RecordArgs) -> Result<ExitCode> {
     if let Some(heap) = args.heap {
         return super::record_heap::run(args, heap);
     }
-    let path = args.output.clone().unwrap_or_else(|| PathBuf::from("profile.pb.gz"));
+    run_all(args, "profile.pb.gz", &mut |path, kind, stop| {
+        let recorded = record_once(args, path, kind, stop)?;
+        let status = recorded.command.map(|end| end_command(end, args, stop)).transpose()?;
+        print_summary(&recorded.summary);
+        Ok((recorded.profile, status))
+    })
+}
+
+/// One recording: its profile, and what became of the command.
+type Once<'a> = dyn FnMut(&Path, OutputKind, &AtomicBool) -> Result<(Profile, Option<ExitStatus>)> + 'a;
+
+/// Makes as many recordings as are asked for, beside the load; writes and judges what they give together.
+pub(super) fn run_all(args: &RecordArgs, usual_name: &str, record_once: &mut Once<'_>) -> Result<ExitCode> {
+    let path = args.output.clone().unwrap_or_else(|| PathBuf::from(usual_name));
     // A wrong name should not cost a recording.
     let kind = OutputKind::of(&path)?;
     let stop = Arc::new(AtomicBool::new(false));
@@ -41,10 +54,9 @@ pub(crate) fn run(args: &RecordArgs) -> Result<ExitCode> {
     let mut profiles = Vec::new();
     let mut status = None;
     for _ in 0..args.repeat.max(1) {
-        let recorded = record_once(args, &path, kind, &stop)?;
-        status = recorded.command.map(|end| end_command(end, args, &stop)).transpose()?.or(status);
-        print_summary(&recorded.summary);
-        profiles.push(recorded.profile);
+        let (profile, ended) = record_once(&path, kind, &stop)?;
+        status = ended.or(status);
+        profiles.push(profile);
         if stop.load(Ordering::Relaxed) {
             break;
         }
@@ -173,7 +185,7 @@ fn print_summary(summary: &Summary) {
     }
 }
 
-pub(super) fn print_verdict(facts: &info::Info) {
+fn print_verdict(facts: &info::Info) {
     let verdict = match facts.verdict {
         Verdict::Good => "good",
         Verdict::Fair => "fair",
@@ -187,7 +199,7 @@ pub(super) fn print_verdict(facts: &info::Info) {
 }
 
 /// The command's own status, as a shell would pass it on.
-pub(super) fn exit_code(status: Option<ExitStatus>, is_bad: bool) -> ExitCode {
+fn exit_code(status: Option<ExitStatus>, is_bad: bool) -> ExitCode {
     let code = status.map_or(0, |status| status.code().unwrap_or(128 + status.signal().unwrap_or(0)));
     match (code, is_bad) {
         (0, true) => ExitCode::from(1),
@@ -203,7 +215,7 @@ pub(super) enum OutputKind {
 }
 
 impl OutputKind {
-    pub(super) fn of(path: &Path) -> Result<Self> {
+    fn of(path: &Path) -> Result<Self> {
         let name = path.to_string_lossy();
         if name == "-" {
             return Ok(Self::Format(Format::Pprof));
@@ -223,7 +235,7 @@ impl OutputKind {
         format.map(Self::Format).ok_or_else(unknown)
     }
 
-    pub(super) fn print_next_step(self, path: &Path) {
+    fn print_next_step(self, path: &Path) {
         let name = path.display();
         match self {
             Self::Picture(_) => eprintln!("Wrote {name}; open it in a browser"),
@@ -235,7 +247,7 @@ impl OutputKind {
 
     /// Writes to `path`; where that fails, as on a full disk, to the folder for temporary files, so that the recording
     /// is not lost. Returns where it is.
-    pub(super) fn write_somewhere(self, profile: &Profile, path: PathBuf) -> Result<PathBuf> {
+    fn write_somewhere(self, profile: &Profile, path: PathBuf) -> Result<PathBuf> {
         let Err(error) = self.write(profile, &path) else { return Ok(path) };
         let name = path.file_name().unwrap_or_default();
         let elsewhere = std::env::temp_dir().join(name);

@@ -1,23 +1,20 @@
 //! `flamelet record --heap`: what a command allocates that was not built for it.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, ExitCode};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use flamelet_formats::Format;
-use flamelet_profile::{merge, unit};
+use flamelet_profile::unit;
 use flamelet_record::Checkpoint;
 use flamelet_record::preload::Library;
 use flamelet_record::preload::heap::{Options, Progress, Recorded, Summary, record};
-use flamelet_report::info::{self, Verdict};
 
-use super::record::{OutputKind, end_command, exit_code, print_verdict};
+use super::record::{OutputKind, end_command, run_all};
 use crate::args::{Heap, RecordArgs};
 use crate::error::{Failure, Result};
 use crate::live_line::LiveLine;
-use crate::load::Load;
 use crate::source::SymbolOptions;
 
 /// The library that is loaded into the command; it ships inside of this program.
@@ -25,40 +22,12 @@ static LIBRARY: Library =
     Library { bytes: flamelet_embed::cdylib!(flamelet_preload), name: "libflamelet-heap.so" };
 
 pub(crate) fn run(args: &RecordArgs, heap: Heap) -> Result<ExitCode> {
-    let path = args.output.clone().unwrap_or_else(|| PathBuf::from("heap.pb.gz"));
-    // A wrong name should not cost a recording.
-    let kind = OutputKind::of(&path)?;
-    let stop = Arc::new(AtomicBool::new(false));
-    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
-        signal_hook::flag::register(signal, Arc::clone(&stop))?;
-    }
-    let load = args.load.as_deref().map(Load::start).transpose()?;
-    let mut profiles = Vec::new();
-    let mut status = None;
-    for _ in 0..args.repeat.max(1) {
-        let recorded = record_once(args, heap, &path, kind, &stop)?;
-        status = Some(end_command(recorded.command, args, &stop)?);
+    run_all(args, "heap.pb.gz", &mut |path, kind, stop| {
+        let recorded = record_once(args, heap, path, kind, stop)?;
+        let status = end_command(recorded.command, args, stop)?;
         print_summary(&recorded.summary, heap);
-        profiles.push(recorded.profile);
-        if stop.load(Ordering::Relaxed) {
-            break;
-        }
-    }
-    drop(load);
-    let profile = match profiles.len() {
-        1 => profiles.remove(0),
-        _ => merge(&profiles.iter().collect::<Vec<_>>())?,
-    };
-    let facts = info::info(&profile);
-    let shown = args.view.then(|| profile.clone());
-    let path = kind.write_somewhere(&profile, path)?;
-    print_verdict(&facts);
-    kind.print_next_step(&path);
-    if let Some(profile) = shown {
-        let source = flamelet_view::Source::profile(&path.to_string_lossy(), profile);
-        super::view::serve(source, 0, true)?;
-    }
-    Ok(exit_code(status, args.strict && facts.verdict == Verdict::Poor))
+        Ok((recorded.profile, Some(status)))
+    })
 }
 
 fn record_once(

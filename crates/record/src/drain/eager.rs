@@ -89,7 +89,8 @@ struct Batch {
 impl Batch {
     fn is_due(&self, longest: Duration) -> bool {
         const LARGE: usize = 2 << 20;
-        self.kept.bytes.len() >= LARGE || u128::from(self.read_at.saturating_sub(self.since)) >= longest.as_nanos()
+        self.kept.bytes.len() >= LARGE
+            || u128::from(self.read_at.saturating_sub(self.since)) >= longest.as_nanos()
     }
 }
 

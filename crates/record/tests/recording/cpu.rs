@@ -52,10 +52,13 @@ fn the_timeline_and_the_verdict_agree_with_the_samples() {
     let quality = profile.quality.as_ref().expect("a verdict");
     assert_eq!((quality.samples, quality.lost), (summary.samples, 0));
     assert_eq!(quality.asked_millihertz, 499_000);
-    // By the kernel's own count of the time that the threads ran. A virtual machine that its host takes the CPU from
-    // counts that time and skips the beats in it.
+    // By the kernel's own count of the time that the threads ran. There are never more beats in it; there are fewer
+    // where the host takes the CPU from a virtual machine, which counts that time: then the file says so.
     let achieved = summary.achieved_hertz.expect("known for a command");
-    assert!((100.0..600.0).contains(&achieved), "{achieved} Hz of 499: {summary:?}");
+    let ran = summary.target_cpu.expect("known for a command").as_secs_f64();
+    assert!(summary.samples as f64 <= ran * 499.0 + 4.0, "{achieved} Hz of 499: {summary:?}");
+    assert!(achieved > 100.0, "{achieved} Hz of 499: {summary:?}");
+    assert_eq!(quality.achieved_millihertz, (achieved * 1000.0) as u64);
     let written = flamelet_profile::pprof::encode(profile);
     assert!(written.len() < 100 * summary.samples as usize + 65536, "{} bytes", written.len());
 }

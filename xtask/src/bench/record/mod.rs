@@ -59,29 +59,29 @@ pub(super) fn run(options: &Options) -> Result<Section, Failure> {
     let stress =
         Load { name: "8 threads, 3000 Hz", kind: "deep", threads: 8, hertz: 3000, millis: millis(3_000) };
     let (mut rows, mut goals) = (Vec::new(), Vec::new());
-    for (load, rounds) in [(usual, rounds), (stress, rounds.min(2))] {
-        let all = record_all(&tools, load, rounds)?;
-        let control = &all[0].1;
-        for (recorder, recordings) in &all[1..] {
-            rows.push(row(load, *recorder, recordings, control));
+    for load in [usual, stress] {
+        let Compared { all, noise } = record_all(&tools, load, rounds)?;
+        for (recorder, recordings) in &all {
+            rows.push(row(load, *recorder, recordings));
         }
         let of =
             |wanted| all.iter().find(|(recorder, _)| *recorder == wanted).map(|(_, recordings)| recordings);
         if let Some(ours) = of(Recorder::Flamelet) {
             goals.extend(goals_of(load, ours));
-            goals.extend(of(Recorder::Samply).map(|samply| against_samply(load, ours, samply, control)));
+            goals.extend(of(Recorder::Samply).map(|samply| against_samply(load, ours, samply, noise)));
         }
     }
-    goals.extend(huge::compare(&tools, rounds.min(2), millis(10_000))?);
-    goals.extend(syscalls::compare(&tools.flamelet, &tools.folder, rounds)?);
+    goals.extend(huge::compare(&tools, rounds, millis(10_000))?);
+    // strace takes half a minute, and the answer is far from the goal.
+    goals.extend(syscalls::compare(&tools.flamelet, &tools.folder, 1)?);
     Ok(Section {
         title: "record: sampling another process".to_owned(),
         about: format!(
-            "The same program with stacks of some 37 frames, interleaved; {rounds} rounds (the second workload at most 2). \
-             The recorder's CPU is\nthat of everything it started, without the target's: flamelet's and samply's hold the \
-             names, cargo-flamegraph's the picture\ntoo. The slowdown is of the work done in the same time with nobody \
-             recording. perf's picture is made by `perf script` and\ninferno, flamelet's by `flamelet flame`; samply's \
-             file has no picture of its own."
+            "The same program with stacks of some 37 frames, interleaved; the middle of {rounds} rounds. The recorder's CPU \
+             is that of everything\nit started, without the target's: flamelet's and samply's hold the names, \
+             cargo-flamegraph's the picture too. The slowdown\nis of the work done in the same time, against runs with \
+             nobody recording right before and right after. perf's picture is\nmade by `perf script` and inferno, \
+             flamelet's by `flamelet flame`; samply's file has no picture of its own."
         ),
         columns: vec![
             "workload",
@@ -102,41 +102,58 @@ pub(super) fn run(options: &Options) -> Result<Section, Failure> {
     })
 }
 
-/// Every recorder in turn, so often.
-fn record_all(tools: &Tools, load: Load, rounds: usize) -> Result<Vec<(Recorder, Vec<Recording>)>, Failure> {
+/// All recordings of a load.
+struct Compared {
+    all: Vec<(Recorder, Vec<Recording>)>,
+    /// By how many percent two runs differ between which somebody recorded: the machine's own noise.
+    noise: f64,
+}
+
+/// Every recorder in turn, so often, there and back; nobody before and after each, for a machine's speed drifts by
+/// more than what is measured.
+fn record_all(tools: &Tools, load: Load, rounds: usize) -> Result<Compared, Failure> {
+    let calm = Load { millis: load.millis.min(2500), ..load };
+    let nobody = || Recording::make(tools, calm, Recorder::Nobody).map(|run| run.turns_a_second);
     let mut all: Vec<(Recorder, Vec<Recording>)> =
         Recorder::all(tools).into_iter().map(|recorder| (recorder, Vec::new())).collect();
+    let mut differences = Vec::new();
+    let mut before = nobody()?;
     for round in 1..=rounds {
         for (recorder, recordings) in &mut all {
             println!("   {}, round {round} of {rounds}: {}", load.name, recorder.name());
-            recordings.push(Recording::make(tools, load, *recorder)?);
+            let mut recording = Recording::make(tools, load, *recorder)?;
+            let after = nobody()?;
+            let usual = f64::midpoint(before, after);
+            recording.slowdown = Some((1.0 - recording.turns_a_second / usual) * 100.0);
+            differences.push((after - before).abs() / usual * 100.0);
+            recordings.push(recording);
+            before = after;
         }
+        all.reverse();
     }
-    Ok(all)
+    if rounds % 2 == 1 {
+        all.reverse();
+    }
+    Ok(Compared { all, noise: middle_of(differences).unwrap_or(0.0) })
 }
 
 /// The middle of a figure over the rounds; `None` when a round lacks it.
 fn middle(recordings: &[Recording], figure: impl Fn(&Recording) -> Option<f64>) -> Option<f64> {
-    let mut values: Vec<f64> = recordings.iter().map(figure).collect::<Option<_>>()?;
-    values.sort_by(f64::total_cmp);
-    values.get(values.len().checked_sub(1)? / 2).copied()
+    middle_of(recordings.iter().map(figure).collect::<Option<_>>()?)
 }
 
-/// How much less work was done than with nobody recording, in percent.
-fn slowdown(recordings: &[Recording], control: &[Recording]) -> Option<f64> {
-    let usual = middle(control, |recording| Some(recording.turns))?;
-    let turns = middle(recordings, |recording| Some(recording.turns))?;
-    Some((1.0 - turns / usual) * 100.0)
+fn middle_of(mut values: Vec<f64>) -> Option<f64> {
+    values.sort_by(f64::total_cmp);
+    values.get(values.len().checked_sub(1)? / 2).copied()
 }
 
 fn lost(recording: &Recording) -> Option<f64> {
     recording.lost.map(|count| count as f64)
 }
 
-fn row(load: Load, recorder: Recorder, recordings: &[Recording], control: &[Recording]) -> Vec<String> {
-    let cell = |value: Option<f64>, show: &dyn Fn(f64) -> String| value.map_or("–".to_owned(), show);
+fn row(load: Load, recorder: Recorder, recordings: &[Recording]) -> Vec<String> {
     let of = |figure: &dyn Fn(&Recording) -> Option<f64>, show: &dyn Fn(f64) -> String| {
-        cell(middle(recordings, figure), show)
+        middle(recordings, figure).map_or("–".to_owned(), show)
     };
     let (count, seconds) = (|n: f64| format!("{n:.0}"), |value: f64| format!("{value:.2} s"));
     vec![
@@ -147,7 +164,7 @@ fn row(load: Load, recorder: Recorder, recordings: &[Recording], control: &[Reco
         of(&Recording::bytes_a_sample, &|bytes| format!("{bytes:.1}")),
         of(&|recording| Some(recording.recorder_cpu()), &seconds),
         of(&Recording::micros_a_sample, &|micros| format!("{micros:.1} µs")),
-        cell(slowdown(recordings, control), &|percent| format!("{percent:.1} %")),
+        of(&|recording| recording.slowdown, &|percent| format!("{percent:.1} %")),
         of(&|recording| recording.rooted, &|share| format!("{:.1} %", share * 100.0)),
         of(&|recording| Some(recording.cost.peak as f64), &|bytes| format!("{:.0} MB", bytes / 1e6)),
         of(&|recording| Some(recording.to_file), &seconds),
@@ -180,14 +197,14 @@ fn goals_of(load: Load, ours: &[Recording]) -> Vec<String> {
 }
 
 /// Which figures, if any, are worse than samply's by more than runs of the same differ.
-fn against_samply(load: Load, ours: &[Recording], samply: &[Recording], control: &[Recording]) -> String {
+fn against_samply(load: Load, ours: &[Recording], samply: &[Recording], noise: f64) -> String {
     type Figure<'a> = (&'static str, f64, &'a dyn Fn(&[Recording]) -> Option<f64>);
     // Figures that are small for both are noise below the second column.
     let figures: [Figure<'_>; 7] = [
         ("bytes a sample", 0.0, &|all| middle(all, Recording::bytes_a_sample)),
         ("lost", 0.0, &|all| middle(all, lost)),
         ("recorder CPU a sample", 0.5, &|all| middle(all, Recording::micros_a_sample)),
-        ("slowdown", 0.5, &|all| slowdown(all, control)),
+        ("slowdown", noise, &|all| middle(all, |one| one.slowdown)),
         ("rooted", 0.001, &|all| middle(all, |one| one.rooted).map(|share| 1.0 - share)),
         ("peak memory", 1e6, &|all| middle(all, |one| Some(one.cost.peak as f64))),
         ("end to file", 0.02, &|all| middle(all, |one| Some(one.to_file))),
@@ -199,8 +216,10 @@ fn against_samply(load: Load, ours: &[Recording], samply: &[Recording], control:
         })
         .map(|(name, ..)| *name)
         .collect();
-    match worse[..] {
-        [] => format!("{}: no figure worse than samply's: reached", load.name),
-        _ => format!("{}: no figure worse than samply's: **missed** ({})", load.name, worse.join(", ")),
-    }
+    let verdict = match worse[..] {
+        [] => "reached".to_owned(),
+        _ => format!("**missed** ({})", worse.join(", ")),
+    };
+    let name = load.name;
+    format!("{name}: no figure worse than samply's: {verdict} (nobody's own runs differ by {noise:.1} %)")
 }

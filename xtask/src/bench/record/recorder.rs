@@ -17,11 +17,10 @@ pub(super) enum Recorder {
 }
 
 impl Recorder {
-    /// Those that are here, nobody first.
+    /// Those that are here.
     pub(super) fn all(tools: &Tools) -> Vec<Self> {
         let peers = &tools.peers;
         let wanted = [
-            (Self::Nobody, true),
             (Self::Flamelet, true),
             (Self::Samply, peers.samply.is_some()),
             (Self::Perf, peers.has_perf),

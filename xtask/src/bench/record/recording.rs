@@ -15,7 +15,7 @@ use crate::bench::measure::{Cost, cost};
 pub(super) struct Recording {
     pub(super) cost: Cost,
     /// Turns that the target made, and its CPU time in seconds.
-    pub(super) turns: f64,
+    pub(super) turns_a_second: f64,
     target_cpu: f64,
     /// Seconds of CPU that finding names took, where that is told.
     names_cpu: f64,
@@ -23,6 +23,8 @@ pub(super) struct Recording {
     pub(super) samples: Option<u64>,
     pub(super) lost: Option<u64>,
     pub(super) rooted: Option<f64>,
+    /// Percent of the work that was not done, against what nobody recorded; the caller fills it in.
+    pub(super) slowdown: Option<f64>,
     /// Seconds from the target's end to the file, and to a picture.
     pub(super) to_file: f64,
     pub(super) to_picture: Option<f64>,
@@ -46,13 +48,14 @@ impl Recording {
         let [turns, _, ticks] = numbers(&report)?;
         let mut recording = Self {
             cost,
-            turns,
+            turns_a_second: turns * 1e3 / f64::from(load.millis),
             target_cpu: ticks / 100.0,
             names_cpu: 0.0,
             bytes: std::fs::metadata(&file).map_or(0, |file| file.len()),
             samples: number_before(&errors, " samples"),
             lost: number_before(&errors, " lost"),
             rooted: None,
+            slowdown: None,
             to_file,
             to_picture: None,
         };
