@@ -257,26 +257,52 @@ fn captures_start_and_end_by_the_hundred() {
     assert_eq!((status.readers, status.frequency, status.engine), (0, 0, None));
 }
 
-#[test]
-fn the_handler_fits_the_alternate_stack_of_a_thread() {
-    const SIZE: usize = 8 << 10;
+/// Uses CPU time on a thread whose alternate stack are the last `size` of 64 KB; says how many of them were used.
+#[cfg(not(unoptimized))]
+fn bytes_used_of_an_alternate_stack(size: usize) -> usize {
+    const ALL: usize = 64 << 10;
     const PAINT: u8 = 0xa5;
-    let _turn = turn();
-    let session = start(999);
-    let thread = std::thread::spawn(|| {
-        let mut space = vec![PAINT; SIZE].into_boxed_slice();
+    let thread = std::thread::spawn(move || {
+        let mut space = vec![PAINT; ALL].into_boxed_slice();
         // SAFETY: the stack outlives its use: the thread's former one is put back before it is read.
         unsafe {
-            let stack = libc::stack_t { ss_sp: space.as_mut_ptr().cast(), ss_flags: 0, ss_size: SIZE };
+            let start = space.as_mut_ptr().add(ALL - size);
+            let stack = libc::stack_t { ss_sp: start.cast(), ss_flags: 0, ss_size: size };
             let mut before: libc::stack_t = std::mem::zeroed();
             assert_eq!(libc::sigaltstack(&raw const stack, &raw mut before), 0);
             burn_red(MILLI * 400);
             assert_eq!(libc::sigaltstack(&raw const before, std::ptr::null_mut()), 0);
         }
-        SIZE - space.iter().take_while(|&&byte| byte == PAINT).count()
+        ALL - space.iter().take_while(|&&byte| byte == PAINT).count()
     });
-    let used = thread.join().expect("no panic");
+    thread.join().expect("no panic")
+}
+
+// Without optimization the handler runs on the thread's own stack.
+#[cfg(not(unoptimized))]
+#[test]
+fn the_handler_fits_the_alternate_stack_of_a_thread() {
+    const SIZE: usize = 8 << 10;
+    let _turn = turn();
+    let session = start(999);
+    let used = bytes_used_of_an_alternate_stack(SIZE);
     drop(session.finish());
     println!("{used} bytes of the alternate stack were used, the kernel's part included");
     assert!(used > 0 && used < SIZE - 512, "{used} bytes");
+}
+
+// Without optimization the handler runs on the thread's own stack.
+#[cfg(not(unoptimized))]
+#[test]
+fn an_alternate_stack_that_is_too_small_costs_samples_and_nothing_else() {
+    let _turn = turn();
+    // SAFETY: reads what the kernel told the process at its start.
+    let kernels_part = unsafe { libc::getauxval(libc::AT_MINSIGSTKSZ) } as usize;
+    let size = kernels_part.max(4 << 10) + 512;
+    let lost = cpu::status().lost;
+    let session = start(999);
+    let used = bytes_used_of_an_alternate_stack(size);
+    drop(session.finish());
+    assert!(used > 0 && used <= size, "{used} bytes of {size}");
+    assert!(cpu::status().lost > lost, "{kernels_part} bytes for the kernel, {size} in all");
 }

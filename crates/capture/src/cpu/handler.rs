@@ -1,6 +1,7 @@
 //! The signal handler. Everything here that is called from [`on_signal`] is async-signal-safe: no lock, no
 //! allocation, no unwinding, and little stack (it runs on the 8 KB alternate stack that the standard library
-//! gives every thread). `errno` is kept by the few functions that make a system call which can fail.
+//! gives every thread, of which the kernel takes up to half; a smaller one gives no samples). `errno` is kept by
+//! the few functions that make a system call which can fail.
 //!
 //! It runs when nothing of it is in the caches, so what counts is how many lines and pages it touches: what it
 //! needs of this module is one line, and whatever the collector can count is counted there.
@@ -20,6 +21,11 @@ pub(super) const SIGNAL: libc::c_int = libc::SIGPROF;
 
 /// A handler that took longer by the clock on the wall was interrupted itself.
 const LONGEST_NANOS: u64 = 20_000;
+
+/// Compiled without optimization the handler does not fit the alternate stack, so it runs on that of the thread.
+const STACK: libc::c_int = if cfg!(unoptimized) { 0 } else { libc::SA_ONSTACK };
+/// What it needs below the kernel's part; about twice of what it was seen to use.
+const ROOM: usize = if cfg!(unoptimized) { 16 << 10 } else { 2 << 10 };
 
 static SHARED: Shared = Shared {
     pool: AtomicPtr::new(ptr::null_mut()),
@@ -120,7 +126,7 @@ pub(super) fn install() -> Result<()> {
         SHARED.previous.store(Box::into_raw(Box::new(now)), Ordering::Release);
         let mut new: libc::sigaction = std::mem::zeroed();
         new.sa_sigaction = handler;
-        new.sa_flags = libc::SA_SIGINFO | libc::SA_RESTART | libc::SA_ONSTACK;
+        new.sa_flags = libc::SA_SIGINFO | libc::SA_RESTART | STACK;
         libc::sigemptyset(&raw mut new.sa_mask);
         if libc::sigaction(SIGNAL, &raw const new, ptr::null_mut()) != 0 {
             return Err(denied());
@@ -191,7 +197,12 @@ unsafe extern "C" fn on_signal(signal: libc::c_int, info: *mut libc::siginfo_t, 
     unsafe {
         match claim(&*info) {
             Claim::Sample(cpu_nanos, ring) => {
-                sample(cpu_nanos, ring, &*context.cast::<libc::ucontext_t>());
+                let context = &*context.cast::<libc::ucontext_t>();
+                if has_room(context) {
+                    sample(cpu_nanos, ring, context);
+                } else {
+                    refuse(cpu_nanos);
+                }
             }
             Claim::Nothing => {}
             Claim::NotOurs => pass_on(signal, info, context),
@@ -277,8 +288,25 @@ fn active(ring: Option<usize>, cpu_nanos: impl FnOnce() -> u64) -> Claim {
     Claim::Sample(cpu_nanos(), ring)
 }
 
-/// Takes one sample of the interrupted thread.
+/// Whether an alternate stack, if this runs on one, has the room that a sample needs.
 #[inline(always)]
+fn has_room(context: &libc::ucontext_t) -> bool {
+    let here = ptr::from_ref(context) as usize;
+    match here.checked_sub(context.uc_stack.ss_sp as usize) {
+        Some(below) => below >= ROOM || context.uc_stack.ss_size <= below,
+        None => true,
+    }
+}
+
+/// Counts a sample that could not be taken.
+#[cold]
+fn refuse(cpu_nanos: u64) {
+    COUNTERS.refused.fetch_add(1, Ordering::Relaxed);
+    COUNTERS.refused_nanos.fetch_add(cpu_nanos, Ordering::Relaxed);
+}
+
+/// Takes one sample of the interrupted thread. Not inlined, so that its memory is not [`on_signal`]'s.
+#[inline(never)]
 fn sample(cpu_nanos: u64, ring: Option<usize>, context: &libc::ucontext_t) {
     // While the clock is read, these come from wherever they are.
     live::fetch(SHARED.pool.load(Ordering::Relaxed));
@@ -289,8 +317,7 @@ fn sample(cpu_nanos: u64, ring: Option<usize>, context: &libc::ucontext_t) {
     if let Some(pool) = unsafe { SHARED.pool.load(Ordering::SeqCst).as_ref() }
         && !record(pool, cpu_nanos, ring, start, context)
     {
-        COUNTERS.refused.fetch_add(1, Ordering::Relaxed);
-        COUNTERS.refused_nanos.fetch_add(cpu_nanos, Ordering::Relaxed);
+        refuse(cpu_nanos);
     }
     SHARED.inside.fetch_sub(1, Ordering::SeqCst);
 }
