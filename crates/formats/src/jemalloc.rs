@@ -13,8 +13,8 @@
 //! ```
 //!
 //! Figures are of sampled objects: live, and in brackets all since the start (0 unless `prof_accum` is on).
-//! Each stack is scaled up by its mean size. `t*` is the sum of all threads; with threads listed, those are
-//! read instead, and labelled.
+//! Each stack is scaled up by its mean size. `t*` is the sum of all threads, and what jeprof reads; with threads listed,
+//! they share it, labelled, as their own figures say. (Of few samples, those are off by more than the sum.)
 
 use flamelet_profile::{Error, ErrorKind, Profile, Result};
 
@@ -124,29 +124,32 @@ impl Reader {
         if !std::mem::take(&mut self.in_stack) {
             return;
         }
+        let rate = self.rate.unwrap_or(1);
         let (all, threads) = (self.all.take(), std::mem::take(&mut self.threads));
         if threads.is_empty() {
-            self.sample(None, all.unwrap_or_default());
+            let all = all.unwrap_or_default();
+            self.sample(None, all, scaled(all, rate));
         }
-        for (thread, counts) in threads {
-            self.sample(Some(thread), counts);
+        let parts: Vec<Counts> = threads.iter().map(|&(_, counts)| scaled(counts, rate)).collect();
+        let shares = all.map_or_else(|| parts.clone(), |all| shared_out(scaled(all, rate), &parts));
+        for ((thread, counts), share) in threads.into_iter().zip(shares) {
+            self.sample(Some(thread), counts, share);
         }
         self.stack.clear();
     }
 
-    fn sample(&mut self, thread: Option<u64>, [live, live_bytes, seen, seen_bytes]: Counts) {
-        let rate = self.rate.unwrap_or(1);
+    /// A sample of so many `seen`, which stand for so many `scaled`.
+    fn sample(&mut self, thread: Option<u64>, seen: Counts, scaled: Counts) {
         let mut labels = Vec::new();
         if let Some(thread) = thread {
             labels.push(self.assembly.builder.text_label("thread", &format!("t{thread}")));
         }
-        let (objects, bytes) = if live > 0 { (live, live_bytes) } else { (seen, seen_bytes) };
+        let (objects, bytes) = if seen[0] > 0 { (seen[0], seen[1]) } else { (seen[2], seen[3]) };
         if objects > 0 {
             labels.push(self.assembly.builder.number_label("bytes", bytes / objects, "bytes"));
         }
-        let (live, live_bytes) = unbias(live, live_bytes, rate);
-        let (seen, seen_bytes) = unbias(seen, seen_bytes, rate);
-        self.samples.push(self.stack.iter().copied(), labels, vec![seen, seen_bytes, live, live_bytes]);
+        let [live, live_bytes, all, all_bytes] = scaled;
+        self.samples.push(self.stack.iter().copied(), labels, vec![all, all_bytes, live, live_bytes]);
     }
 
     fn finish(mut self, notes: &mut Notes) -> Result<Profile> {
@@ -167,6 +170,30 @@ impl Reader {
     }
 }
 
+/// What sampled figures stand for.
+fn scaled([live, live_bytes, all, all_bytes]: Counts, rate: i64) -> Counts {
+    let ((live, live_bytes), (all, all_bytes)) =
+        (unbias(live, live_bytes, rate), unbias(all, all_bytes, rate));
+    [live, live_bytes, all, all_bytes]
+}
+
+/// Parts in the same proportions that add up to `all`.
+fn shared_out(all: Counts, parts: &[Counts]) -> Vec<Counts> {
+    let mut shares = vec![[0; 4]; parts.len()];
+    for (column, &whole) in all.iter().enumerate() {
+        let sum: i128 = parts.iter().map(|part| i128::from(part[column])).sum();
+        let (mut so_far, mut given) = (0, 0);
+        for (share, part) in shares.iter_mut().zip(parts) {
+            so_far += i128::from(part[column]);
+            // Up to here, so that what rounding takes from one part goes to the next.
+            let up_to_here = if sum > 0 { i128::from(whole) * so_far / sum } else { 0 };
+            share[column] = i64::try_from(up_to_here - given).unwrap_or(i64::MAX);
+            given = up_to_here;
+        }
+    }
+    shares
+}
+
 /// `13: 6688 [40: 20480]`.
 fn parse_counts(text: &[u8]) -> Option<Counts> {
     let mut numbers = text
@@ -175,4 +202,18 @@ fn parse_counts(text: &[u8]) -> Option<Counts> {
         .map(|word| decimal(word).map(|number| i64::try_from(number).unwrap_or(i64::MAX)));
     let counts = [numbers.next()??, numbers.next()??, numbers.next()??, numbers.next()??];
     numbers.next().is_none().then_some(counts)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shares_add_up_whatever_the_parts_say() {
+        let parts = [[1, 10, 0, 0], [1, 11, 0, 0], [1, 9, 0, i64::MAX]];
+        let all = [10, 31, 5, i64::MAX];
+        let shares = shared_out(all, &parts);
+        assert_eq!(shares, [[3, 10, 0, 0], [3, 11, 0, 0], [4, 10, 0, i64::MAX]]);
+        assert_eq!(shared_out([7; 4], &[]), Vec::<Counts>::new());
+    }
 }
