@@ -1,17 +1,17 @@
 //! Events by the names that `perf list` shows.
 
 use crate::sys::attr::kind;
-use crate::uprobe::{self, Probe};
+use crate::uprobe::Probe;
 use crate::{Error, ErrorKind, Result, tracefs};
 
 /// An event that was found by its name.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub(crate) struct NamedEvent {
     pub(crate) name: String,
     pub(crate) kind: u32,
     pub(crate) config: u64,
-    /// For a probe in a program: where.
-    pub(crate) probe: Option<Probe>,
+    /// The probe in a program that it comes from.
+    pub(crate) _probe: Option<Probe>,
 }
 
 /// The numbers of the kernel's header, in its order.
@@ -50,10 +50,11 @@ const CACHE_OPERATIONS: [&str; 3] = ["load", "store", "prefetch"];
 /// The event called `name`: hardware, software, cache, raw (`r1a8`), a tracepoint (`group:name`)
 /// or a function of a program (`uprobe:/path:function`).
 pub(crate) fn find(name: &str) -> Result<NamedEvent> {
-    let found = |kind, config| Ok(NamedEvent { name: name.to_owned(), kind, config, probe: None });
+    let found = |kind, config| Ok(NamedEvent { name: name.to_owned(), kind, config, _probe: None });
     if let Some(place) = name.strip_prefix("uprobe:") {
-        let (kind, probe) = uprobe::find(place)?;
-        return Ok(NamedEvent { name: name.to_owned(), kind, config: 0, probe: Some(probe) });
+        let probe = Probe::set(place)?;
+        let (name, kind, config) = (name.to_owned(), kind::TRACEPOINT, probe.tracepoint_id()?);
+        return Ok(NamedEvent { name, kind, config, _probe: Some(probe) });
     }
     if let Some((group, point)) = name.split_once(':') {
         let is_plain = |part: &str| {
@@ -82,7 +83,8 @@ pub(crate) fn find(name: &str) -> Result<NamedEvent> {
 }
 
 fn unknown(name: &str) -> Error {
-    let hint = "give a name of `perf list`, such as page-faults, cycles or syscalls:sys_enter_read";
+    let hint = "give a name of `perf list`, such as page-faults, cycles or syscalls:sys_enter_read, or a function as \
+                uprobe:/path/to/program:function";
     Error::new(ErrorKind::BadOption, format!("no event is called {name:?}: {hint}"))
 }
 

@@ -51,7 +51,7 @@ pub(crate) struct Plan {
     /// these are kept until the real ones are open.
     pub(crate) tried: Vec<Event>,
     pub(crate) clock: CpuClock,
-    /// Attributes of probes point into these.
+    /// The probes among them last as long as this does.
     _named: Vec<NamedEvent>,
     /// Whether the kernel's side is seen.
     pub(crate) with_kernel: bool,
@@ -68,6 +68,9 @@ const SYSCALL_STACK_PERIOD: u64 = 509;
 impl Plan {
     /// Chooses the events for `options` by trying each on `watch`.
     pub(crate) fn new(options: &Options, watch: Watch, cpu: u32) -> Result<Self> {
+        // Before anything is opened: probes go when all of their events are closed.
+        let named: Vec<NamedEvent> =
+            options.events.iter().map(|name| event_name::find(name)).collect::<Result<_>>()?;
         let (tried, notes) = (Vec::new(), Vec::new());
         let mut planner = Planner { options, watch, cpu, with_kernel: options.kernel, tried, notes };
         let mut events = vec![planner.track()?];
@@ -83,8 +86,6 @@ impl Plan {
         if options.syscalls {
             events.extend(planner.syscalls()?);
         }
-        let named: Vec<NamedEvent> =
-            options.events.iter().map(|name| event_name::find(name)).collect::<Result<_>>()?;
         for (at, event) in named.iter().enumerate() {
             events.push(planner.named(at, event)?);
         }
@@ -222,10 +223,6 @@ impl Planner<'_> {
     fn named(&mut self, at: usize, event: &NamedEvent) -> Result<PlannedEvent> {
         let mut attr = self.with_stack(self.base(event.kind, event.config));
         attr.sample_type |= sample::PERIOD;
-        if let Some(probe) = &event.probe {
-            attr.config1 = probe.path.as_ptr() as u64;
-            attr.config2 = probe.offset;
-        }
         if matches!(event.kind, kind::HARDWARE | kind::HARDWARE_CACHE | kind::RAW) {
             attr.sample_period = u64::from(self.options.frequency);
             attr = attr.with(flag::FREQ);
@@ -234,7 +231,7 @@ impl Planner<'_> {
         } else {
             attr.sample_period = 1;
         }
-        if event.kind == kind::TRACEPOINT || event.probe.is_some() {
+        if event.kind == kind::TRACEPOINT {
             attr = attr.without(flag::EXCLUDE_KERNEL);
         }
         let what = format!("cannot record {}", event.name);

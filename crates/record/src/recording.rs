@@ -104,8 +104,9 @@ enum Drain {
 struct Recording {
     options: Options,
     watched: Watched,
-    plan: Plan,
     session: Session,
+    /// Dropped after the session's events, which may be those of its probes.
+    plan: Plan,
     drain: Drain,
     messages: mpsc::Sender<Message>,
     collector: JoinHandle<worker::Collected>,

@@ -1,39 +1,93 @@
 //! Probes at functions of programs, found by name.
+//!
+//! A probe is a tracepoint of the trace file system for the time of the recording. (The kernel's other way, an event of
+//! the kind `uprobe`, names its file by a pointer, which each new thread of the target would follow in its own memory:
+//! threads and children could not be started any more.)
 
-use std::ffi::CString;
-use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
+use std::fs::{File, OpenOptions};
+use std::io::Write;
+use std::os::fd::AsRawFd;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use flamelet_symbol::demangle::demangle;
 use object::{Object, ObjectSegment, ObjectSymbol, SymbolKind};
 
-use crate::{Error, ErrorKind, Result};
+use crate::{Error, ErrorKind, Result, tracefs};
 
-/// Where a probe sits.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// A probe, which is there until this is dropped. All of its events must be closed before.
+#[derive(Debug)]
 pub(crate) struct Probe {
-    pub(crate) path: CString,
-    /// In the file.
-    pub(crate) offset: u64,
+    list: PathBuf,
+    group: String,
+    name: String,
 }
 
-const KIND: &str = "/sys/bus/event_source/devices/uprobe/type";
+/// What the groups of our probes begin with; the number of the process that made them follows.
+const GROUP: &str = "flamelet_";
 
-/// The number of this kind of event, and the probe for `PATH:FUNCTION`.
-pub(crate) fn find(place: &str) -> Result<(u32, Probe)> {
-    let bad = |message: String| Error::new(ErrorKind::BadOption, message);
-    let (path, function) = place
-        .split_once(':')
-        .filter(|(path, function)| !path.is_empty() && !function.is_empty())
-        .ok_or_else(|| bad(format!("a probe is given as uprobe:/path/to/program:function, not {place:?}")))?;
-    let kind = std::fs::read_to_string(KIND).ok().and_then(|text| text.trim().parse().ok());
-    let kind = kind.ok_or_else(|| {
-        Error::new(ErrorKind::Unsupported, "this kernel has no uprobes (CONFIG_UPROBE_EVENTS)")
-    })?;
-    let path = std::fs::canonicalize(path).map_err(|error| bad(format!("{path}: {error}")))?;
-    let offset = offset_of(&path, function)?;
-    let path = CString::new(path.as_os_str().as_bytes()).map_err(|error| bad(error.to_string()))?;
-    Ok((kind, Probe { path, offset }))
+impl Probe {
+    /// Sets a probe at `PATH:FUNCTION`.
+    pub(crate) fn set(place: &str) -> Result<Self> {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let bad = |message: String| Error::new(ErrorKind::BadOption, message);
+        let (path, function) = place
+            .split_once(':')
+            .filter(|(path, function)| !path.is_empty() && !function.is_empty())
+            .ok_or_else(|| {
+                bad(format!("a probe is given as uprobe:/path/to/program:function, not {place:?}"))
+            })?;
+        let file = File::open(path).map_err(|error| bad(format!("{path}: {error}")))?;
+        let offset = offset_of(Path::new(path), function)?;
+        let list = tracefs::folder()?.join("uprobe_events");
+        remove_forgotten(&list);
+        let probe = Self {
+            list,
+            group: format!("{GROUP}{}", std::process::id()),
+            name: format!("probe{}", COUNT.fetch_add(1, Ordering::Relaxed)),
+        };
+        // By its descriptor, since a path may have spaces; the kernel looks for it now and keeps what it finds.
+        let path = format!("/proc/self/fd/{}", file.as_raw_fd());
+        let set = write_line(&probe.list, &format!("p:{}/{} {path}:{offset:#x}", probe.group, probe.name));
+        match set.map_err(|error| error.kind()) {
+            Ok(()) => Ok(probe),
+            Err(std::io::ErrorKind::NotFound) => {
+                Err(Error::new(ErrorKind::Unsupported, "this kernel has no uprobes (CONFIG_UPROBE_EVENTS)"))
+            }
+            Err(std::io::ErrorKind::PermissionDenied) => {
+                Err(Error::new(ErrorKind::NotPermitted, "only root may set probes; run with sudo"))
+            }
+            Err(kind) => Err(bad(format!("{function}: the kernel sets no probe there: {kind}"))),
+        }
+    }
+
+    /// The number of its tracepoint.
+    pub(crate) fn tracepoint_id(&self) -> Result<u64> {
+        tracefs::tracepoint_id(&self.group, &self.name)
+    }
+}
+
+impl Drop for Probe {
+    fn drop(&mut self) {
+        // One that cannot be removed is removed by the next recording.
+        let _ = write_line(&self.list, &format!("-:{}/{}", self.group, self.name));
+    }
+}
+
+/// Adds a line to the kernel's list; to open it in any other way would remove all probes there are.
+fn write_line(list: &Path, line: &str) -> std::io::Result<()> {
+    OpenOptions::new().append(true).open(list)?.write_all(format!("{line}\n").as_bytes())
+}
+
+/// Removes the probes of recorders that were killed.
+fn remove_forgotten(list: &Path) {
+    let lines = std::fs::read_to_string(list).unwrap_or_default();
+    for probe in lines.lines().filter_map(|line| line.strip_prefix("p:")?.split(' ').next()) {
+        let owner = probe.strip_prefix(GROUP).and_then(|rest| rest.split('/').next());
+        if owner.is_some_and(|pid| !Path::new("/proc").join(pid).exists()) {
+            let _ = write_line(list, &format!("-:{probe}"));
+        }
+    }
 }
 
 fn offset_of(path: &Path, function: &str) -> Result<u64> {
@@ -90,7 +144,7 @@ mod tests {
     #[test]
     fn what_is_no_place_is_refused() {
         for place in ["", "main", "/bin/true:", ":main", "/no/such/file:main"] {
-            assert!(find(place).is_err(), "{place}");
+            assert!(Probe::set(place).is_err(), "{place}");
         }
     }
 }

@@ -43,7 +43,7 @@ pub(crate) struct RecordArgs {
     /// Record system calls: counts, errors, latency
     #[arg(long)]
     pub(crate) syscalls: bool,
-    /// Record an event of `perf list` by its name
+    /// Record an event of `perf list` by its name, or every call of a function as uprobe:PROGRAM:FUNCTION
     #[arg(short, long, value_name = "EVENT")]
     pub(crate) event: Vec<String>,
     /// Record what the command allocates instead: every allocation, or with =sampled (every 512 KB) or =SIZE some

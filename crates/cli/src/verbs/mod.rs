@@ -14,6 +14,7 @@ mod merge;
 mod pprof;
 mod record;
 mod record_heap;
+mod record_syscalls;
 mod recover;
 mod run;
 pub(crate) mod view;

@@ -70,7 +70,7 @@ pub(super) fn run_all(args: &RecordArgs, usual_name: &str, record_once: &mut Onc
     let shown = args.view.then(|| profile.clone());
     let path = kind.write_somewhere(&profile, path)?;
     print_verdict(&facts);
-    kind.print_next_step(&path);
+    kind.print_next_step(&path, args.off_cpu);
     if let Some(profile) = shown {
         let source = flamelet_view::Source::profile(&path.to_string_lossy(), profile);
         super::view::serve(source, 0, true)?;
@@ -172,16 +172,9 @@ fn print_summary(summary: &Summary) {
             summary.names_cpu.as_millis()
         );
     }
-    for call in summary.syscalls.iter().take(20) {
-        let stats = &call.stats;
-        let mean = stats.nanos.checked_div(stats.calls).unwrap_or(0);
-        eprintln!(
-            "{:>10} calls {:>8} errors {:>12} mean  {}",
-            stats.calls,
-            stats.errors,
-            flamelet_profile::unit::label(mean as i64, "ns"),
-            call.name
-        );
+    let calls = super::record_syscalls::table(&summary.syscalls);
+    if !calls.is_empty() {
+        eprintln!("{calls}");
     }
 }
 
@@ -235,12 +228,15 @@ impl OutputKind {
         format.map(Self::Format).ok_or_else(unknown)
     }
 
-    fn print_next_step(self, path: &Path) {
+    fn print_next_step(self, path: &Path, with_blocked_time: bool) {
         let name = path.display();
         match self {
             Self::Picture(_) => eprintln!("Wrote {name}; open it in a browser"),
             Self::Format(_) => {
                 eprintln!("Wrote {name}; look at it with: flamelet view {name}   or: flamelet top {name}");
+                if with_blocked_time {
+                    eprintln!("Where it waited: flamelet top --sample-index=off_cpu {name}");
+                }
             }
         }
     }

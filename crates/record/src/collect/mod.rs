@@ -246,6 +246,7 @@ impl Intake {
             Source::Switch => self.stop(&sample, due),
             Source::SyscallStack { is_regular } => {
                 let stack = self.stack(&sample, due, origin.source);
+                self.counters.samples.fetch_add(1, Ordering::Relaxed);
                 let thread = self.threads.of(sample.thread).row;
                 let number = syscalls::number(sample.raw).unwrap_or(-1);
                 self.rows.add(

@@ -12,12 +12,16 @@ pub(super) fn ask_to_end(tool: u32, drive: &Drive) {
         return signal("-INT", tool);
     }
     // Valgrind is the command itself; the others have it as a child.
-    let commands: Vec<u32> =
-        descendants(tool).into_iter().filter(|&pid| !is_part_of_tool(pid, drive)).collect();
+    let commands = commands_of(tool, drive);
     if commands.is_empty() {
         return signal("-TERM", tool);
     }
     commands.into_iter().for_each(|pid| signal("-TERM", pid));
+}
+
+/// The processes that a tool started, but for its own.
+pub(super) fn commands_of(tool: u32, drive: &Drive) -> Vec<u32> {
+    descendants(tool).into_iter().filter(|&pid| !is_part_of_tool(pid, drive)).collect()
 }
 
 /// heaptrack is a script with helpers of its own, which must live until the command has ended.

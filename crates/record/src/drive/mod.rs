@@ -6,17 +6,20 @@
 //! ```
 
 mod ending;
+mod memory_map;
 mod tool;
 
 use std::ffi::OsString;
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use self::memory_map::MemoryMap;
+pub use self::tool::Tool;
 use crate::{Error, ErrorKind, Result};
-pub use tool::Tool;
 
 /// Whom a tool is to watch.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -70,24 +73,61 @@ pub fn drive(drive: &Drive, stop: &AtomicBool) -> Result<Driven> {
             format!("{} cannot attach to a running process: give it a command after --", drive.tool),
         ));
     }
-    let folder = drive.run_folder();
-    fs::create_dir_all(&folder)
-        .map_err(|error| Error::new(ErrorKind::Io, format!("{}: {error}", folder.display())))?;
+    drive.check_words()?;
+    let folder = drive.make_run_folder()?;
     let mut command = drive.command(&folder);
     command.stdin(Stdio::inherit());
     let child = command
         .spawn()
         .map_err(|error| Error::new(ErrorKind::Io, format!("{}: {error}", drive.tool.program())))?;
-    let status = wait(child, drive, stop)?;
+    let mut memory_map = MemoryMap::new();
+    let status = wait(child, drive, stop, &mut memory_map)?;
     let raw = drive.tool.raw_file(&folder).ok_or_else(|| {
         let message = format!("{} wrote no file in {} ({status})", drive.tool, folder.display());
         Error::new(ErrorKind::Io, message)
     })?;
+    memory_map
+        .append_to(&raw)
+        .map_err(|error| Error::new(ErrorKind::Io, format!("{}: {error}", raw.display())))?;
     Ok(Driven { folder, raw, status })
 }
 
 impl Drive {
-    fn run_folder(&self) -> PathBuf {
+    /// bpftrace takes a command as one text, which it splits at every space.
+    fn check_words(&self) -> Result<()> {
+        let Subject::Command(words) = &self.subject else { return Ok(()) };
+        let has_space = |word: &OsString| word.to_string_lossy().contains(char::is_whitespace);
+        match words.iter().find(|word| has_space(word)) {
+            Some(word) if self.tool == Tool::Bpftrace => Err(Error::new(
+                ErrorKind::BadOption,
+                format!(
+                    "bpftrace takes no word with a space ({word:?}): put the command into a script, or use -p PID"
+                ),
+            )),
+            _ => Ok(()),
+        }
+    }
+
+    /// Makes a folder of the run's own; a second run in the same second has a number.
+    fn make_run_folder(&self) -> Result<PathBuf> {
+        let of_service = self.service_folder();
+        let failed = |folder: &Path, error: io::Error| {
+            Error::new(ErrorKind::Io, format!("{}: {error}", folder.display()))
+        };
+        fs::create_dir_all(&of_service).map_err(|error| failed(&of_service, error))?;
+        for number in 1.. {
+            let numbered = if number == 1 { String::new() } else { format!("-{number}") };
+            let folder = of_service.join(format!("{}{numbered}-{}", self.time, self.tool));
+            match fs::create_dir(&folder) {
+                Ok(()) => return Ok(folder),
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                Err(error) => return Err(failed(&folder, error)),
+            }
+        }
+        unreachable!("some number is free")
+    }
+
+    fn service_folder(&self) -> PathBuf {
         let of_subject = match &self.subject {
             Subject::Command(words) => words.first().map(base_name).unwrap_or_default(),
             Subject::Pid(pid) => fs::read_to_string(format!("/proc/{pid}/comm"))
@@ -96,7 +136,15 @@ impl Drive {
         let name = self.name.clone().unwrap_or(of_subject);
         // A name is one part of a path, whatever the service is called.
         let name: String = name.chars().map(|c| if c == '/' || c == '\0' { '-' } else { c }).collect();
-        self.folder.join(name).join(format!("{}-{}", self.time, self.tool))
+        self.folder.join(name)
+    }
+
+    /// After how long the end is asked for, where the tool does not end by itself.
+    fn duration_from_outside(&self) -> Option<Duration> {
+        /// How long bpftrace may take until it watches a process.
+        const START: Duration = Duration::from_secs(60);
+        let ends_itself = self.tool == Tool::Bpftrace && tool::bpftrace_ends_itself(self);
+        self.duration.map(|duration| if ends_itself { duration + START } else { duration })
     }
 
     fn command(&self, folder: &Path) -> Command {
@@ -120,8 +168,13 @@ fn base_name(program: &OsString) -> String {
 /// How often the end is looked for.
 const LOOK: Duration = Duration::from_millis(20);
 
-fn wait(mut child: Child, drive: &Drive, stop: &AtomicBool) -> Result<ExitStatus> {
-    let started = Instant::now();
+fn wait(
+    mut child: Child,
+    drive: &Drive,
+    stop: &AtomicBool,
+    memory_map: &mut MemoryMap,
+) -> Result<ExitStatus> {
+    let mut started = Some(Instant::now());
     let mut was_asked = false;
     loop {
         let status = child
@@ -130,7 +183,13 @@ fn wait(mut child: Child, drive: &Drive, stop: &AtomicBool) -> Result<ExitStatus
         if let Some(status) = status {
             return Ok(status);
         }
-        let is_over = drive.duration.is_some_and(|duration| started.elapsed() >= duration);
+        if drive.tool.leaves_addresses() {
+            memory_map.look(child.id(), drive);
+            // It starts the command once it is ready, which may take seconds.
+            started = memory_map.first_seen();
+        }
+        let is_over =
+            started.zip(drive.duration_from_outside()).is_some_and(|(at, most)| at.elapsed() >= most);
         if !was_asked && (is_over || stop.load(Ordering::Relaxed)) {
             was_asked = true;
             ending::ask_to_end(child.id(), drive);

@@ -107,6 +107,11 @@ impl Tool {
         matches!(self, Self::Perf | Self::Strace | Self::Heaptrack | Self::Bpftrace)
     }
 
+    /// Whether its file may hold addresses whose names it did not find, because the command had ended.
+    pub(super) const fn leaves_addresses(self) -> bool {
+        matches!(self, Self::Bpftrace)
+    }
+
     /// Where the program is, if it is installed.
     pub fn installed(self) -> Option<PathBuf> {
         let folders = std::env::var_os("PATH")?;
@@ -211,27 +216,39 @@ impl Tool {
 
 /// bpftrace takes its program and its subject in its own way; without a program it samples stacks.
 fn bpftrace_subject(drive: &Drive) -> Vec<OsString> {
-    let sampler = |condition: &str| format!("profile:hz:99 {condition}{{ @[ustack] = count(); }}");
-    let mut words: Vec<OsString> = match &drive.script {
-        Some(script) if Path::new(script).is_file() => vec![script.into()],
-        Some(script) => vec!["-e".into(), script.into()],
-        None => {
-            let condition = match drive.subject {
-                Subject::Pid(pid) => format!("/pid == {pid}/ "),
-                Subject::Command(_) => "/pid == cpid/ ".to_string(),
-            };
-            vec!["-e".into(), sampler(&condition).into()]
+    let sampler = |condition: &str| format!("profile:hz:99 /{condition}/ {{ @[ustack] = count(); }}");
+    let program = match (&drive.script, &drive.subject) {
+        (Some(script), _) => script.clone(),
+        (None, Subject::Pid(pid)) => sampler(&format!("pid == {pid}")),
+        (None, Subject::Command(_)) => sampler("pid == cpid"),
+    };
+    let mut words: Vec<OsString> = match (is_file(&program), drive.duration) {
+        (true, _) => vec![program.into()],
+        (false, Some(duration)) if bpftrace_ends_itself(drive) => {
+            let millis = duration.as_millis().max(1);
+            vec!["-e".into(), format!("{program} interval:ms:{millis} {{ exit(); }}").into()]
         }
+        (false, _) => vec!["-e".into(), program.into()],
     };
     match &drive.subject {
         Subject::Pid(pid) => words.extend(["-p".into(), pid.to_string().into()]),
         Subject::Command(command) => {
-            let quoted: Vec<String> =
-                command.iter().map(|word| word.to_string_lossy().into_owned()).collect();
-            words.extend(["-c".into(), quoted.join(" ").into()]);
+            let command: Vec<_> = command.iter().map(|word| word.to_string_lossy()).collect();
+            words.extend(["-c".into(), command.join(" ").into()]);
         }
     }
     words
+}
+
+fn is_file(script: &str) -> bool {
+    Path::new(script).is_file()
+}
+
+/// Whether the program that bpftrace is given holds when to end, counted from when it watches. Else the command is
+/// asked to end, which bpftrace would kill.
+pub(super) fn bpftrace_ends_itself(drive: &Drive) -> bool {
+    let has_text = drive.script.as_deref().is_none_or(|script| !is_file(script));
+    drive.duration.is_some() && has_text && matches!(drive.subject, Subject::Pid(_))
 }
 
 impl fmt::Display for Tool {

@@ -155,7 +155,7 @@ impl Ending<'_> {
             target_cpu,
             asked_hertz: if self.options.cpu { f64::from(self.options.frequency) } else { 0.0 },
             achieved_hertz: target_cpu
-                .filter(|cpu| !cpu.is_zero() && self.options.events.is_empty())
+                .filter(|cpu| !cpu.is_zero() && self.options.events.is_empty() && !self.options.syscalls)
                 .map(|cpu| samples as f64 / cpu.as_secs_f64()),
             own_cpu: Duration::from_nanos(self.own_cpu_nanos),
             throttled: self.intake.throttled,

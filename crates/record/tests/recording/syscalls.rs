@@ -1,8 +1,9 @@
 //! What a program asks of the kernel.
 
-use crate::programs::{alone, c, quiet};
+use crate::programs::{alone, c, quiet, rust};
 use crate::seen::{column, frames, has, label, may_see_kernel, recorded};
-use std::collections::BTreeMap;
+use flamelet_record::CommandEnd;
+use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;
 
 #[test]
@@ -130,4 +131,27 @@ fn a_function_can_be_an_event() {
         .map(|sample| sample.values[0])
         .sum();
     assert_eq!(under_main, 5000, "{:?}", recorded.summary);
+}
+
+#[test]
+fn a_function_is_probed_in_threads_that_start_later_and_the_probe_goes() {
+    if !may_see_kernel("uprobes") {
+        return;
+    }
+    let _one = alone();
+    let program = rust("deep", &[]);
+    let recorded = recorded(quiet(&program, &["2", "50"]), |options| {
+        options.cpu = false;
+        options.events = vec![format!("uprobe:{}:spin", program.display())];
+    });
+    match &recorded.command {
+        Some(CommandEnd::Exited(status)) => assert!(status.success(), "{status}"),
+        other => panic!("{other:?}"),
+    }
+    let profile = &recorded.profile;
+    let threads: BTreeSet<&str> =
+        profile.samples().filter_map(|sample| label(profile, &sample, "thread")).collect();
+    assert!(threads.is_superset(&BTreeSet::from(["worker-0", "worker-1"])), "{threads:?}");
+    let probes = std::fs::read_to_string("/sys/kernel/tracing/uprobe_events").unwrap_or_default();
+    assert!(!probes.contains(&format!("flamelet_{}/", std::process::id())), "{probes}");
 }
