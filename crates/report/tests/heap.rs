@@ -72,6 +72,21 @@ fn holders_are_stacks_named_by_who_asked() {
     assert!(text.ends_with("and 1 more stacks (-n 0 shows all)\n"), "{text}");
 }
 
+/// What `record --heap` writes: bytes at the peak, and no count of objects for it.
+#[test]
+fn objects_that_nobody_counted_are_not_none() {
+    let recorded =
+        profile(["temporary_objects", "peak_space"], 1, &[(&["shop::cart::add"], &[], 7, 2_000_000)]);
+    assert_eq!(View::of(&recorded), Some(View::Peak));
+    let report = report(recorded);
+    let holders = heap::holders(&report, View::Peak).expect("at the peak");
+    let text = text(|out| holders.write_text("At the peak", 5, out));
+    assert!(text.starts_with("At the peak: 1.91MB, estimated"), "{text}");
+    assert!(text.contains("–          –  shop::cart::add"), "{text}");
+    let error = heap::temporary(&report).expect_err("only counted").to_string();
+    assert!(error.contains("flamelet top -i temporary_objects"), "{error}");
+}
+
 /// A leak, a cache that filled once, a saw, and what does not change: over eight moments only one is a leak.
 #[test]
 fn a_leak_is_told_from_what_only_moves() {

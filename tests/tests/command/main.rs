@@ -2,6 +2,7 @@
 
 mod fetch;
 mod heap;
+mod jemalloc;
 mod help;
 mod json;
 mod own_options;

@@ -74,15 +74,18 @@ impl Holders {
             "bytes", "share", "±", "objects", "average"
         )?;
         for row in self.rows.iter().take(limit) {
-            let average = if row.objects == 0 { 0 } else { row.bytes / row.objects };
+            // Without a count of the objects: it is not known, rather than none.
+            let is_known = row.objects != 0 || row.bytes == 0;
+            let known = |text: String| if is_known { text } else { "–".into() };
+            let average = row.bytes.checked_div(row.objects).unwrap_or(0);
             write!(
                 out,
                 "{:>10} {:>7} {:>6} {:>10} {:>10}  ",
                 unit::label(row.bytes, "bytes"),
                 unit::percentage(row.bytes, self.total_bytes).trim(),
                 relative(row.error, row.bytes),
-                row.objects,
-                unit::label(average, "bytes"),
+                known(row.objects.to_string()),
+                known(unit::label(average, "bytes")),
             )?;
             write_place(out, &row.own, 48)?;
         }
@@ -93,7 +96,10 @@ impl Holders {
 /// `In use: 12.40MB in 8120 objects, one sample in 512kB`.
 pub(super) fn write_heading(title: &str, total: Counts, period: i64, out: &mut impl Write) -> io::Result<()> {
     let bytes = unit::label(total.bytes, "bytes");
-    write!(out, "{title}: {bytes} in {} objects", total.objects)?;
+    write!(out, "{title}: {bytes}")?;
+    if total.objects != 0 || total.bytes == 0 {
+        write!(out, " in {} objects", total.objects)?;
+    }
     if period > 1 {
         write!(out, ", estimated from one sample in {}", unit::label(period, "bytes"))?;
     }

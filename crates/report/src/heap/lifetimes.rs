@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use super::View;
 use super::holders::{Holders, write_heading, write_rest};
-use super::stacks::{Counts, Stacks, period, write_place};
+use super::stacks::{Counts, Stacks, period, type_index, write_place};
 use crate::flame::LIFETIMES;
 use crate::node::NodeId;
 use crate::report::Report;
@@ -104,7 +104,12 @@ pub fn temporary(report: &Report) -> Result<Holders> {
 /// For each set of labels its class of lifetimes, as a row of [`LIFETIMES`].
 fn classes_of_sets(profile: &Profile) -> Result<Vec<Option<usize>>> {
     let Some(key) = profile.strings().find("lifetime") else {
-        let message = "the profile has no lifetimes; a service gives them at /debug/pprof/lifetime";
+        let message = match type_index(profile, "temporary_objects") {
+            Some(_) => {
+                "the profile has no lifetimes; what is temporary it counts: flamelet top -i temporary_objects"
+            }
+            None => "the profile has no lifetimes; a service gives them at /debug/pprof/lifetime",
+        };
         return Err(Error::new(ErrorKind::Incompatible, message));
     };
     let class = |set: LabelSetId| {

@@ -72,12 +72,13 @@ pub(super) fn type_index(profile: &Profile, kind: &str) -> Option<usize> {
     profile.sample_types().iter().position(|known| profile.string(known.kind) == kind)
 }
 
-/// The places of a view's objects and bytes; an error that says what the profile has instead.
-pub(super) fn type_indexes(profile: &Profile, view: View) -> Result<[usize; 2]> {
+/// The places of a view's objects, which not every profile counts, and bytes; an error that says what the profile has
+/// instead.
+pub(super) fn type_indexes(profile: &Profile, view: View) -> Result<(Option<usize>, usize)> {
     let [objects, bytes] = view.types();
-    match (type_index(profile, objects), type_index(profile, bytes)) {
-        (Some(objects), Some(bytes)) => Ok([objects, bytes]),
-        _ => {
+    match type_index(profile, bytes) {
+        Some(bytes) => Ok((type_index(profile, objects), bytes)),
+        None => {
             let has: Vec<&str> =
                 profile.sample_types().iter().map(|kind| profile.string(kind.kind)).collect();
             let message = format!(
@@ -111,7 +112,7 @@ impl Stacks {
         mut note: impl FnMut(&[NodeId], LabelSetId, Counts) -> bool,
     ) -> Result<Self> {
         let profile = report.profile();
-        let [objects, bytes] = type_indexes(profile, view)?;
+        let (objects, bytes) = type_indexes(profile, view)?;
         let nodes = Nodes::of(profile, false);
         // Files tell the standard library's functions where their names do not; nobody asked to see them.
         let hides_files = report.options.granularity == Some(Granularity::FileFunctions);
@@ -127,7 +128,8 @@ impl Stacks {
         for sample in profile.samples() {
             let frames = profile.stack(sample.stack).iter().flat_map(|&location| nodes.at(location));
             let stack: Vec<NodeId> = frames.copied().collect();
-            let counts = Counts { objects: sample.values[objects], bytes: sample.values[bytes] };
+            let objects = objects.map_or(0, |at| sample.values[at]);
+            let counts = Counts { objects, bytes: sample.values[bytes] };
             if note(&stack, sample.labels, counts) {
                 rows.entry(stack).or_default().add(counts);
             }
