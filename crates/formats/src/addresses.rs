@@ -64,6 +64,13 @@ pub(crate) struct AddressSamples {
     symbols: HashMap<u64, Vec<Symbol>>,
 }
 
+impl Module {
+    /// Whether addresses in it may be code of a file.
+    pub(crate) fn is_code(&self) -> bool {
+        self.executable && !self.path.is_empty() && !self.path.starts_with("[heap")
+    }
+}
+
 impl AddressSamples {
     /// Adds a sample; `frames` are leaf first.
     pub(crate) fn push(
@@ -83,7 +90,7 @@ impl AddressSamples {
 
     /// Adds a module; only executable ones with a file matter.
     pub(crate) fn module(&mut self, module: Module) {
-        if module.executable && !module.path.is_empty() && !module.path.starts_with("[heap") {
+        if module.is_code() {
             self.modules.push(module);
         }
     }
@@ -124,7 +131,8 @@ impl AddressSamples {
     }
 }
 
-fn mapping(module: &Module, assembly: &mut Assembly) -> MappingId {
+/// The mapping that a module becomes.
+pub(crate) fn mapping(module: &Module, assembly: &mut Assembly) -> MappingId {
     let filename = assembly.builder.string(&module.path);
     assembly.builder.mapping(Mapping {
         start: module.start,
@@ -135,7 +143,8 @@ fn mapping(module: &Module, assembly: &mut Assembly) -> MappingId {
     })
 }
 
-fn find(modules: &[Module], address: u64) -> Option<usize> {
+/// Which of the modules, sorted by address, holds an address.
+pub(crate) fn find(modules: &[Module], address: u64) -> Option<usize> {
     let at = modules.partition_point(|module| module.start <= address).checked_sub(1)?;
     (address < modules[at].limit).then_some(at)
 }

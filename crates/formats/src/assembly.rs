@@ -9,7 +9,7 @@ use hashbrown::{HashMap, HashTable};
 use rustc_hash::FxBuildHasher;
 use std::hash::BuildHasher;
 
-use crate::rust_names::readable;
+use crate::linked_names::readable;
 
 /// A thread as samples need it: its row in the timeline and its labels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

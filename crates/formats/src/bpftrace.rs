@@ -1,14 +1,16 @@
 //! What bpftrace prints of its maps: `@[stack, keys]: count`, plain keys, and histograms.
 //!
 //! Stacks become stacks, and other keys of the same map the label `key`. Maps without stacks become stacks of
-//! their keys below the map's name; buckets of a histogram likewise.
+//! their keys below the map's name; buckets of a histogram likewise. Frames that bpftrace found no name for are
+//! addresses; `flamelet run` adds what the process had mapped (`MAPPED_LIBRARIES:`), so that they can be named.
 
-use flamelet_profile::{ErrorKind, LocationId, Profile, Result};
+use flamelet_profile::{ErrorKind, LabelSetId, LocationId, Profile, Result};
 
+use crate::addresses::{Module, find, mapping, parse_module};
 use crate::assembly::Assembly;
 use crate::input::Input;
 use crate::number::{decimal, prefixed_hex, signed};
-use crate::rust_names::readable;
+use crate::linked_names::readable;
 use crate::{Error, Notes, Options};
 
 /// Whether `head` looks like bpftrace's maps: a line that opens or holds one.
@@ -44,8 +46,24 @@ fn split_value(line: &[u8]) -> Option<(&[u8], i64)> {
 /// An entry whose stacks are being read.
 struct Entry {
     map: String,
-    frames: Vec<LocationId>,
+    frames: Vec<Frame>,
     keys: Vec<String>,
+    /// The next frame is the first of a stack, the others are callers.
+    is_leaf: bool,
+}
+
+impl Entry {
+    fn new(map: &[u8], keys: Vec<String>) -> Self {
+        let map = String::from_utf8_lossy(map).into_owned();
+        Self { map, frames: Vec::new(), keys, is_leaf: true }
+    }
+}
+
+/// A frame: what is known, or an address in a module that is not known yet.
+#[derive(Clone, Copy)]
+enum Frame {
+    Known(LocationId),
+    Address(u64),
 }
 
 struct Reader {
@@ -53,6 +71,10 @@ struct Reader {
     entry: Option<Entry>,
     /// The map of the histogram whose buckets are being read.
     histogram: Option<String>,
+    /// Samples with addresses, until all modules are known.
+    held: Vec<(Vec<Frame>, LabelSetId, i64)>,
+    modules: Vec<Module>,
+    in_modules: bool,
     odd_lines: u64,
 }
 
@@ -60,7 +82,15 @@ impl Reader {
     fn new() -> Self {
         let mut assembly = Assembly::new(false);
         assembly.column("samples", "count");
-        Self { assembly, entry: None, histogram: None, odd_lines: 0 }
+        Self {
+            assembly,
+            entry: None,
+            histogram: None,
+            held: Vec::new(),
+            modules: Vec::new(),
+            in_modules: false,
+            odd_lines: 0,
+        }
     }
 
     fn line(&mut self, line: &[u8]) {
@@ -72,7 +102,15 @@ impl Reader {
             return;
         }
         if line[0] == b'@' {
+            self.in_modules = false;
             return self.start(line);
+        }
+        if line == b"MAPPED_LIBRARIES:" {
+            self.in_modules = true;
+            return;
+        }
+        if self.in_modules {
+            return self.modules.extend(parse_module(line).filter(Module::is_code));
         }
         match (&self.histogram, parse_bucket(line)) {
             (Some(map), Some((bucket, count))) => {
@@ -88,15 +126,14 @@ impl Reader {
         if let Some((name, value)) = split_value(line) {
             return self.plain(name, value);
         }
-        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         if let Some(map) = line.strip_suffix(b"[") {
-            self.entry = Some(Entry { map: text(map), frames: Vec::new(), keys: Vec::new() });
+            self.entry = Some(Entry::new(map, Vec::new()));
         } else if let Some(map) = line.strip_suffix(b":") {
-            self.histogram = Some(text(map));
+            self.histogram = Some(String::from_utf8_lossy(map).into_owned());
         } else if let Some(bracket) = memchr::memchr(b'[', line) {
             // A key before the first stack: `@[bash,`.
             let keys = split_keys(&line[bracket + 1..]);
-            self.entry = Some(Entry { map: text(&line[..bracket]), frames: Vec::new(), keys });
+            self.entry = Some(Entry::new(&line[..bracket], keys));
         } else {
             self.odd_lines += 1;
         }
@@ -129,19 +166,22 @@ impl Reader {
         let trimmed = line.trim_ascii();
         if let Some((keys, value)) = split_value(trimmed).filter(|(keys, _)| keys.ends_with(b"]")) {
             entry.keys.extend(split_keys(&keys[..keys.len() - 1]));
-            return self.sample(&entry, value);
+            return self.sample(entry, value);
         }
         let is_indented = line.first().is_some_and(|byte| byte.is_ascii_whitespace());
         if is_indented && !trimmed.is_empty() {
-            entry.frames.push(self.frame(trimmed));
+            let frame = self.frame(trimmed, entry.is_leaf);
+            entry.frames.push(frame);
+            entry.is_leaf = false;
         } else {
+            entry.is_leaf = true;
             entry.keys.extend(split_keys(trimmed));
         }
         self.entry = Some(entry);
     }
 
     /// `function+12`, `0x7f00` or `function+12 (module)`.
-    fn frame(&mut self, text: &[u8]) -> LocationId {
+    fn frame(&mut self, text: &[u8], is_leaf: bool) -> Frame {
         let (text, module) = match text
             .strip_suffix(b")")
             .and_then(|inside| Some((inside, memchr::memmem::rfind(inside, b" (")?)))
@@ -151,18 +191,23 @@ impl Reader {
         };
         let module = module.map(|module| self.assembly.module(&String::from_utf8_lossy(module)));
         if let Some(address) = prefixed_hex(text) {
-            return self.assembly.builder.address(module, address);
+            // Callers are return addresses; one less lies in the call.
+            let address = address.saturating_sub(u64::from(!is_leaf));
+            return match module {
+                Some(_) => Frame::Known(self.assembly.builder.address(module, address)),
+                None => Frame::Address(address),
+            };
         }
         let plus = memchr::memrchr(b'+', text).filter(|&plus| decimal(&text[plus + 1..]).is_some());
         let name = String::from_utf8_lossy(&text[..plus.unwrap_or(text.len())]);
         let name = readable(&name);
-        match module {
+        Frame::Known(match module {
             Some(_) => self.assembly.named_address(module, 0, &name, "", 0),
             None => self.assembly.frame(&name, "", 0),
-        }
+        })
     }
 
-    fn sample(&mut self, entry: &Entry, value: i64) {
+    fn sample(&mut self, entry: Entry, value: i64) {
         let mut labels = Vec::new();
         if !entry.keys.is_empty() {
             labels.push(self.assembly.builder.text_label("key", &entry.keys.join(", ")));
@@ -171,11 +216,33 @@ impl Reader {
             labels.push(self.assembly.builder.text_label("map", &entry.map));
         }
         let labels = self.assembly.builder.labels(&labels);
-        let row = self.assembly.row(&entry.frames, labels);
+        if entry.frames.iter().any(|frame| matches!(frame, Frame::Address(_))) {
+            return self.held.push((entry.frames, labels, value));
+        }
+        self.add(&entry.frames, labels, value);
+    }
+
+    fn add(&mut self, frames: &[Frame], labels: LabelSetId, value: i64) {
+        let stack: Vec<LocationId> = frames
+            .iter()
+            .map(|frame| match *frame {
+                Frame::Known(location) => location,
+                Frame::Address(address) => {
+                    let module = find(&self.modules, address);
+                    let module = module.map(|at| mapping(&self.modules[at], &mut self.assembly));
+                    self.assembly.builder.address(module, address)
+                }
+            })
+            .collect();
+        let row = self.assembly.row(&stack, labels);
         self.assembly.add(row, 0, value);
     }
 
-    fn finish(self, notes: &mut Notes) -> Result<Profile> {
+    fn finish(mut self, notes: &mut Notes) -> Result<Profile> {
+        self.modules.sort_by_key(|module| module.start);
+        for (frames, labels, value) in std::mem::take(&mut self.held) {
+            self.add(&frames, labels, value);
+        }
         if self.assembly.row_count() == 0 {
             return Err(Error::new(ErrorKind::Truncated, "bpftrace's output holds no map"));
         }

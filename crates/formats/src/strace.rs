@@ -228,8 +228,10 @@ impl Reader {
     fn finished(&mut self, pid: u64, time: Option<u64>, name: &[u8], rest: &[u8]) {
         let thread = self.assembly.thread(0, pid, "", "");
         let call = self.assembly.frame(&String::from_utf8_lossy(name), "", 0);
-        self.open =
-            Some(Open { thread, time, nanos: duration(rest), failed: rest.starts_with(b"-1 E"), call });
+        // These do not return, so they have no time.
+        let ends = matches!(name, b"exit" | b"exit_group").then_some(0);
+        let nanos = duration(rest).or(ends);
+        self.open = Some(Open { thread, time, nanos, failed: rest.starts_with(b"-1 E"), call });
     }
 
     fn frame(&mut self, frame: &FrameLine<'_>) -> LocationId {

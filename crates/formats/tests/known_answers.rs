@@ -139,10 +139,10 @@ fn dhat_six_values() {
 #[test]
 fn heaptrack_four_values() {
     let profile = open(&data("interpreted.heaptrack"), Format::Heaptrack).profile;
-    assert_eq!(stacks(&profile, "alloc_objects"), ["main 1", "main;main;leaf 3"]);
-    assert_eq!(stacks(&profile, "temporary_objects"), ["main;main;leaf 1"]);
-    assert_eq!(stacks(&profile, "peak_space"), ["main 100", "main;main;leaf 32"]);
-    assert_eq!(stacks(&profile, "inuse_space"), ["main;main;leaf 32"]);
+    assert_eq!(stacks(&profile, "alloc_objects"), ["main 1", "main;main;foo::leaf(int) 3"]);
+    assert_eq!(stacks(&profile, "temporary_objects"), ["main;main;foo::leaf(int) 1"]);
+    assert_eq!(stacks(&profile, "peak_space"), ["main 100", "main;main;foo::leaf(int) 32"]);
+    assert_eq!(stacks(&profile, "inuse_space"), ["main;main;foo::leaf(int) 32"]);
 
     let read = open(&data("raw.heaptrack"), Format::Heaptrack);
     assert_eq!(stacks(&read.profile, "alloc_space"), ["0x55d001010 100", "0x55d001010;0x7f0000020 16"]);
@@ -233,11 +233,15 @@ fn bpftrace_maps_and_histograms() {
         "@usecs[cat];[1K, 2K) 1",
         "@usecs[cat];[4, 8) 2",
         "@usecs[cat];[8, 16) 10",
-        "main;0x5555deadbeef;read 3",
+        "main;0x5555deadbeee;read 3",
         "main;clock_nanosleep;__x64_sys_clock_nanosleep;do_nanosleep 2",
     ];
     assert_eq!(stacks(&profile, "samples"), expected);
     assert!(profile.strings().find("bash, 1234").is_some());
+    // A caller's address lies within its call, and in what was mapped there.
+    let unnamed = profile.locations().iter().find(|location| location.address == 0x5555_dead_beee).unwrap();
+    let mapping = profile.mapping(unnamed.mapping.expect("a module"));
+    assert_eq!((profile.string(mapping.filename), mapping.offset), ("/usr/bin/bash", 0x1000));
 }
 
 #[test]
