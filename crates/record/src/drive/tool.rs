@@ -114,8 +114,7 @@ impl Tool {
 
     /// Where the program is, if it is installed.
     pub fn installed(self) -> Option<PathBuf> {
-        let folders = std::env::var_os("PATH")?;
-        std::env::split_paths(&folders).map(|folder| folder.join(self.program())).find(|path| path.is_file())
+        in_path(self.program())
     }
 
     /// Says how to install it when it is missing.
@@ -233,11 +232,24 @@ fn bpftrace_subject(drive: &Drive) -> Vec<OsString> {
     match &drive.subject {
         Subject::Pid(pid) => words.extend(["-p".into(), pid.to_string().into()]),
         Subject::Command(command) => {
-            let command: Vec<_> = command.iter().map(|word| word.to_string_lossy()).collect();
+            let mut command: Vec<String> =
+                command.iter().map(|word| word.to_string_lossy().into_owned()).collect();
+            // Of a name that stands in two folders, it would not take the first.
+            if let Some(program) = command.first_mut().filter(|program| !program.contains('/'))
+                && let Some(path) = in_path(program)
+            {
+                *program = path.to_string_lossy().into_owned();
+            }
             words.extend(["-c".into(), command.join(" ").into()]);
         }
     }
     words
+}
+
+/// Where a program is that is called by its name.
+fn in_path(program: &str) -> Option<PathBuf> {
+    let folders = std::env::var_os("PATH")?;
+    std::env::split_paths(&folders).map(|folder| folder.join(program)).find(|path| path.is_file())
 }
 
 fn is_file(script: &str) -> bool {

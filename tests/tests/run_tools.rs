@@ -1,0 +1,160 @@
+//! `flamelet run strace` and `flamelet run bpftrace` as whole commands: around a command, and attached to a process that
+//! goes on afterwards.
+
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::OnceLock;
+
+use flamelet_tests::profiles;
+use flamelet_tests::programs::{self, Answer, run_flamelet};
+
+/// The program of the other tests, with frame pointers, by which bpftrace walks stacks.
+fn program() -> &'static str {
+    static PROGRAM: OnceLock<String> = OnceLock::new();
+    PROGRAM.get_or_init(|| {
+        let program = profiles::scratch().join(format!("watched-{}", std::process::id()));
+        let source = programs::repository().join("crates/formats/tests/data/fixture.rs");
+        let rustc = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
+        let mut build = Command::new(rustc);
+        build.args(["--edition=2024", "--crate-name=fixture", "-g", "-Copt-level=1"]);
+        build.args(["-Cforce-frame-pointers=yes", "-o"]).arg(&program).arg(source);
+        assert!(build.status().expect("rustc starts").success(), "the program does not build");
+        program.to_str().expect("UTF-8").to_owned()
+    })
+}
+
+/// A process that lives until the end of a test, whatever that is.
+struct Living(Child);
+
+impl Living {
+    fn start(words: &[&str]) -> Self {
+        let mut command = Command::new(words[0]);
+        Self(command.args(&words[1..]).stdin(Stdio::null()).stdout(Stdio::null()).spawn().expect("it starts"))
+    }
+
+    fn pid(&self) -> String {
+        self.0.id().to_string()
+    }
+
+    fn is_alive(&mut self) -> bool {
+        matches!(self.0.try_wait(), Ok(None))
+    }
+}
+
+impl Drop for Living {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Runs `flamelet run` with these words after its own, and returns the folder of the run.
+fn run(name: &str, words: &[&str]) -> PathBuf {
+    let folder = profiles::scratch().join(format!("run-tools-{}", std::process::id()));
+    let (tool, words) = words.split_first().expect("a tool");
+    let mut all = vec!["run", tool, "-o", folder.to_str().expect("UTF-8"), "--name", name];
+    all.extend(words);
+    let answer: Answer = run_flamelet(all);
+    assert_eq!(answer.status, Some(0), "{name}: {}", answer.stderr);
+    let runs: Vec<PathBuf> =
+        std::fs::read_dir(folder.join(name)).expect("runs").map(|run| run.expect("a run").path()).collect();
+    let [run] = &runs[..] else { panic!("{name}: one run and not {runs:?}") };
+    run.clone()
+}
+
+/// The share that a function has by itself in the pprof of a run.
+fn share(run: &Path, sample_index: &str, function: &str) -> f64 {
+    let file = run.join("profile.pb.gz");
+    let file = file.to_str().expect("UTF-8");
+    let answer = run_flamelet([
+        "top",
+        "--json",
+        "--nodecount=0",
+        "--nodefraction=0",
+        "--noinlines",
+        "--sample-index",
+        sample_index,
+        file,
+    ]);
+    assert_eq!(answer.status, Some(0), "{}", answer.stderr);
+    let top: serde_json::Value = serde_json::from_str(&answer.stdout).expect("JSON");
+    let rows = top["rows"].as_array().expect("rows").iter();
+    let flat: f64 =
+        rows.filter(|row| row["name"] == function).map(|row| row["flat"].as_f64().unwrap_or(0.0)).sum();
+    flat / top["total"].as_f64().expect("a total")
+}
+
+/// Whether bpftrace may load a program here: it needs root and a kernel that lets it.
+fn bpftrace_is_allowed() -> bool {
+    let tried = Command::new("bpftrace").args(["-e", "BEGIN { exit(); }"]).output();
+    let allowed = tried.as_ref().is_ok_and(|output| output.status.success());
+    if !allowed {
+        eprintln!("SKIP: bpftrace may not load programs here: {tried:?}");
+    }
+    allowed
+}
+
+#[test]
+fn strace_around_a_command_and_attached() {
+    let count = "for i in 1 2 3 4 5 6 7; do cat /dev/null; done";
+    let around = run("around", &["strace", "--", "sh", "-c", count]);
+    assert!(share(&around, "calls", "execve") > 0.0);
+    let log = std::fs::read_to_string(around.join("strace.log")).expect("the raw file");
+    assert!(log.matches("execve(").count() >= 8, "children are followed");
+
+    let mut living = Living::start(&["sh", "-c", "while :; do cat /dev/null; done"]);
+    let attached = run("attached", &["strace", "--duration", "2", "-p", &living.pid()]);
+    assert!(living.is_alive(), "a process that was there before goes on");
+    assert!(share(&attached, "calls", "execve") > 0.0);
+}
+
+#[test]
+fn strace_ends_a_command_when_its_time_is_over() {
+    let ended = run("ended", &["strace", "--duration", "1", "--", "sleep", "1000"]);
+    assert!(share(&ended, "calls", "execve") > 0.0);
+    let log = std::fs::read_to_string(ended.join("strace.log")).expect("the raw file");
+    assert!(log.contains("+++ killed by SIGTERM +++"), "{log}");
+}
+
+#[test]
+fn bpftrace_names_the_functions_of_a_command_that_has_ended() {
+    if !bpftrace_is_allowed() {
+        return;
+    }
+    let run = run("samples", &["bpftrace", "--", program(), "20000"]);
+    let leaf = share(&run, "samples", "fixture::leaf");
+    assert!(
+        leaf > 0.5,
+        "{leaf} of {}",
+        std::fs::read_to_string(run.join("bpftrace.txt")).expect("the raw file")
+    );
+}
+
+#[test]
+fn bpftrace_attaches_for_a_while() {
+    if !bpftrace_is_allowed() {
+        return;
+    }
+    let mut living = Living::start(&[program(), "1000000000"]);
+    let run = run("living", &["bpftrace", "--duration", "2", "-p", &living.pid()]);
+    assert!(living.is_alive(), "a process that was there before goes on");
+    let leaf = share(&run, "samples", "fixture::leaf");
+    assert!(
+        leaf > 0.5,
+        "{leaf} of {}",
+        std::fs::read_to_string(run.join("bpftrace.txt")).expect("the raw file")
+    );
+}
+
+#[test]
+fn bpftrace_runs_a_program_of_ones_own() {
+    let spaces = run_flamelet(["run", "bpftrace", "--", "echo", "two words"]);
+    assert_eq!(spaces.status, Some(2), "{}", spaces.stderr);
+    assert!(spaces.stderr.contains("put the command into a script"), "{}", spaces.stderr);
+    if !bpftrace_is_allowed() {
+        return;
+    }
+    let script = "tracepoint:syscalls:sys_enter_write /pid == cpid/ { @written = count(); }";
+    let folder = run("written", &["bpftrace", "--script", script, "--", "echo", "word"]);
+    assert!(share(&folder, "samples", "@written") > 0.99);
+}
