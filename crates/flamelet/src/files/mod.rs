@@ -65,9 +65,12 @@ pub fn setup_profiling(
 }
 
 /// A recorder of interval files, see [`setup_profiling`] and [`IntervalFiles::builder`]. It is stopped, and
-/// its last window written, when it is dropped, unless it was [detached](IntervalFiles::detach).
+/// its last window written, when it is dropped, unless it was [detached](IntervalFiles::detach). The child of a
+/// `fork` has no recorder: a service that goes to the background that way starts it there.
 #[must_use = "recording stops when this is dropped, unless it is detached"]
 pub struct IntervalFiles {
+    /// The process whose thread it is: the child of a fork has no such thread, and nothing to write.
+    process: u32,
     cancel: Arc<Cancel>,
     thread: Option<JoinHandle<()>>,
     is_detached: bool,
@@ -99,6 +102,9 @@ impl IntervalFiles {
     }
 
     fn end(&mut self) {
+        if self.process != std::process::id() {
+            return;
+        }
         self.cancel.cancel();
         if let Some(thread) = self.thread.take() {
             // A panic of the recorder is not the service's.
@@ -209,7 +215,8 @@ impl IntervalFilesBuilder {
         let thread = thread.spawn(move || recorder.run(first, &theirs)).map_err(|error| {
             Error::new(ErrorKind::Denied, format!("the recorder's thread cannot start: {error}"))
         })?;
-        Ok(IntervalFiles { cancel, thread: Some(thread), is_detached: false })
+        let process = std::process::id();
+        Ok(IntervalFiles { process, cancel, thread: Some(thread), is_detached: false })
     }
 }
 

@@ -2,6 +2,7 @@
 
 use crate::service::{Burner, DEADLINE, Service};
 use flamelet::Profiler;
+use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -74,14 +75,16 @@ fn pprofs_own_page_shows_the_live_profile() {
     let service = Service::start(Profiler::builder());
     let _burner = Burner::start();
     let home = tempfile::tempdir().expect("a temporary folder");
-    let free = std::net::TcpListener::bind("127.0.0.1:0").and_then(|it| it.local_addr()).expect("a port");
     let mut command = pprof();
     command.env("PPROF_TMPDIR", home.path()).env("HOME", home.path()).env("PPROF_BINARY_PATH", home.path());
-    command.args(["-no_browser", &format!("-http={free}"), &service.url("/debug/pprof/profile?seconds=1")]);
-    let _server = PprofServer(command.stderr(Stdio::null()).spawn().expect("pprof runs"));
+    // It chooses a free port and says which.
+    command.args(["-no_browser", "-http=127.0.0.1:", &service.url("/debug/pprof/profile?seconds=1")]);
+    let mut server = PprofServer(command.stderr(Stdio::piped()).spawn().expect("pprof runs"));
+    let mut said = BufReader::new(server.0.stderr.take().expect("piped")).lines().map_while(Result::ok);
+    let address = said.find_map(|line| line.strip_prefix("Serving web UI on ").map(str::to_owned));
+    let url = address.expect("pprof says where its page is") + "/ui/flamegraph";
     let start = Instant::now();
     let page = loop {
-        let url = format!("http://{free}/ui/flamegraph");
         let curl = Command::new("curl").args(["-sS", "--fail", &url]).output().expect("curl runs");
         if curl.status.success() {
             break String::from_utf8_lossy(&curl.stdout).into_owned();
