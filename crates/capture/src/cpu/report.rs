@@ -216,12 +216,14 @@ impl Report<'_> {
         let sum = |of: fn(&Aggregate) -> u64| parts.iter().map(|part| of(part)).sum::<u64>();
         let samples = sum(|part| part.samples);
         let lost = sum(|part| part.lost) + facts.refused;
+        let unseen = self.unseen(samples + lost, facts.process_cpu_nanos, parts);
+        self.explain(unseen, samples + lost + unseen);
         let quality = Quality {
             engine: self.builder.string(facts.engine),
             asked_millihertz: u64::from(facts.asked_frequency) * 1000,
             achieved_millihertz: achieved_millihertz(samples, facts.process_cpu_nanos),
             samples,
-            lost: lost + self.unseen(samples + lost, facts.process_cpu_nanos, parts),
+            lost: lost + unseen,
             truncated: sum(|part| part.truncated),
             unresolved: 0,
             own_cpu_nanos: facts.own_cpu_nanos,
@@ -243,6 +245,19 @@ impl Report<'_> {
         let due = process_cpu_nanos / self.period.unsigned_abs().max(1);
         let threads: usize = parts.iter().map(|part| part.threads.len()).max().unwrap_or(0);
         due.saturating_sub(accounted + threads as u64 + 1)
+    }
+
+    /// Says why samples are missing, where many are.
+    fn explain(&mut self, unseen: u64, due: u64) {
+        const WORTH_A_WORD: u64 = 5;
+        const TOO_FEW_TO_TELL: u64 = 20;
+        let percent = unseen * 100 / due.max(1);
+        if percent >= WORTH_A_WORD && due >= TOO_FEW_TO_TELL {
+            self.builder.comment(&format!(
+                "{percent} % of the CPU time has no sample: threads that ended within some milliseconds, or a machine \
+                 so busy that the kernel's ticks met others"
+            ));
+        }
     }
 }
 
@@ -310,5 +325,17 @@ mod tests {
         let quality = profile.quality.expect("said");
         assert_eq!((quality.samples, quality.truncated, quality.lost), (4, 1, 0));
         assert_eq!(quality.achieved_millihertz, 100_000);
+    }
+
+    #[test]
+    fn time_without_samples_is_counted_and_explained() {
+        let facts = Facts { asked_frequency: 100, process_cpu_nanos: 1_000_000_000, ..Facts::default() };
+        let profile = profile(&[&Aggregate::default()], &facts, &SeenModules::default());
+        assert_eq!(profile.quality.map(|quality| quality.lost), Some(99));
+        let comments: Vec<&str> = profile.comments().collect();
+        assert!(
+            matches!(comments[..], [one] if one.starts_with("100 % of the CPU time has no sample")),
+            "{comments:?}"
+        );
     }
 }
