@@ -172,6 +172,13 @@ fn print_summary(summary: &Summary) {
             summary.names_cpu.as_millis()
         );
     }
+    const TOLERATED: u64 = 50;
+    if summary.truncated * TOLERATED > summary.rooted + summary.truncated {
+        eprintln!(
+            "{} stacks end early: {} were larger than what was copied of them, {} met code without unwind information",
+            summary.truncated, summary.cut, summary.without_rule
+        );
+    }
     let calls = super::record_syscalls::table(&summary.syscalls);
     if !calls.is_empty() {
         eprintln!("{calls}");

@@ -78,6 +78,8 @@ pub(crate) struct Intake {
     pub(crate) rows: Rows,
     pub(crate) syscalls: SyscallTable,
     pub(crate) quality: StackQuality,
+    /// Stacks that end in code without unwind information, and how often: it may be where everything begins.
+    pub(crate) open_ended: FxHashMap<StackNumber, u64>,
     pub(crate) throttled: u64,
     /// The system calls in which threads waited before the recording, by their stacks.
     pub(crate) waits: FxHashMap<StackNumber, i64>,
@@ -156,6 +158,7 @@ impl Intake {
             rows: Rows::default(),
             syscalls: SyscallTable::default(),
             quality: StackQuality::default(),
+            open_ended: FxHashMap::default(),
             throttled: 0,
             waits: FxHashMap::default(),
             started_at,
@@ -323,6 +326,9 @@ impl Intake {
         let (stack, end) = self.unwind(sample, due);
         if let Some(end) = end {
             self.count_end(end, source);
+        }
+        if end == Some(End::Truncated(Reason::NoRule)) {
+            *self.open_ended.entry(stack).or_default() += 1;
         }
         stack
     }

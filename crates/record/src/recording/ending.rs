@@ -136,7 +136,11 @@ impl Ending<'_> {
     ) -> Summary {
         let count = |counter: &std::sync::atomic::AtomicU64| counter.load(Ordering::Relaxed);
         let samples = count(&counters.samples);
-        let quality = &self.intake.quality;
+        let mut quality = self.intake.quality;
+        let begun = self.stacks_from_the_beginning(profile);
+        quality.rooted += begun;
+        quality.truncated = quality.truncated.saturating_sub(begun);
+        quality.no_rule = quality.no_rule.saturating_sub(begun);
         let everything = matches!(self.options.target, Target::All);
         let target_cpu = (self.options.cpu && !everything).then(|| Duration::from_nanos(self.running_nanos));
         let unresolved =
@@ -163,6 +167,34 @@ impl Ending<'_> {
             syscalls: self.syscalls(),
             ..Summary::default()
         }
+    }
+
+    /// How many stacks that end without unwind information end where programs and threads begin, which is assembly
+    /// (or, in musl, C built without it). Told by their names, which are known only now.
+    fn stacks_from_the_beginning(&self, profile: &Profile) -> u64 {
+        const BEGINNINGS: [&str; 8] = [
+            "_start",
+            "_start_c",
+            "__libc_start_main",
+            "libc_start_main_stage2",
+            "start",
+            "start_c11",
+            "__clone",
+            "clone",
+        ];
+        let stacks = &self.intake.stacks;
+        let mut by_address: FxHashMap<u64, u64> = FxHashMap::default();
+        for (&stack, count) in &self.intake.open_ended {
+            if let Some(&root) = stacks.list(stack).last() {
+                *by_address.entry(stacks.locations[root as usize].address).or_default() += count;
+            }
+        }
+        let is_beginning = |location: &flamelet_profile::Location| {
+            let function = profile.lines_of(location).last().and_then(|line| line.function);
+            function.is_some_and(|id| BEGINNINGS.contains(&profile.string(profile.function(id).name)))
+        };
+        let beginnings = profile.locations().iter().filter(|location| is_beginning(location));
+        beginnings.filter_map(|location| by_address.get(&location.address)).sum()
     }
 
     fn syscalls(&self) -> Vec<summary::SyscallSummary> {

@@ -132,3 +132,20 @@ fn the_highest_frequency_loses_nothing() {
     assert_eq!(summary.lost, 0, "{summary:?}");
     assert!(summary.rooted_share() >= 0.99, "{summary:?}");
 }
+
+#[test]
+fn a_program_that_begins_without_unwind_information_is_whole() {
+    let _one = alone();
+    let program =
+        c("bare", &["-nostdlib", "-static", "-fasynchronous-unwind-tables", "-fno-stack-protector"]);
+    let recorded = recorded(quiet(&program, &[]), |_| {});
+    let (profile, summary) = (&recorded.profile, &recorded.summary);
+    let whole = |sample: &flamelet_profile::Sample<'_>| {
+        let frames = frames(profile, sample);
+        has(&frames, "spin") && frames.last() == Some(&"_start")
+    };
+    let spins: i64 = profile.samples().filter(whole).map(|sample| sample.values[0]).sum();
+    assert!(spins > 20 && spins * 10 > profile.total(0) * 9, "{spins}: {summary:?}");
+    assert!(summary.rooted_share() >= 0.99, "{summary:?}");
+    assert_eq!(profile.quality.as_ref().expect("a verdict").truncated, summary.truncated);
+}
