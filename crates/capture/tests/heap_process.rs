@@ -348,13 +348,23 @@ fn only_in_the_parent() -> Vec<Vec<u8>> {
     black_box((0..20_000).map(|_| filled(90)).collect())
 }
 
-/// Forks while other threads allocate, and looks at both heaps.
+/// Forks while other threads allocate, take snapshots and change the settings, and looks at both heaps.
 fn fork_with_files(file: &Path) {
     Options::new().mean(1024).file(file).start().expect("starts");
     let names = Names::load();
     let before = only_in_the_parent();
     let stop = std::sync::atomic::AtomicBool::new(false);
     std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !stop.load(std::sync::atomic::Ordering::Relaxed) {
+                Options::new()
+                    .mean(1024)
+                    .emergency_file(file.with_extension("parent"))
+                    .start()
+                    .expect("again");
+                black_box(Snapshot::take().expect("a snapshot"));
+            }
+        });
         for _ in 0..2 {
             scope.spawn(|| {
                 while !stop.load(std::sync::atomic::Ordering::Relaxed) {
@@ -366,6 +376,9 @@ fn fork_with_files(file: &Path) {
             // SAFETY: the child allocates, which glibc's allocator allows after a fork, and leaves by `_exit`.
             match unsafe { libc::fork() } {
                 0 => {
+                    // Whatever waits for a thread that is not here ends by SIGALRM, and not never.
+                    // SAFETY: only asks for a signal.
+                    unsafe { libc::alarm(60) };
                     let kept = only_in_the_fork();
                     let profile = Snapshot::take().expect("a snapshot").heap();
                     let mine = names.total_where(&profile, &["only_in_the_fork"], |l| l["bytes"] == "90");
@@ -374,6 +387,10 @@ fn fork_with_files(file: &Path) {
                     assert_close("of the fork", mine[2], mine[3], &expected, 1024);
                     assert_close("of the parent", old[2], old[3], &expected, 1024);
                     drop(kept);
+                    let own = file.with_extension("child");
+                    Options::new().mean(1024).emergency_file(&own).start().expect("a file of its own");
+                    drop(only_in_the_fork());
+                    heap::recover(&own).expect("its ledger");
                     // SAFETY: ends this process at once.
                     unsafe { libc::_exit(0) }
                 }

@@ -33,13 +33,10 @@ mod growth;
 mod own_sampling;
 mod view;
 
-use std::sync::Mutex;
-
 use flamelet_capture::heap::{self, Snapshot};
 use flamelet_capture::profile::Profile;
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::lock::lock;
 use crate::profiler::HeapSettings;
 use crate::{Profiler, profiler};
 
@@ -85,9 +82,6 @@ pub(crate) const NOT_ENABLED: &str = "heap profiling is not enabled in this serv
 
 /// Starts sampling if the program's allocator is flamelet's; whether it is.
 pub(crate) fn start(settings: &HeapSettings) -> Result<bool> {
-    // Another profiler that starts now finds it running.
-    static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
-    let _one = lock(&ONE_AT_A_TIME);
     #[cfg(feature = "jemalloc")]
     if let Some(jemalloc) = &settings.jemalloc {
         own_sampling::start(jemalloc, &settings.options)?;
@@ -102,11 +96,10 @@ pub(crate) fn start(settings: &HeapSettings) -> Result<bool> {
             false => Ok(false),
         };
     }
-    settings.options.start()?;
-    #[cfg(feature = "jemalloc")]
-    mention_jemalloc();
-    heap::set_mean(settings.mean)?;
-    heap::reset();
+    if settings.options.start_unless_running()? {
+        #[cfg(feature = "jemalloc")]
+        mention_jemalloc();
+    }
     Ok(true)
 }
 
@@ -115,12 +108,14 @@ pub(crate) fn start(settings: &HeapSettings) -> Result<bool> {
 #[cfg(feature = "jemalloc")]
 fn mention_jemalloc() {
     const HELD: usize = 1 << 20;
-    let block: Vec<u8> = std::hint::black_box(Vec::with_capacity(HELD));
-    let jemalloc = jemalloc::Jemalloc::linked();
-    if jemalloc.statistics().is_some_and(|statistics| statistics.allocated >= HELD) {
-        jemalloc.mention();
-    }
-    drop(std::hint::black_box(block));
+    heap::unaccounted(|| {
+        let block: Vec<u8> = std::hint::black_box(Vec::with_capacity(HELD));
+        let jemalloc = jemalloc::Jemalloc::linked();
+        if jemalloc.statistics().is_some_and(|statistics| statistics.allocated >= HELD) {
+            jemalloc.mention();
+        }
+        drop(std::hint::black_box(block));
+    });
 }
 
 /// A moment of the heap, of which profiles are made, see [`Profiler::heap`].

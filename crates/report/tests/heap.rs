@@ -83,6 +83,8 @@ fn objects_that_nobody_counted_are_not_none() {
     let text = text(|out| holders.write_text("At the peak", 5, out));
     assert!(text.starts_with("At the peak: 1.91MB, estimated"), "{text}");
     assert!(text.contains("–          –  shop::cart::add"), "{text}");
+    let nothing = self::report(profile(FREED, 1, &[]));
+    assert_eq!(heap::temporary(&nothing).expect("nothing was freed yet").rows.len(), 0);
     let error = heap::temporary(&report).expect_err("only counted").to_string();
     assert!(error.contains("flamelet top -i temporary_objects"), "{error}");
 }

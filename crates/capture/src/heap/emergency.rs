@@ -46,10 +46,15 @@ pub(super) fn prepare(path: &Path, ledger: &Ledger) -> io::Result<()> {
     let file = File::options().read(true).write(true).create(true).truncate(false).open(path)?;
     memory::reserve(&file, ledger.words().len() * 8)?;
     let metadata = file.metadata()?;
+    copy(ledger, file.as_raw_fd())?;
+    // Nobody may be writing to the file that was prepared before.
+    while IS_BUSY.swap(true, Ordering::AcqRel) {
+        std::thread::yield_now();
+    }
     DEVICE.store(metadata.dev(), Ordering::Relaxed);
     INODE.store(metadata.ino(), Ordering::Relaxed);
-    copy(ledger, file.as_raw_fd())?;
     let old = FILE.swap(file.into_raw_fd(), Ordering::AcqRel);
+    IS_BUSY.store(false, Ordering::Release);
     if old >= 0 {
         // SAFETY: the descriptor was ours, and nobody takes it from the static any more.
         unsafe { libc::close(old) };

@@ -46,6 +46,7 @@ mod recover;
 mod snapshot;
 mod thread;
 mod tracker;
+mod turn;
 mod watch;
 
 pub use alloc::Alloc;

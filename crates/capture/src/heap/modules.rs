@@ -2,35 +2,45 @@
 
 use super::ledger::Ledger;
 use super::ledger::image::ImageModule;
+use super::turn::Turn;
 use flamelet_unwind::{Module, live};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Readers find the end of the modules by a gap, so that two must not be written at a time, and none while
-/// the process forks: the child would have the gap for ever. (A `Mutex` could not be left by the child.)
-static IS_BUSY: AtomicBool = AtomicBool::new(false);
+/// the process forks: the child would have the gap for ever.
+static WRITING: Turn = Turn::new();
+static HELD_FOR_FORK: AtomicBool = AtomicBool::new(false);
 
-/// Waits until nobody writes modules, and keeps others from it.
-pub(super) fn lock() {
-    while IS_BUSY.swap(true, Ordering::Acquire) {
-        std::thread::yield_now();
+/// Before a fork: waits until nobody writes modules, and keeps others from it. Not for ever: who writes may wait for a
+/// lock of the loader's that the forking thread has, or be the forking thread, in a signal handler.
+pub(super) fn before_fork() {
+    const PATIENCE: usize = 100_000;
+    let held = WRITING.try_often(PATIENCE);
+    HELD_FOR_FORK.store(held.is_some(), Ordering::Relaxed);
+    std::mem::forget(held);
+}
+
+/// After it, in the parent.
+pub(super) fn after_fork() {
+    if HELD_FOR_FORK.swap(false, Ordering::Relaxed) {
+        WRITING.set_free();
     }
 }
 
-/// See [`lock`].
-pub(super) fn unlock() {
-    IS_BUSY.store(false, Ordering::Release);
+/// After it, in the child, which has no thread that writes.
+pub(super) fn after_fork_in_child() {
+    WRITING.set_free();
 }
 
 /// Learns what is loaded now, for the unwinder, and writes what is new to the ledger.
 pub(super) fn refresh(ledger: &Ledger) -> flamelet_unwind::Result<()> {
-    lock();
+    let _turn = WRITING.wait();
     let refreshed = live::refresh();
     if refreshed.is_ok() {
         for module in live::modules().iter() {
             ledger.module(&words(module));
         }
     }
-    unlock();
     refreshed.map(drop)
 }
 

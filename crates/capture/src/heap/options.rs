@@ -3,12 +3,15 @@
 use super::ledger::{Capacity, Field};
 use super::thread::Inside;
 use super::tracker::Tracker;
+use super::turn::Turn;
 use super::{emergency, live, modules, thread, tracker, watch};
 use crate::{Error, ErrorKind, Result};
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
-use std::sync::{Mutex, PoisonError};
+
+/// Tables and files are made by one thread at a time.
+static STARTING: Turn = Turn::new();
 
 /// One sample in 512 KiB, as jemalloc and Go have it by default.
 pub const DEFAULT_MEAN: u64 = 512 << 10;
@@ -117,10 +120,25 @@ impl Options {
         Ok(())
     }
 
+    /// Starts sampling with nothing counted yet, unless it is running already; whether it did.
+    pub fn start_unless_running(&self) -> Result<bool> {
+        let _turn = STARTING.wait();
+        if super::is_running() {
+            return Ok(false);
+        }
+        self.prepare_in_turn()?;
+        thread::set_mean(self.mean);
+        super::reset();
+        Ok(true)
+    }
+
     /// Everything but the sampling itself.
     pub(super) fn prepare(&self) -> Result<&'static Tracker> {
-        static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
-        let _one = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+        let _turn = STARTING.wait();
+        self.prepare_in_turn()
+    }
+
+    fn prepare_in_turn(&self) -> Result<&'static Tracker> {
         let _inside = Inside::enter();
         self.check()?;
         let is_first = tracker::tracker().is_none();
@@ -167,6 +185,11 @@ impl Options {
         }
         Ok(())
     }
+}
+
+/// In the child of a fork: the thread that started does not exist there.
+pub(super) fn nobody_starts() {
+    STARTING.set_free();
 }
 
 pub(super) fn check_mean(mean: u64) -> Result<()> {

@@ -10,7 +10,6 @@ use crate::clock;
 use flamelet_unwind::live;
 use std::fs::File;
 use std::io;
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 
 /// The deepest stack that is kept.
@@ -36,13 +35,12 @@ pub(super) fn tracker() -> Option<&'static Tracker> {
     unsafe { TRACKER.load(Ordering::Acquire).as_ref() }
 }
 
-/// Makes the tables, unless they are there already.
+/// Makes the tables, unless they are there already. One thread at a time.
 pub(super) fn install(
     capacity: Capacity,
     live: usize,
     mirror: Option<&File>,
 ) -> io::Result<&'static Tracker> {
-    static PLACE: OnceLock<Tracker> = OnceLock::new();
     if let Some(tracker) = tracker() {
         return Ok(tracker);
     }
@@ -51,7 +49,7 @@ pub(super) fn install(
         live: LiveTable::new(live)?,
         keeps_ends: AtomicBool::new(true),
     };
-    let tracker = PLACE.get_or_init(|| made);
+    let tracker: &'static Tracker = Box::leak(Box::new(made));
     TRACKER.store(std::ptr::from_ref(tracker).cast_mut(), Ordering::Release);
     // SAFETY: registers functions with the right signature, which do nothing but change atomics.
     unsafe {
@@ -61,11 +59,11 @@ pub(super) fn install(
 }
 
 extern "C" fn before_fork() {
-    super::modules::lock();
+    super::modules::before_fork();
 }
 
 extern "C" fn after_fork() {
-    super::modules::unlock();
+    super::modules::after_fork();
 }
 
 /// The files belong to the parent; the tables were copied with its memory and stay usable.
@@ -75,7 +73,9 @@ extern "C" fn after_fork_in_child() {
         tracker.ledger.set(Field::Pid, u64::from(std::process::id()));
     }
     super::emergency::forget_file();
-    after_fork();
+    watch::nobody_looks();
+    super::options::nobody_starts();
+    super::modules::after_fork_in_child();
 }
 
 /// Tracks a block that was just allocated; `false` when there is no room for it.

@@ -12,8 +12,7 @@ use super::thread::Inside;
 use super::tracker;
 use crate::clock;
 use flamelet_unwind::live;
-use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicPtr, AtomicU64, Ordering};
 
 /// Samples between two looks, at most.
 const PATIENCE: u64 = 32;
@@ -21,7 +20,8 @@ const PATIENCE: u64 = 32;
 /// Refusals that come faster than this are told once.
 const BETWEEN_REFUSALS: u64 = 1_000_000_000;
 
-static WATCHED: OnceLock<Box<[Limit]>> = OnceLock::new();
+/// Null before the start; never given back.
+static WATCHED: AtomicPtr<Box<[Limit]>> = AtomicPtr::new(std::ptr::null_mut());
 static BYTES_TO_GO: AtomicI64 = AtomicI64::new(0);
 static SAMPLES: AtomicU64 = AtomicU64::new(0);
 static IS_LOOKING: AtomicBool = AtomicBool::new(false);
@@ -48,19 +48,31 @@ enum Kind {
     Named(u64),
 }
 
-/// Finds the limits there are and starts to watch them. They are found once.
+/// Finds the limits there are and starts to watch them. They are found once. One thread at a time.
 pub(super) fn start(settings: Settings) {
-    WATCHED.get_or_init(|| {
-        let cgroups = cgroup::with_limits().into_iter().map(Kind::Cgroup);
-        let named = settings.named.map(Kind::Named);
-        let kinds = cgroups.chain([Kind::AddressSpace]).chain(named);
-        let limits = kinds.filter_map(|kind| {
-            let limit = kind.limit()?;
-            let next = AtomicU64::new((limit as f64 * settings.threshold) as u64);
-            Some(Limit { kind, next })
-        });
-        limits.collect()
+    if watched().is_some() {
+        return;
+    }
+    let cgroups = cgroup::with_limits().into_iter().map(Kind::Cgroup);
+    let named = settings.named.map(Kind::Named);
+    let kinds = cgroups.chain([Kind::AddressSpace]).chain(named);
+    let limits = kinds.filter_map(|kind| {
+        let limit = kind.limit()?;
+        let next = AtomicU64::new((limit as f64 * settings.threshold) as u64);
+        Some(Limit { kind, next })
     });
+    let limits: Box<[Limit]> = limits.collect();
+    WATCHED.store(Box::into_raw(Box::new(limits)), Ordering::Release);
+}
+
+fn watched() -> Option<&'static [Limit]> {
+    // SAFETY: null, or what was stored by `start`, which lives as long as the process.
+    unsafe { WATCHED.load(Ordering::Acquire).as_ref() }.map(|limits| &**limits)
+}
+
+/// In the child of a fork: the thread that looked does not exist there.
+pub(super) fn nobody_looks() {
+    IS_LOOKING.store(false, Ordering::Release);
 }
 
 /// The limits that are watched, for people.
@@ -73,13 +85,13 @@ pub(super) fn describe() -> Vec<String> {
             Kind::Named(_) => format!("named {bytes} bytes"),
         }
     };
-    WATCHED.get().map_or_else(Vec::new, |limits| limits.iter().map(describe).collect())
+    watched().map_or_else(Vec::new, |limits| limits.iter().map(describe).collect())
 }
 
 /// A sample that stands for `bytes` was taken, of an object of `size` that is about to be filled.
 #[inline]
 pub(super) fn after_sample(ledger: &Ledger, bytes: u64, size: usize) {
-    let Some(limits) = WATCHED.get().filter(|limits| !limits.is_empty()) else { return };
+    let Some(limits) = watched().filter(|limits| !limits.is_empty()) else { return };
     let bytes = i64::try_from(bytes).unwrap_or(i64::MAX);
     let to_go = BYTES_TO_GO.fetch_sub(bytes, Ordering::Relaxed).saturating_sub(bytes);
     let is_due = SAMPLES.fetch_add(1, Ordering::Relaxed).is_multiple_of(PATIENCE);

@@ -149,7 +149,6 @@ impl ProfilerBuilder {
 #[derive(Clone, Debug)]
 pub(crate) struct HeapSettings {
     pub(crate) options: flamelet_capture::heap::Options,
-    pub(crate) mean: u64,
     pub(crate) has_files: bool,
     #[cfg(feature = "jemalloc")]
     pub(crate) jemalloc: Option<flamelet_capture::heap::jemalloc::Jemalloc>,
@@ -158,10 +157,8 @@ pub(crate) struct HeapSettings {
 #[cfg(all(feature = "heap", target_os = "linux"))]
 impl Default for HeapSettings {
     fn default() -> Self {
-        let mean = flamelet_capture::heap::DEFAULT_MEAN;
         Self {
             options: flamelet_capture::heap::Options::new(),
-            mean,
             has_files: false,
             #[cfg(feature = "jemalloc")]
             jemalloc: None,
@@ -173,7 +170,7 @@ impl Default for HeapSettings {
 impl ProfilerBuilder {
     /// Samples one allocated byte in `bytes`; 512 KiB unless set.
     pub fn heap_interval(self, bytes: u64) -> Self {
-        self.heap(|heap| HeapSettings { options: heap.options.mean(bytes), mean: bytes, ..heap })
+        self.heap(|heap| HeapSettings { options: heap.options.mean(bytes), ..heap })
     }
 
     /// Keeps a copy of the heap's counts in this file, always up to date, that `flamelet recover` reads after

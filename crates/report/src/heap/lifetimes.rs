@@ -103,6 +103,10 @@ pub fn temporary(report: &Report) -> Result<Holders> {
 
 /// For each set of labels its class of lifetimes, as a row of [`LIFETIMES`].
 fn classes_of_sets(profile: &Profile) -> Result<Vec<Option<usize>>> {
+    // Nothing may have been freed yet.
+    if profile.sample_count() == 0 && type_index(profile, View::Lifetime.types()[1]).is_some() {
+        return Ok(vec![None; profile.label_set_count()]);
+    }
     let Some(key) = profile.strings().find("lifetime") else {
         let message = match type_index(profile, "temporary_objects") {
             Some(_) => {
