@@ -30,7 +30,7 @@ impl Section {
         self.rows.iter().for_each(|cells| text.push_str(&row(cells)));
         text.push('\n');
         self.goals.iter().for_each(|goal| text.push_str(&format!("- {goal}\n")));
-        text.push_str(&format!("\nRun on {}: {}.\n", today(), machine()));
+        text.push_str(&format!("\nRun on {}.\n", day_and_machine()));
         text
     }
 }
@@ -61,6 +61,11 @@ fn replaced(page: &str, name: &str, section: &str) -> String {
         }
         _ => format!("{}\n\n{block}\n", page.trim_end()),
     }
+}
+
+/// The day and the machine of a run.
+pub(super) fn day_and_machine() -> String {
+    format!("{}: {}", today(), machine())
 }
 
 fn today() -> String {

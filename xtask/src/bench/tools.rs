@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use super::page::Section;
+use super::page::{Section, day_and_machine};
 use super::statistics::median;
 use super::{Options, build_flamelet, folder};
 use crate::{Failure, run, workspace};
@@ -12,6 +12,9 @@ use crate::{Failure, run, workspace};
 const PARTS: [&str; 3] = ["computing", "allocating", "system calls"];
 const TOOLS: [&str; 8] =
     ["perf", "strace", "massif", "callgrind", "cachegrind", "dhat", "heaptrack", "bpftrace"];
+
+/// What `flamelet run list` shows.
+const SLOWDOWNS: &str = "crates/record/src/drive/slowdowns.txt";
 
 /// Nanoseconds of each part.
 type Times = [u64; 3];
@@ -26,14 +29,24 @@ pub(super) fn run(options: &Options) -> Result<Section, Failure> {
     rows.push(row("alone", &alone.map(|nanos| format!("{:.2} s", nanos as f64 / 1e9))));
     let record = bench.median(rounds, |out| bench.recorded(out))?;
     rows.push(row("`flamelet record`", &slowdown(&record, &alone)));
+    let mut slowdowns = format!("{}\n", day_and_machine());
+    let mut missing = 0;
     for tool in TOOLS {
         match bench.median(rounds, |out| bench.driven(tool, out)) {
-            Ok(times) => rows.push(row(&format!("`flamelet run {tool}`"), &slowdown(&times, &alone))),
+            Ok(times) => {
+                rows.push(row(&format!("`flamelet run {tool}`"), &slowdown(&times, &alone)));
+                slowdowns.push_str(&slowdown_line(tool, &times, &alone));
+            }
             Err(failure) => {
                 eprintln!("SKIP: {tool}: {}", failure.message);
+                missing += 1;
                 rows.push(row(&format!("`flamelet run {tool}`"), &["not here", "", ""].map(str::to_owned)));
             }
         }
+    }
+    if !options.quick && missing == 0 {
+        let path = workspace::root().join(SLOWDOWNS);
+        std::fs::write(path, slowdowns).map_err(|error| Failure::failed(format!("{SLOWDOWNS}: {error}")))?;
     }
     Ok(Section {
         title: "tools: what each costs the program".to_owned(),
@@ -56,6 +69,15 @@ fn slowdown(times: &Times, alone: &Times) -> [String; 3] {
         let ratio = times[part] as f64 / alone[part].max(1) as f64;
         if ratio < 10.0 { format!("{ratio:.2} ×") } else { format!("{ratio:.0} ×") }
     })
+}
+
+/// A line of what `flamelet run list` shows.
+fn slowdown_line(tool: &str, times: &Times, alone: &Times) -> String {
+    let ratios: [String; 3] = std::array::from_fn(|part| {
+        let ratio = times[part] as f64 / alone[part].max(1) as f64;
+        if ratio < 10.0 { format!("{ratio:.1}") } else { format!("{ratio:.0}") }
+    });
+    format!("{tool} {}\n", ratios.join(" "))
 }
 
 fn build_program() -> Result<PathBuf, Failure> {

@@ -83,5 +83,11 @@ fn list(out: &mut dyn Write) -> Result<()> {
         };
         writeln!(out, "{:<11} {:<52} {:<52} {installed}", tool.name(), tool.good_for(), tool.slowdown())?;
     }
+    writeln!(
+        out,
+        "\nSlowdowns are of loops of nothing but that work, so real programs suffer less. Measured by `cargo xtask bench \
+         tools`\non {}.",
+        Tool::slowdowns_measured()
+    )?;
     Ok(())
 }

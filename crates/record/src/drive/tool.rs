@@ -8,6 +8,9 @@ use std::str::FromStr;
 use super::{Drive, Subject};
 use crate::{Error, ErrorKind, Result};
 
+/// How many times longer each kind of work takes under each tool: written by `cargo xtask bench tools`.
+const SLOWDOWNS: &str = include_str!("slowdowns.txt");
+
 /// A tool that can be driven.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Tool {
@@ -87,19 +90,17 @@ impl Tool {
     }
 
     /// How many times longer computing, allocating and system calls take under it: a loop of nothing but that, so real
-    /// programs suffer less. Measured on 2026-11-15, 2 cores, Linux 6.18, on a loaded machine, with the program of
-    /// `cargo xtask bench tools`, which measures them anew.
-    pub const fn slowdown(self) -> &'static str {
-        match self {
-            Self::Perf => "computing 1.1x, allocating 1x, system calls 1x",
-            Self::Strace => "computing 1x, allocating 1x, system calls 200x",
-            Self::Massif => "computing 1.3x, allocating 87x, system calls 27x",
-            Self::Callgrind => "computing 28x, allocating 370x, system calls 26x",
-            Self::Cachegrind => "computing 5x, allocating 79x, system calls 19x",
-            Self::Dhat => "computing 1x, allocating 220x, system calls 12x",
-            Self::Heaptrack => "computing 1.1x, allocating 170x, system calls 1.4x",
-            Self::Bpftrace => "computing 1x, allocating 1.5x, system calls 1.3x",
-        }
+    /// programs suffer less. [`Tool::slowdowns_measured`] says when and where that was measured.
+    pub fn slowdown(self) -> String {
+        let line = SLOWDOWNS.lines().find_map(|line| line.strip_prefix(self.name())?.strip_prefix(' '));
+        let mut times = line.unwrap_or_default().split(' ');
+        let mut next = || times.next().filter(|times| !times.is_empty()).unwrap_or("?");
+        format!("computing {}x, allocating {}x, system calls {}x", next(), next(), next())
+    }
+
+    /// The day on which the slowdowns were measured, and the machine.
+    pub fn slowdowns_measured() -> &'static str {
+        SLOWDOWNS.lines().next().unwrap_or_default()
     }
 
     /// Whether it can watch a process that runs already.
@@ -279,5 +280,18 @@ impl FromStr for Tool {
             let message = format!("unknown tool '{text}': use one of {}", names.join(", "));
             Error::new(ErrorKind::BadOption, message)
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_slowdown_was_measured() {
+        for tool in Tool::ALL {
+            assert!(!tool.slowdown().contains('?'), "{tool}: {}", tool.slowdown());
+        }
+        assert!(Tool::slowdowns_measured().contains("Linux"), "{}", Tool::slowdowns_measured());
     }
 }
