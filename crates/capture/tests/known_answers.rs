@@ -9,7 +9,9 @@ use flamelet_capture::cpu::{self, Options, RecentOptions};
 use flamelet_capture::labels::{self, LabelFuture, LabelSet};
 use std::hint::black_box;
 use std::time::Duration;
-use support::{Names, burn_blue, burn_red, by_label, percent, process_cpu, sampled, thread_cpu, turn};
+use support::{
+    Names, again_if_busy, burn_blue, burn_red, by_label, percent, process_cpu, sampled, thread_cpu, turn,
+};
 
 const MILLI: Duration = Duration::from_millis(1);
 
@@ -39,22 +41,24 @@ fn split(total: Duration) -> (Duration, Duration) {
 #[test]
 fn a_split_of_three_to_one_is_seen_on_one_two_and_eight_threads() {
     let _turn = turn();
-    let names = Names::new();
-    for (threads, each) in [(1, MILLI * 1500), (2, MILLI * 1500), (8, MILLI * 800)] {
-        let session = cpu::start(&options(999)).expect("starts");
-        let workers: Vec<_> = (0..threads).map(|_| std::thread::spawn(move || split(each))).collect();
-        let (mut red, mut blue) = (Duration::ZERO, Duration::ZERO);
-        for worker in workers {
-            let (a, b) = worker.join().expect("no panic");
-            (red, blue) = (red + a, blue + b);
+    again_if_busy(|| {
+        let names = Names::new();
+        for (threads, each) in [(1, MILLI * 1500), (2, MILLI * 1500), (8, MILLI * 800)] {
+            let session = cpu::start(&options(999)).expect("starts");
+            let workers: Vec<_> = (0..threads).map(|_| std::thread::spawn(move || split(each))).collect();
+            let (mut red, mut blue) = (Duration::ZERO, Duration::ZERO);
+            for worker in workers {
+                let (a, b) = worker.join().expect("no panic");
+                (red, blue) = (red + a, blue + b);
+            }
+            let profile = session.finish();
+            let (seen_red, seen_blue) =
+                (names.inclusive(&profile, "burn_red"), names.inclusive(&profile, "burn_blue"));
+            let (truth, seen) = (percent(red, red + blue), percent(seen_red, seen_red + seen_blue));
+            println!("{threads} threads: red {truth:.1} %, seen {seen:.1} %, {:?}", profile.quality);
+            assert!((truth - seen).abs() < 3.0, "{threads} threads: {truth:.1} % seen as {seen:.1} %");
         }
-        let profile = session.finish();
-        let (seen_red, seen_blue) =
-            (names.inclusive(&profile, "burn_red"), names.inclusive(&profile, "burn_blue"));
-        let (truth, seen) = (percent(red, red + blue), percent(seen_red, seen_red + seen_blue));
-        println!("{threads} threads: red {truth:.1} %, seen {seen:.1} %, {:?}", profile.quality);
-        assert!((truth - seen).abs() < 3.0, "{threads} threads: {truth:.1} % seen as {seen:.1} %");
-    }
+    });
 }
 
 #[inline(never)]
@@ -65,23 +69,25 @@ fn calls_the_leaf(wanted: Duration) -> Duration {
 #[test]
 fn the_hot_leaf_and_its_callers_are_there() {
     let _turn = turn();
-    let names = Names::new();
-    let session = cpu::start(&options(499)).expect("starts");
-    let used = calls_the_leaf(MILLI * 500);
-    let profile = session.finish();
-    let hot = names.inclusive(&profile, "burn_red");
-    // The clock is read by a system call of libc: a leaf of its own.
-    let leaf = names.at_leaf(&profile, "burn_red");
-    assert!(percent(hot, used) > 95.0, "{hot:?} of {used:?}");
-    assert!(percent(leaf, used) > 80.0, "{leaf:?} of {used:?}");
-    let with_test = names.sum(&profile, |stack| {
-        stack.iter().any(|name| name.contains("burn_red"))
-            && stack.iter().any(|name| name.contains("calls_the_leaf"))
+    again_if_busy(|| {
+        let names = Names::new();
+        let session = cpu::start(&options(499)).expect("starts");
+        let used = calls_the_leaf(MILLI * 500);
+        let profile = session.finish();
+        let hot = names.inclusive(&profile, "burn_red");
+        // The clock is read by a system call of libc: a leaf of its own.
+        let leaf = names.at_leaf(&profile, "burn_red");
+        assert!(percent(hot, used) > 95.0, "{hot:?} of {used:?}");
+        assert!(percent(leaf, used) > 80.0, "{leaf:?} of {used:?}");
+        let with_test = names.sum(&profile, |stack| {
+            stack.iter().any(|name| name.contains("burn_red"))
+                && stack.iter().any(|name| name.contains("calls_the_leaf"))
+        });
+        assert!(percent(with_test, used) > 95.0, "{with_test:?} of {used:?}");
+        let quality = profile.quality.expect("said");
+        assert_eq!(profile.string(quality.engine), "timer");
+        assert!(quality.truncated * 100 <= quality.samples, "{quality:?}");
     });
-    assert!(percent(with_test, used) > 95.0, "{with_test:?} of {used:?}");
-    let quality = profile.quality.expect("said");
-    assert_eq!(profile.string(quality.engine), "timer");
-    assert!(quality.truncated * 100 <= quality.samples, "{quality:?}");
 }
 
 #[inline(never)]
@@ -97,14 +103,16 @@ fn recurse(depth: u32) -> Duration {
 #[test]
 fn a_thousand_frames_are_rooted() {
     let _turn = turn();
-    let names = Names::new();
-    let session = cpu::start(&options(499)).expect("starts");
-    let used = recurse(990);
-    let profile = session.finish();
-    let deep =
-        names.sum(&profile, |stack| stack.iter().filter(|name| name.contains("recurse")).count() >= 990);
-    assert!(percent(deep, used) > 95.0, "{deep:?} of {used:?}");
-    assert_eq!(profile.quality.map(|quality| quality.truncated), Some(0));
+    again_if_busy(|| {
+        let names = Names::new();
+        let session = cpu::start(&options(499)).expect("starts");
+        let used = recurse(990);
+        let profile = session.finish();
+        let deep =
+            names.sum(&profile, |stack| stack.iter().filter(|name| name.contains("recurse")).count() >= 990);
+        assert!(percent(deep, used) > 95.0, "{deep:?} of {used:?}");
+        assert_eq!(profile.quality.map(|quality| quality.truncated), Some(0));
+    });
 }
 
 #[test]
@@ -153,129 +161,141 @@ fn allocate_for(wanted: Duration) -> Duration {
 #[test]
 fn time_inside_libc_is_kept_and_has_its_callers() {
     let _turn = turn();
-    let names = Names::new();
-    let session = cpu::start(&options(999)).expect("starts");
-    let used = [copy_for(MILLI * 400), allocate_for(MILLI * 400)];
-    let profile = session.finish();
-    for (caller, used) in ["copy_for", "allocate_for"].iter().zip(used) {
-        let in_libc: u64 = profile
-            .samples()
-            .filter(|sample| {
-                let stack = profile.stack(sample.stack);
-                let leaf = profile.location(stack[0]).mapping.map(|id| profile.mapping(id).filename);
-                let is_libc = leaf.is_some_and(|file| profile.string(file).contains("libc"));
-                is_libc && names.stack(&profile, stack).iter().any(|name| name.contains(caller))
-            })
-            .map(|sample| sample.values[1].unsigned_abs())
-            .sum();
-        let share = percent(Duration::from_nanos(in_libc), used);
-        assert!(share > 70.0, "{caller}: {share:.1} % of {used:?} in libc");
-    }
+    again_if_busy(|| {
+        let names = Names::new();
+        let session = cpu::start(&options(999)).expect("starts");
+        let used = [copy_for(MILLI * 400), allocate_for(MILLI * 400)];
+        let profile = session.finish();
+        for (caller, used) in ["copy_for", "allocate_for"].iter().zip(used) {
+            let in_libc: u64 = profile
+                .samples()
+                .filter(|sample| {
+                    let stack = profile.stack(sample.stack);
+                    let leaf = profile.location(stack[0]).mapping.map(|id| profile.mapping(id).filename);
+                    let is_libc = leaf.is_some_and(|file| profile.string(file).contains("libc"));
+                    is_libc && names.stack(&profile, stack).iter().any(|name| name.contains(caller))
+                })
+                .map(|sample| sample.values[1].unsigned_abs())
+                .sum();
+            let share = percent(Duration::from_nanos(in_libc), used);
+            assert!(share > 70.0, "{caller}: {share:.1} % of {used:?} in libc");
+        }
+    });
 }
 
 #[test]
 fn the_delivered_share_is_at_least_97_percent() {
     let _turn = turn();
-    for (frequency, threads) in [(99, 1), (99, 4), (999, 1), (999, 4)] {
-        let session = cpu::start(&options(frequency)).expect("starts");
-        let start = process_cpu();
-        std::thread::scope(|scope| {
-            for _ in 0..threads {
-                scope.spawn(|| burn_red(MILLI * 1500 / threads));
-            }
-        });
-        let used = process_cpu() - start;
-        let profile = session.finish();
-        let share = percent(sampled(&profile), used);
-        println!("{frequency} Hz, {threads} threads: {share:.1} % of {used:?}");
-        // Each thread's last period may be missing, or its first be early: by chance half a sample a thread.
-        let slack = 150.0 * f64::from(threads).sqrt() / f64::from(frequency) / used.as_secs_f64();
-        assert!(share > 97.0 - slack && share < 103.0 + slack, "{frequency} Hz: {share:.1} %");
-    }
+    again_if_busy(|| {
+        for (frequency, threads) in [(99, 1), (99, 4), (999, 1), (999, 4)] {
+            let session = cpu::start(&options(frequency)).expect("starts");
+            let start = process_cpu();
+            std::thread::scope(|scope| {
+                for _ in 0..threads {
+                    scope.spawn(|| burn_red(MILLI * 1500 / threads));
+                }
+            });
+            let used = process_cpu() - start;
+            let profile = session.finish();
+            let share = percent(sampled(&profile), used);
+            println!("{frequency} Hz, {threads} threads: {share:.1} % of {used:?}");
+            // Each thread's last period may be missing, or its first be early: by chance half a sample a thread.
+            let slack = 150.0 * f64::from(threads).sqrt() / f64::from(frequency) / used.as_secs_f64();
+            assert!(share > 97.0 - slack && share < 103.0 + slack, "{frequency} Hz: {share:.1} %");
+        }
+    });
 }
 
 #[test]
 fn thread_names_and_labels_come_out_and_follow_futures() {
     let _turn = turn();
-    let session = cpu::start(&options(499)).expect("starts");
-    let named = std::thread::Builder::new().name("checkout-7".into());
-    let worker = named.spawn(|| {
-        let scope = labels::scope([("route", "/pay")]);
-        let paid = burn_red(MILLI * 200);
-        drop(scope);
-        (paid, burn_red(MILLI * 200))
+    again_if_busy(|| {
+        let session = cpu::start(&options(499)).expect("starts");
+        let named = std::thread::Builder::new().name("checkout-7".into());
+        let worker = named.spawn(|| {
+            let scope = labels::scope([("route", "/pay")]);
+            let paid = burn_red(MILLI * 200);
+            drop(scope);
+            (paid, burn_red(MILLI * 200))
+        });
+        let (paid, plain) = worker.expect("starts").join().expect("no panic");
+        let mut future =
+            Box::pin(async { burn_blue(MILLI * 200) }.with_labels(LabelSet::new([("job", "nightly")])));
+        let poller = std::thread::spawn(move || {
+            let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+            future.as_mut().poll(&mut context)
+        });
+        let std::task::Poll::Ready(nightly) = poller.join().expect("no panic") else {
+            panic!("it never waits")
+        };
+        let profile = session.finish();
+        let threads = by_label(&profile, "thread");
+        let share = percent(threads.get("checkout-7").copied().unwrap_or_default(), paid + plain);
+        assert!((90.0..110.0).contains(&share), "{threads:?}");
+        for (key, value, used) in [("route", "/pay", paid), ("job", "nightly", nightly)] {
+            let labelled = by_label(&profile, key);
+            let share = percent(labelled.get(value).copied().unwrap_or_default(), used);
+            assert!((88.0..112.0).contains(&share), "{key}: {labelled:?} of {used:?}");
+        }
+        let timeline = profile.timeline.as_ref().expect("kept");
+        assert!(timeline.events.is_sorted_by_key(|event| event.time));
+        let counted: i64 = timeline.events.iter().map(|event| event.value).sum();
+        assert_eq!(counted, profile.total(0));
+        assert!(timeline.threads.iter().any(|thread| profile.string(thread.name) == "checkout-7"));
     });
-    let (paid, plain) = worker.expect("starts").join().expect("no panic");
-    let mut future =
-        Box::pin(async { burn_blue(MILLI * 200) }.with_labels(LabelSet::new([("job", "nightly")])));
-    let poller = std::thread::spawn(move || {
-        let mut context = std::task::Context::from_waker(std::task::Waker::noop());
-        future.as_mut().poll(&mut context)
-    });
-    let std::task::Poll::Ready(nightly) = poller.join().expect("no panic") else { panic!("it never waits") };
-    let profile = session.finish();
-    let threads = by_label(&profile, "thread");
-    let share = percent(threads.get("checkout-7").copied().unwrap_or_default(), paid + plain);
-    assert!((90.0..110.0).contains(&share), "{threads:?}");
-    for (key, value, used) in [("route", "/pay", paid), ("job", "nightly", nightly)] {
-        let labelled = by_label(&profile, key);
-        let share = percent(labelled.get(value).copied().unwrap_or_default(), used);
-        assert!((88.0..112.0).contains(&share), "{key}: {labelled:?} of {used:?}");
-    }
-    let timeline = profile.timeline.as_ref().expect("kept");
-    assert!(timeline.events.is_sorted_by_key(|event| event.time));
-    let counted: i64 = timeline.events.iter().map(|event| event.value).sum();
-    assert_eq!(counted, profile.total(0));
-    assert!(timeline.threads.iter().any(|thread| profile.string(thread.name) == "checkout-7"));
 }
 
 #[test]
 fn the_recent_past_answers_at_once() {
     let _turn = turn();
-    let mut recent = RecentOptions::default();
-    recent.sampling = options(199);
-    recent.window = Duration::from_millis(200);
-    recent.keep = 3;
-    let names = Names::new();
-    let recorder = cpu::start_recent(&recent).expect("starts");
-    burn_red(MILLI * 1500);
-    let used = burn_blue(MILLI * 300);
-    let everything = recorder.last(Duration::from_secs(3600));
-    let blue = names.inclusive(&everything, "burn_blue");
-    assert!(percent(blue, used) > 85.0, "{blue:?} of {used:?}");
-    let red = names.inclusive(&everything, "burn_red");
-    assert!(red < MILLI * 1400, "windows older than those kept are gone: {red:?}");
-    let last = recorder.last(MILLI);
-    assert!(sampled(&last) < sampled(&everything));
-    assert!(last.header.duration_nanos < everything.header.duration_nanos);
+    again_if_busy(|| {
+        let mut recent = RecentOptions::default();
+        recent.sampling = options(199);
+        recent.window = Duration::from_millis(200);
+        recent.keep = 3;
+        let names = Names::new();
+        let recorder = cpu::start_recent(&recent).expect("starts");
+        burn_red(MILLI * 1500);
+        let used = burn_blue(MILLI * 300);
+        let everything = recorder.last(Duration::from_secs(3600));
+        let blue = names.inclusive(&everything, "burn_blue");
+        assert!(percent(blue, used) > 85.0, "{blue:?} of {used:?}");
+        let red = names.inclusive(&everything, "burn_red");
+        assert!(red < MILLI * 1400, "windows older than those kept are gone: {red:?}");
+        let last = recorder.last(MILLI);
+        assert!(sampled(&last) < sampled(&everything));
+        assert!(last.header.duration_nanos < everything.header.duration_nanos);
+    });
 }
 
 #[test]
 fn ten_sessions_at_once_each_get_their_own_profile() {
     let _turn = turn();
-    let burner = std::thread::spawn(|| burn_red(MILLI * 2200));
-    let sessions: Vec<_> = (1..=10u32)
-        .map(|number| {
-            std::thread::spawn(move || {
-                let session = cpu::start(&options(number * 60)).expect("starts");
-                let start = process_cpu();
-                burn_blue(MILLI * 10 * number);
-                while process_cpu() - start < MILLI * 900 {
-                    std::thread::sleep(MILLI * 5);
-                }
-                let used = process_cpu() - start;
-                (session.finish(), used)
+    again_if_busy(|| {
+        let burner = std::thread::spawn(|| burn_red(MILLI * 2200));
+        let sessions: Vec<_> = (1..=10u32)
+            .map(|number| {
+                std::thread::spawn(move || {
+                    let session = cpu::start(&options(number * 60)).expect("starts");
+                    let start = process_cpu();
+                    burn_blue(MILLI * 10 * number);
+                    while process_cpu() - start < MILLI * 900 {
+                        std::thread::sleep(MILLI * 5);
+                    }
+                    let used = process_cpu() - start;
+                    (session.finish(), used)
+                })
             })
-        })
-        .collect();
-    for (number, session) in (1..=10u32).zip(sessions) {
-        let (profile, used) = session.join().expect("no panic");
-        assert_eq!(profile.header.period, i64::from(1_000_000_000 / (number * 60)));
-        let share = percent(sampled(&profile), used);
-        // Few samples at 60 Hz: four standard deviations of chance.
-        let noise = 400.0 / (used.as_secs_f64() * f64::from(number * 60)).sqrt();
-        assert!((share - 100.0).abs() < 3.0 + noise, "{} Hz: {share:.1} %", number * 60);
-    }
-    burner.join().expect("no panic");
-    assert_eq!(cpu::status().readers, 0);
+            .collect();
+        for (number, session) in (1..=10u32).zip(sessions) {
+            let (profile, used) = session.join().expect("no panic");
+            assert_eq!(profile.header.period, i64::from(1_000_000_000 / (number * 60)));
+            let share = percent(sampled(&profile), used);
+            // Few samples at 60 Hz: four standard deviations of chance.
+            let noise = 400.0 / (used.as_secs_f64() * f64::from(number * 60)).sqrt();
+            assert!((share - 100.0).abs() < 3.0 + noise, "{} Hz: {share:.1} %", number * 60);
+        }
+        burner.join().expect("no panic");
+        assert_eq!(cpu::status().readers, 0);
+    });
 }

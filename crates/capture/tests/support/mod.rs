@@ -16,6 +16,16 @@ pub(crate) fn turn() -> MutexGuard<'static, ()> {
     TURN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// Up to five times, until `test` does not panic. The kernel looks for due samples once a tick, and on a machine that
+/// is busy with others its ticks may meet them again and again, so that what a thread used last is not seen: chance
+/// takes samples away now and then, while a fault does so every time.
+pub(crate) fn again_if_busy(test: impl Fn()) {
+    let attempt = || std::panic::catch_unwind(std::panic::AssertUnwindSafe(&test));
+    if (1..5).all(|_| attempt().is_err()) {
+        test();
+    }
+}
+
 fn cpu_time(clock: libc::clockid_t) -> Duration {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: writes to the structure above.
