@@ -99,7 +99,7 @@ fn what_cannot_be_written_is_written_elsewhere() {
     let folder = scratch("gone");
     std::fs::create_dir_all(&folder).expect("our own folder");
     let gone = folder.join("gone.html");
-    for (path, why) in [(&full, "No space left"), (&gone, "No such file")] {
+    for (path, why) in [(&full, "No space left"), (&gone, "no such folder")] {
         let script = "rmdir \"$0\" 2>&-; i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done; exit 4";
         let mut record = Command::new(flamelet());
         record.args(["record", "-o", text(path), "--", "sh", "-c", script, text(&folder)]);

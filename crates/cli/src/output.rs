@@ -49,6 +49,9 @@ fn write_file(path: &Path, produce: impl FnOnce(&mut dyn Write) -> Result<()>) -
 fn without_path(error: &io::Error) -> io::Error {
     match error.raw_os_error() {
         Some(code) => io::Error::from_raw_os_error(code),
+        None if error.kind() == io::ErrorKind::NotFound => {
+            io::Error::new(io::ErrorKind::NotFound, "there is no such folder")
+        }
         None => error.kind().into(),
     }
 }

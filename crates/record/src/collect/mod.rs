@@ -290,7 +290,7 @@ impl Intake {
             *frame = address;
             depth += 1;
         }
-        let space = self.spaces.of(sample.thread.pid).clone();
+        let space = self.spaces.of_stack(sample.thread.pid).clone();
         // In the middle of an exec the registers are still those of the program that is gone.
         let user = sample.user.as_ref().filter(|user| {
             depth == 0 || !space.was_executed || space.modules.find(user.registers.pc).is_some()

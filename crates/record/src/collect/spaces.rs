@@ -70,7 +70,14 @@ pub(crate) struct Space {
     pub(crate) id: u32,
     /// It began with an exec that was seen.
     pub(crate) was_executed: bool,
+    /// The time of the last record that is taken into account.
+    as_of: u64,
+    /// How many stacks were taken of it.
+    stacks: u32,
 }
+
+/// From so many stacks on the rules of their frames are remembered, which takes 64 KB.
+const OFTEN: u32 = 32;
 
 impl Spaces {
     pub(crate) fn new(shared: SharedModules) -> Self {
@@ -87,6 +94,20 @@ impl Spaces {
         &self.by_pid[&pid]
     }
 
+    /// The same, for one of its stacks.
+    pub(crate) fn of_stack(&mut self, pid: u32) -> &Space {
+        self.of(pid);
+        if let Some(space) = self.by_pid.get_mut(&pid) {
+            space.stacks = space.stacks.saturating_add(1);
+            if space.stacks == OFTEN {
+                Arc::make_mut(&mut space.modules).remember_rules(true);
+                let (modules, as_of) = (space.modules.clone(), space.as_of);
+                self.publish(pid, &modules, as_of);
+            }
+        }
+        &self.by_pid[&pid]
+    }
+
     /// `pid` runs another program from `time` on.
     pub(crate) fn exec(&mut self, pid: u32, time: u64) {
         self.replace(pid, Modules::new(), true, time);
@@ -95,7 +116,7 @@ impl Spaces {
     /// `pid` began as a copy of `parent` at `time`.
     pub(crate) fn fork(&mut self, pid: u32, parent: u32, time: u64) {
         if pid != parent {
-            let space = self.of(parent).clone();
+            let space = Space { as_of: time, ..self.of(parent).clone() };
             self.publish(pid, &space.modules, time);
             self.by_pid.insert(pid, space);
         }
@@ -114,6 +135,7 @@ impl Spaces {
             self.next_id += 1;
         }
         Arc::make_mut(&mut space.modules).insert(module);
+        space.as_of = time;
         let modules = space.modules.clone();
         self.publish(mapped.pid, &modules, time);
     }
@@ -130,7 +152,8 @@ impl Spaces {
     }
 
     fn replace(&mut self, pid: u32, modules: Modules, was_executed: bool, time: u64) {
-        let space = Space { modules: Arc::new(modules), id: self.next_id, was_executed };
+        let (modules, id) = (Arc::new(modules), self.next_id);
+        let space = Space { modules, id, was_executed, as_of: time, stacks: 0 };
         self.next_id += 1;
         self.publish(pid, &space.modules, time);
         self.by_pid.insert(pid, space);

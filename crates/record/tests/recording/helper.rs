@@ -3,11 +3,11 @@
 
 use crate::programs::{folder, quiet};
 use crate::seen::{frames, has};
-use flamelet_record::{Checkpoint, CommandEnd, Options, Recorded, Target, record};
+use flamelet_record::{Checkpoint, CommandEnd, Options, Progress, Recorded, Target, record};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 const WHAT: &str = "FLAMELET_RECORD_HELPER";
@@ -54,7 +54,10 @@ fn helper() {
     let Ok(what) = std::env::var(WHAT) else { return };
     let program = std::env::var_os(PROGRAM).expect("set with the other one");
     let mut options = Options::new(Target::Command(quiet(program.as_ref(), &["2", "100"])));
-    let mut joined = None;
+    // Of more than its loader and its own start, so that the shell waits to be told.
+    const OPENED_BY_THE_LOOP: u64 = 40;
+    let (mut joined, mut enough) = (None, u64::MAX);
+    let stop = AtomicBool::new(false);
     match what.as_str() {
         "cpu" => {}
         "off-cpu" => options.off_cpu = true,
@@ -77,18 +80,23 @@ fn helper() {
             options.duration = Some(Duration::from_millis(300));
         }
         "outlive" => {
-            let script = "for i in 1 2 3 4 5 6 7 8 9 10; do sleep 0.05; read x < /proc/self/stat || exit 9; done; exit 3";
+            // It ends when it is told to, which is after the recording has ended.
+            let script = "trap 'read x < /proc/self/stat || exit 9; exit 3' USR1; \
+                          while read x < /proc/self/stat; do sleep 0.01; done; exit 9";
             options.target = Target::Command(quiet(program.as_ref(), &["-c", script]));
             options.cpu = false;
             options.events = vec!["syscalls:sys_enter_openat".to_owned()];
-            options.duration = Some(Duration::from_millis(150));
+            enough = OPENED_BY_THE_LOOP;
         }
         saved => {
             options.target = Target::Command(quiet(program.as_ref(), &["1", "60000"]));
             options.checkpoint = Some(Checkpoint::to_file(saved, Duration::from_millis(50)));
         }
     }
-    match record(options, &mut |_| {}, &AtomicBool::new(false)) {
+    let mut look = |progress: &Progress| {
+        stop.fetch_or(progress.samples >= enough, Ordering::Relaxed);
+    };
+    match record(options, &mut look, &stop) {
         Ok(recorded) => tell(recorded),
         Err(error) => println!("helper: {:?}: {error}", error.kind()),
     }
@@ -105,6 +113,8 @@ fn tell(recorded: Recorded) {
     let status = match command {
         Some(CommandEnd::Exited(status)) => format!("status {:?}", status.code()),
         Some(CommandEnd::Running(mut child)) => {
+            // SAFETY: sends a signal to our own child.
+            unsafe { libc::kill(child.id() as i32, libc::SIGUSR1) };
             format!("ended with {:?}", child.wait().expect("our own child").code())
         }
         None => String::new(),
