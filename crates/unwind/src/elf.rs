@@ -21,6 +21,8 @@ pub(crate) const PT_LOAD: u32 = 1;
 pub(crate) const PT_NOTE: u32 = 4;
 pub(crate) const PT_GNU_EH_FRAME: u32 = 0x6474_e550;
 pub(crate) const PF_X: u32 = 1;
+#[cfg(target_os = "linux")]
+pub(crate) const PF_R: u32 = 4;
 const SHT_NOBITS: u32 = 8;
 /// No `.eh_frame`, note or header table is larger; a corrupt length must not make us allocate for it.
 const MAX_PART: u64 = 1 << 30;

@@ -145,7 +145,7 @@ pub(super) fn is_installed() -> bool {
     }
 }
 
-/// Samples go to `pool` from now on. It must live until [`retire`] was answered with `true`.
+/// Samples go to `pool` from now on. When it was replaced it must live until [`is_nobody_inside`].
 pub(super) fn use_pool(pool: &Pool) {
     SHARED.pool.store(ptr::from_ref(pool).cast_mut(), Ordering::SeqCst);
 }
@@ -313,7 +313,8 @@ fn sample(cpu_nanos: u64, ring: Option<usize>, context: &libc::ucontext_t) {
     live::about_to_unwind();
     let start = clock::monotonic_nanos();
     SHARED.inside.fetch_add(1, Ordering::SeqCst);
-    // SAFETY: the pool lives while a handler that saw it is counted in `inside`.
+    // SAFETY: null, or a pool that lives while a handler that saw it is counted in `inside`: it was counted before it
+    // looked, and a pool that was replaced is only dropped when nobody is inside.
     if let Some(pool) = unsafe { SHARED.pool.load(Ordering::SeqCst).as_ref() }
         && !record(pool, cpu_nanos, ring, start, context)
     {

@@ -2,7 +2,7 @@
 
 use crate::arch::Architecture;
 use crate::eh_frame;
-use crate::elf::{self, PT_GNU_EH_FRAME, PT_LOAD, PT_NOTE, Segment};
+use crate::elf::{self, PF_R, PT_GNU_EH_FRAME, PT_LOAD, PT_NOTE, Segment};
 use crate::error::Result;
 use crate::module::{Module, Modules};
 use crate::table::Table;
@@ -80,7 +80,8 @@ impl Loaded {
             return None;
         }
         let headers = info.dlpi_phdr.cast::<[u8; elf::SEGMENT_SIZE]>();
-        // SAFETY: the loader says that `dlpi_phnum` program headers lie there while its lock is held.
+        // SAFETY: the loader says that `dlpi_phnum` program headers lie there while its lock is held, that is while
+        // this runs; as bytes they have no alignment, and nobody writes to them.
         let headers = unsafe { std::slice::from_raw_parts(headers, usize::from(info.dlpi_phnum)) };
         let segments: Vec<Segment> = headers.iter().map(elf::segment).collect();
         let bias = info.dlpi_addr;
@@ -136,13 +137,14 @@ impl<'a> Mapped<'a> {
     fn bytes(&self, address: u64) -> Option<&'a [u8]> {
         let inside = |segment: &&Segment| {
             segment.kind == PT_LOAD
+                && segment.flags & PF_R != 0
                 && (segment.address..segment.address.saturating_add(segment.file_size)).contains(&address)
         };
         let segment = self.segments.iter().find(inside)?;
         let length = segment.file_size - (address - segment.address);
         let start = self.bias.wrapping_add(address) as *const u8;
-        // SAFETY: the loader mapped `file_size` bytes of this segment, all of them readable in any program
-        // that can run, and keeps them while its lock is held, that is while `Loaded::copy` runs.
+        // SAFETY: the loader mapped `file_size` bytes of this segment for reading (PF_R), or the program would not
+        // run, and keeps them while its lock is held, that is while `Loaded::copy` runs, which keeps no reference.
         Some(unsafe { std::slice::from_raw_parts(start, length as usize) })
     }
 
@@ -161,7 +163,7 @@ fn name(info: &libc::dl_phdr_info) -> String {
     let name = if info.dlpi_name.is_null() {
         Default::default()
     } else {
-        // SAFETY: the loader's name is a C string, kept while its lock is held.
+        // SAFETY: the loader's name is a C string, kept while its lock is held; it is copied before that ends.
         unsafe { CStr::from_ptr(info.dlpi_name) }.to_string_lossy()
     };
     match &*name {
@@ -178,13 +180,15 @@ fn iterate(each: &mut dyn FnMut(&libc::dl_phdr_info) -> bool) {
         _size: libc::size_t,
         data: *mut libc::c_void,
     ) -> libc::c_int {
-        // SAFETY: `data` is the `each` below, which outlives the call; `info` is the loader's.
+        // SAFETY: `data` is what was given to `dl_iterate_phdr` below: `each`, which outlives that call and is used
+        // by nobody else meanwhile. `info` is the loader's, good until this returns.
         let (each, info) =
             unsafe { (&mut *data.cast::<&mut dyn FnMut(&libc::dl_phdr_info) -> bool>(), &*info) };
         libc::c_int::from(!each(info))
     }
     let mut each = each;
-    // SAFETY: `callback` has the type that the loader calls, and gets the pointer it expects.
+    // SAFETY: `callback` has the type that the loader calls, on this thread, before this returns; it is given
+    // `each`, as it expects. (A panic in it would end the process: it may not pass through C.)
     unsafe {
         libc::dl_iterate_phdr(Some(callback), (&raw mut each).cast());
     }

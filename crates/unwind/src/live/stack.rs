@@ -74,7 +74,7 @@ impl LiveStack {
 
     fn in_window(&self, address: u64) -> Option<u64> {
         let offset = usize::try_from(address.checked_sub(self.window_start)?).ok()?;
-        // SAFETY: that much of it was written, by `read_through_kernel`.
+        // SAFETY: `window_length` is 0, or what `read_through_kernel` said that the kernel wrote, from the start.
         let window =
             unsafe { std::slice::from_raw_parts(self.window.as_ptr().cast::<u8>(), self.window_length) };
         window.get(offset..)?.first_chunk().map(|bytes| u64::from_ne_bytes(*bytes))
@@ -98,8 +98,9 @@ impl Memory for LiveStack {
         }
         let word = address as *const u64;
         // SAFETY: the word lies on this thread's own stack, between its stack pointer and the stack's top,
-        // and `home_stack` checked that those pages can be read. Nobody writes there at this moment: the thread
-        // that owns the stack is the one that runs this. It may be unaligned.
+        // and `home_stack` checked that those pages can be read, which they can for as long as the thread runs on
+        // them. Nobody writes there at this moment: the thread that owns the stack is the one that runs this. It may
+        // be unaligned.
         Some(unsafe { word.read_unaligned() })
     }
 }
@@ -161,7 +162,7 @@ fn check_home_stack(sp: u64, top: u64, checked: u64) -> Option<(u64, u64)> {
 
 /// The kernel puts the program's file name on top of the main thread's stack.
 fn main_stack_top() -> u64 {
-    // SAFETY: reads the auxiliary vector, which does not change; async-signal-safe in practice everywhere.
+    // SAFETY: reads the auxiliary vector, which does not change, without a lock: async-signal-safe.
     let top = unsafe { libc::getauxval(libc::AT_EXECFN) };
     MAIN_STACK_TOP.store(top, Ordering::Relaxed);
     top
@@ -191,7 +192,8 @@ fn read_through_kernel(address: u64, into: &mut MaybeUninit<[u8; WINDOW]>) -> us
     let local = libc::iovec { iov_base: into.as_mut_ptr().cast(), iov_len: WINDOW };
     let part = |start: u64, length: usize| libc::iovec { iov_base: start as *mut _, iov_len: length };
     let remote = [part(address, in_page), part(address.wrapping_add(in_page as u64), WINDOW - in_page)];
-    // SAFETY: the kernel writes at most `WINDOW` bytes to `into`, and checks the remote addresses itself.
+    // SAFETY: the kernel writes at most `WINDOW` bytes to `into`, which has them, and checks the remote addresses
+    // itself: it answers an error where there is nothing. errno belongs to this thread and is put back.
     unsafe {
         let errno = libc::__errno_location();
         let before = *errno;

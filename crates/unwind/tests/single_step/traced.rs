@@ -66,14 +66,15 @@ impl Traced {
         into.resize(length, 0);
         let local = libc::iovec { iov_base: into.as_mut_ptr().cast(), iov_len: length };
         let remote = libc::iovec { iov_base: sp as *mut _, iov_len: length };
-        // SAFETY: writes `length` bytes to `into`, which has them.
+        // SAFETY: the kernel writes at most `length` bytes to `into`, which was made that long; what it reads is the
+        // child's memory, whose addresses it checks itself.
         let copied =
             unsafe { libc::process_vm_readv(self.pid() as _, &raw const local, 1, &raw const remote, 1, 0) };
         into.truncate(usize::try_from(copied).unwrap_or(0));
     }
 
     fn resume(&self, request: libc::c_uint, signal: i32) {
-        // SAFETY: the child is stopped and ours to trace.
+        // SAFETY: the child is stopped and ours to trace; these requests take numbers, and no memory of ours.
         let result = unsafe { libc::ptrace(request, self.pid(), 0, i64::from(signal)) };
         assert_eq!(result, 0, "{}", io::Error::last_os_error());
     }
@@ -81,7 +82,7 @@ impl Traced {
     /// The signal that stopped the child; `None` when it is gone.
     fn wait(&self) -> Option<i32> {
         let mut status = 0;
-        // SAFETY: waits for our child.
+        // SAFETY: waits for our child; the kernel writes its status to the variable above.
         let result = unsafe { libc::waitpid(self.pid() as _, &raw mut status, 0) };
         (result > 0 && libc::WIFSTOPPED(status)).then(|| libc::WSTOPSIG(status))
     }

@@ -166,7 +166,7 @@ impl Timer {
     /// A timer that expires when the thread has used `after_nanos`, and every `period_nanos` from then on.
     fn new(tid: Tid, period_nanos: u64, after_nanos: u64) -> io::Result<Self> {
         let value = TimerTag { period_nanos }.pack();
-        // SAFETY: plain C structures, zeroed and filled in.
+        // SAFETY: plain C structures, for which zeros are good, filled in; they outlive the calls.
         unsafe {
             let mut event: libc::sigevent = std::mem::zeroed();
             event.sigev_signo = SIGNAL;
