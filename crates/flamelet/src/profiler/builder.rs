@@ -176,12 +176,20 @@ impl ProfilerBuilder {
     /// Keeps a copy of the heap's counts in this file, always up to date, that `flamelet recover` reads after
     /// the process is gone, however it went. Put it on a disk, not on a file system in memory.
     pub fn heap_recovery_file(self, path: impl Into<std::path::PathBuf>) -> Self {
-        self.heap(|heap| HeapSettings { options: heap.options.file(path), has_files: true, ..heap })
+        self.heap(|mut heap| {
+            heap.options = heap.options.file(path);
+            heap.has_files = true;
+            heap
+        })
     }
 
     /// Prepares this file, and writes the heap to it when a memory limit is near or an allocation is refused.
     pub fn heap_emergency_file(self, path: impl Into<std::path::PathBuf>) -> Self {
-        self.heap(|heap| HeapSettings { options: heap.options.emergency_file(path), has_files: true, ..heap })
+        self.heap(|mut heap| {
+            heap.options = heap.options.emergency_file(path);
+            heap.has_files = true;
+            heap
+        })
     }
 
     /// A limit for this process' memory in bytes, besides those of its control groups and `RLIMIT_AS`.
