@@ -1,7 +1,7 @@
 //! What a running process has mapped, with build ids; and the vdso.
 
 use std::fs::File;
-use std::os::unix::fs::FileExt;
+use std::io::{self, Read, Seek, SeekFrom};
 use std::path::Path;
 
 use crate::buildid::{self, BuildId};
@@ -125,7 +125,7 @@ fn find_build_id(
 /// Finds the note with the build id of the 64-bit ELF image at `start`.
 fn build_id_in_memory(memory: &File, start: u64) -> Option<BuildId> {
     let mut header = [0u8; 64];
-    memory.read_exact_at(&mut header, start).ok()?;
+    read_exact_at(memory, &mut header, start).ok()?;
     let little_64_bit = header.starts_with(b"\x7fELF\x02\x01");
     if !little_64_bit {
         return None;
@@ -136,7 +136,7 @@ fn build_id_in_memory(memory: &File, start: u64) -> Option<BuildId> {
         return None;
     }
     let mut headers = vec![0u8; size];
-    memory.read_exact_at(&mut headers, start.checked_add(table)?).ok()?;
+    read_exact_at(memory, &mut headers, start.checked_add(table)?).ok()?;
     let entries = || headers.chunks_exact(entry_size);
     const LOAD: u32 = 1;
     const NOTE: u32 = 4;
@@ -145,9 +145,15 @@ fn build_id_in_memory(memory: &File, start: u64) -> Option<BuildId> {
     entries().filter(|entry| u32_at(entry, 0) == Some(NOTE)).find_map(|entry| {
         let (address, size) = (u64_at(entry, 16)?, u64_at(entry, 40)?);
         let mut notes = vec![0u8; usize::try_from(size.min(MOST_MEMORY)).ok()?];
-        memory.read_exact_at(&mut notes, bias.wrapping_add(address)).ok()?;
+        read_exact_at(memory, &mut notes, bias.wrapping_add(address)).ok()?;
         build_id_in_notes(&notes)
     })
+}
+
+/// By the file's position, as every system can; nobody else uses these files.
+fn read_exact_at(mut file: &File, into: &mut [u8], at: u64) -> io::Result<()> {
+    file.seek(SeekFrom::Start(at))?;
+    file.read_exact(into)
 }
 
 fn build_id_in_notes(mut notes: &[u8]) -> Option<BuildId> {
@@ -172,7 +178,7 @@ pub fn vdso() -> Option<Vec<u8>> {
     let mapping = parse_maps(&maps).ok()?.into_iter().find(|mapping| mapping.path == "[vdso]")?;
     let size = mapping.limit.checked_sub(mapping.start)?.min(MOST_MEMORY);
     let mut bytes = vec![0u8; usize::try_from(size).ok()?];
-    File::open("/proc/self/mem").ok()?.read_exact_at(&mut bytes, mapping.start).ok()?;
+    read_exact_at(&File::open("/proc/self/mem").ok()?, &mut bytes, mapping.start).ok()?;
     Some(bytes)
 }
 
