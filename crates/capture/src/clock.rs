@@ -5,6 +5,7 @@
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Any clock; 0 when it does not exist.
+#[cfg(unix)]
 pub(crate) fn read(clock: libc::clockid_t) -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: writes to the `timespec` above. On an unknown clock it fails and leaves zero.
@@ -13,16 +14,19 @@ pub(crate) fn read(clock: libc::clockid_t) -> u64 {
 }
 
 /// Nanoseconds since some moment before this process; never goes back.
+#[cfg(unix)]
 pub(crate) fn monotonic_nanos() -> u64 {
     read(libc::CLOCK_MONOTONIC)
 }
 
 /// The CPU time of this process.
+#[cfg(unix)]
 pub(crate) fn process_cpu_nanos() -> u64 {
     read(libc::CLOCK_PROCESS_CPUTIME_ID)
 }
 
 /// The CPU time of this thread.
+#[cfg(unix)]
 pub(crate) fn thread_cpu_nanos() -> u64 {
     read(libc::CLOCK_THREAD_CPUTIME_ID)
 }

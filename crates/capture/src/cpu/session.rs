@@ -268,12 +268,11 @@ impl Reader {
 
     /// What a child of a fork gets of its parent's capture.
     fn nothing(&self) -> Profile {
-        let (now, start_unix) = (clock::monotonic_nanos(), clock::unix_nanos());
         let comment = "this capture is that of the parent process: a child of fork starts its own";
         let facts = Facts {
-            start_unix,
-            start: now,
-            end: now,
+            start_unix: clock::unix_nanos(),
+            start: 0,
+            end: 0,
             engine: "none",
             asked_frequency: self.options.frequency,
             process_cpu_nanos: 0,

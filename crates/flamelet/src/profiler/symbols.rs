@@ -28,11 +28,11 @@ impl Symbols {
     }
 
     pub(super) fn symbolize(&self, profile: &mut Profile) {
-        let look_up = || lock(&self.symbolizer).symbolize_profile(profile);
         #[cfg(target_os = "linux")]
-        let summary = flamelet_capture::heap::unaccounted(look_up);
+        let summary =
+            flamelet_capture::heap::unaccounted(|| lock(&self.symbolizer).symbolize_profile(profile));
         #[cfg(not(target_os = "linux"))]
-        let summary = look_up();
+        let summary = lock(&self.symbolizer).symbolize_profile(profile);
         if let Some(quality) = &mut profile.quality {
             quality.unresolved = summary.asked.saturating_sub(summary.resolved) as u64;
         }
