@@ -9,8 +9,8 @@ use flamelet_profile::{ErrorKind, LabelSetId, LocationId, Profile, Result};
 use crate::addresses::{Module, find, mapping, parse_module};
 use crate::assembly::Assembly;
 use crate::input::Input;
-use crate::number::{decimal, prefixed_hex, signed};
 use crate::linked_names::readable;
+use crate::number::{decimal, prefixed_hex, signed};
 use crate::{Error, Notes, Options};
 
 /// Whether `head` looks like bpftrace's maps: a line that opens or holds one.

@@ -2,8 +2,8 @@
 
 mod fetch;
 mod heap;
-mod jemalloc;
 mod help;
+mod jemalloc;
 mod json;
 mod own_options;
 mod readme;

@@ -70,7 +70,9 @@ fn parse(arguments: &[String]) -> Result<Options, Failure> {
         match (argument.as_str(), value) {
             // Of an even number of rounds there is no middle, and the lower of two would flatter.
             ("--rounds", Some(rounds)) if rounds % 2 == 1 => options.rounds = rounds,
-            ("--rounds", _) => return Err(Failure::unusable("--rounds needs an odd number: the middle counts")),
+            ("--rounds", _) => {
+                return Err(Failure::unusable("--rounds needs an odd number: the middle counts"));
+            }
             (other, _) => return Err(Failure::unusable(format!("unknown option `{other}`"))),
         }
     }
