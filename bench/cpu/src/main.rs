@@ -105,20 +105,21 @@ fn work_on_threads(threads: u32, kind: Kind, each: Duration) -> Duration {
     workers.into_iter().map(|worker| worker.join().expect("a worker")).sum()
 }
 
-/// The CPU time that a first capture adds to the process, from its start over a fixed amount of work to the
-/// encoded profile.
+/// The CPU time that a first capture adds to the process, from its start over a second of work to the encoded profile.
 fn whole(hertz: u32) {
-    const TIMES: u32 = 16;
-    let work = || (0..TIMES).map(|_| work::fixed(DEPTH)).sum::<Duration>();
-    let before = work();
+    const WORK: Duration = Duration::from_secs(1);
+    let before = interruptions::lasting(WORK, DEPTH);
     let start = clock::process();
     let capture = profiler::Capture::start(hertz);
-    work();
+    let (started, on_thread) = (clock::process(), clock::thread());
+    let sampled = interruptions::lasting(WORK, DEPTH);
+    let (worked, worker) = (clock::process(), clock::thread() - on_thread);
     capture.finish();
-    let whole = clock::process() - start;
-    // What disturbs a run only ever makes it longer.
-    let plain = before.min(work());
-    println!("{{\"whole_us\":{}}}", whole.saturating_sub(plain).as_micros());
+    let ends = (started - start) + (clock::process() - worked);
+    let elsewhere = (worked - started).saturating_sub(worker);
+    let plain = (before + interruptions::lasting(WORK, DEPTH)) / 2.0;
+    let taken = (sampled - plain).max(0.0) * WORK.as_secs_f64();
+    println!("{{\"whole_us\":{}}}", ((ends + elsewhere).as_secs_f64() * 1e6 + taken * 1e6) as u64);
 }
 
 /// The CPU time that a capture adds to a busy process: what it takes from the working thread, and what threads of its
@@ -126,7 +127,7 @@ fn whole(hertz: u32) {
 /// machine drifts by more than what is looked for, so it is not the work done that is compared: a thread that
 /// does nothing but look at the clock sees every interruption, and how long it was.
 fn added(hertz: u32, seconds: u32) {
-    const TURN: Duration = Duration::from_millis(400);
+    const TURN: Duration = Duration::from_secs(1);
     let mut pairs = Vec::new();
     let start = Instant::now();
     while pairs.is_empty() || start.elapsed() < Duration::from_secs(seconds.into()) {

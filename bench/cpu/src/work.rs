@@ -61,14 +61,3 @@ pub(crate) fn stir(memory: &mut [u64], steps: u64) -> u64 {
     }
     hash
 }
-
-/// A fixed amount of work, less than a tenth of a second; gives the process' CPU time for it.
-pub(crate) fn fixed(depth: u32) -> Duration {
-    let start = clock::process();
-    at_depth(depth, &mut || {
-        for _ in 0..2_000 {
-            black_box((0..20_000u64).fold(black_box(1u64), |hash, step| (hash ^ step).wrapping_mul(31)));
-        }
-    });
-    clock::process() - start
-}

@@ -4,7 +4,6 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use super::page::{Section, day_and_machine};
-use super::statistics::median;
 use super::{Options, build_flamelet, folder};
 use crate::{Failure, run, workspace};
 
@@ -25,17 +24,17 @@ pub(super) fn run(options: &Options) -> Result<Section, Failure> {
         Bench { flamelet, program: build_program()?, work: if options.quick { "20" } else { "1000" } };
     let rounds = if options.quick { 1 } else { options.rounds };
     let mut rows = Vec::new();
-    let alone = bench.median(rounds, |out| bench.alone(out))?;
+    let alone = bench.times(&|out| bench.alone(out))?;
     rows.push(row("alone", &alone.map(|nanos| format!("{:.2} s", nanos as f64 / 1e9))));
-    let record = bench.median(rounds, |out| bench.recorded(out))?;
-    rows.push(row("`flamelet record`", &slowdown(&record, &alone)));
+    let record = bench.slowdowns(rounds, &|out| bench.recorded(out))?;
+    rows.push(row("`flamelet record`", &record.map(shown)));
     let mut slowdowns = format!("{}\n", day_and_machine());
     let mut missing = 0;
     for tool in TOOLS {
-        match bench.median(rounds, |out| bench.driven(tool, out)) {
-            Ok(times) => {
-                rows.push(row(&format!("`flamelet run {tool}`"), &slowdown(&times, &alone)));
-                slowdowns.push_str(&slowdown_line(tool, &times, &alone));
+        match bench.slowdowns(rounds, &|out| bench.driven(tool, out)) {
+            Ok(ratios) => {
+                rows.push(row(&format!("`flamelet run {tool}`"), &ratios.map(shown)));
+                slowdowns.push_str(&slowdown_line(tool, ratios));
             }
             Err(failure) => {
                 eprintln!("SKIP: {tool}: {}", failure.message);
@@ -52,7 +51,7 @@ pub(super) fn run(options: &Options) -> Result<Section, Failure> {
         title: "tools: what each costs the program".to_owned(),
         about: format!(
             "One program computes, allocates and calls the kernel, and takes the time of each by itself: how many \
-             times longer each\ntook; {rounds} rounds. `flamelet run list` shows these figures."
+             times longer each\ntook than in runs of it alone before and after; {rounds} rounds. `flamelet run list` shows these figures."
         ),
         columns: vec!["under", PARTS[0], PARTS[1], PARTS[2]],
         rows,
@@ -64,20 +63,15 @@ fn row(name: &str, cells: &[String; 3]) -> Vec<String> {
     std::iter::once(name.to_owned()).chain(cells.iter().cloned()).collect()
 }
 
-fn slowdown(times: &Times, alone: &Times) -> [String; 3] {
-    std::array::from_fn(|part| {
-        let ratio = times[part] as f64 / alone[part].max(1) as f64;
-        if ratio < 10.0 { format!("{ratio:.2} ×") } else { format!("{ratio:.0} ×") }
-    })
+fn shown(ratio: f64) -> String {
+    if ratio < 10.0 { format!("{ratio:.2} ×") } else { format!("{ratio:.0} ×") }
 }
 
 /// A line of what `flamelet run list` shows.
-fn slowdown_line(tool: &str, times: &Times, alone: &Times) -> String {
-    let ratios: [String; 3] = std::array::from_fn(|part| {
-        let ratio = times[part] as f64 / alone[part].max(1) as f64;
-        if ratio < 10.0 { format!("{ratio:.1}") } else { format!("{ratio:.0}") }
-    });
-    format!("{tool} {}\n", ratios.join(" "))
+fn slowdown_line(tool: &str, ratios: [f64; 3]) -> String {
+    let rounded =
+        ratios.map(|ratio| if ratio < 10.0 { format!("{ratio:.1}") } else { format!("{ratio:.0}") });
+    format!("{tool} {}\n", rounded.join(" "))
 }
 
 fn build_program() -> Result<PathBuf, Failure> {
@@ -120,20 +114,34 @@ impl Bench {
         command
     }
 
-    /// The middle of each part's times over some rounds.
-    fn median(&self, rounds: usize, command: impl Fn(&Path) -> Command) -> Result<Times, Failure> {
-        let out = folder()?.join("mixed.times");
-        let mut all = Vec::new();
+    /// How many times longer each part takes than in runs of the program alone, one before and one after: the speed of
+    /// a machine drifts. The middle of some rounds.
+    fn slowdowns(&self, rounds: usize, command: &dyn Fn(&Path) -> Command) -> Result<[f64; 3], Failure> {
+        let mut all: [Vec<f64>; 3] = Default::default();
         for _ in 0..rounds {
-            let _ = std::fs::remove_file(&out);
-            let mut command = command(&out);
-            let status = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).status();
-            let text = std::fs::read_to_string(&out).map_err(|_| {
-                Failure::failed(format!("the program did not end under {command:?} ({status:?})"))
-            })?;
-            let times: Vec<u64> = text.lines().filter_map(|line| line.parse().ok()).collect();
-            all.push(Times::try_from(times).map_err(|_| Failure::failed("the program wrote no times"))?);
+            let before = self.times(&|out| self.alone(out))?;
+            let under = self.times(command)?;
+            let after = self.times(&|out| self.alone(out))?;
+            for (part, ratios) in all.iter_mut().enumerate() {
+                ratios.push(2.0 * under[part] as f64 / (before[part] + after[part]).max(1) as f64);
+            }
         }
-        Ok(std::array::from_fn(|part| median(all.iter().map(|times| times[part]))))
+        Ok(all.map(|mut ratios| {
+            ratios.sort_by(f64::total_cmp);
+            ratios[(ratios.len() - 1) / 2]
+        }))
+    }
+
+    /// How long each part takes by the program's own clock.
+    fn times(&self, command: &dyn Fn(&Path) -> Command) -> Result<Times, Failure> {
+        let out = folder()?.join("mixed.times");
+        let _ = std::fs::remove_file(&out);
+        let mut command = command(&out);
+        let status = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).status();
+        let text = std::fs::read_to_string(&out).map_err(|_| {
+            Failure::failed(format!("the program did not end under {command:?} ({status:?})"))
+        })?;
+        let times: Vec<u64> = text.lines().filter_map(|line| line.parse().ok()).collect();
+        Times::try_from(times).map_err(|_| Failure::failed("the program wrote no times"))
     }
 }
