@@ -21,6 +21,7 @@ pub(super) struct Attributes<'d> {
     pub(super) call_file: Option<u64>,
     pub(super) call_line: u32,
     pub(super) call_column: u32,
+    is_rust: bool,
 }
 
 impl<'d> Attributes<'d> {
@@ -40,6 +41,7 @@ impl<'d> Attributes<'d> {
             call_file: None,
             call_line: 0,
             call_column: 0,
+            is_rust: false,
         };
         for &specification in specifications {
             let attribute = entries.read_attribute(specification)?;
@@ -58,6 +60,10 @@ impl<'d> Attributes<'d> {
                 gimli::DW_AT_decl_line => attributes.decl_line = number(&attribute),
                 gimli::DW_AT_call_line => attributes.call_line = number(&attribute),
                 gimli::DW_AT_call_column => attributes.call_column = number(&attribute),
+                gimli::DW_AT_language => {
+                    attributes.is_rust =
+                        matches!(attribute.value(), AttributeValue::Language(gimli::DW_LANG_Rust));
+                }
                 gimli::DW_AT_call_file => {
                     attributes.call_file = match attribute.value() {
                         AttributeValue::FileIndex(index) => Some(index),
@@ -73,6 +79,12 @@ impl<'d> Attributes<'d> {
     /// Whether the entry has code of its own; else it is a declaration or an abstract instance.
     pub(super) fn has_code(&self) -> bool {
         self.low_pc.is_some() || self.ranges.is_some()
+    }
+
+    /// Whether this unit says where its code is, be it that it has none or that the linker has dropped all of it. rustc
+    /// always says it; the units that it leaves from inlining across crates have no code.
+    pub(super) fn tells_its_ranges(&self) -> bool {
+        self.is_rust || self.ranges.is_some() || (self.low_pc.is_some() && self.high_pc.is_some())
     }
 
     /// Calls `found` with each address range of the entry.

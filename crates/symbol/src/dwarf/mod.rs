@@ -9,6 +9,7 @@ mod attributes;
 mod functions;
 mod lines;
 mod origin;
+mod root;
 mod split;
 mod units;
 

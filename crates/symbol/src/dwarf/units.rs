@@ -5,7 +5,7 @@ use std::sync::Arc;
 use gimli::{DebugAbbrevOffset, DebugInfoOffset, Reader, UnitOffset, UnitSectionOffset, UnitType};
 
 use crate::Result;
-use crate::dwarf::attributes::Attributes;
+use crate::dwarf::root::Roots;
 use crate::dwarf::{Dwarf, Slice, Unit};
 use crate::limits::Patience;
 
@@ -44,12 +44,12 @@ impl UnitIndex {
         let mut index = Self::default();
         let wants_ranges = index.read_headers(dwarf, patience);
         let covered = index.read_aranges(dwarf, patience)?;
-        let mut known = None;
+        let mut roots = Roots::default();
         for (unit, wanted) in wants_ranges.into_iter().enumerate() {
             if wanted && !covered[unit] {
                 patience.between_units();
                 // A damaged unit is as good as none.
-                let _ = index.read_unit_ranges(dwarf, UnitNumber(unit as u32), &mut known, patience);
+                let _ = index.read_unit_ranges(dwarf, UnitNumber(unit as u32), &mut roots, patience);
                 patience.spend(1 << 8)?;
             }
         }
@@ -97,8 +97,14 @@ impl UnitIndex {
             let mut entries = header.entries();
             loop {
                 patience.spend(1)?;
-                match entries.next() {
-                    Ok(Some(entry)) => covered[unit] |= self.add(entry.range(), UnitNumber(unit as u32)),
+                match entries.next_raw() {
+                    Ok(Some(entry)) => {
+                        let begin = entry.address();
+                        let end = begin.saturating_add(entry.length());
+                        self.add(gimli::Range { begin, end }, UnitNumber(unit as u32));
+                        // Also where the linker has dropped all the code of the unit, as it does with most units of std.
+                        covered[unit] = true;
+                    }
                     Ok(None) => break,
                     // The iterator ends by itself after an error that it cannot get over.
                     Err(_) => {}
@@ -108,38 +114,29 @@ impl UnitIndex {
         Ok(covered)
     }
 
-    /// Neighbours often share their abbreviations (those of one object file do): `known` are those read last.
     fn read_unit_ranges(
         &mut self,
         dwarf: &Dwarf<'_>,
         number: UnitNumber,
-        known: &mut Option<(DebugAbbrevOffset<usize>, Arc<gimli::Abbreviations>)>,
+        roots: &mut Roots,
         patience: &Patience,
     ) -> Result<()> {
         let header = dwarf.unit_header(DebugInfoOffset(self.starts[number.0 as usize]))?;
-        let offset = header.debug_abbrev_offset();
-        let abbreviations = match known {
-            Some((known, abbreviations)) if *known == offset => abbreviations.clone(),
-            _ => {
-                let read = Arc::new(self.abbreviations(dwarf, offset)?);
-                *known = Some((offset, read.clone()));
-                read
-            }
-        };
-        let unit = Unit::new_with_abbreviations(dwarf, header, abbreviations)?;
-        let mut found = false;
-        let mut entries = unit.entries_raw(None)?;
-        if let Some(abbreviation) = entries.read_abbreviation()? {
-            let root = Attributes::read(&mut entries, abbreviation.attributes())?;
-            root.for_each_range(unit.unit_ref(dwarf), patience, |range| {
-                found |= self.add(range, number);
-                Ok(())
-            })?;
+        let table = self.abbreviation_table(dwarf, header.debug_abbrev_offset());
+        let (root, abbreviation) = roots.read(&header, table, patience)?;
+        if root.tells_its_ranges() && !root.has_code() {
+            return Ok(());
         }
-        if !found && let Some(program) = unit.line_program.clone() {
-            self.add_sequences(program, number, patience)?;
+        let unit = Unit::new_with_abbreviations(dwarf, header, abbreviation)?;
+        if !root.tells_its_ranges()
+            && let Some(program) = unit.line_program.clone()
+        {
+            return self.add_sequences(program, number, patience);
         }
-        Ok(())
+        root.for_each_range(unit.unit_ref(dwarf), patience, |range| {
+            self.add(range, number);
+            Ok(())
+        })
     }
 
     fn add_sequences(
@@ -161,7 +158,7 @@ impl UnitIndex {
         Ok(())
     }
 
-    fn add(&mut self, range: gimli::Range, unit: UnitNumber) -> bool {
+    fn add(&mut self, range: gimli::Range, unit: UnitNumber) {
         let is_real = range.begin < range.end && !is_discarded(range.begin);
         match self.ranges.last_mut() {
             _ if !is_real => {}
@@ -174,7 +171,6 @@ impl UnitIndex {
             }
             _ => self.ranges.push(UnitRange { begin: range.begin, end: range.end, unit }),
         }
-        is_real
     }
 
     /// Which of the sorted `addresses` (as positions) each unit may know about, units in file order.
@@ -211,19 +207,17 @@ impl UnitIndex {
     pub(crate) fn unit<'d>(&self, dwarf: &Dwarf<'d>, number: UnitNumber) -> gimli::Result<Unit<'d>> {
         let start = DebugInfoOffset(self.starts[number.0 as usize]);
         let header = dwarf.unit_header(start)?;
-        let abbreviations = self.abbreviations(dwarf, header.debug_abbrev_offset())?;
+        let table = self.abbreviation_table(dwarf, header.debug_abbrev_offset());
+        let abbreviations = gimli::DebugAbbrev::from(table).abbreviations(DebugAbbrevOffset(0))?;
         Unit::new_with_abbreviations(dwarf, header, Arc::new(abbreviations))
     }
 
-    fn abbreviations(
-        &self,
-        dwarf: &Dwarf<'_>,
-        offset: DebugAbbrevOffset<usize>,
-    ) -> gimli::Result<gimli::Abbreviations> {
-        let next = self.abbreviation_starts.partition_point(|&start| start <= offset.0);
+    /// The abbreviations that start here: up to where the next ones do.
+    fn abbreviation_table<'d>(&self, dwarf: &Dwarf<'d>, offset: DebugAbbrevOffset<usize>) -> Slice<'d> {
         let section = gimli::Section::reader(&dwarf.debug_abbrev);
+        let next = self.abbreviation_starts.partition_point(|&start| start <= offset.0);
         let end = self.abbreviation_starts.get(next).copied().unwrap_or(section.len()).min(section.len());
-        gimli::DebugAbbrev::new(&section.slice()[..end], section.endian()).abbreviations(offset)
+        section.range(offset.0.min(end)..end)
     }
 
     /// The unit that holds the entry at `offset` of `.debug_info`.
