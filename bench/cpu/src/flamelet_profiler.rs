@@ -62,6 +62,7 @@ impl Capture {
     /// To the encoded profile, with names.
     pub(crate) fn finish(self) -> Finished {
         let profile = self.capture.finish();
+        let signals = flamelet_capture::cpu::status().samples - self.before.samples;
         let bytes = flamelet_profile::pprof::encode(&profile).len();
         let (mut samples, mut whole) = (0, 0);
         for sample in profile.samples() {
@@ -69,7 +70,7 @@ impl Capture {
             samples += count;
             whole += if profile.stack(sample.stack).len() >= DEPTH as usize { count } else { 0 };
         }
-        Finished { bytes, reported: Duration::from_nanos(profile.total(1) as u64), samples, whole }
+        Finished { bytes, reported: Duration::from_nanos(profile.total(1) as u64), samples, whole, signals }
     }
 
     /// Ends it without a report.

@@ -1,8 +1,9 @@
 //! One profiler, measured from inside:
-//! `bench-cpu capture|calls HZ THREADS MILLIS | added HZ SECONDS | whole HZ | sample DEPTH SIGNALS | tables`.
+//! `bench-cpu capture|calls HZ THREADS MILLIS | added HZ | felt HZ SECONDS | sample DEPTH SIGNALS | tables`.
 //!
 //! Each prints one line of JSON. Which profiler is in here is a feature of this package; the work is the same.
 
+mod added;
 mod clock;
 #[cfg(feature = "flamelet")]
 mod flamelet_profiler;
@@ -33,6 +34,8 @@ struct Finished {
     /// Samples as the profile counts them, and those of them that reach at least [`DEPTH`] frames.
     samples: u64,
     whole: u64,
+    /// How often a thread was interrupted for a sample; one may stand for several.
+    signals: u64,
 }
 
 fn main() {
@@ -45,13 +48,13 @@ fn main() {
         (Some("calls"), Some(hertz), Some(threads), Some(millis)) => {
             capture(hertz, threads, Kind::Calls, Duration::from_millis(millis.into()));
         }
-        (Some("added"), Some(hertz), Some(seconds), _) => added(hertz, seconds),
-        (Some("whole"), Some(hertz), ..) => whole(hertz),
+        (Some("added"), Some(hertz), ..) => added::by_parts(hertz),
+        (Some("felt"), Some(hertz), Some(seconds), _) => added::felt(hertz, seconds),
         (Some("sample"), Some(depth), Some(signals), _) => signal::sample(depth, signals),
         (Some("tables"), ..) => println!("{}", profiler::tables()),
         _ => {
             eprintln!(
-                "usage: bench-cpu capture|calls HZ THREADS MILLIS | added HZ SECONDS | whole HZ | sample DEPTH SIGNALS \
+                "usage: bench-cpu capture|calls HZ THREADS MILLIS | added HZ | felt HZ SECONDS | sample DEPTH SIGNALS \
                  | tables"
             );
             std::process::exit(2);
@@ -103,44 +106,4 @@ fn work_on_threads(threads: u32, kind: Kind, each: Duration) -> Duration {
     };
     let workers: Vec<_> = (0..threads).map(|_| std::thread::spawn(work)).collect();
     workers.into_iter().map(|worker| worker.join().expect("a worker")).sum()
-}
-
-/// The CPU time that a first capture adds to the process, from its start over a second of work to the encoded profile.
-fn whole(hertz: u32) {
-    const WORK: Duration = Duration::from_secs(1);
-    let before = interruptions::lasting(WORK, DEPTH);
-    let start = clock::process();
-    let capture = profiler::Capture::start(hertz);
-    let (started, on_thread) = (clock::process(), clock::thread());
-    let sampled = interruptions::lasting(WORK, DEPTH);
-    let (worked, worker) = (clock::process(), clock::thread() - on_thread);
-    capture.finish();
-    let ends = (started - start) + (clock::process() - worked);
-    let elsewhere = (worked - started).saturating_sub(worker);
-    let plain = (before + interruptions::lasting(WORK, DEPTH)) / 2.0;
-    let taken = (sampled - plain).max(0.0) * WORK.as_secs_f64();
-    println!("{{\"whole_us\":{}}}", ((ends + elsewhere).as_secs_f64() * 1e6 + taken * 1e6) as u64);
-}
-
-/// The CPU time that a capture adds to a busy process: what it takes from the working thread, and what threads of its
-/// own use; with a capture against without, by turns, for so many seconds, the middle of all pairs. The speed of a
-/// machine drifts by more than what is looked for, so it is not the work done that is compared: a thread that
-/// does nothing but look at the clock sees every interruption, and how long it was.
-fn added(hertz: u32, seconds: u32) {
-    const TURN: Duration = Duration::from_secs(1);
-    let mut pairs = Vec::new();
-    let start = Instant::now();
-    while pairs.is_empty() || start.elapsed() < Duration::from_secs(seconds.into()) {
-        let plain = || interruptions::lasting(TURN, DEPTH);
-        let before = (pairs.len() % 2 == 0).then(plain);
-        let capture = profiler::Capture::start(hertz);
-        let used = (clock::process(), clock::thread());
-        let sampled = interruptions::lasting(TURN, DEPTH);
-        let elsewhere = (clock::process() - used.0).saturating_sub(clock::thread() - used.1);
-        capture.discard();
-        let plain = before.unwrap_or_else(plain);
-        pairs.push(sampled - plain + elsewhere.as_secs_f64() / TURN.as_secs_f64());
-    }
-    pairs.sort_by(f64::total_cmp);
-    println!("{{\"added\":{:.4},\"pairs\":{}}}", pairs[(pairs.len() - 1) / 2] * 100.0, pairs.len());
 }

@@ -42,7 +42,7 @@ impl Capture {
             whole += if frames.frames.len() >= DEPTH as usize { count } else { 0 };
         }
         let reported = Duration::from_secs_f64(samples as f64 / f64::from(self.hertz));
-        Finished { bytes: encoded.len(), reported, samples, whole }
+        Finished { bytes: encoded.len(), reported, samples, whole, signals: samples }
     }
 
     /// Ends it without a report.

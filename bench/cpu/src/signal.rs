@@ -37,8 +37,6 @@ const SETTLING: u32 = 5;
 /// Prints the mean, the middle and the 99th percentile of each, above an empty signal, in nanoseconds.
 pub(crate) fn sample(depth: u32, signals: u32) {
     let capture = profiler::Capture::start_quiet();
-    install_beside(libc::SIGUSR1, nothing);
-    install_beside(libc::SIGUSR2, idle);
     let mut figures = Vec::new();
     work::at_depth(depth, &mut || {
         // From memory it takes long, and says the same at every depth.
@@ -49,6 +47,16 @@ pub(crate) fn sample(depth: u32, signals: u32) {
     });
     capture.discard();
     println!("{{{}}}", figures.join(","));
+}
+
+/// What one sample takes of the thread it is taken in, the kernel's part included, with nothing of it in the caches.
+pub(crate) fn cold(depth: u32) -> Duration {
+    const SIGNALS: u32 = 2 * BURST;
+    let capture = profiler::Capture::start_quiet();
+    let mut nanos = 0;
+    work::at_depth(depth, &mut || nanos = timed(&BETWEEN[2], SIGNALS)[0].mean());
+    capture.discard();
+    Duration::from_nanos(nanos)
 }
 
 type Handler = extern "C" fn(libc::c_int, *mut libc::siginfo_t, *mut libc::c_void);
@@ -87,6 +95,22 @@ fn idle_for(nanos: u64) {
 }
 
 fn measured(between: &Between, count: u32) -> String {
+    let [full, empty, idle] = &timed(between, count);
+    let name = between.name;
+    let has_idle = between.steps > 0;
+    format!(
+        "\"{name}\":{},\"{name}_mean\":{},\"{name}_empty\":{}{}",
+        full.middle().saturating_sub(empty.middle()),
+        full.mean().saturating_sub(empty.mean()),
+        empty.middle(),
+        if has_idle { format!(",\"{name}_p99\":{}", p99(full, empty, idle)) } else { String::new() }
+    )
+}
+
+/// The times of the profiler's signal, of an empty and of an idle one, by turns.
+fn timed(between: &Between, count: u32) -> [Signal; 3] {
+    install_beside(libc::SIGUSR1, nothing);
+    install_beside(libc::SIGUSR2, idle);
     let mut memory = vec![1u64; between.words];
     let mut signals =
         [libc::SIGPROF, libc::SIGUSR1, libc::SIGUSR2].map(|number| Signal { number, bursts: vec![] });
@@ -117,15 +141,7 @@ fn measured(between: &Between, count: u32) -> String {
         }
     }
     black_box(memory);
-    let [full, empty, idle] = &signals;
-    let name = between.name;
-    format!(
-        "\"{name}\":{},\"{name}_mean\":{},\"{name}_empty\":{}{}",
-        full.middle().saturating_sub(empty.middle()),
-        full.mean().saturating_sub(empty.mean()),
-        empty.middle(),
-        if used == 3 { format!(",\"{name}_p99\":{}", p99(full, empty, idle)) } else { String::new() }
-    )
+    signals
 }
 
 /// The 99th percentile above an empty signal. Whatever else happens to a signal (a tick, the host) happens to one that

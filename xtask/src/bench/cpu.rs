@@ -1,5 +1,6 @@
 //! CPU sampling inside a process: flamelet beside pprof-rs with each of its unwinders.
 
+use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -7,7 +8,7 @@ use serde_json::Value;
 
 use super::page::Section;
 use super::{Options, build_apart, folder};
-use crate::{Failure, run};
+use crate::Failure;
 
 /// A profiler: a feature of the package `bench-cpu`, because pprof-rs' unwinders exclude each other.
 struct Variant {
@@ -27,11 +28,15 @@ const FREQUENCIES: [u32; 2] = [99, 999];
 const THREADS: [u32; 3] = [1, 2, 8];
 const DEPTHS: [u32; 3] = [10, 40, 100];
 const DEPTH_OF_WORK: u32 = 40;
-const ADDED: &str = "added";
+const FELT: &str = "felt";
 const SAMPLE: &str = "sample";
 const CALLS: &str = "CPU time seen, system calls, 999 Hz, 2 threads";
 const TABLE_SHARE: &str = "unwind tables, of the text";
 const TABLE_TIME: &str = "making them, CPU for a MB of text";
+/// Several times what the longest run takes.
+const LONGEST_RUN: &str = "120";
+/// pprof-rs can deadlock in its handler; a run of it that does not end is repeated so often.
+const TRIES: usize = 3;
 
 /// A figure of one program run: what is asked of the program, and the field of its answer.
 #[derive(Clone)]
@@ -48,12 +53,13 @@ pub(super) fn run(options: &Options) -> Result<Section, Failure> {
     let runs = runs(options.quick);
     // figures[run][program][round]
     let mut figures: Vec<Vec<Vec<Value>>> = vec![vec![Vec::new(); programs.len()]; runs.len()];
+    let mut hangs = [0; VARIANTS.len()];
     for round in 1..=rounds {
         for (arguments, figures) in runs.iter().zip(&mut figures) {
             println!("   round {round} of {rounds}: {}", arguments.join(" "));
             for (at, (program, figures)) in programs.iter().zip(figures).enumerate() {
                 let arguments = if at == 0 { arguments.clone() } else { fewer(arguments) };
-                figures.push(answer(program, &arguments)?);
+                figures.push(answer(program, &arguments, &mut hangs[at])?);
             }
         }
     }
@@ -71,6 +77,9 @@ pub(super) fn run(options: &Options) -> Result<Section, Failure> {
         });
         std::iter::once(measure.title.clone()).chain(figures).collect()
     });
+    let ended = std::iter::once(format!("runs of {} that hung", runs.len() * rounds))
+        .chain(hangs.iter().map(ToString::to_string))
+        .collect();
     let columns = std::iter::once("").chain(VARIANTS.iter().map(|variant| variant.name)).collect();
     let find = |title: &str, program: usize| {
         let measure = measures.iter().find(|measure| measure.title == title);
@@ -84,13 +93,15 @@ pub(super) fn run(options: &Options) -> Result<Section, Failure> {
              (p99: what it is more than\nthat of a handler which idles for the usual time of this one): the same place again \
              and again (warm), after work on half a megabyte (in place), after touching 8 MB (cold: \
              nothing is left in the caches of the\ncore) and after touching 64 MB (from memory). Signals during which \
-             another process had the core are left out. CPU added\nis what is taken from a thread that \
-             looks at the clock all the time, with and without a capture by turns, and what the profiler's\nown threads use; one capture in all is from its start to\nthe encoded profile, over a \
-             second of work. The frame-pointer walk is built with frame pointers, the others as usual."
+             another process had the core are left out. CPU added\nto a process that works on one thread is what the \
+             profiler's own threads use, and its samples, each at the whole\ntime of a cold signal, the kernel's part \
+             included; as felt by a thread that looks at the clock all the time it is the\ninterruptions with and without \
+             a capture by turns, where the machine's own are the larger part. One capture in all is from its\nstart to \
+             the encoded profile, over a second of work. The frame-pointer walk is built with frame pointers, the others as usual."
         ),
         columns,
-        rows: rows.collect(),
-        goals: goals(&find),
+        rows: rows.chain(std::iter::once(ended)).collect(),
+        goals: goals(&find, hangs[0]),
     })
 }
 
@@ -109,10 +120,29 @@ fn build(variant: &Variant) -> Result<PathBuf, Failure> {
     Ok(program)
 }
 
-fn answer(program: &Path, arguments: &[String]) -> Result<Value, Failure> {
-    let text = run::output(Command::new(program).args(arguments))?;
-    serde_json::from_str(text.trim())
-        .map_err(|error| Failure::failed(format!("{} printed `{}`: {error}", program.display(), text.trim())))
+/// What the program printed. One that does not end is killed, counted and tried again.
+fn answer(program: &Path, arguments: &[String], hangs: &mut usize) -> Result<Value, Failure> {
+    const KILLED: i32 = 128 + 9;
+    for _ in 0..TRIES {
+        let mut command = Command::new("timeout");
+        command.args(["--signal=KILL", LONGEST_RUN]).arg(program).args(arguments);
+        let output = command.output().map_err(|error| Failure::failed(format!("timeout: {error}")))?;
+        let text = String::from_utf8_lossy(&output.stdout);
+        if output.status.success() {
+            return serde_json::from_str(text.trim()).map_err(|error| {
+                Failure::failed(format!("{} printed `{}`: {error}", program.display(), text.trim()))
+            });
+        }
+        let is_hung = output.status.code() == Some(KILLED) || output.status.signal() == Some(9);
+        if !is_hung {
+            let errors = String::from_utf8_lossy(&output.stderr);
+            let last = errors.trim_end().lines().last().unwrap_or("no message");
+            return Err(Failure::failed(format!("{} failed ({}): {last}", program.display(), output.status)));
+        }
+        println!("   {} {} hung", program.display(), arguments.join(" "));
+        *hangs += 1;
+    }
+    Err(Failure::failed(format!("{} {} hung {TRIES} times", program.display(), arguments.join(" "))))
 }
 
 fn words(words: &[&dyn std::fmt::Display]) -> Vec<String> {
@@ -128,12 +158,12 @@ fn calls(quick: bool) -> Vec<String> {
     words(&[&"calls", &999, &2, &if quick { 300 } else { 1_000 }])
 }
 
-fn whole(hertz: u32) -> Vec<String> {
-    words(&[&"whole", &hertz])
+fn added(hertz: u32) -> Vec<String> {
+    words(&[&"added", &hertz])
 }
 
-fn added(hertz: u32, quick: bool) -> Vec<String> {
-    words(&[&ADDED, &hertz, &if quick { 1 } else { 20 }])
+fn felt(hertz: u32, quick: bool) -> Vec<String> {
+    words(&[&FELT, &hertz, &if quick { 1 } else { 60 }])
 }
 
 fn sample(depth: u32, quick: bool) -> Vec<String> {
@@ -143,7 +173,7 @@ fn sample(depth: u32, quick: bool) -> Vec<String> {
 /// A quarter of it for the peers: their figures are so much larger that they need not be as fine.
 fn fewer(arguments: &[String]) -> Vec<String> {
     match arguments {
-        [kind, first, count] if kind == ADDED || kind == SAMPLE => {
+        [kind, first, count] if kind == FELT || kind == SAMPLE => {
             let count = count.parse::<u32>().map_or(1, |count| count.div_ceil(4));
             words(&[kind, first, &count])
         }
@@ -164,7 +194,6 @@ fn runs(quick: bool) -> Vec<Vec<String>> {
 
 fn measures(quick: bool) -> Vec<Measure> {
     let percent = |value: f64| format!("{:.1} %", value * 100.0);
-    let own = |value: f64| format!("{:.2} %", value * 100.0);
     let points = |value: f64| format!("{value:+.2} %");
     let micros = |value: f64| format!("{:.2} µs", value / 1e3);
     let millis = |value: f64| format!("{:.1} ms", value / 1e3);
@@ -189,9 +218,11 @@ fn measures(quick: bool) -> Vec<Measure> {
         add(run.clone(), "end_cpu_us", format!("end to encoded profile, {hertz} Hz, CPU"), millis);
         add(run.clone(), "capture_kb", format!("memory added by the capture, {hertz} Hz"), megabytes);
         add(run, "rss_kb", format!("memory added at the peak, names included, {hertz} Hz"), megabytes);
-        add(added(hertz, quick), "added", format!("CPU added to the process, {hertz} Hz"), points);
-        add(capture(hertz, 2, quick), "own", format!("of it in threads of its own, {hertz} Hz"), own);
-        add(whole(hertz), "whole_us", format!("one capture in all, {hertz} Hz, CPU"), millis);
+        add(added(hertz), "added", format!("CPU added to the process, {hertz} Hz"), points);
+        add(added(hertz), "own", format!("of it in threads of its own, {hertz} Hz"), points);
+        add(felt(hertz, quick), "felt", format!("the same as felt by a thread, {hertz} Hz"), points);
+        add(felt(hertz, quick), "error", format!("standard error of that, {hertz} Hz"), points);
+        add(added(hertz), "whole_us", format!("one capture in all, {hertz} Hz, CPU"), millis);
     }
     for depth in DEPTHS {
         let run = sample(depth, quick);
@@ -214,7 +245,7 @@ fn median(mut values: Vec<f64>) -> f64 {
     values[(values.len() - 1) / 2]
 }
 
-fn goals(find: &dyn Fn(&str, usize) -> f64) -> Vec<String> {
+fn goals(find: &dyn Fn(&str, usize) -> f64, hangs: usize) -> Vec<String> {
     let verdict = |holds: bool| if holds { "reached" } else { "**missed**" };
     let peers = |title: &str| (1..VARIANTS.len()).map(|at| find(title, at)).fold(f64::INFINITY, f64::min);
     let mut goals = Vec::new();
@@ -257,5 +288,6 @@ fn goals(find: &dyn Fn(&str, usize) -> f64) -> Vec<String> {
         ours / 1e3,
         verdict(ours <= theirs)
     ));
+    goals.push(format!("runs that hung: none: {hangs}, {}", verdict(hangs == 0)));
     goals
 }

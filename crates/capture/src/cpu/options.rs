@@ -49,7 +49,7 @@ pub struct Options {
     pub engine: Engine,
     /// The deepest stack that is kept; deeper ones keep their leaf side and count as truncated.
     pub max_depth: usize,
-    /// How many samples can wait to be collected (every 5 to 100 ms). Beyond that they are counted as lost.
+    /// How many samples can wait to be collected (every 5 to 200 ms). Beyond that they are counted as lost.
     pub buffered_samples: usize,
     /// The memory that the samples of one reader may take, in bytes. Beyond that they are counted as lost.
     pub memory_budget: usize,

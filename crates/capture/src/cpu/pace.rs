@@ -7,7 +7,7 @@
 use std::time::Duration;
 
 const SHORTEST: Duration = Duration::from_millis(5);
-const LONGEST: Duration = Duration::from_millis(100);
+const LONGEST: Duration = Duration::from_millis(200);
 /// Before anything is known: short enough for the slots at the highest frequency.
 const FIRST: Duration = Duration::from_millis(20);
 /// The share of the process' CPU time whose samples are missing, from which on short-lived threads are the reason.
