@@ -16,7 +16,7 @@ fn compute(rounds: u64) {
 #[inline(never)]
 fn allocate(rounds: u64) {
     let mut kept = Vec::new();
-    for i in 0..rounds * 1_000 {
+    for i in 0..rounds * 8_000 {
         let block = black_box(vec![i as u8; 16 + (i % 64) as usize]);
         if i % 100 == 0 {
             kept.push(block);
@@ -28,7 +28,7 @@ fn allocate(rounds: u64) {
 #[inline(never)]
 fn call(rounds: u64) {
     let mut sink = std::fs::File::create("/dev/null").unwrap();
-    for _ in 0..rounds * 100 {
+    for _ in 0..rounds * 200 {
         sink.write_all(b"x").unwrap();
     }
 }

@@ -15,7 +15,8 @@
 //!
 //! Inside, equal sets are stored once and have a number; the number of the current set lies in a thread-local
 //! slot that a signal handler reads. A set whose last holder is gone is forgotten after the samples that
-//! name it were collected, so labels such as a request id do not pile up.
+//! name it were collected, or when there are many of them while nobody samples; so labels such as a request id
+//! do not pile up.
 
 #[cfg(target_os = "linux")]
 #[allow(unsafe_code, reason = "keeps a lock from one C function to another")]
@@ -201,6 +202,19 @@ pub(crate) fn collect_garbage() {
     table().collect_garbage();
 }
 
+/// From now on there may be raw records that name sets which nobody holds, until [`no_records`].
+pub(crate) fn expect_records() {
+    table().0.recorded_by = Some(std::process::id());
+}
+
+/// All raw records were resolved, and there will be no more.
+pub(crate) fn no_records() {
+    table().0.recorded_by = None;
+}
+
+/// So many sets are kept at least before any is forgotten without being asked to.
+const FEW: usize = 1024;
+
 #[derive(Default)]
 struct Table {
     by_pairs: FxHashMap<Pairs, u32>,
@@ -209,6 +223,10 @@ struct Table {
     free: Vec<u32>,
     /// Sets that nobody held at the last collection.
     idle: Vec<u32>,
+    /// The process whose sampler collects; a child inherits the table, but no sampler.
+    recorded_by: Option<u32>,
+    /// How many sets there were when it was last looked whether they are still held.
+    looked_at: usize,
 }
 
 #[cfg(target_os = "linux")]
@@ -241,6 +259,8 @@ impl TableGuard {
         {
             return entry.clone();
         }
+        self.stay_small();
+        let table = &mut *self.0;
         let id = table.free.pop().unwrap_or_else(|| {
             table.entries.push(None);
             table.entries.len() as u32
@@ -254,6 +274,20 @@ impl TableGuard {
     fn get(&mut self, id: u32) -> Option<Arc<Entry>> {
         let index = id.checked_sub(1)?;
         self.0.entries.get(index as usize)?.clone()
+    }
+
+    /// Looks again whenever there are twice as many sets as last time, so that each set pays for one look.
+    fn stay_small(&mut self) {
+        let known = self.0.entries.len() - self.0.free.len();
+        if known < FEW.max(2 * self.0.looked_at) {
+            return;
+        }
+        // A sampler does it by itself, once no record names a set any more.
+        if self.0.recorded_by != Some(std::process::id()) {
+            self.collect_garbage();
+            self.collect_garbage();
+        }
+        self.0.looked_at = self.0.entries.len() - self.0.free.len();
     }
 
     fn collect_garbage(&mut self) {
@@ -309,6 +343,25 @@ mod tests {
         collect_garbage();
         collect_garbage();
         assert!(resolve(id).iter().all(|(name, _)| name != "forgotten"));
+    }
+
+    #[test]
+    fn sets_do_not_pile_up_while_nobody_samples() {
+        const SETS: usize = 100_000;
+        let table: &'static std::sync::Mutex<Table> = Box::leak(Box::default());
+        let mut guard = TableGuard(table.lock().expect("nobody else has it"));
+        let intern = |guard: &mut TableGuard, number: usize| {
+            guard.intern([("request".into(), number.to_string().into())].into())
+        };
+        let held = intern(&mut guard, SETS);
+        (0..SETS).for_each(|number| drop(intern(&mut guard, number)));
+        assert!(guard.0.entries.len() <= 2 * FEW, "{} sets", guard.0.entries.len());
+        assert!(Arc::ptr_eq(&held, &intern(&mut guard, SETS)), "what is held stays");
+        // Records may name them while somebody samples.
+        guard.0.recorded_by = Some(std::process::id());
+        let first = intern(&mut guard, SETS + 1).id;
+        (0..SETS).for_each(|number| drop(intern(&mut guard, number)));
+        assert_eq!(guard.get(first).expect("kept").pairs[0].1, (SETS + 1).to_string().into());
     }
 
     #[test]

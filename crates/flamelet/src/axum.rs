@@ -18,12 +18,12 @@
 
 use axum::Router;
 use axum::body::{Body, Bytes, to_bytes};
-use axum::extract::Request;
+use axum::extract::{OriginalUri, Request};
 use axum::response::Response;
 use axum::routing::any;
 
 use crate::Profiler;
-use crate::http::Handler;
+use crate::http::{Handler, SeenPath};
 
 /// The longest list of addresses that `/debug/pprof/symbol` takes.
 const MAX_BODY: usize = 4 << 20;
@@ -64,21 +64,42 @@ fn viewer(handler: Handler) -> Router {
     viewer.layer(from_fn(move |request: Request, next: Next| {
         let (parts, body) = request.into_parts();
         let is_allowed = handler.allows(&parts);
+        if !is_allowed {
+            handler.count_refusal();
+        }
         async move {
             match is_allowed {
                 true => next.run(Request::from_parts(parts, body)).await,
-                false => (::http::StatusCode::FORBIDDEN, "not allowed\n").into_response(),
+                false => (::http::StatusCode::FORBIDDEN, "this service does not allow you to profile it\n")
+                    .into_response(),
             }
         }
     }))
 }
 
 async fn answer(handler: Handler, request: Request) -> Response {
-    let (parts, body) = request.into_parts();
-    let body = match handler.wants_body(&parts) {
-        // A body that is too long or breaks off asks for nothing.
-        true => to_bytes(body, MAX_BODY).await.unwrap_or_default(),
-        false => Bytes::new(),
+    let (mut parts, body) = request.into_parts();
+    // Within `nest` the other one lacks the prefix.
+    if let Some(OriginalUri(uri)) = parts.extensions.get::<OriginalUri>() {
+        let path = uri.path().to_owned();
+        parts.extensions.insert(SeenPath(path));
+    }
+    // Nothing is read for those who may not ask.
+    let body = if handler.wants_body(&parts) && handler.allows(&parts) {
+        match to_bytes(body, MAX_BODY).await {
+            Ok(body) => body,
+            Err(_) => return too_long(),
+        }
+    } else {
+        Bytes::new()
     };
     handler.answer(Request::from_parts(parts, body)).await.map(Body::from)
+}
+
+fn too_long() -> Response {
+    let message =
+        format!("a list of addresses that is whole and at most {} MiB is asked for\n", MAX_BODY >> 20);
+    let mut response = Response::new(Body::from(message));
+    *response.status_mut() = ::http::StatusCode::PAYLOAD_TOO_LARGE;
+    response
 }

@@ -3,6 +3,7 @@
 use flamelet::{ErrorKind, IntervalFiles, Profile, setup_profiling};
 use flamelet_capture::profile::pprof;
 use std::fs;
+use std::io::Write;
 use std::path::Path;
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
@@ -152,8 +153,59 @@ fn a_folder_that_cannot_be_written_is_reported_once_and_tried_again() {
     files.stop();
 }
 
+/// A small file system, gone when dropped.
+struct SmallDisk(tempfile::TempDir);
+
+impl SmallDisk {
+    /// `None` where nothing may be mounted.
+    fn mount() -> Option<Self> {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let mut mount = std::process::Command::new("mount");
+        mount.args(["-t", "tmpfs", "-o", "size=512k", "flamelet-test"]).arg(folder.path());
+        let output = mount.output().ok()?;
+        output.status.success().then(|| Self(folder))
+    }
+
+    fn fill(&self) -> std::path::PathBuf {
+        let path = self.0.path().join("filler");
+        let mut file = fs::File::create(&path).expect("made");
+        while file.write_all(&[1; 4096]).is_ok() {}
+        path
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        let _ = std::process::Command::new("umount").arg("--lazy").arg(self.0.path()).status();
+    }
+}
+
 #[test]
-fn a_full_or_read_only_disk_does_not_hurt() {
+fn a_full_disk_is_reported_once_and_used_again_when_there_is_room() {
+    let Some(disk) = SmallDisk::mount() else {
+        eprintln!("SKIP: no file system can be mounted here");
+        return;
+    };
+    let filler = disk.fill();
+    let (sender, problems) = mpsc::channel();
+    let report = move |problem: &str| sender.send(problem.to_owned()).unwrap_or_default();
+    let files = IntervalFiles::builder(disk.0.path()).name("a").interval(SHORT).on_problem(report);
+    let files = files.start().expect("a full disk is no error");
+    let problem = problems.recv_timeout(DEADLINE).expect("reported");
+    assert!(problem.contains("cannot be written") && problem.contains("No space left"), "{problem}");
+    assert!(problems.recv_timeout(3 * SHORT).is_err(), "reported once");
+    wait_until("nothing is left of what did not fit", || names(disk.0.path()) == ["filler"]);
+    fs::remove_file(filler).expect("removed");
+    let again = problems.recv_timeout(DEADLINE).expect("reported");
+    assert!(again.contains("is written again"), "{again}");
+    wait_until("windows", || !profiles(disk.0.path()).is_empty());
+    files.stop();
+    let left = names(disk.0.path());
+    assert_eq!(left.len(), 2 * profiles(disk.0.path()).len(), "whole pairs: {left:?}");
+}
+
+#[test]
+fn a_read_only_disk_does_not_hurt() {
     // What root may write anywhere else, it may not write here.
     let (sender, problems) = mpsc::channel();
     let report = move |problem: &str| sender.send(problem.to_owned()).unwrap_or_default();

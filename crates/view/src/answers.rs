@@ -8,6 +8,7 @@ use flamelet_report::flame::{
 use flamelet_report::info::{Verdict, info};
 use serde::Serialize;
 
+use crate::asker::Asker;
 use crate::code::{Code, code_of};
 use crate::desk::{Desk, Shaped, lock};
 use crate::error::Error;
@@ -232,6 +233,6 @@ pub(crate) fn heap(desk: &Desk, query: &Query) -> Answer {
 }
 
 /// Takes a profile of the live service.
-pub(crate) fn take(desk: &Desk, query: &Query) -> Answer {
-    json(&desk.source.take(query.heap, query.seconds)?)
+pub(crate) fn take(desk: &Desk, query: &Query, asker: &Asker) -> Answer {
+    json(&desk.source.take(query.heap, query.seconds, asker)?)
 }

@@ -19,6 +19,8 @@ pub enum ErrorKind {
     NotFound,
     /// A profile could not be read or taken.
     Unreadable,
+    /// As many profiles as allowed are being taken already.
+    Busy,
     /// The operating system refused to listen.
     Io,
 }
@@ -50,6 +52,20 @@ impl fmt::Display for Error {
 }
 
 impl std::error::Error for Error {}
+
+/// Why a profile could not be taken.
+impl From<String> for Error {
+    fn from(message: String) -> Self {
+        Self::new(ErrorKind::Unreadable, message)
+    }
+}
+
+/// Why a profile could not be taken.
+impl From<&str> for Error {
+    fn from(message: &str) -> Self {
+        message.to_owned().into()
+    }
+}
 
 impl From<std::io::Error> for Error {
     fn from(error: std::io::Error) -> Self {

@@ -28,6 +28,7 @@
 //! ```
 
 mod answers;
+mod asker;
 mod code;
 mod desk;
 mod error;
@@ -37,6 +38,7 @@ mod server;
 mod shape;
 mod source;
 
+pub use asker::Asker;
 pub use code::{CodeOptions, Disassemble};
 pub use error::{Error, ErrorKind};
 pub use routes::router;

@@ -72,7 +72,7 @@ impl Query {
             "sort" => self.sort = value.to_owned(),
             "heap" => self.heap = Some(heap_question(value)?),
             "buckets" => self.buckets = number(key, value)?,
-            "seconds" => self.seconds = number::<u32>(key, value)?.clamp(1, 600),
+            "seconds" => self.seconds = seconds(value)?,
             _ => {}
         }
         Ok(())
@@ -86,6 +86,14 @@ impl Query {
         }
         self.shape.chips.push(Chip { kind: kind.to_owned(), text: text.to_owned() });
         Ok(())
+    }
+}
+
+/// At least one; the most is for who takes the profile to say.
+fn seconds(value: &str) -> Result<u32, Error> {
+    match number("seconds", value)? {
+        0 => Err(Error::bad_request("seconds must be 1 or more")),
+        seconds => Ok(seconds),
     }
 }
 

@@ -10,6 +10,7 @@ use axum::routing::{get, post};
 use flamelet_report::flame::page;
 
 use crate::answers::{self, Answer};
+use crate::asker::Asker;
 use crate::desk::Desk;
 use crate::error::{Error, ErrorKind};
 use crate::query::Query;
@@ -69,12 +70,30 @@ async fn take(State(desk): State<Arc<Desk>>, RawQuery(query): RawQuery, headers:
     if !headers.contains_key("x-flamelet") {
         return failure(StatusCode::FORBIDDEN, "only the viewer's own page may ask for this");
     }
-    answer(desk, query, answers::take).await
+    let asker = Arc::new(Asker::default());
+    // Dropped with this future, that is, also when the connection ends.
+    let _leaves = Leaves(asker.clone());
+    work_apart(query, move |query| answers::take(&desk, query, &asker)).await
+}
+
+struct Leaves(Arc<Asker>);
+
+impl Drop for Leaves {
+    fn drop(&mut self) {
+        self.0.leave();
+    }
+}
+
+async fn answer(desk: Arc<Desk>, query: Option<String>, question: Question) -> Response {
+    work_apart(query, move |query| question(&desk, query)).await
 }
 
 /// Answers off the threads that serve connections.
-async fn answer(desk: Arc<Desk>, query: Option<String>, question: Question) -> Response {
-    let work = move || question(&desk, &Query::parse(query.as_deref().unwrap_or_default())?);
+async fn work_apart(
+    query: Option<String>,
+    question: impl FnOnce(&Query) -> Answer + Send + 'static,
+) -> Response {
+    let work = move || question(&Query::parse(query.as_deref().unwrap_or_default())?);
     match tokio::task::spawn_blocking(work).await {
         Ok(Ok(json)) => asset("application/json", json),
         Ok(Err(error)) => failure(status(&error), &error.to_string()),
@@ -89,6 +108,7 @@ fn status(error: &Error) -> StatusCode {
     match error.kind() {
         ErrorKind::BadRequest => StatusCode::BAD_REQUEST,
         ErrorKind::NotFound => StatusCode::NOT_FOUND,
+        ErrorKind::Busy => StatusCode::SERVICE_UNAVAILABLE,
         ErrorKind::Unreadable => StatusCode::UNPROCESSABLE_ENTITY,
         ErrorKind::Io => StatusCode::INTERNAL_SERVER_ERROR,
     }

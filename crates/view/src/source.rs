@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use flamelet_report::flame::profile::Profile;
 use serde::Serialize;
 
+use crate::asker::Asker;
 use crate::code::CodeOptions;
 use crate::error::{Error, ErrorKind};
 
@@ -51,18 +52,18 @@ impl HeapQuestion {
 
 /// Takes profiles of a live service. The viewer has no HTTP client; whoever opens it brings one.
 pub trait Take: Send + Sync {
-    /// Takes a CPU profile of so many seconds; an error is one line for a person.
-    fn take(&self, seconds: u32) -> Result<Taken, String>;
+    /// Takes a CPU profile of so many seconds, unless the asker leaves before.
+    fn take(&self, seconds: u32, asker: &Asker) -> Result<Taken, Error>;
 
     /// Whether the service can be asked about its memory.
     fn has_heap(&self) -> bool {
         false
     }
 
-    /// Takes a heap profile; growth is watched for so many seconds. An error is one line for a person.
-    fn take_heap(&self, question: HeapQuestion, seconds: u32) -> Result<Taken, String> {
-        let _ = (question, seconds);
-        Err("this service cannot be asked about its memory".to_owned())
+    /// Takes a heap profile; growth is watched for so many seconds, unless the asker leaves before.
+    fn take_heap(&self, question: HeapQuestion, seconds: u32, asker: &Asker) -> Result<Taken, Error> {
+        let _ = (question, seconds, asker);
+        Err("this service cannot be asked about its memory".into())
     }
 }
 
@@ -202,15 +203,19 @@ impl Source {
     }
 
     /// Takes a profile of the live service and puts it on the shelf: of its CPU, or of its memory.
-    pub(crate) fn take(&self, heap: Option<HeapQuestion>, seconds: u32) -> Result<Entry, Error> {
+    pub(crate) fn take(
+        &self,
+        heap: Option<HeapQuestion>,
+        seconds: u32,
+        asker: &Asker,
+    ) -> Result<Entry, Error> {
         let (Some(take), Shelf::Memory(profiles)) = (&self.take, &self.shelf) else {
             return Err(Error::bad_request("this is no live service: there is nothing to take a profile of"));
         };
         let taken = match heap {
-            None => take.take(seconds),
-            Some(question) => take.take_heap(question, seconds),
-        };
-        let taken = taken.map_err(|message| Error::new(ErrorKind::Unreadable, message))?;
+            None => take.take(seconds, asker),
+            Some(question) => take.take_heap(question, seconds, asker),
+        }?;
         let mut profiles = lock(profiles);
         let id = profiles.last().map_or(0, |newest| newest.id + 1);
         let shelved = Shelved { id, name: taken.name, profile: Arc::new(as_shown(taken.profile)) };

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::thread;
 
 use flamelet_report::flame::profile::{LabelSetId, Profile, ProfileBuilder};
-use flamelet_view::{ServeOptions, Server, Source, Take, Taken};
+use flamelet_view::{Asker, Error, ServeOptions, Server, Source, Take, Taken};
 use serde_json::Value;
 
 /// Stacks root first, `a;b`, with a label `route`.
@@ -219,7 +219,7 @@ fn a_folder_gives_only_its_own_files() {
 struct Service;
 
 impl Take for Service {
-    fn take(&self, seconds: u32) -> Result<Taken, String> {
+    fn take(&self, seconds: u32, _: &Asker) -> Result<Taken, Error> {
         match seconds {
             13 => Err("the service is down".into()),
             _ => Ok(Taken { name: format!("{seconds} s"), profile: small() }),

@@ -55,7 +55,7 @@ pub(crate) struct Incoming<'a> {
 }
 
 /// The samples.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Aggregate {
     stacks: Stacks,
     rows: FxHashMap<RowKey, u32>,
@@ -67,6 +67,8 @@ pub(crate) struct Aggregate {
     pub(crate) names: Vec<[u8; 16]>,
     label_index: FxHashMap<u32, u32>,
     pub(crate) labels: Vec<LabelSet>,
+    /// What the texts of the labels take.
+    label_bytes: usize,
     pub(crate) moments: Vec<Moment>,
     /// All counts together.
     pub(crate) samples: u64,
@@ -115,6 +117,7 @@ impl Aggregate {
             + self.counts.len() * 64
             + self.threads.len() * 64
             + self.labels.len() * 64
+            + self.label_bytes
             + self.moments.len() * size_of::<Moment>()
     }
 
@@ -131,17 +134,18 @@ impl Aggregate {
     }
 
     fn label_set(&mut self, set: &LabelSet) -> u32 {
-        let labels = &mut self.labels;
+        let (labels, bytes) = (&mut self.labels, &mut self.label_bytes);
         // The set is kept, so its number stays its own.
         *self.label_index.entry(set.id()).or_insert_with(|| {
             labels.push(set.clone());
+            *bytes += set.iter().map(|(name, value)| 32 + name.len() + value.len()).sum::<usize>();
             labels.len() as u32 - 1
         })
     }
 }
 
 /// Distinct stacks, one after the other.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Stacks {
     frames: Vec<u64>,
     ends: Vec<usize>,

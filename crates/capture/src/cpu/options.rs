@@ -111,7 +111,7 @@ impl Options {
 pub struct RecentOptions {
     /// How to sample; the default is 19 Hz without a timeline.
     pub sampling: Options,
-    /// The length of one window: answers are cut at windows.
+    /// The length of one window, 200 ms or more: answers are cut at windows.
     pub window: Duration,
     /// How many whole windows to keep.
     pub keep: usize,
@@ -125,11 +125,25 @@ impl Default for RecentOptions {
     }
 }
 
+/// The collector does not come more often than that when it is quiet.
+const SHORTEST_WINDOW: Duration = Duration::from_millis(200);
+/// Below that much memory a window holds next to nothing.
+const LEAST_OF_A_WINDOW: usize = 32 << 10;
+
 impl RecentOptions {
     pub(crate) fn check(&self) -> Result<()> {
         self.sampling.check()?;
-        if self.window < Duration::from_millis(100) || self.keep == 0 {
-            let message = "windows must be 100 ms or longer, and at least one must be kept";
+        if self.window < SHORTEST_WINDOW || self.keep == 0 {
+            let message = "windows must be 200 ms or longer, and at least one must be kept";
+            return Err(Error::new(ErrorKind::InvalidOption, message));
+        }
+        let most = self.sampling.memory_budget / LEAST_OF_A_WINDOW;
+        if self.keep >= most {
+            let message = format!(
+                "{} windows do not fit into the memory budget of {} bytes: keep fewer than {most}, make them longer, or \
+                 raise the budget",
+                self.keep, self.sampling.memory_budget
+            );
             return Err(Error::new(ErrorKind::InvalidOption, message));
         }
         Ok(())
@@ -155,5 +169,13 @@ mod tests {
             assert_eq!(error.kind(), ErrorKind::InvalidOption);
             assert!(!error.to_string().contains('\n'));
         }
+    }
+    #[test]
+    fn windows_that_have_no_room_are_refused() {
+        let options = RecentOptions { keep: usize::MAX, ..RecentOptions::default() };
+        let error = options.check().expect_err("too many");
+        assert!(error.to_string().contains("keep fewer than 128"), "{error}");
+        assert!(RecentOptions { keep: 100, ..RecentOptions::default() }.check().is_ok());
+        assert!(RecentOptions { window: Duration::ZERO, ..RecentOptions::default() }.check().is_err());
     }
 }

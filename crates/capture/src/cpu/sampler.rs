@@ -26,6 +26,8 @@ use std::time::Duration;
 
 /// How often to decide about the overhead and to look at slow-changing things.
 const REVIEW_NANOS: u64 = 1_000_000_000;
+/// For how long a frequency that was lowered binds captures that come later.
+const LOWERED_NANOS: u64 = 60_000_000_000;
 /// Unloaded libraries that are remembered.
 const MAX_EARLIER_MODULES: usize = 4096;
 
@@ -47,6 +49,15 @@ struct Control {
     retired: Vec<Box<Pool>>,
     modules: SeenModules,
     collected: Collected,
+    /// Set while an overhead budget holds the frequency down, also from one capture to the next.
+    lowered: Option<Lowered>,
+}
+
+#[derive(Clone, Copy)]
+struct Lowered {
+    frequency: u32,
+    /// When it was last decided.
+    time: u64,
 }
 
 /// What all samples so far add up to.
@@ -102,6 +113,9 @@ pub(super) fn detach(reader: &Arc<Reader>) {
     }
     let mut control = control();
     control.collect();
+    // Captures shorter than a review have a budget, too.
+    let now = control.marks();
+    control.adjust_frequency_to(now);
     reader.end();
     control.readers.retain(|other| !Arc::ptr_eq(other, reader));
     if control.readers.is_empty() {
@@ -110,6 +124,7 @@ pub(super) fn detach(reader: &Arc<Reader>) {
         control.running = None;
         control.generation += 1;
         ENDED.notify_all();
+        labels::no_records();
     } else {
         control.adjust_frequency();
     }
@@ -181,6 +196,7 @@ impl Control {
             retired: Vec::new(),
             modules: SeenModules::default(),
             collected: Collected { samples: 0, truncated: 0, sampled_nanos: 0, handler_nanos: 0 },
+            lowered: None,
         }
     }
 
@@ -217,9 +233,11 @@ impl Control {
         let period = options.period_nanos();
         self.generation += 1;
         self.start_collector()?;
+        labels::expect_records();
         let (engine, remarks) = engine::start(options.engine, period).inspect_err(|_| {
             self.generation += 1;
             ENDED.notify_all();
+            labels::no_records();
         })?;
         handler::activate(engine.choice(), period);
         let now = self.marks();
@@ -360,36 +378,54 @@ impl Control {
         self.readers.iter().map(|reader| reader.options.frequency).max().unwrap_or(1)
     }
 
-    /// After readers came or went: as fast as the fastest of them wants.
+    /// After readers came or went: as fast as the fastest of them wants, unless that was found to be too much.
     fn adjust_frequency(&mut self) {
         let asked = self.asked_frequency();
-        if let Some(running) = &mut self.running
-            && running.frequency != asked
-        {
-            running.frequency = asked;
-            let period = running.period_nanos();
-            running.engine.update(period);
-            handler::activate(running.engine.choice(), period);
-        }
+        let now = clock::monotonic_nanos();
+        let lowered = self.lowered.filter(|lowered| now - lowered.time < LOWERED_NANOS);
+        let frequency = match (lowered, self.smallest_budget()) {
+            (Some(lowered), Some(percent)) if lowered.frequency < asked => {
+                self.remark_lowered(lowered.frequency, percent);
+                lowered.frequency
+            }
+            _ => asked,
+        };
+        self.use_frequency(frequency);
     }
 
     /// Lowers the frequency when the profiler needs more than the smallest budget of its readers.
     fn adjust_frequency_to(&mut self, now: Marks) {
         let asked = self.asked_frequency();
-        let budgets = self.readers.iter().filter_map(|reader| reader.options.overhead_budget);
-        let Some(percent) = budgets.min_by(f64::total_cmp) else { return };
+        let Some(percent) = self.smallest_budget() else { return };
         let Some(running) = &mut self.running else { return };
         let before = running.frequency;
         let frequency = running.budget.decide(totals(now), percent, before, asked);
-        if frequency == before {
-            return;
-        }
-        running.frequency = frequency;
-        handler::activate(running.engine.choice(), running.period_nanos());
+        self.lowered = (frequency < asked).then_some(Lowered { frequency, time: now.time });
+        self.use_frequency(frequency);
         if frequency < before {
-            self.remark(&format!(
-                "the frequency was lowered to {frequency} Hz to stay below {percent} % overhead"
-            ));
+            self.remark_lowered(frequency, percent);
+        }
+    }
+
+    fn smallest_budget(&self) -> Option<f64> {
+        let budgets = self.readers.iter().filter_map(|reader| reader.options.overhead_budget);
+        budgets.min_by(f64::total_cmp)
+    }
+
+    fn remark_lowered(&self, frequency: u32, percent: f64) {
+        self.remark(&format!(
+            "the frequency was lowered to {frequency} Hz to stay below {percent} % overhead"
+        ));
+    }
+
+    fn use_frequency(&mut self, frequency: u32) {
+        if let Some(running) = &mut self.running
+            && running.frequency != frequency
+        {
+            running.frequency = frequency;
+            let period = running.period_nanos();
+            running.engine.update(period);
+            handler::activate(running.engine.choice(), period);
         }
     }
 }

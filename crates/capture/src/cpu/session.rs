@@ -115,7 +115,8 @@ pub(crate) struct Reader {
 
 #[derive(Debug)]
 struct State {
-    past: VecDeque<Window>,
+    /// Shared with whoever makes a profile of them meanwhile.
+    past: VecDeque<Arc<Window>>,
     current: Window,
     random: u64,
     /// CPU time of samples that made no whole period yet.
@@ -126,7 +127,7 @@ struct State {
     is_over: bool,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Window {
     samples: Aggregate,
     start_unix: i64,
@@ -211,7 +212,7 @@ impl Reader {
         let Some((length, keep)) = self.window else { return };
         if u128::from(now.time - state.current.start.time) >= length.as_nanos() {
             let full = std::mem::replace(&mut state.current, Window::new(now));
-            state.past.push_back(full);
+            state.past.push_back(Arc::new(full));
             if state.past.len() > keep {
                 state.past.pop_front();
             }
@@ -241,29 +242,27 @@ impl Reader {
         if self.is_of_another_process() {
             return self.nothing();
         }
-        let state = self.state();
-        let last = &state.current;
-        let start = span.map_or(0, |span| {
-            let span = u64::try_from(span.as_nanos()).unwrap_or(u64::MAX);
-            last.end.time.saturating_sub(span)
-        });
-        let windows: Vec<&Window> =
-            state.past.iter().filter(|window| window.end.time > start).chain(std::iter::once(last)).collect();
-        let first = windows[0];
+        let (windows, engine, modules, comments) = {
+            let mut state = self.state();
+            let windows = state.windows_of(span);
+            (windows, state.engine, state.modules.clone(), state.comments.clone())
+        };
+        // Without the lock: the collector takes it with that of all readers held, and others would lose samples.
+        let (first, last) = (&windows[0], &windows[windows.len() - 1]);
         let facts = Facts {
             start_unix: first.start_unix,
             start: first.start.time,
             end: last.end.time,
-            engine: state.engine,
+            engine,
             asked_frequency: self.options.frequency,
             process_cpu_nanos: last.end.process_cpu_nanos.saturating_sub(first.start.process_cpu_nanos),
             own_cpu_nanos: last.end.own_cpu_nanos.saturating_sub(first.start.own_cpu_nanos),
             refused: last.end.refused_nanos.saturating_sub(first.start.refused_nanos)
                 / self.options.period_nanos(),
-            comments: state.comments.clone(),
+            comments,
         };
         let parts: Vec<&Aggregate> = windows.iter().map(|window| &window.samples).collect();
-        report::profile(&parts, &facts, &state.modules)
+        report::profile(&parts, &facts, &modules)
     }
 
     /// What a child of a fork gets of its parent's capture.
@@ -285,6 +284,23 @@ impl Reader {
 }
 
 impl State {
+    /// The windows of the last `span`, or all; the current one is the last.
+    fn windows_of(&mut self, span: Option<Duration>) -> Vec<Arc<Window>> {
+        let end = self.current.end;
+        let start = span.map_or(0, |span| {
+            let span = u64::try_from(span.as_nanos()).unwrap_or(u64::MAX);
+            end.time.saturating_sub(span)
+        });
+        // Of a capture that is over nobody asks twice.
+        let last = if self.is_over {
+            std::mem::replace(&mut self.current, Window::new(end))
+        } else {
+            self.current.clone()
+        };
+        let past = self.past.iter().filter(|window| window.end.time > start).cloned();
+        past.chain(std::iter::once(Arc::new(last))).collect()
+    }
+
     /// How many of a reader's periods `cpu_nanos` are. Where that is no whole number, the rest is kept for the
     /// next sample; or, when a sample is only a small part of a period because another reader wants more of
     /// them, chance decides: fair to every thread and stack, whatever their rhythm.

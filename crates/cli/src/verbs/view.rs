@@ -7,7 +7,7 @@ use flamelet_profile::filter;
 use flamelet_report::Report;
 use flamelet_report::disasm::{self, Disassembly};
 use flamelet_symbol::symbolize::Symbolizer;
-use flamelet_view::{CodeOptions, Disassemble, HeapQuestion, ServeOptions, Server, Source, Take, Taken};
+use flamelet_view::{Asker, CodeOptions, Disassemble, HeapQuestion, ServeOptions, Server, Source, Take, Taken};
 
 use crate::args::ViewArgs;
 use crate::error::{Failure, Result};
@@ -84,19 +84,24 @@ struct Service {
 }
 
 impl Take for Service {
-    fn take(&self, seconds: u32) -> std::result::Result<Taken, String> {
-        self.fetch(&self.address, Some(seconds.into()))
+    fn take(&self, seconds: u32, _: &Asker) -> std::result::Result<Taken, flamelet_view::Error> {
+        Ok(self.fetch(&self.address, Some(seconds.into()))?)
     }
 
     fn has_heap(&self) -> bool {
         self.heap_address(HeapQuestion::InUse).is_some()
     }
 
-    fn take_heap(&self, question: HeapQuestion, seconds: u32) -> std::result::Result<Taken, String> {
+    fn take_heap(
+        &self,
+        question: HeapQuestion,
+        seconds: u32,
+        _: &Asker,
+    ) -> std::result::Result<Taken, flamelet_view::Error> {
         let address = self.heap_address(question).ok_or("this address has no heap profiles beside it")?;
         // Of the others, seconds would mean a difference, or nothing at all.
         let seconds = (question == HeapQuestion::Growth).then_some(seconds.into());
-        self.fetch(&address, seconds)
+        Ok(self.fetch(&address, seconds)?)
     }
 }
 

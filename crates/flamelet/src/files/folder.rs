@@ -12,6 +12,9 @@ use super::retention::{Kept, Retention};
 /// A half-written file that is older than this was left by a process that ended.
 const STALE: Duration = Duration::from_secs(3600);
 
+/// No two clocks of a machine that works differ by more.
+const AHEAD: Duration = Duration::from_secs(86_400);
+
 /// Each file of a window: how its name begins and ends.
 const PPROF: (&str, &str) = ("profile", ".pb.gz");
 const PICTURE: (&str, &str) = ("flamegraph", ".svg");
@@ -43,15 +46,22 @@ impl Folder {
         &self.path
     }
 
-    /// Writes both files of a window, and removes what is too old. The folder is made if it is not there.
+    /// Writes both files of a window or none, and removes what is too old. The folder is made if it is not there.
     pub(super) fn write(&self, window: &Window) -> io::Result<()> {
         fs::create_dir_all(&self.path)?;
         // Old windows go first: a full disk may have room afterwards.
         self.remove_old(SystemTime::now())?;
         let stamp = self.free_stamp(window.start);
-        self.write_file(&self.name(PPROF, &stamp), &window.pprof)?;
-        self.write_file(&self.name(PICTURE, &stamp), &window.picture)?;
-        self.remove_old(SystemTime::now())
+        let profile = self.name(PPROF, &stamp);
+        self.write_file(&profile, &window.pprof)?;
+        if let Err(error) = self.write_file(&self.name(PICTURE, &stamp), &window.picture) {
+            // It is tried again as a whole, and two copies would count twice.
+            let _ = fs::remove_file(self.path.join(profile));
+            return Err(error);
+        }
+        // The window is there, whatever becomes of older ones.
+        let _ = self.remove_old(SystemTime::now());
+        Ok(())
     }
 
     fn name(&self, (start, end): (&str, &str), stamp: &str) -> String {
@@ -68,7 +78,9 @@ impl Folder {
     /// Under another name first, so that a file with its own name is always whole.
     fn write_file(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
         let unfinished = self.path.join(format!(".{name}.{}{UNFINISHED}", std::process::id()));
-        let written = File::create(&unfinished)
+        // Left by a process with the same id, as those of containers have; or a link that somebody laid there.
+        let _ = fs::remove_file(&unfinished);
+        let written = File::create_new(&unfinished)
             .and_then(|mut file| file.write_all(bytes).and_then(|()| file.sync_all()))
             .and_then(|()| fs::rename(&unfinished, self.path.join(name)));
         if written.is_err() {
@@ -91,16 +103,14 @@ impl Folder {
                 let _ = fs::remove_file(entry.path());
             }
         }
-        let kept: Vec<Kept> = windows.iter().rev().map(|(&time, &(bytes, _))| Kept { time, bytes }).collect();
+        // Those that a clock running ahead has dated into the future are the first to go, and not for ever the newest.
+        let ahead = windows.split_off(&(now + AHEAD));
+        let windows: Vec<_> = windows.into_iter().rev().chain(ahead).collect();
+        let kept: Vec<Kept> = windows.iter().map(|&(time, (bytes, _))| Kept { time, bytes }).collect();
         let keep = self.retention.keep(&kept, now);
-        for (_, paths) in windows.into_values().rev().skip(keep) {
-            for path in paths {
-                match fs::remove_file(&path) {
-                    // Someone else removed it.
-                    Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-                    removed => removed?,
-                }
-            }
+        for path in windows.iter().skip(keep).flat_map(|(_, (_, paths))| paths) {
+            // One that cannot be removed must not keep new ones from being written.
+            let _ = fs::remove_file(path);
         }
         Ok(())
     }
@@ -191,14 +201,32 @@ mod tests {
     }
 
     #[test]
-    fn a_failed_write_leaves_nothing_behind() {
+    fn windows_of_a_clock_that_was_ahead_go_first() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let own = Folder::new(folder.path().into(), "a", Retention { windows: 2, ..Retention::default() });
+        let now = SystemTime::now();
+        let later = [30, 20].map(|days| now + Duration::from_secs(days * 86_400));
+        for start in later.into_iter().chain([now - Duration::from_secs(2), now]) {
+            own.write(&Window { start, ..window(0) }).expect("written");
+            let name = own.name(PPROF, &calendar::stamp(start));
+            assert!(names(folder.path()).contains(&name), "{name} was just written");
+        }
+        let stamps = [now - Duration::from_secs(2), now].map(calendar::stamp);
+        let left = names(folder.path());
+        assert_eq!(left.len(), 4, "{left:?}");
+        assert!(stamps.iter().all(|stamp| left.contains(&own.name(PPROF, stamp))), "{left:?}");
+    }
+
+    #[test]
+    fn a_failed_write_leaves_nothing_behind_however_often_it_is_tried() {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let own = Folder::new(folder.path().into(), "a", Retention::default());
         // A folder where the file should be: renaming over it fails after the bytes were written.
         let taken = own.name(PICTURE, &calendar::stamp(UNIX_EPOCH));
         fs::create_dir(folder.path().join(&taken)).expect("made");
-        assert!(own.write(&window(0)).is_err());
-        let left = names(folder.path());
-        assert_eq!(left, [taken, own.name(PPROF, &calendar::stamp(UNIX_EPOCH))]);
+        for _ in 0..2 {
+            assert!(own.write(&window(0)).is_err());
+            assert_eq!(names(folder.path()), [taken.as_str()]);
+        }
     }
 }

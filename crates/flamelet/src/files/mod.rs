@@ -31,6 +31,7 @@ use retention::Retention;
 
 /// The shortest interval.
 const SHORTEST: Duration = Duration::from_millis(100);
+const LONGEST: Duration = Duration::from_secs(86_400);
 
 /// Writes a CPU profile of every `interval` seconds to the folder `path`, as pprof and as a flame graph,
 /// sampled `frequency` times a second, until the process ends. `name` is the service's.
@@ -190,9 +191,9 @@ impl IntervalFilesBuilder {
 
     /// Starts to record. A folder that cannot be written now is no error: it is reported, and tried again.
     pub fn start(self) -> Result<IntervalFiles> {
-        if self.interval < SHORTEST {
+        if !(SHORTEST..=LONGEST).contains(&self.interval) {
             return Err(Error::invalid(format!(
-                "the interval must be {} ms or longer, not {:?}",
+                "the interval must be {} ms or longer, and at most a day, not {:?}",
                 SHORTEST.as_millis(),
                 self.interval
             )));

@@ -1,6 +1,7 @@
 //! The thread that turns windows into files.
 
 use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use flamelet_capture::profile::{Profile, pprof};
@@ -22,7 +23,11 @@ pub(super) struct Recorder {
     folder: Folder,
     on_problem: Box<dyn Fn(&str) + Send>,
     waiting: VecDeque<Window>,
+    /// Windows given up since the folder cannot be written.
+    given_up: usize,
     is_failing: bool,
+    /// Whether it was said that windows are missing.
+    is_missing: bool,
 }
 
 impl Recorder {
@@ -33,7 +38,17 @@ impl Recorder {
         folder: Folder,
         on_problem: Box<dyn Fn(&str) + Send>,
     ) -> Self {
-        Self { request, interval, name, folder, on_problem, waiting: VecDeque::new(), is_failing: false }
+        Self {
+            request,
+            interval,
+            name,
+            folder,
+            on_problem,
+            waiting: VecDeque::new(),
+            given_up: 0,
+            is_failing: false,
+            is_missing: false,
+        }
     }
 
     /// Records until it is cancelled. The next capture starts before the last one is looked at, so that no
@@ -45,7 +60,7 @@ impl Recorder {
             let is_over = cancel.sleep(end.saturating_duration_since(Instant::now())).is_err();
             let next = if is_over { None } else { self.next_capture() };
             if let Some(done) = capture.take() {
-                self.keep(&done.finish());
+                self.keep_or_say(done);
             }
             if is_over {
                 return;
@@ -59,19 +74,34 @@ impl Recorder {
     /// A capture that cannot start is tried again after an interval.
     fn next_capture(&mut self) -> Option<CpuCapture> {
         let started: Result<CpuCapture> = self.request.clone().start();
-        let report = |error| (self.on_problem)(&format!("a window of {} is missing: {error}", self.name));
-        started.map_err(report).ok()
+        started.map_err(|error| self.say_missing(&error.to_string())).ok()
     }
 
-    fn keep(&mut self, profile: &Profile) {
-        match self.window(profile) {
-            Ok(window) => self.waiting.push_back(window),
-            Err(error) => (self.on_problem)(&format!("a window of {} is missing: {error}", self.name)),
+    /// Whatever goes wrong with one window, the next one gets its chance.
+    fn keep_or_say(&mut self, done: CpuCapture) {
+        let kept = catch_unwind(AssertUnwindSafe(|| self.keep(&done.finish())));
+        match kept {
+            Ok(Ok(())) => self.is_missing = false,
+            Ok(Err(error)) => self.say_missing(&error.to_string()),
+            Err(_) => self.say_missing("it could not be made (a defect of flamelet)"),
         }
+    }
+
+    /// Once, until a window is whole again.
+    fn say_missing(&mut self, why: &str) {
+        if !std::mem::replace(&mut self.is_missing, true) {
+            (self.on_problem)(&format!("a window of {} is missing: {why}", self.name));
+        }
+    }
+
+    fn keep(&mut self, profile: &Profile) -> flamelet_capture::profile::Result<()> {
+        self.waiting.push_back(self.window(profile)?);
         while self.waiting.len() > MOST_WAITING {
             self.waiting.pop_front();
+            self.given_up += 1;
         }
         self.write_waiting();
+        Ok(())
     }
 
     fn window(&self, profile: &Profile) -> flamelet_capture::profile::Result<Window> {
@@ -91,7 +121,12 @@ impl Recorder {
                 Ok(()) => {
                     self.waiting.pop_front();
                     if std::mem::take(&mut self.is_failing) {
-                        (self.on_problem)(&format!("{} is written again", self.folder.path().display()));
+                        let lost = match std::mem::take(&mut self.given_up) {
+                            0 => String::new(),
+                            windows => format!("; {windows} windows were given up"),
+                        };
+                        let path = self.folder.path().display();
+                        (self.on_problem)(&format!("{path} is written again{lost}"));
                     }
                 }
                 Err(error) => {

@@ -31,9 +31,10 @@ mod enabled {
     use super::*;
 
     /// What is taken for a parameter that the request does not have.
+    #[derive(Debug, PartialEq, Eq)]
     pub(super) struct Defaults {
-        seconds: u64,
-        frequency: u32,
+        pub(super) seconds: u64,
+        pub(super) frequency: u32,
     }
 
     impl Defaults {
@@ -67,7 +68,7 @@ mod enabled {
         let frequency = frequency.unwrap_or(u64::from(defaults.frequency)).min(max_frequency);
         let request = profiler.cpu(Duration::from_secs(seconds));
         let request = request.frequency(u32::try_from(frequency).unwrap_or(limits.max_frequency));
-        Ok(Plan::deliver(delivery, move |cancel| Ok(request.run_unless(cancel)?)))
+        Ok(Plan::deliver(delivery, move |cancel| Ok(request.sharing_memory().run_unless(cancel)?)))
     }
 
     #[cfg(feature = "continuous")]
@@ -98,6 +99,24 @@ mod enabled {
                  so there is no `last`; ask with `seconds` instead",
             ))
         }
+    }
+}
+
+#[cfg(all(test, feature = "cpu"))]
+mod tests {
+    use super::enabled::Defaults;
+    use crate::Profiler;
+
+    #[test]
+    fn without_parameters_it_is_what_the_guides_say() {
+        let profiler = Profiler::builder().start().expect("started");
+        assert_eq!(Defaults::of_go(&profiler), Defaults { seconds: 30, frequency: 99 });
+        assert_eq!(Defaults::OF_THE_FAMILY, Defaults { seconds: 10, frequency: 200 });
+        let limits = profiler.limits();
+        assert_eq!(
+            (limits.max_duration.as_secs(), limits.max_frequency, limits.max_captures),
+            (600, 1000, 16)
+        );
     }
 }
 

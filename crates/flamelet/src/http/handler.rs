@@ -28,12 +28,17 @@ pub struct Handler {
     profiler: Profiler,
     prefix: String,
     authorize: Option<Arc<Authorize>>,
+    hosts: Option<Arc<[String]>>,
 }
+
+/// The path as the client sees it, where the server has taken a prefix away.
+#[derive(Clone)]
+pub(crate) struct SeenPath(pub(crate) String);
 
 impl Handler {
     /// A handler for everybody who can reach the server.
     pub fn new(profiler: Profiler) -> Self {
-        Self { profiler, prefix: String::new(), authorize: None }
+        Self { profiler, prefix: String::new(), authorize: None, hosts: None }
     }
 
     /// Answers only requests that `allowed` says yes to; others get 403. It is asked before anything else.
@@ -56,6 +61,22 @@ impl Handler {
     #[must_use]
     pub fn below(mut self, prefix: impl Into<String>) -> Self {
         self.prefix = prefix.into();
+        self.prefix.truncate(self.prefix.trim_end_matches('/').len());
+        self
+    }
+
+    /// Answers only requests for these `Host` names (with the port, where there is one); others get 403. For a server
+    /// that browsers can reach: a page of somebody else's could give its own name the address of this server and then
+    /// read what it answers (DNS rebinding).
+    ///
+    /// ```
+    /// # fn example(profiler: flamelet::Profiler) {
+    /// let handler = flamelet::http::Handler::new(profiler).hosts(["localhost:3000", "127.0.0.1:3000"]);
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn hosts<H: Into<String>>(mut self, names: impl IntoIterator<Item = H>) -> Self {
+        self.hosts = Some(names.into_iter().map(Into::into).collect());
         self
     }
 
@@ -78,9 +99,21 @@ impl Handler {
         Answering { state }
     }
 
-    /// Whether this request passes the check that [`Handler::authorize`] set.
+    /// Whether this request passes the checks that [`Handler::authorize`] and [`Handler::hosts`] set, and is not
+    /// made by another site's page behind its reader's back.
     pub(crate) fn allows(&self, parts: &Parts) -> bool {
-        self.authorize.as_ref().is_none_or(|allowed| allowed(parts))
+        let is_for_us = self.hosts.as_ref().is_none_or(|hosts| {
+            let asked = host_of(parts).unwrap_or_default();
+            hosts.iter().any(|host| host.eq_ignore_ascii_case(asked))
+        });
+        is_for_us
+            && !is_from_another_site(parts)
+            && self.authorize.as_ref().is_none_or(|allowed| allowed(parts))
+    }
+
+    #[cfg(feature = "view")]
+    pub(crate) fn count_refusal(&self) {
+        count(&self.profiler.shared().counters.refused);
     }
 
     #[cfg(feature = "view")]
@@ -107,6 +140,7 @@ impl Handler {
         };
         let allowed = if endpoint == Endpoint::Symbol { "GET, HEAD, POST" } else { "GET, HEAD" };
         if !allowed.split(", ").any(|method| method == parts.method.as_str()) {
+            count(&self.profiler.shared().counters.refused);
             return Ok(Plan::Now(answer::wrong_method(&parts.method, allowed)));
         }
         let (profiler, headers) = (&self.profiler, &parts.headers);
@@ -114,8 +148,8 @@ impl Handler {
         let query = Query::parse(raw_query);
         match endpoint {
             Endpoint::Index => {
-                let host = headers.get(header::HOST).and_then(|host| host.to_str().ok());
-                Ok(Plan::Now(index::page(profiler, host, parts.uri.path())))
+                let path = parts.extensions.get::<SeenPath>().map_or(parts.uri.path(), |seen| &seen.0);
+                Ok(Plan::Now(index::page(profiler, host_of(parts), path)))
             }
             Endpoint::BareIndex => Ok(Plan::Now(answer::to_index())),
             Endpoint::Cmdline => Ok(symbol::cmdline()),
@@ -157,6 +191,20 @@ impl Handler {
         });
         Ok(task?)
     }
+}
+
+/// The name under which the client knows this server; HTTP/2 has it in the address.
+fn host_of(parts: &Parts) -> Option<&str> {
+    let named = parts.headers.get(header::HOST).and_then(|host| host.to_str().ok());
+    named.or_else(|| parts.uri.authority().map(http::uri::Authority::as_str))
+}
+
+/// Browsers say when a page of another site makes a request. Following a link is fine; pictures, scripts and frames
+/// would let any page take profiles here.
+fn is_from_another_site(parts: &Parts) -> bool {
+    let is = |name: &str, value: &str| parts.headers.get(name).is_some_and(|given| given == value);
+    is("sec-fetch-site", "cross-site")
+        && !(is("sec-fetch-mode", "navigate") && is("sec-fetch-dest", "document"))
 }
 
 fn not_allowed() -> Refusal {

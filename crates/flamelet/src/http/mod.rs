@@ -16,17 +16,21 @@
 //! |---|---|
 //! | `/debug/pprof/` | a page with links |
 //! | `/debug/pprof/profile?seconds=30&frequency=99` | CPU; `?last=60` the minute before, where continuous sampling is on |
-//! | `/debug/pprof/heap`, `/debug/pprof/allocs` | heap; `?seconds=N` for what changes meanwhile; `gc=1` is accepted |
-//! | `/debug/pprof/freed`, `lifetime`, `peak`, `growth?seconds=10` | who frees, how long memory lives, the highest moment, what grows |
+//! | `/debug/pprof/heap`, `/debug/pprof/allocs` | heap; `?seconds=N` for what changes meanwhile. Without flamelet's allocator `heap` and those below are 403, and `allocs` an empty profile, for scrapers |
+//! | `/debug/pprof/freed`, `lifetime`, `temporary`, `peak` | who frees, how long memory lives, what lives for nothing, the highest moment |
+//! | `/debug/pprof/growth?seconds=10&windows=8` | what grows, watched in so many windows (100 at most) |
 //! | `/debug/pprof/block`, `mutex`, `goroutine`, `wall` | valid profiles without samples, so that scrapers that ask for them are content |
 //! | `/debug/pprof/threadcreate` | the threads that there are, by name |
 //! | `/debug/pprof/cmdline`, `/debug/pprof/symbol` | as Go has them |
+//! | `/debug/pprof/view/` | the web viewer, with the feature `view` and axum |
 //! | `/debug/pprof/trace` | 404 with what to ask for instead: an execution trace is of Go's own scheduler |
 //! | `/pprof/profile/report`, `/pprof/profile/flamegraph` | CPU, `seconds=10`, `frequency=200`, `image_width=2500` |
 //! | `/pprof/heap/report`, `/pprof/heap/flamegraph` | heap |
 //!
 //! Profiles are gzipped pprof; with `Accept: text/html` a flame graph as a page, with `image/svg+xml` as a
-//! picture; with `debug=1` Go's text form. Errors are text with `X-Go-Pprof: 1`.
+//! picture; with `debug=1` Go's text form. Parameters that are not known here are ignored, as Go ignores them (`gc=1`, which has
+//! nothing to do here; `interval`, since [`heap_interval`](crate::ProfilerBuilder) is the service's to choose). Errors are text
+//! with `X-Go-Pprof: 1`.
 //!
 //! # As a user, your responsibilities are
 //!
@@ -47,4 +51,6 @@ mod route;
 mod symbol;
 mod text;
 
+#[cfg(feature = "axum")]
+pub(crate) use handler::SeenPath;
 pub use handler::{Answering, AnsweringService, Handler};

@@ -81,6 +81,12 @@ impl ProfilerBuilder {
         self
     }
 
+    /// The widest picture that a request over HTTP may ask for; 20,000 pixels unless set.
+    pub fn max_image_width(mut self, pixels: u32) -> Self {
+        self.settings.limits.max_image_width = pixels;
+        self
+    }
+
     /// Checks what was chosen, and starts what runs all the time (continuous sampling, if chosen).
     pub fn start(self) -> Result<Profiler> {
         #[cfg(feature = "cpu")]
@@ -236,11 +242,18 @@ fn check(settings: &Settings) -> Result<()> {
     if cpu.frequency == 0 || cpu.frequency > highest {
         return Err(Error::invalid(format!("frequency must be 1 to {highest} Hz, not {}", cpu.frequency)));
     }
+    if cpu.max_depth == 0 || cpu.buffered_samples == 0 || cpu.memory_budget == 0 {
+        return Err(Error::invalid("the depth, the buffer and the memory budget must be above 0"));
+    }
     if cpu.overhead_budget.is_some_and(|percent| percent.is_nan() || percent <= 0.0) {
         return Err(Error::invalid("the overhead budget must be above 0 percent"));
     }
-    if limits.max_duration < Duration::from_secs(1) || limits.max_frequency == 0 || limits.max_captures == 0 {
-        return Err(Error::invalid("the caps must allow 1 second, 1 Hz and 1 capture at least"));
+    if limits.max_duration < Duration::from_secs(1)
+        || limits.max_frequency == 0
+        || limits.max_captures == 0
+        || limits.max_image_width == 0
+    {
+        return Err(Error::invalid("the caps must allow 1 second, 1 Hz, 1 capture and 1 pixel at least"));
     }
     if limits.max_frequency > highest {
         return Err(Error::invalid(format!("max_frequency must be at most {highest} Hz")));
@@ -273,13 +286,13 @@ impl Continuous {
         self
     }
 
-    /// The length of one window: answers are cut at windows.
+    /// The length of one window, 200 ms or more: answers are cut at windows.
     pub fn window(mut self, length: Duration) -> Self {
         self.window = length;
         self
     }
 
-    /// How far back to remember.
+    /// How far back to remember. Each window gets its part of the memory budget, 32 KiB at least.
     pub fn keep(mut self, span: Duration) -> Self {
         self.keep = span;
         self
@@ -331,6 +344,8 @@ mod tests {
             Profiler::builder().max_duration(Duration::ZERO),
             Profiler::builder().max_frequency(0),
             Profiler::builder().max_captures(0),
+            Profiler::builder().max_image_width(0),
+            Profiler::builder().max_depth(0),
         ] {
             let error = builder.start().expect_err("makes no sense");
             assert_eq!(error.kind(), ErrorKind::InvalidOption);

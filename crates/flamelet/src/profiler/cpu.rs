@@ -86,6 +86,16 @@ impl CpuRequest {
         self
     }
 
+    /// What a stranger asked for gets a part of the memory only: the more captures run, the less each.
+    #[cfg(feature = "http")]
+    pub(crate) fn sharing_memory(mut self) -> Self {
+        const LEAST: usize = 4 << 20;
+        let running = self.profiler.shared.counters.running.load(std::sync::atomic::Ordering::Relaxed).max(1);
+        let budget = self.options.memory_budget;
+        self.options.memory_budget = (budget / running).max(LEAST.min(budget));
+        self
+    }
+
     /// Captures on this thread, which waits. In async code, `.await` the request instead.
     pub fn run(self) -> Result<Profile> {
         self.run_unless(&Cancel::default())

@@ -21,6 +21,8 @@ pub use metrics::Metrics;
 pub(crate) use builder::HeapSettings;
 #[cfg(any(feature = "heap", feature = "http"))]
 pub(crate) use metrics::count;
+#[cfg(feature = "view")]
+pub(crate) use permit::Permit;
 #[cfg(all(feature = "heap", target_os = "linux"))]
 pub(crate) use symbols::Symbols;
 

@@ -1,6 +1,7 @@
 //! Names for this process' addresses, remembered between profiles.
 
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use flamelet_capture::profile::Profile;
 use flamelet_symbol::Limits;
@@ -13,6 +14,8 @@ use crate::lock::lock;
 /// One symbolizer for all captures: the second profile of the same code costs next to nothing.
 pub(crate) struct Symbols {
     symbolizer: Mutex<Symbolizer>,
+    /// What the symbolizer took when it was last used: to be read while it works, which can take seconds.
+    memory: AtomicUsize,
 }
 
 impl Symbols {
@@ -20,19 +23,27 @@ impl Symbols {
     pub(crate) fn new(memory: u64) -> Self {
         let limits = Limits { memory, ..Limits::SERVICE };
         let options = Options { limits, only_symbols_of_libraries: true, ..Options::default() };
-        Self { symbolizer: Mutex::new(Symbolizer::new(options)) }
+        Self { symbolizer: Mutex::new(Symbolizer::new(options)), memory: AtomicUsize::new(0) }
     }
 
+    /// Does not wait.
     pub(super) fn memory(&self) -> usize {
-        lock(&self.symbolizer).memory()
+        self.memory.load(Ordering::Relaxed)
+    }
+
+    fn using<T>(&self, work: impl FnOnce(&mut Symbolizer) -> T) -> T {
+        let mut symbolizer = lock(&self.symbolizer);
+        let result = work(&mut symbolizer);
+        self.memory.store(symbolizer.memory(), Ordering::Relaxed);
+        result
     }
 
     pub(super) fn symbolize(&self, profile: &mut Profile) {
+        let work = || self.using(|symbolizer| symbolizer.symbolize_profile(profile));
         #[cfg(target_os = "linux")]
-        let summary =
-            flamelet_capture::heap::unaccounted(|| lock(&self.symbolizer).symbolize_profile(profile));
+        let summary = flamelet_capture::heap::unaccounted(work);
         #[cfg(not(target_os = "linux"))]
-        let summary = lock(&self.symbolizer).symbolize_profile(profile);
+        let summary = work();
         if let Some(quality) = &mut profile.quality {
             quality.unresolved = summary.asked.saturating_sub(summary.resolved) as u64;
         }
@@ -57,11 +68,29 @@ impl Symbols {
             let module = ModuleName { path: mapping.path, build_id };
             let mapped = MappedAt { start: mapping.start, limit: mapping.limit, offset: mapping.offset };
             let there: Vec<u64> = asked.iter().map(|&at| addresses[at]).collect();
-            let frames = lock(&self.symbolizer).frames(&module, mapped, &there);
+            let frames = self.using(|symbolizer| symbolizer.frames(&module, mapped, &there));
             for (at, frames) in asked.into_iter().zip(frames) {
                 found[at] = frames.first().cloned();
             }
         }
         found
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn how_much_memory_it_takes_can_be_asked_while_it_works() {
+        let symbols = Symbols::new(1 << 20);
+        let (asked, answer) = std::sync::mpsc::channel();
+        symbols.using(|_| {
+            std::thread::scope(|scope| {
+                scope.spawn(|| asked.send(symbols.memory()));
+                let answer = answer.recv_timeout(std::time::Duration::from_secs(60));
+                assert_eq!(answer, Ok(0));
+            });
+        });
     }
 }

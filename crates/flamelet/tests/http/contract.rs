@@ -240,5 +240,6 @@ fn a_raw_profile_keeps_addresses_and_build_ids() {
     let own = profile.mappings().iter().find(|mapping| {
         profile.string(mapping.filename) == program.to_string_lossy() && !mapping.symbols.functions
     });
-    assert!(own.is_some(), "the program is a mapping");
+    let own = own.expect("the program is a mapping");
+    assert!(!profile.string(own.build_id).is_empty(), "by which its symbols are found later");
 }

@@ -20,10 +20,11 @@ fn an_authorization_check_stands_in_front_of_everything() {
         service.get(path).assert_refused(403, "does not allow you");
     }
     assert_eq!(service.get("/debug/pprof/view/").status, 403);
+    service.ask("POST", "/debug/pprof/symbol", &[], "0x1").assert_refused(403, "does not allow");
     let secret = [("Authorization", "Bearer secret")];
     assert_eq!(service.ask("GET", "/debug/pprof/", &secret, "").status, 200);
     assert_eq!(service.ask("GET", "/debug/pprof/view/", &secret, "").status, 200);
-    assert_eq!(service.profiler.metrics().captures_refused, 4);
+    assert_eq!(service.profiler.metrics().captures_refused, 6);
 }
 
 #[test]
@@ -40,6 +41,48 @@ fn the_viewer_takes_a_profile_of_this_service() {
 }
 
 #[test]
+fn a_viewer_that_hangs_up_ends_its_capture_and_caps_hold_for_it() {
+    let service = Service::start(Profiler::builder().max_captures(2));
+    let own = [("X-Flamelet", "1")];
+    let take = "/debug/pprof/view/api/take?seconds=";
+    let clients =
+        ["600", "600&heap=growth"].map(|what| service.send("POST", &format!("{take}{what}"), &own, ""));
+    service.wait_until("both run", |metrics| metrics.captures_running == 2);
+    assert_eq!(service.ask("POST", &format!("{take}1"), &own, "").status, 503);
+    drop(clients);
+    service.wait_until("both ended", |metrics| metrics.captures_running == 0);
+    for bad in ["0", "601", "-1", "ten"] {
+        assert_eq!(service.ask("POST", &format!("{take}{bad}"), &own, "").status, 400, "{bad}");
+    }
+    assert_eq!(service.profiler.metrics().captures_served, 0);
+}
+
+#[test]
+fn other_names_and_other_sites_are_refused() {
+    let service = Service::with_handler(Profiler::builder(), |handler| handler.hosts(["localhost:3000"]));
+    service.get("/debug/pprof/cmdline").assert_refused(403, "does not allow");
+    assert_eq!(service.get("/debug/pprof/view/").status, 403);
+
+    let service = Service::with_router(Profiler::builder(), flamelet::axum::router);
+    let from = |site, mode, dest| {
+        let headers = [("Sec-Fetch-Site", site), ("Sec-Fetch-Mode", mode), ("Sec-Fetch-Dest", dest)];
+        service.ask("GET", "/debug/pprof/cmdline", &headers, "")
+    };
+    from("cross-site", "no-cors", "image").assert_refused(403, "does not allow");
+    from("cross-site", "navigate", "iframe").assert_refused(403, "does not allow");
+    assert_eq!(from("cross-site", "navigate", "document").status, 200, "a link in a chat");
+    assert_eq!(from("same-origin", "cors", "empty").status, 200);
+    assert_eq!(from("none", "navigate", "document").status, 200, "typed by hand");
+}
+
+#[test]
+fn a_list_of_addresses_that_is_too_long_is_said_to_be() {
+    let service = Service::start(Profiler::builder());
+    let answer = service.ask("POST", "/debug/pprof/symbol", &[], &"0x1+".repeat((1 << 20) + 1));
+    assert_eq!(answer.status, 413, "{}", answer.text());
+}
+
+#[test]
 fn the_router_can_be_nested_and_keeps_its_neighbours() {
     let service = Service::with_router(Profiler::builder(), |profiler| {
         axum::Router::new()
@@ -47,7 +90,9 @@ fn the_router_can_be_nested_and_keeps_its_neighbours() {
             .nest("/internal", flamelet::axum::router(profiler))
     });
     assert_eq!(service.get("/").text(), "home");
-    assert_eq!(service.get("/internal/debug/pprof/").status, 200);
+    let page = service.get("/internal/debug/pprof/");
+    assert_eq!(page.status, 200);
+    assert!(page.text().contains("/internal/debug/pprof/profile"), "commands to copy have the whole address");
     assert_eq!(service.get("/internal/debug/pprof/block").status, 200);
     assert_eq!(service.get("/debug/pprof/").status, 404);
 }
@@ -55,7 +100,7 @@ fn the_router_can_be_nested_and_keeps_its_neighbours() {
 #[test]
 fn without_axum_a_handler_answers_plain_requests() {
     let profiler = Profiler::builder().start().expect("started");
-    let mut handler = Handler::new(profiler).below("/internal");
+    let mut handler = Handler::new(profiler).below("/internal/");
     let request = |path: &str| http::Request::get(path).body("").expect("a request");
     let mut context = Context::from_waker(Waker::noop());
     let mut answer = |path: &str| match pin!(handler.call(request(path))).poll(&mut context) {
