@@ -186,26 +186,50 @@ fn runs_are_repeated_beside_a_load_that_ends_with_them() {
     assert!(is_gone(), "the load goes on as {}", pid.trim());
 }
 
+/// A crate of two programs and a test, whose profiles leave nothing to name functions by.
+fn stripped_project() -> PathBuf {
+    let project = scratch("project");
+    let manifest = "[package]\nname = \"tiny\"\nversion = \"0.0.0\"\nedition = \"2024\"\n[workspace]\n\
+                    [profile.release]\nstrip = true\n\
+                    [profile.quick-release]\ninherits = \"release\"\nopt-level = 1\nstrip = \"symbols\"\n";
+    let busy = "#[inline(never)] fn busy(n: u64) -> u64 { let mut x = n; for _ in 0..n { x = std::hint::black_box(x * 3 + 1 & 65535); } x }\n";
+    let main = "fn main() { std::hint::black_box(busy(100_000_000)); std::process::exit(std::env::args().count() as i32 + 5) }\n";
+    let test = "#[test] fn slow() { std::hint::black_box(busy(100_000_000)); }\n";
+    let files = [
+        ("Cargo.toml", manifest.to_owned()),
+        ("src/main.rs", "fn main() {}\n".to_owned()),
+        ("src/bin/busy.rs", format!("{busy}{main}")),
+        ("tests/slow.rs", format!("{busy}{test}")),
+    ];
+    for (name, text) in files {
+        let path = project.join(name);
+        std::fs::create_dir_all(path.parent().expect("below the project")).expect("our own folder");
+        std::fs::write(path, text).expect("our own folder");
+    }
+    project
+}
+
 #[test]
-fn cargo_flamelet_builds_and_records_the_right_binary() {
+fn cargo_flamelet_builds_and_records_the_right_binary_with_names_and_lines() {
     if !may_record() {
         return;
     }
-    let project = scratch("project");
-    std::fs::create_dir_all(project.join("src/bin")).expect("our own folder");
-    let manifest = "[package]\nname = \"tiny\"\nversion = \"0.0.0\"\nedition = \"2024\"\n[workspace]\n";
-    std::fs::write(project.join("Cargo.toml"), manifest).expect("our own folder");
-    let busy = "#[inline(never)] fn busy(n: u64) -> u64 { let mut x = n; for _ in 0..n { x = std::hint::black_box(x * 3 + 1 & 65535); } x }\n\
-                fn main() { std::hint::black_box(busy(100_000_000)); std::process::exit(std::env::args().count() as i32 + 5) }\n";
-    std::fs::write(project.join("src/bin/busy.rs"), busy).expect("our own folder");
-    std::fs::write(project.join("src/main.rs"), "fn main() {}\n").expect("our own folder");
-    let out = project.join("busy.pb.gz");
-    let mut cargo = Command::new(flamelet().with_file_name("cargo-flamelet"));
-    cargo.args(["flamelet", "run", "--bin", "busy", "--record", "-o", "--record", text(&out), "--", "one"]);
-    cargo.current_dir(&project).env("CARGO_TARGET_DIR", project.join("target")).stdin(Stdio::null());
-    let answer = cargo.output().expect("it stands beside the command");
-    let errors = String::from_utf8_lossy(&answer.stderr);
-    assert_eq!(answer.status.code(), Some(7), "{errors}");
-    let top = run_flamelet(["top", text(&out)]);
-    assert!(top.stdout.contains("busy::busy"), "{top:?}\n{errors}");
+    let project = stripped_project();
+    let cases: [(&[&str], i32, &str, &str); 3] = [
+        (&["run", "--bin", "busy"], 7, "busy::busy", "src/bin/busy.rs:1"),
+        (&["run", "--profile", "quick-release", "--bin", "busy"], 7, "busy::busy", "src/bin/busy.rs:1"),
+        (&["test", "--profile=quick-release", "--test", "slow"], 0, "slow::busy", "tests/slow.rs:1"),
+    ];
+    for (words, status, function, line) in cases {
+        let out = project.join("busy.pb.gz");
+        let mut cargo = Command::new(flamelet().with_file_name("cargo-flamelet"));
+        cargo.arg("flamelet").args(words).args(["--record", "-o", "--record", text(&out), "--", "slow"]);
+        cargo.current_dir(&project).env("CARGO_TARGET_DIR", project.join("target")).stdin(Stdio::null());
+        let answer = cargo.output().expect("it stands beside the command");
+        let errors = String::from_utf8_lossy(&answer.stderr);
+        assert_eq!(answer.status.code(), Some(status), "{words:?}: {errors}");
+        let top = run_flamelet(["top", "--granularity", "lines", text(&out)]);
+        assert!(top.stdout.contains(function) && top.stdout.contains(line), "{words:?}: {top:?}\n{errors}");
+    }
+    assert!(project.join("target/quick-release/busy").exists(), "the profile that was asked for");
 }

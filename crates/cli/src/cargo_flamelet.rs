@@ -8,11 +8,22 @@ const HELP: &str = "\
 cargo flamelet builds a binary with names and lines kept and records it.
 
   cargo flamelet run   [--bin NAME | --example NAME] [cargo options] [--record OPTION]… [-- ARGS…]
-  cargo flamelet test  [--test NAME | --lib] [cargo options] [-- ARGS…]
-  cargo flamelet bench [--bench NAME] [cargo options] [-- ARGS…]
+  cargo flamelet test  [--test NAME | --lib] [cargo options] [--record OPTION]… [-- ARGS…]
+  cargo flamelet bench [--bench NAME] [cargo options] [--record OPTION]… [-- ARGS…]
+
+The build is cargo's release profile (for bench its bench profile), or another one with --profile NAME. Whatever
+the manifest says of that profile, the recorded build keeps names and lines; the manifest stays as it is.
 
 Options of `flamelet record` are given one word at a time after --record:
-  cargo flamelet run --bin service --record -o --record cpu.html -- --port 3000";
+  cargo flamelet run --bin service --record -o --record cpu.html -- --port 3000
+  cargo flamelet run --profile quick-release --record --heap
+  cargo flamelet test --test queries -- deletes_three_chunks";
+
+const NAME_ONE: &str = "name one with --bin, --example, --lib, --test or --bench";
+
+/// What a recorded build needs whatever its profile says: functions, files, lines, inlined calls. (Line tables only would
+/// leave the crate and module out of the names of inlined functions.)
+const KEPT: [&str; 2] = ["debug=\"limited\"", "strip=\"none\""];
 
 fn main() -> ExitCode {
     // cargo calls `cargo-flamelet flamelet …`.
@@ -36,6 +47,8 @@ fn main() -> ExitCode {
 /// What to build, how to record it, and with which arguments.
 struct Plan {
     build: Vec<String>,
+    /// A test or a benchmark is to be recorded: cargo builds the programs that it may call as well.
+    is_test: bool,
     record: Vec<String>,
     arguments: Vec<String>,
 }
@@ -43,14 +56,15 @@ struct Plan {
 impl Plan {
     fn parse(words: &[String]) -> Result<Option<Self>, String> {
         let Some((verb, rest)) = words.split_first() else { return Ok(None) };
-        let mut build: Vec<&str> = match verb.as_str() {
-            "run" => vec!["build", "--release"],
-            "test" => vec!["test", "--no-run", "--release"],
-            "bench" => vec!["bench", "--no-run"],
+        let (verb, usual_profile): (&[&str], &str) = match verb.as_str() {
+            "run" => (&["build"], "release"),
+            "test" => (&["test", "--no-run"], "release"),
+            "bench" => (&["bench", "--no-run"], "bench"),
             "help" | "-h" | "--help" => return Ok(None),
             other => return Err(format!("unknown verb '{other}': use run, test or bench")),
         };
-        let (mut record, mut arguments) = (Vec::new(), Vec::new());
+        let (mut own, mut record, mut arguments) = (Vec::new(), Vec::new(), Vec::new());
+        let mut profile = usual_profile.to_owned();
         let mut rest = rest.iter();
         while let Some(word) = rest.next() {
             match word.as_str() {
@@ -58,10 +72,22 @@ impl Plan {
                 "--record" => {
                     record.push(rest.next().ok_or("--record needs an option of flamelet record")?.clone());
                 }
-                _ => build.push(word),
+                "--profile" => profile.clone_from(rest.next().ok_or("--profile needs a name")?),
+                "-r" | "--release" => "release".clone_into(&mut profile),
+                _ => match word.strip_prefix("--profile=") {
+                    Some(name) => name.clone_into(&mut profile),
+                    None => own.push(word.clone()),
+                },
             }
         }
-        Ok(Some(Self { build: build.into_iter().map(String::from).collect(), record, arguments }))
+        let mut build: Vec<String> = verb.iter().copied().map(String::from).collect();
+        build.extend(["--profile".to_owned(), profile.clone()]);
+        // Before the person's own words, so that a --config of theirs has the last word.
+        build.extend(
+            KEPT.into_iter().flat_map(|kept| ["--config".to_owned(), format!("profile.{profile}.{kept}")]),
+        );
+        build.extend(own);
+        Ok(Some(Self { build, is_test: verb != ["build"], record, arguments }))
     }
 
     fn run(&self) -> Result<ExitCode, String> {
@@ -79,9 +105,6 @@ impl Plan {
         let mut child = Command::new(cargo)
             .args(&self.build)
             .arg("--message-format=json-render-diagnostics")
-            // Names and lines, without changing the user's manifest.
-            .env("CARGO_PROFILE_RELEASE_DEBUG", "limited")
-            .env("CARGO_PROFILE_BENCH_DEBUG", "limited")
             .stdout(Stdio::piped())
             .spawn()
             .map_err(|error| format!("cargo: {error}"))?;
@@ -91,6 +114,7 @@ impl Plan {
             .map_while(std::io::Result::ok)
             .filter_map(|line| serde_json::from_str::<serde_json::Value>(&line).ok())
             .filter(|message| message["reason"] == "compiler-artifact")
+            .filter(|message| message["profile"]["test"] == self.is_test)
             .filter_map(|message| message["executable"].as_str().map(PathBuf::from))
             .collect();
         let status = child.wait().map_err(|error| error.to_string())?;
@@ -99,11 +123,47 @@ impl Plan {
         }
         match binaries.as_slice() {
             [only] => Ok(only.clone()),
-            [] => Err("the build made no binary; name one with --bin, --example, --test or --bench".into()),
+            [] => Err(format!("the build made no binary; {NAME_ONE}")),
             several => {
                 let names: Vec<_> = several.iter().filter_map(|path| path.file_name()?.to_str()).collect();
-                Err(format!("the build made several binaries ({}); name one", names.join(", ")))
+                Err(format!("the build made several binaries ({}); {NAME_ONE}", names.join(", ")))
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn build(words: &str) -> String {
+        let words: Vec<String> = words.split(' ').map(String::from).collect();
+        Plan::parse(&words).expect("good").expect("not help").build.join(" ")
+    }
+
+    #[test]
+    fn names_and_lines_are_kept_in_the_profile_that_is_built() {
+        let release = "--profile release --config profile.release.debug=\"limited\" \
+                       --config profile.release.strip=\"none\"";
+        let quick = release.replace("release", "quick-release");
+        assert_eq!(build("run --bin x"), format!("build {release} --bin x"));
+        assert_eq!(build("run --release"), format!("build {release}"));
+        assert_eq!(build("test -r --lib"), format!("test --no-run {release} --lib"));
+        assert_eq!(build("run --profile quick-release"), format!("build {quick}"));
+        assert_eq!(build("test --profile=quick-release"), format!("test --no-run {quick}"));
+        assert_eq!(build("bench"), format!("bench --no-run {}", release.replace("release", "bench")));
+    }
+
+    #[test]
+    fn what_belongs_to_the_program_and_to_record_is_not_cargos() {
+        let words = ["run", "--record", "-o", "--record", "cpu.html", "--", "--profile", "x"];
+        let plan = Plan::parse(&words.map(String::from)).expect("good").expect("not help");
+        assert_eq!(plan.record, ["-o", "cpu.html"]);
+        assert_eq!(plan.arguments, ["--profile", "x"]);
+        assert!(plan.build.iter().all(|word| word != "x"), "{:?}", plan.build);
+        for bad in [&["run", "--profile"][..], &["run", "--record"], &["fly"]] {
+            let words: Vec<String> = bad.iter().copied().map(String::from).collect();
+            assert!(Plan::parse(&words).is_err(), "{bad:?}");
         }
     }
 }
