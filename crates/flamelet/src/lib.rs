@@ -90,3 +90,14 @@ pub mod allocators {
     #[cfg(feature = "jemalloc")]
     pub use tikv_jemallocator::Jemalloc;
 }
+
+/// The code that the documents show compiles.
+#[cfg(all(doctest, feature = "axum", feature = "cpu", feature = "heap", target_os = "linux"))]
+mod documents {
+    #[doc = include_str!("../../../README.md")]
+    mod readme {}
+    #[doc = include_str!("../../../docs/coming-from.md")]
+    mod coming_from {}
+    #[doc = include_str!("../../../docs/memory.md")]
+    mod memory {}
+}

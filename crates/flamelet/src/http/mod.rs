@@ -16,7 +16,7 @@
 //! |---|---|
 //! | `/debug/pprof/` | a page with links |
 //! | `/debug/pprof/profile?seconds=30&frequency=99` | CPU; `?last=60` the minute before, where continuous sampling is on |
-//! | `/debug/pprof/heap`, `/debug/pprof/allocs` | heap; `?seconds=N` for what changes meanwhile. Without flamelet's allocator `heap` and those below are 403, and `allocs` an empty profile, for scrapers |
+//! | `/debug/pprof/heap`, `/debug/pprof/allocs` | heap; `?seconds=N` for what changes meanwhile |
 //! | `/debug/pprof/freed`, `lifetime`, `temporary`, `peak` | who frees, how long memory lives, what lives for nothing, the highest moment |
 //! | `/debug/pprof/growth?seconds=10&windows=8` | what grows, watched in so many windows (100 at most) |
 //! | `/debug/pprof/block`, `mutex`, `goroutine`, `wall` | valid profiles without samples, so that scrapers that ask for them are content |
@@ -28,14 +28,15 @@
 //! | `/pprof/heap/report`, `/pprof/heap/flamegraph` | heap |
 //!
 //! Profiles are gzipped pprof; with `Accept: text/html` a flame graph as a page, with `image/svg+xml` as a
-//! picture; with `debug=1` Go's text form. Parameters that are not known here are ignored, as Go ignores them (`gc=1`, which has
-//! nothing to do here; `interval`, since [`heap_interval`](crate::ProfilerBuilder) is the service's to choose). Errors are text
-//! with `X-Go-Pprof: 1`.
+//! picture; with `debug=1` Go's text form. Errors are text with `X-Go-Pprof: 1`. Without flamelet's allocator the
+//! profiles of memory are 403, but for `allocs`, which scrapers ask for by default: that one is empty. Parameters that
+//! are not known here are ignored, as Go does it: `gc=1`, and the `interval` that heappy's endpoint had, which is the
+//! service's to choose ([`ProfilerBuilder`](crate::ProfilerBuilder)).
 //!
 //! # As a user, your responsibilities are
 //!
 //! - to serve this only where you would serve a debugger: on loopback, on an internal port, or behind
-//!   [`Handler::authorize`];
+//!   [`Handler::authorize`]; where browsers reach it, with [`Handler::hosts`];
 //! - to drop the future when the client hangs up (hyper and axum do), which ends its capture.
 
 mod accept;
