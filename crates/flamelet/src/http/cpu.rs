@@ -59,8 +59,10 @@ mod enabled {
         let delivery =
             Delivery { name: "profile".into(), title: format!("{} · CPU", profiler.name()), form };
         if query.first("last").is_some() {
-            if seconds.is_some() {
-                return Err(Refusal::bad_parameter("seconds and last params are incompatible"));
+            for (name, is_there) in [("seconds", seconds.is_some()), ("frequency", frequency.is_some())] {
+                if is_there {
+                    return Err(Refusal::bad_parameter(format!("{name} and last params are incompatible")));
+                }
             }
             return recent::plan(profiler, query, delivery);
         }

@@ -12,7 +12,7 @@ use http::{Method, Request, Response, StatusCode, header};
 
 use super::answer::{self, Answer, Refusal};
 use super::empty;
-use super::plan::{Delivery, Form, Plan, Work};
+use super::plan::{Cost, Delivery, Form, Plan, Work};
 use super::query::Query;
 use super::route::{Endpoint, endpoint};
 use super::{cpu, heap, index, symbol};
@@ -90,7 +90,7 @@ impl Handler {
                 head.body_mut().clear();
                 Ok(State::Done(Some(head)))
             }
-            Plan::Later { work, .. } => Ok(State::Working(self.start(work)?)),
+            Plan::Later { work, cost, .. } => Ok(State::Working(self.start(work, cost)?)),
         });
         let state = outcome.unwrap_or_else(|refusal| {
             count(&self.profiler.shared().counters.refused);
@@ -175,16 +175,20 @@ impl Handler {
         let suffix = heap::delta_seconds(&self.profiler, query)?.map_or("", |_| "-delta");
         let name = format!("{}{suffix}", kind.name());
         let delivery = Delivery { title: format!("{} · {name}", self.profiler.name()), name, form };
-        Ok(Plan::deliver(delivery, move |_| Ok(empty::profile(kind))))
+        Ok(Plan::deliver_ready(delivery, empty::profile(kind)))
     }
 
     /// Starts work, unless there is too much of it already.
-    fn start(&self, work: Work) -> Result<Task<Result<Answer, Refusal>>, Refusal> {
-        let permit = self.profiler.permit().ok_or_else(|| {
-            let most = self.profiler.limits().max_captures;
-            let message = format!("{most} captures are running already, which is the cap of this service");
-            Refusal::new(StatusCode::SERVICE_UNAVAILABLE, message)
-        })?;
+    fn start(&self, work: Work, cost: Cost) -> Result<Task<Result<Answer, Refusal>>, Refusal> {
+        let permit = match cost {
+            Cost::Nothing => None,
+            Cost::Capture => Some(self.profiler.permit().ok_or_else(|| {
+                let most = self.profiler.limits().max_captures;
+                let message =
+                    format!("{most} captures are running already, which is the cap of this service");
+                Refusal::new(StatusCode::SERVICE_UNAVAILABLE, message)
+            })?),
+        };
         let task = task::spawn("flamelet-http", move |cancel| {
             let _permit = permit;
             work(cancel)

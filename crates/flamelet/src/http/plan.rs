@@ -13,12 +13,21 @@ use crate::task::Cancel;
 /// Work for a thread of its own.
 pub(super) type Work = Box<dyn FnOnce(&Cancel) -> Result<Answer, Refusal> + Send>;
 
+/// What a thread is needed for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Cost {
+    /// It may take long, so only so many run at once.
+    Capture,
+    /// It is done in no time.
+    Nothing,
+}
+
 /// What to do for a request whose parameters are good.
 pub(super) enum Plan {
     /// It is answered already.
     Now(Answer),
-    /// It needs a thread, and counts as a capture. `head` is the answer without its body.
-    Later { head: Answer, work: Work },
+    /// It needs a thread. `head` is the answer without its body.
+    Later { head: Answer, work: Work, cost: Cost },
 }
 
 impl Plan {
@@ -28,7 +37,15 @@ impl Plan {
         make: impl FnOnce(&Cancel) -> Result<Profile, Refusal> + Send + 'static,
     ) -> Self {
         let head = delivery.wrap(Vec::new());
-        Self::Later { head, work: Box::new(move |cancel| delivery.answer(&make(cancel)?)) }
+        let work = Box::new(move |cancel: &Cancel| delivery.answer(&make(cancel)?));
+        Self::Later { head, work, cost: Cost::Capture }
+    }
+
+    /// Delivers a profile that is there already.
+    pub(super) fn deliver_ready(delivery: Delivery, profile: Profile) -> Self {
+        let head = delivery.wrap(Vec::new());
+        let work = Box::new(move |_: &Cancel| delivery.answer(&profile));
+        Self::Later { head, work, cost: Cost::Nothing }
     }
 }
 

@@ -1,7 +1,7 @@
 //! `cmdline` and `symbol`, by which `go tool pprof` names the addresses of a raw profile.
 
 use super::answer::{self, Refusal};
-use super::plan::Plan;
+use super::plan::{Cost, Plan};
 use crate::Profiler;
 
 /// More addresses than this in one request are refused.
@@ -39,7 +39,7 @@ pub(super) fn symbol(profiler: &Profiler, asked: &str) -> Result<Plan, Refusal> 
         }
         Ok(answer::inline(answer::TEXT, text))
     };
-    Ok(Plan::Later { head, work: Box::new(work) })
+    Ok(Plan::Later { head, work: Box::new(work), cost: Cost::Capture })
 }
 
 fn parse(address: &str) -> Option<u64> {

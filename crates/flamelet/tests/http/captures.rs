@@ -59,6 +59,48 @@ fn a_client_that_hangs_up_ends_its_capture() {
     assert_eq!(service.profiler.metrics().captures_served, 0);
 }
 
+/// Connections that the service still holds.
+fn connections(service: &Service) -> usize {
+    let port = format!("0100007F:{:04X}", service.address.port());
+    let table = std::fs::read_to_string("/proc/net/tcp").expect("the table of connections");
+    let is_held = |line: &&str| {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        // Established, or left by the other side only.
+        words.get(1) == Some(&port.as_str()) && ["01", "08"].contains(&words[3])
+    };
+    table.lines().filter(is_held).count()
+}
+
+#[test]
+fn a_storm_of_clients_that_hang_up_leaves_nothing_behind() {
+    let service = Service::start(Profiler::builder().max_captures(64));
+    let paths =
+        ["profile?seconds=600", "heap?seconds=600", "growth?seconds=600", "profile?seconds=1", "nonsense"];
+    for round in 0..40 {
+        let path = |at: usize| format!("/debug/pprof/{}", paths[(at + round) % paths.len()]);
+        let clients: Vec<_> = (0..8).map(|at| service.send("GET", &path(at), &[], "")).collect();
+        // Some before they are heard, some while they are worked on.
+        if round % 2 == 0 {
+            service.wait_until("some run", |metrics| metrics.captures_running > 0);
+        }
+        drop(clients);
+    }
+    service.wait_until("all ended", |metrics| metrics.captures_running == 0);
+    service.wait_until("no connection is left", |_| connections(&service) == 0);
+    assert_eq!(service.get("/debug/pprof/profile?seconds=1").status, 200);
+}
+
+#[test]
+fn empty_profiles_need_no_turn() {
+    let service = Service::start(Profiler::builder().max_captures(1));
+    let client = service.send("GET", "/debug/pprof/profile?seconds=600", &[], "");
+    service.wait_until("it runs", |metrics| metrics.captures_running == 1);
+    for name in ["mutex", "block", "goroutine"] {
+        assert_eq!(service.get(&format!("/debug/pprof/{name}")).status, 200, "{name}");
+    }
+    drop(client);
+}
+
 #[test]
 fn the_server_answers_others_during_a_capture() {
     let service = Service::start(Profiler::builder().max_captures(64));

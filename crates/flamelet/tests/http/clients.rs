@@ -46,6 +46,12 @@ fn go_tool_pprof_reads_the_live_profile() {
     assert!(top.contains("Type: cpu") && top.contains("burn_cycles"), "{top}");
     let top = run_pprof(&["-top", "-seconds=1"], &service.url("/debug/pprof/profile"));
     assert!(top.contains("burn_cycles"), "{top}");
+    // What its `web` and its page draw.
+    let dot = run_pprof(
+        &["-dot", "-nodefraction=0", "-edgefraction=0"],
+        &service.url("/debug/pprof/profile?seconds=1"),
+    );
+    assert!(dot.starts_with("digraph") && dot.contains("burn_cycles"), "{dot}");
     // The guide of the other family.
     let top = run_pprof(&["-top"], &service.url("/pprof/profile/report?seconds=1"));
     assert!(top.contains("burn_cycles"), "{top}");

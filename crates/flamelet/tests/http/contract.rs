@@ -222,6 +222,7 @@ fn the_minute_before_where_it_is_remembered() {
         .assert_refused(400, "from 1 to 60 (this service remembers no more)");
     on.get("/debug/pprof/profile?last=0").assert_refused(400, "\"last\"");
     on.get("/debug/pprof/profile?last=5&seconds=5").assert_refused(400, "seconds and last");
+    on.get("/debug/pprof/profile?last=5&frequency=9").assert_refused(400, "frequency and last");
     let before = on.profiler.metrics().samples;
     on.wait_until("samples are taken", |metrics| metrics.samples > before + 10);
     let profile = on.get("/debug/pprof/profile?last=60").profile();

@@ -76,6 +76,12 @@ fn seconds_asks_for_what_changes_meanwhile() {
     let before = hold_while_asked(&service, "/debug/pprof/heap?seconds=1");
     assert_eq!(before.header("content-disposition"), "attachment; filename=\"heap-delta\"");
     assert!(names(&before.profile(), "hold_during_capture"));
+    let allocated = hold_while_asked(&service, "/debug/pprof/allocs?seconds=1");
+    assert_eq!(allocated.header("content-disposition"), "attachment; filename=\"allocs-delta\"");
+    let allocated = allocated.profile();
+    assert!(names(&allocated, "hold_during_capture"));
+    let bytes = bytes_of(&allocated, 1, "hold_during_capture");
+    assert!((8 << 20..2 << 30).contains(&bytes), "what was allocated meanwhile, not before: {bytes}");
     let growth = hold_while_asked(&service, "/debug/pprof/growth?seconds=1");
     assert!(names(&growth.profile(), "hold_during_capture"));
     assert_eq!(types(&growth.profile()), ["growth_objects/count", "growth_space/bytes"]);

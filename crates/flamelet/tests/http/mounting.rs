@@ -1,8 +1,9 @@
 //! Where the endpoints are, and who may ask.
 
-use crate::service::Service;
+use crate::service::{Burner, Service, names};
 use flamelet::Profiler;
 use flamelet::http::Handler;
+use flamelet_capture::profile::pprof;
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 use tower_service::Service as _;
@@ -110,6 +111,14 @@ fn without_axum_a_handler_answers_plain_requests() {
     assert_eq!(answer("/internal/debug/pprof/cmdline").status(), 200);
     assert_eq!(answer("/debug/pprof/cmdline").status(), 404);
     assert_eq!(answer("/internal/debug/pprof/profile?seconds=0").status(), 400);
+    // Under any runtime, a capture too.
+    let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
+    let _burner = Burner::start();
+    let captured = runtime.block_on(handler.call(request("/internal/debug/pprof/profile?seconds=1")));
+    let captured = captured.expect("never fails");
+    assert_eq!(captured.status(), 200);
+    let profile = pprof::read(captured.body(), &pprof::Limits::default()).expect("a profile");
+    assert!(names(&profile, "burn_cycles"));
 }
 
 use std::future::Future as _;
