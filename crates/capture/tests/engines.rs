@@ -126,6 +126,81 @@ fn no_engine_interrupts_sleeps_and_reads() {
     }
 }
 
+/// Sets the soft limit of something; gives the one before.
+fn set_limit(resource: libc::__rlimit_resource_t, soft: u64) -> u64 {
+    // SAFETY: the structure is written and read by the calls.
+    unsafe {
+        let mut limit: libc::rlimit = std::mem::zeroed();
+        assert_eq!(libc::getrlimit(resource, &raw mut limit), 0);
+        let before = std::mem::replace(&mut limit.rlim_cur, soft.min(limit.rlim_max));
+        assert_eq!(libc::setrlimit(resource, &raw const limit), 0);
+        before
+    }
+}
+
+/// The kernel has no timer for a thread until it has long been busy: what it used before is unseen, and no stack is
+/// given the weight of it.
+#[test]
+fn a_thread_whose_timer_comes_late_has_no_heavy_sample() {
+    const ALL: Duration = Duration::from_millis(1500);
+    let _turn = turn();
+    let session = cpu::start(&options(Engine::Timer, 199)).expect("starts");
+    let limit = set_limit(libc::RLIMIT_SIGPENDING, 0);
+    let late = std::thread::Builder::new().name("late".into()).spawn(move || {
+        burn_red(ALL);
+        set_limit(libc::RLIMIT_SIGPENDING, limit);
+        // Until it was found and sampled.
+        let samples = cpu::status().samples;
+        while cpu::status().samples < samples + 3 {
+            burn_red(Duration::from_millis(20));
+        }
+    });
+    late.expect("starts").join().expect("no panic");
+    let profile = session.finish();
+    let seen = support::by_label(&profile, "thread").get("late").copied().unwrap_or_default();
+    println!("{seen:?} seen");
+    assert!(seen > Duration::ZERO && seen < ALL * 2 / 3, "{seen:?}");
+    let comments: Vec<&str> = profile.comments().collect();
+    assert!(comments.iter().any(|comment| comment.contains("could not be sampled")), "{comments:?}");
+}
+
+#[test]
+fn memory_that_the_kernel_refuses_is_an_error_and_no_abort() {
+    let _turn = turn();
+    let status = std::fs::read_to_string("/proc/self/statm").expect("/proc is there");
+    let pages: u64 = status.split_whitespace().next().and_then(|text| text.parse().ok()).expect("a number");
+    let limit = set_limit(libc::RLIMIT_AS, (pages << 12) + (1 << 30));
+    let mut huge = options(Engine::Timer, 99);
+    (huge.max_depth, huge.buffered_samples) = (1 << 16, 1 << 20);
+    let refused = cpu::start(&huge);
+    set_limit(libc::RLIMIT_AS, limit);
+    let error = refused.expect_err("140 GB are not there");
+    assert_eq!(error.kind(), flamelet_capture::ErrorKind::Denied);
+    let text = error.to_string();
+    assert!(text.contains("buffered_samples") && !text.contains('\n'), "{text}");
+    drop(cpu::start(&options(Engine::Timer, 99)).expect("starts").finish());
+}
+
+/// A change of the period must not forget the time since the last sample.
+#[test]
+fn setitimer_loses_no_time_when_its_period_changes() {
+    let _turn = turn();
+    again_if_busy(|| {
+        let session = cpu::start(&options(Engine::Setitimer, 20)).expect("starts");
+        let start = process_cpu();
+        for _ in 0..15 {
+            let faster = cpu::start(&options(Engine::Setitimer, 25)).expect("starts");
+            burn_red(Duration::from_millis(70));
+            drop(faster);
+        }
+        // What is used after the last signal is in no sample.
+        let used = process_cpu() - start;
+        let share = percent(sampled(&session.finish()), used);
+        println!("{share:.1} % of {used:?}");
+        assert!(share > 85.0, "{share:.1} %");
+    });
+}
+
 /// Whether a perf event of this thread may count its time in the kernel.
 fn kernel_side_is_allowed() -> bool {
     let mut attributes = [0u64; 8];

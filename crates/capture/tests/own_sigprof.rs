@@ -8,7 +8,7 @@ mod support;
 use flamelet_capture::cpu::{self, Options};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
-use support::burn_red;
+use support::{burn_red, turn};
 
 static RAISED: AtomicUsize = AtomicUsize::new(0);
 
@@ -18,6 +18,8 @@ extern "C" fn count(_: libc::c_int) {
 
 #[test]
 fn signals_that_are_not_the_sampler_s_reach_the_program_s_handler() {
+    let _turn = turn();
+    RAISED.store(0, Ordering::Relaxed);
     // SAFETY: the handler only counts.
     unsafe { libc::signal(libc::SIGPROF, count as *const () as libc::sighandler_t) };
     let session = cpu::start(&Options::with_frequency(999)).expect("starts");
@@ -34,4 +36,72 @@ fn signals_that_are_not_the_sampler_s_reach_the_program_s_handler() {
     // SAFETY: as above.
     unsafe { libc::raise(libc::SIGPROF) };
     assert_eq!(RAISED.load(Ordering::Relaxed), 101);
+}
+
+type Handler = extern "C" fn(libc::c_int, *mut libc::siginfo_t, *mut libc::c_void);
+
+/// Makes `handler` that of the signal, on the thread's own stack; gives the one before.
+fn install(handler: Handler) -> libc::sigaction {
+    // SAFETY: plain C structures; the handler has the type that SA_SIGINFO promises.
+    unsafe {
+        let (mut new, mut before): (libc::sigaction, libc::sigaction) = std::mem::zeroed();
+        new.sa_sigaction = handler as usize;
+        new.sa_flags = libc::SA_SIGINFO | libc::SA_RESTART;
+        assert_eq!(libc::sigaction(libc::SIGPROF, &raw const new, &raw mut before), 0);
+        before
+    }
+}
+
+extern "C" fn use_much_stack(_: libc::c_int, _: *mut libc::siginfo_t, _: *mut libc::c_void) {
+    let mut frames = [0u64; 64 << 10 >> 3];
+    std::hint::black_box(&mut frames);
+    RAISED.fetch_add(1, Ordering::Relaxed);
+}
+
+/// Like that of a profiler which keeps its frames on the stack. The alternate stack of a thread has 8 KB.
+#[test]
+fn a_large_handler_that_was_made_for_the_thread_s_stack_stays_there() {
+    let _turn = turn();
+    RAISED.store(0, Ordering::Relaxed);
+    install(use_much_stack);
+    let session = cpu::start(&Options::with_frequency(999)).expect("starts");
+    for _ in 0..20 {
+        burn_red(Duration::from_millis(3));
+        // SAFETY: raises a signal that is handled.
+        unsafe { libc::raise(libc::SIGPROF) };
+    }
+    assert_eq!(RAISED.load(Ordering::Relaxed), 20);
+    assert!(session.finish().sample_count() > 0, "samples are taken on that stack, too");
+}
+
+static CHAINED: AtomicUsize = AtomicUsize::new(0);
+/// The handler that [`count_and_chain`] calls.
+static NEXT: AtomicUsize = AtomicUsize::new(0);
+
+extern "C" fn count_and_chain(signal: libc::c_int, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
+    CHAINED.fetch_add(1, Ordering::Relaxed);
+    // SAFETY: what was there before is the sampler's handler, which is of this type.
+    let next = unsafe { std::mem::transmute::<usize, Handler>(NEXT.load(Ordering::Relaxed)) };
+    next(signal, info, context);
+}
+
+/// The program puts its handler over the sampler's and calls that; then the sampler is started again.
+#[test]
+fn handlers_that_call_each_other_do_not_do_so_for_ever() {
+    let _turn = turn();
+    RAISED.store(0, Ordering::Relaxed);
+    install(use_much_stack);
+    drop(cpu::start(&Options::with_frequency(99)).expect("starts"));
+    let sampler_s = install(count_and_chain);
+    assert_ne!(sampler_s.sa_flags & libc::SA_SIGINFO, 0);
+    NEXT.store(sampler_s.sa_sigaction, Ordering::Relaxed);
+    for round in 1..=3 {
+        let session = cpu::start(&Options::with_frequency(999)).expect("starts");
+        burn_red(Duration::from_millis(30));
+        // SAFETY: raises a signal that is handled.
+        unsafe { libc::raise(libc::SIGPROF) };
+        let counts = (CHAINED.load(Ordering::Relaxed), RAISED.load(Ordering::Relaxed));
+        assert_eq!(counts, (round, round), "each once a signal");
+        drop(session.finish());
+    }
 }

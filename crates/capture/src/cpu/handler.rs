@@ -49,14 +49,23 @@ struct Shared {
     /// The process' CPU time at the last sample of `setitimer`.
     itimer_last: AtomicU64,
     /// What to do with signals that are not the sampler's.
-    previous: AtomicPtr<libc::sigaction>,
+    previous: AtomicPtr<Previous>,
     /// The thread that must not be sampled.
     collector: AtomicI32,
     is_active: AtomicBool,
     engine: AtomicU8,
 }
 
+/// A disposition of the signal that was replaced by the handler.
+struct Previous {
+    action: libc::sigaction,
+    /// The one that was replaced before. Whoever installed `action` since then may call the handler in turn.
+    earlier: *const Previous,
+}
+
 thread_local! {
+    /// The signal that is being passed on, by its address, and to whom.
+    static PASSING: Cell<(usize, *const Previous)> = const { Cell::new((0, ptr::null())) };
     /// Whether the last stack of this thread needed a deep slot: the next one will, too.
     static IS_DEEP: Cell<bool> = const { Cell::new(false) };
 }
@@ -123,16 +132,31 @@ pub(super) fn install() -> Result<()> {
         }
         // Never freed: a handler may be looking at it. This happens once, or once each time that the program
         // takes the signal away.
-        SHARED.previous.store(Box::into_raw(Box::new(now)), Ordering::Release);
+        let earlier = SHARED.previous.load(Ordering::Acquire);
+        let previous = Box::into_raw(Box::new(Previous { action: now, earlier }));
+        SHARED.previous.store(previous, Ordering::Release);
         let mut new: libc::sigaction = std::mem::zeroed();
         new.sa_sigaction = handler;
-        new.sa_flags = libc::SA_SIGINFO | libc::SA_RESTART | STACK;
+        new.sa_flags = libc::SA_SIGINFO | libc::SA_RESTART | stack_beside(&now);
         libc::sigemptyset(&raw mut new.sa_mask);
         if libc::sigaction(SIGNAL, &raw const new, ptr::null_mut()) != 0 {
             return Err(denied());
         }
     }
     Ok(())
+}
+
+/// On which stack the handler runs, given what was there before.
+///
+/// A program's own handler that was made for the stack of its thread may need far more than the 8 KB of an alternate
+/// one, and it is called from ours, so then both run on the stack of the thread. That must have room for the
+/// kernel's part and for ours ([`ROOM`]): the former the program's signals needed already, and beside a handler that
+/// is as large as most the latter is little. Where a program has such a handler, gets no signals, and has threads with
+/// stacks so small (a few KB) that none would fit, a sample could overflow them; but those would not survive
+/// the program's own signals either.
+fn stack_beside(before: &libc::sigaction) -> libc::c_int {
+    let is_own = !matches!(before.sa_sigaction, libc::SIG_DFL | libc::SIG_IGN);
+    if is_own && before.sa_flags & libc::SA_ONSTACK == 0 { 0 } else { STACK }
 }
 
 /// Whether signals still reach the handler.
@@ -158,9 +182,14 @@ pub(super) fn is_nobody_inside() -> bool {
 /// Starts to take samples, for `engine`.
 pub(super) fn activate(engine: Engine, period_nanos: u64) {
     SHARED.itimer_last.store(clock::process_cpu_nanos(), Ordering::Relaxed);
-    SHARED.period.store(period_nanos, Ordering::Relaxed);
+    use_period(period_nanos);
     SHARED.engine.store(engine as u8, Ordering::Relaxed);
     SHARED.is_active.store(true, Ordering::SeqCst);
+}
+
+/// From now on perf events stand for so much. (What `setitimer` has not sampled yet goes to its next sample.)
+pub(super) fn use_period(period_nanos: u64) {
+    SHARED.period.store(period_nanos, Ordering::Relaxed);
 }
 
 /// Signals that still come are let pass.
@@ -380,13 +409,21 @@ fn read_ring(place: usize, slot: &mut Taken<'_>) -> Read {
     ring.map_or(Read::default(), |ring| ring.read(slot.frames()))
 }
 
-/// Calls the handler that was there before, if there was one.
+/// Calls the handler that was there before, if there was one. If that one calls ours in turn, with the same signal,
+/// this goes on with the handler of before; and not in a circle.
+#[cold]
 unsafe fn pass_on(signal: libc::c_int, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
-    // SAFETY: `previous` is null or a structure that is never freed or changed.
-    let Some(previous) = (unsafe { SHARED.previous.load(Ordering::Acquire).as_ref() }) else { return };
-    match previous.sa_sigaction {
+    let previous = match PASSING.get() {
+        // SAFETY: it was found below, and such structures are never freed or changed.
+        (passed, to) if passed == info as usize => unsafe { (*to).earlier },
+        _ => SHARED.previous.load(Ordering::Acquire).cast_const(),
+    };
+    // SAFETY: null, or a structure that is never freed or changed.
+    let Some(Previous { action, .. }) = (unsafe { previous.as_ref() }) else { return };
+    PASSING.set((info as usize, previous));
+    match action.sa_sigaction {
         libc::SIG_DFL | libc::SIG_IGN => {}
-        handler if previous.sa_flags & libc::SA_SIGINFO != 0 => {
+        handler if action.sa_flags & libc::SA_SIGINFO != 0 => {
             type Handler = unsafe extern "C" fn(libc::c_int, *mut libc::siginfo_t, *mut libc::c_void);
             // SAFETY: SA_SIGINFO says that the program installed a function of this type.
             unsafe { std::mem::transmute::<usize, Handler>(handler)(signal, info, context) };
@@ -397,6 +434,8 @@ unsafe fn pass_on(signal: libc::c_int, info: *mut libc::siginfo_t, context: *mut
             unsafe { std::mem::transmute::<usize, Handler>(handler)(signal) };
         }
     }
+    // Also at the end of an inner call, so that a handler which was left by a jump costs one signal and no more.
+    PASSING.set((0, ptr::null()));
 }
 
 /// A set of small positive numbers that one thread changes and handlers look into.

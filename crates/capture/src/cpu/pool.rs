@@ -5,7 +5,7 @@
 //! the collector takes as a whole. A slot is one piece of memory, its record in front of its frames, and there
 //! are two sizes: most stacks fit a shallow one, so that a burst of samples touches few pages.
 
-use std::alloc::{Layout, handle_alloc_error};
+use std::io;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// The frames that a shallow slot holds; with its record, a kilobyte and a line more, so that slots do not all
@@ -79,28 +79,27 @@ unsafe impl Send for Stock {}
 unsafe impl Sync for Stock {}
 
 impl Stock {
-    fn new(first: u32, count: u32, depth: usize) -> Self {
-        let layout = Self::layout(count, depth);
+    fn new(first: u32, count: u32, depth: usize) -> io::Result<Self> {
+        let size = Self::size(count, depth);
         let access = libc::PROT_READ | libc::PROT_WRITE;
         let kind = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
         // SAFETY: new memory at a place of the kernel's choice. Not by the allocator: it may have to write all the
         // zeros itself, and so touch what may never be used.
-        let memory = unsafe { libc::mmap(std::ptr::null_mut(), layout.size(), access, kind, -1, 0) };
+        let memory = unsafe { libc::mmap(std::ptr::null_mut(), size, access, kind, -1, 0) };
         if memory == libc::MAP_FAILED {
-            handle_alloc_error(layout);
+            return Err(io::Error::last_os_error());
         }
         let memory = memory.cast();
         let free = if count == 0 { END } else { first };
-        Self { memory, first, end: first + count, depth, free: AtomicU64::new(free.into()) }
+        Ok(Self { memory, first, end: first + count, depth, free: AtomicU64::new(free.into()) })
     }
 
     fn stride(depth: usize) -> usize {
         size_of::<Front>() + (depth * size_of::<u64>()).next_multiple_of(align_of::<Front>())
     }
 
-    fn layout(count: u32, depth: usize) -> Layout {
-        let size = (count.max(1) as usize).saturating_mul(Self::stride(depth));
-        Layout::from_size_align(size, align_of::<Front>()).expect("options keep this far below the limit")
+    fn size(count: u32, depth: usize) -> usize {
+        (count.max(1) as usize).saturating_mul(Self::stride(depth))
     }
 
     /// Writes to the first slots, so that no handler has to wait for the kernel to find memory for them.
@@ -157,7 +156,7 @@ impl Stock {
 
 impl Drop for Stock {
     fn drop(&mut self) {
-        let size = Self::layout(self.end - self.first, self.depth).size();
+        let size = Self::size(self.end - self.first, self.depth);
         // SAFETY: mapped by `new` with the same size.
         unsafe { libc::munmap(self.memory.cast(), size) };
     }
@@ -165,13 +164,13 @@ impl Drop for Stock {
 
 impl Pool {
     /// `slot_count` slots, and deep ones beside them when stacks of `depth` frames need those.
-    pub(super) fn new(slot_count: usize, depth: usize) -> Self {
+    pub(super) fn new(slot_count: usize, depth: usize) -> io::Result<Self> {
         let count = u32::try_from(slot_count).unwrap_or(END).clamp(1, END / 2);
         let deep_count = if depth > SHALLOW { count.div_ceil(SHALLOW_PER_DEEP as u32) } else { 0 };
-        let shallow = Stock::new(0, count, depth.min(SHALLOW));
-        let deep = Stock::new(count, deep_count, depth);
+        let shallow = Stock::new(0, count, depth.min(SHALLOW))?;
+        let deep = Stock::new(count, deep_count, depth)?;
         shallow.make_ready();
-        Self { shallow, full: AtomicU32::new(END), deep }
+        Ok(Self { shallow, full: AtomicU32::new(END), deep })
     }
 
     /// The deepest stack that a slot holds.
@@ -319,6 +318,10 @@ mod tests {
     use super::*;
     use std::sync::atomic::AtomicBool;
 
+    fn pool_of(slot_count: usize, depth: usize) -> Pool {
+        Pool::new(slot_count, depth).expect("there is memory")
+    }
+
     fn submit(pool: &Pool, value: u64, depth: usize) -> bool {
         let Some(mut taken) = pool.take() else { return false };
         taken.frames()[..depth].fill(value);
@@ -328,7 +331,7 @@ mod tests {
 
     #[test]
     fn samples_come_out_in_order_and_a_full_pool_refuses() {
-        let pool = Pool::new(4, 8);
+        let pool = pool_of(4, 8);
         let accepted: Vec<bool> = (0..6).map(|value| submit(&pool, value, 3)).collect();
         assert_eq!(accepted, [true, true, true, true, false, false]);
         let mut seen = Vec::new();
@@ -339,7 +342,7 @@ mod tests {
 
     #[test]
     fn deep_stacks_have_slots_of_their_own_and_take_shallow_ones_when_those_are_gone() {
-        let pool = Pool::new(8, 1000);
+        let pool = pool_of(8, 1000);
         assert_eq!((pool.depth(), pool.slot_count()), (1000, 8));
         let room = |taken: Option<Taken<'_>>| taken.map(|mut taken| taken.frames().len());
         let deep: Vec<_> = (0..4).map(|_| room(pool.take_deep())).collect();
@@ -347,7 +350,7 @@ mod tests {
         let shallow: Vec<_> = (0..7).map(|_| room(pool.take())).collect();
         assert_eq!(shallow, [[Some(SHALLOW); 6].as_slice(), &[None]].concat());
 
-        let pool = Pool::new(4, 1000);
+        let pool = pool_of(4, 1000);
         let mut taken = pool.take_deep().expect("free");
         assert!(!taken.is_shallow());
         taken.frames().fill(7);
@@ -363,7 +366,7 @@ mod tests {
 
     #[test]
     fn many_threads_lose_nothing_but_what_was_refused() {
-        let pool = Pool::new(64, 16);
+        let pool = pool_of(64, 16);
         let done = AtomicBool::new(false);
         let (mut drained, mut submitted) = (0u64, 0);
         std::thread::scope(|scope| {

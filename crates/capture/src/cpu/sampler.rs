@@ -228,7 +228,7 @@ impl Control {
             }
             return Ok(remarks);
         }
-        self.prepare_pool(options);
+        self.prepare_pool(options)?;
         handler::install()?;
         let period = options.period_nanos();
         self.generation += 1;
@@ -251,19 +251,26 @@ impl Control {
     }
 
     /// The pool stays from capture to capture, unless a larger one is needed.
-    fn prepare_pool(&mut self, options: &Options) {
+    fn prepare_pool(&mut self, options: &Options) -> Result<()> {
         if handler::is_nobody_inside() {
             self.retired.clear();
         }
         let known = self.pool.as_ref().map_or((0, 0), |pool| (pool.slot_count(), pool.depth()));
         if known.0 >= options.buffered_samples && known.1 >= options.max_depth {
-            return;
+            return Ok(());
         }
         let (slots, depth) = (known.0.max(options.buffered_samples), known.1.max(options.max_depth));
-        let pool = Box::new(Pool::new(slots, depth));
+        let pool = Pool::new(slots, depth).map_err(|error| {
+            let message = format!(
+                "no memory for buffered_samples = {slots} of max_depth = {depth} frames: {error}; ask for fewer"
+            );
+            Error::new(ErrorKind::Denied, message)
+        })?;
+        let pool = Box::new(pool);
         handler::use_pool(&pool);
         let old = self.pool.replace(pool);
         self.retired.extend(old);
+        Ok(())
     }
 
     fn start_collector(&self) -> Result<()> {
@@ -425,7 +432,7 @@ impl Control {
             running.frequency = frequency;
             let period = running.period_nanos();
             running.engine.update(period);
-            handler::activate(running.engine.choice(), period);
+            handler::use_period(period);
         }
     }
 }

@@ -119,8 +119,9 @@ struct State {
     past: VecDeque<Arc<Window>>,
     current: Window,
     random: u64,
-    /// CPU time of samples that made no whole period yet.
+    /// CPU time that makes no whole period yet, and the moment of that period to which it will be counted.
     carried_nanos: u64,
+    counted_at: u64,
     modules: SeenModules,
     engine: &'static str,
     comments: Vec<String>,
@@ -162,16 +163,18 @@ impl Reader {
         engine: &'static str,
         now: Marks,
     ) -> Self {
-        let state = State {
+        let mut state = State {
             past: VecDeque::new(),
             current: Window::new(now),
             random: now.time | 1,
             carried_nanos: 0,
+            counted_at: 0,
             modules: SeenModules::default(),
             engine,
             comments: Vec::new(),
             is_over: false,
         };
+        state.counted_at = state.random_below(options.period_nanos());
         Self { process: std::process::id(), options: options.clone(), window, state: Mutex::new(state) }
     }
 
@@ -301,16 +304,20 @@ impl State {
         past.chain(std::iter::once(Arc::new(last))).collect()
     }
 
-    /// How many of a reader's periods `cpu_nanos` are. Where that is no whole number, the rest is kept for the
-    /// next sample; or, when a sample is only a small part of a period because another reader wants more of
-    /// them, chance decides: fair to every thread and stack, whatever their rhythm.
+    /// How many of a reader's periods `cpu_nanos` are. What is no whole number of them is laid end to end, and of
+    /// each period that fills up so, the sample counts in which a random moment of it lies. So the sum is right, and
+    /// every sample has its fair chance, whatever the rhythm in which threads and stacks take turns.
     fn periods_in(&mut self, cpu_nanos: u64, period: u64) -> u64 {
-        if cpu_nanos < period / 2 {
-            return (cpu_nanos + self.random_below(period)) / period;
+        let (whole, part) = (cpu_nanos / period, cpu_nanos % period);
+        let (start, end) = (self.carried_nanos, self.carried_nanos + part);
+        let mut count = whole + u64::from((start..end).contains(&self.counted_at));
+        self.carried_nanos = end;
+        if end >= period {
+            self.carried_nanos = end - period;
+            self.counted_at = self.random_below(period);
+            count += u64::from(self.counted_at < self.carried_nanos);
         }
-        let nanos = cpu_nanos + self.carried_nanos;
-        self.carried_nanos = nanos % period;
-        nanos / period
+        count
     }
 
     /// A number below `limit`, by a xorshift generator.
@@ -349,6 +356,33 @@ mod tests {
         reader.collected(at(101));
         let total = reader.profile_of(None).total(0);
         assert!((9_700..10_300).contains(&total), "{total}");
+    }
+
+    /// The percentages of `threads` that take turns, each sample standing for `part` of the reader's period.
+    fn shares(threads: i32, part: f64) -> Vec<f64> {
+        const ROUNDS: i32 = 3000;
+        let reader = Reader::new(&Options::with_frequency(50), None, "timer", at(1));
+        let cpu_nanos = (20_000_000.0 * part) as u64;
+        for turn in 0..threads * ROUNDS {
+            let thread = ThreadKey { tid: turn % threads, name: [b'a' + (turn % threads) as u8; 16] };
+            reader.add(&Incoming { thread, ..sample(&[1, 2]) }, cpu_nanos);
+        }
+        let profile = reader.profile_of(None);
+        let total = profile.total(0) as f64;
+        let expected = f64::from(threads * ROUNDS) * part;
+        assert!((total - expected).abs() <= 1.0, "{total} of {expected}");
+        profile.samples().map(|sample| sample.values[0] as f64 * 100.0 / total).collect()
+    }
+
+    #[test]
+    fn threads_in_step_with_a_slower_reader_all_have_their_share() {
+        for (threads, part) in [(2, 0.5), (3, 2.0 / 3.0), (2, 1.5), (2, 0.25), (3, 1.0), (4, 0.75)] {
+            let shares = shares(threads, part);
+            let fair = 100.0 / f64::from(threads);
+            assert_eq!(shares.len(), threads as usize, "{part} of a period: {shares:?}");
+            let is_fair = shares.iter().all(|share| (share - fair).abs() < 4.0);
+            assert!(is_fair, "{part} of a period: {shares:?}");
+        }
     }
 
     #[test]

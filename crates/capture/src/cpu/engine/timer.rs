@@ -4,6 +4,8 @@
 //! `si_overrun` says how many. What a thread used before it was found is not lost: it is owed, and added to its
 //! first sample. (A timer that is set to a moment in the past would do the same, but fire at once, also into a
 //! thread that sleeps, and end its sleep. One that is set to the future only ever finds its thread running.)
+//! A thread that is found late because the kernel refused its first timer, or a listing left it out, is owed no
+//! more than the time since the last look: what it used before that is unseen, not the weight of one stack.
 //!
 //! (A timer on the CPU clock of the whole process would also reach threads that live for less than the time
 //! between two looks. But its signal is the process', not a thread's: when the running thread blocks it, if
@@ -28,6 +30,8 @@ pub(super) struct Timers {
     unreached: usize,
     listing: threads::Listing,
     listed: Vec<Tid>,
+    /// When the last listing began, on the monotonic clock.
+    listed_at: u64,
     random: u64,
     tick_nanos: u64,
 }
@@ -41,6 +45,7 @@ impl Timers {
             unreached: 0,
             listing: threads::Listing::open()?,
             listed: Vec::new(),
+            listed_at: crate::clock::monotonic_nanos(),
             tick_nanos: tick_nanos(),
             random: crate::clock::monotonic_nanos() | 1,
         };
@@ -53,24 +58,35 @@ impl Timers {
     /// Makes timers for threads that have none, and forgets threads that ended. Only when the engine starts or
     /// changes its period threads are not new: then what they used before does not count. Says how many.
     fn arm_all(&mut self, are_old: bool) -> usize {
+        let before = std::mem::replace(&mut self.listed_at, crate::clock::monotonic_nanos());
         self.listing.read(&mut self.listed);
-        self.by_thread.retain(|tid, _| self.listed.binary_search(tid).is_ok());
-        self.owed.retain(|tid, _| self.listed.binary_search(tid).is_ok());
+        self.follow(if are_old { None } else { Some(before) })
+    }
+
+    /// The same for the threads that are `listed`, those without a timer being born after `born_after`, if that
+    /// is known.
+    fn follow(&mut self, born_after: Option<u64>) -> usize {
+        // A listing may leave out a thread that lives: it goes on by position while others end.
+        let is_there = |tid: &Tid| self.listed.binary_search(tid).is_ok() || is_alive(*tid);
+        self.by_thread.retain(|tid, _| is_there(tid));
+        self.owed.retain(|tid, _| is_there(tid));
         self.unreached = 0;
         let known = self.by_thread.len();
         let collector = handler::collector();
         for at in 0..self.listed.len() {
             let tid = self.listed[at];
             if tid != collector && !self.by_thread.contains_key(&tid) {
-                self.arm(tid, are_old);
+                self.arm(tid, born_after);
             }
         }
         self.by_thread.len() - known
     }
 
-    fn arm(&mut self, tid: Tid, is_old: bool) {
+    fn arm(&mut self, tid: Tid, born_after: Option<u64>) {
         let now = crate::clock::read(clock_of(tid));
-        let first = self.first_expiration(if is_old { now } else { 0 });
+        // A thread uses no more CPU time than time passes.
+        let used = born_after.map_or(0, |then| crate::clock::monotonic_nanos().saturating_sub(then).min(now));
+        let first = self.first_expiration(now - used);
         let due = Due::new(first, now, self.period_nanos);
         match Timer::new(tid, self.period_nanos, due.after_nanos) {
             Ok(timer) => {
@@ -156,6 +172,12 @@ fn clock_of(tid: Tid) -> libc::clockid_t {
     (!tid << 3) | 6
 }
 
+/// Whether this process has such a thread: whether its clock is there.
+fn is_alive(tid: Tid) -> bool {
+    // SAFETY: asks whether there is such a clock; what it shows is not wanted.
+    unsafe { libc::clock_getres(clock_of(tid), std::ptr::null_mut()) == 0 }
+}
+
 /// A kernel timer, deleted when dropped.
 struct Timer(libc::timer_t);
 
@@ -221,5 +243,63 @@ mod tests {
         assert_eq!(Due::new(10, 10, 100), Due { after_nanos: 100, owed_nanos: 100 });
         assert_eq!(Due::new(10, 250, 100), Due { after_nanos: 60, owed_nanos: 300 });
         assert_eq!(Due::new(10, 209, 100), Due { after_nanos: 1, owed_nanos: 200 });
+    }
+
+    const MILLI: u64 = 1_000_000;
+
+    /// With signals that are let pass, because nobody samples.
+    fn timers() -> Timers {
+        handler::install().expect("installed");
+        Timers::start(MILLI).expect("timers work everywhere")
+    }
+
+    #[test]
+    fn a_thread_that_a_listing_leaves_out_keeps_its_timer_until_it_ends() {
+        let mut timers = timers();
+        let (end, wait) = std::sync::mpsc::channel::<()>();
+        let (tell, told) = std::sync::mpsc::channel();
+        let thread = std::thread::spawn(move || {
+            tell.send(threads::this_thread()).expect("it waits");
+            let _ = wait.recv();
+        });
+        let tid = told.recv().expect("it runs");
+        timers.update(MILLI);
+        assert!(timers.by_thread.contains_key(&tid));
+        timers.owed.insert(tid, 7);
+        timers.listed.clear();
+        timers.follow(Some(timers.listed_at));
+        assert!(timers.by_thread.contains_key(&tid), "it lives");
+        assert_eq!(timers.take_owed(tid), 7);
+        drop(end);
+        thread.join().expect("no panic");
+        // The kernel lets a joined thread linger for a moment.
+        while is_alive(tid) {
+            std::thread::yield_now();
+        }
+        timers.follow(Some(timers.listed_at));
+        assert!(!timers.by_thread.contains_key(&tid), "it ended");
+    }
+
+    #[test]
+    fn a_thread_that_gets_its_timer_late_is_not_owed_its_whole_life() {
+        let mut timers = timers();
+        let this = threads::this_thread();
+        while crate::clock::thread_cpu_nanos() < 300 * MILLI {
+            std::hint::black_box((0..10_000u64).fold(1, |sum: u64, i| sum.wrapping_mul(31) ^ i));
+        }
+        // As if the kernel had refused: it is listed, and has none.
+        timers.by_thread.remove(&this);
+        timers.take_owed(this);
+        timers.listed = vec![this];
+        let begin = crate::clock::monotonic_nanos();
+        timers.follow(Some(begin));
+        let passed = crate::clock::monotonic_nanos() - begin;
+        let most = passed + timers.tick_nanos + MILLI;
+        let owed = timers.take_owed(this);
+        assert!(owed <= most, "{owed} ns owed of {passed} ns");
+        // One that is known to be as young as its clock is owed all of it.
+        timers.by_thread.remove(&this);
+        timers.follow(Some(0));
+        assert!(timers.take_owed(this) >= 299 * MILLI);
     }
 }
