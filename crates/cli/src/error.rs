@@ -16,7 +16,7 @@ impl Failure {
     pub(crate) fn new(message: impl Into<String>) -> Self {
         // One line, whatever a library or a file name puts into it.
         let message: String = message.into().split(['\n', '\r']).collect::<Vec<_>>().join(" ");
-        Self { message, is_closed_pipe: false }
+        Self { message: without_number(&message), is_closed_pipe: false }
     }
 
     /// The reader of our output has gone, as with `| head`: nothing to complain about.
@@ -34,7 +34,35 @@ impl fmt::Display for Failure {
 impl From<io::Error> for Failure {
     fn from(error: io::Error) -> Self {
         let is_closed_pipe = error.kind() == io::ErrorKind::BrokenPipe;
-        Self { is_closed_pipe, ..Self::new(error.to_string()) }
+        Self { is_closed_pipe, ..Self::new(plain_words(&error)) }
+    }
+}
+
+/// What the operating system said, for a person.
+pub(crate) fn plain_words(error: &io::Error) -> String {
+    if error.raw_os_error().is_none() {
+        return error.to_string();
+    }
+    let words = match error.kind() {
+        io::ErrorKind::NotFound => "there is no such file or folder",
+        io::ErrorKind::PermissionDenied => "permission denied",
+        io::ErrorKind::AlreadyExists => "it exists already",
+        io::ErrorKind::IsADirectory => "is a folder",
+        io::ErrorKind::NotADirectory => "a part of this path is a file and not a folder",
+        io::ErrorKind::StorageFull => "the disk is full",
+        _ => return without_number(&error.to_string()),
+    };
+    words.to_owned()
+}
+
+/// Without the number that only programmers know.
+fn without_number(text: &str) -> String {
+    match text.split_once(" (os error ") {
+        Some((before, after)) => {
+            let after = after.split_once(')').map_or("", |(_, after)| after);
+            format!("{before}{after}")
+        }
+        None => text.to_owned(),
     }
 }
 
@@ -56,5 +84,31 @@ impl<T, E: Into<Failure>> About<T> for std::result::Result<T, E> {
             let is_closed_pipe = failure.is_closed_pipe;
             Failure { is_closed_pipe, ..Failure::new(format!("{subject}: {failure}")) }
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_operating_system_is_put_into_words() {
+        for (number, words) in [
+            (2, "there is no such file or folder"),
+            (13, "permission denied"),
+            (17, "it exists already"),
+            (21, "is a folder"),
+            (28, "the disk is full"),
+            (24, "Too many open files"),
+        ] {
+            let failed: std::result::Result<(), _> = Err(io::Error::from_raw_os_error(number));
+            assert_eq!(
+                failed.about("x.pb").map_err(|failure| failure.to_string()),
+                Err(format!("x.pb: {words}"))
+            );
+        }
+        let own = io::Error::new(io::ErrorKind::NotFound, "there is no such folder");
+        assert_eq!(Failure::from(own).to_string(), "there is no such folder");
+        assert_eq!(Failure::new("a: Gone (os error 5); try b").to_string(), "a: Gone; try b");
     }
 }

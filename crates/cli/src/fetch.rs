@@ -30,6 +30,33 @@ pub(crate) struct FetchOptions {
 
 const CPU_PATH: &str = "/debug/pprof/profile";
 
+/// How long a service profiles its CPU unless it is told.
+pub(crate) const CPU_SECONDS: u64 = 30;
+/// How long to wait for what takes no time; for the rest, [`usual_wait`].
+const QUICK_WAIT: u64 = 60;
+/// The rule of [`usual_wait`], for people.
+pub(crate) const USUAL_WAIT: &str = "1.5 times what the profile takes and 10, else 60";
+
+/// How long to wait for an answer that takes `seconds`.
+fn usual_wait(seconds: Option<u64>) -> u64 {
+    seconds.map_or(QUICK_WAIT, |seconds| seconds.saturating_add(seconds / 2).saturating_add(10))
+}
+
+impl FetchOptions {
+    /// The options that were given, by their names.
+    pub(crate) fn given(&self) -> Vec<&'static str> {
+        let all = [
+            ("--seconds", self.seconds.is_some()),
+            ("--timeout", self.timeout.is_some()),
+            ("--header", !self.headers.is_empty()),
+            ("--tls-ca", self.tls_ca.is_some()),
+            ("--tls-cert", self.tls_cert.is_some()),
+            ("--insecure", self.insecure),
+        ];
+        all.into_iter().filter(|(_, is_given)| *is_given).map(|(name, _)| name).collect()
+    }
+}
+
 /// An address of a profile, complete.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ProfileUrl {
@@ -65,7 +92,7 @@ pub(crate) fn profile_url(text: &str, seconds: Option<u64>) -> Option<ProfileUrl
         query.push(format!("seconds={seconds}"));
     }
     let said = query.iter().find_map(|part| part.strip_prefix("seconds=")?.parse().ok());
-    let seconds = said.or(path.ends_with("/profile").then_some(30));
+    let seconds = said.or(path.ends_with("/profile").then_some(CPU_SECONDS));
     let query = if query.is_empty() { String::new() } else { format!("?{}", query.join("&")) };
     Some(ProfileUrl { url: format!("{scheme}://{authority}{path}{query}"), seconds, insecure })
 }
@@ -81,7 +108,8 @@ fn looks_like_host(text: &str) -> bool {
 
 /// Asks the service for the profile and returns its bytes.
 pub(crate) fn fetch(url: &ProfileUrl, options: &FetchOptions) -> Result<Vec<u8>> {
-    let wait = options.timeout.or(url.seconds.map(|seconds| seconds + seconds / 2 + 10)).unwrap_or(60);
+    check_port(&url.url)?;
+    let wait = options.timeout.unwrap_or_else(|| usual_wait(url.seconds));
     let what = format!("Fetching {}", url.url);
     let _waiting = Waiting::start(&what, url.seconds.map(Duration::from_secs));
     let agent = agent(url, options, Duration::from_secs(wait))?;
@@ -107,6 +135,19 @@ pub(crate) fn fetch(url: &ProfileUrl, options: &FetchOptions) -> Result<Vec<u8>>
         return Err(Failure::new(format!("{}: the service answered {status}: {text}", url.url)));
     }
     Ok(body)
+}
+
+/// A port that is none would only look like one where nobody listens.
+fn check_port(url: &str) -> Result<()> {
+    let after_scheme = url.split_once("://").map_or(url, |(_, rest)| rest);
+    let authority = after_scheme.split(['/', '?']).next().unwrap_or_default();
+    let port = authority.rsplit_once(':').map(|(_, port)| port);
+    match port {
+        Some(port) if port.chars().all(|c| c.is_ascii_digit()) && port.parse::<u16>().is_err() => {
+            Err(Failure::new(format!("{url}: {port} is no port; they go up to {}", u16::MAX)))
+        }
+        _ => Ok(()),
+    }
 }
 
 fn agent(url: &ProfileUrl, options: &FetchOptions, wait: Duration) -> Result<ureq::Agent> {
@@ -147,7 +188,10 @@ fn client_certificate(cert: &PathBuf, key: &PathBuf) -> Result<ClientCert> {
 fn explain(error: &ureq::Error, url: &str, wait: u64) -> Failure {
     let way_out = match error {
         ureq::Error::Timeout(_) => format!("no answer in {wait} s; give it longer with --timeout SECONDS"),
-        ureq::Error::HostNotFound => "there is no such host".to_string(),
+        ureq::Error::HostNotFound => unknown_host(url),
+        ureq::Error::Io(error) if error.to_string().starts_with("failed to lookup address") => {
+            unknown_host(url)
+        }
         ureq::Error::Io(error) if error.kind() == std::io::ErrorKind::ConnectionRefused => {
             "nothing listens there (connection refused); is the service up, and is this its port?".to_string()
         }
@@ -157,6 +201,12 @@ fn explain(error: &ureq::Error, url: &str, wait: u64) -> Failure {
         other => other.to_string(),
     };
     Failure::new(format!("{url}: {way_out}"))
+}
+
+fn unknown_host(url: &str) -> String {
+    let uri: Option<Uri> = url.parse().ok();
+    let host = uri.as_ref().and_then(Uri::host).unwrap_or("of the host");
+    format!("the name {host} is not known here")
 }
 
 #[cfg(test)]

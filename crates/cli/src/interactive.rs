@@ -9,11 +9,12 @@ use flamelet_report::{Command, Report};
 use crate::error::{Failure, Result};
 use crate::output;
 use crate::pprof_args::{PprofCommand, plain_question};
+use crate::pprof_help;
 use crate::report_job::{Ask, Question, answer_to};
 
 const HELP: &str = "\
 Reports:   top [N] [FOCUS] [-IGNORE]   tree  peek REGEX  list REGEX  disasm REGEX  traces  tags
-           raw  comments  dot  callgrind  proto  topproto  svg  html      (add > FILE to write to a file)
+           raw  comments  dot  callgrind  proto  topproto  svg  web  flamegraph  html  (> FILE writes to a file)
 Options:   options lists them; name=value sets one, name alone switches one on:
            focus=REGEX  ignore=REGEX  hide=REGEX  cum  flat  granularity=lines  sample_index=inuse_space
 Other:     help  quit";
@@ -74,7 +75,9 @@ fn obey(line: &str, command: &mut PprofCommand, profile: &Profile) -> Result<Nex
 /// Whether the line sets an option: `name=value` before any space.
 fn is_assignment(line: &str) -> bool {
     let name = line.split(['=', ' ']).next().unwrap_or("").trim_end_matches(|c: char| c.is_ascii_digit());
-    let is_report = plain_question(name).is_some() || matches!(name, "peek" | "list" | "disasm");
+    let is_report = plain_question(name).is_some()
+        || matches!(name, "peek" | "list" | "disasm" | "web")
+        || pprof_help::instead_of(name).is_some();
     !is_report && (line.contains('=') || !line.contains(' '))
 }
 
@@ -118,8 +121,9 @@ fn report(line: &str, command: &PprofCommand, profile: &Profile) -> Result<()> {
                 _ => Question::Disasm(expression.into()),
             }
         }
-        _ => plain_question(name)
-            .ok_or_else(|| Failure::new(format!("unrecognized command: \"{name}\" (type help)")))?,
+        // The picture goes to the browser once the options are known.
+        "web" => Question::Graph,
+        _ => plain_question(name).ok_or_else(|| unrecognized(name))?,
     };
     if matches!(question, Question::Top) && options.node_count.is_none() {
         options.node_count = Some(10);
@@ -139,5 +143,15 @@ fn report(line: &str, command: &PprofCommand, profile: &Profile) -> Result<()> {
         options.filters.ignore = ignore.join("|");
     }
     let ask = Ask { options: &options, symbols: &command.source.symbols, json: false };
+    if name == "web" {
+        return crate::verbs::pprof::show_in_browser(profile.clone(), &ask);
+    }
     answer_to(&question, profile.clone(), &ask, file.as_deref())
+}
+
+fn unrecognized(name: &str) -> Failure {
+    Failure::new(match pprof_help::instead_of(name) {
+        Some(instead) => format!("{name}: {instead}"),
+        None => format!("unrecognized command: \"{name}\" (type help)"),
+    })
 }

@@ -8,14 +8,14 @@ mod live_line;
 mod load;
 mod output;
 mod pprof_args;
+mod pprof_help;
 mod progress;
 mod report_job;
 mod source;
+mod usage;
 mod verbs;
 
 use std::process::ExitCode;
-
-use clap::Parser;
 
 use error::Failure;
 
@@ -23,14 +23,9 @@ use error::Failure;
 flamelet::global_allocator!();
 
 fn main() -> ExitCode {
-    let cli = match args::Cli::try_parse() {
+    let cli = match args::parse() {
         Ok(cli) => cli,
-        Err(error) => {
-            let is_help = !error.use_stderr();
-            // A closed pipe while help is printed is nobody's fault.
-            let _ = error.print();
-            return if is_help { ExitCode::SUCCESS } else { ExitCode::from(2) };
-        }
+        Err(error) => return usage::explain(&error),
     };
     match verbs::run(cli.verb) {
         Ok(code) => code,

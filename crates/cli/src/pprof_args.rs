@@ -7,14 +7,22 @@ use flamelet_report::{ReportOptions, Sort};
 
 use crate::args::Picture;
 use crate::error::{Failure, Result};
-use crate::fetch::FetchOptions;
+use crate::pprof_help;
 use crate::report_job::Question;
-use crate::source::{SourceOptions, SymbolOptions};
+use crate::source::SourceOptions;
+
+/// What can be asked for besides the shell and the page.
+#[derive(Clone)]
+pub(crate) enum Wanted {
+    Report(Question),
+    /// The call graph, in the browser.
+    Web,
+}
 
 /// What the command line asked for.
 pub(crate) struct PprofCommand {
     /// The report, or none for the shell.
-    pub(crate) question: Option<Question>,
+    pub(crate) wanted: Option<Wanted>,
     pub(crate) source: SourceOptions,
     pub(crate) options: ReportOptions,
     pub(crate) output: Option<PathBuf>,
@@ -26,17 +34,8 @@ pub(crate) struct PprofCommand {
 /// Reads the arguments after `flamelet pprof`.
 pub(crate) fn parse(arguments: &[String]) -> Result<PprofCommand> {
     let mut command = PprofCommand {
-        question: None,
-        source: SourceOptions {
-            sources: Vec::new(),
-            base: Vec::new(),
-            diff_base: Vec::new(),
-            normalize: false,
-            fetch: FetchOptions::default(),
-            max_memory: 2,
-            without_times: false,
-            symbols: SymbolOptions::default(),
-        },
+        wanted: None,
+        source: SourceOptions::default(),
         options: ReportOptions::default(),
         output: None,
         http: None,
@@ -144,9 +143,7 @@ impl PprofCommand {
             _ => match self.slot(name) {
                 Some(Slot::Text(slot)) => *slot = text()?,
                 Some(Slot::Switch(slot)) => *slot = is_on()?,
-                None => {
-                    return Err(Failure::new(format!("unknown option -{name}; see go tool pprof's help")));
-                }
+                None => return Err(unknown_option(name)),
             },
         }
         Ok(())
@@ -236,17 +233,18 @@ impl PprofCommand {
     }
 
     fn set_question(&mut self, name: &str, text: impl FnOnce() -> Result<String>) -> Result<bool> {
-        let question = match name {
-            "peek" => Some(Question::Peek(text()?)),
-            "list" => Some(Question::List(text()?)),
-            "disasm" => Some(Question::Disasm(text()?)),
-            _ => plain_question(name),
+        let wanted = match name {
+            "peek" => Some(Wanted::Report(Question::Peek(text()?))),
+            "list" => Some(Wanted::Report(Question::List(text()?))),
+            "disasm" => Some(Wanted::Report(Question::Disasm(text()?))),
+            "web" => Some(Wanted::Web),
+            _ => plain_question(name).map(Wanted::Report),
         };
-        let Some(question) = question else { return Ok(false) };
-        if self.question.is_some() {
+        let Some(wanted) = wanted else { return Ok(false) };
+        if self.wanted.is_some() {
             return Err(Failure::new("must set at most one output format"));
         }
-        self.question = Some(question);
+        self.wanted = Some(wanted);
         Ok(true)
     }
 
@@ -279,9 +277,18 @@ pub(crate) fn plain_question(name: &str) -> Option<Question> {
         "callgrind" => Question::Callgrind,
         "proto" => Question::Proto,
         "topproto" => Question::TopProto,
-        "svg" | "flamegraph" => flame(Picture::Svg),
+        "svg" => Question::Graph,
+        "flamegraph" => flame(Picture::Svg),
         "html" => flame(Picture::Html),
         _ => return None,
+    })
+}
+
+/// Says what to do instead of what is not there.
+pub(crate) fn unknown_option(name: &str) -> Failure {
+    Failure::new(match pprof_help::instead_of(name) {
+        Some(instead) => format!("-{name}: {instead}"),
+        None => format!("unknown option -{name}; `flamelet pprof -help` lists what there is"),
     })
 }
 

@@ -134,9 +134,6 @@ fn answer(question: &Question, report: Report, ask: &Ask<'_>, mut out: &mut dyn 
             let options = flame_options(options, &report);
             Ok(out.write_all(flame::svg(report.profile(), &options).as_bytes())?)
         }
-        Question::Callgrind | Question::Proto | Question::TopProto if json => {
-            Err(Failure::new("this report is a file format of its own and has no JSON form; use top --json"))
-        }
         Question::Callgrind => Ok(callgrind::write_text(&report, &mut out)?),
         Question::Proto => Ok(pprof::write_gzip(&report.into_profile(), out)?),
         Question::TopProto => Ok(pprof::write_gzip(&top::top_profile(&report), out)?),

@@ -10,6 +10,9 @@ use flamelet_report::DIFF_BASE_LABEL;
 use crate::error::{About, Failure, Result};
 use crate::fetch::{self, FetchOptions};
 
+/// The most memory that a profile may take where nobody says otherwise, in GiB.
+pub(crate) const MAX_MEMORY_GIB: u64 = 2;
+
 /// What to open, and how.
 #[derive(Clone, Debug)]
 pub(crate) struct SourceOptions {
@@ -51,18 +54,38 @@ enum Reader {
     Stream(Box<dyn Read>),
 }
 
-impl SourceOptions {
-    /// One file that needs nothing special.
-    pub(crate) fn of_file(path: &Path) -> Self {
+impl Default for SourceOptions {
+    fn default() -> Self {
         Self {
-            sources: vec![path.to_string_lossy().into_owned()],
+            sources: Vec::new(),
             base: Vec::new(),
             diff_base: Vec::new(),
             normalize: false,
             fetch: FetchOptions::default(),
-            max_memory: 2,
+            max_memory: MAX_MEMORY_GIB,
             without_times: false,
             symbols: SymbolOptions::default(),
+        }
+    }
+}
+
+impl SourceOptions {
+    /// One file that needs nothing special.
+    pub(crate) fn of_file(path: &Path) -> Self {
+        Self { sources: vec![path.to_string_lossy().into_owned()], ..Self::default() }
+    }
+
+    /// Whether something is to be subtracted.
+    pub(crate) fn has_base(&self) -> bool {
+        !self.base.is_empty() || !self.diff_base.is_empty()
+    }
+
+    /// Tells of options that say how to ask a service, where there is none to be asked.
+    pub(crate) fn note_unused(&self) {
+        let mut sources = self.sources.iter().chain(&self.base).chain(&self.diff_base);
+        let unused = self.fetch.given();
+        if !unused.is_empty() && !sources.any(|source| is_service(source)) {
+            eprintln!("{}: not used, because no source is a service", unused.join(", "));
         }
     }
 
@@ -73,13 +96,14 @@ impl SourceOptions {
         if !options.base.is_empty() && !options.diff_base.is_empty() {
             return Err(Failure::new("--base and --diff-base cannot both be given"));
         }
-        if options.normalize && options.base.is_empty() && options.diff_base.is_empty() {
+        if options.normalize && !options.has_base() {
             return Err(Failure::new("--normalize needs a base to normalize by: --base or --diff-base"));
         }
+        options.note_unused();
         let mut notes = Vec::new();
         let mut profile = options.open_all(&options.sources, &mut notes)?;
         let bases = if options.diff_base.is_empty() { &options.base } else { &options.diff_base };
-        if !bases.is_empty() {
+        if options.has_base() {
             let mut base = options.open_all(bases, &mut notes)?;
             if !options.diff_base.is_empty() {
                 base.label_all(DIFF_BASE_LABEL, "true");
@@ -95,7 +119,7 @@ impl SourceOptions {
     }
 
     /// `go tool pprof BINARY PROFILE`: a binary named first is where symbols are.
-    fn take_binary(&mut self) {
+    pub(crate) fn take_binary(&mut self) {
         if self.sources.len() > 1 && is_elf(Path::new(&self.sources[0])) {
             let binary = self.sources.remove(0);
             self.symbols.binaries.push(binary.into());
@@ -158,9 +182,17 @@ impl SourceOptions {
             let options = FetchOptions { max_bytes, ..self.fetch.clone() };
             return Ok(Reader::Stream(Box::new(io::Cursor::new(fetch::fetch(&url, &options)?))));
         }
+        if source.contains("://") && !path.exists() {
+            let message = "this is not the address of a service; write it as http://HOST:PORT";
+            return Err(Failure::new(format!("{source}: {message}")));
+        }
         let file = File::open(path).about(source)?;
         if file.metadata().about(source)?.is_dir() {
             return Err(Failure::new(format!("{source}: is a folder; name the profiles in it")));
+        }
+        if is_elf(path) {
+            let message = "is a program and not a profile; record it with: flamelet record -- ";
+            return Err(Failure::new(format!("{source}: {message}{source}")));
         }
         Ok(Reader::File(file))
     }
@@ -204,6 +236,11 @@ impl SymbolOptions {
 
 fn needs_symbols(profile: &Profile) -> bool {
     profile.locations().iter().any(|location| location.address != 0 && profile.lines_of(location).is_empty())
+}
+
+/// Whether a source is a service rather than a file.
+pub(crate) fn is_service(source: &str) -> bool {
+    fetch::profile_url(source, None).is_some() && !Path::new(source).exists()
 }
 
 /// Whether a file is a binary.

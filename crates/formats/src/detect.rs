@@ -72,7 +72,10 @@ pub(crate) fn recognise(head: &[u8], head_is_all: bool) -> Result<Format> {
         false => recognise_other(head, head_is_all),
     };
     found.ok_or_else(|| {
-        Error::new(ErrorKind::WrongFormat, "this is not a profile in any format that is known here")
+        Error::new(
+            ErrorKind::WrongFormat,
+            "this is not a profile in any format that is known here; `flamelet convert --help` lists them",
+        )
     })
 }
 

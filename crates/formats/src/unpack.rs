@@ -88,12 +88,16 @@ impl<R: Read> Read for ZstdFrames<R> {
 
 /// What a decoder's complaint means for the person who opened the file.
 pub(crate) fn damaged(error: &io::Error) -> Error {
+    let message = error.to_string();
+    // The one for zstd wraps it up in its own.
+    if error.kind() == io::ErrorKind::UnexpectedEof || message.contains("UnexpectedEof") {
+        let message = "the file is cut off: its packed data ends early; copy or fetch it again";
+        return Error::new(ErrorKind::Truncated, message);
+    }
     let kind = match error.kind() {
-        io::ErrorKind::UnexpectedEof => ErrorKind::Truncated,
         io::ErrorKind::OutOfMemory => ErrorKind::TooLarge,
         io::ErrorKind::InvalidData | io::ErrorKind::InvalidInput | io::ErrorKind::Other => ErrorKind::Corrupt,
         _ => ErrorKind::Io,
     };
-    let message = error.to_string();
     Error::new(kind, format!("cannot read the file: {}", message.lines().next().unwrap_or_default()))
 }

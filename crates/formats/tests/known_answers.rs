@@ -333,14 +333,37 @@ fn a_small_file_cannot_fill_the_memory() {
     );
 }
 
+/// A download that broke off is the likeliest damage, so it has words of its own, whatever it is packed with.
+#[test]
+fn a_packed_file_that_is_cut_off_says_so() {
+    use std::io::Write;
+    let text = std::fs::read(data("stacks.folded")).unwrap().repeat(200);
+    let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
+    gzip.write_all(&text).unwrap();
+    let mut bzip2 = bzip2::write::BzEncoder::new(Vec::new(), bzip2::Compression::default());
+    bzip2.write_all(&text).unwrap();
+    let packed = [
+        ("gzip", gzip.finish().unwrap()),
+        ("bzip2", bzip2.finish().unwrap()),
+        ("zstd", ruzstd::encoding::compress_to_vec(&text[..], ruzstd::encoding::CompressionLevel::Fastest)),
+        ("xz", std::fs::read(data("recording.jfr.xz")).unwrap()),
+    ];
+    for (name, bytes) in packed {
+        let error = flamelet_formats::read(&bytes[..bytes.len() * 2 / 3], &Options::default()).unwrap_err();
+        assert!(error.to_string().starts_with("the file is cut off: "), "{name}: {error}");
+    }
+}
+
 #[test]
 fn what_is_no_profile_is_refused_in_one_line() {
+    let unknown =
+        "this is not a profile in any format that is known here; `flamelet convert --help` lists them";
     let cases: [(&[u8], &str); 5] = [
         (b"", "the file is empty"),
-        (b"hello world\n", "this is not a profile in any format that is known here"),
-        (b"{\"a\": 1}", "this is not a profile in any format that is known here"),
-        (b"\x7fELF\x02\x01\x01\0\0\0\0\0", "this is not a profile in any format that is known here"),
-        (b"# a comment\n\n", "this is not a profile in any format that is known here"),
+        (b"hello world\n", unknown),
+        (b"{\"a\": 1}", unknown),
+        (b"\x7fELF\x02\x01\x01\0\0\0\0\0", unknown),
+        (b"# a comment\n\n", unknown),
     ];
     for (bytes, message) in cases {
         let error = flamelet_formats::read(bytes, &Options::default()).unwrap_err();

@@ -121,6 +121,25 @@ pub(crate) fn explain(error: &io::Error, what: &str) -> Error {
     }
 }
 
+/// Says why `watch` could not be watched. Of another user's process no setting of the kernel's is the reason.
+pub(crate) fn explain_watch(error: &io::Error, watch: Watch) -> Error {
+    let what = "cannot watch the process";
+    let is_refused = matches!(error.raw_os_error(), Some(libc::EACCES | libc::EPERM));
+    match watch {
+        Watch::Thread(tid) if is_refused && is_of_another_user(tid) => Error::new(
+            ErrorKind::NotPermitted,
+            format!("{what}: it belongs to another user; try with sudo, or give flamelet CAP_PERFMON"),
+        ),
+        _ => explain(error, what),
+    }
+}
+
+fn is_of_another_user(tid: u32) -> bool {
+    use std::os::unix::fs::MetadataExt;
+    let owner = std::fs::metadata(format!("/proc/{tid}")).map(|about| about.uid());
+    tid != 0 && owner.is_ok_and(|owner| owner != crate::sys::machine::effective_user())
+}
+
 fn why_refused() -> String {
     let paranoid = paranoid();
     if try_own_clock(false).is_err() {
@@ -137,6 +156,7 @@ fn why_refused() -> String {
     let level = paranoid.map_or_else(|| "?".to_owned(), |level| level.to_string());
     format!(
         "this user may watch only the user side of own processes (kernel.perf_event_paranoid={level}); \
-         `sudo sysctl kernel.perf_event_paranoid=-1`, or CAP_PERFMON, allows more"
+         `sudo sysctl kernel.perf_event_paranoid=-1`, or CAP_PERFMON, allows everything, and `flamelet doctor` says \
+         which level allows what"
     )
 }

@@ -152,7 +152,7 @@ impl Planner<'_> {
             Err(error) if error.raw_os_error() == Some(libc::EINVAL) => attr,
             _ => with_build_ids,
         };
-        self.try_open(&attr).map_err(|error| access::explain(&error, "cannot watch the process"))?;
+        self.try_open(&attr).map_err(|error| access::explain_watch(&error, self.watch))?;
         Ok(PlannedEvent { source: Source::Track, attr })
     }
 

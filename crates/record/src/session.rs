@@ -112,7 +112,7 @@ impl Session {
                     Err(error) if error.raw_os_error() == Some(libc::ESRCH) => return Ok(false),
                     // A CPU that went offline since it was listed has nothing to watch.
                     Err(error) if error.raw_os_error() == Some(libc::ENODEV) => continue,
-                    Err(error) => return Err(access::explain(&error, "cannot watch the process")),
+                    Err(error) => return Err(access::explain_watch(&error, watch)),
                 };
                 let is_track = planned.source == Source::Track;
                 event.redirect_to(if is_track { outputs.track } else { outputs.samples })?;

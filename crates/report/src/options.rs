@@ -36,6 +36,16 @@ pub enum Command {
     Flame,
 }
 
+impl Command {
+    /// How many entries are shown when nobody says: 0 is all.
+    pub const fn usual_node_count(self) -> usize {
+        match self {
+            Self::Tree | Self::Traces | Self::Tags | Self::Dot => 80,
+            _ => 0,
+        }
+    }
+}
+
 /// The order of the entries.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Sort {
@@ -133,29 +143,20 @@ impl ReportOptions {
         let mut options = self.clone();
         let mut granularity = options.granularity.unwrap_or_default();
         let mut trim = options.trim;
-        let node_count = match command {
+        match command {
             Command::Disasm => {
                 // One frame an address, or cumulative values would be counted once for each inlined frame.
                 (trim, granularity, options.no_inlines) = (false, Granularity::Addresses, true);
-                0
             }
-            Command::List => {
-                (trim, granularity) = (false, Granularity::Lines);
-                0
-            }
+            Command::List => (trim, granularity) = (false, Granularity::Lines),
             Command::Proto | Command::Raw | Command::Callgrind => {
                 (trim, granularity) = (false, Granularity::Addresses);
-                0
             }
-            Command::Peek => {
-                trim = false;
-                0
-            }
-            Command::Top | Command::TopProto | Command::Flame => 0,
-            Command::Tree | Command::Traces | Command::Tags | Command::Dot => 80,
-        };
+            Command::Peek => trim = false,
+            _ => {}
+        }
         options.granularity = Some(granularity);
-        options.node_count = Some(options.node_count.unwrap_or(node_count));
+        options.node_count = Some(options.node_count.unwrap_or(command.usual_node_count()));
         if !trim {
             (options.node_count, options.node_fraction, options.edge_fraction) = (Some(0), 0.0, 0.0);
         }

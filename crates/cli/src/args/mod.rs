@@ -1,122 +1,100 @@
 //! The command line, as clap reads it. What an option means is said where it is used.
 
+mod compare;
+mod convert;
+pub(crate) mod guide;
 mod report;
+mod shape;
 mod source;
 mod tools;
+mod values;
 
 use std::path::PathBuf;
 
-use clap::{Parser, Subcommand, ValueHint};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand, ValueHint};
+use flamelet_report::Command as Report;
 
-use report::HEAP_EXAMPLES;
+pub(crate) use compare::{CheckArgs, DiffArgs, HeapArgs, PairArgs};
+pub(crate) use convert::{ConvertArgs, Made};
 pub(crate) use report::{
-    CheckArgs, DiffArgs, FlameArgs, HeapArgs, MatchArgs, Picture, ReportArgs, ShapeArgs,
+    AboutArgs, CallgrindArgs, DisasmArgs, FlameArgs, GraphArgs, ListArgs, PeekArgs, Picture, ProtoArgs,
+    RawArgs, TagsArgs, TopArgs, TopProtoArgs, TracesArgs, TreeArgs, ViewArgs,
 };
-pub(crate) use source::{ConvertArgs, MergeArgs, SourceArgs};
-pub(crate) use tools::{DemoArgs, Heap, RecordArgs, RunArgs, ViewArgs};
-use tools::{RECORD_EXAMPLES, RUN_EXAMPLES};
+pub(crate) use source::{FetchVerbArgs, MergeArgs, RecoverArgs, SymbolizeArgs};
+pub(crate) use tools::{CPU_FILE, DemoArgs, HEAP_FILE, Heap, RecordArgs, RunArgs};
+
+use crate::verbs;
 
 /// One profiler for Rust services: records, opens, compares, checks and shows profiles.
 #[derive(Parser)]
-#[command(name = "flamelet", version, max_term_width = 110, after_help = EXAMPLES)]
+#[command(name = "flamelet", version, max_term_width = 110)]
 pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) verb: Verb,
 }
 
-const EXAMPLES: &str = "\
-Examples:
-  flamelet top cpu.pb.gz                     the functions that cost most
-  flamelet top http://localhost:3000         30 s of CPU profile of a running service
-  flamelet flame cpu.pb.gz -o cpu.html       a picture to look at or send
-  flamelet diff before.pb.gz after.pb.gz     what changed, and is it more than noise
-  flamelet check main.pb.gz branch.pb.gz --max-growth 5%
-  flamelet pprof -top -cum cpu.pb.gz         go tool pprof's own command line
-
-Exit status: 0 done, 1 the answer is no (check), 2 bad use or bad input.";
-
 /// What to do.
 #[derive(Subcommand)]
 pub(crate) enum Verb {
     /// Show the functions that cost most
-    Top(ReportArgs),
+    Top(TopArgs),
     /// Show functions with their callers and callees
-    Tree(ReportArgs),
+    Tree(TreeArgs),
     /// Show callers and callees of the functions that match an expression
-    #[command(after_help = "Example: flamelet peek 'serde_json::de' cpu.pb.gz")]
-    Peek(MatchArgs),
+    Peek(PeekArgs),
     /// Show the source of the functions that match an expression, with the cost of each line
-    #[command(after_help = "Example: flamelet list my_service::handler cpu.pb.gz")]
-    List(MatchArgs),
+    List(ListArgs),
     /// Show the instructions of the functions that match an expression, with the cost of each
-    #[command(after_help = "Example: flamelet disasm my_service::hot_loop cpu.pb.gz")]
-    Disasm(MatchArgs),
+    Disasm(DisasmArgs),
     /// Show every stack
-    Traces(ReportArgs),
+    Traces(TracesArgs),
     /// Show what each label value cost
-    Tags(ReportArgs),
+    Tags(TagsArgs),
     /// Show everything in the profile as text
-    Raw(ReportArgs),
+    Raw(RawArgs),
     /// Say what a profile is and how good it is
-    Info(ReportArgs),
+    Info(AboutArgs),
     /// Show the comments of a profile
-    Comments(ReportArgs),
+    Comments(AboutArgs),
     /// Write the call graph for Graphviz
-    Dot(ReportArgs),
+    Dot(GraphArgs),
     /// Draw the call graph: SVG, or DOT when the output's name ends in .dot
-    #[command(after_help = "Example: flamelet graph cpu.pb.gz -o cpu.svg")]
-    Graph(ReportArgs),
+    Graph(GraphArgs),
     /// Write the call graph for KCachegrind and callgrind_annotate
-    Callgrind(ReportArgs),
+    Callgrind(CallgrindArgs),
     /// Write what the filters leave as a pprof file
-    Proto(ReportArgs),
+    Proto(ProtoArgs),
     /// Write the functions of `top` as a pprof file
-    Topproto(ReportArgs),
+    Topproto(TopProtoArgs),
     /// Draw a flame graph: SVG, or one interactive HTML file
-    #[command(after_help = "Example: flamelet flame cpu.pb.gz -o cpu.html")]
     Flame(FlameArgs),
     /// Show who holds memory, who frees it, how long it lives, or what grows
-    #[command(after_help = HEAP_EXAMPLES)]
     Heap(HeapArgs),
     /// Show what changed between two profiles, and whether it is more than noise
-    #[command(after_help = "Example: flamelet diff before.pb.gz after.pb.gz --cum")]
     Diff(DiffArgs),
     /// Fail when a function costs more than before: for CI
-    #[command(after_help = "Example: flamelet check main.pb.gz branch.pb.gz --max-growth 5%\n\
-        Exit status 0: nothing grew; 1: something did; 2: bad input.")]
     Check(CheckArgs),
     /// Merge profiles into one file
     Merge(MergeArgs),
     /// Fill in names, files and lines, and write the profile
-    #[command(after_help = "Example: flamelet symbolize raw.pb.gz --binary ./service.debug -o named.pb.gz")]
-    Symbolize(MergeArgs),
-    /// Fetch a profile from a service and keep it
-    #[command(after_help = "Example: flamelet fetch http://localhost:3000 --seconds 10 -o cpu.pb.gz")]
-    Fetch(MergeArgs),
+    Symbolize(SymbolizeArgs),
+    /// Fetch a profile from a service and keep it as it came
+    Fetch(FetchVerbArgs),
     /// Convert a profile to another format
-    #[command(after_help = "Example: flamelet convert perf.data -o cpu.speedscope.json")]
     Convert(ConvertArgs),
     /// Sample a command or running processes
-    #[command(after_help = RECORD_EXAMPLES)]
     Record(RecordArgs),
     /// Drive another tool (perf, strace, valgrind, heaptrack, bpftrace) and open what it wrote
-    #[command(after_help = RUN_EXAMPLES)]
     Run(RunArgs),
     /// Say what this machine, this user and a binary allow, and what would allow more
-    #[command(
-        after_help = "Examples:\n  flamelet doctor\n  flamelet doctor ./target/release/service\n  flamelet doctor 1234"
-    )]
     Doctor {
         /// A binary, or the id of a running process
         #[arg(value_name = "PID|BINARY", value_hint = ValueHint::FilePath)]
         subject: Option<String>,
     },
     /// Make a heap profile of the file that a killed service left behind
-    #[command(after_help = "Example: flamelet recover /var/lib/service/heap.ledger -o heap.pb.gz")]
-    Recover(MergeArgs),
+    Recover(RecoverArgs),
     /// Look at profiles in the browser
-    #[command(after_help = "Examples:\n  flamelet view cpu.pb.gz\n  flamelet view http://localhost:3000\n  \
-        flamelet view /opt/profiling/my-service")]
     View(ViewArgs),
     /// Profile a built-in busy service and look at it
     Demo(DemoArgs),
@@ -134,8 +112,102 @@ pub(crate) enum Verb {
     },
     /// Write man pages into a folder
     Man {
-        /// The folder
+        /// The folder, which is made if it is not there
         #[arg(value_hint = ValueHint::DirPath)]
         folder: PathBuf,
     },
+}
+
+/// Reads the command line of this process.
+pub(crate) fn parse() -> Result<Cli, clap::Error> {
+    Cli::from_arg_matches(&command().try_get_matches()?)
+}
+
+/// The command line with everything that its help says.
+pub(crate) fn command() -> clap::Command {
+    let command = Cli::command().after_help(guide::of_command().text());
+    command.mut_subcommands(|verb| {
+        let name = verb.get_name().to_owned();
+        let text = guide::of(&name).text();
+        let verb = if text.is_empty() { verb } else { verb.after_help(text) };
+        with_own_defaults(verb, &name)
+    })
+}
+
+/// Says what verbs take by default that others take differently.
+fn with_own_defaults(verb: clap::Command, name: &str) -> clap::Command {
+    let shows = |count: usize| if count == 0 { "all".to_owned() } else { count.to_string() };
+    let rows = match name {
+        "top" => Some(shows(Report::Top.usual_node_count())),
+        "topproto" => Some(shows(Report::TopProto.usual_node_count())),
+        "tree" => Some(shows(Report::Tree.usual_node_count())),
+        "dot" | "graph" => Some(shows(Report::Dot.usual_node_count())),
+        "diff" => Some(shows(verbs::diff::ROWS)),
+        "heap" => Some(shows(verbs::heap::ROWS)),
+        _ => None,
+    };
+    let verb = match rows {
+        Some(rows) => verb.mut_arg("nodecount", |arg| {
+            arg.help(format!("Show this many entries; 0 shows all [default: {rows}]"))
+        }),
+        None => verb,
+    };
+    match name {
+        "view" => verb.mut_arg("seconds", |arg| {
+            let seconds = verbs::view::LIVE_SECONDS;
+            arg.help(format!("Ask the service for this many seconds [default: {seconds}]"))
+        }),
+        "heap" => verb
+            .mut_arg("seconds", |arg| {
+                let seconds = verbs::heap::GROWTH_SECONDS;
+                arg.help(format!("Watch the service for this many seconds [default: {seconds} for --growth]"))
+            })
+            .mut_arg("granularity", |arg| {
+                arg.help("functions, filefunctions, files, lines or addresses [default: filefunctions]")
+            }),
+        _ => verb,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The words of a shell's line, up to what the shell does itself.
+    fn words(line: &str) -> Vec<String> {
+        let mut words = vec![String::new()];
+        let mut is_quoted = false;
+        for letter in line.split('>').next().unwrap_or(line).chars() {
+            match letter {
+                '\'' => is_quoted = !is_quoted,
+                ' ' if !is_quoted => words.push(String::new()),
+                '|' if !is_quoted => break,
+                letter => words.last_mut().expect("one at least").push(letter),
+            }
+        }
+        words.retain(|word| !word.is_empty());
+        words
+    }
+
+    #[test]
+    fn the_definition_is_sound() {
+        command().debug_assert();
+    }
+
+    #[test]
+    fn every_verb_shows_examples_that_it_accepts() {
+        for verb in command().get_subcommands() {
+            let examples = guide::of(verb.get_name()).examples;
+            assert!(!examples.is_empty(), "{} has no example", verb.get_name());
+            for (line, _) in examples {
+                let words = words(line);
+                assert_eq!(words[1], verb.get_name(), "{line}");
+                // What a binary is taken from must be there when the line is read.
+                let words = words.iter().map(|word| if word.starts_with("./service") { "/" } else { word });
+                if let Err(error) = command().try_get_matches_from(words) {
+                    panic!("{line}: {error}");
+                }
+            }
+        }
+    }
 }

@@ -4,26 +4,27 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum, ValueHint};
 
-use crate::fetch::FetchOptions;
-use crate::source::{SourceOptions, SymbolOptions};
+use super::tools::HEAP_FILE;
+use super::values::existing_path;
+use crate::fetch::{self, FetchOptions};
+use crate::source::{MAX_MEMORY_GIB, SourceOptions, SymbolOptions};
 
-/// Where profiles come from.
+/// The profiles of a report.
+#[derive(Args, Clone)]
+pub(crate) struct Sources {
+    /// Files, '-', or addresses of services; several are merged
+    #[arg(required = true, value_name = "SOURCE", value_hint = ValueHint::FilePath)]
+    pub(crate) sources: Vec<String>,
+}
+
+/// How a service is asked.
 #[derive(Args, Clone, Default)]
-pub(crate) struct SourceArgs {
-    /// Subtract these profiles
-    #[arg(long, value_name = "SOURCE", help_heading = "Compare")]
-    base: Vec<String>,
-    /// Compare with these profiles; percentages are of them
-    #[arg(long, value_name = "SOURCE", alias = "diff_base", help_heading = "Compare")]
-    diff_base: Vec<String>,
-    /// Scale the profile so that its total equals the base's
-    #[arg(long, help_heading = "Compare")]
-    normalize: bool,
-    /// Ask the service for this many seconds
-    #[arg(long, value_name = "N", help_heading = "Fetch")]
+pub(crate) struct FetchArgs {
+    #[arg(long, value_name = "N", help_heading = "Fetch",
+          help = format!("Ask the service for this many seconds [default: {} for CPU profiles]", fetch::CPU_SECONDS))]
     seconds: Option<u64>,
-    /// Wait this many seconds for an answer
-    #[arg(long, value_name = "N", help_heading = "Fetch")]
+    #[arg(long, value_name = "N", help_heading = "Fetch",
+          help = format!("Wait this many seconds for an answer [default: {}]", fetch::USUAL_WAIT))]
     timeout: Option<u64>,
     /// Send a header, as 'Name: value'
     #[arg(long, value_name = "HEADER", help_heading = "Fetch")]
@@ -40,76 +41,213 @@ pub(crate) struct SourceArgs {
     /// Do not check the service's certificate
     #[arg(long, help_heading = "Fetch")]
     insecure: bool,
+}
+
+/// Where names come from.
+#[derive(Args, Clone, Default)]
+pub(crate) struct BinaryArgs {
     /// Take symbols from this binary, debug file or folder
-    #[arg(long, value_name = "PATH", help_heading = "Symbols")]
+    #[arg(long, value_name = "PATH", value_parser = existing_path(), value_hint = ValueHint::AnyPath,
+          help_heading = "Symbols")]
     binary: Vec<PathBuf>,
-    /// Whether to look for names that the profile does not have
-    #[arg(long, value_enum, default_value_t, value_name = "HOW", help_heading = "Symbols")]
+}
+
+/// Where names come from, and when.
+#[derive(Args, Clone, Default)]
+pub(crate) struct SymbolArgs {
+    #[command(flatten)]
+    binaries: BinaryArgs,
+    /// Where to look for names: auto (where there is none), force (everywhere, again) or none
+    #[arg(
+        long,
+        value_enum,
+        default_value_t,
+        hide_possible_values = true,
+        value_name = "HOW",
+        help_heading = "Symbols"
+    )]
     symbolize: Symbolize,
-    /// The most memory that a profile may take, in GiB
-    #[arg(long, value_name = "GIB", default_value_t = 2, alias = "max_memory")]
-    max_memory: u64,
 }
 
 /// When to look for names.
 #[derive(Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Symbolize {
-    /// For addresses without a name
+    // Without a help of their own, which would double the length of every `--help`.
     #[default]
     Auto,
-    /// For all addresses, again
     Force,
-    /// Never
     None,
 }
 
-/// `merge`, `symbolize` and `fetch`: profiles in, a pprof file out.
+/// A cap on what may be read.
+#[derive(Args, Clone)]
+pub(crate) struct MemoryArgs {
+    /// The most memory that a profile may take, in GiB
+    #[arg(long, value_name = "GIB", default_value_t = MAX_MEMORY_GIB, alias = "max_memory")]
+    max_memory: u64,
+}
+
+/// How profiles are opened, one by one.
+#[derive(Args, Clone)]
+pub(crate) struct ReadArgs {
+    #[command(flatten)]
+    fetch: FetchArgs,
+    #[command(flatten)]
+    symbols: SymbolArgs,
+    #[command(flatten)]
+    memory: MemoryArgs,
+}
+
+/// How profiles are opened, and what is subtracted from them.
+#[derive(Args, Clone)]
+pub(crate) struct SourceArgs {
+    /// Subtract these profiles
+    #[arg(long, value_name = "SOURCE", help_heading = "Compare")]
+    base: Vec<String>,
+    /// Compare with these profiles; percentages are of them
+    #[arg(long, value_name = "SOURCE", alias = "diff_base", help_heading = "Compare")]
+    diff_base: Vec<String>,
+    /// Scale the profile so that its total equals the base's
+    #[arg(long, help_heading = "Compare")]
+    normalize: bool,
+    #[command(flatten)]
+    read: ReadArgs,
+}
+
+/// `merge`: profiles in, a pprof file out.
 #[derive(Args, Clone)]
 pub(crate) struct MergeArgs {
-    /// Files, '-', or addresses of services
-    #[arg(required = true, value_name = "SOURCE", value_hint = ValueHint::FilePath)]
-    pub(crate) sources: Vec<String>,
-    /// Write to this file; '-' is standard output
+    #[command(flatten)]
+    sources: Sources,
+    /// Write to this file [default: standard output, unless that is a terminal]
     #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) output: Option<PathBuf>,
     #[command(flatten)]
-    pub(crate) source: SourceArgs,
+    source: SourceArgs,
 }
 
-/// `convert`.
+/// `symbolize`.
 #[derive(Args, Clone)]
-pub(crate) struct ConvertArgs {
+pub(crate) struct SymbolizeArgs {
     #[command(flatten)]
-    pub(crate) merge: MergeArgs,
-    /// The format; without it, the output's name decides
-    #[arg(long, value_name = "FORMAT")]
-    pub(crate) to: Option<String>,
+    sources: Sources,
+    /// Write to this file [default: standard output, unless that is a terminal]
+    #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) output: Option<PathBuf>,
+    /// Name again what has names already
+    #[arg(long, help_heading = "Symbols")]
+    force: bool,
+    #[command(flatten)]
+    binaries: BinaryArgs,
+    #[command(flatten)]
+    fetch: FetchArgs,
+    #[command(flatten)]
+    memory: MemoryArgs,
+}
+
+/// `fetch`: kept as it came.
+#[derive(Args, Clone)]
+pub(crate) struct FetchVerbArgs {
+    #[command(flatten)]
+    pub(crate) sources: Sources,
+    /// Write to this file; '-' is standard output [default: the first of profile-001.pb.gz, … that is free]
+    #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) output: Option<PathBuf>,
+    #[command(flatten)]
+    fetch: FetchArgs,
+    #[command(flatten)]
+    memory: MemoryArgs,
+}
+
+/// `recover`.
+#[derive(Args, Clone)]
+pub(crate) struct RecoverArgs {
+    /// The file that `heap_recovery_file` named
+    #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) file: PathBuf,
+    /// Write to this file
+    #[arg(short, long, value_name = "FILE", default_value = HEAP_FILE, value_hint = ValueHint::FilePath)]
+    pub(crate) output: PathBuf,
+    #[command(flatten)]
+    pub(crate) symbols: SymbolArgs,
+}
+
+impl FetchArgs {
+    fn options(&self) -> FetchOptions {
+        FetchOptions {
+            seconds: self.seconds,
+            timeout: self.timeout,
+            headers: self.header.clone(),
+            tls_ca: self.tls_ca.clone(),
+            tls_cert: self.tls_cert.clone(),
+            tls_key: self.tls_key.clone(),
+            insecure: self.insecure,
+            max_bytes: 0,
+        }
+    }
+}
+
+impl SymbolArgs {
+    pub(crate) fn options(&self) -> SymbolOptions {
+        SymbolOptions {
+            skip: self.symbolize == Symbolize::None,
+            force: self.symbolize == Symbolize::Force,
+            binaries: self.binaries.binary.clone(),
+        }
+    }
+}
+
+impl ReadArgs {
+    pub(crate) fn options(&self, sources: Vec<String>) -> SourceOptions {
+        SourceOptions {
+            sources,
+            fetch: self.fetch.options(),
+            symbols: self.symbols.options(),
+            max_memory: self.memory.max_memory,
+            ..SourceOptions::default()
+        }
+    }
 }
 
 impl SourceArgs {
     pub(crate) fn options(&self, sources: Vec<String>) -> SourceOptions {
         SourceOptions {
-            sources,
             base: self.base.clone(),
             diff_base: self.diff_base.clone(),
             normalize: self.normalize,
-            fetch: FetchOptions {
-                seconds: self.seconds,
-                timeout: self.timeout,
-                headers: self.header.clone(),
-                tls_ca: self.tls_ca.clone(),
-                tls_cert: self.tls_cert.clone(),
-                tls_key: self.tls_key.clone(),
-                insecure: self.insecure,
-                max_bytes: 0,
-            },
-            max_memory: self.max_memory,
-            without_times: false,
-            symbols: SymbolOptions {
-                skip: self.symbolize == Symbolize::None,
-                force: self.symbolize == Symbolize::Force,
-                binaries: self.binary.clone(),
-            },
+            ..self.read.options(sources)
+        }
+    }
+}
+
+impl MergeArgs {
+    pub(crate) fn options(&self) -> SourceOptions {
+        self.source.options(self.sources.sources.clone())
+    }
+}
+
+impl SymbolizeArgs {
+    pub(crate) fn options(&self) -> SourceOptions {
+        let binaries = self.binaries.binary.clone();
+        SourceOptions {
+            sources: self.sources.sources.clone(),
+            fetch: self.fetch.options(),
+            symbols: SymbolOptions { skip: false, force: self.force, binaries },
+            max_memory: self.memory.max_memory,
+            ..SourceOptions::default()
+        }
+    }
+}
+
+impl FetchVerbArgs {
+    /// No names are looked for: what is fetched is kept as it came.
+    pub(crate) fn options(&self) -> SourceOptions {
+        SourceOptions {
+            sources: self.sources.sources.clone(),
+            fetch: self.fetch.options(),
+            symbols: SymbolOptions { skip: true, ..SymbolOptions::default() },
+            max_memory: self.memory.max_memory,
+            ..SourceOptions::default()
         }
     }
 }

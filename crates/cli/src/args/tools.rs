@@ -1,20 +1,22 @@
-//! The arguments of `record`, `run`, `view` and `demo`.
+//! The arguments of `record`, `run` and `demo`.
 
 use std::path::PathBuf;
 
 use clap::{Args, ValueHint};
 
-use super::SourceArgs;
+use super::values::{bytes, existing_path, seconds};
 
-pub(super) const RECORD_EXAMPLES: &str = "\
-Examples:
-  flamelet record -- ./service --port 3000       from its first instruction on; Ctrl-C ends the recording
-  flamelet record -p 1234 --duration 10 -o cpu.html
-  flamelet record --off-cpu -p 1234              where it waits, beside where it works
-  flamelet record --syscalls -- ls -R /          counts, errors and latency of every call
-  flamelet record --heap -- ./service            every allocation, from outside (heaptrack's job)
-  flamelet record -e syscalls:sys_enter_getrandom -- ./service
-  flamelet record --load 'wrk http://localhost:3000' --duration 30 -- ./service";
+/// Where a recording goes when nobody says.
+pub(crate) const CPU_FILE: &str = "profile.pb.gz";
+/// The same for memory.
+pub(crate) const HEAP_FILE: &str = "heap.pb.gz";
+
+fn output_help() -> String {
+    format!(
+        "Write to this file; its name picks the format (.pb.gz, .svg, .html, .folded, .speedscope.json, …) \
+         [default: {CPU_FILE}, with --heap {HEAP_FILE}]"
+    )
+}
 
 /// `record`.
 #[derive(Args, Clone)]
@@ -31,10 +33,9 @@ pub(crate) struct RecordArgs {
     /// Samples a second of each running thread
     #[arg(short = 'F', long, value_name = "HZ", default_value_t = 997)]
     pub(crate) frequency: u32,
-    /// Write to this file; its name picks the format (.pb.gz, .svg, .html, .folded, .speedscope.json, …)
-    #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath, help = output_help())]
     pub(crate) output: Option<PathBuf>,
-    /// End after this many seconds, and ask a command to end too
+    /// End after this many seconds, and ask a command to end too [default: when it ends, or Ctrl-C]
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     pub(crate) duration: Option<std::time::Duration>,
     /// Record blocked time too
@@ -61,7 +62,7 @@ pub(crate) struct RecordArgs {
     #[arg(long, value_name = "CMD")]
     pub(crate) load: Option<String>,
     /// Take symbols from this binary, debug file or folder
-    #[arg(long, value_name = "PATH")]
+    #[arg(long, value_name = "PATH", value_parser = existing_path(), value_hint = ValueHint::AnyPath)]
     pub(crate) binary: Vec<PathBuf>,
     /// Exit with status 1 when the recording is of poor quality
     #[arg(long)]
@@ -88,27 +89,9 @@ fn heap(text: &str) -> Result<Heap, String> {
         "sampled" => Ok(Heap::Sampled(USUAL)),
         size => bytes(size)
             .map(Heap::Sampled)
-            .map_err(|_| format!("'{size}' is neither all nor sampled nor a size such as 64KB")),
+            .map_err(|_| "this is neither all nor sampled nor a size such as 64KB".into()),
     }
 }
-
-/// Reads `10`, `10s` or `2.5`.
-fn seconds(text: &str) -> Result<std::time::Duration, String> {
-    let number = text.trim().trim_end_matches('s');
-    let parsed = number.parse::<f64>().ok().filter(|seconds| *seconds > 0.0);
-    let duration = parsed.and_then(|seconds| std::time::Duration::try_from_secs_f64(seconds).ok());
-    duration.ok_or_else(|| format!("'{text}' is not a number of seconds such as 10"))
-}
-
-pub(super) const RUN_EXAMPLES: &str = "\
-Examples:
-  flamelet run list                              what is installed, what each is good for, what it costs
-  flamelet run callgrind --duration 60 -- ./service
-  flamelet run strace -p 1234 --duration 10
-  flamelet run massif --memory-limit 1GB -o /opt/profiling -- ./service
-  flamelet run bpftrace --script 'tracepoint:syscalls:sys_enter_read { @ = hist(args->count); }' -- ls
-
-Each run has a folder of its own, {output}/{name}/{time}-{tool}/, with the tool's file and a pprof made of it.";
 
 /// `run`.
 #[derive(Args, Clone)]
@@ -128,7 +111,7 @@ pub(crate) struct RunArgs {
     /// The most memory the command may have, such as 512MB (ulimit -v)
     #[arg(long, value_name = "SIZE", value_parser = bytes)]
     pub(crate) memory_limit: Option<u64>,
-    /// Where runs are kept
+    /// The folder where runs are kept, each in a folder of its own
     #[arg(short, long, value_name = "FOLDER", default_value = "profiling", value_hint = ValueHint::DirPath)]
     pub(crate) output: PathBuf,
     /// The name of the service; by default that of the command
@@ -145,41 +128,6 @@ pub(crate) struct RunArgs {
     pub(crate) view: bool,
 }
 
-/// Reads `512MB`, `1GB`, `65536`.
-fn bytes(text: &str) -> Result<u64, String> {
-    let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
-    let (number, unit) = text.split_at(digits);
-    let unit = if unit.is_empty() { "b" } else { unit };
-    let known = flamelet_profile::unit::are_compatible(unit, "b");
-    let scale = flamelet_profile::unit::ratio(unit, "b");
-    match number.parse::<u64>() {
-        Ok(number) if known && number > 0 => Ok((number as f64 * scale) as u64),
-        _ => Err(format!("'{text}' is not a size such as 512MB")),
-    }
-}
-
-/// `view`.
-#[derive(Args, Clone)]
-pub(crate) struct ViewArgs {
-    /// Files, a folder of files, '-', or the address of a service
-    #[arg(required = true, value_name = "SOURCE", value_hint = ValueHint::AnyPath)]
-    pub(crate) sources: Vec<String>,
-    /// The port on loopback; 0 takes one that is free
-    #[arg(long, value_name = "PORT", default_value_t = 0)]
-    pub(crate) port: u16,
-    /// Only print the address
-    #[arg(long, alias = "no_browser")]
-    pub(crate) no_browser: bool,
-    /// Where source files are, separated by colons
-    #[arg(long, value_name = "PATHS", default_value = "", hide_default_value = true)]
-    pub(crate) source_path: String,
-    /// What to remove from the start of source paths, separated by colons
-    #[arg(long, value_name = "PATHS", default_value = "", hide_default_value = true)]
-    pub(crate) trim_path: String,
-    #[command(flatten)]
-    pub(crate) source: SourceArgs,
-}
-
 /// `demo`.
 #[derive(Args, Clone)]
 pub(crate) struct DemoArgs {
@@ -189,7 +137,7 @@ pub(crate) struct DemoArgs {
     /// How long to profile, in seconds
     #[arg(long, value_name = "SECONDS", default_value = "5", value_parser = seconds)]
     pub(crate) duration: std::time::Duration,
-    /// Where to keep the files
+    /// The folder where the files are kept
     #[arg(short, long, value_name = "FOLDER", default_value = "flamelet-demo", value_hint = ValueHint::DirPath)]
     pub(crate) output: PathBuf,
     /// The port of the viewer; 0 takes one that is free

@@ -9,6 +9,7 @@ use serde::Serialize;
 use crate::args::CheckArgs;
 use crate::error::Result;
 use crate::{output, report_job};
+use flamelet_report::Sort;
 use flamelet_report::diff::{Diff, DiffRow};
 
 /// The answer. Its JSON form is stable.
@@ -24,7 +25,7 @@ struct Checked<'a> {
 }
 
 pub(crate) fn run(args: &CheckArgs) -> Result<ExitCode> {
-    let diff = super::diff::compare(&args.diff)?;
+    let diff = super::diff::compare(&args.pair, Sort::Flat)?;
     let offenders = diff.offenders(args.max_growth, args.min_share);
     let passed = offenders.is_empty() && !diff.has_total_grown(args.max_growth);
     let checked = Checked {
@@ -34,8 +35,9 @@ pub(crate) fn run(args: &CheckArgs) -> Result<ExitCode> {
         new_total: diff.new_total,
         offenders,
     };
-    output::write(args.diff.shape.output.as_deref(), |out| {
-        if args.diff.shape.json {
+    let destination = args.pair.destination();
+    output::write(destination.output.as_deref(), |out| {
+        if destination.json {
             report_job::write_json(&checked, out)
         } else {
             write_text(&checked, &diff, out)

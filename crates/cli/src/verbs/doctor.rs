@@ -1,11 +1,13 @@
 //! `flamelet doctor`: what is possible here.
 
-use std::path::PathBuf;
+use std::fs::File;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use flamelet_record::doctor;
 
-use crate::error::{Failure, Result};
+use crate::error::{About, Failure, Result};
 use crate::output;
 
 /// Prints what was found. Exit status 1 when something that is needed is missing.
@@ -14,12 +16,35 @@ pub(crate) fn run(subject: Option<&str>) -> Result<ExitCode> {
         None => doctor::machine(),
         Some(subject) => {
             let path = match subject.parse::<u32>() {
-                Ok(pid) => PathBuf::from(format!("/proc/{pid}/exe")),
+                Ok(pid) => binary_of(pid)?,
                 Err(_) => PathBuf::from(subject),
             };
-            doctor::binary(&path).map_err(|error| Failure::new(format!("{subject}: {error}")))?
+            // Said here, in our words, of what is named most often and is not there.
+            File::open(&path).about(subject)?;
+            doctor::binary(&path).map_err(|error| Failure::new(error.to_string()))?
         }
     };
     output::write(None, |out| Ok(write!(out, "{report}")?))?;
     Ok(if report.is_usable() { ExitCode::SUCCESS } else { ExitCode::from(1) })
+}
+
+/// The file that a process runs.
+fn binary_of(pid: u32) -> Result<PathBuf> {
+    if !Path::new(&format!("/proc/{pid}")).exists() {
+        return Err(Failure::new(format!("there is no process with the id {pid}")));
+    }
+    let path = PathBuf::from(format!("/proc/{pid}/exe"));
+    let error = match File::open(&path) {
+        Ok(_) => return Ok(path),
+        Err(error) => error,
+    };
+    Err(Failure::new(match error.kind() {
+        ErrorKind::PermissionDenied => {
+            format!("process {pid} belongs to another user: try with sudo, or name its binary")
+        }
+        ErrorKind::NotFound => {
+            format!("process {pid} has no binary: it has ended, or is one of the kernel's")
+        }
+        _ => format!("process {pid}: {error}"),
+    }))
 }

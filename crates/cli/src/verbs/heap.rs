@@ -11,20 +11,21 @@ use serde::Serialize;
 
 use crate::args::HeapArgs;
 use crate::error::{About, Failure, Result};
-use crate::source::SourceOptions;
-use crate::{fetch, output, report_job};
+use crate::source::{SourceOptions, is_service};
+use crate::{output, report_job};
 
 /// The rows that are shown where nobody says how many.
-const ROWS: usize = 20;
+pub(crate) const ROWS: usize = 20;
 /// How long a service watches what grows where nobody says how long.
-const GROWTH_SECONDS: u64 = 10;
+pub(crate) const GROWTH_SECONDS: u64 = 10;
 
 pub(crate) fn run(args: &HeapArgs) -> Result<()> {
     let asked = args.view();
-    let mut source = args.shape.source_options(Vec::new());
+    let mut source = args.source_options();
+    source.note_unused();
     if asked == Some(View::Growth)
         && source.fetch.seconds.is_none()
-        && args.sources.iter().any(|text| is_url(text))
+        && args.sources.iter().any(|text| is_service(text))
     {
         source.fetch.seconds = Some(GROWTH_SECONDS);
     }
@@ -36,7 +37,7 @@ pub(crate) fn run(args: &HeapArgs) -> Result<()> {
         profiles.push(profile);
     }
     notes.iter().for_each(|note| eprintln!("{note}"));
-    let mut options = args.shape.report_options();
+    let mut options = args.report_options();
     options.granularity.get_or_insert(Granularity::FileFunctions);
     let answer = answer(profiles, asked, &options)?;
     let limit = match options.node_count {
@@ -44,7 +45,8 @@ pub(crate) fn run(args: &HeapArgs) -> Result<()> {
         Some(0) => usize::MAX,
         Some(rows) => rows,
     };
-    output::write(args.shape.output.as_deref(), |out| answer.write(args.shape.json, limit, out))
+    let destination = args.destination();
+    output::write(destination.output.as_deref(), |out| answer.write(destination.json, limit, out))
 }
 
 /// What is told.
@@ -123,13 +125,9 @@ fn write_json(kind: &'static str, answer: &impl Serialize, out: &mut dyn Write) 
     report_job::write_json(&Named { report: kind, answer }, out)
 }
 
-fn is_url(source: &str) -> bool {
-    !Path::new(source).exists() && fetch::profile_url(source, None).is_some()
-}
-
 /// A profile of `view`: from a service, from the file that a killed one left behind, or any heap profile.
 fn open(text: &str, view: View, source: &SourceOptions, notes: &mut Vec<String>) -> Result<Profile> {
-    if is_url(text) {
+    if is_service(text) {
         return source.open_one(&with_endpoint(text, view.endpoint()), notes);
     }
     if !is_ledger(Path::new(text)) {

@@ -2,19 +2,87 @@
 
 use std::path::Path;
 
-use clap::CommandFactory;
+use clap::Command;
+use clap_mangen::Man;
+use clap_mangen::roff::{Roff, bold, roman};
 
-use crate::args::Cli;
-use crate::error::{About, Result};
+use crate::args::{self, guide};
+use crate::error::{About, Failure, Result};
 use crate::output;
 
 pub(crate) fn completions(shell: clap_complete::Shell) -> Result<()> {
     let mut script = Vec::new();
-    clap_complete::generate(shell, &mut Cli::command(), "flamelet", &mut script);
+    clap_complete::generate(shell, &mut args::command(), "flamelet", &mut script);
     output::write(None, |out| Ok(out.write_all(&script)?))
 }
 
 pub(crate) fn pages(folder: &Path) -> Result<()> {
-    std::fs::create_dir_all(folder).about(folder.display())?;
-    clap_mangen::generate_to(Cli::command(), folder).about(folder.display())
+    let name = folder.display();
+    if folder.exists() && !folder.is_dir() {
+        return Err(Failure::new(format!("{name}: is a file and not a folder; name one for the pages")));
+    }
+    std::fs::create_dir_all(folder).about(name)?;
+    let mut command = args::command().disable_help_subcommand(true);
+    command.build();
+    let others: Vec<String> =
+        command.get_subcommands().map(|verb| format!("flamelet-{}", verb.get_name())).collect();
+    for verb in command.get_subcommands() {
+        let guide = guide::of(verb.get_name());
+        write_page(folder, verb, &guide, &["flamelet".to_owned()])?;
+    }
+    write_page(folder, &command, &guide::of_command(), &others)
+}
+
+fn write_page(folder: &Path, command: &Command, guide: &guide::Guide, related: &[String]) -> Result<()> {
+    let version = format!("flamelet {}", env!("CARGO_PKG_VERSION"));
+    let page = Man::new(command.clone()).source(version).manual("flamelet");
+    let path = folder.join(page.get_filename());
+    output::write(Some(&path), |mut out| {
+        page.render_title(&mut out)?;
+        page.render_name_section(&mut out)?;
+        page.render_synopsis_section(&mut out)?;
+        page.render_description_section(&mut out)?;
+        if command.get_arguments().any(|argument| !argument.is_hide_set()) {
+            page.render_options_section(&mut out)?;
+        }
+        if command.has_subcommands() {
+            page.render_subcommands_section(&mut out)?;
+        }
+        Ok(out.write_all(own_sections(guide, related).to_roff().as_bytes())?)
+    })
+}
+
+/// What is told besides the options.
+fn own_sections(guide: &guide::Guide, related: &[String]) -> Roff {
+    let mut page = Roff::new();
+    if !guide.more.is_empty() {
+        page.control("SH", ["NOTES"]);
+        verbatim(&mut page, &guide.more);
+    }
+    if !guide.examples.is_empty() {
+        page.control("SH", ["EXAMPLES"]);
+        for (line, what) in guide.examples {
+            page.control("TP", []).text([bold(*line)]).text([roman(*what)]);
+        }
+    }
+    page.control("SH", ["EXIT STATUS"]).text([roman(guide.exit_status.unwrap_or(guide::EXIT_STATUS))]);
+    page.control("SH", ["ENVIRONMENT"]);
+    for (name, what) in guide::ENVIRONMENT {
+        page.control("TP", []).text([bold(*name)]).text([roman(*what)]);
+    }
+    let related: Vec<String> = related.iter().map(|name| format!("{name}(1)")).collect();
+    page.control("SH", ["SEE ALSO"]).text([roman(related.join(", "))]);
+    page
+}
+
+/// Lines as they are.
+fn verbatim(page: &mut Roff, text: &str) {
+    page.control("nf", []);
+    for line in text.lines() {
+        match line {
+            "" => page.control("sp", []),
+            line => page.text([roman(line)]),
+        };
+    }
+    page.control("fi", []);
 }

@@ -5,28 +5,26 @@ use std::path::{Path, PathBuf};
 
 use flamelet_profile::pprof;
 
-use crate::args::MergeArgs;
+use crate::args::{FetchVerbArgs, MergeArgs, SymbolizeArgs};
 use crate::error::{Failure, Result};
 use crate::output;
 use crate::source::SourceOptions;
 
 pub(crate) fn merge(args: &MergeArgs) -> Result<()> {
-    let options = args.source.options(args.sources.clone());
-    write_opened(&options, args.output.as_deref())
+    write_opened(&args.options(), args.output.as_deref())
 }
 
-pub(crate) fn symbolize(args: MergeArgs) -> Result<()> {
-    let mut options = args.source.options(args.sources);
-    options.symbols.skip = false;
-    write_opened(&options, args.output.as_deref())
+pub(crate) fn symbolize(args: &SymbolizeArgs) -> Result<()> {
+    write_opened(&args.options(), args.output.as_deref())
 }
 
 /// Keeps the answer of the service as it came, after checking that it is a profile.
-pub(crate) fn fetch(args: &MergeArgs) -> Result<()> {
-    let options = args.source.options(args.sources.clone());
-    let [source] = args.sources.as_slice() else {
+pub(crate) fn fetch(args: &FetchVerbArgs) -> Result<()> {
+    let options = args.options();
+    let [source] = options.sources.as_slice() else {
         return write_opened(&options, args.output.as_deref());
     };
+    options.note_unused();
     let bytes = options.bytes(source)?;
     pprof::read(&bytes, &options.limits())
         .map_err(|error| Failure::new(format!("{source}: the answer is no profile: {error}")))?;

@@ -3,15 +3,15 @@
 mod check;
 mod convert;
 mod demo;
-mod diff;
+pub(crate) mod diff;
 pub(crate) mod disasm;
 mod doctor;
 mod flame;
-mod heap;
+pub(crate) mod heap;
 pub(crate) mod list;
 mod man;
 mod merge;
-mod pprof;
+pub(crate) mod pprof;
 mod record;
 mod record_heap;
 mod record_syscalls;
@@ -21,35 +21,35 @@ pub(crate) mod view;
 
 use std::process::ExitCode;
 
-use crate::args::{MatchArgs, ReportArgs, Verb};
+use crate::args::Verb;
 use crate::error::Result;
-use crate::report_job::{Job, Question};
+use crate::report_job::Question;
 
 /// Does what the command line says.
 pub(crate) fn run(verb: Verb) -> Result<ExitCode> {
     let done = |result: Result<()>| result.map(|()| ExitCode::SUCCESS);
     match verb {
-        Verb::Top(args) => done(report(Question::Top, args)),
-        Verb::Tree(args) => done(report(Question::Tree, args)),
-        Verb::Peek(args) => done(matching(Question::Peek, args)),
-        Verb::List(args) => done(matching(Question::List, args)),
-        Verb::Disasm(args) => done(matching(Question::Disasm, args)),
-        Verb::Traces(args) => done(report(Question::Traces, args)),
-        Verb::Tags(args) => done(report(Question::Tags, args)),
-        Verb::Raw(args) => done(report(Question::Raw, args)),
-        Verb::Info(args) => done(report(Question::Info, args)),
-        Verb::Comments(args) => done(report(Question::Comments, args)),
-        Verb::Dot(args) => done(report(Question::Dot, args)),
-        Verb::Graph(args) => done(graph(args)),
-        Verb::Callgrind(args) => done(report(Question::Callgrind, args)),
-        Verb::Proto(args) => done(report(Question::Proto, args)),
-        Verb::Topproto(args) => done(report(Question::TopProto, args)),
+        Verb::Top(args) => done(args.job(Question::Top).run()),
+        Verb::Tree(args) => done(args.job(Question::Tree).run()),
+        Verb::Peek(args) => done(args.job().run()),
+        Verb::List(args) => done(args.job().run()),
+        Verb::Disasm(args) => done(args.job().run()),
+        Verb::Traces(args) => done(args.job(Question::Traces).run()),
+        Verb::Tags(args) => done(args.job(Question::Tags).run()),
+        Verb::Raw(args) => done(args.job(Question::Raw).run()),
+        Verb::Info(args) => done(args.job(Question::Info).run()),
+        Verb::Comments(args) => done(args.job(Question::Comments).run()),
+        Verb::Dot(args) => done(flame::dot(args)),
+        Verb::Graph(args) => done(flame::graph(args)),
+        Verb::Callgrind(args) => done(args.job(Question::Callgrind).run()),
+        Verb::Proto(args) => done(args.job(Question::Proto).run()),
+        Verb::Topproto(args) => done(args.job(Question::TopProto).run()),
         Verb::Flame(args) => done(flame::run(args)),
         Verb::Heap(args) => done(heap::run(&args)),
         Verb::Diff(args) => done(diff::run(&args)),
         Verb::Check(args) => check::run(&args),
         Verb::Merge(args) => done(merge::merge(&args)),
-        Verb::Symbolize(args) => done(merge::symbolize(args)),
+        Verb::Symbolize(args) => done(merge::symbolize(&args)),
         Verb::Fetch(args) => done(merge::fetch(&args)),
         Verb::Convert(args) => done(convert::run(&args)),
         Verb::Record(args) => record::run(&args),
@@ -61,37 +61,5 @@ pub(crate) fn run(verb: Verb) -> Result<ExitCode> {
         Verb::Pprof { arguments } => done(pprof::run(&arguments)),
         Verb::Completions { shell } => done(man::completions(shell)),
         Verb::Man { folder } => done(man::pages(&folder)),
-    }
-}
-
-fn report(question: Question, args: ReportArgs) -> Result<()> {
-    let (sources, shape) = args.parts();
-    job(question, sources, &shape).run()
-}
-
-/// A picture, unless the output's name asks for Graphviz's text or the page.
-fn graph(args: ReportArgs) -> Result<()> {
-    let (sources, shape) = args.parts();
-    let ending = shape.output.as_deref().and_then(|path| path.extension()?.to_str());
-    let question = match ending {
-        Some("dot" | "gv") => Question::Dot,
-        Some("html" | "htm") => Question::Flame(crate::args::Picture::Html, Box::default()),
-        _ => Question::Graph,
-    };
-    job(question, sources, &shape).run()
-}
-
-fn matching(question: fn(String) -> Question, args: MatchArgs) -> Result<()> {
-    let (expression, sources, shape) = args.parts();
-    job(question(expression), sources, &shape).run()
-}
-
-fn job(question: Question, sources: Vec<String>, shape: &crate::args::ShapeArgs) -> Job {
-    Job {
-        question,
-        source: shape.source_options(sources),
-        options: shape.report_options(),
-        output: shape.output.clone(),
-        json: shape.json,
     }
 }

@@ -1,33 +1,106 @@
 //! `flamelet pprof`: go tool pprof's command line.
 
-use crate::error::{Failure, Result};
-use crate::report_job::Job;
+use flamelet_profile::Profile;
+use flamelet_report::{Command, Report};
+use flamelet_view::{ServeOptions, Source};
+
+use super::view;
+use crate::args::guide;
+use crate::error::{About, Failure, Result};
+use crate::pprof_args::{PprofCommand, Wanted};
+use crate::report_job::{Ask, Job, Question, answer_to};
 use crate::{interactive, output, pprof_args};
-
-const HELP: &str = "\
-flamelet pprof takes go tool pprof's command line:
-
-  flamelet pprof -top cpu.pb.gz                 one report: -top -tree -peek=REGEX -list=REGEX -disasm=REGEX
-                                                -traces -tags -raw -dot -callgrind -proto -topproto -comments
-                                                -svg -html
-  flamelet pprof -inuse_space BINARY heap.pb.gz a binary first, older names of sample types
-  flamelet pprof http://localhost:3000          30 s of CPU profile, then a shell
-  flamelet pprof cpu.pb.gz                      a shell: top, list REGEX, focus=REGEX, help, quit";
 
 pub(crate) fn run(arguments: &[String]) -> Result<()> {
     let is_help = |word: &String| matches!(word.as_str(), "-h" | "-help" | "--help" | "help");
     if arguments.is_empty() || arguments.iter().any(is_help) {
-        return output::line(HELP);
+        let text = guide::of("pprof").text();
+        return output::line(&format!("flamelet pprof takes go tool pprof's command line.\n\n{text}"));
     }
     let command = pprof_args::parse(arguments)?;
     if command.source.sources.is_empty() {
         return Err(Failure::new("no profile source specified; give a file, '-' or an address"));
     }
-    match command.question.clone() {
-        Some(question) => {
+    if let Some(address) = &command.http {
+        if command.wanted.is_some() || command.output.is_some() {
+            return Err(Failure::new("-http shows the page; it goes with no report and no -output"));
+        }
+        return serve(&command, &listen_on(address)?);
+    }
+    if command.no_browser {
+        return Err(Failure::new("-no_browser goes with -http"));
+    }
+    match command.wanted.clone() {
+        Some(Wanted::Report(question)) => {
             let (source, options, output) = (command.source, command.options, command.output);
             Job { question, source, options, output, json: false }.run()
         }
+        Some(Wanted::Web) => {
+            let opened = command.source.open()?;
+            opened.notes.iter().for_each(|note| eprintln!("{note}"));
+            let ask = Ask { options: &command.options, symbols: &command.source.symbols, json: false };
+            show_in_browser(opened.profile, &ask)
+        }
         None => interactive::run(command),
+    }
+}
+
+/// Draws the call graph into a file that stays, and asks the desktop to show it.
+pub(crate) fn show_in_browser(profile: Profile, ask: &Ask<'_>) -> Result<()> {
+    let mut name = tempfile::Builder::new();
+    let file = name.prefix("flamelet-graph-").suffix(".svg").tempfile().about("a file for the picture")?;
+    let (_, path) = file.keep().map_err(|error| error.error).about("a file for the picture")?;
+    answer_to(&Question::Graph, profile, ask, Some(&path))?;
+    eprintln!("Wrote {}; open it in a browser", path.display());
+    view::open_in_browser(&path.to_string_lossy());
+    Ok(())
+}
+
+/// `host:port` as pprof takes it: either may be left out.
+fn listen_on(address: &str) -> Result<ServeOptions> {
+    let wrong = || Failure::new(format!("-http={address}: write HOST:PORT, such as localhost:8080 or :8080"));
+    let (host, port) = address.rsplit_once(':').ok_or_else(wrong)?;
+    let host = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
+    let port = if port.is_empty() { 0 } else { port.parse().map_err(|_| wrong())? };
+    let is_loopback = matches!(host, "" | "localhost");
+    Ok(ServeOptions { port, host: (!is_loopback).then(|| host.to_owned()) })
+}
+
+fn serve(command: &PprofCommand, listen: &ServeOptions) -> Result<()> {
+    let mut options = command.source.clone();
+    options.take_binary();
+    let is_plain = command.options.filters == flamelet_profile::filter::FilterOptions::default();
+    let source = if options.sources.len() == 1 && !options.has_base() && is_plain {
+        view::source(&options)?
+    } else {
+        // Several are merged, as in the reports, and the page shows what the filters leave.
+        let opened = options.open()?;
+        opened.notes.iter().for_each(|note| eprintln!("{note}"));
+        let report = Report::new(opened.profile, &command.options, Command::Proto)?;
+        report.warnings.iter().for_each(|warning| eprintln!("{warning}"));
+        Source::profile(&options.sources.join(" + "), report.into_profile())
+    };
+    let code = flamelet_view::CodeOptions {
+        source_path: command.options.source_path.clone(),
+        trim_path: command.options.trim_path.clone(),
+        ..view::code_options(&options.symbols)
+    };
+    view::serve(source.with_code(code), listen, !command.no_browser)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_are_those_that_pprof_takes() {
+        let read = |text: &str| listen_on(text).map(|options| (options.host, options.port)).ok();
+        let named = |host: &str, port| Some((Some(host.to_owned()), port));
+        assert_eq!(read(":8080"), Some((None, 8080)));
+        assert_eq!(read("localhost:"), Some((None, 0)));
+        assert_eq!(read("0.0.0.0:80"), named("0.0.0.0", 80));
+        assert_eq!(read("[::1]:80"), named("::1", 80));
+        assert_eq!(read("8080"), None);
+        assert_eq!(read("localhost:99999"), None);
     }
 }

@@ -13,8 +13,9 @@ use flamelet_record::preload::{Library, cpu};
 use flamelet_record::{Checkpoint, CommandEnd, Options, Progress, Recorded, Summary, Target, record};
 use flamelet_report::flame::FlameOptions;
 use flamelet_report::info::{self, Verdict};
+use flamelet_view::ServeOptions;
 
-use crate::args::{Picture, RecordArgs};
+use crate::args::{CPU_FILE, Made, Picture, RecordArgs};
 use crate::error::{Failure, Result};
 use crate::live_line::LiveLine;
 use crate::load::Load;
@@ -30,7 +31,7 @@ pub(crate) fn run(args: &RecordArgs) -> Result<ExitCode> {
     if let Some(heap) = args.heap {
         return super::record_heap::run(args, heap);
     }
-    run_all(args, "profile.pb.gz", &mut |path, kind, stop| {
+    run_all(args, CPU_FILE, &mut |path, kind, stop| {
         let recorded = record_once(args, path, kind, stop)?;
         let status = recorded.command.map(|end| end_command(end, args, stop)).transpose()?;
         print_summary(&recorded.summary);
@@ -73,7 +74,7 @@ pub(super) fn run_all(args: &RecordArgs, usual_name: &str, record_once: &mut Onc
     kind.print_next_step(&path, args.off_cpu);
     if let Some(profile) = shown {
         let source = flamelet_view::Source::profile(&path.to_string_lossy(), profile);
-        super::view::serve(source, 0, true)?;
+        super::view::serve(source, &ServeOptions::default(), true)?;
     }
     Ok(exit_code(status, args.strict && facts.verdict == Verdict::Poor))
 }
@@ -220,19 +221,19 @@ impl OutputKind {
         if name == "-" {
             return Ok(Self::Format(Format::Pprof));
         }
-        match path.extension().and_then(|extension| extension.to_str()) {
-            Some("svg") => return Ok(Self::Picture(Picture::Svg)),
-            Some("html" | "htm") => return Ok(Self::Picture(Picture::Html)),
-            _ => {}
+        match Made::for_output(path) {
+            Some(Made::Flame(picture)) => Ok(Self::Picture(picture)),
+            Some(Made::Format(format)) => Ok(Self::Format(format)),
+            Some(Made::Dot) | None => {
+                let names = Format::all().iter().filter(|format| format.can_write());
+                let endings = names.filter_map(|format| format.extensions().first().copied());
+                let endings: Vec<&str> = endings.chain(["svg", "html"]).collect();
+                Err(Failure::new(format!(
+                    "{name}: the name tells no format; end it in one of {}",
+                    endings.join(", ")
+                )))
+            }
         }
-        let format = Format::for_output(&name).filter(|format| format.can_write());
-        let unknown = || {
-            let names = Format::all().iter().filter(|format| format.can_write());
-            let endings: Vec<&str> =
-                names.filter_map(|format| format.extensions().first().copied()).collect();
-            Failure::new(format!("{name}: the name tells no format; end it in one of {}", endings.join(", ")))
-        };
-        format.map(Self::Format).ok_or_else(unknown)
     }
 
     fn print_next_step(self, path: &Path, with_blocked_time: bool) {

@@ -12,7 +12,7 @@ use flamelet_record::preload::Library;
 use flamelet_record::preload::heap::{Options, Progress, Recorded, Summary, record};
 
 use super::record::{OutputKind, end_command, run_all};
-use crate::args::{Heap, RecordArgs};
+use crate::args::{HEAP_FILE, Heap, RecordArgs};
 use crate::error::{Failure, Result};
 use crate::live_line::LiveLine;
 use crate::source::SymbolOptions;
@@ -22,7 +22,7 @@ static LIBRARY: Library =
     Library { bytes: flamelet_embed::cdylib!(flamelet_preload), name: "libflamelet-heap.so" };
 
 pub(crate) fn run(args: &RecordArgs, heap: Heap) -> Result<ExitCode> {
-    run_all(args, "heap.pb.gz", &mut |path, kind, stop| {
+    run_all(args, HEAP_FILE, &mut |path, kind, stop| {
         let recorded = record_once(args, heap, path, kind, stop)?;
         let status = end_command(recorded.command, args, stop)?;
         print_summary(&recorded.summary, heap);

@@ -11,6 +11,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use flamelet_profile::pprof;
 use flamelet_record::drive::{Drive, Driven, Subject, Tool, drive};
 use flamelet_report::ReportOptions;
+use flamelet_view::ServeOptions;
 
 use crate::args::RunArgs;
 use crate::error::{Failure, Result};
@@ -28,6 +29,18 @@ pub(crate) fn run(args: &RunArgs) -> Result<ExitCode> {
     }
     let driven = drive(&plan(args)?, &stop).map_err(|error| Failure::new(error.to_string()))?;
     eprintln!("Wrote {}", driven.raw.display());
+    if has_nothing_to_show(&driven, args) {
+        let name = driven.raw.display();
+        return Err(Failure::new(match args.script {
+            Some(_) => {
+                format!("{name}: the program counted nothing in a map (@…): there is nothing more to show")
+            }
+            None => format!(
+                "bpftrace saw nothing, as of a command that ends before its first sample ({name}); use one that \
+                 works longer, or flamelet record"
+            ),
+        }));
+    }
     show(&driven, args)?;
     Ok(ExitCode::SUCCESS)
 }
@@ -35,6 +48,9 @@ pub(crate) fn run(args: &RunArgs) -> Result<ExitCode> {
 fn plan(args: &RunArgs) -> Result<Drive> {
     let tool: Tool =
         args.tool.parse().map_err(|error: flamelet_record::Error| Failure::new(error.to_string()))?;
+    if args.script.is_some() && tool != Tool::Bpftrace {
+        return Err(Failure::new(format!("--script is a program of bpftrace's, and {tool} takes none")));
+    }
     let subject = match (args.pid, args.command.is_empty()) {
         (Some(pid), true) => Subject::Pid(pid),
         (None, false) => Subject::Command(args.command.iter().map(OsString::from).collect()),
@@ -56,6 +72,13 @@ fn plan(args: &RunArgs) -> Result<Drive> {
     })
 }
 
+/// bpftrace writes its file, but no map, where no probe fired.
+fn has_nothing_to_show(driven: &Driven, args: &RunArgs) -> bool {
+    args.tool == Tool::Bpftrace.name()
+        && std::fs::read_to_string(&driven.raw)
+            .is_ok_and(|text| !text.lines().any(|line| line.starts_with('@')))
+}
+
 /// Makes a pprof file beside the raw one, and shows it.
 fn show(driven: &Driven, args: &RunArgs) -> Result<()> {
     let source = SourceOptions::of_file(&driven.raw);
@@ -66,7 +89,7 @@ fn show(driven: &Driven, args: &RunArgs) -> Result<()> {
     eprintln!("Wrote {}", path.display());
     if args.view {
         let source = flamelet_view::Source::profile(&driven.raw.to_string_lossy(), opened.profile);
-        return super::view::serve(source, 0, true);
+        return super::view::serve(source, &ServeOptions::default(), true);
     }
     let options = ReportOptions { node_count: Some(20), ..ReportOptions::default() };
     let symbols = SymbolOptions::default();

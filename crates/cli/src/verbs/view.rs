@@ -7,23 +7,29 @@ use flamelet_profile::filter;
 use flamelet_report::Report;
 use flamelet_report::disasm::{self, Disassembly};
 use flamelet_symbol::symbolize::Symbolizer;
-use flamelet_view::{Asker, CodeOptions, Disassemble, HeapQuestion, ServeOptions, Server, Source, Take, Taken};
+use flamelet_view::{
+    Asker, CodeOptions, Disassemble, HeapQuestion, ServeOptions, Server, Source, Take, Taken,
+};
 
 use crate::args::ViewArgs;
-use crate::error::{Failure, Result};
+use crate::error::{About, Failure, Result};
 use crate::fetch;
 use crate::output;
-use crate::source::{SourceOptions, SymbolOptions};
+use crate::source::{SourceOptions, SymbolOptions, is_service};
+
+/// How long a service is profiled for the page where nobody says how long.
+pub(crate) const LIVE_SECONDS: u64 = 10;
 
 pub(crate) fn run(args: &ViewArgs) -> Result<()> {
-    let options = args.source.options(args.sources.clone());
+    let mut options = args.source.options(args.sources.clone());
+    options.take_binary();
     let code = CodeOptions {
-        source_path: args.source_path.clone(),
-        trim_path: args.trim_path.clone(),
+        source_path: args.paths.source_path.clone(),
+        trim_path: args.paths.trim_path.clone(),
         ..code_options(&options.symbols)
     };
     let source = source(&options)?.with_code(code);
-    serve(source, args.port, !args.no_browser)
+    serve(source, &ServeOptions { port: args.port, host: None }, !args.no_browser)
 }
 
 /// Source files and binaries where they are usually found.
@@ -46,10 +52,16 @@ impl Disassemble for Disassembler {
 }
 
 /// What the page shows: a folder to choose from, a live service, or profiles.
-fn source(options: &SourceOptions) -> Result<Source> {
+pub(super) fn source(options: &SourceOptions) -> Result<Source> {
     if let [only] = options.sources.as_slice() {
         let path = Path::new(only);
+        if (path.is_dir() || is_service(only)) && (options.has_base() || options.normalize) {
+            let message = "what is chosen here is compared on the page; --base and --normalize go with files";
+            return Err(Failure::new(format!("{only}: {message}")));
+        }
         if path.is_dir() {
+            options.note_unused();
+            note_empty(path)?;
             let options = options.clone();
             let open = move |path: &Path| {
                 let opened = options.open_one(&path.to_string_lossy(), &mut Vec::new());
@@ -57,16 +69,16 @@ fn source(options: &SourceOptions) -> Result<Source> {
             };
             return Ok(Source::folder(path, open));
         }
-        if !path.exists() && fetch::profile_url(only, None).is_some() {
+        if is_service(only) {
             return live(only, options);
         }
     }
-    let has_base = !options.base.is_empty() || !options.diff_base.is_empty();
-    if options.sources.len() == 1 || has_base {
+    if options.sources.len() == 1 || options.has_base() {
         let opened = options.open()?;
         opened.notes.iter().for_each(|note| eprintln!("{note}"));
         return Ok(Source::profile(&options.sources.join(" + "), opened.profile));
     }
+    options.note_unused();
     let mut notes = Vec::new();
     let profiles: Result<Vec<_>> = options
         .sources
@@ -75,6 +87,17 @@ fn source(options: &SourceOptions) -> Result<Source> {
         .collect();
     notes.iter().for_each(|note| eprintln!("{note}"));
     Ok(Source::profiles(profiles?))
+}
+
+/// An empty page would not say why it is empty.
+fn note_empty(folder: &Path) -> Result<()> {
+    let name = folder.display();
+    if std::fs::read_dir(folder).about(&name)?.flatten().all(|entry| entry.path().is_dir()) {
+        eprintln!(
+            "There are no profiles in {name} yet; the page shows them once there are, when it is loaded again."
+        );
+    }
+    Ok(())
 }
 
 /// A service that the page can ask for more.
@@ -127,7 +150,7 @@ impl Service {
 
 fn live(address: &str, options: &SourceOptions) -> Result<Source> {
     let mut options = options.clone();
-    options.fetch.seconds = options.fetch.seconds.or(Some(10));
+    options.fetch.seconds = options.fetch.seconds.or(Some(LIVE_SECONDS));
     eprintln!("Taking a profile of {address} …");
     let profile = options.open_one(address, &mut Vec::new())?;
     let name = format!("{address} {}", flamelet_report::info::utc(profile.header.time_nanos));
@@ -136,11 +159,16 @@ fn live(address: &str, options: &SourceOptions) -> Result<Source> {
 }
 
 /// Shows `source` until the process is interrupted.
-pub(crate) fn serve(source: Source, port: u16, open_browser: bool) -> Result<()> {
-    let server = Server::bind(source, &ServeOptions { port }).map_err(|error| {
-        Failure::new(format!("port {port}: {error}; choose another with --port, or 0 for a free one"))
+pub(crate) fn serve(source: Source, options: &ServeOptions, open_browser: bool) -> Result<()> {
+    let server = Server::bind(source, options).map_err(|error| {
+        let port = options.port;
+        let place = options.host.as_ref().map_or(format!("port {port}"), |host| format!("{host}:{port}"));
+        Failure::new(format!("{place}: {error}; choose another port, or 0 for a free one"))
     })?;
     output::line(&server.url())?;
+    if !server.address().ip().is_loopback() {
+        eprintln!("Everybody who reaches {} can look at the profile.", server.address());
+    }
     eprintln!("Open the address above in a browser; Ctrl-C ends the viewer.");
     if open_browser {
         open_in_browser(&server.url());
@@ -149,7 +177,7 @@ pub(crate) fn serve(source: Source, port: u16, open_browser: bool) -> Result<()>
 }
 
 /// Asks the desktop to open the address; where there is none, the printed address is enough.
-fn open_in_browser(url: &str) {
+pub(super) fn open_in_browser(url: &str) {
     let has_desktop = std::env::var_os("DISPLAY").or(std::env::var_os("WAYLAND_DISPLAY")).is_some();
     if !has_desktop && !cfg!(target_os = "macos") {
         return;

@@ -99,13 +99,20 @@ fn kernel_names(report: &mut Report, capabilities: Capabilities) {
     if are_shown {
         report.add("kernel names", found, State::Good, "kernel frames have names", "");
     } else {
-        let remedy = if level > 1 || capabilities.has(Capabilities::SYSLOG) {
-            "sudo sysctl kernel.kptr_restrict=0"
-        } else {
-            "sudo sysctl kernel.kptr_restrict=0 kernel.perf_event_paranoid=1"
-        };
-        report.add("kernel names", found, State::Limited, "kernel frames are addresses only", remedy);
+        let remedy =
+            names_remedy(level, access::paranoid().unwrap_or(2), capabilities.has(Capabilities::SYSLOG));
+        report.add("kernel names", found, State::Limited, "kernel frames are addresses only", &remedy);
     }
+}
+
+/// Those settings that hide the kernel's addresses and are not as they must be.
+fn names_remedy(restrict: i32, paranoid: i32, may_read_log: bool) -> String {
+    let needed = [
+        (restrict > 0 && (restrict > 1 || !may_read_log), "kernel.kptr_restrict=0"),
+        (paranoid > 1 && !may_read_log, "kernel.perf_event_paranoid=1"),
+    ];
+    let needed: Vec<&str> = needed.into_iter().filter(|(is, _)| *is).map(|(_, setting)| setting).collect();
+    if needed.is_empty() { String::new() } else { format!("sudo sysctl {}", needed.join(" ")) }
 }
 
 const WITHOUT_TRACEPOINTS: &str = "system calls by ptrace, which is slower; no other `-e GROUP:NAME`";
@@ -182,5 +189,22 @@ fn container(report: &mut Report) {
             report.add("container", name, State::Limited, allows, "run with --pid=host to see the host's");
         }
         None => report.add("container", "none found", State::Good, "processes of the whole machine", ""),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::names_remedy;
+
+    #[test]
+    fn what_is_set_already_is_not_advised() {
+        assert_eq!(names_remedy(0, 2, false), "sudo sysctl kernel.perf_event_paranoid=1");
+        assert_eq!(names_remedy(1, 1, false), "sudo sysctl kernel.kptr_restrict=0");
+        let both = "sudo sysctl kernel.kptr_restrict=0 kernel.perf_event_paranoid=1";
+        assert_eq!(
+            (names_remedy(1, 2, false), names_remedy(2, 2, true)),
+            (both.into(), both.replace(" kernel.perf_event_paranoid=1", ""))
+        );
+        assert_eq!(names_remedy(0, 1, false), "");
     }
 }

@@ -74,7 +74,17 @@ pub fn drive(drive: &Drive, stop: &AtomicBool) -> Result<Driven> {
         ));
     }
     drive.check_words()?;
+    drive.check_program()?;
+    let had_folder = drive.folder.exists();
     let folder = drive.make_run_folder()?;
+    let driven = run_in(drive, folder.clone(), stop);
+    if driven.is_err() {
+        drive.remove_if_empty(&folder, had_folder);
+    }
+    driven
+}
+
+fn run_in(drive: &Drive, folder: PathBuf, stop: &AtomicBool) -> Result<Driven> {
     let mut command = drive.command(&folder);
     command.stdin(Stdio::inherit());
     let child = command
@@ -105,6 +115,29 @@ impl Drive {
                 ),
             )),
             _ => Ok(()),
+        }
+    }
+
+    /// A command that is not there should not cost the start of a tool.
+    fn check_program(&self) -> Result<()> {
+        let Subject::Command(words) = &self.subject else { return Ok(()) };
+        let Some(program) = words.first() else { return Ok(()) };
+        let name = program.to_string_lossy();
+        let message = match name.contains('/') {
+            true if !Path::new(program).exists() => format!("{name}: there is no such program"),
+            false if tool::in_path(&name).is_none() => format!("{name}: there is no such program in PATH"),
+            _ => return Ok(()),
+        };
+        Err(Error::new(ErrorKind::NoTarget, message))
+    }
+
+    /// Leaves nothing behind of a run that left nothing.
+    fn remove_if_empty(&self, run: &Path, had_folder: bool) {
+        // Folders that hold anything are not removed, which is right.
+        let _ = fs::remove_dir(run);
+        let _ = fs::remove_dir(self.service_folder());
+        if !had_folder {
+            let _ = fs::remove_dir(&self.folder);
         }
     }
 

@@ -248,7 +248,7 @@ fn bpftrace_subject(drive: &Drive) -> Vec<OsString> {
 }
 
 /// Where a program is that is called by its name.
-fn in_path(program: &str) -> Option<PathBuf> {
+pub(super) fn in_path(program: &str) -> Option<PathBuf> {
     let folders = std::env::var_os("PATH")?;
     std::env::split_paths(&folders).map(|folder| folder.join(program)).find(|path| path.is_file())
 }

@@ -10,7 +10,7 @@ use flamelet::Profiler;
 use flamelet_profile::Profile;
 use flamelet_report::ReportOptions;
 use flamelet_report::flame::FlameOptions;
-use flamelet_view::{Source, Taken};
+use flamelet_view::{ServeOptions, Source, Taken};
 
 use crate::args::{DemoArgs, Picture};
 use crate::error::{About, Failure, Result};
@@ -47,7 +47,7 @@ pub(crate) fn run(args: &DemoArgs) -> Result<()> {
     let taken = taken.map(|(name, profile)| Taken { name: name.to_owned(), profile }).into();
     let source = Source::live(taken, live::Demo::new(profiler, service.address()));
     let source = source.with_code(super::view::code_options(&SymbolOptions::default()));
-    super::view::serve(source, args.port, !args.no_browser)
+    super::view::serve(source, &ServeOptions { port: args.port, host: None }, !args.no_browser)
 }
 
 fn failure(error: &flamelet::Error) -> Failure {

@@ -1,0 +1,117 @@
+//! The arguments of `convert`: the formats are listed from what can be read and written, so they cannot be stale.
+
+use std::path::{Path, PathBuf};
+
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use clap::{Args, ValueHint};
+use flamelet_formats::Format;
+
+use super::report::Picture;
+use super::source::{SourceArgs, Sources};
+use crate::source::SourceOptions;
+
+/// What a profile is made into.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Made {
+    Format(Format),
+    Flame(Picture),
+    Dot,
+}
+
+/// What can be made of a profile besides files that hold it.
+const PICTURES: [(&str, &str, Made); 3] = [
+    ("dot", "the call graph for Graphviz", Made::Dot),
+    ("svg", "a flame graph", Made::Flame(Picture::Svg)),
+    ("html", "a flame graph as one interactive page", Made::Flame(Picture::Html)),
+];
+
+impl Made {
+    fn named(name: &str) -> Option<Self> {
+        let picture = PICTURES.iter().find(|(known, ..)| *known == name).map(|(.., made)| *made);
+        picture.or_else(|| name.parse().ok().filter(|format: &Format| format.can_write()).map(Self::Format))
+    }
+
+    /// What the name of a file asks for.
+    pub(crate) fn for_output(path: &Path) -> Option<Self> {
+        let ending = path.extension().and_then(|ending| ending.to_str());
+        let picture = ending.map(|ending| if ending == "htm" { "html" } else { ending });
+        let picture = picture.and_then(|name| PICTURES.iter().find(|(known, ..)| *known == name));
+        picture.map(|(.., made)| *made).or_else(|| {
+            let format = Format::for_output(&path.to_string_lossy())?;
+            Some(Self::Format(format))
+        })
+    }
+
+    /// The names of everything that can be made.
+    pub(crate) fn names() -> Vec<&'static str> {
+        let formats = Format::all().iter().filter(|format| format.can_write()).map(|format| format.name());
+        formats.chain(PICTURES.iter().map(|(name, ..)| *name)).collect()
+    }
+}
+
+/// `convert`.
+#[derive(Args, Clone)]
+pub(crate) struct ConvertArgs {
+    #[command(flatten)]
+    sources: Sources,
+    /// Write to this file; its name decides the format unless --to does [default: standard output]
+    #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) output: Option<PathBuf>,
+    /// The format [default: as the output's name ends]
+    #[arg(long, value_name = "FORMAT", value_parser = made())]
+    pub(crate) to: Option<Made>,
+    #[command(flatten)]
+    source: SourceArgs,
+}
+
+impl ConvertArgs {
+    pub(crate) fn options(&self) -> SourceOptions {
+        self.source.options(self.sources.sources.clone())
+    }
+}
+
+fn made() -> impl TypedValueParser<Value = Made> {
+    let formats = Format::all().iter().filter(|format| format.can_write()).map(|format| {
+        let others = format.aliases().iter().chain(format.extensions()).copied();
+        let others = others.filter(|other| *other != format.name());
+        PossibleValue::new(format.name()).help(format.title()).aliases(others)
+    });
+    let pictures = PICTURES.iter().map(|(name, title, _)| PossibleValue::new(*name).help(*title));
+    let all: Vec<PossibleValue> = formats.chain(pictures).collect();
+    PossibleValuesParser::new(all).try_map(|name| Made::named(&name).ok_or("this cannot be written"))
+}
+
+/// The formats that are read, a line each.
+pub(super) fn readable() -> String {
+    let formats = Format::all().iter().filter(|format| format.can_read());
+    let lines: Vec<String> =
+        formats.map(|format| format!("  {:<15} {}", format.name(), format.title())).collect();
+    format!(
+        "Formats that are read, whatever the file is called; packed with gzip, zstd, xz or bzip2, or not:\n{}",
+        lines.join("\n")
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_files_and_formats_mean_the_same() {
+        for name in Made::names() {
+            assert!(Made::named(name).is_some(), "{name}");
+        }
+        assert_eq!(Made::named("massif"), None);
+        for (file, made) in [
+            ("a.svg", Some(Made::Flame(Picture::Svg))),
+            ("a.htm", Some(Made::Flame(Picture::Html))),
+            ("a.dot", Some(Made::Dot)),
+            ("a.pb.gz", Some(Made::Format(Format::Pprof))),
+            ("a.speedscope.json", Some(Made::Format(Format::Speedscope))),
+            ("a.png", None),
+            ("a", None),
+        ] {
+            assert_eq!(Made::for_output(Path::new(file)), made, "{file}");
+        }
+    }
+}
