@@ -12,7 +12,8 @@ cargo flamelet builds a binary with names and lines kept and records it.
   cargo flamelet bench [--bench NAME] [cargo options] [--record OPTION]… [-- ARGS…]
 
 The build is cargo's release profile (for bench its bench profile), or another one with --profile NAME. Whatever
-the manifest says of that profile, the recorded build keeps names and lines; the manifest stays as it is.
+the manifest says of that profile, the recorded build keeps names and lines; the manifest stays as it is. Tests run in
+the current folder: call it in that of their package, where cargo runs them.
 
 Options of `flamelet record` are given one word at a time after --record:
   cargo flamelet run --bin service --record -o --record cpu.html -- --port 3000
