@@ -108,6 +108,29 @@ fn strace_around_a_command_and_attached() {
     assert!(share(&attached, "calls", "execve") > 0.0);
 }
 
+/// What cannot start is found out before a tool is, and leaves no folder for a file that will never be.
+#[test]
+fn a_command_that_is_not_there_leaves_nothing_behind() {
+    let folder = profiles::scratch().join(format!("not-there-{}", std::process::id()));
+    let path = folder.to_str().expect("UTF-8");
+    for (program, told) in [("no-such-program", "in PATH"), ("./no-such-program", "no such program")] {
+        let answer = run_flamelet(["run", "strace", "-o", path, "--", program]);
+        assert_eq!((answer.status, answer.stdout.as_str()), (Some(2), ""), "{}", answer.stderr);
+        assert!(answer.stderr.contains(program) && answer.stderr.contains(told), "{}", answer.stderr);
+        assert!(!folder.exists(), "{path} was left behind");
+    }
+}
+
+/// strace starts, and then has nothing to write.
+#[test]
+fn a_run_that_fails_leaves_nothing_behind() {
+    let folder = profiles::scratch().join(format!("failed-{}", std::process::id()));
+    let path = folder.to_str().expect("UTF-8");
+    let answer = run_flamelet(["run", "strace", "-o", path, "--tool-option=--no-such-option", "--", "true"]);
+    assert_eq!(answer.status, Some(2), "{}", answer.stderr);
+    assert!(!folder.exists(), "{path} was left behind");
+}
+
 #[test]
 fn strace_ends_a_command_when_its_time_is_over() {
     let ended = run("ended", &["strace", "--duration", "1", "--", "sleep", "1000"]);

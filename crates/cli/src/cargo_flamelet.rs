@@ -81,6 +81,10 @@ impl Plan {
                 },
             }
         }
+        if verb.starts_with(&["bench"]) {
+            // As cargo does; without it, benchmarks only try themselves out.
+            arguments.push("--bench".to_owned());
+        }
         let mut build: Vec<String> = verb.iter().copied().map(String::from).collect();
         build.extend(["--profile".to_owned(), profile.clone()]);
         // Before the person's own words, so that a --config of theirs has the last word.
@@ -162,6 +166,8 @@ mod tests {
         assert_eq!(plan.record, ["-o", "cpu.html"]);
         assert_eq!(plan.arguments, ["--profile", "x"]);
         assert!(plan.build.iter().all(|word| word != "x"), "{:?}", plan.build);
+        let plan = Plan::parse(&["bench", "--", "one"].map(String::from)).expect("good").expect("not help");
+        assert_eq!(plan.arguments, ["one", "--bench"]);
         for bad in [&["run", "--profile"][..], &["run", "--record"], &["fly"]] {
             let words: Vec<String> = bad.iter().copied().map(String::from).collect();
             assert!(Plan::parse(&words).is_err(), "{bad:?}");

@@ -6,6 +6,8 @@ mod help;
 mod jemalloc;
 mod json;
 mod own_options;
+mod pprof;
 mod readme;
+mod refusals;
 mod sources;
 mod view;

@@ -17,8 +17,11 @@ struct Viewer {
 
 impl Viewer {
     fn start(arguments: &[&str]) -> Self {
+        Self::run(&[&["view", "--no-browser"], arguments].concat())
+    }
+
+    fn run(arguments: &[&str]) -> Self {
         let mut process = command(flamelet())
-            .args(["view", "--no-browser"])
             .args(arguments)
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
@@ -31,14 +34,23 @@ impl Viewer {
     }
 
     fn ask(&self, path: &str) -> Value {
-        let mut stream = TcpStream::connect(&self.address).expect("the viewer listens");
-        write!(stream, "GET {path} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n\r\n", self.address)
-            .expect("it reads");
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).expect("text");
+        let answer = self.ask_as(&self.address, path);
         let (head, body) = answer.split_once("\r\n\r\n").expect("a head and a body");
         assert!(head.starts_with("HTTP/1.1 200"), "{path}: {head}\n{body}");
         serde_json::from_str(body).expect("JSON")
+    }
+
+    /// The whole answer to a request for `host`.
+    fn ask_as(&self, host: &str, path: &str) -> String {
+        let mut stream = TcpStream::connect(&self.address).expect("the viewer listens");
+        write!(stream, "GET {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n").expect("it reads");
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).expect("text");
+        answer
+    }
+
+    fn port(&self) -> &str {
+        self.address.rsplit_once(':').expect("an address has a port").1
     }
 }
 
@@ -104,6 +116,58 @@ fn a_folder_offers_its_files_and_two_files_are_compared() {
         (&about["is_diff"], &about["types"][1]["total"]),
         (&true.into(), &about["types"][1]["base_total"])
     );
+}
+
+/// pprof's own way to the page, for profiles that it merges and filters first.
+#[test]
+fn pprof_http_serves_the_same_page() {
+    let profile = profiles::committed("go-cpu");
+    let path = profile.to_str().expect("a plain path");
+    let total =
+        |viewer: &Viewer| viewer.ask("/api/open")["about"]["types"][1]["total"].as_i64().expect("a total");
+    let once = total(&Viewer::start(&[path]));
+    assert_eq!(total(&Viewer::run(&["pprof", "-no_browser", "-http=localhost:0", path])), once);
+    assert_eq!(total(&Viewer::run(&["pprof", "-http", "127.0.0.1:0", "-no_browser", path, path])), 2 * once);
+    let focused = total(&Viewer::run(&["pprof", "-no_browser", "-http=:", "-focus=main.sort", path]));
+    assert!(0 < focused && focused < once, "{focused} of {once}");
+}
+
+/// Whoever listens for others is asked by an address, never by a name that somebody made to point here.
+#[test]
+fn pprof_http_listens_where_it_is_told_to() {
+    let profile = profiles::committed("go-cpu");
+    let viewer = Viewer::run(&["pprof", "-no_browser", "-http=0.0.0.0:0", profile.to_str().expect("UTF-8")]);
+    let asked = |host: &str| viewer.ask_as(&format!("{host}:{}", viewer.port()), "/api/open");
+    assert!(asked("192.0.2.1").starts_with("HTTP/1.1 200"));
+    assert!(asked("rebound.example").starts_with("HTTP/1.1 403"));
+}
+
+/// The binary that pprof takes first is no profile to be shown beside the other.
+#[test]
+fn a_binary_may_stand_before_the_profile() {
+    let profile = profiles::committed("go-cpu");
+    let program = flamelet().to_str().expect("a plain path");
+    let viewer = Viewer::start(&[program, profile.to_str().expect("a plain path")]);
+    let opened = viewer.ask("/api/open");
+    assert_eq!(opened["entries"].as_array().map(Vec::len), Some(1), "{opened}");
+}
+
+#[test]
+fn an_empty_folder_is_told_of() {
+    let folder = profiles::scratch().join("no profiles yet");
+    std::fs::create_dir_all(&folder).expect("a folder below target/");
+    let mut process = command(flamelet())
+        .args(["view", "--no-browser"])
+        .arg(&folder)
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("flamelet starts");
+    let stderr = process.stderr.take().expect("it is a pipe");
+    let line = BufReader::new(stderr).lines().next().expect("a line").expect("text");
+    process.kill().expect("it runs");
+    process.wait().expect("it ends");
+    assert!(line.contains("no profiles in") && line.contains("no profiles yet"), "{line}");
 }
 
 #[test]

@@ -14,7 +14,7 @@ use flamelet_report::ReportOptions;
 use flamelet_view::ServeOptions;
 
 use crate::args::RunArgs;
-use crate::error::{Failure, Result};
+use crate::error::{About, Failure, Result};
 use crate::output;
 use crate::report_job::{Ask, Question, answer_to};
 use crate::source::{SourceOptions, SymbolOptions};
@@ -29,17 +29,8 @@ pub(crate) fn run(args: &RunArgs) -> Result<ExitCode> {
     }
     let driven = drive(&plan(args)?, &stop).map_err(|error| Failure::new(error.to_string()))?;
     eprintln!("Wrote {}", driven.raw.display());
-    if has_nothing_to_show(&driven, args) {
-        let name = driven.raw.display();
-        return Err(Failure::new(match args.script {
-            Some(_) => {
-                format!("{name}: the program counted nothing in a map (@…): there is nothing more to show")
-            }
-            None => format!(
-                "bpftrace saw nothing, as of a command that ends before its first sample ({name}); use one that \
-                 works longer, or flamelet record"
-            ),
-        }));
+    if args.tool == Tool::Bpftrace.name() {
+        check_maps(&driven, args.script.is_some())?;
     }
     show(&driven, args)?;
     Ok(ExitCode::SUCCESS)
@@ -73,10 +64,21 @@ fn plan(args: &RunArgs) -> Result<Drive> {
 }
 
 /// bpftrace writes its file, but no map, where no probe fired.
-fn has_nothing_to_show(driven: &Driven, args: &RunArgs) -> bool {
-    args.tool == Tool::Bpftrace.name()
-        && std::fs::read_to_string(&driven.raw)
-            .is_ok_and(|text| !text.lines().any(|line| line.starts_with('@')))
+fn check_maps(driven: &Driven, has_script: bool) -> Result<()> {
+    let name = driven.raw.display();
+    let text = std::fs::read_to_string(&driven.raw).about(&name)?;
+    if text.lines().any(|line| line.starts_with('@')) {
+        return Ok(());
+    }
+    Err(Failure::new(match has_script {
+        true => {
+            format!("{name}: the program counted nothing in a map (@…), so there is nothing more to show")
+        }
+        false => format!(
+            "{name}: bpftrace saw nothing, as of a command that ends before its first sample; use one that works \
+             longer, or flamelet record"
+        ),
+    }))
 }
 
 /// Makes a pprof file beside the raw one, and shows it.
@@ -113,4 +115,27 @@ fn list(out: &mut dyn Write) -> Result<()> {
         Tool::slowdowns_measured()
     )?;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::process::ExitStatusExt;
+
+    use super::*;
+
+    #[test]
+    fn a_file_of_bpftrace_without_a_map_says_why() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let raw = folder.path().join("bpftrace.txt");
+        let status = std::process::ExitStatus::from_raw(0);
+        let driven = Driven { folder: folder.path().to_owned(), raw: raw.clone(), status };
+        let told = |text: &str, has_script| {
+            std::fs::write(&raw, text).expect("written");
+            check_maps(&driven, has_script).map_err(|failure| failure.to_string())
+        };
+        assert_eq!(told("Attached 1 probe\n\n@[\n    main+4\n]: 3\n", false), Ok(()));
+        let nothing = "Attached 1 probe\n\nMAPPED_LIBRARIES:\n00400000-00401000 r-xp 00000000 00:00 0 /a@b\n";
+        assert!(told(nothing, false).is_err_and(|told| told.contains("flamelet record")));
+        assert!(told(nothing, true).is_err_and(|told| told.contains("counted nothing")));
+    }
 }

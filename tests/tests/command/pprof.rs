@@ -1,0 +1,129 @@
+//! `flamelet pprof`: the flags that make pictures and pages, and its help. The reports are compared with pprof's own in
+//! `differential`.
+
+use flamelet_tests::profiles;
+use flamelet_tests::programs::{answer, command, flamelet, run_flamelet};
+
+fn cpu() -> String {
+    profiles::committed("go-cpu").display().to_string()
+}
+
+#[test]
+fn svg_is_the_call_graph_as_in_pprof() {
+    let graph = run_flamelet(["graph", &cpu()]);
+    assert_eq!(run_flamelet(["pprof", "-svg", &cpu()]).stdout, graph.stdout);
+    let flame = run_flamelet(["flame", "--title", "flamelet", &cpu()]);
+    assert_eq!(run_flamelet(["pprof", "-flamegraph", &cpu()]).stdout, flame.stdout);
+    assert!(graph.stdout != flame.stdout && flame.stdout.contains("<svg"));
+}
+
+#[test]
+fn web_leaves_a_picture_for_the_browser() {
+    let folder = profiles::scratch().join("pictures");
+    std::fs::create_dir_all(&folder).expect("a folder below target/");
+    let mut run = command(flamelet());
+    // Without a desktop: nothing is opened.
+    run.env("TMPDIR", &folder).env_remove("DISPLAY").env_remove("WAYLAND_DISPLAY");
+    let done = answer(run.args(["pprof", "-web", &cpu()]));
+    assert_eq!((done.status, done.stdout.as_str()), (Some(0), ""), "{}", done.stderr);
+    let path = done.stderr.split("Wrote ").nth(1).and_then(|rest| rest.split(';').next()).expect("a path");
+    assert!(path.starts_with(folder.to_str().expect("UTF-8")) && path.ends_with(".svg"), "{path}");
+    let picture = std::fs::read_to_string(path).expect("it stays");
+    assert_eq!(picture, run_flamelet(["graph", &cpu()]).stdout);
+}
+
+/// Every flag of pprof's that is not there says what to use, and nothing sends people to another tool.
+#[test]
+fn what_is_not_there_names_what_is() {
+    for (flag, instead) in [
+        ("-png", "-svg"),
+        ("-gif", "-svg"),
+        ("-pdf", "flamelet graph FILE"),
+        ("-ps", "-svg"),
+        ("-evince", "-web"),
+        ("-weblist=main", "-list=REGEX"),
+        ("-kcachegrind", "-callgrind"),
+        ("-no_such_flag", "flamelet pprof -help"),
+        ("-http=8080", "HOST:PORT"),
+        ("-http=localhost:99999", "HOST:PORT"),
+        ("-no_browser", "-http"),
+    ] {
+        let done = run_flamelet(["pprof", flag, &cpu()]);
+        assert_eq!((done.status, done.stdout.as_str()), (Some(2), ""), "{flag}: {}", done.stderr);
+        assert!(done.stderr.contains(instead), "{flag}: {}", done.stderr);
+    }
+    let both = run_flamelet(["pprof", "-http=:0", "-top", &cpu()]);
+    assert_eq!(both.status, Some(2), "{}", both.stderr);
+}
+
+#[test]
+fn help_lists_the_flags() {
+    let help = run_flamelet(["pprof", "-help"]);
+    assert_eq!(help.status, Some(0));
+    for flag in [
+        "-top",
+        "-text",
+        "-tree",
+        "-peek",
+        "-list",
+        "-disasm",
+        "-traces",
+        "-tags",
+        "-raw",
+        "-comments",
+        "-svg",
+        "-web",
+        "-dot",
+        "-flamegraph",
+        "-html",
+        "-callgrind",
+        "-proto",
+        "-topproto",
+        "-http",
+        "-no_browser",
+        "-output",
+        "-base",
+        "-diff_base",
+        "-normalize",
+        "-seconds",
+        "-timeout",
+        "-tls_ca",
+        "-symbolize",
+        "-focus",
+        "-ignore",
+        "-hide",
+        "-show",
+        "-show_from",
+        "-prune_from",
+        "-tagfocus",
+        "-tagignore",
+        "-tagshow",
+        "-taghide",
+        "-sample_index",
+        "-inuse_space",
+        "-mean",
+        "-unit",
+        "-divide_by",
+        "-relative_percentages",
+        "-granularity",
+        "-lines",
+        "-noinlines",
+        "-showcolumns",
+        "-tagroot",
+        "-tagleaf",
+        "-call_tree",
+        "-cum",
+        "-sort",
+        "-nodecount",
+        "-nodefraction",
+        "-edgefraction",
+        "-trim",
+        "-drop_negative",
+        "-compact_labels",
+        "-intel_syntax",
+        "-source_path",
+        "-trim_path",
+    ] {
+        assert!(help.stdout.contains(flag), "{flag} is not in the help");
+    }
+}
