@@ -29,14 +29,15 @@ pub(crate) fn command(what: &str, program: &Path) -> Command {
     command
 }
 
-/// Lets `command` run as nobody, if this is root; else this user is as good as nobody.
-pub(crate) fn as_nobody(command: &mut Command) {
+/// Lets `command` run as nobody, if this is root; else this user is as good as nobody. Returns whether it is.
+pub(crate) fn as_nobody(command: &mut Command) -> bool {
     let is_root = std::fs::read_to_string("/proc/self/status")
         .is_ok_and(|status| status.lines().any(|line| line.starts_with("Uid:\t0\t0")));
     if is_root {
         // Without the groups of root too: std drops them when it changes the user.
         command.uid(NOBODY).gid(NOBODY);
     }
+    is_root
 }
 
 /// What the helper printed about its recording.
@@ -63,6 +64,10 @@ fn helper() {
         "off-cpu" => options.off_cpu = true,
         "syscalls" => options.syscalls = true,
         "everything" => options.target = Target::All,
+        "process" => {
+            let pid = program.to_str().and_then(|text| text.parse().ok()).expect("an id for a program");
+            options.target = Target::Pids(vec![pid]);
+        }
         "calls" => {
             options.target = Target::Command(quiet(program.as_ref(), &[]));
             (options.cpu, options.syscalls) = (false, true);

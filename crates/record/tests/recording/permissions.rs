@@ -45,6 +45,24 @@ fn nobody_is_told_why_more_is_refused_and_what_would_allow_it() {
     }
 }
 
+/// No setting of the kernel's allows that, so none is advised.
+#[test]
+fn nobody_is_told_that_a_process_is_somebody_elses() {
+    let _one = alone();
+    let mut ours = std::process::Command::new("sleep").arg("60").spawn().expect("sleep");
+    let mut helper = command("process", ours.id().to_string().as_ref());
+    let is_root = as_nobody(&mut helper);
+    let told = is_root.then(|| told(helper));
+    ours.kill().expect("our own child");
+    ours.wait().expect("our own child");
+    let Some(told) = told else {
+        eprintln!("SKIP: only root has processes that this user may not watch");
+        return;
+    };
+    assert!(told.contains("NotPermitted") && told.contains("belongs to another user"), "{told}");
+    assert!(!told.contains("sysctl"), "{told}");
+}
+
 /// Lets `perf_event_open` fail as containers do.
 fn forbid_perf_event_open() -> std::io::Result<()> {
     const LOAD_NUMBER: u16 = 0x20;
