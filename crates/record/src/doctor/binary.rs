@@ -23,7 +23,7 @@ fn names(report: &mut Report, path: &Path, inspection: &Inspection) {
     let id = inspection.build_id.as_ref().map(ToString::to_string).unwrap_or_default();
     let located = Search::from_environment().locate(&Wanted { path, build_id: &id });
     let (symbols, dynamic) = (inspection.symbols, inspection.dynamic_symbols);
-    let remedy = "build with `debug = \"line-tables-only\"` in the Cargo profile";
+    let remedy = "build with `debug = \"limited\"` in the Cargo profile";
     let debug = inspection.debug_info;
     if let Some(file) = located.debug {
         let found = format!("in {}", file.display());
@@ -38,6 +38,8 @@ fn names(report: &mut Report, path: &Path, inspection: &Inspection) {
         report.add("debug info", found, State::Limited, "functions, but no lines or inlined frames", remedy);
     } else {
         let found = format!("none: the file is stripped ({dynamic} exported functions)");
+        let remedy = "build with `debug = \"limited\"` and `strip = \"none\"` in the Cargo profile, or name its debug \
+                      file with --binary";
         report.add("debug info", found, State::Missing, "addresses only", remedy);
     }
 }
