@@ -11,8 +11,8 @@
 //!
 //! # What keeps it safe
 //!
-//! [`Server`] listens on loopback only and refuses requests for any other `Host` name, so that a page on the
-//! internet cannot read a profile by DNS rebinding. No request names a file: profiles have ids that this crate
+//! [`Server`] listens on loopback only, unless [`ServeOptions::host`] names another place, and refuses requests for
+//! any `Host` name that is not its own, so that a page on the internet cannot read a profile by DNS rebinding. No request names a file: profiles have ids that this crate
 //! gave them. The page may run its own script and load from its own server, nothing else, and names in a
 //! profile are only ever text. [`router`] alone checks no host names: the service that mounts it decides who
 //! may ask.

@@ -71,25 +71,48 @@ impl ConvertArgs {
 }
 
 fn made() -> impl TypedValueParser<Value = Made> {
+    // What each is, stands in the table below the options.
     let formats = Format::all().iter().filter(|format| format.can_write()).map(|format| {
         let others = format.aliases().iter().chain(format.extensions()).copied();
-        let others = others.filter(|other| *other != format.name());
-        PossibleValue::new(format.name()).help(format.title()).aliases(others)
+        PossibleValue::new(format.name()).aliases(others.filter(|other| *other != format.name()))
     });
-    let pictures = PICTURES.iter().map(|(name, title, _)| PossibleValue::new(*name).help(*title));
+    let pictures = PICTURES.iter().map(|(name, ..)| PossibleValue::new(*name));
     let all: Vec<PossibleValue> = formats.chain(pictures).collect();
     PossibleValuesParser::new(all).try_map(|name| Made::named(&name).ok_or("this cannot be written"))
 }
 
-/// The formats that are read, a line each.
-pub(super) fn readable() -> String {
-    let formats = Format::all().iter().filter(|format| format.can_read());
-    let lines: Vec<String> =
-        formats.map(|format| format!("  {:<15} {}", format.name(), format.title())).collect();
+/// All formats, a line each.
+pub(super) fn table() -> String {
+    let mark = |is: bool, letter: char| if is { letter } else { ' ' };
+    let formats = Format::all().iter().map(|format| {
+        (format.name(), mark(format.can_read(), 'r'), mark(format.can_write(), 'w'), format.title())
+    });
+    let pictures = PICTURES.iter().map(|&(name, title, _)| (name, ' ', 'w', title));
+    let lines = formats.chain(pictures).map(|(name, read, written, title)| {
+        let title = folded(title, 55).join("\n                      ");
+        format!("  {name:<15} {read}{written}  {title}")
+    });
     format!(
-        "Formats that are read, whatever the file is called; packed with gzip, zstd, xz or bzip2, or not:\n{}",
-        lines.join("\n")
+        "Formats (r: read, whatever the file is called, packed with gzip, zstd, xz or bzip2 or not; w: written):\n{}",
+        lines.collect::<Vec<_>>().join("\n")
     )
+}
+
+/// `text` in lines of `width` letters at most, where its words allow that.
+fn folded(text: &str, width: usize) -> Vec<String> {
+    let mut lines = vec![String::new()];
+    for word in text.split(' ') {
+        let line = lines.last_mut().expect("one at least");
+        if line.is_empty() {
+            line.push_str(word);
+        } else if line.len() + 1 + word.len() <= width {
+            line.push(' ');
+            line.push_str(word);
+        } else {
+            lines.push(word.to_owned());
+        }
+    }
+    lines
 }
 
 #[cfg(test)]

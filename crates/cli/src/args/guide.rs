@@ -1,6 +1,6 @@
 //! What `--help` and the manual say below the options: examples, exit status, environment.
 
-use super::convert::readable;
+use super::convert::table;
 use crate::pprof_help;
 
 /// What is told of a verb besides its options.
@@ -84,13 +84,13 @@ pub(crate) fn of(verb: &str) -> Guide {
         "check" => Some("0 nothing grew, 1 something did, 2 bad use or bad input."),
         "doctor" => Some("0 all that is needed is there, 1 something is missing, 2 bad use or bad input."),
         "record" => Some(
-            "the command's own, or 128 and the number of the signal that ended it; 1 with --strict when the \
-             recording is poor; 2 flamelet failed; 0 otherwise.",
+            "the command's own, or 128 and the number of the signal that ended it (143 after --duration); 1 with \
+             --strict when the recording is poor; 2 flamelet failed; 0 otherwise.",
         ),
         _ => None,
     };
     let more = match verb {
-        "convert" => readable(),
+        "convert" => table(),
         "pprof" => pprof_help::OPTIONS.to_owned(),
         "run" => {
             "Each run has a folder of its own, {output}/{name}/{time}-{tool}/, with the tool's file and a \

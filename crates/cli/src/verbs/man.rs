@@ -62,7 +62,10 @@ fn own_sections(guide: &guide::Guide, related: &[String]) -> Roff {
     if !guide.examples.is_empty() {
         page.control("SH", ["EXAMPLES"]);
         for (line, what) in guide.examples {
-            page.control("TP", []).text([bold(*line)]).text([roman(*what)]);
+            match *what {
+                "" => page.control("PP", []).text([bold(*line)]),
+                what => page.control("TP", []).text([bold(*line)]).text([roman(what)]),
+            };
         }
     }
     page.control("SH", ["EXIT STATUS"]).text([roman(guide.exit_status.unwrap_or(guide::EXIT_STATUS))]);

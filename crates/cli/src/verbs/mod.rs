@@ -13,6 +13,7 @@ mod man;
 mod merge;
 pub(crate) mod pprof;
 mod record;
+mod record_end;
 mod record_heap;
 mod record_syscalls;
 mod recover;

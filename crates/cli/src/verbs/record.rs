@@ -2,19 +2,18 @@
 
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode, ExitStatus, Stdio};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::process::{Command, ExitCode, ExitStatus};
 use std::time::Duration;
 
 use flamelet_formats::Format;
 use flamelet_profile::{Profile, merge};
 use flamelet_record::preload::{Library, cpu};
-use flamelet_record::{Checkpoint, CommandEnd, Options, Progress, Recorded, Summary, Target, record};
+use flamelet_record::{Checkpoint, CommandEnd, Guard, Options, Progress, Recorded, Summary, Target, record};
 use flamelet_report::flame::FlameOptions;
 use flamelet_report::info::{self, Verdict};
 use flamelet_view::ServeOptions;
 
+use super::record_end::{Ending, Interruptions, stay_for};
 use crate::args::{CPU_FILE, Made, Picture, RecordArgs};
 use crate::error::{Failure, Result};
 use crate::live_line::LiveLine;
@@ -31,55 +30,143 @@ pub(crate) fn run(args: &RecordArgs) -> Result<ExitCode> {
     if let Some(heap) = args.heap {
         return super::record_heap::run(args, heap);
     }
-    run_all(args, CPU_FILE, &mut |path, kind, stop| {
-        let recorded = record_once(args, path, kind, stop)?;
-        let status = recorded.command.map(|end| end_command(end, args, stop)).transpose()?;
+    run_all(args, CPU_FILE, &mut |run| {
+        let recorded = record_once(args, run)?;
         print_summary(&recorded.summary);
-        Ok((recorded.profile, status))
+        Ok(Outcome { profile: recorded.profile, command: recorded.command, guard: recorded.guard })
     })
 }
 
-/// One recording: its profile, and what became of the command.
-type Once<'a> = dyn FnMut(&Path, OutputKind, &AtomicBool) -> Result<(Profile, Option<ExitStatus>)> + 'a;
+/// How one recording is to be made.
+pub(super) struct Run<'a> {
+    pub(super) interruptions: &'a Interruptions,
+    /// Where it is saved while it runs.
+    pub(super) checkpoint: Option<Checkpoint>,
+}
+
+/// What one recording gave.
+pub(super) struct Outcome {
+    pub(super) profile: Profile,
+    pub(super) command: Option<CommandEnd>,
+    pub(super) guard: Option<Guard>,
+}
+
+type Once<'a> = dyn FnMut(Run<'_>) -> Result<Outcome> + 'a;
 
 /// Makes as many recordings as are asked for, beside the load; writes and judges what they give together.
 pub(super) fn run_all(args: &RecordArgs, usual_name: &str, record_once: &mut Once<'_>) -> Result<ExitCode> {
     let path = args.output.clone().unwrap_or_else(|| PathBuf::from(usual_name));
     // A wrong name should not cost a recording.
     let kind = OutputKind::of(&path)?;
-    let stop = Arc::new(AtomicBool::new(false));
-    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
-        signal_hook::flag::register(signal, Arc::clone(&stop))?;
-    }
+    let interruptions = Interruptions::watch()?;
     let load = args.load.as_deref().map(Load::start).transpose()?;
-    let mut profiles = Vec::new();
-    let mut status = None;
-    for _ in 0..args.repeat.max(1) {
-        let (profile, ended) = record_once(&path, kind, &stop)?;
-        status = ended.or(status);
-        profiles.push(profile);
-        if stop.load(Ordering::Relaxed) {
+    let mut runs = Runs::default();
+    for left in (0..args.repeat.max(1)).rev() {
+        let is_saved = kind == OutputKind::Format(Format::Pprof) && path != Path::new("-");
+        let is_first = runs.profiles.is_empty();
+        let checkpoint = (is_saved && is_first).then(|| Checkpoint::to_file(&path, Duration::from_secs(5)));
+        match record_once(Run { interruptions: &interruptions, checkpoint }) {
+            Ok(outcome) => runs.add(outcome, left > 0, &interruptions)?,
+            Err(failure) if is_first => return Err(failure),
+            // What was recorded before is worth having.
+            Err(failure) => runs.end_with(&failure),
+        }
+        if runs.is_over {
             break;
         }
+        if is_saved && left > 0 {
+            // Should this fail, so does the writing at the end, which says so.
+            let _ = kind.write(&runs.merged()?, &path);
+        }
     }
-    drop(load);
-    let profile = match profiles.len() {
-        1 => profiles.remove(0),
-        _ => merge(&profiles.iter().collect::<Vec<_>>())?,
-    };
+    if let Some(load) = load {
+        load.end();
+    }
+    let profile = runs.merged()?;
     let facts = info::info(&profile);
     let shown = args.view.then(|| profile.clone());
     let path = kind.write_somewhere(&profile, path)?;
     print_verdict(&facts);
     kind.print_next_step(&path, args.off_cpu);
+    let status = runs.wait(&interruptions)?;
     if let Some(profile) = shown {
         let source = flamelet_view::Source::profile(&path.to_string_lossy(), profile);
         super::view::serve(source, &ServeOptions::default(), true)?;
     }
-    Ok(exit_code(status, args.strict && facts.verdict == Verdict::Poor))
+    Ok(match runs.has_failed {
+        true => ExitCode::from(2),
+        false => exit_code(status, args.strict && facts.verdict == Verdict::Poor),
+    })
 }
 
-fn record_once(args: &RecordArgs, path: &Path, kind: OutputKind, stop: &AtomicBool) -> Result<Recorded> {
+/// The recordings so far.
+#[derive(Default)]
+struct Runs {
+    profiles: Vec<Profile>,
+    /// The first that is not a success, else the last.
+    status: Option<ExitStatus>,
+    /// The last command, if it is still to end.
+    ending: Option<Ending>,
+    guard: Option<Guard>,
+    is_over: bool,
+    has_failed: bool,
+}
+
+impl Runs {
+    /// Takes in a recording. What still runs is waited for when everything is written, or now if there is more to come.
+    fn add(&mut self, outcome: Outcome, has_more: bool, interruptions: &Interruptions) -> Result<()> {
+        self.profiles.push(outcome.profile);
+        self.guard = outcome.guard;
+        let was_interrupted = interruptions.take();
+        self.is_over = was_interrupted || !has_more;
+        match outcome.command {
+            None => {}
+            Some(CommandEnd::Exited(status)) => self.note(Some(status)),
+            Some(CommandEnd::Running(command)) => {
+                let ending = Ending::ask(command, was_interrupted, interruptions);
+                if self.is_over {
+                    self.ending = Some(ending);
+                } else {
+                    let status = ending.make_room(interruptions)?;
+                    self.note(status);
+                    self.is_over = interruptions.take();
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn note(&mut self, status: Option<ExitStatus>) {
+        let has_failed = self.status.is_some_and(|status| !status.success());
+        self.status = if has_failed { self.status } else { status.or(self.status) };
+    }
+
+    fn end_with(&mut self, failure: &Failure) {
+        eprintln!("flamelet: run {}: {failure}; the runs before it are written", self.profiles.len() + 1);
+        (self.is_over, self.has_failed) = (true, true);
+    }
+
+    fn merged(&self) -> Result<Profile> {
+        match self.profiles.as_slice() {
+            [one] => Ok(one.clone()),
+            several => Ok(merge(&several.iter().collect::<Vec<_>>())?),
+        }
+    }
+
+    /// Waits for what still runs. Returns the status of all runs.
+    fn wait(&mut self, interruptions: &Interruptions) -> Result<Option<ExitStatus>> {
+        if let Some(ending) = self.ending.take() {
+            let status = ending.wait(interruptions)?;
+            self.note(status);
+        }
+        if let Some(guard) = self.guard.take() {
+            stay_for(&guard, interruptions);
+        }
+        Ok(self.status)
+    }
+}
+
+fn record_once(args: &RecordArgs, run: Run<'_>) -> Result<Recorded> {
     let mut options = Options::new(target(args)?);
     options.frequency = args.frequency;
     options.duration = args.duration;
@@ -90,9 +177,9 @@ fn record_once(args: &RecordArgs, path: &Path, kind: OutputKind, stop: &AtomicBo
     options.kernel = !args.no_kernel;
     let symbols = SymbolOptions { binaries: args.binary.clone(), ..SymbolOptions::default() };
     options.symbolize = Some(symbols.symbolizer_options());
-    if matches!(kind, OutputKind::Format(Format::Pprof)) && path != Path::new("-") {
-        options.checkpoint = Some(Checkpoint::to_file(path, Duration::from_secs(5)));
-    }
+    options.checkpoint = run.checkpoint;
+    options.shield_command = run.interruptions.shield_command();
+    let stop = run.interruptions.flag();
     let mut line = LiveLine::new(!args.command.is_empty());
     let mut tell = |progress: &Progress| line.show(&live_line(progress));
     let recorded = match cpu::why_needed().filter(|_| cpu::can_record(&options)) {
@@ -128,36 +215,6 @@ fn live_line(progress: &Progress) -> String {
     let calls =
         if progress.syscalls > 0 { format!(", {} system calls", progress.syscalls) } else { String::new() };
     format!("{seconds:.0} s: {} samples ({rate:.0}/s), {} lost{calls}", progress.samples, progress.lost)
-}
-
-/// What becomes of the command when the recording is over: after Ctrl-C it goes on and is waited for; after
-/// --duration it is asked to end.
-pub(super) fn end_command(end: CommandEnd, args: &RecordArgs, stop: &AtomicBool) -> Result<ExitStatus> {
-    let mut child = match end {
-        CommandEnd::Exited(status) => return Ok(status),
-        CommandEnd::Running(child) => child,
-    };
-    let was_interrupted = stop.swap(false, Ordering::Relaxed);
-    let pid = child.id();
-    if was_interrupted {
-        eprintln!("The recording has ended; the command goes on (Ctrl-C again to end it too).");
-    } else if args.duration.is_some() {
-        terminate(pid);
-    }
-    loop {
-        if let Some(status) = child.try_wait()? {
-            return Ok(status);
-        }
-        if stop.swap(false, Ordering::Relaxed) {
-            terminate(pid);
-        }
-        std::thread::park_timeout(Duration::from_millis(50));
-    }
-}
-
-/// Asks a process to end, as `kill` does.
-fn terminate(pid: u32) {
-    let _ = Command::new("kill").arg(pid.to_string()).stderr(Stdio::null()).status();
 }
 
 fn print_summary(summary: &Summary) {

@@ -1,17 +1,12 @@
 //! `flamelet record --heap`: what a command allocates that was not built for it.
 
-use std::path::Path;
 use std::process::{Command, ExitCode};
-use std::sync::atomic::AtomicBool;
-use std::time::Duration;
 
-use flamelet_formats::Format;
 use flamelet_profile::unit;
-use flamelet_record::Checkpoint;
 use flamelet_record::preload::Library;
 use flamelet_record::preload::heap::{Options, Progress, Recorded, Summary, record};
 
-use super::record::{OutputKind, end_command, run_all};
+use super::record::{Outcome, Run, run_all};
 use crate::args::{HEAP_FILE, Heap, RecordArgs};
 use crate::error::{Failure, Result};
 use crate::live_line::LiveLine;
@@ -22,21 +17,14 @@ static LIBRARY: Library =
     Library { bytes: flamelet_embed::cdylib!(flamelet_preload), name: "libflamelet-heap.so" };
 
 pub(crate) fn run(args: &RecordArgs, heap: Heap) -> Result<ExitCode> {
-    run_all(args, HEAP_FILE, &mut |path, kind, stop| {
-        let recorded = record_once(args, heap, path, kind, stop)?;
-        let status = end_command(recorded.command, args, stop)?;
+    run_all(args, HEAP_FILE, &mut |run| {
+        let recorded = record_once(args, heap, run)?;
         print_summary(&recorded.summary, heap);
-        Ok((recorded.profile, Some(status)))
+        Ok(Outcome { profile: recorded.profile, command: Some(recorded.command), guard: None })
     })
 }
 
-fn record_once(
-    args: &RecordArgs,
-    heap: Heap,
-    path: &Path,
-    kind: OutputKind,
-    stop: &AtomicBool,
-) -> Result<Recorded> {
+fn record_once(args: &RecordArgs, heap: Heap, run: Run<'_>) -> Result<Recorded> {
     let [program, rest @ ..] = args.command.as_slice() else {
         return Err(Failure::new(
             "--heap needs a command after --: its library is loaded when a program starts, not into a running one",
@@ -52,12 +40,11 @@ fn record_once(
     options.duration = args.duration;
     let symbols = SymbolOptions { binaries: args.binary.clone(), ..SymbolOptions::default() };
     options.symbolize = Some(symbols.symbolizer_options());
-    if kind == OutputKind::Format(Format::Pprof) && path != Path::new("-") {
-        options.checkpoint = Some(Checkpoint::to_file(path, Duration::from_secs(5)));
-    }
+    options.checkpoint = run.checkpoint;
+    options.shield_command = run.interruptions.shield_command();
     let mut line = LiveLine::new(true);
     let mut tell = |progress: &Progress| line.show(&live_line(progress));
-    record(options, &mut tell, stop).map_err(|error| Failure::new(error.to_string()))
+    record(options, &mut tell, run.interruptions.flag()).map_err(|error| Failure::new(error.to_string()))
 }
 
 fn live_line(progress: &Progress) -> String {
