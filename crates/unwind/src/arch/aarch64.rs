@@ -14,8 +14,17 @@ pub(crate) const STACK_POINTER: u16 = 31;
 /// DWARF's number of `x30`.
 pub(crate) const RETURN_ADDRESS: u16 = 30;
 
-/// The bits of a user-space address; pointer authentication signs the others.
+/// The most bits that a user-space address has; pointer authentication signs the others.
 const ADDRESS_BITS: u64 = (1 << 48) - 1;
+
+/// A return address without its signature. How many bits are signed depends on the kernel (addresses of 39, 42, 47 or
+/// 48 bits), and the processor knows; where this one is another than that of the stack, 48 are assumed.
+#[inline(always)]
+fn strip(lr: u64) -> u64 {
+    #[cfg(all(target_arch = "aarch64", target_os = "linux"))]
+    let lr = native::strip(lr);
+    lr & ADDRESS_BITS
+}
 
 /// In a packed row, `saved` = n means: `x29` at CFA − 8n and `x30` in the word after it.
 pub(crate) fn packed(frame_pointer: Saved, return_address: Saved) -> Option<u8> {
@@ -69,7 +78,7 @@ pub(crate) fn frame_step(
 
 #[inline]
 fn advance(from: &Registers, cfa: u64, fp: u64, lr: u64) -> Result<Registers, Reason> {
-    let pc = lr & ADDRESS_BITS;
+    let pc = strip(lr);
     // A leaf may use no stack at all, but then its caller is another function.
     if cfa < from.sp || (cfa == from.sp && pc == from.pc) {
         return Err(Reason::NoProgress);
@@ -87,7 +96,7 @@ pub(crate) fn guess(
     memory: &mut impl Memory,
     is_code: impl Fn(u64) -> bool,
 ) -> Option<Registers> {
-    let pc = registers.lr & ADDRESS_BITS;
+    let pc = strip(registers.lr);
     if is_leaf && is_code(pc) {
         return Some(Registers { pc, ..*registers });
     }
@@ -95,7 +104,7 @@ pub(crate) fn guess(
         return None;
     }
     let (fp, lr) = (memory.read(registers.fp)?, memory.read(registers.fp.checked_add(8)?)?);
-    let pc = lr & ADDRESS_BITS;
+    let pc = strip(lr);
     is_code(pc).then(|| Registers { pc, sp: registers.fp.wrapping_add(16), fp, lr })
 }
 
@@ -135,6 +144,16 @@ pub(crate) mod native {
             );
         }
         Registers { pc, sp, fp, lr }
+    }
+
+    #[inline(always)]
+    pub(crate) fn strip(mut lr: u64) -> u64 {
+        // `xpaclri`, by its number because not every assembler is told of it: an older processor does nothing.
+        // SAFETY: changes the one register that is given and taken.
+        unsafe {
+            std::arch::asm!("hint #7", inout("x30") lr, options(pure, nomem, nostack, preserves_flags))
+        };
+        lr
     }
 
     #[inline]

@@ -42,7 +42,7 @@ pub use per_process::PerProcess;
 #[cfg(target_os = "linux")]
 pub use repeat::{Again, Frame, Repeated};
 #[cfg(target_os = "linux")]
-pub use stack::fetch;
+pub use stack::{fetch, thread_pointer};
 
 /// Learns the modules of this process, on the first call and whenever libraries were loaded or unloaded
 /// since. Says whether anything changed. Not async-signal-safe.

@@ -5,7 +5,8 @@
 //! they allocate. Between the stack pointer and that top every page is checked once, by a system call that
 //! reads an address and answers `EFAULT` instead of faulting; pages above the stack pointer of a running
 //! thread do not go away. Whatever is not on the home stack is read through the kernel, word by word in
-//! effect, which is slower and just as safe.
+//! effect, which is slower and just as safe. (The main thread's control block is not on top of a stack: what it runs
+//! on below that is a coroutine's or an alternate stack, between which and the block anything may come and go.)
 
 use crate::memory::Memory;
 use std::cell::Cell;
@@ -23,6 +24,8 @@ thread_local! {
 }
 
 static MAIN_STACK_TOP: AtomicU64 = AtomicU64::new(0);
+/// The control block of the program's first thread, once it was seen on its stack.
+static FIRST_THREAD: AtomicU64 = AtomicU64::new(0);
 
 /// The memory of the running thread, for [`crate::walk`].
 pub(super) struct LiveStack {
@@ -58,14 +61,14 @@ impl LiveStack {
     /// Anything but a direct read: another part of the home stack, or another stack.
     #[cold]
     fn read_elsewhere(&mut self, address: u64) -> Option<u64> {
+        if let Some(word) = self.in_window(address) {
+            return Some(word);
+        }
         if let Some((low, high)) = home_stack(address)
             && high - address >= 8
         {
             self.set_home(low, high);
             return self.read(address);
-        }
-        if let Some(word) = self.in_window(address) {
-            return Some(word);
         }
         self.window_start = address;
         self.window_length = read_through_kernel(address, &mut self.window).min(WINDOW);
@@ -96,14 +99,19 @@ impl Memory for LiveStack {
         if address.wrapping_sub(self.low) >= self.room {
             return None;
         }
-        let word = address as *const u64;
+        let word = address as *const Unaligned;
         // SAFETY: the word lies on this thread's own stack, between its stack pointer and the stack's top,
         // and `home_stack` checked that those pages can be read, which they can for as long as the thread runs on
-        // them. Nobody writes there at this moment: the thread that owns the stack is the one that runs this. It may
-        // be unaligned.
-        Some(unsafe { word.read_unaligned() })
+        // them. Volatile, because the stack is not memory of this function's: the thread itself stands still, but
+        // others may write to what it lent them. Any word will do then, as long as it is read once.
+        Some(unsafe { word.read_volatile() }.0)
     }
 }
+
+/// A word that may lie anywhere.
+#[derive(Clone, Copy)]
+#[repr(C, packed)]
+struct Unaligned(u64);
 
 /// Asks for the lines of the stack that hold its first frames: a walk reads them one after the other, and each
 /// tells where the next one is, so what is in no cache would be waited for line by line.
@@ -143,8 +151,16 @@ fn home_stack(sp: u64) -> Option<(u64, u64)> {
 /// Checks the pages from `sp` up to `top`, or to where the last check began.
 #[cold]
 fn check_home_stack(sp: u64, top: u64, checked: u64) -> Option<(u64, u64)> {
+    /// The last page, which no process has.
+    const NOWHERE: u64 = u64::MAX & !(PAGE - 1);
     let top = if top == 0 { main_stack_top() } else { top };
     if sp >= top || top - sp > MAX_CHECKED {
+        return None;
+    }
+    let control_block = thread_pointer();
+    let is_below = sp < control_block;
+    // Where the answer is always yes (an emulator's, say) it says nothing.
+    if (is_below && is_first_thread(control_block)) || is_readable(NOWHERE) {
         return None;
     }
     let low = sp & !(PAGE - 1);
@@ -157,7 +173,21 @@ fn check_home_stack(sp: u64, top: u64, checked: u64) -> Option<(u64, u64)> {
         page += PAGE;
     }
     CHECKED_FROM.set(low);
+    if !is_below {
+        FIRST_THREAD.store(control_block, Ordering::Relaxed);
+    }
     Some((sp, top))
+}
+
+/// Whether this is the thread that runs on the kernel's stack, not on one below its control block. Until it was
+/// seen there, the thread with the id of the process is taken for it; in the child of a fork that may be another
+/// one, which is then read through the kernel.
+fn is_first_thread(control_block: u64) -> bool {
+    match FIRST_THREAD.load(Ordering::Relaxed) {
+        // SAFETY: system calls without arguments that cannot fail, and so leave `errno` alone.
+        0 => unsafe { libc::syscall(libc::SYS_gettid) == libc::syscall(libc::SYS_getpid) },
+        first => first == control_block,
+    }
 }
 
 /// The kernel puts the program's file name on top of the main thread's stack.
@@ -169,7 +199,8 @@ fn main_stack_top() -> u64 {
 }
 
 /// Whether eight bytes at `address` can be read. The kernel copies a signal set from there before it looks
-/// at what to do with it, and no such thing to do exists, so nothing happens in either case.
+/// at what to do with it, and no such thing to do exists, so nothing happens in either case. Any other answer
+/// (a filter's) is none.
 fn is_readable(address: u64) -> bool {
     const NOTHING: libc::c_int = -1;
     let no_old_set = std::ptr::null_mut::<u64>();
@@ -177,8 +208,8 @@ fn is_readable(address: u64) -> bool {
     unsafe {
         let errno = libc::__errno_location();
         let before = *errno;
-        libc::syscall(libc::SYS_rt_sigprocmask, NOTHING, address, no_old_set, 8usize);
-        let is_readable = *errno != libc::EFAULT;
+        let result = libc::syscall(libc::SYS_rt_sigprocmask, NOTHING, address, no_old_set, 8usize);
+        let is_readable = result == -1 && *errno == libc::EINVAL;
         *errno = before;
         is_readable
     }
@@ -204,10 +235,10 @@ fn read_through_kernel(address: u64, into: &mut MaybeUninit<[u8; WINDOW]>) -> us
     }
 }
 
-/// The address of this thread's control block.
+/// The address of this thread's control block. Async-signal-safe.
 #[cfg(target_arch = "x86_64")]
 #[inline]
-fn thread_pointer() -> u64 {
+pub fn thread_pointer() -> u64 {
     let pointer: u64;
     // SAFETY: on Linux the first word of the control block is its own address.
     unsafe {
@@ -216,10 +247,10 @@ fn thread_pointer() -> u64 {
     pointer
 }
 
-/// The address of this thread's control block.
+/// The address of this thread's control block. Async-signal-safe.
 #[cfg(target_arch = "aarch64")]
 #[inline]
-fn thread_pointer() -> u64 {
+pub fn thread_pointer() -> u64 {
     let pointer: u64;
     // SAFETY: reads a register that user space may read.
     unsafe {
@@ -228,8 +259,78 @@ fn thread_pointer() -> u64 {
     pointer
 }
 
-/// Unknown on other machines, where every read goes through the kernel.
+/// Unknown on other machines (0), where every read goes through the kernel.
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
-fn thread_pointer() -> u64 {
+pub fn thread_pointer() -> u64 {
     0
+}
+
+#[cfg(all(test, any(target_arch = "x86_64", target_arch = "aarch64")))]
+mod tests {
+    use super::*;
+    use std::hint::black_box;
+
+    /// Whether words of this stack, which it keeps aligned and unaligned, can be had.
+    fn reads_its_own_stack() -> bool {
+        let words = black_box([0x1122_3344_5566_7788u64, 0x99aa_bbcc_ddee_ff00]);
+        let address = words.as_ptr() as u64;
+        let mut stack = LiveStack::new(address);
+        stack.read(address) == Some(words[0])
+            && stack.read(address + 8) == Some(words[1])
+            && stack.read(address + 4) == Some(0xddee_ff00_1122_3344)
+    }
+
+    fn has_home_stack() -> bool {
+        let here = black_box(0u64);
+        home_stack(&raw const here as u64).is_some()
+    }
+
+    #[test]
+    fn a_thread_has_a_home_stack() {
+        assert!(has_home_stack() && reads_its_own_stack());
+        assert!(!is_readable(u64::MAX & !(PAGE - 1)) && !is_readable(8));
+    }
+
+    /// In the child of a fork this thread is the main one, on a stack that is not the main one.
+    #[test]
+    fn below_its_control_block_the_main_thread_has_none() {
+        // SAFETY: the child only looks and leaves.
+        let status = unsafe {
+            let child = libc::fork();
+            if child == 0 {
+                CHECKED_FROM.set(0);
+                libc::_exit(i32::from(has_home_stack()) + 2 * i32::from(!reads_its_own_stack()));
+            }
+            let mut status = 0;
+            assert_eq!(libc::waitpid(child, &raw mut status, 0), child);
+            status
+        };
+        assert_eq!(status, 0);
+    }
+
+    /// Makes `rt_sigprocmask` fail for this thread.
+    fn deny_the_check() {
+        const RETURN_EPERM: u32 = 0x0005_0000 | libc::EPERM as u32;
+        const ALLOW: u32 = 0x7fff_0000;
+        let rule = |code, jf, k| libc::sock_filter { code, jt: 0, jf, k };
+        let check = libc::SYS_rt_sigprocmask as u32;
+        let mut rules =
+            [rule(0x20, 0, 0), rule(0x15, 1, check), rule(0x06, 0, RETURN_EPERM), rule(0x06, 0, ALLOW)];
+        let program = libc::sock_fprog { len: rules.len() as u16, filter: rules.as_mut_ptr() };
+        // SAFETY: the program outlives the calls.
+        unsafe {
+            assert_eq!(libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
+            let result = libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &raw const program);
+            assert_eq!(result, 0, "{}", std::io::Error::last_os_error());
+        }
+    }
+
+    #[test]
+    fn where_pages_cannot_be_checked_there_is_none() {
+        let thread = std::thread::spawn(|| {
+            deny_the_check();
+            (has_home_stack(), reads_its_own_stack())
+        });
+        assert_eq!(thread.join().expect("no panic"), (false, true));
+    }
 }
