@@ -30,6 +30,7 @@ use std::marker::PhantomData;
 use std::pin::Pin;
 #[cfg(not(target_os = "linux"))]
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 
@@ -50,6 +51,16 @@ pub struct LabelSet {
 struct Entry {
     id: u32,
     pairs: Pairs,
+    /// Whether anyone asked for it since it was found to be idle: then there may be a record that names it.
+    is_asked_for: AtomicBool,
+}
+
+impl Entry {
+    /// For whoever asks for it. Under the lock of the table.
+    fn ask(self: &Arc<Self>) -> Arc<Self> {
+        self.is_asked_for.store(true, Ordering::Relaxed);
+        self.clone()
+    }
 }
 
 impl LabelSet {
@@ -192,8 +203,8 @@ pub(crate) fn resolve(id: u32) -> LabelSet {
 /// Like [`resolve`], for an allocator: gives up while the table is being changed, perhaps by this very thread.
 pub(crate) fn try_resolve(id: u32) -> Option<LabelSet> {
     let table = known_table()?.try_lock().ok()?;
-    let entry = table.entries.get(id.checked_sub(1)? as usize)?.clone();
-    Some(LabelSet { entry })
+    let entry = table.entries.get(id.checked_sub(1)? as usize)?;
+    Some(LabelSet { entry: entry.as_ref().map(Entry::ask) })
 }
 
 /// Forgets sets that nobody holds and that nobody held at the last call either. To be called by whoever
@@ -257,7 +268,7 @@ impl TableGuard {
         if let Some(&id) = table.by_pairs.get(&pairs)
             && let Some(entry) = &table.entries[id as usize - 1]
         {
-            return entry.clone();
+            return entry.ask();
         }
         self.stay_small();
         let table = &mut *self.0;
@@ -265,7 +276,7 @@ impl TableGuard {
             table.entries.push(None);
             table.entries.len() as u32
         });
-        let entry = Arc::new(Entry { id, pairs: pairs.clone() });
+        let entry = Arc::new(Entry { id, pairs: pairs.clone(), is_asked_for: AtomicBool::new(false) });
         table.by_pairs.insert(pairs, id);
         table.entries[id as usize - 1] = Some(entry.clone());
         entry
@@ -273,7 +284,7 @@ impl TableGuard {
 
     fn get(&mut self, id: u32) -> Option<Arc<Entry>> {
         let index = id.checked_sub(1)?;
-        self.0.entries.get(index as usize)?.clone()
+        self.0.entries.get(index as usize)?.as_ref().map(Entry::ask)
     }
 
     /// Looks again whenever there are twice as many sets as last time, so that each set pays for one look.
@@ -293,17 +304,20 @@ impl TableGuard {
     fn collect_garbage(&mut self) {
         let table = &mut *self.0;
         let is_held = |entry: &Arc<Entry>| Arc::strong_count(entry) > 1;
+        let is_asked_for = |entry: &Arc<Entry>| entry.is_asked_for.load(Ordering::Relaxed);
         for id in std::mem::take(&mut table.idle) {
             let slot = &mut table.entries[id as usize - 1];
-            if slot.as_ref().is_some_and(|entry| !is_held(entry))
+            if slot.as_ref().is_some_and(|entry| !is_held(entry) && !is_asked_for(entry))
                 && let Some(entry) = slot.take()
             {
                 table.by_pairs.remove(&entry.pairs);
                 table.free.push(id);
             }
         }
-        let entries = table.entries.iter().flatten();
-        table.idle.extend(entries.filter(|entry| !is_held(entry)).map(|entry| entry.id));
+        for entry in table.entries.iter().flatten().filter(|entry| !is_held(entry)) {
+            entry.is_asked_for.store(false, Ordering::Relaxed);
+            table.idle.push(entry.id);
+        }
     }
 }
 
@@ -362,6 +376,21 @@ mod tests {
         let first = intern(&mut guard, SETS + 1).id;
         (0..SETS).for_each(|number| drop(intern(&mut guard, number)));
         assert_eq!(guard.get(first).expect("kept").pairs[0].1, (SETS + 1).to_string().into());
+    }
+
+    #[test]
+    fn a_set_that_is_used_again_while_idle_outlives_the_next_collection() {
+        let table: &'static std::sync::Mutex<Table> = Box::leak(Box::default());
+        let mut guard = TableGuard(table.lock().expect("nobody else has it"));
+        let intern = |guard: &mut TableGuard| guard.intern([("request".into(), "7".into())].into()).id;
+        let id = intern(&mut guard);
+        guard.collect_garbage();
+        // Entered, sampled and left: there is a record now that only the next round resolves.
+        assert_eq!(intern(&mut guard), id);
+        guard.collect_garbage();
+        assert_eq!(guard.0.entries.iter().flatten().count(), 1, "the record names it");
+        guard.collect_garbage();
+        assert!(guard.get(id).is_none(), "and now nothing does");
     }
 
     #[test]

@@ -34,6 +34,28 @@ pub(crate) fn forget_this_thread() {
     TID.set(0);
 }
 
+/// Where this thread's thread-local memory is, seen from its control block. The same for all threads where the
+/// memory is static, that is made with the thread: only then can a signal handler use it first.
+pub(crate) fn local_memory() -> u64 {
+    let here = TID.with(|tid| std::ptr::from_ref(tid) as u64);
+    here.wrapping_sub(flamelet_unwind::live::thread_pointer())
+}
+
+/// The names of threads of this process that block `signal`, as they are now.
+pub(crate) fn names_of_those_that_block(signal: libc::c_int) -> Vec<String> {
+    let Ok(threads) = std::fs::read_dir("/proc/self/task") else { return Vec::new() };
+    let statuses =
+        threads.flatten().filter_map(|thread| std::fs::read_to_string(thread.path().join("status")).ok());
+    statuses.filter_map(|status| blocking_name(&status, signal)).collect()
+}
+
+/// The name of the thread with this `status`, if it blocks `signal`.
+fn blocking_name(status: &str, signal: libc::c_int) -> Option<String> {
+    let field = |name: &str| status.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
+    let blocked = u64::from_str_radix(field("SigBlk:")?, 16).ok()?;
+    (blocked >> (signal - 1) & 1 == 1).then(|| field("Name:").unwrap_or_default().to_owned())
+}
+
 /// This thread's name, up to 15 bytes and zeros. Async-signal-safe. Asks the kernel the first time and then
 /// now and then, because a name may change; less and less often, because most do so at the start.
 #[inline]
@@ -133,6 +155,15 @@ mod tests {
             listing.read(&mut tids);
         }
         assert!(tids.contains(&this_thread()));
+    }
+
+    #[test]
+    fn a_status_says_what_is_blocked() {
+        let status = "Name:\tworker one\nPid:\t7\nSigPnd:\t0000000004000000\nSigBlk:\t0000000004000000\n";
+        assert_eq!(blocking_name(status, libc::SIGPROF), Some("worker one".to_owned()));
+        assert_eq!(blocking_name(status, libc::SIGVTALRM), None);
+        assert_eq!(blocking_name("SigBlk:\tnonsense", libc::SIGPROF), None);
+        assert_eq!(blocking_name("", libc::SIGPROF), None);
     }
 
     #[test]

@@ -165,6 +165,33 @@ fn a_thread_whose_timer_comes_late_has_no_heavy_sample() {
 }
 
 #[test]
+fn a_thread_that_blocks_the_signal_is_named() {
+    let _turn = turn();
+    let session = cpu::start(&options(Engine::Timer, 199)).expect("starts");
+    let (end, wait) = std::sync::mpsc::channel::<()>();
+    let (tell, told) = std::sync::mpsc::channel();
+    let blocks = std::thread::Builder::new().name("blocks-it".into()).spawn(move || {
+        // SAFETY: changes the signals that this thread blocks.
+        unsafe {
+            let mut signals: libc::sigset_t = std::mem::zeroed();
+            libc::sigaddset(&raw mut signals, libc::SIGPROF);
+            assert_eq!(libc::pthread_sigmask(libc::SIG_BLOCK, &raw const signals, std::ptr::null_mut()), 0);
+        }
+        burn_red(Duration::from_millis(600));
+        tell.send(()).expect("it waits");
+        let _ = wait.recv();
+    });
+    let blocks = blocks.expect("starts");
+    told.recv().expect("no panic");
+    let profile = session.finish();
+    drop(end);
+    blocks.join().expect("no panic");
+    let comments: Vec<&str> = profile.comments().collect();
+    let is_named = |comment: &&str| comment.contains("block SIGPROF (now: blocks-it)");
+    assert!(comments.iter().any(is_named), "{comments:?}");
+}
+
+#[test]
 fn memory_that_the_kernel_refuses_is_an_error_and_no_abort() {
     let _turn = turn();
     let status = std::fs::read_to_string("/proc/self/statm").expect("/proc is there");

@@ -5,7 +5,7 @@
 
 mod support;
 
-use flamelet_capture::cpu::{self, Options};
+use flamelet_capture::cpu::{self, Engine, Options};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 use support::{burn_red, turn};
@@ -104,4 +104,43 @@ fn handlers_that_call_each_other_do_not_do_so_for_ever() {
         assert_eq!(counts, (round, round), "each once a signal");
         drop(session.finish());
     }
+}
+
+/// A child has the files of the sampler's events, and keeps them open.
+#[test]
+fn perf_events_end_with_the_capture_even_if_a_child_lives() {
+    let _turn = turn();
+    // SAFETY: the handler only counts.
+    unsafe { libc::signal(libc::SIGPROF, count as *const () as libc::sighandler_t) };
+    let mut options = Options::with_frequency(999);
+    options.engine = Engine::Perf;
+    let session = cpu::start(&options).expect("starts");
+    if cpu::status().engine != Some(Engine::Perf) {
+        eprintln!("SKIP: perf_event_open is not allowed here");
+        return;
+    }
+    let mut ends = [0; 2];
+    // SAFETY: the child only waits for the parent to close its end of the pipe, and leaves.
+    let child = unsafe {
+        assert_eq!(libc::pipe(ends.as_mut_ptr()), 0);
+        let child = libc::fork();
+        if child == 0 {
+            libc::close(ends[1]);
+            libc::read(ends[0], [0u8].as_mut_ptr().cast(), 1);
+            libc::_exit(0);
+        }
+        child
+    };
+    burn_red(Duration::from_millis(50));
+    assert!(session.finish().sample_count() > 0);
+    RAISED.store(0, Ordering::Relaxed);
+    burn_red(Duration::from_millis(200));
+    let raised = RAISED.load(Ordering::Relaxed);
+    // SAFETY: closes both ends, and waits for the child.
+    unsafe {
+        libc::close(ends[1]);
+        libc::close(ends[0]);
+        assert_eq!(libc::waitpid(child, std::ptr::null_mut(), 0), child);
+    }
+    assert_eq!(raised, 0, "signals of an event that is over");
 }

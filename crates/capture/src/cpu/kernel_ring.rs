@@ -5,10 +5,10 @@ use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-const PAGE: usize = 4096;
 /// Where the kernel's first page keeps its positions, in words.
 const HEAD: usize = 1024 / 8;
 const TAIL: usize = 1032 / 8;
+const LOST: u32 = 2;
 const SAMPLE: u32 = 9;
 /// Addresses from here on are marks between the parts of a chain, not addresses.
 const FIRST_MARK: u64 = -4095i64 as u64;
@@ -17,6 +17,8 @@ const FIRST_MARK: u64 = -4095i64 as u64;
 #[derive(Debug)]
 pub(super) struct KernelRing {
     pages: *const AtomicU64,
+    /// The size of a page: 4, 16 or 64 KB.
+    page: usize,
 }
 
 // SAFETY: the memory is the kernel's and this process'; every access is atomic.
@@ -36,14 +38,16 @@ pub(super) struct Read {
 impl KernelRing {
     pub(super) fn map(event: BorrowedFd<'_>) -> io::Result<Self> {
         let access = libc::PROT_READ | libc::PROT_WRITE;
+        // SAFETY: asks for a constant of the system.
+        let page = usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(4096);
         // SAFETY: new memory at a place of the kernel's choice.
         let pages = unsafe {
-            libc::mmap(std::ptr::null_mut(), 2 * PAGE, access, libc::MAP_SHARED, event.as_raw_fd(), 0)
+            libc::mmap(std::ptr::null_mut(), 2 * page, access, libc::MAP_SHARED, event.as_raw_fd(), 0)
         };
         if pages == libc::MAP_FAILED {
             Err(io::Error::last_os_error())
         } else {
-            Ok(Self { pages: pages.cast() })
+            Ok(Self { pages: pages.cast(), page })
         }
     }
 
@@ -65,6 +69,11 @@ impl KernelRing {
                 let count = self.record_word(at + 8).min(words);
                 read.depth = self.copy_chain(at + 16, count, &mut frames[..room]);
             }
+            // While the signal was blocked the ring may have been full: the number of those that did not fit follows
+            // the event's.
+            if kind == LOST && size >= 24 {
+                read.samples = read.samples.saturating_add(self.record_word(at + 16));
+            }
             at += size;
         }
         tail.store(head, Ordering::Release);
@@ -85,20 +94,20 @@ impl KernelRing {
 
     fn word(&self, index: usize) -> &AtomicU64 {
         // SAFETY: `index` is below the words of the two pages, which are mapped as long as `self` is.
-        unsafe { &*self.pages.add(index % (2 * PAGE / 8)) }
+        unsafe { &*self.pages.add(index % (2 * self.page / 8)) }
     }
 
     /// The word at a position of the records, which go around.
     fn record_word(&self, at: u64) -> u64 {
-        let index = (at as usize % PAGE) / 8;
-        self.word(PAGE / 8 + index).load(Ordering::Relaxed)
+        let index = (at as usize % self.page) / 8;
+        self.word(self.page / 8 + index).load(Ordering::Relaxed)
     }
 }
 
 impl Drop for KernelRing {
     fn drop(&mut self) {
         // SAFETY: mapped by `map` with this size; whoever could read it was told before.
-        unsafe { libc::munmap(self.pages.cast_mut().cast(), 2 * PAGE) };
+        unsafe { libc::munmap(self.pages.cast_mut().cast(), 2 * self.page) };
     }
 }
 
@@ -107,15 +116,15 @@ mod tests {
     use super::*;
 
     /// A ring over memory of its own, with records from `at` on.
-    fn ring(at: u64, records: &[u64]) -> (Vec<AtomicU64>, KernelRing) {
-        let memory: Vec<AtomicU64> = (0..2 * PAGE / 8).map(|_| AtomicU64::new(0)).collect();
+    fn ring(page: usize, at: u64, records: &[u64]) -> (Vec<AtomicU64>, KernelRing) {
+        let memory: Vec<AtomicU64> = (0..2 * page / 8).map(|_| AtomicU64::new(0)).collect();
         for (index, &word) in records.iter().enumerate() {
-            let place = (at as usize / 8 + index) % (PAGE / 8);
-            memory[PAGE / 8 + place].store(word, Ordering::Relaxed);
+            let place = (at as usize / 8 + index) % (page / 8);
+            memory[page / 8 + place].store(word, Ordering::Relaxed);
         }
         memory[TAIL].store(at, Ordering::Relaxed);
         memory[HEAD].store(at + records.len() as u64 * 8, Ordering::Relaxed);
-        let ring = KernelRing { pages: memory.as_ptr() };
+        let ring = KernelRing { pages: memory.as_ptr(), page };
         (memory, ring)
     }
 
@@ -127,21 +136,23 @@ mod tests {
     fn the_last_chain_is_read_across_the_end_of_the_page_and_all_samples_are_counted() {
         let mark = -128i64 as u64;
         let mut records = vec![header(SAMPLE, 4), 2, mark, 0xffff_0001];
-        records.extend([header(2, 3), 7, 7]);
+        records.extend([header(LOST, 3), 77, 5]);
         records.extend([header(SAMPLE, 5), 3, mark, 0xffff_1000, 0xffff_2000]);
-        let (memory, ring) = ring(PAGE as u64 * 3 - 40, &records);
-        let mut frames = [0; 8];
-        assert_eq!(ring.read(&mut frames), Read { samples: 2, depth: 2 });
-        assert_eq!(frames[..2], [0xffff_1000, 0xffff_1fff]);
-        assert_eq!(ring.read(&mut frames), Read::default(), "it is empty now");
-        std::mem::forget(ring);
-        drop(memory);
+        for page in [4 << 10, 64 << 10] {
+            let (memory, ring) = ring(page, page as u64 * 3 - 40, &records);
+            let mut frames = [0; 8];
+            assert_eq!(ring.read(&mut frames), Read { samples: 2 + 5, depth: 2 });
+            assert_eq!(frames[..2], [0xffff_1000, 0xffff_1fff]);
+            assert_eq!(ring.read(&mut frames), Read::default(), "it is empty now");
+            std::mem::forget(ring);
+            drop(memory);
+        }
     }
 
     #[test]
     fn nonsense_ends_the_read() {
         for records in [[0, 0, 0], [header(SAMPLE, 100), 2, 3], [header(SAMPLE, 2), u64::MAX, 0]] {
-            let (memory, ring) = ring(0, &records);
+            let (memory, ring) = ring(4 << 10, 0, &records);
             assert_eq!(ring.read(&mut [0; 8]).depth, 0);
             std::mem::forget(ring);
             drop(memory);

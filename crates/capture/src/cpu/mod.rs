@@ -29,6 +29,19 @@
 //! The first reader builds the unwind tables, installs the signal handler and starts the collector; the last
 //! one to leave ends the timers and the collector. The handler stays installed, because a signal may still
 //! be on its way; signals that are not the sampler's go to whatever handler was there before.
+//!
+//! # Limits
+//!
+//! * A process that replaces itself (`exec` without `fork`, as for an upgrade in place) should finish its captures
+//!   first. With [`Engine::Setitimer`] it must: the kernel keeps that timer and forgets the handler, so that the next
+//!   program is ended by SIGPROF. With [`Engine::Perf`], where it may see the kernel's side, a signal of the last moment
+//!   may do the same. [`Engine::Timer`], the default, is safe: its timers end with the program. Children that are
+//!   started (`fork` and `exec`, `std::process::Command`) are safe with every engine.
+//! * In a library that a running program loads by `dlopen` no capture starts ([`ErrorKind::Unsupported`]): its
+//!   thread-local memory would be allocated inside of the handler. Load it with the program (`LD_PRELOAD`), or
+//!   link it into the program.
+//!
+//! [`ErrorKind::Unsupported`]: crate::ErrorKind::Unsupported
 
 mod aggregate;
 #[cfg(target_os = "linux")]

@@ -23,7 +23,8 @@ pub enum Engine {
     /// engines, and this one without that right, never do. Threads that start during a capture are counted from
     /// when they are found (some ten milliseconds), not from their birth.
     Perf,
-    /// One interval timer for the process. Works everywhere, and is the least fair between threads.
+    /// One interval timer for the process. Works everywhere, and is the least fair between threads. Finish captures
+    /// before an `exec` of the process itself: the kernel keeps this timer, and the new program would be ended by it.
     Setitimer,
 }
 

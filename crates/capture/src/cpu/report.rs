@@ -254,11 +254,29 @@ impl Report<'_> {
         let percent = unseen * 100 / due.max(1);
         if percent >= WORTH_A_WORD && due >= TOO_FEW_TO_TELL {
             self.builder.comment(&format!(
-                "{percent} % of the CPU time has no sample: threads that ended within some milliseconds, or a machine \
-                 so busy that the kernel's ticks met others"
+                "{percent} % of the CPU time has no sample: threads that ended within some milliseconds, a machine so \
+                 busy that the kernel's ticks met others, or threads that block SIGPROF ({})",
+                blocking_threads()
             ));
         }
     }
+}
+
+/// The names of the threads that block the signal, as far as there is room for them.
+#[cfg(target_os = "linux")]
+fn blocking_threads() -> String {
+    const ROOM_FOR: usize = 4;
+    let names = crate::threads::names_of_those_that_block(libc::SIGPROF);
+    match names.len() {
+        0 => "none does now".to_owned(),
+        count if count <= ROOM_FOR => format!("now: {}", names.join(", ")),
+        count => format!("now: {} and {} more", names[..ROOM_FOR].join(", "), count - ROOM_FOR),
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn blocking_threads() -> String {
+    "none does now".to_owned()
 }
 
 /// Samples per second of CPU time.

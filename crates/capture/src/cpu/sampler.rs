@@ -18,10 +18,11 @@ use super::session::{Marks, Reader, Status};
 use crate::clock;
 use crate::error::{Error, ErrorKind, Result};
 use crate::labels::{self, LabelSet};
+use crate::threads;
 use flamelet_unwind::Module;
 use flamelet_unwind::live::{self, PerProcess};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, mpsc};
 use std::time::Duration;
 
 /// How often to decide about the overhead and to look at slow-changing things.
@@ -229,12 +230,14 @@ impl Control {
             return Ok(remarks);
         }
         self.prepare_pool(options)?;
-        handler::install()?;
         let period = options.period_nanos();
         self.generation += 1;
-        self.start_collector()?;
-        labels::expect_records();
-        let (engine, remarks) = engine::start(options.engine, period).inspect_err(|_| {
+        let started = self.start_collector().and_then(|()| {
+            handler::install()?;
+            labels::expect_records();
+            engine::start(options.engine, period)
+        });
+        let (engine, remarks) = started.inspect_err(|_| {
             self.generation += 1;
             ENDED.notify_all();
             labels::no_records();
@@ -276,10 +279,15 @@ impl Control {
     fn start_collector(&self) -> Result<()> {
         let generation = self.generation;
         let collector = std::thread::Builder::new().name("flamelet".into());
-        let spawned = collector.stack_size(256 << 10).spawn(move || collect_until_ended(generation));
-        spawned.map(drop).map_err(|error| {
+        let (tell, told) = mpsc::sync_channel(1);
+        let spawned = collector.stack_size(256 << 10).spawn(move || {
+            let _ = tell.send(threads::local_memory());
+            collect_until_ended(generation);
+        });
+        spawned.map_err(|error| {
             Error::new(ErrorKind::Denied, format!("the collector thread cannot start: {error}"))
-        })
+        })?;
+        check_local_memory(&told)
     }
 
     /// Takes the full slots and hands each sample to every reader.
@@ -439,6 +447,26 @@ impl Control {
 
 fn totals(now: Marks) -> Totals {
     Totals { time_nanos: now.time, process_nanos: now.process_cpu_nanos, own_nanos: now.own_cpu_nanos }
+}
+
+/// The handler uses thread-local memory, on threads that never did. In a library that was loaded by `dlopen` that
+/// memory is not there from the start of a thread: the C library would allocate it, in the handler, where it may
+/// have interrupted the allocator. Another thread, which says where it has the memory, shows which it is.
+fn check_local_memory(another_thread: &mpsc::Receiver<u64>) -> Result<()> {
+    /// The other thread waits for the loader (as long as we do) only where the memory is not static.
+    const PATIENCE: Duration = Duration::from_secs(10);
+    static IS_STATIC: AtomicBool = AtomicBool::new(false);
+    if IS_STATIC.load(Ordering::Relaxed) || live::thread_pointer() == 0 {
+        return Ok(());
+    }
+    if another_thread.recv_timeout(PATIENCE) == Ok(threads::local_memory()) {
+        IS_STATIC.store(true, Ordering::Relaxed);
+        return Ok(());
+    }
+    let message = "CPU sampling is not safe in a library that is loaded by dlopen, because its thread-local memory is \
+                   not there when a signal comes: load the library with the program (LD_PRELOAD=its file), or link \
+                   flamelet into the program itself";
+    Err(Error::new(ErrorKind::Unsupported, message))
 }
 
 /// The collector thread.

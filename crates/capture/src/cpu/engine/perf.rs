@@ -127,7 +127,11 @@ impl PerfFile {
 
 impl Drop for PerfFile {
     fn drop(&mut self) {
+        const DISABLE: libc::c_ulong = 0x2401;
         let descriptor = self.file.as_raw_fd();
+        // Closing is not enough: a child of a fork has the same file, and this process would get its signals on.
+        // SAFETY: stops an event of our own.
+        unsafe { libc::ioctl(descriptor, DISABLE as _, 0) };
         if self.ring.is_some() {
             handler::retire_ring(descriptor);
         }

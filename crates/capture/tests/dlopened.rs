@@ -1,0 +1,59 @@
+//! A library that is loaded by a running program has no thread-local memory that a signal handler could use first.
+
+// Elsewhere the C library may find static memory for it.
+#![cfg(all(target_os = "linux", target_env = "gnu", target_arch = "x86_64"))]
+#![allow(unsafe_code, reason = "loads a library")]
+
+use std::ffi::{CStr, CString, c_char};
+use std::path::PathBuf;
+use std::process::Command;
+
+/// Set where the test runs itself with the library preloaded.
+const PRELOADED: &str = "FLAMELET_TEST_PRELOADED";
+
+fn library() -> PathBuf {
+    let test = std::env::current_exe().expect("this test has a file");
+    let target = test.parent().and_then(|deps| deps.parent()).expect("it is in target/…/deps");
+    let library = target.join("examples/libdlopened.so");
+    assert!(
+        library.exists(),
+        "{} is built by `cargo build -p flamelet-capture --examples`",
+        library.display()
+    );
+    library
+}
+
+/// Why a capture could not start in the library; empty when it did.
+fn try_a_capture() -> String {
+    let path = CString::new(library().to_str().expect("a plain path")).expect("no zero");
+    // SAFETY: the library has such a function, which gives null or a text.
+    unsafe {
+        let handle = libc::dlopen(path.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL);
+        assert!(!handle.is_null(), "{:?}", CStr::from_ptr(libc::dlerror()));
+        let function = libc::dlsym(handle, c"try_a_capture".as_ptr());
+        assert!(!function.is_null());
+        let function: extern "C" fn() -> *const c_char = std::mem::transmute(function);
+        let text = function();
+        if text.is_null() { String::new() } else { CStr::from_ptr(text).to_string_lossy().into_owned() }
+    }
+}
+
+#[test]
+fn a_library_loaded_later_refuses_and_says_what_to_do() {
+    if std::env::var_os(PRELOADED).is_some() {
+        assert_eq!(try_a_capture(), "");
+        return;
+    }
+    let refused = try_a_capture();
+    assert!(refused.contains("dlopen") && refused.contains("LD_PRELOAD"), "{refused:?}");
+    assert!(!refused.contains('\n'), "{refused:?}");
+    assert_eq!(try_a_capture(), refused, "also the second time");
+}
+
+#[test]
+fn a_library_loaded_with_the_program_samples() {
+    let mut test = Command::new(std::env::current_exe().expect("this test has a file"));
+    test.args(["--exact", "a_library_loaded_later_refuses_and_says_what_to_do"]);
+    let output = test.env("LD_PRELOAD", library()).env(PRELOADED, "1").output().expect("runs");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+}
