@@ -7,7 +7,7 @@ use std::ffi::OsStr;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
@@ -92,31 +92,26 @@ pub(crate) fn create(folder: &Path, mean: u64) -> io::Result<()> {
     Ok(())
 }
 
-/// In a forked child: leaves the parent's files alone and goes on in files of its own, with the same nodes and
-/// nothing counted.
+/// In a forked child: leaves the parent's files alone and goes on in files of its own, with no nodes and nothing
+/// counted. What the parent knows of stacks may be much, and most children need little of it.
 pub(crate) fn move_to_own() -> io::Result<()> {
     let invalid = || io::Error::from_raw_os_error(libc::EINVAL);
     let parent = name().ok_or_else(invalid)?;
     let folder = parent.parent().ok_or_else(invalid)?;
     let (name, counts) = create_files(folder)?;
-    let length = MAPPED.load(Ordering::Relaxed);
-    allocate(&counts, 0, length)?;
-    let nodes = header().nodes.load(Ordering::Relaxed).min(((length - NODES_AT) / size_of::<Node>()) as u64);
+    allocate(&counts, 0, FIRST_LENGTH)?;
     let mean = header().mean.load(Ordering::Relaxed);
-    for number in FIRST_FRAME..nodes as u32 {
-        let (address, from) =
-            (node(number).address.load(Ordering::Relaxed), node(number).parent.load(Ordering::Relaxed));
-        let mut key = [0; 12];
-        key[..8].copy_from_slice(&address.to_ne_bytes());
-        key[8..].copy_from_slice(&from.to_ne_bytes());
-        counts.write_all_at(&key, (NODES_AT + number as usize * size_of::<Node>()) as u64)?;
+    let (base, length) = (BASE.load(Ordering::Relaxed), MAPPED.load(Ordering::Relaxed));
+    // SAFETY: in place of the parent's mapping, which no other thread of this child uses.
+    unsafe {
+        map::file(base, FIRST_LENGTH, counts.as_raw_fd(), 0).ok_or_else(invalid)?;
+        map::reserve_again(base.add(FIRST_LENGTH), length - FIRST_LENGTH);
     }
-    // SAFETY: in place of the parent's mapping of the same length, which no other thread of this child uses.
-    unsafe { map::file(BASE.load(Ordering::Relaxed), length, counts.as_raw_fd(), 0) }.ok_or_else(invalid)?;
-    set_name(&name);
+    MAPPED.store(FIRST_LENGTH, Ordering::Relaxed);
     let known = std::fs::read(parent.with_extension(MODULES_ENDING)).unwrap_or_default();
+    set_name(&name);
     append_modules(&String::from_utf8_lossy(&known));
-    begin(header(), mean, nodes);
+    begin(header(), mean, u64::from(FIRST_FRAME));
     Ok(())
 }
 

@@ -1,4 +1,4 @@
-//! A forked child goes on for itself: with the same tree of stacks, and nothing counted yet.
+//! A forked child goes on for itself: with a tree of stacks of its own, and nothing counted yet.
 //!
 //! What its parent had allocated stays the parent's: the child forgets those blocks, and its frees of them count
 //! nowhere. (Blocks of both would otherwise be counted twice in a profile of all processes.)
@@ -22,7 +22,9 @@ unsafe extern "C" fn in_child() {
 pub(crate) fn settle() -> bool {
     let has_moved = file::move_to_own().is_ok();
     if has_moved {
+        tree::forget();
         blocks::clear();
+        thread::forget_nodes();
     }
     has_moved
 }

@@ -72,17 +72,11 @@ fn counted(block: *mut c_void, size: usize, caller: Caller) -> *mut c_void {
 }
 
 extern "C" fn counted_malloc(size: usize, sp: u64, fp: u64, lr: u64) -> *mut c_void {
-    if let Some(block) = next::while_looking(size) {
-        return block;
-    }
     // SAFETY: any size may be asked for.
     counted(unsafe { next::malloc(size) }, size, Caller { sp, fp, lr })
 }
 
 extern "C" fn counted_calloc(count: usize, size: usize, sp: u64, fp: u64, lr: u64) -> *mut c_void {
-    if let Some(block) = next::while_looking(count.saturating_mul(size)) {
-        return block;
-    }
     // SAFETY: any size may be asked for.
     counted(unsafe { next::calloc(count, size) }, count.wrapping_mul(size), Caller { sp, fp, lr })
 }
@@ -96,9 +90,6 @@ unsafe extern "C" fn counted_realloc(
     fp: u64,
     lr: u64,
 ) -> *mut c_void {
-    if let Some(moved) = next::while_looking(size) {
-        return moved;
-    }
     if next::is_from_arena(block) {
         return next::move_out_of_arena(block, size);
     }

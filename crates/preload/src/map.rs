@@ -9,6 +9,16 @@ pub(crate) fn reserve(length: usize) -> Option<*mut u8> {
     mapped(unsafe { libc::mmap(ptr::null_mut(), length, libc::PROT_NONE, flags, -1, 0) })
 }
 
+/// Makes a part of what [`reserve`] returned untouchable again; nothing where `length` is 0.
+///
+/// # Safety
+/// Nobody may use it any more, and it must belong to the caller.
+pub(crate) unsafe fn reserve_again(at: *mut u8, length: usize) {
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | libc::MAP_FIXED;
+    // SAFETY: as the caller says. Where it fails, what lies there stays, and is mapped over when it is needed.
+    unsafe { libc::mmap(at.cast(), length, libc::PROT_NONE, flags, -1, 0) };
+}
+
 /// Zeroed private memory, that takes room only where it is touched.
 pub(crate) fn zeroed(length: usize) -> Option<*mut u8> {
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;

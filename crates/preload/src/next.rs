@@ -1,14 +1,24 @@
 //! The allocation functions that would have been called without us.
 //!
-//! They are looked up on the first call. The look-up itself may allocate: it is served from a small arena, whose
-//! blocks are never given back.
+//! All of them are looked up on the first call, when a program has one thread. The look-up itself may allocate: it is
+//! served from a small arena, whose blocks are never given back. Other threads never are: what they hold is real.
 
 use std::cell::UnsafeCell;
 use std::ffi::{CStr, c_int, c_void};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::ptr;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use crate::thread;
 
 macro_rules! next_functions {
-    ($($name:ident, $text:literal: fn($($argument:ident: $type:ty),*) -> $result:ty;)*) => {
+    ($($name:ident, $text:literal: fn($($argument:ident: $type:ty),*) -> $result:ty, while looking $served:expr;)*) => {
+        /// Where each function is; 0 before the look-up.
+        #[allow(non_upper_case_globals, reason = "the names of the functions")]
+        mod addresses {
+            use std::sync::atomic::AtomicUsize;
+            $(pub(super) static $name: AtomicUsize = AtomicUsize::new(0);)*
+        }
+
         $(
             /// The next function of this name.
             ///
@@ -16,31 +26,40 @@ macro_rules! next_functions {
             /// As the C function of this name.
             #[inline]
             pub(crate) unsafe fn $name($($argument: $type),*) -> $result {
-                static ADDRESS: AtomicUsize = AtomicUsize::new(0);
-                let address = match ADDRESS.load(Ordering::Relaxed) {
-                    0 => look_up(&ADDRESS, $text),
-                    address => address,
-                };
+                let mut address = addresses::$name.load(Ordering::Relaxed);
+                if address == 0 {
+                    if is_looking() {
+                        return $served;
+                    }
+                    address = look_up(&addresses::$name);
+                }
                 type Function = unsafe extern "C" fn($($type),*) -> $result;
                 // SAFETY: the loader says that the C function of this name, which has this type, is there; and
                 // the caller keeps to its terms.
                 unsafe { std::mem::transmute::<usize, Function>(address)($($argument),*) }
             }
         )*
+
+        const ALL: &[(&AtomicUsize, &CStr)] = &[$((&addresses::$name, $text)),*];
     };
 }
 
 next_functions! {
-    malloc, c"malloc": fn(size: usize) -> *mut c_void;
-    calloc, c"calloc": fn(count: usize, size: usize) -> *mut c_void;
-    realloc, c"realloc": fn(block: *mut c_void, size: usize) -> *mut c_void;
-    free, c"free": fn(block: *mut c_void) -> ();
-    posix_memalign, c"posix_memalign": fn(block: *mut *mut c_void, alignment: usize, size: usize) -> c_int;
-    aligned_alloc, c"aligned_alloc": fn(alignment: usize, size: usize) -> *mut c_void;
-    memalign, c"memalign": fn(alignment: usize, size: usize) -> *mut c_void;
-    valloc, c"valloc": fn(size: usize) -> *mut c_void;
-    pvalloc, c"pvalloc": fn(size: usize) -> *mut c_void;
-    dlclose, c"dlclose": fn(library: *mut c_void) -> c_int;
+    malloc, c"malloc": fn(size: usize) -> *mut c_void, while looking from_arena(size);
+    calloc, c"calloc": fn(count: usize, size: usize) -> *mut c_void,
+        while looking from_arena(count.saturating_mul(size));
+    realloc, c"realloc": fn(block: *mut c_void, size: usize) -> *mut c_void,
+        while looking resized_in_arena(block, size);
+    // A block of the arena, or one that the loader made before there was any malloc.
+    free, c"free": fn(block: *mut c_void) -> (), while looking ();
+    posix_memalign, c"posix_memalign": fn(block: *mut *mut c_void, alignment: usize, size: usize) -> c_int,
+        while looking libc::ENOMEM;
+    aligned_alloc, c"aligned_alloc": fn(alignment: usize, size: usize) -> *mut c_void,
+        while looking ptr::null_mut();
+    memalign, c"memalign": fn(alignment: usize, size: usize) -> *mut c_void, while looking ptr::null_mut();
+    valloc, c"valloc": fn(size: usize) -> *mut c_void, while looking ptr::null_mut();
+    pvalloc, c"pvalloc": fn(size: usize) -> *mut c_void, while looking ptr::null_mut();
+    dlclose, c"dlclose": fn(library: *mut c_void) -> c_int, while looking -1;
 }
 
 /// Whether the next allocator is the C library's own, whose blocks are 16 bytes apart at least.
@@ -55,22 +74,34 @@ pub(crate) fn is_c_library() -> bool {
     }
 }
 
+/// Whether this thread is in a look-up.
 #[cold]
-fn look_up(address: &AtomicUsize, name: &CStr) -> usize {
-    LOOKING.store(true, Ordering::Relaxed);
-    // SAFETY: the name is a C string.
-    let found = unsafe { libc::dlsym(libc::RTLD_NEXT, name.as_ptr()) } as usize;
-    LOOKING.store(false, Ordering::Relaxed);
-    if found == 0 {
+pub(crate) fn is_looking() -> bool {
+    thread::slot().is_looking.get()
+}
+
+/// Looks up what is not known yet, and returns the one that is wanted.
+#[cold]
+fn look_up(wanted: &AtomicUsize) -> usize {
+    let slot = thread::slot();
+    slot.is_looking.set(true);
+    let mut found = [0; ALL.len()];
+    for (found, (_, name)) in found.iter_mut().zip(ALL) {
+        // SAFETY: the name is a C string.
+        *found = unsafe { libc::dlsym(libc::RTLD_NEXT, name.as_ptr()) } as usize;
+    }
+    // Only now: until the last is found, this thread allocates from the arena, whatever it calls.
+    for (found, (address, _)) in found.into_iter().zip(ALL) {
+        address.store(found, Ordering::Relaxed);
+    }
+    slot.is_looking.set(false);
+    let address = wanted.load(Ordering::Relaxed);
+    if address == 0 {
         // Only a program without a C library gets here, and such a one does not load us.
         std::process::abort();
     }
-    address.store(found, Ordering::Relaxed);
-    found
+    address
 }
-
-/// Whether a look-up runs. Programs have one thread when they allocate for the first time.
-static LOOKING: AtomicBool = AtomicBool::new(false);
 
 const ARENA: usize = 16 << 10;
 #[repr(align(16))]
@@ -80,19 +111,32 @@ unsafe impl Sync for Arena {}
 static MEMORY: Arena = Arena(UnsafeCell::new([0; ARENA]));
 static USED: AtomicUsize = AtomicUsize::new(0);
 
-/// Zeroed memory while a look-up runs; `None` when none does.
-#[inline]
-pub(crate) fn while_looking(size: usize) -> Option<*mut c_void> {
-    if !LOOKING.load(Ordering::Relaxed) {
-        return None;
+/// Zeroed memory for a look-up; null when there is not that much.
+#[cold]
+fn from_arena(size: usize) -> *mut c_void {
+    if size > ARENA {
+        return ptr::null_mut();
     }
     let size = size.max(1).next_multiple_of(16);
-    let at = USED.fetch_add(size, Ordering::Relaxed);
-    if at + size > ARENA {
-        return Some(std::ptr::null_mut());
+    let take = |used: usize| used.checked_add(size).filter(|&used| used <= ARENA);
+    match USED.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take) {
+        // SAFETY: inside of the arena.
+        Ok(at) => unsafe { MEMORY.0.get().cast::<u8>().add(at).cast() },
+        Err(_) => ptr::null_mut(),
     }
-    // SAFETY: inside of the arena.
-    Some(unsafe { MEMORY.0.get().cast::<u8>().add(at).cast() })
+}
+
+/// A larger block for a look-up. What is not from the arena stays as it is, as when there is no memory.
+#[cold]
+fn resized_in_arena(block: *mut c_void, size: usize) -> *mut c_void {
+    if !block.is_null() && !is_from_arena(block) {
+        return ptr::null_mut();
+    }
+    let resized = from_arena(size);
+    if !block.is_null() && !resized.is_null() {
+        copy_from_arena(block, resized, size);
+    }
+    resized
 }
 
 /// Whether a block is from the arena.
@@ -103,13 +147,16 @@ pub(crate) fn is_from_arena(block: *mut c_void) -> bool {
 
 /// A copy of a block of the arena, which has no size of its own.
 pub(crate) fn move_out_of_arena(block: *mut c_void, size: usize) -> *mut c_void {
-    let left = (MEMORY.0.get() as usize + ARENA) - block as usize;
-    // SAFETY: no more is copied than the new block holds and the arena has.
-    unsafe {
-        let moved = malloc(size);
-        if !moved.is_null() {
-            std::ptr::copy_nonoverlapping(block.cast::<u8>(), moved.cast::<u8>(), size.min(left));
-        }
-        moved
+    // SAFETY: any size may be asked for.
+    let moved = unsafe { malloc(size) };
+    if !moved.is_null() {
+        copy_from_arena(block, moved, size);
     }
+    moved
+}
+
+fn copy_from_arena(block: *mut c_void, to: *mut c_void, size: usize) {
+    let left = (MEMORY.0.get() as usize + ARENA) - block as usize;
+    // SAFETY: no more is copied than the new block holds and the arena has; both may be in the arena.
+    unsafe { ptr::copy(block.cast::<u8>(), to.cast::<u8>(), size.min(left)) };
 }

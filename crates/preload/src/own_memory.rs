@@ -1,6 +1,11 @@
 //! The library's own memory: from the next allocator, never through the hooks.
+//!
+//! Where that has none, there is a reserve: it is for the program to see that it is out of memory, and not for us to
+//! end it because a list could not grow.
 
 use std::alloc::{GlobalAlloc, Layout};
+use std::cell::UnsafeCell;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::next;
 
@@ -15,18 +20,21 @@ const ALIGNED: usize = 16;
 // SAFETY: blocks come from the C library's functions, which keep these terms; they are given back to the same.
 unsafe impl GlobalAlloc for OwnMemory {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        if layout.align() <= ALIGNED {
+        let block: *mut u8 = if layout.align() <= ALIGNED {
             // SAFETY: any size may be asked for.
-            return unsafe { next::malloc(layout.size()) }.cast();
-        }
-        // SAFETY: the alignment is a power of two.
-        unsafe { next::memalign(layout.align(), layout.size()) }.cast()
+            unsafe { next::malloc(layout.size()) }.cast()
+        } else {
+            // SAFETY: the alignment is a power of two.
+            unsafe { next::memalign(layout.align(), layout.size()) }.cast()
+        };
+        if block.is_null() { from_reserve(layout) } else { block }
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
         if layout.align() <= ALIGNED {
             // SAFETY: any size may be asked for.
-            return unsafe { next::calloc(1, layout.size()) }.cast();
+            let block: *mut u8 = unsafe { next::calloc(1, layout.size()) }.cast();
+            return if block.is_null() { from_reserve(layout) } else { block };
         }
         // SAFETY: as `alloc`; the block has as many bytes.
         unsafe {
@@ -39,7 +47,36 @@ unsafe impl GlobalAlloc for OwnMemory {
     }
 
     unsafe fn dealloc(&self, block: *mut u8, _layout: Layout) {
-        // SAFETY: the block is from one of the functions above.
-        unsafe { next::free(block.cast()) };
+        if !is_from_reserve(block) {
+            // SAFETY: the block is from one of the functions above.
+            unsafe { next::free(block.cast()) };
+        }
     }
+}
+
+/// Takes room only where it is used.
+const RESERVE: usize = 1 << 20;
+#[repr(align(4096))]
+struct Reserve(UnsafeCell<[u8; RESERVE]>);
+// SAFETY: parts of it are handed out once each.
+unsafe impl Sync for Reserve {}
+static MEMORY: Reserve = Reserve(UnsafeCell::new([0; RESERVE]));
+static USED: AtomicUsize = AtomicUsize::new(0);
+
+/// Zeroed memory that is not taken back; null when all of it was given out.
+#[cold]
+fn from_reserve(layout: Layout) -> *mut u8 {
+    let start = |used: usize| used.checked_next_multiple_of(layout.align());
+    let take = |used: usize| start(used)?.checked_add(layout.size()).filter(|&end| end <= RESERVE);
+    match USED.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take) {
+        // SAFETY: inside of the reserve, whose start is aligned to a page.
+        Ok(used) if layout.align() <= 4096 => unsafe {
+            MEMORY.0.get().cast::<u8>().add(used.next_multiple_of(layout.align()))
+        },
+        _ => std::ptr::null_mut(),
+    }
+}
+
+fn is_from_reserve(block: *mut u8) -> bool {
+    (block as usize).wrapping_sub(MEMORY.0.get() as usize) < RESERVE
 }

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 
 use flamelet_preload_ledger::env;
 
-use crate::{blocks, file, fork, record, thread, walker};
+use crate::{blocks, file, fork, next, record, thread, walker};
 
 /// Where a thread is.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -34,7 +34,14 @@ pub(crate) fn is_recording() -> bool {
 /// Starts with the first call of all, and again in a forked child. Says whether recording has begun.
 #[cold]
 pub(crate) fn begin() -> bool {
+    if next::is_looking() {
+        return false;
+    }
     let state = STATE.load(Ordering::Acquire);
+    if state == FORKED && thread::slot().inside.get() == Inside::Recording {
+        // Forked by a signal handler in the middle of a record, which still has nodes of the parent's tree.
+        return false;
+    }
     let start: fn() -> bool = match state {
         UNSTARTED => start,
         FORKED => fork::settle,

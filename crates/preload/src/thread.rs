@@ -21,6 +21,8 @@ pub(crate) struct Slot {
     state: Cell<*mut State>,
     /// Inside the library: what is allocated now is not the program's.
     pub(crate) inside: Cell<Inside>,
+    /// Looking up the next allocation functions, which may themselves allocate.
+    pub(crate) is_looking: Cell<bool>,
     /// The block of the last call, if that call allocated it.
     pub(crate) last_block: Cell<usize>,
     /// Bytes until the next sample.
@@ -103,6 +105,14 @@ pub(crate) fn put_lock_back() {
     }
 }
 
+/// In a forked child: the frames that this thread remembers have nodes of its parent's tree.
+pub(crate) fn forget_nodes() {
+    let slot = slot();
+    if slot.has_state() {
+        slot.state().walker.forget();
+    }
+}
+
 impl Slot {
     /// Whether this thread has allocated anything that was looked at.
     #[inline]
@@ -151,9 +161,15 @@ impl Slot {
 
 unsafe extern "C" fn thread_ends(state: *mut c_void) {
     let state: *mut State = state.cast();
-    slot().state.set(ptr::null_mut());
-    let _held = LOCK.hold();
-    // SAFETY: the state of a thread that ends: nobody else has it, and we hold the list's lock.
-    unsafe { (*state).next_idle = IDLE.0.get() };
-    IDLE.0.set(state);
+    let slot = slot();
+    // A signal handler that allocates while we hold the lock must not wait for it.
+    let before = slot.inside.replace(Inside::Recording);
+    slot.state.set(ptr::null_mut());
+    {
+        let _held = LOCK.hold();
+        // SAFETY: the state of a thread that ends: nobody else has it, and we hold the list's lock.
+        unsafe { (*state).next_idle = IDLE.0.get() };
+        IDLE.0.set(state);
+    }
+    slot.inside.set(before);
 }

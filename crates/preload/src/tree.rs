@@ -18,19 +18,25 @@ struct Index {
 
 static INDEX: AtomicPtr<Index> = AtomicPtr::new(ptr::null_mut());
 pub(crate) static GROWING: Lock = Lock::new();
+const _: () = assert!(size_of::<Index>() <= SLOTS_AT);
 const FIRST_SLOTS: usize = 8 << 10;
+/// Slots that are looked at, at most. An index that is half full never needs as many; one that finds no memory to
+/// grow may.
+const LONGEST_PROBE: usize = 4 << 10;
+/// The slots lie behind this many bytes, which hold the index itself.
+const SLOTS_AT: usize = 64;
 
 /// The node of `address` called from `parent`; [`NO_ROOM`] when it is new and there is none.
 #[inline]
 pub(crate) fn child(parent: u32, address: u64) -> u32 {
-    // SAFETY: null, or from a box that is never given back.
+    // SAFETY: null, or from `grow`, which never gives it back.
     let Some(index) = (unsafe { INDEX.load(Ordering::Acquire).as_ref() }) else {
         return first_child(parent, address);
     };
     let mask = index.slots.len() - 1;
     let mut at = hash(parent, address) & mask;
     let mut made = 0;
-    loop {
+    for _ in 0..LONGEST_PROBE {
         let mut number = index.slots[at].load(Ordering::Acquire);
         if number == 0 {
             if made == 0 {
@@ -50,6 +56,8 @@ pub(crate) fn child(parent: u32, address: u64) -> u32 {
         }
         at = (at + 1) & mask;
     }
+    // A node without a slot is found by nobody, but this once it counts.
+    if made == 0 { NO_ROOM } else { made }
 }
 
 #[cold]
@@ -61,35 +69,55 @@ fn first_child(parent: u32, address: u64) -> u32 {
 #[cold]
 fn make(parent: u32, address: u64, index: &Index) -> u32 {
     let nodes = &file::header().nodes;
-    let number = nodes.fetch_add(1, Ordering::Relaxed);
-    if number >= blocks::MOST_NODES as u64 || !file::has_room_for(number) {
-        nodes.fetch_sub(1, Ordering::Relaxed);
-        return NO_ROOM;
-    }
-    let node = file::node(number as u32);
-    node.address.store(address, Ordering::Relaxed);
-    node.parent.store(parent, Ordering::Relaxed);
+    let mut number = nodes.load(Ordering::Relaxed);
     if number as usize * 2 > index.slots.len() {
         grow(index.slots.len() * 2);
+        let is_full = number as usize * 8 > index.slots.len() * 7;
+        if is_full && ptr::eq(INDEX.load(Ordering::Acquire), index) {
+            return NO_ROOM;
+        }
     }
+    // Never taken back: another thread may have the next one already.
+    loop {
+        if number >= blocks::MOST_NODES as u64 || !file::has_room_for(number) {
+            return NO_ROOM;
+        }
+        match nodes.compare_exchange_weak(number, number + 1, Ordering::Relaxed, Ordering::Relaxed) {
+            Ok(_) => break,
+            Err(now) => number = now,
+        }
+    }
+    let node = file::node(number as u32);
+    node.parent.store(parent, Ordering::Relaxed);
+    node.address.store(address, Ordering::Release);
     number as u32
+}
+
+/// In a forked child, which begins with no nodes.
+pub(crate) fn forget() {
+    let old = INDEX.swap(ptr::null_mut(), Ordering::AcqRel);
+    // SAFETY: null, or from `grow`.
+    if let Some(length) = unsafe { old.as_ref() }.map(|index| index.slots.len()) {
+        // SAFETY: the child has no other thread that could use it, and this one does not.
+        unsafe { map::give_back(old.cast(), SLOTS_AT + length * 4) };
+    }
 }
 
 #[cold]
 fn grow(length: usize) {
     // One thread at a time; others go on with the old one meanwhile.
     let Some(_held) = GROWING.try_hold() else { return };
-    // SAFETY: null, or from a box that is never given back.
+    // SAFETY: null, or from here, and never given back.
     let current = unsafe { INDEX.load(Ordering::Acquire).as_ref() }.map_or(0, |index| index.slots.len());
-    let Some(memory) = (current < length).then(|| map::zeroed(length * 4)).flatten() else { return };
-    // SAFETY: zeroes are valid, and the memory is never given back.
-    let slots: &'static [AtomicU32] = unsafe { std::slice::from_raw_parts(memory.cast(), length) };
+    let Some(memory) = (current < length).then(|| map::zeroed(SLOTS_AT + length * 4)).flatten() else {
+        return;
+    };
+    // SAFETY: zeroes are valid, the mapping is that long, and it is never given back.
+    let slots: &'static [AtomicU32] =
+        unsafe { std::slice::from_raw_parts(memory.add(SLOTS_AT).cast(), length) };
     for number in FIRST_FRAME..file::header().nodes.load(Ordering::Relaxed) as u32 {
-        if !file::has_room_for(u64::from(number)) {
-            break;
-        }
         let node = file::node(number);
-        let address = node.address.load(Ordering::Relaxed);
+        let address = node.address.load(Ordering::Acquire);
         // One that another thread is about to write.
         if address == 0 {
             continue;
@@ -100,7 +128,10 @@ fn grow(length: usize) {
         }
         slots[at].store(number, Ordering::Relaxed);
     }
-    INDEX.store(Box::into_raw(Box::new(Index { slots })), Ordering::Release);
+    let index: *mut Index = memory.cast();
+    // SAFETY: at the start of the mapping, which is aligned for it, before the slots.
+    unsafe { index.write(Index { slots }) };
+    INDEX.store(index, Ordering::Release);
 }
 
 #[inline]

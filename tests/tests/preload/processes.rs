@@ -52,6 +52,24 @@ fn a_library_where_another_one_was_has_its_own_names() {
 }
 
 #[test]
+fn a_first_call_while_the_loader_is_busy_harms_no_other_thread() {
+    let library = compiled("looks_up.c", "libbusy.so", &["-shared", "-fPIC", "-DLIBRARY"]);
+    let program = compiled("looks_up.c", "looks_up", &["-rdynamic", "-ldl"]);
+    let recording = record("looks_up", &["--heap"], &[&program, &library]);
+    assert_eq!(recording.said.stdout.trim(), "sound", "{}", recording.said.stderr);
+}
+
+#[test]
+fn a_program_without_address_space_for_our_tables_goes_on() {
+    let program = compiled("deep.c", "deep", &[]);
+    // Enough for the program and for the first tables, but not for all its stacks.
+    let line = format!("ulimit -v 60000; exec {}", program.display());
+    let words = [Path::new("sh"), Path::new("-c"), Path::new(&line)];
+    let recording = record("deep", &["--heap"], &words);
+    assert_eq!(recording.said.stdout.trim(), "done", "{}", recording.said.stderr);
+}
+
+#[test]
 fn ctrl_c_ends_the_recording_and_not_the_work() {
     let (program, out) = (compiled("known.c", "known", &[]), scratch().join("interrupted.pb.gz"));
     let mut recorder = command(flamelet());
