@@ -21,23 +21,24 @@ impl Load {
     }
 }
 
-impl Load {
-    /// Ends it; says so if it had ended long before, with an error.
-    pub(crate) fn end(mut self) {
-        if let Ok(Some(status)) = self.shell.try_wait()
-            && !status.success()
-        {
-            eprintln!("flamelet: the load failed ({status}): what was recorded may be idle");
-        }
-    }
-}
-
 impl Drop for Load {
     fn drop(&mut self) {
-        // One that has ended may have left some of its group; its number is kept for as long as they run.
+        let had_ended = has_ended(self.shell.id());
+        // The shell is not waited for before, so the number of its group is still its own.
         send_to_all(self.shell.id(), Signal::Terminate);
         // The shell itself may wait for what does not heed that.
         let _ = self.shell.kill();
+        if let (true, Ok(status)) = (had_ended, self.shell.wait())
+            && !status.success()
+        {
+            eprintln!("flamelet: the load ended before the recording, with {status}");
+        }
         let _ = self.shell.wait();
     }
+}
+
+/// Whether a child, which was not waited for, has ended.
+fn has_ended(child: u32) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{child}/stat")).unwrap_or_default();
+    stat.rsplit_once(") ").is_some_and(|(_, state)| state.starts_with('Z'))
 }

@@ -2,6 +2,9 @@
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+
+use crate::sys::machine;
 
 /// More than any such file is read; one that never ends must not be.
 const MOST_BYTES: u64 = 256 << 20;
@@ -17,8 +20,9 @@ impl PerfMap {
     /// Reads the map of `pid`, where it is still running in its own view of the files, else in ours.
     pub(crate) fn of_process(pid: u32) -> Option<Self> {
         let inner = inner_pid(pid);
+        let owner = std::fs::metadata(format!("/proc/{pid}")).ok().map(|process| process.uid());
         let places = [format!("/proc/{pid}/root/tmp/perf-{inner}.map"), format!("/tmp/perf-{pid}.map")];
-        let file = places.iter().find_map(|place| File::open(place).ok())?;
+        let file = places.iter().find_map(|place| open(place, owner))?;
         Some(Self::read(file.take(MOST_BYTES)))
     }
 
@@ -40,6 +44,16 @@ impl PerfMap {
         let near = self.functions[..after].iter().rev().take(64);
         near.into_iter().find(|(_, end, _)| address < *end).map(|(.., name)| name.as_str())
     }
+}
+
+/// Opens a plain file. Anybody may put something else there, such as a pipe that nobody ever writes to. While the
+/// process lives, the file must be its user's, root's or ours.
+fn open(place: &str, owner: Option<u32>) -> Option<File> {
+    let file =
+        File::options().read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOFOLLOW).open(place).ok()?;
+    let facts = file.metadata().ok()?;
+    let is_theirs = owner.is_none_or(|owner| [owner, 0, machine::effective_user()].contains(&facts.uid()));
+    (facts.is_file() && is_theirs).then_some(file)
 }
 
 /// `START SIZE name`, in hexadecimal.
@@ -69,5 +83,21 @@ mod tests {
         assert_eq!(map.name(0x1020), None);
         assert_eq!(map.name(0x2000), Some("a b c"));
         assert_eq!(map.name(0x10), None);
+    }
+
+    #[test]
+    fn only_plain_files_are_read() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let place = |name: &str| folder.path().join(name).to_str().expect("a plain path").to_owned();
+        let own = Some(machine::effective_user());
+        std::fs::write(place("plain"), "1000 20 f\n").expect("our own folder");
+        std::os::unix::fs::symlink("plain", place("link")).expect("our own folder");
+        let made = std::process::Command::new("mkfifo").arg(place("pipe")).status();
+        assert!(made.is_ok_and(|status| status.success()));
+        assert!(open(&place("plain"), own).is_some() && open(&place("plain"), None).is_some());
+        // Opened as usual, the pipe would be waited for without end.
+        assert!(open(&place("pipe"), own).is_none());
+        assert!(open(&place("link"), own).is_none());
+        assert!(open(folder.path().to_str().expect("a plain path"), own).is_none());
     }
 }

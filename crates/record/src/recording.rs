@@ -9,6 +9,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use flamelet_profile::Profile;
 use flamelet_symbol::symbolize;
+use rustc_hash::FxHashSet;
 
 use crate::assemble::{self, Columns};
 use crate::background::{Background, Names};
@@ -16,7 +17,7 @@ use crate::checkpoint::Saver;
 use crate::collect::{Collector, Counters, Intake, SharedModules};
 use crate::drain::batch::BatchDrain;
 use crate::drain::eager::EagerDrain;
-use crate::drain::{Message, Outlet, Pace};
+use crate::drain::{Backlog, Message, Outlet, Pace};
 use crate::plan::{CpuClock, Plan, PlannedEvent, Source};
 use crate::session::{CpuRings, Session, online_cpus};
 use crate::sys::attr::flag;
@@ -32,7 +33,7 @@ mod running;
 mod worker;
 
 pub(crate) use ending::Ending;
-pub use running::RunningCommand;
+pub use running::{Guard, RunningCommand};
 pub(crate) use worker::ask;
 
 /// A finished recording.
@@ -46,6 +47,8 @@ pub struct Recorded {
     pub symbols: Option<symbolize::Summary>,
     /// What became of the command; `None` when there was none.
     pub command: Option<CommandEnd>,
+    /// What processes that outlive the command may depend on; end only when it is not needed any more.
+    pub guard: Option<Guard>,
 }
 
 /// What became of the command.
@@ -109,11 +112,14 @@ struct Recording {
     plan: Plan,
     drain: Drain,
     messages: mpsc::Sender<Message>,
+    backlog: Backlog,
     collector: JoinHandle<worker::Collected>,
     background: Background,
     modules: SharedModules,
     counters: Arc<Counters>,
     columns: Columns,
+    /// Children that watched processes had before the recording, which are nobody's concern.
+    bystanders: FxHashSet<u32>,
     /// Become readable when the target ends.
     ends: Vec<OwnedFd>,
     started: Instant,
@@ -159,7 +165,8 @@ impl Recording {
             start_nanos,
         };
         let collector = worker.start(inbox)?;
-        let outlet = Outlet::new(messages.clone(), Pace::new(options.off_cpu));
+        let backlog = Backlog::new(rings.iter().map(|cpu| cpu.track.size() + cpu.samples.size()).sum());
+        let outlet = Outlet::new(messages.clone(), backlog.clone(), Pace::new(options.off_cpu));
         let drain = Drain::Batch(BatchDrain::start(rings, outlet, &modules, &session.origins())?);
         Ok(Self {
             options,
@@ -168,11 +175,13 @@ impl Recording {
             session,
             drain,
             messages,
+            backlog,
             collector,
             background,
             modules,
             counters,
             columns,
+            bystanders: FxHashSet::default(),
             ends: Vec::new(),
             started: Instant::now(),
             start_nanos,
@@ -195,11 +204,17 @@ impl Recording {
                 self.watched = Watched::Running(child);
             }
             Watched::Processes(pids) => {
+                self.bystanders = pids.iter().flat_map(|&pid| targets::descendants(pid)).collect();
+                self.bystanders.retain(|pid| !pids.contains(pid));
                 targets::watch_all(&mut self.session, &pids, &events)?;
                 self.session.enable()?;
                 for &pid in &pids {
-                    // One that has ended meanwhile is over already.
-                    self.ends.extend(open_pidfd(pid).ok());
+                    match open_pidfd(pid) {
+                        Ok(end) => self.ends.push(end),
+                        // One that has ended meanwhile is over already.
+                        Err(error) if error.raw_os_error() == Some(libc::ESRCH) => {}
+                        Err(error) => return Err(not_followed(pid, &error)),
+                    }
                     let with_waits = self.options.off_cpu;
                     let _ = self.messages.send(Message::Introduce { pid, with_waits });
                 }
@@ -285,25 +300,35 @@ impl Recording {
         }
         let events = [PlannedEvent { attr, ..planned }];
         let everything = matches!(self.watched, Watched::Everything);
-        let pids = self.living();
+        let (pids, bystanders) = (self.living(), &self.bystanders);
         self.session.replace(Source::Cpu, |session| {
             if everything {
                 session.watch(Watch::Everything, &events).map(usize::from)
             } else {
-                targets::watch_all(session, &pids, &events)
+                // Of what was forked a moment ago no record has been read yet.
+                targets::watch_families(session, &pids, bystanders, &events)
             }
         })?;
         let Drain::Batch(batch) = std::mem::replace(&mut self.drain, Drain::None) else { return Ok(()) };
         let drained = batch.finish()?;
         self.drain_cpu_nanos += drained.cpu_nanos;
         let rings: Vec<CpuRings> = drained.rings;
-        let outlets = rings
-            .iter()
-            .map(|_| Outlet::new(self.messages.clone(), Pace::new(self.options.off_cpu)))
-            .collect();
-        let eager = EagerDrain::start(rings, outlets, &self.modules, &self.session.origins())?;
-        self.drain = Drain::Eager(eager);
-        Ok(())
+        let outlets = rings.iter().map(|_| self.outlet()).collect();
+        let origins = self.session.origins();
+        match EagerDrain::start(rings, outlets, &self.modules, &origins) {
+            Ok(eager) => {
+                self.drain = Drain::Eager(eager);
+                Ok(())
+            }
+            Err((error, rings)) => {
+                self.drain = Drain::Batch(BatchDrain::start(rings, self.outlet(), &self.modules, &origins)?);
+                Err(error)
+            }
+        }
+    }
+
+    fn outlet(&self) -> Outlet {
+        Outlet::new(self.messages.clone(), self.backlog.clone(), Pace::new(self.options.off_cpu))
     }
 
     /// The watched processes that live now.
@@ -325,9 +350,7 @@ impl Watched {
     fn new(options: &mut Options) -> Result<Self> {
         match &mut options.target {
             Target::Pids(pids) => {
-                pids.sort_unstable();
-                pids.dedup();
-                pids.iter().try_for_each(|&pid| targets::check(pid))?;
+                *pids = targets::processes(pids)?;
                 Ok(Self::Processes(pids.clone()))
             }
             Target::Command(command) => {
@@ -348,6 +371,10 @@ impl Watched {
             _ => Watch::Everything,
         }
     }
+}
+
+fn not_followed(pid: u32, error: &std::io::Error) -> Error {
+    Error::new(ErrorKind::Io, format!("process {pid}: it cannot be told when it ends (pidfd_open): {error}"))
 }
 
 /// Nanoseconds since 1970.

@@ -79,9 +79,7 @@ pub(super) fn run_all(args: &RecordArgs, usual_name: &str, record_once: &mut Onc
             let _ = kind.write(&runs.merged()?, &path);
         }
     }
-    if let Some(load) = load {
-        load.end();
-    }
+    drop(load);
     let profile = runs.merged()?;
     let facts = info::info(&profile);
     let shown = args.view.then(|| profile.clone());
@@ -89,6 +87,7 @@ pub(super) fn run_all(args: &RecordArgs, usual_name: &str, record_once: &mut Onc
     print_verdict(&facts);
     kind.print_next_step(&path, args.off_cpu);
     let status = runs.wait(&interruptions)?;
+    interruptions.end();
     if let Some(profile) = shown {
         let source = flamelet_view::Source::profile(&path.to_string_lossy(), profile);
         super::view::serve(source, &ServeOptions::default(), true)?;
@@ -123,14 +122,11 @@ impl Runs {
             None => {}
             Some(CommandEnd::Exited(status)) => self.note(Some(status)),
             Some(CommandEnd::Running(command)) => {
-                let ending = Ending::ask(command, was_interrupted, interruptions);
-                if self.is_over {
-                    self.ending = Some(ending);
-                } else {
-                    let status = ending.make_room(interruptions)?;
-                    self.note(status);
-                    self.is_over = interruptions.take();
-                }
+                let mut ending = Ending::ask(command, was_interrupted, interruptions);
+                let status = if self.is_over { None } else { ending.make_room(interruptions)? };
+                self.note(status);
+                self.is_over |= status.is_none();
+                self.ending = status.is_none().then_some(ending);
             }
         }
         Ok(())

@@ -34,7 +34,7 @@ impl Intake {
     /// Notes where `thread` waits now, as since before the recording.
     pub(super) fn note_wait(&mut self, thread: ThreadOf) {
         let Some(wait) = Wait::of(thread) else { return };
-        let space = self.spaces.of(thread.pid).clone();
+        let space = self.spaces.of_stack(thread.pid).clone();
         let mut frames = [0; MAX_DEPTH];
         // The frame pointer is not told; rules that need it end the stack.
         let registers = Registers { pc: wait.pc, sp: wait.sp, fp: 0, lr: 0 };

@@ -79,7 +79,7 @@ impl Intake {
         let walked = self.walk_live(cut.thread, &cut.registers, &mut frames[depth..]);
         let read_at = machine::monotonic_nanos();
         frames.truncate(depth + walked.depth);
-        let space = self.spaces.of(cut.thread.pid).clone();
+        let space = self.spaces.of_stack(cut.thread.pid).clone();
         let stack = (walked.end == End::Rooted)
             .then(|| self.stacks.intern(cut.thread.pid, space.id, &space.modules, &frames))?;
         Some(Completed { stack, read_at })

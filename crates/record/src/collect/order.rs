@@ -6,7 +6,7 @@
 
 use std::sync::mpsc;
 
-use crate::drain::{Chunk, Kept, Unwound};
+use crate::drain::{Chunk, Kept, Unwound, Waiting};
 use crate::wire::Raw;
 
 /// Chunks whose records wait for their turn.
@@ -29,6 +29,7 @@ struct Entry {
 struct Slot {
     kept: Kept,
     left: usize,
+    waiting: Option<Waiting>,
     home: Option<mpsc::Sender<Kept>>,
 }
 
@@ -64,7 +65,7 @@ impl Order {
             at += length.max(8);
         }
         let left = self.waiting.len() - before;
-        self.chunks[slot as usize] = Slot { kept: chunk.kept, left, home: chunk.home };
+        self.chunks[slot as usize] = Slot { kept: chunk.kept, left, waiting: chunk.waiting, home: chunk.home };
         if left == 0 {
             self.release(slot);
         }
@@ -103,7 +104,8 @@ impl Order {
     }
 
     fn release(&mut self, chunk: u32) {
-        let Slot { mut kept, home, .. } = std::mem::take(&mut self.chunks[chunk as usize]);
+        let Slot { mut kept, waiting, home, .. } = std::mem::take(&mut self.chunks[chunk as usize]);
+        drop(waiting);
         self.free.push(chunk);
         kept.clear();
         if let Some(home) = home
@@ -130,7 +132,7 @@ mod tests {
 
     fn chunk(ring: usize, read_at: u64, times: &[u64]) -> Chunk {
         let bytes = times.iter().flat_map(|&time| record(time)).collect();
-        Chunk { ring, read_at, kept: Kept { bytes, ..Kept::default() }, home: None }
+        Chunk { ring, read_at, kept: Kept { bytes, ..Kept::default() }, ..Chunk::default() }
     }
 
     #[test]

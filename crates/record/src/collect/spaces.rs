@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock, RwLockWriteGuard};
 
 use flamelet_symbol::process::parse_maps;
-use flamelet_unwind::{Module, Modules};
+use flamelet_unwind::Modules;
 use rustc_hash::FxHashMap;
 
 use super::images::{Images, Mapped};
@@ -66,8 +66,11 @@ pub(crate) struct Spaces {
 #[derive(Clone)]
 pub(crate) struct Space {
     pub(crate) modules: Arc<Modules>,
-    /// Equal for two samples only when equal addresses mean the same code. A fork shares it.
+    /// Equal for two samples only when equal addresses mean the same code: each process has its own, and another one
+    /// when it maps code after stacks were taken of it.
     pub(crate) id: u32,
+    /// Stacks were taken with this number.
+    is_used: bool,
     /// It began with an exec that was seen.
     pub(crate) was_executed: bool,
     /// The time of the last record that is taken into account.
@@ -99,6 +102,7 @@ impl Spaces {
         self.of(pid);
         if let Some(space) = self.by_pid.get_mut(&pid) {
             space.stacks = space.stacks.saturating_add(1);
+            space.is_used = true;
             if space.stacks == OFTEN {
                 Arc::make_mut(&mut space.modules).remember_rules(true);
                 let (modules, as_of) = (space.modules.clone(), space.as_of);
@@ -116,7 +120,8 @@ impl Spaces {
     /// `pid` began as a copy of `parent` at `time`.
     pub(crate) fn fork(&mut self, pid: u32, parent: u32, time: u64) {
         if pid != parent {
-            let space = Space { as_of: time, ..self.of(parent).clone() };
+            let id = self.take_id();
+            let space = Space { as_of: time, id, is_used: false, ..self.of(parent).clone() };
             self.publish(pid, &space.modules, time);
             self.by_pid.insert(pid, space);
         }
@@ -126,13 +131,12 @@ impl Spaces {
     pub(crate) fn map(&mut self, mapped: &Mapped<'_>, time: u64) {
         self.of(mapped.pid);
         let module = self.images.module(mapped);
+        let id = self.take_id();
         let Some(space) = self.by_pid.get_mut(&mapped.pid) else { return };
-        // New code at old addresses: stacks from before must not be taken for those from now on.
-        let covers = |old: &Module| old.start < module.end && module.start < old.end;
-        let replaces = space.modules.iter().any(|old| covers(old) && !is_same(old, &module));
-        if replaces {
-            space.id = self.next_id;
-            self.next_id += 1;
+        // Stacks from before must not be taken for those from now on: there may be other code at the same addresses,
+        // or some where nothing was known.
+        if space.is_used {
+            (space.id, space.is_used) = (id, false);
         }
         Arc::make_mut(&mut space.modules).insert(module);
         space.as_of = time;
@@ -152,11 +156,15 @@ impl Spaces {
     }
 
     fn replace(&mut self, pid: u32, modules: Modules, was_executed: bool, time: u64) {
-        let (modules, id) = (Arc::new(modules), self.next_id);
-        let space = Space { modules, id, was_executed, as_of: time, stacks: 0 };
-        self.next_id += 1;
+        let (modules, id) = (Arc::new(modules), self.take_id());
+        let space = Space { modules, id, is_used: false, was_executed, as_of: time, stacks: 0 };
         self.publish(pid, &space.modules, time);
         self.by_pid.insert(pid, space);
+    }
+
+    fn take_id(&mut self) -> u32 {
+        self.next_id = self.next_id.wrapping_add(1);
+        self.next_id
     }
 
     fn publish(&self, pid: u32, modules: &Arc<Modules>, as_of: u64) {
@@ -166,8 +174,8 @@ impl Spaces {
 
     fn read_modules(&mut self, pid: u32) -> Modules {
         let mut modules = Modules::new();
-        let maps = std::fs::read_to_string(format!("/proc/{pid}/maps")).unwrap_or_default();
-        for mapping in parse_maps(&maps).unwrap_or_default() {
+        let maps = std::fs::read(format!("/proc/{pid}/maps")).unwrap_or_default();
+        for mapping in parse_maps(&String::from_utf8_lossy(&maps)).unwrap_or_default() {
             if !mapping.executable || mapping.path == "[vsyscall]" {
                 continue;
             }
@@ -184,10 +192,6 @@ impl Spaces {
         }
         modules
     }
-}
-
-fn is_same(old: &Module, new: &Module) -> bool {
-    old.bias == new.bias && old.name == new.name && old.build_id == new.build_id
 }
 
 /// The name of a process that was there before the recording.

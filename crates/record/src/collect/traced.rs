@@ -30,6 +30,14 @@ impl Intake {
         self.spaces.forget(thread.pid);
     }
 
+    /// A thread has ended. Its number may be another's from now on.
+    pub(crate) fn ended(&mut self, thread: ThreadOf) {
+        self.threads.exit(thread);
+        if thread.pid == thread.tid {
+            self.spaces.forget(thread.pid);
+        }
+    }
+
     /// A thread has this name.
     pub(crate) fn renamed(&mut self, thread: ThreadOf, name: &str) {
         self.threads.rename(thread, name, false);
@@ -65,7 +73,7 @@ impl Intake {
     pub(crate) fn standing_stack(&mut self, thread: ThreadOf, registers: &Registers) -> StackNumber {
         let mut frames = std::mem::take(&mut self.frames);
         let walked = self.walk_live(thread, registers, &mut frames[..MAX_DEPTH]);
-        let space = self.spaces.of(thread.pid).clone();
+        let space = self.spaces.of_stack(thread.pid).clone();
         let last = frames[..walked.depth].last().copied().unwrap_or(0);
         let end = judged(walked.end, &space.modules, last);
         self.count_end(end, Source::SyscallStack { is_regular: true });

@@ -58,15 +58,15 @@ fn run(mut rings: Vec<CpuRings>, outlet: &Outlet, bell: &Bell, mut unwinder: Unw
             Err(_) => true,
         };
         round = round.saturating_add(1);
-        drain_all(&mut rings, outlet, &mut unwinder);
+        drain_all(&mut rings, outlet, &mut unwinder, is_last);
         if is_last {
             return Drained { rings, cpu_nanos: machine::thread_cpu_nanos() };
         }
     }
 }
 
-/// Takes everything out of every ring.
-fn drain_all(rings: &mut [CpuRings], outlet: &Outlet, unwinder: &mut Unwinder) {
+/// Takes everything out of every ring; only out of those that track processes when too much waits already.
+fn drain_all(rings: &mut [CpuRings], outlet: &Outlet, unwinder: &mut Unwinder, is_last: bool) {
     let mut chunks = Vec::with_capacity(rings.len() * 2);
     let mut settled = u64::MAX;
     for (at, cpu) in rings.iter_mut().enumerate() {
@@ -76,7 +76,8 @@ fn drain_all(rings: &mut [CpuRings], outlet: &Outlet, unwinder: &mut Unwinder) {
         cpu.track.for_each(|record| unwinder.keep_track(record, &mut kept));
         chunks.push(outlet.chunk(at * 2, read_at, kept));
     }
-    for (at, cpu) in rings.iter_mut().enumerate() {
+    let has_room = is_last || !outlet.backlog.is_full();
+    for (at, cpu) in rings.iter_mut().enumerate().filter(|_| has_room) {
         let read_at = machine::monotonic_nanos();
         let mut kept = outlet.buffers();
         cpu.samples.for_each(|record| {

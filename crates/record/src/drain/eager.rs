@@ -4,13 +4,13 @@
 //! its stack holds beyond the dump can be read live. A reader that comes late reads another call's frames: a
 //! sample older than [`FRESH`] is therefore left as it is, cut.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use super::unwinder::Unwinder;
-use super::{Kept, Outlet};
-use crate::Result;
+use super::{Chunk, Kept, Outlet};
+use crate::Error;
 use crate::collect::SharedModules;
 use crate::live_stack::LiveStack;
 use crate::session::{CpuRings, Origins};
@@ -34,11 +34,14 @@ impl EagerDrain {
         mut outlets: Vec<Outlet>,
         modules: &SharedModules,
         origins: &Origins,
-    ) -> Result<Self> {
-        let (bell, nudge) = (Arc::new(Bell::new()?), Arc::new(Bell::new()?));
+    ) -> Result<Self, (Error, Vec<CpuRings>)> {
+        let (bell, nudge) = match (Bell::new(), Bell::new()) {
+            (Ok(bell), Ok(nudge)) => (Arc::new(bell), Arc::new(nudge)),
+            (Err(error), _) | (_, Err(error)) => return Err((error.into(), rings)),
+        };
         let urgency = Arc::new(Mutex::new(None));
-        let mut threads = Vec::new();
-        for (at, cpu) in rings.into_iter().enumerate() {
+        let (mut threads, mut doors) = (Vec::new(), Vec::new());
+        for (at, cpu) in rings.iter().enumerate() {
             let Some(outlet) = outlets.pop() else { break };
             let worker = Worker {
                 bell: bell.clone(),
@@ -50,12 +53,23 @@ impl EagerDrain {
             };
             let urgency = urgency.clone();
             let thread = std::thread::Builder::new().name(format!("flamelet-cpu{}", cpu.cpu));
-            threads.push(thread.spawn(move || {
-                let _ = sched::pin_to(cpu.cpu);
+            // No thread has its rings before all threads run: should one be missing, all rings are still here.
+            let (door, entering) = mpsc::channel::<CpuRings>();
+            let started = thread.spawn(move || {
+                let Ok(rings) = entering.recv() else { return 0 };
+                let _ = sched::pin_to(rings.cpu);
                 let reached = sched::run_first();
                 *urgency.lock().unwrap_or_else(PoisonError::into_inner) = Some(reached);
-                worker.run(cpu)
-            })?);
+                worker.run(rings)
+            });
+            match started {
+                Ok(thread) => threads.push(thread),
+                Err(error) => return Err((error.into(), rings)),
+            }
+            doors.push(door);
+        }
+        for (door, rings) in doors.iter().zip(rings) {
+            let _ = door.send(rings);
         }
         Ok(Self { bell, nudge, threads, urgency })
     }
@@ -114,6 +128,11 @@ impl Worker {
         loop {
             let ready = waiter.wait().unwrap_or(BELL);
             let is_last = ready & BELL != 0;
+            if !is_last && self.outlet.backlog.is_full() {
+                let track = self.track(&mut rings);
+                self.outlet.send(vec![track]);
+                continue;
+            }
             // Where there are samples, the last of them tells the time.
             if ready != SAMPLES {
                 batch.read_at = machine::monotonic_nanos();
@@ -140,10 +159,15 @@ impl Worker {
     fn hand_over(&mut self, batch: &mut Batch, rings: &mut CpuRings) {
         let kept = std::mem::replace(&mut batch.kept, self.outlet.buffers());
         let samples = self.outlet.chunk(self.at * 2 + 1, batch.read_at, kept);
+        let track = self.track(rings);
+        batch.since = track.read_at;
+        self.outlet.send(vec![track, samples]);
+    }
+
+    fn track(&mut self, rings: &mut CpuRings) -> Chunk {
         let read_at = machine::monotonic_nanos();
         let mut kept = self.outlet.buffers();
         rings.track.for_each(|record| self.unwinder.keep_track(record, &mut kept));
-        self.outlet.send(vec![self.outlet.chunk(self.at * 2, read_at, kept), samples]);
-        batch.since = read_at;
+        self.outlet.chunk(self.at * 2, read_at, kept)
     }
 }

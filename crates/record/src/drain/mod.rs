@@ -9,7 +9,8 @@ pub(crate) mod batch;
 pub(crate) mod eager;
 mod unwinder;
 
-use std::sync::mpsc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 /// How long records may lie in a ring that does not fill up, or wait to be handed over.
@@ -39,6 +40,8 @@ impl Pace {
 pub(crate) enum Message {
     /// Records of several rings.
     Chunks(Vec<Chunk>),
+    /// The events were stopped at this moment.
+    Stopped(u64),
     /// A process that was there before the recording.
     Introduce {
         pid: u32,
@@ -55,8 +58,49 @@ pub(crate) struct Chunk {
     /// Everything that was written before this moment is in this chunk or in one before it.
     pub(crate) read_at: u64,
     pub(crate) kept: Kept,
+    /// Counts it for as long as it waits.
+    pub(crate) waiting: Option<Waiting>,
     /// Where the buffers go when their records are done.
     pub(crate) home: Option<mpsc::Sender<Kept>>,
+}
+
+/// How much was taken out of the rings and not worked off. Beyond a limit it stays there: a ring that is full loses
+/// records, which is counted, and this process does not take all memory.
+#[derive(Clone, Debug)]
+pub(crate) struct Backlog {
+    bytes: Arc<AtomicUsize>,
+    most: usize,
+}
+
+impl Backlog {
+    /// For rings of so many bytes together. What they hold twice must have room: the last records of each ring wait for
+    /// the next ones.
+    pub(crate) fn new(ring_bytes: usize) -> Self {
+        const USUAL: usize = 512 << 20;
+        Self { bytes: Arc::default(), most: USUAL.max(ring_bytes.saturating_mul(4)) }
+    }
+
+    fn is_full(&self) -> bool {
+        self.bytes.load(Ordering::Relaxed) > self.most
+    }
+
+    fn add(&self, bytes: usize) -> Waiting {
+        self.bytes.fetch_add(bytes, Ordering::Relaxed);
+        Waiting { bytes, all: self.bytes.clone() }
+    }
+}
+
+/// A part of the backlog, until it is dropped.
+#[derive(Debug)]
+pub(crate) struct Waiting {
+    bytes: usize,
+    all: Arc<AtomicUsize>,
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        self.all.fetch_sub(self.bytes, Ordering::Relaxed);
+    }
 }
 
 /// What was kept of the records of a ring.
@@ -108,13 +152,14 @@ pub(crate) struct Outlet {
     chunks: mpsc::Sender<Message>,
     empty: mpsc::Receiver<Kept>,
     home: mpsc::Sender<Kept>,
+    backlog: Backlog,
     pace: Pace,
 }
 
 impl Outlet {
-    pub(crate) fn new(chunks: mpsc::Sender<Message>, pace: Pace) -> Self {
+    pub(crate) fn new(chunks: mpsc::Sender<Message>, backlog: Backlog, pace: Pace) -> Self {
         let (home, empty) = mpsc::channel();
-        Self { chunks, empty, home, pace }
+        Self { chunks, empty, home, backlog, pace }
     }
 
     /// Buffers that were used before, or new ones; empty.
@@ -124,11 +169,30 @@ impl Outlet {
 
     /// What was read of one ring.
     fn chunk(&self, ring: usize, read_at: u64, kept: Kept) -> Chunk {
-        Chunk { ring, read_at, kept, home: Some(self.home.clone()) }
+        let waiting = Some(self.backlog.add(kept.bytes.len()));
+        Chunk { ring, read_at, kept, waiting, home: Some(self.home.clone()) }
     }
 
     /// Hands over what was read. A collector that is gone needs nothing.
     fn send(&self, chunks: Vec<Chunk>) {
         let _ = self.chunks.send(Message::Chunks(chunks));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_waits_is_counted_until_it_is_done() {
+        let backlog = Backlog { most: 100, ..Backlog::new(0) };
+        let (send, inbox) = mpsc::channel();
+        let outlet = Outlet::new(send, backlog.clone(), Pace::new(false));
+        let kept = Kept { bytes: vec![0; 101], ..Kept::default() };
+        outlet.send(vec![outlet.chunk(0, 1, kept)]);
+        assert!(backlog.is_full());
+        drop(inbox.recv());
+        assert!(!backlog.is_full());
+        assert_eq!(Backlog::new(1 << 30).most, 4 << 30);
     }
 }

@@ -1,22 +1,23 @@
 //! A polite end: the command is asked to end, so that the tool around it writes its file.
 
 use std::fs;
-use std::process::{Command, Stdio};
 
 use super::{Drive, Subject};
+use crate::signal::{Signal, send};
+use crate::targets::descendants;
 
 /// Asks for the end of a run. A tool that started the command ends with it; one that attached to a process is
 /// interrupted, as by Ctrl-C, and leaves the process alone.
 pub(super) fn ask_to_end(tool: u32, drive: &Drive) {
     if let Subject::Pid(_) = drive.subject {
-        return signal("-INT", tool);
+        return send(tool, Signal::Interrupt);
     }
     // Valgrind is the command itself; the others have it as a child.
     let commands = commands_of(tool, drive);
     if commands.is_empty() {
-        return signal("-TERM", tool);
+        return send(tool, Signal::Terminate);
     }
-    commands.into_iter().for_each(|pid| signal("-TERM", pid));
+    commands.into_iter().for_each(|pid| send(pid, Signal::Terminate));
 }
 
 /// The processes that a tool started, but for its own.
@@ -34,24 +35,4 @@ fn is_part_of_tool(pid: u32, drive: &Drive) -> bool {
         name.starts_with(drive.tool.program()) || matches!(name.as_str(), "gzip" | "zstd" | "cat");
     is_helper
         || (matches!(name.as_str(), "sh" | "bash") && words.any(|word| word.contains(drive.tool.program())))
-}
-
-/// All processes below one.
-fn descendants(pid: u32) -> Vec<u32> {
-    let children = |pid: u32| -> Vec<u32> {
-        let text = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
-        text.split_whitespace().filter_map(|word| word.parse().ok()).collect()
-    };
-    let mut found = children(pid);
-    let mut at = 0;
-    while let Some(&next) = found.get(at) {
-        found.extend(children(next));
-        at += 1;
-    }
-    found
-}
-
-fn signal(name: &str, pid: u32) {
-    // It may have ended meanwhile, which is what was wanted.
-    let _ = Command::new("kill").args([name, &pid.to_string()]).stderr(Stdio::null()).status();
 }

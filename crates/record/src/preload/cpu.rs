@@ -67,7 +67,7 @@ pub fn record(
         asked_millihertz: u64::from(options.frequency) * 1000,
         ..quality
     });
-    Ok(Recorded { profile, summary, symbols, command: Some(running.end()?) })
+    Ok(Recorded { profile, summary, symbols, command: Some(running.end()?), guard: None })
 }
 
 /// A little longer than the library's pause between two savings.

@@ -10,6 +10,7 @@ impl Recording {
     pub(super) fn finish(mut self) -> Result<Recorded> {
         let elapsed = self.started.elapsed();
         self.session.disable();
+        let _ = self.messages.send(Message::Stopped(machine::monotonic_nanos()));
         let running_nanos = self.session.running_nanos(Source::Cpu);
         match std::mem::replace(&mut self.drain, Drain::None) {
             Drain::Batch(batch) => self.drain_cpu_nanos += batch.finish()?.cpu_nanos,
@@ -54,7 +55,7 @@ impl Recording {
             _ => None,
         };
         closing.into_iter().for_each(|closed| drop(closed.join()));
-        Ok(Recorded { profile, summary, symbols, command })
+        Ok(Recorded { profile, summary, symbols, command, guard: None })
     }
 
     fn note_urgency(&mut self, urgency: Option<Urgency>) {

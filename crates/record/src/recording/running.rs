@@ -2,7 +2,10 @@
 
 use std::io;
 use std::process::{Child, ExitStatus};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
+
+use crate::signal::{self, Signal};
 
 /// The command of a recording that ended first.
 #[derive(Debug)]
@@ -45,8 +48,35 @@ impl RunningCommand {
         }
     }
 
+    /// Whether it cannot do without this process as long as it runs.
+    pub fn needs_tracer(&self) -> bool {
+        self.told.is_some()
+    }
+
+    /// Asks it, and what it started, to end. Only as long as it runs: later its number may be another's.
+    pub fn ask_to_end(&self, how: Signal) {
+        signal::send_to_all(self.id(), how);
+    }
+
     /// Ends it at once.
     pub fn kill(&mut self) -> io::Result<()> {
         self.child.kill()
+    }
+}
+
+/// Lets the system calls of a command, and of all that it started, pass through the filter that was put over them.
+/// Without this process those calls fail.
+#[derive(Clone, Debug, Default)]
+pub struct Guard(Arc<AtomicBool>);
+
+impl Guard {
+    /// Whether something still runs that has the filter.
+    pub fn is_needed(&self) -> bool {
+        !self.0.load(Ordering::Acquire)
+    }
+
+    /// Nothing has it any more.
+    pub(crate) fn dismiss(&self) {
+        self.0.store(true, Ordering::Release);
     }
 }

@@ -50,9 +50,11 @@ impl Worker {
     /// Until all who send are gone.
     fn run(mut self, inbox: &mpsc::Receiver<Message>) -> Collected {
         let mut asker = Asker::new();
+        let mut stopped = None;
         while let Ok(message) = inbox.recv() {
             match message {
                 Message::Chunks(chunks) => self.collector.add(chunks),
+                Message::Stopped(at) => stopped = Some(at),
                 Message::Introduce { pid, with_waits } => self.collector.introduce(pid, with_waits),
             }
             let so_far = self.collector.so_far();
@@ -64,7 +66,7 @@ impl Worker {
                 saver.save_if_due(|| assemble::profile(so_far, columns, None, start_nanos));
             }
         }
-        let intake = self.collector.finish(machine::monotonic_nanos());
+        let intake = self.collector.finish(stopped.unwrap_or_else(machine::monotonic_nanos));
         ask(&intake, asker.locations, self.with_names, &self.questions);
         let save_failure = self.saver.and_then(|saver| saver.failure);
         Collected { intake, cpu_nanos: machine::thread_cpu_nanos(), save_failure }

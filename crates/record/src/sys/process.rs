@@ -19,6 +19,26 @@ pub(crate) fn open_pidfd(pid: u32) -> io::Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(fd as RawFd) })
 }
 
+/// Sends a signal to the process `pid`, or to the group `-pid`. Whoever has ended meanwhile needs none.
+pub(crate) fn kill(pid: i32, signal: i32) {
+    // SAFETY: takes integers only.
+    unsafe { libc::kill(pid, signal) };
+}
+
+/// The process group of `pid`.
+pub(crate) fn group_of(pid: i32) -> Option<i32> {
+    // SAFETY: takes an integer only.
+    let group = unsafe { libc::getpgid(pid) };
+    (group >= 0).then_some(group)
+}
+
+/// Whether this process is in the foreground of its terminal.
+pub(crate) fn is_in_foreground() -> bool {
+    let Ok(terminal) = std::fs::File::open("/dev/tty") else { return false };
+    // SAFETY: the descriptor is open during the call; the other takes nothing.
+    unsafe { libc::tcgetpgrp(terminal.as_raw_fd()) == libc::getpgrp() }
+}
+
 /// A command that was forked and stands before its `exec`, so that events can be opened on it.
 pub(crate) struct Waiting {
     program: String,

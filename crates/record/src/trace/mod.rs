@@ -22,7 +22,7 @@ use crate::assemble::Columns;
 use crate::background::Background;
 use crate::checkpoint::Saver;
 use crate::collect::{Counters, Intake};
-use crate::recording::{Ending, LOOK, RunningCommand, TELL, ask, command_failed, unix_nanos};
+use crate::recording::{Ending, Guard, LOOK, RunningCommand, TELL, ask, command_failed, unix_nanos};
 use crate::sys::event::Event;
 use crate::sys::filter::Filter;
 use crate::sys::process::Waiting;
@@ -80,7 +80,8 @@ pub(crate) fn record(
     let columns = Columns::new(&options);
     let (start_nanos, started) = (unix_nanos(), Instant::now());
     let status = Arc::new(OnceLock::new());
-    let tracer = Tracer::new(wanted, counters.clone(), status.clone());
+    let guard = Guard::default();
+    let tracer = Tracer::new(wanted, counters.clone(), status.clone(), guard.clone());
     let saver = options.checkpoint.take().map(Saver::new);
     let tracing = Tracing::start(tracer, whom, saver, columns.clone(), start_nanos)?;
     let (traced, child) = tracing.wait(&options, started, &counters, progress, stop)?;
@@ -108,7 +109,8 @@ pub(crate) fn record(
     }
     ending.judge(&mut profile, &mut summary);
     let command = child.map(|child| end_of(child, &status)).transpose()?;
-    Ok(Recorded { profile, summary, symbols, command })
+    let guard = Some(guard).filter(Guard::is_needed);
+    Ok(Recorded { profile, summary, symbols, command, guard })
 }
 
 /// The tracer hears of the end of its tracees first; one that was let go ends as any child does.
@@ -143,7 +145,7 @@ impl Whom {
                 waiting.map(Self::Command).map_err(|error| command_failed(&program, &error))
             }
             Target::Pids(pids) => {
-                pids.iter().try_for_each(|&pid| targets::check(pid))?;
+                *pids = targets::processes(pids)?;
                 Ok(Self::Processes(pids.clone()))
             }
             Target::All => Err(Error::new(ErrorKind::BadOption, "ptrace cannot follow every process")),

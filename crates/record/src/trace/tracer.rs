@@ -13,6 +13,7 @@ use super::wanted::Wanted;
 use crate::assemble::{self, Columns};
 use crate::checkpoint::Saver;
 use crate::collect::{Counters, Intake};
+use crate::recording::Guard;
 use crate::sys::machine;
 use crate::sys::ptrace::{self, Alarm, Call, Happened};
 use crate::wire::ThreadOf;
@@ -46,13 +47,20 @@ pub(super) struct Tracer {
     command: Option<u32>,
     status: Arc<OnceLock<ExitStatus>>,
     with_filter: bool,
+    guard: Guard,
     /// When maps were last read again because of an address without a module, and how often they were.
     read_maps: (Instant, u32),
 }
 
 impl Tracer {
-    pub(super) fn new(wanted: Wanted, counters: Arc<Counters>, status: Arc<OnceLock<ExitStatus>>) -> Self {
+    pub(super) fn new(
+        wanted: Wanted,
+        counters: Arc<Counters>,
+        status: Arc<OnceLock<ExitStatus>>,
+        guard: Guard,
+    ) -> Self {
         Self {
+            guard,
             with_filter: wanted.filtered().is_some(),
             wanted,
             intake: Intake::traced(counters),
@@ -96,6 +104,7 @@ impl Tracer {
         let has_rung = self.follow(&alarm, &mut saving);
         if !self.with_filter {
             self.let_go();
+            self.guard.dismiss();
         }
         let counted = std::mem::replace(&mut self.intake, Intake::traced(Arc::default()));
         let save_failure = saving.saver.take().and_then(|saver| saver.failure);
@@ -113,7 +122,11 @@ impl Tracer {
         match command {
             // It is not followed before its exec, which is told.
             Some(pid) => ptrace::seize(pid, self.with_filter).map_err(refused)?,
-            None => self.seize_all(pids)?,
+            None => {
+                self.seize_all(pids)?;
+                let has_tracee = |pid: &u32| self.tracees.values().any(|tracee| tracee.pid == *pid);
+                self.leaders = pids.iter().copied().filter(has_tracee).collect();
+            }
         }
         Ok(Alarm::set()?)
     }
@@ -125,18 +138,9 @@ impl Tracer {
             let mut found_more = false;
             for &pid in pids {
                 for tid in targets::threads(pid) {
-                    if !seen.insert(tid) {
-                        continue;
-                    }
-                    found_more = true;
-                    match ptrace::seize(tid, false) {
-                        Ok(()) => {
-                            self.tracees.insert(tid, Tracee { pid, ..Tracee::default() });
-                            let _ = ptrace::interrupt(tid);
-                        }
-                        // It has ended, or was started by one that is traced, and so is traced already.
-                        Err(_) if !self.tracees.is_empty() => {}
-                        Err(error) => return Err(access::explain_ptrace(&error)),
+                    if seen.insert(tid) {
+                        found_more = true;
+                        self.seize(pid, tid)?;
                     }
                 }
             }
@@ -148,6 +152,20 @@ impl Tracer {
             return Err(Error::new(ErrorKind::NoTarget, "the process has ended"));
         }
         Ok(())
+    }
+
+    fn seize(&mut self, pid: u32, tid: u32) -> Result<()> {
+        match ptrace::seize(tid, false) {
+            Ok(()) => {
+                self.tracees.insert(tid, Tracee { pid, ..Tracee::default() });
+                let _ = ptrace::interrupt(tid);
+                Ok(())
+            }
+            Err(error) if error.raw_os_error() == Some(libc::ESRCH) || targets::has_ended(pid, tid) => Ok(()),
+            // It was started by one that is traced, and so is traced already.
+            Err(_) if self.tracees.values().any(|tracee| tracee.pid == pid) => Ok(()),
+            Err(error) => Err(access::explain_ptrace(&error)),
+        }
     }
 
     /// Counts until the command or the processes have ended. Returns true when the alarm rang before.
@@ -174,8 +192,14 @@ impl Tracer {
     fn take(&mut self, tid: u32, happened: Happened, now: u64) -> bool {
         match happened {
             Happened::Ended(status) => {
-                self.tracees.remove(&tid);
                 self.leaders.remove(&tid);
+                if let Some(Tracee { pid, .. }) = self.tracees.remove(&tid) {
+                    self.intake.ended(ThreadOf { pid, tid });
+                    // The first thread of a process may have ended before it was traced.
+                    if self.leaders.contains(&pid) && !self.tracees.values().any(|other| other.pid == pid) {
+                        self.leaders.remove(&pid);
+                    }
+                }
                 if self.command == Some(tid) {
                     let _ = self.status.set(ExitStatus::from_raw(status));
                 }
@@ -296,6 +320,8 @@ impl Tracer {
 
     /// Lets all tracees go: each must be stopped for that.
     fn let_go(&mut self) {
+        // The first thread of a process that has ended before the others is not told of before they have.
+        self.tracees.retain(|&tid, tracee| !targets::has_ended(tracee.pid, tid));
         let tids: Vec<u32> = self.tracees.keys().copied().collect();
         // One that is stopped already is told of below all the same.
         tids.iter().for_each(|&tid| drop(ptrace::interrupt(tid)));
@@ -323,5 +349,6 @@ impl Tracer {
             }
             self.go_on(tid, happened, false);
         }
+        self.guard.dismiss();
     }
 }

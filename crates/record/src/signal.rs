@@ -1,0 +1,52 @@
+//! Asking processes to end, without the program `kill`, which small images lack.
+
+use crate::sys::process;
+use crate::targets;
+
+/// How a process is asked to end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Signal {
+    /// As by Ctrl-C.
+    Interrupt,
+    /// As `kill` does it.
+    Terminate,
+    /// It is not asked.
+    Kill,
+}
+
+/// Sends `signal` to the process `pid` alone. One that has ended is left alone.
+pub fn send(pid: u32, signal: Signal) {
+    if let Ok(pid @ 2..) = i32::try_from(pid) {
+        process::kill(pid, number(signal));
+    }
+}
+
+/// Sends `signal` to the process `pid` and to what it started: its group if it leads one, else all processes below
+/// it. One that is stopped goes on to get it.
+pub fn send_to_all(pid: u32, signal: Signal) {
+    let Ok(leader @ 2..) = i32::try_from(pid) else { return };
+    if process::group_of(leader) == Some(leader) {
+        process::kill(-leader, number(signal));
+        process::kill(-leader, libc::SIGCONT);
+        return;
+    }
+    let below = targets::descendants(pid);
+    for pid in std::iter::once(leader).chain(below.iter().filter_map(|&pid| i32::try_from(pid).ok())) {
+        process::kill(pid, number(signal));
+        process::kill(pid, libc::SIGCONT);
+    }
+}
+
+/// Whether this process is in the foreground of a terminal. A command that it starts must then stay in its group: one
+/// of another group is stopped when it reads from the terminal.
+pub fn is_in_foreground() -> bool {
+    process::is_in_foreground()
+}
+
+fn number(signal: Signal) -> i32 {
+    match signal {
+        Signal::Interrupt => libc::SIGINT,
+        Signal::Terminate => libc::SIGTERM,
+        Signal::Kill => libc::SIGKILL,
+    }
+}
