@@ -82,6 +82,15 @@ pub(crate) fn ask_name() -> [u8; 16] {
     name
 }
 
+/// A thread in a [`Listing`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct Listed {
+    pub(crate) tid: Tid,
+    /// The number of its folder. A later thread with the same id has another; the same thread may get another one,
+    /// too, when the kernel needed memory.
+    pub(crate) folder: u64,
+}
+
 /// The list of this process' threads. Kept open, because it is read many times a second.
 pub(crate) struct Listing {
     folder: OwnedFd,
@@ -94,9 +103,9 @@ impl Listing {
         Ok(Self { folder: folder.into(), buffer: vec![0; 16 << 10] })
     }
 
-    /// Writes the ids of all threads to `tids`, sorted.
-    pub(crate) fn read(&mut self, tids: &mut Vec<Tid>) {
-        tids.clear();
+    /// Writes all threads to `listed`, sorted by their ids.
+    pub(crate) fn read(&mut self, listed: &mut Vec<Listed>) {
+        listed.clear();
         let folder = self.folder.as_raw_fd();
         // SAFETY: moves a file position.
         unsafe { libc::lseek(folder, 0, libc::SEEK_SET) };
@@ -105,28 +114,28 @@ impl Listing {
             // SAFETY: the kernel writes at most `size` bytes to the buffer.
             let length = unsafe { libc::syscall(libc::SYS_getdents64, folder, start, size) };
             let Some(entries) = usize::try_from(length).ok().filter(|&length| length > 0) else { break };
-            tids.extend(
-                DirectoryEntries(&self.buffer[..entries])
-                    .filter_map(|name| std::str::from_utf8(name).ok()?.parse::<Tid>().ok()),
-            );
+            listed.extend(DirectoryEntries(&self.buffer[..entries]).filter_map(|(folder, name)| {
+                Some(Listed { tid: std::str::from_utf8(name).ok()?.parse().ok()?, folder })
+            }));
         }
-        tids.sort_unstable();
+        listed.sort_unstable();
     }
 }
 
-/// The names in what `getdents64` wrote.
+/// The numbers and names in what `getdents64` wrote.
 struct DirectoryEntries<'a>(&'a [u8]);
 
 impl<'a> Iterator for DirectoryEntries<'a> {
-    type Item = &'a [u8];
+    type Item = (u64, &'a [u8]);
 
-    fn next(&mut self) -> Option<&'a [u8]> {
+    fn next(&mut self) -> Option<Self::Item> {
         const LENGTH: usize = 16;
         const NAME: usize = 19;
+        let number = u64::from_ne_bytes(*self.0.first_chunk()?);
         let length = usize::from(u16::from_ne_bytes([*self.0.get(LENGTH)?, *self.0.get(LENGTH + 1)?]));
         let name = self.0.get(NAME..length)?;
         self.0 = &self.0[length..];
-        Some(name.split(|&byte| byte == 0).next().unwrap_or(name))
+        Some((number, name.split(|&byte| byte == 0).next().unwrap_or(name)))
     }
 }
 
@@ -137,7 +146,8 @@ mod tests {
     #[test]
     fn threads_are_listed_while_they_live() {
         let mut listing = Listing::open().expect("/proc is there");
-        let mut tids = Vec::new();
+        let mut listed = Vec::new();
+        let lists = |listed: &[Listed], tid: Tid| listed.iter().any(|listed| listed.tid == tid);
         let (send, receive) = std::sync::mpsc::channel::<()>();
         let (tid_send, tid_receive) = std::sync::mpsc::channel();
         let thread = std::thread::spawn(move || {
@@ -145,16 +155,16 @@ mod tests {
             let _ = receive.recv();
         });
         let other = tid_receive.recv().expect("it runs");
-        listing.read(&mut tids);
-        assert!(tids.contains(&this_thread()) && tids.contains(&other) && tids.is_sorted());
+        listing.read(&mut listed);
+        assert!(lists(&listed, this_thread()) && lists(&listed, other) && listed.is_sorted());
         drop(send);
         thread.join().expect("no panic");
         // The kernel lets a joined thread linger for a moment.
-        while tids.contains(&other) {
+        while lists(&listed, other) {
             std::thread::yield_now();
-            listing.read(&mut tids);
+            listing.read(&mut listed);
         }
-        assert!(tids.contains(&this_thread()));
+        assert!(lists(&listed, this_thread()));
     }
 
     #[test]

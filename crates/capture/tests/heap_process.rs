@@ -48,6 +48,7 @@ fn child() {
         "near" => assert!(works_in_an_emergency(&file), "the limit is near"),
         "far" => assert!(!works_in_an_emergency(&file), "the kernel would take the page cache back first"),
         "fork" => fork_with_files(&file),
+        "again" => start_with_both_files(&file),
         other => panic!("no child of the name {other}"),
     }
 }
@@ -238,6 +239,42 @@ fn a_killed_process_leaves_its_live_set() {
         assert_close("kept", got[2], got[3], &[Batch { count: 40_000, size: 100 }], MEAN);
         assert!(profile.comments().any(|comment| comment.contains(" 0 records damaged")));
     }
+}
+
+fn start_with_both_files(file: &Path) {
+    let emergency = file.with_extension("emergency");
+    Options::new().mean(MEAN).file(file).emergency_file(emergency).start().expect("starts");
+}
+
+/// A service that was killed is started again at once, with the same files; or both run at the same time.
+#[test]
+fn another_start_with_the_same_files_neither_wipes_them_nor_harms_who_has_them() {
+    let folder = Folder::new("again");
+    let names = Names::load();
+    let file = folder.file("ledger");
+    let mut first = start_child("killed", &file);
+    let lines = BufReader::new(first.stdout.take().expect("a pipe")).lines();
+    assert!(lines.map_while(Result::ok).any(|line| line == "kept"), "the child ended early");
+    std::fs::write(file.with_extension("emergency"), "of somebody else").expect("written");
+    for round in 0..5 {
+        let output = start_child("again", &file).wait_with_output().expect("ends");
+        assert!(output.status.success(), "{output:?}");
+        assert!(first.try_wait().expect("a child").is_none(), "the first process ended in round {round}");
+        if round == 0 {
+            // While it runs, and samples, its file is the previous one.
+            let profile = heap::recover(&heap::previous_file(&file)).expect("a profile");
+            let got = names.total_where(&profile, &["keep_for_ever"], |labels| labels["bytes"] == "100");
+            assert_close("kept", got[2], got[3], &[Batch { count: 40_000, size: 100 }], MEAN);
+        }
+    }
+    first.kill().expect("killed");
+    first.wait().expect("ends");
+    let profile = heap::recover(&file).expect("that of the last start");
+    assert_eq!(names.total(&profile, &["keep_for_ever"]), [0; 4]);
+    // Files that were only prepared have not pushed out what somebody had left.
+    let emergency = file.with_extension("emergency");
+    assert_eq!(std::fs::read(heap::previous_file(&emergency)).expect("kept"), b"of somebody else");
+    assert_eq!(std::fs::read_dir(&folder.0).expect("a folder").count(), 4, "nothing else is left");
 }
 
 fn pass_a_named_limit(file: &Path) {

@@ -4,11 +4,12 @@
 //! again goes over the same bytes: stacks do not change once written, and counters are replaced by newer ones,
 //! so that a process which is killed in the middle leaves a readable file.
 
-use super::ledger::{Field, HEADER_WORDS, Ledger, RecordId, Section};
+use super::files::NewFile;
+use super::ledger::{Field, HEADER_WORDS, Ledger, MAGIC, RecordId, Section};
 use super::memory;
 use crate::clock;
 use std::fs::File;
-use std::io;
+use std::io::{self, Read};
 use std::os::fd::{AsRawFd, IntoRawFd};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -43,10 +44,14 @@ static WRITTEN: AtomicU64 = AtomicU64::new(0);
 
 /// Makes the file and writes the ledger as it is now.
 pub(super) fn prepare(path: &Path, ledger: &Ledger) -> io::Result<()> {
-    let file = File::options().read(true).write(true).create(true).truncate(false).open(path)?;
-    memory::reserve(&file, ledger.words().len() * 8)?;
+    if is_prepared(path) {
+        return Ok(());
+    }
+    let new = NewFile::create(path)?;
+    memory::reserve(&new.file, ledger.words().len() * 8)?;
+    copy(ledger, new.file.as_raw_fd())?;
+    let file = new.put_in_place(tells_of_an_emergency)?;
     let metadata = file.metadata()?;
-    copy(ledger, file.as_raw_fd())?;
     // Nobody may be writing to the file that was prepared before.
     while IS_BUSY.swap(true, Ordering::AcqRel) {
         std::thread::yield_now();
@@ -60,6 +65,26 @@ pub(super) fn prepare(path: &Path, ledger: &Ledger) -> io::Result<()> {
         unsafe { libc::close(old) };
     }
     Ok(())
+}
+
+/// Whether the file at `path` is the one that this process has prepared: another start must not move it away.
+fn is_prepared(path: &Path) -> bool {
+    let file = FILE.load(Ordering::Acquire);
+    file >= 0
+        && is_still_ours(file)
+        && std::fs::metadata(path).is_ok_and(|found| {
+            found.dev() == DEVICE.load(Ordering::Relaxed) && found.ino() == INODE.load(Ordering::Relaxed)
+        })
+}
+
+/// Whether an earlier process wrote to the file: one that was only prepared is not worth to be kept, and must not
+/// push out one that is.
+fn tells_of_an_emergency(path: &Path) -> bool {
+    let mut header = [0; 8 * (Field::Reason as usize + 1)];
+    let Ok(()) = File::open(path).and_then(|mut file| file.read_exact(&mut header)) else { return true };
+    let word =
+        |field: Field| header[8 * field as usize..].first_chunk().map(|bytes| u64::from_le_bytes(*bytes));
+    word(Field::Magic) != Some(MAGIC) || word(Field::Reason) != Some(Reason::None as u64)
 }
 
 /// In the child of a fork: the file is the parent's.

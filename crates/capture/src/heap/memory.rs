@@ -26,13 +26,13 @@ pub(super) fn shared_words(file: &File, words: usize) -> io::Result<&'static [At
     reserve(file, words * 8)?;
     let start = map(words * 8, libc::MAP_SHARED, file.as_raw_fd())?;
     // SAFETY: the mapping is that long, page aligned and never unmapped; the file has the length, and its
-    // blocks are reserved, so that reads and writes do not fault unless somebody truncates it.
+    // blocks are reserved, so that reads and writes do not fault unless somebody truncates it. We never do:
+    // every start has a file of its own (`files`).
     Ok(unsafe { std::slice::from_raw_parts(start.as_ptr(), words) })
 }
 
-/// Makes `file` exactly `bytes` long, with all its blocks on disk.
+/// Makes `file`, which is new, `bytes` long, with all its blocks on disk.
 pub(super) fn reserve(file: &File, bytes: usize) -> io::Result<()> {
-    file.set_len(0)?;
     let length = libc::off_t::try_from(bytes).map_err(io::Error::other)?;
     // SAFETY: a system call on a descriptor that is open for the length of the call.
     match unsafe { libc::posix_fallocate(file.as_raw_fd(), 0, length) } {

@@ -33,6 +33,7 @@ pub mod budget;
 mod cgroup;
 mod context;
 mod emergency;
+mod files;
 mod growth;
 mod interval;
 pub mod jemalloc;
@@ -50,6 +51,7 @@ mod turn;
 mod watch;
 
 pub use alloc::Alloc;
+pub use files::previous_file;
 pub use growth::Windows;
 pub use lifetime::Lifetime;
 pub use options::{DEFAULT_MEAN, Options};

@@ -1,12 +1,12 @@
 //! How heap profiling starts.
 
+use super::files::NewFile;
 use super::ledger::{Capacity, Field};
 use super::thread::Inside;
 use super::tracker::Tracker;
 use super::turn::Turn;
 use super::{emergency, live, modules, thread, tracker, watch};
 use crate::{Error, ErrorKind, Result};
-use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 
@@ -89,12 +89,16 @@ impl Options {
     /// Keeps a copy of the counts in this file, always up to date, that [`recover`](super::recover) reads
     /// after the process is gone, however it went. Put it on a disk: files in memory (tmpfs) are charged to
     /// the same control group.
+    ///
+    /// Every start makes a new file; the one that was there becomes [`previous_file`](super::previous_file), so
+    /// that a service which is started again at once does not wipe what its predecessor left.
     pub fn file(mut self, path: impl Into<PathBuf>) -> Self {
         self.file = Some(path.into());
         self
     }
 
     /// Prepares this file, and writes the heap to it when a memory limit is near or an allocation is refused.
+    /// As with [`Options::file`], the one that was there becomes the previous one.
     pub fn emergency_file(mut self, path: impl Into<PathBuf>) -> Self {
         self.emergency_file = Some(path.into());
         self
@@ -146,16 +150,25 @@ impl Options {
             let message = "the heap's recovery file can only be chosen at the first start";
             return Err(Error::new(ErrorKind::InvalidOption, message));
         }
-        let file = self.file.as_deref().map(open).transpose()?;
+        let denied_path = |path: &Path| {
+            let text = path.display().to_string();
+            move |error: std::io::Error| denied(&text, &error)
+        };
+        let new = match self.file.as_deref() {
+            Some(path) => Some(NewFile::create(path).map_err(denied_path(path))?),
+            None => None,
+        };
         let capacity = Capacity { stack_words: self.stack_bytes / 8, sites: self.sites };
-        let tracker = tracker::install(capacity, self.live_blocks, file.as_ref())
+        let tracker = tracker::install(capacity, self.live_blocks, new.as_ref().map(|new| &new.file))
             .map_err(|error| denied("the heap profiler's tables", &error))?;
+        if let (Some(new), Some(path)) = (new, self.file.as_deref()) {
+            new.put_in_place(|_| true).map_err(denied_path(path))?;
+        }
         tracker.keeps_ends.store(self.keeps_ends, Ordering::Relaxed);
         tracker.ledger.set(Field::Mean, self.mean);
         modules::refresh(&tracker.ledger)?;
         if let Some(path) = &self.emergency_file {
-            emergency::prepare(path, &tracker.ledger)
-                .map_err(|error| denied(&path.display().to_string(), &error))?;
+            emergency::prepare(path, &tracker.ledger).map_err(denied_path(path))?;
         }
         if self.emergency_file.is_some() || self.file.is_some() || self.limit.is_some() {
             watch::start(watch::Settings { threshold: self.threshold, named: self.limit });
@@ -198,11 +211,6 @@ pub(super) fn check_mean(mean: u64) -> Result<()> {
         return Err(Error::new(ErrorKind::InvalidOption, message));
     }
     Ok(())
-}
-
-fn open(path: &Path) -> Result<File> {
-    let file = File::options().read(true).write(true).create(true).truncate(false).open(path);
-    file.map_err(|error| denied(&path.display().to_string(), &error))
 }
 
 fn denied(what: &str, error: &std::io::Error) -> Error {

@@ -8,7 +8,7 @@ use super::Engine;
 use crate::cpu::handler::{self, PERF_FILES, SIGNAL};
 use crate::cpu::kernel_ring::KernelRing;
 use crate::cpu::options::Engine as Choice;
-use crate::threads::{self, Tid};
+use crate::threads::{self, Listed, Tid};
 use rustc_hash::FxHashMap;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
@@ -17,10 +17,10 @@ pub(super) struct Perf {
     period_nanos: u64,
     /// Without the right to the kernel side, time in system calls is not sampled.
     is_user_only: bool,
-    by_thread: FxHashMap<Tid, PerfFile>,
+    by_thread: FxHashMap<Listed, PerfFile>,
     unreached: usize,
     listing: threads::Listing,
-    listed: Vec<Tid>,
+    listed: Vec<Listed>,
 }
 
 impl Perf {
@@ -40,17 +40,17 @@ impl Perf {
     /// Opens events for threads that have none, and forgets threads that ended. Says how many were opened.
     fn open_all(&mut self) -> usize {
         self.listing.read(&mut self.listed);
-        self.by_thread.retain(|tid, _| self.listed.binary_search(tid).is_ok());
+        self.by_thread.retain(|thread, _| self.listed.binary_search(thread).is_ok());
         self.unreached = 0;
         let known = self.by_thread.len();
         let collector = handler::collector();
-        for &tid in &self.listed {
-            if tid == collector || self.by_thread.contains_key(&tid) {
+        for &thread in &self.listed {
+            if thread.tid == collector || self.by_thread.contains_key(&thread) {
                 continue;
             }
-            match PerfFile::open(tid, self.period_nanos, self.is_user_only) {
+            match PerfFile::open(thread.tid, self.period_nanos, self.is_user_only) {
                 Ok(file) => {
-                    self.by_thread.insert(tid, file);
+                    self.by_thread.insert(thread, file);
                 }
                 Err(error) => self.unreached += usize::from(error.raw_os_error() != Some(libc::ESRCH)),
             }

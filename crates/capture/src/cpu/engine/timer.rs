@@ -17,23 +17,32 @@
 use super::Engine;
 use crate::cpu::handler::{self, SIGNAL, TimerTag};
 use crate::cpu::options::Engine as Choice;
-use crate::threads::{self, Tid};
+use crate::threads::{self, Listed, Tid};
 use rustc_hash::FxHashMap;
 use std::io;
 
 pub(super) struct Timers {
     period_nanos: u64,
-    by_thread: FxHashMap<Tid, Timer>,
+    by_thread: FxHashMap<Tid, Armed>,
     /// CPU time of threads from before they had a timer, and that no sample stands for yet.
     owed: FxHashMap<Tid, u64>,
     /// Threads for which no timer could be made.
     unreached: usize,
     listing: threads::Listing,
-    listed: Vec<Tid>,
+    listed: Vec<Listed>,
     /// When the last listing began, on the monotonic clock.
     listed_at: u64,
     random: u64,
     tick_nanos: u64,
+}
+
+/// A thread that has a timer.
+struct Armed {
+    /// The number of its folder: see [`Listed`].
+    folder: u64,
+    /// Its clock when the timer was made.
+    cpu_nanos: u64,
+    _timer: Timer,
 }
 
 impl Timers {
@@ -67,22 +76,40 @@ impl Timers {
     /// is known.
     fn follow(&mut self, born_after: Option<u64>) -> usize {
         // A listing may leave out a thread that lives: it goes on by position while others end.
-        let is_there = |tid: &Tid| self.listed.binary_search(tid).is_ok() || is_alive(*tid);
+        let is_listed = |tid: &Tid| self.listed.binary_search_by_key(tid, |thread| thread.tid).is_ok();
+        let is_there = |tid: &Tid| is_listed(tid) || is_alive(*tid);
         self.by_thread.retain(|tid, _| is_there(tid));
         self.owed.retain(|tid, _| is_there(tid));
         self.unreached = 0;
         let known = self.by_thread.len();
         let collector = handler::collector();
         for at in 0..self.listed.len() {
-            let tid = self.listed[at];
-            if tid != collector && !self.by_thread.contains_key(&tid) {
-                self.arm(tid, born_after);
+            let thread = self.listed[at];
+            if thread.tid != collector {
+                self.follow_one(thread, born_after);
             }
         }
-        self.by_thread.len() - known
+        self.by_thread.len().saturating_sub(known)
     }
 
-    fn arm(&mut self, tid: Tid, born_after: Option<u64>) {
+    fn follow_one(&mut self, thread: Listed, born_after: Option<u64>) {
+        let mut born_after = born_after;
+        if let Some(armed) = self.by_thread.get(&thread.tid) {
+            if armed.folder == thread.folder {
+                return;
+            }
+            // Most likely another thread with the same id. If it might be the same one, nothing is counted twice.
+            if crate::clock::read(clock_of(thread.tid)) < armed.cpu_nanos {
+                self.owed.remove(&thread.tid);
+            } else {
+                born_after = None;
+            }
+            self.by_thread.remove(&thread.tid);
+        }
+        self.arm(thread, born_after);
+    }
+
+    fn arm(&mut self, Listed { tid, folder }: Listed, born_after: Option<u64>) {
         let now = crate::clock::read(clock_of(tid));
         // A thread uses no more CPU time than time passes.
         let used = born_after.map_or(0, |then| crate::clock::monotonic_nanos().saturating_sub(then).min(now));
@@ -90,7 +117,7 @@ impl Timers {
         let due = Due::new(first, now, self.period_nanos);
         match Timer::new(tid, self.period_nanos, due.after_nanos) {
             Ok(timer) => {
-                self.by_thread.insert(tid, timer);
+                self.by_thread.insert(tid, Armed { folder, cpu_nanos: now, _timer: timer });
                 if due.owed_nanos > 0 {
                     *self.owed.entry(tid).or_default() += due.owed_nanos;
                 }
@@ -290,7 +317,8 @@ mod tests {
         // As if the kernel had refused: it is listed, and has none.
         timers.by_thread.remove(&this);
         timers.take_owed(this);
-        timers.listed = vec![this];
+        let thread = Listed { tid: this, folder: 1 };
+        timers.listed = vec![thread];
         let begin = crate::clock::monotonic_nanos();
         timers.follow(Some(begin));
         let passed = crate::clock::monotonic_nanos() - begin;
@@ -301,5 +329,13 @@ mod tests {
         timers.by_thread.remove(&this);
         timers.follow(Some(0));
         assert!(timers.take_owed(this) >= 299 * MILLI);
+        // Another folder: perhaps the same thread, which is owed nothing; for sure another where the clock went back.
+        timers.listed = vec![Listed { folder: 2, ..thread }];
+        timers.follow(Some(0));
+        assert!(timers.by_thread[&this].folder == 2 && timers.take_owed(this) <= timers.tick_nanos + MILLI);
+        timers.by_thread.get_mut(&this).expect("armed").cpu_nanos = u64::MAX;
+        timers.listed = vec![thread];
+        timers.follow(Some(0));
+        assert!(timers.by_thread[&this].folder == 1 && timers.take_owed(this) >= 299 * MILLI);
     }
 }

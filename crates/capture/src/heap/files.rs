@@ -1,0 +1,96 @@
+//! The recovery and the emergency file: a new one for every start, put in place when it is whole.
+//!
+//! ```text
+//!  PATH.new-PID-N ── made, filled ──► renamed to PATH; what was there before becomes PATH.previous
+//! ```
+//!
+//! So a service that is started again right after it was killed does not wipe what its predecessor left, and two
+//! processes that name the same path do not write to one file: the earlier one keeps its own, by then called
+//! `PATH.previous`.
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// Where the file that was at `path` before the last start is, if there was one: one generation is kept.
+pub fn previous_file(path: &Path) -> PathBuf {
+    with_ending(path, ".previous")
+}
+
+/// A new file that is not in its place yet; removed unless it gets there.
+pub(super) struct NewFile<'a> {
+    pub(super) file: File,
+    made: PathBuf,
+    path: &'a Path,
+    is_in_place: bool,
+}
+
+impl<'a> NewFile<'a> {
+    /// Makes a file beside `path`.
+    pub(super) fn create(path: &'a Path) -> io::Result<Self> {
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        if !std::fs::metadata(path).map_or(true, |metadata| metadata.is_file()) {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a file"));
+        }
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let made = with_ending(path, &format!(".new-{}-{number}", std::process::id()));
+        // Left by a process of the same number that ended in here: nobody has it any more.
+        let _ = std::fs::remove_file(&made);
+        let file = File::options().read(true).write(true).create_new(true).open(&made)?;
+        Ok(Self { file, made, path, is_in_place: false })
+    }
+
+    /// Gives it its name; what had the name is the previous file, if it is worth to be kept. Whoever has it open
+    /// or mapped keeps it in any case.
+    pub(super) fn put_in_place(mut self, is_worth_keeping: impl Fn(&Path) -> bool) -> io::Result<File> {
+        if is_worth_keeping(self.path) {
+            match std::fs::rename(self.path, previous_file(self.path)) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+                _ => {}
+            }
+        }
+        std::fs::rename(&self.made, self.path)?;
+        self.is_in_place = true;
+        self.file.try_clone()
+    }
+}
+
+impl Drop for NewFile<'_> {
+    fn drop(&mut self) {
+        if !self.is_in_place {
+            let _ = std::fs::remove_file(&self.made);
+        }
+    }
+}
+
+fn with_ending(path: &Path, ending: &str) -> PathBuf {
+    let mut name = OsString::from(path);
+    name.push(ending);
+    PathBuf::from(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+
+    #[test]
+    fn what_was_there_before_is_kept_once() {
+        let folder = std::env::temp_dir().join(format!("flamelet-files-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).expect("a folder");
+        let path = folder.join("heap.ledger");
+        for (text, keeps_old) in [("first", true), ("second", true), ("of no use", true), ("third", false)] {
+            let mut new = NewFile::create(&path).expect("made");
+            new.file.write_all(text.as_bytes()).expect("written");
+            new.put_in_place(|_| keeps_old).expect("renamed");
+        }
+        drop(NewFile::create(&path).expect("made, and given up"));
+        assert_eq!(std::fs::read(&path).expect("the last"), b"third");
+        assert_eq!(std::fs::read(previous_file(&path)).expect("the one before"), b"second");
+        assert_eq!(std::fs::read_dir(&folder).expect("a folder").count(), 2);
+        assert!(NewFile::create(&folder).is_err());
+        std::fs::remove_dir_all(&folder).expect("removed");
+    }
+}
