@@ -204,7 +204,7 @@ impl Merger {
             })
             .collect();
         if let Some(timeline) = &from.timeline {
-            self.timeline(timeline, &rows, &strings);
+            self.timeline(timeline, &rows, &strings, values);
         }
     }
 
@@ -302,7 +302,15 @@ impl Merger {
         row
     }
 
-    fn timeline(&mut self, from: &Timeline, rows: &[usize], strings: &[StringId]) {
+    /// Adds the moments of a profile whose values stand at `values`. Those of a kind that is not kept, or of another
+    /// kind than those before, cannot be added to them and are left out.
+    fn timeline(&mut self, from: &Timeline, rows: &[usize], strings: &[StringId], values: &[(usize, f64)]) {
+        let Some(value_type) = values.iter().position(|&(at, _)| at == from.value_type) else { return };
+        let is_other = |known: &Timeline| !known.events.is_empty() && known.value_type != value_type;
+        if self.into.timeline.as_ref().is_some_and(is_other) {
+            return;
+        }
+        let factor = values[value_type].1;
         let threads: Vec<ThreadId> = from
             .threads
             .iter()
@@ -321,18 +329,22 @@ impl Merger {
             .collect();
         let into = self.into.timeline.get_or_insert_default();
         if into.events.is_empty() {
-            (into.start_nanos, into.value_type) = (from.start_nanos, from.value_type);
+            (into.start_nanos, into.value_type) = (from.start_nanos, value_type);
         }
-        // Times count from the earliest start.
-        let earlier = into.start_nanos.saturating_sub(from.start_nanos).max(0) as u64;
+        // Times count from the earliest start. One that does not know its date begins with the others.
+        let start = if from.start_nanos == 0 { into.start_nanos } else { from.start_nanos };
+        if into.start_nanos == 0 {
+            into.start_nanos = start;
+        }
+        let earlier = into.start_nanos.saturating_sub(start).max(0) as u64;
         into.events.iter_mut().for_each(|event| event.time = event.time.saturating_add(earlier));
-        into.start_nanos = into.start_nanos.min(from.start_nanos);
-        let later = from.start_nanos.saturating_sub(into.start_nanos) as u64;
+        into.start_nanos = into.start_nanos.min(start);
+        let later = start.saturating_sub(into.start_nanos) as u64;
         into.events.extend(from.events.iter().map(|event| Event {
             time: event.time.saturating_add(later),
             sample: rows[event.sample as usize] as u32,
             thread: threads[event.thread.index()],
-            value: event.value,
+            value: scale_value(event.value, factor),
         }));
         into.events.sort_by_key(|event| event.time);
     }
@@ -357,7 +369,8 @@ impl Profile {
         self.scale_each(&vec![factor; self.sample_types.len()]);
     }
 
-    /// Multiplies the values of each sample type with its own factor; samples that come to nothing go.
+    /// Multiplies the values of each sample type with its own factor; samples that come to nothing go. What is to be
+    /// subtracted has no moments: they are of another time than those of what it is subtracted from.
     pub fn scale_each(&mut self, factors: &[f64]) {
         assert_eq!(factors.len(), self.sample_types.len(), "one factor for each sample type");
         if factors.iter().all(|&factor| factor == 1.0) {
@@ -365,6 +378,13 @@ impl Profile {
         }
         for values in self.samples.values.chunks_exact_mut(factors.len()) {
             values.iter_mut().zip(factors).for_each(|(value, &factor)| *value = scale_value(*value, factor));
+        }
+        if let Some(timeline) = &mut self.timeline {
+            let factor = factors.get(timeline.value_type).copied().unwrap_or(1.0);
+            timeline.events.iter_mut().for_each(|event| event.value = scale_value(event.value, factor));
+        }
+        if factors.iter().any(|&factor| factor < 0.0) {
+            self.timeline = None;
         }
         self.drop_zero_samples();
     }
@@ -377,8 +397,10 @@ impl Profile {
                 let other = find_kind(base, kind).ok_or_else(|| {
                     Error::new(ErrorKind::Incompatible, format!("the base has no sample type {kind}"))
                 })?;
+                let units = (base.sample_types[other].unit, self.sample_types[at].unit);
+                let ratio = unit::ratio(base.string(units.0), self.string(units.1));
                 let (mine, theirs) = (self.total(at), base.total(other));
-                Ok(if mine == 0 { 0.0 } else { theirs as f64 / mine as f64 })
+                Ok(if mine == 0 { 0.0 } else { theirs as f64 * ratio / mine as f64 })
             })
             .collect();
         self.scale_each(&factors?);

@@ -186,3 +186,16 @@ fn no_mutation_panics() {
     }
     assert!(accepted > 0, "some mutations leave a readable profile");
 }
+
+#[test]
+fn zstd_of_several_frames_is_read_to_its_end() {
+    let bytes = pprof::encode(&full_profile());
+    let pack =
+        |part: &[u8]| ruzstd::encoding::compress_to_vec(part, ruzstd::encoding::CompressionLevel::Fastest);
+    let (first, second) = bytes.split_at(bytes.len() / 2);
+    let packed = [pack(first), pack(second)].concat();
+    let read = pprof::read(&packed, &Limits::default()).expect("readable");
+    assert_eq!(read.sample_count(), full_profile().sample_count());
+    let tight = Limits { max_unpacked: bytes.len() as u64 - 1, ..Limits::default() };
+    assert_eq!(pprof::read(&packed, &tight).expect_err("too much").kind(), ErrorKind::TooLarge);
+}

@@ -82,6 +82,8 @@ impl Names {
         if name.is_empty() {
             return String::new();
         }
+        // A line of its own would be read as a cost.
+        let name = &*name.replace(['\n', '\r'], " ");
         if let Some(number) = self.numbers.get(name) {
             return format!("({number})");
         }

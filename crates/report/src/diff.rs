@@ -2,7 +2,7 @@
 //!
 //! A sampled value is a count of samples times the sampling period, and counts of rare, independent events
 //! scatter by their square root. A change is called real when it is more than [`SIGMAS`] times what the two
-//! counts together scatter; a profile that does not say its period has its values taken as counts.
+//! counts together scatter; a profile that says neither its period nor how many samples it has is taken as counted.
 
 use std::io::{self, Write};
 
@@ -73,8 +73,8 @@ pub struct Diff {
 pub fn diff(base: &Report, new: &Report, by_cum: bool) -> Diff {
     let weight = Sampling { base: per_sample(base), new: per_sample(new) };
     let mut rows: FxHashMap<String, DiffRow> = FxHashMap::default();
-    add(base, &mut rows, |row, flat, cum| (row.base_flat, row.base_cum) = (flat, cum));
-    add(new, &mut rows, |row, flat, cum| (row.new_flat, row.new_cum) = (flat, cum));
+    add(base, &mut rows, |row| (&mut row.base_flat, &mut row.base_cum));
+    add(new, &mut rows, |row| (&mut row.new_flat, &mut row.new_cum));
     let mut rows: Vec<DiffRow> = rows.into_values().collect();
     for row in &mut rows {
         row.flat_sigmas = weight.sigmas(row.base_flat, row.new_flat);
@@ -98,7 +98,11 @@ pub fn diff(base: &Report, new: &Report, by_cum: bool) -> Diff {
     }
 }
 
-fn add(report: &Report, rows: &mut FxHashMap<String, DiffRow>, set: impl Fn(&mut DiffRow, i64, i64)) {
+fn add(
+    report: &Report,
+    rows: &mut FxHashMap<String, DiffRow>,
+    costs: impl Fn(&mut DiffRow) -> (&mut i64, &mut i64),
+) {
     let nodes = Nodes::of(&report.profile, false);
     let weights = crate::graph::Weights::of(report, &nodes);
     for (at, info) in nodes.infos.iter().enumerate() {
@@ -112,7 +116,10 @@ fn add(report: &Report, rows: &mut FxHashMap<String, DiffRow>, set: impl Fn(&mut
             flat_sigmas: 0.0,
             cum_sigmas: 0.0,
         });
-        set(row, weights.flat[at], weights.cum[at]);
+        // Several can have one name: what has none in files of equal base names.
+        let (flat, cum) = costs(row);
+        *flat = flat.saturating_add(weights.flat[at]);
+        *cum = cum.saturating_add(weights.cum[at]);
     }
 }
 
@@ -135,13 +142,22 @@ impl Sampling {
 fn per_sample(report: &Report) -> f64 {
     let profile: &Profile = &report.profile;
     let Some(period_type) = profile.header.period_type.filter(|_| profile.header.period > 0) else {
-        return 1.0;
+        return mean_of_a_sample(report).unwrap_or(1.0);
     };
     let period_unit = profile.string(period_type.unit);
     if unit::are_compatible(period_unit, report.unit()) && !report.unit().eq_ignore_ascii_case("count") {
         return profile.header.period as f64 * unit::ratio(period_unit, report.unit());
     }
     1.0
+}
+
+/// The same where only the number of samples is known, as in what perf writes.
+fn mean_of_a_sample(report: &Report) -> Option<f64> {
+    let profile: &Profile = &report.profile;
+    let types = profile.sample_types();
+    let samples = types.iter().position(|value| profile.string(value.kind) == "samples")?;
+    let (count, value) = (profile.total(samples), profile.total(report.value_index));
+    (count > 0 && value > count).then(|| value as f64 / count as f64)
 }
 
 impl Diff {
@@ -221,5 +237,61 @@ fn relative(base: i64, new: i64) -> String {
         0 if new == 0 => "0%".into(),
         0 => "new".into(),
         _ => format!("{:+.1}%", (new as f64 - base as f64) / base.unsigned_abs() as f64 * 100.0),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Command, ReportOptions};
+    use flamelet_profile::{Line, Mapping, ProfileBuilder};
+
+    /// A profile as perf's: samples and their time, and no period. Each function has so many samples of 10 ms.
+    fn sampled(functions: &[(&str, i64)]) -> Report {
+        let mut builder = ProfileBuilder::new(&[("samples", "count"), ("cpu", "nanoseconds")]);
+        for &(name, samples) in functions {
+            let function = builder.named_function(name, "");
+            let location =
+                builder.location(None, 0, &[Line { function: Some(function), line: 0, column: 0 }]);
+            let stack = builder.stack(&[location]);
+            builder.sample(stack, Default::default(), &[samples, samples * 10_000_000]);
+        }
+        Report::new(builder.finish(), &ReportOptions::default(), Command::Top).expect("a report")
+    }
+
+    #[test]
+    fn noise_is_noise_also_without_a_period() {
+        let (base, new) = (sampled(&[("a", 50), ("b", 50)]), sampled(&[("a", 56), ("b", 47)]));
+        let found = diff(&base, &new, false);
+        assert_eq!(found.unit, "nanoseconds");
+        assert!(found.rows.iter().all(|row| !row.is_real()), "{:?}", found.rows);
+        let found = diff(&base, &sampled(&[("a", 500), ("b", 50)]), false);
+        assert!(found.rows[0].is_real() && found.rows[0].name == "a");
+    }
+
+    #[test]
+    fn what_has_one_name_is_added_up() {
+        let unnamed = |costs: [i64; 2]| {
+            let mut builder = ProfileBuilder::new(&[("cpu", "nanoseconds")]);
+            for (path, cost) in ["/a/lib.so", "/b/lib.so"].into_iter().zip(costs) {
+                let (filename, symbols) = (builder.string(path), Default::default());
+                let build_id = builder.string("");
+                let mapping = builder.mapping(Mapping {
+                    start: 0x1000,
+                    limit: 0x2000,
+                    offset: 0,
+                    filename,
+                    build_id,
+                    symbols,
+                });
+                let location = builder.address(Some(mapping), 0x1234);
+                let stack = builder.stack(&[location]);
+                builder.sample(stack, Default::default(), &[cost]);
+            }
+            Report::new(builder.finish(), &ReportOptions::default(), Command::Top).expect("a report")
+        };
+        let found = diff(&unnamed([100, 7]), &unnamed([100, 9]), false);
+        let costs: Vec<_> = found.rows.iter().map(|row| (row.base_flat, row.new_flat)).collect();
+        assert_eq!(costs, [(107, 109)]);
     }
 }

@@ -56,6 +56,7 @@ pub mod top;
 pub mod traces;
 #[cfg(feature = "text")]
 pub mod tree;
+mod xml;
 
 #[cfg(feature = "text")]
 pub use options::{Command, ReportOptions, Sort};

@@ -3,6 +3,7 @@
 use std::fs;
 use std::io::Read;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use crate::buildid::BuildId;
@@ -49,9 +50,12 @@ fn fetch_from(url: &str, id: &BuildId, to: &Path, timeout: Duration) -> Result<b
 
 /// Writes the file whole or not at all, and only if it is the right one.
 fn store(body: &mut impl Read, id: &BuildId, to: &Path) -> Result<()> {
+    // Several symbolizers of one process may fetch the same file.
+    static FETCHES: AtomicU64 = AtomicU64::new(0);
     let folder = to.parent().unwrap_or(Path::new("."));
     fs::create_dir_all(folder)?;
-    let partial = folder.join(format!("partial-{}", std::process::id()));
+    let number = FETCHES.fetch_add(1, Ordering::Relaxed);
+    let partial = folder.join(format!("partial-{}-{number}", std::process::id()));
     let written = fs::File::create(&partial).and_then(|mut file| std::io::copy(body, &mut file));
     let checked = written.map_err(Error::from).and_then(|_| match crate::buildid::of_file(&partial)? {
         Some(own) if own == *id => Ok(fs::rename(&partial, to)?),

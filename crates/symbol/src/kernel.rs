@@ -4,7 +4,9 @@ use std::fs::File;
 use std::io::{BufRead, BufReader};
 use std::sync::Arc;
 
+use crate::buildid::BuildId;
 use crate::names::NameTable;
+use crate::process::build_id_in_notes;
 use crate::symbolize::Frame;
 use crate::symbols::Nearest;
 use crate::{Error, ErrorKind, Result};
@@ -22,6 +24,18 @@ pub(crate) fn is_kernel(mapping: &str) -> bool {
 /// Whether only the kernel can have this address: it is in the upper half.
 pub(crate) fn is_kernel_address(address: u64) -> bool {
     address >> 63 != 0
+}
+
+/// The build id of the kernel that runs here, if it says so.
+fn own_build_id() -> Option<BuildId> {
+    build_id_in_notes(&std::fs::read("/sys/kernel/notes").ok()?)
+}
+
+/// Whether `build_id`, as a profile names its kernel, is certainly that of another kernel: the addresses of one
+/// are nonsense in the other.
+pub(crate) fn is_another(build_id: &str) -> bool {
+    let theirs = BuildId::from_hex(build_id);
+    theirs.is_some_and(|theirs| own_build_id().is_some_and(|own| own != theirs))
 }
 
 /// The kernel functions at `addresses` (sorted).

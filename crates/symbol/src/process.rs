@@ -156,7 +156,7 @@ fn read_exact_at(mut file: &File, into: &mut [u8], at: u64) -> io::Result<()> {
     file.read_exact(into)
 }
 
-fn build_id_in_notes(mut notes: &[u8]) -> Option<BuildId> {
+pub(crate) fn build_id_in_notes(mut notes: &[u8]) -> Option<BuildId> {
     const GNU_BUILD_ID: u32 = 3;
     while notes.len() >= 12 {
         let (name_size, size) = (u32_at(notes, 0)? as usize, u32_at(notes, 4)? as usize);

@@ -223,3 +223,21 @@ fn source_lines_with_their_cost() {
     assert_eq!(trimmed.find("/build/7f3a/program.c"), Some(found));
     assert_eq!(trimmed.find("/build/7f3a/no-such-file.c"), None);
 }
+
+#[test]
+fn another_kernel_has_no_names_here() {
+    if !std::path::Path::new("/sys/kernel/notes").exists() {
+        eprintln!("SKIP: this kernel does not say its build id");
+        return;
+    }
+    let mut builder = ProfileBuilder::new(&[("samples", "count")]);
+    let (filename, build_id) = (builder.string("[kernel.kallsyms]"), builder.string("deadbeefdeadbeef"));
+    let (start, limit) = (0xffff_ffff_8000_0000, 0xffff_ffff_c000_0000);
+    let symbols = MappingSymbols::default();
+    let kernel = builder.mapping(Mapping { start, limit, offset: 0, filename, build_id, symbols });
+    builder.address(Some(kernel), 0xffff_ffff_8100_0100);
+    let mut profile = builder.finish();
+    let summary = symbolize_profile(&mut profile, &Options::default());
+    assert_eq!(names(&profile, 0), Vec::<String>::new());
+    assert!(summary.warnings().any(|(_, warning)| warning.contains("another kernel")), "{summary:#?}");
+}

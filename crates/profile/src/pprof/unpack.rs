@@ -60,9 +60,16 @@ pub fn unpack(bytes: &[u8], limits: &Limits) -> Result<Vec<u8>> {
 
 #[cfg(feature = "zstd")]
 fn unpack_zstd(bytes: &[u8], limits: &Limits) -> Result<Vec<u8>> {
-    let decoder = ruzstd::decoding::StreamingDecoder::new(bytes)
-        .map_err(|error| Error::new(ErrorKind::Corrupt, format!("the zstd data is damaged: {error}")))?;
-    read_capped(decoder, 0, limits, "zstd")
+    let damaged = |error| Error::new(ErrorKind::Corrupt, format!("the zstd data is damaged: {error}"));
+    let (mut rest, mut unpacked) = (bytes, Vec::new());
+    // As with gzip, what was appended belongs to it.
+    while !rest.is_empty() {
+        let frame = ruzstd::decoding::StreamingDecoder::new(&mut rest).map_err(damaged)?;
+        let left = limits.max_unpacked.saturating_sub(unpacked.len() as u64);
+        let frame = read_capped(frame, 0, &Limits { max_unpacked: left, ..*limits }, "zstd")?;
+        unpacked.extend_from_slice(&frame);
+    }
+    Ok(unpacked)
 }
 
 #[cfg(not(feature = "zstd"))]

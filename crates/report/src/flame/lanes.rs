@@ -64,16 +64,19 @@ pub fn lanes(profile: &Profile, frames: &Frames, buckets: usize) -> Option<Lanes
     }
     let waits = waiting_sets(profile);
     let mut names = Names::default();
-    let mut lanes: Vec<Lane> =
-        timeline.threads.iter().map(|thread| empty_lane(profile, thread, count)).collect();
+    let busiest = busiest_threads(&cells);
+    let lane_of: FxHashMap<usize, usize> =
+        busiest.iter().enumerate().map(|(at, &thread)| (thread, at)).collect();
+    let threads = busiest.iter().filter_map(|&thread| timeline.threads.get(thread));
+    let mut lanes: Vec<Lane> = threads.map(|thread| empty_lane(profile, thread, count)).collect();
     let mut peak = 1;
     let mut keys: Vec<_> = cells.keys().copied().collect();
     keys.sort_unstable();
     for key in keys {
         let (thread, at) = key;
-        let Some(lane) = lanes.get_mut(thread) else { continue };
+        let Some(lane) = lane_of.get(&thread).and_then(|&lane| lanes.get_mut(lane)) else { continue };
         let Cell { functions, hues } = &cells[&key];
-        lane.values[at] = functions.values().fold(0, |sum: i64, value| sum.saturating_add(*value));
+        lane.values[at] = cells[&key].total();
         lane.total = lane.total.saturating_add(lane.values[at]);
         peak = peak.max(lane.values[at]);
         lane.hues[at] = largest(hues).unwrap_or(super::NEUTRAL);
@@ -84,13 +87,11 @@ pub fn lanes(profile: &Profile, frames: &Frames, buckets: usize) -> Option<Lanes
     for event in &timeline.events {
         let at = ((event.time / bucket) as usize).min(count - 1);
         let is_wait = waits[profile.sample(event.sample as usize).labels.index()];
-        if let Some(lane) = lanes.get_mut(event.thread.index()).filter(|_| is_wait) {
+        let lane = lane_of.get(&event.thread.index()).filter(|_| is_wait);
+        if let Some(lane) = lane.and_then(|&lane| lanes.get_mut(lane)) {
             lane.waits[at] = lane.waits[at].saturating_add(event.value);
         }
     }
-    lanes.retain(|lane| lane.total != 0);
-    lanes.sort_by_key(|lane| std::cmp::Reverse(lane.total));
-    lanes.truncate(MAX_LANES);
     Some(Lanes { span, bucket, peak, unit: unit(profile, timeline), lanes, names: names.texts })
 }
 
@@ -99,6 +100,24 @@ pub fn lanes(profile: &Profile, frames: &Frames, buckets: usize) -> Option<Lanes
 struct Cell {
     functions: FxHashMap<NameId, i64>,
     hues: FxHashMap<u32, i64>,
+}
+
+impl Cell {
+    fn total(&self) -> i64 {
+        self.functions.values().fold(0, |sum: i64, value| sum.saturating_add(*value))
+    }
+}
+
+/// The threads that get a lane, the busiest first. A file may name any number of them.
+fn busiest_threads(cells: &FxHashMap<(usize, usize), Cell>) -> Vec<usize> {
+    let mut totals: FxHashMap<usize, i64> = FxHashMap::default();
+    for (&(thread, _), cell) in cells {
+        add(&mut totals, thread, cell.total());
+    }
+    let mut threads: Vec<(usize, i64)> = totals.into_iter().filter(|&(_, total)| total != 0).collect();
+    threads.sort_unstable_by_key(|&(thread, total)| (std::cmp::Reverse(total), thread));
+    threads.truncate(MAX_LANES);
+    threads.into_iter().map(|(thread, _)| thread).collect()
 }
 
 fn add<K: Eq + std::hash::Hash>(sums: &mut FxHashMap<K, i64>, key: K, value: i64) {

@@ -10,6 +10,7 @@ use super::palette::{LIGHT, hue_of};
 use super::tree::{FlameTree, name_key};
 use super::weights::{StackWeights, Value};
 use super::{FlameOptions, Frames, page};
+use crate::xml::escaped;
 
 const ROW: u32 = 17;
 const TOP: u32 = 46;
@@ -185,22 +186,4 @@ fn clipped(name: &str, width: f64) -> String {
         0..=2 => String::new(),
         _ => name.chars().take(room - 1).chain(['…']).collect(),
     }
-}
-
-/// `text` with everything replaced that XML could take for its own, and without what XML cannot hold.
-fn escaped(text: &str) -> String {
-    let mut out = String::with_capacity(text.len() + 8);
-    for c in text.chars() {
-        match c {
-            '&' => out.push_str("&amp;"),
-            '<' => out.push_str("&lt;"),
-            '>' => out.push_str("&gt;"),
-            '"' => out.push_str("&quot;"),
-            '\'' => out.push_str("&#39;"),
-            '\t' | '\n' | '\r' => out.push(' '),
-            '\0'..='\u{1f}' | '\u{fffe}' | '\u{ffff}' => out.push('\u{fffd}'),
-            _ => out.push(c),
-        }
-    }
-    out
 }

@@ -323,6 +323,25 @@ fn lanes_tell_work_from_waiting() {
     assert_eq!(heat["cells"][99], 10);
 }
 
+#[test]
+fn only_the_busiest_threads_get_lanes() {
+    use flamelet_profile::{Event, Thread, ThreadId, Timeline};
+
+    let mut builder = ProfileBuilder::new(&[("wall", "nanoseconds")]);
+    let function = builder.named_function("app::work", "");
+    let frame = builder.frame(function, 0);
+    let stack = builder.stack(&[frame]);
+    let sample = builder.sample(stack, LabelSetId::EMPTY, &[1]) as u32;
+    let threads = (0..1000).map(|tid| Thread { tid, ..Thread::default() }).collect();
+    let event = |at: usize| Event { time: 0, sample, thread: ThreadId::from_index(at), value: at as i64 };
+    let events = (0..500).map(event).collect();
+    let profile = builder.finish_with(Some(Timeline { threads, events, ..Timeline::default() }), None);
+    let lanes = serde_json::to_value(lanes(&profile, &Frames::new(&profile), 2).unwrap()).unwrap();
+    let tids: Vec<u64> =
+        lanes["lanes"].as_array().unwrap().iter().map(|lane| lane["tid"].as_u64().unwrap()).collect();
+    assert_eq!(tids, (300..500).rev().collect::<Vec<_>>());
+}
+
 #[cfg(feature = "text")]
 #[test]
 fn the_same_numbers_as_top() {

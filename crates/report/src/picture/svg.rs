@@ -8,6 +8,7 @@ use super::layers::{Placed, Size};
 use crate::dot::heat;
 use crate::graph::{Edge, GraphNode};
 use crate::report::Report;
+use crate::xml::escaped;
 
 /// What a box says.
 pub(super) struct Label {
@@ -90,7 +91,7 @@ pub(super) fn draw(
         push(format_args!(
             "<g><title>{}</title><path d=\"{}\" fill=\"none\" stroke=\"{}\" stroke-width=\"{thickness:.1}\" \
              marker-end=\"url(#tip)\"{dashes}/>",
-            escape(&format!("{names} ({weight})")),
+            escaped(&format!("{names} ({weight})")),
             curve(points),
             heat(share(value), false)
         ));
@@ -100,7 +101,7 @@ pub(super) fn draw(
         push(format_args!(
             "<text x=\"{x:.0}\" y=\"{y:.0}\" fill=\"#555\" font-size=\"10\" text-anchor=\"middle\" \
              stroke=\"#fff\" stroke-width=\"3\" paint-order=\"stroke\">{}</text></g>\n",
-            escape(&weight)
+            escaped(&weight)
         ));
     }
     for (label, &(x, y)) in std::iter::zip(labels, &placed.boxes) {
@@ -109,7 +110,7 @@ pub(super) fn draw(
         push(format_args!(
             "<g><title>{}</title><rect x=\"{left:.1}\" y=\"{top:.1}\" width=\"{:.1}\" height=\"{:.1}\" rx=\"3\" \
              fill=\"{}\" stroke=\"{}\"/>",
-            escape(&label.title),
+            escaped(&label.title),
             size.width,
             size.height,
             heat(share(label.cum), true),
@@ -119,7 +120,7 @@ pub(super) fn draw(
             let baseline = top + PADDING + 9.0 + row as f64 * LINE_HEIGHT;
             push(format_args!(
                 "<text x=\"{x:.1}\" y=\"{baseline:.1}\" text-anchor=\"middle\">{}</text>",
-                escape(line)
+                escaped(line)
             ));
         }
         push(format_args!("</g>\n"));
@@ -145,8 +146,4 @@ fn curve(points: &[(f64, f64)]) -> String {
         let _ = write!(path, "C{x1:.1} {middle:.1} {x2:.1} {middle:.1} {x2:.1} {y2:.1}");
     }
     path
-}
-
-fn escape(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }

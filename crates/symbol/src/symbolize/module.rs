@@ -64,13 +64,24 @@ impl Module {
             last_question: 0,
         };
         module.source = if kernel::is_kernel(&name.path) {
-            Source::Kernel
+            module.open_kernel(name)
         } else if name.path == "[vdso]" {
             module.open_vdso(name)
         } else {
             module.open_files(name, options)
         };
         module
+    }
+
+    fn open_kernel(&mut self, name: &ModuleName) -> Source {
+        if kernel::is_another(&name.build_id) {
+            self.warnings.push(format!(
+                "{}: the profile is from another kernel, so its functions have no names here",
+                name.path
+            ));
+            return Source::Missing;
+        }
+        Source::Kernel
     }
 
     fn open_vdso(&mut self, name: &ModuleName) -> Source {
