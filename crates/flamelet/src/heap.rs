@@ -22,7 +22,7 @@ pub use flamelet_capture::heap::budget::{Budget, GuiltyStack, Usage, measure};
 #[cfg(feature = "jemalloc")]
 pub use flamelet_capture::heap::jemalloc;
 pub use flamelet_capture::heap::{
-    DEFAULT_MEAN, Windows, emergencies, is_running, recover, reset, set_mean, stop, tracked_blocks,
+    DEFAULT_MEAN, Windows, emergencies, is_running, previous_file, recover, reset, set_mean, stop, tracked_blocks,
 };
 pub use growth::DEFAULT_WINDOWS;
 pub use view::{View, recover_view};

@@ -8,6 +8,10 @@ use crate::output;
 
 pub(crate) fn run(args: &RecoverArgs) -> Result<()> {
     // Said here, in our words, of a file that is not there.
+    let previous = flamelet::heap::previous_file(&args.file);
+    if previous.is_file() {
+        eprintln!("What the process before the last start left is in {}", previous.display());
+    }
     std::fs::File::open(&args.file).about(args.file.display())?;
     let mut profile = flamelet::heap::recover(&args.file).about(args.file.display())?;
     let mut notes = Vec::new();
