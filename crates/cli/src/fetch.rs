@@ -211,7 +211,7 @@ fn unknown_host(url: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::profile_url;
+    use super::{explain, profile_url};
 
     fn url(text: &str, seconds: Option<u64>) -> Option<(String, Option<u64>)> {
         profile_url(text, seconds).map(|found| (found.url, found.seconds))
@@ -231,6 +231,14 @@ mod tests {
             url("h:1/debug/pprof/profile?seconds=5&x=1", Some(7)),
             Some(("http://h:1/debug/pprof/profile?x=1&seconds=7".into(), Some(7)))
         );
+    }
+
+    /// No test asks a name server: what it says is known.
+    #[test]
+    fn a_name_that_is_not_known_is_named() {
+        let unknown = "failed to lookup address information: Name or service not known";
+        let told = explain(&ureq::Error::Io(std::io::Error::other(unknown)), "http://h.invalid:80/x", 1);
+        assert_eq!(told.to_string(), "http://h.invalid:80/x: the name h.invalid is not known here");
     }
 
     #[test]

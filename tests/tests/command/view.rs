@@ -130,6 +130,9 @@ fn pprof_http_serves_the_same_page() {
     assert_eq!(total(&Viewer::run(&["pprof", "-http", "127.0.0.1:0", "-no_browser", path, path])), 2 * once);
     let focused = total(&Viewer::run(&["pprof", "-no_browser", "-http=:", "-focus=main.sort", path]));
     assert!(0 < focused && focused < once, "{focused} of {once}");
+    let first = |viewer: Viewer| viewer.ask("/api/open")["about"]["default_type"].clone();
+    assert_eq!(first(Viewer::run(&["pprof", "-no_browser", "-http=:", path])), 1);
+    assert_eq!(first(Viewer::run(&["pprof", "-no_browser", "-http=:", "-sample_index=samples", path])), 0);
 }
 
 /// Whoever listens for others is asked by an address, never by a name that somebody made to point here.

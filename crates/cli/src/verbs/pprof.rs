@@ -1,7 +1,7 @@
 //! `flamelet pprof`: go tool pprof's command line.
 
 use flamelet_profile::Profile;
-use flamelet_report::{Command, Report};
+use flamelet_report::{Command, Report, ReportOptions};
 use flamelet_view::{ServeOptions, Source};
 
 use super::view;
@@ -66,20 +66,32 @@ fn listen_on(address: &str) -> Result<ServeOptions> {
     Ok(ServeOptions { port, host: (!is_loopback).then(|| host.to_owned()) })
 }
 
+/// Whether nothing is asked for that changes what the page is to show.
+fn leaves_profile_alone(options: &ReportOptions) -> bool {
+    let usual = ReportOptions::default();
+    options.filters == usual.filters
+        && options.sample_index == usual.sample_index
+        && (&options.tag_root, &options.tag_leaf) == (&usual.tag_root, &usual.tag_leaf)
+        && options.no_inlines == usual.no_inlines
+}
+
 fn serve(command: &PprofCommand, listen: &ServeOptions) -> Result<()> {
     let mut options = command.source.clone();
     options.take_binary();
-    let is_plain = command.options.filters == flamelet_profile::filter::FilterOptions::default();
-    let source = if options.sources.len() == 1 && !options.has_base() && is_plain {
-        view::source(&options)?
-    } else {
-        // Several are merged, as in the reports, and the page shows what the filters leave.
-        let opened = options.open()?;
-        opened.notes.iter().for_each(|note| eprintln!("{note}"));
-        let report = Report::new(opened.profile, &command.options, Command::Proto)?;
-        report.warnings.iter().for_each(|warning| eprintln!("{warning}"));
-        Source::profile(&options.sources.join(" + "), report.into_profile())
-    };
+    let source =
+        if options.sources.len() == 1 && !options.has_base() && leaves_profile_alone(&command.options) {
+            view::source(&options)?
+        } else {
+            // Several are merged, as in the reports, and the page shows what the filters leave.
+            let opened = options.open()?;
+            opened.notes.iter().for_each(|note| eprintln!("{note}"));
+            let report = Report::new(opened.profile, &command.options, Command::Proto)?;
+            report.warnings.iter().for_each(|warning| eprintln!("{warning}"));
+            let first = report.value_index();
+            let mut profile = report.into_profile();
+            profile.header.default_sample_type = profile.sample_types()[first].kind;
+            Source::profile(&options.sources.join(" + "), profile)
+        };
     let code = flamelet_view::CodeOptions {
         source_path: command.options.source_path.clone(),
         trim_path: command.options.trim_path.clone(),
