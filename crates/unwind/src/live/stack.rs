@@ -152,7 +152,7 @@ fn home_stack(sp: u64) -> Option<(u64, u64)> {
 #[cold]
 fn check_home_stack(sp: u64, top: u64, checked: u64) -> Option<(u64, u64)> {
     /// The last page, which no process has.
-    const NOWHERE: u64 = u64::MAX & !(PAGE - 1);
+    const NOWHERE: u64 = !(PAGE - 1);
     let top = if top == 0 { main_stack_top() } else { top };
     if sp >= top || top - sp > MAX_CHECKED {
         return None;
@@ -288,7 +288,7 @@ mod tests {
     #[test]
     fn a_thread_has_a_home_stack() {
         assert!(has_home_stack() && reads_its_own_stack());
-        assert!(!is_readable(u64::MAX & !(PAGE - 1)) && !is_readable(8));
+        assert!(!is_readable(!(PAGE - 1)) && !is_readable(8));
     }
 
     /// In the child of a fork this thread is the main one, on a stack that is not the main one.
