@@ -99,3 +99,13 @@ fn a_panic_ends_the_counting() {
     let (_, usage) = measure(|| bytes(9));
     assert_eq!(usage.bytes, 9);
 }
+
+/// What is asked for and cannot be had does not end the counting, however much it is.
+#[test]
+fn a_request_as_large_as_can_be() {
+    let (_, usage) = measure(|| {
+        assert!(Vec::<u8>::new().try_reserve(isize::MAX as usize).is_err());
+        std::hint::black_box(vec![1_u8; 1000])
+    });
+    assert_eq!((usage.allocations, usage.bytes), (1, 1000));
+}

@@ -79,6 +79,24 @@ fn samples_come_through_the_hooks() {
     drop(unseen);
 }
 
+#[test]
+fn it_is_controlled_like_any_other_sampling() {
+    let _turn = turn();
+    start();
+    assert!(heap::is_running());
+    assert!(!Options::new().start_unless_running().expect("runs already"), "nothing is sampled twice");
+    let late = Options::new().limit(1 << 40).start_unless_running().expect_err("too late for a limit");
+    assert!(late.to_string().contains("sampled already"), "{late}");
+    heap::set_mean(100_000).expect("another mean");
+    assert_eq!(heap::snapshot().expect("a profile").header.period, 1 << 17, "as jemalloc samples");
+    heap::stop();
+    assert!(!heap::is_running());
+    let before = heap::tracked_blocks();
+    let unseen = keep_half();
+    assert!(heap::tracked_blocks() <= before);
+    drop(unseen);
+}
+
 #[inline(never)]
 fn keep_for_a_dump() -> Vec<Vec<u8>> {
     black_box((0..40_000).map(|_| filled(112)).collect())

@@ -6,7 +6,7 @@
 mod heap_support;
 
 use flamelet_capture::heap::jemalloc::{CONF, Conf, Feed, Jemalloc};
-use flamelet_capture::heap::{Options, snapshot};
+use flamelet_capture::heap::{Options, is_running, snapshot};
 use heap_support::{Batch, Names, assert_close};
 use std::alloc::{GlobalAlloc, Layout};
 use std::hint::black_box;
@@ -47,8 +47,13 @@ fn keep_for_a_dump() -> Vec<Vec<u8>> {
 #[test]
 fn dumps_say_who_holds_memory() {
     let jemalloc = Jemalloc::linked().without_hooks();
+    // Dumps keep no file and watch no limit: said, and not passed over.
+    let refused = jemalloc.start(&Options::new().limit(1 << 40)).expect_err("nobody would watch it");
+    assert!(refused.to_string().contains("watch no limit"), "{refused}");
+    assert!(!is_running());
     let feed = jemalloc.start(&Options::new().mean(MEAN)).expect("starts");
     assert_eq!(feed, Feed::Dumps);
+    assert!(is_running());
     heap_support::take_the_first_sample();
     let kept = keep_for_a_dump();
     jemalloc.stop().expect("stops");

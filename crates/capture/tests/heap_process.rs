@@ -238,6 +238,11 @@ fn a_killed_process_leaves_its_live_set() {
         let got = names.total_where(&profile, &["keep_for_ever"], |labels| labels["bytes"] == "100");
         assert_close("kept", got[2], got[3], &[Batch { count: 40_000, size: 100 }], MEAN);
         assert!(profile.comments().any(|comment| comment.contains(" 0 records damaged")));
+        assert!(
+            profile.header.duration_nanos > 0,
+            "its time is that of its last sample, and not of its start"
+        );
+        assert!(!profile.comments().any(|comment| comment.contains("watching")), "the limits are not ours");
     }
 }
 
@@ -345,10 +350,11 @@ fn a_control_group_of_version_two() {
     write(folder.file("mountinfo"), &mount);
     let script = "mount --bind \"$0/cgroup\" /proc/$$/cgroup && mount --bind \"$0/mountinfo\" /proc/$$/mountinfo \
                   || exit 99; exec \"$@\"";
-    for (mode, reclaimable) in [("near", 0), ("far", 50 << 20)] {
+    let page_cache = 50 << 20;
+    for (mode, inactive, active) in [("near", 0, 0), ("far", page_cache, 0), ("far", 0, page_cache)] {
         write(
             group.join("memory.stat"),
-            &format!("anon 12345\nfile 50000000\ninactive_file {reclaimable}\n"),
+            &format!("anon 12345\nfile 50000000\ninactive_file {inactive}\nactive_file {active}\n"),
         );
         let file = folder.file(mode);
         let output = Command::new("unshare")

@@ -22,7 +22,8 @@ pub use flamelet_capture::heap::budget::{Budget, GuiltyStack, Usage, measure};
 #[cfg(feature = "jemalloc")]
 pub use flamelet_capture::heap::jemalloc;
 pub use flamelet_capture::heap::{
-    DEFAULT_MEAN, Windows, emergencies, is_running, previous_file, recover, reset, set_mean, stop, tracked_blocks,
+    DEFAULT_MEAN, Windows, emergencies, is_running, previous_file, recover, reset, set_mean, stop,
+    tracked_blocks,
 };
 pub use growth::DEFAULT_WINDOWS;
 pub use view::{View, recover_view};
@@ -87,10 +88,7 @@ pub(crate) fn start(settings: &HeapSettings) -> Result<bool> {
         own_sampling::start(jemalloc, &settings.options)?;
         return Ok(true);
     }
-    if heap::is_running() {
-        return Ok(true);
-    }
-    if !heap::is_installed() {
+    if !heap::is_running() && !heap::is_installed() {
         return match settings.has_files {
             true => Err(Error::new(ErrorKind::NotEnabled, NOT_ENABLED)),
             false => Ok(false),

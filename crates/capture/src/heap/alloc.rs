@@ -86,11 +86,12 @@ impl<A: GlobalAlloc> Alloc<A> {
     #[inline(never)]
     unsafe fn slow_alloc(&self, layout: Layout, fill: Fill) -> *mut u8 {
         let due = thread::decide(layout.size());
-        if thread::is_counting() {
+        // SAFETY: the caller's promise.
+        let block = unsafe { self.sampled(layout, fill, due) };
+        if thread::is_counting() && !block.is_null() {
             budget::allocated(layout.size());
         }
-        // SAFETY: the caller's promise.
-        unsafe { self.sampled(layout, fill, due) }
+        block
     }
 
     /// A new block, tracked if `due`.

@@ -275,13 +275,14 @@ pub(super) fn allocated(size: usize) {
     // within itself, because `Inside` was entered first here.
     let counting = unsafe { &mut *counting };
     counting.allocations += 1;
-    counting.bytes += size as u64;
-    counting.net += size as i64;
+    // A request to resize may be as large as a number can be, and is refused afterwards.
+    counting.bytes = counting.bytes.saturating_add(size as u64);
+    counting.net = counting.net.saturating_add(size as i64);
     counting.peak = counting.peak.max(counting.net);
     match counting.stacks.get_mut(frames) {
         Some((allocations, bytes)) => {
             *allocations += 1;
-            *bytes += size as u64;
+            *bytes = bytes.saturating_add(size as u64);
         }
         None => {
             counting.stacks.insert(frames.into(), (1, size as u64));
@@ -297,6 +298,6 @@ pub(super) fn freed(size: usize) {
     let counting = RUNNING.get();
     if !counting.is_null() {
         // SAFETY: as in `allocated`.
-        unsafe { (*counting).net -= size as i64 };
+        unsafe { (*counting).net = (*counting).net.saturating_sub(size as i64) };
     }
 }

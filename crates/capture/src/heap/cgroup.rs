@@ -10,8 +10,8 @@ pub(super) struct Cgroup {
     usage: CString,
     limit: CString,
     stat: CString,
-    /// The line of `stat` with memory that the kernel takes back before it kills.
-    reclaimable: &'static str,
+    /// The lines of `stat` with memory that the kernel takes back before it kills.
+    reclaimable: [&'static str; 2],
 }
 
 /// The control groups, innermost first, that have a limit now.
@@ -34,8 +34,12 @@ enum Version {
 impl Cgroup {
     fn new(folder: &Path, version: Version) -> Option<Self> {
         let (usage, limit, reclaimable) = match version {
-            Version::One => ("memory.usage_in_bytes", "memory.limit_in_bytes", "total_inactive_file "),
-            Version::Two => ("memory.current", "memory.max", "inactive_file "),
+            Version::One => (
+                "memory.usage_in_bytes",
+                "memory.limit_in_bytes",
+                ["total_inactive_file ", "total_active_file "],
+            ),
+            Version::Two => ("memory.current", "memory.max", ["inactive_file ", "active_file "]),
         };
         let path = |name: &str| CString::new(folder.join(name).as_os_str().as_bytes()).ok();
         let cgroup =
@@ -54,13 +58,15 @@ impl Cgroup {
         read_number(&self.usage)
     }
 
-    /// What of it is page cache that nobody used lately. Does not allocate.
+    /// What of it is page cache, which the kernel can drop. Does not allocate.
     pub(super) fn reclaimable(&self) -> u64 {
         let mut buffer = [0; 4096];
         let text = read(&self.stat, &mut buffer);
-        let line =
-            text.split(|&byte| byte == b'\n').find_map(|line| line.strip_prefix(self.reclaimable.as_bytes()));
-        line.and_then(number).unwrap_or(0)
+        let lines = text.split(|&byte| byte == b'\n');
+        let values = lines.filter_map(|line| {
+            self.reclaimable.iter().find_map(|name| line.strip_prefix(name.as_bytes())).and_then(number)
+        });
+        values.fold(0, u64::saturating_add)
     }
 }
 

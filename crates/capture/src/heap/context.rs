@@ -33,15 +33,18 @@ pub(super) fn current(ledger: &Ledger) -> RecordId {
     id
 }
 
+/// The longest context, in words.
+pub(super) const MAX_WORDS: usize = 1 + MAX_BYTES / 8;
+
 /// Pairs of texts, each ended by a zero byte, behind a word with their length.
 struct Text {
-    words: [u64; 1 + MAX_BYTES / 8],
+    words: [u64; MAX_WORDS],
     length: usize,
 }
 
 impl Text {
     fn new() -> Self {
-        Self { words: [0; 1 + MAX_BYTES / 8], length: 0 }
+        Self { words: [0; MAX_WORDS], length: 0 }
     }
 
     fn push(&mut self, name: &[u8], value: &[u8]) {

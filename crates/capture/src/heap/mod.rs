@@ -68,23 +68,30 @@ pub fn is_installed() -> bool {
     thread::position() != before
 }
 
-/// Whether allocations are being sampled.
+/// Whether allocations are being sampled, by [`Alloc`] or by [`jemalloc`] itself.
 pub fn is_running() -> bool {
-    thread::mean() != 0
+    thread::mean() != 0 || jemalloc::sampling().is_some()
 }
 
 /// Stops sampling. What is tracked stays known, and its frees are still counted.
 pub fn stop() {
     thread::set_mean(0);
+    if let Some(jemalloc) = jemalloc::sampling() {
+        // It took the same order to start: a jemalloc that refuses does not sample.
+        let _ = jemalloc.stop();
+    }
 }
 
 /// Samples one byte in `mean` from now on, or once sampling is on again. What is tracked keeps the weight it
-/// was sampled with.
+/// was sampled with. jemalloc's own sampling takes the nearest power of two, and its dumps begin anew.
 pub fn set_mean(mean: u64) -> Result<()> {
     options::check_mean(mean)?;
     let Some(tracker) = tracker::tracker() else {
         return Err(Error::new(ErrorKind::Denied, "heap profiling was not started"));
     };
+    if let Some(jemalloc) = jemalloc::sampling() {
+        return jemalloc.change_mean(mean, tracker);
+    }
     tracker.ledger.set(ledger::Field::Mean, mean);
     if is_running() {
         thread::set_mean(mean);

@@ -16,6 +16,15 @@ static STARTING: Turn = Turn::new();
 /// One sample in 512 KiB, as jemalloc and Go have it by default.
 pub const DEFAULT_MEAN: u64 = 512 << 10;
 
+const MOST_SITES: usize = 1 << 22;
+const MOST_STACK_BYTES: usize = 1 << 30;
+
+/// The longest file that any options make.
+pub(super) fn longest_file() -> u64 {
+    let most = Capacity { stack_words: MOST_STACK_BYTES / 8, sites: MOST_SITES };
+    most.total_words() as u64 * 8
+}
+
 /// Everything that can be chosen at the start of heap profiling; what is not has a default that is safe in
 /// production.
 #[derive(Clone, Debug)]
@@ -61,13 +70,16 @@ impl Options {
     }
 
     /// How many sampled blocks can be alive at a time (65,536 by default: 32 GiB at the default mean). More
-    /// are counted as lost. Memory is used as the table fills, 80 bytes a block.
+    /// are counted as lost. Memory is used as the table fills: 80 bytes a block, and the page that a sampled block
+    /// below 4 KiB takes for itself (a quarter of a GiB for 65,536 of them, which small means can come to).
     pub fn live_blocks(mut self, most: usize) -> Self {
         self.live_blocks = most;
         self
     }
 
-    /// How many different sites (stack, thread, labels, class of size) are told apart (16,384 by default).
+    /// How many different sites (stack, thread, labels, class of size) are told apart (16,384 by default). More
+    /// are counted without their labels, and in the end without their stack, so that sums stay right; profiles
+    /// say how many.
     pub fn sites(mut self, most: usize) -> Self {
         self.sites = most;
         self
@@ -128,6 +140,11 @@ impl Options {
     pub fn start_unless_running(&self) -> Result<bool> {
         let _turn = STARTING.wait();
         if super::is_running() {
+            if self.is_watching() {
+                let message = "the heap is sampled already: its files and its limit have to be chosen when that \
+                               starts";
+                return Err(Error::new(ErrorKind::InvalidOption, message));
+            }
             return Ok(false);
         }
         self.prepare_in_turn()?;
@@ -170,10 +187,15 @@ impl Options {
         if let Some(path) = &self.emergency_file {
             emergency::prepare(path, &tracker.ledger).map_err(denied_path(path))?;
         }
-        if self.emergency_file.is_some() || self.file.is_some() || self.limit.is_some() {
+        if self.is_watching() {
             watch::start(watch::Settings { threshold: self.threshold, named: self.limit });
         }
         Ok(tracker)
+    }
+
+    /// Whether there is a file or a limit.
+    pub(super) fn is_watching(&self) -> bool {
+        self.emergency_file.is_some() || self.file.is_some() || self.limit.is_some()
     }
 
     pub(super) fn chosen_mean(&self) -> u64 {
@@ -188,8 +210,8 @@ impl Options {
         }
         let ranges = [
             ("live blocks", self.live_blocks, 64, live::MAX_CAPACITY),
-            ("sites", self.sites, 64, 1 << 22),
-            ("bytes of stacks", self.stack_bytes, 64 << 10, 1 << 30),
+            ("sites", self.sites, 64, MOST_SITES),
+            ("bytes of stacks", self.stack_bytes, 64 << 10, MOST_STACK_BYTES),
         ];
         for (what, value, least, most) in ranges {
             if !(least..=most).contains(&value) {

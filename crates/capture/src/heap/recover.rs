@@ -1,14 +1,12 @@
 //! Reading the ledger of a process that is gone.
 
 use super::ledger::image::Image;
+use super::options;
 use super::snapshot::Snapshot;
 use flamelet_profile::{Error, ErrorKind, Profile, Result};
 use std::fs::File;
 use std::io::Read;
 use std::path::Path;
-
-/// Longer files were not written by this.
-const MAX_BYTES: u64 = 1 << 30;
 
 impl Snapshot {
     /// Reads the file that [`Options::file`](super::Options::file) or
@@ -16,8 +14,9 @@ impl Snapshot {
     /// file is not trusted: what does not hold in it is left out, and counted in the profile's comments.
     pub fn read(path: &Path) -> Result<Self> {
         let mut bytes = Vec::new();
-        File::open(path)?.take(MAX_BYTES + 1).read_to_end(&mut bytes)?;
-        if bytes.len() as u64 > MAX_BYTES {
+        let longest = options::longest_file();
+        File::open(path)?.take(longest + 1).read_to_end(&mut bytes)?;
+        if bytes.len() as u64 > longest {
             return Err(Error::new(ErrorKind::TooLarge, "too long for a flamelet heap ledger"));
         }
         Self::of_bytes(&bytes)

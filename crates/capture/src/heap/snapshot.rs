@@ -36,6 +36,8 @@ pub(super) const HEAP_TYPES: [(&str, &str); 4] = [
 pub struct Snapshot {
     image: Image,
     time_nanos: i64,
+    /// Of this process, and not read from a file.
+    is_own: bool,
 }
 
 impl Snapshot {
@@ -48,13 +50,14 @@ impl Snapshot {
         modules::refresh(&tracker.ledger)?;
         let image = Image::read(tracker.ledger.words());
         let image = image.map_err(|error| Error::new(ErrorKind::Denied, error.to_string()))?;
-        Ok(Self { image, time_nanos: crate::clock::unix_nanos() })
+        Ok(Self { image, time_nanos: crate::clock::unix_nanos(), is_own: true })
     }
 
     pub(super) fn of_image(image: Image) -> Self {
-        let time = [Field::ReasonTime, Field::Started].into_iter().map(|field| image.field(field));
-        let time_nanos = time.into_iter().find(|&time| time != 0).unwrap_or(0) as i64;
-        Self { image, time_nanos }
+        // When the process was last seen alive.
+        let times = [Field::LastChange, Field::ReasonTime, Field::Started];
+        let time_nanos = times.into_iter().map(|field| image.field(field) as i64).max().unwrap_or(0);
+        Self { image, time_nanos, is_own: false }
     }
 
     /// What was allocated since the start (or the last reset) and what is alive, with Go's four sample types.
@@ -237,17 +240,27 @@ impl Snapshot {
             ),
         ];
         let bytes = field(Field::ReasonBytes);
-        comments.extend(match self.image.reason() {
+        let before = self.time_nanos.saturating_sub(field(Field::ReasonTime) as i64).max(0) / 1_000_000_000;
+        let reason = match self.image.reason() {
             Reason::None => None,
-            Reason::Cgroup => Some(format!("flamelet: the control group's limit of {bytes} bytes was near")),
-            Reason::AddressSpace => {
-                Some(format!("flamelet: the address space limit of {bytes} bytes was near"))
-            }
-            Reason::Named => Some(format!("flamelet: the named limit of {bytes} bytes was near")),
-            Reason::Refused => Some(format!("flamelet: an allocation of {bytes} bytes was refused")),
-        });
-        comments.extend(jemalloc::comments());
-        comments.extend(watch::describe().iter().map(|limit| format!("flamelet: watching {limit}")));
+            Reason::Cgroup => Some(format!("the control group's limit of {bytes} bytes was near")),
+            Reason::AddressSpace => Some(format!("the address space limit of {bytes} bytes was near")),
+            Reason::Named => Some(format!("the named limit of {bytes} bytes was near")),
+            Reason::Refused => Some(format!("an allocation of {bytes} bytes was refused")),
+        };
+        comments.extend(reason.map(|reason| format!("flamelet: {reason}, {before} s before the snapshot")));
+        let (merged, ends) = (field(Field::Merged), field(Field::LostEnds));
+        if merged > 0 {
+            comments
+                .push(format!("flamelet: {merged} samples without labels or stack: more sites than rows"));
+        }
+        if ends > 0 {
+            comments.push(format!("flamelet: {ends} frees are not in the profiles of freed memory"));
+        }
+        if self.is_own {
+            comments.extend(jemalloc::comments());
+            comments.extend(watch::describe().iter().map(|limit| format!("flamelet: watching {limit}")));
+        }
         comments
     }
 }

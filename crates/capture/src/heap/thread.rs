@@ -25,13 +25,28 @@ pub(super) const PAGE: usize = 4096;
 /// chance to grow them in place.
 pub(super) const LARGE: usize = 1 << 20;
 
+/// A countdown below 0 that stays so, whatever is taken from it once: no request is larger than `isize::MAX`.
+const NEVER_PASSES: i64 = -1;
+
 static MEAN: AtomicU64 = AtomicU64::new(0);
 static GENERATION: AtomicU32 = AtomicU32::new(1);
 
-/// Samples one byte in `mean` from now on, on every thread; 0 stops sampling.
+/// Samples one byte in `mean` from now on; 0 stops sampling. The calling thread knows at its next allocation, the others
+/// within [`TICK`] bytes.
 pub(super) fn set_mean(mean: u64) {
     MEAN.store(mean, Ordering::Relaxed);
     GENERATION.fetch_add(1, Ordering::Release);
+    STATE.with(|state| {
+        // What is left of the distance stays; only its present part ends here.
+        let left = state.countdown.get().saturating_add(state.pending.get());
+        let used = state.part.get() - state.countdown.get();
+        if state.mask.get() != 0 {
+            state.before.set(state.before.get().wrapping_add(used as u64));
+            state.part.set(0);
+            state.countdown.set(0);
+            state.pending.set(left);
+        }
+    });
 }
 
 /// The mean that is set; 0 when sampling is off.
@@ -107,7 +122,7 @@ pub(super) fn set_counting(is_counting: bool) {
     STATE.with(|state| {
         state.mask.set(if is_counting { 0 } else { PAGE - 1 });
         restart(state, 0);
-        state.countdown.set(if is_counting { i64::MIN / 2 } else { 0 });
+        state.countdown.set(if is_counting { NEVER_PASSES } else { 0 });
         state.generation.set(0);
     });
 }
@@ -117,10 +132,11 @@ pub(super) fn set_counting(is_counting: bool) {
 pub(super) fn decide(size: usize) -> Option<u64> {
     STATE.with(|state| {
         if state.mask.get() == 0 {
-            state.countdown.set(i64::MIN / 2);
+            state.countdown.set(NEVER_PASSES);
             return None;
         }
-        let used = state.part.get() - state.countdown.get();
+        // The request may be nearly as large as a number can be.
+        let used = state.part.get().wrapping_sub(state.countdown.get());
         state.before.set(state.before.get().wrapping_add(used as u64));
         let left = state.countdown.get() + state.pending.get();
         let generation = GENERATION.load(Ordering::Acquire);
@@ -193,7 +209,7 @@ fn restart(state: &ThreadState, distance: i64) {
 /// allocated in between.
 pub(super) fn position() -> (u64, u64) {
     STATE.with(|state| {
-        let used = (state.part.get() - state.countdown.get()) as u64;
+        let used = state.part.get().wrapping_sub(state.countdown.get()) as u64;
         (std::ptr::from_ref(state) as u64, state.before.get().wrapping_add(used))
     })
 }

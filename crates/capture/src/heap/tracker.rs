@@ -13,7 +13,7 @@ use std::io;
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 
 /// The deepest stack that is kept.
-const MAX_FRAMES: usize = 256;
+pub(super) const MAX_FRAMES: usize = 256;
 
 /// The allocator's own frames on top of every stack: the function here, and the slow path that called it.
 const OWN_FRAMES: usize = 2;
@@ -50,11 +50,12 @@ pub(super) fn install(
         keeps_ends: AtomicBool::new(true),
     };
     let tracker: &'static Tracker = Box::leak(Box::new(made));
-    TRACKER.store(std::ptr::from_ref(tracker).cast_mut(), Ordering::Release);
+    // Before anybody can use the tables: a child that was not told would write to its parent's file.
     // SAFETY: registers functions with the right signature, which do nothing but change atomics.
     unsafe {
         libc::pthread_atfork(Some(before_fork), Some(after_fork), Some(after_fork_in_child));
     }
+    TRACKER.store(std::ptr::from_ref(tracker).cast_mut(), Ordering::Release);
     Ok(tracker)
 }
 
@@ -97,6 +98,7 @@ impl Tracker {
     /// Tracks a block that was allocated at the stack `frames`; `false` when there is no room for it.
     pub(super) fn track(&self, address: usize, size: usize, weight: Weight, frames: &[u64]) -> bool {
         let ledger = &self.ledger;
+        let frames = &frames[..frames.len().min(MAX_FRAMES)];
         let (stack, context) = (ledger.stack(frames), context::current(ledger));
         let Some(site) = ledger.site(SiteKey { stack, context, size }) else {
             ledger.count(Field::Lost, 1);
@@ -108,6 +110,7 @@ impl Tracker {
         // Counted first: a copy that is made in between has one object too many, not a negative number.
         ledger.count(Field::Samples, 1);
         ledger.allocated(site, weight, now);
+        ledger.changed(now);
         let is_tracked = self.live.insert(address, &block);
         if !is_tracked {
             // Nobody will know when it is freed: better gone at once than alive for ever.
@@ -150,7 +153,9 @@ pub(super) fn ended(tracker: &Tracker, block: &Block) {
         return;
     }
     ledger.freed(block.site, block.weight);
-    let age = clock::monotonic_nanos().saturating_sub(block.born);
+    let now = clock::monotonic_nanos();
+    ledger.changed(now);
+    let age = now.saturating_sub(block.born);
     let is_temporary = thread::position() == (block.thread, block.position);
     let class = Lifetime::of(age, is_temporary) as u8;
     let mut stack = RecordId::NONE;

@@ -3,7 +3,8 @@
 //! Asking the kernel takes microseconds, so it is done when the heap may have come a quarter of the way
 //! closer to a limit since the last time, and every [`PATIENCE`] samples anyhow (memory is charged when it is
 //! touched, not when it is allocated). Passing a threshold writes the emergency file; the next threshold is
-//! half way between there and the limit.
+//! half way between there and the limit, up to a last one right below it. When memory falls again, or the limit
+//! changes, everything begins anew with the first. Page cache that the kernel can drop does not count.
 
 use super::cgroup::{self, Cgroup};
 use super::emergency::{self, Reason};
@@ -16,6 +17,9 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicPtr, AtomicU64, Ordering};
 
 /// Samples between two looks, at most.
 const PATIENCE: u64 = 32;
+
+/// What would be written more often than this, though nothing came closer, is written once.
+const BETWEEN_EMERGENCIES: u64 = 1_000_000_000;
 
 /// Refusals that come faster than this are told once.
 const BETWEEN_REFUSALS: u64 = 1_000_000_000;
@@ -38,8 +42,19 @@ pub(super) struct Settings {
 
 struct Limit {
     kind: Kind,
-    /// The next threshold, in bytes.
+    thresholds: Thresholds,
+}
+
+/// When a limit is near.
+struct Thresholds {
+    /// The part of the limit that is the first.
+    part: f64,
+    /// The limit they are for.
+    limit: AtomicU64,
+    /// The next one, in bytes.
     next: AtomicU64,
+    /// The monotonic clock at the last emergency.
+    last: AtomicU64,
 }
 
 enum Kind {
@@ -58,8 +73,7 @@ pub(super) fn start(settings: Settings) {
     let kinds = cgroups.chain([Kind::AddressSpace]).chain(named);
     let limits = kinds.filter_map(|kind| {
         let limit = kind.limit()?;
-        let next = AtomicU64::new((limit as f64 * settings.threshold) as u64);
-        Some(Limit { kind, next })
+        Some(Limit { kind, thresholds: Thresholds::new(settings.threshold, limit) })
     });
     let limits: Box<[Limit]> = limits.collect();
     WATCHED.store(Box::into_raw(Box::new(limits)), Ordering::Release);
@@ -105,31 +119,67 @@ pub(super) fn after_sample(ledger: &Ledger, bytes: u64, size: usize) {
 #[inline(never)]
 fn look(limits: &[Limit], ledger: &Ledger, size: u64) {
     let mut nearest = i64::MAX;
-    for limit in limits {
-        let Some(used) = limit.kind.used(ledger) else { continue };
-        let used = used.saturating_add(size);
-        let next = limit.next.load(Ordering::Relaxed);
-        if used >= next {
-            limit.passed(ledger, used);
+    let now = clock::monotonic_nanos();
+    for Limit { kind, thresholds } in limits {
+        // Limits are changed at times, and taken away.
+        let (Some(mut used), Some(limit)) = (kind.used(ledger), kind.limit()) else { continue };
+        if thresholds.may_be_near(limit, used.saturating_add(size)) {
+            used = used.saturating_sub(kind.reclaimable());
         }
-        let distance = limit.next.load(Ordering::Relaxed).saturating_sub(used);
+        if thresholds.is_emergency(limit, used, size, now) {
+            emergency::write(ledger, kind.reason(), limit, RecordId::NONE);
+        }
+        let distance = thresholds.next.load(Ordering::Relaxed).saturating_sub(used);
         nearest = nearest.min(i64::try_from(distance).unwrap_or(i64::MAX));
     }
     BYTES_TO_GO.store((nearest / 4).max(64 << 10), Ordering::Relaxed);
 }
 
-impl Limit {
-    fn passed(&self, ledger: &Ledger, used: u64) {
-        // Page cache that the kernel takes back first is not an emergency; and limits are raised at times.
-        let used = used.saturating_sub(self.kind.reclaimable());
-        let Some(limit) = self.kind.limit() else { return };
-        let next = self.next.load(Ordering::Relaxed);
-        if used < next {
-            return;
+impl Thresholds {
+    fn new(part: f64, limit: u64) -> Self {
+        let next = AtomicU64::new((limit as f64 * part) as u64);
+        Self { part, limit: AtomicU64::new(limit), next, last: AtomicU64::new(0) }
+    }
+
+    fn first(&self, limit: u64) -> u64 {
+        (limit as f64 * self.part) as u64
+    }
+
+    /// Below this, the first threshold counts again.
+    fn calm(&self, limit: u64) -> u64 {
+        let first = self.first(limit);
+        first - first / 20
+    }
+
+    /// Whether it is worth to ask how much of what is used could be had back.
+    fn may_be_near(&self, limit: u64, used: u64) -> bool {
+        used >= self.calm(limit)
+    }
+
+    /// Whether `used` bytes, and `size` more that are about to be filled, pass a threshold; sets the next one.
+    fn is_emergency(&self, limit: u64, used: u64, size: u64, now: u64) -> bool {
+        let is_new = self.limit.swap(limit, Ordering::Relaxed) != limit;
+        if is_new || used < self.calm(limit) {
+            self.next.store(self.first(limit), Ordering::Relaxed);
         }
-        emergency::write(ledger, self.kind.reason(), limit, RecordId::NONE);
+        let next = self.next.load(Ordering::Relaxed);
+        if used.saturating_add(size) < next {
+            return false;
+        }
+        let highest = (limit - limit / 64).max(self.first(limit));
         let step = (limit.saturating_sub(used) / 2).max(limit / 64);
-        self.next.store(used.saturating_add(step), Ordering::Relaxed);
+        let after = used.saturating_add(step).min(highest);
+        // What was asked for may never be touched: only what is used sets the next threshold.
+        let comes_closer = used >= next && after > next;
+        let last = self.last.load(Ordering::Relaxed);
+        if !comes_closer && last != 0 && now.saturating_sub(last) < BETWEEN_EMERGENCIES {
+            return false;
+        }
+        if comes_closer {
+            self.next.store(after, Ordering::Relaxed);
+        }
+        self.last.store(now, Ordering::Relaxed);
+        true
     }
 }
 
@@ -197,4 +247,53 @@ pub(super) fn refused(size: usize) {
     let unwound = live::unwind_here(&mut frames);
     let stack = tracker.ledger.stack(&frames[1.min(unwound.depth)..unwound.depth]);
     emergency::write(&tracker.ledger, Reason::Refused, size as u64, stack);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LIMIT: u64 = 1000 << 20;
+    const SECOND: u64 = 1_000_000_000;
+
+    fn is_emergency(thresholds: &Thresholds, limit: u64, used_mib: u64, size_mib: u64, second: u64) -> bool {
+        thresholds.is_emergency(limit, used_mib << 20, size_mib << 20, second * SECOND + 1)
+    }
+
+    #[test]
+    fn each_step_towards_the_limit_is_told_once() {
+        let thresholds = Thresholds::new(0.9, LIMIT);
+        let told: Vec<u64> =
+            (850..=1000).filter(|&used| is_emergency(&thresholds, LIMIT, used, 0, 1)).collect();
+        assert_eq!(told, [900, 950, 975]);
+        assert!(!is_emergency(&thresholds, LIMIT, 999, 0, 1), "just told");
+        assert!(is_emergency(&thresholds, LIMIT, 999, 0, 3), "and told again later, for as long as it lasts");
+    }
+
+    #[test]
+    fn after_a_false_alarm_the_next_one_is_told() {
+        let thresholds = Thresholds::new(0.9, LIMIT);
+        assert!(is_emergency(&thresholds, LIMIT, 999, 0, 1));
+        assert!(!is_emergency(&thresholds, LIMIT, 880, 0, 1), "not calm yet");
+        assert!(!is_emergency(&thresholds, LIMIT, 100, 0, 1));
+        assert!(is_emergency(&thresholds, LIMIT, 900, 0, 1), "the first threshold again");
+    }
+
+    #[test]
+    fn an_object_that_is_never_filled_does_not_end_the_watch() {
+        let thresholds = Thresholds::new(0.9, LIMIT);
+        assert!(is_emergency(&thresholds, LIMIT, 100, 8000, 1), "it may be filled at once");
+        assert!(!is_emergency(&thresholds, LIMIT, 100, 8000, 1), "told once a second");
+        assert!(is_emergency(&thresholds, LIMIT, 900, 0, 1));
+        assert!(is_emergency(&thresholds, LIMIT, 950, 0, 1));
+    }
+
+    #[test]
+    fn a_limit_that_is_lowered_or_raised() {
+        let thresholds = Thresholds::new(0.9, LIMIT);
+        assert!(!is_emergency(&thresholds, LIMIT, 500, 0, 1));
+        assert!(is_emergency(&thresholds, LIMIT / 2, 500, 0, 1));
+        assert!(!is_emergency(&thresholds, LIMIT * 2, 990, 0, 1));
+        assert!(is_emergency(&thresholds, LIMIT * 2, 1801, 0, 1));
+    }
 }

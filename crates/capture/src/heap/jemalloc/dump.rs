@@ -65,10 +65,12 @@ fn dump_to(control: Control, path: &str) -> Result<()> {
 }
 
 fn read_all(file: &mut File) -> io::Result<String> {
-    let mut text = String::new();
+    let mut bytes = Vec::new();
     file.rewind()?;
-    file.read_to_string(&mut text)?;
-    Ok(text)
+    file.read_to_end(&mut bytes)?;
+    // Names of mapped files may be anything.
+    Ok(String::from_utf8(bytes)
+        .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned()))
 }
 
 /// Objects and bytes, in use and allocated, as they are in the dump.

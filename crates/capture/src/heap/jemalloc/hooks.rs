@@ -18,8 +18,7 @@ static MEAN: AtomicU64 = AtomicU64::new(0);
 static TAKES_STACKS: AtomicBool = AtomicBool::new(false);
 
 /// Installs those hooks that there are.
-pub(super) fn install(control: Control, lg_sample: usize) -> Result<Feed> {
-    MEAN.store(1 << lg_sample, Ordering::Relaxed);
+pub(super) fn install(control: Control) -> Result<Feed> {
     let hook = |name, function: *const c_void| match control.write(name, function) {
         Ok(()) => Ok(true),
         Err(libc::ENOENT) => Ok(false),
@@ -31,6 +30,11 @@ pub(super) fn install(control: Control, lg_sample: usize) -> Result<Feed> {
     let sees_frees = hook(c"experimental.hooks.prof_sample_free", freed as *const c_void)?;
     let sees_all = sees_frees && hook(c"experimental.hooks.prof_sample", sampled as *const c_void)?;
     Ok(if sees_all { Feed::Hooks } else { Feed::Dumps })
+}
+
+/// What a sample stands for from now on.
+pub(super) fn set_mean(mean: u64) {
+    MEAN.store(mean, Ordering::Relaxed);
 }
 
 /// Whether the addresses in jemalloc's tables are those of flamelet's unwinder.

@@ -20,12 +20,14 @@ pub use control::{Mallctl, Statistics};
 
 use super::Options;
 use super::thread::{self, Inside};
+use super::tracker::Tracker;
 use crate::{Error, ErrorKind, Result};
 use control::Control;
 use flamelet_profile::Profile;
 use std::ffi::{CStr, c_char};
 use std::path::Path;
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// A configuration that jemalloc reads at its start: profiling compiled in, ready, and off.
 ///
@@ -68,6 +70,13 @@ pub enum Feed {
 }
 
 static STARTED: OnceLock<Jemalloc> = OnceLock::new();
+/// Whether it samples by itself, at our behest.
+static IS_SAMPLING: AtomicBool = AtomicBool::new(false);
+
+/// The jemalloc that samples by itself now.
+pub(super) fn sampling() -> Option<Jemalloc> {
+    STARTED.get().copied().filter(|_| IS_SAMPLING.load(Ordering::Relaxed))
+}
 
 impl Jemalloc {
     /// By its control function, whatever its name is in this program.
@@ -96,21 +105,39 @@ impl Jemalloc {
     pub fn start(&self, options: &Options) -> Result<Feed> {
         self.check_profiling()?;
         let lg_sample = nearest_power(options.chosen_mean());
+        let feed = if self.uses_hooks { hooks::install(self.control)? } else { Feed::Dumps };
+        if feed == Feed::Dumps && options.is_watching() {
+            let message = "this jemalloc is read by its dumps, which keep no recovery file and watch no limit: use \
+                           its hooks (5.3.1 and later), or sample around it";
+            return Err(Error::new(ErrorKind::InvalidOption, message));
+        }
         let tracker = options.prepare()?;
         thread::set_mean(0);
+        self.set_sample(lg_sample, tracker)?;
+        self.control.write(c"prof.active", true).map_err(|code| refused("prof.active", code))?;
+        self.mention();
+        IS_SAMPLING.store(true, Ordering::Relaxed);
+        Ok(feed)
+    }
+
+    fn set_sample(&self, lg_sample: usize, tracker: &Tracker) -> Result<()> {
+        hooks::set_mean(1 << lg_sample);
         tracker.ledger.set(super::ledger::Field::Mean, 1 << lg_sample);
-        let feed = if self.uses_hooks { hooks::install(self.control, lg_sample)? } else { Feed::Dumps };
         if self.control.read::<usize>(c"prof.lg_sample") != Ok(lg_sample) {
             self.control.write(c"prof.reset", lg_sample).map_err(|code| refused("prof.reset", code))?;
         }
-        self.control.write(c"prof.active", true).map_err(|code| refused("prof.active", code))?;
-        self.mention();
-        Ok(feed)
+        Ok(())
     }
 
     /// Makes jemalloc stop sampling. What is tracked stays known.
     pub fn stop(&self) -> Result<()> {
+        IS_SAMPLING.store(false, Ordering::Relaxed);
         self.control.write(c"prof.active", false).map_err(|code| refused("prof.active", code))
+    }
+
+    /// Changes the rate while it samples.
+    pub(super) fn change_mean(&self, mean: u64, tracker: &Tracker) -> Result<()> {
+        self.set_sample(nearest_power(mean), tracker)
     }
 
     /// Puts jemalloc's own statistics into the comments of all heap profiles from now on.

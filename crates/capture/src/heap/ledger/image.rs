@@ -4,8 +4,9 @@
 //! checked against their hash, and what does not hold is left out and counted.
 
 use super::super::emergency::Reason;
+use super::super::{context, tracker};
 use super::rows::{self, end, site};
-use super::{Field, HEADER_WORDS, MAGIC, RecordId, RowId, Section, records};
+use super::{Field, HEADER_WORDS, MAGIC, MODULES_WORDS, RecordId, RowId, Section, records};
 use flamelet_profile::{Error, ErrorKind, Result};
 use rustc_hash::FxHashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -85,6 +86,8 @@ pub(in super::super) struct Image {
     pub(in super::super) sites: Vec<Site>,
     pub(in super::super) ends: Vec<End>,
     records: FxHashMap<(usize, RecordId), Box<[u64]>>,
+    /// The words of those records. They do not overlap, so there are no more than the ledger has.
+    kept_words: usize,
     /// Records that were named and are not whole.
     pub(in super::super) damaged: u64,
 }
@@ -116,10 +119,16 @@ impl Image {
         if id == RecordId::NONE || self.records.contains_key(&key) {
             return;
         }
-        let record = reader.record(section, id).unwrap_or_else(|| {
+        let longest = match section {
+            Section::Contexts => context::MAX_WORDS,
+            _ => tracker::MAX_FRAMES,
+        };
+        let room = reader.words.count().saturating_sub(self.kept_words);
+        let record = reader.record(section, id, longest.min(room)).unwrap_or_else(|| {
             self.damaged += 1;
             Box::default()
         });
+        self.kept_words += record.len();
         self.records.insert(key, record);
     }
 
@@ -140,7 +149,7 @@ impl Image {
     /// The names and values of a context.
     pub(in super::super) fn context(&self, id: RecordId) -> Vec<(String, String)> {
         let record = self.records.get(&(Section::Contexts as usize, id));
-        record.map_or_else(Vec::new, |record| super::super::context::parse(record))
+        record.map_or_else(Vec::new, |record| context::parse(record))
     }
 }
 
@@ -182,7 +191,8 @@ impl<'a, W: Words + ?Sized> Reader<'a, W> {
         Ok(Self { words, extents })
     }
 
-    fn record(&self, section: Section, id: RecordId) -> Option<Box<[u64]>> {
+    /// A record of at most `longest` words that is whole.
+    fn record(&self, section: Section, id: RecordId, longest: usize) -> Option<Box<[u64]>> {
         let Extent { start, used } = self.extents[section as usize];
         let at = id.0 as usize;
         if at >= used {
@@ -190,7 +200,7 @@ impl<'a, W: Words + ?Sized> Reader<'a, W> {
         }
         let head = self.words.word(start + at);
         let length = (head & 0xffff) as usize;
-        if length >= used - at {
+        if length >= used - at || length > longest {
             return None;
         }
         let words: Box<[u64]> = (0..length).map(|offset| self.words.word(start + at + 1 + offset)).collect();
@@ -201,7 +211,9 @@ impl<'a, W: Words + ?Sized> Reader<'a, W> {
     fn modules(&self) -> Vec<ImageModule> {
         let mut modules: Vec<ImageModule> = Vec::new();
         let mut at = 1;
-        while let Some(record) = self.record(Section::Modules, RecordId(at)) {
+        while (at as usize) < MODULES_WORDS
+            && let Some(record) = self.record(Section::Modules, RecordId(at), MODULES_WORDS)
+        {
             if let Some(module) = super::super::modules::parse(&record) {
                 // What was mapped later replaces what it overlaps.
                 modules.retain(|other| other.end <= module.start || module.end <= other.start);
@@ -261,3 +273,22 @@ impl<'a, W: Words + ?Sized> Reader<'a, W> {
 }
 
 const _: () = assert!(site::PEAK_EPOCH < rows::SITE_WORDS && end::BYTES < rows::END_WORDS);
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Capacity, Ledger, SiteKey};
+    use super::*;
+
+    #[test]
+    fn records_longer_than_any_that_is_written_are_damaged() {
+        let ledger = Ledger::new(Capacity { stack_words: 100_000, sites: 64 }, None).expect("memory");
+        for (number, length) in [tracker::MAX_FRAMES, tracker::MAX_FRAMES + 1, 60_000].into_iter().enumerate()
+        {
+            let stack = ledger.stack(&vec![7; length]);
+            ledger.site(SiteKey { stack, context: RecordId::NONE, size: 1 + number }).expect("room");
+        }
+        let image = Image::read(ledger.words()).expect("sound");
+        let lengths: Vec<usize> = image.sites.iter().map(|site| image.stack(site.stack).len()).collect();
+        assert_eq!((lengths, image.damaged), (vec![tracker::MAX_FRAMES, 0, 0], 2));
+    }
+}

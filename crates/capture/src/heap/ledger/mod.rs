@@ -73,6 +73,12 @@ pub(super) enum Field {
     Resets,
     /// When the counters were last zero.
     CountedSince,
+    /// When something was last counted.
+    LastChange,
+    /// Samples that are counted without their labels, or without their stack: there was no room for them.
+    Merged,
+    /// Frees whose place and age found no room.
+    LostEnds,
     /// The first of the section entries: offset, capacity and used, in words, for each of [`Section`].
     Sections = 32,
 }
@@ -99,6 +105,9 @@ impl Section {
 
 pub(super) const HEADER_WORDS: usize = 512;
 
+/// The words there are for modules in every ledger.
+const MODULES_WORDS: usize = 64 << 10;
+
 /// The first record of the stacks has no frames: for samples whose stack found no room.
 const EMPTY_STACK: RecordId = RecordId(1);
 
@@ -110,12 +119,17 @@ pub(super) struct Capacity {
 }
 
 impl Capacity {
+    /// The words of a ledger.
+    pub(super) fn total_words(self) -> usize {
+        HEADER_WORDS + Section::ALL.iter().map(|&section| self.words(section)).sum::<usize>()
+    }
+
     fn words(self, section: Section) -> usize {
         let words = match section {
-            Section::Modules => 64 << 10,
+            Section::Modules => MODULES_WORDS,
             Section::Contexts => 128 << 10,
             Section::Stacks => self.stack_words,
-            Section::Sites => self.sites * rows::SITE_WORDS,
+            Section::Sites => (self.sites + rows::reserve(self.sites)) * rows::SITE_WORDS,
             Section::Ends => 2 * self.sites * rows::END_WORDS,
         };
         words.next_multiple_of(HEADER_WORDS)
@@ -132,6 +146,8 @@ pub(super) struct Ledger {
     modules: Index,
     contexts: Index,
     stacks: Index,
+    /// Rows that only samples without labels get, and the last of them only those without a stack.
+    reserve: usize,
     sites: Index,
     ends: Index,
 }
@@ -139,7 +155,7 @@ pub(super) struct Ledger {
 impl Ledger {
     pub(super) fn new(capacity: Capacity, mirror: Option<&File>) -> io::Result<Self> {
         let sections = Section::ALL.map(|section| capacity.words(section));
-        let total = HEADER_WORDS + sections.iter().sum::<usize>();
+        let total = capacity.total_words();
         let ledger = Self {
             words: memory::private_words(total)?,
             mirror: AtomicPtr::default(),
@@ -148,6 +164,7 @@ impl Ledger {
             contexts: Index::new(16 << 10)?,
             // A stack has 32 frames, give or take.
             stacks: Index::new(capacity.stack_words / 16)?,
+            reserve: rows::reserve(capacity.sites),
             sites: Index::new(2 * capacity.sites)?,
             ends: Index::new(4 * capacity.sites)?,
         };
@@ -226,9 +243,19 @@ impl Ledger {
         let live = self.add(Field::LiveBytes as usize, weight.bytes).wrapping_add(weight.bytes);
         if (live as i64) > self.get(Field::PeakBytes) as i64 {
             self.set(Field::PeakBytes, live);
-            self.set(Field::PeakTime, self.get(Field::Started) + now.saturating_sub(self.started));
+            self.set(Field::PeakTime, self.unix_time(now));
             self.add(Field::PeakEpoch as usize, 1);
         }
+    }
+
+    /// Notes that something was counted `now`, on the monotonic clock: a reader of the file knows by it when the
+    /// process ended.
+    pub(super) fn changed(&self, now: u64) {
+        self.set(Field::LastChange, self.unix_time(now));
+    }
+
+    fn unix_time(&self, now: u64) -> u64 {
+        self.get(Field::Started) + now.saturating_sub(self.started)
     }
 
     /// Counts an object that was freed.
@@ -248,7 +275,15 @@ impl Ledger {
         for row in self.rows_of(Section::Ends) {
             self.clear_row(row, rows::END_KEY_WORDS, rows::END_WORDS);
         }
-        for field in [Field::LiveBytes, Field::PeakBytes, Field::Lost, Field::Truncated, Field::Samples] {
+        for field in [
+            Field::LiveBytes,
+            Field::PeakBytes,
+            Field::Lost,
+            Field::Truncated,
+            Field::Samples,
+            Field::Merged,
+            Field::LostEnds,
+        ] {
             self.set(field, 0);
         }
         self.set(Field::CountedSince, crate::clock::unix_nanos() as u64);

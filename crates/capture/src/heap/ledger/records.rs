@@ -62,7 +62,7 @@ impl Ledger {
                     .all(|(word, known)| known.load(Ordering::Relaxed) == *word)
         };
         let make = || {
-            let id = self.claim(section, 1 + words.len())?;
+            let id = self.claim(section, 1 + words.len(), 0)?;
             let at = start + id as usize;
             for (offset, &word) in words.iter().enumerate() {
                 self.store(at + 1 + offset, word);
@@ -73,9 +73,9 @@ impl Ledger {
         RecordId(index.find_or_insert(hash, is_same, make).unwrap_or(0))
     }
 
-    /// Takes `words` words of `section`: where they start in it.
-    pub(super) fn claim(&self, section: Section, words: usize) -> Option<u32> {
-        let capacity = self.load(section.entry() + 1);
+    /// Takes `words` words of `section` and leaves `spared` of them: where they start in it.
+    pub(super) fn claim(&self, section: Section, words: usize, spared: usize) -> Option<u32> {
+        let capacity = self.load(section.entry() + 1).saturating_sub(spared as u64);
         // Once full, the counter must not creep on towards an overflow.
         if self.load(section.entry() + 2) + words as u64 > capacity {
             return None;

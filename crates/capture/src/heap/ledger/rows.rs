@@ -1,7 +1,7 @@
 //! Rows of counters: sites and ends.
 
 use super::super::interval::{Weight, mix};
-use super::{Field, Ledger, RecordId, Section};
+use super::{EMPTY_STACK, Field, Ledger, RecordId, Section};
 
 /// Where in its section a row starts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -84,16 +84,37 @@ pub(super) fn size_class(size: usize) -> u64 {
     256 + u64::from(power) * 8 + (size as u64 >> (power - 3) & 7)
 }
 
+/// Rows beyond those that were asked for, for samples that have to do without labels or stack.
+pub(super) const fn reserve(sites: usize) -> usize {
+    sites / 8
+}
+
 impl Ledger {
-    /// The row of a site; `None` when there is no room.
+    /// The row of a site. Where there is no room, that of its stack and size with no labels; where there is none
+    /// for that, that of its size: sums stay right, whatever the labels are. `None` when there is not even that.
     pub(in super::super) fn site(&self, key: SiteKey) -> Option<RowId> {
+        self.site_sparing(key, self.reserve).or_else(|| self.merged_site(key))
+    }
+
+    #[cold]
+    fn merged_site(&self, key: SiteKey) -> Option<RowId> {
+        let without_labels = SiteKey { context: RecordId::NONE, ..key };
+        let without_stack = SiteKey { stack: EMPTY_STACK, ..without_labels };
+        let found = self.site_sparing(without_labels, self.reserve / 2);
+        let found = found.or_else(|| self.site_sparing(without_stack, 0))?;
+        self.count(Field::Merged, 1);
+        Some(found)
+    }
+
+    fn site_sparing(&self, key: SiteKey, rows: usize) -> Option<RowId> {
         let first = u64::from(key.stack.0) << 32 | u64::from(key.context.0);
         let class = size_class(key.size);
         let size_of_row = |row: usize| self.load(row + site::SIZE) as usize;
         let is_same = |row: usize| {
             self.load(row + site::STACK_AND_CONTEXT) == first && size_class(size_of_row(row)) == class
         };
-        self.row(Section::Sites, mix(first ^ mix(class)), first, key.size as u64, is_same)
+        let spared = rows * SITE_WORDS;
+        self.row(Section::Sites, spared, mix(first ^ mix(class)), [first, key.size as u64], is_same)
     }
 
     /// Counts how an object of a site ended.
@@ -103,8 +124,9 @@ impl Ledger {
         let is_same = |row: usize| {
             self.load(row + end::SITE_AND_STACK) == first && self.load(row + end::CLASS) == class
         };
-        let Some(row) = self.row(Section::Ends, mix(first ^ mix(class + 1)), first, class, is_same) else {
-            self.count(Field::Lost, 1);
+        let Some(row) = self.row(Section::Ends, 0, mix(first ^ mix(class + 1)), [first, class], is_same)
+        else {
+            self.count(Field::LostEnds, 1);
             return;
         };
         let row = self.place(Section::Ends, row);
@@ -148,15 +170,15 @@ impl Ledger {
     fn row(
         &self,
         section: Section,
+        spared: usize,
         hash: u64,
-        first: u64,
-        second: u64,
+        [first, second]: [u64; 2],
         is_same: impl Fn(usize) -> bool,
     ) -> Option<RowId> {
         let start = self.load(section.entry()) as usize;
         let index = if section == Section::Sites { &self.sites } else { &self.ends };
         let make = || {
-            let id = self.claim(section, section.row_words())?;
+            let id = self.claim(section, section.row_words(), spared)?;
             let row = start + id as usize;
             self.store(row + 1, second);
             self.store(row, first);
@@ -168,7 +190,32 @@ impl Ledger {
 
 #[cfg(test)]
 mod tests {
-    use super::size_class;
+    use super::super::super::interval::Weight;
+    use super::super::Capacity;
+    use super::super::image::Image;
+    use super::*;
+
+    /// A label with a value for every request.
+    #[test]
+    fn sums_stay_right_when_there_are_more_sites_than_rows() {
+        let ledger = Ledger::new(Capacity { stack_words: 8192, sites: 64 }, None).expect("memory");
+        let weight = Weight::of(100, 1);
+        for number in 0..5000_u32 {
+            let stack = ledger.stack(&[u64::from(number % 3 + 7)]);
+            let key = SiteKey { stack, context: RecordId(1 + number), size: 100 };
+            let site = ledger.site(key).expect("a row, whatever the labels are");
+            ledger.allocated(site, weight, 0);
+        }
+        let image = Image::read(ledger.words()).expect("sound");
+        assert_eq!(image.sites.iter().map(|site| site.live.bytes).sum::<i64>(), 500_000);
+        let labelled = image.sites.iter().filter(|site| site.context != RecordId::NONE).count();
+        assert!((64..200).contains(&labelled), "as many as were asked for, and a page's rest: {labelled}");
+        assert_eq!(image.sites.len(), labelled + 3, "one for each stack");
+        let stacks: Vec<&[u64]> = image.sites.iter().map(|site| image.stack(site.stack)).collect();
+        assert!(stacks.iter().all(|stack| !stack.is_empty()), "stacks go last");
+        assert_eq!(ledger.get(Field::Merged), 5000 - labelled as u64);
+        assert_eq!(ledger.get(Field::Lost), 0);
+    }
 
     #[test]
     fn size_classes_are_an_eighth_wide_and_ordered() {
