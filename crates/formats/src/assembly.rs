@@ -2,14 +2,17 @@
 //! stack and labels become one row, and moments are kept beside them.
 
 use flamelet_profile::{
-    Event, Function, FunctionId, Label, LabelSetId, Line, LocationId, Mapping, MappingId, MappingSymbols,
-    Profile, ProfileBuilder, StackId, StringId, Thread, ThreadId, Timeline,
+    Error, ErrorKind, Event, Function, FunctionId, Label, LabelSetId, Line, LocationId, Mapping, MappingId,
+    MappingSymbols, Profile, ProfileBuilder, Result, StackId, StringId, Thread, ThreadId, Timeline,
 };
 use hashbrown::{HashMap, HashTable};
 use rustc_hash::FxBuildHasher;
 use std::hash::BuildHasher;
 
 use crate::linked_names::readable;
+
+/// The most frames that all stacks of a profile can have.
+const MAX_FRAMES: u64 = u32::MAX as u64;
 
 /// A thread as samples need it: its row in the timeline and its labels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,6 +43,11 @@ pub(crate) struct Assembly {
     drops_times: bool,
     value_type: usize,
     start_nanos: i64,
+    /// How many different stacks there are, and how many frames further ones may have.
+    stack_count: usize,
+    frames_left: u64,
+    /// There were more frames than that.
+    is_full: bool,
 }
 
 impl Assembly {
@@ -58,7 +66,27 @@ impl Assembly {
             drops_times: false,
             value_type: 0,
             start_nanos: 0,
+            stack_count: 0,
+            frames_left: MAX_FRAMES,
+            is_full: false,
         }
+    }
+
+    /// Lets all stacks together take `max_bytes` at most. For formats that hold trees: each node becomes a stack of
+    /// its own, so a deep tree takes the square of its size.
+    pub(crate) fn with_stacks_within(mut self, max_bytes: u64) -> Self {
+        self.frames_left = (max_bytes / size_of::<LocationId>() as u64).min(MAX_FRAMES);
+        self
+    }
+
+    /// An error if there was no room for a stack. [`Assembly::finish`] asks too; who walks trees asks earlier.
+    pub(crate) fn check_room(&self) -> Result<()> {
+        if !self.is_full {
+            return Ok(());
+        }
+        let message =
+            "the stacks of this file take too much memory; raise the cap with --max-memory if you trust it";
+        Err(Error::new(ErrorKind::TooLarge, message))
     }
 
     /// The column of values of this kind, added if it is new.
@@ -68,6 +96,11 @@ impl Assembly {
             self.columns.push(Column { kind: kind.into(), unit: unit.into(), values: Vec::new() });
             self.columns.len() - 1
         })
+    }
+
+    /// The column of this kind, if there is one.
+    pub(crate) fn find_column(&self, kind: &str) -> Option<usize> {
+        self.columns.iter().position(|column| column.kind == kind)
     }
 
     /// How many columns there are.
@@ -142,9 +175,16 @@ impl Assembly {
         self.builder.labels(&labels)
     }
 
-    /// The row of a stack (leaf first) and labels.
+    /// The row of a stack (leaf first) and labels. Where there is no room for the stack, it is left out; see
+    /// [`Assembly::check_room`].
     pub(crate) fn row(&mut self, stack: &[LocationId], labels: LabelSetId) -> u32 {
-        let stack = self.builder.stack(stack);
+        let frames = stack.len() as u64;
+        self.is_full |= frames > self.frames_left;
+        let stack = self.builder.stack(if self.is_full { &[] } else { stack });
+        if stack.index() >= self.stack_count && !self.is_full {
+            self.stack_count = stack.index() + 1;
+            self.frames_left -= frames;
+        }
         *self.rows.entry((stack, labels)).or_insert_with(|| {
             self.keys.push((stack, labels));
             u32::try_from(self.keys.len() - 1).expect("a profile holds fewer than 2^32 samples")
@@ -163,6 +203,17 @@ impl Assembly {
             values.resize(row + 1, 0);
         }
         values[row] = values[row].saturating_add(value);
+    }
+
+    /// Leaves a column out.
+    pub(crate) fn drop_column(&mut self, column: usize) {
+        self.columns.remove(column);
+        self.value_type -= usize::from(self.value_type > column);
+    }
+
+    /// Gives the values of a column another name.
+    pub(crate) fn rename(&mut self, column: usize, kind: &str) {
+        self.columns[column].kind = kind.into();
     }
 
     /// Multiplies a column by `factor` and renames its unit.
@@ -198,7 +249,8 @@ impl Assembly {
     }
 
     /// Ends the work. Events are sorted and made relative to the first one.
-    pub(crate) fn finish(mut self) -> Profile {
+    pub(crate) fn finish(mut self) -> Result<Profile> {
+        self.check_room()?;
         for column in &self.columns {
             self.builder.add_sample_type(&column.kind, &column.unit);
         }
@@ -214,7 +266,7 @@ impl Assembly {
                 self.builder.header_mut().time_nanos = self.start_nanos;
             }
             // A timeline without moments: a writer can still say that there were some.
-            return self.builder.finish_with(self.drops_times.then(Timeline::default), None);
+            return Ok(self.builder.finish_with(self.drops_times.then(Timeline::default), None));
         }
         let timeline = self.timeline();
         let header = self.builder.header_mut();
@@ -222,7 +274,7 @@ impl Assembly {
         if header.duration_nanos == 0 {
             header.duration_nanos = i64::try_from(timeline.span_nanos()).unwrap_or(i64::MAX);
         }
-        self.builder.finish_with(Some(timeline), None)
+        Ok(self.builder.finish_with(Some(timeline), None))
     }
 
     fn timeline(&mut self) -> Timeline {

@@ -252,7 +252,7 @@ impl Reader {
         if self.odd_lines > 0 {
             notes.push(format!("{} lines of bpftrace's output are no maps", self.odd_lines));
         }
-        Ok(self.assembly.finish())
+        self.assembly.finish()
     }
 }
 

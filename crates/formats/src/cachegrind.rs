@@ -92,6 +92,6 @@ impl Parser {
         if self.assembly.row_count() == 0 || self.assembly.column_count() == 0 {
             return Err(Error::new(ErrorKind::Truncated, "the cachegrind file holds no costs"));
         }
-        Ok(self.assembly.finish())
+        self.assembly.finish()
     }
 }

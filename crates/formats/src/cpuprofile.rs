@@ -1,5 +1,7 @@
 //! V8's `.cpuprofile`: a tree of nodes, and the node that was on top at each moment.
 
+mod nested;
+
 use std::io::Write;
 
 use flamelet_profile::{ErrorKind, LabelSetId, LocationId, Profile, Result};
@@ -15,14 +17,14 @@ use crate::{Error, Notes, Options, json};
 struct File {
     #[serde(default)]
     nodes: Vec<Node>,
-    /// How V8 wrote the tree until 2016: nested.
+    /// How V8 wrote the tree until 2016.
     #[serde(default)]
-    head: Option<Nested>,
+    head: Option<nested::NestedNode>,
     #[serde(default)]
     samples: Vec<u64>,
     #[serde(rename = "timeDeltas", default)]
     deltas: Vec<i64>,
-    /// Microseconds, in the nested form instead of `timeDeltas`.
+    /// Microseconds, in the nested form instead of `timeDeltas`. Start and end are seconds there.
     #[serde(default)]
     timestamps: Vec<i64>,
     #[serde(rename = "startTime", default)]
@@ -64,17 +66,6 @@ const fn unknown_line() -> i64 {
     -1
 }
 
-#[derive(Deserialize)]
-struct Nested {
-    id: u64,
-    #[serde(flatten)]
-    frame: CallFrame,
-    #[serde(rename = "hitCount", default)]
-    hits: i64,
-    #[serde(default)]
-    children: Vec<Nested>,
-}
-
 /// The nodes of a tree, from which stacks are made.
 #[derive(Default)]
 pub(crate) struct Tree {
@@ -113,11 +104,10 @@ impl Tree {
 
 /// Reads a `.cpuprofile`.
 pub(crate) fn read(input: Input<'_>, options: &Options, notes: &mut Notes) -> Result<Profile> {
-    let mut file: File = json::parse(&input.slurp()?, "cpuprofile")?;
-    if let Some(head) = file.head.take() {
-        flatten(head, None, &mut file.nodes);
-    }
-    let mut assembly = Assembly::new(options.timeline);
+    let text = input.slurp()?;
+    let file =
+        if nested::recognise(&text) { nested::parse(&text)? } else { json::parse(&text, "cpuprofile")? };
+    let mut assembly = Assembly::new(options.timeline).with_stacks_within(options.max_bytes);
     let columns = Columns::new(&mut assembly);
     let mut tree = Tree::default();
     for node in &file.nodes {
@@ -134,12 +124,13 @@ pub(crate) fn read(input: Input<'_>, options: &Options, notes: &mut Notes) -> Re
         by_hits(&file, &tree, columns, &mut assembly)?;
         notes.push("the file has hit counts but no samples: there is no time".into());
     } else {
-        let deltas = durations(&file);
         let thread = assembly.thread(0, 1, "", "");
-        by_samples(&file.samples, &deltas, &tree, columns, thread, &mut assembly)?;
+        let (times, end) = file.times();
+        by_samples(&file.samples, &times, Some(end), &tree, columns, thread, &mut assembly)?;
     }
-    assembly.builder.header_mut().duration_nanos = ((file.end - file.start) * 1e3).max(0.0) as i64;
-    Ok(assembly.finish())
+    assembly.builder.header_mut().duration_nanos =
+        ((file.end - file.start) * file.micros() * 1e3).max(0.0) as i64;
+    assembly.finish()
 }
 
 #[derive(Clone, Copy)]
@@ -159,46 +150,59 @@ impl Columns {
     }
 }
 
-fn flatten(node: Nested, parent: Option<u64>, into: &mut Vec<Node>) {
-    let Nested { id, frame, hits, children } = node;
-    into.push(Node { id, frame, hits, children: Vec::new(), parent });
-    children.into_iter().for_each(|child| flatten(child, Some(id), into));
+impl File {
+    /// How many microseconds one of the start and the end is.
+    fn micros(&self) -> f64 {
+        let last = self.timestamps.iter().copied().max().unwrap_or(0);
+        if (last as f64) > self.end { 1e6 } else { 1.0 }
+    }
+
+    /// When each sample was taken and when the last one ended, in microseconds since the start.
+    fn times(&self) -> (Vec<i64>, i64) {
+        let (start, end) = ((self.start * self.micros()) as i64, (self.end * self.micros()) as i64);
+        let times = match self.timestamps.is_empty() {
+            true => sums(&self.deltas, 0),
+            false => self.timestamps.iter().map(|time| time.saturating_sub(start)).collect(),
+        };
+        (times, end.saturating_sub(start))
+    }
 }
 
-/// How long each sample lasted in microseconds: until the next one.
-fn durations(file: &File) -> Vec<i64> {
-    let (first, mut steps): (i64, Vec<i64>) = if file.timestamps.is_empty() {
-        (file.deltas.first().copied().unwrap_or(0), file.deltas.iter().skip(1).copied().collect())
-    } else {
-        (0, file.timestamps.windows(2).map(|pair| pair[1].saturating_sub(pair[0])).collect())
+/// The times of samples, from the time of each after the one before.
+fn sums(deltas: &[i64], start: i64) -> Vec<i64> {
+    let sum = |sum: &mut i64, delta: &i64| {
+        *sum = sum.saturating_add(*delta);
+        Some(*sum)
     };
-    let known = steps.iter().fold(first, |sum, step| sum.saturating_add(*step));
-    let whole = (file.end - file.start) as i64;
-    steps.push(whole.saturating_sub(known).max(0));
-    steps.insert(0, first);
-    steps
+    deltas.iter().scan(start, sum).collect()
 }
 
-/// Adds samples; `steps` are the time before the first sample, then how long each lasted.
-pub(crate) fn by_samples(
+/// Adds samples, each of which lasts until the next one; `times` and `end` are microseconds.
+fn by_samples(
     samples: &[u64],
-    steps: &[i64],
+    times: &[i64],
+    end: Option<i64>,
     tree: &Tree,
     columns: Columns,
     thread: crate::assembly::ThreadRef,
     assembly: &mut Assembly,
 ) -> Result<()> {
-    let mut at = steps.first().copied().unwrap_or(0);
+    let last = times.iter().copied().max().unwrap_or(0);
+    let at = |index: usize| times.get(index).copied().unwrap_or(last);
+    // V8 does not always write them in the order of time.
+    let mut order: Vec<usize> = (0..samples.len()).collect();
+    order.sort_by_key(|&index| at(index));
     let mut stack = Vec::new();
-    for (index, &node) in samples.iter().enumerate() {
-        let nanos = steps.get(index + 1).copied().unwrap_or(0).max(0).saturating_mul(1000);
-        tree.stack(node, &mut stack)?;
+    for (place, &index) in order.iter().enumerate() {
+        let time = at(index);
+        let next = order.get(place + 1).map(|&next| at(next)).or(end).unwrap_or(time);
+        let nanos = next.saturating_sub(time).max(0).saturating_mul(1000);
+        tree.stack(samples[index], &mut stack)?;
         let row = assembly.row(&stack, thread.labels);
+        assembly.check_room()?;
         assembly.add(row, columns.samples, 1);
         assembly.add(row, columns.time, nanos);
-        let time = at.max(0) as u64;
-        assembly.event(time.saturating_mul(1000), row, thread.id, nanos);
-        at = at.saturating_add(nanos / 1000);
+        assembly.event((time.max(0) as u64).saturating_mul(1000), row, thread.id, nanos);
     }
     Ok(())
 }
@@ -208,6 +212,7 @@ fn by_hits(file: &File, tree: &Tree, columns: Columns, assembly: &mut Assembly) 
     for node in file.nodes.iter().filter(|node| node.hits != 0) {
         tree.stack(node.id, &mut stack)?;
         let row = assembly.row(&stack, LabelSetId::EMPTY);
+        assembly.check_room()?;
         assembly.add(row, columns.samples, node.hits);
     }
     Ok(())
@@ -256,11 +261,8 @@ impl Chunked {
         thread: crate::assembly::ThreadRef,
         assembly: &mut Assembly,
     ) -> Result<()> {
-        let mut steps = self.deltas.clone();
-        if let Some(first) = steps.first_mut() {
-            *first = first.saturating_add(self.start);
-        }
-        by_samples(&self.samples, &steps, &self.tree, columns, thread, assembly)
+        let times = sums(&self.deltas, self.start);
+        by_samples(&self.samples, &times, None, &self.tree, columns, thread, assembly)
     }
 }
 

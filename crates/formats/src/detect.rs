@@ -10,7 +10,7 @@ use crate::{
 };
 
 /// Reads `input` in the format it is in.
-pub(crate) fn read(input: Input<'_>, options: &Options, notes: &mut Notes) -> Result<(Format, Profile)> {
+pub(crate) fn read(mut input: Input<'_>, options: &Options, notes: &mut Notes) -> Result<(Format, Profile)> {
     if let Some(format) = options.format {
         return Ok((format, read_as(format, input, options, notes)?));
     }
@@ -21,6 +21,12 @@ pub(crate) fn read(input: Input<'_>, options: &Options, notes: &mut Notes) -> Re
             let text = input.slurp()?;
             let format = recognise(&text, true)?;
             let input = Input::open(&text[..], options.max_bytes)?;
+            Ok((format, read_as(format, input, options, notes)?))
+        }
+        // The first stack may be longer than what was looked at.
+        Err(_) if !input.head_is_all() && folded::may_have_long_line(input.head()) => {
+            input.look_further()?;
+            let format = recognise(input.head(), input.head_is_all())?;
             Ok((format, read_as(format, input, options, notes)?))
         }
         Err(error) => Err(error),
@@ -79,10 +85,6 @@ pub(crate) fn recognise(head: &[u8], head_is_all: bool) -> Result<Format> {
     })
 }
 
-fn without_mark(head: &[u8]) -> &[u8] {
-    head.strip_prefix(b"\xef\xbb\xbf").unwrap_or(head)
-}
-
 /// `head` without valgrind's messages (`==123== …`), which stand above its output where both go the same way.
 fn without_noise(head: &[u8]) -> Vec<u8> {
     let lines = head.split_inclusive(|&byte| byte == b'\n').filter(|line| !line.starts_with(b"=="));
@@ -90,7 +92,7 @@ fn without_noise(head: &[u8]) -> Vec<u8> {
 }
 
 fn is_json(head: &[u8]) -> bool {
-    let text = without_mark(head).trim_ascii_start();
+    let text = json::without_mark(head).trim_ascii_start();
     match text {
         [b'{', rest @ ..] => matches!(rest.trim_ascii_start().first(), Some(b'"')),
         [b'[', rest @ ..] => matches!(rest.trim_ascii_start().first(), Some(b'{')),
@@ -99,7 +101,7 @@ fn is_json(head: &[u8]) -> bool {
 }
 
 fn recognise_json(head: &[u8]) -> Option<Format> {
-    let text = without_mark(head);
+    let text = json::without_mark(head);
     if let Some(keys) = json::first_item_keys(text) {
         return keys.contains(&&b"ph"[..]).then_some(Format::TraceEvent);
     }

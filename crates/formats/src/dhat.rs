@@ -87,7 +87,7 @@ pub(crate) fn read(input: Input<'_>, _options: &Options, notes: &mut Notes) -> R
         values.enumerate().for_each(|(column, value)| assembly.add(row, column, value));
     }
     notes.push("lifetimes and access counts of DHAT are dropped".into());
-    Ok(assembly.finish())
+    assembly.finish()
 }
 
 /// Adds the columns and says whether there are those of reads and writes.

@@ -48,7 +48,7 @@ pub(crate) fn read(input: Input<'_>, _options: &Options, notes: &mut Notes) -> R
     if !stack.is_empty() {
         notes.push("the last stack has no count".into());
     }
-    Ok(assembly.finish())
+    assembly.finish()
 }
 
 /// A line of a probe that fired: `0  75816  :tick-10s`.

@@ -37,6 +37,9 @@ struct Meta {
     start: f64,
     #[serde(default, deserialize_with = "json::or_default")]
     product: String,
+    /// Whether addresses have names already. What samply saves has none: its page asks for them.
+    #[serde(rename = "symbolicated", default)]
+    is_symbolicated: Option<bool>,
     #[serde(rename = "sampleUnits", default)]
     units: Option<Units>,
 }
@@ -191,13 +194,15 @@ impl Samples {
 /// Reads a processed profile.
 pub(crate) fn read(input: Input<'_>, options: &Options, notes: &mut Notes) -> Result<Profile> {
     let file: File = json::parse(&input.slurp()?, "Firefox")?;
-    let mut assembly = Assembly::new(options.timeline);
+    let mut assembly = Assembly::new(options.timeline).with_stacks_within(options.max_bytes);
     let values = Values::new(&file.meta, &mut assembly);
     if !file.meta.product.is_empty() {
         assembly.builder.comment(&format!("Firefox profile of {}", file.meta.product));
     }
     assembly.starts_at(to_count(file.meta.start * 1e6));
-    let modules: Vec<MappingId> = file.libs.iter().map(|lib| module(lib, &mut assembly)).collect();
+    let is_symbolicated = file.meta.is_symbolicated.unwrap_or(true);
+    let modules: Vec<MappingId> =
+        file.libs.iter().map(|lib| module(lib, is_symbolicated, &mut assembly)).collect();
     let empty = Tables::default();
     for mut thread in file.threads {
         let shared = file.shared.as_ref().unwrap_or(&empty);
@@ -211,7 +216,7 @@ pub(crate) fn read(input: Input<'_>, options: &Options, notes: &mut Notes) -> Re
         }
     }
     notes.push("markers, counters and categories are dropped".into());
-    Ok(assembly.finish())
+    assembly.finish()
 }
 
 /// Ids are written `123`, `"123"` or `"123.1"` for the second process with a number.
@@ -219,11 +224,11 @@ fn number(id: &str) -> u64 {
     id.split('.').next().and_then(|id| id.parse().ok()).unwrap_or(0)
 }
 
-fn module(lib: &Lib, assembly: &mut Assembly) -> MappingId {
+fn module(lib: &Lib, is_symbolicated: bool, assembly: &mut Assembly) -> MappingId {
     let path = if lib.path.is_empty() { &lib.name } else { &lib.path };
     let filename = assembly.builder.string(path);
     let build_id = assembly.builder.string(&lib.code_id.to_ascii_lowercase());
-    let symbols = MappingSymbols { functions: true, ..MappingSymbols::default() };
+    let symbols = MappingSymbols { functions: is_symbolicated, ..MappingSymbols::default() };
     assembly.builder.mapping(Mapping { filename, build_id, symbols, ..Mapping::default() })
 }
 
@@ -270,6 +275,7 @@ impl Values {
             let Some(stack) = stack else { continue };
             let stack = stacks.get(*stack, assembly)?;
             let row = assembly.row(stack, thread.labels);
+            assembly.check_room()?;
             assembly.add(row, self.samples, if is_time { 1 } else { to_count(weight) });
             assembly.add(row, self.time, to_count(nanos));
             if let Some(time) = times.get(index) {
@@ -291,6 +297,7 @@ impl Values {
             let Some(stack) = stack else { continue };
             let stack = stacks.get(*stack, assembly)?;
             let row = assembly.row(stack, thread.labels);
+            assembly.check_room()?;
             assembly.add(row, column, to_count(weight.max(0.0)));
         }
         Ok(())
@@ -342,7 +349,12 @@ impl<'a> Stacks<'a> {
         let address = frames.address.get(row).copied().flatten().filter(|&address| address > 0).unwrap_or(0);
         let line = frames.line.get(row).copied().flatten().unwrap_or(0);
         let module = self.module_of(functions, function);
-        let location = assembly.named_address(module, address as u64, name, file, line);
+        let location = match unnamed_address(name) {
+            // The name may be an address in the process; the frame's own counts from where the module starts.
+            Some(_) if module.is_some() && address > 0 => assembly.builder.address(module, address as u64),
+            Some(in_process) => assembly.builder.address(None, in_process),
+            None => assembly.named_address(module, address as u64, name, file, line),
+        };
         self.locations.insert(frame, location);
         Ok(location)
     }
@@ -370,6 +382,11 @@ impl<'a> Stacks<'a> {
         let strings = table(&self.own.strings, &self.shared.strings)?;
         strings.get(at as usize).map(|text| &**text).ok_or_else(|| missing("string", at))
     }
+}
+
+/// The address of a frame whose function is not known: it stands where the name would.
+fn unnamed_address(name: &str) -> Option<u64> {
+    u64::from_str_radix(name.strip_prefix("0x")?, 16).ok()
 }
 
 fn table<'a, T>(own: &'a Option<T>, shared: &'a Option<T>) -> Result<&'a T> {

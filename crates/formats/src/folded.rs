@@ -42,6 +42,12 @@ pub(crate) fn recognise(head: &[u8], head_is_all: bool) -> bool {
     good > 0 && bad * 10 <= good && (joined > 0 || bad == 0)
 }
 
+/// Whether most of `head` is the beginning of a stack, whose line does not end in it.
+pub(crate) fn may_have_long_line(head: &[u8]) -> bool {
+    let last = memchr::memrchr(b'\n', head).map_or(head, |at| &head[at + 1..]);
+    last.len() > head.len() / 2 && last.contains(&b';')
+}
+
 fn looks_differential(head: &[u8], head_is_all: bool) -> bool {
     let mut lines =
         complete_lines(head, head_is_all).filter(|line| is_stack_line(line)).take(1000).peekable();
@@ -235,6 +241,6 @@ impl Reader {
             let after = self.assembly.builder.string("after");
             self.assembly.builder.header_mut().default_sample_type = after;
         }
-        Ok(self.assembly.finish())
+        self.assembly.finish()
     }
 }

@@ -2,7 +2,7 @@
 
 use std::num::NonZero;
 
-use flamelet_profile::{Line, LocationId, Profile, StackId, StringId};
+use flamelet_profile::{Event, Line, LocationId, Profile, StackId, StringId, Timeline};
 use hashbrown::HashMap;
 use rustc_hash::FxBuildHasher;
 
@@ -45,6 +45,8 @@ pub(crate) struct FrameTable<'a> {
     index: HashMap<Key, u32, FxBuildHasher>,
     /// Where in `numbers` the frames of each location are, once they were asked for.
     by_location: Vec<Option<Span>>,
+    /// The locations that were asked for.
+    asked: Vec<LocationId>,
     numbers: Vec<u32>,
 }
 
@@ -73,8 +75,17 @@ impl<'a> FrameTable<'a> {
             frames: Vec::new(),
             index: HashMap::default(),
             by_location,
+            asked: Vec::new(),
             numbers: Vec::new(),
         }
+    }
+
+    /// Forgets every frame, to start another table. Takes no longer than what was asked for.
+    pub(crate) fn restart(&mut self) {
+        self.asked.drain(..).for_each(|location| self.by_location[location.index()] = None);
+        self.frames.clear();
+        self.index.clear();
+        self.numbers.clear();
     }
 
     /// All frames that were asked for, by number.
@@ -112,6 +123,7 @@ impl<'a> FrameTable<'a> {
         let count = NonZero::new((self.numbers.len() - start) as u32).unwrap_or(NonZero::<u32>::MIN);
         let span = Span { start: start as u32, count };
         self.by_location[id.index()] = Some(span);
+        self.asked.push(id);
         span
     }
 
@@ -158,6 +170,13 @@ fn stand_in(module: &str, address: u64) -> String {
         (false, 0) => format!("[{base}]"),
         (false, address) => format!("[{base}] 0x{address:x}"),
     }
+}
+
+/// The events of each thread, in the order of time.
+pub(crate) fn events_by_thread(timeline: &Timeline) -> Vec<Vec<&Event>> {
+    let mut threads = vec![Vec::new(); timeline.threads.len()];
+    timeline.events.iter().for_each(|event| threads[event.thread.index()].push(event));
+    threads
 }
 
 /// The kind and unit of a sample type.

@@ -28,7 +28,7 @@ pub(crate) fn recognise(head: &[u8]) -> bool {
 }
 
 /// Reads heaptrack's data.
-pub(crate) fn read(input: Input<'_>, _options: &Options, notes: &mut Notes) -> Result<Profile> {
+pub(crate) fn read(input: Input<'_>, options: &Options, notes: &mut Notes) -> Result<Profile> {
     let mut reader = Reader::default();
     let mut lines = input.lines();
     while let Some(line) = lines.next()? {
@@ -36,7 +36,7 @@ pub(crate) fn read(input: Input<'_>, _options: &Options, notes: &mut Notes) -> R
             return Err(lines.corrupt(what));
         }
     }
-    reader.finish(notes)
+    reader.finish(options, notes)
 }
 
 type LineResult = std::result::Result<(), &'static str>;
@@ -233,11 +233,11 @@ impl Reader {
         Ok(())
     }
 
-    fn finish(mut self, notes: &mut Notes) -> Result<Profile> {
+    fn finish(mut self, options: &Options, notes: &mut Notes) -> Result<Profile> {
         if self.costs.is_empty() {
             return Err(Error::new(ErrorKind::Truncated, "the heaptrack file holds no allocation"));
         }
-        let mut assembly = Assembly::new(false);
+        let mut assembly = Assembly::new(false).with_stacks_within(options.max_bytes);
         add_go_columns(&mut assembly);
         assembly.column("temporary_objects", "count");
         assembly.column("peak_space", "bytes");
@@ -267,7 +267,7 @@ impl Reader {
             ];
             stacks.sample(trace, values)?;
         }
-        Ok(assembly.finish())
+        assembly.finish()
     }
 }
 
@@ -314,7 +314,7 @@ impl<'a> Stacks<'a> {
         }
         let row = self.assembly.row(&stack, LabelSetId::EMPTY);
         values.iter().enumerate().for_each(|(column, &value)| self.assembly.add(row, column, value));
-        Ok(())
+        self.assembly.check_room()
     }
 
     fn location(&mut self, frame: u64) -> Result<LocationId> {

@@ -19,6 +19,7 @@ pub(crate) struct Input<'a> {
     head: Vec<u8>,
     /// How much of `head` has been handed out.
     taken: usize,
+    head_is_all: bool,
     rest: Box<dyn Read + 'a>,
     left: u64,
     max_bytes: u64,
@@ -42,8 +43,16 @@ impl<'a> Input<'a> {
         for layer in 0..MAX_LAYERS {
             let head = read_head(&mut rest)?;
             let Some(packing) = packing(&head) else {
-                let is_packed = layer > 0;
-                return Ok(Self { head, taken: 0, rest, left: max_bytes, max_bytes, is_packed, file: None });
+                return Ok(Self {
+                    head_is_all: head.len() < HEAD,
+                    head,
+                    taken: 0,
+                    rest,
+                    left: max_bytes,
+                    max_bytes,
+                    is_packed: layer > 0,
+                    file: None,
+                });
             };
             rest = unpack(packing, io::Cursor::new(head).chain(rest))?;
         }
@@ -57,7 +66,22 @@ impl<'a> Input<'a> {
 
     /// Whether [`Input::head`] is the whole file.
     pub(crate) fn head_is_all(&self) -> bool {
-        self.head.len() < HEAD
+        self.head_is_all
+    }
+
+    /// Makes the head longer until it has a whole line more, which may be a long one.
+    pub(crate) fn look_further(&mut self) -> Result<()> {
+        let mut searched = self.head.len();
+        while memchr::memchr(b'\n', &self.head[searched..]).is_none() && !self.head_is_all {
+            searched = self.head.len();
+            if searched as u64 > self.max_bytes.min(MAX_LINE as u64) {
+                break;
+            }
+            let more = read_head(&mut self.rest)?;
+            self.head_is_all = more.len() < HEAD;
+            self.head.extend_from_slice(&more);
+        }
+        Ok(())
     }
 
     /// The file itself, where places in it are places in what is read.

@@ -162,7 +162,7 @@ impl Reader {
         header.period_type = Some(space);
         header.period = rate;
         self.samples.finish(&mut self.assembly);
-        let profile = self.assembly.finish();
+        let profile = self.assembly.finish()?;
         if profile.total(0) == 0 && profile.sample_count() > 0 {
             notes.push("the dump has no totals since the start (prof_accum was off): alloc_… are 0".into());
         }

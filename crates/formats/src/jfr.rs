@@ -58,17 +58,21 @@ pub(crate) fn read(input: Input<'_>, options: &Options, notes: &mut Notes) -> Re
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Sample,
-    /// The field that holds the bytes.
-    Allocation(&'static str),
+    /// The field that holds the bytes, and the column it goes to.
+    Allocation(&'static str, &'static str),
     Contention,
 }
+
+/// Bytes by the buffers that threads allocate from, and by samples: two ways to count the same.
+const ALLOCATED: &str = "alloc_space";
+const ALLOCATED_SAMPLED: &str = "sampled_alloc_space";
 
 fn kind_of(event: &str) -> Option<Kind> {
     Some(match event {
         "jdk.ExecutionSample" | "jdk.NativeMethodSample" => Kind::Sample,
-        "jdk.ObjectAllocationSample" => Kind::Allocation("weight"),
-        "jdk.ObjectAllocationInNewTLAB" => Kind::Allocation("tlabSize"),
-        "jdk.ObjectAllocationOutsideTLAB" => Kind::Allocation("allocationSize"),
+        "jdk.ObjectAllocationSample" => Kind::Allocation("weight", ALLOCATED_SAMPLED),
+        "jdk.ObjectAllocationInNewTLAB" => Kind::Allocation("tlabSize", ALLOCATED),
+        "jdk.ObjectAllocationOutsideTLAB" => Kind::Allocation("allocationSize", ALLOCATED),
         "jdk.JavaMonitorEnter" => Kind::Contention,
         _ => return None,
     })
@@ -83,7 +87,7 @@ struct Recording {
 
 impl Recording {
     fn new(options: &Options) -> Self {
-        let mut assembly = Assembly::new(options.timeline);
+        let mut assembly = Assembly::new(options.timeline).with_stacks_within(options.max_bytes);
         assembly.column("samples", "count");
         Self { assembly, chunks: 0, samples: 0, others: 0 }
     }
@@ -118,10 +122,24 @@ impl Recording {
         if self.samples > 0 {
             self.assembly.events_count(0);
         }
+        self.count_allocations_once(notes);
         if self.others > 0 {
             notes.push(format!("{} events of other kinds are dropped", self.others));
         }
-        Ok(self.assembly.finish())
+        self.assembly.finish()
+    }
+}
+
+impl Recording {
+    /// Leaves out the samples where a recording counts allocations both ways.
+    fn count_allocations_once(&mut self, notes: &mut Notes) {
+        let Some(sampled) = self.assembly.find_column(ALLOCATED_SAMPLED) else { return };
+        if self.assembly.find_column(ALLOCATED).is_some() {
+            self.assembly.drop_column(sampled);
+            notes.push("allocations are counted by thread buffers; samples of them are dropped".into());
+        } else {
+            self.assembly.rename(sampled, ALLOCATED);
+        }
     }
 }
 
@@ -161,8 +179,8 @@ impl ChunkReader<'_> {
                 assembly.starts_at(1);
                 self.recording.samples += 1;
             }
-            Kind::Allocation(bytes) => {
-                let column = assembly.column("alloc_space", "bytes");
+            Kind::Allocation(bytes, kind) => {
+                let column = assembly.column(kind, "bytes");
                 assembly.add(row, column, number(bytes));
             }
             Kind::Contention => {
@@ -231,5 +249,39 @@ impl ChunkReader<'_> {
         let holder = self.pools.resolve(fields.get(class.field("type")?)?, self.metadata);
         let holder = holder.and_then(|(class, fields)| self.text(fields.get(class.field("name")?)?));
         Some(holder.map_or(name.clone(), |holder| format!("{}.{name}", holder.replace('/', "."))))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The totals of a recording whose events of allocations are `kinds`, each of 100 bytes.
+    fn totals(kinds: &[&str]) -> Vec<(String, i64)> {
+        let mut recording = Recording::new(&Options::default());
+        recording.chunks = 1;
+        for kind in kinds {
+            let Some(Kind::Allocation(_, kind)) = kind_of(kind) else { panic!("{kind} is no allocation") };
+            let column = recording.assembly.column(kind, "bytes");
+            let frame = recording.assembly.frame("leaf", "", 0);
+            let row = recording.assembly.row(&[frame], flamelet_profile::LabelSetId::EMPTY);
+            recording.assembly.add(row, column, 100);
+        }
+        let profile = recording.finish(&mut Notes::default()).unwrap();
+        let types = profile.sample_types().iter().enumerate().skip(1);
+        types.map(|(at, value)| (profile.string(value.kind).into(), profile.total(at))).collect()
+    }
+
+    #[test]
+    fn allocations_that_are_counted_in_two_ways_count_once() {
+        let [in_buffer, outside, sample] = [
+            "jdk.ObjectAllocationInNewTLAB",
+            "jdk.ObjectAllocationOutsideTLAB",
+            "jdk.ObjectAllocationSample",
+        ];
+        let space = |bytes| vec![("alloc_space".to_owned(), bytes)];
+        assert_eq!(totals(&[in_buffer, outside]), space(200));
+        assert_eq!(totals(&[sample, sample]), space(200));
+        assert_eq!(totals(&[sample, in_buffer, sample]), space(100));
     }
 }

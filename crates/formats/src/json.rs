@@ -67,24 +67,30 @@ impl<'a> Scanner<'a> {
     /// The string whose opening quote was read.
     fn string(&mut self) -> Option<&'a [u8]> {
         let start = self.at;
-        loop {
-            let found = memchr::memchr2(b'"', b'\\', &self.text[self.at..])?;
-            self.at += found + 1;
-            if self.text[self.at - 1] == b'"' {
-                return Some(&self.text[start..self.at - 1]);
-            }
-            self.at += 1;
-            if self.at >= self.text.len() {
-                return None;
-            }
-        }
+        self.at = string_end(self.text, start)?;
+        Some(&self.text[start..self.at - 1])
     }
+}
+
+/// Where the string ends whose text starts at `at`, behind the closing quote.
+pub(crate) fn string_end(text: &[u8], mut at: usize) -> Option<usize> {
+    loop {
+        at += memchr::memchr2(b'"', b'\\', text.get(at..)?)? + 1;
+        if text[at - 1] == b'"' {
+            return Some(at);
+        }
+        at += 1;
+    }
+}
+
+/// `text` without the mark that some editors put in front of it.
+pub(crate) fn without_mark(text: &[u8]) -> &[u8] {
+    text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text)
 }
 
 /// Reads the whole of `text` as `T`; `what` names the format in errors.
 pub(crate) fn parse<T: DeserializeOwned>(text: &[u8], what: &str) -> Result<T> {
-    let text = text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text);
-    serde_json::from_slice(text).map_err(|error| explain(&error, what))
+    serde_json::from_slice(without_mark(text)).map_err(|error| explain(&error, what))
 }
 
 /// What is wrong with a JSON text.
@@ -103,11 +109,14 @@ pub(crate) fn loose_text<'de, D: Deserializer<'de>>(from: D) -> std::result::Res
     #[serde(untagged)]
     enum Loose {
         Text(String),
+        /// Not as a float, which would round large ones.
+        Whole(u64),
         Number(f64),
         Other(serde::de::IgnoredAny),
     }
     Ok(match Loose::deserialize(from)? {
         Loose::Text(text) => text,
+        Loose::Whole(number) => number.to_string(),
         Loose::Number(number) => number.to_string(),
         Loose::Other(_) => String::new(),
     })

@@ -92,7 +92,7 @@ pub(crate) fn read(input: Input<'_>, _options: &Options, notes: &mut Notes) -> R
     reader.finish(&mut text, notes)?;
     let Text { mut assembly, samples, .. } = text;
     samples.finish(&mut assembly);
-    Ok(assembly.finish())
+    assembly.finish()
 }
 
 /// What the text kinds share while they are read.

@@ -121,7 +121,7 @@ impl Reader {
         let header = self.assembly.builder.header_mut();
         header.period_type = Some(time);
         header.period = self.period_nanos;
-        Ok(self.assembly.finish())
+        self.assembly.finish()
     }
 }
 

@@ -110,7 +110,7 @@ impl Reader {
             let unit = if self.time_unit == "B" { "bytes allocated" } else { "instructions" };
             notes.push(format!("massif counted {unit}: a nanosecond of the timeline is one of them"));
         }
-        Ok(assembly.finish())
+        assembly.finish()
     }
 
     fn comment_totals(&self, assembly: &mut Assembly) {

@@ -17,6 +17,7 @@ mod dumps;
 mod features;
 mod fields;
 mod inflate;
+mod processes;
 mod records;
 mod rounds;
 mod sample;

@@ -338,7 +338,7 @@ impl Reader {
             [only] => self.assembly.events_count(only.value),
             _ => self.assembly.events_count_samples(0),
         }
-        Ok(self.assembly.finish())
+        self.assembly.finish()
     }
 }
 

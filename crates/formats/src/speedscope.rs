@@ -71,7 +71,7 @@ struct FileEvent {
 /// Reads a speedscope file.
 pub(crate) fn read(input: Input<'_>, options: &Options, notes: &mut Notes) -> Result<Profile> {
     let file: File = json::parse(&input.slurp()?, "speedscope")?;
-    let mut assembly = Assembly::new(options.timeline);
+    let mut assembly = Assembly::new(options.timeline).with_stacks_within(options.max_bytes);
     let frames: Vec<LocationId> = file
         .shared
         .frames
@@ -98,7 +98,7 @@ pub(crate) fn read(input: Input<'_>, options: &Options, notes: &mut Notes) -> Re
     if assembly.column_count() == 0 {
         return Err(Error::new(ErrorKind::Corrupt, "the speedscope file holds no profiles"));
     }
-    Ok(assembly.finish())
+    assembly.finish()
 }
 
 /// `name (123)`, as threads are written here and elsewhere.
@@ -146,7 +146,7 @@ impl ProfileReader<'_> {
     }
 
     /// Adds `weight` to the stack, at a moment given in the file's unit.
-    fn add(&mut self, leaf_first: &[LocationId], at: f64, weight: f64) {
+    fn add(&mut self, leaf_first: &[LocationId], at: f64, weight: f64) -> Result<()> {
         let value = to_count(weight * self.scale.factor);
         let row = self.assembly.row(leaf_first, self.thread.labels);
         self.assembly.add(row, self.scale.column, value);
@@ -155,6 +155,7 @@ impl ProfileReader<'_> {
             let time = (at * self.scale.factor).max(0.0) as u64;
             self.assembly.event(time, row, self.thread.id, value);
         }
+        self.assembly.check_room()
     }
 
     fn sampled(&mut self, profile: &FileProfile, number: usize) -> Result<()> {
@@ -171,7 +172,7 @@ impl ProfileReader<'_> {
             for &frame in sample.iter().rev() {
                 stack.push(self.location(frame, number)?);
             }
-            self.add(&stack, at, weight);
+            self.add(&stack, at, weight)?;
             at += weight;
         }
         Ok(())
@@ -206,8 +207,7 @@ impl ProfileReader<'_> {
         }
         let stack: Vec<_> =
             open.iter().rev().map(|&frame| self.location(frame, number)).collect::<Result<_>>()?;
-        self.add(&stack, from, to - from);
-        Ok(())
+        self.add(&stack, from, to - from)
     }
 }
 

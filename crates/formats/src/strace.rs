@@ -283,7 +283,7 @@ impl Reader {
             notes.push(format!("{count} {what}"));
         }
         notes.push("arguments and results of calls are dropped".into());
-        Ok(self.assembly.finish())
+        self.assembly.finish()
     }
 }
 

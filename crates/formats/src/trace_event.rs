@@ -1,20 +1,21 @@
 //! Chrome's trace events, as Chrome, Perfetto's older tools and `tracing-chrome` write them.
 //!
-//! Durations (`B`/`E` and `X`) and nested asynchronous spans (`b`/`e`) become stacks: the time that a span does not
-//! spend in spans inside it is the value of its stack. CPU profiles inside (`Profile`, `ProfileChunk`) become
+//! Durations (`B`/`E` and `X`) nest by thread, asynchronous spans (`b`/`e`) by their id, whichever thread begins and
+//! ends them. Both become stacks: the time that a span does not spend in spans inside it is the value of its stack. CPU profiles inside (`Profile`, `ProfileChunk`) become
 //! samples. The file is read as a stream; what stays in memory is one small record a span.
 
 use std::collections::BTreeMap;
 use std::io::{BufReader, Write};
 
-use flamelet_profile::{ErrorKind, LocationId, Profile, Result, ThreadId};
+use flamelet_profile::{ErrorKind, LocationId, Profile, Result, StringId};
 use rustc_hash::FxHashMap as HashMap;
 use serde::Deserialize;
 use serde::de::{DeserializeSeed, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde_json::Value;
 
 use crate::assembly::Assembly;
 use crate::cpuprofile::{Chunk, Chunked, Columns};
-use crate::frames::{FrameTable, nanos_per, value_type};
+use crate::frames::{FrameTable, events_by_thread, nanos_per, value_type};
 use crate::input::Input;
 use crate::{Error, Notes, Options, json};
 
@@ -34,9 +35,49 @@ struct Event {
     #[serde(default)]
     dur: Option<f64>,
     #[serde(default, deserialize_with = "json::loose_text")]
-    id: String,
+    cat: String,
+    #[serde(default, deserialize_with = "json::loose_text")]
+    scope: String,
     #[serde(default)]
-    args: Option<serde_json::Value>,
+    id: Option<Value>,
+    /// Says whether the id is one of the process or of all: `{"local": "0x1"}`.
+    #[serde(default)]
+    id2: Option<Value>,
+    /// Where `tracing-chrome` puts the place of a span.
+    #[serde(rename = ".file", default, deserialize_with = "json::loose_text")]
+    file: String,
+    #[serde(rename = ".line", default, deserialize_with = "json::loose_text")]
+    line: String,
+    #[serde(default)]
+    args: Option<Value>,
+}
+
+impl Event {
+    fn arg(&self, key: &str) -> Option<&Value> {
+        self.args.as_ref()?.get(key)
+    }
+
+    fn thread_track(&self) -> TrackKey {
+        TrackKey::Thread { pid: self.pid.clone(), tid: self.tid.clone() }
+    }
+
+    /// The track of an asynchronous span.
+    fn async_track(&self) -> TrackKey {
+        let second = |kind: &str| self.id2.as_ref().and_then(|id| id.get(kind));
+        let (pid, id) = match (second("global"), second("local").or(self.id.as_ref())) {
+            (Some(global), _) => ("", Some(global)),
+            (None, id) => (&*self.pid, id),
+        };
+        // Chrome's ids, which are text, count for their category. Those of `tracing-chrome` are the numbers of the
+        // outermost spans, and the spans below them are of the categories of their modules.
+        let category = if matches!(id, Some(Value::Number(_))) { "" } else { &self.cat };
+        let id = id.map_or_else(String::new, id_text);
+        TrackKey::Async { pid: pid.into(), category: category.into(), scope: self.scope.clone(), id }
+    }
+}
+
+fn id_text(id: &Value) -> String {
+    id.as_str().map_or_else(|| id.to_string(), str::to_owned)
 }
 
 /// Reads trace events.
@@ -99,21 +140,29 @@ struct Span {
     number: u64,
 }
 
+/// Which spans nest in each other.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
+enum TrackKey {
+    Thread { pid: String, tid: String },
+    Async { pid: String, category: String, scope: String, id: String },
+}
+
 /// What is known of one thread, or of one asynchronous track.
 #[derive(Default)]
 struct Track {
+    process: String,
     pid: u64,
     tid: u64,
     name: String,
     spans: Vec<Span>,
-    /// Spans that have begun and not ended.
-    open: Vec<(u64, LocationId, u64)>,
+    /// Spans that have begun and not ended: start, frame and number. Those of a thread end in order; asynchronous ones
+    /// are found by name.
+    open: HashMap<StringId, Vec<(u64, LocationId, u64)>>,
 }
 
 struct Trace {
     assembly: Assembly,
-    /// By process, thread and asynchronous id.
-    tracks: BTreeMap<(String, String, String), Track>,
+    tracks: BTreeMap<TrackKey, Track>,
     processes: HashMap<String, String>,
     profiles: BTreeMap<(String, String), (String, Chunked)>,
     events: u64,
@@ -125,7 +174,7 @@ struct Trace {
 impl Trace {
     fn new(options: &Options) -> Self {
         Self {
-            assembly: Assembly::new(options.timeline),
+            assembly: Assembly::new(options.timeline).with_stacks_within(options.max_bytes),
             tracks: BTreeMap::new(),
             processes: HashMap::default(),
             profiles: BTreeMap::new(),
@@ -146,12 +195,12 @@ impl Trace {
                 self.last = self.last.max(end);
                 let frame = self.frame(&event);
                 let number = self.events;
-                self.track(&event, String::new()).spans.push(Span { start, end, frame, number });
+                self.track(&event, event.thread_track()).spans.push(Span { start, end, frame, number });
             }
-            "B" => self.begin(&event, String::new(), start),
-            "E" => self.end(&event, String::new(), start),
-            "b" => self.begin(&event, event.id.clone(), start),
-            "e" => self.end(&event, event.id.clone(), start),
+            "B" => self.begin(&event, event.thread_track(), start),
+            "E" => self.end(&event, event.thread_track(), start),
+            "b" => self.begin(&event, event.async_track(), start),
+            "e" => self.end(&event, event.async_track(), start),
             "M" => self.metadata(event),
             "P" => self.profile_event(event, start),
             other => *self.ignored.entry(other.into()).or_default() += 1,
@@ -159,37 +208,44 @@ impl Trace {
     }
 
     fn frame(&mut self, event: &Event) -> LocationId {
-        let args = event.args.as_ref();
-        let text =
-            |key: &str| args.and_then(|args| args.get(key)).and_then(|value| value.as_str()).unwrap_or("");
-        let line =
-            args.and_then(|args| args.get(".line").or(args.get("[line]"))).and_then(|line| line.as_i64());
-        let file = if text(".file").is_empty() { text("[file]") } else { text(".file") };
-        self.assembly.frame(
-            if event.name.is_empty() { "(unnamed)" } else { &event.name },
-            file,
-            line.unwrap_or(0),
-        )
+        let (file, line) = if event.file.is_empty() {
+            let file = event.arg(".file").or(event.arg("[file]")).and_then(Value::as_str);
+            let line = event.arg(".line").or(event.arg("[line]")).and_then(Value::as_i64);
+            (file.unwrap_or(""), line)
+        } else {
+            (&*event.file, event.line.parse().ok())
+        };
+        let name = if event.name.is_empty() { "(unnamed)" } else { &event.name };
+        self.assembly.frame(name, file, line.unwrap_or(0))
     }
 
-    fn track(&mut self, event: &Event, id: String) -> &mut Track {
-        let key = (event.pid.clone(), event.tid.clone(), id);
+    fn track(&mut self, event: &Event, key: TrackKey) -> &mut Track {
         let next = self.tracks.len() as u64 + 1;
         self.tracks.entry(key).or_insert_with(|| Track {
+            process: event.pid.clone(),
             pid: event.pid.parse().unwrap_or(0),
             tid: event.tid.parse().unwrap_or(next),
             ..Track::default()
         })
     }
 
-    fn begin(&mut self, event: &Event, id: String, start: u64) {
-        let (frame, number) = (self.frame(event), self.events);
-        self.track(event, id).open.push((start, frame, number));
+    /// What an end must have in common with its beginning, in the same track.
+    fn pair(&mut self, event: &Event, key: &TrackKey) -> StringId {
+        match key {
+            TrackKey::Thread { .. } => StringId::EMPTY,
+            TrackKey::Async { .. } => self.assembly.builder.string(&event.name),
+        }
     }
 
-    fn end(&mut self, event: &Event, id: String, end: u64) {
-        let track = self.track(event, id);
-        match track.open.pop() {
+    fn begin(&mut self, event: &Event, key: TrackKey, start: u64) {
+        let (frame, number, pair) = (self.frame(event), self.events, self.pair(event, &key));
+        self.track(event, key).open.entry(pair).or_default().push((start, frame, number));
+    }
+
+    fn end(&mut self, event: &Event, key: TrackKey, end: u64) {
+        let pair = self.pair(event, &key);
+        let track = self.track(event, key);
+        match track.open.get_mut(&pair).and_then(Vec::pop) {
             Some((start, frame, number)) => {
                 track.spans.push(Span { start, end: end.max(start), frame, number });
             }
@@ -198,10 +254,9 @@ impl Trace {
     }
 
     fn metadata(&mut self, event: Event) {
-        let name = event.args.as_ref().and_then(|args| args.get("name")).and_then(|name| name.as_str());
-        let name = name.unwrap_or_default().to_owned();
+        let name = event.arg("name").and_then(Value::as_str).unwrap_or_default().to_owned();
         match &*event.name {
-            "thread_name" => self.track(&event, String::new()).name = name,
+            "thread_name" => self.track(&event, event.thread_track()).name = name,
             "process_name" => drop(self.processes.insert(event.pid, name)),
             _ => {}
         }
@@ -209,8 +264,8 @@ impl Trace {
 
     /// `Profile` starts a CPU profile and `ProfileChunk` continues it.
     fn profile_event(&mut self, mut event: Event, start: u64) {
-        let data = event.args.as_mut().and_then(|args| args.get_mut("data")).map(serde_json::Value::take);
-        let key = (event.pid.clone(), event.id.clone());
+        let data = event.args.as_mut().and_then(|args| args.get_mut("data")).map(Value::take);
+        let key = (event.pid.clone(), event.id.as_ref().map_or_else(String::new, id_text));
         let (_, chunked) =
             self.profiles.entry(key).or_insert_with(|| (event.tid.clone(), Chunked::default()));
         if event.name == "Profile" {
@@ -227,7 +282,7 @@ impl Trace {
         if !self.profiles.is_empty() {
             self.finish_profiles(notes)?;
         } else {
-            self.finish_spans(notes);
+            self.finish_spans(notes)?;
         }
         if self.unmatched > 0 {
             notes.push(format!(
@@ -243,7 +298,7 @@ impl Trace {
         if self.assembly.row_count() == 0 {
             return Err(Error::new(ErrorKind::Corrupt, "the trace holds no spans"));
         }
-        Ok(self.assembly.finish())
+        self.assembly.finish()
     }
 
     fn finish_profiles(&mut self, notes: &mut Notes) -> Result<()> {
@@ -253,8 +308,8 @@ impl Trace {
         }
         let columns = Columns::new(&mut self.assembly);
         for ((pid, _), (tid, chunked)) in &self.profiles {
-            let name =
-                self.tracks.get(&(pid.clone(), tid.clone(), String::new())).map_or("", |track| &track.name);
+            let key = TrackKey::Thread { pid: pid.clone(), tid: tid.clone() };
+            let name = self.tracks.get(&key).map_or("", |track| &track.name);
             let process = self.processes.get(pid).map_or("", |name| name);
             let (pid, tid) = (pid.parse().unwrap_or(0), tid.parse().unwrap_or(0));
             let thread = self.assembly.thread(pid, tid, name, process);
@@ -263,28 +318,24 @@ impl Trace {
         Ok(())
     }
 
-    fn finish_spans(&mut self, notes: &mut Notes) {
+    fn finish_spans(&mut self, notes: &mut Notes) -> Result<()> {
         let count = self.assembly.column("spans", "count");
         let time = self.assembly.column("time", "nanoseconds");
         self.assembly.events_count(time);
         let mut unclosed = 0;
-        for ((pid, _, _), mut track) in std::mem::take(&mut self.tracks) {
-            unclosed += track.open.len();
-            let last = self.last;
-            let unended = track.open.drain(..);
-            track.spans.extend(unended.map(|(start, frame, number)| Span {
-                start,
-                end: last.max(start),
-                frame,
-                number,
-            }));
-            let process = self.processes.get(&pid).map_or("", |name| name);
+        for mut track in std::mem::take(&mut self.tracks).into_values() {
+            for (start, frame, number) in track.open.into_values().flatten() {
+                unclosed += 1;
+                track.spans.push(Span { start, end: self.last.max(start), frame, number });
+            }
+            let process = self.processes.get(&track.process).map_or("", |name| name);
             let thread = self.assembly.thread(track.pid, track.tid, &track.name, process);
-            Nesting::new(&mut self.assembly, thread, count, time).run(track.spans);
+            Nesting::new(&mut self.assembly, thread, count, time).run(track.spans)?;
         }
         if unclosed > 0 {
             notes.push(format!("{unclosed} spans do not end; they are ended with the trace"));
         }
+        Ok(())
     }
 }
 
@@ -313,11 +364,11 @@ impl<'a> Nesting<'a> {
         Self { assembly, thread, count, time, open: Vec::new() }
     }
 
-    fn run(mut self, mut spans: Vec<Span>) {
+    fn run(mut self, mut spans: Vec<Span>) -> Result<()> {
         spans.sort_by_key(|span| (span.start, std::cmp::Reverse(span.end), span.number));
         for span in spans {
             while self.open.last().is_some_and(|open| open.0 <= span.start) {
-                self.close();
+                self.close()?;
             }
             // A span that outlives the one around it is cut to fit.
             let end = self.open.last().map_or(span.end, |open| span.end.min(open.0));
@@ -327,18 +378,20 @@ impl<'a> Nesting<'a> {
             self.open.push((end, span.frame, span.start, 0));
         }
         while !self.open.is_empty() {
-            self.close();
+            self.close()?;
         }
+        Ok(())
     }
 
-    fn close(&mut self) {
+    fn close(&mut self) -> Result<()> {
         let stack: Vec<_> = self.open.iter().rev().map(|open| open.1).collect();
-        let Some((end, _, start, inside)) = self.open.pop() else { return };
+        let Some((end, _, start, inside)) = self.open.pop() else { return Ok(()) };
         let own = i64::try_from((end - start).saturating_sub(inside)).unwrap_or(i64::MAX);
         let row = self.assembly.row(&stack, self.thread.labels);
         self.assembly.add(row, self.count, 1);
         self.assembly.add(row, self.time, own);
         self.assembly.event(start, row, self.thread.id, own);
+        self.assembly.check_room()
     }
 }
 
@@ -367,9 +420,7 @@ pub(crate) fn write(
     }
     let mut writer = SpanWriter { table: FrameTable::by_function(profile), out, first: true };
     writer.out.write_all(b"{\"displayTimeUnit\":\"ns\",\"traceEvents\":[")?;
-    for (number, thread) in timeline.threads.iter().enumerate() {
-        let id = ThreadId::from_index(number);
-        let events: Vec<_> = timeline.events.iter().filter(|event| event.thread == id).collect();
+    for (thread, events) in timeline.threads.iter().zip(events_by_thread(timeline)) {
         if !events.is_empty() {
             writer.thread(profile, thread, &events, scale)?;
         }

@@ -1,6 +1,7 @@
-//! How valgrind's tools write a frame: `0x11F656: name (file.rs:433)` or `0x…: name (in /path/object)`.
+//! How valgrind's tools write a frame: `0x11F656: name (file.rs:433)` or `0x…: name (in /path/object)`. The crate
+//! dhat writes `(file.rs:433:9)`, the column behind the line.
 
-use flamelet_profile::LocationId;
+use flamelet_profile::{Line, LocationId};
 
 use crate::assembly::Assembly;
 
@@ -14,15 +15,27 @@ pub(crate) fn location(text: &str, assembly: &mut Assembly) -> LocationId {
     let name = if name.is_empty() || name == "???" { None } else { Some(name) };
     let object = place.strip_prefix("in ");
     let module = object.map(|object| assembly.module(object));
-    let (file, line) = match (object, place.rsplit_once(':')) {
-        (None, Some((file, line))) => (file, line.parse().unwrap_or(0)),
-        (None, None) if place != "???" => (place, 0),
-        _ => ("", 0),
+    let Some(name) = name else { return assembly.builder.address(module, address) };
+    let (file, line, column) = if object.is_some() { ("", 0, 0) } else { split_place(place) };
+    let function = Some(assembly.builder.named_function(name, file));
+    assembly.builder.location(module, address, &[Line { function, line, column }])
+}
+
+/// The file, the line and the column of `file:line:column` or `file:line`.
+fn split_place(place: &str) -> (&str, i64, i64) {
+    let (file, line, column) = match split_number(place) {
+        Some((rest, last)) => match split_number(rest) {
+            Some((file, line)) => (file, line, last),
+            None => (rest, last, 0),
+        },
+        None => (place, 0, 0),
     };
-    match name {
-        Some(name) => assembly.named_address(module, address, name, file, line),
-        None => assembly.builder.address(module, address),
-    }
+    if file == "???" { ("", 0, 0) } else { (file, line, column) }
+}
+
+fn split_number(text: &str) -> Option<(&str, i64)> {
+    let (before, number) = text.rsplit_once(':')?;
+    Some((before, number.parse().ok()?))
 }
 
 fn split_address(text: &str) -> Option<(u64, &str)> {

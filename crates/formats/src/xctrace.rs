@@ -288,7 +288,7 @@ impl Reader {
         if self.without_stack > 0 {
             notes.push(format!("{} rows without a stack or a weight are dropped", self.without_stack));
         }
-        Ok(self.assembly.finish())
+        self.assembly.finish()
     }
 }
 

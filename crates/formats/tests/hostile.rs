@@ -6,7 +6,7 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use flamelet_formats::{Format, Options, read, write};
+use flamelet_formats::{ErrorKind, Format, Options, read, write};
 use support::open;
 
 /// Counts what is allocated, to see that a damaged length is not believed.
@@ -162,6 +162,7 @@ fn damaged_files_never_panic_nor_fill_the_memory() {
         }
     }
     replay_findings();
+    deep_trees();
 }
 
 #[test]
@@ -169,6 +170,43 @@ fn every_reader_has_a_fuzz_target() {
     let manifest = std::fs::read_to_string(fuzz().join("Cargo.toml")).expect("fuzz/Cargo.toml");
     for format in Format::all().iter().filter(|format| format.can_read()) {
         assert!(manifest.contains(&format!("name = \"read-{format}\"\n")), "no fuzz target reads {format}");
+    }
+}
+
+/// Trees that are as deep as they are large, of which every node becomes a stack, would take the square of their size.
+fn deep_trees() {
+    const DEPTH: usize = 3000;
+    let join = |item: &dyn Fn(usize) -> String| (0..DEPTH).map(item).collect::<Vec<_>>().join(",");
+    let events = join(&|at| format!(r#"{{"type":"O","frame":0,"at":{at}}}"#));
+    let speedscope = format!(
+        r#"{{"$schema":"x","shared":{{"frames":[{{"name":"f"}}]}},"profiles":[{{"type":"evented","unit":"seconds",
+        "startValue":0,"endValue":{DEPTH},"events":[{events}]}}]}}"#
+    );
+    let node = |at| {
+        format!(r#"{{"id":{at},"callFrame":{{"functionName":"f"}},"hitCount":1,"children":[{}]}}"#, at + 1)
+    };
+    let cpuprofile = format!(r#"{{"nodes":[{}]}}"#, join(&node));
+    let spans =
+        |at: usize| format!(r#"{{"ph":"X","name":"f","tid":1,"ts":{at},"dur":{}}}"#, 2 * (DEPTH - at));
+    let traces: String = (0..DEPTH).map(|at| format!("t 10 {at:x}\n+ 1 {:x} {at:x}\n", at + 1)).collect();
+    let files = [
+        (Format::Speedscope, speedscope),
+        (Format::CpuProfile, cpuprofile),
+        (Format::TraceEvent, format!("[{}]", join(&spans))),
+        (Format::Heaptrack, format!("v 10400 3\n{traces}")),
+    ];
+    for (format, file) in files {
+        let mut options = Options::default();
+        options.max_bytes = 4 << 20;
+        let before = LIVE.load(Ordering::Relaxed);
+        PEAK.store(before, Ordering::Relaxed);
+        let error = read(file.as_bytes(), &options).expect_err("more than is allowed");
+        let used = PEAK.load(Ordering::Relaxed).saturating_sub(before);
+        assert_eq!(error.kind(), ErrorKind::TooLarge, "{format}: {error}");
+        assert!(used < 32 << 20, "{format}: {used} bytes of memory for a file of {}", file.len());
+        options.max_bytes = 2 << 30;
+        let samples = read(file.as_bytes(), &options).unwrap_or_else(|error| panic!("{format}: {error}"));
+        assert!(samples.profile.sample_count() >= DEPTH - 1, "{format}");
     }
 }
 

@@ -84,8 +84,7 @@ pub(super) fn expand(
 
 /// Who calls whom, and how much of a function's costs each caller answers for.
 struct Shares {
-    /// Calls into each function (numbers of edges), calls to itself left out.
-    callers: Vec<Vec<usize>>,
+    /// Calls out of each function (numbers of edges), calls to itself left out.
     callees: Vec<Vec<usize>>,
     /// By edge.
     share: Vec<f64>,
@@ -94,6 +93,8 @@ struct Shares {
     /// By function: the part of its costs that no caller answers for. A thread's first function costs all that the
     /// thread does, while the call that started it cost next to nothing.
     rootless: Vec<f64>,
+    /// By function: the call of the caller that answers for most.
+    heaviest_caller: Vec<Option<usize>>,
     total: f64,
 }
 
@@ -125,12 +126,9 @@ impl Shares {
                 share[number] = part * (1.0 - rootless[function]);
             }
         }
-        Self { callers, callees, share, inclusive, rootless, total }
-    }
-
-    fn heaviest_caller(&self, function: usize) -> Option<usize> {
-        let heavier = |a: &&usize, b: &&usize| self.share[**a].total_cmp(&self.share[**b]);
-        self.callers[function].iter().max_by(heavier).copied()
+        let heavier = |a: &&usize, b: &&usize| share[**a].total_cmp(&share[**b]);
+        let heaviest_caller = callers.iter().map(|edges| edges.iter().max_by(heavier).copied()).collect();
+        Self { callees, share, inclusive, rootless, heaviest_caller, total }
     }
 }
 
@@ -247,7 +245,7 @@ impl Writer<'_> {
     fn rest(&mut self, function: usize, shares: &Shares) {
         let mut stack = Vec::new();
         let mut open = vec![function];
-        let mut next = shares.heaviest_caller(function);
+        let mut next = shares.heaviest_caller[function];
         while let Some(edge) = next.filter(|&edge| shares.share[edge] > 0.0) {
             let caller = self.graph.edges[edge].caller;
             if open.contains(&caller) || open.len() > MAX_DEPTH as usize {
@@ -255,7 +253,7 @@ impl Writer<'_> {
             }
             open.push(caller);
             stack.push(self.call_site(edge));
-            next = shares.heaviest_caller(caller);
+            next = shares.heaviest_caller[caller];
         }
         self.write(function, &stack, 1.0);
     }

@@ -25,7 +25,7 @@ pub(crate) fn recognise(head: &[u8]) -> bool {
 }
 
 /// Reads callgrind's out file.
-pub(crate) fn read(input: Input<'_>, _options: &Options, notes: &mut Notes) -> Result<Profile> {
+pub(crate) fn read(input: Input<'_>, options: &Options, notes: &mut Notes) -> Result<Profile> {
     let mut parser = Parser::new();
     let mut lines = input.lines();
     while let Some(line) = lines.next()? {
@@ -33,7 +33,7 @@ pub(crate) fn read(input: Input<'_>, _options: &Options, notes: &mut Notes) -> R
             return Err(lines.corrupt(what));
         }
     }
-    parser.finish(notes)
+    parser.finish(options, notes)
 }
 
 type LineResult = std::result::Result<(), &'static str>;
@@ -269,11 +269,11 @@ impl Parser {
         Ok(())
     }
 
-    fn finish(self, notes: &mut Notes) -> Result<Profile> {
+    fn finish(self, options: &Options, notes: &mut Notes) -> Result<Profile> {
         if self.events.is_empty() || self.graphs.values().all(|graph| graph.functions.is_empty()) {
             return Err(Error::new(ErrorKind::Truncated, "the callgrind file holds no function"));
         }
-        let mut assembly = Assembly::new(false);
+        let mut assembly = Assembly::new(false).with_stacks_within(options.max_bytes);
         for event in &self.events {
             let (kind, unit) = event_value_type(event);
             assembly.column(kind, unit);
@@ -295,7 +295,7 @@ impl Parser {
         if self.jumps > 0 {
             notes.push(format!("{} jumps are dropped", self.jumps));
         }
-        Ok(assembly.finish())
+        assembly.finish()
     }
 }
 

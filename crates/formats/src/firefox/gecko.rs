@@ -58,14 +58,14 @@ impl Rows {
 /// Reads a Gecko profile with the processes inside it.
 pub(crate) fn read(input: Input<'_>, options: &Options, notes: &mut Notes) -> Result<Profile> {
     let file: File = json::parse(&input.slurp()?, "Gecko")?;
-    let mut assembly = Assembly::new(options.timeline);
+    let mut assembly = Assembly::new(options.timeline).with_stacks_within(options.max_bytes);
     let samples = assembly.column("samples", "count");
     let time = assembly.column("time", "nanoseconds");
     assembly.events_count(time);
     assembly.starts_at(to_count(file.meta.start * 1e6));
     process(&file, file.meta.interval, (samples, time), &mut assembly)?;
     notes.push("markers, counters and categories are dropped".into());
-    Ok(assembly.finish())
+    assembly.finish()
 }
 
 fn process(file: &File, interval: f64, columns: (usize, usize), assembly: &mut Assembly) -> Result<()> {
@@ -90,6 +90,7 @@ fn read_thread(
         let Some(top) = thread.samples.index(row, "stack") else { continue };
         resolve(thread, top, &mut frames, &mut stack, assembly)?;
         let sample = assembly.row(&stack, at.labels);
+        assembly.check_room()?;
         assembly.add(sample, columns.0, 1);
         assembly.add(sample, columns.1, nanos);
         if let Some(time) = thread.samples.get(row, "time").and_then(Value::as_f64) {

@@ -2,11 +2,11 @@
 
 use std::io::Write;
 
-use flamelet_profile::{ErrorKind, Event, Profile, Result, StackId, Thread, ThreadId};
+use flamelet_profile::{ErrorKind, Event, Profile, Result, StackId, Thread};
 use rustc_hash::FxHashMap as HashMap;
 use serde_json::{Value, json};
 
-use crate::frames::{FrameTable, nanos_per, value_type};
+use crate::frames::{FrameTable, events_by_thread, nanos_per, value_type};
 use crate::{Error, Notes, Options};
 
 const VERSION: u32 = 49;
@@ -31,15 +31,14 @@ pub(crate) fn write(
     let timeline = profile.timeline.as_ref().filter(|timeline| timeline.value_type == index);
     let scale = nanos.map(|nanos| nanos / 1e6);
     let libs = Libs::of(profile);
+    let mut frames = FrameTable::with_lines(profile);
     let mut threads = Vec::new();
     match timeline {
         Some(timeline) => {
             notes.dropped_labels_but_threads(profile);
-            for (number, thread) in timeline.threads.iter().enumerate() {
-                let id = ThreadId::from_index(number);
-                let events: Vec<_> = timeline.events.iter().filter(|event| event.thread == id).collect();
+            for (thread, events) in timeline.threads.iter().zip(events_by_thread(timeline)) {
                 if !events.is_empty() {
-                    let mut tables = Tables::new(profile, &libs);
+                    let mut tables = Tables::new(profile, &libs, &mut frames);
                     events.iter().for_each(|event| tables.event(event, scale));
                     threads.push(tables.finish(thread, weight));
                 }
@@ -49,7 +48,7 @@ pub(crate) fn write(
             notes.dropped_timeline(profile);
             notes.dropped_labels(profile);
             notes.push("samples are laid out one after another, for the format needs times".into());
-            let mut tables = Tables::new(profile, &libs);
+            let mut tables = Tables::new(profile, &libs, &mut frames);
             for sample in profile.samples().filter(|sample| sample.values[index] != 0) {
                 tables.in_turn(sample.stack, sample.values[index], scale);
             }
@@ -142,10 +141,10 @@ fn breakpad_id(build_id: &str) -> String {
 }
 
 /// The tables of one thread.
-struct Tables<'a> {
-    profile: &'a Profile,
+struct Tables<'a, 'p> {
+    profile: &'p Profile,
     libs: &'a Libs,
-    frames: FrameTable<'a>,
+    frames: &'a mut FrameTable<'p>,
     stacks: HashMap<(Option<u32>, u32), u32>,
     prefixes: Vec<Option<u32>>,
     stack_frames: Vec<u32>,
@@ -156,12 +155,13 @@ struct Tables<'a> {
     scratch: Vec<u32>,
 }
 
-impl<'a> Tables<'a> {
-    fn new(profile: &'a Profile, libs: &'a Libs) -> Self {
+impl<'a, 'p> Tables<'a, 'p> {
+    fn new(profile: &'p Profile, libs: &'a Libs, frames: &'a mut FrameTable<'p>) -> Self {
+        frames.restart();
         Self {
             profile,
             libs,
-            frames: FrameTable::with_lines(profile),
+            frames,
             stacks: HashMap::default(),
             prefixes: Vec::new(),
             stack_frames: Vec::new(),

@@ -85,5 +85,5 @@ pub(super) fn read(bytes: &[u8]) -> Result<Profile> {
     header.period_type = Some(cpu);
     header.period = period_nanos;
     samples.finish(&mut assembly);
-    Ok(assembly.finish())
+    assembly.finish()
 }

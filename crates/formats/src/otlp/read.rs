@@ -15,7 +15,7 @@ use crate::{Error, Notes, Options};
 pub(super) fn to_profile(data: &ProfilesData, options: &Options, notes: &mut Notes) -> Result<Profile> {
     let mut reader = Reader {
         dictionary: &data.dictionary,
-        assembly: Assembly::new(options.timeline),
+        assembly: Assembly::new(options.timeline).with_stacks_within(options.max_bytes),
         mappings: HashMap::default(),
         locations: HashMap::default(),
         attributes: HashMap::default(),
@@ -37,7 +37,7 @@ pub(super) fn to_profile(data: &ProfilesData, options: &Options, notes: &mut Not
     if let Some(column) = reader.timed {
         reader.assembly.events_count(column);
     }
-    Ok(reader.assembly.finish())
+    reader.assembly.finish()
 }
 
 /// The labels of a sample, and the thread it names.

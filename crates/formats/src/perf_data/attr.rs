@@ -49,7 +49,8 @@ impl Attr {
         let period_or_frequency = fields.u64()?;
         let sample_type = fields.u64()?;
         let read_format = fields.u64()?;
-        let flags = fields.u64()?;
+        // A bit field and no number: machines of the other byte order fill it from the other end.
+        let flags = fields.u64().map(|flags| if big { flags.reverse_bits() } else { flags })?;
         // Later fields are missing in old files.
         fields.bytes(24);
         let branch_type = fields.u64().unwrap_or(0);
@@ -139,5 +140,31 @@ impl Attr {
         };
         let known = usize::try_from(self.config).ok().and_then(|config| names.get(config));
         known.map_or_else(|| format!("event {}:{:#x}", self.kind, self.config), |&name| name.into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// An attr of the software clock at 99 Hz, whose flags are these bytes.
+    fn attr(word: fn(u64) -> [u8; 8], flags: [u8; 8]) -> Vec<u8> {
+        let (mut kind, size) = (word(1), word(64));
+        if kind[0] == 1 {
+            kind[4..].copy_from_slice(&size[..4]);
+        } else {
+            kind = [[0, 0, 0, 1], [0, 0, 0, 64]].concat().try_into().unwrap();
+        }
+        [kind, word(0), word(99), word(1), word(0), flags].concat()
+    }
+
+    #[test]
+    fn flags_of_machines_of_the_other_byte_order() {
+        // `freq` is the eleventh bit and `sample_id_all` the nineteenth, counted from either end of each byte.
+        let little = Attr::parse(&attr(u64::to_le_bytes, [0, 1 << 2, 1 << 2, 0, 0, 0, 0, 0]), false).unwrap();
+        let big = Attr::parse(&attr(u64::to_be_bytes, [0, 1 << 5, 1 << 5, 0, 0, 0, 0, 0]), true).unwrap();
+        assert_eq!(big, little);
+        assert_eq!((big.frequency(), big.stamps_all()), (Some(99), true));
+        assert_eq!(big.plain_name(), "cpu-clock");
     }
 }

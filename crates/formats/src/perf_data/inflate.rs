@@ -1,15 +1,26 @@
 //! Unpacking `PERF_RECORD_COMPRESSED`: pieces of one long zstd frame.
 
+use std::io::Read;
+
 use flamelet_profile::{Error, ErrorKind, Result};
 use ruzstd::decoding::FrameDecoder;
 
 /// An empty last block: perf does not end its frame, and the decoder holds back a window until it ends.
 const LAST_BLOCK: [u8; 3] = [1, 0, 0];
 
+/// A block starts with three bytes: whether it is the last, its kind, and its size.
+const BLOCK_HEADER: usize = 3;
+/// The kind of block that is one byte, repeated.
+const REPEATED: u32 = 1;
+const CHECKSUM: usize = 4;
+
 /// Unpacks pieces as they come.
 pub(super) struct Inflate {
     decoder: FrameDecoder,
+    /// A frame is being read.
     started: bool,
+    /// Its last block was read.
+    ended: bool,
     packed: Vec<u8>,
     room: Vec<u8>,
 }
@@ -18,46 +29,76 @@ impl Inflate {
     pub(super) fn new() -> Self {
         let mut decoder = FrameDecoder::new();
         decoder.set_max_window_size(128 << 20);
-        Self { decoder, started: false, packed: Vec::new(), room: vec![0; 256 << 10] }
+        Self { decoder, started: false, ended: false, packed: Vec::new(), room: vec![0; 256 << 10] }
     }
 
-    /// Takes a piece and appends what it unpacks to.
-    pub(super) fn push(&mut self, piece: &[u8], out: &mut Vec<u8>) -> Result<()> {
+    /// Takes a piece and appends what it unpacks to, up to `max_bytes` in `out`.
+    pub(super) fn push(&mut self, piece: &[u8], out: &mut Vec<u8>, max_bytes: u64) -> Result<()> {
         self.packed.extend_from_slice(piece);
-        if !self.started {
-            let mut source = &self.packed[..];
-            self.decoder.reset(&mut source).map_err(damaged)?;
-            let used = self.packed.len() - source.len();
-            self.packed.drain(..used);
-            self.started = true;
+        let mut packed = std::mem::take(&mut self.packed);
+        let mut rest = &packed[..];
+        while self.start(&mut rest)? {
+            let Some((block, after)) = self.next_block(rest) else { break };
+            self.block(block, out, max_bytes)?;
+            rest = after;
         }
-        self.drain(out)
+        let used = packed.len() - rest.len();
+        packed.drain(..used);
+        self.packed = packed;
+        Ok(())
     }
 
     /// Ends the frame and appends what was held back.
-    pub(super) fn finish(&mut self, out: &mut Vec<u8>) -> Result<()> {
-        if self.started && !self.decoder.is_finished() {
-            self.packed.extend_from_slice(&LAST_BLOCK);
-            self.drain(out)?;
+    pub(super) fn finish(&mut self, out: &mut Vec<u8>, max_bytes: u64) -> Result<()> {
+        if self.started && !self.ended {
+            self.push(&LAST_BLOCK, out, max_bytes)?;
         }
         Ok(())
     }
 
-    fn drain(&mut self, out: &mut Vec<u8>) -> Result<()> {
-        loop {
-            let (used, made) = self.decoder.decode_from_to(&self.packed, &mut self.room).map_err(damaged)?;
-            self.packed.drain(..used.min(self.packed.len()));
-            out.extend_from_slice(&self.room[..made]);
-            if used == 0 && made == 0 {
-                break;
-            }
-        }
-        // Each process of perf writes a frame of its own.
-        if self.decoder.is_finished() && self.packed.len() >= 4 {
+    /// Reads the beginning of a frame if none is open; each process of perf writes one of its own. Says whether there
+    /// is one to go on with.
+    fn start(&mut self, packed: &mut &[u8]) -> Result<bool> {
+        if self.started && self.decoder.is_finished() {
             self.started = false;
-            return self.push(&[], out);
         }
-        Ok(())
+        if !self.started {
+            if packed.len() < 4 {
+                return Ok(false);
+            }
+            self.decoder.reset(packed).map_err(damaged)?;
+            (self.started, self.ended) = (true, false);
+        }
+        Ok(true)
+    }
+
+    /// The next block of `packed` and what follows it, if it is there as a whole. Behind the last one may stand a
+    /// checksum.
+    fn next_block<'a>(&mut self, packed: &'a [u8]) -> Option<(&'a [u8], &'a [u8])> {
+        if self.ended {
+            return packed.split_at_checked(CHECKSUM);
+        }
+        let &[low, middle, high] = packed.first_chunk()?;
+        let header = u32::from_le_bytes([low, middle, high, 0]);
+        let size = if header >> 1 & 3 == REPEATED { 1 } else { (header >> 3) as usize };
+        let block = packed.split_at_checked(BLOCK_HEADER + size)?;
+        self.ended = header & 1 == 1;
+        Some(block)
+    }
+
+    /// Unpacks one block, so that no more than it is unpacked before the limit is looked at.
+    fn block(&mut self, block: &[u8], out: &mut Vec<u8>, max_bytes: u64) -> Result<()> {
+        let (_, mut made) = self.decoder.decode_from_to(block, &mut self.room).map_err(damaged)?;
+        while made > 0 {
+            out.extend_from_slice(&self.room[..made]);
+            made = self.decoder.read(&mut self.room).map_err(damaged)?;
+        }
+        if out.len() as u64 <= max_bytes {
+            return Ok(());
+        }
+        let message = "the compressed records of perf.data unpack to more than allowed; raise the cap with \
+                       --max-memory if you trust the file";
+        Err(Error::new(ErrorKind::TooLarge, message))
     }
 }
 
@@ -65,4 +106,48 @@ fn damaged(error: impl std::fmt::Display) -> Error {
     let text = error.to_string();
     let first = text.lines().next().unwrap_or_default();
     Error::new(ErrorKind::Corrupt, format!("a compressed record of perf.data is damaged: {first}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The header of a frame with a window of 1 KiB: no checksum, no size.
+    const FRAME: [u8; 6] = [0x28, 0xb5, 0x2f, 0xfd, 0, 0];
+    /// The same, with a checksum at the end.
+    const CHECKED_FRAME: [u8; 6] = [0x28, 0xb5, 0x2f, 0xfd, 4, 0];
+
+    /// A block of `size` bytes that are all the same.
+    fn repeated(size: u32, is_last: bool) -> [u8; 4] {
+        let [low, middle, high, _] = (size << 3 | REPEATED << 1 | u32::from(is_last)).to_le_bytes();
+        [low, middle, high, b'x']
+    }
+
+    #[test]
+    fn what_unpacks_to_more_than_allowed_is_not_unpacked() {
+        let piece = [&FRAME[..], &repeated(1024, false).repeat(1000)].concat();
+        let mut out = Vec::new();
+        let error = Inflate::new().push(&piece, &mut out, 10_000).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::TooLarge);
+        assert!(out.len() < 20_000, "{} bytes were unpacked", out.len());
+    }
+
+    #[test]
+    fn pieces_frames_and_checksums() {
+        let frame = |size| [&FRAME[..], &repeated(size, true)].concat();
+        let checked = [&CHECKED_FRAME[..], &repeated(30, true), &[1, 2, 3, 4]].concat();
+        let whole = [frame(10), frame(20), checked, frame(40)].concat();
+        // Where a frame begins, perf writes it in one piece.
+        for cut in [whole.len(), 10, 28, 30, 32] {
+            let (mut inflate, mut out) = (Inflate::new(), Vec::new());
+            inflate.push(&whole[..cut], &mut out, 1000).unwrap();
+            inflate.push(&whole[cut..], &mut out, 1000).unwrap();
+            inflate.finish(&mut out, 1000).unwrap();
+            assert_eq!(out.len(), 100, "cut at {cut}");
+        }
+        // A checksum that is missing is no reason to wait.
+        let (mut inflate, mut out) = (Inflate::new(), Vec::new());
+        inflate.push(&whole[..32], &mut out, 1000).unwrap();
+        inflate.finish(&mut out, 1000).unwrap();
+    }
 }

@@ -99,9 +99,13 @@ impl Comm {
     }
 }
 
-/// A thread or process that was started.
+/// In `misc` of `FORK`: perf found the process running, so its parent's mappings are not its own.
+const MISC_FORK_EXEC: u16 = 1 << 13;
+
+/// A thread or process that was started, or that ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Fork {
+    pub(super) is_exec: bool,
     pub(super) pid: u32,
     pub(super) parent_pid: u32,
     pub(super) tid: u32,
@@ -109,8 +113,9 @@ pub(super) struct Fork {
 }
 
 impl Fork {
-    pub(super) fn parse(mut fields: Fields<'_>) -> Option<Self> {
+    pub(super) fn parse(header: RecordHeader, mut fields: Fields<'_>) -> Option<Self> {
         Some(Self {
+            is_exec: header.misc & MISC_FORK_EXEC != 0,
             pid: fields.u32()?,
             parent_pid: fields.u32()?,
             tid: fields.u32()?,

@@ -3,14 +3,15 @@
 use std::fs::File;
 use std::path::Path;
 
-use flamelet_profile::{LocationId, Mapping, MappingId, Profile, ProfileBuilder, Quality, Result};
-use flamelet_unwind::{Dump, ImageCache, Module, Modules, Registers, walk};
+use flamelet_profile::{LocationId, Profile, Quality, Result};
+use flamelet_unwind::{Dump, ImageCache, Module, Registers, walk};
 use rustc_hash::FxHashMap as HashMap;
 
 use super::attr::{Attr, bit};
 use super::dumps::Dumps;
 use super::features::{Features, hex};
 use super::fields::{Fields, Words};
+use super::processes::{KERNEL, Processes, intern_module};
 use super::records::{Comm, Fork, Mmap, RecordHeader, kind};
 use super::sample::{Sample, sample_id};
 use super::sparse::DumpPlace;
@@ -18,8 +19,6 @@ use crate::assembly::{Assembly, ByteIndex, ThreadRef};
 use crate::perf_script::event_value_type;
 use crate::{Notes, Options};
 
-/// The number that mappings of the kernel carry.
-const KERNEL: u32 = u32::MAX;
 /// Entries of a call chain from here on are no addresses but say what follows.
 const FIRST_CONTEXT: u64 = -4095i64 as u64;
 const CONTEXT_USER: u64 = -512i64 as u64;
@@ -31,35 +30,6 @@ const MAX_REMEMBERED: u32 = 64;
 /// The part of `misc` that says where a sample was taken, and its value for the user side.
 const MISC_MODE: u16 = 7;
 const MODE_USER: u16 = 2;
-
-/// One process, or the kernel.
-#[derive(Clone, Default)]
-struct Process {
-    name: String,
-    modules: Modules,
-    /// Addresses seen since the last change of the modules.
-    locations: HashMap<u64, LocationId>,
-    /// How many stacks were unwound.
-    unwound: u32,
-    /// Tells apart what the same addresses mean in other processes, and after a change of the modules.
-    epoch: u32,
-}
-
-impl Process {
-    fn location(&mut self, builder: &mut ProfileBuilder, address: u64) -> LocationId {
-        *self.locations.entry(address).or_insert_with(|| {
-            let mapping = self.modules.find(address).map(|module| intern_module(builder, module));
-            builder.address(mapping, address)
-        })
-    }
-}
-
-fn intern_module(builder: &mut ProfileBuilder, module: &Module) -> MappingId {
-    let filename = builder.string(&module.name);
-    let build_id = builder.string(&module.build_id_hex());
-    let (start, limit, offset) = (module.start, module.end, module.file_offset);
-    builder.mapping(Mapping { start, limit, offset, filename, build_id, ..Mapping::default() })
-}
 
 /// A thread, as long as nothing changes about it.
 #[derive(Clone, Copy)]
@@ -106,10 +76,9 @@ pub(super) struct Session<'a> {
     assembly: Assembly,
     events: Vec<Event>,
     by_id: HashMap<u64, usize>,
-    processes: HashMap<u32, Process>,
+    processes: Processes,
     thread_names: HashMap<u32, String>,
     tasks: HashMap<(u32, u32), Task>,
-    epochs: u32,
     images: ImageCache,
     /// How many processes have the rules of their frames remembered.
     remembered: u32,
@@ -134,10 +103,9 @@ impl Session<'_> {
             assembly: Assembly::new(options.timeline),
             events: Vec::new(),
             by_id: HashMap::default(),
-            processes: HashMap::default(),
+            processes: Processes::default(),
             thread_names: HashMap::default(),
             tasks: HashMap::default(),
-            epochs: 0,
             images: ImageCache::new(),
             remembered: 0,
             doubts: Doubts::default(),
@@ -177,11 +145,11 @@ impl Session<'_> {
         let read = match header.kind {
             kind::MMAP | kind::MMAP2 => Mmap::parse(header, fields).map(|mmap| self.mmap(&mmap)),
             kind::COMM => Comm::parse(header, fields).map(|comm| self.comm(comm)),
-            kind::FORK => Fork::parse(fields).map(|fork| self.fork(fork)),
+            kind::FORK => Fork::parse(header, fields).map(|fork| self.fork(fork)),
             kind::SAMPLE => self.sample(header, fields, dump),
             kind::LOST => fields.u64().and_then(|_| fields.u64()).map(|count| self.doubts.lost += count),
             kind::LOST_SAMPLES => fields.u64().map(|count| self.doubts.lost += count),
-            kind::EXIT => Some(()),
+            kind::EXIT => Fork::parse(header, fields).map(|ended| self.exit(ended)),
             _ => Some(()),
         };
         if read.is_none() {
@@ -197,14 +165,10 @@ impl Session<'_> {
         let base = mmap.name.rsplit('/').next().unwrap_or_default();
         self.doubts.has_jitdump |= base.starts_with("jit-") && base.ends_with(".dump");
         let module = self.module(mmap, end);
-        let process = self.processes.entry(mmap.pid).or_default();
-        process.modules.insert(module);
-        process.locations.clear();
+        self.processes.map(mmap.pid, module);
         if mmap.pid == KERNEL {
             self.seen = ByteIndex::new();
         }
-        self.epochs += 1;
-        process.epoch = self.epochs;
         self.tasks.clear();
     }
 
@@ -239,27 +203,25 @@ impl Session<'_> {
 
     fn comm(&mut self, comm: Comm) {
         if comm.is_exec {
-            self.epochs += 1;
-            self.processes.insert(comm.pid, Process { epoch: self.epochs, ..Process::default() });
+            self.processes.exec(comm.pid);
         }
         if comm.pid == comm.tid {
-            self.processes.entry(comm.pid).or_default().name.clone_from(&comm.name);
+            self.processes.entry(comm.pid).name.clone_from(&comm.name);
         }
         self.tasks.clear();
         self.thread_names.insert(comm.tid, comm.name);
     }
 
     fn fork(&mut self, fork: Fork) {
-        if fork.pid != fork.parent_pid
-            && let Some(parent) = self.processes.get(&fork.parent_pid).cloned()
-        {
-            let mut child = Process { unwound: 0, ..parent };
-            child.modules.remember_rules(false);
-            self.processes.insert(fork.pid, child);
-        }
+        self.processes.fork(fork);
         if let Some(name) = self.thread_names.get(&fork.parent_tid).cloned() {
             self.thread_names.insert(fork.tid, name);
         }
+        self.tasks.clear();
+    }
+
+    fn exit(&mut self, ended: Fork) {
+        self.processes.exit(ended);
         self.tasks.clear();
     }
 
@@ -267,8 +229,9 @@ impl Session<'_> {
         if let Some(&known) = self.tasks.get(&(pid, tid)) {
             return known;
         }
+        self.processes.is_seen(pid, tid);
         let name = self.thread_names.get(&tid).map_or("", |name| name);
-        let process = self.processes.get(&pid);
+        let process = self.processes.get(pid);
         let process_name = process.map_or("", |process| &process.name);
         let thread = self.assembly.thread(u64::from(pid), u64::from(tid), name, process_name);
         if self.sums.is_empty()
@@ -354,7 +317,7 @@ impl Session<'_> {
     /// Unwinds the dump of a sample's user stack, if it has one, and returns how many addresses there are.
     fn unwind(&mut self, attr: &Attr, sample: &Sample<'_>, dump: Option<DumpPlace>) -> Option<usize> {
         let registers = user_registers(attr.user_registers, sample.registers?)?;
-        let process = self.processes.entry(sample.pid).or_default();
+        let process = self.processes.entry(sample.pid);
         process.unwound = process.unwound.saturating_add(1);
         if process.unwound == MANY_UNWOUND && self.remembered < MAX_REMEMBERED {
             self.remembered += 1;
@@ -379,7 +342,7 @@ impl Session<'_> {
         if let Some(chain) = sample.chain {
             self.chain(sample, chain, in_user, unwound.is_some());
         }
-        let process = self.processes.entry(sample.pid).or_default();
+        let process = self.processes.entry(sample.pid);
         for &address in &self.addresses[..unwound.unwrap_or(0)] {
             self.stack.push(process.location(&mut self.assembly.builder, address));
         }
@@ -413,7 +376,7 @@ impl Session<'_> {
     }
 
     fn push(&mut self, pid: u32, address: u64) {
-        let process = self.processes.entry(pid).or_default();
+        let process = self.processes.entry(pid);
         self.stack.push(process.location(&mut self.assembly.builder, address));
     }
 
@@ -434,7 +397,7 @@ impl Session<'_> {
         }
         self.note_doubts(features, notes);
         let quality = self.quality();
-        let mut profile = self.assembly.finish();
+        let mut profile = self.assembly.finish()?;
         let engine = profile.intern("perf");
         profile.quality = Some(Quality { engine, ..quality });
         set_build_ids(&mut profile, features);

@@ -159,7 +159,7 @@ impl<'a> Stream<'a> {
             }
         }
         if let Some(mut inflate) = self.inflate.take() {
-            inflate.finish(&mut self.unpacked)?;
+            inflate.finish(&mut self.unpacked, self.unpacked_left)?;
             self.unpacked_records(session)?;
         }
         self.rounds.release_all(&mut self.blocks, |record, dump| session.record(record, dump));
@@ -228,7 +228,8 @@ impl<'a> Stream<'a> {
     }
 
     fn compressed(&mut self, piece: &[u8], session: &mut Session<'a>) -> Result<()> {
-        self.inflate.get_or_insert_with(Inflate::new).push(piece, &mut self.unpacked)?;
+        let inflate = self.inflate.get_or_insert_with(Inflate::new);
+        inflate.push(piece, &mut self.unpacked, self.unpacked_left)?;
         self.unpacked_records(session)
     }
 
@@ -248,11 +249,7 @@ impl<'a> Stream<'a> {
             }
             rest = after;
         }
-        let used = (unpacked.len() - rest.len()) as u64;
-        let left = self.unpacked_left.checked_sub(used);
-        self.unpacked_left = left.ok_or_else(|| {
-            Error::new(ErrorKind::TooLarge, "the compressed records of perf.data unpack to more than allowed")
-        })?;
+        self.unpacked_left = self.unpacked_left.saturating_sub((unpacked.len() - rest.len()) as u64);
         self.unpacked = rest.to_vec();
         Ok(())
     }

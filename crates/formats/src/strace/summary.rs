@@ -47,7 +47,7 @@ pub(crate) fn read(input: Input<'_>, _options: &Options, notes: &mut Notes) -> R
         return Err(Error::new(ErrorKind::Truncated, "strace's table has no rows"));
     }
     notes.push("a table of sums: there are no stacks and no times".into());
-    Ok(assembly.finish())
+    assembly.finish()
 }
 
 /// `% time seconds usecs/call calls [errors] syscall`; the column of errors is empty where there are none.

@@ -1,0 +1,143 @@
+//! The tree as V8 wrote it until 2016: each node holds its children. Stacks are deeper than a parser of JSON may
+//! recurse, so the nodes are taken apart before they are parsed, each without its children.
+
+use flamelet_profile::Result;
+use serde::Deserialize;
+
+use super::{CallFrame, File, Node};
+use crate::json;
+
+/// A node without its children.
+#[derive(Deserialize)]
+pub(super) struct NestedNode {
+    id: u64,
+    #[serde(flatten)]
+    frame: CallFrame,
+    #[serde(rename = "hitCount", default)]
+    hits: i64,
+}
+
+impl NestedNode {
+    fn below(self, parent: Option<u64>) -> Node {
+        Node { id: self.id, frame: self.frame, hits: self.hits, children: Vec::new(), parent }
+    }
+}
+
+/// Whether the tree of the file is nested.
+pub(super) fn recognise(text: &[u8]) -> bool {
+    json::top_keys(json::without_mark(text)).is_some_and(|keys| keys.contains(&&b"head"[..]))
+}
+
+/// Reads the file, all nodes of the tree included.
+pub(super) fn parse(text: &[u8]) -> Result<File> {
+    let parts = Parts::of(text);
+    let mut file: File = json::parse(&parts.texts[0], "cpuprofile")?;
+    let Some(head) = file.head.take() else { return Ok(file) };
+    file.nodes = vec![head.below(None)];
+    for (text, &parent) in parts.texts.iter().zip(&parts.parents).skip(1) {
+        let node: NestedNode = json::parse(text, "cpuprofile")?;
+        // The first part is the file, whose node is the head; parents come before their children.
+        let parent = file.nodes[parent].id;
+        file.nodes.push(node.below(Some(parent)));
+    }
+    Ok(file)
+}
+
+/// What is open at a place of the text.
+enum Open {
+    Object { is_part: bool },
+    Array { is_children: bool, has_parts: bool },
+}
+
+/// A text of which each object in an array called `children` has become a part of its own.
+struct Parts {
+    texts: Vec<Vec<u8>>,
+    /// Which part each was taken out of.
+    parents: Vec<usize>,
+    /// The parts that are open, innermost last; the first stays.
+    inside: Vec<usize>,
+    open: Vec<Open>,
+}
+
+impl Parts {
+    fn of(text: &[u8]) -> Self {
+        let mut parts = Self { texts: vec![Vec::new()], parents: vec![0], inside: vec![0], open: Vec::new() };
+        let (mut at, mut string, mut key) = (0, &b""[..], &b""[..]);
+        while let Some(&byte) = text.get(at) {
+            let mut end = at + 1;
+            match byte {
+                b'"' => {
+                    end = json::string_end(text, at + 1).unwrap_or(text.len());
+                    string = &text[at..end];
+                }
+                b':' => key = string,
+                b'{' | b'[' => parts.begin(byte, std::mem::take(&mut key) == b"\"children\""),
+                _ => {}
+            }
+            parts.push(byte, &text[at..end]);
+            at = end;
+        }
+        parts
+    }
+
+    fn begin(&mut self, byte: u8, is_children: bool) {
+        if byte == b'[' {
+            return self.open.push(Open::Array { is_children, has_parts: false });
+        }
+        let is_part = match self.open.last_mut() {
+            Some(Open::Array { is_children: true, has_parts }) => {
+                *has_parts = true;
+                true
+            }
+            _ => false,
+        };
+        if is_part {
+            self.parents.push(self.innermost());
+            self.inside.push(self.texts.len());
+            self.texts.push(Vec::new());
+        }
+        self.open.push(Open::Object { is_part });
+    }
+
+    fn push(&mut self, byte: u8, piece: &[u8]) {
+        // Nothing is left between commas when parts were taken out.
+        if byte == b',' && matches!(self.open.last(), Some(Open::Array { has_parts: true, .. })) {
+            return;
+        }
+        let innermost = self.innermost();
+        self.texts[innermost].extend_from_slice(piece);
+        if matches!(byte, b'}' | b']')
+            && let Some(Open::Object { is_part: true }) = self.open.pop()
+        {
+            self.inside.pop();
+        }
+    }
+
+    fn innermost(&self) -> usize {
+        self.inside.last().copied().unwrap_or(0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_of_a_text() {
+        let text = br#"{"head":{"id":1,"children":[{"x":[{"y":"]}"}],"children":[{"id":3}], "id":2},{"id":4}]},"a":[1,2]}"#;
+        let parts = Parts::of(text);
+        let texts: Vec<_> = parts.texts.iter().map(|text| String::from_utf8_lossy(text)).collect();
+        let expected = [
+            r#"{"head":{"id":1,"children":[]},"a":[1,2]}"#,
+            r#"{"x":[{"y":"]}"}],"children":[], "id":2}"#,
+            r#"{"id":3}"#,
+            r#"{"id":4}"#,
+        ];
+        assert_eq!(texts, expected);
+        assert_eq!(parts.parents, [0, 0, 1, 0]);
+        for cut in 0..text.len() {
+            Parts::of(&text[..cut]);
+        }
+        Parts::of(b"]}]}{[}]");
+    }
+}

@@ -1,0 +1,179 @@
+//! The processes of a recording: what each has mapped, from when it is first heard of until after its end.
+
+use std::collections::VecDeque;
+
+use flamelet_profile::{LocationId, Mapping, MappingId, ProfileBuilder};
+use flamelet_unwind::{Module, Modules};
+use rustc_hash::FxHashMap as HashMap;
+
+use super::records::Fork;
+
+/// The number that mappings of the kernel carry.
+pub(super) const KERNEL: u32 = u32::MAX;
+/// So many processes that have ended are kept: records of their last moments may follow.
+const KEPT_AFTER_END: usize = 256;
+
+/// One process, or the kernel.
+#[derive(Default)]
+pub(super) struct Process {
+    pub(super) name: String,
+    pub(super) modules: Modules,
+    /// Addresses seen since the last change of the modules.
+    locations: HashMap<u64, LocationId>,
+    /// How many stacks were unwound.
+    pub(super) unwound: u32,
+    /// Tells apart what the same addresses mean in other processes, and after a change of the modules.
+    pub(super) epoch: u32,
+    /// Its first thread has ended, and no other was seen since.
+    ended: bool,
+}
+
+impl Process {
+    pub(super) fn location(&mut self, builder: &mut ProfileBuilder, address: u64) -> LocationId {
+        *self.locations.entry(address).or_insert_with(|| {
+            let mapping = self.modules.find(address).map(|module| intern_module(builder, module));
+            builder.address(mapping, address)
+        })
+    }
+
+    /// What a child has from the start.
+    fn forked(&self) -> Self {
+        let mut modules = self.modules.clone();
+        modules.remember_rules(false);
+        Self { name: self.name.clone(), modules, epoch: self.epoch, ..Self::default() }
+    }
+}
+
+pub(super) fn intern_module(builder: &mut ProfileBuilder, module: &Module) -> MappingId {
+    let filename = builder.string(&module.name);
+    let build_id = builder.string(&module.build_id_hex());
+    let (start, limit, offset) = (module.start, module.end, module.file_offset);
+    builder.mapping(Mapping { start, limit, offset, filename, build_id, ..Mapping::default() })
+}
+
+/// All processes by number.
+#[derive(Default)]
+pub(super) struct Processes {
+    known: HashMap<u32, Process>,
+    /// The numbers of those that ended last.
+    ended: VecDeque<u32>,
+    epochs: u32,
+}
+
+impl Processes {
+    pub(super) fn get(&self, pid: u32) -> Option<&Process> {
+        self.known.get(&pid)
+    }
+
+    /// The process with this number, of which nothing may be known.
+    pub(super) fn entry(&mut self, pid: u32) -> &mut Process {
+        self.known.entry(pid).or_default()
+    }
+
+    /// The process has mapped a module.
+    pub(super) fn map(&mut self, pid: u32, module: Module) {
+        self.epochs += 1;
+        let epoch = self.epochs;
+        let process = self.entry(pid);
+        process.modules.insert(module);
+        process.locations.clear();
+        process.epoch = epoch;
+    }
+
+    /// The process runs another program from now on, or is a new one that has nothing from its parent.
+    pub(super) fn exec(&mut self, pid: u32) {
+        self.epochs += 1;
+        self.known.insert(pid, Process { epoch: self.epochs, ..Process::default() });
+    }
+
+    /// A process has started, or a thread, which changes nothing here.
+    pub(super) fn fork(&mut self, fork: Fork) {
+        if fork.pid == fork.parent_pid {
+            return;
+        }
+        match self.known.get(&fork.parent_pid).filter(|_| !fork.is_exec).map(Process::forked) {
+            Some(child) => drop(self.known.insert(fork.pid, child)),
+            None => self.exec(fork.pid),
+        }
+    }
+
+    /// A thread has ended. The process is forgotten some time after its first one has, unless others go on.
+    pub(super) fn exit(&mut self, thread: Fork) {
+        match self.known.get_mut(&thread.pid) {
+            Some(process) if thread.pid == thread.tid => process.ended = true,
+            _ => return,
+        }
+        self.ended.push_back(thread.pid);
+        if self.ended.len() > KEPT_AFTER_END
+            && let Some(pid) = self.ended.pop_front()
+            && self.known.get(&pid).is_some_and(|process| process.ended)
+        {
+            self.known.remove(&pid);
+        }
+    }
+
+    /// A thread runs.
+    pub(super) fn is_seen(&mut self, pid: u32, tid: u32) {
+        if pid != tid
+            && let Some(process) = self.known.get_mut(&pid)
+        {
+            process.ended = false;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(pid: u32, parent_pid: u32) -> Fork {
+        Fork { is_exec: false, pid, parent_pid, tid: pid, parent_tid: parent_pid }
+    }
+
+    fn module() -> Module {
+        Module {
+            start: 0x1000,
+            end: 0x2000,
+            file_offset: 0,
+            bias: 0,
+            name: "/bin/server".into(),
+            build_id: Vec::new().into(),
+            table: None,
+        }
+    }
+
+    #[test]
+    fn processes_that_ended_are_forgotten_unless_threads_go_on() {
+        let mut processes = Processes::default();
+        processes.map(1, module());
+        processes.fork(of(2, 1));
+        processes.exit(of(2, 1));
+        processes.is_seen(2, 3);
+        for pid in 1000..3000 {
+            processes.fork(of(pid, 1));
+            assert!(processes.get(pid).unwrap().modules.find(0x1800).is_some());
+            processes.exit(of(pid, 1));
+        }
+        assert_eq!(processes.known.len(), 2 + KEPT_AFTER_END);
+        assert!(processes.get(2).is_some_and(|process| process.modules.find(0x1800).is_some()));
+        assert!(processes.get(2999).is_some(), "what comes late finds what just ended");
+    }
+
+    #[test]
+    fn a_child_has_the_modules_of_its_parent_but_not_its_caches() {
+        let mut processes = Processes::default();
+        processes.map(1, module());
+        let mut builder = ProfileBuilder::new(&[]);
+        let seen = processes.entry(1).location(&mut builder, 0x1800);
+        processes.fork(of(2, 1));
+        assert!(processes.entry(2).locations.is_empty());
+        assert_eq!(processes.entry(2).location(&mut builder, 0x1800), seen);
+        // perf found this one running; and of that one's parent nothing is known.
+        processes.fork(Fork { is_exec: true, ..of(3, 1) });
+        processes.map(4, module());
+        processes.fork(of(4, 77));
+        for pid in [3, 4] {
+            assert!(processes.get(pid).unwrap().modules.find(0x1800).is_none(), "process {pid}");
+        }
+    }
+}
