@@ -65,7 +65,8 @@ impl Order {
             at += length.max(8);
         }
         let left = self.waiting.len() - before;
-        self.chunks[slot as usize] = Slot { kept: chunk.kept, left, waiting: chunk.waiting, home: chunk.home };
+        self.chunks[slot as usize] =
+            Slot { kept: chunk.kept, left, waiting: chunk.waiting, home: chunk.home };
         if left == 0 {
             self.release(slot);
         }

@@ -198,3 +198,32 @@ impl Spaces {
 pub(crate) fn process_name(pid: u32) -> String {
     targets::thread_name(pid, pid).unwrap_or_default()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn equal_numbers_mean_equal_code() {
+        let mut spaces = Spaces::default();
+        spaces.exec(1, 10);
+        let map = |spaces: &mut Spaces, pid, start| {
+            let end = start + 0x1000;
+            let mapped =
+                Mapped { pid, start, end, offset: 0, name: "//anon", build_id: None, is_deleted: false };
+            spaces.map(&mapped, 20);
+        };
+        // At the start of a program, before stacks are taken, the number stays.
+        let first = spaces.of(1).id;
+        map(&mut spaces, 1, 0x1000);
+        assert_eq!(spaces.of_stack(1).id, first);
+        // Parent and child may load different code at the same free address.
+        spaces.fork(2, 1, 30);
+        assert_ne!(spaces.of_stack(2).id, first);
+        // What had no name before may have one now.
+        map(&mut spaces, 1, 0x5000);
+        let second = spaces.of(1).id;
+        assert_ne!(second, first);
+        assert_ne!(spaces.of(2).id, second);
+    }
+}

@@ -1,9 +1,10 @@
 //! Stacks that are larger than any dump.
 
-use crate::programs::{alone, quiet, rust};
-use crate::seen::{frames, has, recorded};
+use crate::programs::{alone, c, quiet, rust, telling};
+use crate::seen::{frames, has, number, recorded};
 use flamelet_profile::Profile;
 use flamelet_record::Completion;
+use std::collections::BTreeSet;
 
 /// Samples of the two leaves: under their own caller, under the other one, under none.
 fn verdict(profile: &Profile) -> (i64, i64, i64) {
@@ -59,4 +60,21 @@ fn huge_frames_keep_the_right_roots_when_stacks_are_completed() {
     // said to be.
     assert!(right * 10 >= (right + cut) * 6, "{right} right, {cut} cut: {summary:?}");
     assert!(summary.cut as i64 >= cut, "{cut} cut: {summary:?}");
+}
+
+#[test]
+fn no_process_is_lost_when_the_eager_drain_takes_over() {
+    let _one = alone();
+    let (command, out) = telling(&c("prefork", &[]), &[], "prefork");
+    let recorded = recorded(command, |_| {});
+    assert!(recorded.summary.was_eager, "{:?}", recorded.summary);
+    let started: BTreeSet<i64> = std::fs::read_to_string(out)
+        .expect("its output")
+        .lines()
+        .map(|line| line.parse().expect("a pid"))
+        .collect();
+    let seen = recorded.profile.samples().filter_map(|sample| number(&recorded.profile, &sample, "pid"));
+    let seen: BTreeSet<i64> = seen.collect();
+    let missed: Vec<&i64> = started.difference(&seen).collect();
+    assert!(missed.is_empty(), "{missed:?} of {}: {:?}", started.len(), recorded.summary);
 }

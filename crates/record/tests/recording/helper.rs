@@ -84,6 +84,20 @@ fn helper() {
             (options.cpu, options.syscalls) = (false, true);
             options.duration = Some(Duration::from_millis(300));
         }
+        "refused" => {
+            let child = quiet(program.as_ref(), &["1000000"]).spawn().expect("our own program");
+            options.target = Target::Pids(vec![child.id(), 1]);
+            joined = Some(child);
+            (options.cpu, options.syscalls) = (false, true);
+        }
+        "leave" => {
+            // What it leaves behind opens a file when it is told to, which is after the command has ended.
+            let script = "(trap 'echo well > left; exit' USR1; echo ready > ready; while :; do sleep 0.01; done) & \
+                          while [ ! -s ready ]; do sleep 0.01; done; echo $! > left-id; exit 3";
+            options.target = Target::Command(quiet(program.as_ref(), &["-c", script]));
+            options.cpu = false;
+            options.events = vec!["syscalls:sys_enter_openat".to_owned()];
+        }
         "outlive" => {
             // It ends when it is told to, which is after the recording has ended.
             let script = "trap 'read x < /proc/self/stat || exit 9; exit 3' USR1; \
@@ -114,7 +128,16 @@ fn helper() {
 }
 
 fn tell(recorded: Recorded) {
-    let Recorded { profile, summary, command, .. } = recorded;
+    let Recorded { profile, summary, command, guard, .. } = recorded;
+    if let Some(guard) = guard.filter(|_| std::env::var(WHAT).is_ok_and(|what| what == "leave")) {
+        let id = std::fs::read_to_string("left-id").expect("our own folder");
+        // SAFETY: sends a signal to what our own child left, which has not ended.
+        unsafe { libc::kill(id.trim().parse().expect("a pid"), libc::SIGUSR1) };
+        while guard.is_needed() {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        println!("helper: what was left ended {:?}", std::fs::read_to_string("left"));
+    }
     let status = match command {
         Some(CommandEnd::Exited(status)) => format!("status {:?}", status.code()),
         Some(CommandEnd::Running(mut child)) => {

@@ -103,6 +103,27 @@ fn a_process_that_was_there_before_is_joined_and_left_alone() {
 }
 
 #[test]
+fn a_thread_stands_for_its_process() {
+    let _one = alone();
+    let mut child = quiet(&rust("deep", &[]), &["2", "60000"]).spawn().expect("our own program");
+    let tasks = || std::fs::read_dir(format!("/proc/{}/task", child.id())).expect("it runs");
+    while tasks().count() < 3 {
+        std::thread::yield_now();
+    }
+    let tids = tasks().filter_map(|task| task.ok()?.file_name().to_str()?.parse().ok());
+    let thread = tids.filter(|&tid: &u32| tid != child.id()).max().expect("three threads");
+    let stop = AtomicBool::new(false);
+    let mut enough = |progress: &flamelet_record::Progress| {
+        stop.fetch_or(progress.samples > 100, Ordering::Relaxed);
+    };
+    // As `top -H` shows it. The end of a thread cannot be waited for, so this ended at once.
+    let recorded = record(Options::new(Target::Pids(vec![thread])), &mut enough, &stop);
+    child.kill().expect("our own child");
+    child.wait().expect("our own child");
+    assert!(recorded.expect("permitted here").summary.samples > 100);
+}
+
+#[test]
 fn a_command_outlives_a_recording_that_ends_first() {
     let _one = alone();
     let mut options = Options::new(Target::Command(quiet(&rust("deep", &[]), &["1", "60000"])));

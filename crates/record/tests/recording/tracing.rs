@@ -87,3 +87,24 @@ fn a_command_with_a_filter_outlives_its_recording() {
     // Without its tracer, opening a file would fail, and the shell end with 9.
     assert!(told.contains("ended with Some(3)"), "{told}");
 }
+
+#[test]
+fn what_outlives_a_command_with_a_filter_keeps_its_tracer() {
+    let _one = alone();
+    let Some(told) = told_by_nobody("leave", "/bin/sh".as_ref()) else { return };
+    assert!(told.contains("status Some(3)"), "{told}");
+    // Without its tracer it could not open what it writes.
+    assert!(told.contains("what was left ended Ok(\"well\\n\")"), "{told}");
+}
+
+#[test]
+fn a_process_that_may_not_be_traced_is_refused_beside_one_that_may() {
+    let _one = alone();
+    let mut helper = command("refused", &c("calls", &[]));
+    if !as_nobody(&mut helper) {
+        eprintln!("SKIP: refused: needs root to become somebody else");
+        return;
+    }
+    let told = told(helper);
+    assert!(told.contains("helper: NotPermitted"), "{told}");
+}

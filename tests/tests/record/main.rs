@@ -1,5 +1,7 @@
 //! `flamelet record` and `cargo flamelet`, as a person uses them.
 
+mod ending;
+
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -118,44 +120,6 @@ fn what_cannot_be_written_is_written_elsewhere() {
     record.args(["record", "-o", text(&full), "--", "true"]).env("TMPDIR", scratch("no-such-folder"));
     let answer = record.stdin(Stdio::null()).output().expect("the command");
     assert_eq!(answer.status.code(), Some(2), "{answer:?}");
-}
-
-#[test]
-fn ctrl_c_ends_the_recording_and_not_the_work() {
-    if !may_record() {
-        return;
-    }
-    let (path, begun, done) = (scratch("stopped.pb.gz"), scratch("begun"), scratch("done"));
-    let (go, _) =
-        (scratch("go"), [&begun, &done, &scratch("go")].map(|path| std::fs::remove_file(path).ok()));
-    // It works until it is told to end, which is after the recording has.
-    let script = format!(
-        "touch {}; while [ ! -e {} ]; do :; done; touch {}; exit 5",
-        begun.display(),
-        go.display(),
-        done.display()
-    );
-    let mut record = Command::new(flamelet());
-    record.args(["record", "-o", text(&path), "--", "sh", "-c", &script]);
-    let child = record.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn();
-    let mut child = child.expect("the command");
-    let mut errors = std::io::BufReader::new(child.stderr.take().expect("piped"));
-    while !begun.exists() {
-        assert!(child.try_wait().expect("our own child").is_none(), "it ended before its command began");
-        std::thread::sleep(Duration::from_millis(5));
-    }
-    // As a terminal does it: the command has a group of its own and does not hear of it.
-    let interrupted = Command::new("kill").args(["-INT", &child.id().to_string()]).status();
-    assert!(interrupted.is_ok_and(|status| status.success()));
-    let mut line = String::new();
-    std::io::BufRead::read_line(&mut errors, &mut line).expect("UTF-8");
-    assert!(line.contains("the command goes on"), "{line}");
-    assert!(!done.exists(), "it was told to end only now");
-    std::fs::write(&go, "").expect("our own folder");
-    assert_eq!(child.wait().expect("our own child").code(), Some(5));
-    assert!(done.exists());
-    let info = run_flamelet(["info", text(&path)]);
-    assert_eq!(info.status, Some(0), "{info:?}");
 }
 
 #[test]
