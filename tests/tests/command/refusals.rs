@@ -155,7 +155,7 @@ fn files_that_cannot_be_opened() {
 fn a_file_that_may_not_be_read() {
     use std::os::unix::fs::PermissionsExt;
     let path = profiles::written("not-for-you.pb.gz", || b"secret".to_vec());
-    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0)).expect("it is ours");
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o000)).expect("it is ours");
     if std::fs::read(&path).is_ok() {
         eprintln!("SKIP: this user may read everything");
         return;
