@@ -1,5 +1,7 @@
 //! What a program allocates, that was not built for it.
 
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
@@ -137,9 +139,10 @@ pub fn record(
     let mut saver = options.checkpoint.take().map(Saver::new);
     let running = Running::start(command, options.shield_command)?;
     let mut told = Instant::now();
+    let mut sums = Sums::default();
     running.wait(options.duration, stop, |elapsed| {
         if told.elapsed() >= TELL {
-            progress(&Progress { elapsed, ..so_far(&folder) });
+            progress(&Progress { elapsed, ..sums.so_far(&folder) });
             told = Instant::now();
         }
         if let Some(saver) = &mut saver {
@@ -158,6 +161,12 @@ pub fn record(
         summary.notes.push(format!(
             "{name} has {allocator} linked into it: what it allocates there is not seen; build flamelet into it \
              (flamelet::global_allocator!) to see all"
+        ));
+    }
+    let without_room = without_room(&folder);
+    if without_room > 0 {
+        summary.notes.push(format!(
+            "{without_room} processes are not in the profile: there was no room on the disk for what they allocate"
         ));
     }
     if let Some(error) = saver.and_then(|saver| saver.failure) {
@@ -180,20 +189,75 @@ fn never_loaded(name: &str) -> Error {
 
 /// What all processes have left so far. One that is only starting is passed over.
 fn gather(folder: &Folder) -> Vec<Process> {
-    let read = |path: &std::path::PathBuf| {
-        let counts = flamelet_preload_ledger::read(&std::fs::read(path).ok()?).ok()?;
+    let read = |path: &PathBuf| {
+        let counts = read_counts(path)?;
         let modules = std::fs::read(path.with_extension(MODULES_ENDING)).unwrap_or_default();
         Some(Process { counts, modules: Modules::parse(&String::from_utf8_lossy(&modules)) })
     };
     folder.files(COUNTS_ENDING).iter().filter_map(read).collect()
 }
 
-fn so_far(folder: &Folder) -> Progress {
-    let mut progress = Progress::default();
-    for process in gather(folder) {
-        progress.processes += 1;
-        progress.allocations += process.counts.rows.iter().map(|row| row.allocations).sum::<u64>();
-        progress.live += process.counts.rows.iter().map(|row| row.live_bytes).sum::<u64>();
+fn read_counts(path: &Path) -> Option<Counts> {
+    flamelet_preload_ledger::read(&std::fs::read(path).ok()?).ok()
+}
+
+/// Processes that made their file and got no room in it.
+fn without_room(folder: &Folder) -> usize {
+    let is_empty = |path: &&PathBuf| std::fs::metadata(path).is_ok_and(|file| file.len() == 0);
+    folder.files(COUNTS_ENDING).iter().filter(is_empty).count()
+}
+
+/// How it goes, without reading what processes have left that ended long ago: a build has thousands of them.
+#[derive(Default)]
+struct Sums {
+    ended: HashMap<PathBuf, (u64, u64)>,
+}
+
+impl Sums {
+    fn so_far(&mut self, folder: &Folder) -> Progress {
+        let mut progress = Progress::default();
+        for path in folder.files(COUNTS_ENDING) {
+            let Some((allocations, live)) = self.of(path) else { continue };
+            progress.processes += 1;
+            progress.allocations += allocations;
+            progress.live += live;
+        }
+        progress
     }
-    progress
+
+    /// Allocations and bytes alive of one process image.
+    fn of(&mut self, path: PathBuf) -> Option<(u64, u64)> {
+        if let Some(&known) = self.ended.get(&path) {
+            return Some(known);
+        }
+        // Asked first: what it counts between the two would be missing.
+        let has_ended = !is_running(&path);
+        let rows = read_counts(&path)?.rows;
+        let sums =
+            (rows.iter().map(|row| row.allocations).sum(), rows.iter().map(|row| row.live_bytes).sum());
+        if has_ended {
+            self.ended.insert(path, sums);
+        }
+        Some(sums)
+    }
+}
+
+/// Whether there is a process of the number that the file's name begins with. In a container its number there is
+/// another: then what is told while it runs may be too old, and what is recorded is not.
+fn is_running(path: &Path) -> bool {
+    let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    name.split_once('-').is_none_or(|(pid, _)| Path::new("/proc").join(pid).exists())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_s_name_says_whether_its_process_runs() {
+        let path = |pid: u32| PathBuf::from(format!("/var/tmp/flamelet-1-0/{pid}-0.counts"));
+        assert!(is_running(&path(std::process::id())));
+        assert!(!is_running(&path(u32::MAX)));
+        assert!(is_running(Path::new("unknown")));
+    }
 }
