@@ -50,8 +50,7 @@ next_functions! {
         while looking from_arena(count.saturating_mul(size));
     realloc, c"realloc": fn(block: *mut c_void, size: usize) -> *mut c_void,
         while looking resized_in_arena(block, size);
-    // A block of the arena, or one that the loader made before there was any malloc.
-    free, c"free": fn(block: *mut c_void) -> (), while looking ();
+    free, c"free": fn(block: *mut c_void) -> (), while looking leave(block);
     posix_memalign, c"posix_memalign": fn(block: *mut *mut c_void, alignment: usize, size: usize) -> c_int,
         while looking libc::ENOMEM;
     aligned_alloc, c"aligned_alloc": fn(alignment: usize, size: usize) -> *mut c_void,
@@ -138,6 +137,9 @@ fn resized_in_arena(block: *mut c_void, size: usize) -> *mut c_void {
     }
     resized
 }
+
+/// Keeps a block of the arena, or one that the loader made before there was any malloc.
+fn leave(_block: *mut c_void) {}
 
 /// Whether a block is from the arena.
 #[inline]

@@ -87,8 +87,8 @@ fn ctrl_c_ends_the_recording_and_not_the_work() {
     assert!(std::process::Command::new("kill").args(["-INT", &id]).status().expect("kill").success());
     let mut said = BufReader::new(recorder.stderr.take().expect("piped"));
     let mut text = String::new();
-    while !text.contains("goes on") && said.read_line(&mut text).expect("a line") > 0 {}
-    assert!(text.contains("the command goes on"), "{text}");
+    while !text.contains("Waiting for") && said.read_line(&mut text).expect("a line") > 0 {}
+    assert!(text.contains("Waiting for the command"), "{text}");
     recorder.stdin.take().expect("piped").write_all(b"x").expect("it still reads");
     while said.read_line(&mut text).expect("a line") > 0 {}
     assert_eq!(recorder.wait().expect("ends").code(), Some(3), "{text}");
