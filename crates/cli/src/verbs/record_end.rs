@@ -37,7 +37,10 @@ impl Interruptions {
         // Before the other flag: who sees that one set sees why.
         signal_hook::flag::register(SIGINT, Arc::clone(&is_by_keyboard))?;
         let is_over = Arc::<AtomicBool>::default();
-        for signal in [SIGINT, SIGTERM, SIGHUP] {
+        let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+        // Under nohup a closed terminal is no reason to end.
+        let hangup = (!ignores(&status, SIGHUP)).then_some(SIGHUP);
+        for signal in [SIGINT, SIGTERM].into_iter().chain(hangup) {
             signal_hook::flag::register_conditional_default(signal, Arc::clone(&is_over))?;
             signal_hook::flag::register(signal, Arc::clone(&is_asked))?;
         }
@@ -145,5 +148,24 @@ pub(super) fn stay_for(guard: &Guard, by: &Interruptions) {
     }
     while guard.is_needed() && !by.take() {
         std::thread::park_timeout(LOOK);
+    }
+}
+
+/// Whether a process with this `/proc/PID/status` ignores `signal`.
+fn ignores(status: &str, signal: i32) -> bool {
+    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let ignored = ignored.and_then(|ignored| u64::from_str_radix(ignored.trim(), 16).ok());
+    ignored.is_some_and(|ignored| ignored & (1 << (signal - 1)) != 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nohup_is_noticed() {
+        assert!(ignores("Name:\tx\nSigIgn:\t0000000000001001\nSigCgt:\t0\n", SIGHUP));
+        assert!(!ignores("Name:\tx\nSigIgn:\t0000000000001000\n", SIGHUP));
+        assert!(!ignores("", SIGHUP));
     }
 }
