@@ -1,4 +1,5 @@
-//! How recordings end: Ctrl-C and its like, commands that end slowly or not at all, runs that fail.
+//! How recordings end: Ctrl-C and its like, commands that end slowly or not at all, runs that fail. Commands that could go
+//! on for ever after a test that fails have a limit of CPU time.
 
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
@@ -92,8 +93,7 @@ fn ctrl_c_and_its_like_end_the_command_and_all_repetitions() {
     }
     for signal in ["-INT", "-TERM", "-HUP"] {
         let folder = folder(&format!("asked{signal}"));
-        let script =
-            "echo run >> runs; trap 'echo > done; exit 5' INT TERM; echo > begun; while :; do :; done";
+        let script = "ulimit -t 60; echo run >> runs; trap 'echo > done; exit 5' INT TERM; echo > begun; while :; do :; done";
         let words = ["--repeat", "10", "-o", "a.pb.gz", "--", "sh", "-c", script];
         let started = Started::new(&folder, &words);
         started.signal(signal);
@@ -111,7 +111,7 @@ fn a_command_that_does_not_end_costs_no_recording() {
         return;
     }
     let folder = folder("stubborn");
-    let script = "trap '' INT TERM; echo $$ > id; echo > begun; while :; do :; done";
+    let script = "ulimit -t 60; trap '' INT TERM; echo $$ > id; echo > begun; while :; do :; done";
     let mut started = Started::new(&folder, &["-o", "a.svg", "--", "sh", "-c", script]);
     started.signal("-INT");
     let errors = started.read_until("Waiting for the command");
@@ -134,7 +134,7 @@ fn after_its_duration_a_command_that_does_not_end_is_left_running_and_that_is_sa
         return;
     }
     let folder = folder("left");
-    let script = "trap '' TERM; echo $$ > id; while [ ! -e go ]; do sleep 0.01; done";
+    let script = "ulimit -t 60; trap '' TERM; echo $$ > id; while [ ! -e go ]; do sleep 0.01; done";
     let mut record = record(&folder, &["--duration", "0.3", "-o", "a.pb.gz", "--", "sh", "-c", script]);
     // Not a pipe: the command has it too, and keeps it.
     record.stderr(std::fs::File::create(folder.join("errors")).expect("our own folder"));
@@ -231,7 +231,8 @@ fn ctrl_c_at_the_terminal_reaches_the_command_once() {
         return;
     }
     let folder = folder("keys");
-    let script = "trap 'echo >> heard' INT; echo > begun; while [ ! -e go ]; do :; done; exit 7";
+    let script =
+        "ulimit -t 60; trap 'echo >> heard' INT; echo > begun; while [ ! -e go ]; do :; done; exit 7";
     std::fs::write(folder.join("work"), script).expect("our own folder");
     let line = format!("{} record -o a.pb.gz -- sh ./work", flamelet().display());
     let mut terminal = Command::new("script");
