@@ -11,15 +11,23 @@ use std::process::Command;
 /// Set where the test runs itself with the library preloaded.
 const PRELOADED: &str = "FLAMELET_TEST_PRELOADED";
 
+/// The library, built by itself: with what the rest of the workspace asks of this crate (jemalloc, whose thread-local
+/// memory is static) it could not be loaded later at all.
 fn library() -> PathBuf {
     let test = std::env::current_exe().expect("this test has a file");
     let target = test.parent().and_then(|deps| deps.parent()).expect("it is in target/…/deps");
-    let library = target.join("examples/libdlopened.so");
-    assert!(
-        library.exists(),
-        "{} is built by `cargo build -p flamelet-capture --examples`",
-        library.display()
-    );
+    let target = target.join("dlopened");
+    let library = target.join("debug/examples/libdlopened.so");
+    // Built before the program runs itself.
+    if std::env::var_os(PRELOADED).is_none() {
+        let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+        cargo
+            .args(["build", "--quiet", "--manifest-path"])
+            .arg(concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml"));
+        cargo.args(["--example", "dlopened", "--target-dir"]).arg(&target);
+        let built = cargo.output().expect("cargo runs");
+        assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
+    }
     library
 }
 

@@ -51,6 +51,8 @@ mod error;
 mod files;
 #[cfg(all(feature = "heap", target_os = "linux"))]
 pub mod heap;
+#[cfg(all(feature = "heap", not(target_os = "linux")))]
+mod heap_elsewhere;
 #[cfg(feature = "http")]
 pub mod http;
 pub mod labels;

@@ -346,10 +346,11 @@ impl Control {
     /// One round of the collector.
     fn tick(&mut self) {
         self.learn_modules();
-        let born = self.running.as_mut().map_or(0, |running| running.engine.update(running.period_nanos()));
         let before = self.collected.samples;
         self.collect();
         let samples = (self.collected.samples - before) as usize;
+        // Afterwards: what threads that ended are owed went to their last samples.
+        let born = self.running.as_mut().map_or(0, |running| running.engine.update(running.period_nanos()));
         let slots = self.pool.as_ref().map_or(0, |pool| pool.slot_count());
         if let Some(running) = &mut self.running {
             running.pace.looked(Look { samples, slots, born });
