@@ -50,7 +50,7 @@ pub struct Options {
     pub engine: Engine,
     /// The deepest stack that is kept; deeper ones keep their leaf side and count as truncated.
     pub max_depth: usize,
-    /// How many samples can wait to be collected (every 5 to 200 ms). Beyond that they are counted as lost.
+    /// How many samples can wait to be collected (every 5 to 100 ms). Beyond that they are counted as lost.
     pub buffered_samples: usize,
     /// The memory that the samples of one reader may take, in bytes. Beyond that they are counted as lost.
     pub memory_budget: usize,
@@ -112,7 +112,7 @@ impl Options {
 pub struct RecentOptions {
     /// How to sample; the default is 19 Hz without a timeline.
     pub sampling: Options,
-    /// The length of one window, 200 ms or more: answers are cut at windows.
+    /// The length of one window, 100 ms or more: answers are cut at windows.
     pub window: Duration,
     /// How many whole windows to keep.
     pub keep: usize,
@@ -127,7 +127,7 @@ impl Default for RecentOptions {
 }
 
 /// The collector does not come more often than that when it is quiet.
-const SHORTEST_WINDOW: Duration = Duration::from_millis(200);
+const SHORTEST_WINDOW: Duration = Duration::from_millis(100);
 /// Below that much memory a window holds next to nothing.
 const LEAST_OF_A_WINDOW: usize = 32 << 10;
 
@@ -135,7 +135,7 @@ impl RecentOptions {
     pub(crate) fn check(&self) -> Result<()> {
         self.sampling.check()?;
         if self.window < SHORTEST_WINDOW || self.keep == 0 {
-            let message = "windows must be 200 ms or longer, and at least one must be kept";
+            let message = "windows must be 100 ms or longer, and at least one must be kept";
             return Err(Error::new(ErrorKind::InvalidOption, message));
         }
         let most = self.sampling.memory_budget / LEAST_OF_A_WINDOW;

@@ -7,7 +7,7 @@
 use std::time::Duration;
 
 const SHORTEST: Duration = Duration::from_millis(5);
-const LONGEST: Duration = Duration::from_millis(200);
+const LONGEST: Duration = Duration::from_millis(100);
 /// Before anything is known: short enough for the slots at the highest frequency.
 const FIRST: Duration = Duration::from_millis(20);
 /// The share of the process' CPU time whose samples are missing, from which on short-lived threads are the reason.
@@ -23,7 +23,7 @@ pub(super) struct Look {
     pub(super) born: usize,
 }
 
-/// What happened during the last second or so.
+/// What happened during the last second or so, or since a glance.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Review {
     /// CPU time of the process.
@@ -68,13 +68,23 @@ impl Pace {
         }
     }
 
+    /// Hurries at once where much is missing after a short time only.
+    pub(super) fn glanced(&mut self, glance: Review) {
+        self.is_hurried |= glance.misses_samples();
+    }
+
     /// Hurries while samples are missing, and from then on for as long as threads are born.
     pub(super) fn reviewed(&mut self, review: Review) {
-        let owed = 2 * review.period_nanos * (review.threads as u64 + 1);
-        let missing = review.process_nanos.saturating_sub(review.sampled_nanos);
-        let is_missing = missing > owed.max(review.process_nanos / 100 * MISSING_PERCENT);
-        self.is_hurried = is_missing || (self.is_hurried && self.born > 0);
+        self.is_hurried = review.misses_samples() || (self.is_hurried && self.born > 0);
         self.born = 0;
+    }
+}
+
+impl Review {
+    fn misses_samples(&self) -> bool {
+        let owed = 2 * self.period_nanos * (self.threads as u64 + 1);
+        let missing = self.process_nanos.saturating_sub(self.sampled_nanos);
+        missing > owed.max(self.process_nanos / 100 * MISSING_PERCENT)
     }
 }
 
@@ -126,6 +136,18 @@ mod tests {
         (0..9).for_each(|_| pace.looked(QUIET));
         pace.reviewed(second(SECOND));
         assert_eq!(pace.pause(), LONGEST);
+    }
+
+    #[test]
+    fn a_glance_hurries_and_leaves_it_to_a_review_to_end_that() {
+        let mut pace = Pace::new();
+        pace.glanced(second(SECOND));
+        assert_eq!(pace.pause(), FIRST);
+        pace.glanced(second(SECOND / 2));
+        pace.glanced(second(SECOND));
+        assert_eq!(pace.pause(), SHORTEST);
+        pace.reviewed(second(SECOND));
+        assert_eq!(pace.pause(), FIRST);
     }
 
     #[test]

@@ -27,6 +27,10 @@ use std::time::Duration;
 
 /// How often to decide about the overhead and to look at slow-changing things.
 const REVIEW_NANOS: u64 = 1_000_000_000;
+/// How often to look whether so much is missing that short-lived threads must be the reason.
+const GLANCE_NANOS: u64 = 200_000_000;
+/// What a kernel with rare ticks may owe to each thread, whatever the period.
+const LONGEST_TICK_NANOS: u64 = 10_000_000;
 /// For how long a frequency that was lowered binds captures that come later.
 const LOWERED_NANOS: u64 = 60_000_000_000;
 /// Unloaded libraries that are remembered.
@@ -79,6 +83,9 @@ struct Running {
     /// When it was reviewed, and how much CPU time samples stood for then.
     reviewed: Marks,
     reviewed_sampled_nanos: u64,
+    /// The same of the last glance.
+    glanced: Marks,
+    glanced_sampled_nanos: u64,
 }
 
 impl Running {
@@ -248,8 +255,16 @@ impl Control {
         let frequency = options.frequency;
         let reviewed_sampled_nanos = self.collected.sampled_nanos;
         let pace = Pace::new();
-        self.running =
-            Some(Running { engine, frequency, budget, pace, reviewed: now, reviewed_sampled_nanos });
+        self.running = Some(Running {
+            engine,
+            frequency,
+            budget,
+            pace,
+            reviewed: now,
+            reviewed_sampled_nanos,
+            glanced: now,
+            glanced_sampled_nanos: reviewed_sampled_nanos,
+        });
         Ok(remarks)
     }
 
@@ -362,6 +377,16 @@ impl Control {
     fn review(&mut self) {
         let now = self.marks();
         let Some(running) = &mut self.running else { return };
+        if now.time - running.glanced.time >= GLANCE_NANOS {
+            running.pace.glanced(Review {
+                process_nanos: now.process_cpu_nanos.saturating_sub(running.glanced.process_cpu_nanos),
+                sampled_nanos: self.collected.sampled_nanos - running.glanced_sampled_nanos,
+                period_nanos: running.period_nanos().max(LONGEST_TICK_NANOS),
+                threads: running.engine.threads(),
+            });
+            running.glanced = now;
+            running.glanced_sampled_nanos = self.collected.sampled_nanos;
+        }
         if now.time - running.reviewed.time < REVIEW_NANOS {
             return;
         }

@@ -286,7 +286,7 @@ impl Continuous {
         self
     }
 
-    /// The length of one window, 200 ms or more: answers are cut at windows.
+    /// The length of one window, 100 ms or more: answers are cut at windows.
     pub fn window(mut self, length: Duration) -> Self {
         self.window = length;
         self
