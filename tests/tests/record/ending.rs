@@ -199,6 +199,15 @@ fn runs_before_one_that_fails_are_kept_and_the_first_bad_status_counts() {
     assert_readable(&folder.join("b.pb.gz"));
 }
 
+/// `line` in a terminal of its own, and in the foreground there.
+fn in_terminal(folder: &Path, line: &str) -> Command {
+    let mut terminal = Command::new("script");
+    // Instead of script's shell, which the keys would reach too: Debian's ends by Ctrl-C, and the terminal with it.
+    let line = format!("exec {line}");
+    terminal.args(["--quiet", "--return", "--command", &line, "/dev/null"]).current_dir(folder);
+    terminal
+}
+
 #[test]
 fn a_command_reads_from_the_terminal() {
     if !may_record() {
@@ -209,9 +218,7 @@ fn a_command_reads_from_the_terminal() {
         "{} record -o a.pb.gz -- sh -c 'echo > begun; read line; echo \"$line\" > read; exit 6'",
         flamelet().display()
     );
-    // A terminal of its own, of which flamelet is the foreground.
-    let mut terminal = Command::new("script");
-    terminal.args(["--quiet", "--return", "--command", &line, "/dev/null"]).current_dir(&folder);
+    let mut terminal = in_terminal(&folder, &line);
     let mut child = terminal.stdin(Stdio::piped()).stdout(Stdio::null()).spawn().expect("of bsdutils");
     let mut keys = child.stdin.take().expect("piped");
     while !folder.join("begun").exists() {
@@ -235,8 +242,7 @@ fn ctrl_c_at_the_terminal_reaches_the_command_once() {
         "ulimit -t 60; trap 'echo >> heard' INT; echo > begun; while [ ! -e go ]; do :; done; exit 7";
     std::fs::write(folder.join("work"), script).expect("our own folder");
     let line = format!("{} record -o a.pb.gz -- sh ./work", flamelet().display());
-    let mut terminal = Command::new("script");
-    terminal.args(["--quiet", "--return", "--command", &line, "/dev/null"]).current_dir(&folder);
+    let mut terminal = in_terminal(&folder, &line);
     let mut child = terminal.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("of bsdutils");
     let mut keys = child.stdin.take().expect("piped");
     let mut shown = BufReader::new(child.stdout.take().expect("piped"));
