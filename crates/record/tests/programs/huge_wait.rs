@@ -4,7 +4,7 @@ use std::time::Duration;
 
 #[inline(never)]
 fn waiter() {
-    std::thread::sleep(black_box(Duration::from_millis(400)));
+    std::thread::sleep(black_box(Duration::from_millis(2000)));
 }
 
 #[inline(never)]

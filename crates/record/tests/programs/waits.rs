@@ -1,5 +1,5 @@
-// Sleeps, and waits for a lock that another thread holds meanwhile. Prints how long its main thread slept,
-// waited and lived, by its own clock, in nanoseconds.
+// Sleeps, waits for a lock that another thread holds meanwhile, and works. Prints how long its main thread slept,
+// waited, worked and lived, by its own clock, in nanoseconds.
 use std::hint::black_box;
 use std::sync::{Arc, Barrier, Mutex};
 use std::time::{Duration, Instant};
@@ -21,12 +21,13 @@ fn contended(lock: &Mutex<u32>) -> u128 {
 }
 
 #[inline(never)]
-fn busy() -> u64 {
+fn busy() -> u128 {
+    let start = Instant::now();
     let mut x = 1u64;
     for _ in 0..60_000_000 {
         x = black_box(x.wrapping_mul(6364136223846793005).wrapping_add(1));
     }
-    x
+    start.elapsed().as_nanos()
 }
 
 fn main() {
@@ -38,12 +39,12 @@ fn main() {
     let holder = std::thread::spawn(move || {
         let held = theirs.lock().unwrap();
         ready.wait();
-        std::thread::sleep(Duration::from_millis(150));
+        std::thread::sleep(Duration::from_millis(500));
         drop(held);
     });
     both.wait();
     let waited = contended(&lock);
-    black_box(busy());
+    let worked = busy();
     holder.join().unwrap();
-    println!("{slept} {waited} {}", start.elapsed().as_nanos());
+    println!("{slept} {waited} {worked} {}", start.elapsed().as_nanos());
 }

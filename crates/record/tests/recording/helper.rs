@@ -20,7 +20,7 @@ pub(crate) fn command(what: &str, program: &Path) -> Command {
     let copy = folder().join("helper");
     if !copy.exists() {
         let part = folder().join("helper.part");
-        std::fs::copy(std::env::current_exe().expect("this program"), &part).expect("our own folder");
+        crate::programs::copy(&std::env::current_exe().expect("this program"), &part);
         std::fs::rename(&part, &copy).expect("our own folder");
     }
     let mut command = Command::new(copy);
@@ -57,7 +57,7 @@ fn helper() {
     let mut options = Options::new(Target::Command(quiet(program.as_ref(), &["2", "100"])));
     // Of more than its loader and its own start, so that the shell waits to be told.
     const OPENED_BY_THE_LOOP: u64 = 40;
-    let (mut joined, mut enough) = (None, u64::MAX);
+    let (mut joined, mut enough, mut enough_calls) = (None, u64::MAX, u64::MAX);
     let stop = AtomicBool::new(false);
     match what.as_str() {
         "cpu" => {}
@@ -82,7 +82,7 @@ fn helper() {
             options.target = Target::Pids(vec![child.id()]);
             joined = Some(child);
             (options.cpu, options.syscalls) = (false, true);
-            options.duration = Some(Duration::from_millis(300));
+            enough_calls = 1000;
         }
         "refused" => {
             let child = quiet(program.as_ref(), &["1000000"]).spawn().expect("our own program");
@@ -113,7 +113,8 @@ fn helper() {
         }
     }
     let mut look = |progress: &Progress| {
-        stop.fetch_or(progress.samples >= enough, Ordering::Relaxed);
+        let is_enough = progress.samples >= enough || progress.syscalls >= enough_calls;
+        stop.fetch_or(is_enough, Ordering::Relaxed);
     };
     match record(options, &mut look, &stop) {
         Ok(recorded) => tell(recorded),

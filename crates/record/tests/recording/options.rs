@@ -1,6 +1,6 @@
 //! Options that make no sense, and targets that are not there.
 
-use crate::programs::quiet;
+use crate::programs::{alone, quiet};
 use flamelet_record::{ErrorKind, Options, Target, record};
 use std::sync::atomic::AtomicBool;
 
@@ -17,6 +17,7 @@ fn with(change: impl FnOnce(&mut Options)) -> (ErrorKind, String) {
 
 #[test]
 fn what_makes_no_sense_is_said_in_one_line() {
+    let _one = alone();
     let cases = [
         with(|options| options.frequency = 0),
         with(|options| options.frequency = 20_001),
@@ -33,6 +34,7 @@ fn what_makes_no_sense_is_said_in_one_line() {
 
 #[test]
 fn what_is_not_there_is_named() {
+    let _one = alone();
     let (kind, message) = refused(Options::new(Target::Pids(vec![u32::MAX >> 2])));
     assert_eq!(kind, ErrorKind::NoTarget);
     assert!(message.contains("1073741823"), "{message}");

@@ -9,6 +9,14 @@ fn paranoid() -> i32 {
     text.trim().parse().unwrap_or(2)
 }
 
+/// What an ordinary user may lock in memory; without a limit, more than anybody has.
+fn lockable_bytes() -> u64 {
+    let limits = std::fs::read_to_string("/proc/self/limits").unwrap_or_default();
+    let line = limits.lines().find_map(|line| line.strip_prefix("Max locked memory"));
+    let soft = line.and_then(|line| line.split_whitespace().next());
+    soft.map_or(0, |word| word.parse().unwrap_or(u64::MAX))
+}
+
 #[test]
 fn nobody_records_the_user_side_of_a_command() {
     let _one = alone();
@@ -19,7 +27,10 @@ fn nobody_records_the_user_side_of_a_command() {
     let mut helper = command("cpu", &rust("deep", &[]));
     as_nobody(&mut helper);
     let told = told(helper);
-    assert!(told.contains(" samples, 0 lost"), "{told}");
+    // Rings that this user may lock hold a quarter of a second, or what the limit leaves of it.
+    if lockable_bytes() >= 4 << 20 {
+        assert!(told.contains(" samples, 0 lost"), "{told}");
+    }
     let rooted: f64 =
         told.split("rooted ").nth(1).and_then(|rest| rest.split(',').next()?.parse().ok()).expect("a number");
     assert!(rooted >= 0.99, "{told}");
@@ -98,6 +109,7 @@ fn a_filter_that_forbids_perf_event_open_is_named() {
 
 #[test]
 fn the_doctor_looks_at_everything_and_agrees_with_what_works() {
+    let _one = alone();
     let report = flamelet_record::doctor::machine();
     let names: Vec<&str> = report.checks.iter().map(|check| check.name).collect();
     assert_eq!(names.len(), 9, "{names:?}");

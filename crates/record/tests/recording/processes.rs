@@ -1,11 +1,10 @@
 //! Children, programs that become others, threads that come and go, processes that were there before.
 
-use crate::programs::{alone, c, folder, quiet, rust, telling};
+use crate::programs::{alone, c, copy, folder, quiet, rust, telling};
 use crate::seen::{frames, has, label, number, recorded};
 use flamelet_record::{CommandEnd, Options, Target, record};
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
 #[test]
 fn children_and_what_they_execute_are_seen_and_the_status_is_passed_on() {
@@ -56,7 +55,11 @@ fn a_program_that_becomes_another_is_that_other() {
 #[test]
 fn threads_that_live_a_millisecond_are_all_sampled() {
     let _one = alone();
-    let recorded = recorded(quiet(&rust("short_threads", &[]), &[]), |options| options.frequency = 4000);
+    let recorded = recorded(quiet(&rust("short_threads", &[]), &[]), |options| {
+        options.frequency = 4000;
+        // Small stacks, so that all of them fit into a ring, however late they are taken out.
+        options.dump_bytes = 4 << 10;
+    });
     let (profile, summary) = (&recorded.profile, &recorded.summary);
     let working = profile.samples().filter(|sample| has(&frames(profile, sample), "short_work"));
     let tids: BTreeSet<i64> = working.filter_map(|sample| number(profile, &sample, "tid")).collect();
@@ -70,7 +73,7 @@ fn threads_that_live_a_millisecond_are_all_sampled() {
 fn a_process_that_was_there_before_is_joined_and_left_alone() {
     let _one = alone();
     let program = folder().join("deep-deleted");
-    std::fs::copy(rust("deep", &["-C", "link-arg=-Wl,--build-id"]), &program).expect("our own folder");
+    copy(&rust("deep", &["-C", "link-arg=-Wl,--build-id"]), &program);
     let mut child = quiet(&program, &["2", "60000"]).spawn().expect("our own program");
     // Its threads must be there before the recording, and its file gone.
     while std::fs::read_dir(format!("/proc/{}/task", child.id())).map_or(0, Iterator::count) < 3 {
@@ -126,9 +129,12 @@ fn a_thread_stands_for_its_process() {
 #[test]
 fn a_command_outlives_a_recording_that_ends_first() {
     let _one = alone();
-    let mut options = Options::new(Target::Command(quiet(&rust("deep", &[]), &["1", "60000"])));
-    options.duration = Some(Duration::from_millis(200));
-    let recorded = record(options, &mut |_| {}, &AtomicBool::new(false)).expect("permitted here");
+    let options = Options::new(Target::Command(quiet(&rust("deep", &[]), &["1", "60000"])));
+    let stop = AtomicBool::new(false);
+    let mut enough = |progress: &flamelet_record::Progress| {
+        stop.fetch_or(progress.samples > 0, Ordering::Relaxed);
+    };
+    let recorded = record(options, &mut enough, &stop).expect("permitted here");
     match recorded.command {
         Some(CommandEnd::Running(mut child)) => {
             assert!(child.try_wait().expect("our own child").is_none());
@@ -225,14 +231,14 @@ fn a_target_that_dies_at_once_leaves_a_profile_and_its_status() {
 fn a_program_whose_file_was_replaced_keeps_its_own_names() {
     let _one = alone();
     let program = folder().join("deep-replaced");
-    std::fs::copy(rust("deep", &["-C", "link-arg=-Wl,--build-id"]), &program).expect("our own folder");
+    copy(&rust("deep", &["-C", "link-arg=-Wl,--build-id"]), &program);
     let mut child = quiet(&program, &["1", "60000"]).spawn().expect("our own program");
     while std::fs::read_dir(format!("/proc/{}/task", child.id())).map_or(0, Iterator::count) < 2 {
         std::thread::yield_now();
     }
     // As an update does it: another program under the same name.
     let other = folder().join("deep-replaced.new");
-    std::fs::copy(c("calls", &["-Wl,--build-id"]), &other).expect("our own folder");
+    copy(&c("calls", &["-Wl,--build-id"]), &other);
     std::fs::rename(&other, &program).expect("our own folder");
     let stop = AtomicBool::new(false);
     let mut enough = |progress: &flamelet_record::Progress| {

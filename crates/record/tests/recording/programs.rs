@@ -1,6 +1,8 @@
 //! The programs under `tests/programs`, compiled once.
 
 use std::collections::HashMap;
+use std::ffi::CString;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -11,12 +13,46 @@ pub(crate) fn folder() -> &'static Path {
     static FOLDER: OnceLock<tempfile::TempDir> = OnceLock::new();
     let folder = FOLDER.get_or_init(|| {
         let folder =
-            tempfile::Builder::new().prefix("flamelet-record").tempdir().expect("a temporary folder");
+            tempfile::Builder::new().prefix("flamelet-record").tempdir_in(place()).expect("a folder");
         let open = std::fs::Permissions::from_mode(0o777);
         std::fs::set_permissions(folder.path(), open).expect("our own folder");
         folder
     });
     folder.path()
+}
+
+/// Where everybody may go and run programs: the temporary folder of who runs the tests may be theirs alone.
+fn place() -> PathBuf {
+    let places = [std::env::temp_dir(), "/tmp".into(), "/var/tmp".into()];
+    let found = places.iter().find(|place| is_open(place) && may_hold_programs(place));
+    found.unwrap_or(&places[0]).clone()
+}
+
+fn is_open(place: &Path) -> bool {
+    let may_pass = |folder: &Path| folder.metadata().is_ok_and(|data| data.permissions().mode() & 0o001 != 0);
+    place.is_absolute() && place.ancestors().all(may_pass)
+}
+
+fn may_hold_programs(place: &Path) -> bool {
+    let path = CString::new(place.as_os_str().as_bytes()).expect("a plain path");
+    // SAFETY: a structure of numbers, for which 0 is a value.
+    let mut found: libc::statvfs = unsafe { std::mem::zeroed() };
+    // SAFETY: reads a string that ends with a zero and writes into the structure; both outlive the call.
+    let asked = unsafe { libc::statvfs(path.as_ptr(), &raw mut found) };
+    asked == 0 && found.f_flag & libc::ST_NOEXEC == 0
+}
+
+/// Lets everybody read and run a program, whatever this process's umask is.
+fn share(program: &Path) {
+    std::fs::set_permissions(program, std::fs::Permissions::from_mode(0o755)).expect("our own file");
+}
+
+/// A copy of a program, to be run. Another process makes it: a child that this one forks meanwhile for another test would
+/// have the file open for writing, and such a file cannot be run.
+pub(crate) fn copy(program: &Path, to: &Path) {
+    let copied = Command::new("cp").args([program, to]).status();
+    assert!(copied.is_ok_and(|status| status.success()), "cp {} {}", program.display(), to.display());
+    share(to);
 }
 
 /// The Rust program `name`, compiled with `-O` and `flags`.
@@ -47,6 +83,7 @@ fn compile(mut command: Command, source: &str, flags: &[&str]) -> PathBuf {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs").join(source);
     let compiled = command.arg(source).arg("-o").arg(&out).output().expect("a compiler");
     assert!(compiled.status.success(), "{}", String::from_utf8_lossy(&compiled.stderr));
+    share(&out);
     done.insert(key, out.clone());
     out
 }

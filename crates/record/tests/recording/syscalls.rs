@@ -118,6 +118,8 @@ fn a_function_can_be_an_event() {
     let program = c("calls", &[]);
     let recorded = recorded(quiet(&program, &[]), |options| {
         options.cpu = false;
+        // All 5000 fit into one ring then: nothing is lost, however late they are taken out.
+        options.dump_bytes = 1024;
         options.events = vec![format!("uprobe:{}:rarely", program.display())];
     });
     let profile = &recorded.profile;
