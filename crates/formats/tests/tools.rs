@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use flamelet_formats::{Format, Options, write};
-use support::{fixture, folded, folder, need, number_after, open, printed, run, total};
+use support::{download, fixture, folded, folder, need, number_after, open, printed, run, total};
 
 #[test]
 fn heaptrack_interpreted_and_raw() {
@@ -113,7 +113,8 @@ fn bpftrace_stacks_counts_and_histograms() {
     }
     let file = folder("bpftrace").join("maps.txt");
     // It runs for as long as it is watched: bpftrace names addresses at its end, of processes that still live.
-    let mut program = Command::new(fixture()).arg("1000000000").spawn().expect("the program starts");
+    let mut program =
+        Command::new(fixture()).args(["1000000000", "forget"]).spawn().expect("the program starts");
     let script = format!(
         "profile:hz:997 /pid == {}/ {{ @stacks[ustack] = count(); @all = count(); @which = lhist(cpu, 0, 64, 1); }} \
          interval:s:2 {{ exit(); }}",
@@ -175,9 +176,7 @@ fn python_packages() -> PathBuf {
         pip.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--target"])
             .arg(&folder)
             .args(packages);
-        let output = pip.output().expect("python3 starts");
-        let message = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success(), "these tests need Python packages: {pip:?} failed: {message}");
+        download(&mut pip);
         std::fs::write(folder.join("done"), "").unwrap();
     }
     folder

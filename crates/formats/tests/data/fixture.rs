@@ -33,7 +33,7 @@ fn recurse(n: u64) -> u64 {
     if n == 0 { light(1) } else { black_box(recurse(n - 1)) + 1 }
 }
 #[inline(never)]
-fn work(rounds: u64) -> u64 {
+fn work(rounds: u64, forgets: bool) -> u64 {
     let mut store = Vec::new();
     let mut s = 0u64;
     for i in 0..rounds {
@@ -41,14 +41,21 @@ fn work(rounds: u64) -> u64 {
         s = s.wrapping_add(light(i));
         s = s.wrapping_add(recurse(5));
         keep(&mut store, i as usize);
+        if forgets {
+            store.clear();
+        }
         s = s.wrapping_add(churn(i as usize) as u64);
     }
     s + store.len() as u64
 }
 fn main() {
-    let rounds: u64 = std::env::args().nth(1).and_then(|a| a.parse().ok()).unwrap_or(200);
-    let t = std::thread::Builder::new().name("helper".into()).spawn(move || work(rounds / 2)).unwrap();
-    let a = work(rounds);
+    let mut arguments = std::env::args().skip(1);
+    let rounds: u64 = arguments.next().and_then(|a| a.parse().ok()).unwrap_or(200);
+    // With a second argument nothing is kept, for runs whose end nobody knows.
+    let forgets = arguments.next().is_some();
+    let t =
+        std::thread::Builder::new().name("helper".into()).spawn(move || work(rounds / 2, forgets)).unwrap();
+    let a = work(rounds, forgets);
     let b = t.join().unwrap();
     std::mem::forget(vec![7u8; 5000]);
     println!("{}", a ^ b);

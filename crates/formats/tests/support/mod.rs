@@ -48,6 +48,18 @@ pub fn run(command: &mut Command) -> Output {
     output
 }
 
+/// Runs a command that fetches packages; a connection may fail, so it is tried three times.
+#[track_caller]
+pub fn download(command: &mut Command) {
+    for _ in 0..2 {
+        if command.output().is_ok_and(|output| output.status.success()) {
+            return;
+        }
+        std::thread::sleep(std::time::Duration::from_secs(10));
+    }
+    run(command);
+}
+
 /// What a command prints.
 #[track_caller]
 pub fn printed(command: &mut Command) -> String {
