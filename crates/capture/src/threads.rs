@@ -41,7 +41,7 @@ pub(crate) fn local_memory() -> u64 {
     here.wrapping_sub(flamelet_unwind::live::thread_pointer())
 }
 
-/// The names of threads of this process that block `signal`, as they are now.
+/// The names of threads of this process that block `signal` by their own choice, as they are now.
 pub(crate) fn names_of_those_that_block(signal: libc::c_int) -> Vec<String> {
     let Ok(threads) = std::fs::read_dir("/proc/self/task") else { return Vec::new() };
     let statuses =
@@ -50,10 +50,17 @@ pub(crate) fn names_of_those_that_block(signal: libc::c_int) -> Vec<String> {
 }
 
 /// The name of the thread with this `status`, if it blocks `signal`.
+///
+/// The C library itself blocks everything for a moment, where a thread is born, ends (so the collector of a capture that
+/// is just over) or starts a program. What tells: then the library's own signals are blocked, too, which it lets nobody
+/// else do.
 fn blocking_name(status: &str, signal: libc::c_int) -> Option<String> {
+    const OF_THE_C_LIBRARY: libc::c_int = 32;
     let field = |name: &str| status.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
-    let blocked = u64::from_str_radix(field("SigBlk:")?, 16).ok()?;
-    (blocked >> (signal - 1) & 1 == 1).then(|| field("Name:").unwrap_or_default().to_owned())
+    let mask = u64::from_str_radix(field("SigBlk:")?, 16).ok()?;
+    let is_blocked = |signal: libc::c_int| mask >> (signal - 1) & 1 == 1;
+    let is_own_choice = is_blocked(signal) && !is_blocked(OF_THE_C_LIBRARY);
+    is_own_choice.then(|| field("Name:").unwrap_or_default().to_owned())
 }
 
 /// This thread's name, up to 15 bytes and zeros. Async-signal-safe. Asks the kernel the first time and then
@@ -174,6 +181,30 @@ mod tests {
         assert_eq!(blocking_name(status, libc::SIGVTALRM), None);
         assert_eq!(blocking_name("SigBlk:\tnonsense", libc::SIGPROF), None);
         assert_eq!(blocking_name("", libc::SIGPROF), None);
+        let chosen = "Name:\tall\nSigBlk:\tfffffffe7ffbfeff\n";
+        assert_eq!(blocking_name(chosen, libc::SIGPROF), Some("all".to_owned()));
+        let ending = "Name:\tending\nSigBlk:\tfffffffefffbfeff\n";
+        assert_eq!(blocking_name(ending, libc::SIGPROF), None);
+    }
+
+    /// The C library blocks all signals at the end of every thread.
+    #[test]
+    fn threads_that_begin_and_end_are_not_said_to_block_anything() {
+        const NAME: &str = "comes-and-goes";
+        let is_over = std::sync::atomic::AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                for _ in 0..1500 {
+                    let thread = std::thread::Builder::new().name(NAME.into()).spawn(|| ());
+                    thread.expect("starts").join().expect("no panic");
+                }
+                is_over.store(true, std::sync::atomic::Ordering::Relaxed);
+            });
+            while !is_over.load(std::sync::atomic::Ordering::Relaxed) {
+                let names = names_of_those_that_block(libc::SIGPROF);
+                assert!(!names.iter().any(|name| name == NAME), "{names:?}");
+            }
+        });
     }
 
     #[test]

@@ -111,7 +111,9 @@ fn a_thousand_frames_are_rooted() {
         let deep =
             names.sum(&profile, |stack| stack.iter().filter(|name| name.contains("recurse")).count() >= 990);
         assert!(percent(deep, used) > 95.0, "{deep:?} of {used:?}");
-        assert_eq!(profile.quality.map(|quality| quality.truncated), Some(0));
+        // Of any thread, such as one that is being born.
+        let quality = profile.quality.expect("said");
+        assert!(quality.truncated * 50 <= quality.samples, "{quality:?}");
     });
 }
 

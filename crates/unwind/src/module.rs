@@ -132,6 +132,12 @@ impl Modules {
         self.index_of(address).map(|index| &self.modules[index])
     }
 
+    /// The modules that have an address of `start..end`.
+    pub fn overlapping(&self, start: u64, end: u64) -> impl Iterator<Item = &Module> {
+        let first = self.modules.partition_point(|module| module.end <= start);
+        self.modules[first..].iter().take_while(move |module| module.start < end)
+    }
+
     /// Like [`Modules::find`], trying the module `near` first, where the frame before was found.
     #[inline(always)]
     pub(crate) fn find_near(&self, address: u64, near: &mut usize) -> Option<&Module> {
@@ -234,6 +240,10 @@ mod tests {
             [0xfff, 0x1000, 0x1fff, 0x2000, 0x3000, 0x4000].map(found),
             [None, Some(0x1000), Some(0x1000), None, Some(0x3000), None]
         );
+        let overlapping =
+            |start, end| modules.overlapping(start, end).map(|module| module.start).collect::<Vec<_>>();
+        assert_eq!(overlapping(0x1fff, 0x3001), [0x1000, 0x3000]);
+        assert_eq!([overlapping(0x2000, 0x3000), overlapping(0x4000, 0x5000)], [[], []]);
         let mut near = 1;
         assert_eq!(modules.find_near(0x1000, &mut near).map(|module| module.start), Some(0x1000));
         assert_eq!(near, 0);

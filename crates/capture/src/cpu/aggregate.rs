@@ -1,5 +1,6 @@
 //! Samples of one reader (or one window of one), each distinct stack stored once.
 
+use super::seen_modules::Era;
 use crate::labels::LabelSet;
 use hashbrown::HashTable;
 use rustc_hash::{FxBuildHasher, FxHashMap};
@@ -28,6 +29,7 @@ pub(crate) struct RowKey {
     pub(crate) labels: u32,
     /// In [`Aggregate::names`].
     pub(crate) name: u32,
+    pub(crate) era: Era,
     pub(crate) is_rooted: bool,
 }
 
@@ -49,6 +51,8 @@ pub(crate) struct Incoming<'a> {
     pub(crate) time: u64,
     pub(crate) labels: &'a LabelSet,
     pub(crate) frames: &'a [u64],
+    /// What was loaded where.
+    pub(crate) era: Era,
     pub(crate) is_rooted: bool,
     /// How many sampling periods it stands for.
     pub(crate) count: u64,
@@ -88,7 +92,7 @@ impl Aggregate {
         let (thread, name) = self.thread(sample.thread);
         let labels = self.label_set(sample.labels);
         let stack = self.stacks.intern(sample.frames);
-        let key = RowKey { stack, labels, name, is_rooted: sample.is_rooted };
+        let key = RowKey { stack, labels, name, era: sample.era, is_rooted: sample.is_rooted };
         let counts = &mut self.counts;
         let row = *self.rows.entry(key).or_insert_with(|| {
             counts.push((key, 0));
@@ -182,7 +186,7 @@ mod tests {
 
     fn sample<'a>(labels: &'a LabelSet, tid: i32, frames: &'a [u64]) -> Incoming<'a> {
         let thread = ThreadKey { tid, name: *b"worker\0\0\0\0\0\0\0\0\0\0" };
-        Incoming { thread, time: 7, labels, frames, is_rooted: tid != 3, count: 2 }
+        Incoming { thread, time: 7, labels, frames, era: Era::default(), is_rooted: tid != 3, count: 2 }
     }
 
     #[test]

@@ -68,6 +68,7 @@ mod sampler;
 #[cfg(not(target_os = "linux"))]
 #[path = "sampler_elsewhere.rs"]
 mod sampler;
+mod seen_modules;
 mod session;
 
 pub use options::{Engine, MAX_FREQUENCY, Options, RecentOptions};

@@ -1,13 +1,14 @@
 //! From collected samples to a [`Profile`].
 
 use super::aggregate::{Aggregate, RowKey, ThreadKey};
+use super::seen_modules::{Era, SeenModules};
 use flamelet_profile::{
     Event, Label, LabelSetId, Mapping, MappingId, Profile, ProfileBuilder, Quality, StackId, Thread,
     ThreadId, Timeline,
 };
-use flamelet_unwind::{Module, Modules};
+use flamelet_unwind::Module;
 use rustc_hash::FxHashMap;
-use std::sync::Arc;
+use std::ptr;
 
 /// Addresses from here on are the kernel's.
 const KERNEL_START: u64 = 1 << 63;
@@ -33,26 +34,6 @@ pub(crate) struct Facts {
     pub(crate) comments: Vec<String>,
 }
 
-/// The modules that a capture saw, so that addresses of unloaded libraries find theirs too.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct SeenModules {
-    pub(crate) now: Option<Arc<Modules>>,
-    /// Modules of earlier, the latest last.
-    pub(crate) earlier: Vec<Module>,
-}
-
-impl SeenModules {
-    fn now(&self) -> impl Iterator<Item = &Module> {
-        self.now.iter().flat_map(|modules| modules.iter())
-    }
-
-    fn find(&self, address: u64) -> Option<&Module> {
-        let earlier =
-            || self.earlier.iter().rev().find(|module| (module.start..module.end).contains(&address));
-        self.now.as_ref().and_then(|now| now.find(address)).or_else(earlier)
-    }
-}
-
 /// Makes one profile of `parts`, which follow each other in time.
 pub(crate) fn profile(parts: &[&Aggregate], facts: &Facts, modules: &SeenModules) -> Profile {
     let period = 1_000_000_000 / i64::from(facts.asked_frequency.max(1));
@@ -60,6 +41,7 @@ pub(crate) fn profile(parts: &[&Aggregate], facts: &Facts, modules: &SeenModules
         builder: ProfileBuilder::new(&[("samples", "count"), ("cpu", "nanoseconds")]),
         modules,
         mappings: FxHashMap::default(),
+        kernel: None,
         threads: Vec::new(),
         thread_index: FxHashMap::default(),
         events: Vec::new(),
@@ -77,7 +59,9 @@ pub(crate) fn profile(parts: &[&Aggregate], facts: &Facts, modules: &SeenModules
 struct Report<'a> {
     builder: ProfileBuilder,
     modules: &'a SeenModules,
-    mappings: FxHashMap<u64, MappingId>,
+    /// By the address of the module in `modules`.
+    mappings: FxHashMap<*const Module, MappingId>,
+    kernel: Option<MappingId>,
     threads: Vec<Thread>,
     thread_index: FxHashMap<ThreadKey, ThreadId>,
     events: Vec<Event>,
@@ -96,11 +80,8 @@ impl Report<'_> {
     }
 
     fn mapping(&mut self, module: &Module) -> MappingId {
-        if let Some(&id) = self.mappings.get(&module.start) {
-            let known = self.builder.profile().mapping(id);
-            if known.limit == module.end && self.builder.profile().string(known.filename) == &*module.name {
-                return id;
-            }
+        if let Some(&id) = self.mappings.get(&ptr::from_ref(module)) {
+            return id;
         }
         let mapping = Mapping {
             start: module.start,
@@ -111,31 +92,31 @@ impl Report<'_> {
             ..Mapping::default()
         };
         let id = self.builder.mapping(mapping);
-        self.mappings.insert(module.start, id);
+        self.mappings.insert(ptr::from_ref(module), id);
         id
     }
 
     /// All of the kernel's half of the addresses.
     fn kernel_mapping(&mut self) -> MappingId {
-        if let Some(&id) = self.mappings.get(&KERNEL_START) {
+        if let Some(id) = self.kernel {
             return id;
         }
         let filename = self.builder.string("[kernel.kallsyms]");
         let mapping = Mapping { start: KERNEL_START, limit: u64::MAX, filename, ..Mapping::default() };
         let id = self.builder.mapping(mapping);
-        self.mappings.insert(KERNEL_START, id);
+        self.kernel = Some(id);
         id
     }
 
     fn add(&mut self, part: &Aggregate) {
-        let mut stacks: FxHashMap<(u32, bool), StackId> = FxHashMap::default();
+        let mut stacks: FxHashMap<(u32, Era, bool), StackId> = FxHashMap::default();
         let mut rows = Vec::with_capacity(part.counts.len());
         for &(key, count) in &part.counts {
-            let stack = match stacks.get(&(key.stack, key.is_rooted)) {
+            let stack = match stacks.get(&(key.stack, key.era, key.is_rooted)) {
                 Some(&stack) => stack,
                 None => {
-                    let stack = self.stack(part.frames(key.stack), key.is_rooted);
-                    stacks.insert((key.stack, key.is_rooted), stack);
+                    let stack = self.stack(part.frames(key.stack), key.era, key.is_rooted);
+                    stacks.insert((key.stack, key.era, key.is_rooted), stack);
                     stack
                 }
             };
@@ -152,12 +133,12 @@ impl Report<'_> {
         }));
     }
 
-    fn stack(&mut self, frames: &[u64], is_rooted: bool) -> StackId {
+    fn stack(&mut self, frames: &[u64], era: Era, is_rooted: bool) -> StackId {
         let modules = self.modules;
         let mut locations: Vec<_> = frames
             .iter()
             .map(|&address| {
-                let mapping = match modules.find(address) {
+                let mapping = match modules.find(address, era) {
                     Some(module) => Some(self.mapping(module)),
                     None if address >= KERNEL_START => Some(self.kernel_mapping()),
                     None => None,
@@ -290,6 +271,7 @@ mod tests {
     use super::*;
     use crate::cpu::aggregate::Incoming;
     use crate::labels::LabelSet;
+    use flamelet_unwind::Modules;
 
     fn module(start: u64, name: &str) -> Module {
         Module {
@@ -306,15 +288,25 @@ mod tests {
     #[test]
     fn a_profile_has_addresses_mappings_labels_time_and_quality() {
         let mut modules = Modules::new();
+        let mut seen = SeenModules::default();
+        modules.insert(module(0x8000, "/lib/gone.so"));
+        seen.learn(&modules);
+        modules.remove(0x8000, 0x9000);
         modules.insert(module(0x1000, "/bin/now"));
-        let seen =
-            SeenModules { now: Some(Arc::new(modules)), earlier: vec![module(0x8000, "/lib/gone.so")] };
+        seen.learn(&modules);
         let labels = LabelSet::new([("route", "/a")]);
         let thread = ThreadKey { tid: 42, name: *b"main\0\0\0\0\0\0\0\0\0\0\0\0" };
         let mut part = Aggregate::default();
         let frames = [0x1010, 0x8020];
-        let sample =
-            Incoming { thread, time: 1500, labels: &labels, frames: &frames, is_rooted: true, count: 3 };
+        let sample = Incoming {
+            thread,
+            time: 1500,
+            labels: &labels,
+            frames: &frames,
+            era: seen.era(),
+            is_rooted: true,
+            count: 3,
+        };
         part.add(&sample, true, usize::MAX);
         part.add(&Incoming { is_rooted: false, count: 1, ..sample }, true, usize::MAX);
         let facts = Facts {
@@ -343,6 +335,37 @@ mod tests {
         let quality = profile.quality.expect("said");
         assert_eq!((quality.samples, quality.truncated, quality.lost), (4, 1, 0));
         assert_eq!(quality.achieved_millihertz, 100_000);
+    }
+
+    #[test]
+    fn libraries_at_one_place_one_after_the_other_are_told_apart() {
+        let (labels, mut part) = (LabelSet::EMPTY, Aggregate::default());
+        let (mut seen, mut modules) = (SeenModules::default(), Modules::new());
+        let names = ["/lib/a.so", "/lib/b.so", "/lib/a.so"];
+        for name in names {
+            modules.insert(module(0x8000, name));
+            seen.learn(&modules);
+            let thread = ThreadKey { tid: 1, name: [0; 16] };
+            let frames = &[0x8020];
+            let sample = Incoming {
+                thread,
+                time: 0,
+                labels: &labels,
+                frames,
+                era: seen.era(),
+                is_rooted: true,
+                count: 1,
+            };
+            part.add(&sample, true, usize::MAX);
+        }
+        let profile = profile(&[&part], &Facts { asked_frequency: 100, ..Facts::default() }, &seen);
+        let file = |stack| {
+            let mapping = profile.location(profile.stack(stack)[0]).mapping.expect("mapped");
+            profile.string(profile.mapping(mapping).filename)
+        };
+        let rows: Vec<_> = profile.samples().map(|sample| (file(sample.stack), sample.values[0])).collect();
+        assert_eq!(rows, [("/lib/a.so", 2), ("/lib/b.so", 1)]);
+        assert_eq!(profile.mappings().len(), 2);
     }
 
     #[test]

@@ -13,13 +13,13 @@ use super::handler::{self, COUNTERS};
 use super::options::Options;
 use super::pace::{Look, Pace, Review};
 use super::pool::Pool;
-use super::report::SeenModules;
+use super::seen_modules::SeenModules;
 use super::session::{Marks, Reader, Status};
 use crate::clock;
 use crate::error::{Error, ErrorKind, Result};
 use crate::labels::{self, LabelSet};
 use crate::threads;
-use flamelet_unwind::Module;
+use flamelet_unwind::Modules;
 use flamelet_unwind::live::{self, PerProcess};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, mpsc};
@@ -33,8 +33,6 @@ const GLANCE_NANOS: u64 = 200_000_000;
 const LONGEST_TICK_NANOS: u64 = 10_000_000;
 /// For how long a frequency that was lowered binds captures that come later.
 const LOWERED_NANOS: u64 = 60_000_000_000;
-/// Unloaded libraries that are remembered.
-const MAX_EARLIER_MODULES: usize = 4096;
 
 static CONTROL: PerProcess<Mutex<Control>> = PerProcess::new();
 static ENDED: Condvar = Condvar::new();
@@ -53,6 +51,8 @@ struct Control {
     #[allow(clippy::vec_box, reason = "handlers know the address")]
     retired: Vec<Box<Pool>>,
     modules: SeenModules,
+    /// The list that was learned last.
+    learned: Option<Arc<Modules>>,
     collected: Collected,
     /// Set while an overhead budget holds the frequency down, also from one capture to the next.
     lowered: Option<Lowered>,
@@ -203,6 +203,7 @@ impl Control {
             pool: None,
             retired: Vec::new(),
             modules: SeenModules::default(),
+            learned: None,
             collected: Collected { samples: 0, truncated: 0, sampled_nanos: 0, handler_nanos: 0 },
             lowered: None,
         }
@@ -309,6 +310,7 @@ impl Control {
     fn collect(&mut self) {
         let Some(pool) = &self.pool else { return };
         let (readers, collected, running) = (&self.readers, &mut self.collected, &mut self.running);
+        let era = self.modules.era();
         let mut labels = LabelSet::EMPTY;
         pool.drain(|record, frames| {
             collected.samples += 1;
@@ -325,6 +327,7 @@ impl Control {
                 time: record.time,
                 labels: &labels,
                 frames,
+                era,
                 is_rooted: record.is_rooted,
                 count: 0,
             };
@@ -338,21 +341,16 @@ impl Control {
         }
     }
 
-    /// Notes modules that are new, and those that are gone.
+    /// Notes modules that are new.
     fn learn_modules(&mut self) {
         let now = live::modules();
-        if self.modules.now.as_ref().is_some_and(|known| Arc::ptr_eq(known, &now)) {
+        if self.learned.as_ref().is_some_and(|known| Arc::ptr_eq(known, &now)) {
             return;
         }
-        let is_same = |a: &Module, b: &Module| a.start == b.start && a.end == b.end && a.name == b.name;
-        let old = self.modules.now.replace(now.clone());
-        let old = old.iter().flat_map(|modules| modules.iter());
-        for module in old.filter(|old| !now.iter().any(|new| is_same(old, new))) {
-            self.modules.earlier.retain(|other| !is_same(other, module));
-            self.modules.earlier.push(Module { table: None, ..module.clone() });
-        }
-        let too_many = self.modules.earlier.len().saturating_sub(MAX_EARLIER_MODULES);
-        self.modules.earlier.drain(..too_many);
+        // Samples so far are of what was loaded before.
+        self.collect();
+        self.modules.learn(&now);
+        self.learned = Some(now);
         for reader in &self.readers {
             reader.saw(&self.modules);
         }
@@ -360,8 +358,8 @@ impl Control {
 
     /// One round of the collector.
     fn tick(&mut self) {
-        self.learn_modules();
         let before = self.collected.samples;
+        self.learn_modules();
         self.collect();
         let samples = (self.collected.samples - before) as usize;
         // Afterwards: what threads that ended are owed went to their last samples.

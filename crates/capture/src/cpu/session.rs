@@ -2,8 +2,9 @@
 
 use super::aggregate::{Aggregate, Incoming};
 use super::options::{Engine, Options, RecentOptions};
-use super::report::{self, Facts, SeenModules};
+use super::report::{self, Facts};
 use super::sampler;
+use super::seen_modules::SeenModules;
 use crate::clock;
 use crate::error::Result;
 use flamelet_profile::Profile;
@@ -333,6 +334,7 @@ impl State {
 mod tests {
     use super::*;
     use crate::cpu::aggregate::ThreadKey;
+    use crate::cpu::seen_modules::Era;
     use crate::labels::LabelSet;
 
     const SECOND: u64 = 1_000_000_000;
@@ -340,7 +342,15 @@ mod tests {
     fn sample(frames: &[u64]) -> Incoming<'_> {
         static NO_LABELS: LabelSet = LabelSet::EMPTY;
         let thread = ThreadKey { tid: 1, name: [0; 16] };
-        Incoming { thread, time: 0, labels: &NO_LABELS, frames, is_rooted: true, count: 0 }
+        Incoming {
+            thread,
+            time: 0,
+            labels: &NO_LABELS,
+            frames,
+            era: Era::default(),
+            is_rooted: true,
+            count: 0,
+        }
     }
 
     fn at(seconds: u64) -> Marks {

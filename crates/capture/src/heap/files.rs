@@ -79,6 +79,8 @@ mod tests {
     #[test]
     fn what_was_there_before_is_kept_once() {
         let folder = std::env::temp_dir().join(format!("flamelet-files-{}", std::process::id()));
+        // A process of before may have had the same id, and been killed.
+        let _ = std::fs::remove_dir_all(&folder);
         std::fs::create_dir_all(&folder).expect("a folder");
         let path = folder.join("heap.ledger");
         for (text, keeps_old) in [("first", true), ("second", true), ("of no use", true), ("third", false)] {
