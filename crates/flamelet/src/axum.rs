@@ -37,6 +37,8 @@ pub fn router(profiler: Profiler) -> Router {
 /// [`Handler::authorize`].
 #[cfg_attr(not(feature = "view"), allow(clippy::needless_pass_by_value, reason = "the viewer keeps it"))]
 pub fn router_with(handler: Handler) -> Router {
+    #[cfg(feature = "view")]
+    let handler = handler.with_viewer();
     let theirs = handler.clone();
     let answer = any(move |request: Request| answer(theirs.clone(), request));
     let paths = [
@@ -58,20 +60,15 @@ pub fn router_with(handler: Handler) -> Router {
 #[cfg(feature = "view")]
 fn viewer(handler: Handler) -> Router {
     use axum::middleware::{Next, from_fn};
-    use axum::response::IntoResponse;
 
     let viewer = crate::view::router(handler.profiler().clone());
     viewer.layer(from_fn(move |request: Request, next: Next| {
         let (parts, body) = request.into_parts();
-        let is_allowed = handler.allows(&parts);
-        if !is_allowed {
-            handler.count_refusal();
-        }
+        let refusal = (!handler.allows(&parts)).then(|| handler.refuse_stranger().map(Body::from));
         async move {
-            match is_allowed {
-                true => next.run(Request::from_parts(parts, body)).await,
-                false => (::http::StatusCode::FORBIDDEN, "this service does not allow you to profile it\n")
-                    .into_response(),
+            match refusal {
+                None => next.run(Request::from_parts(parts, body)).await,
+                Some(refusal) => refusal,
             }
         }
     }))
@@ -88,18 +85,10 @@ async fn answer(handler: Handler, request: Request) -> Response {
     let body = if handler.wants_body(&parts) && handler.allows(&parts) {
         match to_bytes(body, MAX_BODY).await {
             Ok(body) => body,
-            Err(_) => return too_long(),
+            Err(_) => return handler.refuse_body(MAX_BODY).map(Body::from),
         }
     } else {
         Bytes::new()
     };
     handler.answer(Request::from_parts(parts, body)).await.map(Body::from)
-}
-
-fn too_long() -> Response {
-    let message =
-        format!("a list of addresses that is whole and at most {} MiB is asked for\n", MAX_BODY >> 20);
-    let mut response = Response::new(Body::from(message));
-    *response.status_mut() = ::http::StatusCode::PAYLOAD_TOO_LARGE;
-    response
 }

@@ -35,7 +35,6 @@ impl Error {
         Self { kind, message: message.into() }
     }
 
-    #[cfg(feature = "cpu")]
     pub(crate) fn invalid(message: impl Into<String>) -> Self {
         Self::new(ErrorKind::InvalidOption, message)
     }

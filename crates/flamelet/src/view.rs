@@ -62,7 +62,8 @@ impl Live {
             HeapQuestion::Freed => now.freed(),
             HeapQuestion::Peak => now.peak(),
             HeapQuestion::Growth => {
-                wait(Duration::from_secs(seconds.into()), asker)?;
+                let cancelled = &self.profiler.shared().counters.cancelled;
+                wait(Duration::from_secs(seconds.into()), asker).inspect_err(|_| count(cancelled))?;
                 heap()?.growth(&now)
             }
         })

@@ -1,7 +1,7 @@
 //! `setup_profiling` and its builder: windows as files, kept and removed, in folders good and bad.
 
-use flamelet::{ErrorKind, IntervalFiles, Profile, setup_profiling};
-use flamelet_capture::profile::pprof;
+use flamelet::{ErrorKind, IntervalFiles, IntervalFilesBuilder, Profile, Profiler, setup_profiling};
+use flamelet_capture::profile::{LocationId, pprof};
 use std::fs;
 use std::io::Write;
 use std::path::Path;
@@ -10,6 +10,8 @@ use std::time::{Duration, Instant};
 
 const DEADLINE: Duration = Duration::from_secs(60);
 const SHORT: Duration = Duration::from_millis(200);
+/// So long that no window ends before the recorder is stopped.
+const LONG: Duration = Duration::from_secs(3600);
 
 /// Names in the folder, hidden ones too, sorted.
 fn names(folder: &Path) -> Vec<String> {
@@ -45,8 +47,89 @@ fn burn(duration: Duration) {
     }
 }
 
+/// What the recorder reports, and how many windows it has made.
+struct Watched {
+    problems: mpsc::Receiver<String>,
+    profiler: Profiler,
+}
+
+impl Watched {
+    /// Short windows to `folder`, whose problems come here.
+    fn start(folder: &Path) -> (IntervalFiles, Self) {
+        let (sender, problems) = mpsc::channel();
+        let profiler = Profiler::builder().start().expect("started");
+        let report = move |problem: &str| sender.send(problem.to_owned()).unwrap_or_default();
+        let files = IntervalFiles::builder(folder).name("a").interval(SHORT).on_problem(report);
+        let files = files.profiler(profiler.clone()).start().expect("a bad folder is no error");
+        (files, Self { problems, profiler })
+    }
+
+    /// The next problem.
+    #[track_caller]
+    fn problem(&self) -> String {
+        self.problems.recv_timeout(DEADLINE).expect("reported")
+    }
+
+    /// Nothing is said while three more windows are made and tried to be written.
+    #[track_caller]
+    fn assert_silence(&self) {
+        let windows = || self.profiler.metrics().captures_served;
+        let before = windows();
+        // A window counts before it is written: the fourth says that three were tried.
+        wait_until("windows go on", || windows() >= before + 4);
+        assert_eq!(self.problems.try_recv().ok(), None, "reported once");
+    }
+}
+
+/// Starts and stops a recorder: its only window is that of the stop.
+fn write_one_window(builder: IntervalFilesBuilder) {
+    builder.interval(LONG).start().expect("started").stop();
+}
+
+/// Puts a window of somebody who had the same name long ago into the folder, with so many bytes.
+fn lay_window(folder: &Path, stamp: &str, bytes: u64) -> String {
+    let picture = format!("flamegraph-a-{stamp}.svg");
+    fs::write(folder.join(picture), "").expect("written");
+    let name = format!("profile-a-{stamp}.pb.gz");
+    fs::File::create(folder.join(&name)).and_then(|file| file.set_len(bytes)).expect("written");
+    name
+}
+
+/// The samples that have a function of this name.
+fn samples_in(profile: &Profile, name: &str) -> usize {
+    let has = |function| profile.string(profile.function(function).name).contains(name);
+    let is_in = |stack: &[LocationId]| {
+        stack.iter().flat_map(|&id| profile.lines(id)).any(|line| line.function.is_some_and(has))
+    };
+    profile.samples().filter(|sample| is_in(profile.stack(sample.stack))).count()
+}
+
 #[test]
-fn every_interval_has_its_own_window_and_stopping_writes_the_last() {
+fn stopping_writes_what_there_is_of_the_last_window() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let profiler = Profiler::builder().overhead_budget(None).frequency(250).start().expect("started");
+    let files = IntervalFiles::builder(folder.path()).interval(LONG).profiler(profiler.clone());
+    let files = files.start().expect("started");
+    // What this capture sees, the recorder sees too.
+    let beside = profiler.start().expect("captures");
+    wait_until("samples", || {
+        burn_before_the_end(Duration::from_millis(20));
+        samples_in(&beside.snapshot(), "burn_before_the_end") >= 10
+    });
+    assert_eq!(names(folder.path()), Vec::<String>::new(), "the window is not over");
+    files.stop();
+    let kept = profiles(folder.path());
+    assert_eq!((kept.len(), names(folder.path()).len()), (1, 2), "{kept:?}");
+    assert!(samples_in(&read(folder.path(), &kept[0]), "burn_before_the_end") > 0);
+}
+
+#[inline(never)]
+fn burn_before_the_end(duration: Duration) {
+    burn(duration);
+}
+
+#[test]
+fn every_interval_has_its_own_window() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let path = folder.path().join("made/on/the/way");
     let files = IntervalFiles::builder(&path).name("Indexer Service").interval(SHORT).frequency(250);
@@ -55,7 +138,6 @@ fn every_interval_has_its_own_window_and_stopping_writes_the_last() {
         burn(Duration::from_millis(20));
         profiles(&path).len() >= 3
     });
-    burn(Duration::from_millis(50));
     files.stop();
     let kept = profiles(&path);
     let windows: Vec<Profile> = kept.iter().map(|name| read(&path, name)).collect();
@@ -111,6 +193,39 @@ fn old_windows_go_by_count() {
 }
 
 #[test]
+fn old_windows_go_by_age() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let old = lay_window(folder.path(), "20200101T000000.000Z", 100);
+    let builder = || IntervalFiles::builder(folder.path()).name("a").keep_for(Duration::from_secs(86_400));
+    write_one_window(builder());
+    let first = profiles(folder.path());
+    assert!(first.len() == 1 && !first.contains(&old), "{first:?}");
+    // One that is not so old stays.
+    write_one_window(builder());
+    let both = profiles(folder.path());
+    assert!(both.len() == 2 && both.contains(&first[0]), "{both:?}");
+    assert_eq!(names(folder.path()).len(), 4, "pictures go with their profiles");
+}
+
+#[test]
+fn old_windows_go_by_size() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let lay = |minute: u32| lay_window(folder.path(), &format!("20200101T00{minute:02}00.000Z"), 30 << 20);
+    let old: Vec<String> = (0..10).map(lay).collect();
+    let builder = IntervalFiles::builder(folder.path()).name("a").keep_for(Duration::MAX);
+    // Room for three of them, and the new one, which is much smaller.
+    write_one_window(builder.keep_bytes(100 << 20));
+    let left = profiles(folder.path());
+    assert_eq!(left.len(), 4, "{left:?}");
+    assert_eq!(left[..3], old[7..], "the newest of them stay");
+    // The newest is kept, whatever its size.
+    write_one_window(IntervalFiles::builder(folder.path()).name("a").keep_bytes(1));
+    let last = profiles(folder.path());
+    assert!(last.len() == 1 && !left.contains(&last[0]), "{last:?}");
+    assert_eq!(names(folder.path()).len(), 2, "pictures go with their profiles");
+}
+
+#[test]
 fn a_window_is_never_seen_half() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let files = IntervalFiles::builder(folder.path()).interval(Duration::from_millis(100)).keep_windows(3);
@@ -135,16 +250,12 @@ fn a_folder_that_cannot_be_written_is_reported_once_and_tried_again() {
     // A file where the folder should be: nobody can write there, not even root.
     let path = folder.path().join("taken");
     fs::write(&path, "in the way").expect("written");
-    let (sender, problems) = mpsc::channel();
-    let report = move |problem: &str| sender.send(problem.to_owned()).unwrap_or_default();
-    let files = IntervalFiles::builder(&path).interval(SHORT).on_problem(report);
-    let files = files.start().expect("a bad folder is no error");
-    let problem = problems.recv_timeout(DEADLINE).expect("reported");
+    let (files, watched) = Watched::start(&path);
+    let problem = watched.problem();
     assert!(problem.contains("taken cannot be written") && !problem.contains('\n'), "{problem}");
-    // Two more windows pass in silence.
-    assert!(problems.recv_timeout(3 * SHORT).is_err(), "reported once");
+    watched.assert_silence();
     fs::remove_file(&path).expect("removed");
-    let again = problems.recv_timeout(DEADLINE).expect("reported");
+    let again = watched.problem();
     assert!(again.contains("is written again"), "{again}");
     wait_until("windows", || !profiles(&path).is_empty());
     // And when it vanishes, it is made again.
@@ -164,6 +275,16 @@ impl SmallDisk {
         mount.args(["-t", "tmpfs", "-o", "size=512k", "flamelet-test"]).arg(folder.path());
         let output = mount.output().ok()?;
         output.status.success().then(|| Self(folder))
+    }
+
+    /// `ro` for read-only, `rw` to write again.
+    fn remount(&self, how: &str) {
+        // It is refused while a file there is being written.
+        wait_until(how, || {
+            let mut mount = std::process::Command::new("mount");
+            mount.args(["-o", &format!("remount,{how}")]).arg(self.0.path());
+            mount.output().is_ok_and(|output| output.status.success())
+        });
     }
 
     fn fill(&self) -> std::path::PathBuf {
@@ -187,16 +308,13 @@ fn a_full_disk_is_reported_once_and_used_again_when_there_is_room() {
         return;
     };
     let filler = disk.fill();
-    let (sender, problems) = mpsc::channel();
-    let report = move |problem: &str| sender.send(problem.to_owned()).unwrap_or_default();
-    let files = IntervalFiles::builder(disk.0.path()).name("a").interval(SHORT).on_problem(report);
-    let files = files.start().expect("a full disk is no error");
-    let problem = problems.recv_timeout(DEADLINE).expect("reported");
+    let (files, watched) = Watched::start(disk.0.path());
+    let problem = watched.problem();
     assert!(problem.contains("cannot be written") && problem.contains("No space left"), "{problem}");
-    assert!(problems.recv_timeout(3 * SHORT).is_err(), "reported once");
+    watched.assert_silence();
     wait_until("nothing is left of what did not fit", || names(disk.0.path()) == ["filler"]);
     fs::remove_file(filler).expect("removed");
-    let again = problems.recv_timeout(DEADLINE).expect("reported");
+    let again = watched.problem();
     assert!(again.contains("is written again"), "{again}");
     wait_until("windows", || !profiles(disk.0.path()).is_empty());
     files.stop();
@@ -205,12 +323,31 @@ fn a_full_disk_is_reported_once_and_used_again_when_there_is_room() {
 }
 
 #[test]
-fn a_read_only_disk_does_not_hurt() {
+fn a_disk_that_becomes_read_only_is_reported_once_and_used_again_when_it_is_not() {
+    let Some(disk) = SmallDisk::mount() else {
+        eprintln!("SKIP: no file system can be mounted here");
+        return;
+    };
+    let (files, watched) = Watched::start(disk.0.path());
+    wait_until("a first window", || !profiles(disk.0.path()).is_empty());
+    disk.remount("ro");
+    let problem = watched.problem();
+    assert!(problem.contains("cannot be written") && problem.contains("Read-only"), "{problem}");
+    watched.assert_silence();
+    let before = profiles(disk.0.path());
+    disk.remount("rw");
+    let again = watched.problem();
+    assert!(again.contains("is written again"), "{again}");
+    wait_until("new windows", || profiles(disk.0.path()).len() > before.len());
+    files.stop();
+}
+
+#[test]
+fn a_folder_that_nobody_can_make_does_not_hurt() {
     // What root may write anywhere else, it may not write here.
-    let (sender, problems) = mpsc::channel();
-    let report = move |problem: &str| sender.send(problem.to_owned()).unwrap_or_default();
-    let files = IntervalFiles::builder("/proc/flamelet").interval(SHORT).on_problem(report);
-    let files = files.start().expect("a bad folder is no error");
-    assert!(problems.recv_timeout(DEADLINE).expect("reported").contains("cannot be written"));
+    let (files, watched) = Watched::start(Path::new("/proc/flamelet"));
+    let problem = watched.problem();
+    assert!(problem.contains("cannot be written"), "{problem}");
+    watched.assert_silence();
     files.stop();
 }

@@ -1,8 +1,8 @@
 //! Responses, with the headers that Go's handlers give.
 
 use http::header::{
-    ALLOW, CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_TYPE, HeaderName, LOCATION, RETRY_AFTER,
-    X_CONTENT_TYPE_OPTIONS,
+    ALLOW, CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_LENGTH, CONTENT_TYPE, HeaderName, LOCATION,
+    RETRY_AFTER, X_CONTENT_TYPE_OPTIONS,
 };
 use http::{HeaderValue, Response, StatusCode};
 
@@ -91,6 +91,15 @@ pub(super) fn to_index() -> Answer {
     *answer.status_mut() = StatusCode::MOVED_PERMANENTLY;
     answer.headers_mut().insert(LOCATION, HeaderValue::from_static("pprof/"));
     answer
+}
+
+/// Leaves the head, as HEAD asks for, with the length of the body that GET would get. Servers cut it too, but a handler
+/// may be asked without one.
+pub(super) fn cut_body(answer: &mut Answer) {
+    let body = std::mem::take(answer.body_mut());
+    if !body.is_empty() {
+        answer.headers_mut().insert(CONTENT_LENGTH, HeaderValue::from(body.len()));
+    }
 }
 
 /// The refusal of a method.

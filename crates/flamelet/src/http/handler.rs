@@ -29,6 +29,8 @@ pub struct Handler {
     prefix: String,
     authorize: Option<Arc<Authorize>>,
     hosts: Option<Arc<[String]>>,
+    /// Whether the web viewer answers beside this handler, so that the page may link it.
+    has_viewer: bool,
 }
 
 /// The path as the client sees it, where the server has taken a prefix away.
@@ -38,10 +40,12 @@ pub(crate) struct SeenPath(pub(crate) String);
 impl Handler {
     /// A handler for everybody who can reach the server.
     pub fn new(profiler: Profiler) -> Self {
-        Self { profiler, prefix: String::new(), authorize: None, hosts: None }
+        Self { profiler, prefix: String::new(), authorize: None, hosts: None, has_viewer: false }
     }
 
-    /// Answers only requests that `allowed` says yes to; others get 403. It is asked before anything else.
+    /// Answers only requests that `allowed` says yes to; others get 403. It is asked before anything is done.
+    /// Requests that a browser makes for another site's page are refused without asking it, see the
+    /// [module](crate::http#requests-of-other-sites).
     ///
     /// ```
     /// # fn example(profiler: flamelet::Profiler) {
@@ -92,11 +96,30 @@ impl Handler {
             }
             Plan::Later { work, cost, .. } => Ok(State::Working(self.start(work, cost)?)),
         });
-        let state = outcome.unwrap_or_else(|refusal| {
-            count(&self.profiler.shared().counters.refused);
-            State::Done(Some(refusal.answer()))
-        });
+        let mut state = outcome.unwrap_or_else(|refusal| State::Done(Some(self.refuse(&refusal))));
+        if let (State::Done(Some(answer)), &Method::HEAD) = (&mut state, &parts.method) {
+            answer::cut_body(answer);
+        }
         Answering { state }
+    }
+
+    fn refuse(&self, refusal: &Refusal) -> Answer {
+        count(&self.profiler.shared().counters.refused);
+        refusal.answer()
+    }
+
+    /// The answer to a request that [`Handler::allows`] does not allow.
+    #[cfg(feature = "view")]
+    pub(crate) fn refuse_stranger(&self) -> Response<Vec<u8>> {
+        self.refuse(&not_allowed())
+    }
+
+    /// The answer to a request whose body was not read to its end, or is longer than `most` bytes.
+    #[cfg(feature = "axum")]
+    pub(crate) fn refuse_body(&self, most: usize) -> Response<Vec<u8>> {
+        let message =
+            format!("a list of addresses that is whole and at most {} MiB is asked for", most >> 20);
+        self.refuse(&Refusal::new(StatusCode::PAYLOAD_TOO_LARGE, message))
     }
 
     /// Whether this request passes the checks that [`Handler::authorize`] and [`Handler::hosts`] set, and is not
@@ -111,9 +134,11 @@ impl Handler {
             && self.authorize.as_ref().is_none_or(|allowed| allowed(parts))
     }
 
+    /// Lets the page link the viewer.
     #[cfg(feature = "view")]
-    pub(crate) fn count_refusal(&self) {
-        count(&self.profiler.shared().counters.refused);
+    pub(crate) fn with_viewer(mut self) -> Self {
+        self.has_viewer = true;
+        self
     }
 
     #[cfg(feature = "view")]
@@ -149,7 +174,7 @@ impl Handler {
         match endpoint {
             Endpoint::Index => {
                 let path = parts.extensions.get::<SeenPath>().map_or(parts.uri.path(), |seen| &seen.0);
-                Ok(Plan::Now(index::page(profiler, host_of(parts), path)))
+                Ok(Plan::Now(index::page(profiler, host_of(parts), path, self.has_viewer)))
             }
             Endpoint::BareIndex => Ok(Plan::Now(answer::to_index())),
             Endpoint::Cmdline => Ok(symbol::cmdline()),

@@ -54,6 +54,7 @@ pub(super) fn family(profiler: &Profiler, query: &Query, form: route::Form) -> R
 const MOST_WINDOWS: u64 = 100;
 
 /// How long, and in how many parts.
+#[cfg_attr(not(all(feature = "heap", target_os = "linux")), allow(dead_code, reason = "it is only checked"))]
 #[derive(Clone, Copy, Default)]
 struct Span {
     seconds: Option<u64>,
@@ -78,6 +79,7 @@ mod enabled {
 
     use super::*;
     use crate::heap::{DEFAULT_WINDOWS, HeapSnapshot, NOT_ENABLED};
+    use crate::profiler::count;
     use crate::task::Cancel;
 
     /// How long growth is watched where the request does not say.
@@ -98,7 +100,7 @@ mod enabled {
             let time = Duration::from_secs(span.seconds.unwrap_or(GROWTH_SECONDS.min(most)));
             let windows = span.windows.map_or(DEFAULT_WINDOWS, |windows| windows as usize);
             return Ok(Plan::deliver(delivery, move |cancel| {
-                Ok(profiler.watch_growth(time, windows, |time| cancel.sleep(time))?)
+                Ok(profiler.watch_growth(time, windows, |time| wait(&profiler, cancel, time))?)
             }));
         }
         Ok(Plan::deliver(delivery, move |cancel| profile(&profiler, view, span.seconds, cancel)))
@@ -112,12 +114,17 @@ mod enabled {
     ) -> Result<Profile, Refusal> {
         let first = profiler.heap()?;
         let Some(seconds) = seconds else { return Ok(view.of(&first)) };
-        cancel.sleep(Duration::from_secs(seconds))?;
+        wait(profiler, cancel, Duration::from_secs(seconds))?;
         let second = profiler.heap()?;
         Ok(match view {
             HeapView::Allocated => second.allocated_since(&first),
             _ => second.since(&first),
         })
+    }
+
+    /// Waits, and counts the capture as cancelled when nobody waits for it any more.
+    fn wait(profiler: &Profiler, cancel: &Cancel, time: Duration) -> crate::Result<()> {
+        cancel.sleep(time).inspect_err(|_| count(&profiler.shared().counters.cancelled))
     }
 
     impl HeapView {

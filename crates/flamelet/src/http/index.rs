@@ -19,6 +19,7 @@ const PROFILES: &[(&str, &str)] = &[
     ("goroutine", "goroutine: empty here, for scrapers of Go services"),
     ("block", "block: empty here, for scrapers of Go services"),
     ("mutex", "mutex: empty here, for scrapers of Go services"),
+    ("wall", "wall: empty here, `flamelet record --off-cpu` has it"),
     ("cmdline", "cmdline: the command line"),
 ];
 
@@ -29,7 +30,7 @@ const STYLE: &str = "body{font:15px/1.5 system-ui,sans-serif;max-width:46rem;mar
                      code,pre{background:#23272e}a{color:#7ab7ff}}";
 
 /// The page: relative links, so that it works wherever it is mounted.
-pub(super) fn page(profiler: &Profiler, host: Option<&str>, path: &str) -> Answer {
+pub(super) fn page(profiler: &Profiler, host: Option<&str>, path: &str, has_viewer: bool) -> Answer {
     let name = escaped(profiler.name());
     let base = escaped(&format!("http://{}{path}", host.unwrap_or("HOST")));
     let mut page = format!(
@@ -37,7 +38,7 @@ pub(super) fn page(profiler: &Profiler, host: Option<&str>, path: &str) -> Answe
          <meta name=\"viewport\" content=\"width=device-width\"><style>{STYLE}</style></head><body>\n\
          <h1>{name}</h1>\n<p>A browser gets flame graphs; programs get gzipped pprof.</p>\n<ul>\n"
     );
-    if cfg!(feature = "view") {
+    if has_viewer {
         page.push_str("<li><a href=\"view/\">the viewer</a></li>\n");
     }
     for (link, text) in PROFILES {

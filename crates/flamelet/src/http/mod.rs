@@ -33,6 +33,14 @@
 //! are not known here are ignored, as Go does it: `gc=1`, and the `interval` that heappy's endpoint had, which is the
 //! service's to choose ([`ProfilerBuilder`](crate::ProfilerBuilder)).
 //!
+//! # Requests of other sites
+//!
+//! Browsers say when a page of another site makes a request (`Sec-Fetch-Site: cross-site`). Such requests are answered
+//! with 403, whatever [`Handler::authorize`] would say: a picture, a script or a frame on any page could take profiles
+//! here. Links are followed, from a chat for instance, and programs such as curl, pprof and scrapers, which send no
+//! such header, are not concerned. A page of your own, a dashboard say, that fetches profiles is served from the same
+//! site, or asks through its own server.
+//!
 //! # As a user, your responsibilities are
 //!
 //! - to serve this only where you would serve a debugger: on loopback, on an internal port, or behind

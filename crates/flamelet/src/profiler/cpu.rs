@@ -39,6 +39,10 @@ impl Profiler {
 
     /// Where CPU time went during the last `span`, or what is remembered of it, at once. Needs
     /// [`ProfilerBuilder::continuous`](super::ProfilerBuilder::continuous).
+    ///
+    /// With symbolizing on, this looks up names, which can take a second for the first profile of a large program: in
+    /// async code, do it on a blocking thread. Meanwhile sampling, other captures and [`Profiler::metrics`] go on;
+    /// only others that want names wait for their turn.
     #[cfg(feature = "continuous")]
     pub fn last(&self, span: Duration) -> Result<Profile> {
         let Some((recent, _)) = &self.shared.recent else {
@@ -74,7 +78,11 @@ impl CpuRequest {
         self
     }
 
-    /// What takes the samples.
+    /// What takes the samples. [`Engine::Perf`] may, as root or with `CAP_PERFMON`, end a sleep or a wait of the
+    /// service with `EINTR`.
+    ///
+    /// There is one sampler in a process: while another capture runs, or sampling is continuous, their engine is
+    /// used, and the profile says so.
     pub fn engine(mut self, engine: Engine) -> Self {
         self.options.engine = engine;
         self
@@ -175,5 +183,49 @@ impl Drop for CpuCapture {
         if self.session.is_some() {
             count(&self.profiler.shared.counters.cancelled);
         }
+    }
+}
+
+#[cfg(all(test, feature = "continuous"))]
+mod tests {
+    use super::*;
+    use crate::{Continuous, lock::lock};
+    use std::sync::mpsc;
+
+    const DEADLINE: Duration = Duration::from_secs(60);
+
+    #[test]
+    fn while_the_past_gets_its_names_nobody_else_waits() {
+        let profiler = Profiler::builder().continuous(Continuous::default()).start().expect("started");
+        let (enter, entered) = mpsc::channel();
+        let (leave, left) = mpsc::channel::<()>();
+        let look_up = move || {
+            enter.send(()).unwrap_or_default();
+            left.recv_timeout(2 * DEADLINE).unwrap_or_default();
+        };
+        *lock(&profiler.shared.symbols.meanwhile) = Some(Box::new(look_up));
+        std::thread::scope(|scope| {
+            let last = scope.spawn(|| profiler.last(DEADLINE));
+            entered.recv_timeout(DEADLINE).expect("names are looked up");
+            let (done, is_done) = mpsc::channel();
+            let other = profiler.clone();
+            // On a thread that may wait for ever, so that this one can say so.
+            std::thread::spawn(move || {
+                other.metrics();
+                done.send("metrics").unwrap_or_default();
+                let (recent, _) = other.shared.recent.as_ref().expect("chosen");
+                recent.last(DEADLINE);
+                done.send("the past itself").unwrap_or_default();
+                let raw = other.cpu(Duration::from_millis(10)).symbolize(false);
+                raw.run().expect("captured");
+                done.send("another capture").unwrap_or_default();
+            });
+            for expected in ["metrics", "the past itself", "another capture"] {
+                assert_eq!(is_done.recv_timeout(DEADLINE), Ok(expected));
+            }
+            assert!(!last.is_finished(), "it is still at it");
+            drop(leave);
+            last.join().expect("no panic").expect("a profile");
+        });
     }
 }

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use crate::error::{Error, Result};
+
 /// What a request over HTTP may ask for. More is refused with a message that names the cap.
 ///
 /// The service's own calls, such as [`Profiler::cpu`](crate::Profiler::cpu), are not capped.
@@ -18,6 +20,24 @@ pub struct Limits {
     pub max_image_width: u32,
 }
 
+impl Limits {
+    /// Caps that refuse everything are a mistake.
+    pub(super) fn check(&self) -> Result<()> {
+        let highest = flamelet_capture::cpu::MAX_FREQUENCY;
+        if self.max_duration < Duration::from_secs(1)
+            || self.max_frequency == 0
+            || self.max_captures == 0
+            || self.max_image_width == 0
+        {
+            return Err(Error::invalid("the caps must allow 1 second, 1 Hz, 1 capture and 1 pixel at least"));
+        }
+        if self.max_frequency > highest {
+            return Err(Error::invalid(format!("max_frequency must be at most {highest} Hz")));
+        }
+        Ok(())
+    }
+}
+
 impl Default for Limits {
     fn default() -> Self {
         Self {
@@ -25,6 +45,27 @@ impl Default for Limits {
             max_frequency: 1000,
             max_captures: 16,
             max_image_width: 20_000,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Whatever else is compiled in: the caps are there with every feature.
+    #[test]
+    fn caps_that_refuse_everything_are_refused() {
+        Limits::default().check().expect("the defaults are good");
+        let highest = flamelet_capture::cpu::MAX_FREQUENCY;
+        for wrong in [
+            Limits { max_duration: Duration::from_millis(999), ..Limits::default() },
+            Limits { max_frequency: 0, ..Limits::default() },
+            Limits { max_frequency: highest + 1, ..Limits::default() },
+            Limits { max_captures: 0, ..Limits::default() },
+            Limits { max_image_width: 0, ..Limits::default() },
+        ] {
+            assert!(wrong.check().is_err(), "{wrong:?}");
         }
     }
 }

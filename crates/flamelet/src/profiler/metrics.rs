@@ -25,7 +25,8 @@ pub struct Metrics {
     pub captures_served: u64,
     /// Requests that were refused: bad parameters, no right, too many at once.
     pub captures_refused: u64,
-    /// Captures that ended early because whoever asked went away.
+    /// Captures that ended early because whoever asked went away: over HTTP, by dropping the future, or by dropping
+    /// a [`CpuCapture`](crate::CpuCapture) that was not finished.
     pub captures_cancelled: u64,
     /// Captures that failed.
     pub captures_failed: u64,

@@ -16,6 +16,9 @@ pub(crate) struct Symbols {
     symbolizer: Mutex<Symbolizer>,
     /// What the symbolizer took when it was last used: to be read while it works, which can take seconds.
     memory: AtomicUsize,
+    /// What a test does while names are looked up.
+    #[cfg(test)]
+    pub(super) meanwhile: Mutex<Option<Box<dyn FnOnce() + Send>>>,
 }
 
 impl Symbols {
@@ -23,7 +26,12 @@ impl Symbols {
     pub(crate) fn new(memory: u64) -> Self {
         let limits = Limits { memory, ..Limits::SERVICE };
         let options = Options { limits, only_symbols_of_libraries: true, ..Options::default() };
-        Self { symbolizer: Mutex::new(Symbolizer::new(options)), memory: AtomicUsize::new(0) }
+        Self {
+            symbolizer: Mutex::new(Symbolizer::new(options)),
+            memory: AtomicUsize::new(0),
+            #[cfg(test)]
+            meanwhile: Mutex::default(),
+        }
     }
 
     /// Does not wait.
@@ -33,6 +41,8 @@ impl Symbols {
 
     fn using<T>(&self, work: impl FnOnce(&mut Symbolizer) -> T) -> T {
         let mut symbolizer = lock(&self.symbolizer);
+        #[cfg(test)]
+        let _: Option<()> = lock(&self.meanwhile).take().map(|test| test());
         let result = work(&mut symbolizer);
         self.memory.store(symbolizer.memory(), Ordering::Relaxed);
         result

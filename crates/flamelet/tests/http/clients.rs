@@ -1,9 +1,9 @@
 //! Real clients: Go's pprof and curl, against a live server.
 
-use crate::service::{Burner, DEADLINE, Service};
+use crate::service::{Burner, DEADLINE, Service, again_until};
 use flamelet::Profiler;
 use std::io::{BufRead, BufReader};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -26,12 +26,25 @@ fn pprof() -> Command {
     command
 }
 
+/// pprof with a home of its own. It would wait for half as long again as the capture takes, and a slow machine needs
+/// more than that to find names.
+fn pprof_at_home(home: &Path) -> Command {
+    let mut command = pprof();
+    command.env("PPROF_TMPDIR", home).env("HOME", home).env("PPROF_BINARY_PATH", home).arg("-timeout=120");
+    command
+}
+
+/// What pprof prints of a busy service, with its busy function in it.
+#[track_caller]
+fn run_pprof_on_burner(arguments: &[&str], url: &str) -> String {
+    again_until(|| run_pprof(arguments, url), |printed| printed.contains("burn_cycles"))
+}
+
 /// Runs pprof on a URL; what it printed.
 #[track_caller]
 fn run_pprof(arguments: &[&str], url: &str) -> String {
     let home = tempfile::tempdir().expect("a temporary folder");
-    let mut command = pprof();
-    command.env("PPROF_TMPDIR", home.path()).env("HOME", home.path()).env("PPROF_BINARY_PATH", home.path());
+    let mut command = pprof_at_home(home.path());
     let output = command.args(arguments).arg(url).output().expect("pprof runs");
     let error = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(output.status.success(), "{url}: {error}");
@@ -42,19 +55,15 @@ fn run_pprof(arguments: &[&str], url: &str) -> String {
 fn go_tool_pprof_reads_the_live_profile() {
     let service = Service::start(Profiler::builder());
     let _burner = Burner::start();
-    let top = run_pprof(&["-top", "-nodecount=500"], &service.url("/debug/pprof/profile?seconds=1"));
-    assert!(top.contains("Type: cpu") && top.contains("burn_cycles"), "{top}");
-    let top = run_pprof(&["-top", "-seconds=1"], &service.url("/debug/pprof/profile"));
-    assert!(top.contains("burn_cycles"), "{top}");
+    let url = service.url("/debug/pprof/profile?seconds=1");
+    let top = run_pprof_on_burner(&["-top", "-nodecount=500"], &url);
+    assert!(top.contains("Type: cpu"), "{top}");
+    run_pprof_on_burner(&["-top", "-seconds=1"], &service.url("/debug/pprof/profile"));
     // What its `web` and its page draw.
-    let dot = run_pprof(
-        &["-dot", "-nodefraction=0", "-edgefraction=0"],
-        &service.url("/debug/pprof/profile?seconds=1"),
-    );
-    assert!(dot.starts_with("digraph") && dot.contains("burn_cycles"), "{dot}");
+    let dot = run_pprof_on_burner(&["-dot", "-nodefraction=0", "-edgefraction=0"], &url);
+    assert!(dot.starts_with("digraph"), "{dot}");
     // The guide of the other family.
-    let top = run_pprof(&["-top"], &service.url("/pprof/profile/report?seconds=1"));
-    assert!(top.contains("burn_cycles"), "{top}");
+    run_pprof_on_burner(&["-top"], &service.url("/pprof/profile/report?seconds=1"));
 }
 
 #[test]
@@ -62,8 +71,7 @@ fn go_tool_pprof_names_a_raw_profile_by_asking_the_service() {
     let service = Service::start(Profiler::builder().symbolize(false));
     let _burner = Burner::start();
     let url = service.url("/debug/pprof/profile?seconds=1");
-    let top = run_pprof(&["-top", "-symbolize=remote"], &url);
-    assert!(top.contains("burn_cycles"), "{top}");
+    run_pprof_on_burner(&["-top", "-symbolize=remote"], &url);
 }
 
 /// pprof's own server, ended with the test.
@@ -80,9 +88,14 @@ impl Drop for PprofServer {
 fn pprofs_own_page_shows_the_live_profile() {
     let service = Service::start(Profiler::builder());
     let _burner = Burner::start();
+    // The page has the service's functions.
+    again_until(|| pprofs_own_page(&service), |page| page.contains("burn_cycles"));
+}
+
+/// The flame graph of pprof's own server, which takes a profile when it starts.
+fn pprofs_own_page(service: &Service) -> String {
     let home = tempfile::tempdir().expect("a temporary folder");
-    let mut command = pprof();
-    command.env("PPROF_TMPDIR", home.path()).env("HOME", home.path()).env("PPROF_BINARY_PATH", home.path());
+    let mut command = pprof_at_home(home.path());
     // It chooses a free port and says which.
     command.args(["-no_browser", "-http=127.0.0.1:", &service.url("/debug/pprof/profile?seconds=1")]);
     let mut server = PprofServer(command.stderr(Stdio::piped()).spawn().expect("pprof runs"));
@@ -90,15 +103,14 @@ fn pprofs_own_page_shows_the_live_profile() {
     let address = said.find_map(|line| line.strip_prefix("Serving web UI on ").map(str::to_owned));
     let url = address.expect("pprof says where its page is") + "/ui/flamegraph";
     let start = Instant::now();
-    let page = loop {
+    loop {
         let curl = Command::new("curl").args(["-sS", "--fail", &url]).output().expect("curl runs");
         if curl.status.success() {
-            break String::from_utf8_lossy(&curl.stdout).into_owned();
+            return String::from_utf8_lossy(&curl.stdout).into_owned();
         }
         assert!(start.elapsed() < DEADLINE, "{}", String::from_utf8_lossy(&curl.stderr));
         std::thread::sleep(Duration::from_millis(50));
-    };
-    assert!(page.contains("burn_cycles"), "the page has the service's functions");
+    }
 }
 
 #[test]
@@ -129,7 +141,7 @@ fn pprof_shows_the_text_of_a_refusal() {
     let service = Service::start(Profiler::builder());
     let home = tempfile::tempdir().expect("a temporary folder");
     let url = service.url("/debug/pprof/profile?seconds=99999");
-    let output = pprof().env("PPROF_TMPDIR", home.path()).args(["-top", &url]).output().expect("pprof runs");
+    let output = pprof_at_home(home.path()).args(["-top", &url]).output().expect("pprof runs");
     let error = String::from_utf8_lossy(&output.stderr);
     assert!(!output.status.success() && error.contains("from 1 to 600"), "{error}");
 }
@@ -138,16 +150,23 @@ fn pprof_shows_the_text_of_a_refusal() {
 fn open_in_chromium(url: &str) -> String {
     let home = tempfile::tempdir().expect("a temporary folder");
     let chromium = std::env::var_os("CHROMIUM").unwrap_or_else(|| "chromium".into());
-    let output = Command::new(chromium)
+    // A browser that hangs fails the test instead of stopping it for ever.
+    let output = Command::new("timeout")
+        .arg("300")
+        .arg(chromium)
         .args(["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"])
         .args(["--disable-background-networking", "--disable-component-update", "--disable-sync"])
         .arg(format!("--user-data-dir={}", home.path().display()))
         // So much of the page's own time may pass; it ends when nothing is left to do.
         .args(["--virtual-time-budget=30000", "--dump-dom", url])
         .output()
-        .expect("this test needs Chromium: as root `apt-get install chromium`");
+        .expect("timeout is of coreutils");
     let error = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{error}");
+    assert!(
+        output.status.success(),
+        "{}: {error}\nthis test needs Chromium: as root `apt-get install chromium`",
+        output.status
+    );
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
@@ -156,8 +175,8 @@ fn a_browser_gets_the_flame_graph() {
     let service = Service::start(Profiler::builder().name("browsed"));
     let _burner = Burner::start();
     for path in ["/debug/pprof/profile?seconds=1", "/pprof/profile/flamegraph?seconds=1"] {
-        let page = open_in_chromium(&service.url(path));
-        assert!(page.contains("burn_cycles"), "{path}: the service's functions are in it");
+        let url = service.url(path);
+        let page = again_until(|| open_in_chromium(&url), |page| page.contains("burn_cycles"));
         // Only the page's script, or a picture that was read as one, has these.
         let is_drawn = page.contains("aria-label=\"Flame graph") || page.contains("<svg");
         assert!(is_drawn, "{path}: {}", &page[..page.len().min(2000)]);

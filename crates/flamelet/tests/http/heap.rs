@@ -1,8 +1,10 @@
 //! The heap's endpoints, in a program that has flamelet's allocator.
 
-use crate::service::{Service, names, types};
+use crate::service::{Answer, Service, again_until, names, types};
 use flamelet::Profiler;
 use std::hint::black_box;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 const GO: [&str; 4] =
     ["alloc_objects/count", "alloc_space/bytes", "inuse_objects/count", "inuse_space/bytes"];
@@ -73,23 +75,23 @@ fn an_exceeded_budget_names_the_guilty() {
 #[test]
 fn seconds_asks_for_what_changes_meanwhile() {
     let service = Service::start(Profiler::builder());
-    let before = hold_while_asked(&service, "/debug/pprof/heap?seconds=1");
+    let is_held = |answer: &Answer| names(&answer.profile(), "hold_during_capture");
+    let hold = |path: &str| again_until(|| hold_while_asked(&service, path), is_held);
+    let before = hold("/debug/pprof/heap?seconds=1");
     assert_eq!(before.header("content-disposition"), "attachment; filename=\"heap-delta\"");
-    assert!(names(&before.profile(), "hold_during_capture"));
-    let allocated = hold_while_asked(&service, "/debug/pprof/allocs?seconds=1");
+    let allocated = hold("/debug/pprof/allocs?seconds=1");
     assert_eq!(allocated.header("content-disposition"), "attachment; filename=\"allocs-delta\"");
     let allocated = allocated.profile();
-    assert!(names(&allocated, "hold_during_capture"));
     let bytes = bytes_of(&allocated, 1, "hold_during_capture");
     assert!((8 << 20..2 << 30).contains(&bytes), "what was allocated meanwhile, not before: {bytes}");
-    let growth = hold_while_asked(&service, "/debug/pprof/growth?seconds=1");
-    assert!(names(&growth.profile(), "hold_during_capture"));
+    let growth = hold("/debug/pprof/growth?seconds=1");
     assert_eq!(types(&growth.profile()), ["growth_objects/count", "growth_space/bytes"]);
     // Growth between two moments says nothing about what is steady.
     let two = hold_while_asked(&service, "/debug/pprof/growth?seconds=1&windows=1").profile();
     assert_eq!(steady(&two), Vec::<String>::new());
-    let windows = hold_while_asked(&service, "/debug/pprof/growth?seconds=2&windows=6").profile();
-    assert!(steady(&windows).contains(&"yes".to_owned()), "held more in every window");
+    // Held more in every window.
+    let windows = || hold_while_asked(&service, "/debug/pprof/growth?seconds=2&windows=6").profile();
+    again_until(windows, |windows| steady(windows).contains(&"yes".to_owned()));
     service.get("/debug/pprof/growth?windows=0").assert_refused(400, "from 1 to 100");
     service.get("/debug/pprof/heap?windows=5").assert_refused(400, "only supported for growth");
 }
@@ -112,32 +114,35 @@ fn steady(profile: &flamelet::Profile) -> Vec<String> {
 #[test]
 fn a_service_watches_its_own_growth() {
     let service = Service::start(Profiler::builder());
-    let stop = std::sync::atomic::AtomicBool::new(false);
-    let growth = std::thread::scope(|scope| {
-        scope.spawn(|| {
-            let mut held = Vec::new();
-            while !stop.load(std::sync::atomic::Ordering::Relaxed) {
-                held.push(hold_during_capture());
-                std::thread::sleep(std::time::Duration::from_millis(10));
-            }
-        });
-        let growth = service.profiler.heap_growth(std::time::Duration::from_millis(1500), 6);
-        stop.store(true, std::sync::atomic::Ordering::Relaxed);
-        growth.expect("watched")
-    });
-    assert!(steady(&growth).contains(&"yes".to_owned()));
+    let stop = AtomicBool::new(false);
+    let watch = || {
+        stop.store(false, Ordering::Relaxed);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let mut held = Vec::new();
+                while !stop.load(Ordering::Relaxed) {
+                    held.push(hold_during_capture());
+                    std::thread::sleep(Duration::from_millis(10));
+                }
+            });
+            let growth = service.profiler.heap_growth(Duration::from_millis(1500), 6);
+            stop.store(true, Ordering::Relaxed);
+            growth.expect("watched")
+        })
+    };
+    again_until(watch, |growth| steady(growth).contains(&"yes".to_owned()));
     let snapshot = service.profiler.heap().expect("a moment");
     assert_eq!(types(&snapshot.temporary()), ["freed_objects/count", "freed_space/bytes"]);
 }
 
 /// Asks, and allocates as soon as the capture has begun.
-fn hold_while_asked(service: &Service, path: &str) -> crate::service::Answer {
+fn hold_while_asked(service: &Service, path: &str) -> Answer {
     std::thread::scope(|scope| {
         let asked = scope.spawn(|| service.get(path));
         let mut held = Vec::new();
         while !asked.is_finished() {
             held.push(hold_during_capture());
-            std::thread::sleep(std::time::Duration::from_millis(20));
+            std::thread::sleep(Duration::from_millis(20));
         }
         asked.join().expect("no panic")
     })

@@ -1,6 +1,6 @@
 //! Where the endpoints are, and who may ask.
 
-use crate::service::{Burner, Service, names};
+use crate::service::{Burner, Service, again_until, names};
 use flamelet::Profiler;
 use flamelet::http::Handler;
 use flamelet_capture::profile::pprof;
@@ -20,7 +20,7 @@ fn an_authorization_check_stands_in_front_of_everything() {
     for path in paths {
         service.get(path).assert_refused(403, "does not allow you");
     }
-    assert_eq!(service.get("/debug/pprof/view/").status, 403);
+    service.get("/debug/pprof/view/").assert_refused(403, "does not allow you");
     service.ask("POST", "/debug/pprof/symbol", &[], "0x1").assert_refused(403, "does not allow");
     let secret = [("Authorization", "Bearer secret")];
     assert_eq!(service.ask("GET", "/debug/pprof/", &secret, "").status, 200);
@@ -55,6 +55,7 @@ fn a_viewer_that_hangs_up_ends_its_capture_and_caps_hold_for_it() {
     for bad in ["0", "601", "-1", "ten"] {
         assert_eq!(service.ask("POST", &format!("{take}{bad}"), &own, "").status, 400, "{bad}");
     }
+    service.wait_until("both are counted", |metrics| metrics.captures_cancelled == 2);
     assert_eq!(service.profiler.metrics().captures_served, 0);
 }
 
@@ -62,7 +63,7 @@ fn a_viewer_that_hangs_up_ends_its_capture_and_caps_hold_for_it() {
 fn other_names_and_other_sites_are_refused() {
     let service = Service::with_handler(Profiler::builder(), |handler| handler.hosts(["localhost:3000"]));
     service.get("/debug/pprof/cmdline").assert_refused(403, "does not allow");
-    assert_eq!(service.get("/debug/pprof/view/").status, 403);
+    service.get("/debug/pprof/view/").assert_refused(403, "does not allow");
 
     let service = Service::with_router(Profiler::builder(), flamelet::axum::router);
     let from = |site, mode, dest| {
@@ -80,7 +81,8 @@ fn other_names_and_other_sites_are_refused() {
 fn a_list_of_addresses_that_is_too_long_is_said_to_be() {
     let service = Service::start(Profiler::builder());
     let answer = service.ask("POST", "/debug/pprof/symbol", &[], &"0x1+".repeat((1 << 20) + 1));
-    assert_eq!(answer.status, 413, "{}", answer.text());
+    answer.assert_refused(413, "at most 4 MiB");
+    assert_eq!(service.profiler.metrics().captures_refused, 1);
 }
 
 #[test]
@@ -114,11 +116,32 @@ fn without_axum_a_handler_answers_plain_requests() {
     // Under any runtime, a capture too.
     let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
     let _burner = Burner::start();
-    let captured = runtime.block_on(handler.call(request("/internal/debug/pprof/profile?seconds=1")));
-    let captured = captured.expect("never fails");
-    assert_eq!(captured.status(), 200);
-    let profile = pprof::read(captured.body(), &pprof::Limits::default()).expect("a profile");
-    assert!(names(&profile, "burn_cycles"));
+    let capture = || {
+        let request = request("/internal/debug/pprof/profile?seconds=1");
+        let captured = runtime.block_on(handler.clone().call(request)).expect("never fails");
+        assert_eq!(captured.status(), 200);
+        pprof::read(captured.body(), &pprof::Limits::default()).expect("a profile")
+    };
+    again_until(capture, |profile| names(profile, "burn_cycles"));
+}
+
+#[test]
+fn without_axum_head_has_no_body_and_no_viewer_is_linked() {
+    let handler = Handler::new(Profiler::builder().start().expect("started"));
+    let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
+    let answer = |method: &str, path: &str| {
+        let request = http::Request::builder().method(method).uri(path).body("").expect("a request");
+        runtime.block_on(handler.answer(request))
+    };
+    let paths =
+        ["", "cmdline", "symbol", "symbol?0x1000", "profile?seconds=500", "profile?seconds=0", "none"];
+    for path in paths.map(|path| format!("/debug/pprof/{path}")) {
+        assert_eq!(answer("HEAD", &path).body().len(), 0, "{path}");
+    }
+    let (whole, head) = (answer("GET", "/debug/pprof/cmdline"), answer("HEAD", "/debug/pprof/cmdline"));
+    assert_eq!(head.headers()["content-length"], whole.body().len().to_string());
+    let page = String::from_utf8(answer("GET", "/debug/pprof/").into_body()).expect("text");
+    assert!(page.contains("href=\"heap\"") && !page.contains("href=\"view/\""), "{page}");
 }
 
 use std::future::Future as _;

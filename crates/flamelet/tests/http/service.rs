@@ -14,6 +14,21 @@ use flamelet_capture::profile::pprof;
 /// How long to wait for something that must happen.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(60);
 
+/// What `ask` gets; asked again while `is_good` is not so, because the machine may stand still for the very second that a
+/// capture takes, and then there is nothing in it.
+#[track_caller]
+pub(crate) fn again_until<T: std::fmt::Debug>(ask: impl Fn() -> T, is_good: impl Fn(&T) -> bool) -> T {
+    let start = Instant::now();
+    loop {
+        let got = ask();
+        if is_good(&got) {
+            return got;
+        }
+        let shown = || format!("{got:?}").chars().take(4000).collect::<String>();
+        assert!(start.elapsed() < DEADLINE, "still not as it should be: {}", shown());
+    }
+}
+
 /// An axum server on a port of its own, which ends with the test.
 pub(crate) struct Service {
     pub(crate) address: SocketAddr,
@@ -50,6 +65,12 @@ impl Service {
     /// What `GET path` answers.
     pub(crate) fn get(&self, path: &str) -> Answer {
         self.ask("GET", path, &[], "")
+    }
+
+    /// The profile at `path` that has [`burn_cycles`] in it.
+    #[track_caller]
+    pub(crate) fn profile_of_burner(&self, path: &str) -> Profile {
+        again_until(|| self.get(path).profile(), |profile| names(profile, "burn_cycles"))
     }
 
     /// What `GET path` answers to a client that accepts `kinds`.
@@ -158,8 +179,14 @@ impl Burner {
     pub(crate) fn start() -> Self {
         let stop = Arc::new(AtomicBool::new(false));
         let theirs = stop.clone();
+        let (started, has_started) = std::sync::mpsc::channel();
         let thread = std::thread::Builder::new().name("burner".into());
-        let thread = thread.spawn(move || burn_cycles(&theirs)).expect("a thread");
+        let burn = move || {
+            started.send(()).unwrap_or_default();
+            burn_cycles(&theirs);
+        };
+        let thread = thread.spawn(burn).expect("a thread");
+        has_started.recv().expect("it runs");
         Self { stop, thread: Some(thread) }
     }
 }
