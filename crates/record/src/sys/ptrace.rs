@@ -3,7 +3,7 @@
 //! A tracee belongs to the thread that seized it: all calls here must come from that thread.
 
 use std::io;
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsRawFd, RawFd};
 
 use flamelet_unwind::Registers;
 
@@ -171,7 +171,7 @@ impl Alarm {
             let pid = libc::fork();
             if pid == 0 {
                 let mut byte = 0u8;
-                libc::close(bell.as_raw_fd());
+                close_all_but(held.as_raw_fd());
                 while libc::read(held.as_raw_fd(), (&raw mut byte).cast(), 1) > 0 {}
                 libc::_exit(0);
             }
@@ -195,5 +195,45 @@ impl Alarm {
             libc::kill(self.pid as libc::pid_t, libc::SIGKILL);
             libc::waitpid(self.pid as libc::pid_t, std::ptr::null_mut(), libc::__WALL);
         }
+    }
+}
+
+/// Closes what a fork copied. Others wait for the end of what is written there, who starts the command in another
+/// thread at this very moment for one: std learns of an exec by that.
+///
+/// # Safety
+/// Only in a child that uses nothing but `kept` from now on.
+unsafe fn close_all_but(kept: RawFd) {
+    let close = |first: RawFd, last: RawFd| -> bool {
+        // SAFETY: takes integers only.
+        unsafe { libc::syscall(libc::SYS_close_range, first as u32, last as u32, 0u32) == 0 }
+    };
+    if close(kept + 1, RawFd::MAX) && (kept == 0 || close(0, kept - 1)) {
+        return;
+    }
+    // Before Linux 5.9.
+    const USUAL_LIMIT: RawFd = 1024;
+    for other in (0..USUAL_LIMIT).filter(|&other| other != kept) {
+        // SAFETY: takes an integer only; what is not open is an error.
+        unsafe { libc::close(other) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sys::machine;
+    use std::time::Duration;
+
+    #[test]
+    fn an_alarm_keeps_nothing_open() {
+        let (reader, writer) = io::pipe().expect("a pipe");
+        let (alarm, bell) = Alarm::set().expect("a child");
+        drop(writer);
+        let ready = machine::poll(&[reader.as_raw_fd()], Duration::from_secs(60)).expect("a pipe");
+        let has_ended = ready[0].hung_up;
+        drop(bell);
+        alarm.cancel();
+        assert!(has_ended, "the alarm's child holds the other end");
     }
 }
