@@ -11,10 +11,11 @@ use crate::session::{CpuRings, Origins};
 use crate::sys::machine::{self, Bell};
 use crate::sys::sched;
 
-/// The running thread.
+/// The running thread. Ends when this is dropped: a recording may fail after it was prepared.
 pub(crate) struct BatchDrain {
     bell: Arc<Bell>,
-    thread: JoinHandle<Drained>,
+    /// Until it is joined.
+    thread: Option<JoinHandle<Drained>>,
 }
 
 /// What a drain leaves when it ends: the rings, emptied a last time.
@@ -38,13 +39,23 @@ impl BatchDrain {
             sched::run_first();
             run(rings, &outlet, &theirs, unwinder)
         })?;
-        Ok(Self { bell, thread })
+        Ok(Self { bell, thread: Some(thread) })
     }
 
     /// Empties the rings once more and ends. Stop the events first, or what they write later stays there.
-    pub(crate) fn finish(self) -> Result<Drained> {
+    pub(crate) fn finish(mut self) -> Result<Drained> {
+        self.join().ok_or_else(|| crate::Error::new(crate::ErrorKind::Io, "the draining thread failed"))
+    }
+
+    fn join(&mut self) -> Option<Drained> {
         self.bell.ring();
-        self.thread.join().map_err(|_| crate::Error::new(crate::ErrorKind::Io, "the draining thread failed"))
+        self.thread.take()?.join().ok()
+    }
+}
+
+impl Drop for BatchDrain {
+    fn drop(&mut self) {
+        self.join();
     }
 }
 

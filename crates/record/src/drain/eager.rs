@@ -20,7 +20,7 @@ use crate::sys::sched::{self, Urgency};
 /// How old a sample may be when its stack is read.
 const FRESH: u64 = 150_000;
 
-/// The running threads.
+/// The running threads. They end when this is dropped.
 pub(crate) struct EagerDrain {
     bell: Arc<Bell>,
     nudge: Arc<Bell>,
@@ -86,9 +86,19 @@ impl EagerDrain {
     }
 
     /// Empties the rings once more and ends. Returns the CPU time that was used.
-    pub(crate) fn finish(self) -> u64 {
+    pub(crate) fn finish(mut self) -> u64 {
+        self.join()
+    }
+
+    fn join(&mut self) -> u64 {
         self.bell.ring();
-        self.threads.into_iter().map(|thread| thread.join().unwrap_or(0)).sum()
+        self.threads.drain(..).map(|thread| thread.join().unwrap_or(0)).sum()
+    }
+}
+
+impl Drop for EagerDrain {
+    fn drop(&mut self) {
+        self.join();
     }
 }
 

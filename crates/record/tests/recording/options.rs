@@ -41,4 +41,19 @@ fn what_is_not_there_is_named() {
     let (kind, message) = refused(Options::new(Target::Command(quiet("/no/such/program".as_ref(), &[]))));
     assert_eq!(kind, ErrorKind::NoTarget);
     assert!(message.contains("could not be started"), "{message}");
+    assert_nothing_goes_on();
+}
+
+/// A recording that failed leaves no threads behind: a drain without a recording eats a CPU, and memory without end.
+fn assert_nothing_goes_on() {
+    let tasks = || std::fs::read_dir("/proc/self/task").expect("our own threads").flatten();
+    let names = || tasks().filter_map(|task| std::fs::read_to_string(task.path().join("comm")).ok());
+    let ours = || names().filter(|name| name.starts_with("flamelet-")).collect::<Vec<_>>();
+    for _ in 0..6000 {
+        if ours().is_empty() {
+            return;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    panic!("{:?} are left", ours());
 }
