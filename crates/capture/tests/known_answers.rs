@@ -8,7 +8,7 @@ mod support;
 use flamelet_capture::cpu::{self, Options, RecentOptions};
 use flamelet_capture::labels::{self, LabelFuture, LabelSet};
 use std::hint::black_box;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use support::{
     Names, again_if_busy, burn_blue, burn_red, by_label, percent, process_cpu, sampled, thread_cpu, turn,
 };
@@ -249,23 +249,30 @@ fn thread_names_and_labels_come_out_and_follow_futures() {
 
 #[test]
 fn the_recent_past_answers_at_once() {
+    const ALL: Duration = Duration::from_secs(3600);
     let _turn = turn();
     again_if_busy(|| {
+        // Long enough for what follows on a machine that is busy with other things.
         let mut recent = RecentOptions::default();
-        recent.sampling = options(199);
-        recent.window = Duration::from_millis(200);
-        recent.keep = 3;
+        (recent.sampling, recent.window, recent.keep) = (options(199), MILLI * 250, 10);
         let names = Names::new();
         let recorder = cpu::start_recent(&recent).expect("starts");
-        burn_red(MILLI * 1500);
-        let used = burn_blue(MILLI * 300);
-        let everything = recorder.last(Duration::from_secs(3600));
+        let end = Instant::now() + Duration::from_secs(60);
+        let red = || names.inclusive(&recorder.last(ALL), "burn_red");
+        while red() == Duration::ZERO && Instant::now() < end {
+            burn_red(MILLI * 50);
+        }
+        assert!(red() > Duration::ZERO);
+        while red() > Duration::ZERO && Instant::now() < end {
+            std::thread::sleep(MILLI * 50);
+        }
+        assert_eq!(red(), Duration::ZERO, "windows older than those kept are gone");
+        let used = burn_blue(MILLI * 400);
+        let everything = recorder.last(ALL);
         let blue = names.inclusive(&everything, "burn_blue");
         assert!(percent(blue, used) > 85.0, "{blue:?} of {used:?}");
-        let red = names.inclusive(&everything, "burn_red");
-        assert!(red < MILLI * 1400, "windows older than those kept are gone: {red:?}");
         let last = recorder.last(MILLI);
-        assert!(sampled(&last) < sampled(&everything));
+        assert!(sampled(&last) <= sampled(&everything));
         assert!(last.header.duration_nanos < everything.header.duration_nanos);
     });
 }

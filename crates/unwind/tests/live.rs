@@ -3,7 +3,7 @@
 #![cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
 #![allow(unsafe_code, reason = "signal handlers and contexts")]
 
-use flamelet_unwind::{End, Unwound, live};
+use flamelet_unwind::{End, Reason, Unwound, live};
 use std::cell::RefCell;
 use std::hint::black_box;
 
@@ -100,13 +100,12 @@ fn a_signal_handler_unwinds_into_what_it_interrupted() {
     }
 }
 
+/// Runs `function` on a stack of its own, as a coroutine; `prepare` may change what is at its bottom.
 #[cfg(target_env = "gnu")]
-#[test]
-fn a_foreign_stack_is_read_without_a_fault() {
-    extern "C" fn on_the_other_stack() {
-        SEEN.set(Some(unwind()));
-    }
-    live::refresh().expect("this process can be read");
+fn on_another_stack(
+    function: extern "C" fn(),
+    prepare: impl FnOnce(&mut libc::ucontext_t),
+) -> (Unwound, Vec<u64>) {
     let mut stack = vec![0u8; 256 << 10];
     // SAFETY: the contexts and the stack outlive the switch there and back.
     unsafe {
@@ -116,12 +115,55 @@ fn a_foreign_stack_is_read_without_a_fault() {
         there.uc_stack.ss_sp = stack.as_mut_ptr().cast();
         there.uc_stack.ss_size = stack.len();
         there.uc_link = &raw mut here;
-        libc::makecontext(&raw mut there, on_the_other_stack, 0);
+        libc::makecontext(&raw mut there, function, 0);
+        prepare(&mut there);
+        BACK.set(&raw const here);
         assert_eq!(libc::swapcontext(&raw mut here, &raw const there), 0);
     }
-    let (unwound, frames) = SEEN.take().expect("the function ran");
+    SEEN.take().expect("the function ran")
+}
+
+#[cfg(target_env = "gnu")]
+thread_local! {
+    /// Where [`on_another_stack`] goes on.
+    static BACK: std::cell::Cell<*const libc::ucontext_t> = const { std::cell::Cell::new(std::ptr::null()) };
+}
+
+#[cfg(target_env = "gnu")]
+#[test]
+fn a_foreign_stack_is_read_without_a_fault() {
+    extern "C" fn on_the_other_stack() {
+        SEEN.set(Some(unwind()));
+    }
+    live::refresh().expect("this process can be read");
+    let (unwound, frames) = on_another_stack(on_the_other_stack, |_| ());
     assert!(unwound.depth >= 2, "{frames:x?}");
     assert!(module_of(frames[1]).contains("live"), "the frames of the function itself are right");
+    // What libc puts at the bottom has a rule in some of its versions. Whole is a stack only where that is reached.
+    let ends_in_libc = module_of(frames[frames.len() - 1]).contains("libc");
+    assert!(!unwound.end.is_rooted() || ends_in_libc, "{unwound:?} {frames:x?}");
+}
+
+/// A stack that somebody made by hand, and whose bottom is no return address of anything.
+#[cfg(all(target_env = "gnu", target_arch = "x86_64"))]
+#[test]
+fn a_foreign_stack_that_leads_nowhere_is_truncated() {
+    extern "C" fn on_the_other_stack() {
+        SEEN.set(Some(unwind()));
+        // SAFETY: goes on where the context was saved. This function must not return: there is nowhere to go.
+        unsafe { libc::setcontext(BACK.get()) };
+    }
+    const NOWHERE: u64 = 0x1234_5678_9abc;
+    live::refresh().expect("this process can be read");
+    let (unwound, frames) = on_another_stack(on_the_other_stack, |there| {
+        let bottom = there.uc_mcontext.gregs[libc::REG_RSP as usize] as *mut u64;
+        // SAFETY: `makecontext` left the return address of the function there, on the stack that it was given.
+        unsafe { *bottom = NOWHERE };
+        there.uc_mcontext.gregs[libc::REG_RBP as usize] = 0;
+    });
+    assert_eq!(unwound.end, End::Truncated(Reason::NoModule), "{frames:x?}");
+    assert!(module_of(frames[1]).contains("live"), "the frames of the function itself are right");
+    assert_eq!(frames.last(), Some(&(NOWHERE - 1)), "{frames:x?}");
 }
 
 #[test]

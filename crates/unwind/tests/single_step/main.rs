@@ -35,10 +35,13 @@ fn main() {
     };
     figures.print();
     assert!(figures.steps >= 50_000, "the workload ended after {} steps", figures.steps);
+    // Where it does, nobody says what is right.
+    assert!(figures.oracle_gave_up * 1000 <= figures.steps, "framehop gave up at {}", figures.oracle_gave_up);
     assert!(figures.right * 1000 >= figures.steps * 999, "fewer than 99.9 % of the stacks are right");
 }
 
-/// Enough to pass through every part of the workload several times, and bounded for slow machines.
+/// More than the workload takes. (On machines where a read of the clock never ends when it is stepped through, that
+/// must end.)
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 const MAX_STEPS: usize = 400_000;
 

@@ -1,0 +1,64 @@
+//! A buffer that is full while nobody can empty it: what finds no room is counted as lost, with the CPU time that it
+//! stands for; and a larger buffer, asked for at run time, has room for it.
+//!
+//! One test in its own process, because the sampler keeps the largest buffer that it ever had.
+
+#![cfg(target_os = "linux")]
+#![allow(unsafe_code, reason = "holds the loader's lock, by a C function")]
+
+mod support;
+
+use flamelet_capture::cpu::{self, Options};
+use flamelet_profile::Quality;
+use std::time::Duration;
+use support::{again_if_busy, burn_red, percent, process_cpu};
+
+const FREQUENCY: u32 = 1000;
+const SMALL: usize = 16;
+const LARGE: usize = 8192;
+
+/// Uses CPU time while the collector waits for the loader's lock.
+extern "C" fn burn_once(_: *mut libc::dl_phdr_info, _: libc::size_t, _: *mut libc::c_void) -> libc::c_int {
+    burn_red(Duration::from_secs(1));
+    1
+}
+
+/// A capture with so large a buffer, which is full as soon as it can be. Gives what its profile says, the CPU time
+/// meanwhile, whether time is said to have no sample for any other reason, and how many signals found no room.
+fn capture(buffered_samples: usize) -> (Quality, Duration, bool, u64) {
+    let mut options = Options::with_frequency(FREQUENCY);
+    (options.buffered_samples, options.overhead_budget) = (buffered_samples, None);
+    let lost = cpu::status().lost;
+    let session = cpu::start(&options).expect("starts");
+    let start = process_cpu();
+    // SAFETY: the callback ignores its arguments.
+    unsafe { libc::dl_iterate_phdr(Some(burn_once), std::ptr::null_mut()) };
+    let used = process_cpu() - start;
+    let profile = session.finish();
+    let is_unseen = profile.comments().any(|comment| comment.contains("has no sample"));
+    (profile.quality.expect("said"), used, is_unseen, cpu::status().lost - lost)
+}
+
+#[test]
+fn what_finds_no_room_is_counted_and_a_larger_buffer_has_room() {
+    let share = |quality: Quality, used: Duration| {
+        let periods = u32::try_from(quality.samples + quality.lost).expect("few");
+        percent(Duration::from_secs(1) / FREQUENCY * periods, used)
+    };
+    again_if_busy(|| {
+        let (quality, used, is_unseen, lost) = capture(SMALL);
+        println!("{SMALL}: {quality:?} of {used:?}, {lost} signals");
+        // A signal stands for all the time since the last tick of the kernel that found the thread.
+        assert!(lost > 0 && quality.lost > quality.samples && quality.samples > 0, "{quality:?}");
+        assert!((90.0..110.0).contains(&share(quality, used)), "{quality:?} of {used:?}");
+        assert!(!is_unseen, "all of it was refused: {quality:?}");
+        assert!(quality.own_cpu_nanos > 0, "{quality:?}");
+    });
+    again_if_busy(|| {
+        let (quality, used, _, lost) = capture(LARGE);
+        println!("{LARGE}: {quality:?} of {used:?}, {lost} signals");
+        assert_eq!(lost, 0, "{quality:?}");
+        assert!(quality.samples > quality.lost * 10, "{quality:?}");
+        assert!((90.0..110.0).contains(&share(quality, used)), "{quality:?} of {used:?}");
+    });
+}
