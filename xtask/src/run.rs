@@ -3,8 +3,8 @@
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
-use std::sync::Mutex;
-use std::time::Instant;
+use std::sync::mpsc::{self, RecvTimeoutError, SyncSender};
+use std::time::{Duration, Instant};
 
 use crate::{Failure, Outcome};
 
@@ -29,36 +29,55 @@ pub(crate) fn output(command: &mut Command) -> Result<String, Failure> {
     Err(Failure::failed(format!("{program} failed ({}): {last}", output.status)))
 }
 
+/// How long whatever a command left behind is listened to.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// How often it is looked whether a silent command has ended.
+const LOOK: Duration = Duration::from_millis(100);
+
 /// Runs `command` and hands each line of both its outputs to `line`, in the order of arrival.
 /// Returns whether it succeeded.
-pub(crate) fn lines(command: &mut Command, line: &mut (dyn FnMut(&str) + Send)) -> Result<bool, Failure> {
-    let mut child = command
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .map_err(|error| cannot_start(command, &error))?;
-    let stdout = child.stdout.take().expect("stdout was asked for as a pipe");
-    let stderr = child.stderr.take().expect("stderr was asked for as a pipe");
-    let line = Mutex::new(line);
-    std::thread::scope(|scope| {
-        scope.spawn(|| forward(stderr, &line));
-        forward(stdout, &line);
-    });
+pub(crate) fn lines(command: &mut Command, line: &mut dyn FnMut(&str)) -> Result<bool, Failure> {
+    lines_within(PATIENCE, command, line)
+}
+
+/// The pipes end with the command, unless a process that it left behind holds them: that has `patience` and no more.
+fn lines_within(
+    patience: Duration,
+    command: &mut Command,
+    line: &mut dyn FnMut(&str),
+) -> Result<bool, Failure> {
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().map_err(|error| cannot_start(command, &error))?;
+    let (sender, arrived) = mpsc::sync_channel(1000);
+    forward(child.stdout.take().expect("stdout was asked for as a pipe"), sender.clone());
+    forward(child.stderr.take().expect("stderr was asked for as a pipe"), sender);
+    let mut ended: Option<Instant> = None;
+    while ended.is_none_or(|at| at.elapsed() < patience) {
+        match arrived.recv_timeout(LOOK) {
+            Ok(text) => line(&text),
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => break,
+        }
+        let status = child.try_wait().map_err(|error| cannot_start(command, &error))?;
+        ended = ended.or(status.map(|_| Instant::now()));
+    }
     let status = child.wait().map_err(|error| cannot_start(command, &error))?;
     Ok(status.success())
 }
 
-fn forward(pipe: impl Read, line: &Mutex<&mut (dyn FnMut(&str) + Send)>) {
-    let mut reader = BufReader::new(pipe);
-    let mut bytes = Vec::new();
-    while matches!(reader.read_until(b'\n', &mut bytes), Ok(1..)) {
-        let text = String::from_utf8_lossy(&bytes);
-        let mut line = line.lock().expect("no reader panics");
-        line(text.trim_end_matches(['\n', '\r']));
-        drop(line);
-        bytes.clear();
-    }
+/// Sends the lines of a pipe, from a thread of its own, until it ends or nobody listens any more.
+fn forward(pipe: impl Read + Send + 'static, into: SyncSender<String>) {
+    std::thread::spawn(move || {
+        let mut reader = BufReader::new(pipe);
+        let mut bytes = Vec::new();
+        while matches!(reader.read_until(b'\n', &mut bytes), Ok(1..)) {
+            let text = String::from_utf8_lossy(&bytes);
+            if into.send(text.trim_end_matches(['\n', '\r']).to_owned()).is_err() {
+                return;
+            }
+            bytes.clear();
+        }
+    });
 }
 
 /// A heading between two suites or steps.
@@ -76,4 +95,32 @@ pub(crate) fn which(program: &str) -> Option<PathBuf> {
 
 fn cannot_start(command: &Command, error: &std::io::Error) -> Failure {
     Failure::unusable(format!("cannot run {}: {error}", command.get_program().to_string_lossy()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn heard(patience: Duration, script: &str) -> (bool, Vec<String>) {
+        let mut heard = Vec::new();
+        let mut listen = |line: &str| heard.push(line.to_owned());
+        let success = lines_within(patience, Command::new("sh").args(["-c", script]), &mut listen);
+        (success.expect("a shell"), heard)
+    }
+
+    #[test]
+    fn all_lines_of_both_outputs_are_heard() {
+        let (success, mut lines) = heard(PATIENCE, "echo one; echo two >&2; printf three");
+        lines.sort();
+        assert_eq!((success, lines.join(" ").as_str()), (true, "one three two"));
+    }
+
+    #[test]
+    fn what_a_command_leaves_behind_is_not_waited_for() {
+        let (success, lines) = heard(Duration::from_secs(3), "sleep 600 & echo $!; exit 3");
+        let [id] = &lines[..] else { panic!("{lines:?}") };
+        let killed = Command::new("kill").arg(id).status();
+        assert!(killed.is_ok_and(|status| status.success()), "it was waited for");
+        assert!(!success);
+    }
 }

@@ -1,6 +1,7 @@
 //! The programs that the tests run beside flamelet, and the Debian packages they come in.
 
-use std::process::Command;
+use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use crate::{Failure, Outcome, run, workspace};
 
@@ -81,13 +82,25 @@ pub(crate) fn install_packages(packages: &[&str], allowed: bool) -> Outcome {
             "the tests need programs that this machine lacks. As root:\n  apt-get update && {line}"
         )));
     }
-    run::step("apt-get update", apt_get().arg("update"))?;
+    update_lists()?;
     run::step(&line, apt_get().args(["install", "--yes", "--no-install-recommends"]).args(packages))
 }
 
+/// The machine itself may hold the lists, for which apt-get does not wait, and mirrors change under its hands: three tries.
+fn update_lists() -> Outcome {
+    let update = || run::step("apt-get update", apt_get().arg("update"));
+    let again = |_| {
+        std::thread::sleep(Duration::from_secs(30));
+        update()
+    };
+    update().or_else(again).or_else(again)
+}
+
+/// A fresh machine may be busy with its own updates, and connections fail: both are waited for.
 fn apt_get() -> Command {
     let mut command = Command::new("apt-get");
-    command.arg("--quiet").env("DEBIAN_FRONTEND", "noninteractive");
+    command.args(["-o", "DPkg::Lock::Timeout=600", "-o", "Acquire::Retries=5", "--quiet"]);
+    command.env("DEBIAN_FRONTEND", "noninteractive").stdin(Stdio::null());
     command
 }
 
