@@ -5,8 +5,9 @@ use std::path::{Path, PathBuf};
 use crate::programs::{self, Answer};
 use crate::rows;
 
-/// How often pprof is asked again before its answer counts as different.
-const PPROF_RUNS: usize = 6;
+/// How often pprof is asked again before its answer counts as different. A tie is decided as by the toss of a coin, and
+/// all of them must not fall alike.
+const PPROF_RUNS: usize = 20;
 
 /// How an answer is read before it is compared.
 pub type Reading = fn(&str) -> Vec<String>;

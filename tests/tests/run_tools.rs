@@ -103,7 +103,7 @@ fn strace_around_a_command_and_attached() {
     assert!(log.matches("execve(").count() >= 8, "children are followed");
 
     let mut living = Living::start(&["sh", "-c", "while :; do cat /dev/null; done"]);
-    let attached = run("attached", &["strace", "--duration", "2", "-p", &living.pid()]);
+    let attached = run("attached", &["strace", "--duration", "4", "-p", &living.pid()]);
     assert!(living.is_alive(), "a process that was there before goes on");
     assert!(share(&attached, "calls", "execve") > 0.0);
 }
@@ -133,7 +133,7 @@ fn a_run_that_fails_leaves_nothing_behind() {
 
 #[test]
 fn strace_ends_a_command_when_its_time_is_over() {
-    let ended = run("ended", &["strace", "--duration", "1", "--", "sleep", "1000"]);
+    let ended = run("ended", &["strace", "--duration", "4", "--", "sleep", "1000"]);
     assert!(share(&ended, "calls", "execve") > 0.0);
     let log = std::fs::read_to_string(ended.join("strace.log")).expect("the raw file");
     assert!(log.contains("+++ killed by SIGTERM +++"), "{log}");
@@ -158,7 +158,7 @@ fn bpftrace_attaches_for_a_while() {
     if !bpftrace_is_allowed() {
         return;
     }
-    let mut living = Living::start(&[program(), "1000000000"]);
+    let mut living = Living::start(&[program(), "1000000000", "forget"]);
     let run = run("living", &["bpftrace", "--duration", "2", "-p", &living.pid()]);
     assert!(living.is_alive(), "a process that was there before goes on");
     let leaf = share(&run, "samples", "fixture::leaf");

@@ -72,7 +72,9 @@ fn a_program_without_address_space_for_our_tables_goes_on() {
 #[test]
 fn ctrl_c_ends_the_command_and_keeps_what_was_recorded() {
     let (program, out) = (compiled("known.c", "known", &[]), scratch().join("interrupted.pb.gz"));
-    let mut recorder = command(flamelet());
+    // Whoever runs the tests may ignore Ctrl-C, and so would the command then.
+    let mut recorder = command(Path::new("env"));
+    recorder.arg("--default-signal=INT,HUP").arg(flamelet());
     recorder.args(["record", "--heap", "-o"]).arg(&out).arg("--").arg(&program).arg("waits");
     let mut recorder = recorder
         .stdin(Stdio::piped())

@@ -8,7 +8,10 @@ use std::time::Duration;
 
 use flamelet_tests::programs::{flamelet, run_flamelet};
 
-use super::{may_record, scratch, text};
+use super::{may_record, scratch, text, within_a_minute};
+
+/// For env(1): whoever runs the tests may ignore signals, and what they start would ignore them too.
+const USUAL_SIGNALS: &str = "--default-signal=INT,HUP,QUIT,TERM";
 
 /// A folder of one test's own, empty.
 fn folder(name: &str) -> PathBuf {
@@ -18,10 +21,10 @@ fn folder(name: &str) -> PathBuf {
     folder
 }
 
-/// `flamelet record` in `folder`, in a session of its own: a test may run in a terminal, or where Ctrl-C is ignored.
+/// `flamelet record` in `folder`, in a session of its own: a test may run in a terminal.
 fn record(folder: &Path, words: &[&str]) -> Command {
     let mut command = Command::new("env");
-    command.args(["--default-signal=INT,HUP", "setsid"]).arg(flamelet()).arg("record").args(words);
+    command.args([USUAL_SIGNALS, "setsid"]).arg(flamelet()).arg("record").args(words);
     command.current_dir(folder).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
     command
 }
@@ -75,15 +78,10 @@ fn assert_readable(profile: &Path) {
 /// Waits until the process whose id a file holds is gone.
 fn assert_ends(id: &Path) {
     let id = std::fs::read_to_string(id).expect("it was started");
-    let stat = PathBuf::from(format!("/proc/{}/stat", id.trim()));
+    let id: u32 = id.trim().parse().expect("a whole id");
+    let stat = PathBuf::from(format!("/proc/{id}/stat"));
     let is_gone = || std::fs::read_to_string(&stat).map_or(true, |stat| stat.contains(") Z"));
-    for _ in 0..2000 {
-        if is_gone() {
-            return;
-        }
-        std::thread::sleep(Duration::from_millis(5));
-    }
-    panic!("{} goes on", id.trim());
+    assert!(within_a_minute(is_gone), "{id} goes on");
 }
 
 #[test]
@@ -134,8 +132,9 @@ fn after_its_duration_a_command_that_does_not_end_is_left_running_and_that_is_sa
         return;
     }
     let folder = folder("left");
-    let script = "ulimit -t 60; trap '' TERM; echo $$ > id; while [ ! -e go ]; do sleep 0.01; done";
-    let mut record = record(&folder, &["--duration", "0.3", "-o", "a.pb.gz", "--", "sh", "-c", script]);
+    let script =
+        "ulimit -t 60; trap '' TERM; echo $$ > id.new; mv id.new id; while [ ! -e go ]; do sleep 0.01; done";
+    let mut record = record(&folder, &["--duration", "2", "-o", "a.pb.gz", "--", "sh", "-c", script]);
     // Not a pipe: the command has it too, and keeps it.
     record.stderr(std::fs::File::create(folder.join("errors")).expect("our own folder"));
     let status = record.status();
@@ -156,16 +155,16 @@ fn a_duration_ends_what_the_command_started_too_without_a_program_called_kill() 
     // Nothing but what the scripts need.
     let programs = folder.join("programs");
     std::fs::create_dir_all(&programs).expect("our own folder");
-    for name in ["sh", "sleep"] {
+    for name in ["sh", "sleep", "mv"] {
         let found = ["/bin", "/usr/bin"].map(|folder| Path::new(folder).join(name));
         let found = found.iter().find(|path| path.exists()).expect("a shell");
         std::os::unix::fs::symlink(found, programs.join(name)).expect("our own folder");
     }
-    let script = "sleep 1000 & echo $! > id; echo > begun; sleep 1000; true";
-    let load = "sleep 1000 & echo $! > load-id; wait; true";
-    let words = ["--load", load, "--duration", "0.5", "-o", "a.pb.gz", "--", "sh", "-c", script];
+    let script = "sleep 1000 & echo $! > id.new; mv id.new id; sleep 1000; true";
+    let load = "sleep 1000 & echo $! > load-id.new; mv load-id.new load-id; wait; true";
+    let words = ["--load", load, "--duration", "3", "-o", "a.pb.gz", "--", "sh", "-c", script];
     let mut with_path = Command::new("env");
-    with_path.args(["setsid", "env"]).arg(format!("PATH={}", programs.display()));
+    with_path.args([USUAL_SIGNALS, "setsid", "env"]).arg(format!("PATH={}", programs.display()));
     with_path.arg(flamelet()).arg("record").args(words);
     with_path.current_dir(&folder).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
     let output = with_path.output().expect("the command");
@@ -201,7 +200,8 @@ fn runs_before_one_that_fails_are_kept_and_the_first_bad_status_counts() {
 
 /// `line` in a terminal of its own, and in the foreground there.
 fn in_terminal(folder: &Path, line: &str) -> Command {
-    let mut terminal = Command::new("script");
+    let mut terminal = Command::new("env");
+    terminal.args([USUAL_SIGNALS, "script"]);
     // Instead of script's shell, which the keys would reach too: Debian's ends by Ctrl-C, and the terminal with it.
     let line = format!("exec {line}");
     terminal.args(["--quiet", "--return", "--command", &line, "/dev/null"]).current_dir(folder);

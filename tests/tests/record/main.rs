@@ -19,6 +19,16 @@ fn text(path: &Path) -> &str {
     path.to_str().expect("UTF-8")
 }
 
+/// Waits until something is so; false if it is not after a minute.
+fn within_a_minute(is_so: impl Fn() -> bool) -> bool {
+    (0..12_000).any(|_| {
+        is_so() || {
+            std::thread::sleep(Duration::from_millis(5));
+            false
+        }
+    })
+}
+
 /// Whether this user may record at all; says so if not.
 fn may_record() -> bool {
     let answer = run_flamelet(["doctor"]);
@@ -141,13 +151,7 @@ fn runs_are_repeated_beside_a_load_that_ends_with_them() {
     let is_gone = || {
         !process.exists() || std::fs::read_to_string(process.join("stat")).is_ok_and(|s| s.contains(") Z"))
     };
-    for _ in 0..400 {
-        if is_gone() {
-            break;
-        }
-        std::thread::sleep(Duration::from_millis(5));
-    }
-    assert!(is_gone(), "the load goes on as {}", pid.trim());
+    assert!(within_a_minute(is_gone), "the load goes on as {}", pid.trim());
 }
 
 /// A crate of two programs and a test, whose profiles leave nothing to name functions by.
