@@ -77,7 +77,12 @@ pub(crate) fn spawn<T: Send + 'static>(
     let theirs = shared.clone();
     let run = move || {
         let outcome = catch_unwind(AssertUnwindSafe(|| work(&theirs.cancel)));
-        let outcome = outcome.map_err(|_| Error::new(ErrorKind::Internal, "the capture failed (a panic)"));
+        let outcome = outcome.map_err(|_| {
+            Error::new(
+                ErrorKind::Internal,
+                "the capture failed (a panic in flamelet; its message is on standard error)",
+            )
+        });
         let mut state = lock(&theirs.state);
         state.outcome = Some(outcome);
         let waker = state.waker.take();

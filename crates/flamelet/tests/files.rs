@@ -350,4 +350,23 @@ fn a_folder_that_nobody_can_make_does_not_hurt() {
     assert!(problem.contains("cannot be written"), "{problem}");
     watched.assert_silence();
     files.stop();
+    let last = watched.problem();
+    assert!(last.contains("windows are lost"), "{last}");
+}
+
+#[test]
+fn who_panics_on_hearing_of_a_problem_does_not_end_the_recorder() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let path = folder.path().join("taken");
+    fs::write(&path, "in the way").expect("written");
+    let (sender, heard) = mpsc::channel();
+    let report = move |_: &str| {
+        sender.send(()).unwrap_or_default();
+        panic!("as the test wants");
+    };
+    let files = IntervalFiles::builder(&path).interval(SHORT).on_problem(report).start().expect("started");
+    heard.recv_timeout(DEADLINE).expect("reported");
+    fs::remove_file(&path).expect("removed");
+    wait_until("windows", || !profiles(&path).is_empty());
+    files.stop();
 }

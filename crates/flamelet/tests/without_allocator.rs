@@ -33,5 +33,14 @@ fn heap_is_403_and_scrapers_are_content() {
         assert_eq!((profile.sample_types().len(), profile.sample_count()), (4, 0));
         assert_eq!(profile.string(profile.header.default_sample_type), "alloc_space");
     }
+    // Also while as many captures run as may.
+    let profiler = Profiler::builder().max_captures(1).start().expect("started");
+    let handler = flamelet::http::Handler::new(profiler.clone());
+    let request = http::Request::get("/debug/pprof/profile?seconds=600").body("").expect("a request");
+    let running = handler.answer(request);
+    assert_eq!(profiler.metrics().captures_running, 1);
+    assert_eq!(answer(&handler, "/debug/pprof/profile").status(), 503);
+    assert_eq!(answer(&handler, "/debug/pprof/allocs").status(), 200);
+    drop(running);
     assert_eq!(profiler.heap().expect_err("no allocator").kind(), ErrorKind::NotEnabled);
 }

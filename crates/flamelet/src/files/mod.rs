@@ -16,6 +16,7 @@ mod recorder;
 mod retention;
 
 use std::fmt;
+use std::io::Write as _;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -87,7 +88,7 @@ impl IntervalFiles {
             name: None,
             profiler: None,
             retention: Retention::default(),
-            on_problem: Box::new(|problem| eprintln!("flamelet: {problem}")),
+            on_problem: Box::new(to_standard_error),
         }
     }
 
@@ -126,6 +127,11 @@ impl fmt::Debug for IntervalFiles {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("IntervalFiles").field("is_detached", &self.is_detached).finish_non_exhaustive()
     }
+}
+
+/// Standard error may be a file on the very disk that is full: that must not end the recorder, as `eprintln!` would.
+fn to_standard_error(problem: &str) {
+    let _ = writeln!(std::io::stderr(), "flamelet: {problem}");
 }
 
 /// Sets up [`IntervalFiles`].
@@ -183,7 +189,8 @@ impl IntervalFilesBuilder {
         self
     }
 
-    /// Who hears, once, that the folder cannot be written, and that it can again; standard error unless set.
+    /// Who hears, once, that the folder cannot be written, and that it can again; standard error unless set. It is
+    /// called on the recorder's thread, and a panic in it stays there.
     pub fn on_problem(mut self, report: impl Fn(&str) + Send + 'static) -> Self {
         self.on_problem = Box::new(report);
         self

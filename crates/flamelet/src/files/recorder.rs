@@ -63,7 +63,7 @@ impl Recorder {
                 self.keep_or_say(done);
             }
             if is_over {
-                return;
+                return self.say_lost();
             }
             capture = next;
             // A window that took longer than the interval to write is not made up for.
@@ -90,8 +90,22 @@ impl Recorder {
     /// Once, until a window is whole again.
     fn say_missing(&mut self, why: &str) {
         if !std::mem::replace(&mut self.is_missing, true) {
-            (self.on_problem)(&format!("a window of {} is missing: {why}", self.name));
+            self.say(&format!("a window of {} is missing: {why}", self.name));
         }
+    }
+
+    /// The last word, where it ends while the folder cannot be written.
+    fn say_lost(&self) {
+        let lost = self.waiting.len() + self.given_up;
+        if lost > 0 {
+            let path = self.folder.path().display();
+            self.say(&format!("{path} could not be written to the end: {lost} windows are lost"));
+        }
+    }
+
+    /// Whatever the one who hears it does, recording goes on.
+    fn say(&self, problem: &str) {
+        let _ = catch_unwind(AssertUnwindSafe(|| (self.on_problem)(problem)));
     }
 
     fn keep(&mut self, profile: &Profile) -> flamelet_capture::profile::Result<()> {
@@ -126,14 +140,14 @@ impl Recorder {
                             windows => format!("; {windows} windows were given up"),
                         };
                         let path = self.folder.path().display();
-                        (self.on_problem)(&format!("{path} is written again{lost}"));
+                        self.say(&format!("{path} is written again{lost}"));
                     }
                 }
                 Err(error) => {
                     if !std::mem::replace(&mut self.is_failing, true) {
                         let path = self.folder.path().display();
                         let message = format!("{path} cannot be written ({error}); trying again");
-                        (self.on_problem)(&message);
+                        self.say(&message);
                     }
                     return;
                 }

@@ -26,9 +26,9 @@ pub(super) struct Kept {
 impl Retention {
     /// How many of `windows`, which are sorted by time, the newest first, to keep. The newest is always kept.
     pub(super) fn keep(&self, windows: &[Kept], now: SystemTime) -> usize {
-        let mut bytes = 0;
+        let mut bytes = 0u64;
         let fits = |(at, window): (usize, &Kept)| {
-            bytes += window.bytes;
+            bytes = window.bytes.saturating_add(bytes);
             let age = now.duration_since(window.time).unwrap_or_default();
             at == 0 || (at < self.windows && bytes <= self.bytes && age <= self.age)
         };

@@ -200,7 +200,7 @@ impl Handler {
         let suffix = heap::delta_seconds(&self.profiler, query)?.map_or("", |_| "-delta");
         let name = format!("{}{suffix}", kind.name());
         let delivery = Delivery { title: format!("{} · {name}", self.profiler.name()), name, form };
-        Ok(Plan::deliver_ready(delivery, empty::profile(kind)))
+        Ok(Plan::deliver_at_once(delivery, move || empty::profile(kind)))
     }
 
     /// Starts work, unless there is too much of it already.

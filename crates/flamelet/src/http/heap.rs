@@ -32,7 +32,7 @@ pub(super) fn plan(
     match enabled::plan(profiler, view, span, delivery.clone()) {
         // Scrapers ask for `allocs` by default and should be content; who asks for another wants to know.
         Err(refusal) if refusal.status == http::StatusCode::FORBIDDEN && view == HeapView::Allocated => {
-            Ok(Plan::deliver(delivery, |_| Ok(empty::profile(Kind::Allocs))))
+            Ok(Plan::deliver_at_once(delivery, || empty::profile(Kind::Allocs)))
         }
         plan => plan,
     }

@@ -41,10 +41,13 @@ impl Plan {
         Self::Later { head, work, cost: Cost::Capture }
     }
 
-    /// Delivers a profile that is there already.
-    pub(super) fn deliver_ready(delivery: Delivery, profile: Profile) -> Self {
+    /// Delivers a profile that needs no capture, and so no turn.
+    pub(super) fn deliver_at_once(
+        delivery: Delivery,
+        make: impl FnOnce() -> Profile + Send + 'static,
+    ) -> Self {
         let head = delivery.wrap(Vec::new());
-        let work = Box::new(move |_: &Cancel| delivery.answer(&profile));
+        let work = Box::new(move |_: &Cancel| delivery.answer(&make()));
         Self::Later { head, work, cost: Cost::Nothing }
     }
 }

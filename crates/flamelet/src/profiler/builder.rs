@@ -126,19 +126,20 @@ impl ProfilerBuilder {
         self
     }
 
-    /// The deepest stack that is kept; deeper ones keep their leaf side and count as truncated.
+    /// The deepest stack that is kept, 1024 frames unless set; deeper ones keep their leaf side and count as truncated.
     pub fn max_depth(mut self, frames: usize) -> Self {
         self.settings.cpu.max_depth = frames;
         self
     }
 
-    /// How many samples can wait to be collected before further ones are lost.
+    /// How many samples can wait to be collected before further ones are lost; 2048 unless set.
     pub fn buffered_samples(mut self, samples: usize) -> Self {
         self.settings.cpu.buffered_samples = samples;
         self
     }
 
-    /// How many bytes the samples of one capture may take; beyond that they are counted as lost.
+    /// How many bytes the samples of one capture may take, 64 MiB unless set; beyond that they are counted as lost.
+    /// Captures over HTTP share it: the more run, the less each, 4 MiB at least.
     pub fn memory_budget(mut self, bytes: usize) -> Self {
         self.settings.cpu.memory_budget = bytes;
         self
@@ -288,7 +289,8 @@ impl Continuous {
         self
     }
 
-    /// How far back to remember. Each window gets its part of the memory budget, 32 KiB at least.
+    /// How far back to remember. All windows together take the memory budget, 32 MiB at most, and each needs 32 KiB: to
+    /// remember more than a thousand windows, make them longer.
     pub fn keep(mut self, span: Duration) -> Self {
         self.keep = span;
         self

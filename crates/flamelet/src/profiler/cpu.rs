@@ -163,7 +163,7 @@ pub struct CpuCapture {
 }
 
 impl CpuCapture {
-    /// What was sampled so far; the capture goes on.
+    /// What was sampled so far; the capture goes on. Like [`finish`](Self::finish), it looks up names.
     pub fn snapshot(&self) -> Profile {
         let profile = self.session.as_ref().map(Session::snapshot).unwrap_or_default();
         self.profiler.complete(profile, self.symbolize)

@@ -3,7 +3,10 @@
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
-/// What the profiler has done since the process started, see [`Profiler::metrics`](crate::Profiler::metrics).
+/// What the profiler has done so far, see [`Profiler::metrics`](crate::Profiler::metrics).
+///
+/// A process has one sampler, so what is said of samples is of the whole process since its start. What is said of
+/// captures and symbols is of this profiler and its clones.
 ///
 /// A plain snapshot: hand the numbers to whatever metrics system the service has.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
