@@ -14,7 +14,7 @@ use flamelet_capture::profile::pprof;
 /// How long to wait for something that must happen.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(60);
 
-/// What `ask` gets; asked again while `is_good` is not so, because the machine may stand still for the very second that a
+/// What `ask` gets; asked again while it is not good, because the machine may stand still for the very second that a
 /// capture takes, and then there is nothing in it.
 #[track_caller]
 pub(crate) fn again_until<T: std::fmt::Debug>(ask: impl Fn() -> T, is_good: impl Fn(&T) -> bool) -> T {
