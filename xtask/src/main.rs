@@ -5,6 +5,7 @@
 mod bench;
 mod check;
 mod golang;
+mod processes;
 mod run;
 mod tally;
 mod test;

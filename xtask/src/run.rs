@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use std::sync::mpsc::{self, RecvTimeoutError, SyncSender};
 use std::time::{Duration, Instant};
 
-use crate::{Failure, Outcome};
+use crate::{Failure, Outcome, processes};
 
 /// Prints a heading, runs `command` with its output untouched, and fails if it fails.
 pub(crate) fn step(title: &str, command: &mut Command) -> Outcome {
@@ -31,18 +31,22 @@ pub(crate) fn output(command: &mut Command) -> Result<String, Failure> {
 
 /// How long whatever a command left behind is listened to.
 const PATIENCE: Duration = Duration::from_secs(30);
+/// A command that says nothing for so long hangs. The longest silence that is due is a fifth of this on a slow machine.
+const LONGEST_SILENCE: Duration = Duration::from_secs(20 * 60);
 /// How often it is looked whether a silent command has ended.
 const LOOK: Duration = Duration::from_millis(100);
 
 /// Runs `command` and hands each line of both its outputs to `line`, in the order of arrival.
 /// Returns whether it succeeded.
 pub(crate) fn lines(command: &mut Command, line: &mut dyn FnMut(&str)) -> Result<bool, Failure> {
-    lines_within(PATIENCE, command, line)
+    lines_within(PATIENCE, LONGEST_SILENCE, command, line)
 }
 
 /// The pipes end with the command, unless a process that it left behind holds them: that has `patience` and no more.
+/// What the command runs is ended after too long a `silence`, so that it is known what hung, and the rest goes on.
 fn lines_within(
     patience: Duration,
+    silence: Duration,
     command: &mut Command,
     line: &mut dyn FnMut(&str),
 ) -> Result<bool, Failure> {
@@ -52,9 +56,21 @@ fn lines_within(
     forward(child.stdout.take().expect("stdout was asked for as a pipe"), sender.clone());
     forward(child.stderr.take().expect("stderr was asked for as a pipe"), sender);
     let mut ended: Option<Instant> = None;
+    let mut heard = Instant::now();
     while ended.is_none_or(|at| at.elapsed() < patience) {
         match arrived.recv_timeout(LOOK) {
-            Ok(text) => line(&text),
+            Ok(text) => {
+                heard = Instant::now();
+                line(&text);
+            }
+            Err(RecvTimeoutError::Timeout) if ended.is_none() && heard.elapsed() > silence => {
+                heard = Instant::now();
+                let ended = processes::end_what_runs(child.id());
+                line(&format!(
+                    "xtask: nothing was said for {} s; it hangs, and was ended: {ended}",
+                    silence.as_secs()
+                ));
+            }
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => break,
         }
@@ -104,7 +120,8 @@ mod tests {
     fn heard(patience: Duration, script: &str) -> (bool, Vec<String>) {
         let mut heard = Vec::new();
         let mut listen = |line: &str| heard.push(line.to_owned());
-        let success = lines_within(patience, Command::new("sh").args(["-c", script]), &mut listen);
+        let mut shell = Command::new("sh");
+        let success = lines_within(patience, Duration::from_secs(5), shell.args(["-c", script]), &mut listen);
         (success.expect("a shell"), heard)
     }
 
@@ -123,5 +140,13 @@ mod tests {
         let _ = Command::new("kill").arg(id).status();
         assert!(state.contains(") S"), "it was waited for: {state}");
         assert!(!success);
+    }
+
+    #[test]
+    fn what_hangs_is_ended_and_named_and_the_rest_goes_on() {
+        let (success, lines) = heard(PATIENCE, "echo one; (sh -c 'sleep 600; :'; :); echo two; exit 3");
+        let said = lines.join("\n");
+        assert!(said.starts_with("one\n") && said.ends_with("\ntwo") && !success, "{said}");
+        assert!(lines.iter().any(|line| line.contains("hangs") && line.contains("sleep")), "{said}");
     }
 }
