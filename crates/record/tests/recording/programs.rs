@@ -8,17 +8,25 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
+static FOLDER: OnceLock<tempfile::TempDir> = OnceLock::new();
+
 /// A folder that every user may read, for the time of the tests.
 pub(crate) fn folder() -> &'static Path {
-    static FOLDER: OnceLock<tempfile::TempDir> = OnceLock::new();
     let folder = FOLDER.get_or_init(|| {
         let folder =
             tempfile::Builder::new().prefix("flamelet-record").tempdir_in(place()).expect("a folder");
         let open = std::fs::Permissions::from_mode(0o777);
         std::fs::set_permissions(folder.path(), open).expect("our own folder");
+        // SAFETY: registers a function with the right signature, which may do all that a function may.
+        unsafe { libc::atexit(remove_folder) };
         folder
     });
     folder.path()
+}
+
+/// A static is never dropped.
+extern "C" fn remove_folder() {
+    let _ = FOLDER.get().map(|folder| std::fs::remove_dir_all(folder.path()));
 }
 
 /// Where everybody may go and run programs: the temporary folder of who runs the tests may be theirs alone.
