@@ -107,6 +107,9 @@ fn dumped(address: &str, profile: &Path) -> Output {
     chromium.args(["--disable-background-networking", "--disable-component-update", "--disable-sync"]);
     chromium.arg(format!("--user-data-dir={}", profile.display()));
     chromium.args(["--virtual-time-budget=20000", "--dump-dom", address]);
+    // It makes a socket among the temporary files, whose name must be short, and writes into its user's folder.
+    std::fs::create_dir_all(profile).unwrap();
+    chromium.env("TMPDIR", "/tmp").env("HOME", profile).stdin(Stdio::null());
     chromium.output().expect("coreutils")
 }
 
