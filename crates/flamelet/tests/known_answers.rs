@@ -163,7 +163,8 @@ fn frames_without_a_name_are_counted() {
     if let Some(path) = std::env::var_os(PROFILE_OF_COPY) {
         return burn_into(path.as_ref());
     }
-    let folder = tempfile::tempdir().expect("a temporary folder");
+    // Beside this test: programs can run there, which not every temporary folder allows.
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a temporary folder");
     let (copy, file) = (folder.path().join("copy"), folder.path().join("profile.pb.gz"));
     std::fs::copy(std::env::current_exe().expect("a path"), &copy).expect("copied");
     let stripped = Command::new("strip").arg("--strip-all").arg(&copy).status();

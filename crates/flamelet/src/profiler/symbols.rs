@@ -3,6 +3,8 @@
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+#[cfg(target_os = "linux")]
+use flamelet_capture::heap::unaccounted;
 use flamelet_capture::profile::Profile;
 use flamelet_symbol::Limits;
 #[cfg(any(feature = "heap", feature = "http"))]
@@ -11,7 +13,8 @@ use flamelet_symbol::symbolize::{Options, Symbolizer};
 
 use crate::lock::lock;
 
-/// One symbolizer for all captures: the second profile of the same code costs next to nothing.
+/// One symbolizer for all captures: the second profile of the same code costs next to nothing. What it allocates is not
+/// the service's, and in no heap profile.
 pub(crate) struct Symbols {
     symbolizer: Mutex<Symbolizer>,
     /// What the symbolizer took when it was last used: to be read while it works, which can take seconds.
@@ -49,11 +52,7 @@ impl Symbols {
     }
 
     pub(super) fn symbolize(&self, profile: &mut Profile) {
-        let work = || self.using(|symbolizer| symbolizer.symbolize_profile(profile));
-        #[cfg(target_os = "linux")]
-        let summary = flamelet_capture::heap::unaccounted(work);
-        #[cfg(not(target_os = "linux"))]
-        let summary = work();
+        let summary = unaccounted(|| self.using(|symbolizer| symbolizer.symbolize_profile(profile)));
         if let Some(quality) = &mut profile.quality {
             quality.unresolved = summary.asked.saturating_sub(summary.resolved) as u64;
         }
@@ -62,6 +61,11 @@ impl Symbols {
     /// The innermost function at each of `addresses` of this process, where it is known.
     #[cfg(any(feature = "heap", feature = "http"))]
     pub(crate) fn frames(&self, addresses: &[u64]) -> Vec<Option<Frame>> {
+        unaccounted(|| self.find_frames(addresses))
+    }
+
+    #[cfg(any(feature = "heap", feature = "http"))]
+    fn find_frames(&self, addresses: &[u64]) -> Vec<Option<Frame>> {
         use flamelet_symbol::MappedAt;
         use flamelet_symbol::process::{Process, code_mappings};
         use flamelet_symbol::symbolize::ModuleName;
@@ -85,6 +89,11 @@ impl Symbols {
         }
         found
     }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn unaccounted<T>(work: impl FnOnce() -> T) -> T {
+    work()
 }
 
 #[cfg(test)]

@@ -61,6 +61,16 @@ fn heap_and_allocs_name_who_holds_memory() {
 }
 
 #[test]
+fn looking_up_names_is_not_the_services_memory() {
+    let service = Service::start(Profiler::builder());
+    let anchor = hold_memory as *const () as usize;
+    let answer = service.get(&format!("/debug/pprof/symbol?{anchor:#x}"));
+    assert!(answer.text().contains("hold_memory"), "{}", answer.text());
+    let allocs = service.get("/debug/pprof/allocs").profile();
+    assert_eq!(bytes_of(&allocs, 1, "Symbols::frames"), 0);
+}
+
+#[test]
 fn an_exceeded_budget_names_the_guilty() {
     let keeps = flamelet::heap::budget().allocations(8).assert(|| hold_memory(1 << 20).len());
     assert_eq!(keeps, 4);
