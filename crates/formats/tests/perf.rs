@@ -14,7 +14,7 @@ fn record(name: &str, arguments: &[&str]) -> PathBuf {
     need("perf", "linux-perf");
     let file = folder("perf").join(format!("{name}.data"));
     let mut command = Command::new("perf");
-    command.arg("record").arg("-o").arg(&file).args(arguments).arg("--").arg(fixture()).arg("3000");
+    command.args(["record", "--no-buildid-cache", "-o"]).arg(&file).args(arguments).arg("--").arg(fixture()).arg("3000");
     run(&mut command);
     file
 }
@@ -99,7 +99,7 @@ fn compressed_records_and_pipes() {
     agree(&data, "cpu");
     need("perf", "linux-perf");
     let piped = Command::new("perf")
-        .args(["record", "-F", "997", "-g", "-o", "-", "--"])
+        .args(["record", "--no-buildid-cache", "-F", "997", "-g", "-o", "-", "--"])
         .arg(fixture())
         .arg("2000")
         .output();

@@ -146,7 +146,7 @@ fn several_tools_agree_on_the_hot_function() {
     let folder = folder("agree");
     let (sampled, counted) = (folder.join("perf.data"), folder.join("callgrind.out"));
     run(Command::new("perf")
-        .args(["record", "-F", "997", "-g", "-o"])
+        .args(["record", "--no-buildid-cache", "-F", "997", "-g", "-o"])
         .arg(&sampled)
         .arg("--")
         .arg(fixture())
