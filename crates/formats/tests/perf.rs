@@ -14,7 +14,13 @@ fn record(name: &str, arguments: &[&str]) -> PathBuf {
     need("perf", "linux-perf");
     let file = folder("perf").join(format!("{name}.data"));
     let mut command = Command::new("perf");
-    command.args(["record", "--no-buildid-cache", "-o"]).arg(&file).args(arguments).arg("--").arg(fixture()).arg("3000");
+    command
+        .args(["record", "--no-buildid-cache", "-o"])
+        .arg(&file)
+        .args(arguments)
+        .arg("--")
+        .arg(fixture())
+        .arg("3000");
     run(&mut command);
     file
 }
