@@ -32,6 +32,7 @@ pub(super) enum Plan {
 
 impl Plan {
     /// Makes a profile and delivers it.
+    #[cfg(any(feature = "cpu", all(feature = "heap", target_os = "linux")))]
     pub(super) fn deliver(
         delivery: Delivery,
         make: impl FnOnce(&Cancel) -> Result<Profile, Refusal> + Send + 'static,
