@@ -81,6 +81,8 @@ fn wait_until_learned(address: u64, path: &Path) {
         assert!(Instant::now() < end, "nobody learned of {}", path.display());
         std::thread::sleep(Duration::from_millis(5));
     }
+    // What the unwinder knows, the capture learns now at the latest.
+    cpu::status();
 }
 
 /// Runs `once` again and again, labelled, until it was sampled often enough.

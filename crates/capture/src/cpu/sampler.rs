@@ -120,7 +120,7 @@ pub(super) fn detach(reader: &Arc<Reader>) {
         return;
     }
     let mut control = control();
-    control.collect();
+    control.catch_up();
     // Captures shorter than a review have a budget, too.
     let now = control.marks();
     control.adjust_frequency_to(now);
@@ -140,12 +140,12 @@ pub(super) fn detach(reader: &Arc<Reader>) {
 
 /// Hands all samples taken so far to their readers.
 pub(super) fn flush() {
-    control().collect();
+    control().catch_up();
 }
 
 pub(super) fn status() -> Status {
     let mut control = control();
-    control.collect();
+    control.catch_up();
     Status {
         engine: control.running.as_ref().map(|running| running.engine.choice()),
         frequency: control.running.as_ref().map_or(0, |running| running.frequency),
@@ -341,6 +341,12 @@ impl Control {
         }
     }
 
+    /// Everything so far: what was loaded, and the samples.
+    fn catch_up(&mut self) {
+        self.learn_modules();
+        self.collect();
+    }
+
     /// Notes modules that are new.
     fn learn_modules(&mut self) {
         let now = live::modules();
@@ -359,8 +365,7 @@ impl Control {
     /// One round of the collector.
     fn tick(&mut self) {
         let before = self.collected.samples;
-        self.learn_modules();
-        self.collect();
+        self.catch_up();
         let samples = (self.collected.samples - before) as usize;
         // Afterwards: what threads that ended are owed went to their last samples.
         let born = self.running.as_mut().map_or(0, |running| running.engine.update(running.period_nanos()));
