@@ -19,6 +19,19 @@
 //! let work = checkout().in_scope([("route", "/checkout")]);
 //! # drop(work);
 //! ```
+//!
+//! A thread that the work is handed to, such as one of `spawn_blocking`, begins without labels. Give it those of here:
+//!
+//! ```
+//! use flamelet::labels::LabelSet;
+//!
+//! # fn resize_image() {}
+//! let labels = LabelSet::current();
+//! std::thread::spawn(move || {
+//!     let _scope = labels.enter();
+//!     resize_image();
+//! });
+//! ```
 
 pub use flamelet_capture::labels::{LabelFuture, LabelSet, Labeled, Scope, scope};
 

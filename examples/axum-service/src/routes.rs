@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use axum::extract::{Query, State};
-use flamelet::labels::LabelFuture;
+use flamelet::labels::{LabelFuture, LabelSet};
 
 /// Memory that requests leave behind.
 pub(crate) type Shelf = Arc<Mutex<Vec<Vec<u8>>>>;
@@ -33,8 +33,15 @@ pub(crate) async fn home() -> &'static str {
 /// Three quarters of the time in one function, a quarter in another.
 pub(crate) async fn burn(parameters: Parameters) -> String {
     let Amount { ms, .. } = amount(&parameters);
-    // The label follows the work to whichever thread does it.
-    let work = async move { tokio::task::spawn_blocking(move || burn_for(Duration::from_millis(ms))).await };
+    // The label follows a future to whichever thread polls it; a thread of the pool is given it by hand.
+    let work = async move {
+        let labels = LabelSet::current();
+        let burn = move || {
+            let _scope = labels.enter();
+            burn_for(Duration::from_millis(ms))
+        };
+        tokio::task::spawn_blocking(burn).await
+    };
     let rounds = work.in_scope([("route", "/burn")]).await.unwrap_or_default();
     format!("{rounds} rounds\n")
 }

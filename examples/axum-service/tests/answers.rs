@@ -1,5 +1,6 @@
 //! The example does what its first lines say.
 
+use flamelet_capture::profile::{Profile, pprof};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::process::{Child, Command, Stdio};
@@ -76,6 +77,35 @@ fn routes_and_both_families_of_profiles_answer() {
             }
             assert!(start.elapsed() < DEADLINE, "{path}: none of the example's functions");
         }
+    }
+}
+
+/// Whether a sample of `profile` has the function and the label.
+fn has_labelled(profile: &Profile, function: &str, label: (&str, &str)) -> bool {
+    profile.samples().any(|sample| {
+        let mut labels = profile.labels(sample.labels).iter();
+        let mut lines = profile.stack(sample.stack).iter().flat_map(|&id| profile.lines(id));
+        labels.any(|it| (profile.string(it.key), profile.string(it.text)) == label)
+            && lines.any(|line| {
+                line.function.is_some_and(|id| profile.string(profile.function(id).name).contains(function))
+            })
+    })
+}
+
+#[test]
+fn the_work_of_a_request_carries_its_route() {
+    let example = Example::start();
+    let start = Instant::now();
+    loop {
+        let (_, bytes) = std::thread::scope(|scope| {
+            scope.spawn(|| example.get("/burn?ms=2000"));
+            example.get("/debug/pprof/profile?seconds=1")
+        });
+        let profile = pprof::read(&bytes, &pprof::Limits::default()).expect("a profile");
+        if has_labelled(&profile, "three_quarters", ("route", "/burn")) {
+            return;
+        }
+        assert!(start.elapsed() < DEADLINE, "no sample of the work has its label");
     }
 }
 
