@@ -72,6 +72,8 @@ pub fn command(program: &Path) -> Command {
     command.stdin(Stdio::null()).env("TZ", "UTC").env("HOME", &home);
     command.env("PPROF_TMPDIR", &home).env("PPROF_BINARY_PATH", &home);
     command.env_remove("DEBUGINFOD_URLS").env("NO_COLOR", "1");
+    // How wide a terminal is and that it has colours is nothing to a pipe, but those who are told believe it.
+    command.env_remove("COLUMNS").env_remove("CLICOLOR_FORCE");
     command
 }
 

@@ -1,6 +1,7 @@
 //! Profiles from a service: addresses as `go tool pprof` takes them, and the request itself.
 
 use std::io::Read;
+use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -168,12 +169,22 @@ fn agent(url: &ProfileUrl, options: &FetchOptions, wait: Duration) -> Result<ure
     if let (Some(cert), Some(key)) = (&options.tls_cert, &options.tls_key) {
         tls = tls.client_cert(Some(client_certificate(cert, key)?));
     }
-    let config = ureq::Agent::config_builder()
+    let mut config = ureq::Agent::config_builder()
         .timeout_global(Some(wait))
         .http_status_as_error(false)
-        .tls_config(tls.build())
-        .build();
-    Ok(config.into())
+        .tls_config(tls.build());
+    if is_on_this_machine(&url.url) {
+        config = config.proxy(None);
+    }
+    Ok(config.build().into())
+}
+
+/// What runs here is asked directly, as Go does it: a proxy that the environment names is another machine.
+fn is_on_this_machine(url: &str) -> bool {
+    let uri: Option<Uri> = url.parse().ok();
+    let host = uri.as_ref().and_then(Uri::host).unwrap_or_default();
+    let address: Option<IpAddr> = host.trim_matches(['[', ']']).parse().ok();
+    host == "localhost" || address.is_some_and(|address| address.is_loopback())
 }
 
 fn client_certificate(cert: &PathBuf, key: &PathBuf) -> Result<ClientCert> {
@@ -211,7 +222,7 @@ fn unknown_host(url: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{explain, profile_url};
+    use super::{explain, is_on_this_machine, profile_url};
 
     fn url(text: &str, seconds: Option<u64>) -> Option<(String, Option<u64>)> {
         profile_url(text, seconds).map(|found| (found.url, found.seconds))
@@ -239,6 +250,16 @@ mod tests {
         let unknown = "failed to lookup address information: Name or service not known";
         let told = explain(&ureq::Error::Io(std::io::Error::other(unknown)), "http://h.invalid:80/x", 1);
         assert_eq!(told.to_string(), "http://h.invalid:80/x: the name h.invalid is not known here");
+    }
+
+    #[test]
+    fn this_machine_has_several_names() {
+        for host in ["localhost", "127.0.0.1", "127.1.2.3", "[::1]"] {
+            assert!(is_on_this_machine(&format!("http://{host}:80/x")), "{host}");
+        }
+        for host in ["localhost.example", "10.0.0.1", "[2001:db8::1]", "h"] {
+            assert!(!is_on_this_machine(&format!("http://{host}:80/x")), "{host}");
+        }
     }
 
     #[test]

@@ -133,6 +133,19 @@ fn own_options() {
     assert_eq!(answer.stdout, file.stdout);
 }
 
+/// A service on this machine is asked directly, whatever proxy the environment names.
+#[test]
+fn a_proxy_is_for_other_machines() {
+    let service = Service::start("200 OK", cpu_profile());
+    let nobody = TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("its address");
+    let mut top = command(flamelet());
+    for variable in ["http_proxy", "HTTP_PROXY", "ALL_PROXY"] {
+        top.env(variable, format!("http://{nobody}"));
+    }
+    let told = answer(top.args(["top", &service.address]));
+    assert_eq!(told.status, Some(0), "{}", told.stderr);
+}
+
 #[test]
 fn fetch_keeps_the_profile() {
     let service = Service::start("200 OK", cpu_profile());
