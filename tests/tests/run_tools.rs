@@ -108,6 +108,37 @@ fn strace_around_a_command_and_attached() {
     assert!(share(&attached, "calls", "execve") > 0.0);
 }
 
+/// A process that is nearly always in the middle of a vfork, as shells are when they start programs.
+const FORKING: &str = r"
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <signal.h>
+#include <unistd.h>
+int main(void) {
+    for (;;) {
+        for (int i = 0; i < 100; i++) syscall(SYS_getppid);
+        if (vfork() == 0) {
+            prctl(PR_SET_PDEATHSIG, SIGKILL);
+            usleep(300000);
+            _exit(0);
+        }
+    }
+}
+";
+
+/// strace waits for it to stop, it for its child, and that for strace.
+#[test]
+fn strace_that_cannot_let_go_is_not_waited_for() {
+    let (source, program) = (profiles::scratch().join("forking.c"), profiles::scratch().join("forking"));
+    std::fs::write(&source, FORKING).expect("our own folder");
+    let made = Command::new("cc").arg("-o").args([&program, &source]).status();
+    assert!(made.is_ok_and(|status| status.success()), "the program does not build");
+    let mut living = Living::start(&[program.to_str().expect("UTF-8")]);
+    let attached = run("forking", &["strace", "--duration", "3", "-p", &living.pid()]);
+    assert!(living.is_alive(), "a process that was there before goes on");
+    assert!(share(&attached, "calls", "getppid") > 0.5);
+}
+
 /// What cannot start is found out before a tool is, and leaves no folder for a file that will never be.
 #[test]
 fn a_command_that_is_not_there_leaves_nothing_behind() {

@@ -1,8 +1,9 @@
 //! A polite end: the command is asked to end, so that the tool around it writes its file.
 
 use std::fs;
+use std::time::Duration;
 
-use super::{Drive, Subject};
+use super::{Drive, Subject, Tool};
 use crate::signal::{Signal, send};
 use crate::targets::descendants;
 
@@ -18,6 +19,17 @@ pub(super) fn ask_to_end(tool: u32, drive: &Drive) {
         return send(tool, Signal::Terminate);
     }
     commands.into_iter().for_each(|pid| send(pid, Signal::Terminate));
+}
+
+/// How long a tool may take to let go of a process.
+pub(super) const PATIENCE: Duration = Duration::from_secs(5);
+
+/// strace that lets go waits until each process has stopped. One in the middle of a vfork waits for its child, which
+/// waits for strace: that never ends. What it saw is in its file, and without it both go on.
+pub(super) fn end_what_hangs(tool: u32, drive: &Drive) {
+    if drive.tool == Tool::Strace && matches!(drive.subject, Subject::Pid(_)) {
+        send(tool, Signal::Kill);
+    }
 }
 
 /// The processes that a tool started, but for its own.

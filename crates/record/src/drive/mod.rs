@@ -208,7 +208,7 @@ fn wait(
     memory_map: &mut MemoryMap,
 ) -> Result<ExitStatus> {
     let mut started = Some(Instant::now());
-    let mut was_asked = false;
+    let mut asked: Option<Instant> = None;
     loop {
         let status = child
             .try_wait()
@@ -223,9 +223,12 @@ fn wait(
         }
         let is_over =
             started.zip(drive.duration_from_outside()).is_some_and(|(at, most)| at.elapsed() >= most);
-        if !was_asked && (is_over || stop.load(Ordering::Relaxed)) {
-            was_asked = true;
+        if asked.is_none() && (is_over || stop.load(Ordering::Relaxed)) {
+            asked = Some(Instant::now());
             ending::ask_to_end(child.id(), drive);
+        }
+        if asked.is_some_and(|at| at.elapsed() >= ending::PATIENCE) {
+            ending::end_what_hangs(child.id(), drive);
         }
         std::thread::park_timeout(LOOK);
     }
