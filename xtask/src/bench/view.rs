@@ -60,9 +60,8 @@ fn prepare_page_tests() -> Result<(), Failure> {
     std::fs::copy(workspace::root().join("ui/package.json"), out.join("package.json"))
         .map_err(|error| Failure::failed(error.to_string()))?;
     let mut install = Command::new("npm");
-    install
-        .args(["install", "--no-audit", "--no-fund", "--no-package-lock", "--silent", "--prefix"])
-        .arg(out);
+    // There, not with --prefix: npm would look for the machine's settings below that folder.
+    install.args(["install", "--no-audit", "--no-fund", "--no-package-lock", "--silent"]).current_dir(out);
     run::step("installing playwright-core", &mut install)
 }
 

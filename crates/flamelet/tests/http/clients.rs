@@ -104,7 +104,8 @@ fn pprofs_own_page(service: &Service) -> String {
     let url = address.expect("pprof says where its page is") + "/ui/flamegraph";
     let start = Instant::now();
     loop {
-        let curl = Command::new("curl").args(["-sS", "--fail", &url]).output().expect("curl runs");
+        let curl =
+            Command::new("curl").args(["-sS", "--noproxy", "*", "--fail", &url]).output().expect("curl runs");
         if curl.status.success() {
             return String::from_utf8_lossy(&curl.stdout).into_owned();
         }
@@ -156,7 +157,11 @@ fn open_in_chromium(url: &str) -> String {
         .arg(chromium)
         .args(["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"])
         .args(["--disable-background-networking", "--disable-component-update", "--disable-sync"])
+        .arg("--no-proxy-server")
         .arg(format!("--user-data-dir={}", home.path().display()))
+        // It makes a socket among the temporary files, whose name must be short, and writes into its user's folder.
+        .env("TMPDIR", "/tmp")
+        .env("HOME", home.path())
         // So much of the page's own time may pass; it ends when nothing is left to do.
         .args(["--virtual-time-budget=30000", "--dump-dom", url])
         .output()
@@ -189,7 +194,16 @@ fn curl_as_the_guides_have_it() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let file = folder.path().join("profile.pb.gz");
     let curl = Command::new("curl")
-        .args(["-sSL", "-H", "Connection: keep-alive", "-H", "Keep-Alive: timeout=60,max=100", "-o"])
+        .args([
+            "-sSL",
+            "--noproxy",
+            "*",
+            "-H",
+            "Connection: keep-alive",
+            "-H",
+            "Keep-Alive: timeout=60,max=100",
+            "-o",
+        ])
         .arg(&file)
         .arg(service.url("/pprof/profile/report?seconds=1"))
         .status()
