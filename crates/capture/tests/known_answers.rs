@@ -86,6 +86,8 @@ fn the_hot_leaf_and_its_callers_are_there() {
         assert!(percent(with_test, used) > 95.0, "{with_test:?} of {used:?}");
         let quality = profile.quality.expect("said");
         assert_eq!(profile.string(quality.engine), "timer");
+        let doubts = profile.comments().filter(|comment| comment.contains("known by few samples"));
+        assert_eq!(doubts.count(), 0, "each tick has its sample");
         assert!(quality.truncated * 100 <= quality.samples, "{quality:?}");
     });
 }

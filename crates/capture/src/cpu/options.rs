@@ -14,6 +14,10 @@ pub enum Engine {
     #[default]
     Auto,
     /// A POSIX timer on each thread's CPU clock. Needs no right at all.
+    ///
+    /// The kernel looks at such timers at its tick, every 1 to 10 ms, and a sample stands for all the CPU time since
+    /// the thread's last one. Where more threads want to run than there are CPUs, ticks may meet others for long: the
+    /// sum stays right, shares of functions get less certain, and a profile of which that is much says so.
     Timer,
     /// A `perf_event_open` counter on each thread. More distinct samples a second than the kernel's tick
     /// allows; needs `perf_event_paranoid` ≤ 2 and no seccomp filter against it. Falls back as `Auto` does.

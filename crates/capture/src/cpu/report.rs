@@ -30,6 +30,8 @@ pub(crate) struct Facts {
     pub(crate) own_cpu_nanos: u64,
     /// Samples that were due and found no free slot.
     pub(crate) refused: u64,
+    /// Samples that were not taken each at its time: one stack stands for many of them.
+    pub(crate) coarse: u64,
     /// Remarks, a line each.
     pub(crate) comments: Vec<String>,
 }
@@ -199,6 +201,7 @@ impl Report<'_> {
         let lost = sum(|part| part.lost) + facts.refused;
         let unseen = self.unseen(samples + lost, facts.process_cpu_nanos, parts);
         self.explain(unseen, samples + lost + unseen);
+        self.doubt(facts.coarse, samples);
         let quality = Quality {
             engine: self.builder.string(facts.engine),
             asked_millihertz: u64::from(facts.asked_frequency) * 1000,
@@ -238,6 +241,20 @@ impl Report<'_> {
                 "{percent} % of the CPU time has no sample: threads that ended within some milliseconds, a machine so \
                  busy that the kernel's ticks met others, or threads that block SIGPROF ({})",
                 blocking_threads()
+            ));
+        }
+    }
+
+    /// Says that shares are uncertain, where many are.
+    fn doubt(&mut self, coarse: u64, samples: u64) {
+        const WORTH_A_WORD: u64 = 10;
+        const TOO_FEW_TO_TELL: u64 = 20;
+        let percent = coarse * 100 / samples.max(1);
+        if percent >= WORTH_A_WORD && samples >= TOO_FEW_TO_TELL {
+            self.builder.comment(&format!(
+                "{percent} % of the CPU time is known by few samples, each of which stands for many: the machine was so \
+                 busy that the kernel's ticks met others, or threads were new; shares of functions are less certain \
+                 (the engine `perf` does not wait for ticks)"
             ));
         }
     }

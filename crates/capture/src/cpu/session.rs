@@ -132,6 +132,8 @@ struct State {
 #[derive(Clone, Debug)]
 struct Window {
     samples: Aggregate,
+    /// Counts of samples that stand for more than [`Window::is_coarse`] allows.
+    coarse: u64,
     start_unix: i64,
     start: Marks,
     /// As of the last collection.
@@ -153,7 +155,15 @@ pub(crate) struct Marks {
 
 impl Window {
     fn new(start: Marks) -> Self {
-        Self { samples: Aggregate::default(), start_unix: clock::unix_nanos(), start, end: start }
+        let (samples, start_unix) = (Aggregate::default(), clock::unix_nanos());
+        Self { samples, coarse: 0, start_unix, start, end: start }
+    }
+
+    /// Whether a sample stands for so much more CPU time than a period or the kernel's longest tick that what ran
+    /// meanwhile is a guess: the ticks met others.
+    fn is_coarse(cpu_nanos: u64, period: u64) -> bool {
+        const LONGEST_TICK: u64 = 10_000_000;
+        cpu_nanos > 3 * period.max(LONGEST_TICK)
     }
 }
 
@@ -204,6 +214,9 @@ impl Reader {
         let share = self.window.map_or(1, |(_, keep)| keep + 1);
         let budget = self.options.memory_budget / share;
         state.current.samples.add(&sample, self.options.timeline, budget);
+        if Window::is_coarse(cpu_nanos, period) {
+            state.current.coarse += count;
+        }
     }
 
     /// Ends a collection: notes the clocks, and turns to a new window when the current one is full.
@@ -263,6 +276,7 @@ impl Reader {
             own_cpu_nanos: last.end.own_cpu_nanos.saturating_sub(first.start.own_cpu_nanos),
             refused: last.end.refused_nanos.saturating_sub(first.start.refused_nanos)
                 / self.options.period_nanos(),
+            coarse: windows.iter().map(|window| window.coarse).sum(),
             comments,
         };
         let parts: Vec<&Aggregate> = windows.iter().map(|window| &window.samples).collect();
@@ -274,14 +288,10 @@ impl Reader {
         let comment = "this capture is that of the parent process: a child of fork starts its own";
         let facts = Facts {
             start_unix: clock::unix_nanos(),
-            start: 0,
-            end: 0,
             engine: "none",
             asked_frequency: self.options.frequency,
-            process_cpu_nanos: 0,
-            own_cpu_nanos: 0,
-            refused: 0,
             comments: vec![comment.to_owned()],
+            ..Facts::default()
         };
         report::profile(&[], &facts, &SeenModules::default())
     }
@@ -403,6 +413,22 @@ mod tests {
         }
         let profile = reader.profile_of(None);
         assert_eq!((profile.total(0), profile.total(1)), (5050, 5_050_000_000));
+    }
+
+    #[test]
+    fn samples_that_stand_for_much_are_said_to_be_few() {
+        let comments = |coarse: u64| {
+            let reader = Reader::new(&Options::with_frequency(1000), None, "timer", at(1));
+            (0..100 - coarse).for_each(|_| reader.add(&sample(&[1, 2]), 30_000_000));
+            (0..coarse).for_each(|_| reader.add(&sample(&[1, 2]), 31_000_000));
+            reader.profile_of(None).comments().map(str::to_owned).collect::<Vec<_>>()
+        };
+        assert!(comments(9).is_empty());
+        let said = comments(50);
+        assert!(
+            matches!(&said[..], [one] if one.starts_with("50 % of the CPU time is known by few")),
+            "{said:?}"
+        );
     }
 
     #[test]
