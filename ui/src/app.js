@@ -416,7 +416,7 @@ export class App {
   renderShelf() {
     this.renderShelfSelects();
     const { entries, live } = this.opened;
-    const rows = entries.map((entry) => h("button.shelf-row", { onclick: () => this.set({ profile: entry.id }) }, h("span", { text: entry.name }), h("span.soft", { text: entry.detail })));
+    const rows = [...entries].reverse().map((entry) => h("button.shelf-row", { onclick: () => this.set({ profile: entry.id }) }, h("span", { text: entry.name }), h("span.soft", { text: entry.detail })));
     const nothing = live ? "No profile yet: take one." : "This folder holds no profiles.";
     this.viewId = "";
     this.drawnBars = "";

@@ -136,6 +136,10 @@ impl<T> Rows<T> {
         self.ends.len()
     }
 
+    fn byte_size(&self) -> usize {
+        size_of_val(&*self.ends) + size_of_val(&*self.items)
+    }
+
     pub(crate) fn get(&self, index: usize) -> &[T] {
         let start = if index == 0 { 0 } else { self.ends[index - 1] as usize };
         &self.items[start..self.ends[index] as usize]
@@ -290,6 +294,26 @@ impl Profile {
         self.stacks.len()
     }
 
+    /// About how much memory it takes, in bytes. (Clones share their stacks, and each counts them.)
+    pub fn byte_size(&self) -> usize {
+        let Self { functions, mappings, locations, lines, stacks, label_sets, samples, .. } = self;
+        let timeline = self
+            .timeline
+            .as_ref()
+            .map_or(0, |timeline| size_of_val(&*timeline.events) + size_of_val(&*timeline.threads));
+        self.strings.byte_size()
+            + size_of_val(&**functions)
+            + size_of_val(&**mappings)
+            + size_of_val(&**locations)
+            + size_of_val(&**lines)
+            + stacks.byte_size()
+            + label_sets.byte_size()
+            + size_of_val(&*samples.stacks)
+            + size_of_val(&*samples.labels)
+            + size_of_val(&*samples.values)
+            + timeline
+    }
+
     /// The labels of `id`, in the order of the file.
     pub fn labels(&self, id: LabelSetId) -> &[Label] {
         self.label_sets.get(id.index())
@@ -413,4 +437,31 @@ pub struct NamedLine {
     pub line: i64,
     /// The column, 0 when unknown.
     pub column: i64,
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{Event, LabelSetId, Profile, ProfileBuilder, ThreadId, Timeline};
+
+    /// A thousand stacks of fifty frames each.
+    fn profile() -> Profile {
+        let mut builder = ProfileBuilder::new(&[("samples", "count")]);
+        for leaf in 0..1000 {
+            let frames: Vec<_> = (0..50).map(|depth| builder.address(None, leaf * depth)).collect();
+            let stack = builder.stack(&frames);
+            builder.sample(stack, LabelSetId::EMPTY, &[1]);
+        }
+        builder.finish()
+    }
+
+    #[test]
+    fn the_size_is_that_of_the_columns() {
+        let mut profile = profile();
+        let without_time = profile.byte_size();
+        let frames = 1000 * 50 * 4;
+        assert!((frames..frames * 8).contains(&without_time), "{without_time}");
+        let event = Event { time: 0, sample: 0, thread: ThreadId::from_index(0), value: 1 };
+        profile.timeline = Some(Timeline { events: vec![event; 10_000], ..Timeline::default() });
+        assert_eq!(profile.byte_size() - without_time, 10_000 * size_of::<Event>());
+    }
 }

@@ -52,6 +52,12 @@ impl StringTable {
         id
     }
 
+    /// About how much memory the table takes, in bytes.
+    pub(crate) fn byte_size(&self) -> usize {
+        // The index has an id and a byte of its hash for each place.
+        self.text.len() + size_of_val(&*self.ends) + self.ids.capacity() * (size_of::<StringId>() + 1)
+    }
+
     /// The id of `string` if it is stored.
     pub fn find(&self, string: &str) -> Option<StringId> {
         let hash = FxBuildHasher.hash_one(string);

@@ -12,12 +12,13 @@ use crate::query::{Query, ShapeKey};
 use crate::shape::{difference, shape};
 use crate::source::Source;
 
-/// How many shapes of profiles are kept, and how many trees of a shape. Of a large profile fewer: a tree takes
-/// some 60 bytes a stack.
+/// How many shapes of profiles are kept at most, and how many trees of a shape.
 const KEPT_SHAPES: usize = 4;
 const KEPT_TREES: usize = 8;
-const LARGE: usize = 300_000;
-const KEPT_OF_LARGE: usize = 2;
+/// Of large profiles fewer, so that all shapes, and all trees of one, have about so many stacks: each takes some 60 bytes
+/// in a tree. Two stay, to go back and forth between.
+const KEPT_STACKS: usize = 600_000;
+const KEPT_ALWAYS: usize = 2;
 /// How wide a page is before it says so.
 const COMMON_WIDTH: f64 = 1600.0;
 
@@ -82,6 +83,8 @@ pub(crate) struct Shaped {
     pub(crate) frames: Arc<Frames>,
     pub(crate) notes: Vec<String>,
     weighed: Mutex<HashMap<usize, Arc<Weighed>>>,
+    /// By sample type, direction, and the function in the middle.
+    trees: Recent<(usize, bool, String), Tree>,
 }
 
 /// The same for one sample type.
@@ -89,7 +92,6 @@ pub(crate) struct Weighed {
     pub(crate) sample_type: usize,
     pub(crate) weights: StackWeights,
     functions: OnceLock<Vec<FunctionRow>>,
-    trees: Recent<(bool, String), Tree>,
 }
 
 /// Everything that was opened.
@@ -158,11 +160,10 @@ impl Desk {
                 }
             };
             let frames = Arc::new(Frames::new(&profile));
-            let shaped = Shaped { profile, frames, notes, weighed: Mutex::default() };
-            if shaped.is_large() {
-                self.shapes.keep(KEPT_OF_LARGE);
-            }
-            Ok(Arc::new(shaped))
+            let stacks = profile.stack_count();
+            self.shapes.keep(room(KEPT_SHAPES, stacks));
+            let trees = Recent::new(room(KEPT_TREES, stacks));
+            Ok(Arc::new(Shaped { profile, frames, notes, weighed: Mutex::default(), trees }))
         })
     }
 
@@ -187,11 +188,12 @@ impl Desk {
     }
 }
 
-impl Shaped {
-    fn is_large(&self) -> bool {
-        self.profile.stack_count() > LARGE
-    }
+/// How many things are kept that have so many stacks each, up to `most`.
+fn room(most: usize, stacks: usize) -> usize {
+    (KEPT_STACKS / stacks.max(1)).clamp(KEPT_ALWAYS, most)
+}
 
+impl Shaped {
     fn weighed(&self, kind: &str) -> Arc<Weighed> {
         let types = self.profile.sample_types();
         let named = types.iter().position(|value| self.profile.string(value.kind) == kind);
@@ -199,8 +201,7 @@ impl Shaped {
         let mut weighed = lock(&self.weighed);
         let made = weighed.entry(sample_type).or_insert_with(|| {
             let weights = StackWeights::new(&self.profile, sample_type);
-            let room = if self.is_large() { KEPT_OF_LARGE } else { KEPT_TREES };
-            Arc::new(Weighed { sample_type, weights, functions: OnceLock::new(), trees: Recent::new(room) })
+            Arc::new(Weighed { sample_type, weights, functions: OnceLock::new() })
         });
         Arc::clone(made)
     }
@@ -212,7 +213,7 @@ impl Shaped {
 
     /// The tree that a request asks for.
     pub(crate) fn tree(&self, weighed: &Weighed, query: &Query) -> Result<Tree, Error> {
-        weighed.trees.get(&(query.is_callers, query.function.clone()), || {
+        self.trees.get(&(weighed.sample_type, query.is_callers, query.function.clone()), || {
             let direction = if query.is_callers { Direction::Callers } else { Direction::Callees };
             let (profile, frames) = (Arc::clone(&self.profile), Arc::clone(&self.frames));
             let tree = if query.function.is_empty() {

@@ -1,6 +1,6 @@
 //! The viewer's own server, for one person on one machine.
 
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 
 use axum::Router;
@@ -43,7 +43,7 @@ impl Server {
             Some(host) => runtime.block_on(TcpListener::bind((host.as_str(), options.port)))?,
         };
         let address = listener.local_addr()?;
-        let names = Arc::new(OwnNames::new(address, options.host.as_deref()));
+        let names = Arc::new(OwnNames { given: options.host.clone() });
         let guard =
             middleware::from_fn(move |request: Request, next: Next| guard(Arc::clone(&names), request, next));
         let desk = Arc::new(Desk::new(source));
@@ -72,34 +72,26 @@ impl Server {
     }
 }
 
-/// The names by which a server may be asked for.
+/// The names by which a server may be asked for, besides addresses: only names can be made to point here. The port may
+/// be any, since it may have been forwarded.
 struct OwnNames {
-    port: u16,
     /// The name that it was told to listen on.
     given: Option<String>,
-    is_loopback: bool,
 }
 
 impl OwnNames {
-    fn new(address: SocketAddr, given: Option<&str>) -> Self {
-        Self {
-            port: address.port(),
-            given: given.map(str::to_owned),
-            is_loopback: address.ip().is_loopback(),
-        }
-    }
-
-    /// Whether `host` is one. Where others may ask, any address will do: only names can be made to point here.
+    /// Whether `host` is one.
     fn include(&self, host: &str) -> bool {
-        let (name, port) = match host.rsplit_once(':') {
-            Some((name, port)) if port.chars().all(|c| c.is_ascii_digit()) => (name, port.parse().ok()),
-            _ => (host, Some(80)),
+        let name = match host.rsplit_once(':') {
+            Some((name, port)) if port.chars().all(|c| c.is_ascii_digit()) => name,
+            _ => host,
         };
-        let bare = name.strip_prefix('[').and_then(|name| name.strip_suffix(']')).unwrap_or(name);
-        let is_address = || !self.is_loopback && bare.parse::<IpAddr>().is_ok();
-        let is_given = || self.given.as_deref().is_some_and(|given| given.eq_ignore_ascii_case(bare));
-        let is_own = matches!(name, "127.0.0.1" | "localhost" | "[::1]") || is_address() || is_given();
-        is_own && port == Some(self.port)
+        let is_address = || match name.strip_prefix('[') {
+            Some(rest) => rest.strip_suffix(']').is_some_and(|bare| bare.parse::<Ipv6Addr>().is_ok()),
+            None => name.parse::<Ipv4Addr>().is_ok(),
+        };
+        let mut names = ["localhost"].into_iter().chain(self.given.as_deref());
+        is_address() || names.any(|own| own.eq_ignore_ascii_case(name))
     }
 }
 
@@ -110,45 +102,38 @@ async fn guard(names: Arc<OwnNames>, request: Request, next: Next) -> Response {
     if names.include(host) {
         return next.run(request).await;
     }
-    let way_out = if names.is_loopback { "open it as http://127.0.0.1" } else { "open it by its IP address" };
-    failure(StatusCode::FORBIDDEN, &format!("this server only answers to its own name: {way_out}"))
+    let refusal = "this server only answers to its own name: open it by its IP address, or as localhost";
+    failure(StatusCode::FORBIDDEN, refusal)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn names(address: &str, given: Option<&str>) -> OwnNames {
-        OwnNames::new(address.parse().unwrap(), given)
+    fn assert_names(given: Option<&str>, own: &[&str], others: &[&str]) {
+        let names = OwnNames { given: given.map(str::to_owned) };
+        own.iter().for_each(|own| assert!(names.include(own), "{own}"));
+        others.iter().for_each(|other| assert!(!names.include(other), "{other}"));
     }
 
     #[test]
-    fn only_the_servers_own_names_pass() {
-        let names = names("127.0.0.1:4000", None);
-        for own in ["127.0.0.1:4000", "localhost:4000", "[::1]:4000"] {
-            assert!(names.include(own), "{own}");
-        }
-        for other in [
+    fn only_addresses_and_the_servers_own_names_pass() {
+        let own =
+            ["127.0.0.1:4000", "localhost:4000", "LOCALHOST", "[::1]:4000", "10.1.2.3:4001", "[fe80::1]"];
+        let others = [
             "",
-            "localhost",
-            "127.0.0.1:4001",
-            "10.0.0.1:4000",
+            ":4000",
             "evil.example:4000",
             "127.0.0.1.evil.example:4000",
+            "localhost.evil.example",
             "[::1",
-        ] {
-            assert!(!names.include(other), "{other}");
-        }
+        ];
+        assert_names(None, &own, &others);
+        assert_names(None, &[], &["build-7:4000", "::1", "[127.0.0.1]:4000", "127.1:4000", "0x7f000001"]);
     }
 
     #[test]
-    fn a_server_for_others_answers_to_addresses_and_to_the_name_that_it_was_given() {
-        let names = names("0.0.0.0:4000", Some("build-7"));
-        for own in ["127.0.0.1:4000", "localhost:4000", "10.1.2.3:4000", "[fe80::1]:4000", "Build-7:4000"] {
-            assert!(names.include(own), "{own}");
-        }
-        for other in ["evil.example:4000", "10.1.2.3:4001", "10.1.2.3.evil.example:4000"] {
-            assert!(!names.include(other), "{other}");
-        }
+    fn a_server_answers_to_the_name_that_it_was_given() {
+        assert_names(Some("build-7"), &["Build-7:4000", "build-7:9000"], &["build-70", "evil.example:4000"]);
     }
 }

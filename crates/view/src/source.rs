@@ -2,13 +2,15 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
+use std::time::SystemTime;
 
 use flamelet_report::flame::profile::Profile;
 use serde::Serialize;
 
 use crate::asker::Asker;
 use crate::code::CodeOptions;
+use crate::desk::lock;
 use crate::error::{Error, ErrorKind};
 
 /// A profile that was just taken, and what to call it.
@@ -67,8 +69,11 @@ pub trait Take: Send + Sync {
     }
 }
 
-/// How many profiles of a live service are kept; older ones are let go.
+/// How many profiles of a live service are kept, and about how many bytes of them: a viewer may be a part of the
+/// service itself. Older ones are let go; two always stay, to be compared.
 const KEPT_TAKEN: usize = 24;
+const KEPT_BYTES: usize = 256 << 20;
+const KEPT_ALWAYS: usize = 2;
 
 /// A profile in memory. Ids count up from 0 and are never given twice.
 struct Shelved {
@@ -221,10 +226,21 @@ impl Source {
         let shelved = Shelved { id, name: taken.name, profile: Arc::new(as_shown(taken.profile)) };
         let entry = shelved.entry();
         profiles.push(shelved);
-        let over = profiles.len().saturating_sub(KEPT_TAKEN);
-        profiles.drain(..over);
+        let sizes: Vec<usize> = profiles.iter().map(|shelved| shelved.profile.byte_size()).collect();
+        profiles.drain(..beyond_room(&sizes));
         Ok(entry)
     }
+}
+
+/// How many of the oldest profiles have to go, given the sizes of all, oldest first.
+fn beyond_room(sizes: &[usize]) -> usize {
+    let mut bytes = 0usize;
+    let newest_first = sizes.iter().rev().enumerate();
+    let kept = newest_first.take_while(|&(at, size)| {
+        bytes = bytes.saturating_add(*size);
+        at < KEPT_ALWAYS || (at < KEPT_TAKEN && bytes <= KEPT_BYTES)
+    });
+    sizes.len() - kept.count()
 }
 
 /// Without the frames that the profile itself says nobody wants to see, such as the allocator's own.
@@ -234,23 +250,42 @@ fn as_shown(mut profile: Profile) -> Profile {
     profile
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// The plain files of a folder, by name. Links are not followed out of it.
+/// The plain files of a folder that may be profiles, oldest first. Links are not followed out of it.
 fn files(folder: &Path) -> Result<Vec<(Entry, PathBuf)>, Error> {
+    let unreadable =
+        |error| Error::new(ErrorKind::Unreadable, format!("{} cannot be listed: {error}", folder.display()));
     let mut found = Vec::new();
-    for file in fs::read_dir(folder)? {
-        let file = file?;
-        let name = file.file_name().to_string_lossy().into_owned();
+    for file in fs::read_dir(folder).map_err(unreadable)? {
+        let file = file.map_err(unreadable)?;
+        let (name, path) = (file.file_name().to_string_lossy().into_owned(), file.path());
         let Ok(about) = file.metadata() else { continue };
-        if !about.is_file() || name.starts_with('.') {
+        if !about.is_file() || name.starts_with('.') || is_picture(&path) {
             continue;
         }
         let detail = format!("{} kB", about.len().div_ceil(1024));
-        found.push((Entry { id: name.clone(), name, detail, kind: String::new() }, file.path()));
+        let changed = about.modified().unwrap_or(SystemTime::UNIX_EPOCH);
+        found.push((changed, Entry { id: name.clone(), name, detail, kind: String::new() }, path));
     }
-    found.sort_by(|a, b| a.0.name.cmp(&b.0.name));
-    Ok(found)
+    found.sort_by(|(a, one, _), (b, other, _)| (a, &one.name).cmp(&(b, &other.name)));
+    Ok(found.into_iter().map(|(_, entry, path)| (entry, path)).collect())
+}
+
+/// Whether a file is a drawing of a profile, such as lie beside the profiles that a service writes at intervals.
+fn is_picture(path: &Path) -> bool {
+    path.extension().is_some_and(|ending| ending == "svg" || ending == "html")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn old_profiles_go_when_there_are_many_or_they_are_large() {
+        assert_eq!(beyond_room(&[1; KEPT_TAKEN]), 0);
+        assert_eq!(beyond_room(&[1; KEPT_TAKEN + 2]), 2);
+        assert_eq!(beyond_room(&[KEPT_BYTES / 4; 6]), 2);
+        assert_eq!(beyond_room(&[1, KEPT_BYTES, 1, 1]), 2);
+        assert_eq!(beyond_room(&[usize::MAX; 3]), 1, "two can be compared, however large");
+        assert_eq!(beyond_room(&[]), 0);
+    }
 }

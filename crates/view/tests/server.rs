@@ -4,6 +4,7 @@ use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
 use std::thread;
+use std::time::{Duration, SystemTime};
 
 use flamelet_report::flame::profile::{LabelSetId, Profile, ProfileBuilder};
 use flamelet_view::{Asker, Error, ServeOptions, Server, Source, Take, Taken};
@@ -184,11 +185,14 @@ fn differences_show_both_sides() {
 #[test]
 fn only_its_own_name_and_its_own_page_are_answered() {
     let address = serve(Source::profile("small", small()));
-    for host in ["evil.example", "127.0.0.1.evil.example", "localhost:1"] {
+    for host in ["evil.example", "127.0.0.1.evil.example", "localhost.evil.example:1"] {
         assert_eq!(ask(address, "GET", "/", &format!("Host: {host}\r\n")).0, 403, "{host}");
     }
     let own = format!("Host: localhost:{}\r\n", address.port());
-    assert_eq!(ask(address, "GET", "/", &own).0, 200);
+    // The port may have been forwarded to another one.
+    for host in [own.as_str(), "Host: localhost:1\r\n", "Host: 10.0.0.7:9000\r\n"] {
+        assert_eq!(ask(address, "GET", "/", host).0, 200, "{host}");
+    }
     assert_eq!(ask(address, "POST", "/api/take", &own).0, 403);
     assert_eq!(ask(address, "POST", "/api/take", &format!("{own}X-Flamelet: 1\r\n")).0, 400);
 }
@@ -196,8 +200,18 @@ fn only_its_own_name_and_its_own_page_are_answered() {
 #[test]
 fn a_folder_gives_only_its_own_files() {
     let folder = tempfile::tempdir().unwrap();
-    std::fs::write(folder.path().join("one.pb"), "1").unwrap();
-    std::fs::write(folder.path().join("broken.pb"), "x").unwrap();
+    let write = |name: &str, text: &str, age: u64| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        let file = std::fs::File::options().write(true).open(path).unwrap();
+        file.set_modified(SystemTime::now() - Duration::from_secs(age)).unwrap();
+    };
+    write("one.pb", "1", 60);
+    write("broken.pb", "x", 30);
+    write("older.pb", "1", 90);
+    // As a service that writes profiles at intervals draws them.
+    write("one.svg", "<svg/>", 10);
+    write("one.html", "<html>", 10);
     std::fs::create_dir(folder.path().join("inner")).unwrap();
     let open = |path: &Path| match std::fs::read(path).unwrap().as_slice() {
         b"1" => Ok(small()),
@@ -208,10 +222,10 @@ fn a_folder_gives_only_its_own_files() {
     assert!(opened["about"].is_null());
     let names: Vec<_> =
         opened["entries"].as_array().unwrap().iter().map(|entry| entry["name"].clone()).collect();
-    assert_eq!(names, ["broken.pb", "one.pb"]);
+    assert_eq!(names, ["older.pb", "one.pb", "broken.pb"], "profiles, oldest first");
     assert_eq!(json(address, "/api/open?p=one.pb")["about"]["title"], "one.pb");
     assert_eq!(get(address, "/api/open?p=broken.pb"), (422, "broken.pb: not a profile\n".to_owned()));
-    for path in ["../one.pb", "inner", "/etc/passwd", "./one.pb", "inner/../one.pb"] {
+    for path in ["../one.pb", "inner", "/etc/passwd", "./one.pb", "inner/../one.pb", "one.svg"] {
         assert_eq!(get(address, &format!("/api/open?p={path}")).0, 404, "{path}");
     }
 }
