@@ -42,11 +42,19 @@ type Handler = extern "C" fn(libc::c_int, *mut libc::siginfo_t, *mut libc::c_voi
 
 /// Makes `handler` that of the signal, on the thread's own stack; gives the one before.
 fn install(handler: Handler) -> libc::sigaction {
+    install_with(handler, 0, &[])
+}
+
+/// The same with more flags, and other signals that wait for its end.
+fn install_with(handler: Handler, flags: libc::c_int, blocked: &[libc::c_int]) -> libc::sigaction {
     // SAFETY: plain C structures; the handler has the type that SA_SIGINFO promises.
     unsafe {
         let (mut new, mut before): (libc::sigaction, libc::sigaction) = std::mem::zeroed();
         new.sa_sigaction = handler as usize;
-        new.sa_flags = libc::SA_SIGINFO | libc::SA_RESTART;
+        new.sa_flags = libc::SA_SIGINFO | libc::SA_RESTART | flags;
+        for &signal in blocked {
+            assert_eq!(libc::sigaddset(&raw mut new.sa_mask, signal), 0);
+        }
         assert_eq!(libc::sigaction(libc::SIGPROF, &raw const new, &raw mut before), 0);
         before
     }
@@ -104,6 +112,67 @@ fn handlers_that_call_each_other_do_not_do_so_for_ever() {
         assert_eq!(counts, (round, round), "each once a signal");
         drop(session.finish());
     }
+}
+
+/// What the last [`note_what_is_blocked`] found.
+static BLOCKED: AtomicUsize = AtomicUsize::new(0);
+const WATCHED: [libc::c_int; 4] = [libc::SIGPROF, libc::SIGHUP, libc::SIGUSR1, libc::SIGUSR2];
+
+/// A bit for each signal.
+fn bits(signals: &[libc::c_int]) -> usize {
+    signals.iter().fold(0, |bits, signal| bits | 1 << signal)
+}
+
+/// Which of [`WATCHED`] this thread blocks, once `more` are.
+fn block(more: &[libc::c_int]) -> usize {
+    // SAFETY: changes and reads the mask of the thread.
+    unsafe {
+        let (mut set, mut now): (libc::sigset_t, libc::sigset_t) = std::mem::zeroed();
+        more.iter().for_each(|&signal| assert_eq!(libc::sigaddset(&raw mut set, signal), 0));
+        libc::pthread_sigmask(libc::SIG_BLOCK, &raw const set, std::ptr::null_mut());
+        libc::pthread_sigmask(libc::SIG_BLOCK, std::ptr::null(), &raw mut now);
+        let is_blocked = |signal: &&libc::c_int| libc::sigismember(&raw const now, **signal) == 1;
+        WATCHED.iter().filter(is_blocked).fold(0, |found, &signal| found | bits(&[signal]))
+    }
+}
+
+extern "C" fn note_what_is_blocked(_: libc::c_int, _: *mut libc::siginfo_t, _: *mut libc::c_void) {
+    BLOCKED.store(block(&[]), Ordering::Relaxed);
+}
+
+/// The program's handler blocks what it would without the sampler: what the thread did, what it asked for, and its own
+/// signal unless it asked for that.
+#[test]
+fn the_program_s_handler_blocks_what_it_asked_for() {
+    use libc::{SIGHUP, SIGPROF, SIGUSR1, SIGUSR2};
+    let _turn = turn();
+    let thread = std::thread::spawn(|| {
+        block(&[SIGHUP]);
+        for (flags, asked, expected) in [
+            (0, &[SIGUSR1][..], &[SIGPROF, SIGHUP, SIGUSR1][..]),
+            (libc::SA_NODEFER, &[], &[SIGHUP]),
+            (0, &[SIGUSR1, SIGUSR2], &WATCHED),
+        ] {
+            install_with(note_what_is_blocked, flags, asked);
+            let session = cpu::start(&Options::with_frequency(99)).expect("starts");
+            // SAFETY: raises a signal that is handled.
+            unsafe { libc::raise(SIGPROF) };
+            assert_eq!(BLOCKED.load(Ordering::Relaxed), bits(expected), "{flags:#x} {asked:?}");
+            assert_eq!(block(&[]), bits(&[SIGHUP]), "afterwards");
+            drop(session);
+        }
+        // Its other handler is the one that the kernel calls, and calls the sampler's, which calls the one of above.
+        let sampler_s = install_with(count_and_chain, 0, &[SIGUSR2]);
+        NEXT.store(sampler_s.sa_sigaction, Ordering::Relaxed);
+        // SAFETY: raises a signal that is handled.
+        unsafe { libc::raise(SIGPROF) };
+        assert_eq!(
+            BLOCKED.load(Ordering::Relaxed),
+            bits(&[SIGPROF, SIGHUP, SIGUSR2]),
+            "as the caller has it"
+        );
+    });
+    thread.join().expect("no panic");
 }
 
 /// A child has the files of the sampler's events, and keeps them open.

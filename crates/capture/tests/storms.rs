@@ -245,6 +245,50 @@ fn the_program_s_own_signals_arrive() {
     assert!(session.finish().sample_count() > 0);
 }
 
+/// How often [`look_at_the_stack`] ran, and how often on its thread's alternate stack.
+static LOOKED: AtomicUsize = AtomicUsize::new(0);
+static ON_ALTERNATE: AtomicUsize = AtomicUsize::new(0);
+
+/// A handler for the stack of its thread, of which it uses half of what an alternate one has.
+extern "C" fn look_at_the_stack(_: libc::c_int) {
+    let mut used = [0u8; 4 << 10];
+    let here = black_box(&mut used).as_ptr() as usize;
+    // SAFETY: reads which stack the thread has for signals.
+    let alternate = unsafe {
+        let mut stack: libc::stack_t = std::mem::zeroed();
+        libc::sigaltstack(std::ptr::null(), &raw mut stack);
+        stack.ss_sp as usize..stack.ss_sp as usize + stack.ss_size
+    };
+    LOOKED.fetch_add(1, Ordering::Relaxed);
+    ON_ALTERNATE.fetch_add(usize::from(alternate.contains(&here)), Ordering::Relaxed);
+}
+
+/// Signals of the program that come while a sample is taken wait for its end: the alternate stack of a thread has
+/// no room for another handler, often not even for the kernel's part of it.
+#[test]
+fn signals_from_other_threads_never_land_on_the_alternate_stack() {
+    let _turn = turn();
+    // SAFETY: the handler uses its own stack and atomics.
+    unsafe { libc::signal(libc::SIGUSR1, look_at_the_stack as *const () as libc::sighandler_t) };
+    let session = start(999);
+    let (tell, told) = std::sync::mpsc::channel();
+    let target = std::thread::spawn(move || {
+        // SAFETY: names this thread.
+        tell.send(unsafe { libc::pthread_self() }).expect("it waits");
+        burn_red(MILLI * 1200)
+    });
+    let thread = told.recv().expect("it tells");
+    while !target.is_finished() {
+        // SAFETY: the thread was not joined.
+        unsafe { libc::pthread_kill(thread, libc::SIGUSR1) };
+    }
+    target.join().expect("no panic");
+    let (looked, on_alternate) = (LOOKED.load(Ordering::Relaxed), ON_ALTERNATE.load(Ordering::Relaxed));
+    println!("{looked} signals during {} samples", session.finish().total(0));
+    assert!(looked > 0);
+    assert_eq!(on_alternate, 0, "of {looked}");
+}
+
 #[test]
 fn captures_start_and_end_by_the_hundred() {
     let _turn = turn();

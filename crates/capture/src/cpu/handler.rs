@@ -9,6 +9,7 @@
 use super::kernel_ring::{KernelRing, Read};
 use super::options::Engine;
 use super::pool::{Pool, Record, Taken};
+use super::signal_mask::SignalMask;
 use crate::error::{Error, ErrorKind, Result};
 use crate::{clock, labels, threads};
 use flamelet_unwind::{Registers, Unwound, live};
@@ -26,6 +27,10 @@ const LONGEST_NANOS: u64 = 20_000;
 const STACK: libc::c_int = if cfg!(unoptimized) { 0 } else { libc::SA_ONSTACK };
 /// What it needs below the kernel's part; about twice of what it was seen to use.
 const ROOM: usize = if cfg!(unoptimized) { 16 << 10 } else { 2 << 10 };
+
+/// What waits until the handler is done. Another handler would run on the same alternate stack, where there is no room
+/// for it: the kernel ends a process whose next signal does not fit.
+const BLOCKED: SignalMask = SignalMask::FROM_ELSEWHERE;
 
 static SHARED: Shared = Shared {
     pool: AtomicPtr::new(ptr::null_mut()),
@@ -138,7 +143,7 @@ pub(super) fn install() -> Result<()> {
         let mut new: libc::sigaction = std::mem::zeroed();
         new.sa_sigaction = handler;
         new.sa_flags = libc::SA_SIGINFO | libc::SA_RESTART | stack_beside(&now);
-        libc::sigemptyset(&raw mut new.sa_mask);
+        new.sa_mask = BLOCKED.to_set();
         if libc::sigaction(SIGNAL, &raw const new, ptr::null_mut()) != 0 {
             return Err(denied());
         }
@@ -421,6 +426,34 @@ unsafe fn pass_on(signal: libc::c_int, info: *mut libc::siginfo_t, context: *mut
     // SAFETY: null, or a structure that is never freed or changed.
     let Some(Previous { action, .. }) = (unsafe { previous.as_ref() }) else { return };
     PASSING.set((info as usize, previous));
+    // SAFETY: `context` is the kernel's.
+    let before = mask_for(action, unsafe { &*context.cast::<libc::ucontext_t>() });
+    // SAFETY: `action` was the program's, and the arguments are the kernel's.
+    unsafe { call(action, signal, info, context) };
+    before.apply();
+    // Also at the end of an inner call, so that a handler which was left by a jump costs one signal and no more.
+    PASSING.set((0, ptr::null()));
+}
+
+/// Blocks what the kernel would have blocked for `action`, had it been asked to call it; gives what was blocked. Not
+/// where another handler called ours: it has chosen what is blocked, and the kernel would not come in between.
+fn mask_for(action: &libc::sigaction, context: &libc::ucontext_t) -> SignalMask {
+    let (now, interrupted) = (SignalMask::of_this_thread(), SignalMask::in_set(&context.uc_sigmask));
+    if now == interrupted | BLOCKED {
+        let is_deferred = action.sa_flags & libc::SA_NODEFER == 0;
+        let itself = if is_deferred { SignalMask::of(SIGNAL) } else { SignalMask::NONE };
+        (interrupted | SignalMask::in_set(&action.sa_mask) | itself).apply();
+    }
+    now
+}
+
+/// Calls the program's handler, if `action` has one.
+unsafe fn call(
+    action: &libc::sigaction,
+    signal: libc::c_int,
+    info: *mut libc::siginfo_t,
+    context: *mut libc::c_void,
+) {
     match action.sa_sigaction {
         libc::SIG_DFL | libc::SIG_IGN => {}
         handler if action.sa_flags & libc::SA_SIGINFO != 0 => {
@@ -434,8 +467,6 @@ unsafe fn pass_on(signal: libc::c_int, info: *mut libc::siginfo_t, context: *mut
             unsafe { std::mem::transmute::<usize, Handler>(handler)(signal) };
         }
     }
-    // Also at the end of an inner call, so that a handler which was left by a jump costs one signal and no more.
-    PASSING.set((0, ptr::null()));
 }
 
 /// A set of small positive numbers that one thread changes and handlers look into.

@@ -32,6 +32,11 @@
 //!
 //! # Limits
 //!
+//! * A thread's alternate stack (8 KB from the standard library) has room for one handler. While a sample is taken, other
+//!   signals wait. But a handler of the program that asks for the alternate stack (`SA_ONSTACK`) can itself be
+//!   interrupted by a sample, on what is left of that stack; where that is less than the kernel's part, the kernel ends
+//!   the process. Such handlers should block SIGPROF (in `sa_mask`), or run on larger alternate stacks, or on the
+//!   thread's own. The standard library's, which reports a stack overflow, is the end of the process anyway.
 //! * A process that replaces itself (`exec` without `fork`, as for an upgrade in place) should finish its captures
 //!   first. With [`Engine::Setitimer`] it must: the kernel keeps that timer and forgets the handler, so that the next
 //!   program is ended by SIGPROF. With [`Engine::Perf`], where it may see the kernel's side, a signal of the last moment
@@ -70,6 +75,9 @@ mod sampler;
 mod sampler;
 mod seen_modules;
 mod session;
+#[cfg(target_os = "linux")]
+#[allow(unsafe_code, reason = "a system call, and the C library's type for sets of signals")]
+mod signal_mask;
 
 pub use options::{Engine, MAX_FREQUENCY, Options, RecentOptions};
 pub use session::{Recent, Session, Status, start, start_recent, status};
