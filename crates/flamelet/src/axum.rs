@@ -15,10 +15,15 @@
 //!
 //! The service decides where the router is: `nest` puts it below a path, a listener of its own puts it on an
 //! internal port. A router with state takes it as `router(profiler).with_state(())`.
+//!
+//! A graceful shutdown waits for the requests that are being answered, and so for a capture that runs: for up to
+//! [`max_duration`](crate::ProfilerBuilder::max_duration), ten minutes unless set. Give it an end of its own, as
+//! `examples/axum-service` does; a capture holds nothing that must be put back.
 
 use axum::Router;
 use axum::body::{Body, Bytes, to_bytes};
 use axum::extract::{OriginalUri, Request};
+use axum::http::Method;
 use axum::response::Response;
 use axum::routing::any;
 
@@ -41,6 +46,7 @@ pub fn router_with(handler: Handler) -> Router {
     let handler = handler.with_viewer();
     let theirs = handler.clone();
     let answer = any(move |request: Request| answer(theirs.clone(), request));
+    let prefix = literal(handler.prefix());
     let paths = [
         "/debug/pprof",
         "/debug/pprof/",
@@ -50,10 +56,16 @@ pub fn router_with(handler: Handler) -> Router {
         "/pprof/heap/report",
         "/pprof/heap/flamegraph",
     ];
-    let router = paths.into_iter().fold(Router::new(), |router, path| router.route(path, answer.clone()));
+    let paths = paths.map(|path| format!("{prefix}{path}"));
+    let router = paths.iter().fold(Router::new(), |router, path| router.route(path, answer.clone()));
     #[cfg(feature = "view")]
-    let router = router.nest("/debug/pprof/view/", viewer(handler));
+    let router = router.nest(&format!("{prefix}/debug/pprof/view/"), viewer(handler));
     router
+}
+
+/// `path` as a route that matches it and nothing else.
+fn literal(path: &str) -> String {
+    path.replace('{', "{{").replace('}', "}}")
 }
 
 /// The viewer, behind the same check as everything else.
@@ -64,7 +76,7 @@ fn viewer(handler: Handler) -> Router {
     let viewer = crate::view::router(handler.profiler().clone());
     viewer.layer(from_fn(move |request: Request, next: Next| {
         let (parts, body) = request.into_parts();
-        let refusal = (!handler.allows(&parts)).then(|| handler.refuse_stranger().map(Body::from));
+        let refusal = (!handler.allows(&parts)).then(|| handler.refuse_stranger(&parts).map(Body::from));
         async move {
             match refusal {
                 None => next.run(Request::from_parts(parts, body)).await,
@@ -82,7 +94,10 @@ async fn answer(handler: Handler, request: Request) -> Response {
         parts.extensions.insert(SeenPath(path));
     }
     // Nothing is read for those who may not ask.
-    let body = if handler.wants_body(&parts) && handler.allows(&parts) {
+    if !handler.allows(&parts) {
+        return handler.refuse_stranger(&parts).map(Body::from);
+    }
+    let body = if handler.wants_body(&parts) {
         match to_bytes(body, MAX_BODY).await {
             Ok(body) => body,
             Err(_) => return handler.refuse_body(MAX_BODY).map(Body::from),
@@ -90,5 +105,14 @@ async fn answer(handler: Handler, request: Request) -> Response {
     } else {
         Bytes::new()
     };
-    handler.answer(Request::from_parts(parts, body)).await.map(Body::from)
+    let answer = handler.answer_allowed(&parts, &body).await;
+    if parts.method == Method::HEAD {
+        return answer.map(|_| of_unknown_length());
+    }
+    answer.map(Body::from)
+}
+
+/// Nothing, of which axum does not say that it is 0 bytes long: to HEAD it would say so of the profile.
+fn of_unknown_length() -> Body {
+    Body::from_stream(Body::empty().into_data_stream())
 }

@@ -28,6 +28,11 @@ impl Cancel {
         self.changed.notify_all();
     }
 
+    #[cfg(any(feature = "cpu", feature = "heap"))]
+    pub(crate) fn is_cancelled(&self) -> bool {
+        *lock(&self.is_cancelled)
+    }
+
     /// Waits for `duration`; an error when it was cancelled meanwhile.
     #[cfg(any(feature = "cpu", feature = "heap"))]
     pub(crate) fn sleep(&self, duration: Duration) -> Result<()> {
@@ -35,7 +40,7 @@ impl Cancel {
         let mut is_cancelled = lock(&self.is_cancelled);
         loop {
             if *is_cancelled {
-                return Err(Error::new(ErrorKind::Cancelled, "the capture was cancelled"));
+                return Err(cancelled());
             }
             let left = end.map_or(Duration::MAX, |end| end.saturating_duration_since(Instant::now()));
             if left.is_zero() {
@@ -46,6 +51,12 @@ impl Cancel {
             is_cancelled = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
     }
+}
+
+/// What work says that ended because nobody waits for it any more.
+#[cfg(any(feature = "cpu", feature = "heap"))]
+pub(crate) fn cancelled() -> Error {
+    Error::new(ErrorKind::Cancelled, "the capture was cancelled")
 }
 
 /// The result of work on another thread. Dropping it cancels the work.

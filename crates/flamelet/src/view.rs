@@ -49,7 +49,8 @@ impl Live {
         let request = self.profiler.cpu(length).sharing_memory();
         let capture = request.start().map_err(|error| error.to_string())?;
         wait(length, asker)?;
-        Ok(capture.finish())
+        let is_there = || asker.is_there_after(Duration::ZERO);
+        capture.finish_while(is_there).map_err(|error| error.to_string())
     }
 
     #[cfg(all(feature = "heap", target_os = "linux"))]

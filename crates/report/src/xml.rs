@@ -1,7 +1,7 @@
-//! Text inside of XML.
+//! Text inside of XML, and of HTML.
 
 /// `text` with everything replaced that XML could take for its own, and without what XML cannot hold.
-pub(crate) fn escaped(text: &str) -> String {
+pub fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 8);
     for c in text.chars() {
         match c {

@@ -4,7 +4,7 @@ use http::header::{
     ALLOW, CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_LENGTH, CONTENT_TYPE, HeaderName, LOCATION,
     RETRY_AFTER, X_CONTENT_TYPE_OPTIONS,
 };
-use http::{HeaderValue, Response, StatusCode};
+use http::{HeaderValue, Method, Response, StatusCode};
 
 use crate::error::{Error, ErrorKind};
 
@@ -85,17 +85,21 @@ pub(super) fn attachment(name: &str, body: Vec<u8>) -> Answer {
     answer
 }
 
-/// The way from `/debug/pprof` to the page, relative so that it also holds below a prefix.
-pub(super) fn to_index() -> Answer {
-    let mut answer = inline(TEXT, "the page is at pprof/\n");
+/// The way from a page without its slash, from which its links would not work, to the page; relative so that it also
+/// holds below a prefix.
+pub(super) fn moved_to(page: &'static str) -> Answer {
+    let mut answer = inline(TEXT, format!("the page is at {page}\n"));
     *answer.status_mut() = StatusCode::MOVED_PERMANENTLY;
-    answer.headers_mut().insert(LOCATION, HeaderValue::from_static("pprof/"));
+    answer.headers_mut().insert(LOCATION, HeaderValue::from_static(page));
     answer
 }
 
-/// Leaves the head, as HEAD asks for, with the length of the body that GET would get. Servers cut it too, but a handler
-/// may be asked without one.
-pub(super) fn cut_body(answer: &mut Answer) {
+/// Leaves the head where HEAD asked for it, with the length of the body that GET would get. Servers cut it too, but a
+/// handler may be asked without one.
+pub(super) fn cut_body_for(method: &Method, answer: &mut Answer) {
+    if method != Method::HEAD {
+        return;
+    }
     let body = std::mem::take(answer.body_mut());
     if !body.is_empty() {
         answer.headers_mut().insert(CONTENT_LENGTH, HeaderValue::from(body.len()));
@@ -103,7 +107,7 @@ pub(super) fn cut_body(answer: &mut Answer) {
 }
 
 /// The refusal of a method.
-pub(super) fn wrong_method(method: &http::Method, allowed: &'static str) -> Answer {
+pub(super) fn wrong_method(method: &Method, allowed: &'static str) -> Answer {
     let message = format!("{method} is not allowed here, only {allowed}");
     let mut answer = Refusal::new(StatusCode::METHOD_NOT_ALLOWED, message).answer();
     answer.headers_mut().insert(ALLOW, HeaderValue::from_static(allowed));

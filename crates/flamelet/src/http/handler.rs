@@ -15,7 +15,7 @@ use super::empty;
 use super::plan::{Cost, Delivery, Form, Plan, Work};
 use super::query::Query;
 use super::route::{Endpoint, endpoint};
-use super::{cpu, heap, index, symbol};
+use super::{address, cpu, heap, index, symbol};
 use crate::Profiler;
 use crate::profiler::count;
 use crate::task::{self, Task};
@@ -64,8 +64,11 @@ impl Handler {
     /// `axum::Router::nest`, which takes the prefix away before it asks.
     #[must_use]
     pub fn below(mut self, prefix: impl Into<String>) -> Self {
-        self.prefix = prefix.into();
-        self.prefix.truncate(self.prefix.trim_end_matches('/').len());
+        let prefix = prefix.into();
+        self.prefix = match prefix.trim_matches('/') {
+            "" => String::new(),
+            prefix => format!("/{prefix}"),
+        };
         self
     }
 
@@ -87,7 +90,15 @@ impl Handler {
     /// Answers `request`. Captures run on a thread of their own, and end when the future is dropped.
     pub fn answer<B: AsRef<[u8]>>(&self, request: Request<B>) -> Answering {
         let (parts, body) = request.into_parts();
-        let outcome = self.plan(&parts, body.as_ref());
+        if !self.allows(&parts) {
+            return Answering { state: State::Done(Some(self.refuse_stranger(&parts))) };
+        }
+        self.answer_allowed(&parts, body.as_ref())
+    }
+
+    /// Answers a request that [`Handler::allows`] allows, and does not ask again.
+    pub(crate) fn answer_allowed(&self, parts: &Parts, body: &[u8]) -> Answering {
+        let outcome = self.plan(parts, body);
         let outcome = outcome.and_then(|plan| match plan {
             Plan::Now(answer) => Ok(State::Done(Some(answer))),
             Plan::Later { mut head, .. } if parts.method == Method::HEAD => {
@@ -97,8 +108,8 @@ impl Handler {
             Plan::Later { work, cost, .. } => Ok(State::Working(self.start(work, cost)?)),
         });
         let mut state = outcome.unwrap_or_else(|refusal| State::Done(Some(self.refuse(&refusal))));
-        if let (State::Done(Some(answer)), &Method::HEAD) = (&mut state, &parts.method) {
-            answer::cut_body(answer);
+        if let State::Done(Some(answer)) = &mut state {
+            answer::cut_body_for(&parts.method, answer);
         }
         Answering { state }
     }
@@ -109,9 +120,10 @@ impl Handler {
     }
 
     /// The answer to a request that [`Handler::allows`] does not allow.
-    #[cfg(feature = "view")]
-    pub(crate) fn refuse_stranger(&self) -> Response<Vec<u8>> {
-        self.refuse(&not_allowed())
+    pub(crate) fn refuse_stranger(&self, parts: &Parts) -> Response<Vec<u8>> {
+        let mut answer = self.refuse(&Refusal::forbidden("this service does not allow you to profile it"));
+        answer::cut_body_for(&parts.method, &mut answer);
+        answer
     }
 
     /// The answer to a request whose body was not read to its end, or is longer than `most` bytes.
@@ -152,14 +164,18 @@ impl Handler {
         parts.method == Method::POST && self.endpoint(parts) == Some(Endpoint::Symbol)
     }
 
+    /// Below what it serves.
+    #[cfg(feature = "axum")]
+    pub(crate) fn prefix(&self) -> &str {
+        &self.prefix
+    }
+
     fn endpoint(&self, parts: &Parts) -> Option<Endpoint> {
-        endpoint(parts.uri.path().strip_prefix(self.prefix.as_str())?)
+        let endpoint = endpoint(parts.uri.path().strip_prefix(self.prefix.as_str())?)?;
+        (endpoint != Endpoint::BareViewer || self.has_viewer).then_some(endpoint)
     }
 
     fn plan(&self, parts: &Parts, body: &[u8]) -> Result<Plan, Refusal> {
-        if !self.allows(parts) {
-            return Err(not_allowed());
-        }
         let Some(endpoint) = self.endpoint(parts) else {
             return Err(Refusal::new(StatusCode::NOT_FOUND, "Unknown profile"));
         };
@@ -174,9 +190,11 @@ impl Handler {
         match endpoint {
             Endpoint::Index => {
                 let path = parts.extensions.get::<SeenPath>().map_or(parts.uri.path(), |seen| &seen.0);
-                Ok(Plan::Now(index::page(profiler, host_of(parts), path, self.has_viewer)))
+                let address = address::shown(parts, host_of(parts), path);
+                Ok(Plan::Now(index::page(profiler, &address, self.has_viewer)))
             }
-            Endpoint::BareIndex => Ok(Plan::Now(answer::to_index())),
+            Endpoint::BareIndex => Ok(Plan::Now(answer::moved_to("pprof/"))),
+            Endpoint::BareViewer => Ok(Plan::Now(answer::moved_to("view/"))),
             Endpoint::Cmdline => Ok(symbol::cmdline()),
             Endpoint::Symbol if parts.method == Method::POST => {
                 symbol::symbol(profiler, &String::from_utf8_lossy(body))
@@ -234,10 +252,6 @@ fn is_from_another_site(parts: &Parts) -> bool {
     let is = |name: &str, value: &str| parts.headers.get(name).is_some_and(|given| given == value);
     is("sec-fetch-site", "cross-site")
         && !(is("sec-fetch-mode", "navigate") && is("sec-fetch-dest", "document"))
-}
-
-fn not_allowed() -> Refusal {
-    Refusal::forbidden("this service does not allow you to profile it")
 }
 
 impl fmt::Debug for Handler {

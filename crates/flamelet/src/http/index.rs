@@ -2,6 +2,8 @@
 
 use std::fmt::Write;
 
+use flamelet_report::flame::page::escaped;
+
 use super::answer::{self, Answer};
 use crate::Profiler;
 
@@ -29,10 +31,10 @@ const STYLE: &str = "body{font:15px/1.5 system-ui,sans-serif;max-width:46rem;mar
                      @media(prefers-color-scheme:dark){body{background:#15181c;color:#e6e8eb}\
                      code,pre{background:#23272e}a{color:#7ab7ff}}";
 
-/// The page: relative links, so that it works wherever it is mounted.
-pub(super) fn page(profiler: &Profiler, host: Option<&str>, path: &str, has_viewer: bool) -> Answer {
+/// The page: relative links, so that it works wherever it is mounted; in commands to copy, its whole `address`.
+pub(super) fn page(profiler: &Profiler, address: &str, has_viewer: bool) -> Answer {
     let name = escaped(profiler.name());
-    let base = escaped(&format!("http://{}{path}", host.unwrap_or("HOST")));
+    let base = escaped(address);
     let mut page = format!(
         "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>{name} · flamelet</title>\
          <meta name=\"viewport\" content=\"width=device-width\"><style>{STYLE}</style></head><body>\n\
@@ -75,20 +77,4 @@ fn facts(profiler: &Profiler) -> Vec<(&'static str, String)> {
         ("captures served, refused", format!("{}, {}", metrics.captures_served, metrics.captures_refused)),
         ("caps", caps),
     ]
-}
-
-/// `text` with everything replaced that HTML could take for its own.
-fn escaped(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '&' => out.push_str("&amp;"),
-            '<' => out.push_str("&lt;"),
-            '>' => out.push_str("&gt;"),
-            '"' => out.push_str("&quot;"),
-            '\'' => out.push_str("&#39;"),
-            _ => out.push(c),
-        }
-    }
-    out
 }

@@ -45,9 +45,11 @@
 //!
 //! - to serve this only where you would serve a debugger: on loopback, on an internal port, or behind
 //!   [`Handler::authorize`]; where browsers reach it, with [`Handler::hosts`];
-//! - to drop the future when the client hangs up (hyper and axum do), which ends its capture.
+//! - to drop the future when the client hangs up (hyper and axum do), which ends its capture;
+//! - not to wait for a capture when the service is to end: a graceful shutdown needs an end of its own.
 
 mod accept;
+mod address;
 mod answer;
 mod cpu;
 mod empty;

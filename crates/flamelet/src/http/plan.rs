@@ -9,6 +9,8 @@ use super::answer::{self, Answer, Refusal};
 use super::query::Query;
 use super::text;
 use crate::task::Cancel;
+#[cfg(any(feature = "cpu", all(feature = "heap", target_os = "linux")))]
+use crate::task::cancelled;
 
 /// Work for a thread of its own.
 pub(super) type Work = Box<dyn FnOnce(&Cancel) -> Result<Answer, Refusal> + Send>;
@@ -38,7 +40,14 @@ impl Plan {
         make: impl FnOnce(&Cancel) -> Result<Profile, Refusal> + Send + 'static,
     ) -> Self {
         let head = delivery.wrap(Vec::new());
-        let work = Box::new(move |cancel: &Cancel| delivery.answer(&make(cancel)?));
+        let work = Box::new(move |cancel: &Cancel| {
+            let profile = make(cancel)?;
+            // Nobody is left to draw it for.
+            if cancel.is_cancelled() {
+                return Err(cancelled().into());
+            }
+            delivery.answer(&profile)
+        });
         Self::Later { head, work, cost: Cost::Capture }
     }
 

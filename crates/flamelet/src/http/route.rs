@@ -8,6 +8,8 @@ pub(super) enum Endpoint {
     Index,
     /// The index without its slash, from which its links would not work.
     BareIndex,
+    /// The viewer without its slash; where there is no viewer, nothing.
+    BareViewer,
     Cmdline,
     Symbol,
     Trace,
@@ -85,6 +87,7 @@ pub(super) fn endpoint(path: &str) -> Option<Endpoint> {
 fn debug_endpoint(name: &str) -> Option<Endpoint> {
     Some(match name {
         "" => Endpoint::Index,
+        "view" => Endpoint::BareViewer,
         "cmdline" => Endpoint::Cmdline,
         "symbol" => Endpoint::Symbol,
         "trace" => Endpoint::Trace,

@@ -113,14 +113,15 @@ impl CpuRequest {
     pub fn start(self) -> Result<CpuCapture> {
         let counters = &self.profiler.shared.counters;
         let session = cpu::start(&self.options).inspect_err(|_| count(&counters.failed))?;
-        Ok(CpuCapture { session: Some(session), symbolize: self.symbolize, profiler: self.profiler })
+        let (symbolize, profiler) = (self.symbolize, self.profiler);
+        Ok(CpuCapture { session: Some(session), is_served: false, symbolize, profiler })
     }
 
     pub(crate) fn run_unless(self, cancel: &Cancel) -> Result<Profile> {
         let duration = self.duration;
         let capture = self.start()?;
         cancel.sleep(duration)?;
-        Ok(capture.finish())
+        capture.finish_while(|| !cancel.is_cancelled())
     }
 }
 
@@ -158,6 +159,8 @@ impl Future for CpuTask {
 pub struct CpuCapture {
     /// Taken by `finish`.
     session: Option<Session>,
+    /// Whether its profile was made, and somebody is there to have it.
+    is_served: bool,
     symbolize: bool,
     profiler: Profiler,
 }
@@ -172,15 +175,40 @@ impl CpuCapture {
     /// Ends the capture. With symbolizing on, this looks up names, which can take a second for the first
     /// profile of a large program: in async code, do it on a blocking thread.
     pub fn finish(mut self) -> Profile {
-        let profile = self.session.take().map(Session::finish).unwrap_or_default();
+        let raw = self.end();
+        let profile = self.profiler.complete(raw, self.symbolize);
+        self.serve();
+        profile
+    }
+
+    /// Like [`finish`](Self::finish), for somebody who may go away: names are only looked up for who is still there.
+    pub(crate) fn finish_while(mut self, is_wanted: impl Fn() -> bool) -> Result<Profile> {
+        let raw = self.end();
+        if !is_wanted() {
+            return Err(task::cancelled());
+        }
+        let profile = self.profiler.complete(raw, self.symbolize);
+        if !is_wanted() {
+            return Err(task::cancelled());
+        }
+        self.serve();
+        Ok(profile)
+    }
+
+    /// Ends the sampling.
+    fn end(&mut self) -> Profile {
+        self.session.take().map(Session::finish).unwrap_or_default()
+    }
+
+    fn serve(&mut self) {
+        self.is_served = true;
         count(&self.profiler.shared.counters.served);
-        self.profiler.complete(profile, self.symbolize)
     }
 }
 
 impl Drop for CpuCapture {
     fn drop(&mut self) {
-        if self.session.is_some() {
+        if !self.is_served {
             count(&self.profiler.shared.counters.cancelled);
         }
     }
@@ -194,9 +222,8 @@ mod tests {
 
     const DEADLINE: Duration = Duration::from_secs(60);
 
-    #[test]
-    fn while_the_past_gets_its_names_nobody_else_waits() {
-        let profiler = Profiler::builder().continuous(Continuous::default()).start().expect("started");
+    /// Lets a test know that names are looked up, and waits until it is told to go on.
+    fn stop_at_names(profiler: &Profiler) -> (mpsc::Receiver<()>, mpsc::Sender<()>) {
         let (enter, entered) = mpsc::channel();
         let (leave, left) = mpsc::channel::<()>();
         let look_up = move || {
@@ -204,6 +231,46 @@ mod tests {
             left.recv_timeout(2 * DEADLINE).unwrap_or_default();
         };
         *lock(&profiler.shared.symbols.meanwhile) = Some(Box::new(look_up));
+        (entered, leave)
+    }
+
+    fn served_and_cancelled(profiler: &Profiler) -> (u64, u64) {
+        let metrics = profiler.metrics();
+        (metrics.captures_served, metrics.captures_cancelled)
+    }
+
+    #[test]
+    fn for_who_went_away_no_names_are_looked_up() {
+        let profiler = Profiler::builder().start().expect("started");
+        let (entered, _leave) = stop_at_names(&profiler);
+        let gone = profiler.start().expect("captures").finish_while(|| false);
+        assert_eq!(gone.expect_err("nobody is there").kind(), ErrorKind::Cancelled);
+        assert_eq!(entered.try_recv(), Err(mpsc::TryRecvError::Empty));
+        assert_eq!(served_and_cancelled(&profiler), (0, 1));
+    }
+
+    #[test]
+    fn who_goes_away_while_names_are_looked_up_was_not_served() {
+        let profiler = Profiler::builder().start().expect("started");
+        let (entered, leave) = stop_at_names(&profiler);
+        let request = profiler.cpu(Duration::from_millis(10));
+        let (done, outcome) = mpsc::channel();
+        let task = task::spawn("t", move |cancel| done.send(request.run_unless(cancel))).expect("a thread");
+        entered.recv_timeout(DEADLINE).expect("names are looked up");
+        drop(task);
+        drop(leave);
+        let outcome = outcome.recv_timeout(DEADLINE).expect("it ends");
+        assert_eq!(outcome.expect_err("nobody is there").kind(), ErrorKind::Cancelled);
+        assert_eq!(served_and_cancelled(&profiler), (0, 1));
+        // Who stays is served.
+        profiler.cpu(Duration::from_millis(10)).run().expect("a profile");
+        assert_eq!(served_and_cancelled(&profiler), (1, 1));
+    }
+
+    #[test]
+    fn while_the_past_gets_its_names_nobody_else_waits() {
+        let profiler = Profiler::builder().continuous(Continuous::default()).start().expect("started");
+        let (entered, leave) = stop_at_names(&profiler);
         std::thread::scope(|scope| {
             let last = scope.spawn(|| profiler.last(DEADLINE));
             entered.recv_timeout(DEADLINE).expect("names are looked up");

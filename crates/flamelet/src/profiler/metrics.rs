@@ -14,7 +14,8 @@ use std::time::Duration;
 pub struct Metrics {
     /// CPU samples taken.
     pub samples: u64,
-    /// CPU samples that were due and could not be kept.
+    /// CPU samples that found no free slot in the buffer. What one capture could not keep, because of its memory
+    /// budget for instance, only that profile's own quality tells, which counts these too.
     pub lost: u64,
     /// CPU samples whose stack does not reach its thread's start.
     pub truncated: u64,

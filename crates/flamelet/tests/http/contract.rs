@@ -130,6 +130,13 @@ fn head_answers_without_a_capture() {
     assert_eq!(answer.header("content-type"), "application/octet-stream");
     let answer = service.ask("HEAD", "/debug/pprof/profile?seconds=0", &[], "");
     assert_eq!(answer.status, 400);
+    // How long the body of GET would be is not known without it, and nothing else may be said: not 0 either.
+    for path in ["profile?seconds=500", "heap", "block", "growth?seconds=500", "symbol?0x1000"] {
+        let answer = service.ask("HEAD", &format!("/debug/pprof/{path}"), &[], "");
+        assert_eq!((answer.status, answer.body.len()), (200, 0), "{path}");
+        assert_eq!((answer.header("content-length"), answer.header("transfer-encoding")), ("", ""), "{path}");
+    }
+    assert_eq!(service.profiler.metrics().captures_served, 0);
     // What is known at once has the length that GET gets.
     let length = service.get("/debug/pprof/cmdline").body.len().to_string();
     let answer = service.ask("HEAD", "/debug/pprof/cmdline", &[], "");
@@ -199,6 +206,8 @@ fn the_index_links_everything_relatively() {
     for link in ["profile?seconds=10", "heap", "wall", "view/"] {
         assert!(links.contains(&link), "{link} in {links:?}");
     }
+    let bare = service.get("/debug/pprof/view");
+    assert_eq!((bare.status, bare.header("location")), (301, "view/"));
     for link in links.into_iter().filter(|link| !link.contains("seconds=")) {
         assert!(!link.starts_with('/') && !link.contains("://"), "{link}");
         assert_eq!(service.get(&format!("/debug/pprof/{link}")).status, 200, "{link}");

@@ -5,6 +5,8 @@ use flamelet::Profiler;
 use flamelet::http::Handler;
 use flamelet_capture::profile::pprof;
 use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll, Waker};
 use tower_service::Service as _;
 
@@ -26,6 +28,28 @@ fn an_authorization_check_stands_in_front_of_everything() {
     assert_eq!(service.ask("GET", "/debug/pprof/", &secret, "").status, 200);
     assert_eq!(service.ask("GET", "/debug/pprof/view/", &secret, "").status, 200);
     assert_eq!(service.profiler.metrics().captures_refused, 6);
+}
+
+#[test]
+fn an_authorization_check_is_asked_once_a_request() {
+    let asked = Arc::new(AtomicUsize::new(0));
+    let theirs = asked.clone();
+    let service = Service::with_handler(Profiler::builder(), |handler| {
+        handler.authorize(move |_| {
+            theirs.fetch_add(1, Ordering::Relaxed);
+            true
+        })
+    });
+    for (method, path) in [
+        ("GET", "/debug/pprof/"),
+        ("HEAD", "/debug/pprof/heap"),
+        ("GET", "/debug/pprof/symbol?0x1"),
+        ("POST", "/debug/pprof/symbol"),
+        ("GET", "/debug/pprof/view/"),
+    ] {
+        assert_eq!(service.ask(method, path, &[], "").status, 200, "{method} {path}");
+        assert_eq!(asked.swap(0, Ordering::Relaxed), 1, "{method} {path}");
+    }
 }
 
 #[test]
@@ -98,6 +122,63 @@ fn the_router_can_be_nested_and_keeps_its_neighbours() {
     assert!(page.text().contains("/internal/debug/pprof/profile"), "commands to copy have the whole address");
     assert_eq!(service.get("/internal/debug/pprof/block").status, 200);
     assert_eq!(service.get("/debug/pprof/").status, 404);
+}
+
+#[test]
+fn a_handler_below_a_prefix_is_routed_there() {
+    for prefix in ["/internal", "internal/", "/in{ter}nal"] {
+        let service = Service::with_handler(Profiler::builder(), |handler| handler.below(prefix));
+        let prefix = format!("/{}", prefix.trim_matches('/'));
+        let view = format!("{prefix}/debug/pprof/view");
+        for path in ["/debug/pprof/", "/debug/pprof/cmdline", "/debug/pprof/view/", "/pprof/heap/report"] {
+            assert_eq!(service.get(&format!("{prefix}{path}")).status, 200, "{prefix}{path}");
+            assert_eq!(service.get(path).status, 404, "{path}");
+        }
+        assert_eq!(service.get(&view).header("location"), "view/");
+    }
+}
+
+/// The address in the commands of the page, to be copied.
+fn shown_address(page: &str) -> &str {
+    let start = page.find("go tool pprof '").expect("a command") + "go tool pprof '".len();
+    page[start..].split('\'').next().unwrap_or_default()
+}
+
+#[test]
+fn commands_to_copy_have_the_address_as_the_client_sees_it() {
+    let service = Service::start(Profiler::builder());
+    for (forwarded, scheme) in [
+        ("https", "https"),
+        ("HTTPS", "https"),
+        ("https, http", "https"),
+        ("http", "http"),
+        ("javascript", "http"),
+        ("https'; rm", "http"),
+        ("", "http"),
+    ] {
+        let page = service.ask("GET", "/debug/pprof/", &[("X-Forwarded-Proto", forwarded)], "");
+        let expected = format!("{scheme}://{}/debug/pprof/profile?seconds=10", service.address);
+        assert_eq!(shown_address(page.text()), expected, "{forwarded:?}");
+    }
+}
+
+#[test]
+fn commands_to_copy_hold_nothing_that_ends_their_quotes() {
+    let profiler = Profiler::builder().start().expect("started");
+    let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
+    let page = |host: &str, uri: &str, prefix: &str| {
+        let handler = Handler::new(profiler.clone()).below(prefix);
+        let request = http::Request::get(uri).header("host", host).body("").expect("a request");
+        String::from_utf8(runtime.block_on(handler.answer(request)).into_body()).expect("text")
+    };
+    let address = |host: &str, uri: &str, prefix: &str| shown_address(&page(host, uri, prefix)).to_owned();
+    let (path, end) = ("/debug/pprof/", "/debug/pprof/profile?seconds=10");
+    assert_eq!(address("[::1]:3000", path, ""), format!("http://[::1]:3000{end}"));
+    assert_eq!(address("a'; rm -r /; 'b", path, ""), format!("http://HOST{end}"));
+    // Over HTTP/2 the address says all.
+    assert_eq!(address("a", "https://a/debug/pprof/", ""), format!("https://a{end}"));
+    let odd = address("a", "/it's/debug/pprof/", "/it's");
+    assert_eq!(odd, format!("http://a/it%27s{end}"));
 }
 
 #[test]

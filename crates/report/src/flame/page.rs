@@ -4,6 +4,9 @@
 
 use serde::Serialize;
 
+/// Text as HTML shows it, in an element or a quoted attribute.
+pub use crate::xml::escaped;
+
 /// The page's script, one file, to be run after the page's elements exist.
 pub const SCRIPT: &str = include_str!("page/app.js");
 /// The page's style sheet.
@@ -41,20 +44,4 @@ pub fn document(title: &str, json: &str) -> String {
         style_hash = STYLE_HASH.trim(),
         title = escaped(title),
     )
-}
-
-/// `text` as HTML shows it, in an element or a quoted attribute.
-pub fn escaped(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '&' => out.push_str("&amp;"),
-            '<' => out.push_str("&lt;"),
-            '>' => out.push_str("&gt;"),
-            '"' => out.push_str("&quot;"),
-            '\'' => out.push_str("&#39;"),
-            _ => out.push(c),
-        }
-    }
-    out
 }

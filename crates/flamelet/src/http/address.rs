@@ -1,0 +1,31 @@
+//! The address of the page as its reader knows it, for commands to copy.
+
+use http::request::Parts;
+
+/// The whole address, of characters that are nothing special inside of a shell's `'…'`, whatever the client sent.
+pub(super) fn shown(parts: &Parts, host: Option<&str>, path: &str) -> String {
+    let host = host.filter(|host| host.bytes().all(|byte| is_plain(byte) || b"[]".contains(&byte)));
+    format!("{}://{}{}", scheme(parts), host.unwrap_or("HOST"), encoded(path))
+}
+
+/// HTTP/2 says it in the request; a proxy that ends TLS in a header of its own.
+fn scheme(parts: &Parts) -> &'static str {
+    let forwarded = || {
+        let value = parts.headers.get("x-forwarded-proto")?.to_str().ok()?;
+        // Several proxies make a list, the one that the client knows first.
+        value.split(',').next().map(str::trim)
+    };
+    match parts.uri.scheme_str().or_else(forwarded) {
+        Some(scheme) if scheme.eq_ignore_ascii_case("https") => "https",
+        _ => "http",
+    }
+}
+
+fn is_plain(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b".:/_~%-".contains(&byte)
+}
+
+fn encoded(path: &str) -> String {
+    let letter = |byte| if is_plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") };
+    path.bytes().map(letter).collect()
+}
