@@ -68,7 +68,7 @@ mod view;
 #[cfg(any(feature = "cpu", feature = "heap", feature = "http"))]
 pub use error::{Error, ErrorKind, Result};
 #[cfg(feature = "cpu")]
-pub use files::{IntervalFiles, IntervalFilesBuilder, setup_profiling};
+pub use files::{DetachedFiles, IntervalFiles, IntervalFilesBuilder, setup_profiling};
 #[cfg(feature = "cpu")]
 pub use flamelet_capture::cpu::Engine;
 #[cfg(all(feature = "heap", target_os = "linux"))]

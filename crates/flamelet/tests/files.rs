@@ -116,7 +116,7 @@ fn stopping_writes_what_there_is_of_the_last_window() {
         burn_before_the_end(Duration::from_millis(20));
         samples_in(&beside.snapshot(), "burn_before_the_end") >= 10
     });
-    assert_eq!(names(folder.path()), Vec::<String>::new(), "the window is not over");
+    assert_eq!(profiles(folder.path()), Vec::<String>::new(), "the window is not over");
     files.stop();
     let kept = profiles(folder.path());
     assert_eq!((kept.len(), names(folder.path()).len()), (1, 2), "{kept:?}");
@@ -162,6 +162,44 @@ fn every_interval_has_its_own_window() {
 }
 
 #[test]
+fn what_was_in_an_earlier_window_is_in_no_later_one() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let profiler = Profiler::builder().overhead_budget(None).frequency(250).start().expect("started");
+    let files = IntervalFiles::builder(folder.path()).interval(SHORT).profiler(profiler);
+    let files = files.start().expect("started");
+    let has = |name: &str, function: &str| samples_in(&read(folder.path(), name), function) > 0;
+    wait_until("a window with the first work", || {
+        burn_at_first(Duration::from_millis(20));
+        profiles(folder.path()).last().is_some_and(|newest| has(newest, "burn_at_first"))
+    });
+    // Beyond those written by now, one may be on its way to its file, and one be open.
+    let of_the_first = profiles(folder.path()).len() + 2;
+    wait_until("a window with later work", || {
+        burn_later(Duration::from_millis(20));
+        profiles(folder.path())
+            .get(of_the_first..)
+            .unwrap_or_default()
+            .iter()
+            .any(|name| has(name, "burn_later"))
+    });
+    files.stop();
+    for name in &profiles(folder.path())[of_the_first..] {
+        assert!(!has(name, "burn_at_first"), "{name} has what an earlier one had");
+    }
+}
+
+#[inline(never)]
+fn burn_at_first(duration: Duration) {
+    burn(duration);
+}
+
+#[inline(never)]
+fn burn_later(duration: Duration) {
+    // Not the very same code, which would become one function.
+    burn(duration + Duration::from_millis(1));
+}
+
+#[test]
 fn the_call_of_the_guide_goes_on_until_it_is_stopped() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let path = folder.path().to_str().expect("text").to_owned();
@@ -170,12 +208,19 @@ fn the_call_of_the_guide_goes_on_until_it_is_stopped() {
     files.stop();
     // Its value dropped, as in `if let Err(…) = setup_profiling(…)`, it goes on.
     let other = tempfile::tempdir().expect("a temporary folder");
-    drop(setup_profiling(other.path().to_str().expect("text").into(), 150, 1, None));
+    set_up_and_forget(other.path().to_str().expect("text")).expect("started");
     wait_until("a window", || !profiles(other.path()).is_empty());
     for (frequency, interval) in [(0, 120), (-1, 120), (1_000_000, 120), (150, 0)] {
         let error = setup_profiling(path.clone(), frequency, interval, None).expect_err("makes no sense");
         assert_eq!(error.kind(), ErrorKind::InvalidOption, "{error}");
     }
+}
+
+/// As the README has it, and without a warning: nothing is lost with the value.
+#[deny(unused_must_use)]
+fn set_up_and_forget(path: &str) -> flamelet::Result<()> {
+    setup_profiling(path.to_owned(), 150, 1, None)?;
+    Ok(())
 }
 
 #[test]
@@ -340,6 +385,21 @@ fn a_disk_that_becomes_read_only_is_reported_once_and_used_again_when_it_is_not(
     assert!(again.contains("is written again"), "{again}");
     wait_until("new windows", || profiles(disk.0.path()).len() > before.len());
     files.stop();
+}
+
+#[test]
+fn a_folder_that_cannot_be_written_is_reported_before_the_first_window_is_over() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let path = folder.path().join("taken");
+    fs::write(&path, "in the way").expect("written");
+    let (sender, problems) = mpsc::channel();
+    let report = move |problem: &str| sender.send(problem.to_owned()).unwrap_or_default();
+    let files = IntervalFiles::builder(&path).interval(LONG).on_problem(report).start().expect("started");
+    let problem = problems.recv_timeout(DEADLINE).expect("reported at once");
+    assert!(problem.contains("taken cannot be written"), "{problem}");
+    files.stop();
+    let last = problems.recv_timeout(DEADLINE).expect("the last word");
+    assert!(last.contains("1 windows are lost"), "said once: {last}");
 }
 
 #[test]

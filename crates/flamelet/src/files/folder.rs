@@ -46,6 +46,15 @@ impl Folder {
         &self.path
     }
 
+    /// Whether files can be written, found out by one that is removed again. The folder is made if it is not there.
+    pub(super) fn try_out(&self) -> io::Result<()> {
+        fs::create_dir_all(&self.path)?;
+        let unfinished = self.unfinished(&self.name(PPROF, "try"));
+        let _ = fs::remove_file(&unfinished);
+        File::create_new(&unfinished)?;
+        fs::remove_file(&unfinished)
+    }
+
     /// Writes both files of a window or none, and removes what is too old. The folder is made if it is not there.
     pub(super) fn write(&self, window: &Window) -> io::Result<()> {
         fs::create_dir_all(&self.path)?;
@@ -77,7 +86,7 @@ impl Folder {
 
     /// Under another name first, so that a file with its own name is always whole.
     fn write_file(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
-        let unfinished = self.path.join(format!(".{name}.{}{UNFINISHED}", std::process::id()));
+        let unfinished = self.unfinished(name);
         // Left by a process with the same id, as those of containers have; or a link that somebody laid there.
         let _ = fs::remove_file(&unfinished);
         let written = File::create_new(&unfinished)
@@ -87,6 +96,11 @@ impl Folder {
             let _ = fs::remove_file(&unfinished);
         }
         written
+    }
+
+    /// What the file `name` is called while it is written.
+    fn unfinished(&self, name: &str) -> PathBuf {
+        self.path.join(format!(".{name}.{}{UNFINISHED}", std::process::id()))
     }
 
     fn remove_old(&self, now: SystemTime) -> io::Result<()> {

@@ -8,7 +8,7 @@
 //! ```
 //!
 //! Each file covers its own window, from the end of the one before. A thread of its own does everything; a
-//! folder that cannot be written is reported once, and tried again with the next window.
+//! folder that cannot be written is reported once, at the start if it is so then, and tried again with the next window.
 
 mod calendar;
 mod folder;
@@ -48,14 +48,14 @@ const LONGEST: Duration = Duration::from_secs(86_400);
 /// }
 /// ```
 ///
-/// It goes on when the returned value is dropped; keep the value to [`stop`](IntervalFiles::stop) it, which
+/// It goes on when the returned value is dropped; keep the value to [`stop`](DetachedFiles::stop) it, which
 /// writes what there is of the last window. To choose what is kept, see [`IntervalFiles::builder`].
 pub fn setup_profiling(
     path: String,
     frequency: i32,
     interval: u64,
     name: Option<String>,
-) -> Result<IntervalFiles> {
+) -> Result<DetachedFiles> {
     let frequency = u32::try_from(frequency)
         .map_err(|_| Error::invalid(format!("the frequency must be above 0 Hz, not {frequency}")))?;
     let mut builder =
@@ -66,16 +66,53 @@ pub fn setup_profiling(
     Ok(builder.start()?.detach())
 }
 
-/// A recorder of interval files, see [`setup_profiling`] and [`IntervalFiles::builder`]. It is stopped, and
-/// its last window written, when it is dropped, unless it was [detached](IntervalFiles::detach). The child of a
-/// `fork` has no recorder: a service that goes to the background that way starts it there.
+/// A recorder of interval files, see [`IntervalFiles::builder`]. It is stopped, and its last window written, when it is
+/// dropped, unless it was [detached](IntervalFiles::detach). The child of a `fork` has no recorder: a service that goes
+/// to the background that way starts it there.
+#[derive(Debug)]
 #[must_use = "recording stops when this is dropped, unless it is detached"]
 pub struct IntervalFiles {
+    /// Taken when it is stopped or detached.
+    running: Option<Running>,
+}
+
+/// A recorder of interval files that goes on until the process ends or it is [stopped](DetachedFiles::stop), also when
+/// this is dropped, see [`setup_profiling`] and [`IntervalFiles::detach`].
+#[derive(Debug)]
+pub struct DetachedFiles {
+    running: Option<Running>,
+}
+
+impl DetachedFiles {
+    /// Stops, and writes what there is of the last window before it returns.
+    pub fn stop(self) {
+        self.running.into_iter().for_each(Running::stop);
+    }
+}
+
+/// The recorder's thread.
+struct Running {
     /// The process whose thread it is: the child of a fork has no such thread, and nothing to write.
     process: u32,
     cancel: Arc<Cancel>,
-    thread: Option<JoinHandle<()>>,
-    is_detached: bool,
+    thread: JoinHandle<()>,
+}
+
+impl Running {
+    fn stop(self) {
+        if self.process != std::process::id() {
+            return;
+        }
+        self.cancel.cancel();
+        // A panic of the recorder is not the service's.
+        let _ = self.thread.join();
+    }
+}
+
+impl fmt::Debug for Running {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Running").field("process", &self.process).finish_non_exhaustive()
+    }
 }
 
 impl IntervalFiles {
@@ -93,39 +130,19 @@ impl IntervalFiles {
     }
 
     /// Stops, and writes what there is of the last window before it returns.
-    pub fn stop(mut self) {
-        self.end();
+    pub fn stop(self) {
+        drop(self);
     }
 
-    /// Lets the recorder go on when this is dropped.
-    pub fn detach(mut self) -> Self {
-        self.is_detached = true;
-        self
-    }
-
-    fn end(&mut self) {
-        if self.process != std::process::id() {
-            return;
-        }
-        self.cancel.cancel();
-        if let Some(thread) = self.thread.take() {
-            // A panic of the recorder is not the service's.
-            let _ = thread.join();
-        }
+    /// Lets the recorder go on until the process ends, whatever becomes of the value.
+    pub fn detach(mut self) -> DetachedFiles {
+        DetachedFiles { running: self.running.take() }
     }
 }
 
 impl Drop for IntervalFiles {
     fn drop(&mut self) {
-        if !self.is_detached {
-            self.end();
-        }
-    }
-}
-
-impl fmt::Debug for IntervalFiles {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("IntervalFiles").field("is_detached", &self.is_detached).finish_non_exhaustive()
+        self.running.take().into_iter().for_each(Running::stop);
     }
 }
 
@@ -196,7 +213,7 @@ impl IntervalFilesBuilder {
         self
     }
 
-    /// Starts to record. A folder that cannot be written now is no error: it is reported, and tried again.
+    /// Starts to record. A folder that cannot be written now is no error: it is reported at once, and tried again.
     pub fn start(self) -> Result<IntervalFiles> {
         if !(SHORTEST..=LONGEST).contains(&self.interval) {
             return Err(Error::invalid(format!(
@@ -223,8 +240,7 @@ impl IntervalFilesBuilder {
         let thread = thread.spawn(move || recorder.run(first, &theirs)).map_err(|error| {
             Error::new(ErrorKind::Denied, format!("the recorder's thread cannot start: {error}"))
         })?;
-        let process = std::process::id();
-        Ok(IntervalFiles { process, cancel, thread: Some(thread), is_detached: false })
+        Ok(IntervalFiles { running: Some(Running { process: std::process::id(), cancel, thread }) })
     }
 }
 

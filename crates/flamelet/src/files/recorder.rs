@@ -54,6 +54,7 @@ impl Recorder {
     /// Records until it is cancelled. The next capture starts before the last one is looked at, so that no
     /// moment is missing between two windows.
     pub(super) fn run(mut self, first: CpuCapture, cancel: &Cancel) {
+        self.try_folder();
         let mut capture = Some(first);
         let mut end = Instant::now() + self.interval;
         loop {
@@ -128,6 +129,21 @@ impl Recorder {
         Ok(Window { start, pprof: packed, picture: picture.into_bytes() })
     }
 
+    /// A folder that cannot be written is better known now than after the first window.
+    fn try_folder(&mut self) {
+        if let Err(error) = self.folder.try_out() {
+            self.say_failing(&error);
+        }
+    }
+
+    /// Once, until it is written again.
+    fn say_failing(&mut self, error: &std::io::Error) {
+        if !std::mem::replace(&mut self.is_failing, true) {
+            let path = self.folder.path().display();
+            self.say(&format!("{path} cannot be written ({error}); trying again"));
+        }
+    }
+
     /// Says once that the folder cannot be written, and once that it can again.
     fn write_waiting(&mut self) {
         while let Some(window) = self.waiting.front() {
@@ -143,14 +159,7 @@ impl Recorder {
                         self.say(&format!("{path} is written again{lost}"));
                     }
                 }
-                Err(error) => {
-                    if !std::mem::replace(&mut self.is_failing, true) {
-                        let path = self.folder.path().display();
-                        let message = format!("{path} cannot be written ({error}); trying again");
-                        self.say(&message);
-                    }
-                    return;
-                }
+                Err(error) => return self.say_failing(&error),
             }
         }
     }
