@@ -7,6 +7,7 @@ mod support;
 
 use flamelet_capture::cpu::{self, Options, RecentOptions};
 use flamelet_capture::labels::{self, LabelFuture, LabelSet};
+use flamelet_profile::Profile;
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 use support::{
@@ -247,6 +248,32 @@ fn thread_names_and_labels_come_out_and_follow_futures() {
         assert_eq!(counted, profile.total(0));
         assert!(timeline.threads.iter().any(|thread| profile.string(thread.name) == "checkout-7"));
     });
+}
+
+/// Burns until `session` says so.
+fn burn_until(session: &cpu::Session, is_so: impl Fn(&Profile) -> bool) -> Profile {
+    let end = Instant::now() + Duration::from_secs(60);
+    loop {
+        burn_red(MILLI * 50);
+        let profile = session.snapshot();
+        if is_so(&profile) || Instant::now() > end {
+            return profile;
+        }
+    }
+}
+
+#[test]
+fn a_capture_that_fills_its_memory_goes_on() {
+    let _turn = turn();
+    let mut small = options(999);
+    small.memory_budget = 8 << 10;
+    let session = cpu::start(&small).expect("starts");
+    let has_remark =
+        |profile: &Profile| profile.comments().any(|comment| comment.starts_with("the timeline did not fit"));
+    let full = burn_until(&session, has_remark);
+    assert!(has_remark(&full) && full.timeline.is_none(), "{:?}", full.comments().collect::<Vec<_>>());
+    let later = burn_until(&session, |profile| sampled(profile) > sampled(&full) + MILLI * 200);
+    assert!(sampled(&later) > sampled(&full) + MILLI * 200);
 }
 
 /// Keeps two and a half seconds.

@@ -67,6 +67,7 @@ pub(crate) struct Aggregate {
     pub(crate) counts: Vec<(RowKey, u64)>,
     thread_index: FxHashMap<ThreadKey, (u32, u32)>,
     pub(crate) threads: Vec<ThreadKey>,
+    name_index: FxHashMap<[u8; 16], u32>,
     /// Distinct thread names.
     pub(crate) names: Vec<[u8; 16]>,
     label_index: FxHashMap<u32, u32>,
@@ -74,6 +75,8 @@ pub(crate) struct Aggregate {
     /// What the texts of the labels take.
     label_bytes: usize,
     pub(crate) moments: Vec<Moment>,
+    /// Whether the moments did not fit.
+    pub(crate) has_no_timeline: bool,
     /// All counts together.
     pub(crate) samples: u64,
     /// Samples that did not fit.
@@ -83,30 +86,57 @@ pub(crate) struct Aggregate {
 }
 
 impl Aggregate {
-    /// Adds a sample, if what is stored stays below `budget` bytes.
+    /// Adds a sample. What is stored stays at about `budget` bytes: from the half of it on there is no timeline, and
+    /// when it is full only rows that are there already go on counting.
     pub(crate) fn add(&mut self, sample: &Incoming<'_>, keep_moment: bool, budget: usize) {
-        if self.byte_size() > budget {
+        let is_full = self.byte_size() > budget;
+        let row = if is_full { self.known_row(sample) } else { Some(self.row(sample)) };
+        let Some(row) = row else {
             self.lost += sample.count;
             return;
-        }
-        let (thread, name) = self.thread(sample.thread);
-        let labels = self.label_set(sample.labels);
-        let stack = self.stacks.intern(sample.frames);
-        let key = RowKey { stack, labels, name, era: sample.era, is_rooted: sample.is_rooted };
-        let counts = &mut self.counts;
-        let row = *self.rows.entry(key).or_insert_with(|| {
-            counts.push((key, 0));
-            counts.len() as u32 - 1
-        });
+        };
         self.counts[row as usize].1 += sample.count;
         self.samples += sample.count;
         if !sample.is_rooted {
             self.truncated += sample.count;
         }
         if keep_moment {
-            let count = u32::try_from(sample.count).unwrap_or(u32::MAX);
-            self.moments.push(Moment { time: sample.time, row, thread, count });
+            self.add_moment(sample, row, budget / 2);
         }
+    }
+
+    /// Adds to the timeline, or gives it up as a whole: one that ends early would look like a program that does.
+    fn add_moment(&mut self, sample: &Incoming<'_>, row: u32, budget: usize) {
+        if self.has_no_timeline || self.byte_size() > budget {
+            self.has_no_timeline = true;
+            self.moments = Vec::new();
+            return;
+        }
+        let (thread, _) = self.thread(sample.thread);
+        let count = u32::try_from(sample.count).unwrap_or(u32::MAX);
+        self.moments.push(Moment { time: sample.time, row, thread, count });
+    }
+
+    /// The row of a sample, which may be new.
+    fn row(&mut self, sample: &Incoming<'_>) -> u32 {
+        let (_, name) = self.thread(sample.thread);
+        let labels = self.label_set(sample.labels);
+        let stack = self.stacks.intern(sample.frames);
+        let key = RowKey { stack, labels, name, era: sample.era, is_rooted: sample.is_rooted };
+        let counts = &mut self.counts;
+        *self.rows.entry(key).or_insert_with(|| {
+            counts.push((key, 0));
+            counts.len() as u32 - 1
+        })
+    }
+
+    /// The row of a sample, if it is there.
+    fn known_row(&self, sample: &Incoming<'_>) -> Option<u32> {
+        let stack = self.stacks.find(sample.frames)?;
+        let labels = *self.label_index.get(&sample.labels.id())?;
+        let name = *self.name_index.get(&sample.thread.name)?;
+        let key = RowKey { stack, labels, name, era: sample.era, is_rooted: sample.is_rooted };
+        self.rows.get(&key).copied()
     }
 
     /// The frames of a stack, leaf first.
@@ -120,20 +150,22 @@ impl Aggregate {
             + self.stacks.ends.len() * 12
             + self.counts.len() * 64
             + self.threads.len() * 64
+            + self.names.len() * 48
             + self.labels.len() * 64
             + self.label_bytes
             + self.moments.len() * size_of::<Moment>()
     }
 
+    /// The thread, and its name.
     fn thread(&mut self, key: ThreadKey) -> (u32, u32) {
-        let (threads, names) = (&mut self.threads, &mut self.names);
-        *self.thread_index.entry(key).or_insert_with(|| {
+        let Self { threads, thread_index, names, name_index, .. } = self;
+        *thread_index.entry(key).or_insert_with(|| {
             threads.push(key);
-            let name = names.iter().position(|name| *name == key.name).unwrap_or_else(|| {
+            let name = *name_index.entry(key.name).or_insert_with(|| {
                 names.push(key.name);
-                names.len() - 1
+                names.len() as u32 - 1
             });
-            (threads.len() as u32 - 1, name as u32)
+            (threads.len() as u32 - 1, name)
         })
     }
 
@@ -157,12 +189,17 @@ struct Stacks {
 }
 
 impl Stacks {
-    fn intern(&mut self, frames: &[u64]) -> u32 {
+    fn find(&self, frames: &[u64]) -> Option<u32> {
         let hash = FxBuildHasher.hash_one(frames);
-        let Self { frames: stored, ends, index } = self;
-        if let Some(&found) = index.find(hash, |&at| row(stored, ends, at) == frames) {
+        self.index.find(hash, |&at| self.get(at) == frames).copied()
+    }
+
+    fn intern(&mut self, frames: &[u64]) -> u32 {
+        if let Some(found) = self.find(frames) {
             return found;
         }
+        let hash = FxBuildHasher.hash_one(frames);
+        let Self { frames: stored, ends, index } = self;
         stored.extend_from_slice(frames);
         ends.push(stored.len());
         let at = ends.len() as u32 - 1;
@@ -203,6 +240,39 @@ mod tests {
         assert_eq!(aggregate.frames(aggregate.counts[1].0.stack), [1, 3]);
         assert_eq!((aggregate.threads.len(), aggregate.names.len(), aggregate.moments.len()), (3, 1, 4));
         assert_eq!(aggregate.threads[0].name(), "worker");
+    }
+
+    #[test]
+    fn the_timeline_goes_before_a_sample_does() {
+        const BUDGET: usize = 64 << 10;
+        let labels = LabelSet::EMPTY;
+        let mut aggregate = Aggregate::default();
+        for number in 0..100_000 {
+            aggregate.add(&sample(&labels, 1, &[number % 10, 1, 2, 3]), true, BUDGET);
+            assert!(aggregate.byte_size() <= BUDGET / 2 + 1000);
+        }
+        assert_eq!((aggregate.samples, aggregate.lost), (200_000, 0));
+        assert_eq!((aggregate.counts.len(), aggregate.moments.len()), (10, 0));
+    }
+
+    #[test]
+    fn what_is_known_is_counted_when_there_is_no_room_for_more() {
+        const BUDGET: usize = 16 << 10;
+        let labels = LabelSet::EMPTY;
+        let mut aggregate = Aggregate::default();
+        for number in 0..10_000 {
+            aggregate.add(&sample(&labels, 1, &[number, 1, 2, 3]), true, BUDGET);
+        }
+        let (samples, lost, rows) = (aggregate.samples, aggregate.lost, aggregate.counts.len());
+        assert!(lost > 0 && aggregate.byte_size() < BUDGET + 1000, "{} bytes", aggregate.byte_size());
+        // Of another thread with the same name, too.
+        aggregate.add(&sample(&labels, 2, &[0, 1, 2, 3]), true, BUDGET);
+        assert_eq!((aggregate.samples, aggregate.lost), (samples + 2, lost));
+        // A known stack whose row is not.
+        let other = LabelSet::new([("route", "/")]);
+        aggregate.add(&sample(&other, 1, &[0, 1, 2, 3]), true, BUDGET);
+        assert_eq!((aggregate.samples, aggregate.lost), (samples + 2, lost + 2));
+        assert_eq!((aggregate.counts.len(), aggregate.labels.len(), aggregate.threads.len()), (rows, 1, 1));
     }
 
     #[test]

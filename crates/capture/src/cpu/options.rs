@@ -56,7 +56,8 @@ pub struct Options {
     pub max_depth: usize,
     /// How many samples can wait to be collected (every 5 to 100 ms). Beyond that they are counted as lost.
     pub buffered_samples: usize,
-    /// The memory that the samples of one reader may take, in bytes. Beyond that they are counted as lost.
+    /// The memory that the samples of one reader may take, in bytes. From the half of it on there is no timeline. When it
+    /// is full, stacks that are known go on being counted and others count as lost. The profile says so.
     pub memory_budget: usize,
     /// Whether to keep when, and on which thread, each sample was taken.
     pub timeline: bool,

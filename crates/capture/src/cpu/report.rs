@@ -32,6 +32,8 @@ pub(crate) struct Facts {
     pub(crate) refused: u64,
     /// Samples that were not taken each at its time: one stack stands for many of them.
     pub(crate) coarse: u64,
+    /// What the samples might take.
+    pub(crate) memory_budget: usize,
     /// Remarks, a line each.
     pub(crate) comments: Vec<String>,
 }
@@ -202,6 +204,7 @@ impl Report<'_> {
         let unseen = self.unseen(samples + lost, facts.process_cpu_nanos, parts);
         self.explain(unseen, samples + lost + unseen);
         self.doubt(facts.coarse, samples);
+        self.tell_what_did_not_fit(parts, facts.memory_budget);
         let quality = Quality {
             engine: self.builder.string(facts.engine),
             asked_millihertz: u64::from(facts.asked_frequency) * 1000,
@@ -242,6 +245,23 @@ impl Report<'_> {
                  busy that the kernel's ticks met others, or threads that block SIGPROF ({})",
                 blocking_threads()
             ));
+        }
+    }
+
+    /// Says what the memory budget cost.
+    fn tell_what_did_not_fit(&mut self, parts: &[&Aggregate], budget: usize) {
+        let samples: u64 = parts.iter().map(|part| part.lost).sum();
+        if samples > 0 {
+            self.builder.comment(&format!(
+                "{samples} samples did not fit into the memory budget of {budget} bytes: stacks that were first seen \
+                 when it was full are missing"
+            ));
+        }
+        if parts.iter().any(|part| part.has_no_timeline) {
+            // Nor in part: a hole would look like a program that did nothing.
+            self.events.clear();
+            self.builder
+                .comment(&format!("the timeline did not fit into the memory budget of {budget} bytes"));
         }
     }
 

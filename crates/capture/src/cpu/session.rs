@@ -277,6 +277,7 @@ impl Reader {
             refused: last.end.refused_nanos.saturating_sub(first.start.refused_nanos)
                 / self.options.period_nanos(),
             coarse: windows.iter().map(|window| window.coarse).sum(),
+            memory_budget: self.options.memory_budget,
             comments,
         };
         let parts: Vec<&Aggregate> = windows.iter().map(|window| &window.samples).collect();
@@ -429,6 +430,58 @@ mod tests {
             matches!(&said[..], [one] if one.starts_with("50 % of the CPU time is known by few")),
             "{said:?}"
         );
+    }
+
+    /// A reader with this budget after so many samples of ten stacks, and then so many of a stack each.
+    fn reader_with(memory_budget: usize, window: Option<(Duration, usize)>, known: u64, new: u64) -> Reader {
+        let options = Options { memory_budget, ..Options::with_frequency(1000) };
+        let reader = Reader::new(&options, window, "timer", at(1));
+        (0..known).for_each(|number| reader.add(&sample(&[number % 10, 1]), 1_000_000));
+        (0..new).for_each(|number| reader.add(&sample(&[1000 + number, 1]), 1_000_000));
+        reader
+    }
+
+    fn remarks(profile: &Profile) -> Vec<&str> {
+        profile.comments().collect()
+    }
+
+    #[test]
+    fn a_profile_says_what_did_not_fit() {
+        let whole = reader_with(64 << 10, None, 100, 0).profile_of(None);
+        assert!(whole.timeline.is_some() && remarks(&whole).is_empty());
+
+        let long = reader_with(64 << 10, None, 100_000, 0).profile_of(None);
+        assert_eq!(long.total(0), 100_000);
+        assert!(long.timeline.is_none());
+        let said = remarks(&long);
+        assert!(
+            matches!(said[..], [one] if one.starts_with("the timeline did not fit into the memory budget of 65536 bytes")),
+            "{said:?}"
+        );
+
+        let reader = reader_with(64 << 10, None, 100_000, 10_000);
+        (0..100).for_each(|_| reader.add(&sample(&[7, 1]), 1_000_000));
+        let varied = reader.profile_of(None);
+        let lost = varied.quality.map_or(0, |quality| quality.lost);
+        assert!(lost > 5_000 && varied.total(0) as u64 + lost == 110_100, "{lost}");
+        let of_seven =
+            varied.samples().find(|sample| varied.location(varied.stack(sample.stack)[0]).address == 7);
+        assert_eq!(of_seven.map(|sample| sample.values[0]), Some(10_100));
+        let expected = format!("{lost} samples did not fit into the memory budget of 65536 bytes");
+        assert!(
+            remarks(&varied).iter().any(|remark| remark.starts_with(&expected)),
+            "{:?}",
+            remarks(&varied)
+        );
+    }
+
+    #[test]
+    fn windows_share_the_budget_and_go_on_counting() {
+        // 16 KB a window.
+        let reader = reader_with(64 << 10, Some((Duration::from_secs(1000), 3)), 100_000, 0);
+        let profile = reader.profile_of(None);
+        assert_eq!((profile.total(0), profile.quality.map(|quality| quality.lost)), (100_000, Some(0)));
+        assert!(profile.timeline.is_none());
     }
 
     #[test]
