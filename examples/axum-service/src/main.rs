@@ -14,6 +14,7 @@ use axum::Router;
 use axum::routing::get;
 use flamelet::{Continuous, Profiler};
 use std::net::SocketAddr;
+use std::time::Duration;
 
 // Makes the heap visible. With the features of these names: (jemalloc), (mimalloc).
 flamelet::global_allocator!();
@@ -36,8 +37,12 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     if options.busy {
         load::start();
     }
-    axum::serve(listener, app).with_graceful_shutdown(interrupted()).await?;
-    Ok(())
+    let served = axum::serve(listener, app).with_graceful_shutdown(asked_to_end()).into_future();
+    tokio::select! {
+        served = served => Ok(served?),
+        // At once: the end of the runtime would wait for blocking work.
+        () = patience() => std::process::exit(0),
+    }
 }
 
 const USAGE: &str = "usage: axum-service [--listen ADDRESS:PORT] [--busy]\n\
@@ -68,9 +73,41 @@ impl Options {
     }
 }
 
+/// How long requests in flight may take when the service is asked to end. A capture may run for ten minutes, and nobody
+/// wants to wait for that: what was sampled so far is lost, and nothing else.
+const GRACE: Duration = Duration::from_secs(2);
+
+async fn patience() {
+    asked_to_end().await;
+    tokio::time::sleep(GRACE).await;
+}
+
+/// Until Ctrl-C, or SIGTERM as container runtimes send it.
+async fn asked_to_end() {
+    tokio::select! {
+        () = interrupted() => {}
+        () = terminated() => {}
+    }
+}
+
 async fn interrupted() {
     // Without a signal handler the service simply goes on.
     if tokio::signal::ctrl_c().await.is_err() {
         std::future::pending::<()>().await;
     }
+}
+
+#[cfg(unix)]
+async fn terminated() {
+    use tokio::signal::unix::{SignalKind, signal};
+
+    match signal(SignalKind::terminate()) {
+        Ok(mut terminate) => drop(terminate.recv().await),
+        Err(_) => std::future::pending().await,
+    }
+}
+
+#[cfg(not(unix))]
+async fn terminated() {
+    std::future::pending().await
 }

@@ -3,7 +3,7 @@
 use flamelet_capture::profile::{Profile, pprof};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 const DEADLINE: Duration = Duration::from_secs(60);
@@ -27,17 +27,50 @@ impl Example {
         Self { address: address.expect("an address").to_owned(), process }
     }
 
-    /// The status line and the body of what `GET path` answers.
-    fn get(&self, path: &str) -> (String, Vec<u8>) {
+    /// Asks, and leaves the connection to the caller.
+    fn send(&self, path: &str) -> TcpStream {
         let mut stream = TcpStream::connect(&self.address).expect("a connection");
         stream.set_read_timeout(Some(DEADLINE)).expect("a deadline");
         let request = format!("GET {path} HTTP/1.1\r\nHost: example\r\nConnection: close\r\n\r\n");
         stream.write_all(request.as_bytes()).expect("sent");
+        stream
+    }
+
+    /// The status line and the body of what `GET path` answers.
+    fn get(&self, path: &str) -> (String, Vec<u8>) {
+        let mut stream = self.send(path);
         let mut answer = Vec::new();
         stream.read_to_end(&mut answer).expect("an answer");
         let head = answer.windows(4).position(|window| window == b"\r\n\r\n").expect("a head");
         let status = answer[..head].split(|&byte| byte == b'\r').next().unwrap_or_default();
         (String::from_utf8_lossy(status).into_owned(), answer[head + 4..].to_vec())
+    }
+}
+
+impl Example {
+    /// Whether a thread of the example has this name.
+    fn has_thread(&self, name: &str) -> bool {
+        let tasks = std::fs::read_dir(format!("/proc/{}/task", self.process.id())).into_iter().flatten();
+        let mut names = tasks.flatten().map(|task| std::fs::read_to_string(task.path().join("comm")));
+        names.any(|found| found.is_ok_and(|found| found.trim_end() == name))
+    }
+
+    /// How it ends, and long before the work that it has would be done.
+    fn wait(&mut self) -> ExitStatus {
+        wait_for("it ends", DEADLINE / 3, || self.process.try_wait().expect("it is a child of this process"))
+    }
+}
+
+/// What `look` finds, soon or late.
+#[track_caller]
+fn wait_for<T>(what: &str, deadline: Duration, mut look: impl FnMut() -> Option<T>) -> T {
+    let start = Instant::now();
+    loop {
+        if let Some(found) = look() {
+            return found;
+        }
+        assert!(start.elapsed() < deadline, "{what}");
+        std::thread::sleep(Duration::from_millis(10));
     }
 }
 
@@ -106,6 +139,26 @@ fn the_work_of_a_request_carries_its_route() {
             return;
         }
         assert!(start.elapsed() < DEADLINE, "no sample of the work has its label");
+    }
+}
+
+#[test]
+fn it_ends_when_it_is_asked_to_although_a_capture_and_work_go_on() {
+    for signal in ["INT", "TERM"] {
+        let mut example = Example::start();
+        let _capture = example.send("/debug/pprof/profile?seconds=600");
+        wait_for("the capture runs", DEADLINE, || example.has_thread("flamelet-http").then_some(()));
+        let _work = example.send("/burn?ms=60000");
+        // The work is on a thread of tokio's pool, for which a runtime that ends would wait.
+        wait_for("the work is in a profile", DEADLINE, || {
+            let (_, bytes) = example.get("/debug/pprof/profile?seconds=1");
+            let profile = pprof::read(&bytes, &pprof::Limits::default()).expect("a profile");
+            has_labelled(&profile, "three_quarters", ("route", "/burn")).then_some(())
+        });
+        let kill = format!("kill -{signal} {}", example.process.id());
+        assert!(Command::new("sh").args(["-c", &kill]).status().expect("sh runs").success());
+        let status = example.wait();
+        assert!(status.success(), "SIG{signal}: {status}");
     }
 }
 
