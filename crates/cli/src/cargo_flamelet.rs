@@ -1,6 +1,11 @@
 //! `cargo flamelet run|test|bench`: builds with names and lines kept, and records the right binary.
 
-use std::io::{BufRead, BufReader};
+#![deny(clippy::print_stderr, clippy::print_stdout)]
+
+#[macro_use]
+mod note;
+
+use std::io::{BufRead, BufReader, Write};
 use std::path::PathBuf;
 use std::process::{Command, ExitCode, Stdio};
 
@@ -31,15 +36,16 @@ fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).skip_while(|word| word == "flamelet").collect();
     match Plan::parse(&words) {
         Ok(Some(plan)) => plan.run().unwrap_or_else(|message| {
-            eprintln!("cargo flamelet: {message}");
+            note!("cargo flamelet: {message}");
             ExitCode::from(2)
         }),
         Ok(None) => {
-            println!("{HELP}");
+            // A closed pipe is nobody's fault.
+            let _ = writeln!(std::io::stdout(), "{HELP}");
             ExitCode::SUCCESS
         }
         Err(message) => {
-            eprintln!("cargo flamelet: {message}");
+            note!("cargo flamelet: {message}");
             ExitCode::from(2)
         }
     }

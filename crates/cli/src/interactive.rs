@@ -22,15 +22,15 @@ Other:     help  quit";
 /// Reads commands until the input ends.
 pub(crate) fn run(mut command: PprofCommand) -> Result<()> {
     let opened = command.source.open()?;
-    opened.notes.iter().for_each(|note| eprintln!("{note}"));
+    opened.notes.iter().for_each(|note| note!("{note}"));
     let profile = opened.profile;
     // What the profile is, is said once; the reports leave it out.
     let heading = Report::new(profile.clone(), &command.options, Command::Top)?.heading("minimum");
-    heading.iter().for_each(|line| eprintln!("{line}"));
+    heading.iter().for_each(|line| note!("{line}"));
     command.options.compact_labels = true;
     let is_watched = io::stdin().is_terminal();
     if is_watched {
-        eprintln!("Entering interactive mode (type \"help\" for commands, \"o\" for options)");
+        note!("Entering interactive mode (type \"help\" for commands, \"o\" for options)");
     }
     let mut input = io::stdin().lock();
     let mut line = String::new();
@@ -47,7 +47,7 @@ pub(crate) fn run(mut command: PprofCommand) -> Result<()> {
             Ok(Next::Continue) => {}
             Ok(Next::Quit) => return Ok(()),
             Err(failure) if failure.is_closed_pipe() => return Err(failure),
-            Err(failure) => eprintln!("{failure}"),
+            Err(failure) => note!("{failure}"),
         }
     }
 }

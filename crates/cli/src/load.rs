@@ -31,7 +31,7 @@ impl Drop for Load {
         if let (true, Ok(status)) = (had_ended, self.shell.wait())
             && !status.success()
         {
-            eprintln!("flamelet: the load ended before the recording, with {status}");
+            note!("flamelet: the load ended before the recording, with {status}");
         }
         let _ = self.shell.wait();
     }

@@ -1,5 +1,11 @@
 //! The `flamelet` command: arguments and glue, one file a verb in `verbs/`.
 
+// `note!` and `output` instead: nobody listening is no reason to panic.
+#![deny(clippy::print_stderr, clippy::print_stdout)]
+
+#[macro_use]
+mod note;
+
 mod args;
 mod error;
 mod fetch;
@@ -37,6 +43,6 @@ fn report(failure: &Failure) -> ExitCode {
     if failure.is_closed_pipe() {
         return ExitCode::SUCCESS;
     }
-    eprintln!("flamelet: {failure}");
+    note!("flamelet: {failure}");
     ExitCode::from(2)
 }

@@ -68,7 +68,7 @@ pub(crate) struct Job {
 impl Job {
     pub(crate) fn run(self) -> Result<()> {
         let opened = self.source.open()?;
-        opened.notes.iter().for_each(|note| eprintln!("{note}"));
+        opened.notes.iter().for_each(|note| note!("{note}"));
         let ask = Ask { options: &self.options, symbols: &self.source.symbols, json: self.json };
         answer_to(&self.question, opened.profile, &ask, self.output.as_deref())
     }
@@ -93,7 +93,7 @@ pub(crate) fn answer_to(
         return output::write(destination, |out| about(question, &profile, ask.json, out));
     }
     let report = Report::new(profile, ask.options, question.command())?;
-    report.warnings.iter().for_each(|warning| eprintln!("{warning}"));
+    report.warnings.iter().for_each(|warning| note!("{warning}"));
     output::write(destination, |out| answer(question, report, ask, out))
 }
 

@@ -85,7 +85,7 @@ impl SourceOptions {
         let mut sources = self.sources.iter().chain(&self.base).chain(&self.diff_base);
         let unused = self.fetch.given();
         if !unused.is_empty() && !sources.any(|source| is_service(source)) {
-            eprintln!("{}: not used, because no source is a service", unused.join(", "));
+            note!("{}: not used, because no source is a service", unused.join(", "));
         }
     }
 

@@ -14,7 +14,7 @@ use super::{may_record, scratch, text, within_a_minute};
 const USUAL_SIGNALS: &str = "--default-signal=INT,HUP,QUIT,TERM";
 
 /// A folder of one test's own, empty.
-fn folder(name: &str) -> PathBuf {
+pub(super) fn folder(name: &str) -> PathBuf {
     let folder = scratch(&format!("{name}-{}", std::process::id()));
     let _ = std::fs::remove_dir_all(&folder);
     std::fs::create_dir_all(&folder).expect("our own folder");
@@ -70,7 +70,7 @@ impl Started {
     }
 }
 
-fn assert_readable(profile: &Path) {
+pub(super) fn assert_readable(profile: &Path) {
     let info = run_flamelet(["info", text(profile)]);
     assert_eq!(info.status, Some(0), "{info:?}");
 }
@@ -199,7 +199,7 @@ fn runs_before_one_that_fails_are_kept_and_the_first_bad_status_counts() {
 }
 
 /// `line` in a terminal of its own, and in the foreground there.
-fn in_terminal(folder: &Path, line: &str) -> Command {
+pub(super) fn in_terminal(folder: &Path, line: &str) -> Command {
     let mut terminal = Command::new("env");
     terminal.args([USUAL_SIGNALS, "script"]);
     // Instead of script's shell, which the keys would reach too: Debian's ends by Ctrl-C, and the terminal with it.

@@ -1,6 +1,7 @@
 //! `flamelet record` and `cargo flamelet`, as a person uses them.
 
 mod ending;
+mod unheard;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};

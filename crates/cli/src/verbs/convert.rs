@@ -21,7 +21,7 @@ pub(crate) fn run(args: &ConvertArgs) -> Result<()> {
     };
     let options = args.options();
     let opened = options.open()?;
-    opened.notes.iter().for_each(|note| eprintln!("{note}"));
+    opened.notes.iter().for_each(|note| note!("{note}"));
     let ask = Ask { options: &ReportOptions::default(), symbols: &options.symbols, json: false };
     answer_to(&question, opened.profile, &ask, args.output.as_deref())
 }
@@ -30,7 +30,7 @@ fn to_format(args: &ConvertArgs, format: Format) -> Result<()> {
     let mut options = args.options();
     options.without_times = !format.holds_times();
     let opened = options.open()?;
-    opened.notes.iter().for_each(|note| eprintln!("{note}"));
+    opened.notes.iter().for_each(|note| note!("{note}"));
     let mut dropped = Vec::new();
     output::write(args.output.as_deref(), |mut out| {
         dropped =
@@ -38,6 +38,6 @@ fn to_format(args: &ConvertArgs, format: Format) -> Result<()> {
                 .map_err(|error| Failure::new(error.to_string()))?;
         Ok(())
     })?;
-    dropped.iter().for_each(|note| eprintln!("{note}"));
+    dropped.iter().for_each(|note| note!("{note}"));
     Ok(())
 }

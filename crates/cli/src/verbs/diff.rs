@@ -31,13 +31,13 @@ pub(crate) fn compare(args: &PairArgs, sort: Sort) -> Result<Diff> {
     let mut notes = Vec::new();
     let before = source.open_one(&args.before, &mut notes)?;
     let mut after = source.open_one(&args.after, &mut notes)?;
-    notes.iter().for_each(|note| eprintln!("{note}"));
+    notes.iter().for_each(|note| note!("{note}"));
     if args.normalize {
         after.normalize_to(&before)?;
     }
     let before = Report::new(before, &options, Command::Top)?;
     let after = Report::new(after, &options, Command::Top)?;
-    after.warnings.iter().for_each(|warning| eprintln!("{warning}"));
+    after.warnings.iter().for_each(|warning| note!("{warning}"));
     check_same_kind(&before, &after)?;
     Ok(diff(&before, &after, sort == Sort::Cum))
 }

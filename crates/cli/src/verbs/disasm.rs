@@ -20,7 +20,7 @@ pub(crate) fn write(
     let wanted = filter::regex("the expression", expression)?;
     let mut symbolizer = Symbolizer::new(symbols.symbolizer_options());
     let answer = disasm::disasm(report, wanted.as_ref(), &mut symbolizer);
-    answer.warnings.iter().for_each(|warning| eprintln!("{warning}"));
+    answer.warnings.iter().for_each(|warning| note!("{warning}"));
     if answer.functions.is_empty() {
         return Err(Failure::new(format!(
             "no code that was sampled matches '{expression}'; name the binary with --binary FILE"

@@ -36,7 +36,7 @@ pub(crate) fn run(args: &HeapArgs) -> Result<()> {
         profile.drop_uninteresting()?;
         profiles.push(profile);
     }
-    notes.iter().for_each(|note| eprintln!("{note}"));
+    notes.iter().for_each(|note| note!("{note}"));
     let mut options = args.report_options();
     options.granularity.get_or_insert(Granularity::FileFunctions);
     let answer = answer(profiles, asked, &options)?;
@@ -60,7 +60,7 @@ enum Answer {
 fn answer(mut profiles: Vec<Profile>, asked: Option<View>, options: &ReportOptions) -> Result<Answer> {
     let report = |profile: Profile| -> Result<Report> {
         let report = Report::new(profile, options, Command::Traces)?;
-        report.warnings.iter().for_each(|warning| eprintln!("{warning}"));
+        report.warnings.iter().for_each(|warning| note!("{warning}"));
         Ok(report)
     };
     if profiles.len() > 1 {

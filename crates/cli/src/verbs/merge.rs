@@ -31,7 +31,7 @@ pub(crate) fn fetch(args: &FetchVerbArgs) -> Result<()> {
     let path = args.output.clone().unwrap_or_else(|| free_name(source));
     output::write(Some(&path), |out| Ok(out.write_all(&bytes)?))?;
     if path != Path::new("-") {
-        eprintln!("Saved profile in {}", path.display());
+        note!("Saved profile in {}", path.display());
     }
     Ok(())
 }
@@ -50,6 +50,6 @@ fn write_opened(options: &SourceOptions, path: Option<&Path>) -> Result<()> {
         return Err(Failure::new("a profile is binary; name a file with -o FILE, or pipe it"));
     }
     let opened = options.open()?;
-    opened.notes.iter().for_each(|note| eprintln!("{note}"));
+    opened.notes.iter().for_each(|note| note!("{note}"));
     output::write(path, |out| Ok(pprof::write_gzip(&opened.profile, out)?))
 }

@@ -37,7 +37,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
         }
         Some(Wanted::Web) => {
             let opened = command.source.open()?;
-            opened.notes.iter().for_each(|note| eprintln!("{note}"));
+            opened.notes.iter().for_each(|note| note!("{note}"));
             let ask = Ask { options: &command.options, symbols: &command.source.symbols, json: false };
             show_in_browser(opened.profile, &ask)
         }
@@ -51,7 +51,7 @@ pub(crate) fn show_in_browser(profile: Profile, ask: &Ask<'_>) -> Result<()> {
     let file = name.prefix("flamelet-graph-").suffix(".svg").tempfile().about("a file for the picture")?;
     let (_, path) = file.keep().map_err(|error| error.error).about("a file for the picture")?;
     answer_to(&Question::Graph, profile, ask, Some(&path))?;
-    eprintln!("Wrote {}; open it in a browser", path.display());
+    note!("Wrote {}; open it in a browser", path.display());
     view::open_in_browser(&path.to_string_lossy());
     Ok(())
 }
@@ -84,9 +84,9 @@ fn serve(command: &PprofCommand, listen: &ServeOptions) -> Result<()> {
         } else {
             // Several are merged, as in the reports, and the page shows what the filters leave.
             let opened = options.open()?;
-            opened.notes.iter().for_each(|note| eprintln!("{note}"));
+            opened.notes.iter().for_each(|note| note!("{note}"));
             let report = Report::new(opened.profile, &command.options, Command::Proto)?;
-            report.warnings.iter().for_each(|warning| eprintln!("{warning}"));
+            report.warnings.iter().for_each(|warning| note!("{warning}"));
             let first = report.value_index();
             let mut profile = report.into_profile();
             profile.header.default_sample_type = profile.sample_types()[first].kind;

@@ -32,8 +32,8 @@ pub(crate) fn run(args: &RecordArgs) -> Result<ExitCode> {
     }
     run_all(args, CPU_FILE, &mut |run| {
         let recorded = record_once(args, run)?;
-        print_summary(&recorded.summary);
-        Ok(Outcome { profile: recorded.profile, command: recorded.command, guard: recorded.guard })
+        let Recorded { profile, summary, command, guard, .. } = recorded;
+        Ok(Outcome { profile, summary: summary_lines(&summary), command, guard })
     })
 }
 
@@ -47,6 +47,8 @@ pub(super) struct Run<'a> {
 /// What one recording gave.
 pub(super) struct Outcome {
     pub(super) profile: Profile,
+    /// How it went, for a person, who is told when it is written.
+    pub(super) summary: Vec<String>,
     pub(super) command: Option<CommandEnd>,
     pub(super) guard: Option<Guard>,
 }
@@ -78,12 +80,18 @@ pub(super) fn run_all(args: &RecordArgs, usual_name: &str, record_once: &mut Onc
             // Should this fail, so does the writing at the end, which says so.
             let _ = kind.write(&runs.merged()?, &path);
         }
+        if left > 0 {
+            runs.print_summaries();
+        }
     }
     drop(load);
     let profile = runs.merged()?;
     let facts = info::info(&profile);
     let shown = args.view.then(|| profile.clone());
-    let path = kind.write_somewhere(&profile, path)?;
+    let written = kind.write_somewhere(&profile, path);
+    // Only now: it may wait for whoever reads it, as a terminal does after Ctrl-S.
+    runs.print_summaries();
+    let path = written?;
     print_verdict(&facts);
     kind.print_next_step(&path, args.off_cpu);
     let status = runs.wait(&interruptions)?;
@@ -102,6 +110,8 @@ pub(super) fn run_all(args: &RecordArgs, usual_name: &str, record_once: &mut Onc
 #[derive(Default)]
 struct Runs {
     profiles: Vec<Profile>,
+    /// What is still to be said of them.
+    summaries: Vec<String>,
     /// The first that is not a success, else the last.
     status: Option<ExitStatus>,
     /// The last command, if it is still to end.
@@ -115,6 +125,7 @@ impl Runs {
     /// Takes in a recording. What still runs is waited for when everything is written, or now if there is more to come.
     fn add(&mut self, outcome: Outcome, has_more: bool, interruptions: &Interruptions) -> Result<()> {
         self.profiles.push(outcome.profile);
+        self.summaries.extend(outcome.summary);
         self.guard = outcome.guard;
         let was_interrupted = interruptions.take();
         self.is_over = was_interrupted || !has_more;
@@ -138,8 +149,12 @@ impl Runs {
     }
 
     fn end_with(&mut self, failure: &Failure) {
-        eprintln!("flamelet: run {}: {failure}; the runs before it are written", self.profiles.len() + 1);
+        note!("flamelet: run {}: {failure}; the runs before it are written", self.profiles.len() + 1);
         (self.is_over, self.has_failed) = (true, true);
+    }
+
+    fn print_summaries(&mut self) {
+        self.summaries.drain(..).for_each(|line| note!("{line}"));
     }
 
     fn merged(&self) -> Result<Profile> {
@@ -180,8 +195,8 @@ fn record_once(args: &RecordArgs, run: Run<'_>) -> Result<Recorded> {
     let mut tell = |progress: &Progress| line.show(&live_line(progress));
     let recorded = match cpu::why_needed().filter(|_| cpu::can_record(&options)) {
         Some(why) => {
-            eprintln!("{why}");
-            eprintln!("Until then: the command is sampled from inside, by a library that is loaded into it.");
+            note!("{why}");
+            note!("Until then: the command is sampled from inside, by a library that is loaded into it.");
             cpu::record(options, SAMPLER, &mut tell, stop)
         }
         None => record(options, &mut tell, stop),
@@ -213,30 +228,29 @@ fn live_line(progress: &Progress) -> String {
     format!("{seconds:.0} s: {} samples ({rate:.0}/s), {} lost{calls}", progress.samples, progress.lost)
 }
 
-fn print_summary(summary: &Summary) {
-    summary.notes.iter().for_each(|note| eprintln!("{note}"));
+fn summary_lines(summary: &Summary) -> Vec<String> {
+    let mut lines = summary.notes.clone();
     if summary.rooted + summary.truncated > 0 {
         let named = 1.0 - summary.unresolved as f64 / summary.locations.max(1) as f64;
-        eprintln!(
+        lines.push(format!(
             "{:.1} s: {:.1} % of the stacks reach the start of their thread, {:.1} % of the addresses have a name \
              (found in {} ms)",
             summary.elapsed.as_secs_f64(),
             summary.rooted_share() * 100.0,
             named * 100.0,
             summary.names_cpu.as_millis()
-        );
+        ));
     }
     const TOLERATED: u64 = 50;
     if summary.truncated * TOLERATED > summary.rooted + summary.truncated {
-        eprintln!(
+        lines.push(format!(
             "{} stacks end early: {} were larger than what was copied of them, {} met code without unwind information",
             summary.truncated, summary.cut, summary.without_rule
-        );
+        ));
     }
     let calls = super::record_syscalls::table(&summary.syscalls);
-    if !calls.is_empty() {
-        eprintln!("{calls}");
-    }
+    lines.extend((!calls.is_empty()).then_some(calls));
+    lines
 }
 
 fn print_verdict(facts: &info::Info) {
@@ -246,10 +260,10 @@ fn print_verdict(facts: &info::Info) {
         Verdict::Poor => "poor",
     };
     for comment in facts.comments.iter().filter(|comment| comment.starts_with("flamelet: ")) {
-        eprintln!("{}", comment.trim_start_matches("flamelet: "));
+        note!("{}", comment.trim_start_matches("flamelet: "));
     }
-    eprintln!("Quality: {verdict}");
-    facts.faults.iter().for_each(|fault| eprintln!("  - {fault}"));
+    note!("Quality: {verdict}");
+    facts.faults.iter().for_each(|fault| note!("  - {fault}"));
 }
 
 /// The command's own status, as a shell would pass it on.
@@ -292,11 +306,11 @@ impl OutputKind {
     fn print_next_step(self, path: &Path, with_blocked_time: bool) {
         let name = path.display();
         match self {
-            Self::Picture(_) => eprintln!("Wrote {name}; open it in a browser"),
+            Self::Picture(_) => note!("Wrote {name}; open it in a browser"),
             Self::Format(_) => {
-                eprintln!("Wrote {name}; look at it with: flamelet view {name}   or: flamelet top {name}");
+                note!("Wrote {name}; look at it with: flamelet view {name}   or: flamelet top {name}");
                 if with_blocked_time {
-                    eprintln!("Where it waited: flamelet top --sample-index=off_cpu {name}");
+                    note!("Where it waited: flamelet top --sample-index=off_cpu {name}");
                 }
             }
         }
@@ -311,7 +325,7 @@ impl OutputKind {
         if path == Path::new("-") || elsewhere == path || self.write(profile, &elsewhere).is_err() {
             return Err(error);
         }
-        eprintln!("flamelet: {error}; it is written elsewhere instead");
+        note!("flamelet: {error}; it is written elsewhere instead");
         Ok(elsewhere)
     }
 
@@ -328,7 +342,7 @@ impl OutputKind {
                 let options = flamelet_formats::Options::default();
                 let notes = flamelet_formats::write(profile, format, &mut out, &options)
                     .map_err(|error| Failure::new(error.to_string()))?;
-                notes.iter().for_each(|note| eprintln!("{note}"));
+                notes.iter().for_each(|note| note!("{note}"));
                 Ok(())
             }),
         }

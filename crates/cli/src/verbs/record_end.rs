@@ -100,13 +100,13 @@ impl Ending {
             }
             if !was_told {
                 was_told = true;
-                eprintln!("Waiting for the command (process {id}) to end; Ctrl-C ends it sooner");
+                note!("Waiting for the command (process {id}) to end; Ctrl-C ends it sooner");
             }
             if by.take() {
                 self.ask_again();
             }
             if self.asked.elapsed() >= PATIENCE && !self.command.needs_tracer() {
-                eprintln!(
+                note!(
                     "The command (process {id}) does not end, and is left running; kill -KILL {id} ends it"
                 );
                 return Ok(None);
@@ -141,7 +141,7 @@ impl Ending {
 /// Stays for as long as processes that outlive the command depend on it, or until somebody insists.
 pub(super) fn stay_for(guard: &Guard, by: &Interruptions) {
     if guard.is_needed() {
-        eprintln!(
+        note!(
             "Waiting for what the command left running: its system calls would fail without flamelet (Ctrl-C ends the \
              wait)"
         );

@@ -18,9 +18,8 @@ static LIBRARY: Library =
 
 pub(crate) fn run(args: &RecordArgs, heap: Heap) -> Result<ExitCode> {
     run_all(args, HEAP_FILE, &mut |run| {
-        let recorded = record_once(args, heap, run)?;
-        print_summary(&recorded.summary, heap);
-        Ok(Outcome { profile: recorded.profile, command: Some(recorded.command), guard: None })
+        let Recorded { profile, summary, command } = record_once(args, heap, run)?;
+        Ok(Outcome { profile, summary: summary_lines(&summary, heap), command: Some(command), guard: None })
     })
 }
 
@@ -54,23 +53,26 @@ fn live_line(progress: &Progress) -> String {
     format!("{seconds:.0} s: {allocations} allocations recorded, {live} alive, {processes} processes")
 }
 
-fn print_summary(summary: &Summary, heap: Heap) {
+fn summary_lines(summary: &Summary, heap: Heap) -> Vec<String> {
     let bytes = |bytes: u64| unit::label(i64::try_from(bytes).unwrap_or(i64::MAX), "bytes");
-    summary.notes.iter().for_each(|note| eprintln!("{note}"));
     let how = match heap {
         Heap::All => String::new(),
         Heap::Sampled(mean) => {
             format!(", estimated from {} samples, one every {}", summary.recorded, bytes(mean))
         }
     };
-    eprintln!("{} calls to allocation functions, {}{how}", summary.allocations, bytes(summary.allocated),);
-    eprintln!("{} temporary allocations", summary.temporary);
     let whose = if summary.processes > 1 {
         format!(" (sum over {} processes)", summary.processes)
     } else {
         String::new()
     };
-    eprintln!("{} at the peak{whose}", bytes(summary.peak));
-    eprintln!("{} in {} blocks alive at the end", bytes(summary.live_bytes), summary.live);
-    eprintln!("{} lost, {:.1} % of the stacks rooted", summary.lost, 100.0 * summary.rooted_share());
+    let mut lines = summary.notes.clone();
+    lines.extend([
+        format!("{} calls to allocation functions, {}{how}", summary.allocations, bytes(summary.allocated)),
+        format!("{} temporary allocations", summary.temporary),
+        format!("{} at the peak{whose}", bytes(summary.peak)),
+        format!("{} in {} blocks alive at the end", bytes(summary.live_bytes), summary.live),
+        format!("{} lost, {:.1} % of the stacks rooted", summary.lost, 100.0 * summary.rooted_share()),
+    ]);
+    lines
 }

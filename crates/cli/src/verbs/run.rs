@@ -28,7 +28,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<ExitCode> {
         signal_hook::flag::register(signal, Arc::clone(&stop))?;
     }
     let driven = drive(&plan(args)?, &stop).map_err(|error| Failure::new(error.to_string()))?;
-    eprintln!("Wrote {}", driven.raw.display());
+    note!("Wrote {}", driven.raw.display());
     if args.tool == Tool::Bpftrace.name() {
         check_maps(&driven, args.script.is_some())?;
     }
@@ -85,10 +85,10 @@ fn check_maps(driven: &Driven, has_script: bool) -> Result<()> {
 fn show(driven: &Driven, args: &RunArgs) -> Result<()> {
     let source = SourceOptions::of_file(&driven.raw);
     let opened = source.open()?;
-    opened.notes.iter().for_each(|note| eprintln!("{note}"));
+    opened.notes.iter().for_each(|note| note!("{note}"));
     let path = driven.folder.join("profile.pb.gz");
     output::write(Some(&path), |out| Ok(pprof::write_gzip(&opened.profile, out)?))?;
-    eprintln!("Wrote {}", path.display());
+    note!("Wrote {}", path.display());
     if args.view {
         let source = flamelet_view::Source::profile(&driven.raw.to_string_lossy(), opened.profile);
         return super::view::serve(source, &ServeOptions::default(), true);

@@ -75,7 +75,7 @@ pub(super) fn source(options: &SourceOptions) -> Result<Source> {
     }
     if options.sources.len() == 1 || options.has_base() {
         let opened = options.open()?;
-        opened.notes.iter().for_each(|note| eprintln!("{note}"));
+        opened.notes.iter().for_each(|note| note!("{note}"));
         return Ok(Source::profile(&options.sources.join(" + "), opened.profile));
     }
     options.note_unused();
@@ -85,7 +85,7 @@ pub(super) fn source(options: &SourceOptions) -> Result<Source> {
         .iter()
         .map(|source| Ok((source.clone(), options.open_one(source, &mut notes)?)))
         .collect();
-    notes.iter().for_each(|note| eprintln!("{note}"));
+    notes.iter().for_each(|note| note!("{note}"));
     Ok(Source::profiles(profiles?))
 }
 
@@ -93,7 +93,7 @@ pub(super) fn source(options: &SourceOptions) -> Result<Source> {
 fn note_empty(folder: &Path) -> Result<()> {
     let name = folder.display();
     if std::fs::read_dir(folder).about(&name)?.flatten().all(|entry| entry.path().is_dir()) {
-        eprintln!(
+        note!(
             "There are no profiles in {name} yet; the page shows them once there are, when it is loaded again."
         );
     }
@@ -151,7 +151,7 @@ impl Service {
 fn live(address: &str, options: &SourceOptions) -> Result<Source> {
     let mut options = options.clone();
     options.fetch.seconds = options.fetch.seconds.or(Some(LIVE_SECONDS));
-    eprintln!("Taking a profile of {address} …");
+    note!("Taking a profile of {address} …");
     let profile = options.open_one(address, &mut Vec::new())?;
     let name = format!("{address} {}", flamelet_report::info::utc(profile.header.time_nanos));
     let service = Service { address: address.to_string(), options };
@@ -167,9 +167,9 @@ pub(crate) fn serve(source: Source, options: &ServeOptions, open_browser: bool) 
     })?;
     output::line(&server.url())?;
     if !server.address().ip().is_loopback() {
-        eprintln!("Everybody who reaches {} can look at the profile.", server.address());
+        note!("Everybody who reaches {} can look at the profile.", server.address());
     }
-    eprintln!("Open the address above in a browser; Ctrl-C ends the viewer.");
+    note!("Open the address above in a browser; Ctrl-C ends the viewer.");
     if open_browser {
         open_in_browser(&server.url());
     }

@@ -29,13 +29,13 @@ struct Found {
 pub(crate) fn run(args: &DemoArgs) -> Result<()> {
     let profiler = Profiler::builder().name("demo").start().map_err(|error| failure(&error))?;
     let service = service::start(profiler.clone())?;
-    eprintln!("A small service runs at http://{}/debug/pprof/ under load.", service.address());
+    note!("A small service runs at http://{}/debug/pprof/ under load.", service.address());
     let found = profile(&profiler, &service, args)?;
     let files = keep(&args.output, &found)?;
     show_top(&found.cpu)?;
-    files.iter().for_each(|file| eprintln!("Kept {}", file.display()));
+    files.iter().for_each(|file| note!("Kept {}", file.display()));
     if args.once {
-        eprintln!("Look at them with: flamelet view {}", args.output.display());
+        note!("Look at them with: flamelet view {}", args.output.display());
         return Ok(());
     }
     let taken = [
@@ -58,14 +58,14 @@ fn failure(error: &flamelet::Error) -> Failure {
 fn profile(profiler: &Profiler, service: &service::Service, args: &DemoArgs) -> Result<Found> {
     let load = load::Load::start(service.address())?;
     let what = format!("Profiling its CPU for {} s", args.duration.as_secs_f64());
-    eprintln!("{what} …");
+    note!("{what} …");
     let before = profiler.heap().map_err(|error| failure(&error))?;
     let waiting = Waiting::start(&what, Some(args.duration));
     let cpu = profiler.cpu(args.duration).run().map_err(|error| failure(&error))?;
     drop(waiting);
     let after = profiler.heap().map_err(|error| failure(&error))?;
     let requests = load.stop();
-    eprintln!("It answered {requests} requests meanwhile.");
+    note!("It answered {requests} requests meanwhile.");
     let growth = after.growth(&before);
     Ok(Found { cpu, heap: after.in_use(), lifetime: after.lifetime(), growth })
 }
