@@ -311,8 +311,46 @@ fn under_seccomp_the_choice_of_perf_falls_back_and_says_so() {
     let (profile, used) = thread.join().expect("no panic");
     assert_eq!(engine_of(&profile), "timer");
     assert!(percent(sampled(&profile), used) > 90.0);
-    let said = profile.comments().any(|comment| comment.contains("engine perf is not available"));
-    assert!(said, "{:?}", profile.comments().collect::<Vec<_>>());
+    let comments = profile.comments().collect::<Vec<_>>();
+    assert!(says(&profile, "engine perf is not available"), "{comments:?}");
+}
+
+/// The kernel refuses timers to a process that may have no pending signals; the interval timer's need no such right.
+#[test]
+fn without_timers_for_threads_the_choice_falls_back_to_the_interval_timer_and_says_so() {
+    let _turn = turn();
+    let limit = set_limit(libc::RLIMIT_SIGPENDING, 0);
+    let result = std::panic::catch_unwind(|| profile_with(Engine::Auto, 199, 2));
+    set_limit(libc::RLIMIT_SIGPENDING, limit);
+    let (profile, used) = result.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+    assert_eq!(engine_of(&profile), "setitimer");
+    assert!(
+        says(&profile, "engine timer is not available: "),
+        "{:?}",
+        profile.comments().collect::<Vec<_>>()
+    );
+    let share = percent(sampled(&profile), used);
+    assert!(share > 90.0, "{share:.1} % of {used:?}");
+}
+
+fn says(profile: &Profile, part: &str) -> bool {
+    profile.comments().any(|comment| comment.contains(part))
+}
+
+#[test]
+fn a_choice_that_comes_too_late_is_said() {
+    let _turn = turn();
+    let first = cpu::start(&options(Engine::Timer, 99)).expect("starts");
+    let second = cpu::start(&options(Engine::Setitimer, 99)).expect("starts");
+    let indifferent = cpu::start(&options(Engine::Auto, 99)).expect("starts");
+    let said = |session: cpu::Session| {
+        let profile = session.finish();
+        assert_eq!(engine_of(&profile), "timer");
+        let remarks = profile.comments().filter(|comment| comment.contains("was asked for"));
+        remarks.map(str::to_owned).collect::<Vec<_>>()
+    };
+    assert_eq!(said(second), ["engine setitimer was asked for while timer was running"]);
+    assert!(said(first).is_empty() && said(indifferent).is_empty());
 }
 
 #[test]
