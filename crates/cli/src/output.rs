@@ -2,9 +2,9 @@
 
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use crate::error::{About, Result};
+use crate::error::{About, Failure, Result};
 
 /// Writes a result to `path`, or to standard output without one. A file appears only when it is complete.
 pub(crate) fn write(path: Option<&Path>, produce: impl FnOnce(&mut dyn Write) -> Result<()>) -> Result<()> {
@@ -24,35 +24,63 @@ pub(crate) fn line(text: &str) -> Result<()> {
     write(None, |out| Ok(writeln!(out, "{text}")?))
 }
 
+/// Refuses a name under which nothing can be written, before work is done that would be lost.
+pub(crate) fn check(path: Option<&Path>) -> Result<()> {
+    let Some(path) = path.filter(|path| *path != Path::new("-")) else { return Ok(()) };
+    if path.is_dir() || path.as_os_str().as_encoded_bytes().ends_with(b"/") {
+        return Err(Failure::new(format!("{}: is a folder; give the name of a file", path.display())));
+    }
+    // A pipe would wait for its reader when it is opened.
+    if is_special(path) { Ok(()) } else { temporary_beside(path).map(drop) }
+}
+
+/// An empty file in the folder for temporary files, whose name is free and resembles that of `path`.
+pub(crate) fn free_name_like(path: &Path) -> io::Result<PathBuf> {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let (stem, ending) = name.split_at(name.find('.').unwrap_or(name.len()));
+    let file = tempfile::Builder::new().prefix(&format!("{stem}-")).suffix(ending).tempfile()?;
+    Ok(file.keep().map_err(|error| error.error)?.1)
+}
+
 fn write_file(path: &Path, produce: impl FnOnce(&mut dyn Write) -> Result<()>) -> Result<()> {
     let name = path.display();
     // A device or pipe cannot be replaced, so it is written as it is.
-    let is_special = fs::metadata(path).is_ok_and(|metadata| !metadata.is_file());
-    if is_special {
+    if is_special(path) {
         let mut out = BufWriter::new(File::options().write(true).open(path).about(name)?);
         produce(&mut out).about(path.display())?;
         out.flush().about(path.display())?;
         return Ok(());
     }
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let mut temporary = tempfile::Builder::new();
-    temporary.prefix(".flamelet-").permissions(public_permissions());
-    let temporary = temporary.tempfile_in(folder).map_err(|error| without_path(&error)).about(name)?;
-    let mut out = BufWriter::new(temporary);
+    let mut out = BufWriter::new(temporary_beside(path)?);
     produce(&mut out).about(path.display())?;
     let temporary = out.into_inner().map_err(io::IntoInnerError::into_error).about(path.display())?;
     temporary.persist(path).map_err(|error| error.error).about(path.display())?;
     Ok(())
 }
 
+fn is_special(path: &Path) -> bool {
+    fs::metadata(path).is_ok_and(|metadata| !metadata.is_file())
+}
+
+/// A file that takes the place of `path` when it is complete.
+fn temporary_beside(path: &Path) -> Result<tempfile::NamedTempFile> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let mut temporary = tempfile::Builder::new();
+    temporary.prefix(".flamelet-").permissions(public_permissions());
+    temporary.tempfile_in(folder).map_err(|error| without_path(&error)).about(path.display())
+}
+
 /// The temporary file's own name would only confuse.
 fn without_path(error: &io::Error) -> io::Error {
     match error.raw_os_error() {
         Some(code) => io::Error::from_raw_os_error(code),
-        None if error.kind() == io::ErrorKind::NotFound => {
-            io::Error::new(io::ErrorKind::NotFound, "there is no such folder")
-        }
-        None => error.kind().into(),
+        None => match error.kind() {
+            io::ErrorKind::NotFound => io::Error::new(io::ErrorKind::NotFound, "there is no such folder"),
+            io::ErrorKind::NotADirectory => {
+                io::Error::new(error.kind(), "a part of this path is a file and not a folder")
+            }
+            kind => kind.into(),
+        },
     }
 }
 

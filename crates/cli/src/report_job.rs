@@ -67,6 +67,8 @@ pub(crate) struct Job {
 
 impl Job {
     pub(crate) fn run(self) -> Result<()> {
+        // A service may take a minute to answer, and that should not be for nothing.
+        output::check(self.output.as_deref())?;
         let opened = self.source.open()?;
         opened.notes.iter().for_each(|note| note!("{note}"));
         let ask = Ask { options: &self.options, symbols: &self.source.symbols, json: self.json };

@@ -142,6 +142,11 @@ fn files_that_cannot_be_opened() {
     refused("top .", &["is a folder"]);
     refused("man /dev/null", &["/dev/null", "not a folder"]);
     refused("top CPU -o /no/such/folder/x", &["/no/such/folder/x", "no such folder"]);
+    // Before a service is asked, which may take it a minute.
+    for verb in ["top", "heap", "merge", "fetch"] {
+        let line = format!("{verb} http://127.0.0.1:1/debug/pprof/profile -o /no/such/folder/x");
+        refused(&line, &["/no/such/folder/x", "no such folder"]);
+    }
     refused(&format!("top {}", flamelet().display()), &["is a program", "flamelet record -- "]);
     let text = profiles::written("letter-to-nobody.txt", || b"This is no profile.\n".to_vec());
     refused(&format!("top {}", text.display()), &["`flamelet convert --help`"]);

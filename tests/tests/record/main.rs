@@ -98,6 +98,36 @@ fn a_poor_recording_is_a_status_when_asked_for() {
 }
 
 #[test]
+fn a_name_that_cannot_be_written_is_refused_before_anything_runs() {
+    let (folder, ran) = (scratch("refused.svg"), scratch("it-ran"));
+    let _ = std::fs::remove_file(&ran);
+    std::fs::create_dir_all(&folder).expect("our own folder");
+    let file = scratch("a-file");
+    std::fs::write(&file, "").expect("our own folder");
+    let cases = [
+        (scratch("no-such-folder/x.svg"), "there is no such folder"),
+        (scratch("no-such-folder/x.pb.gz"), "there is no such folder"),
+        (folder, "is a folder"),
+        (scratch("new.svg/"), "is a folder"),
+        (file.join("x.svg"), "is a file and not a folder"),
+        // Not even root makes files there.
+        (PathBuf::from("/proc/x.svg"), "/proc/x.svg: "),
+    ];
+    for (path, why) in cases {
+        for more in [&[][..], &["--heap"]] {
+            let mut words = vec!["record", "-o", text(&path)];
+            words.extend(more);
+            words.extend(["--", "touch", text(&ran)]);
+            let answer = run_flamelet(&words);
+            assert_eq!(answer.status, Some(2), "{words:?}: {answer:?}");
+            assert!(answer.stderr.contains(text(&path)) && answer.stderr.contains(why), "{answer:?}");
+            assert_eq!(answer.stderr.lines().count(), 1, "{answer:?}");
+            assert!(!ran.exists(), "{words:?}");
+        }
+    }
+}
+
+#[test]
 fn what_cannot_be_written_is_written_elsewhere() {
     if !may_record() {
         return;
@@ -105,27 +135,33 @@ fn what_cannot_be_written_is_written_elsewhere() {
     let elsewhere = scratch("elsewhere");
     let _ = std::fs::remove_dir_all(&elsewhere);
     std::fs::create_dir_all(&elsewhere).expect("our own folder");
+    std::fs::write(elsewhere.join("full.pb.gz"), "somebody's own").expect("our own folder");
     // A disk without room, and a folder that goes away meanwhile.
     let full = scratch("full.pb.gz");
     let _ = std::fs::remove_file(&full);
     std::os::unix::fs::symlink("/dev/full", &full).expect("our own folder");
     let folder = scratch("gone");
-    std::fs::create_dir_all(&folder).expect("our own folder");
     let gone = folder.join("gone.html");
     for (path, why) in [(&full, "No space left"), (&gone, "no such folder")] {
+        std::fs::create_dir_all(&folder).expect("our own folder");
         let script = "rmdir \"$0\" 2>&-; i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done; exit 4";
         let mut record = Command::new(flamelet());
         record.args(["record", "-o", text(path), "--", "sh", "-c", script, text(&folder)]);
         let answer = record.env("TMPDIR", &elsewhere).stdin(Stdio::null()).output().expect("the command");
         let errors = String::from_utf8_lossy(&answer.stderr);
-        assert_eq!(answer.status.code(), Some(4), "{errors}");
+        // Whoever looks for the file, as the next step of a script, does not find it.
+        assert_eq!(answer.status.code(), Some(2), "{errors}");
         assert!(errors.contains(why) && errors.contains("written elsewhere"), "{errors}");
-        let saved = elsewhere.join(path.file_name().expect("it has a name"));
-        assert!(errors.contains(&format!("Wrote {}", saved.display())), "{errors}");
+        let saved = errors.lines().find_map(|line| line.strip_prefix("Wrote ")?.split("; ").next());
+        let saved = PathBuf::from(saved.expect("it says where"));
+        assert_eq!(saved.parent(), Some(elsewhere.as_path()), "{errors}");
         assert!(std::fs::metadata(&saved).is_ok_and(|file| file.len() > 100), "{errors}");
+        if path == &full {
+            let info = run_flamelet(["info", text(&saved)]);
+            assert_eq!(info.status, Some(0), "{info:?}");
+        }
     }
-    let info = run_flamelet(["info", text(&elsewhere.join("full.pb.gz"))]);
-    assert_eq!(info.status, Some(0), "{info:?}");
+    assert_eq!(std::fs::read_to_string(elsewhere.join("full.pb.gz")).expect("it stays"), "somebody's own");
     // Where nothing can be written at all, that is the answer.
     let mut record = Command::new(flamelet());
     record.args(["record", "-o", text(&full), "--", "true"]).env("TMPDIR", scratch("no-such-folder"));

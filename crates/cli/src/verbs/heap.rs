@@ -22,6 +22,8 @@ pub(crate) const GROWTH_SECONDS: u64 = 10;
 pub(crate) fn run(args: &HeapArgs) -> Result<()> {
     let asked = args.view();
     let mut source = args.source_options();
+    let destination = args.destination();
+    output::check(destination.output.as_deref())?;
     source.note_unused();
     if asked == Some(View::Growth)
         && source.fetch.seconds.is_none()
@@ -45,7 +47,6 @@ pub(crate) fn run(args: &HeapArgs) -> Result<()> {
         Some(0) => usize::MAX,
         Some(rows) => rows,
     };
-    let destination = args.destination();
     output::write(destination.output.as_deref(), |out| answer.write(destination.json, limit, out))
 }
 

@@ -25,6 +25,7 @@ pub(crate) fn fetch(args: &FetchVerbArgs) -> Result<()> {
         return write_opened(&options, args.output.as_deref());
     };
     options.note_unused();
+    output::check(args.output.as_deref())?;
     let bytes = options.bytes(source)?;
     pprof::read(&bytes, &options.limits())
         .map_err(|error| Failure::new(format!("{source}: the answer is no profile: {error}")))?;
@@ -49,6 +50,7 @@ fn write_opened(options: &SourceOptions, path: Option<&Path>) -> Result<()> {
     if path.is_none() && std::io::stdout().is_terminal() {
         return Err(Failure::new("a profile is binary; name a file with -o FILE, or pipe it"));
     }
+    output::check(path)?;
     let opened = options.open()?;
     opened.notes.iter().for_each(|note| note!("{note}"));
     output::write(path, |out| Ok(pprof::write_gzip(&opened.profile, out)?))

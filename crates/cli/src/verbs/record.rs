@@ -60,6 +60,7 @@ pub(super) fn run_all(args: &RecordArgs, usual_name: &str, record_once: &mut Onc
     let path = args.output.clone().unwrap_or_else(|| PathBuf::from(usual_name));
     // A wrong name should not cost a recording.
     let kind = OutputKind::of(&path)?;
+    output::check(Some(&path))?;
     let interruptions = Interruptions::watch()?;
     let load = args.load.as_deref().map(Load::start).transpose()?;
     let mut runs = Runs::default();
@@ -91,7 +92,8 @@ pub(super) fn run_all(args: &RecordArgs, usual_name: &str, record_once: &mut Onc
     let written = kind.write_somewhere(&profile, path);
     // Only now: it may wait for whoever reads it, as a terminal does after Ctrl-S.
     runs.print_summaries();
-    let path = written?;
+    let (path, is_elsewhere) = written?;
+    runs.has_failed |= is_elsewhere;
     print_verdict(&facts);
     kind.print_next_step(&path, args.off_cpu);
     let status = runs.wait(&interruptions)?;
@@ -316,17 +318,20 @@ impl OutputKind {
         }
     }
 
-    /// Writes to `path`; where that fails, as on a full disk, to the folder for temporary files, so that the recording
-    /// is not lost. Returns where it is.
-    fn write_somewhere(self, profile: &Profile, path: PathBuf) -> Result<PathBuf> {
-        let Err(error) = self.write(profile, &path) else { return Ok(path) };
-        let name = path.file_name().unwrap_or_default();
-        let elsewhere = std::env::temp_dir().join(name);
-        if path == Path::new("-") || elsewhere == path || self.write(profile, &elsewhere).is_err() {
+    /// Writes to `path`; where that fails, as on a full disk, to the folder for temporary files under a name that is
+    /// free, so that the recording is not lost. Returns where it is, and whether that is elsewhere.
+    fn write_somewhere(self, profile: &Profile, path: PathBuf) -> Result<(PathBuf, bool)> {
+        let Err(error) = self.write(profile, &path) else { return Ok((path, false)) };
+        if path == Path::new("-") {
             return Err(error);
         }
-        note!("flamelet: {error}; it is written elsewhere instead");
-        Ok(elsewhere)
+        let Ok(elsewhere) = output::free_name_like(&path) else { return Err(error) };
+        if self.write(profile, &elsewhere).is_err() {
+            let _ = std::fs::remove_file(&elsewhere);
+            return Err(error);
+        }
+        note!("flamelet: {error}; it is written elsewhere instead: {}", elsewhere.display());
+        Ok((elsewhere, true))
     }
 
     fn write(self, profile: &Profile, path: &Path) -> Result<()> {

@@ -27,6 +27,8 @@ struct Found {
 }
 
 pub(crate) fn run(args: &DemoArgs) -> Result<()> {
+    // Now, and not when there is something to lose.
+    std::fs::create_dir_all(&args.output).about(args.output.display())?;
     let profiler = Profiler::builder().name("demo").start().map_err(|error| failure(&error))?;
     let service = service::start(profiler.clone())?;
     note!("A small service runs at http://{}/debug/pprof/ under load.", service.address());
@@ -72,7 +74,6 @@ fn profile(profiler: &Profiler, service: &service::Service, args: &DemoArgs) -> 
 
 /// Writes the profiles, and the CPU profile as a page to send to a colleague.
 fn keep(folder: &Path, found: &Found) -> Result<Vec<PathBuf>> {
-    std::fs::create_dir_all(folder).about(folder.display())?;
     let flame = |picture| {
         let options = FlameOptions { title: "flamelet demo".into(), ..FlameOptions::default() };
         Question::Flame(picture, Box::new(options))
