@@ -78,8 +78,17 @@ macro_rules! global_allocator {
 }
 
 /// What the program has to do, said wherever a heap profile is asked for in vain.
-pub(crate) const NOT_ENABLED: &str = "heap profiling is not enabled in this service: \
-                                      it needs flamelet's allocator, `flamelet::global_allocator!()`";
+pub(crate) fn not_enabled() -> &'static str {
+    match heap::is_installed() {
+        true => {
+            "heap profiling was switched off in this service, by `without_heap()` when its profiler was built"
+        }
+        false => NO_ALLOCATOR,
+    }
+}
+
+const NO_ALLOCATOR: &str = "heap profiling is not enabled in this service: \
+                            it needs flamelet's allocator, `flamelet::global_allocator!()`";
 
 /// Starts sampling if the program's allocator is flamelet's; whether it is.
 pub(crate) fn start(settings: &HeapSettings) -> Result<bool> {
@@ -90,7 +99,7 @@ pub(crate) fn start(settings: &HeapSettings) -> Result<bool> {
     }
     if !heap::is_running() && !heap::is_installed() {
         return match settings.has_files {
-            true => Err(Error::new(ErrorKind::NotEnabled, NOT_ENABLED)),
+            true => Err(Error::new(ErrorKind::NotEnabled, NO_ALLOCATOR)),
             false => Ok(false),
         };
     }
@@ -136,7 +145,7 @@ impl Profiler {
     /// The heap, now. Taking it stops nothing; names are looked up when a profile is made of it.
     pub fn heap(&self) -> Result<HeapSnapshot> {
         if !self.shared().has_heap {
-            return Err(Error::new(ErrorKind::NotEnabled, NOT_ENABLED));
+            return Err(Error::new(ErrorKind::NotEnabled, not_enabled()));
         }
         #[cfg(feature = "jemalloc")]
         if let Some(dump) = own_sampling::dump()? {

@@ -42,6 +42,12 @@
 //! `cpu`, `heap` and `axum` are on by default. To be chosen: `jemalloc`, `mimalloc` (allocators to wrap),
 //! `http` (the endpoints without axum), `view` (the web viewer inside the service), `continuous` (always-on
 //! sampling, so that the minute before can be asked for). All are additive.
+//!
+//! # Other systems
+//!
+//! Profiles are taken on Linux. On macOS and Windows the same program builds and says that there are none: what the
+//! builder is told about the heap has no effect there, and [`Profiler::heap`] is an error. Only what stands in
+//! [`mod@heap`], and `Alloc`, is not there: use it under `cfg(target_os = "linux")`.
 
 #[cfg(feature = "axum")]
 pub mod axum;
@@ -77,6 +83,8 @@ pub use flamelet_capture::profile::Profile;
 pub use flamelet_capture::profile::pprof::write_gzip as write_pprof;
 #[cfg(all(feature = "heap", target_os = "linux"))]
 pub use heap::HeapSnapshot;
+#[cfg(all(feature = "heap", not(target_os = "linux")))]
+pub use heap_elsewhere::HeapSnapshot;
 #[cfg(feature = "continuous")]
 pub use profiler::Continuous;
 #[cfg(feature = "cpu")]

@@ -5,7 +5,7 @@ use std::time::Duration;
 use flamelet_capture::heap::Windows;
 use flamelet_capture::profile::Profile;
 
-use super::NOT_ENABLED;
+use super::not_enabled;
 use crate::Profiler;
 use crate::error::{Error, ErrorKind, Result};
 use crate::profiler;
@@ -36,7 +36,7 @@ impl Profiler {
     ) -> Result<Profile> {
         let shared = self.shared();
         if !shared.has_heap {
-            return Err(Error::new(ErrorKind::NotEnabled, NOT_ENABLED));
+            return Err(Error::new(ErrorKind::NotEnabled, not_enabled()));
         }
         let windows = windows.clamp(1, 1000);
         let mut moments = Windows::new(windows + 1);
@@ -45,7 +45,7 @@ impl Profiler {
             wait(time / windows as u32)?;
             moments.observe()?;
         }
-        let grown = moments.growth().ok_or_else(|| Error::new(ErrorKind::NotEnabled, NOT_ENABLED))?;
+        let grown = moments.growth().ok_or_else(|| Error::new(ErrorKind::NotEnabled, not_enabled()))?;
         profiler::count(&shared.counters.served);
         Ok(self.complete(grown, shared.settings.symbolize))
     }

@@ -78,7 +78,7 @@ mod enabled {
     use flamelet_capture::profile::Profile;
 
     use super::*;
-    use crate::heap::{DEFAULT_WINDOWS, HeapSnapshot, NOT_ENABLED};
+    use crate::heap::{DEFAULT_WINDOWS, HeapSnapshot, not_enabled};
     use crate::profiler::count;
     use crate::task::Cancel;
 
@@ -92,7 +92,7 @@ mod enabled {
         delivery: Delivery,
     ) -> Result<Plan, Refusal> {
         if !profiler.shared().has_heap {
-            return Err(Refusal::forbidden(NOT_ENABLED));
+            return Err(Refusal::forbidden(not_enabled()));
         }
         let most = profiler.limits().max_duration.as_secs();
         let profiler = profiler.clone();

@@ -114,9 +114,11 @@ impl ProfilerBuilder {
         self
     }
 
-    /// What takes the samples; the best that works here unless set, which needs no right and interrupts no sleep.
-    /// [`Engine::Perf`](flamelet_capture::cpu::Engine::Perf) is more, and as root or with `CAP_PERFMON` may end a
-    /// sleep or a wait of the service with `EINTR`.
+    /// What takes the samples; the best that works here unless set, which needs no right and, as a timer on each thread,
+    /// interrupts no sleep on Linux 5.10 and later. Before, a sample on the way into a sleep may end it with `EINTR`.
+    /// So may [`Engine::Setitimer`](flamelet_capture::cpu::Engine::Setitimer), which is taken where the other does not
+    /// work, when a busy thread blocks all signals and theirs go to one that sleeps; and
+    /// [`Engine::Perf`](flamelet_capture::cpu::Engine::Perf), which sees more, as root or with `CAP_PERFMON`.
     ///
     /// There is one sampler in a process: while anything samples, its engine is that of who began. With continuous
     /// sampling that is the profiler itself, so choose the engine here, not for one capture. Each profile says
@@ -138,7 +140,8 @@ impl ProfilerBuilder {
         self
     }
 
-    /// How many bytes the samples of one capture may take, 64 MiB unless set; beyond that they are counted as lost.
+    /// How many bytes the samples of one capture may take, 64 MiB unless set. From the half of it on there is no
+    /// timeline; beyond it, stacks that are known go on being counted and others count as lost; the profile says so.
     /// Captures over HTTP share it: the more run, the less each, 4 MiB at least.
     pub fn memory_budget(mut self, bytes: usize) -> Self {
         self.settings.cpu.memory_budget = bytes;

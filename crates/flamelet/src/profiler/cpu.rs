@@ -242,7 +242,7 @@ mod tests {
     #[test]
     fn for_who_went_away_no_names_are_looked_up() {
         let profiler = Profiler::builder().start().expect("started");
-        let (entered, _leave) = stop_at_names(&profiler);
+        let (entered, _) = stop_at_names(&profiler);
         let gone = profiler.start().expect("captures").finish_while(|| false);
         assert_eq!(gone.expect_err("nobody is there").kind(), ErrorKind::Cancelled);
         assert_eq!(entered.try_recv(), Err(mpsc::TryRecvError::Empty));

@@ -163,3 +163,15 @@ fn hold_while_asked(service: &Service, path: &str) -> Answer {
 fn hold_during_capture() -> Vec<u8> {
     black_box(Vec::with_capacity(8 << 20))
 }
+
+#[test]
+fn a_profiler_that_leaves_the_heap_alone_says_so() {
+    let service = Service::start(Profiler::builder().without_heap());
+    for path in ["/debug/pprof/heap", "/debug/pprof/growth?seconds=1", "/pprof/heap/report"] {
+        service.get(path).assert_refused(403, "switched off in this service, by `without_heap()`");
+    }
+    let error = service.profiler.heap().expect_err("switched off").to_string();
+    assert!(error.contains("without_heap()"), "{error}");
+    let error = service.profiler.heap_growth(Duration::ZERO, 1).expect_err("switched off").to_string();
+    assert!(error.contains("without_heap()"), "{error}");
+}
