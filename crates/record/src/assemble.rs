@@ -103,7 +103,10 @@ pub(crate) fn profile(
     let header = assembly.builder.header_mut();
     header.time_nanos = start_nanos;
     header.default_sample_type = default_kind;
-    assembly.builder.finish_with(timeline, None)
+    let mut profile = assembly.builder.finish_with(timeline, None);
+    // Here, so that what is saved while it runs has it too.
+    intake.timeline_note().into_iter().for_each(|note| profile.add_comment(&note));
+    profile
 }
 
 struct Assembly<'a> {

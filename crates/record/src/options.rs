@@ -80,6 +80,8 @@ pub struct Options {
     pub completion: Completion,
     /// Bytes of each CPU's ring; less is taken when the user may not lock as much. `None` for the default.
     pub ring_bytes: Option<usize>,
+    /// The most moments that the timeline has, 24 bytes each: then it ends, and the totals go on.
+    pub max_moments: usize,
     /// Give the command a process group of its own, so that Ctrl-C at the terminal ends the recording and
     /// not the work.
     pub shield_command: bool,
@@ -96,6 +98,8 @@ impl Options {
     pub const MAX_DUMP: u32 = 65_528;
     /// The default stack dump.
     pub const DEFAULT_DUMP: u32 = 16 << 10;
+    /// The default length of a timeline: 384 MB.
+    pub const DEFAULT_MOMENTS: usize = 16_000_000;
 
     /// CPU samples of `target`, 997 a second, with names.
     pub fn new(target: Target) -> Self {
@@ -111,6 +115,7 @@ impl Options {
             dump_bytes: Self::DEFAULT_DUMP,
             completion: Completion::Auto,
             ring_bytes: None,
+            max_moments: Self::DEFAULT_MOMENTS,
             shield_command: true,
             symbolize: Some(flamelet_symbol::symbolize::Options::default()),
             checkpoint: None,

@@ -152,6 +152,7 @@ impl Recording {
             counters.clone(),
             1_000_000_000 / u64::from(options.frequency),
             machine::monotonic_nanos(),
+            options.max_moments,
         );
         let columns = Columns::new(&options);
         let background = Background::start(options.symbolize.clone())?;

@@ -115,7 +115,7 @@ impl Intake {
         let since = since.max(self.started_at);
         let stack = stack.unwrap_or_else(|| self.stacks.intern(0, u32::MAX, &Modules::new(), &[]));
         let key = RowKey { stack, thread, meaning: Meaning::OffCpu { is_preempted } };
-        self.rows.add_at(key, now.saturating_sub(since), since);
+        self.rows.add_span(key, since, now);
     }
 
     /// Closes what still goes on.

@@ -102,8 +102,9 @@ impl Collector {
         counters: Arc<Counters>,
         cpu_period: u64,
         started_at: u64,
+        max_moments: usize,
     ) -> Self {
-        let intake = Intake::new(origins, modules, counters, cpu_period, started_at);
+        let intake = Intake::new(origins, modules, counters, cpu_period, started_at, Rows::new(max_moments));
         Self { order: Order::new(rings), intake }
     }
 
@@ -148,6 +149,7 @@ impl Intake {
         counters: Arc<Counters>,
         cpu_period: u64,
         started_at: u64,
+        rows: Rows,
     ) -> Self {
         Self {
             origins,
@@ -155,7 +157,7 @@ impl Intake {
             spaces: Spaces::new(modules),
             threads: Threads::default(),
             stacks: Stacks::default(),
-            rows: Rows::default(),
+            rows,
             syscalls: SyscallTable::default(),
             quality: StackQuality::default(),
             open_ended: FxHashMap::default(),
@@ -168,6 +170,13 @@ impl Intake {
             cut_threads: Vec::new(),
             live: LiveStack::new(u64::MAX),
         }
+    }
+
+    /// What a person should know of a timeline that ended before the recording.
+    pub(crate) fn timeline_note(&self) -> Option<String> {
+        let seconds = self.rows.timeline_end?.saturating_sub(self.started_at) as f64 / 1e9;
+        let moments = self.rows.moments.len();
+        Some(format!("the timeline ends after {seconds:.1} s: {moments} moments are kept; the totals go on"))
     }
 
     fn take(&mut self, due: &Due<'_>) {

@@ -51,15 +51,28 @@ pub(crate) struct Moment {
     pub(crate) row: u32,
 }
 
-/// All rows and moments.
-#[derive(Default)]
+/// All rows and moments. There are as many rows as the program has stacks, but a moment for every sample: of those only
+/// so many are kept, and then the timeline ends, whole until that moment, and the rows go on.
 pub(crate) struct Rows {
     pub(crate) rows: Vec<Row>,
     index: FxHashMap<RowKey, u32>,
     pub(crate) moments: Vec<Moment>,
+    max_moments: usize,
+    /// When the first moment came for which there was no room.
+    pub(crate) timeline_end: Option<u64>,
 }
 
 impl Rows {
+    pub(crate) fn new(max_moments: usize) -> Self {
+        Self {
+            rows: Vec::new(),
+            index: FxHashMap::default(),
+            moments: Vec::new(),
+            max_moments,
+            timeline_end: None,
+        }
+    }
+
     /// Adds to a row, which begins if it is new. Returns its place.
     pub(crate) fn add(&mut self, key: RowKey, amount: u64) -> u32 {
         let at = *self.index.entry(key).or_insert_with(|| {
@@ -75,6 +88,64 @@ impl Rows {
     /// Adds to a row and keeps the moment.
     pub(crate) fn add_at(&mut self, key: RowKey, amount: u64, time: u64) {
         let row = self.add(key, amount);
-        self.moments.push(Moment { time, amount, row });
+        if self.has_room(time) {
+            self.moments.push(Moment { time, amount, row });
+        }
+    }
+
+    /// Adds nanoseconds that have just passed to a row and keeps when. Of what began before the end of the timeline, the
+    /// part until then is kept: at most one for each thread.
+    pub(crate) fn add_span(&mut self, key: RowKey, since: u64, until: u64) {
+        let row = self.add(key, until.saturating_sub(since));
+        let has_room = self.has_room(until);
+        let until = self.timeline_end.map_or(until, |end| end.min(until));
+        if has_room || since < until {
+            self.moments.push(Moment { time: since, amount: until.saturating_sub(since), row });
+        }
+    }
+
+    /// Whether there is room for a moment of which is heard now.
+    fn has_room(&mut self, now: u64) -> bool {
+        if self.timeline_end.is_none() && self.moments.len() >= self.max_moments {
+            self.timeline_end = Some(now);
+        }
+        self.timeline_end.is_none()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(thread: ThreadRow, meaning: Meaning) -> RowKey {
+        RowKey { stack: StackNumber(0), thread, meaning }
+    }
+
+    fn moments(rows: &Rows) -> Vec<(u64, u64)> {
+        rows.moments.iter().map(|moment| (moment.time, moment.amount)).collect()
+    }
+
+    #[test]
+    fn totals_go_on_when_the_timeline_is_full() {
+        let mut rows = Rows::new(3);
+        for time in 10..15 {
+            rows.add_at(key(0, Meaning::Cpu), 7, time);
+        }
+        assert_eq!(moments(&rows), [(10, 7), (11, 7), (12, 7)]);
+        assert_eq!(rows.timeline_end, Some(13));
+        assert_eq!((rows.rows[0].count, rows.rows[0].amount), (5, 35));
+    }
+
+    #[test]
+    fn a_full_timeline_has_what_had_begun_by_its_end() {
+        let blocked = Meaning::OffCpu { is_preempted: false };
+        let mut rows = Rows::new(2);
+        rows.add_at(key(0, Meaning::Cpu), 1, 10);
+        rows.add_at(key(0, Meaning::Cpu), 1, 20);
+        rows.add_at(key(0, Meaning::Cpu), 1, 30);
+        rows.add_span(key(1, blocked), 5, 40);
+        rows.add_span(key(1, blocked), 41, 45);
+        assert_eq!(moments(&rows), [(10, 1), (20, 1), (5, 25)]);
+        assert_eq!(rows.rows[1].amount, 35 + 4);
     }
 }

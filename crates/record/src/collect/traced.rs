@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 
 use flamelet_unwind::{End, MAX_DEPTH, Reason, Registers, Unwound, walk};
 
-use super::rows::{Meaning, RowKey};
+use super::rows::{Meaning, RowKey, Rows};
 use super::threads::ThreadRow;
 use super::{Counters, Intake, SharedModules, StackNumber, judged};
 use crate::plan::Source;
@@ -15,8 +15,9 @@ use crate::wire::ThreadOf;
 
 impl Intake {
     /// For what a tracer tells, from now on.
-    pub(crate) fn traced(counters: Arc<Counters>) -> Self {
-        Self::new(Origins::default(), SharedModules::default(), counters, 1, machine::monotonic_nanos())
+    pub(crate) fn traced(counters: Arc<Counters>, max_moments: usize) -> Self {
+        let (now, rows) = (machine::monotonic_nanos(), Rows::new(max_moments));
+        Self::new(Origins::default(), SharedModules::default(), counters, 1, now, rows)
     }
 
     /// The row of a thread.

@@ -238,6 +238,8 @@ impl Ending<'_> {
         for note in &summary.notes {
             profile.add_comment(note);
         }
+        // The profile has this one already.
+        summary.notes.extend(self.intake.timeline_note());
         for call in &summary.syscalls {
             let stats = &call.stats;
             profile.add_comment(&format!(

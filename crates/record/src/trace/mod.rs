@@ -81,7 +81,7 @@ pub(crate) fn record(
     let (start_nanos, started) = (unix_nanos(), Instant::now());
     let status = Arc::new(OnceLock::new());
     let guard = Guard::default();
-    let tracer = Tracer::new(wanted, counters.clone(), status.clone(), guard.clone());
+    let tracer = Tracer::new(wanted, counters.clone(), status.clone(), guard.clone(), options.max_moments);
     let saver = options.checkpoint.take().map(Saver::new);
     let tracing = Tracing::start(tracer, whom, saver, columns.clone(), start_nanos)?;
     let (traced, child) = tracing.wait(&options, started, &counters, progress, stop)?;

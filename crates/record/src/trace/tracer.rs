@@ -58,12 +58,13 @@ impl Tracer {
         counters: Arc<Counters>,
         status: Arc<OnceLock<ExitStatus>>,
         guard: Guard,
+        max_moments: usize,
     ) -> Self {
         Self {
             guard,
             with_filter: wanted.filtered().is_some(),
             wanted,
-            intake: Intake::traced(counters),
+            intake: Intake::traced(counters, max_moments),
             tracees: FxHashMap::default(),
             skips: Skips::default(),
             leaders: FxHashSet::default(),
@@ -106,7 +107,7 @@ impl Tracer {
             self.let_go();
             self.guard.dismiss();
         }
-        let counted = std::mem::replace(&mut self.intake, Intake::traced(Arc::default()));
+        let counted = std::mem::replace(&mut self.intake, Intake::traced(Arc::default(), 0));
         let save_failure = saving.saver.take().and_then(|saver| saver.failure);
         let _ = found.send(Traced { intake: counted, cpu_nanos: machine::thread_cpu_nanos(), save_failure });
         if !has_rung {

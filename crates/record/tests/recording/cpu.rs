@@ -2,8 +2,11 @@
 
 use crate::programs::{alone, c, folder, quiet, rust};
 use crate::seen::{column, frames, has, is, label, recorded};
-use flamelet_record::Recorded;
+use flamelet_profile::Profile;
+use flamelet_record::{Checkpoint, Recorded};
 use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 /// Every sample in `spin` was called through all 31 of `descend`, from a thread's start.
 fn assert_whole(recorded: &Recorded) {
@@ -61,6 +64,36 @@ fn the_timeline_and_the_verdict_agree_with_the_samples() {
     assert_eq!(quality.achieved_millihertz, (achieved * 1000.0) as u64);
     let written = flamelet_profile::pprof::encode(profile);
     assert!(written.len() < 100 * summary.samples as usize + 65536, "{} bytes", written.len());
+}
+
+#[test]
+fn a_full_timeline_ends_and_the_totals_go_on() {
+    const MOST: usize = 20;
+    let _one = alone();
+    let saved = Arc::new(Mutex::new(None));
+    let last = saved.clone();
+    let recorded = recorded(quiet(&rust("deep", &[]), &["2", "150"]), |options| {
+        options.max_moments = MOST;
+        let save = Box::new(move |profile: &Profile| {
+            *last.lock().expect("nothing panics with it") = Some(profile.clone());
+            Ok(())
+        });
+        options.checkpoint = Some(Checkpoint { every: Duration::from_millis(1), save });
+    });
+    let (profile, summary) = (&recorded.profile, &recorded.summary);
+    assert!(summary.samples > 2 * MOST as u64, "{summary:?}");
+    assert_eq!(profile.total(0), summary.samples as i64);
+    let is_told = |note: &str| note.contains("the timeline ends after") && note.contains("the totals go on");
+    assert_eq!(summary.notes.iter().filter(|note| is_told(note)).count(), 1, "{summary:?}");
+    // What is saved while it runs has no other comments.
+    let saved = saved.lock().expect("nothing panics with it").take().expect("it was saved");
+    for profile in [profile, &saved] {
+        let timeline = profile.timeline.as_ref().expect("time is kept");
+        assert!(timeline.events.len() <= MOST && timeline.events.is_sorted_by_key(|event| event.time));
+        let told = profile.comments().filter(|comment| is_told(comment)).count();
+        assert_eq!(told, usize::from(profile.total(0) > MOST as i64));
+    }
+    assert_eq!(profile.timeline.as_ref().map(|timeline| timeline.events.len()), Some(MOST));
 }
 
 #[test]
