@@ -86,7 +86,7 @@ pub(super) fn run_all(args: &RecordArgs, usual_name: &str, record_once: &mut Onc
         }
     }
     drop(load);
-    let profile = runs.merged()?;
+    let profile = runs.take_merged()?;
     let facts = info::info(&profile);
     let shown = args.view.then(|| profile.clone());
     let written = kind.write_somewhere(&profile, path);
@@ -163,6 +163,14 @@ impl Runs {
         match self.profiles.as_slice() {
             [one] => Ok(one.clone()),
             several => Ok(merge(&several.iter().collect::<Vec<_>>())?),
+        }
+    }
+
+    /// The same, without a copy of what may have a long timeline.
+    fn take_merged(&mut self) -> Result<Profile> {
+        match self.profiles.len() {
+            1 => Ok(self.profiles.remove(0)),
+            _ => self.merged(),
         }
     }
 
