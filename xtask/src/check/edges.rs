@@ -26,12 +26,8 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "flamelet-preload-ledger",
         ],
     ),
-    ("flamelet-store", &["flamelet-profile"]),
-    ("flamelet-view", &["flamelet-report", "flamelet-store"]),
-    (
-        "flamelet",
-        &["flamelet-capture", "flamelet-symbol", "flamelet-report", "flamelet-store", "flamelet-view"],
-    ),
+    ("flamelet-view", &["flamelet-report"]),
+    ("flamelet", &["flamelet-capture", "flamelet-symbol", "flamelet-report", "flamelet-view"]),
     (
         "flamelet-cli",
         &[
@@ -42,7 +38,6 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "flamelet-report",
             "flamelet-capture",
             "flamelet-record",
-            "flamelet-store",
             "flamelet-view",
             "flamelet",
             // Embedded, not linked.
