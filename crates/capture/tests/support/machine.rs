@@ -1,40 +1,84 @@
 //! The clocks of this process, what others use of the machine, and tests whose figures need most of it.
 
+use std::any::Any;
+use std::fmt::Debug;
+use std::ops::RangeBounds;
 use std::time::{Duration, Instant};
 
 /// Runs `test`, whose figures are known, and again where it panics, up to five times in all: the kernel looks for due
 /// samples once a tick, and its ticks may meet others again and again, so that what a thread used last is not seen.
 ///
 /// What is wrong on most attempts fails: after failures of which others were not the reason, as many attempts and one
-/// must be right. Those during which others used much of the machine do not count against it; and if that is all
-/// there was, the test is skipped.
+/// must be right. Those during which others used much of the machine do not count against it, unless they are
+/// [beyond chance](assert_figure); and if that is all there was, the test is skipped.
 pub(crate) fn again_if_busy(test: impl Fn()) {
-    const ATTEMPTS: usize = 5;
     const BUSY: f64 = 0.05;
-    let (mut right, mut wrong) = (0, None);
-    for attempt in 1..=ATTEMPTS {
+    let verdict = verdict(|| {
         let (result, others) =
             beside_others(|| std::panic::catch_unwind(std::panic::AssertUnwindSafe(&test)));
+        (result, others >= BUSY)
+    });
+    match verdict {
+        Verdict::Right => {}
+        Verdict::Wrong(failure) => std::panic::resume_unwind(failure),
+        Verdict::Excused => eprintln!("SKIP: others used 5 % of the machine or more in each attempt"),
+    }
+}
+
+/// What several attempts come to.
+#[derive(Debug)]
+pub(crate) enum Verdict {
+    Right,
+    Wrong(Box<dyn Any + Send>),
+    /// Others used so much of the machine that nothing is known.
+    Excused,
+}
+
+/// Makes attempts until it is clear what they come to; each says whether the machine was busy with others.
+pub(crate) fn verdict(attempt: impl Fn() -> (std::thread::Result<()>, bool)) -> Verdict {
+    const ATTEMPTS: usize = 5;
+    let (mut right, mut wrong, mut failure) = (0, 0, None);
+    for number in 1..=ATTEMPTS {
+        let (result, is_busy) = attempt();
         match result {
             Ok(()) => right += 1,
-            Err(failure) if others < BUSY => {
-                let times = wrong.map_or(1, |(_, times)| times + 1);
-                wrong = Some((failure, times));
+            Err(panic) if !is_busy || is_beyond_chance(&*panic) => {
+                wrong += 1;
+                failure = Some(panic);
             }
             Err(_) => {}
         }
-        if right > wrong.as_ref().map_or(0, |(_, times)| *times) {
-            return;
+        if right > wrong {
+            return Verdict::Right;
         }
-        let percent = others * 100.0;
         eprintln!(
-            "AGAIN: attempt {attempt}, {right} right so far, others used {percent:.0} % of the machine"
+            "AGAIN: attempt {number}, {right} right and {wrong} wrong so far, others are busy: {is_busy}"
         );
     }
-    match wrong {
-        Some((failure, _)) => std::panic::resume_unwind(failure),
-        None => eprintln!("SKIP: others used 5 % of the machine or more in each of {ATTEMPTS} attempts"),
-    }
+    failure.map_or(Verdict::Excused, Verdict::Wrong)
+}
+
+const BEYOND_CHANCE: &str = "beyond chance: ";
+
+fn is_beyond_chance(panic: &(dyn Any + Send)) -> bool {
+    panic.downcast_ref::<String>().is_some_and(|message| message.starts_with(BEYOND_CHANCE))
+}
+
+/// Panics when `figure` is not in `right`, as may happen on a busy machine. Not even `possible` is what no machine
+/// excuses.
+pub(crate) fn assert_figure(
+    what: &str,
+    figure: f64,
+    right: impl RangeBounds<f64> + Debug,
+    possible: impl RangeBounds<f64> + Debug,
+) {
+    assert!(possible.contains(&figure), "{BEYOND_CHANCE}{what}: {figure:.1}, not in {possible:?}");
+    assert!(right.contains(&figure), "{what}: {figure:.1}, not in {right:?}");
+}
+
+/// Panics when something is not so that is so on the busiest machine.
+pub(crate) fn assert_surely(is_so: bool, what: &str) {
+    assert!(is_so, "{BEYOND_CHANCE}{what}");
 }
 
 /// What `work` gives, and the share of the machine that others used meanwhile.

@@ -9,7 +9,9 @@
 
 mod machine;
 
-pub(crate) use machine::{again_if_busy, process_cpu, thread_cpu};
+pub(crate) use machine::{
+    Verdict, again_if_busy, assert_figure, assert_surely, process_cpu, thread_cpu, verdict,
+};
 
 use flamelet_profile::{LocationId, Profile};
 use object::{Object, ObjectSymbol};
