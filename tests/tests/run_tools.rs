@@ -212,3 +212,79 @@ fn bpftrace_runs_a_program_of_ones_own() {
     let folder = run("written", &["bpftrace", "--script", script, "--", "echo", "word"]);
     assert!(share(&folder, "samples", "@written") > 0.99);
 }
+
+#[test]
+fn the_status_is_the_commands() {
+    let folder = profiles::scratch().join(format!("status-{}", std::process::id()));
+    let path = folder.to_str().expect("UTF-8");
+    for (script, status) in [("exit 0", 0), ("exit 3", 3), ("kill -9 $$", 128 + 9)] {
+        let answer = run_flamelet(["run", "strace", "-o", path, "--", "sh", "-c", script]);
+        assert_eq!(answer.status, Some(status), "{script}: {}", answer.stderr);
+        assert!(answer.stdout.contains("execve"), "{script}: {answer:?}");
+    }
+}
+
+/// `flamelet run strace` of a shell's script in a session of its own, with the signals that its caller may ignore.
+fn strace_of(script: &str, folder: &Path, words: &[&str]) -> Command {
+    let mut command = Command::new("env");
+    command.args(["--default-signal=INT,HUP,TERM", "setsid"]).arg(programs::flamelet());
+    command
+        .args(["run", "strace", "--name", "it", "-o"])
+        .arg(folder)
+        .args(words)
+        .args(["--", "sh", "-c", script]);
+    command.current_dir(folder).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    command
+}
+
+fn own_folder(name: &str) -> PathBuf {
+    let folder = profiles::scratch().join(format!("{name}-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).expect("a folder below target/");
+    folder
+}
+
+fn signal(process: &Living, name: &str) {
+    let sent = Command::new("kill").args([name, &process.pid()]).status();
+    assert!(sent.is_ok_and(|status| status.success()));
+}
+
+/// Waits for an end, a minute at most.
+fn end_of(process: &mut Living) -> std::process::ExitStatus {
+    for _ in 0..12_000 {
+        if let Some(status) = process.0.try_wait().expect("our own child") {
+            return status;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    panic!("it goes on");
+}
+
+#[test]
+fn a_closed_terminal_ends_a_run_as_ctrl_c_does() {
+    for name in ["-INT", "-HUP"] {
+        let folder = own_folder(&format!("asked{name}"));
+        let script = "ulimit -t 60; echo > begun; while :; do :; done";
+        let mut run = Living(strace_of(script, &folder, &[]).spawn().expect("the command"));
+        while !folder.join("begun").exists() {
+            assert!(run.is_alive(), "{name}: it ended before its command began");
+            std::thread::sleep(std::time::Duration::from_millis(5));
+        }
+        signal(&run, name);
+        assert_eq!(end_of(&mut run).code(), Some(0), "{name}");
+        let runs = std::fs::read_dir(folder.join("it")).expect("runs");
+        let runs: Vec<PathBuf> = runs.map(|run| run.expect("a run").path()).collect();
+        assert!(runs[0].join("profile.pb.gz").exists(), "{name}: {runs:?}");
+    }
+}
+
+#[test]
+fn ctrl_c_ends_the_viewer_after_a_run() {
+    use std::io::BufRead;
+    use std::os::unix::process::ExitStatusExt;
+    let mut run = strace_of("true", &own_folder("viewed"), &["--view"]);
+    let mut run = Living(run.stderr(Stdio::piped()).spawn().expect("the command"));
+    let errors = std::io::BufReader::new(run.0.stderr.take().expect("piped"));
+    assert!(errors.lines().map_while(Result::ok).any(|line| line.contains("Ctrl-C ends the viewer")));
+    signal(&run, "-INT");
+    assert_eq!(end_of(&mut run).signal(), Some(2));
+}

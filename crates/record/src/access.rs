@@ -6,6 +6,18 @@ use crate::sys::attr::{Attr, config, flag, kind};
 use crate::sys::event::{Event, Watch};
 use crate::{Error, ErrorKind};
 
+/// Up to which `kernel.perf_event_paranoid` an ordinary user may do what.
+pub(crate) mod level {
+    /// The user side of own processes.
+    pub(crate) const USER_SIDE: i32 = 2;
+    /// The kernel's side of them.
+    pub(crate) const KERNEL_SIDE: i32 = 1;
+    /// Every process.
+    pub(crate) const EVERY_PROCESS: i32 = 0;
+    /// Tracepoints.
+    pub(crate) const TRACEPOINTS: i32 = -1;
+}
+
 /// `kernel.perf_event_paranoid`; `None` where there is no such setting.
 pub(crate) fn paranoid() -> Option<i32> {
     setting("kernel/perf_event_paranoid")
@@ -96,11 +108,11 @@ pub(crate) fn explain_ptrace(error: &io::Error) -> Error {
 pub(crate) const UNFILTER: &str =
     "run the container with --cap-add PERFMON or --security-opt seccomp=unconfined";
 
-/// Says why `what` could not be opened.
-pub(crate) fn explain(error: &io::Error, what: &str) -> Error {
+/// Says why `what`, which needs a `level`, could not be opened.
+pub(crate) fn explain(error: &io::Error, what: &str, level: i32) -> Error {
     let refused = |message: String| Error::new(ErrorKind::NotPermitted, format!("{what}: {message}"));
     match error.raw_os_error() {
-        Some(libc::EACCES | libc::EPERM) => refused(why_refused()),
+        Some(libc::EACCES | libc::EPERM) => refused(why_refused(level)),
         Some(libc::ENOSYS) if is_filtered() => {
             refused(format!("a seccomp filter hides perf_event_open; {UNFILTER}"))
         }
@@ -121,8 +133,8 @@ pub(crate) fn explain(error: &io::Error, what: &str) -> Error {
     }
 }
 
-/// Says why `watch` could not be watched. Of another user's process no setting of the kernel's is the reason.
-pub(crate) fn explain_watch(error: &io::Error, watch: Watch) -> Error {
+/// Says why `watch` could not be watched as needs a `level`. Of another user's process no setting of the kernel's is the reason.
+pub(crate) fn explain_watch(error: &io::Error, watch: Watch, level: i32) -> Error {
     let what = "cannot watch the process";
     let is_refused = matches!(error.raw_os_error(), Some(libc::EACCES | libc::EPERM));
     match watch {
@@ -130,7 +142,7 @@ pub(crate) fn explain_watch(error: &io::Error, watch: Watch) -> Error {
             ErrorKind::NotPermitted,
             format!("{what}: it belongs to another user; try with sudo, or give flamelet CAP_PERFMON"),
         ),
-        _ => explain(error, what),
+        _ => explain(error, what, level),
     }
 }
 
@@ -140,23 +152,40 @@ fn is_of_another_user(tid: u32) -> bool {
     tid != 0 && owner.is_ok_and(|owner| owner != crate::sys::machine::effective_user())
 }
 
-fn why_refused() -> String {
-    let paranoid = paranoid();
-    if try_own_clock(false).is_err() {
-        if is_filtered() {
-            return format!("a seccomp filter forbids perf_event_open; {UNFILTER}");
-        }
-        return match paranoid {
-            Some(level) if level > 2 => format!(
-                "kernel.perf_event_paranoid={level} forbids it; `sudo sysctl kernel.perf_event_paranoid=2` allows it"
-            ),
-            _ => "a security module forbids perf_event_open".to_owned(),
-        };
+fn why_refused(needed: i32) -> String {
+    let may_nothing = try_own_clock(false).is_err();
+    if may_nothing && is_filtered() {
+        return format!("a seccomp filter forbids perf_event_open; {UNFILTER}");
     }
-    let level = paranoid.map_or_else(|| "?".to_owned(), |level| level.to_string());
-    format!(
-        "this user may watch only the user side of own processes (kernel.perf_event_paranoid={level}); \
-         `sudo sysctl kernel.perf_event_paranoid=-1`, or CAP_PERFMON, allows everything, and `flamelet doctor` says \
-         which level allows what"
-    )
+    by_level(paranoid(), needed, may_nothing)
+}
+
+/// What to do where the level is `now` and another one is `needed`.
+fn by_level(now: Option<i32>, needed: i32, may_nothing: bool) -> String {
+    match now {
+        Some(level) if level > needed => format!(
+            "kernel.perf_event_paranoid={level} forbids it; `sudo sysctl kernel.perf_event_paranoid={needed}`, or \
+             CAP_PERFMON, allows it, and `flamelet doctor` says which level allows what"
+        ),
+        _ if may_nothing => "a security module forbids perf_event_open".to_owned(),
+        _ => "it may not be watched by this user; try with sudo, or give flamelet CAP_PERFMON".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_more_is_advised_than_is_needed() {
+        for needed in [level::USER_SIDE, level::KERNEL_SIDE, level::EVERY_PROCESS, level::TRACEPOINTS] {
+            for now in -1..=4 {
+                let advice = by_level(Some(now), needed, false);
+                let is_named = advice.contains(&format!("sysctl kernel.perf_event_paranoid={needed}`"));
+                assert_eq!(is_named, now > needed, "{advice}");
+                assert_eq!(advice.contains("sysctl"), now > needed, "{advice}");
+            }
+        }
+        assert!(by_level(Some(2), level::USER_SIDE, true).contains("security module"));
+    }
 }

@@ -2,11 +2,12 @@
 
 use std::io;
 
+use crate::access::{self, level};
 use crate::event_name::{self, NamedEvent};
 use crate::sys::attr::{Attr, config, flag, kind, sample};
 use crate::sys::event::{Event, READ_TIMES, Watch};
 use crate::wire::RegisterMask;
-use crate::{Options, Result, Target, access, tracefs};
+use crate::{Error, Options, Result, Target, tracefs};
 
 /// What a record of an event means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -55,6 +56,8 @@ pub(crate) struct Plan {
     _named: Vec<NamedEvent>,
     /// Whether the kernel's side is seen.
     pub(crate) with_kernel: bool,
+    /// The level of `kernel.perf_event_paranoid` that all of it needs.
+    pub(crate) level: i32,
     /// What the person should know, a line each.
     pub(crate) notes: Vec<String>,
 }
@@ -72,7 +75,8 @@ impl Plan {
         let named: Vec<NamedEvent> =
             options.events.iter().map(|name| event_name::find(name)).collect::<Result<_>>()?;
         let (tried, notes) = (Vec::new(), Vec::new());
-        let mut planner = Planner { options, watch, cpu, with_kernel: options.kernel, tried, notes };
+        let (level, with_kernel) = (needed_level(options, &named), options.kernel);
+        let mut planner = Planner { options, watch, cpu, with_kernel, level, tried, notes };
         let mut events = vec![planner.track()?];
         let mut clock = CpuClock::Software;
         if options.cpu {
@@ -90,7 +94,7 @@ impl Plan {
             events.push(planner.named(at, event)?);
         }
         let Planner { with_kernel, tried, notes, .. } = planner;
-        Ok(Self { events, tried, _named: named, clock, with_kernel, notes })
+        Ok(Self { events, tried, _named: named, clock, with_kernel, level, notes })
     }
 
     /// The planned event for `source`.
@@ -104,6 +108,7 @@ struct Planner<'a> {
     watch: Watch,
     cpu: u32,
     with_kernel: bool,
+    level: i32,
     tried: Vec<Event>,
     notes: Vec<String>,
 }
@@ -143,6 +148,10 @@ impl Planner<'_> {
         Ok(())
     }
 
+    fn refused(&self, error: &io::Error, what: &str) -> Error {
+        access::explain(error, what, self.level)
+    }
+
     fn track(&mut self) -> Result<PlannedEvent> {
         let attr = self.base(kind::SOFTWARE, config::DUMMY).with(
             flag::EXCLUDE_KERNEL | flag::MMAP | flag::MMAP2 | flag::COMM | flag::COMM_EXEC | flag::TASK,
@@ -152,7 +161,7 @@ impl Planner<'_> {
             Err(error) if error.raw_os_error() == Some(libc::EINVAL) => attr,
             _ => with_build_ids,
         };
-        self.try_open(&attr).map_err(|error| access::explain_watch(&error, self.watch))?;
+        self.try_open(&attr).map_err(|error| access::explain_watch(&error, self.watch, self.level))?;
         Ok(PlannedEvent { source: Source::Track, attr })
     }
 
@@ -173,7 +182,7 @@ impl Planner<'_> {
         }
         let mut clock = self.with_stack(self.base(kind::SOFTWARE, config::CPU_CLOCK));
         clock.sample_period = 1_000_000_000 / frequency;
-        self.try_open(&clock).map_err(|error| access::explain(&error, "cannot sample the CPU clock"))?;
+        self.try_open(&clock).map_err(|error| self.refused(&error, "cannot sample the CPU clock"))?;
         Ok((PlannedEvent { source: Source::Cpu, attr: clock }, CpuClock::Software))
     }
 
@@ -189,7 +198,7 @@ impl Planner<'_> {
         let mut attr = self.with_stack(self.base(kind::SOFTWARE, config::CONTEXT_SWITCHES));
         attr = attr.without(flag::EXCLUDE_KERNEL).with(flag::CONTEXT_SWITCH);
         attr.sample_period = 1;
-        self.try_open(&attr).map_err(|error| access::explain(&error, "cannot record blocked time"))?;
+        self.try_open(&attr).map_err(|error| self.refused(&error, "cannot record blocked time"))?;
         Ok(PlannedEvent { source: Source::Switch, attr })
     }
 
@@ -214,8 +223,7 @@ impl Planner<'_> {
             PlannedEvent { source: Source::SyscallStack { is_regular: false }, attr: frequent },
         ];
         for event in &events {
-            self.try_open(&event.attr)
-                .map_err(|error| access::explain(&error, "cannot record system calls"))?;
+            self.try_open(&event.attr).map_err(|error| self.refused(&error, "cannot record system calls"))?;
         }
         Ok(events)
     }
@@ -244,8 +252,22 @@ impl Planner<'_> {
             }
             tried => tried,
         };
-        tried.map_err(|error| access::explain(&error, &what))?;
+        tried.map_err(|error| self.refused(&error, &what))?;
         Ok(PlannedEvent { source: Source::Named(at), attr })
+    }
+}
+
+/// The level of `kernel.perf_event_paranoid` that everything which is asked for needs, so that whoever sets it is not
+/// refused again.
+fn needed_level(options: &Options, named: &[NamedEvent]) -> i32 {
+    if options.syscalls || named.iter().any(|event| event.kind == kind::TRACEPOINT) {
+        level::TRACEPOINTS
+    } else if matches!(options.target, Target::All) {
+        level::EVERY_PROCESS
+    } else if options.off_cpu {
+        level::KERNEL_SIDE
+    } else {
+        level::USER_SIDE
     }
 }
 

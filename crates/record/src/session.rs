@@ -55,6 +55,8 @@ pub(crate) struct Session {
     origins: Origins,
     generation: u32,
     past_running_nanos: u64,
+    /// As of the plan.
+    level: i32,
 }
 
 fn running_nanos<'a>(events: impl IntoIterator<Item = &'a (Source, Event)>) -> u64 {
@@ -90,6 +92,7 @@ impl Session {
             origins: Origins::default(),
             generation: 0,
             past_running_nanos: 0,
+            level: plan.level,
         };
         Ok((session, rings))
     }
@@ -112,7 +115,7 @@ impl Session {
                     Err(error) if error.raw_os_error() == Some(libc::ESRCH) => return Ok(false),
                     // A CPU that went offline since it was listed has nothing to watch.
                     Err(error) if error.raw_os_error() == Some(libc::ENODEV) => continue,
-                    Err(error) => return Err(access::explain_watch(&error, watch)),
+                    Err(error) => return Err(access::explain_watch(&error, watch, self.level)),
                 };
                 let is_track = planned.source == Source::Track;
                 event.redirect_to(if is_track { outputs.track } else { outputs.samples })?;
@@ -215,7 +218,7 @@ fn ring(cpu: u32, bytes: usize) -> Result<Ring> {
     attr.sample_type = sample::BASE;
     attr.wakeup = (bytes / 4) as u32;
     let event = Event::open(&attr, Watch::Thread(0), cpu)
-        .map_err(|error| access::explain(&error, "cannot use perf_event_open"))?;
+        .map_err(|error| access::explain(&error, "cannot use perf_event_open", access::level::USER_SIDE))?;
     Ring::map(event, bytes / machine::page_size()).map_err(|(_, error)| locked_too_much(&error))
 }
 

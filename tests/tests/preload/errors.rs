@@ -37,6 +37,17 @@ fn a_setuid_program_is_refused_with_a_way_out() {
     assert!(said.contains("is setuid") && said.contains("a copy"), "{said}");
 }
 
+/// What was asked for cannot be had, so the command is not left running; that must not come as a surprise.
+#[test]
+fn a_program_of_which_nothing_is_seen_is_ended_and_that_is_said() {
+    let (program, out) = (compiled("pauses.c", "pauses", &[]), scratch().join("pauses.pb.gz"));
+    let [program, out] = [&program, &out].map(|path| path.to_str().expect("UTF-8"));
+    let said = run_flamelet(["record", "--heap", "--duration", "1", "-o", out, "--", program]);
+    assert_eq!(said.status, Some(2), "{}", said.stderr);
+    assert!(said.stderr.contains("has allocated nothing"), "{}", said.stderr);
+    assert!(said.stderr.trim_end().ends_with("; it was ended"), "{}", said.stderr);
+}
+
 #[test]
 fn a_script_is_judged_by_its_interpreter() {
     let script = scratch().join("script");

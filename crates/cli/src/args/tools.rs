@@ -99,7 +99,7 @@ pub(crate) struct RunArgs {
     /// perf, strace, massif, callgrind, cachegrind, dhat, heaptrack, bpftrace; or list
     #[arg(value_name = "TOOL")]
     pub(crate) tool: String,
-    /// The command, after --
+    /// The command, after --; its exit status is that of this one, where the tool passes it on (bpftrace does not)
     #[arg(last = true, value_name = "CMD", value_hint = ValueHint::CommandWithArguments)]
     pub(crate) command: Vec<String>,
     /// Attach to this process, where the tool can

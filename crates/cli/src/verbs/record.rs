@@ -277,7 +277,7 @@ fn print_verdict(facts: &info::Info) {
 }
 
 /// The command's own status, as a shell would pass it on.
-fn exit_code(status: Option<ExitStatus>, is_bad: bool) -> ExitCode {
+pub(super) fn exit_code(status: Option<ExitStatus>, is_bad: bool) -> ExitCode {
     let code = status.map_or(0, |status| status.code().unwrap_or(128 + status.signal().unwrap_or(0)));
     match (code, is_bad) {
         (0, true) => ExitCode::from(1),

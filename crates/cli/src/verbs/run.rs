@@ -4,8 +4,6 @@ use std::ffi::OsString;
 use std::io::Write;
 use std::path::Path;
 use std::process::ExitCode;
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use flamelet_profile::pprof;
@@ -13,6 +11,8 @@ use flamelet_record::drive::{Drive, Driven, Subject, Tool, drive};
 use flamelet_report::ReportOptions;
 use flamelet_view::ServeOptions;
 
+use super::record::exit_code;
+use super::record_end::Interruptions;
 use crate::args::RunArgs;
 use crate::error::{About, Failure, Result};
 use crate::output;
@@ -23,17 +23,22 @@ pub(crate) fn run(args: &RunArgs) -> Result<ExitCode> {
     if args.tool == "list" {
         return output::write(None, list).map(|()| ExitCode::SUCCESS);
     }
-    let stop = Arc::new(AtomicBool::new(false));
-    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
-        signal_hook::flag::register(signal, Arc::clone(&stop))?;
-    }
-    let driven = drive(&plan(args)?, &stop).map_err(|error| Failure::new(error.to_string()))?;
+    let interruptions = Interruptions::watch()?;
+    let driven =
+        drive(&plan(args)?, interruptions.flag()).map_err(|error| Failure::new(error.to_string()))?;
     note!("Wrote {}", driven.raw.display());
     if args.tool == Tool::Bpftrace.name() {
         check_maps(&driven, args.script.is_some())?;
     }
+    interruptions.end();
     show(&driven, args)?;
-    Ok(ExitCode::SUCCESS)
+    Ok(status_of_command(&driven, args))
+}
+
+/// The command's own status, as far as the tool passes it on: the tool's, if it was not told to end.
+fn status_of_command(driven: &Driven, args: &RunArgs) -> ExitCode {
+    let is_commands = !args.command.is_empty() && !driven.was_asked;
+    exit_code(Some(driven.status).filter(|_| is_commands), false)
 }
 
 fn plan(args: &RunArgs) -> Result<Drive> {
@@ -128,7 +133,7 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let raw = folder.path().join("bpftrace.txt");
         let status = std::process::ExitStatus::from_raw(0);
-        let driven = Driven { folder: folder.path().to_owned(), raw: raw.clone(), status };
+        let driven = Driven { folder: folder.path().to_owned(), raw: raw.clone(), status, was_asked: false };
         let told = |text: &str, has_script| {
             std::fs::write(&raw, text).expect("written");
             check_maps(&driven, has_script).map_err(|failure| failure.to_string())

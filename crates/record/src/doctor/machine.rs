@@ -33,7 +33,7 @@ fn perf_events(report: &mut Report) {
             report.add("perf_event_open", found, State::Good, "CPU samples of own processes", "");
         }
         Err(error) => {
-            let why = access::explain(&error, "perf_event_open");
+            let why = access::explain(&error, "perf_event_open", access::level::USER_SIDE);
             let remedy = if access::is_filtered() {
                 access::UNFILTER
             } else {

@@ -60,8 +60,10 @@ pub struct Driven {
     pub folder: PathBuf,
     /// The file that the tool wrote.
     pub raw: PathBuf,
-    /// How the tool ended.
+    /// How the tool ended: most end as their command does.
     pub status: ExitStatus,
+    /// Whether the end was asked for, so that the status says nothing of the command.
+    pub was_asked: bool,
 }
 
 /// Runs a tool to its end, or until `duration` is over or `stop` is set; then it is asked to end, and waited for.
@@ -91,7 +93,7 @@ fn run_in(drive: &Drive, folder: PathBuf, stop: &AtomicBool) -> Result<Driven> {
         .spawn()
         .map_err(|error| Error::new(ErrorKind::Io, format!("{}: {error}", drive.tool.program())))?;
     let mut memory_map = MemoryMap::new();
-    let status = wait(child, drive, stop, &mut memory_map)?;
+    let (status, was_asked) = wait(child, drive, stop, &mut memory_map)?;
     let raw = drive.tool.raw_file(&folder).ok_or_else(|| {
         let message = format!("{} wrote no file in {} ({status})", drive.tool, folder.display());
         Error::new(ErrorKind::Io, message)
@@ -99,7 +101,7 @@ fn run_in(drive: &Drive, folder: PathBuf, stop: &AtomicBool) -> Result<Driven> {
     memory_map
         .append_to(&raw)
         .map_err(|error| Error::new(ErrorKind::Io, format!("{}: {error}", raw.display())))?;
-    Ok(Driven { folder, raw, status })
+    Ok(Driven { folder, raw, status, was_asked })
 }
 
 impl Drive {
@@ -201,12 +203,13 @@ fn base_name(program: &OsString) -> String {
 /// How often the end is looked for.
 const LOOK: Duration = Duration::from_millis(20);
 
+/// Waits for the end of a tool. Returns its status, and whether it was asked to end.
 fn wait(
     mut child: Child,
     drive: &Drive,
     stop: &AtomicBool,
     memory_map: &mut MemoryMap,
-) -> Result<ExitStatus> {
+) -> Result<(ExitStatus, bool)> {
     let mut started = Some(Instant::now());
     let mut asked: Option<Instant> = None;
     loop {
@@ -214,7 +217,8 @@ fn wait(
             .try_wait()
             .map_err(|error| Error::new(ErrorKind::Io, format!("{}: {error}", drive.tool)))?;
         if let Some(status) = status {
-            return Ok(status);
+            // It may have heard of what ends both, such as Ctrl-C, before it was asked.
+            return Ok((status, asked.is_some() || stop.load(Ordering::Relaxed)));
         }
         if drive.tool.leaves_addresses() {
             memory_map.look(child.id(), drive);

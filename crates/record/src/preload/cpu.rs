@@ -19,7 +19,7 @@ use crate::{Error, ErrorKind, Options, Progress, Recorded, Result, Summary, Targ
 /// Why nothing at all may be recorded by `perf_event_open`, with the way out; `None` where it works.
 pub fn why_needed() -> Option<String> {
     let error = access::try_own_clock(false).err()?;
-    Some(access::explain(&error, "perf_event_open").to_string())
+    Some(access::explain(&error, "perf_event_open", access::level::USER_SIDE).to_string())
 }
 
 /// Whether [`record`] can do what is asked: CPU time of a command.

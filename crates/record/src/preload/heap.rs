@@ -152,8 +152,7 @@ pub fn record(
     let elapsed = running.started.elapsed();
     let processes = gather(&folder);
     if processes.is_empty() {
-        running.kill();
-        return Err(never_loaded(&name));
+        return Err(never_loaded(&name, running.kill()));
     }
     let command = running.end()?;
     let (mut profile, mut summary) = assemble::profile(&processes, elapsed);
@@ -179,10 +178,11 @@ pub fn record(
     Ok(Recorded { profile, summary, command })
 }
 
-fn never_loaded(name: &str) -> Error {
+fn never_loaded(name: &str, was_ended: bool) -> Error {
+    let ended = if was_ended { "; it was ended" } else { "" };
     let message = format!(
         "{name} has allocated nothing that was seen: the library was not loaded into it, or its allocator is linked \
-         into it; `flamelet doctor {name}` says how it was built"
+         into it; `flamelet doctor {name}` says how it was built{ended}"
     );
     Error::new(ErrorKind::Unsupported, message)
 }

@@ -53,10 +53,12 @@ impl Running {
         }
     }
 
-    /// Ends a command that cannot be recorded.
-    pub(super) fn kill(mut self) {
+    /// Ends a command that cannot be recorded. Returns whether it still ran.
+    pub(super) fn kill(mut self) -> bool {
+        let still_ran = matches!(self.child.try_wait(), Ok(None));
         let _ = self.child.kill();
         let _ = self.child.wait();
+        still_ran
     }
 
     /// What became of the command.

@@ -46,8 +46,9 @@ pub(crate) fn way(options: &Options) -> Way {
     if !only_calls || matches!(options.target, Target::All) {
         return Way::Events(None);
     }
+    let refused = |error| access::explain(&error, "no tracepoints", access::level::TRACEPOINTS);
     let tried = tracefs::tracepoint_id("raw_syscalls", "sys_enter")
-        .and_then(|id| access::try_tracepoint(id).map_err(|error| access::explain(&error, "no tracepoints")));
+        .and_then(|id| access::try_tracepoint(id).map_err(refused));
     match tried {
         Ok(event) => Way::Events(Some(event)),
         Err(error) => Way::Ptrace(error.to_string()),

@@ -53,6 +53,13 @@ fn nobody_is_told_why_more_is_refused_and_what_would_allow_it() {
         let told = told(helper);
         assert!(told.contains("NotPermitted"), "{what}: {told}");
         assert!(told.contains("sudo "), "{what}: {told}");
+        // No more than that: who opens everything for --off-cpu opens it for all who may log in.
+        let level = match what {
+            "off-cpu" => "paranoid=1`",
+            "everything" => "paranoid=0`",
+            _ => "",
+        };
+        assert!(told.contains(level), "{what}: {told}");
     }
 }
 

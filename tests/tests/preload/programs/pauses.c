@@ -1,0 +1,6 @@
+/* Waits for ever, and allocates nothing. */
+#include <unistd.h>
+
+int main(void) {
+    for (;;) pause();
+}
