@@ -7,7 +7,7 @@ mod support;
 
 use flamelet_capture::cpu::{self, Engine, Options};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use support::{burn_red, turn};
 
 static RAISED: AtomicUsize = AtomicUsize::new(0);
@@ -173,6 +173,53 @@ fn the_program_s_handler_blocks_what_it_asked_for() {
         );
     });
     thread.join().expect("no panic");
+}
+
+/// Sets the interval timer of CPU time; gives what it was.
+fn set_interval_timer(interval_micros: libc::suseconds_t) -> libc::itimerval {
+    let time = libc::timeval { tv_sec: 0, tv_usec: interval_micros };
+    let new = libc::itimerval { it_interval: time, it_value: time };
+    let mut before = new;
+    // SAFETY: both structures outlive the call.
+    assert_eq!(unsafe { libc::setitimer(libc::ITIMER_PROF, &raw const new, &raw mut before) }, 0);
+    before
+}
+
+/// There is one such timer in a process.
+#[test]
+fn the_program_s_interval_timer_goes_on_after_a_capture_that_used_it() {
+    const MICROS: libc::suseconds_t = 12_000;
+    let _turn = turn();
+    install(use_much_stack);
+    set_interval_timer(MICROS);
+    let mut options = Options::with_frequency(999);
+    options.engine = Engine::Setitimer;
+    let session = cpu::start(&options).expect("starts");
+    burn_red(Duration::from_millis(50));
+    assert!(session.finish().sample_count() > 0);
+    RAISED.store(0, Ordering::Relaxed);
+    let end = Instant::now() + Duration::from_secs(60);
+    while RAISED.load(Ordering::Relaxed) < 5 && Instant::now() < end {
+        burn_red(Duration::from_millis(20));
+    }
+    assert_eq!(set_interval_timer(0).it_interval.tv_usec, MICROS);
+    assert!(RAISED.load(Ordering::Relaxed) >= 5, "its signals arrive");
+}
+
+/// The handler is gone, and so are the samples: that is said.
+#[test]
+fn a_program_that_takes_the_signal_away_is_told() {
+    const REMARK: &str = "the program took SIGPROF for itself: samples are missing";
+    let _turn = turn();
+    let session = cpu::start(&Options::with_frequency(99)).expect("starts");
+    let is_said = || session.snapshot().comments().any(|comment| comment == REMARK);
+    assert!(!is_said());
+    install(use_much_stack);
+    let end = Instant::now() + Duration::from_secs(60);
+    while !is_said() && Instant::now() < end {
+        burn_red(Duration::from_millis(20));
+    }
+    assert!(is_said(), "{:?}", session.finish().comments().collect::<Vec<_>>());
 }
 
 /// A child has the files of the sampler's events, and keeps them open.

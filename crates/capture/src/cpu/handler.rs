@@ -197,9 +197,10 @@ pub(super) fn use_period(period_nanos: u64) {
     SHARED.period.store(period_nanos, Ordering::Relaxed);
 }
 
-/// Signals that still come are let pass.
+/// Timers' and events' signals that still come are let pass. Those of an interval timer are the program's from now on.
 pub(super) fn deactivate() {
     SHARED.is_active.store(false, Ordering::SeqCst);
+    SHARED.engine.store(Engine::Auto as u8, Ordering::Relaxed);
 }
 
 /// In the child of a fork: neither the parent's pool nor its threads are there.
@@ -209,6 +210,13 @@ pub(super) fn forget_parent() {
     SHARED.inside.store(0, Ordering::SeqCst);
     forget_collector();
     threads::forget_this_thread();
+}
+
+/// In a child of a fork that takes samples itself: the parent's events are not its own, and their rings are not in its
+/// memory.
+pub(super) fn forget_perf_events() {
+    PERF_FILES.clear();
+    PERF_RINGS.iter().for_each(|ring| ring.store(ptr::null_mut(), Ordering::SeqCst));
 }
 
 /// The running thread is the collector.
@@ -510,6 +518,11 @@ impl IdSet {
         place.is_some()
     }
 
+    /// Forgets all. Nobody may be looking for any of them.
+    fn clear(&self) {
+        self.places.iter().for_each(|place| place.store(0, Ordering::Release));
+    }
+
     pub(super) fn remove(&self, id: i32) {
         if let Some(place) = self.probes(id).find(|place| place.load(Ordering::Relaxed) == id) {
             place.store(Self::FREE, Ordering::Release);
@@ -542,5 +555,8 @@ mod tests {
             assert!(set.place(100 + round).is_none());
             set.remove(100 + round + IdSet::SIZE as i32);
         }
+        assert!(set.insert(7));
+        set.clear();
+        assert!(set.place(7).is_none());
     }
 }

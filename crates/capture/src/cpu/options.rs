@@ -15,6 +15,10 @@ pub enum Engine {
     Auto,
     /// A POSIX timer on each thread's CPU clock. Needs no right at all.
     ///
+    /// It interrupts no sleep: the kernel looks at such a timer while its thread runs, and sends the signal before the
+    /// thread goes on. (Kernels before about 5.10 do so from the tick itself: there a tick on the way into a sleep may
+    /// end it with `EINTR`.)
+    ///
     /// The kernel looks at such timers at its tick, every 1 to 10 ms, and a sample stands for all the CPU time since
     /// the thread's last one. Where more threads want to run than there are CPUs, ticks may meet others for long: the
     /// sum stays right, shares of functions get less certain, and a profile of which that is much says so.
@@ -23,11 +27,13 @@ pub enum Engine {
     /// allows; needs `perf_event_paranoid` ≤ 2 and no seccomp filter against it. Falls back as `Auto` does.
     ///
     /// With `perf_event_paranoid` ≤ 1 or `CAP_PERFMON`, samples in system calls have their kernel frames; but a
-    /// sample that falls on the way into a sleep then ends the sleep with `EINTR`, as any signal does. The other
-    /// engines, and this one without that right, never do. Threads that start during a capture are counted from
+    /// sample that falls on the way into a sleep then ends the sleep with `EINTR`, as any signal does. Without that
+    /// right it does not. Threads that start during a capture are counted from
     /// when they are found (some ten milliseconds), not from their birth.
     Perf,
-    /// One interval timer for the process. Works everywhere, and is the least fair between threads. Finish captures
+    /// One interval timer for the process. Works everywhere, and is the least fair between threads. Its signal is the
+    /// process': where the running thread blocks SIGPROF the kernel gives it to another one, and may end a sleep of that
+    /// with `EINTR`. If the program uses the same timer (`ITIMER_PROF`), its signals rest meanwhile. Finish captures
     /// before an `exec` of the process itself: the kernel keeps this timer, and the new program would be ended by it.
     Setitimer,
 }
@@ -50,11 +56,13 @@ impl Engine {
 pub struct Options {
     /// Samples per second of CPU time, 1 to [`MAX_FREQUENCY`].
     pub frequency: u32,
-    /// What takes the samples. Only the first reader's choice counts while others read.
+    /// What takes the samples. Only the first reader's choice counts while others read, and their profiles say so.
     pub engine: Engine,
-    /// The deepest stack that is kept; deeper ones keep their leaf side and count as truncated.
+    /// The deepest stack that is kept; deeper ones keep their leaf side and count as truncated. While others read, not
+    /// more than they asked for; the profile says so.
     pub max_depth: usize,
     /// How many samples can wait to be collected (every 5 to 100 ms). Beyond that they are counted as lost.
+    /// While others read, not more than they asked for.
     pub buffered_samples: usize,
     /// The memory that the samples of one reader may take, in bytes. From the half of it on there is no timeline. When it
     /// is full, stacks that are known go on being counted and others count as lost. The profile says so.

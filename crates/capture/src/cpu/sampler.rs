@@ -127,9 +127,10 @@ pub(super) fn detach(reader: &Arc<Reader>) {
     reader.end();
     control.readers.retain(|other| !Arc::ptr_eq(other, reader));
     if control.readers.is_empty() {
+        // First, so that its last signals are known to be its own.
+        control.running = None;
         handler::deactivate();
         handler::forget_collector();
-        control.running = None;
         control.generation += 1;
         ENDED.notify_all();
         labels::no_records();
@@ -166,6 +167,7 @@ fn control() -> MutexGuard<'static, Control> {
     let mut control = control.lock().unwrap_or_else(PoisonError::into_inner);
     if std::mem::take(&mut control.has_parent) {
         forget_parent();
+        handler::forget_perf_events();
     }
     control
 }
@@ -229,13 +231,7 @@ impl Control {
     /// Starts the engine and the collector unless they run; gives remarks for the new reader's profile.
     fn run(&mut self, options: &Options) -> Result<Vec<String>> {
         if let Some(running) = &self.running {
-            let mut remarks = Vec::new();
-            let asked = options.engine;
-            if asked != running.engine.choice() && asked != super::Engine::Auto {
-                let name = running.engine.choice().name();
-                remarks.push(format!("engine {} was asked for while {name} was running", asked.name()));
-            }
-            return Ok(remarks);
+            return Ok(self.what_is_too_late(running, options));
         }
         self.prepare_pool(options)?;
         let period = options.period_nanos();
@@ -267,6 +263,25 @@ impl Control {
             glanced_sampled_nanos: reviewed_sampled_nanos,
         });
         Ok(remarks)
+    }
+
+    /// Remarks about what the first reader has decided.
+    fn what_is_too_late(&self, running: &Running, options: &Options) -> Vec<String> {
+        let mut remarks = Vec::new();
+        let (asked, used) = (options.engine, running.engine.choice());
+        if asked != used && asked != super::Engine::Auto {
+            let (asked, used) = (asked.name(), used.name());
+            remarks.push(format!("engine {asked} was asked for while {used} was running"));
+        }
+        let (slots, depth) = self.pool.as_ref().map_or((0, 0), |pool| (pool.slot_count(), pool.depth()));
+        for (name, asked, used) in
+            [("max_depth", options.max_depth, depth), ("buffered_samples", options.buffered_samples, slots)]
+        {
+            if asked > used {
+                remarks.push(format!("{name} = {asked} was asked for while {used} was in use"));
+            }
+        }
+        remarks
     }
 
     /// The pool stays from capture to capture, unless a larger one is needed.

@@ -1,5 +1,8 @@
 //! One interval timer for the whole process. The kernel expires it at most once a tick however high the
 //! frequency, so each sample is given the CPU time that passed since the one before.
+//!
+//! A process has only one such timer. If the program uses it, its signals rest while this engine runs, and go on
+//! afterwards.
 
 use super::Engine;
 use crate::cpu::options::Engine as Choice;
@@ -7,12 +10,13 @@ use std::io;
 
 pub(super) struct Setitimer {
     period_nanos: u64,
+    /// The timer as the program had it.
+    before: libc::itimerval,
 }
 
 impl Setitimer {
     pub(super) fn start(period_nanos: u64) -> io::Result<Self> {
-        set(period_nanos)?;
-        Ok(Self { period_nanos })
+        Ok(Self { period_nanos, before: set(&every(period_nanos))? })
     }
 }
 
@@ -22,7 +26,7 @@ impl Engine for Setitimer {
     }
 
     fn update(&mut self, period_nanos: u64) -> usize {
-        if period_nanos != self.period_nanos && set(period_nanos).is_ok() {
+        if period_nanos != self.period_nanos && set(&every(period_nanos)).is_ok() {
             self.period_nanos = period_nanos;
         }
         0
@@ -36,21 +40,26 @@ impl Engine for Setitimer {
 
 impl Drop for Setitimer {
     fn drop(&mut self) {
-        let _ = set(0);
+        let _ = set(&self.before);
     }
 }
 
-/// Sets the period; 0 stops.
-fn set(period_nanos: u64) -> io::Result<()> {
-    let micros = if period_nanos == 0 { 0 } else { (period_nanos / 1000).max(1) };
+/// A timer with this period.
+fn every(period_nanos: u64) -> libc::itimerval {
+    let micros = (period_nanos / 1000).max(1);
     let period = libc::timeval {
         tv_sec: (micros / 1_000_000) as libc::time_t,
         tv_usec: (micros % 1_000_000) as libc::suseconds_t,
     };
-    let times = libc::itimerval { it_interval: period, it_value: period };
-    // SAFETY: the structure is filled in, and the old value is not asked for.
-    match unsafe { libc::setitimer(libc::ITIMER_PROF, &raw const times, std::ptr::null_mut()) } {
-        0 => Ok(()),
+    libc::itimerval { it_interval: period, it_value: period }
+}
+
+/// Sets the timer; gives what it was.
+fn set(times: &libc::itimerval) -> io::Result<libc::itimerval> {
+    let mut before = *times;
+    // SAFETY: the one structure is filled in, the other is written.
+    match unsafe { libc::setitimer(libc::ITIMER_PROF, times, &raw mut before) } {
+        0 => Ok(before),
         _ => Err(io::Error::last_os_error()),
     }
 }
