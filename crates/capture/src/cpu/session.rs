@@ -347,6 +347,7 @@ mod tests {
     use crate::cpu::aggregate::ThreadKey;
     use crate::cpu::seen_modules::Era;
     use crate::labels::LabelSet;
+    use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
     const SECOND: u64 = 1_000_000_000;
 
@@ -482,6 +483,33 @@ mod tests {
         let profile = reader.profile_of(None);
         assert_eq!((profile.total(0), profile.quality.map(|quality| quality.lost)), (100_000, Some(0)));
         assert!(profile.timeline.is_none());
+    }
+
+    /// The collector adds samples to all readers, one after the other: one that made it wait would cost all of them
+    /// theirs.
+    #[test]
+    fn samples_are_added_while_a_profile_is_made() {
+        const ROWS: u64 = 100_000;
+        let reader = reader_with(64 << 20, None, 0, ROWS);
+        let (added, is_over) = (AtomicU64::new(ROWS), AtomicBool::new(false));
+        // So many between the moment that the profile is of and the one when it is there. Not every time: others may
+        // have had the machine.
+        let meanwhile = std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !is_over.load(Ordering::Relaxed) {
+                    reader.add(&sample(&[1000, 1]), 1_000_000);
+                    added.fetch_add(1, Ordering::Relaxed);
+                }
+            });
+            let mut attempts = (0..20).map(|_| {
+                let total = reader.profile_of(None).total(0).unsigned_abs();
+                added.load(Ordering::Relaxed).saturating_sub(total)
+            });
+            let enough = attempts.find(|&meanwhile| meanwhile > 1000);
+            is_over.store(true, Ordering::Relaxed);
+            enough
+        });
+        assert!(meanwhile.is_some(), "the collector waited for each profile");
     }
 
     #[test]
