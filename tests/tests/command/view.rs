@@ -137,12 +137,30 @@ fn pprof_http_serves_the_same_page() {
 
 /// Whoever listens for others is asked by an address, never by a name that somebody made to point here.
 #[test]
-fn pprof_http_listens_where_it_is_told_to() {
+fn it_listens_where_it_is_told_to() {
     let profile = profiles::committed("go-cpu");
-    let viewer = Viewer::run(&["pprof", "-no_browser", "-http=0.0.0.0:0", profile.to_str().expect("UTF-8")]);
-    let asked = |host: &str| viewer.ask_as(&format!("{host}:{}", viewer.port()), "/api/open");
-    assert!(asked("192.0.2.1").starts_with("HTTP/1.1 200"));
-    assert!(asked("rebound.example").starts_with("HTTP/1.1 403"));
+    let path = profile.to_str().expect("UTF-8");
+    let own: [&[&str]; 2] = [
+        &["pprof", "-no_browser", "-http=0.0.0.0:0", path],
+        &["view", "--no-browser", "--host", "0.0.0.0", path],
+    ];
+    for words in own {
+        let viewer = Viewer::run(words);
+        let asked = |host: &str| viewer.ask_as(&format!("{host}:{}", viewer.port()), "/api/open");
+        assert!(asked("192.0.2.1").starts_with("HTTP/1.1 200"), "{words:?}");
+        assert!(asked("rebound.example").starts_with("HTTP/1.1 403"), "{words:?}");
+        // All of loopback is this machine, but only one of it is listened on by default.
+        assert!(TcpStream::connect(format!("127.0.0.2:{}", viewer.port())).is_ok(), "{words:?}");
+    }
+    for words in [&[path][..], &["--host", "localhost", path], &["--host", "127.0.0.1", path]] {
+        let viewer = Viewer::start(words);
+        assert!(viewer.address.starts_with("127.0.0.1:"), "{words:?}: {}", viewer.address);
+        assert!(TcpStream::connect(format!("127.0.0.2:{}", viewer.port())).is_err(), "{words:?}");
+    }
+    // Nobody's, by its standard.
+    let refused = run_flamelet(["view", "--no-browser", "--host", "192.0.2.1", path]);
+    assert_eq!((refused.status, refused.stdout.as_str()), (Some(2), ""), "{}", refused.stderr);
+    assert!(refused.stderr.starts_with("flamelet: 192.0.2.1, port 0: "), "{}", refused.stderr);
 }
 
 /// The binary that pprof takes first is no profile to be shown beside the other.

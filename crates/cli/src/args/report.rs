@@ -327,9 +327,12 @@ pub(crate) struct ViewArgs {
     /// Files, a folder of files, '-', or the address of a service
     #[arg(required = true, value_name = "SOURCE", value_hint = ValueHint::AnyPath)]
     pub(crate) sources: Vec<String>,
-    /// The port on loopback; 0 takes one that is free
+    /// The port; 0 takes one that is free
     #[arg(long, value_name = "PORT", default_value_t = 0)]
     pub(crate) port: u16,
+    /// Listen on this address, 0.0.0.0 for all: whoever reaches it sees the profiles [default: this machine only]
+    #[arg(long, value_name = "ADDR")]
+    pub(crate) host: Option<String>,
     /// Only print the address
     #[arg(long, alias = "no_browser")]
     pub(crate) no_browser: bool,

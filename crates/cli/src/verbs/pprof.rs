@@ -60,10 +60,8 @@ pub(crate) fn show_in_browser(profile: Profile, ask: &Ask<'_>) -> Result<()> {
 fn listen_on(address: &str) -> Result<ServeOptions> {
     let wrong = || Failure::new(format!("-http={address}: write HOST:PORT, such as localhost:8080 or :8080"));
     let (host, port) = address.rsplit_once(':').ok_or_else(wrong)?;
-    let host = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
     let port = if port.is_empty() { 0 } else { port.parse().map_err(|_| wrong())? };
-    let is_loopback = matches!(host, "" | "localhost");
-    Ok(ServeOptions { port, host: (!is_loopback).then(|| host.to_owned()) })
+    Ok(view::listen_on(host, port))
 }
 
 /// Whether nothing is asked for that changes what the page is to show.

@@ -29,7 +29,14 @@ pub(crate) fn run(args: &ViewArgs) -> Result<()> {
         ..code_options(&options.symbols)
     };
     let source = source(&options)?.with_code(code);
-    serve(source, &ServeOptions { port: args.port, host: None }, !args.no_browser)
+    serve(source, &listen_on(args.host.as_deref().unwrap_or_default(), args.port), !args.no_browser)
+}
+
+/// Where to listen: on loopback, if `host` is its name or empty.
+pub(super) fn listen_on(host: &str, port: u16) -> ServeOptions {
+    let host = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
+    let is_loopback = matches!(host, "" | "localhost");
+    ServeOptions { port, host: (!is_loopback).then(|| host.to_owned()) }
 }
 
 /// Source files and binaries where they are usually found.
@@ -162,8 +169,12 @@ fn live(address: &str, options: &SourceOptions) -> Result<Source> {
 pub(crate) fn serve(source: Source, options: &ServeOptions, open_browser: bool) -> Result<()> {
     let server = Server::bind(source, options).map_err(|error| {
         let port = options.port;
-        let place = options.host.as_ref().map_or(format!("port {port}"), |host| format!("{host}:{port}"));
-        Failure::new(format!("{place}: {error}; choose another port, or 0 for a free one"))
+        Failure::new(match &options.host {
+            None => format!("port {port}: {error}; choose another port, or 0 for a free one"),
+            Some(host) => {
+                format!("{host}, port {port}: {error}; give an address of this machine and a free port")
+            }
+        })
     })?;
     output::line(&server.url())?;
     if !server.address().ip().is_loopback() {
