@@ -11,7 +11,7 @@ mod support;
 use flamelet_capture::cpu::{self, Options};
 use flamelet_profile::Quality;
 use std::time::Duration;
-use support::{burn_red, percent, process_cpu};
+use support::{again_if_busy, assert_figure, assert_surely, burn_red, percent, process_cpu};
 
 const FREQUENCY: u32 = 1000;
 const SMALL: usize = 16;
@@ -48,30 +48,35 @@ fn without_files<T>(work: impl FnOnce() -> T) -> T {
         assert_eq!(libc::getrlimit(libc::RLIMIT_FSIZE, &raw mut limit), 0);
         let before = std::mem::replace(&mut limit.rlim_cur, 0);
         assert_eq!(libc::setrlimit(libc::RLIMIT_FSIZE, &raw const limit), 0);
-        let result = work();
+        let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work));
         limit.rlim_cur = before;
         assert_eq!(libc::setrlimit(libc::RLIMIT_FSIZE, &raw const limit), 0);
-        result
+        result.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     }
+}
+
+/// The share of the CPU time that is in the profile, or said to be missing, in percent.
+fn accounted(quality: Quality, used: Duration) -> f64 {
+    let periods = u32::try_from(quality.samples + quality.lost).expect("few");
+    percent(Duration::from_secs(1) / FREQUENCY * periods, used)
 }
 
 #[test]
 fn what_finds_no_room_is_counted_and_a_larger_buffer_has_room() {
-    let share = |quality: Quality, used: Duration| {
-        let periods = u32::try_from(quality.samples + quality.lost).expect("few");
-        percent(Duration::from_secs(1) / FREQUENCY * periods, used)
-    };
-    let (quality, used, is_unseen, lost) = without_files(|| capture(SMALL));
-    println!("{SMALL}: {quality:?} of {used:?}, {lost} signals");
-    // A signal stands for all the time since the last tick of the kernel that found the thread.
-    assert!(lost > 0 && quality.lost > quality.samples && quality.samples > 0, "{quality:?}");
-    assert!((85.0..110.0).contains(&share(quality, used)), "{quality:?} of {used:?}");
-    assert!(!is_unseen, "all of it was refused: {quality:?}");
-    assert!(quality.own_cpu_nanos > 0, "{quality:?}");
-
-    let (quality, used, _, lost) = capture(LARGE);
-    println!("{LARGE}: {quality:?} of {used:?}, {lost} signals");
-    assert_eq!(lost, 0, "{quality:?}");
-    assert!(quality.samples > quality.lost * 5, "{quality:?}");
-    assert!((85.0..110.0).contains(&share(quality, used)), "{quality:?} of {used:?}");
+    again_if_busy(|| {
+        let (quality, used, is_unseen, lost) = without_files(|| capture(SMALL));
+        println!("{SMALL}: {quality:?} of {used:?}, {lost} signals");
+        assert_figure("accounted for", accounted(quality, used), 85.0..110.0, 70.0..130.0);
+        // A signal stands for all the time since the last tick of the kernel that found the thread.
+        assert!(lost > 0 && quality.lost > quality.samples && quality.samples > 0, "{quality:?}");
+        assert!(!is_unseen, "all of it was refused: {quality:?}");
+        assert!(quality.own_cpu_nanos > 0, "{quality:?}");
+    });
+    again_if_busy(|| {
+        let (quality, used, _, lost) = capture(LARGE);
+        println!("{LARGE}: {quality:?} of {used:?}, {lost} signals");
+        assert_surely(lost == 0, "there is room for all");
+        assert_figure("accounted for", accounted(quality, used), 85.0..110.0, 70.0..130.0);
+        assert!(quality.samples > quality.lost * 5, "{quality:?}");
+    });
 }
