@@ -434,8 +434,8 @@ unsafe fn pass_on(signal: libc::c_int, info: *mut libc::siginfo_t, context: *mut
     // SAFETY: null, or a structure that is never freed or changed.
     let Some(Previous { action, .. }) = (unsafe { previous.as_ref() }) else { return };
     PASSING.set((info as usize, previous));
-    // SAFETY: `context` is the kernel's.
-    let before = mask_for(action, unsafe { &*context.cast::<libc::ucontext_t>() });
+    // SAFETY: `context` is the kernel's, or null from a handler that has none.
+    let before = mask_for(action, unsafe { context.cast::<libc::ucontext_t>().as_ref() });
     // SAFETY: `action` was the program's, and the arguments are the kernel's.
     unsafe { call(action, signal, info, context) };
     before.apply();
@@ -445,9 +445,11 @@ unsafe fn pass_on(signal: libc::c_int, info: *mut libc::siginfo_t, context: *mut
 
 /// Blocks what the kernel would have blocked for `action`, had it been asked to call it; gives what was blocked. Not
 /// where another handler called ours: it has chosen what is blocked, and the kernel would not come in between.
-fn mask_for(action: &libc::sigaction, context: &libc::ucontext_t) -> SignalMask {
-    let (now, interrupted) = (SignalMask::of_this_thread(), SignalMask::in_set(&context.uc_sigmask));
-    if now == interrupted | BLOCKED {
+fn mask_for(action: &libc::sigaction, context: Option<&libc::ucontext_t>) -> SignalMask {
+    let now = SignalMask::of_this_thread();
+    if let Some(interrupted) = context.map(|context| SignalMask::in_set(&context.uc_sigmask))
+        && now == interrupted | BLOCKED
+    {
         let is_deferred = action.sa_flags & libc::SA_NODEFER == 0;
         let itself = if is_deferred { SignalMask::of(SIGNAL) } else { SignalMask::NONE };
         (interrupted | SignalMask::in_set(&action.sa_mask) | itself).apply();
