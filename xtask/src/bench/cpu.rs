@@ -299,9 +299,10 @@ fn goals(find: &dyn Fn(&str, usize) -> f64, hangs: usize) -> Vec<String> {
         let cost = |at: usize| find(&title, at) / find(&seen, at);
         let theirs = (1..VARIANTS.len()).map(cost).fold(f64::INFINITY, f64::min);
         goals.push(format!(
-            "{title}, for each second that is seen: {:.1} times less than the cheapest pprof-rs \
-             (the kernel's part of a signal, which is the most of ours, is the same for both)",
-            theirs / cost(0)
+            "{title}, for each second that is seen: {:.1} times less than the cheapest pprof-rs (of ours {:.2} is the \
+             thread that finds new threads and collects; the kernel's part of a signal is the same for both)",
+            theirs / cost(0),
+            find(&format!("of it in threads of its own, {hertz} Hz"), 0)
         ));
         let (felt, error) = (
             find(&format!("the same as felt by a thread, {hertz} Hz"), 0),
