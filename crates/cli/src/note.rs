@@ -1,7 +1,7 @@
 //! What is said to a person beside the result.
 
-/// Writes a line to standard error, as `note!` does, which would panic where nobody can be told any more: a terminal
-/// that was closed, a pipe without a reader. What is said is never worth what is still to be done.
+/// Writes a line to standard error. The standard library's macro for it would panic where nobody can be told any more: a
+/// terminal that was closed, a pipe without a reader. What is said is never worth what is still to be done.
 macro_rules! note {
     ($($text:tt)*) => {{
         use std::io::Write as _;

@@ -133,7 +133,8 @@ pub(crate) fn explain(error: &io::Error, what: &str, level: i32) -> Error {
     }
 }
 
-/// Says why `watch` could not be watched as needs a `level`. Of another user's process no setting of the kernel's is the reason.
+/// Says why `watch`, which needs a `level`, could not be watched. Of another user's process no setting of the kernel's
+/// is the reason.
 pub(crate) fn explain_watch(error: &io::Error, watch: Watch, level: i32) -> Error {
     let what = "cannot watch the process";
     let is_refused = matches!(error.raw_os_error(), Some(libc::EACCES | libc::EPERM));

@@ -203,7 +203,7 @@ impl Report<'_> {
         let lost = sum(|part| part.lost) + facts.refused;
         let unseen = self.unseen(samples + lost, facts.process_cpu_nanos, parts);
         self.explain(unseen, samples + lost + unseen);
-        self.doubt(facts.coarse, samples);
+        self.doubt(facts.coarse, samples + lost);
         self.tell_what_did_not_fit(parts, facts.memory_budget);
         let quality = Quality {
             engine: self.builder.string(facts.engine),

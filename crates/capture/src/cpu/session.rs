@@ -431,6 +431,12 @@ mod tests {
             matches!(&said[..], [one] if one.starts_with("50 % of the CPU time is known by few")),
             "{said:?}"
         );
+        // Of all that was due, although most of it found no room.
+        let options = Options { memory_budget: 4 << 10, ..Options::with_frequency(1000) };
+        let reader = Reader::new(&options, None, "timer", at(1));
+        (0..1000).for_each(|number| reader.add(&sample(&[number, 1]), 31_000_000));
+        let full = reader.profile_of(None);
+        assert!(remarks(&full).iter().any(|one| one.starts_with("100 % of the CPU time is known")));
     }
 
     /// A reader with this budget after so many samples of ten stacks, and then so many of a stack each.
