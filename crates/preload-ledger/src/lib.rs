@@ -21,6 +21,8 @@
 use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64};
 
 pub mod modules;
+#[cfg(unix)]
+pub mod place;
 mod read;
 
 pub use read::{Counts, DamagedError, Row, read};
@@ -43,6 +45,8 @@ pub const COUNTS_ENDING: &str = "counts";
 pub const PROFILE_ENDING: &str = "profile";
 /// Ends the names of files with modules.
 pub const MODULES_ENDING: &str = "modules";
+/// Ends the names of files that say why nothing is sampled.
+pub const REFUSED_ENDING: &str = "refused";
 
 /// The first word of a file with counts.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"flheap01");

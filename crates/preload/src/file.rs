@@ -3,19 +3,19 @@
 //! No descriptor stays open: programs close descriptors that they do not know, and use the numbers again. The files
 //! are opened by name when they grow, which is rare.
 
-use std::ffi::OsStr;
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{self, Write};
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
 use flamelet_preload_ledger::{
-    COUNTS_ENDING, FIRST_FRAME, Header, MAGIC, MODULES_ENDING, NODES_AT, Node, modules,
+    COUNTS_ENDING, FIRST_FRAME, Header, MAGIC, MODULES_ENDING, NODES_AT, Node, modules, place,
 };
 
+use crate::errno::Errno;
 use crate::lock::Lock;
 use crate::{blocks, map};
 
@@ -55,6 +55,7 @@ pub(crate) fn has_room_for(number: u64) -> bool {
 
 #[cold]
 fn grow(end: usize) -> bool {
+    let _errno = Errno::keep();
     let _held = GROWING.hold();
     let mapped = MAPPED.load(Ordering::Relaxed);
     if end <= mapped {
@@ -64,7 +65,7 @@ fn grow(end: usize) -> bool {
     if length > RESERVED.load(Ordering::Relaxed) || end > length {
         return false;
     }
-    let opened = name().and_then(|name| open(&name.with_extension(COUNTS_ENDING)).ok());
+    let opened = name().and_then(|name| place::open(&name.with_extension(COUNTS_ENDING), false).ok());
     let Some(file) = opened.filter(|file| allocate(file, mapped, length).is_ok()) else { return false };
     let base = BASE.load(Ordering::Relaxed);
     // SAFETY: inside of what was reserved, behind what is mapped already.
@@ -118,7 +119,9 @@ pub(crate) fn move_to_own() -> io::Result<()> {
 /// Adds lines to the file with modules.
 pub(crate) fn append_modules(lines: &str) {
     let Some(name) = name() else { return };
-    if let Ok(mut file) = open(&name.with_extension(MODULES_ENDING)) {
+    let Ok(mut file) = place::open(&name.with_extension(MODULES_ENDING), true) else { return };
+    let length = file.metadata().map_or(0, |file| file.len()) + lines.len() as u64;
+    if place::check_length(length).is_ok() {
         let _ = file.write_all(lines.as_bytes());
     }
 }
@@ -135,13 +138,11 @@ fn create_files(folder: &Path) -> io::Result<(PathBuf, File)> {
     let pid = std::process::id();
     for number in 0..10_000 {
         let name = folder.join(format!("{pid}-{number}"));
-        let mut options = OpenOptions::new();
-        options.read(true).write(true).create_new(true).mode(0o600);
-        match options.open(name.with_extension(COUNTS_ENDING)) {
+        match place::create(&name.with_extension(COUNTS_ENDING)) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
             opened => {
                 let counts = opened?;
-                options.append(true).open(name.with_extension(MODULES_ENDING))?;
+                place::create(&name.with_extension(MODULES_ENDING))?;
                 return Ok((name, counts));
             }
         }
@@ -149,21 +150,26 @@ fn create_files(folder: &Path) -> io::Result<(PathBuf, File)> {
     Err(io::Error::from_raw_os_error(libc::EEXIST))
 }
 
-fn open(path: &Path) -> io::Result<File> {
-    let appends = path.extension() == Some(OsStr::new(MODULES_ENDING));
-    OpenOptions::new().read(true).write(true).append(appends).custom_flags(libc::O_NOFOLLOW).open(path)
-}
-
 /// Makes the file longer, with its blocks on the disk: a full disk is found here, and not by a signal later.
 fn allocate(file: &File, from: usize, to: usize) -> io::Result<()> {
+    place::check_length(to as u64)?;
     // SAFETY: the descriptor is open.
     let failed =
         unsafe { libc::fallocate(file.as_raw_fd(), 0, from as libc::off_t, (to - from) as libc::off_t) } != 0;
     match failed.then(io::Error::last_os_error) {
-        Some(error) if error.raw_os_error() == Some(libc::EOPNOTSUPP) => file.set_len(to as u64),
+        Some(error) if error.raw_os_error() == Some(libc::EOPNOTSUPP) => write_zeroes(file, from, to),
         Some(error) => Err(error),
         None => Ok(()),
     }
+}
+
+/// Where the file system cannot give blocks in advance, writing makes it.
+fn write_zeroes(file: &File, from: usize, to: usize) -> io::Result<()> {
+    static ZEROES: [u8; 64 << 10] = [0; 64 << 10];
+    for at in (from..to).step_by(ZEROES.len()) {
+        file.write_all_at(&ZEROES[..ZEROES.len().min(to - at)], at as u64)?;
+    }
+    Ok(())
 }
 
 /// Writes the header; the last word makes the file valid.

@@ -25,6 +25,7 @@
 #![allow(unsafe_code, reason = "takes the place of malloc")]
 
 mod blocks;
+mod errno;
 mod file;
 mod fork;
 mod hooks;

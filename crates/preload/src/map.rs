@@ -2,9 +2,12 @@
 
 use std::ptr;
 
+use crate::errno::Errno;
+
 /// Reserves `length` bytes of address space that cannot be touched yet.
 pub(crate) fn reserve(length: usize) -> Option<*mut u8> {
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+    let _errno = Errno::keep();
     // SAFETY: a new mapping at an address of the kernel's choice.
     mapped(unsafe { libc::mmap(ptr::null_mut(), length, libc::PROT_NONE, flags, -1, 0) })
 }
@@ -23,6 +26,7 @@ pub(crate) unsafe fn reserve_again(at: *mut u8, length: usize) {
 pub(crate) fn zeroed(length: usize) -> Option<*mut u8> {
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
     let access = libc::PROT_READ | libc::PROT_WRITE;
+    let _errno = Errno::keep();
     // SAFETY: a new mapping at an address of the kernel's choice.
     let memory = mapped(unsafe { libc::mmap(ptr::null_mut(), length, access, flags, -1, 0) })?;
     // SAFETY: the mapping was just made. Large pages would make untouched parts take room.

@@ -8,6 +8,7 @@ use std::ffi::{CStr, c_int, c_void};
 use std::ptr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use crate::errno::Errno;
 use crate::thread;
 
 macro_rules! next_functions {
@@ -82,6 +83,7 @@ pub(crate) fn is_looking() -> bool {
 /// Looks up what is not known yet, and returns the one that is wanted.
 #[cold]
 fn look_up(wanted: &AtomicUsize) -> usize {
+    let _errno = Errno::keep();
     let slot = thread::slot();
     slot.is_looking.set(true);
     let mut found = [0; ALL.len()];

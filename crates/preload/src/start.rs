@@ -3,8 +3,9 @@
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU8, Ordering};
 
-use flamelet_preload_ledger::env;
+use flamelet_preload_ledger::{env, place};
 
+use crate::errno::Errno;
 use crate::{blocks, file, fork, next, record, thread, walker};
 
 /// Where a thread is.
@@ -66,6 +67,7 @@ pub(crate) fn note_fork() {
 
 /// Runs what calls into other libraries: what they allocate is not the program's.
 pub(crate) fn on_own_behalf<T>(work: impl FnOnce() -> T) -> T {
+    let _errno = Errno::keep();
     let slot = thread::slot();
     let before = slot.inside.replace(Inside::OwnBehalf);
     let result = work();
@@ -76,7 +78,7 @@ pub(crate) fn on_own_behalf<T>(work: impl FnOnce() -> T) -> T {
 fn start() -> bool {
     let Some(folder) = std::env::var_os(env::FOLDER).map(PathBuf::from) else { return false };
     let mean = std::env::var(env::MEAN).ok().and_then(|text| text.parse().ok()).unwrap_or(0);
-    if !folder.is_absolute() || file::create(&folder, mean).is_err() {
+    if !place::is_trusted(&folder) || file::create(&folder, mean).is_err() {
         return false;
     }
     record::MEAN.store(mean, Ordering::Relaxed);

@@ -10,6 +10,7 @@ use std::ffi::c_void;
 use std::ptr;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use crate::errno::Errno;
 use crate::lock::Lock;
 use crate::start::Inside;
 use crate::walker::Walker;
@@ -133,6 +134,7 @@ impl Slot {
 
     #[cold]
     fn make_state(&self) {
+        let _errno = Errno::keep();
         let idle = {
             let _held = LOCK.hold();
             let idle = IDLE.0.get();

@@ -1,7 +1,8 @@
 //! A readable file at any moment.
 
-use std::fs::File;
-use std::io::{self, BufWriter, Write};
+use std::fs::Permissions;
+use std::io::{self, BufWriter};
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -10,22 +11,17 @@ use flamelet_profile::{Profile, pprof};
 use crate::Checkpoint;
 
 /// Writes `profile` beside `path` and moves it there when it is whole, so that a full disk or a kill in the
-/// middle leaves the file from before.
+/// middle leaves the file from before. The folder may be one in which others can write: the file beside has a name
+/// that nobody can guess, and is new.
 pub(crate) fn replace_file(path: &Path, profile: &Profile) -> io::Result<()> {
-    let mut name = path.file_name().unwrap_or_default().to_owned();
-    name.push(format!(".{}.part", std::process::id()));
-    let part = path.with_file_name(name);
-    let written = write_file(&part, profile).and_then(|()| std::fs::rename(&part, path));
-    if written.is_err() {
-        let _ = std::fs::remove_file(&part);
-    }
-    written
-}
-
-fn write_file(path: &Path, profile: &Profile) -> io::Result<()> {
-    let mut out = BufWriter::new(File::create(path)?);
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let mut part = tempfile::Builder::new();
+    // As any other program creates files: for everybody to read, less the umask.
+    part.prefix(".flamelet-").suffix(".part").permissions(Permissions::from_mode(0o666));
+    let mut out = BufWriter::new(part.tempfile_in(folder)?);
     pprof::write_gzip(profile, &mut out).map_err(io::Error::other)?;
-    out.into_inner().map_err(io::IntoInnerError::into_error)?.flush()
+    let part = out.into_inner().map_err(io::IntoInnerError::into_error)?;
+    part.persist(path).map(drop).map_err(|error| error.error)
 }
 
 /// When to save next, and what went wrong when saving.

@@ -33,7 +33,7 @@ mod running;
 mod worker;
 
 pub(crate) use ending::Ending;
-pub use running::{Guard, RunningCommand};
+pub use running::RunningCommand;
 pub(crate) use worker::ask;
 
 /// A finished recording.
@@ -47,8 +47,6 @@ pub struct Recorded {
     pub symbols: Option<symbolize::Summary>,
     /// What became of the command; `None` when there was none.
     pub command: Option<CommandEnd>,
-    /// What processes that outlive the command may depend on; end only when it is not needed any more.
-    pub guard: Option<Guard>,
 }
 
 /// What became of the command.
@@ -357,7 +355,7 @@ impl Watched {
             Target::Command(command) => {
                 let command = std::mem::replace(command, Command::new(""));
                 let program = command.get_program().to_string_lossy().into_owned();
-                let waiting = Waiting::fork(command, options.shield_command, None);
+                let waiting = Waiting::fork(command, options.shield_command);
                 waiting.map(Self::Waiting).map_err(|error| command_failed(&program, &error))
             }
             Target::All => Ok(Self::Everything),

@@ -13,6 +13,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use flamelet_symbol::demangle::demangle;
 use object::{Object, ObjectSegment, ObjectSymbol, SymbolKind};
 
+use crate::sweeper::Sweeper;
 use crate::{Error, ErrorKind, Result, tracefs};
 
 /// A probe, which is there until this is dropped. All of its events must be closed before.
@@ -21,6 +22,8 @@ pub(crate) struct Probe {
     list: PathBuf,
     group: String,
     name: String,
+    /// Removes it when this process is killed.
+    sweeper: Option<Sweeper>,
 }
 
 /// What the groups of our probes begin with; the number of the process that made them follows.
@@ -41,8 +44,9 @@ impl Probe {
         let offset = offset_of(Path::new(path), function)?;
         let list = tracefs::folder()?.join("uprobe_events");
         remove_forgotten(&list);
-        let probe = Self {
+        let mut probe = Self {
             list,
+            sweeper: None,
             group: format!("{GROUP}{}", std::process::id()),
             name: format!("probe{}", COUNT.fetch_add(1, Ordering::Relaxed)),
         };
@@ -50,7 +54,10 @@ impl Probe {
         let path = format!("/proc/self/fd/{}", file.as_raw_fd());
         let set = write_line(&probe.list, &format!("p:{}/{} {path}:{offset:#x}", probe.group, probe.name));
         match set.map_err(|error| error.kind()) {
-            Ok(()) => Ok(probe),
+            Ok(()) => {
+                probe.sweeper = Sweeper::of_line(&probe.list, &probe.removal());
+                Ok(probe)
+            }
             Err(std::io::ErrorKind::NotFound) => {
                 Err(Error::new(ErrorKind::Unsupported, "this kernel has no uprobes (CONFIG_UPROBE_EVENTS)"))
             }
@@ -59,6 +66,11 @@ impl Probe {
             }
             Err(kind) => Err(bad(format!("{function}: the kernel sets no probe there: {kind}"))),
         }
+    }
+
+    /// The line that removes it.
+    fn removal(&self) -> String {
+        format!("-:{}/{}", self.group, self.name)
     }
 
     /// The number of its tracepoint.
@@ -70,7 +82,10 @@ impl Probe {
 impl Drop for Probe {
     fn drop(&mut self) {
         // One that cannot be removed is removed by the next recording.
-        let _ = write_line(&self.list, &format!("-:{}/{}", self.group, self.name));
+        let _ = write_line(&self.list, &self.removal());
+        if let Some(sweeper) = self.sweeper.take() {
+            sweeper.dismiss();
+        }
     }
 }
 

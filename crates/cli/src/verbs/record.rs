@@ -8,12 +8,12 @@ use std::time::Duration;
 use flamelet_formats::Format;
 use flamelet_profile::{Profile, merge};
 use flamelet_record::preload::{Library, cpu};
-use flamelet_record::{Checkpoint, CommandEnd, Guard, Options, Progress, Recorded, Summary, Target, record};
+use flamelet_record::{Checkpoint, CommandEnd, Options, Progress, Recorded, Summary, Target, record};
 use flamelet_report::flame::FlameOptions;
 use flamelet_report::info::{self, Verdict};
 use flamelet_view::ServeOptions;
 
-use super::record_end::{Ending, Interruptions, stay_for};
+use super::record_end::{Ending, Interruptions};
 use crate::args::{CPU_FILE, Made, Picture, RecordArgs};
 use crate::error::{Failure, Result};
 use crate::live_line::LiveLine;
@@ -32,8 +32,8 @@ pub(crate) fn run(args: &RecordArgs) -> Result<ExitCode> {
     }
     run_all(args, CPU_FILE, &mut |run| {
         let recorded = record_once(args, run)?;
-        let Recorded { profile, summary, command, guard, .. } = recorded;
-        Ok(Outcome { profile, summary: summary_lines(&summary), command, guard })
+        let Recorded { profile, summary, command, .. } = recorded;
+        Ok(Outcome { profile, summary: summary_lines(&summary), command })
     })
 }
 
@@ -50,7 +50,6 @@ pub(super) struct Outcome {
     /// How it went, for a person, who is told when it is written.
     pub(super) summary: Vec<String>,
     pub(super) command: Option<CommandEnd>,
-    pub(super) guard: Option<Guard>,
 }
 
 type Once<'a> = dyn FnMut(Run<'_>) -> Result<Outcome> + 'a;
@@ -118,7 +117,6 @@ struct Runs {
     status: Option<ExitStatus>,
     /// The last command, if it is still to end.
     ending: Option<Ending>,
-    guard: Option<Guard>,
     is_over: bool,
     has_failed: bool,
 }
@@ -128,7 +126,6 @@ impl Runs {
     fn add(&mut self, outcome: Outcome, has_more: bool, interruptions: &Interruptions) -> Result<()> {
         self.profiles.push(outcome.profile);
         self.summaries.extend(outcome.summary);
-        self.guard = outcome.guard;
         let was_interrupted = interruptions.take();
         self.is_over = was_interrupted || !has_more;
         match outcome.command {
@@ -179,9 +176,6 @@ impl Runs {
         if let Some(ending) = self.ending.take() {
             let status = ending.wait(interruptions)?;
             self.note(status);
-        }
-        if let Some(guard) = self.guard.take() {
-            stay_for(&guard, interruptions);
         }
         Ok(self.status)
     }

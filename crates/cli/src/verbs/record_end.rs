@@ -11,8 +11,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use flamelet_record::RunningCommand;
 use flamelet_record::signal::Signal;
-use flamelet_record::{Guard, RunningCommand};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use crate::error::Result;
@@ -105,7 +105,7 @@ impl Ending {
             if by.take() {
                 self.ask_again();
             }
-            if self.asked.elapsed() >= PATIENCE && !self.command.needs_tracer() {
+            if self.asked.elapsed() >= PATIENCE {
                 note!(
                     "The command (process {id}) does not end, and is left running; kill -KILL {id} ends it"
                 );
@@ -135,19 +135,6 @@ impl Ending {
         self.command.ask_to_end(how);
         self.times += 1;
         self.asked = Instant::now();
-    }
-}
-
-/// Stays for as long as processes that outlive the command depend on it, or until somebody insists.
-pub(super) fn stay_for(guard: &Guard, by: &Interruptions) {
-    if guard.is_needed() {
-        note!(
-            "Waiting for what the command left running: its system calls would fail without flamelet (Ctrl-C ends the \
-             wait)"
-        );
-    }
-    while guard.is_needed() && !by.take() {
-        std::thread::park_timeout(LOOK);
     }
 }
 

@@ -19,7 +19,7 @@ static LIBRARY: Library =
 pub(crate) fn run(args: &RecordArgs, heap: Heap) -> Result<ExitCode> {
     run_all(args, HEAP_FILE, &mut |run| {
         let Recorded { profile, summary, command } = record_once(args, heap, run)?;
-        Ok(Outcome { profile, summary: summary_lines(&summary, heap), command: Some(command), guard: None })
+        Ok(Outcome { profile, summary: summary_lines(&summary, heap), command: Some(command) })
     })
 }
 

@@ -43,7 +43,7 @@ pub fn record(
     program::check(command.get_program())?;
     let folder = Folder::new(library)?;
     folder.preload_into(&mut command);
-    command.env(env::FOLDER, folder.path()).env(env::FREQUENCY, options.frequency.to_string());
+    command.env(env::FREQUENCY, options.frequency.to_string());
     let mut saver = options.checkpoint.take().map(Saver::new);
     let running = Running::start(command, options.shield_command)?;
     running.wait(options.duration, stop, |elapsed| {
@@ -53,7 +53,11 @@ pub fn record(
         }
     })?;
     let elapsed = running.started.elapsed();
-    if !folder.files(PROFILE_ENDING).iter().any(|file| file.metadata().is_ok_and(|file| file.len() > 0)) {
+    if !folder
+        .files(PROFILE_ENDING)
+        .iter()
+        .any(|file| file.symlink_metadata().is_ok_and(|file| file.len() > 0))
+    {
         // One that goes on has saved nothing in its first second.
         running.wait(Some(elapsed + SAVED_AFTER), &AtomicBool::new(false), |_| {})?;
     }
@@ -67,7 +71,7 @@ pub fn record(
         asked_millihertz: u64::from(options.frequency) * 1000,
         ..quality
     });
-    Ok(Recorded { profile, summary, symbols, command: Some(running.end()?), guard: None })
+    Ok(Recorded { profile, summary, symbols, command: Some(running.end()?) })
 }
 
 /// A little longer than the library's pause between two savings.
@@ -96,7 +100,7 @@ fn gather(folder: &Folder) -> Result<(Profile, Quality)> {
     let mut quality = Quality::default();
     let mut profiles = Vec::new();
     for path in folder.files(PROFILE_ENDING) {
-        let Ok(bytes) = std::fs::read(&path) else { continue };
+        let Some(bytes) = Folder::read(&path) else { continue };
         let Ok(mut profile) = pprof::read(&bytes, &Limits::default()) else { continue };
         if let Some(own) = profile.quality {
             quality.samples += own.samples;

@@ -1,99 +1,161 @@
-//! The folder of one recording: the library, and what it writes.
+//! The folder into which the processes of one recording write.
+//!
+//! ```text
+//! /var/tmp/flamelet-RANDOM/    mode 711, ours: nobody else can list it
+//!     RANDOM/                  mode 1733 for root, whose children may run as other users; else 700
+//!         PID-N.counts …
+//! ```
+//!
+//! The inner name is a secret that only the environment of the recorded processes has: strangers can neither write into
+//! the folder nor make it anew once it is gone. What a recorded process of another user writes is its own affair, and is
+//! read without trust: no links, pipes or devices, and no more than [`MOST_BYTES`] of a file.
 
 use std::ffi::OsString;
+use std::fs::File;
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use flamelet_preload_ledger::env;
 
-use super::{Library, system};
+use super::private::{self, Others};
+use super::{Library, library, system};
+use crate::sweeper::Sweeper;
 use crate::{Error, ErrorKind, Result};
 
-/// Removed when dropped.
+/// What the names of these folders begin with.
+const PREFIX: &str = "flamelet-";
+/// A file of counts has 64 bytes for each distinct stack; this is sixteen million of them.
+const MOST_BYTES: u64 = 1 << 30;
+/// Processes of one recording, of which each has up to three files.
+const MOST_FILES: usize = 300_000;
+
+/// Removed when dropped; when the recorder is killed, by the sweeper.
 pub(super) struct Folder {
-    path: PathBuf,
+    outer: PathBuf,
+    inner: PathBuf,
     library: PathBuf,
+    /// Tells other recorders that this folder is in use.
+    _lock: File,
+    sweeper: Option<Sweeper>,
 }
 
 impl Folder {
-    /// Makes a folder and puts the library into it.
+    /// Makes a folder, and puts the library where it can be loaded.
     pub(super) fn new(library: Library) -> Result<Self> {
-        if library.bytes.is_empty() {
-            let message = "this flamelet was built without its preloaded library (a static or a checking build); \
-                           build it for a target with shared libraries, such as x86_64-unknown-linux-gnu";
-            return Err(Error::new(ErrorKind::Unsupported, message));
-        }
-        let path = Self::make()?;
-        let library_path = path.join(library.name);
-        let folder = Self { path, library: library_path };
-        std::fs::write(&folder.library, library.bytes)?;
-        std::fs::set_permissions(&folder.library, std::fs::Permissions::from_mode(0o755))?;
-        Ok(folder)
-    }
-
-    /// On a disk rather than in memory, where programs may be run from, and with a name that the loader can read.
-    fn make() -> Result<PathBuf> {
-        let places = [PathBuf::from("/var/tmp"), std::env::temp_dir(), std::env::current_dir()?];
-        let is_usable = |place: &&PathBuf| {
-            let name = place.to_string_lossy();
-            place.is_absolute() && !name.contains([' ', ':']) && !system::is_noexec(place)
-        };
-        // Children may run as other users, if we are one who can start such.
-        let mode = if system::is_root() { 0o1777 } else { 0o700 };
-        let mut failure = io::Error::from(io::ErrorKind::NotFound);
-        for place in places.iter().filter(is_usable) {
-            for turn in 0..100 {
-                let path = place.join(format!("flamelet-{}-{turn}", std::process::id()));
-                match std::fs::DirBuilder::new().mode(mode).create(&path) {
-                    Ok(()) => {
-                        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode))?;
-                        return Ok(path);
-                    }
-                    Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-                    Err(error) => {
-                        failure = error;
-                        break;
-                    }
-                }
+        let library = library::install(library)?;
+        let mut refused = Vec::new();
+        for place in [PathBuf::from("/var/tmp"), std::env::temp_dir(), std::env::current_dir()?] {
+            match Self::make_in(&place, &library) {
+                Ok(folder) => return Ok(folder),
+                Err(why) => refused.push(why),
             }
         }
         let message = format!(
-            "no folder for the recording in /var/tmp, the temporary folder or here: {failure}; set TMPDIR to one that \
-             can be written and from which programs may be run, without spaces or colons in its name"
+            "no folder for the recording: {}; set TMPDIR to one that you can write",
+            refused.join("; ")
         );
         Err(Error::new(ErrorKind::Io, message))
     }
 
-    pub(super) fn path(&self) -> &Path {
-        &self.path
+    /// On a disk rather than in memory, where there is one.
+    fn make_in(place: &Path, library: &Path) -> std::result::Result<Self, String> {
+        if let Some(why) = private::weakness(place, Others::AddOnly) {
+            return Err(why);
+        }
+        remove_forgotten(place);
+        let failed = |error: io::Error| format!("{}: {error}", place.display());
+        let (outer_mode, inner_mode) = if system::is_root() { (0o711, 0o1733) } else { (0o700, 0o700) };
+        let outer = place.join(format!("{PREFIX}{}", system::random_name().map_err(failed)?));
+        let inner = outer.join(system::random_name().map_err(failed)?);
+        private::make_folder(&outer, outer_mode).map_err(failed)?;
+        let sweeper = Sweeper::of_folder(&outer);
+        let lock = File::open(&outer).map_err(failed)?;
+        system::lock(&lock).map_err(failed)?;
+        let folder = Self { outer, inner, library: library.to_owned(), _lock: lock, sweeper };
+        private::make_folder(&folder.inner, inner_mode).map_err(failed)?;
+        Ok(folder)
     }
 
-    /// Lets `command` load the library before others that it loads first.
+    /// Lets `command` load the library before others that it loads first, and write into this folder.
     pub(super) fn preload_into(&self, command: &mut Command) {
         let mut list = OsString::from(&self.library);
         if let Some(others) = std::env::var_os(env::PRELOAD).filter(|others| !others.is_empty()) {
             list.push(":");
             list.push(others);
         }
-        command.env(env::PRELOAD, list);
+        command.env(env::PRELOAD, list).env(env::FOLDER, &self.inner);
     }
 
     /// The files with this ending, in the order in which they were made.
     pub(super) fn files(&self, ending: &str) -> Vec<PathBuf> {
-        let entries = std::fs::read_dir(&self.path).into_iter().flatten().flatten();
-        let paths = entries.map(|entry| entry.path());
+        let entries = std::fs::read_dir(&self.inner).into_iter().flatten().flatten();
+        let paths = entries.take(MOST_FILES).map(|entry| entry.path());
         let mut files: Vec<PathBuf> =
             paths.filter(|path| path.extension().is_some_and(|found| found == ending)).collect();
+        let born = |path: &PathBuf| path.symlink_metadata().and_then(|file| file.created()).ok();
+        files.sort_by_cached_key(|path| (born(path), path.clone()));
         files
-            .sort_by_key(|path| (std::fs::metadata(path).and_then(|file| file.created()).ok(), path.clone()));
-        files
+    }
+
+    /// What one of the files holds; `None` where it is not a file that the library can have made.
+    pub(super) fn read(path: &Path) -> Option<Vec<u8>> {
+        private::read(path, MOST_BYTES).ok()
     }
 }
 
 impl Drop for Folder {
     fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.path);
+        let _ = std::fs::remove_dir_all(&self.outer);
+        if let Some(sweeper) = self.sweeper.take() {
+            sweeper.dismiss();
+        }
+    }
+}
+
+/// Removes the folders of recorders that were killed together with their sweepers: those that nobody holds locked.
+fn remove_forgotten(place: &Path) {
+    let (user, _) = system::own_ids();
+    for entry in std::fs::read_dir(place).into_iter().flatten().flatten() {
+        let path = entry.path();
+        let is_named = entry.file_name().to_string_lossy().starts_with(PREFIX);
+        let is_ours = || path.symlink_metadata().is_ok_and(|found| found.is_dir() && found.uid() == user);
+        if is_named && is_ours() && File::open(&path).is_ok_and(|folder| system::lock(&folder).is_ok()) {
+            let _ = std::fs::remove_dir_all(&path);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn made_in(place: &Path) -> Folder {
+        Folder::make_in(place, Path::new("/lib.so")).expect("a private folder")
+    }
+
+    #[test]
+    fn a_folder_is_nobody_s_else_and_goes_with_its_recording() {
+        let place = tempfile::tempdir().expect("a folder");
+        let folder = made_in(place.path());
+        let mode = |path: &Path| path.symlink_metadata().expect("there").mode() & 0o7777;
+        assert_eq!(mode(&folder.outer) & 0o066, 0, "nobody else may list it");
+        assert!(matches!(mode(&folder.inner), 0o700 | 0o1733));
+        assert_ne!(made_in(place.path()).inner.file_name(), folder.inner.file_name());
+        let outer = folder.outer.clone();
+        drop(folder);
+        assert!(!outer.exists());
+    }
+
+    #[test]
+    fn what_a_killed_recorder_left_is_removed_and_what_another_one_uses_is_not() {
+        let place = tempfile::tempdir().expect("a folder");
+        let used = made_in(place.path());
+        let left = place.path().join(format!("{PREFIX}left"));
+        std::fs::create_dir_all(left.join("inner")).expect("ours");
+        std::fs::create_dir(place.path().join("other")).expect("ours");
+        let _new = made_in(place.path());
+        assert!(!left.exists() && used.inner.exists() && place.path().join("other").exists());
     }
 }

@@ -134,7 +134,7 @@ pub fn record(
     let folder = Folder::new(options.library)?;
     let mut command = options.command;
     folder.preload_into(&mut command);
-    command.env(env::FOLDER, folder.path()).env(env::MEAN, options.mean.unwrap_or(0).to_string());
+    command.env(env::MEAN, options.mean.unwrap_or(0).to_string());
     let name = command.get_program().to_string_lossy().into_owned();
     let mut saver = options.checkpoint.take().map(Saver::new);
     let running = Running::start(command, options.shield_command)?;
@@ -191,19 +191,20 @@ fn never_loaded(name: &str, was_ended: bool) -> Error {
 fn gather(folder: &Folder) -> Vec<Process> {
     let read = |path: &PathBuf| {
         let counts = read_counts(path)?;
-        let modules = std::fs::read(path.with_extension(MODULES_ENDING)).unwrap_or_default();
+        let modules = Folder::read(&path.with_extension(MODULES_ENDING)).unwrap_or_default();
         Some(Process { counts, modules: Modules::parse(&String::from_utf8_lossy(&modules)) })
     };
     folder.files(COUNTS_ENDING).iter().filter_map(read).collect()
 }
 
 fn read_counts(path: &Path) -> Option<Counts> {
-    flamelet_preload_ledger::read(&std::fs::read(path).ok()?).ok()
+    flamelet_preload_ledger::read(&Folder::read(path)?).ok()
 }
 
 /// Processes that made their file and got no room in it.
 fn without_room(folder: &Folder) -> usize {
-    let is_empty = |path: &&PathBuf| std::fs::metadata(path).is_ok_and(|file| file.len() == 0);
+    let is_empty =
+        |path: &&PathBuf| path.symlink_metadata().is_ok_and(|file| file.is_file() && file.len() == 0);
     folder.files(COUNTS_ENDING).iter().filter(is_empty).count()
 }
 

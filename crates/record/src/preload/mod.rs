@@ -13,6 +13,8 @@ mod assemble;
 pub mod cpu;
 mod folder;
 pub mod heap;
+mod library;
+mod private;
 mod program;
 mod running;
 mod system;

@@ -1,7 +1,10 @@
 //! What the operating system says about files and this process.
-#![allow(unsafe_code, reason = "std has no statvfs, getxattr and geteuid")]
+#![allow(unsafe_code, reason = "std has no statvfs, getxattr, geteuid, getrandom and flock")]
 
 use std::ffi::CString;
+use std::fs::File;
+use std::io;
+use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
@@ -30,4 +33,31 @@ pub(super) fn has_capabilities(file: &Path) -> bool {
     let Ok(name) = CString::new(file.as_os_str().as_bytes()) else { return false };
     // SAFETY: both names are C strings; with no room given, only the length is asked for.
     unsafe { libc::getxattr(name.as_ptr(), c"security.capability".as_ptr(), std::ptr::null_mut(), 0) > 0 }
+}
+
+/// A name that nobody can guess.
+pub(super) fn random_name() -> io::Result<String> {
+    let mut bytes = [0u8; 16];
+    // SAFETY: writes at most as many bytes as there are. So few come at once, or not at all.
+    let got = unsafe { libc::getrandom(bytes.as_mut_ptr().cast(), bytes.len(), 0) };
+    if got != bytes.len() as isize {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(format!("{:032x}", u128::from_ne_bytes(bytes)))
+}
+
+/// Locks an open file for this process, unless another one has it locked.
+pub(super) fn lock(file: &File) -> io::Result<()> {
+    // SAFETY: takes a descriptor that is open, and an integer.
+    let failed = unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) } != 0;
+    if failed { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+/// Makes a named pipe.
+#[cfg(test)]
+pub(super) fn make_pipe(path: &Path) -> io::Result<()> {
+    let name = CString::new(path.as_os_str().as_bytes())?;
+    // SAFETY: the name is a C string.
+    let failed = unsafe { libc::mkfifo(name.as_ptr(), 0o600) } != 0;
+    if failed { Err(io::Error::last_os_error()) } else { Ok(()) }
 }

@@ -55,7 +55,7 @@ impl Recording {
             _ => None,
         };
         closing.into_iter().for_each(|closed| drop(closed.join()));
-        Ok(Recorded { profile, summary, symbols, command, guard: None })
+        Ok(Recorded { profile, summary, symbols, command })
     }
 
     fn note_urgency(&mut self, urgency: Option<Urgency>) {

@@ -3,7 +3,6 @@
 
 pub(crate) mod attr;
 pub(crate) mod event;
-pub(crate) mod filter;
 pub(crate) mod machine;
 pub(crate) mod memory;
 pub(crate) mod process;

@@ -6,8 +6,6 @@ use std::os::unix::process::CommandExt;
 use std::process::{Child, Command};
 use std::thread::JoinHandle;
 
-use super::filter::Filter;
-
 /// A descriptor that becomes readable when the process `pid` ends.
 pub(crate) fn open_pidfd(pid: u32) -> io::Result<OwnedFd> {
     // SAFETY: takes integers only.
@@ -49,8 +47,8 @@ pub(crate) struct Waiting {
 
 impl Waiting {
     /// Forks for `command`. With `shielded` it gets a process group of its own, so that Ctrl-C at the
-    /// terminal reaches the recorder only. A `filter` is put over it last.
-    pub(crate) fn fork(mut command: Command, shielded: bool, filter: Option<Filter>) -> io::Result<Self> {
+    /// terminal reaches the recorder only.
+    pub(crate) fn fork(mut command: Command, shielded: bool) -> io::Result<Self> {
         let program = command.get_program().to_string_lossy().into_owned();
         let (mut told, tell) = io::pipe()?;
         let (wait, go) = io::pipe()?;
@@ -69,9 +67,8 @@ impl Waiting {
                 if libc::write(tell_fd, pid.as_ptr().cast(), pid.len()) != pid.len() as isize {
                     return Err(io::Error::last_os_error());
                 }
-                match (libc::read(wait_fd, (&raw mut byte).cast(), 1), &filter) {
-                    (1, None) => Ok(()),
-                    (1, Some(filter)) => filter.install(),
+                match libc::read(wait_fd, (&raw mut byte).cast(), 1) {
+                    1 => Ok(()),
                     _ => Err(io::Error::from_raw_os_error(libc::ECANCELED)),
                 }
             }

@@ -19,12 +19,10 @@ const EVENT_FORK: i32 = 1;
 const EVENT_VFORK: i32 = 2;
 const EVENT_CLONE: i32 = 3;
 const EVENT_EXEC: i32 = 4;
-const EVENT_SECCOMP: i32 = 7;
 const EVENT_STOP: i32 = 128;
 
 /// Stops at system calls are told apart from signals, and whatever a tracee starts is traced too.
 const FOLLOW: usize = 1 | 1 << EVENT_FORK | 1 << EVENT_VFORK | 1 << EVENT_CLONE | 1 << EVENT_EXEC;
-const STOP_AT_FILTER: usize = 1 << EVENT_SECCOMP;
 
 /// Something that happened to a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,8 +31,6 @@ pub(crate) enum Happened {
     Ended(i32),
     /// It is at the beginning or the end of a system call.
     AtCall,
-    /// It is at the beginning of a system call that a filter chose.
-    AtFilter,
     /// It runs another program.
     Executed,
     /// It was stopped by us, or is new, or started another.
@@ -53,9 +49,8 @@ fn request(request: libc::c_uint, tid: u32, address: usize, data: usize) -> io::
 }
 
 /// Becomes the tracer of `tid`, which goes on running.
-pub(crate) fn seize(tid: u32, with_filter: bool) -> io::Result<()> {
-    let options = FOLLOW | if with_filter { STOP_AT_FILTER } else { 0 };
-    request(SEIZE, tid, 0, options).map(drop)
+pub(crate) fn seize(tid: u32) -> io::Result<()> {
+    request(SEIZE, tid, 0, FOLLOW).map(drop)
 }
 
 /// Stops `tid`; [`wait`] tells when it is.
@@ -97,13 +92,12 @@ pub(crate) enum Call {
 pub(crate) fn call(tid: u32) -> io::Result<Option<Call>> {
     const ENTRY: u8 = 1;
     const EXIT: u8 = 2;
-    const FILTER: u8 = 3;
     // The head of `struct ptrace_syscall_info`: kind, machine, two addresses, then the number or the result.
     let mut info = [0u64; 4];
     request(GET_SYSCALL_INFO, tid, size_of_val(&info), info.as_mut_ptr() as usize)?;
     let [kind, _, _, value] = info;
     Ok(match kind.to_ne_bytes()[0] {
-        ENTRY | FILTER => Some(Call::Begins { number: value as i64 }),
+        ENTRY => Some(Call::Begins { number: value as i64 }),
         EXIT => Some(Call::Ends { result: value as i64 }),
         _ => None,
     })
@@ -150,7 +144,6 @@ fn happened(status: i32) -> Happened {
     match (status >> 16, libc::WSTOPSIG(status)) {
         (0, AT_CALL) => Happened::AtCall,
         (0, signal) => Happened::Signal(signal),
-        (EVENT_SECCOMP, _) => Happened::AtFilter,
         (EVENT_EXEC, _) => Happened::Executed,
         (EVENT_STOP, libc::SIGSTOP | libc::SIGTSTP | libc::SIGTTIN | libc::SIGTTOU) => Happened::JobStopped,
         _ => Happened::Stopped,

@@ -5,9 +5,10 @@
 //! flamelet-trace:  seizes, waits, counts, resumes ◄──────────────────────────────────┘
 //! ```
 //!
-//! With `--syscalls` a tracee stops at the beginning and the end of every call. Where only some calls are asked
-//! for (`-e syscalls:sys_enter_openat`), a seccomp filter lets the others pass at full speed. Such a filter stays
-//! for as long as the command lives and needs its tracer, so then the tracing thread stays too.
+//! A tracee stops at the beginning and the end of every call, also where only some calls are asked for
+//! (`-e syscalls:sys_enter_openat`). A seccomp filter could let the others pass at full speed; but it stays for as long
+//! as the command lives, and when the recorder is killed, the calls that it chose fail. ptrace itself ends with the
+//! tracer and leaves the tracee as it was.
 
 mod stacks;
 mod tracer;
@@ -22,9 +23,8 @@ use crate::assemble::Columns;
 use crate::background::Background;
 use crate::checkpoint::Saver;
 use crate::collect::{Counters, Intake};
-use crate::recording::{Ending, Guard, LOOK, RunningCommand, TELL, ask, command_failed, unix_nanos};
+use crate::recording::{Ending, LOOK, TELL, ask, command_failed, unix_nanos};
 use crate::sys::event::Event;
-use crate::sys::filter::Filter;
 use crate::sys::process::Waiting;
 use crate::{
     CommandEnd, Error, ErrorKind, Options, Progress, Recorded, Result, Target, access, targets, tracefs,
@@ -76,13 +76,12 @@ pub(crate) fn record(
     stop: &AtomicBool,
 ) -> Result<Recorded> {
     let wanted = Wanted::of(&options).ok_or_else(|| Error::new(ErrorKind::BadOption, "no system calls"))?;
-    let whom = Whom::new(&mut options, &wanted)?;
+    let whom = Whom::new(&mut options)?;
     let counters = Arc::new(Counters::default());
     let columns = Columns::new(&options);
     let (start_nanos, started) = (unix_nanos(), Instant::now());
     let status = Arc::new(OnceLock::new());
-    let guard = Guard::default();
-    let tracer = Tracer::new(wanted, counters.clone(), status.clone(), guard.clone(), options.max_moments);
+    let tracer = Tracer::new(wanted, counters.clone(), status.clone(), options.max_moments);
     let saver = options.checkpoint.take().map(Saver::new);
     let tracing = Tracing::start(tracer, whom, saver, columns.clone(), start_nanos)?;
     let (traced, child) = tracing.wait(&options, started, &counters, progress, stop)?;
@@ -110,39 +109,25 @@ pub(crate) fn record(
     }
     ending.judge(&mut profile, &mut summary);
     let command = child.map(|child| end_of(child, &status)).transpose()?;
-    let guard = Some(guard).filter(Guard::is_needed);
-    Ok(Recorded { profile, summary, symbols, command, guard })
+    Ok(Recorded { profile, summary, symbols, command })
 }
 
 /// The tracer hears of the end of its tracees first; one that was let go ends as any child does.
-fn end_of(mut child: ChildOf, status: &Arc<OnceLock<ExitStatus>>) -> Result<CommandEnd> {
-    if let Some(status) = status.get() {
-        return Ok(CommandEnd::Exited(*status));
-    }
-    Ok(if child.is_traced {
-        CommandEnd::Running(RunningCommand::traced(child.child, status.clone()))
-    } else {
-        match child.child.try_wait()? {
-            Some(status) => CommandEnd::Exited(status),
-            None => CommandEnd::Running(child.child.into()),
-        }
+fn end_of(mut child: Child, status: &OnceLock<ExitStatus>) -> Result<CommandEnd> {
+    let told = status.get().copied();
+    Ok(match told.map_or_else(|| child.try_wait(), |status| Ok(Some(status)))? {
+        Some(status) => CommandEnd::Exited(status),
+        None => CommandEnd::Running(child.into()),
     })
 }
 
-/// The command, and whether it stays traced.
-struct ChildOf {
-    child: Child,
-    is_traced: bool,
-}
-
 impl Whom {
-    fn new(options: &mut Options, wanted: &Wanted) -> Result<Self> {
+    fn new(options: &mut Options) -> Result<Self> {
         match &mut options.target {
             Target::Command(command) => {
                 let command = std::mem::replace(command, std::process::Command::new(""));
                 let program = command.get_program().to_string_lossy().into_owned();
-                let filter = wanted.filtered().map(|numbers| Filter::new(&numbers));
-                let waiting = Waiting::fork(command, options.shield_command, filter);
+                let waiting = Waiting::fork(command, options.shield_command);
                 waiting.map(Self::Command).map_err(|error| command_failed(&program, &error))
             }
             Target::Pids(pids) => {
@@ -159,7 +144,7 @@ struct Tracing {
     found: mpsc::Receiver<Traced>,
     /// Dropped to end the tracing.
     bell: Option<std::io::PipeWriter>,
-    child: Option<ChildOf>,
+    child: Option<Child>,
 }
 
 impl Tracing {
@@ -176,7 +161,6 @@ impl Tracing {
             Whom::Command(waiting) => Some(waiting.pid()),
             Whom::Processes(_) => None,
         };
-        let is_traced = tracer.has_filter() && pid.is_some();
         let pids = match &whom {
             Whom::Processes(pids) => pids.clone(),
             Whom::Command(_) => Vec::new(),
@@ -194,7 +178,6 @@ impl Tracing {
             }
             Whom::Processes(_) => None,
         };
-        let child = child.map(|child| ChildOf { child, is_traced });
         Ok(Self { found, bell: Some(bell), child })
     }
 
@@ -206,7 +189,7 @@ impl Tracing {
         counters: &Counters,
         progress: &mut dyn FnMut(&Progress),
         stop: &AtomicBool,
-    ) -> Result<(Traced, Option<ChildOf>)> {
+    ) -> Result<(Traced, Option<Child>)> {
         let mut told = Instant::now();
         loop {
             let left = options.duration.map(|duration| duration.saturating_sub(started.elapsed()));

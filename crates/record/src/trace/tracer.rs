@@ -13,7 +13,6 @@ use super::wanted::Wanted;
 use crate::assemble::{self, Columns};
 use crate::checkpoint::Saver;
 use crate::collect::{Counters, Intake};
-use crate::recording::Guard;
 use crate::sys::machine;
 use crate::sys::ptrace::{self, Alarm, Call, Happened};
 use crate::wire::ThreadOf;
@@ -46,8 +45,6 @@ pub(super) struct Tracer {
     /// The command, and where its end is told.
     command: Option<u32>,
     status: Arc<OnceLock<ExitStatus>>,
-    with_filter: bool,
-    guard: Guard,
     /// When maps were last read again because of an address without a module, and how often they were.
     read_maps: (Instant, u32),
 }
@@ -57,12 +54,9 @@ impl Tracer {
         wanted: Wanted,
         counters: Arc<Counters>,
         status: Arc<OnceLock<ExitStatus>>,
-        guard: Guard,
         max_moments: usize,
     ) -> Self {
         Self {
-            guard,
-            with_filter: wanted.filtered().is_some(),
             wanted,
             intake: Intake::traced(counters, max_moments),
             tracees: FxHashMap::default(),
@@ -74,13 +68,8 @@ impl Tracer {
         }
     }
 
-    /// Whether a command gets a filter that needs this tracer for as long as it lives.
-    pub(super) fn has_filter(&self) -> bool {
-        self.with_filter
-    }
-
-    /// Seizes the command or the processes and says so to `began`, with the bell that ends the tracing; sends
-    /// what was found; and goes on, without counting, where tracees depend on it.
+    /// Seizes the command or the processes and says so to `began`, with the bell that ends the tracing; lets them go,
+    /// and sends what was found.
     pub(super) fn run(
         mut self,
         command: Option<u32>,
@@ -89,7 +78,6 @@ impl Tracer {
         found: &mpsc::Sender<Traced>,
         mut saving: Saving,
     ) {
-        self.with_filter &= command.is_some();
         self.command = command;
         self.leaders = command.iter().chain(pids).copied().collect();
         let alarm = match self.begin(command, pids) {
@@ -103,26 +91,20 @@ impl Tracer {
             }
         };
         let has_rung = self.follow(&alarm, &mut saving);
-        if !self.with_filter {
-            self.let_go();
-            self.guard.dismiss();
-        }
-        let counted = std::mem::replace(&mut self.intake, Intake::traced(Arc::default(), 0));
-        let save_failure = saving.saver.take().and_then(|saver| saver.failure);
-        let _ = found.send(Traced { intake: counted, cpu_nanos: machine::thread_cpu_nanos(), save_failure });
+        self.let_go();
         if !has_rung {
             alarm.cancel();
         }
-        if self.with_filter {
-            self.guard();
-        }
+        let save_failure = saving.saver.take().and_then(|saver| saver.failure);
+        let cpu_nanos = machine::thread_cpu_nanos();
+        let _ = found.send(Traced { intake: self.intake, cpu_nanos, save_failure });
     }
 
     fn begin(&mut self, command: Option<u32>, pids: &[u32]) -> Result<(Alarm, std::io::PipeWriter)> {
         let refused = |error: std::io::Error| access::explain_ptrace(&error);
         match command {
             // It is not followed before its exec, which is told.
-            Some(pid) => ptrace::seize(pid, self.with_filter).map_err(refused)?,
+            Some(pid) => ptrace::seize(pid).map_err(refused)?,
             None => {
                 self.seize_all(pids)?;
                 let has_tracee = |pid: &u32| self.tracees.values().any(|tracee| tracee.pid == *pid);
@@ -156,7 +138,7 @@ impl Tracer {
     }
 
     fn seize(&mut self, pid: u32, tid: u32) -> Result<()> {
-        match ptrace::seize(tid, false) {
+        match ptrace::seize(tid) {
             Ok(()) => {
                 self.tracees.insert(tid, Tracee { pid, ..Tracee::default() });
                 let _ = ptrace::interrupt(tid);
@@ -208,16 +190,19 @@ impl Tracer {
             }
             Happened::Executed => {
                 self.executed(tid);
-                !self.with_filter || self.tracees.get(&tid).is_some_and(|tracee| tracee.call.is_some())
+                true
             }
-            Happened::AtCall | Happened::AtFilter => self.at_call(tid, now),
+            Happened::AtCall => {
+                self.at_call(tid, now);
+                true
+            }
             _ => {
                 // The command itself is followed from its exec on.
                 let is_followed = self.command != Some(tid) || self.tracees.contains_key(&tid);
                 if is_followed {
                     self.tracee(tid);
                 }
-                !self.with_filter && is_followed
+                is_followed
             }
         }
     }
@@ -242,31 +227,28 @@ impl Tracer {
     fn executed(&mut self, tid: u32) {
         let former = ptrace::former_id(tid).unwrap_or(tid);
         let before = self.tracees.remove(&former);
-        let call = before.and_then(|tracee| tracee.call);
-        let call = if self.with_filter { call } else { call.or(Some((libc::SYS_execve, None))) };
+        let call = before.and_then(|tracee| tracee.call).or(Some((libc::SYS_execve, None)));
         self.tracees.insert(tid, Tracee { pid: tid, call, stacks: 0 });
         let thread = ThreadOf { pid: tid, tid };
         let name = targets::thread_name(tid, tid).unwrap_or_default();
         self.intake.executed(thread, &name);
     }
 
-    fn at_call(&mut self, tid: u32, now: u64) -> bool {
+    fn at_call(&mut self, tid: u32, now: u64) {
         let thread = ThreadOf { pid: self.tracee(tid).pid, tid };
         match ptrace::call(tid) {
             Ok(Some(Call::Begins { number })) => {
                 self.begins(thread, number);
                 // Counted from when it goes on.
                 self.tracee(tid).call = Some((number, Some(machine::monotonic_nanos())));
-                self.wanted.wants_end(number) || !self.with_filter
             }
             Ok(Some(Call::Ends { result })) => {
                 if let Some((number, since)) = self.tracee(tid).call.take() {
                     let nanos = since.map(|since| now.saturating_sub(since));
                     self.ends(thread, number, result, nanos);
                 }
-                !self.with_filter
             }
-            _ => !self.with_filter,
+            _ => {}
         }
     }
 
@@ -339,17 +321,5 @@ impl Tracer {
             let _ = ptrace::detach(tid, signal);
             self.tracees.remove(&tid);
         }
-    }
-
-    /// Lets everything pass until the last tracee is gone: without a tracer the calls that the filter chose would
-    /// fail.
-    fn guard(&mut self) {
-        while let Ok((tid, happened)) = ptrace::wait() {
-            if let Happened::Ended(_) = happened {
-                self.take(tid, happened, 0);
-            }
-            self.go_on(tid, happened, false);
-        }
-        self.guard.dismiss();
     }
 }

@@ -19,23 +19,10 @@ impl Wanted {
         (wanted.all || !wanted.named.is_empty()).then_some(wanted)
     }
 
-    /// The calls that a filter stops at, where not all are wanted.
-    pub(super) fn filtered(&self) -> Option<Vec<i64>> {
-        let mut numbers: Vec<i64> = self.named.iter().map(|(number, _)| *number).collect();
-        numbers.sort_unstable();
-        numbers.dedup();
-        (!self.all).then_some(numbers)
-    }
-
     /// The places of the events that are the beginning, or the end, of the call.
     pub(super) fn events(&self, number: i64, is_end: bool) -> impl Iterator<Item = usize> + '_ {
         let is_it = move |event: &&(i64, bool)| **event == (number, is_end);
         self.named.iter().enumerate().filter(move |(_, event)| is_it(event)).map(|(at, _)| at)
-    }
-
-    /// Whether the end of a call must be seen.
-    pub(super) fn wants_end(&self, number: i64) -> bool {
-        self.all || self.events(number, true).next().is_some()
     }
 }
 
@@ -65,10 +52,10 @@ mod tests {
         assert_eq!(with(&[], false), None);
         assert_eq!(with(&["page-faults"], true), None);
         assert_eq!(with(&["syscalls:sys_enter_nonsense"], false), None);
-        assert_eq!(with(&[], true).map(|wanted| wanted.filtered()), Some(None));
+        assert!(with(&[], true).is_some_and(|wanted| wanted.all));
         let wanted = with(&["syscalls:sys_enter_getrandom", "syscalls:sys_exit_read"], false).expect("calls");
-        assert_eq!(wanted.filtered().map(|numbers| numbers.len()), Some(2));
-        assert!(wanted.wants_end(libc::SYS_read) && !wanted.wants_end(libc::SYS_getrandom));
         assert_eq!(wanted.events(libc::SYS_getrandom, false).collect::<Vec<_>>(), [0]);
+        assert_eq!(wanted.events(libc::SYS_getrandom, true).count(), 0);
+        assert_eq!(wanted.events(libc::SYS_read, true).collect::<Vec<_>>(), [1]);
     }
 }

@@ -81,19 +81,19 @@ fn a_process_is_joined_and_let_go() {
 }
 
 #[test]
-fn a_command_with_a_filter_outlives_its_recording() {
+fn a_command_outlives_its_recording() {
     let _one = alone();
     let Some(told) = told_by_nobody("outlive", "/bin/sh".as_ref()) else { return };
-    // Without its tracer, opening a file would fail, and the shell end with 9.
+    // If it were not let go whole, opening a file would fail, and the shell end with 9.
     assert!(told.contains("ended with Some(3)"), "{told}");
 }
 
 #[test]
-fn what_outlives_a_command_with_a_filter_keeps_its_tracer() {
+fn what_outlives_a_command_is_let_go() {
     let _one = alone();
     let Some(told) = told_by_nobody("leave", "/bin/sh".as_ref()) else { return };
     assert!(told.contains("status Some(3)"), "{told}");
-    // Without its tracer it could not open what it writes.
+    // If it were not let go whole, it could not open what it writes.
     assert!(told.contains("what was left ended Ok(\"well\\n\")"), "{told}");
 }
 

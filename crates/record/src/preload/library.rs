@@ -1,0 +1,147 @@
+//! Where the library lies while programs load it.
+//!
+//! A program that outlives its recording, a daemon or a build server, still has the library's path in its environment
+//! and loads it with everything it starts. So the path must mean the same library for ever: it lies in a folder in
+//! which only this user can write, with every folder above it the same; its name has a hash of its content; and it is
+//! never removed or changed. A recording leaves nothing else behind.
+
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use super::private::{self, Others};
+use super::{Library, system};
+use crate::{Error, ErrorKind, Result};
+
+/// Everybody may load it: children of a recording may run as other users.
+const FOLDER_MODE: u32 = 0o755;
+const FILE_MODE: u32 = 0o644;
+
+/// Puts the library where programs can load it, unless it is there. Returns its path.
+pub(super) fn install(library: Library) -> Result<PathBuf> {
+    if library.bytes.is_empty() {
+        let message = "this flamelet was built without its preloaded library (a static or a checking build); \
+                       build it for a target with shared libraries, such as x86_64-unknown-linux-gnu";
+        return Err(Error::new(ErrorKind::Unsupported, message));
+    }
+    let mut refused = Vec::new();
+    for folder in folders() {
+        match install_in(&folder, library) {
+            Ok(path) => return Ok(path),
+            Err(why) => refused.push(why),
+        }
+    }
+    let message = format!(
+        "no folder for the library to preload, which must be one that only you can write: {}; set XDG_CACHE_HOME to one \
+         from which programs may be run, without spaces or colons in its name",
+        if refused.is_empty() {
+            "neither HOME nor XDG_CACHE_HOME is set".to_owned()
+        } else {
+            refused.join("; ")
+        }
+    );
+    Err(Error::new(ErrorKind::Io, message))
+}
+
+/// Root's is where other users can read it; their own caches are not root's to use.
+fn folders() -> Vec<PathBuf> {
+    let root = system::is_root().then(|| PathBuf::from("/var/cache"));
+    let variable = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    let cache = variable("XDG_CACHE_HOME").or_else(|| Some(variable("HOME")?.join(".cache")));
+    root.into_iter().chain(cache).collect()
+}
+
+fn install_in(cache: &Path, library: Library) -> std::result::Result<PathBuf, String> {
+    let folder = cache.join("flamelet");
+    let name = folder.to_string_lossy();
+    if !folder.is_absolute() || name.contains([' ', ':']) {
+        return Err(format!("{name}: the loader cannot read such a name"));
+    }
+    let failed = |error: io::Error| format!("{name}: {error}");
+    make_all(&folder).map_err(failed)?;
+    if let Some(why) = private::weakness(&folder, Others::Nothing) {
+        return Err(why);
+    }
+    if system::is_noexec(&folder) {
+        return Err(format!("{name}: its file system is mounted noexec"));
+    }
+    let path = folder.join(file_name(library));
+    if !is_there(&path, library) {
+        private::put_file(&path, library.bytes, FILE_MODE).map_err(failed)?;
+    }
+    Ok(path)
+}
+
+/// Makes the folder and those above it that are missing.
+fn make_all(folder: &Path) -> io::Result<()> {
+    if folder.is_dir() {
+        return Ok(());
+    }
+    if let Some(parent) = folder.parent() {
+        make_all(parent)?;
+    }
+    match private::make_folder(folder, FOLDER_MODE) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        made => made,
+    }
+}
+
+fn file_name(library: Library) -> String {
+    let mut hasher = DefaultHasher::new();
+    library.bytes.hash(&mut hasher);
+    let (stem, ending) = library.name.rsplit_once('.').unwrap_or((library.name, "so"));
+    format!("{stem}-{:016x}.{ending}", hasher.finish())
+}
+
+fn is_there(path: &Path, library: Library) -> bool {
+    let (user, _) = system::own_ids();
+    let is_ours =
+        private::open(path).is_ok_and(|(_, found)| found.uid() == user && found.mode() & 0o7777 == FILE_MODE);
+    is_ours && private::read(path, library.bytes.len() as u64).is_ok_and(|bytes| bytes == library.bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    const ONE: Library = Library { bytes: b"one", name: "libx.so" };
+    const TWO: Library = Library { bytes: b"two", name: "libx.so" };
+
+    #[test]
+    fn a_library_is_installed_once_and_what_is_not_it_is_replaced() {
+        let home = tempfile::tempdir_in(safe_folder()).expect("our own folder");
+        let cache = home.path().join("a/b");
+        let path = install_in(&cache, ONE).expect("a private folder");
+        let first = path.metadata().expect("there").ino();
+        assert_eq!(install_in(&cache, ONE).as_deref(), Ok(&*path));
+        assert_eq!(path.metadata().expect("there").ino(), first, "not written again");
+        assert_ne!(install_in(&cache, TWO).expect("beside it"), path);
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o666)).expect("ours");
+        std::fs::write(&path, "evil").expect("ours");
+        install_in(&cache, ONE).expect("again");
+        assert_eq!(std::fs::read(&path).expect("there"), b"one");
+        assert_eq!(path.metadata().expect("there").mode() & 0o7777, FILE_MODE);
+    }
+
+    #[test]
+    fn a_folder_that_others_can_write_is_refused_with_a_way_out() {
+        let open = tempfile::tempdir().expect("a folder in the temporary folder");
+        let why = install_in(open.path(), ONE).expect_err("/tmp is everybody's");
+        assert!(why.contains("can be written by others") && why.contains("chmod"), "{why}");
+        let why = install_in(Path::new("relative"), ONE).expect_err("relative");
+        assert!(why.contains("cannot read such a name"), "{why}");
+    }
+
+    /// One that only this user and root can write; where the tests are built is one, or nothing is tested.
+    fn safe_folder() -> &'static Path {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR"));
+        assert_eq!(
+            private::weakness(folder, Others::Nothing),
+            None,
+            "the repository can be written by others"
+        );
+        folder
+    }
+}
