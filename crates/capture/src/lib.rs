@@ -21,6 +21,8 @@ mod error;
 #[cfg(target_os = "linux")]
 pub mod heap;
 pub mod labels;
+#[allow(unsafe_code, reason = "sets the signal mask of a thread")]
+pub mod own_threads;
 #[cfg(target_os = "linux")]
 #[allow(unsafe_code, reason = "asks the kernel which thread this is")]
 mod threads;

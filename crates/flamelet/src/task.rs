@@ -100,7 +100,7 @@ pub(crate) fn spawn<T: Send + 'static>(
         drop(state);
         waker.into_iter().for_each(Waker::wake);
     };
-    match std::thread::Builder::new().name(name.into()).spawn(run) {
+    match flamelet_capture::own_threads::spawn(name, run) {
         Ok(_) => Ok(Task { shared }),
         Err(error) => Err(Error::new(ErrorKind::Denied, format!("no thread for the capture: {error}"))),
     }

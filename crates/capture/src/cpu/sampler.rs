@@ -18,7 +18,7 @@ use super::session::{Marks, Reader, Status};
 use crate::clock;
 use crate::error::{Error, ErrorKind, Result};
 use crate::labels::{self, LabelSet};
-use crate::threads;
+use crate::{own_threads, threads};
 use flamelet_unwind::Modules;
 use flamelet_unwind::live::{self, PerProcess};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -238,6 +238,7 @@ impl Control {
         self.generation += 1;
         let started = self.start_collector().and_then(|()| {
             handler::install()?;
+            own_threads::admit(handler::SIGNAL);
             labels::expect_records();
             engine::start(options.engine, period)
         });
@@ -308,10 +309,10 @@ impl Control {
     }
 
     fn start_collector(&self) -> Result<()> {
+        const STACK_SIZE: usize = 256 << 10;
         let generation = self.generation;
-        let collector = std::thread::Builder::new().name("flamelet".into());
         let (tell, told) = mpsc::sync_channel(1);
-        let spawned = collector.stack_size(256 << 10).spawn(move || {
+        let spawned = own_threads::spawn_with_stack("flamelet", Some(STACK_SIZE), move || {
             let _ = tell.send(threads::local_memory());
             collect_until_ended(generation);
         });
@@ -521,6 +522,7 @@ fn collect_until_ended(generation: u64) {
             return;
         }
         handler::i_am_the_collector();
+        own_threads::let_samples_in();
     }
     let mut counted = 0;
     loop {

@@ -236,8 +236,8 @@ impl IntervalFilesBuilder {
         let recorder = Recorder::new(request, self.interval, name, folder, self.on_problem);
         let cancel = Arc::new(Cancel::default());
         let theirs = cancel.clone();
-        let thread = std::thread::Builder::new().name("flamelet-files".into());
-        let thread = thread.spawn(move || recorder.run(first, &theirs)).map_err(|error| {
+        let run = move || recorder.run(first, &theirs);
+        let thread = flamelet_capture::own_threads::spawn("flamelet-files", run).map_err(|error| {
             Error::new(ErrorKind::Denied, format!("the recorder's thread cannot start: {error}"))
         })?;
         Ok(IntervalFiles { running: Some(Running { process: std::process::id(), cancel, thread }) })

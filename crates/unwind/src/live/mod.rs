@@ -25,6 +25,8 @@ mod per_process;
 mod published;
 #[cfg(target_os = "linux")]
 mod repeat;
+#[allow(unsafe_code, reason = "sets the signal mask of a thread")]
+mod spawn;
 #[cfg(target_os = "linux")]
 #[allow(unsafe_code, reason = "reads the stack of the running thread")]
 mod stack;
@@ -41,6 +43,7 @@ pub(crate) use loader::{loaded_modules, vdso};
 pub use per_process::PerProcess;
 #[cfg(target_os = "linux")]
 pub use repeat::{Again, Frame, Repeated};
+pub use spawn::spawn;
 #[cfg(target_os = "linux")]
 pub use stack::{fetch, thread_pointer};
 

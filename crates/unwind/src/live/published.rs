@@ -8,6 +8,7 @@
 //! if nobody in the child can ever have it, the list stays as it is.
 
 use super::per_process::PerProcess;
+use super::spawn::spawn;
 use super::{loader, stack::fetch};
 use crate::error::Result;
 use crate::module::Modules;
@@ -149,7 +150,7 @@ impl Writers {
                     self.loader.store(FREE, Ordering::SeqCst);
                     let _ = answered.send(());
                 };
-                let asked = std::thread::Builder::new().name("flamelet".into()).spawn(ask);
+                let asked = spawn("flamelet", None, ask);
                 let is_free = asked.is_ok() && answer.recv_timeout(PATIENCE).is_ok();
                 if !is_free {
                     let _ = self.loader.compare_exchange(UNKNOWN, STUCK, Ordering::SeqCst, Ordering::SeqCst);

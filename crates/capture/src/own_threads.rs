@@ -1,0 +1,73 @@
+//! The threads that flamelet starts inside of a program.
+//!
+//! They take no signals that are meant for the program: see [`flamelet_unwind::live::spawn`]. The one exception is the
+//! sampler's own, once its handler is installed: what these threads do is sampled like all other work, and under
+//! `setitimer` a thread that blocked the signal would make the kernel wake another one with it.
+
+use std::io;
+use std::thread::JoinHandle;
+
+/// Starts `work` on a thread called `name` that takes none of the program's signals. Every thread of flamelet in a
+/// program is started here.
+pub fn spawn<T: Send + 'static>(
+    name: &str,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> io::Result<JoinHandle<T>> {
+    spawn_with_stack(name, None, work)
+}
+
+/// The same with a stack of so many bytes.
+pub(crate) fn spawn_with_stack<T: Send + 'static>(
+    name: &str,
+    stack_size: Option<usize>,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> io::Result<JoinHandle<T>> {
+    flamelet_unwind::live::spawn(name, stack_size, move || {
+        #[cfg(target_os = "linux")]
+        sampled::begin();
+        work()
+    })
+}
+
+#[cfg(target_os = "linux")]
+pub(crate) use sampled::{admit, let_samples_in};
+
+#[cfg(target_os = "linux")]
+mod sampled {
+    use std::cell::Cell;
+    use std::sync::atomic::{AtomicI32, Ordering};
+
+    /// The sampler's signal, once it has a handler; 0 before.
+    static ADMITTED: AtomicI32 = AtomicI32::new(0);
+
+    thread_local! {
+        static IS_OWN: Cell<bool> = const { Cell::new(false) };
+    }
+
+    /// On a new thread of ours.
+    pub(super) fn begin() {
+        IS_OWN.set(true);
+        let_samples_in();
+    }
+
+    /// From now on `signal` has a handler: threads of ours that start take it, and the running one if it is ours.
+    pub(crate) fn admit(signal: libc::c_int) {
+        ADMITTED.store(signal, Ordering::Release);
+        let_samples_in();
+    }
+
+    /// The running thread takes the sampler's signal if it has a handler, and if the thread is ours: what other
+    /// threads block is the program's decision.
+    pub(crate) fn let_samples_in() {
+        let signal = ADMITTED.load(Ordering::Acquire);
+        if signal != 0 && IS_OWN.get() {
+            // SAFETY: a set is filled, and applied to this thread.
+            unsafe {
+                let mut set: libc::sigset_t = std::mem::zeroed();
+                libc::sigemptyset(&raw mut set);
+                libc::sigaddset(&raw mut set, signal);
+                libc::pthread_sigmask(libc::SIG_UNBLOCK, &raw const set, std::ptr::null_mut());
+            }
+        }
+    }
+}
