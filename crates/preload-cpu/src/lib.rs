@@ -7,14 +7,18 @@
 #![cfg(all(target_os = "linux", target_env = "gnu"))]
 #![allow(unsafe_code, reason = "runs before main, at exit and after fork, by C functions")]
 
+mod signals;
+
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+use std::ptr;
 use std::sync::atomic::{AtomicPtr, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
-use std::{io, ptr};
 
-use flamelet_capture::cpu::{self, MAX_FREQUENCY, Options, Session};
-use flamelet_preload_ledger::{PROFILE_ENDING, env};
+use flamelet_capture::cpu::{self, MAX_FREQUENCY, Options, Session, Signal};
+use flamelet_capture::own_threads;
+use flamelet_preload_ledger::{PROFILE_ENDING, REFUSED_ENDING, env, place};
 use flamelet_profile::{Profile, pprof};
 
 /// How often the file is replaced at most, and the part of the time that this may take.
@@ -50,6 +54,7 @@ extern "C" fn before_main() {
 /// The parent's capture is not this child's; its sampler has already been told.
 unsafe extern "C" fn in_child() {
     CURRENT.store(ptr::null_mut(), Ordering::Release);
+    signals::give_back();
     begin();
 }
 
@@ -62,26 +67,44 @@ extern "C" fn at_end() {
     }
 }
 
+/// Starts to sample this process; `None` where that cannot be done, which is then said in a file.
 fn begin() -> Option<()> {
     let folder = PathBuf::from(std::env::var_os(env::FOLDER)?);
     let asked = std::env::var(env::FREQUENCY).ok()?.parse::<u32>().ok()?;
+    if !place::is_trusted(&folder) {
+        return None;
+    }
     let file = own_file(&folder)?;
+    let capture = start(&file, asked).inspect_err(|why| refuse(&file, why)).ok()?;
+    CURRENT.store(ptr::from_ref(capture).cast_mut(), Ordering::Release);
+    signals::take();
+    Some(())
+}
+
+fn start(file: &Path, asked: u32) -> Result<&'static Capture, String> {
     let mut options = Options::with_frequency(asked.clamp(1, MAX_FREQUENCY));
     // A recording gets the rate it asked for.
     options.overhead_budget = None;
-    let session = Mutex::new(Some(cpu::start(&options).ok()?));
-    let capture: &'static Capture = Box::leak(Box::new(Capture { session, file }));
-    CURRENT.store(ptr::from_ref(capture).cast_mut(), Ordering::Release);
-    let saver = std::thread::Builder::new().name("flamelet-save".to_owned());
-    saver.spawn(|| save_while_running(capture)).ok().map(drop)
+    // The program may reset its signals, or start another one, at any moment, and must live as it does without us.
+    options.signal = Signal::Urgent;
+    let session = cpu::start(&options).map_err(|error| error.to_string())?;
+    let session = Mutex::new(Some(session));
+    let capture: &'static Capture = Box::leak(Box::new(Capture { session, file: file.to_owned() }));
+    own_threads::spawn("flamelet-save", || save_while_running(capture)).map_err(|error| error.to_string())?;
+    Ok(capture)
 }
 
 /// `PID-N`, where N tells images of one process apart.
 fn own_file(folder: &Path) -> Option<PathBuf> {
     let pid = std::process::id();
     let name = |number: u32| folder.join(format!("{pid}-{number}.{PROFILE_ENDING}"));
-    let free = |path: &PathBuf| std::fs::File::create_new(path).is_ok();
+    let free = |path: &PathBuf| place::create(path).is_ok();
     (0..10_000).map(name).find(free)
+}
+
+/// Says why nothing is sampled.
+fn refuse(file: &Path, why: &str) {
+    let _ = write_new(&file.with_extension(REFUSED_ENDING), why.as_bytes());
 }
 
 fn save_while_running(capture: &Capture) {
@@ -99,6 +122,13 @@ fn save_while_running(capture: &Capture) {
 /// As a whole: a kill in the middle leaves the file from before.
 fn replace(file: &Path, profile: &Profile) -> io::Result<()> {
     let part = file.with_extension("part");
-    std::fs::write(&part, pprof::encode(profile))?;
+    // Left by a kill in the middle of another image of this process.
+    let _ = std::fs::remove_file(&part);
+    write_new(&part, &pprof::encode(profile))?;
     std::fs::rename(&part, file)
+}
+
+fn write_new(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    place::check_length(bytes.len() as u64)?;
+    place::create(path)?.write_all(bytes)
 }

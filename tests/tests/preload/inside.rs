@@ -8,7 +8,7 @@ use flamelet_tests::programs::{answer, command, flamelet};
 use crate::recording::{Recording, compiled, read, sum_of};
 
 /// `flamelet record -- WORDS`, behind a filter as containers have it.
-fn record_forbidden(name: &str, words: &[&Path]) -> Recording {
+pub(crate) fn record_forbidden(name: &str, words: &[&Path]) -> Recording {
     let out = scratch().join(format!("{name}.pb.gz"));
     let mut recorder = command(&compiled("forbids.c", "forbids", &[]));
     recorder.arg(flamelet()).args(["record", "-F", "499", "-o"]).arg(&out).arg("--").args(words);

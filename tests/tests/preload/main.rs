@@ -1,6 +1,7 @@
 //! `flamelet record` by preloaded libraries: programs that were not built for it, whose allocations are known; and CPU
 //! time where the kernel's own way is forbidden.
 
+mod attack;
 mod errors;
 mod inside;
 mod known_answers;
@@ -8,3 +9,4 @@ mod processes;
 mod recording;
 mod sampled;
 mod side_by_side;
+mod signals;

@@ -1,6 +1,7 @@
 //! `flamelet record` and `cargo flamelet`, as a person uses them.
 
 mod ending;
+mod killed;
 mod unheard;
 
 use std::path::{Path, PathBuf};

@@ -7,7 +7,7 @@
 //! needs of this module is one line, and whatever the collector can count is counted there.
 
 use super::kernel_ring::{KernelRing, Read};
-use super::options::Engine;
+use super::options::{Engine, Signal};
 use super::pool::{Pool, Record, Taken};
 use super::signal_mask::SignalMask;
 use crate::error::{Error, ErrorKind, Result};
@@ -15,10 +15,39 @@ use crate::{clock, labels, threads};
 use flamelet_unwind::{Registers, Unwound, live};
 use std::cell::Cell;
 use std::ptr;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU8, AtomicU64, AtomicUsize, Ordering};
 
+/// The signal of all engines; chosen when the first of them starts.
+static SIGNAL: AtomicI32 = AtomicI32::new(libc::SIGPROF);
+
 /// The signal of all engines.
-pub(super) const SIGNAL: libc::c_int = libc::SIGPROF;
+pub(super) fn signal() -> libc::c_int {
+    SIGNAL.load(Ordering::Relaxed)
+}
+
+/// Which one that is.
+pub(super) fn choice() -> Signal {
+    if signal() == Signal::Urgent.number() { Signal::Urgent } else { Signal::Profiling }
+}
+
+/// The handler of the signal as the kernel has it. (In a preloaded library the C library's function may be hooked, to
+/// show the program what it has set itself.)
+fn installed_handler() -> usize {
+    // The kernel's structure: handler, flags, restorer, mask.
+    let mut now = [0usize; 4];
+    // SAFETY: the kernel writes its structure, which is no larger, and reads nothing.
+    unsafe {
+        libc::syscall(
+            libc::SYS_rt_sigaction,
+            signal(),
+            ptr::null::<usize>(),
+            now.as_mut_ptr(),
+            size_of::<u64>(),
+        )
+    };
+    now[0]
+}
 
 /// A handler that took longer by the clock on the wall was interrupted itself.
 const LONGEST_NANOS: u64 = 20_000;
@@ -66,6 +95,34 @@ struct Previous {
     action: libc::sigaction,
     /// The one that was replaced before. Whoever installed `action` since then may call the handler in turn.
     earlier: *const Previous,
+}
+
+// SAFETY: written before it is shared, and never changed or freed from then on.
+unsafe impl Sync for Previous {}
+// SAFETY: what it points to is never freed either, and belongs to no thread.
+unsafe impl Send for Previous {}
+
+/// Places for the dispositions that a program sets while it is sampled by a library that it does not know of.
+static PLACES: [OnceLock<Previous>; 32] = [const { OnceLock::new() }; 32];
+static PLACES_TAKEN: AtomicUsize = AtomicUsize::new(0);
+
+/// For a library that samples a program which does not know of it: answers the program's `sigaction` for the sampler's
+/// signal without giving the signal away. Returns what the program has set before, and keeps `new` for signals that are
+/// not the sampler's. `None` when the kernel must be asked: the program has changed its mind too often.
+/// Async-signal-safe.
+pub fn program_action(new: Option<&libc::sigaction>) -> Option<libc::sigaction> {
+    // SAFETY: null, or a structure that is never freed or changed; zeroes are the default disposition.
+    let (now, earlier) = unsafe {
+        let previous = SHARED.previous.load(Ordering::Acquire).as_ref();
+        previous.map_or((std::mem::zeroed(), ptr::null()), |previous| (previous.action, previous.earlier))
+    };
+    if let Some(&action) = new {
+        // Each place is taken once, so nobody waits for another thread here.
+        let place = PLACES.get(PLACES_TAKEN.fetch_add(1, Ordering::Relaxed))?;
+        let previous = place.get_or_init(|| Previous { action, earlier });
+        SHARED.previous.store(ptr::from_ref(previous).cast_mut(), Ordering::Release);
+    }
+    Some(now)
 }
 
 thread_local! {
@@ -119,21 +176,23 @@ impl TimerTag {
     }
 }
 
-/// Installs the handler, unless it is there.
-pub(super) fn install() -> Result<()> {
+/// Installs the handler for the signal of choice, unless it is there.
+pub(super) fn install(choice: Signal) -> Result<()> {
+    SIGNAL.store(choice.number(), Ordering::Relaxed);
     let denied = || {
         let error = std::io::Error::last_os_error();
-        Error::new(ErrorKind::Denied, format!("the handler of SIGPROF cannot be installed: {error}"))
+        let name = choice.name();
+        Error::new(ErrorKind::Denied, format!("the handler of {name} cannot be installed: {error}"))
     };
+    let handler = on_signal as unsafe extern "C" fn(_, _, _) as usize;
+    if installed_handler() == handler {
+        return Ok(());
+    }
     // SAFETY: plain C structures, zeroed and filled; the handler has the type that SA_SIGINFO promises.
     unsafe {
         let mut now: libc::sigaction = std::mem::zeroed();
-        if libc::sigaction(SIGNAL, ptr::null(), &raw mut now) != 0 {
+        if libc::sigaction(signal(), ptr::null(), &raw mut now) != 0 {
             return Err(denied());
-        }
-        let handler = on_signal as unsafe extern "C" fn(_, _, _) as usize;
-        if now.sa_sigaction == handler {
-            return Ok(());
         }
         // Never freed: a handler may be looking at it. This happens once, or once each time that the program
         // takes the signal away.
@@ -144,7 +203,7 @@ pub(super) fn install() -> Result<()> {
         new.sa_sigaction = handler;
         new.sa_flags = libc::SA_SIGINFO | libc::SA_RESTART | stack_beside(&now);
         new.sa_mask = BLOCKED.to_set();
-        if libc::sigaction(SIGNAL, &raw const new, ptr::null_mut()) != 0 {
+        if libc::sigaction(signal(), &raw const new, ptr::null_mut()) != 0 {
             return Err(denied());
         }
     }
@@ -166,12 +225,7 @@ fn stack_beside(before: &libc::sigaction) -> libc::c_int {
 
 /// Whether signals still reach the handler.
 pub(super) fn is_installed() -> bool {
-    // SAFETY: reads the disposition into a zeroed structure.
-    unsafe {
-        let mut now: libc::sigaction = std::mem::zeroed();
-        let handler = on_signal as unsafe extern "C" fn(_, _, _) as usize;
-        libc::sigaction(SIGNAL, ptr::null(), &raw mut now) == 0 && now.sa_sigaction == handler
-    }
+    installed_handler() == on_signal as unsafe extern "C" fn(_, _, _) as usize
 }
 
 /// Samples go to `pool` from now on. When it was replaced it must live until [`is_nobody_inside`].
@@ -451,7 +505,7 @@ fn mask_for(action: &libc::sigaction, context: Option<&libc::ucontext_t>) -> Sig
         && now == interrupted | BLOCKED
     {
         let is_deferred = action.sa_flags & libc::SA_NODEFER == 0;
-        let itself = if is_deferred { SignalMask::of(SIGNAL) } else { SignalMask::NONE };
+        let itself = if is_deferred { SignalMask::of(signal()) } else { SignalMask::NONE };
         (interrupted | SignalMask::in_set(&action.sa_mask) | itself).apply();
     }
     now

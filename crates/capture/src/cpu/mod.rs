@@ -79,5 +79,7 @@ mod session;
 #[allow(unsafe_code, reason = "a system call, and the C library's type for sets of signals")]
 mod signal_mask;
 
-pub use options::{Engine, MAX_FREQUENCY, Options, RecentOptions};
+#[cfg(target_os = "linux")]
+pub use handler::program_action;
+pub use options::{Engine, MAX_FREQUENCY, Options, RecentOptions, Signal};
 pub use session::{Recent, Session, Status, start, start_recent, status};

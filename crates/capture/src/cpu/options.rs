@@ -50,6 +50,36 @@ impl Engine {
     }
 }
 
+/// What interrupts a thread to sample it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Signal {
+    /// `SIGPROF`, which is made for it. A program in which it has no handler is ended by it.
+    #[default]
+    Profiling,
+    /// `SIGURG`, which ends no program: without a handler it is ignored. For programs that do not know that they are
+    /// sampled, and may reset signals or start others at any moment. Always with [`Engine::Timer`], since no other
+    /// engine is sure to stop with the program image that started it.
+    Urgent,
+}
+
+impl Signal {
+    /// The name.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Profiling => "SIGPROF",
+            Self::Urgent => "SIGURG",
+        }
+    }
+
+    #[cfg(target_os = "linux")]
+    pub(super) const fn number(self) -> libc::c_int {
+        match self {
+            Self::Profiling => libc::SIGPROF,
+            Self::Urgent => libc::SIGURG,
+        }
+    }
+}
+
 /// How to sample. The defaults are safe in production.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
@@ -58,6 +88,8 @@ pub struct Options {
     pub frequency: u32,
     /// What takes the samples. Only the first reader's choice counts while others read, and their profiles say so.
     pub engine: Engine,
+    /// What interrupts a thread. Only the first reader's choice counts while others read.
+    pub signal: Signal,
     /// The deepest stack that is kept; deeper ones keep their leaf side and count as truncated. While others read, not
     /// more than they asked for; the profile says so.
     pub max_depth: usize,
@@ -80,6 +112,7 @@ impl Default for Options {
         Self {
             frequency: 99,
             engine: Engine::Auto,
+            signal: Signal::default(),
             max_depth: flamelet_unwind::MAX_DEPTH,
             buffered_samples: 2048,
             memory_budget: 64 << 20,

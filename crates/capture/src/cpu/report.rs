@@ -242,7 +242,8 @@ impl Report<'_> {
         if percent >= WORTH_A_WORD && due >= TOO_FEW_TO_TELL {
             self.builder.comment(&format!(
                 "{percent} % of the CPU time has no sample: threads that ended within some milliseconds, a machine so \
-                 busy that the kernel's ticks met others, or threads that block SIGPROF ({})",
+                 busy that the kernel's ticks met others, or threads that block {} ({})",
+                signal_name(),
                 blocking_threads()
             ));
         }
@@ -284,7 +285,7 @@ impl Report<'_> {
 #[cfg(target_os = "linux")]
 fn blocking_threads() -> String {
     const ROOM_FOR: usize = 4;
-    let names = crate::threads::names_of_those_that_block(libc::SIGPROF);
+    let names = crate::threads::names_of_those_that_block(super::handler::signal());
     match names.len() {
         0 => "none does now".to_owned(),
         count if count <= ROOM_FOR => format!("now: {}", names.join(", ")),
@@ -292,9 +293,19 @@ fn blocking_threads() -> String {
     }
 }
 
+#[cfg(target_os = "linux")]
+fn signal_name() -> &'static str {
+    super::handler::choice().name()
+}
+
 #[cfg(not(target_os = "linux"))]
 fn blocking_threads() -> String {
     "none does now".to_owned()
+}
+
+#[cfg(not(target_os = "linux"))]
+fn signal_name() -> &'static str {
+    "signals"
 }
 
 /// Samples per second of CPU time.

@@ -92,6 +92,15 @@ impl Running {
     fn period_nanos(&self) -> u64 {
         1_000_000_000 / u64::from(self.frequency.max(1))
     }
+
+    /// Follows the threads that started and ended, unless signals would go to somebody else. Says how many are new.
+    fn follow_threads(&mut self) -> usize {
+        if handler::is_installed() {
+            return self.engine.update(self.period_nanos());
+        }
+        self.engine.rest();
+        0
+    }
 }
 
 /// Adds a reader, starting the sampler if it is the first.
@@ -237,10 +246,10 @@ impl Control {
         let period = options.period_nanos();
         self.generation += 1;
         let started = self.start_collector().and_then(|()| {
-            handler::install()?;
-            own_threads::admit(handler::SIGNAL);
+            handler::install(options.signal)?;
+            own_threads::admit(handler::signal());
             labels::expect_records();
-            engine::start(options.engine, period)
+            engine::start(options.engine, options.signal, period)
         });
         let (engine, remarks) = started.inspect_err(|_| {
             self.generation += 1;
@@ -384,7 +393,7 @@ impl Control {
         self.catch_up();
         let samples = (self.collected.samples - before) as usize;
         // Afterwards: what threads that ended are owed went to their last samples.
-        let born = self.running.as_mut().map_or(0, |running| running.engine.update(running.period_nanos()));
+        let born = self.running.as_mut().map_or(0, Running::follow_threads);
         let slots = self.pool.as_ref().map_or(0, |pool| pool.slot_count());
         if let Some(running) = &mut self.running {
             running.pace.looked(Look { samples, slots, born });
@@ -423,7 +432,8 @@ impl Control {
             self.remark(&format!("{unreached} threads could not be sampled (a limit of the kernel)"));
         }
         if !handler::is_installed() {
-            self.remark("the program took SIGPROF for itself: samples are missing");
+            let name = handler::choice().name();
+            self.remark(&format!("the program took {name} for itself: samples are missing"));
         }
         self.adjust_frequency_to(now);
     }

@@ -5,7 +5,7 @@ use std::process::Command;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use flamelet_preload_ledger::{PROFILE_ENDING, env};
+use flamelet_preload_ledger::{PROFILE_ENDING, REFUSED_ENDING, env};
 use flamelet_profile::pprof::{self, Limits};
 use flamelet_profile::{Profile, Quality, merge};
 use flamelet_symbol::symbolize::Symbolizer;
@@ -118,11 +118,18 @@ fn gather(folder: &Folder) -> Result<(Profile, Quality)> {
         profiles.push(profile);
     }
     if profiles.is_empty() {
-        let message = "the command has left no samples: it ended before it could be sampled, or the library could not \
-                       be loaded into it";
-        return Err(Error::new(ErrorKind::Unsupported, message));
+        return Err(no_samples(folder));
     }
     let merged = merge(&profiles.iter().collect::<Vec<_>>());
     let merged = merged.map_err(|error| Error::new(ErrorKind::Io, error.to_string()))?;
     Ok((merged, quality))
+}
+
+fn no_samples(folder: &Folder) -> Error {
+    let refused = folder.files(REFUSED_ENDING).iter().find_map(|path| Folder::read(path));
+    let why = refused.map(|why| String::from_utf8_lossy(&why).into_owned());
+    let why = why
+        .as_deref()
+        .unwrap_or("it ended before it could be sampled, or the library could not be loaded into it");
+    Error::new(ErrorKind::Unsupported, format!("the command has left no samples: {why}"))
 }

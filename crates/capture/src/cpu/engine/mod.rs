@@ -4,7 +4,7 @@ mod perf;
 mod setitimer;
 mod timer;
 
-use super::options::Engine as Choice;
+use super::options::{Engine as Choice, Signal};
 use crate::error::{Error, ErrorKind, Result};
 use crate::threads::Tid;
 
@@ -16,6 +16,9 @@ pub(super) trait Engine: Send {
     /// Follows the threads that started and ended, and changes to another period. Called every few
     /// milliseconds. Says how many threads are new.
     fn update(&mut self, period_nanos: u64) -> usize;
+
+    /// Sends no signals until the next update, where it can: nobody of ours would take them.
+    fn rest(&mut self) {}
 
     /// How many threads are known.
     fn threads(&self) -> usize;
@@ -33,8 +36,14 @@ pub(super) trait Engine: Send {
 
 /// Starts the engine of choice, or the first that works instead; with remarks about those that did not.
 /// It stops when it is dropped.
-pub(super) fn start(choice: Choice, period_nanos: u64) -> Result<(Box<dyn Engine>, Vec<String>)> {
+pub(super) fn start(
+    choice: Choice,
+    signal: Signal,
+    period_nanos: u64,
+) -> Result<(Box<dyn Engine>, Vec<String>)> {
     let order: &[Choice] = match choice {
+        // Only a timer ends with the program image that made it, and never sends another signal.
+        _ if signal == Signal::Urgent => &[Choice::Timer],
         Choice::Auto | Choice::Timer => &[Choice::Timer, Choice::Setitimer],
         Choice::Perf => &[Choice::Perf, Choice::Timer, Choice::Setitimer],
         Choice::Setitimer => &[Choice::Setitimer],

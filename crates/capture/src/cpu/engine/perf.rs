@@ -5,7 +5,7 @@
 //! that stays on the user's side does.
 
 use super::Engine;
-use crate::cpu::handler::{self, PERF_FILES, SIGNAL};
+use crate::cpu::handler::{self, PERF_FILES};
 use crate::cpu::kernel_ring::KernelRing;
 use crate::cpu::options::Engine as Choice;
 use crate::threads::{self, Listed, Tid};
@@ -117,7 +117,7 @@ impl PerfFile {
                 handler::use_ring(descriptor, ring);
             }
             let is_set = libc::fcntl(descriptor, libc::F_SETFL, libc::O_ASYNC | libc::O_NONBLOCK) == 0
-                && libc::fcntl(descriptor, F_SETSIG, SIGNAL) == 0
+                && libc::fcntl(descriptor, F_SETSIG, handler::signal()) == 0
                 && libc::fcntl(descriptor, F_SETOWN_EX, owner.as_ptr()) == 0
                 && libc::ioctl(descriptor, ENABLE as _, 0) == 0;
             if is_set { Ok(file) } else { Err(io::Error::last_os_error()) }

@@ -15,7 +15,7 @@
 //! average. To be fair, a timer counts from that much before the moment it is made.
 
 use super::Engine;
-use crate::cpu::handler::{self, SIGNAL, TimerTag};
+use crate::cpu::handler::{self, TimerTag};
 use crate::cpu::options::Engine as Choice;
 use crate::threads::{self, Listed, Tid};
 use rustc_hash::FxHashMap;
@@ -162,6 +162,13 @@ impl Engine for Timers {
         self.by_thread.len()
     }
 
+    fn rest(&mut self) {
+        self.by_thread.clear();
+        self.owed.clear();
+        // The next update is a start: what threads use meanwhile nobody samples.
+        self.period_nanos = 0;
+    }
+
     fn unreached(&self) -> usize {
         self.unreached
     }
@@ -218,7 +225,7 @@ impl Timer {
         // SAFETY: plain C structures, for which zeros are good, filled in; they outlive the calls.
         unsafe {
             let mut event: libc::sigevent = std::mem::zeroed();
-            event.sigev_signo = SIGNAL;
+            event.sigev_signo = handler::signal();
             event.sigev_value = libc::sigval { sival_ptr: value as *mut libc::c_void };
             event.sigev_notify = libc::SIGEV_THREAD_ID;
             event.sigev_notify_thread_id = tid;
@@ -276,7 +283,7 @@ mod tests {
 
     /// With signals that are let pass, because nobody samples.
     fn timers() -> Timers {
-        handler::install().expect("installed");
+        handler::install(crate::cpu::Signal::Profiling).expect("installed");
         Timers::start(MILLI).expect("timers work everywhere")
     }
 

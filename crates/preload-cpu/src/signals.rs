@@ -1,0 +1,158 @@
+//! Keeps the sampler's signal out of the program's sight.
+//!
+//! While a process is sampled, the program's own calls about `SIGURG` are answered here: what it sets for the signal is
+//! kept and called for signals that are not the sampler's, and it cannot block the signal, so that no thread that waits
+//! for signals (`sigwait`, `signalfd`) gets one that it does not expect. Everything else passes on to the C library.
+//! A program that asks the kernel itself, as Go's runtime does, takes the signal away; then the sampler stops.
+
+use std::ffi::{CStr, c_int};
+use std::mem::zeroed;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use flamelet_capture::cpu;
+
+const SIGNAL: c_int = libc::SIGURG;
+
+/// Whether the sampler has the signal.
+static IS_TAKEN: AtomicBool = AtomicBool::new(false);
+
+/// From now on the program's calls about the signal are answered here.
+pub(crate) fn take() {
+    IS_TAKEN.store(true, Ordering::Release);
+}
+
+/// From now on they pass on.
+pub(crate) fn give_back() {
+    IS_TAKEN.store(false, Ordering::Release);
+}
+
+fn is_taken() -> bool {
+    IS_TAKEN.load(Ordering::Acquire)
+}
+
+/// A function of the C library behind the one here.
+struct Next {
+    address: AtomicUsize,
+    name: &'static CStr,
+}
+
+impl Next {
+    const fn new(name: &'static CStr) -> Self {
+        Self { address: AtomicUsize::new(0), name }
+    }
+
+    /// Looked up by the first call, which the loader or the C library makes before `main`.
+    fn address(&self) -> usize {
+        let known = self.address.load(Ordering::Relaxed);
+        if known != 0 {
+            return known;
+        }
+        // SAFETY: the name is a C string.
+        let found = unsafe { libc::dlsym(libc::RTLD_NEXT, self.name.as_ptr()) } as usize;
+        self.address.store(found, Ordering::Relaxed);
+        found
+    }
+}
+
+type Sigaction = unsafe extern "C" fn(c_int, *const libc::sigaction, *mut libc::sigaction) -> c_int;
+type Signal = unsafe extern "C" fn(c_int, libc::sighandler_t) -> libc::sighandler_t;
+type Mask = unsafe extern "C" fn(c_int, *const libc::sigset_t, *mut libc::sigset_t) -> c_int;
+
+static SIGACTION: Next = Next::new(c"sigaction");
+static SIGNAL_FUNCTION: Next = Next::new(c"signal");
+static SIGPROCMASK: Next = Next::new(c"sigprocmask");
+static PTHREAD_SIGMASK: Next = Next::new(c"pthread_sigmask");
+
+/// As the C function of this name.
+///
+/// # Safety
+/// As the C function of this name.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn sigaction(
+    signal: c_int,
+    new: *const libc::sigaction,
+    old: *mut libc::sigaction,
+) -> c_int {
+    if signal == SIGNAL && is_taken() {
+        // SAFETY: null or valid, as the caller says.
+        if let Some(before) = cpu::program_action(unsafe { new.as_ref() }) {
+            // SAFETY: null or valid, as the caller says.
+            if let Some(old) = unsafe { old.as_mut() } {
+                *old = before;
+            }
+            return 0;
+        }
+    }
+    // SAFETY: the C function of this name has this type, and the caller keeps to its terms.
+    unsafe { std::mem::transmute::<usize, Sigaction>(SIGACTION.address())(signal, new, old) }
+}
+
+/// As the C function of this name.
+///
+/// # Safety
+/// As the C function of this name.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn signal(signal: c_int, handler: libc::sighandler_t) -> libc::sighandler_t {
+    if signal == SIGNAL && is_taken() {
+        // SAFETY: zeroes are valid in this plain structure.
+        let mut new: libc::sigaction = unsafe { zeroed() };
+        new.sa_sigaction = handler;
+        new.sa_flags = libc::SA_RESTART;
+        if let Some(before) = cpu::program_action(Some(&new)) {
+            return before.sa_sigaction;
+        }
+    }
+    // SAFETY: the C function of this name has this type, and the caller keeps to its terms.
+    unsafe { std::mem::transmute::<usize, Signal>(SIGNAL_FUNCTION.address())(signal, handler) }
+}
+
+/// As the C function of this name.
+///
+/// # Safety
+/// As the C function of this name.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn sigprocmask(
+    how: c_int,
+    new: *const libc::sigset_t,
+    old: *mut libc::sigset_t,
+) -> c_int {
+    // SAFETY: as the caller says.
+    unsafe { change_mask(&SIGPROCMASK, how, new, old) }
+}
+
+/// As the C function of this name.
+///
+/// # Safety
+/// As the C function of this name.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn pthread_sigmask(
+    how: c_int,
+    new: *const libc::sigset_t,
+    old: *mut libc::sigset_t,
+) -> c_int {
+    // SAFETY: as the caller says.
+    unsafe { change_mask(&PTHREAD_SIGMASK, how, new, old) }
+}
+
+/// Blocks what the program wants, but for the sampler's signal.
+unsafe fn change_mask(
+    next: &Next,
+    how: c_int,
+    new: *const libc::sigset_t,
+    old: *mut libc::sigset_t,
+) -> c_int {
+    // SAFETY: the C functions of these names have this type.
+    let next = unsafe { std::mem::transmute::<usize, Mask>(next.address()) };
+    // SAFETY: null or valid, as the caller says.
+    let Some(mut wanted) =
+        (unsafe { new.as_ref() }).copied().filter(|_| is_taken() && how != libc::SIG_UNBLOCK)
+    else {
+        // SAFETY: the caller's own terms.
+        return unsafe { next(how, new, old) };
+    };
+    // SAFETY: a set of our own; `old` is null or valid, as the caller says.
+    unsafe {
+        libc::sigdelset(&raw mut wanted, SIGNAL);
+        next(how, &raw const wanted, old)
+    }
+}
