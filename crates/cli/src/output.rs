@@ -31,7 +31,23 @@ pub(crate) fn check(path: Option<&Path>) -> Result<()> {
         return Err(Failure::new(format!("{}: is a folder; give the name of a file", path.display())));
     }
     // A pipe would wait for its reader when it is opened.
-    if is_special(path) { Ok(()) } else { temporary_beside(path).map(drop) }
+    if is_special(path) { check_link(path) } else { temporary_beside(path).map(drop) }
+}
+
+/// Refuses a link to a device or pipe that somebody else has put where everybody can: root would write to a disk.
+fn check_link(path: &Path) -> Result<()> {
+    use std::os::unix::fs::MetadataExt;
+    const WRITABLE_BY_OTHERS: u32 = 0o022;
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let (Ok(link), Ok(folder)) = (fs::symlink_metadata(path), fs::metadata(folder)) else { return Ok(()) };
+    let own = fs::metadata("/proc/self").map_or(0, |own| own.uid());
+    let is_strangers =
+        link.is_symlink() && link.uid() != 0 && link.uid() != own && link.uid() != folder.uid();
+    if is_strangers && folder.mode() & WRITABLE_BY_OTHERS != 0 {
+        let why = "is a link that another user has put there; give another name";
+        return Err(Failure::new(format!("{}: {why}", path.display())));
+    }
+    Ok(())
 }
 
 /// An empty file in the folder for temporary files, whose name is free and resembles that of `path`.
@@ -46,6 +62,7 @@ fn write_file(path: &Path, produce: impl FnOnce(&mut dyn Write) -> Result<()>) -
     let name = path.display();
     // A device or pipe cannot be replaced, so it is written as it is.
     if is_special(path) {
+        check_link(path)?;
         let mut out = BufWriter::new(File::options().write(true).open(path).about(name)?);
         produce(&mut out).about(path.display())?;
         out.flush().about(path.display())?;

@@ -201,3 +201,18 @@ fn nobody_else_can_lead_a_checkpoint_elsewhere() {
     assert_eq!(std::fs::read_to_string(&victim).expect("there"), "whole", "root wrote through a link");
     assert!(said.status.success(), "{}", String::from_utf8_lossy(&said.stderr));
 }
+
+/// A link to a device is written as it is, so it must not be somebody else's.
+#[test]
+fn nobody_else_can_lead_the_output_to_a_device() {
+    if !is_root() {
+        return;
+    }
+    let place = place(0o777);
+    let out = place.path().join("out.pb.gz");
+    assert_eq!(as_nobody("ln -s /dev/null \"$1\"", &[&out]).status, Some(0), "the folder is everybody's");
+    let mut recorder = command(flamelet());
+    let said = answer(recorder.args(["record", "--heap", "-o"]).arg(&out).args(["--", "ls"]));
+    assert_eq!(said.status, Some(2), "{}", said.stderr);
+    assert!(said.stderr.contains("another user has put there"), "{}", said.stderr);
+}

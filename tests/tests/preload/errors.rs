@@ -4,7 +4,7 @@ use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::Path;
 
 use flamelet_tests::profiles::scratch;
-use flamelet_tests::programs::{Answer, run_flamelet};
+use flamelet_tests::programs::{Answer, answer, command, flamelet, run_flamelet};
 
 use crate::recording::compiled;
 
@@ -78,4 +78,33 @@ fn an_allocator_of_the_program_s_own_is_named() {
     let program = compiled(source.to_str().expect("UTF-8"), "own", &[]);
     let recording = crate::recording::record("own", &["--heap"], &[&program]);
     assert!(recording.said.stderr.contains("has jemalloc linked into it"), "{}", recording.said.stderr);
+}
+
+/// Where blocks cannot be given in advance, a full disk would be found by a signal that ends the program.
+#[test]
+fn a_full_disk_ends_no_program() {
+    let forbids = compiled("forbids.c", "no-fallocate", &["-DFORBIDDEN=SYS_fallocate", "-DANSWER=95"]);
+    let (program, out) = (compiled("deep.c", "deep", &[]), scratch().join("full-disk.pb.gz"));
+    // A disk of its own, in a view of the file system of its own.
+    let script = "mount -t tmpfs -o size=1m,mode=1777 none /var/tmp || exit 77; ulimit -v 1000000; exec \"$@\"";
+    let mut shell = command(Path::new("unshare"));
+    shell.args(["--mount", "sh", "-c", script, "sh"]).arg(forbids).arg(flamelet());
+    let said = answer(shell.args(["record", "--heap", "-o"]).arg(&out).arg("--").arg(program));
+    if said.status == Some(77) || said.stderr.contains("unshare") {
+        eprintln!("SKIP: only root can mount a small disk");
+        return;
+    }
+    assert_eq!((said.status, said.stdout.trim()), (Some(0), "done"), "{}", said.stderr);
+    assert!(said.stderr.contains("no room"), "{}", said.stderr);
+}
+
+#[test]
+fn a_program_whose_files_may_not_grow_goes_on() {
+    let program = compiled("deep.c", "deep", &[]);
+    let line = format!("ulimit -f 1; ulimit -v 1000000; exec {}", program.display());
+    let out = scratch().join("small-files.pb.gz");
+    let mut recorder = command(flamelet());
+    recorder.args(["record", "--heap", "-o"]).arg(&out).args(["--", "sh", "-c", &line]);
+    let said = answer(&mut recorder);
+    assert_eq!((said.status, said.stdout.trim()), (Some(0), "done"), "{}", said.stderr);
 }

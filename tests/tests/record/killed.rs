@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
 
-use flamelet_tests::programs::{command, flamelet};
+use flamelet_tests::programs::{command, flamelet, run_flamelet};
 
 use super::within_a_minute;
 
@@ -59,10 +59,11 @@ struct Mode {
     /// Behind a filter that forbids `perf_event_open`.
     forbidden: bool,
     as_nobody: bool,
+    output: &'static str,
 }
 
 const fn mode(name: &'static str, options: &'static [&'static str]) -> Mode {
-    Mode { name, options, forbidden: false, as_nobody: false }
+    Mode { name, options, forbidden: false, as_nobody: false, output: "out.pb.gz" }
 }
 
 const MODES: [Mode; 8] = [
@@ -98,7 +99,7 @@ fn start(mode: &Mode, options: &[&str], place: &Place) -> Child {
     } else {
         command(&binary)
     };
-    recorder.arg("record").args(options).arg("-o").arg(place.file("out.pb.gz"));
+    recorder.arg("record").args(options).arg("-o").arg(place.file(mode.output));
     recorder.arg("--").arg(works).arg(place.file("stop")).arg(place.file("result"));
     if mode.as_nobody && is_root() {
         recorder.uid(NOBODY).gid(NOBODY);
@@ -127,6 +128,37 @@ fn failures_after_a_kill(mode: &Mode, place: &Place) -> Option<String> {
     std::fs::write(place.file("stop"), "").expect("our own folder");
     assert!(within_a_minute(|| place.result().is_some()), "{}: it does not end", mode.name);
     place.result()
+}
+
+#[test]
+fn what_was_recorded_is_kept() {
+    let cases = [
+        (Mode { output: "out.html", ..mode("cpu", &["-F", "499"]) }, "out.html.partial.pb.gz"),
+        (mode("heap", &["--heap"]), "out.pb.gz"),
+        (
+            Mode { as_nobody: true, ..mode("reads of nobody", &["-e", "syscalls:sys_enter_read"]) },
+            "out.pb.gz",
+        ),
+    ];
+    for (mode, saved) in &cases {
+        let place = Place::new();
+        let mut recorder = start(mode, mode.options, &place);
+        let is_saved = || place.file(saved).metadata().is_ok_and(|file| file.len() > 0);
+        assert!(within_a_minute(|| is_saved() || has_ended(&recorder)), "{}: nothing is saved", mode.name);
+        if has_ended(&recorder) {
+            recorder.wait().expect("our own child");
+            let said = std::fs::read_to_string(place.file("said")).unwrap_or_default();
+            eprintln!("SKIP: {} cannot be recorded here: {}", mode.name, said.trim());
+            continue;
+        }
+        recorder.kill().expect("our own child");
+        recorder.wait().expect("our own child");
+        std::fs::write(place.file("stop"), "").expect("our own folder");
+        assert!(within_a_minute(|| place.result().is_some()), "{}: it does not end", mode.name);
+        let info = run_flamelet(["info", super::text(&place.file(saved))]);
+        assert_eq!(info.status, Some(0), "{}: {}", mode.name, info.stderr);
+        assert!(info.stdout.contains("works"), "{}: {}", mode.name, info.stdout);
+    }
 }
 
 /// Whether it has ended, without waiting for it.

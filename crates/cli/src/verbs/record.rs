@@ -62,11 +62,11 @@ pub(super) fn run_all(args: &RecordArgs, usual_name: &str, record_once: &mut Onc
     output::check(Some(&path))?;
     let interruptions = Interruptions::watch()?;
     let load = args.load.as_deref().map(Load::start).transpose()?;
+    let saved = kind.checkpoint_path(&path);
     let mut runs = Runs::default();
     for left in (0..args.repeat.max(1)).rev() {
-        let is_saved = kind == OutputKind::Format(Format::Pprof) && path != Path::new("-");
         let is_first = runs.profiles.is_empty();
-        let checkpoint = (is_saved && is_first).then(|| Checkpoint::to_file(&path, Duration::from_secs(5)));
+        let checkpoint = saved.as_ref().map(|saved| runs.checkpoint(saved)).transpose()?;
         match record_once(Run { interruptions: &interruptions, checkpoint }) {
             Ok(outcome) => runs.add(outcome, left > 0, &interruptions)?,
             Err(failure) if is_first => return Err(failure),
@@ -75,10 +75,6 @@ pub(super) fn run_all(args: &RecordArgs, usual_name: &str, record_once: &mut Onc
         }
         if runs.is_over {
             break;
-        }
-        if is_saved && left > 0 {
-            // Should this fail, so does the writing at the end, which says so.
-            let _ = kind.write(&runs.merged()?, &path);
         }
         if left > 0 {
             runs.print_summaries();
@@ -92,6 +88,10 @@ pub(super) fn run_all(args: &RecordArgs, usual_name: &str, record_once: &mut Onc
     // Only now: it may wait for whoever reads it, as a terminal does after Ctrl-S.
     runs.print_summaries();
     let (path, is_elsewhere) = written?;
+    // What was saved meanwhile has no use any more.
+    if let Some(saved) = saved.filter(|saved| *saved != path) {
+        let _ = std::fs::remove_file(saved);
+    }
     runs.has_failed |= is_elsewhere;
     print_verdict(&facts);
     kind.print_next_step(&path, args.off_cpu);
@@ -150,6 +150,18 @@ impl Runs {
     fn end_with(&mut self, failure: &Failure) {
         note!("flamelet: run {}: {failure}; the runs before it are written", self.profiles.len() + 1);
         (self.is_over, self.has_failed) = (true, true);
+    }
+
+    /// Saves the next run, together with those before it, while it is recorded.
+    fn checkpoint(&self, path: &Path) -> Result<Checkpoint> {
+        let Checkpoint { every, mut save } = Checkpoint::to_file(path, Duration::from_secs(5));
+        if self.profiles.is_empty() {
+            return Ok(Checkpoint { every, save });
+        }
+        let before = self.merged()?;
+        let with_before =
+            move |profile: &Profile| save(&merge(&[&before, profile]).map_err(std::io::Error::other)?);
+        Ok(Checkpoint { every, save: Box::new(with_before) })
     }
 
     fn print_summaries(&mut self) {
@@ -303,6 +315,19 @@ impl OutputKind {
                     "{name}: the name tells no format; end it in one of {}",
                     endings.join(", ")
                 )))
+            }
+        }
+    }
+
+    /// Where a recording is saved while it runs: in its own file, or beside a picture; nowhere for standard output.
+    fn checkpoint_path(self, path: &Path) -> Option<PathBuf> {
+        let mut name = path.file_name()?.to_owned();
+        match self {
+            _ if path == Path::new("-") => None,
+            Self::Format(Format::Pprof) => Some(path.to_owned()),
+            _ => {
+                name.push(".partial.pb.gz");
+                Some(path.with_file_name(name))
             }
         }
     }

@@ -168,6 +168,13 @@ pub fn record(
             "{without_room} processes are not in the profile: there was no room on the disk for what they allocate"
         ));
     }
+    if summary.without_stack > 0 {
+        summary.notes.push(format!(
+            "{} allocations are counted without their stack: there was no room for more stacks on the disk or in the \
+             address space",
+            summary.without_stack
+        ));
+    }
     if let Some(error) = saver.and_then(|saver| saver.failure) {
         summary.notes.push(format!("the recording could not be saved while it ran: {error}"));
     }

@@ -107,13 +107,13 @@ mod tests {
 
     #[test]
     fn a_folder_is_as_safe_as_all_above_it() {
-        let outer = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).expect("our own folder");
+        let outer = tempfile::tempdir().expect("a folder");
         let inner = outer.path().join("inner");
         make_folder(&inner, 0o755).expect("new");
         let set = |mode| {
             std::fs::set_permissions(outer.path(), std::fs::Permissions::from_mode(mode)).expect("ours");
         };
-        // What is above the repository is the machine's; only what this test made is judged.
+        // What is above is the machine's; only what this test made is judged.
         let judged = |allowed| {
             [&inner, &outer.path().to_owned()].into_iter().find_map(|folder| weakness_of_one(folder, allowed))
         };
