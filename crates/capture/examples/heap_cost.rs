@@ -1,6 +1,7 @@
 //! What heap sampling costs: nanoseconds added to an allocation and its free, and microseconds a sample.
 //!
-//! `cargo run --release -p flamelet-capture --example heap_cost` (`--features jemalloc` for that one too)
+//! `cargo run --release -p flamelet-capture --example heap_cost` (`--features jemalloc` for that one too); with the path of
+//! a recovery file behind `--`, samples only, and what they cost beside that file
 //!
 //! The same work runs through an allocator and through `Alloc` around it (off, at the default mean, and at an
 //! eighth of it), interleaved; the best of many rounds is printed, and the lower decile.
@@ -145,14 +146,22 @@ fn one_sample(depth: usize, keeps_ends: bool) {
     println!("depth {depth:>3}: {what:<30} {:.2} us", (sampled - plain) / 1000.0);
 }
 
-fn main() {
-    pairs("system", &PLAIN, &SAMPLED);
-    #[cfg(feature = "jemalloc")]
-    pairs("jemalloc", &jemalloc::Jemalloc, &Alloc::new(jemalloc::Jemalloc));
+fn samples() {
     for depth in [10, 40, 90] {
         one_sample(depth, false);
         one_sample(depth, true);
     }
+}
+
+fn main() {
+    if let Some(file) = std::env::args_os().nth(1) {
+        Options::new().file(file).start().expect("starts");
+        return samples();
+    }
+    pairs("system", &PLAIN, &SAMPLED);
+    #[cfg(feature = "jemalloc")]
+    pairs("jemalloc", &jemalloc::Jemalloc, &Alloc::new(jemalloc::Jemalloc));
+    samples();
     let start = Instant::now();
     let snapshot = heap::Snapshot::take().expect("a snapshot");
     let profile = snapshot.heap();

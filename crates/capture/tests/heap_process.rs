@@ -5,22 +5,21 @@
 #![allow(unsafe_code, reason = "forks, and sets limits")]
 
 mod heap_support;
+#[path = "heap_support/process.rs"]
+mod process;
 
 use flamelet_capture::heap::{self, Alloc, Options, Snapshot};
 use flamelet_profile::Profile;
 use heap_support::{Batch, Names, assert_close, turn};
+use process::{FILE, Folder, MEAN, MODE, filled, innocent_work, keep_for_ever, start_child};
 use std::hint::black_box;
 use std::io::{BufRead, BufReader};
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 
 #[global_allocator]
 static ALLOCATOR: Alloc = Alloc::system();
-
-const MODE: &str = "FLAMELET_HEAP_TEST_CHILD";
-const FILE: &str = "FLAMELET_HEAP_TEST_FILE";
-const MEAN: u64 = 16 << 10;
 
 /// How often each way to be killed is tried: `usual` times, or as `FLAMELET_HEAP_KILLS` says.
 fn kills(usual: usize) -> usize {
@@ -37,8 +36,7 @@ fn left_in(file: &Path) -> Profile {
 /// Not a test of its own: what the other tests start this program again for.
 #[test]
 fn child() {
-    let (Ok(mode), Some(file)) = (std::env::var(MODE), std::env::var_os(FILE)) else { return };
-    let file = PathBuf::from(file);
+    let Some((mode, file)) = process::asked() else { return };
     match &*mode {
         "refused" => run_out_of_address_space(&file),
         "cgroup" => run_out_of_cgroup(&file),
@@ -53,42 +51,6 @@ fn child() {
     }
 }
 
-fn start_child(mode: &str, file: &Path) -> Child {
-    Command::new(std::env::current_exe().expect("a program"))
-        .args(["child", "--exact", "--nocapture", "--test-threads=1"])
-        .env(MODE, mode)
-        .env(FILE, file)
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("the program starts again")
-}
-
-/// A folder on a disk that goes away in the end.
-struct Folder(PathBuf);
-
-impl Folder {
-    fn new(name: &str) -> Self {
-        let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}-{}", std::process::id()));
-        std::fs::create_dir_all(&path).expect("a folder");
-        Self(path)
-    }
-
-    fn file(&self, name: impl std::fmt::Display) -> PathBuf {
-        self.0.join(name.to_string())
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
-
-fn filled(size: usize) -> Vec<u8> {
-    black_box(vec![1; black_box(size)])
-}
-
 #[inline(never)]
 fn guilty_burst() -> Vec<Vec<u8>> {
     let mut hoard = Vec::new();
@@ -96,11 +58,6 @@ fn guilty_burst() -> Vec<Vec<u8>> {
         hoard.push(filled(700_000));
         black_box(&hoard);
     }
-}
-
-#[inline(never)]
-fn innocent_work() -> Vec<Vec<u8>> {
-    black_box((0..200).map(|_| filled(50_000)).collect())
 }
 
 #[track_caller]
@@ -204,11 +161,6 @@ fn a_process_that_its_control_group_kills_leaves_a_profile_each_time() {
         let comments: Vec<&str> = profile.comments().collect();
         assert!(comments.iter().any(|comment| comment.contains("control group's limit")), "{comments:?}");
     }
-}
-
-#[inline(never)]
-fn keep_for_ever() -> Vec<Vec<u8>> {
-    black_box((0..40_000).map(|_| filled(100)).collect())
 }
 
 fn be_killed(file: &Path) {

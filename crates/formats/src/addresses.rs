@@ -1,6 +1,7 @@
 //! Samples that are addresses, in files that say only at their end which modules were loaded where.
 
-use flamelet_profile::{Label, Line, LocationId, Mapping, MappingId};
+use flamelet_profile::budget::{ALLOCATION, hash_entry};
+use flamelet_profile::{Budget, Label, Line, LocationId, Mapping, MappingId};
 use rustc_hash::FxHashMap as HashMap;
 
 use crate::assembly::Assembly;
@@ -53,9 +54,17 @@ pub(crate) struct Symbol {
     pub(crate) line: i64,
 }
 
-/// Collects samples until the modules are known.
-#[derive(Default)]
+/// What a sample is charged with besides its frames, labels and values.
+const SAMPLE: usize = size_of::<(usize, Vec<Label>, Vec<i64>)>() + 2 * ALLOCATION;
+/// What an address that is named is charged with, and one of its names.
+const NAMED: usize = hash_entry(size_of::<(u64, Vec<Symbol>)>()) + 4 * size_of::<Symbol>() + ALLOCATION;
+const NAME: usize = size_of::<Symbol>() + 2 * ALLOCATION;
+/// What an address is charged with when its location is looked for.
+const PLACED: usize = hash_entry(size_of::<(u64, LocationId)>());
+
+/// Collects samples until the modules are known, as long as the budget has room.
 pub(crate) struct AddressSamples {
+    budget: Budget,
     frames: Vec<u64>,
     /// Where each sample's frames end, and its labels and values.
     samples: Vec<(usize, Vec<Label>, Vec<i64>)>,
@@ -72,13 +81,23 @@ impl Module {
 }
 
 impl AddressSamples {
+    /// No samples yet.
+    pub(crate) fn new(budget: &Budget) -> Self {
+        let budget = budget.clone();
+        Self { budget, frames: Vec::new(), samples: Vec::new(), modules: Vec::new(), symbols: HashMap::default() }
+    }
+
     /// Adds a sample; `frames` are leaf first.
     pub(crate) fn push(
         &mut self,
-        frames: impl IntoIterator<Item = u64>,
+        frames: impl ExactSizeIterator<Item = u64>,
         labels: Vec<Label>,
         values: Vec<i64>,
     ) {
+        let size = frames.len() * size_of::<u64>() + size_of_val(&*labels) + size_of_val(&*values);
+        if !self.budget.can_work(frames.len()) || !self.budget.has_room(SAMPLE + size) {
+            return;
+        }
         self.frames.extend(frames);
         self.samples.push((self.frames.len(), labels, values));
     }
@@ -90,14 +109,18 @@ impl AddressSamples {
 
     /// Adds a module; only executable ones with a file matter.
     pub(crate) fn module(&mut self, module: Module) {
-        if module.is_code() {
-            self.modules.push(module);
+        if module.is_code() && self.budget.has_room(module.path.len() + ALLOCATION) {
+            self.budget.push(&mut self.modules, module);
         }
     }
 
     /// Names an address; inlined functions at the same address are named before the ones around them.
     pub(crate) fn symbol(&mut self, address: u64, symbol: Symbol) {
-        self.symbols.entry(address).or_default().push(symbol);
+        let text = symbol.name.len() + symbol.file.len();
+        let entry = if self.is_named(address) { NAME } else { NAMED };
+        if self.budget.has_room(entry + text) {
+            self.symbols.entry(address).or_default().push(symbol);
+        }
     }
 
     /// Whether `address` has a name.
@@ -113,9 +136,13 @@ impl AddressSamples {
         let mut start = 0;
         let mut stack = Vec::new();
         for (end, labels, values) in &self.samples {
+            if self.budget.check().is_err() {
+                return;
+            }
             stack.clear();
             for &address in &self.frames[start..*end] {
                 let location = *locations.entry(address).or_insert_with(|| {
+                    self.budget.has_room(PLACED);
                     let mapping = find(&self.modules, address).map(|at| mappings[at]);
                     location(mapping, address, self.symbols.get(&address), assembly)
                 });

@@ -1,9 +1,11 @@
 //! Putting a profile together from a file: kinds of values may turn up at any time, samples with the same
 //! stack and labels become one row, and moments are kept beside them.
 
+use flamelet_profile::budget::hash_entry;
 use flamelet_profile::{
-    Error, ErrorKind, Event, Function, FunctionId, Label, LabelSetId, Line, LocationId, Mapping, MappingId,
+    Budget, Event, Function, FunctionId, Label, LabelSetId, Line, LocationId, Mapping, MappingId,
     MappingSymbols, Profile, ProfileBuilder, Result, StackId, StringId, Thread, ThreadId, Timeline,
+    ValueType,
 };
 use hashbrown::{HashMap, HashTable};
 use rustc_hash::FxBuildHasher;
@@ -11,8 +13,14 @@ use std::hash::BuildHasher;
 
 use crate::linked_names::readable;
 
-/// The most frames that all stacks of a profile can have.
-const MAX_FRAMES: u64 = u32::MAX as u64;
+/// What is charged for a row of each table, its place in the index that finds it again included.
+const FRAME: usize = hash_entry(size_of::<(StringId, StringId, i64, LocationId)>());
+const ROW: usize = size_of::<(StackId, LabelSetId)>() + hash_entry(size_of::<(StackId, LabelSetId, u32)>());
+/// Readers keep what they know of a thread by its numbers.
+const THREAD: usize = size_of::<Thread>() + 2 * hash_entry(size_of::<((u64, u64, StringId), ThreadRef)>());
+const COLUMN: usize = 3 * size_of::<Column>() + hash_entry(size_of::<((StringId, StringId), usize)>());
+/// An event, and its share of what sorting takes.
+const EVENT: usize = size_of::<Event>() / 2 * 3;
 
 /// A thread as samples need it: its row in the timeline and its labels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,19 +30,22 @@ pub(crate) struct ThreadRef {
 }
 
 struct Column {
-    kind: String,
-    unit: String,
+    kind: StringId,
+    unit: StringId,
     /// Values by row; rows past the end are 0.
     values: Vec<i64>,
 }
 
-/// A profile being put together.
+/// A profile being put together, within a budget. When that has run out, what is added is left out, and
+/// [`Assembly::finish`] answers with its error.
 pub(crate) struct Assembly {
     pub(crate) builder: ProfileBuilder,
+    budget: Budget,
     frames: HashMap<(StringId, StringId, i64), LocationId, FxBuildHasher>,
     rows: HashMap<(StackId, LabelSetId), u32, FxBuildHasher>,
     keys: Vec<(StackId, LabelSetId)>,
     columns: Vec<Column>,
+    column_index: HashMap<(StringId, StringId), usize, FxBuildHasher>,
     threads: Vec<Thread>,
     thread_refs: HashMap<(u64, u64, StringId), ThreadRef, FxBuildHasher>,
     events: Vec<Event>,
@@ -43,22 +54,19 @@ pub(crate) struct Assembly {
     drops_times: bool,
     value_type: usize,
     start_nanos: i64,
-    /// How many different stacks there are, and how many frames further ones may have.
-    stack_count: usize,
-    frames_left: u64,
-    /// There were more frames than that.
-    is_full: bool,
 }
 
 impl Assembly {
     /// An empty profile; `keep_timeline` says whether moments are kept.
-    pub(crate) fn new(keep_timeline: bool) -> Self {
+    pub(crate) fn new(keep_timeline: bool, budget: &Budget) -> Self {
         Self {
-            builder: ProfileBuilder::new(&[]),
+            builder: ProfileBuilder::new(&[]).within(budget.clone()),
+            budget: budget.clone(),
             frames: HashMap::default(),
             rows: HashMap::default(),
             keys: Vec::new(),
             columns: Vec::new(),
+            column_index: HashMap::default(),
             threads: Vec::new(),
             thread_refs: HashMap::default(),
             events: Vec::new(),
@@ -66,40 +74,37 @@ impl Assembly {
             drops_times: false,
             value_type: 0,
             start_nanos: 0,
-            stack_count: 0,
-            frames_left: MAX_FRAMES,
-            is_full: false,
         }
     }
 
-    /// Lets all stacks together take `max_bytes` at most. For formats that hold trees: each node becomes a stack of
-    /// its own, so a deep tree takes the square of its size.
-    pub(crate) fn with_stacks_within(mut self, max_bytes: u64) -> Self {
-        self.frames_left = (max_bytes / size_of::<LocationId>() as u64).min(MAX_FRAMES);
-        self
+    /// What reading may take.
+    pub(crate) fn budget(&self) -> &Budget {
+        &self.budget
     }
 
-    /// An error if there was no room for a stack. [`Assembly::finish`] asks too; who walks trees asks earlier.
+    /// An error if the budget has run out. [`Assembly::finish`] asks too, and so do those who hand out lines; who walks
+    /// trees asks earlier.
     pub(crate) fn check_room(&self) -> Result<()> {
-        if !self.is_full {
-            return Ok(());
-        }
-        let message =
-            "the stacks of this file take too much memory; raise the cap with --max-memory if you trust it";
-        Err(Error::new(ErrorKind::TooLarge, message))
+        self.budget.check()
     }
 
     /// The column of values of this kind, added if it is new.
     pub(crate) fn column(&mut self, kind: &str, unit: &str) -> usize {
-        let found = self.columns.iter().position(|column| column.kind == kind && column.unit == unit);
-        found.unwrap_or_else(|| {
-            self.columns.push(Column { kind: kind.into(), unit: unit.into(), values: Vec::new() });
-            self.columns.len() - 1
-        })
+        let key = (self.builder.string(kind), self.builder.string(unit));
+        if let Some(&found) = self.column_index.get(&key) {
+            return found;
+        }
+        if !self.budget.has_room(COLUMN) && !self.columns.is_empty() {
+            return 0;
+        }
+        self.columns.push(Column { kind: key.0, unit: key.1, values: Vec::new() });
+        self.column_index.insert(key, self.columns.len() - 1);
+        self.columns.len() - 1
     }
 
     /// The column of this kind, if there is one.
     pub(crate) fn find_column(&self, kind: &str) -> Option<usize> {
+        let kind = self.builder.profile().strings().find(kind)?;
         self.columns.iter().position(|column| column.kind == kind)
     }
 
@@ -116,7 +121,9 @@ impl Assembly {
         }
         let function = self.builder.named_function(name, filename);
         let id = self.builder.frame(function, line);
-        self.frames.insert(key, id);
+        if self.budget.has_room(FRAME) {
+            self.frames.insert(key, id);
+        }
         id
     }
 
@@ -155,6 +162,9 @@ impl Assembly {
         }
         let labels = self.thread_labels(pid, tid, name);
         let process = self.builder.string(process);
+        if !self.budget.has_room(THREAD) {
+            return ThreadRef { id: ThreadId::default(), labels };
+        }
         self.threads.push(Thread { pid, tid, name: name_id, process });
         let found = ThreadRef { id: ThreadId::from_index(self.threads.len() - 1), labels };
         self.thread_refs.insert((pid, tid, name_id), found);
@@ -175,20 +185,24 @@ impl Assembly {
         self.builder.labels(&labels)
     }
 
-    /// The row of a stack (leaf first) and labels. Where there is no room for the stack, it is left out; see
-    /// [`Assembly::check_room`].
+    /// The row of a stack (leaf first) and labels.
     pub(crate) fn row(&mut self, stack: &[LocationId], labels: LabelSetId) -> u32 {
-        let frames = stack.len() as u64;
-        self.is_full |= frames > self.frames_left;
-        let stack = self.builder.stack(if self.is_full { &[] } else { stack });
-        if stack.index() >= self.stack_count && !self.is_full {
-            self.stack_count = stack.index() + 1;
-            self.frames_left -= frames;
+        let stack = self.builder.stack(stack);
+        self.row_of(stack, labels)
+    }
+
+    /// The row of a stack that was made before.
+    pub(crate) fn row_of(&mut self, stack: StackId, labels: LabelSetId) -> u32 {
+        if let Some(&known) = self.rows.get(&(stack, labels)) {
+            return known;
         }
-        *self.rows.entry((stack, labels)).or_insert_with(|| {
-            self.keys.push((stack, labels));
-            u32::try_from(self.keys.len() - 1).expect("a profile holds fewer than 2^32 samples")
-        })
+        if !self.budget.has_ids(self.keys.len() + 1) || !self.budget.has_room(ROW) {
+            return 0;
+        }
+        let row = self.keys.len() as u32;
+        self.keys.push((stack, labels));
+        self.rows.insert((stack, labels), row);
+        row
     }
 
     /// How many rows there are.
@@ -200,6 +214,9 @@ impl Assembly {
     pub(crate) fn add(&mut self, row: u32, column: usize, value: i64) {
         let (values, row) = (&mut self.columns[column].values, row as usize);
         if values.len() <= row {
+            if !self.budget.has_room((row + 1 - values.len()) * size_of::<i64>()) {
+                return;
+            }
             values.resize(row + 1, 0);
         }
         values[row] = values[row].saturating_add(value);
@@ -208,24 +225,30 @@ impl Assembly {
     /// Leaves a column out.
     pub(crate) fn drop_column(&mut self, column: usize) {
         self.columns.remove(column);
+        self.column_index =
+            self.columns.iter().enumerate().map(|(at, column)| ((column.kind, column.unit), at)).collect();
         self.value_type -= usize::from(self.value_type > column);
     }
 
     /// Gives the values of a column another name.
     pub(crate) fn rename(&mut self, column: usize, kind: &str) {
-        self.columns[column].kind = kind.into();
+        self.columns[column].kind = self.builder.string(kind);
     }
 
     /// Multiplies a column by `factor` and renames its unit.
     pub(crate) fn rescale(&mut self, column: usize, factor: i64, unit: &str) {
+        let unit = self.builder.string(unit);
         let column = &mut self.columns[column];
         column.values.iter_mut().for_each(|value| *value = value.saturating_mul(factor));
-        column.unit = unit.into();
+        column.unit = unit;
     }
 
     /// Notes that `row` was sampled at `time` (nanoseconds) on `thread`, with this share of its value.
     pub(crate) fn event(&mut self, time: u64, row: u32, thread: ThreadId, value: i64) {
         if self.keep_timeline {
+            if !self.budget.has_room(EVENT) {
+                return;
+            }
             self.events.push(Event { time, sample: row, thread, value });
         } else {
             self.drops_times = true;
@@ -250,10 +273,11 @@ impl Assembly {
 
     /// Ends the work. Events are sorted and made relative to the first one.
     pub(crate) fn finish(mut self) -> Result<Profile> {
-        self.check_room()?;
         for column in &self.columns {
-            self.builder.add_sample_type(&column.kind, &column.unit);
+            self.builder.push_sample_type(ValueType { kind: column.kind, unit: column.unit });
         }
+        let values = self.columns.len().saturating_mul(size_of::<i64>());
+        self.budget.charge(self.keys.len().saturating_mul(values))?;
         let mut values = vec![0; self.columns.len()];
         for (row, &(stack, labels)) in self.keys.iter().enumerate() {
             for (value, column) in values.iter_mut().zip(&self.columns) {
@@ -297,8 +321,17 @@ impl Assembly {
 
 /// Finds what was made of a piece of text before, without allocating for the question.
 pub(crate) struct ByteIndex<T> {
+    budget: Budget,
     text: Vec<u8>,
     table: HashTable<Known<T>>,
+    /// What was charged for it all.
+    charged: usize,
+}
+
+impl<T> Drop for ByteIndex<T> {
+    fn drop(&mut self) {
+        self.budget.refund(self.charged);
+    }
 }
 
 struct Known<T> {
@@ -310,8 +343,8 @@ struct Known<T> {
 }
 
 impl<T: Copy> ByteIndex<T> {
-    pub(crate) fn new() -> Self {
-        Self { text: Vec::new(), table: HashTable::new() }
+    pub(crate) fn new(budget: &Budget) -> Self {
+        Self { budget: budget.clone(), text: Vec::new(), table: HashTable::new(), charged: 0 }
     }
 
     /// What `key` was stored with.
@@ -322,8 +355,18 @@ impl<T: Copy> ByteIndex<T> {
         self.table.find(FxBuildHasher.hash_one(key), is_key).map(|known| known.value)
     }
 
-    /// Stores a new `key`.
+    /// What is charged for all that is stored.
+    pub(crate) fn charged(&self) -> usize {
+        self.charged
+    }
+
+    /// Stores a new `key`, if the budget has room.
     pub(crate) fn insert(&mut self, key: &[u8], value: T) {
+        let size = key.len() + hash_entry(size_of::<Known<T>>());
+        self.charged += size;
+        if !self.budget.has_room(size) {
+            return;
+        }
         let known = Known {
             hash: FxBuildHasher.hash_one(key),
             start: self.text.len(),

@@ -4,7 +4,8 @@
 //! their keys below the map's name; buckets of a histogram likewise. Frames that bpftrace found no name for are
 //! addresses; `flamelet run` adds what the process had mapped (`MAPPED_LIBRARIES:`), so that they can be named.
 
-use flamelet_profile::{ErrorKind, LabelSetId, LocationId, Profile, Result};
+use flamelet_profile::budget::ALLOCATION;
+use flamelet_profile::{Budget, ErrorKind, LabelSetId, LocationId, Profile, Result};
 
 use crate::addresses::{Module, find, mapping, parse_module};
 use crate::assembly::Assembly;
@@ -29,7 +30,8 @@ pub(crate) fn recognise(head: &[u8]) -> bool {
 
 /// Reads bpftrace's maps.
 pub(crate) fn read(input: Input<'_>, _options: &Options, notes: &mut Notes) -> Result<Profile> {
-    let mut reader = Reader::new();
+    let budget = &input.budget().clone();
+    let mut reader = Reader::new(budget);
     let mut lines = input.lines();
     while let Some(line) = lines.next()? {
         reader.line(line);
@@ -79,8 +81,8 @@ struct Reader {
 }
 
 impl Reader {
-    fn new() -> Self {
-        let mut assembly = Assembly::new(false);
+    fn new(budget: &Budget) -> Self {
+        let mut assembly = Assembly::new(false, budget);
         assembly.column("samples", "count");
         Self {
             assembly,
@@ -110,7 +112,7 @@ impl Reader {
             return;
         }
         if self.in_modules {
-            return self.modules.extend(parse_module(line).filter(Module::is_code));
+            return self.module(line);
         }
         match (&self.histogram, parse_bucket(line)) {
             (Some(map), Some((bucket, count))) => {
@@ -118,6 +120,13 @@ impl Reader {
                 self.keys_sample(&frames, count);
             }
             _ => self.odd_lines += 1,
+        }
+    }
+
+    fn module(&mut self, line: &[u8]) {
+        let Some(module) = parse_module(line).filter(Module::is_code) else { return };
+        if self.assembly.budget().has_room(module.path.len() + ALLOCATION) {
+            self.assembly.budget().push(&mut self.modules, module);
         }
     }
 
@@ -165,19 +174,27 @@ impl Reader {
         let Some(mut entry) = self.entry.take() else { return };
         let trimmed = line.trim_ascii();
         if let Some((keys, value)) = split_value(trimmed).filter(|(keys, _)| keys.ends_with(b"]")) {
-            entry.keys.extend(split_keys(&keys[..keys.len() - 1]));
+            self.add_keys(&mut entry, &keys[..keys.len() - 1]);
             return self.sample(entry, value);
         }
         let is_indented = line.first().is_some_and(|byte| byte.is_ascii_whitespace());
         if is_indented && !trimmed.is_empty() {
             let frame = self.frame(trimmed, entry.is_leaf);
-            entry.frames.push(frame);
+            self.assembly.budget().push(&mut entry.frames, frame);
             entry.is_leaf = false;
         } else {
             entry.is_leaf = true;
-            entry.keys.extend(split_keys(trimmed));
+            self.add_keys(&mut entry, trimmed);
         }
         self.entry = Some(entry);
+    }
+
+    fn add_keys(&self, entry: &mut Entry, text: &[u8]) {
+        let keys = split_keys(text);
+        let size = text.len() + keys.len() * (size_of::<String>() + ALLOCATION);
+        if self.assembly.budget().has_room(size) {
+            entry.keys.extend(keys);
+        }
     }
 
     /// `function+12`, `0x7f00` or `function+12 (module)`.
@@ -217,7 +234,10 @@ impl Reader {
         }
         let labels = self.assembly.builder.labels(&labels);
         if entry.frames.iter().any(|frame| matches!(frame, Frame::Address(_))) {
-            return self.held.push((entry.frames, labels, value));
+            if self.assembly.budget().has_room(ALLOCATION) {
+                self.assembly.budget().push(&mut self.held, (entry.frames, labels, value));
+            }
+            return;
         }
         self.add(&entry.frames, labels, value);
     }
@@ -241,6 +261,7 @@ impl Reader {
     fn finish(mut self, notes: &mut Notes) -> Result<Profile> {
         self.modules.sort_by_key(|module| module.start);
         for (frames, labels, value) in std::mem::take(&mut self.held) {
+            self.assembly.check_room()?;
             self.add(&frames, labels, value);
         }
         if self.assembly.row_count() == 0 {

@@ -21,7 +21,9 @@ pub(crate) fn recognise(head: &[u8]) -> bool {
 
 /// Reads cachegrind's out file.
 pub(crate) fn read(input: Input<'_>, _options: &Options, _notes: &mut Notes) -> Result<Profile> {
-    let mut parser = Parser { assembly: Assembly::new(false), file: String::new(), function: String::new() };
+    let budget = &input.budget().clone();
+    let assembly = Assembly::new(false, budget);
+    let mut parser = Parser { assembly, file: String::new(), function: String::new() };
     let mut lines = input.lines();
     while let Some(line) = lines.next()? {
         if let Err(what) = parser.line(line.trim_ascii()) {

@@ -4,7 +4,8 @@ mod nested;
 
 use std::io::Write;
 
-use flamelet_profile::{ErrorKind, LabelSetId, LocationId, Profile, Result};
+use flamelet_profile::budget::hash_entry;
+use flamelet_profile::{Budget, ErrorKind, LabelSetId, LocationId, Profile, Result};
 use rustc_hash::FxHashMap as HashMap;
 use serde::{Deserialize, Serialize};
 
@@ -66,34 +67,67 @@ const fn unknown_line() -> i64 {
     -1
 }
 
+/// A node of the tree: where it is, and its caller.
+struct TreeNode {
+    location: LocationId,
+    parent: Option<u32>,
+}
+
+/// What a node is charged with.
+const NODE: usize = size_of::<TreeNode>() + hash_entry(size_of::<(u64, u32)>()) + size_of::<Option<u32>>();
+
 /// The nodes of a tree, from which stacks are made.
 #[derive(Default)]
 pub(crate) struct Tree {
-    nodes: HashMap<u64, (LocationId, Option<u64>)>,
+    nodes: Vec<TreeNode>,
+    by_id: HashMap<u64, u32>,
 }
 
 impl Tree {
-    fn add(&mut self, node: &Node, parent: Option<u64>, assembly: &mut Assembly) {
+    fn add(&mut self, node: &Node, assembly: &mut Assembly) {
         let frame = &node.frame;
         let name = if frame.name.is_empty() { "(anonymous)" } else { &frame.name };
         let location = assembly.frame(name, &frame.url, frame.line.saturating_add(1).max(0));
-        let before = self.nodes.get(&node.id).and_then(|known| known.1);
-        self.nodes.insert(node.id, (location, parent.or(before)));
+        if let Some(at) = self.number(node.id, assembly) {
+            self.nodes[at as usize].location = location;
+        }
+        if let Some(parent) = node.parent {
+            self.set_parent(node.id, parent, assembly);
+        }
     }
 
-    /// The stack of node `id`, leaf first; the root stands for nothing and is left out.
-    fn stack(&self, id: u64, into: &mut Vec<LocationId>) -> Result<()> {
+    /// The place of the node `id`, of which nothing may be known yet.
+    fn number(&mut self, id: u64, assembly: &Assembly) -> Option<u32> {
+        if let Some(&known) = self.by_id.get(&id) {
+            return Some(known);
+        }
+        let number = u32::try_from(self.nodes.len()).ok().filter(|_| assembly.budget().has_room(NODE))?;
+        self.nodes.push(TreeNode { location: MISSING, parent: None });
+        self.by_id.insert(id, number);
+        Some(number)
+    }
+
+    fn set_parent(&mut self, id: u64, parent: u64, assembly: &Assembly) {
+        if let (Some(node), Some(parent)) = (self.number(id, assembly), self.number(parent, assembly)) {
+            self.nodes[node as usize].parent = Some(parent);
+        }
+    }
+
+    /// The stack of node `top`, leaf first; the root stands for nothing and is left out.
+    fn stack(&self, top: u32, into: &mut Vec<LocationId>, budget: &Budget) -> Result<()> {
         into.clear();
-        let mut at = Some(id);
-        while let Some(id) = at {
-            let Some(&(location, parent)) = self.nodes.get(&id) else {
-                return Err(Error::new(ErrorKind::Corrupt, format!("there is no node {id} in the profile")));
-            };
-            if into.len() > self.nodes.len() {
-                return Err(Error::new(ErrorKind::Corrupt, format!("node {id} is its own ancestor")));
+        let mut at = Some(top);
+        while let Some(number) = at {
+            let node = &self.nodes[number as usize];
+            if node.location == MISSING {
+                return Err(Error::new(ErrorKind::Corrupt, "a node of the profile is missing"));
             }
-            into.push(location);
-            at = parent;
+            if into.len() > self.nodes.len() {
+                return Err(Error::new(ErrorKind::Corrupt, "a node of the profile is its own ancestor"));
+            }
+            budget.work(1)?;
+            into.push(node.location);
+            at = node.parent;
         }
         if into.len() > 1 {
             into.pop();
@@ -102,24 +136,45 @@ impl Tree {
     }
 }
 
+/// The rows of nodes under the labels of one thread: each stack is made once, however many samples have it.
+struct NodeRows<'a> {
+    tree: &'a Tree,
+    labels: LabelSetId,
+    rows: Vec<Option<u32>>,
+    stack: Vec<LocationId>,
+}
+
+impl<'a> NodeRows<'a> {
+    fn new(tree: &'a Tree, labels: LabelSetId) -> Self {
+        Self { tree, labels, rows: vec![None; tree.nodes.len()], stack: Vec::new() }
+    }
+
+    fn row(&mut self, id: u64, assembly: &mut Assembly) -> Result<u32> {
+        let missing = || Error::new(ErrorKind::Corrupt, format!("there is no node {id} in the profile"));
+        let number = *self.tree.by_id.get(&id).ok_or_else(missing)?;
+        if let Some(row) = self.rows[number as usize] {
+            return Ok(row);
+        }
+        self.tree.stack(number, &mut self.stack, assembly.budget())?;
+        let row = assembly.row(&self.stack, self.labels);
+        assembly.check_room()?;
+        self.rows[number as usize] = Some(row);
+        Ok(row)
+    }
+}
+
 /// Reads a `.cpuprofile`.
 pub(crate) fn read(input: Input<'_>, options: &Options, notes: &mut Notes) -> Result<Profile> {
-    let text = input.slurp()?;
-    let file =
-        if nested::recognise(&text) { nested::parse(&text)? } else { json::parse(&text, "cpuprofile")? };
-    let mut assembly = Assembly::new(options.timeline).with_stacks_within(options.max_bytes);
+    let budget = &input.budget().clone();
+    let file = File::parse(&input.slurp()?, budget)?;
+    let mut assembly = Assembly::new(options.timeline, budget);
     let columns = Columns::new(&mut assembly);
     let mut tree = Tree::default();
     for node in &file.nodes {
-        tree.add(node, node.parent, &mut assembly);
+        tree.add(node, &mut assembly);
+        node.children.iter().for_each(|&child| tree.set_parent(child, node.id, &assembly));
     }
-    for node in &file.nodes {
-        for child in &node.children {
-            if let Some(entry) = tree.nodes.get_mut(child) {
-                entry.1 = Some(node.id);
-            }
-        }
-    }
+    assembly.check_room()?;
     if file.samples.is_empty() {
         by_hits(&file, &tree, columns, &mut assembly)?;
         notes.push("the file has hit counts but no samples: there is no time".into());
@@ -150,7 +205,16 @@ impl Columns {
     }
 }
 
+/// What ordering a sample by time takes, its time included.
+const ORDER: usize = 2 * size_of::<usize>() + size_of::<i64>();
+/// The location of a node that others name but that is not there.
+const MISSING: LocationId = LocationId::MAX;
+
 impl File {
+    fn parse(text: &[u8], budget: &Budget) -> Result<Self> {
+        if nested::recognise(text) { nested::parse(text, budget) } else { json::parse(text, "cpuprofile", budget) }
+    }
+
     /// How many microseconds one of the start and the end is.
     fn micros(&self) -> f64 {
         let last = self.timestamps.iter().copied().max().unwrap_or(0);
@@ -190,16 +254,15 @@ fn by_samples(
     let last = times.iter().copied().max().unwrap_or(0);
     let at = |index: usize| times.get(index).copied().unwrap_or(last);
     // V8 does not always write them in the order of time.
+    assembly.budget().charge(samples.len() * ORDER)?;
     let mut order: Vec<usize> = (0..samples.len()).collect();
     order.sort_by_key(|&index| at(index));
-    let mut stack = Vec::new();
+    let mut rows = NodeRows::new(tree, thread.labels);
     for (place, &index) in order.iter().enumerate() {
         let time = at(index);
         let next = order.get(place + 1).map(|&next| at(next)).or(end).unwrap_or(time);
         let nanos = next.saturating_sub(time).max(0).saturating_mul(1000);
-        tree.stack(samples[index], &mut stack)?;
-        let row = assembly.row(&stack, thread.labels);
-        assembly.check_room()?;
+        let row = rows.row(samples[index], assembly)?;
         assembly.add(row, columns.samples, 1);
         assembly.add(row, columns.time, nanos);
         assembly.event((time.max(0) as u64).saturating_mul(1000), row, thread.id, nanos);
@@ -208,11 +271,9 @@ fn by_samples(
 }
 
 fn by_hits(file: &File, tree: &Tree, columns: Columns, assembly: &mut Assembly) -> Result<()> {
-    let mut stack = Vec::new();
+    let mut rows = NodeRows::new(tree, LabelSetId::EMPTY);
     for node in file.nodes.iter().filter(|node| node.hits != 0) {
-        tree.stack(node.id, &mut stack)?;
-        let row = assembly.row(&stack, LabelSetId::EMPTY);
-        assembly.check_room()?;
+        let row = rows.row(node.id, assembly)?;
         assembly.add(row, columns.samples, node.hits);
     }
     Ok(())
@@ -249,10 +310,13 @@ pub(crate) struct Chunked {
 impl Chunked {
     pub(crate) fn push(&mut self, chunk: &Chunk, assembly: &mut Assembly) {
         for node in &chunk.profile.nodes {
-            self.tree.add(node, node.parent, assembly);
+            self.tree.add(node, assembly);
         }
-        self.samples.extend(&chunk.profile.samples);
-        self.deltas.extend(&chunk.deltas);
+        let size = size_of_val(&*chunk.profile.samples) + size_of_val(&*chunk.deltas);
+        if assembly.budget().has_room(2 * size) {
+            self.samples.extend(&chunk.profile.samples);
+            self.deltas.extend(&chunk.deltas);
+        }
     }
 
     pub(crate) fn finish(

@@ -18,9 +18,10 @@ pub(crate) fn read(mut input: Input<'_>, options: &Options, notes: &mut Notes) -
         Ok(format) => Ok((format, read_as(format, input, options, notes)?)),
         // The keys that tell JSON formats apart may stand at the end of the file.
         Err(_) if !input.head_is_all() && is_json(input.head()) => {
+            let budget = input.budget().clone();
             let text = input.slurp()?;
             let format = recognise(&text, true)?;
-            let input = Input::open(&text[..], options.max_bytes)?;
+            let input = Input::open(&text[..], &budget)?;
             Ok((format, read_as(format, input, options, notes)?))
         }
         // The first stack may be longer than what was looked at.
@@ -35,7 +36,10 @@ pub(crate) fn read(mut input: Input<'_>, options: &Options, notes: &mut Notes) -
 
 fn read_as(format: Format, input: Input<'_>, options: &Options, notes: &mut Notes) -> Result<Profile> {
     match format {
-        Format::Pprof => pprof::decode(&input.slurp()?, &options.limits()),
+        Format::Pprof => {
+            let budget = input.budget().clone();
+            pprof::decode_within(&input.slurp()?, &budget)
+        }
         Format::Folded => folded::read(input, options, notes),
         Format::PerfData => perf_data::read(input, options, notes),
         Format::PerfScript => perf_script::read(input, options, notes),

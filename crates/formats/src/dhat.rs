@@ -54,12 +54,13 @@ struct Point {
 
 /// Reads DHAT's JSON.
 pub(crate) fn read(input: Input<'_>, _options: &Options, notes: &mut Notes) -> Result<Profile> {
-    let file: File = json::parse(&input.slurp()?, "DHAT")?;
+    let budget = &input.budget().clone();
+    let file: File = json::parse(&input.slurp()?, "DHAT", budget)?;
     if file.version != 2 {
         let message = format!("DHAT files of version {} are not known here, only of version 2", file.version);
         return Err(Error::new(ErrorKind::WrongFormat, message));
     }
-    let mut assembly = Assembly::new(false);
+    let mut assembly = Assembly::new(false, budget);
     let has_access = add_columns(&file, &mut assembly);
     if !file.cmd.is_empty() {
         assembly.builder.comment(&format!("dhat: cmd {}", file.cmd));

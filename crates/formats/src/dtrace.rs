@@ -19,7 +19,8 @@ pub(crate) fn recognise(head: &[u8]) -> bool {
 
 /// Reads DTrace's stacks.
 pub(crate) fn read(input: Input<'_>, _options: &Options, notes: &mut Notes) -> Result<Profile> {
-    let mut assembly = Assembly::new(false);
+    let budget = &input.budget().clone();
+    let mut assembly = Assembly::new(false, budget);
     assembly.column("samples", "count");
     let mut stack: Vec<LocationId> = Vec::new();
     let mut odd_lines = 0u64;

@@ -5,7 +5,8 @@
 mod gecko;
 mod write;
 
-use flamelet_profile::{ErrorKind, LocationId, Mapping, MappingId, MappingSymbols, Profile, Result};
+use flamelet_profile::budget::hash_entry;
+use flamelet_profile::{Budget, ErrorKind, LabelSetId, LocationId, Mapping, MappingId, MappingSymbols, Profile, Result};
 pub(crate) use gecko::read as read_gecko;
 use rustc_hash::FxHashMap as HashMap;
 use serde::Deserialize;
@@ -176,8 +177,10 @@ struct Samples {
 
 impl Samples {
     /// The times in milliseconds.
-    fn times(&self) -> Vec<f64> {
-        match (&self.time, &self.deltas) {
+    fn times(&self, budget: &Budget) -> Result<Vec<f64>> {
+        let count = self.time.as_ref().or(self.deltas.as_ref()).map_or(0, Vec::len);
+        budget.charge(count * size_of::<f64>())?;
+        Ok(match (&self.time, &self.deltas) {
             (Some(times), _) => times.clone(),
             (None, Some(deltas)) => deltas
                 .iter()
@@ -187,14 +190,15 @@ impl Samples {
                 })
                 .collect(),
             (None, None) => Vec::new(),
-        }
+        })
     }
 }
 
 /// Reads a processed profile.
 pub(crate) fn read(input: Input<'_>, options: &Options, notes: &mut Notes) -> Result<Profile> {
-    let file: File = json::parse(&input.slurp()?, "Firefox")?;
-    let mut assembly = Assembly::new(options.timeline).with_stacks_within(options.max_bytes);
+    let budget = &input.budget().clone();
+    let file: File = json::parse(&input.slurp()?, "Firefox", budget)?;
+    let mut assembly = Assembly::new(options.timeline, budget);
     let values = Values::new(&file.meta, &mut assembly);
     if !file.meta.product.is_empty() {
         assembly.builder.comment(&format!("Firefox profile of {}", file.meta.product));
@@ -261,7 +265,7 @@ impl Values {
         thread: crate::assembly::ThreadRef,
         assembly: &mut Assembly,
     ) -> Result<()> {
-        let times = samples.times();
+        let times = samples.times(assembly.budget())?;
         let is_time = samples.weight_type.as_deref() == Some("tracing-ms");
         for (index, stack) in samples.stack.iter().enumerate() {
             let weight =
@@ -273,9 +277,7 @@ impl Values {
                 (None, false) => weight * self.interval_nanos,
             };
             let Some(stack) = stack else { continue };
-            let stack = stacks.get(*stack, assembly)?;
-            let row = assembly.row(stack, thread.labels);
-            assembly.check_room()?;
+            let row = stacks.row(*stack, thread.labels, assembly)?;
             assembly.add(row, self.samples, if is_time { 1 } else { to_count(weight) });
             assembly.add(row, self.time, to_count(nanos));
             if let Some(time) = times.get(index) {
@@ -295,14 +297,15 @@ impl Values {
         let column = assembly.column("alloc_space", "bytes");
         for (stack, weight) in samples.stack.iter().zip(samples.weight.iter().flatten()) {
             let Some(stack) = stack else { continue };
-            let stack = stacks.get(*stack, assembly)?;
-            let row = assembly.row(stack, thread.labels);
-            assembly.check_room()?;
+            let row = stacks.row(*stack, thread.labels, assembly)?;
             assembly.add(row, column, to_count(weight.max(0.0)));
         }
         Ok(())
     }
 }
+
+/// What is charged for a row that was looked up.
+const KNOWN: usize = hash_entry(size_of::<(u32, u32)>());
 
 /// The stacks of one thread, resolved when they are first asked for.
 struct Stacks<'a> {
@@ -310,16 +313,30 @@ struct Stacks<'a> {
     shared: &'a Tables,
     modules: &'a [MappingId],
     locations: HashMap<u32, LocationId>,
+    /// The rows of stacks: each is walked once, however many samples have it.
+    rows: HashMap<u32, u32>,
     stack: Vec<LocationId>,
 }
 
 impl<'a> Stacks<'a> {
     fn new(own: &'a Tables, shared: &'a Tables, modules: &'a [MappingId]) -> Self {
-        Self { own, shared, modules, locations: HashMap::default(), stack: Vec::new() }
+        Self { own, shared, modules, locations: HashMap::default(), rows: HashMap::default(), stack: Vec::new() }
     }
 
-    /// The locations of stack `at`, leaf first.
-    fn get(&mut self, at: u32, assembly: &mut Assembly) -> Result<&[LocationId]> {
+    /// The row of stack `at` under the labels of the thread.
+    fn row(&mut self, at: u32, labels: LabelSetId, assembly: &mut Assembly) -> Result<u32> {
+        if let Some(&known) = self.rows.get(&at) {
+            return Ok(known);
+        }
+        self.walk(at, assembly)?;
+        let row = assembly.row(&self.stack, labels);
+        assembly.budget().charge(KNOWN)?;
+        self.rows.insert(at, row);
+        Ok(row)
+    }
+
+    /// Puts the locations of stack `at` into `self.stack`, leaf first.
+    fn walk(&mut self, at: u32, assembly: &mut Assembly) -> Result<()> {
         let table = table(&self.own.stacks, &self.shared.stacks)?;
         self.stack.clear();
         let mut at = Some(at);
@@ -329,10 +346,11 @@ impl<'a> Stacks<'a> {
                 return Err(Error::new(ErrorKind::Corrupt, format!("stack {row} is its own prefix")));
             }
             let location = self.location(frame, assembly)?;
+            assembly.budget().work(1)?;
             self.stack.push(location);
             at = table.prefix.get(row as usize).copied().flatten();
         }
-        Ok(&self.stack)
+        Ok(())
     }
 
     fn location(&mut self, frame: u32, assembly: &mut Assembly) -> Result<LocationId> {
@@ -355,6 +373,7 @@ impl<'a> Stacks<'a> {
             Some(in_process) => assembly.builder.address(None, in_process),
             None => assembly.named_address(module, address as u64, name, file, line),
         };
+        assembly.budget().charge(KNOWN)?;
         self.locations.insert(frame, location);
         Ok(location)
     }

@@ -6,7 +6,7 @@
 
 mod write;
 
-use flamelet_profile::{ErrorKind, LabelSetId, LocationId, Profile, Result};
+use flamelet_profile::{Budget, ErrorKind, LabelSetId, LocationId, Profile, Result};
 
 use crate::assembly::{Assembly, ByteIndex};
 use crate::input::Input;
@@ -17,7 +17,7 @@ pub(crate) use write::write;
 /// Reads folded stacks.
 pub(crate) fn read(input: Input<'_>, _options: &Options, notes: &mut Notes) -> Result<Profile> {
     let differential = looks_differential(input.head(), input.head_is_all());
-    let mut reader = Reader::new(differential);
+    let mut reader = Reader::new(differential, &input.budget().clone());
     let mut lines = input.lines();
     while let Some(line) = lines.next()? {
         if !reader.line(line) {
@@ -119,8 +119,8 @@ struct Reader {
 }
 
 impl Reader {
-    fn new(differential: bool) -> Self {
-        let mut assembly = Assembly::new(false);
+    fn new(differential: bool, budget: &Budget) -> Self {
+        let mut assembly = Assembly::new(false, budget);
         if differential {
             assembly.column("before", "count");
             assembly.column("after", "count");
@@ -129,7 +129,7 @@ impl Reader {
         }
         Self {
             assembly,
-            frames: ByteIndex::new(),
+            frames: ByteIndex::new(budget),
             differential,
             scale: Scale(1),
             previous: Vec::new(),

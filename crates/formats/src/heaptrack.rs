@@ -6,7 +6,8 @@
 mod costs;
 
 use costs::Costs;
-use flamelet_profile::{ErrorKind, LabelSetId, Line, LocationId, Mapping, MappingId, Profile, Result};
+use flamelet_profile::budget::{ALLOCATION, hash_entry};
+use flamelet_profile::{Budget, ErrorKind, LabelSetId, Line, LocationId, Mapping, MappingId, Profile, Result};
 use rustc_hash::FxHashMap as HashMap;
 
 use crate::assembly::Assembly;
@@ -18,6 +19,12 @@ use crate::{Error, Notes, Options};
 /// The newest version of the file that is known.
 const NEWEST: u64 = 3;
 
+/// What a trace is charged with, its figures included, and a pointer that was allocated.
+const TRACE: usize = size_of::<Trace>() + 2 * size_of::<costs::Cost>();
+const POINTER: usize = hash_entry(size_of::<(u64, (u32, u64))>());
+/// What a frame is charged with when its location is looked for.
+const PLACED: usize = hash_entry(size_of::<(u64, LocationId)>());
+
 /// Whether `head` starts like a heaptrack file: `v HEAPTRACK-VERSION FILE-VERSION`.
 pub(crate) fn recognise(head: &[u8]) -> bool {
     let first = head.split(|&byte| byte == b'\n').next().unwrap_or_default();
@@ -28,15 +35,16 @@ pub(crate) fn recognise(head: &[u8]) -> bool {
 }
 
 /// Reads heaptrack's data.
-pub(crate) fn read(input: Input<'_>, options: &Options, notes: &mut Notes) -> Result<Profile> {
-    let mut reader = Reader::default();
+pub(crate) fn read(input: Input<'_>, _options: &Options, notes: &mut Notes) -> Result<Profile> {
+    let budget = &input.budget().clone();
+    let mut reader = Reader::new(budget);
     let mut lines = input.lines();
     while let Some(line) = lines.next()? {
         if let Err(what) = reader.line(line) {
             return Err(lines.corrupt(what));
         }
     }
-    reader.finish(options, notes)
+    reader.finish(notes)
 }
 
 type LineResult = std::result::Result<(), &'static str>;
@@ -62,8 +70,8 @@ struct Module {
     limit: u64,
 }
 
-#[derive(Default)]
 struct Reader {
+    budget: Budget,
     version: Option<u64>,
     strings: Vec<String>,
     traces: Vec<Trace>,
@@ -79,9 +87,32 @@ struct Reader {
     peak_rss: u64,
     page_size: u64,
     attached: bool,
+    /// How many pointers were known at once, at most.
+    most_pointers: usize,
 }
 
 impl Reader {
+    fn new(budget: &Budget) -> Self {
+        Self {
+            budget: budget.clone(),
+            version: None,
+            strings: Vec::new(),
+            traces: Vec::new(),
+            places: Vec::new(),
+            modules: Vec::new(),
+            kinds: Vec::new(),
+            interpreted: false,
+            costs: Costs::default(),
+            command: String::new(),
+            executable: String::new(),
+            millis: 0,
+            peak_rss: 0,
+            page_size: 0,
+            attached: false,
+            most_pointers: 0,
+        }
+    }
+
     fn line(&mut self, line: &[u8]) -> LineResult {
         let Some((&kind, rest)) = line.split_first() else { return Ok(()) };
         let rest = rest.strip_prefix(b" ").unwrap_or(rest);
@@ -97,7 +128,9 @@ impl Reader {
             b's' => {
                 self.interpreted = true;
                 let text = self.text(rest)?.0.to_owned();
-                self.strings.push(text);
+                if self.budget.has_room(text.len() + ALLOCATION) {
+                    self.budget.push(&mut self.strings, text);
+                }
                 Ok(())
             }
             b'm' => self.module(rest),
@@ -159,6 +192,11 @@ impl Reader {
         let pointer = numbers.next()?;
         let trace = u32::try_from(trace).ok().filter(|&trace| trace as usize <= self.traces.len());
         self.costs.allocate_pointer(trace.ok_or("a trace that was not described")?, first, pointer);
+        let pointers = self.costs.pointers();
+        if pointers > self.most_pointers {
+            self.most_pointers = pointers;
+            self.budget.has_room(POINTER);
+        }
         Ok(())
     }
 
@@ -179,7 +217,10 @@ impl Reader {
         let frame = numbers.next()?;
         let parent =
             u32::try_from(numbers.next()?).ok().filter(|&parent| parent as usize <= self.traces.len());
-        self.traces.push(Trace { frame, parent: parent.ok_or("a trace whose caller was not described")? });
+        let trace = Trace { frame, parent: parent.ok_or("a trace whose caller was not described")? };
+        if self.budget.has_room(TRACE) {
+            self.traces.push(trace);
+        }
         Ok(())
     }
 
@@ -192,9 +233,11 @@ impl Reader {
             .collect::<std::result::Result<_, _>>()?;
         let address = number(words(rest).next().unwrap_or_default())?;
         let at = |index: usize| numbers.get(index).copied().unwrap_or(0);
-        let frames =
+        let frames: Vec<_> =
             (1..numbers.len()).step_by(3).map(|index| (at(index), at(index + 1), at(index + 2))).collect();
-        self.places.push(Place { address, module: at(0), frames });
+        if self.budget.has_room(size_of_val(&*frames) + ALLOCATION) {
+            self.budget.push(&mut self.places, Place { address, module: at(0), frames });
+        }
         Ok(())
     }
 
@@ -203,7 +246,7 @@ impl Reader {
         let (size, trace) = (numbers.next()?, numbers.next()?);
         let trace = u32::try_from(trace).ok().filter(|&trace| trace as usize <= self.traces.len());
         self.interpreted = true;
-        self.kinds.push((size, trace.ok_or("a trace that was not described")?));
+        self.budget.push(&mut self.kinds, (size, trace.ok_or("a trace that was not described")?));
         Ok(())
     }
 
@@ -227,17 +270,22 @@ impl Reader {
             let size = number(numbers.next().unwrap_or_default())?;
             limit = limit.max(base.wrapping_add(number(start)?).wrapping_add(size));
         }
-        if limit > base && !self.modules.iter().any(|known| known.base == base && known.name == name) {
-            self.modules.push(Module { name, base, limit });
+        let is_new = || !self.modules.iter().any(|known| known.base == base && known.name == name);
+        if limit > base
+            && self.budget.can_work(self.modules.len())
+            && is_new()
+            && self.budget.has_room(name.len() + ALLOCATION)
+        {
+            self.budget.push(&mut self.modules, Module { name, base, limit });
         }
         Ok(())
     }
 
-    fn finish(mut self, options: &Options, notes: &mut Notes) -> Result<Profile> {
+    fn finish(mut self, notes: &mut Notes) -> Result<Profile> {
         if self.costs.is_empty() {
             return Err(Error::new(ErrorKind::Truncated, "the heaptrack file holds no allocation"));
         }
-        let mut assembly = Assembly::new(false).with_stacks_within(options.max_bytes);
+        let mut assembly = Assembly::new(false, &self.budget);
         add_go_columns(&mut assembly);
         assembly.column("temporary_objects", "count");
         assembly.column("peak_space", "bytes");
@@ -309,6 +357,7 @@ impl<'a> Stacks<'a> {
         // Callers come before what they call, so the numbers fall and the walk ends.
         while let Some(row) = at.checked_sub(1) {
             let Trace { frame, parent } = self.reader.traces[row as usize];
+            self.reader.budget.work(1)?;
             stack.push(self.location(frame)?);
             at = parent;
         }
@@ -322,6 +371,7 @@ impl<'a> Stacks<'a> {
             return Ok(known);
         }
         let location = if self.reader.interpreted { self.named(frame)? } else { self.raw(frame) };
+        self.reader.budget.charge(PLACED)?;
         self.locations.insert(frame, location);
         Ok(location)
     }

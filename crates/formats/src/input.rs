@@ -1,8 +1,11 @@
-//! What a reader gets: a stream whose beginning can be looked at, unpacked, under a cap.
+//! What a reader gets: a stream whose beginning can be looked at, unpacked, within a budget.
+//!
+//! Whoever reads on after the budget has run out gets its error, so no reader goes on for long.
 
 use std::fs::File;
 use std::io::{self, Read};
 
+use flamelet_profile::budget::{Budget, Loan};
 use flamelet_profile::{Error, ErrorKind, Result};
 
 use crate::unpack::{damaged, packing, unpack};
@@ -13,6 +16,11 @@ const HEAD: usize = 64 << 10;
 const MAX_LAYERS: usize = 4;
 /// The longest line of a text file.
 const MAX_LINE: usize = 64 << 20;
+/// How much is read at once.
+const CHUNK: usize = 256 << 10;
+/// What is charged for each byte of a long line: readers take lines apart, and each word of a line becomes an id, a
+/// place, or both.
+const LINE_PARTS: usize = 8;
 
 /// A file being read: unpacked, and its beginning known.
 pub(crate) struct Input<'a> {
@@ -21,8 +29,7 @@ pub(crate) struct Input<'a> {
     taken: usize,
     head_is_all: bool,
     rest: Box<dyn Read + 'a>,
-    left: u64,
-    max_bytes: u64,
+    budget: Budget,
     is_packed: bool,
     /// The file itself, where it can be read here and there.
     file: Option<&'a File>,
@@ -30,31 +37,30 @@ pub(crate) struct Input<'a> {
 
 impl<'a> Input<'a> {
     /// Opens `file` from its beginning on.
-    pub(crate) fn of_file(file: &'a File, max_bytes: u64) -> Result<Self> {
-        let mut input = Self::open(file, max_bytes)?;
+    pub(crate) fn of_file(file: &'a File, budget: &Budget) -> Result<Self> {
+        let mut input = Self::open(file, budget)?;
         let is_regular = file.metadata().is_ok_and(|metadata| metadata.is_file());
         input.file = (is_regular && !input.is_packed).then_some(file);
         Ok(input)
     }
 
-    /// Opens `file`, which may unpack to `max_bytes` at most.
-    pub(crate) fn open(file: impl Read + 'a, max_bytes: u64) -> Result<Self> {
+    /// Opens `file`, to be read within `budget`.
+    pub(crate) fn open(file: impl Read + 'a, budget: &Budget) -> Result<Self> {
         let mut rest: Box<dyn Read + 'a> = Box::new(file);
         for layer in 0..MAX_LAYERS {
-            let head = read_head(&mut rest)?;
+            let head = read_head(&mut rest, budget)?;
             let Some(packing) = packing(&head) else {
                 return Ok(Self {
                     head_is_all: head.len() < HEAD,
                     head,
                     taken: 0,
                     rest,
-                    left: max_bytes,
-                    max_bytes,
+                    budget: budget.clone(),
                     is_packed: layer > 0,
                     file: None,
                 });
             };
-            rest = unpack(packing, io::Cursor::new(head).chain(rest))?;
+            rest = unpack(packing, io::Cursor::new(head).chain(rest), budget)?;
         }
         Err(Error::new(ErrorKind::TooLarge, "the file is packed inside packed files too many times"))
     }
@@ -74,10 +80,11 @@ impl<'a> Input<'a> {
         let mut searched = self.head.len();
         while memchr::memchr(b'\n', &self.head[searched..]).is_none() && !self.head_is_all {
             searched = self.head.len();
-            if searched as u64 > self.max_bytes.min(MAX_LINE as u64) {
+            if searched > MAX_LINE {
                 break;
             }
-            let more = read_head(&mut self.rest)?;
+            self.budget.charge(HEAD)?;
+            let more = read_head(&mut self.rest, &self.budget)?;
             self.head_is_all = more.len() < HEAD;
             self.head.extend_from_slice(&more);
         }
@@ -89,18 +96,21 @@ impl<'a> Input<'a> {
         self.file
     }
 
-    /// Lifts the cap on files that are not packed, for a reader whose memory does not grow with them.
-    pub(crate) fn uncap(&mut self) {
-        if !self.is_packed {
-            self.left = u64::MAX;
-        }
+    /// What reading the file may take.
+    pub(crate) fn budget(&self) -> &Budget {
+        &self.budget
     }
 
     /// The whole file in memory.
-    pub(crate) fn slurp(mut self) -> Result<Vec<u8>> {
-        let mut all = Vec::with_capacity(self.head.len());
-        self.read_to_end(&mut all).map_err(|error| self.explain(&error))?;
-        Ok(all)
+    pub(crate) fn slurp(mut self) -> Result<Slurped> {
+        let mut slurped = Slurped { bytes: Vec::new(), loan: self.budget.lend(0)? };
+        loop {
+            slurped.loan.add(CHUNK)?;
+            let got = (&mut self).take(CHUNK as u64).read_to_end(&mut slurped.bytes);
+            if got.map_err(|error| self.explain(&error))? == 0 {
+                return Ok(slurped);
+            }
+        }
     }
 
     /// The file line by line.
@@ -108,48 +118,44 @@ impl<'a> Input<'a> {
         Lines { input: self, buffer: Vec::new(), start: 0, end: 0, number: 0, ended: false }
     }
 
-    /// What an I/O error means: the cap has its own.
+    /// What an I/O error means: the budget has its own.
     pub(crate) fn explain(&self, error: &io::Error) -> Error {
-        if self.left == 0 { too_large(self.max_bytes) } else { damaged(error) }
+        self.budget.check().err().unwrap_or_else(|| damaged(error))
     }
 }
 
-fn too_large(max_bytes: u64) -> Error {
-    Error::new(
-        ErrorKind::TooLarge,
-        format!(
-            "unpacks to more than {} MiB; raise the cap with --max-memory if you trust the file",
-            max_bytes >> 20
-        ),
-    )
+/// A file in memory, which is charged as long as it is there.
+pub(crate) struct Slurped {
+    bytes: Vec<u8>,
+    loan: Loan,
 }
 
-fn read_head(from: &mut dyn Read) -> Result<Vec<u8>> {
+impl std::ops::Deref for Slurped {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+fn read_head(from: &mut dyn Read, budget: &Budget) -> Result<Vec<u8>> {
     let mut head = Vec::new();
-    from.take(HEAD as u64).read_to_end(&mut head).map_err(|error| damaged(&error))?;
+    let read = from.take(HEAD as u64).read_to_end(&mut head);
+    read.map_err(|error| budget.check().err().unwrap_or_else(|| damaged(&error)))?;
     Ok(head)
 }
 
 impl Read for Input<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        if buffer.is_empty() {
-            return Ok(0);
-        }
+        self.budget.check().map_err(io::Error::other)?;
         let from_head = &self.head[self.taken..];
-        let got = if from_head.is_empty() {
-            self.rest.read(buffer)?
-        } else {
-            let count = from_head.len().min(buffer.len());
-            buffer[..count].copy_from_slice(&from_head[..count]);
-            self.taken += count;
-            count
-        };
-        if got as u64 > self.left {
-            self.left = 0;
-            return Err(io::Error::new(io::ErrorKind::FileTooLarge, too_large(self.max_bytes).to_string()));
+        if from_head.is_empty() {
+            return self.rest.read(buffer);
         }
-        self.left -= got as u64;
-        Ok(got)
+        let count = from_head.len().min(buffer.len());
+        buffer[..count].copy_from_slice(&from_head[..count]);
+        self.taken += count;
+        Ok(count)
     }
 }
 
@@ -165,10 +171,9 @@ pub(crate) struct Lines<'a> {
 }
 
 impl Lines<'_> {
-    const CHUNK: usize = 256 << 10;
-
     /// The next line without its end, or `None` at the end of the file.
     pub(crate) fn next(&mut self) -> Result<Option<&[u8]>> {
+        self.input.budget.check()?;
         let mut searched = 0;
         loop {
             if let Some(at) = memchr::memchr(b'\n', &self.buffer[self.start + searched..self.end]) {
@@ -199,13 +204,15 @@ impl Lines<'_> {
 
     /// Reads on. What was returned makes room when there is too little.
     fn fill(&mut self) -> Result<()> {
-        if self.buffer.len() - self.end < Self::CHUNK / 2 {
+        if self.buffer.len() - self.end < CHUNK / 2 {
             self.buffer.copy_within(self.start..self.end, 0);
             (self.start, self.end) = (0, self.end - self.start);
             if self.end > MAX_LINE {
                 return Err(Error::new(ErrorKind::TooLarge, format!("line {} is too long", self.number + 1)));
             }
-            self.buffer.resize(self.buffer.len().max(self.end * 2).max(Self::CHUNK), 0);
+            let size = self.buffer.len().max(self.end * 2).max(CHUNK);
+            self.input.budget.charge((size - self.buffer.len()) * LINE_PARTS)?;
+            self.buffer.resize(size, 0);
         }
         let got = loop {
             match self.input.read(&mut self.buffer[self.end..]) {
@@ -241,7 +248,7 @@ mod tests {
         }
         let long = "x".repeat(100_000);
         let text = format!("one\r\n\ntwo\n{long}\nlast");
-        let mut lines = Input::open(Drip(text.as_bytes()), 1 << 20).unwrap().lines();
+        let mut lines = Input::open(Drip(text.as_bytes()), &budget(16 << 20)).unwrap().lines();
         let mut got = Vec::new();
         while let Some(line) = lines.next().unwrap() {
             got.push(String::from_utf8(line.to_vec()).unwrap());
@@ -249,10 +256,18 @@ mod tests {
         assert_eq!(got, ["one", "", "two", &long, "last"]);
     }
 
+    fn budget(bytes: u64) -> Budget {
+        Budget::new(flamelet_profile::Limits::of_memory(bytes))
+    }
+
     #[test]
-    fn the_cap_is_an_error_and_not_an_end() {
+    fn the_end_of_the_budget_is_an_error_and_not_an_end() {
         let text = vec![b'x'; 200_000];
-        let input = Input::open(&text[..], 100_000).unwrap();
-        assert_eq!(input.slurp().unwrap_err().kind(), ErrorKind::TooLarge);
+        let input = Input::open(&text[..], &budget(100_000)).unwrap();
+        assert_eq!(input.slurp().err().unwrap().kind(), ErrorKind::OutOfMemory);
+        let mut lines = Input::open(&b"one\ntwo\n"[..], &budget(4 << 20)).unwrap().lines();
+        lines.next().unwrap();
+        lines.input.budget.has_room(8 << 20);
+        assert_eq!(lines.next().unwrap_err().kind(), ErrorKind::OutOfMemory);
     }
 }

@@ -16,7 +16,7 @@
 //! Each stack is scaled up by its mean size. `t*` is the sum of all threads, and what jeprof reads; with threads listed,
 //! they share it, labelled, as their own figures say. (Of few samples, those are off by more than the sum.)
 
-use flamelet_profile::{Error, ErrorKind, Profile, Result};
+use flamelet_profile::{Budget, Error, ErrorKind, Profile, Result};
 
 use crate::addresses::{AddressSamples, parse_module};
 use crate::assembly::Assembly;
@@ -34,7 +34,8 @@ pub(crate) fn recognise(head: &[u8]) -> bool {
 
 /// Reads a jemalloc dump.
 pub(crate) fn read(input: Input<'_>, _options: &Options, notes: &mut Notes) -> Result<Profile> {
-    let mut reader = Reader::new();
+    let budget = &input.budget().clone();
+    let mut reader = Reader::new(budget);
     let mut lines = input.lines();
     while let Some(line) = lines.next()? {
         if let Err(what) = reader.line(line.trim_ascii()) {
@@ -60,12 +61,12 @@ struct Reader {
 }
 
 impl Reader {
-    fn new() -> Self {
-        let mut assembly = Assembly::new(false);
+    fn new(budget: &Budget) -> Self {
+        let mut assembly = Assembly::new(false, budget);
         add_go_columns(&mut assembly);
         Self {
             assembly,
-            samples: AddressSamples::default(),
+            samples: AddressSamples::new(budget),
             rate: None,
             stack: Vec::new(),
             all: None,

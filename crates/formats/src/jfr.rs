@@ -8,7 +8,8 @@ mod metadata;
 mod values;
 
 use chunk::{Bytes, ChunkHeader};
-use flamelet_profile::{ErrorKind, LocationId, Profile, Result};
+use flamelet_profile::budget::{ALLOCATION, hash_entry};
+use flamelet_profile::{Budget, ErrorKind, LocationId, Profile, Result};
 use metadata::Metadata;
 use rustc_hash::FxHashMap as HashMap;
 use values::{Pools, Value};
@@ -18,6 +19,8 @@ use crate::input::Input;
 use crate::{Error, Notes, Options};
 
 const MAGIC: &[u8] = b"FLR\0";
+/// What a stack that was resolved is charged with besides its frames.
+const STACK: usize = hash_entry(size_of::<(i64, Vec<LocationId>)>()) + ALLOCATION;
 
 /// Whether `head` is a flight recording.
 pub(crate) fn recognise(head: &[u8]) -> bool {
@@ -26,8 +29,9 @@ pub(crate) fn recognise(head: &[u8]) -> bool {
 
 /// Reads a flight recording.
 pub(crate) fn read(input: Input<'_>, options: &Options, notes: &mut Notes) -> Result<Profile> {
+    let budget = &input.budget().clone();
     let bytes = input.slurp()?;
-    let mut recording = Recording::new(options);
+    let mut recording = Recording::new(options, budget);
     let mut rest = &bytes[..];
     while !rest.is_empty() {
         let header = ChunkHeader::parse(rest)?;
@@ -43,7 +47,9 @@ pub(crate) fn read(input: Input<'_>, options: &Options, notes: &mut Notes) -> Re
             notes.push("the flight recording ends within a chunk, which is dropped".into());
             break;
         };
-        recording.chunk(chunk, &header).ok_or_else(|| {
+        let read = recording.chunk(chunk, &header);
+        budget.check()?;
+        read.ok_or_else(|| {
             Error::new(
                 ErrorKind::Corrupt,
                 format!("chunk {} of the flight recording is damaged", recording.chunks + 1),
@@ -86,22 +92,26 @@ struct Recording {
 }
 
 impl Recording {
-    fn new(options: &Options) -> Self {
-        let mut assembly = Assembly::new(options.timeline).with_stacks_within(options.max_bytes);
+    fn new(options: &Options, budget: &Budget) -> Self {
+        let mut assembly = Assembly::new(options.timeline, budget);
         assembly.column("samples", "count");
         Self { assembly, chunks: 0, samples: 0, others: 0 }
     }
 
     /// Reads one chunk; `None` when it is damaged.
     fn chunk(&mut self, chunk: &[u8], header: &ChunkHeader) -> Option<()> {
-        let metadata = Metadata::parse(header.at(chunk, header.metadata_offset)?, header.compressed)?;
+        let budget = self.assembly.budget().clone();
+        let before = budget.used();
+        let metadata = Metadata::parse(header.at(chunk, header.metadata_offset)?, header.compressed, &budget)?;
         let pools = Pools::parse(chunk, header, &metadata)?;
+        let constants = budget.used() - before;
         let mut reader = ChunkReader {
             recording: self,
             header,
             metadata: &metadata,
             pools: &pools,
             stacks: HashMap::default(),
+            stack_memory: 0,
         };
         let mut at = ChunkHeader::SIZE;
         while at < chunk.len() {
@@ -111,6 +121,9 @@ impl Recording {
             reader.event(body)?;
             at += size;
         }
+        let stacks = reader.stack_memory;
+        drop((pools, metadata));
+        budget.refund(constants + stacks);
         self.chunks += 1;
         Some(())
     }
@@ -150,6 +163,8 @@ struct ChunkReader<'a> {
     pools: &'a Pools,
     /// Stacks by their number in the constants.
     stacks: HashMap<i64, Vec<LocationId>>,
+    /// What these are charged with.
+    stack_memory: usize,
 }
 
 impl ChunkReader<'_> {
@@ -163,8 +178,11 @@ impl ChunkReader<'_> {
             self.recording.others += u64::from(type_id > 1);
             return Some(());
         };
+        let before = self.metadata.budget.used();
         let values = self.metadata.read_fields(class, &mut bytes, 0)?;
+        let values_memory = self.metadata.budget.used() - before;
         let field = |name: &str| class.field(name).and_then(|at| values.get(at));
+        self.metadata.budget.refund(values_memory);
         let Some(stack) = field("stackTrace").and_then(Value::reference) else { return Some(()) };
         self.resolve_stack(stack)?;
         let thread = field("sampledThread").or(field("eventThread")).and_then(|value| self.thread(value));
@@ -236,8 +254,12 @@ impl ChunkReader<'_> {
                 let name =
                     method.and_then(|method| self.method(method)).unwrap_or_else(|| "(unknown)".into());
                 locations.push(self.recording.assembly.frame(&name, "", line));
+                self.metadata.budget.check().ok()?;
             }
         }
+        let size = STACK + size_of_val(&*locations);
+        self.stack_memory += size;
+        self.metadata.budget.charge(size).ok()?;
         self.stacks.insert(stack.1, locations);
         Some(())
     }
@@ -258,7 +280,7 @@ mod tests {
 
     /// The totals of a recording whose events of allocations are `kinds`, each of 100 bytes.
     fn totals(kinds: &[&str]) -> Vec<(String, i64)> {
-        let mut recording = Recording::new(&Options::default());
+        let mut recording = Recording::new(&Options::default(), &Budget::new(crate::Limits::default()));
         recording.chunks = 1;
         for kind in kinds {
             let Some(Kind::Allocation(_, kind)) = kind_of(kind) else { panic!("{kind} is no allocation") };

@@ -1,8 +1,14 @@
 //! JSON: telling formats apart by the keys of the outermost object, and reading with one-line errors.
 
-use flamelet_profile::{Error, ErrorKind, Result};
-use serde::de::DeserializeOwned;
+mod metered;
+
+use flamelet_profile::{Budget, Error, ErrorKind, Result};
+use metered::Metered;
+use serde::de::{DeserializeOwned, DeserializeSeed};
 use serde::{Deserialize, Deserializer};
+
+/// The most keys that are looked at; files of the formats that are known have some dozens.
+const MAX_KEYS: usize = 4096;
 
 /// The keys of the outermost object of `text`, which may be cut anywhere; `None` when it is no object.
 pub(crate) fn top_keys(text: &[u8]) -> Option<Vec<&[u8]>> {
@@ -57,6 +63,9 @@ impl<'a> Scanner<'a> {
                         keys.push(string);
                         expects_key = false;
                     }
+                    if keys.len() > MAX_KEYS {
+                        break;
+                    }
                 }
                 _ => {}
             }
@@ -88,13 +97,47 @@ pub(crate) fn without_mark(text: &[u8]) -> &[u8] {
     text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text)
 }
 
-/// Reads the whole of `text` as `T`; `what` names the format in errors.
-pub(crate) fn parse<T: DeserializeOwned>(text: &[u8], what: &str) -> Result<T> {
-    serde_json::from_slice(without_mark(text)).map_err(|error| explain(&error, what))
+/// Reads the whole of `text` as `T`, which is charged to `budget`; `what` names the format in errors.
+pub(crate) fn parse<T: DeserializeOwned>(text: &[u8], what: &str, budget: &Budget) -> Result<T> {
+    let mut from = serde_json::Deserializer::from_slice(without_mark(text));
+    let parsed = parse_seed(std::marker::PhantomData, &mut from, budget);
+    parsed.and_then(|parsed| from.end().map(|()| parsed)).map_err(|error| explain(&error, what, budget))
 }
 
-/// What is wrong with a JSON text.
-pub(crate) fn explain(error: &serde_json::Error, what: &str) -> Error {
+/// Reads what `seed` makes, which is charged to `budget`.
+pub(crate) fn parse_seed<'de, S: DeserializeSeed<'de>, D: Deserializer<'de>>(
+    seed: S,
+    from: D,
+    budget: &Budget,
+) -> std::result::Result<S::Value, D::Error> {
+    Metered { inner: seed, budget }.deserialize(from)
+}
+
+/// Reads a `T` that is charged to a budget, inside of something that is not.
+pub(crate) struct Charged<'b, T> {
+    budget: &'b Budget,
+    kind: std::marker::PhantomData<T>,
+}
+
+impl<'b, T> Charged<'b, T> {
+    pub(crate) fn new(budget: &'b Budget) -> Self {
+        Self { budget, kind: std::marker::PhantomData }
+    }
+}
+
+impl<'de, T: Deserialize<'de>> DeserializeSeed<'de> for Charged<'_, T> {
+    type Value = T;
+
+    fn deserialize<D: Deserializer<'de>>(self, from: D) -> std::result::Result<T, D::Error> {
+        parse_seed(self.kind, from, self.budget)
+    }
+}
+
+/// What is wrong with a JSON text, unless the budget has run out.
+pub(crate) fn explain(error: &serde_json::Error, what: &str, budget: &Budget) -> Error {
+    if let Err(error) = budget.check() {
+        return error;
+    }
     let kind = match error.classify() {
         serde_json::error::Category::Eof => ErrorKind::Truncated,
         serde_json::error::Category::Io => ErrorKind::Io,

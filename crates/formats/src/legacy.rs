@@ -67,11 +67,12 @@ pub(crate) fn read(input: Input<'_>, _options: &Options, notes: &mut Notes) -> R
     let Some(kind) = kind_of(input.head()) else {
         return Err(Error::new(ErrorKind::WrongFormat, "this is none of pprof's older kinds of profiles"));
     };
+    let budget = &input.budget().clone();
     if kind == Kind::Cpu {
-        return cpu::read(&input.slurp()?);
+        return cpu::read(&input.slurp()?, budget);
     }
-    let mut text =
-        Text { assembly: Assembly::new(false), samples: AddressSamples::default(), in_modules: false };
+    let (assembly, samples) = (Assembly::new(false, budget), AddressSamples::new(budget));
+    let mut text = Text { assembly, samples, in_modules: false };
     let mut reader: Box<dyn LineReader> = match kind {
         Kind::Heap => Box::new(heap::Heap::default()),
         Kind::Contention => Box::new(contention::Contention::default()),

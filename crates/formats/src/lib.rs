@@ -6,7 +6,8 @@
 //!
 //! One file a format, `read` and `write` side by side. Line-based formats are read as a stream; their memory
 //! grows with what they hold (distinct stacks, and moments where [`Options::timeline`] is set), not with the
-//! file. What formats of the same family share:
+//! file. Whatever a file says, reading it takes no more than [`Options::limits`]: see
+//! [`flamelet_profile::budget`]. What formats of the same family share:
 //!
 //! | | sample types |
 //! |---|---|
@@ -57,8 +58,8 @@ mod xctrace;
 use std::fs::File;
 use std::io;
 
-pub use flamelet_profile::{Error, ErrorKind, Result};
-use flamelet_profile::{Profile, pprof};
+pub use flamelet_profile::{Error, ErrorKind, Limits, Result};
+use flamelet_profile::{Budget, Profile, pprof};
 pub use format::Format;
 use input::Input;
 use notes::Notes;
@@ -67,8 +68,8 @@ use notes::Notes;
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Options {
-    /// The most bytes that a file may unpack to.
-    pub max_bytes: u64,
+    /// The most memory and work that reading may take.
+    pub limits: Limits,
     /// Read the file as this format instead of recognising it.
     pub format: Option<Format>,
     /// Keep when each sample was taken, where the file knows; else the timeline has no moments.
@@ -80,7 +81,7 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Self {
-        Self { max_bytes: 2 << 30, format: None, timeline: true, sample_index: None }
+        Self { limits: Limits::PERSON, format: None, timeline: true, sample_index: None }
     }
 }
 
@@ -98,10 +99,6 @@ impl Options {
         };
         Err(Error::new(ErrorKind::Incompatible, message))
     }
-
-    fn limits(&self) -> pprof::Limits {
-        pprof::Limits { max_unpacked: self.max_bytes, max_memory: self.max_bytes.saturating_mul(2) }
-    }
 }
 
 /// A file that was read.
@@ -118,13 +115,13 @@ pub struct Read {
 
 /// Reads a profile in any format. The format is told by the content, unless [`Options::format`] names it.
 pub fn read(file: impl io::Read, options: &Options) -> Result<Read> {
-    read_input(Input::open(file, options.max_bytes)?, options)
+    read_input(Input::open(file, &Budget::new(options.limits))?, options)
 }
 
 /// Reads a profile from a file, from its beginning on. As [`read()`], but the stack dumps of a recording of perf, most
 /// of which are not needed, stay in the file until they are.
 pub fn read_file(file: &File, options: &Options) -> Result<Read> {
-    read_input(Input::of_file(file, options.max_bytes)?, options)
+    read_input(Input::of_file(file, &Budget::new(options.limits))?, options)
 }
 
 fn read_input(input: Input<'_>, options: &Options) -> Result<Read> {
@@ -135,7 +132,7 @@ fn read_input(input: Input<'_>, options: &Options) -> Result<Read> {
 
 /// The format of the file that starts with `head` (64 KiB are plenty), unpacked if need be.
 pub fn recognise(head: &[u8]) -> Result<Format> {
-    let input = Input::open(head, Options::default().max_bytes)?;
+    let input = Input::open(head, &Budget::new(Limits::default()))?;
     detect::recognise(input.head(), true)
 }
 

@@ -1,6 +1,6 @@
 //! The report of macOS' `sample`: a tree of counts, drawn with `+`, `!`, `:` and `|`.
 
-use flamelet_profile::{ErrorKind, LabelSetId, LocationId, Profile, Result};
+use flamelet_profile::{Budget, ErrorKind, LabelSetId, LocationId, Profile, Result};
 
 use crate::assembly::Assembly;
 use crate::input::Input;
@@ -15,7 +15,7 @@ pub(crate) fn recognise(head: &[u8]) -> bool {
 
 /// Reads the report.
 pub(crate) fn read(input: Input<'_>, _options: &Options, _notes: &mut Notes) -> Result<Profile> {
-    let mut reader = Reader::new();
+    let mut reader = Reader::new(&input.budget().clone());
     let mut lines = input.lines();
     while let Some(line) = lines.next()? {
         reader.line(line);
@@ -40,8 +40,8 @@ struct Reader {
 }
 
 impl Reader {
-    fn new() -> Self {
-        let mut assembly = Assembly::new(false);
+    fn new(budget: &Budget) -> Self {
+        let mut assembly = Assembly::new(false, budget);
         assembly.column("samples", "count");
         assembly.column("time", "nanoseconds");
         Self { assembly, in_tree: false, open: Vec::new(), period_nanos: 1_000_000 }

@@ -4,7 +4,8 @@
 //! snapshot holds is kept beside it as `snapshot_space`, labelled with the snapshot's number and placed on the timeline
 //! at its time, so that `--sample-index snapshot_space --tagfocus snapshot=7` shows one of them.
 
-use flamelet_profile::{ErrorKind, LabelSetId, LocationId, Profile, Result, ThreadId};
+use flamelet_profile::budget::ALLOCATION;
+use flamelet_profile::{Budget, ErrorKind, LabelSetId, LocationId, Profile, Result, ThreadId};
 
 use crate::assembly::Assembly;
 use crate::input::Input;
@@ -19,7 +20,8 @@ pub(crate) fn recognise(head: &[u8]) -> bool {
 
 /// Reads massif's out file.
 pub(crate) fn read(input: Input<'_>, options: &Options, notes: &mut Notes) -> Result<Profile> {
-    let mut reader = Reader::default();
+    let budget = &input.budget().clone();
+    let mut reader = Reader::new(budget);
     let mut lines = input.lines();
     while let Some(line) = lines.next()? {
         if let Err(what) = reader.line(line) {
@@ -47,8 +49,8 @@ struct Snapshot {
     tree: Vec<TreeLine>,
 }
 
-#[derive(Default)]
 struct Reader {
+    budget: Budget,
     comments: Vec<String>,
     time_unit: String,
     snapshots: Vec<Snapshot>,
@@ -56,6 +58,11 @@ struct Reader {
 }
 
 impl Reader {
+    fn new(budget: &Budget) -> Self {
+        let budget = budget.clone();
+        Self { budget, comments: Vec::new(), time_unit: String::new(), snapshots: Vec::new(), open: None }
+    }
+
     fn line(&mut self, line: &[u8]) -> std::result::Result<(), &'static str> {
         let trimmed = line.trim_ascii();
         if trimmed.is_empty() || trimmed[0] == b'#' || trimmed.starts_with(b"==") {
@@ -68,7 +75,7 @@ impl Reader {
             return Ok(());
         }
         match &mut self.open {
-            Some(snapshot) => snapshot.line(line),
+            Some(snapshot) => snapshot.line(line, &self.budget),
             None => {
                 self.header(trimmed);
                 Ok(())
@@ -81,12 +88,17 @@ impl Reader {
         if let Some(unit) = text.strip_prefix("time_unit:") {
             self.time_unit = unit.trim().into();
         } else {
-            self.comments.push(format!("massif: {text}"));
+            let comment = format!("massif: {text}");
+            if self.budget.has_room(comment.len() + ALLOCATION) {
+                self.budget.push(&mut self.comments, comment);
+            }
         }
     }
 
     fn close(&mut self) {
-        self.snapshots.extend(self.open.take());
+        if let Some(snapshot) = self.open.take() {
+            self.budget.push(&mut self.snapshots, snapshot);
+        }
     }
 
     fn finish(mut self, keep_timeline: bool, notes: &mut Notes) -> Result<Profile> {
@@ -94,7 +106,7 @@ impl Reader {
         if self.snapshots.is_empty() {
             return Err(Error::new(ErrorKind::Truncated, "the massif file holds no snapshot"));
         }
-        let mut assembly = Assembly::new(keep_timeline);
+        let mut assembly = Assembly::new(keep_timeline, &self.budget);
         assembly.column("inuse_space", "bytes");
         let over_time = assembly.column("snapshot_space", "bytes");
         assembly.events_count(over_time);
@@ -104,6 +116,7 @@ impl Reader {
         self.add_shown(&mut assembly, notes);
         let thread = assembly.thread(0, 0, "heap", "").id;
         for snapshot in &self.snapshots {
+            assembly.check_room()?;
             snapshot.add_to_timeline(&self.time_unit, over_time, thread, &mut assembly);
         }
         if keep_timeline && self.time_unit != "ms" {
@@ -163,7 +176,7 @@ impl Snapshot {
         }
     }
 
-    fn line(&mut self, line: &[u8]) -> std::result::Result<(), &'static str> {
+    fn line(&mut self, line: &[u8], budget: &Budget) -> std::result::Result<(), &'static str> {
         let trimmed = line.trim_ascii();
         let number = |digits: &[u8]| signed(digits).ok_or("a bad number");
         if let Some(digits) = trimmed.strip_prefix(b"time=") {
@@ -178,7 +191,10 @@ impl Snapshot {
         } else if let Some(kind) = trimmed.strip_prefix(b"heap_tree=") {
             self.is_peak = kind == b"peak";
         } else {
-            self.tree.push(parse_tree_line(line).ok_or("neither a figure nor a line of a tree")?);
+            let parsed = parse_tree_line(line).ok_or("neither a figure nor a line of a tree")?;
+            if budget.has_room(parsed.text.len() + ALLOCATION) {
+                budget.push(&mut self.tree, parsed);
+            }
         }
         Ok(())
     }
@@ -239,8 +255,9 @@ fn close(
     assembly: &mut Assembly,
     each: &mut impl FnMut(&mut Assembly, &[LocationId], i64),
 ) {
-    let stack: Vec<LocationId> = open.iter().filter_map(|node| node.location).collect();
-    if let Some(node) = open.pop().filter(|node| node.left > 0) {
+    let stack = || open.iter().filter_map(|node| node.location).collect::<Vec<_>>();
+    let stack = open.last().filter(|node| node.left > 0).map(|_| stack());
+    if let Some((node, stack)) = open.pop().zip(stack) {
         each(assembly, &stack, node.left);
     }
 }

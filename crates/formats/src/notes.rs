@@ -8,10 +8,20 @@ use crate::frames::value_type;
 #[derive(Debug, Default)]
 pub(crate) struct Notes(Vec<String>);
 
+/// The most notes that are kept.
+const MOST: usize = 100;
+/// The longest note.
+const LONGEST: usize = 10_000;
+
 impl Notes {
     /// Adds a note, one line, once.
-    pub(crate) fn push(&mut self, note: String) {
-        if !self.0.contains(&note) {
+    pub(crate) fn push(&mut self, mut note: String) {
+        if note.len() > LONGEST {
+            let end = (0..=LONGEST).rev().find(|&at| note.is_char_boundary(at)).unwrap_or(0);
+            note.truncate(end);
+            note.push('…');
+        }
+        if self.0.len() < MOST && !self.0.contains(&note) {
             self.0.push(note);
         }
     }

@@ -25,17 +25,19 @@ pub(crate) fn recognise(bytes: &[u8], is_all: bool) -> bool {
 
 /// Reads protobuf.
 pub(crate) fn read(input: Input<'_>, options: &Options, notes: &mut Notes) -> Result<Profile> {
+    let budget = &input.budget().clone();
     let bytes = input.slurp()?;
-    let data = proto::decode(&bytes).ok_or_else(|| {
-        Error::new(ErrorKind::Corrupt, "the OTLP profile is damaged: a field does not fit the schema")
-    })?;
-    read::to_profile(&data, options, notes)
+    let damaged = || Error::new(ErrorKind::Corrupt, "the OTLP profile is damaged: a field does not fit the schema");
+    let data = proto::decode(&bytes, budget).ok_or_else(|| budget.check().err().unwrap_or_else(damaged))?;
+    drop(bytes);
+    read::to_profile(&data, options, budget, notes)
 }
 
 /// Reads JSON.
 pub(crate) fn read_json(input: Input<'_>, options: &Options, notes: &mut Notes) -> Result<Profile> {
-    let data: model::ProfilesData = json::parse(&input.slurp()?, "OTLP")?;
-    read::to_profile(&data, options, notes)
+    let budget = &input.budget().clone();
+    let data: model::ProfilesData = json::parse(&input.slurp()?, "OTLP", budget)?;
+    read::to_profile(&data, options, budget, notes)
 }
 
 /// Writes protobuf.

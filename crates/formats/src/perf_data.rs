@@ -40,8 +40,9 @@ pub(crate) fn recognise(head: &[u8]) -> bool {
 
 /// Reads perf.data.
 pub(crate) fn read(input: Input<'_>, options: &Options, notes: &mut Notes) -> Result<Profile> {
-    let mut stream = stream::Stream::open(input, options.max_bytes)?;
-    let mut session = session::Session::new(options);
+    let budget = &input.budget().clone();
+    let mut stream = stream::Stream::open(input, budget)?;
+    let mut session = session::Session::new(options, budget);
     stream.each_record(&mut session)?;
     session.finish(&stream.features, notes)
 }

@@ -8,7 +8,7 @@ mod header;
 
 use std::ops::Range;
 
-use flamelet_profile::{ErrorKind, FunctionId, Line, LocationId, MappingId, Profile, Result};
+use flamelet_profile::{Budget, ErrorKind, FunctionId, Line, LocationId, MappingId, Profile, Result};
 
 use self::frame::{FrameKey, FrameLine, KnownFrames, address_of, is_frame, parse_frame};
 use self::header::{Header, parse_header};
@@ -19,7 +19,7 @@ use crate::{Error, Notes, Options};
 
 /// Reads the text of `perf script`.
 pub(crate) fn read(input: Input<'_>, options: &Options, notes: &mut Notes) -> Result<Profile> {
-    let mut reader = Reader::new(options);
+    let mut reader = Reader::new(options, &input.budget().clone());
     let mut lines = input.lines();
     while let Some(line) = lines.next()? {
         reader.line(line);
@@ -46,13 +46,7 @@ struct Open {
     thread: ThreadRef,
     time: Option<u64>,
     period: u64,
-    event: usize,
-}
-
-/// An event of the file and its columns.
-struct EventColumns {
-    name: Box<[u8]>,
-    value: usize,
+    column: usize,
 }
 
 struct Reader {
@@ -60,7 +54,9 @@ struct Reader {
     frames: KnownFrames,
     functions: ByteIndex<FunctionId>,
     modules: ByteIndex<MappingId>,
-    events: Vec<EventColumns>,
+    /// The columns of the events of the file, by name.
+    events: ByteIndex<usize>,
+    columns: Vec<usize>,
     threads: ByteIndex<ThreadRef>,
     open: Option<Open>,
     stack: Vec<LocationId>,
@@ -91,7 +87,14 @@ struct OpenFrames {
     is_whole: bool,
     /// Places on the stack of frames that are new, and where in `text` they are.
     new: Vec<(usize, FrameKey, Range<usize>)>,
+    /// What the largest sample so far is charged with.
+    charged: usize,
 }
+
+/// What a frame of the open sample takes besides its text: its key, its place on the stack, and another when it is new.
+const OPEN_FRAME: usize = size_of::<(FrameKey, usize)>()
+    + size_of::<LocationId>()
+    + size_of::<(usize, FrameKey, Range<usize>)>();
 
 impl OpenFrames {
     /// Takes a line that starts with `address`.
@@ -128,6 +131,15 @@ impl OpenFrames {
         (self.start, self.is_whole) = (self.text.len(), false);
     }
 
+    /// Charges what the open sample takes, as far as it is larger than those before.
+    fn charge(&mut self, budget: &Budget) {
+        let size = self.text.len() + (self.keys.len() + 1) * OPEN_FRAME;
+        if size > self.charged {
+            budget.has_room(size - self.charged);
+            self.charged = size;
+        }
+    }
+
     fn clear(&mut self) {
         self.text.clear();
         self.keys.clear();
@@ -136,16 +148,17 @@ impl OpenFrames {
 }
 
 impl Reader {
-    fn new(options: &Options) -> Self {
-        let mut assembly = Assembly::new(options.timeline);
+    fn new(options: &Options, budget: &Budget) -> Self {
+        let mut assembly = Assembly::new(options.timeline, budget);
         assembly.column("samples", "count");
         Self {
             assembly,
             frames: KnownFrames::default(),
-            functions: ByteIndex::new(),
-            modules: ByteIndex::new(),
-            events: Vec::new(),
-            threads: ByteIndex::new(),
+            functions: ByteIndex::new(budget),
+            modules: ByteIndex::new(budget),
+            events: ByteIndex::new(budget),
+            columns: Vec::new(),
+            threads: ByteIndex::new(budget),
             open: None,
             stack: Vec::new(),
             open_frames: OpenFrames::default(),
@@ -184,9 +197,9 @@ impl Reader {
     fn header(&mut self, header: &Header<'_>) {
         self.close();
         let thread = self.thread(header);
-        let event = self.event(header.event);
+        let column = self.column(header.event);
         self.without_period |= header.period.is_none();
-        self.open = Some(Open { thread, time: header.time, period: header.period.unwrap_or(1), event });
+        self.open = Some(Open { thread, time: header.time, period: header.period.unwrap_or(1), column });
         // Samples without a call chain have their only frame on the same line; tracepoints their fields.
         if let Some(frame) = parse_frame(header.rest).filter(|frame| !frame.module.is_empty()) {
             let location = self.location(frame.address, header.rest);
@@ -209,21 +222,26 @@ impl Reader {
         thread
     }
 
-    fn event(&mut self, name: &[u8]) -> usize {
+    /// The column of an event's values.
+    fn column(&mut self, name: &[u8]) -> usize {
         let name = plain_event(name);
-        if let Some(at) = self.events.iter().position(|event| *event.name == *name) {
-            return at;
+        if let Some(known) = self.events.get(name) {
+            return known;
         }
         let (kind, unit) = event_value_type(&String::from_utf8_lossy(name));
-        let value = self.assembly.column(&kind, unit);
-        self.events.push(EventColumns { name: name.into(), value });
-        self.events.len() - 1
+        let column = self.assembly.column(&kind, unit);
+        self.events.insert(name, column);
+        self.assembly.budget().push(&mut self.columns, column);
+        column
     }
 
     fn frame_line(&mut self, line: &[u8]) {
         let line = line.trim_ascii();
         match address_of(line) {
-            Some(address) => self.open_frames.line(address, line),
+            Some(address) => {
+                self.open_frames.line(address, line);
+                self.open_frames.charge(self.assembly.budget());
+            }
             // `-F srcline` prints `file:line` under each frame.
             None => self.odd_lines += u64::from(!self.open_frames.source(line)),
         }
@@ -246,7 +264,9 @@ impl Reader {
             // The same frame may stand on a stack more than once.
             self.stack[place] = self.frames.get(key).unwrap_or_else(|| {
                 let location = self.location(key.address(), &open.text[text]);
-                self.frames.insert(key, location);
+                if self.assembly.budget().has_room(KnownFrames::ENTRY) {
+                    self.frames.insert(key, location);
+                }
                 location
             });
         }
@@ -309,7 +329,7 @@ impl Reader {
         let row = self.assembly.row(&self.stack, open.thread.labels);
         let period = i64::try_from(open.period).unwrap_or(i64::MAX);
         self.assembly.add(row, 0, 1);
-        self.assembly.add(row, self.events[open.event].value, period);
+        self.assembly.add(row, open.column, period);
         match open.time {
             Some(time) => self.assembly.event(time, row, open.thread.id, period),
             None => self.untimed += 1,
@@ -334,8 +354,8 @@ impl Reader {
         if self.tracepoint_fields {
             notes.push("the fields of tracepoints are dropped".into());
         }
-        match &self.events[..] {
-            [only] => self.assembly.events_count(only.value),
+        match self.columns[..] {
+            [only] => self.assembly.events_count(only),
             _ => self.assembly.events_count_samples(0),
         }
         self.assembly.finish()
@@ -372,7 +392,7 @@ mod tests {
 
     /// Each location of the only stack as its functions, with their sources.
     fn stack_of(text: &str) -> (Vec<Vec<String>>, u64) {
-        let mut reader = Reader::new(&Options::default());
+        let mut reader = Reader::new(&Options::default(), &Budget::new(crate::Limits::default()));
         text.lines().for_each(|line| reader.line(line.as_bytes()));
         let odd_lines = reader.odd_lines;
         let profile = reader.finish(&mut Notes::default()).unwrap();
@@ -404,7 +424,7 @@ mod tests {
     #[test]
     fn a_frame_that_stands_on_a_stack_again_is_one_location() {
         let text = "main 1 1.5: 1 cycles: \n\t 10 a+0x1 (/m)\n\t 10 a+0x1 (/m)\n\t 10 a+0x1 (/other)\n";
-        let mut reader = Reader::new(&Options::default());
+        let mut reader = Reader::new(&Options::default(), &Budget::new(crate::Limits::default()));
         text.lines().for_each(|line| reader.line(line.as_bytes()));
         let profile = reader.finish(&mut Notes::default()).unwrap();
         assert_eq!((profile.locations().len(), profile.stack(profile.sample(0).stack).len()), (2, 3));

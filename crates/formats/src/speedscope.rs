@@ -14,6 +14,8 @@ use crate::input::Input;
 use crate::number::to_count;
 use crate::{Error, Notes, Options, json};
 
+/// How many frames are compared in a step of work.
+const FRAMES_PER_STEP: usize = 8;
 const SCHEMA: &str = "https://www.speedscope.app/file-format-schema.json";
 
 #[derive(Deserialize)]
@@ -70,8 +72,9 @@ struct FileEvent {
 
 /// Reads a speedscope file.
 pub(crate) fn read(input: Input<'_>, options: &Options, notes: &mut Notes) -> Result<Profile> {
-    let file: File = json::parse(&input.slurp()?, "speedscope")?;
-    let mut assembly = Assembly::new(options.timeline).with_stacks_within(options.max_bytes);
+    let budget = &input.budget().clone();
+    let file: File = json::parse(&input.slurp()?, "speedscope", budget)?;
+    let mut assembly = Assembly::new(options.timeline, budget);
     let frames: Vec<LocationId> = file
         .shared
         .frames
@@ -85,6 +88,7 @@ pub(crate) fn read(input: Input<'_>, options: &Options, notes: &mut Notes) -> Re
         assembly.builder.comment(&format!("speedscope: exported by {}", file.exporter));
     }
     for (number, profile) in file.profiles.iter().enumerate() {
+        budget.check()?;
         let scale = Scale::of(&profile.unit, &mut assembly);
         let (name, tid) = split_tid(&profile.name).unwrap_or((&profile.name, number as u64 + 1));
         let thread = assembly.thread(0, tid, name, "");
@@ -187,7 +191,7 @@ impl ProfileReader<'_> {
             at = at.max(event.at);
             if event.kind == "O" {
                 open.push(event.frame);
-            } else if let Some(from) = open.iter().rposition(|&frame| frame == event.frame) {
+            } else if let Some(from) = self.find_open(&open, event.frame)? {
                 unmatched += (open.len() - 1 - from) as u64;
                 open.truncate(from);
             } else {
@@ -199,6 +203,13 @@ impl ProfileReader<'_> {
             notes.push(format!("profile {number}: {unmatched} frames are opened or closed only, not both"));
         }
         Ok(())
+    }
+
+    /// Which of the open frames an event ends: mostly the last one.
+    fn find_open(&self, open: &[u32], wanted: u32) -> Result<Option<usize>> {
+        let found = open.iter().rposition(|&frame| frame == wanted);
+        self.assembly.budget().work((open.len() - found.unwrap_or(0)) / FRAMES_PER_STEP)?;
+        Ok(found)
     }
 
     fn span(&mut self, open: &[u32], from: f64, to: f64, number: usize) -> Result<()> {

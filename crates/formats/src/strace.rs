@@ -5,7 +5,8 @@
 
 mod summary;
 
-use flamelet_profile::{ErrorKind, LocationId, Profile, Result};
+use flamelet_profile::budget::hash_entry;
+use flamelet_profile::{Budget, ErrorKind, LocationId, Profile, Result};
 use rustc_hash::FxHashMap as HashMap;
 pub(crate) use summary::{read as read_summary, recognise as recognise_summary};
 
@@ -37,7 +38,7 @@ fn is_unfinished(line: &[u8]) -> bool {
 
 /// Reads an strace log.
 pub(crate) fn read(input: Input<'_>, options: &Options, notes: &mut Notes) -> Result<Profile> {
-    let mut reader = Reader::new(options);
+    let mut reader = Reader::new(options, &input.budget().clone());
     let mut lines = input.lines();
     while let Some(line) = lines.next()? {
         reader.line(line);
@@ -177,13 +178,15 @@ struct Reader {
     is_epoch: bool,
 }
 
+/// What a call that is not finished is charged with.
+const UNFINISHED: usize = hash_entry(size_of::<(u64, Option<u64>)>());
 const CALLS: usize = 0;
 const ERRORS: usize = 1;
 const TIME: usize = 2;
 
 impl Reader {
-    fn new(options: &Options) -> Self {
-        let mut assembly = Assembly::new(options.timeline);
+    fn new(options: &Options, budget: &Budget) -> Self {
+        let mut assembly = Assembly::new(options.timeline, budget);
         assembly.column("calls", "count");
         assembly.column("errors", "count");
         let time = assembly.column("time", "nanoseconds");
@@ -216,12 +219,21 @@ impl Reader {
         self.is_epoch |= time.is_some_and(|time| time > 1_000_000_000_000_000_000);
         match what {
             What::Other => {}
-            What::Call { rest: None, .. } => drop(self.unfinished.insert(pid, time)),
+            What::Call { rest: None, .. } => self.begin(pid, time),
             What::Call { name, rest: Some(rest) } => self.finished(pid, time, name, rest),
             What::Resumed { name, rest } => match self.unfinished.remove(&pid) {
-                Some(began) => self.finished(pid, began.or(time), name, rest),
+                Some(began) => {
+                    self.assembly.budget().refund(UNFINISHED);
+                    self.finished(pid, began.or(time), name, rest);
+                }
                 None => self.unmatched += 1,
             },
+        }
+    }
+
+    fn begin(&mut self, pid: u64, time: Option<u64>) {
+        if self.assembly.budget().has_room(UNFINISHED) {
+            self.unfinished.insert(pid, time);
         }
     }
 

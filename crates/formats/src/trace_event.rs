@@ -7,7 +7,8 @@
 use std::collections::BTreeMap;
 use std::io::{BufReader, Write};
 
-use flamelet_profile::{ErrorKind, LocationId, Profile, Result, StringId};
+use flamelet_profile::budget::{ALLOCATION, hash_entry};
+use flamelet_profile::{Budget, ErrorKind, LocationId, Profile, Result, StringId};
 use rustc_hash::FxHashMap as HashMap;
 use serde::Deserialize;
 use serde::de::{DeserializeSeed, IgnoredAny, MapAccess, SeqAccess, Visitor};
@@ -82,13 +83,15 @@ fn id_text(id: &Value) -> String {
 
 /// Reads trace events.
 pub(crate) fn read(input: Input<'_>, options: &Options, notes: &mut Notes) -> Result<Profile> {
-    let mut trace = Trace::new(options);
+    let budget = &input.budget().clone();
+    let mut trace = Trace::new(options, budget);
     let mut stream = serde_json::Deserializer::from_reader(BufReader::with_capacity(1 << 18, input));
     if let Err(error) = TopLevel(&mut trace).deserialize(&mut stream) {
+        budget.check()?;
         // The array form may lack its end: whoever wrote it may have been killed.
         let cut_array = error.is_eof() && trace.events > 0;
         if !cut_array {
-            return Err(json::explain(&error, "trace-event"));
+            return Err(json::explain(&error, "trace-event", budget));
         }
         notes.push("the trace ends in the middle".into());
     }
@@ -114,8 +117,15 @@ impl<'de> Visitor<'de> for TopLevel<'_> {
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> std::result::Result<(), A::Error> {
-        while let Some(event) = items.next_element::<Event>()? {
+        // Of an event only what is needed is kept, which is charged by itself.
+        let budget = self.0.assembly.budget().clone();
+        let mut before = budget.used();
+        while let Some(event) = items.next_element_seed(json::Charged::<Event>::new(&budget))? {
+            let parsed = budget.used() - before;
             self.0.event(event);
+            budget.refund(parsed);
+            budget.check().map_err(serde::de::Error::custom)?;
+            before = budget.used();
         }
         Ok(())
     }
@@ -140,11 +150,28 @@ struct Span {
     number: u64,
 }
 
+/// What a span is charged with, its share of what sorting takes included, and one that is open.
+const SPAN: usize = size_of::<Span>() / 2 * 3;
+const OPEN: usize = hash_entry(size_of::<(StringId, Vec<(u64, LocationId, u64)>)>()) + 4 * size_of::<Span>();
+/// What a track is charged with, and a CPU profile, besides their texts. The nodes of their maps are half full.
+const TRACK: usize = 2 * size_of::<(TrackKey, Track)>() + 4 * ALLOCATION;
+const PROFILE: usize = 2 * size_of::<((String, String), (String, Chunked))>() + 4 * ALLOCATION;
+
 /// Which spans nest in each other.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
 enum TrackKey {
     Thread { pid: String, tid: String },
     Async { pid: String, category: String, scope: String, id: String },
+}
+
+impl TrackKey {
+    /// How much text it holds.
+    fn text_size(&self) -> usize {
+        match self {
+            Self::Thread { pid, tid } => pid.len() + tid.len(),
+            Self::Async { pid, category, scope, id } => pid.len() + category.len() + scope.len() + id.len(),
+        }
+    }
 }
 
 /// What is known of one thread, or of one asynchronous track.
@@ -172,9 +199,9 @@ struct Trace {
 }
 
 impl Trace {
-    fn new(options: &Options) -> Self {
+    fn new(options: &Options, budget: &Budget) -> Self {
         Self {
-            assembly: Assembly::new(options.timeline).with_stacks_within(options.max_bytes),
+            assembly: Assembly::new(options.timeline, budget),
             tracks: BTreeMap::new(),
             processes: HashMap::default(),
             profiles: BTreeMap::new(),
@@ -195,7 +222,9 @@ impl Trace {
                 self.last = self.last.max(end);
                 let frame = self.frame(&event);
                 let number = self.events;
-                self.track(&event, event.thread_track()).spans.push(Span { start, end, frame, number });
+                if self.has_room(SPAN) {
+                    self.track(&event, event.thread_track()).spans.push(Span { start, end, frame, number });
+                }
             }
             "B" => self.begin(&event, event.thread_track(), start),
             "E" => self.end(&event, event.thread_track(), start),
@@ -203,7 +232,19 @@ impl Trace {
             "e" => self.end(&event, event.async_track(), start),
             "M" => self.metadata(event),
             "P" => self.profile_event(event, start),
-            other => *self.ignored.entry(other.into()).or_default() += 1,
+            other => self.ignore(other),
+        }
+    }
+
+    fn has_room(&self, bytes: usize) -> bool {
+        self.assembly.budget().has_room(bytes)
+    }
+
+    fn ignore(&mut self, kind: &str) {
+        if let Some(count) = self.ignored.get_mut(kind) {
+            *count += 1;
+        } else if self.has_room(TRACK + kind.len()) {
+            self.ignored.insert(kind.into(), 1);
         }
     }
 
@@ -221,11 +262,16 @@ impl Trace {
 
     fn track(&mut self, event: &Event, key: TrackKey) -> &mut Track {
         let next = self.tracks.len() as u64 + 1;
-        self.tracks.entry(key).or_insert_with(|| Track {
+        let budget = self.assembly.budget().clone();
+        self.tracks.entry(key).or_insert_with_key(|key| {
+            // Whoever adds the event asks later whether there was room.
+            budget.has_room(TRACK + key.text_size() + event.pid.len());
+            Track {
             process: event.pid.clone(),
             pid: event.pid.parse().unwrap_or(0),
             tid: event.tid.parse().unwrap_or(next),
             ..Track::default()
+            }
         })
     }
 
@@ -239,7 +285,9 @@ impl Trace {
 
     fn begin(&mut self, event: &Event, key: TrackKey, start: u64) {
         let (frame, number, pair) = (self.frame(event), self.events, self.pair(event, &key));
-        self.track(event, key).open.entry(pair).or_default().push((start, frame, number));
+        if self.has_room(SPAN + OPEN) {
+            self.track(event, key).open.entry(pair).or_default().push((start, frame, number));
+        }
     }
 
     fn end(&mut self, event: &Event, key: TrackKey, end: u64) {
@@ -256,6 +304,7 @@ impl Trace {
     fn metadata(&mut self, event: Event) {
         let name = event.arg("name").and_then(Value::as_str).unwrap_or_default().to_owned();
         match &*event.name {
+            _ if !self.has_room(TRACK + name.len() + event.pid.len()) => {}
             "thread_name" => self.track(&event, event.thread_track()).name = name,
             "process_name" => drop(self.processes.insert(event.pid, name)),
             _ => {}
@@ -266,6 +315,9 @@ impl Trace {
     fn profile_event(&mut self, mut event: Event, start: u64) {
         let data = event.args.as_mut().and_then(|args| args.get_mut("data")).map(Value::take);
         let key = (event.pid.clone(), event.id.as_ref().map_or_else(String::new, id_text));
+        if !self.profiles.contains_key(&key) && !self.has_room(PROFILE + key.0.len() + key.1.len()) {
+            return;
+        }
         let (_, chunked) =
             self.profiles.entry(key).or_insert_with(|| (event.tid.clone(), Chunked::default()));
         if event.name == "Profile" {

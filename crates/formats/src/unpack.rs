@@ -2,10 +2,17 @@
 
 use std::io::{self, BufRead, BufReader, Read};
 
-use flamelet_profile::{Error, ErrorKind, Result};
+use flamelet_profile::budget::Loan;
+use flamelet_profile::pprof::{zstd_memory, zstd_window};
+use flamelet_profile::{Budget, Error, ErrorKind, Result};
 
 /// The largest window that a packed file may ask for.
 const MAX_WINDOW: u64 = 128 << 20;
+/// What the decoders take that do not depend on a window.
+const GZIP_MEMORY: usize = 128 << 10;
+const BZIP2_MEMORY: usize = 8 << 20;
+/// The longest header of a frame of zstd.
+const ZSTD_HEADER: usize = 18;
 
 /// How bytes are packed, as their first bytes tell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,41 +34,75 @@ pub(crate) fn packing(head: &[u8]) -> Option<Packing> {
     }
 }
 
-/// The content of `packed`.
-pub(crate) fn unpack<'a>(packing: Packing, packed: impl Read + 'a) -> Result<Box<dyn Read + 'a>> {
-    Ok(match packing {
-        Packing::Gzip => Box::new(flate2::read::MultiGzDecoder::new(packed)),
-        Packing::Zstd => Box::new(ZstdFrames::new(packed)),
-        Packing::Xz => {
-            let limit = (MAX_WINDOW >> 10) as u32;
-            Box::new(lzma_rust2::XzReader::new_mem_limit(packed, true, limit))
+/// The content of `packed`. What the decoder takes is charged as long as it is there, and each byte that it makes is a
+/// step of work: packed files may hold far more than they weigh.
+pub(crate) fn unpack<'a>(packing: Packing, packed: impl Read + 'a, budget: &Budget) -> Result<Box<dyn Read + 'a>> {
+    let mut loan = budget.lend(0)?;
+    let unpacked: Box<dyn Read + 'a> = match packing {
+        Packing::Gzip => {
+            loan.add(GZIP_MEMORY)?;
+            Box::new(flate2::read::MultiGzDecoder::new(packed))
         }
-        Packing::Bzip2 => Box::new(bzip2::read::MultiBzDecoder::new(packed)),
-    })
+        Packing::Zstd => Box::new(ZstdFrames::new(packed, budget)),
+        Packing::Xz => {
+            // Each block may ask for a window of its own, so the largest one is charged.
+            let limit = MAX_WINDOW.min(budget.room() / 4);
+            loan.add(limit as usize)?;
+            Box::new(lzma_rust2::XzReader::new_mem_limit(packed, true, (limit >> 10) as u32))
+        }
+        Packing::Bzip2 => {
+            loan.add(BZIP2_MEMORY)?;
+            Box::new(bzip2::read::MultiBzDecoder::new(packed))
+        }
+    };
+    Ok(Box::new(Charged { unpacked, budget: budget.clone(), _loan: loan }))
+}
+
+/// Unpacked content whose bytes are charged as work.
+struct Charged<R> {
+    unpacked: R,
+    budget: Budget,
+    _loan: Loan,
+}
+
+impl<R: Read> Read for Charged<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let got = self.unpacked.read(buffer)?;
+        self.budget.work(got).map_err(io::Error::other)?;
+        Ok(got)
+    }
 }
 
 type ZstdFrame<R> = ruzstd::decoding::StreamingDecoder<BufReader<R>, ruzstd::decoding::FrameDecoder>;
 
 /// Zstd files may hold several frames one after another; the decoder reads one.
 struct ZstdFrames<R: Read> {
-    frame: Option<ZstdFrame<R>>,
+    frame: Option<(ZstdFrame<R>, Loan)>,
     packed: Option<BufReader<R>>,
+    budget: Budget,
 }
 
 impl<R: Read> ZstdFrames<R> {
-    fn new(packed: R) -> Self {
-        Self { frame: None, packed: Some(BufReader::new(packed)) }
+    fn new(packed: R, budget: &Budget) -> Self {
+        Self { frame: None, packed: Some(BufReader::new(packed)), budget: budget.clone() }
     }
 
     /// Opens the next frame; false at the end of the file.
     fn next_frame(&mut self) -> io::Result<bool> {
         let Some(mut packed) = self.packed.take() else { return Ok(false) };
-        if packed.fill_buf()?.is_empty() {
+        let head = packed.fill_buf()?;
+        if head.is_empty() {
             return Ok(false);
         }
-        let frame = ZstdFrame::new_with_max_window_size(packed, MAX_WINDOW)
+        // The header may be cut where the buffer ends.
+        let window = match head.len() {
+            0..ZSTD_HEADER => MAX_WINDOW.min(self.budget.room() / 4),
+            _ => zstd_window(head).clamp(1 << 10, MAX_WINDOW),
+        };
+        let loan = self.budget.lend(zstd_memory(window)).map_err(io::Error::other)?;
+        let frame = ZstdFrame::new_with_max_window_size(packed, window)
             .map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error.to_string()))?;
-        self.frame = Some(frame);
+        self.frame = Some((frame, loan));
         Ok(true)
     }
 }
@@ -72,12 +113,12 @@ impl<R: Read> Read for ZstdFrames<R> {
             return Ok(0);
         }
         loop {
-            if let Some(frame) = &mut self.frame {
+            if let Some((frame, _)) = &mut self.frame {
                 let got = frame.read(buffer)?;
                 if got > 0 {
                     return Ok(got);
                 }
-                self.packed = self.frame.take().map(ZstdFrame::into_inner);
+                self.packed = self.frame.take().map(|(frame, _)| frame.into_inner());
             }
             if !self.next_frame()? {
                 return Ok(0);

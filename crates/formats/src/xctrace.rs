@@ -4,7 +4,8 @@
 
 mod xml;
 
-use flamelet_profile::{ErrorKind, LocationId, Profile, Result};
+use flamelet_profile::budget::{ALLOCATION, hash_entry};
+use flamelet_profile::{Budget, ErrorKind, LocationId, Profile, Result};
 use rustc_hash::FxHashMap as HashMap;
 use xml::{Element, Token, Tokens};
 
@@ -21,10 +22,12 @@ pub(crate) fn recognise(head: &[u8]) -> bool {
 
 /// Reads the table of time profiles.
 pub(crate) fn read(input: Input<'_>, options: &Options, notes: &mut Notes) -> Result<Profile> {
+    let budget = &input.budget().clone();
     let bytes = input.slurp()?;
-    let mut reader = Reader::new(options);
+    let mut reader = Reader::new(options, budget);
     let mut tokens = Tokens::new(&bytes);
     while let Some(token) = tokens.next()? {
+        budget.check()?;
         match token {
             Token::Start(element) => reader.start(&element)?,
             Token::End(name) => reader.end(name),
@@ -79,12 +82,15 @@ struct Reader {
     without_stack: u64,
 }
 
+/// What something that may be named again is charged with.
+const KNOWN: usize = hash_entry(size_of::<(u64, String)>()) + ALLOCATION;
+
 const SAMPLES: usize = 0;
 const TIME: usize = 1;
 
 impl Reader {
-    fn new(options: &Options) -> Self {
-        let mut assembly = Assembly::new(options.timeline);
+    fn new(options: &Options, budget: &Budget) -> Self {
+        let mut assembly = Assembly::new(options.timeline, budget);
         assembly.column("samples", "count");
         let time = assembly.column("cpu", "nanoseconds");
         assembly.events_count(time);
@@ -126,7 +132,7 @@ impl Reader {
                 "binary" => {
                     let path =
                         element.attribute("path").or_else(|| element.attribute("name")).unwrap_or_default();
-                    id(element).map(|id| self.texts.insert(id, path.clone()));
+                    self.keep_text(id(element), &path);
                     self.module(path);
                 }
                 "source" => {
@@ -158,12 +164,14 @@ impl Reader {
                 self.push_frame(location);
             }
             "backtrace" => {
-                let stack = self.backtraces.get(&at).cloned().ok_or_else(missing)?;
-                self.set_stack(stack);
+                let stack = self.backtraces.get(&at).ok_or_else(missing)?;
+                self.assembly.budget().work(stack.len())?;
+                self.set_stack(stack.clone());
             }
             "binary" => {
-                let module = self.texts.get(&at).cloned().ok_or_else(missing)?;
-                self.module(module);
+                let module = self.texts.get(&at).ok_or_else(missing)?;
+                self.assembly.budget().can_look_through(module.len());
+                self.module(module.clone());
             }
             "path" => {
                 let path = self.texts.get(&at).cloned().unwrap_or_default();
@@ -184,6 +192,16 @@ impl Reader {
         Ok(())
     }
 
+    fn has_room(&self, bytes: usize) -> bool {
+        self.assembly.budget().has_room(bytes)
+    }
+
+    fn keep_text(&mut self, id: Option<u64>, text: &str) {
+        if let Some(id) = id.filter(|_| self.has_room(KNOWN + text.len())) {
+            self.texts.insert(id, text.into());
+        }
+    }
+
     fn text(&mut self, text: &str) {
         if let Some(open) = self.open.last_mut().filter(|open| open.name != "thread") {
             open.text.push_str(text);
@@ -197,20 +215,22 @@ impl Reader {
             "frame" => self.end_frame(),
             "backtrace" => {
                 if let Some((id, stack)) = self.frames.take() {
-                    id.map(|id| self.backtraces.insert(id, stack.clone()));
+                    if let Some(id) = id.filter(|_| self.has_room(KNOWN + size_of_val(&*stack))) {
+                        self.backtraces.insert(id, stack.clone());
+                    }
                     self.set_stack(stack);
                 }
             }
             "thread" => self.end_thread(&open),
             "path" => {
-                open.id.map(|id| self.texts.insert(id, open.text.clone()));
+                self.keep_text(open.id, &open.text);
                 if let Some(frame) = self.frame.as_mut().filter(|_| !open.text.is_empty()) {
                     frame.file = open.text;
                 }
             }
             _ => {
                 if let Some(number) = decimal(open.text.trim().as_bytes()) {
-                    open.id.map(|id| self.numbers.insert(id, number));
+                    open.id.filter(|_| self.has_room(KNOWN)).map(|id| self.numbers.insert(id, number));
                     self.number(name, number);
                 }
             }
@@ -242,7 +262,7 @@ impl Reader {
         } else {
             self.assembly.builder.address(module, frame.address)
         };
-        frame.id.map(|id| self.known_frames.insert(id, location));
+        frame.id.filter(|_| self.has_room(KNOWN)).map(|id| self.known_frames.insert(id, location));
         self.push_frame(location);
     }
 
@@ -261,7 +281,7 @@ impl Reader {
     fn end_thread(&mut self, open: &Open) {
         let (tid, pid) = self.thread;
         let thread = self.assembly.thread(pid, tid, &open.text, "");
-        open.id.map(|id| self.threads.insert(id, thread));
+        open.id.filter(|_| self.has_room(KNOWN)).map(|id| self.threads.insert(id, thread));
         self.row.iter_mut().for_each(|row| row.thread = Some(thread));
     }
 

@@ -6,7 +6,7 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use flamelet_formats::{ErrorKind, Format, Options, read, write};
+use flamelet_formats::{ErrorKind, Format, Limits, Options, read, write};
 use support::open;
 
 /// Counts what is allocated, to see that a damaged length is not believed.
@@ -90,7 +90,7 @@ fn check(name: &str, format: Format, bytes: &[u8]) {
     for forced in [None, Some(format)] {
         let mut options = Options::default();
         options.format = forced;
-        options.max_bytes = 16 << 20;
+        options.limits = Limits::of_memory(16 << 20);
         let before = LIVE.load(Ordering::Relaxed);
         PEAK.store(before, Ordering::Relaxed);
         let result = read(bytes, &options);
@@ -197,14 +197,14 @@ fn deep_trees() {
     ];
     for (format, file) in files {
         let mut options = Options::default();
-        options.max_bytes = 4 << 20;
+        options.limits = Limits::of_memory(4 << 20);
         let before = LIVE.load(Ordering::Relaxed);
         PEAK.store(before, Ordering::Relaxed);
         let error = read(file.as_bytes(), &options).expect_err("more than is allowed");
         let used = PEAK.load(Ordering::Relaxed).saturating_sub(before);
-        assert_eq!(error.kind(), ErrorKind::TooLarge, "{format}: {error}");
+        assert_eq!(error.kind(), ErrorKind::OutOfMemory, "{format}: {error}");
         assert!(used < 32 << 20, "{format}: {used} bytes of memory for a file of {}", file.len());
-        options.max_bytes = 2 << 30;
+        options.limits = Limits::of_memory(2 << 30);
         let samples = read(file.as_bytes(), &options).unwrap_or_else(|error| panic!("{format}: {error}"));
         assert!(samples.profile.sample_count() >= DEPTH - 1, "{format}");
     }

@@ -4,7 +4,7 @@ mod support;
 
 use std::path::PathBuf;
 
-use flamelet_formats::{Format, Options, recognise};
+use flamelet_formats::{ErrorKind, Format, Limits, Options, recognise};
 use flamelet_profile::Profile;
 use support::{folded, open, open_bytes, total};
 
@@ -325,12 +325,10 @@ fn a_small_file_cannot_fill_the_memory() {
     }
     let bomb = gzip.finish().unwrap();
     let mut options = Options::default();
-    options.max_bytes = 1 << 20;
+    options.limits = Limits { memory: 4 << 20, work: 1 << 20 };
     let error = flamelet_formats::read(&bomb[..], &options).unwrap_err();
-    assert_eq!(
-        error.to_string(),
-        "unpacks to more than 1 MiB; raise the cap with --max-memory if you trust the file"
-    );
+    assert_eq!(error.kind(), ErrorKind::OutOfWork);
+    assert_eq!(error.to_string(), "takes more than 1048576 steps of work, the most that is allowed");
 }
 
 /// A download that broke off is the likeliest damage, so it has words of its own, whatever it is packed with.

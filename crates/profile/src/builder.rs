@@ -6,9 +6,10 @@ use std::sync::Arc;
 use hashbrown::{HashMap, HashTable};
 use rustc_hash::FxBuildHasher;
 
+use crate::budget::hash_entry;
 use crate::model::Rows;
 use crate::{
-    Function, FunctionId, Label, LabelSetId, Line, Location, LocationId, Mapping, MappingId, Profile,
+    Budget, Function, FunctionId, Label, LabelSetId, Line, Location, LocationId, Mapping, MappingId, Profile,
     Quality, StackId, StringId, Timeline, ValueType,
 };
 
@@ -27,20 +28,45 @@ pub(crate) struct RowIndex {
 impl RowIndex {
     /// The number of `row`, which is stored if it is new.
     pub(crate) fn intern<T: Clone + Eq + Hash>(&mut self, table: &mut Rows<T>, row: &[T]) -> usize {
+        self.intern_if(table, row, || true).unwrap_or(0)
+    }
+
+    /// As [`RowIndex::intern`], but a new row is stored only if `has_room`.
+    fn intern_if<T: Clone + Eq + Hash>(
+        &mut self,
+        table: &mut Rows<T>,
+        row: &[T],
+        has_room: impl FnOnce() -> bool,
+    ) -> Option<usize> {
         let hash = FxBuildHasher.hash_one(row);
         if let Some(&found) = self.rows.find(hash, |&at| table.get(at as usize) == row) {
-            return found as usize;
+            return Some(found as usize);
+        }
+        if !has_room() {
+            return None;
         }
         let at = table.push(row);
         self.rows.insert_unique(hash, at as u32, |&at| FxBuildHasher.hash_one(table.get(at as usize)));
-        at
+        Some(at)
     }
 }
 
+/// What is charged for a row of each table besides its own bytes: its place in the index that finds it again.
+const FUNCTION: usize = size_of::<Function>() + hash_entry(size_of::<(Function, FunctionId)>());
+const MAPPING: usize = size_of::<Mapping>() + hash_entry(size_of::<(Mapping, MappingId)>());
+const LOCATION: usize = size_of::<Location>() + hash_entry(size_of::<(u64, LocationId)>());
+const ADDRESS: usize = size_of::<Location>() + hash_entry(size_of::<(Option<MappingId>, u64, LocationId)>());
+const ROW: usize = size_of::<u32>() + hash_entry(size_of::<u32>());
+const SAMPLE: usize = size_of::<(StackId, LabelSetId)>() + hash_entry(size_of::<(StackId, LabelSetId, usize)>());
+
 /// Collects samples into a [`Profile`]. Functions, locations, stacks and label sets that are equal are
 /// stored once; samples are kept as they are added, unless [`ProfileBuilder::merge_sample`] is used.
+///
+/// With a [`Budget`], what there is no room for is not stored, and ids that stand for it mean nothing: the profile is
+/// good only if [`Budget::check`] says so in the end.
 pub struct ProfileBuilder {
     profile: Profile,
+    budget: Option<Budget>,
     functions: FunctionIndex,
     mappings: HashMap<Mapping, MappingId, FxBuildHasher>,
     addresses: HashMap<(Option<MappingId>, u64), LocationId, FxBuildHasher>,
@@ -56,6 +82,7 @@ impl ProfileBuilder {
     pub fn new(sample_types: &[(&str, &str)]) -> Self {
         let mut builder = Self {
             profile: Profile::default(),
+            budget: None,
             functions: HashMap::default(),
             mappings: HashMap::default(),
             addresses: HashMap::default(),
@@ -72,6 +99,24 @@ impl ProfileBuilder {
         builder
     }
 
+    /// Charges everything that is added from now on to `budget`.
+    pub fn within(mut self, budget: Budget) -> Self {
+        self.budget = Some(budget);
+        self
+    }
+
+    fn has_room(&self, bytes: usize) -> bool {
+        self.budget.as_ref().is_none_or(|budget| budget.has_room(bytes))
+    }
+
+    fn has_ids(&self, rows: usize) -> bool {
+        self.budget.as_ref().is_none_or(|budget| budget.has_ids(rows))
+    }
+
+    fn can_work(&self, steps: usize) -> bool {
+        self.budget.as_ref().is_none_or(|budget| budget.can_work(steps))
+    }
+
     /// The profile as far as it is built; its header can be set through [`ProfileBuilder::header_mut`].
     pub fn profile(&self) -> &Profile {
         &self.profile
@@ -84,7 +129,11 @@ impl ProfileBuilder {
 
     /// Interns a string.
     pub fn string(&mut self, text: &str) -> StringId {
-        self.profile.strings.intern(text)
+        let Some(budget) = &self.budget else { return self.profile.strings.intern(text) };
+        if !budget.can_look_through(text.len()) {
+            return StringId::EMPTY;
+        }
+        self.profile.strings.intern_within(text, budget).unwrap_or(StringId::EMPTY)
     }
 
     /// Interns a value type.
@@ -94,23 +143,36 @@ impl ProfileBuilder {
 
     /// Adds another kind of value. Only before the first sample.
     pub fn add_sample_type(&mut self, kind: &str, unit: &str) {
-        assert!(self.profile.samples.stacks.is_empty(), "sample types come before samples");
         let value_type = self.value_type(kind, unit);
+        self.push_sample_type(value_type);
+    }
+
+    /// As [`ProfileBuilder::add_sample_type`], for strings that are interned already.
+    pub fn push_sample_type(&mut self, value_type: ValueType) {
+        assert!(self.profile.samples.stacks.is_empty(), "sample types come before samples");
         self.profile.sample_types.push(value_type);
     }
 
     /// Adds a comment line.
     pub fn comment(&mut self, text: &str) {
-        self.profile.add_comment(text);
+        let id = self.string(text);
+        if self.has_room(size_of::<StringId>()) {
+            self.profile.header.comments.push(id);
+        }
     }
 
     /// Interns a function.
     pub fn function(&mut self, function: Function) -> FunctionId {
-        let functions = &mut self.profile.functions;
-        *self.functions.entry(function).or_insert_with(|| {
-            functions.push(function);
-            FunctionId::from_index(functions.len() - 1)
-        })
+        if let Some(&known) = self.functions.get(&function) {
+            return known;
+        }
+        if !self.has_room(FUNCTION) {
+            return FunctionId::default();
+        }
+        self.profile.functions.push(function);
+        let id = FunctionId::from_index(self.profile.functions.len() - 1);
+        self.functions.insert(function, id);
+        id
     }
 
     /// Interns a function of which only the name (and perhaps the file) is known.
@@ -121,17 +183,25 @@ impl ProfileBuilder {
 
     /// Interns a mapping.
     pub fn mapping(&mut self, mapping: Mapping) -> MappingId {
-        let mappings = &mut self.profile.mappings;
-        *self.mappings.entry(mapping).or_insert_with(|| {
-            mappings.push(mapping);
-            MappingId::from_index(mappings.len() - 1)
-        })
+        if let Some(&known) = self.mappings.get(&mapping) {
+            return known;
+        }
+        if !self.has_room(MAPPING) {
+            return MappingId::default();
+        }
+        self.profile.mappings.push(mapping);
+        let id = MappingId::from_index(self.profile.mappings.len() - 1);
+        self.mappings.insert(mapping, id);
+        id
     }
 
     /// Interns a location with its frames, innermost first.
     pub fn location(&mut self, mapping: Option<MappingId>, address: u64, lines: &[Line]) -> LocationId {
+        if !self.can_work(lines.len() + 1) {
+            return LocationId::default();
+        }
         let hash = FxBuildHasher.hash_one((mapping, address, lines));
-        let profile = &mut self.profile;
+        let profile = &self.profile;
         let is_same = |&(known, id): &(u64, LocationId)| {
             let location = profile.location(id);
             known == hash
@@ -141,18 +211,25 @@ impl ProfileBuilder {
         if let Some(&(_, id)) = self.locations.find(hash, is_same) {
             return id;
         }
-        let id = push_location(profile, mapping, address, false, lines);
+        if !self.has_ids(profile.lines.len() + lines.len()) || !self.has_room(LOCATION + size_of_val(lines)) {
+            return LocationId::default();
+        }
+        let id = push_location(&mut self.profile, mapping, address, false, lines);
         self.locations.insert_unique(hash, (hash, id), |known| known.0);
         id
     }
 
     /// Interns a location that is only an address, to be symbolized later.
     pub fn address(&mut self, mapping: Option<MappingId>, address: u64) -> LocationId {
-        let profile = &mut self.profile;
-        *self
-            .addresses
-            .entry((mapping, address))
-            .or_insert_with(|| push_location(profile, mapping, address, false, &[]))
+        if let Some(&known) = self.addresses.get(&(mapping, address)) {
+            return known;
+        }
+        if !self.has_room(ADDRESS) {
+            return LocationId::default();
+        }
+        let id = push_location(&mut self.profile, mapping, address, false, &[]);
+        self.addresses.insert((mapping, address), id);
+        id
     }
 
     /// Interns a location that is only a function, as formats without addresses have it.
@@ -162,12 +239,30 @@ impl ProfileBuilder {
 
     /// Interns a stack, leaf first.
     pub fn stack(&mut self, locations: &[LocationId]) -> StackId {
-        StackId::from_index(self.stacks.intern(Arc::make_mut(&mut self.profile.stacks), locations))
+        if !self.can_work(locations.len() + 1) {
+            return StackId::default();
+        }
+        let budget = self.budget.as_ref();
+        let frames = self.profile.stacks.items.len() + locations.len();
+        let has_room = || {
+            budget.is_none_or(|budget| budget.has_ids(frames) && budget.has_room(ROW + size_of_val(locations)))
+        };
+        let stacks = Arc::make_mut(&mut self.profile.stacks);
+        StackId::from_index(self.stacks.intern_if(stacks, locations, has_room).unwrap_or(0))
     }
 
     /// Interns a set of labels.
     pub fn labels(&mut self, labels: &[Label]) -> LabelSetId {
-        LabelSetId::from_index(self.label_sets.intern(&mut self.profile.label_sets, labels))
+        if !self.can_work(labels.len() + 1) {
+            return LabelSetId::EMPTY;
+        }
+        let budget = self.budget.as_ref();
+        let count = self.profile.label_sets.items.len() + labels.len();
+        let has_room = || {
+            budget.is_none_or(|budget| budget.has_ids(count) && budget.has_room(ROW + size_of_val(labels)))
+        };
+        let sets = &mut self.profile.label_sets;
+        LabelSetId::from_index(self.label_sets.intern_if(sets, labels, has_room).unwrap_or(0))
     }
 
     /// A text label.
@@ -182,19 +277,24 @@ impl ProfileBuilder {
 
     /// Adds a sample of its own and returns its row.
     pub fn sample(&mut self, stack: StackId, labels: LabelSetId, values: &[i64]) -> usize {
+        if !self.has_room(size_of::<(StackId, LabelSetId)>() + size_of_val(values)) {
+            return 0;
+        }
         push_sample(&mut self.profile, stack, labels, values)
     }
 
     /// Adds the values to the sample with the same stack and labels, and returns its row.
     pub fn merge_sample(&mut self, stack: StackId, labels: LabelSetId, values: &[i64]) -> usize {
         let width = self.profile.sample_types.len();
-        let profile = &mut self.profile;
         if let Some(&row) = self.samples.get(&(stack, labels)) {
-            let into = &mut profile.samples.values[row * width..(row + 1) * width];
+            let into = &mut self.profile.samples.values[row * width..(row + 1) * width];
             into.iter_mut().zip(values).for_each(|(a, b)| *a = a.saturating_add(*b));
             return row;
         }
-        let row = push_sample(profile, stack, labels, values);
+        if !self.has_room(SAMPLE + size_of_val(values)) {
+            return 0;
+        }
+        let row = push_sample(&mut self.profile, stack, labels, values);
         self.samples.insert((stack, labels), row);
         row
     }

@@ -19,8 +19,12 @@ pub enum ErrorKind {
     WrongFormat,
     /// The input is in the expected format, but its parts contradict each other.
     Corrupt,
-    /// Reading on would take more memory than allowed.
+    /// The input has more of something than can be held, whatever the limits.
     TooLarge,
+    /// Reading on would take more memory than the [`Limits`](crate::Limits) allow.
+    OutOfMemory,
+    /// Reading on would take more work than the [`Limits`](crate::Limits) allow.
+    OutOfWork,
     /// The profiles or options do not fit together.
     Incompatible,
     /// The operating system refused to read or write.

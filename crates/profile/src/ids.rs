@@ -7,6 +7,9 @@ macro_rules! id {
         pub struct $name(u32);
 
         impl $name {
+            /// An id that no row has.
+            pub const MAX: Self = Self(u32::MAX);
+
             /// The id of the row at `index`.
             ///
             /// # Panics

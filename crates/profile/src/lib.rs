@@ -11,8 +11,10 @@
 //! | combine profiles | [`merge`], [`Profile::scale`], [`Profile::normalize_to`] |
 //! | keep a part of one | [`filter`] (feature `filter`), [`Profile::aggregate`] |
 //! | understand units | [`mod@unit`] |
+//! | bound what reading may take | [`mod@budget`] |
 
 mod aggregate;
+pub mod budget;
 mod builder;
 mod error;
 #[cfg(feature = "filter")]
@@ -29,6 +31,7 @@ pub mod trend;
 pub mod unit;
 
 pub use aggregate::{Granularity, UnknownGranularity};
+pub use budget::{Budget, Limits};
 pub use builder::ProfileBuilder;
 pub use error::{Error, ErrorKind, Result};
 pub use ids::{FunctionId, LabelSetId, LocationId, MappingId, StackId, StringId, ThreadId};

@@ -5,7 +5,11 @@ use std::hash::BuildHasher;
 use hashbrown::HashTable;
 use rustc_hash::FxBuildHasher;
 
-use crate::StringId;
+use crate::budget::hash_entry;
+use crate::{Budget, StringId};
+
+/// What is charged for a string besides its text.
+const STRING: usize = size_of::<u32>() + hash_entry(size_of::<StringId>());
 
 /// Strings stored once each, so that two [`StringId`]s are equal exactly when their texts are.
 #[derive(Clone)]
@@ -38,18 +42,32 @@ impl StringTable {
     /// The id of `string`, which is stored if it is new.
     ///
     /// # Panics
-    /// When the table would grow over 4 GiB of text. Readers of files bound their input below that.
+    /// When the table would grow over 4 GiB of text. Readers of files use [`StringTable::intern_within`].
     pub fn intern(&mut self, string: &str) -> StringId {
+        self.intern_if(string, |_| true).unwrap_or_default()
+    }
+
+    /// As [`StringTable::intern`], but `None` if the budget has no room for a new string.
+    pub fn intern_within(&mut self, string: &str, budget: &Budget) -> Option<StringId> {
+        self.intern_if(string, |text| {
+            budget.has_ids(text.len() + string.len()) && budget.has_room(STRING + string.len())
+        })
+    }
+
+    fn intern_if(&mut self, string: &str, has_room: impl FnOnce(&str) -> bool) -> Option<StringId> {
         let hash = FxBuildHasher.hash_one(string);
         let (text, ends) = (&mut self.text, &mut self.ends);
         if let Some(&id) = self.ids.find(hash, |&id| slice(text, ends, id) == string) {
-            return id;
+            return Some(id);
+        }
+        if !has_room(text) {
+            return None;
         }
         let id = StringId::from_index(ends.len());
         text.push_str(string);
         ends.push(u32::try_from(text.len()).expect("a string table holds less than 4 GiB"));
         self.ids.insert_unique(hash, id, |&id| FxBuildHasher.hash_one(slice(text, ends, id)));
-        id
+        Some(id)
     }
 
     /// About how much memory the table takes, in bytes.

@@ -124,8 +124,8 @@ fn a_gzip_bomb_stops_at_the_cap() {
     let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
     std::io::Write::write_all(&mut encoder, &zeros).unwrap();
     let bomb = encoder.finish().unwrap();
-    let limits = Limits { max_unpacked: 1 << 20, ..Limits::default() };
-    assert_eq!(pprof::read(&bomb, &limits).unwrap_err().kind(), ErrorKind::TooLarge);
+    let limits = Limits::of_memory(1 << 20);
+    assert_eq!(pprof::read(&bomb, &limits).unwrap_err().kind(), ErrorKind::OutOfMemory);
 }
 
 #[test]
@@ -162,7 +162,7 @@ impl Random {
 #[test]
 fn no_mutation_panics() {
     let original = pprof::encode(&full_profile());
-    let limits = Limits { max_unpacked: 1 << 20, max_memory: 16 << 20 };
+    let limits = Limits::of_memory(16 << 20);
     for cut in 0..original.len() {
         let _ = pprof::decode(&original[..cut], &limits);
     }
@@ -196,6 +196,6 @@ fn zstd_of_several_frames_is_read_to_its_end() {
     let packed = [pack(first), pack(second)].concat();
     let read = pprof::read(&packed, &Limits::default()).expect("readable");
     assert_eq!(read.sample_count(), full_profile().sample_count());
-    let tight = Limits { max_unpacked: bytes.len() as u64 - 1, ..Limits::default() };
-    assert_eq!(pprof::read(&packed, &tight).expect_err("too much").kind(), ErrorKind::TooLarge);
+    let tight = Limits::of_memory(bytes.len() as u64 - 1);
+    assert_eq!(pprof::read(&packed, &tight).expect_err("too much").kind(), ErrorKind::OutOfMemory);
 }

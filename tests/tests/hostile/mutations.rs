@@ -9,7 +9,7 @@ use flamelet_profile::filter::FilterOptions;
 use flamelet_profile::pprof::{self, Limits};
 
 /// Small enough that a profile which lies about its size is refused rather than believed.
-const LIMITS: Limits = Limits { max_unpacked: 64 << 20, max_memory: 256 << 20 };
+const LIMITS: Limits = Limits::of_memory(256 << 20);
 
 /// Plain protobuf of every profile the tests know.
 fn seeds() -> Vec<Vec<u8>> {

@@ -26,7 +26,7 @@
 //! * Libraries that are loaded later are known to the unwinder after the next snapshot.
 //! * In the child of a `fork`, sampling goes on with a copy of the tables; the files stay the parent's.
 
-#![allow(unsafe_code, reason = "an allocator, and memory shared with a file")]
+#![allow(unsafe_code, reason = "an allocator, and files that are written in it")]
 
 mod alloc;
 pub mod budget;
@@ -37,6 +37,7 @@ mod files;
 mod growth;
 mod interval;
 pub mod jemalloc;
+mod kept_file;
 mod ledger;
 mod lifetime;
 mod live;

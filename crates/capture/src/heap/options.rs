@@ -22,7 +22,7 @@ const MOST_STACK_BYTES: usize = 1 << 30;
 /// The longest file that any options make.
 pub(super) fn longest_file() -> u64 {
     let most = Capacity { stack_words: MOST_STACK_BYTES / 8, sites: MOST_SITES };
-    most.total_words() as u64 * 8
+    most.file_length()
 }
 
 /// Everything that can be chosen at the start of heap profiling; what is not has a default that is safe in
@@ -100,7 +100,10 @@ impl Options {
 
     /// Keeps a copy of the counts in this file, always up to date, that [`recover`](super::recover) reads
     /// after the process is gone, however it went. Put it on a disk: files in memory (tmpfs) are charged to
-    /// the same control group.
+    /// the same control group. A sample then costs some microseconds more.
+    ///
+    /// Whoever truncates the file, or fills its disk, does no harm to the process: the file is made whole again as soon
+    /// as that is possible.
     ///
     /// Every start makes a new file; the one that was there becomes [`previous_file`](super::previous_file), so
     /// that a service which is started again at once does not wipe what its predecessor left.

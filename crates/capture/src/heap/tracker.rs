@@ -102,6 +102,7 @@ impl Tracker {
         let (stack, context) = (ledger.stack(frames), context::current(ledger));
         let Some(site) = ledger.site(SiteKey { stack, context, size }) else {
             ledger.count(Field::Lost, 1);
+            ledger.publish_header();
             return false;
         };
         let (thread, position) = thread::position();
@@ -110,13 +111,13 @@ impl Tracker {
         // Counted first: a copy that is made in between has one object too many, not a negative number.
         ledger.count(Field::Samples, 1);
         ledger.allocated(site, weight, now);
-        ledger.changed(now);
         let is_tracked = self.live.insert(address, &block);
         if !is_tracked {
             // Nobody will know when it is freed: better gone at once than alive for ever.
             ledger.freed(site, weight);
             ledger.count(Field::Lost, 1);
         }
+        ledger.changed(now, site, None);
         watch::after_sample(ledger, weight.bytes, size);
         is_tracked
     }
@@ -154,7 +155,6 @@ pub(super) fn ended(tracker: &Tracker, block: &Block) {
     }
     ledger.freed(block.site, block.weight);
     let now = clock::monotonic_nanos();
-    ledger.changed(now);
     let age = now.saturating_sub(block.born);
     let is_temporary = thread::position() == (block.thread, block.position);
     let class = Lifetime::of(age, is_temporary) as u8;
@@ -166,5 +166,6 @@ pub(super) fn ended(tracker: &Tracker, block: &Block) {
         let unwound = live::unwind_here(&mut frames);
         stack = ledger.stack(&frames[OWN_FRAMES.min(unwound.depth)..unwound.depth]);
     }
-    ledger.ended(EndKey { site: block.site, stack, class }, block.weight);
+    let end = ledger.ended(EndKey { site: block.site, stack, class }, block.weight);
+    ledger.changed(now, block.site, end);
 }

@@ -8,6 +8,7 @@
 
 use super::cgroup::{self, Cgroup};
 use super::emergency::{self, Reason};
+use super::kept_file::keeping_errno;
 use super::ledger::{Field, Ledger, RecordId};
 use super::thread::Inside;
 use super::tracker;
@@ -110,7 +111,7 @@ pub(super) fn after_sample(ledger: &Ledger, bytes: u64, size: usize) {
     let to_go = BYTES_TO_GO.fetch_sub(bytes, Ordering::Relaxed).saturating_sub(bytes);
     let is_due = SAMPLES.fetch_add(1, Ordering::Relaxed).is_multiple_of(PATIENCE);
     if (to_go <= 0 || is_due) && !IS_LOOKING.swap(true, Ordering::Acquire) {
-        look(limits, ledger, size as u64);
+        keeping_errno(|| look(limits, ledger, size as u64));
         IS_LOOKING.store(false, Ordering::Release);
     }
 }

@@ -16,6 +16,10 @@ pub(crate) fn again_if_busy(test: impl Fn()) {
     let verdict = verdict(|| {
         let (result, others) =
             beside_others(|| std::panic::catch_unwind(std::panic::AssertUnwindSafe(&test)));
+        if result.is_err() {
+            // `cargo xtask test` counts these.
+            eprintln!("AGAIN: others used {:.0} % of the machine", others * 100.0);
+        }
         (result, others >= BUSY)
     });
     match verdict {
@@ -52,7 +56,7 @@ pub(crate) fn verdict(attempt: impl Fn() -> (std::thread::Result<()>, bool)) -> 
             return Verdict::Right;
         }
         eprintln!(
-            "AGAIN: attempt {number}, {right} right and {wrong} wrong so far, others are busy: {is_busy}"
+            "attempt {number}: {right} right and {wrong} wrong so far, others are busy: {is_busy}"
         );
     }
     failure.map_or(Verdict::Excused, Verdict::Wrong)

@@ -9,7 +9,7 @@
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 
-use flamelet_profile::{LabelSetId, Line, LocationId};
+use flamelet_profile::{Budget, LabelSetId, Line, LocationId};
 
 use super::graph::{Edge, Graph, Place};
 use crate::assembly::Assembly;
@@ -61,7 +61,9 @@ pub(super) fn expand(
     assembly: &mut Assembly,
 ) {
     let shares = Shares::of(graph);
-    let mut unfolding = Unfolding { graph, shares: &shares, contexts: Vec::new(), queue: BinaryHeap::new() };
+    let budget = assembly.budget().clone();
+    let mut unfolding =
+        Unfolding { graph, shares: &shares, budget: &budget, contexts: Vec::new(), queue: BinaryHeap::new() };
     unfolding.run();
     let contexts = unfolding.contexts;
     let mut writer = Writer {
@@ -74,10 +76,10 @@ pub(super) fn expand(
         call_sites: vec![None; graph.edges.len()],
         own_places: graph.nodes.iter().map(|node| vec![None; node.own.len()]).collect(),
     };
-    for at in 0..contexts.len() {
+    for at in (0..contexts.len()).take_while(|_| budget.check().is_ok()) {
         writer.context(&contexts, at);
     }
-    for function in 0..graph.functions.len() {
+    for function in (0..graph.functions.len()).take_while(|_| budget.check().is_ok()) {
         writer.rest(function, &shares);
     }
 }
@@ -139,6 +141,7 @@ fn cost(edge: &Edge) -> f64 {
 struct Unfolding<'a> {
     graph: &'a Graph,
     shares: &'a Shares,
+    budget: &'a Budget,
     contexts: Vec<Context>,
     queue: BinaryHeap<Queued>,
 }
@@ -158,7 +161,8 @@ impl Unfolding<'_> {
 
     fn unfold(&mut self, at: usize) {
         let Context { function, depth, part, .. } = self.contexts[at];
-        if depth >= MAX_DEPTH || self.contexts.len() >= MAX_CONTEXTS {
+        let callees = self.shares.callees[function].len();
+        if depth >= MAX_DEPTH || self.contexts.len() >= MAX_CONTEXTS || !self.budget.can_work(callees) {
             return;
         }
         for &edge in &self.shares.callees[function] {
@@ -173,6 +177,7 @@ impl Unfolding<'_> {
 
     /// Whether `function` is already in the stack of the context `at`.
     fn is_open(&self, at: usize, function: usize) -> bool {
+        self.budget.can_work(self.contexts[at].depth as usize);
         let mut next = Some(at);
         while let Some(at) = next {
             if self.contexts[at].function == function {
@@ -260,6 +265,9 @@ impl Writer<'_> {
 
     /// Writes own costs until `part` of them is spent. `callers` are innermost first.
     fn write(&mut self, function: usize, callers: &[LocationId], part: f64) {
+        if !self.assembly.budget().can_work(callers.len() + self.graph.nodes[function].own.len()) {
+            return;
+        }
         let mut stack = vec![LocationId::default(); callers.len() + 1];
         stack[1..].copy_from_slice(callers);
         for (index, (place, costs)) in self.graph.nodes[function].own.iter().enumerate() {

@@ -1,5 +1,7 @@
 //! The call graph of one thread, as the file has it.
 
+use flamelet_profile::Budget;
+use flamelet_profile::budget::{ALLOCATION, hash_entry};
 use hashbrown::HashMap;
 use rustc_hash::FxBuildHasher;
 
@@ -49,9 +51,19 @@ pub(super) struct Edge {
     dearest: u64,
 }
 
+/// What is charged for a function, for a place of its own and for a call, the tables included that stacks are made
+/// with.
+const FUNCTION: usize = size_of::<FunctionKey>()
+    + size_of::<Node>()
+    + hash_entry(size_of::<(FunctionKey, usize)>())
+    + 8 * size_of::<Vec<usize>>();
+const PLACE: usize = size_of::<(Place, Costs)>() + hash_entry(size_of::<(Place, usize)>()) + 4 * ALLOCATION;
+const EDGE: usize = size_of::<Edge>() + hash_entry(size_of::<((usize, usize), usize)>()) + 4 * ALLOCATION;
+
 /// Functions and calls.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Graph {
+    budget: Budget,
     pub(super) functions: Vec<FunctionKey>,
     pub(super) nodes: Vec<Node>,
     pub(super) edges: Vec<Edge>,
@@ -60,13 +72,30 @@ pub(super) struct Graph {
 }
 
 impl Graph {
-    /// The number of a function.
+    /// An empty graph.
+    pub(super) fn new(budget: &Budget) -> Self {
+        Self {
+            budget: budget.clone(),
+            functions: Vec::new(),
+            nodes: Vec::new(),
+            edges: Vec::new(),
+            function_index: HashMap::default(),
+            edge_index: HashMap::default(),
+        }
+    }
+
+    /// The number of a function. Without room there is none but the first.
     pub(super) fn function(&mut self, key: FunctionKey) -> usize {
-        *self.function_index.entry(key).or_insert_with(|| {
-            self.functions.push(key);
-            self.nodes.push(Node::default());
-            self.functions.len() - 1
-        })
+        if let Some(&known) = self.function_index.get(&key) {
+            return known;
+        }
+        if !self.budget.has_room(FUNCTION) && !self.functions.is_empty() {
+            return 0;
+        }
+        self.functions.push(key);
+        self.nodes.push(Node::default());
+        self.function_index.insert(key, self.functions.len() - 1);
+        self.functions.len() - 1
     }
 
     /// Adds costs that a function has itself.
@@ -74,10 +103,12 @@ impl Graph {
         let node = &mut self.nodes[function];
         match node.own_index.get(&place) {
             Some(&at) => add_costs(&mut node.own[at].1, costs),
-            None => {
+            // What is spent of the costs is counted beside them.
+            None if self.budget.has_room(PLACE + 2 * size_of_val(costs)) => {
                 node.own_index.insert(place, node.own.len());
                 node.own.push((place, costs.into()));
             }
+            None => {}
         }
     }
 
@@ -91,12 +122,13 @@ impl Graph {
         costs: &[u64],
     ) {
         let first = costs.first().copied().unwrap_or(0);
-        let next = self.edges.len();
-        let at = *self.edge_index.entry((caller, callee)).or_insert(next);
-        if at == next {
-            self.edges.push(Edge { caller, callee, calls, inclusive: costs.into(), place, dearest: first });
+        let Some(&at) = self.edge_index.get(&(caller, callee)) else {
+            if self.budget.has_room(EDGE + size_of_val(costs)) {
+                self.edge_index.insert((caller, callee), self.edges.len());
+                self.edges.push(Edge { caller, callee, calls, inclusive: costs.into(), place, dearest: first });
+            }
             return;
-        }
+        };
         let edge = &mut self.edges[at];
         edge.calls = edge.calls.saturating_add(calls);
         add_costs(&mut edge.inclusive, costs);

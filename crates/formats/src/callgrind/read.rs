@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use flamelet_profile::{ErrorKind, Profile, Result};
+use flamelet_profile::budget::{ALLOCATION, hash_entry};
+use flamelet_profile::{Budget, ErrorKind, Profile, Result};
 use hashbrown::HashMap;
 use rustc_hash::FxBuildHasher;
 
@@ -13,6 +14,8 @@ use crate::input::Input;
 use crate::number::{decimal, hex, words};
 use crate::{Error, Notes, Options};
 
+/// What a graph is charged with: the maps of them have nodes that are half full.
+const GRAPH: usize = 2 * size_of::<(u64, Graph)>() + ALLOCATION;
 /// The most events a file may have; real ones have up to 14.
 const MAX_EVENTS: usize = 64;
 
@@ -25,15 +28,16 @@ pub(crate) fn recognise(head: &[u8]) -> bool {
 }
 
 /// Reads callgrind's out file.
-pub(crate) fn read(input: Input<'_>, options: &Options, notes: &mut Notes) -> Result<Profile> {
-    let mut parser = Parser::new();
+pub(crate) fn read(input: Input<'_>, _options: &Options, notes: &mut Notes) -> Result<Profile> {
+    let budget = &input.budget().clone();
+    let mut parser = Parser::new(budget);
     let mut lines = input.lines();
     while let Some(line) = lines.next()? {
         if let Err(what) = parser.line(line.trim_ascii()) {
             return Err(lines.corrupt(what));
         }
     }
-    parser.finish(options, notes)
+    parser.finish(budget, notes)
 }
 
 type LineResult = std::result::Result<(), &'static str>;
@@ -61,6 +65,7 @@ struct Position {
 }
 
 struct Parser {
+    budget: Budget,
     names: Names,
     by_text: ByteIndex<NameId>,
     events: Vec<String>,
@@ -88,11 +93,12 @@ struct Parser {
 }
 
 impl Parser {
-    fn new() -> Self {
+    fn new(budget: &Budget) -> Self {
         let names = Names { texts: vec![String::new()], ..Names::default() };
         Self {
+            budget: budget.clone(),
             names,
-            by_text: ByteIndex::new(),
+            by_text: ByteIndex::new(budget),
             events: Vec::new(),
             has_address: false,
             has_line: true,
@@ -175,8 +181,9 @@ impl Parser {
             b"part" => self.position = Position::default(),
             b"cmd" | b"creator" => {
                 let comment = format!("callgrind: {} {}", String::from_utf8_lossy(key), text());
-                if !self.comments.contains(&comment) {
-                    self.comments.push(comment);
+                let has_room = self.budget.can_work(self.comments.len()) && self.budget.has_room(comment.len());
+                if has_room && !self.comments.contains(&comment) {
+                    self.budget.push(&mut self.comments, comment);
                 }
             }
             _ => {}
@@ -197,7 +204,10 @@ impl Parser {
     }
 
     fn graph(&mut self) -> &mut Graph {
-        self.graphs.entry(self.thread).or_default()
+        self.graphs.entry(self.thread).or_insert_with(|| {
+            self.budget.has_room(GRAPH);
+            Graph::new(&self.budget)
+        })
     }
 
     /// A name, `(7) name` which names number 7, or `(7)` which repeats it.
@@ -208,7 +218,9 @@ impl Parser {
             return known.ok_or("a compressed name that was not given before");
         }
         let id = self.text(rest);
-        self.names.compressed[space as usize].insert(number, id);
+        if self.budget.has_room(hash_entry(size_of::<(u64, NameId)>())) {
+            self.names.compressed[space as usize].insert(number, id);
+        }
         Ok(id)
     }
 
@@ -216,8 +228,11 @@ impl Parser {
         if let Some(id) = self.by_text.get(text) {
             return id;
         }
+        if !self.budget.has_room(text.len() + ALLOCATION) {
+            return 0;
+        }
         let id = self.names.texts.len() as NameId;
-        self.names.texts.push(String::from_utf8_lossy(text).into_owned());
+        self.budget.push(&mut self.names.texts, String::from_utf8_lossy(text).into_owned());
         self.by_text.insert(text, id);
         id
     }
@@ -269,11 +284,11 @@ impl Parser {
         Ok(())
     }
 
-    fn finish(self, options: &Options, notes: &mut Notes) -> Result<Profile> {
+    fn finish(self, budget: &Budget, notes: &mut Notes) -> Result<Profile> {
         if self.events.is_empty() || self.graphs.values().all(|graph| graph.functions.is_empty()) {
             return Err(Error::new(ErrorKind::Truncated, "the callgrind file holds no function"));
         }
-        let mut assembly = Assembly::new(false).with_stacks_within(options.max_bytes);
+        let mut assembly = Assembly::new(false, budget);
         for event in &self.events {
             let (kind, unit) = event_value_type(event);
             assembly.column(kind, unit);

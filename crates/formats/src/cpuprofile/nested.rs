@@ -1,7 +1,8 @@
 //! The tree as V8 wrote it until 2016: each node holds its children. Stacks are deeper than a parser of JSON may
 //! recurse, so the nodes are taken apart before they are parsed, each without its children.
 
-use flamelet_profile::Result;
+use flamelet_profile::budget::ALLOCATION;
+use flamelet_profile::{Budget, Result};
 use serde::Deserialize;
 
 use super::{CallFrame, File, Node};
@@ -29,19 +30,27 @@ pub(super) fn recognise(text: &[u8]) -> bool {
 }
 
 /// Reads the file, all nodes of the tree included.
-pub(super) fn parse(text: &[u8]) -> Result<File> {
-    let parts = Parts::of(text);
-    let mut file: File = json::parse(&parts.texts[0], "cpuprofile")?;
+pub(super) fn parse(text: &[u8], budget: &Budget) -> Result<File> {
+    let parts = Parts::of(text, budget);
+    budget.check()?;
+    let mut file: File = json::parse(&parts.texts[0], "cpuprofile", budget)?;
     let Some(head) = file.head.take() else { return Ok(file) };
     file.nodes = vec![head.below(None)];
     for (text, &parent) in parts.texts.iter().zip(&parts.parents).skip(1) {
-        let node: NestedNode = json::parse(text, "cpuprofile")?;
+        let before = budget.used();
+        let node: NestedNode = json::parse(text, "cpuprofile", budget)?;
+        // Most of it is what the parser puts aside; what stays is the node and its text.
+        budget.refund(budget.used() - before);
+        budget.charge(size_of::<Node>() + text.len())?;
         // The first part is the file, whose node is the head; parents come before their children.
         let parent = file.nodes[parent].id;
         file.nodes.push(node.below(Some(parent)));
     }
     Ok(file)
 }
+
+/// What a part is charged with besides its text.
+const PART: usize = size_of::<(Vec<u8>, usize, usize, Open)>() + ALLOCATION;
 
 /// What is open at a place of the text.
 enum Open {
@@ -60,10 +69,14 @@ struct Parts {
 }
 
 impl Parts {
-    fn of(text: &[u8]) -> Self {
+    fn of(text: &[u8], budget: &Budget) -> Self {
+        budget.has_room(text.len());
         let mut parts = Self { texts: vec![Vec::new()], parents: vec![0], inside: vec![0], open: Vec::new() };
         let (mut at, mut string, mut key) = (0, &b""[..], &b""[..]);
         while let Some(&byte) = text.get(at) {
+            if matches!(byte, b'{' | b'[') && !budget.has_room(PART) {
+                break;
+            }
             let mut end = at + 1;
             match byte {
                 b'"' => {
@@ -125,7 +138,8 @@ mod tests {
     #[test]
     fn parts_of_a_text() {
         let text = br#"{"head":{"id":1,"children":[{"x":[{"y":"]}"}],"children":[{"id":3}], "id":2},{"id":4}]},"a":[1,2]}"#;
-        let parts = Parts::of(text);
+        let budget = Budget::new(crate::Limits::default());
+        let parts = Parts::of(text, &budget);
         let texts: Vec<_> = parts.texts.iter().map(|text| String::from_utf8_lossy(text)).collect();
         let expected = [
             r#"{"head":{"id":1,"children":[]},"a":[1,2]}"#,
@@ -136,8 +150,8 @@ mod tests {
         assert_eq!(texts, expected);
         assert_eq!(parts.parents, [0, 0, 1, 0]);
         for cut in 0..text.len() {
-            Parts::of(&text[..cut]);
+            Parts::of(&text[..cut], &budget);
         }
-        Parts::of(b"]}]}{[}]");
+        Parts::of(b"]}]}{[}]", &budget);
     }
 }

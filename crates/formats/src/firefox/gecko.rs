@@ -1,5 +1,6 @@
 //! What Firefox itself writes: rows with a schema, and frames as text.
 
+use flamelet_profile::budget::hash_entry;
 use flamelet_profile::{ErrorKind, LocationId, Profile, Result};
 use rustc_hash::FxHashMap as HashMap;
 use serde::Deserialize;
@@ -9,6 +10,9 @@ use crate::assembly::Assembly;
 use crate::input::Input;
 use crate::number::to_count;
 use crate::{Error, Notes, Options, json};
+
+/// Cells are looked for by the names of their columns.
+const STEPS_PER_FRAME: usize = 4;
 
 #[derive(Deserialize)]
 struct File {
@@ -57,8 +61,9 @@ impl Rows {
 
 /// Reads a Gecko profile with the processes inside it.
 pub(crate) fn read(input: Input<'_>, options: &Options, notes: &mut Notes) -> Result<Profile> {
-    let file: File = json::parse(&input.slurp()?, "Gecko")?;
-    let mut assembly = Assembly::new(options.timeline).with_stacks_within(options.max_bytes);
+    let budget = &input.budget().clone();
+    let file: File = json::parse(&input.slurp()?, "Gecko", budget)?;
+    let mut assembly = Assembly::new(options.timeline, budget);
     let samples = assembly.column("samples", "count");
     let time = assembly.column("time", "nanoseconds");
     assembly.events_count(time);
@@ -86,10 +91,20 @@ fn read_thread(
     let nanos = to_count(interval * 1e6);
     let mut frames: HashMap<usize, LocationId> = HashMap::default();
     let mut stack = Vec::new();
+    // Many samples have the same stack, which is walked once.
+    let mut rows: HashMap<usize, u32> = HashMap::default();
     for row in 0..thread.samples.data.len() {
         let Some(top) = thread.samples.index(row, "stack") else { continue };
-        resolve(thread, top, &mut frames, &mut stack, assembly)?;
-        let sample = assembly.row(&stack, at.labels);
+        let sample = match rows.get(&top) {
+            Some(&known) => known,
+            None => {
+                assembly.budget().charge(hash_entry(size_of::<(usize, u32)>()))?;
+                resolve(thread, top, &mut frames, &mut stack, assembly)?;
+                let sample = assembly.row(&stack, at.labels);
+                rows.insert(top, sample);
+                sample
+            }
+        };
         assembly.check_room()?;
         assembly.add(sample, columns.0, 1);
         assembly.add(sample, columns.1, nanos);
@@ -110,6 +125,7 @@ fn resolve(
     stack.clear();
     let mut next = Some(top);
     while let Some(at) = next {
+        assembly.budget().work(STEPS_PER_FRAME)?;
         let frame = thread.stacks.index(at, "frame").filter(|_| stack.len() <= thread.stacks.data.len());
         let frame = frame.ok_or_else(|| Error::new(ErrorKind::Corrupt, format!("stack {at} is damaged")))?;
         let location = match frames.get(&frame) {
@@ -120,6 +136,7 @@ fn resolve(
                     text.ok_or_else(|| Error::new(ErrorKind::Corrupt, format!("frame {frame} is damaged")))?;
                 let line = thread.frames.get(frame, "line").and_then(Value::as_i64);
                 let location = location(text, line, assembly);
+                assembly.budget().charge(hash_entry(size_of::<(usize, LocationId)>()))?;
                 frames.insert(frame, location);
                 location
             }

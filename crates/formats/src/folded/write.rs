@@ -3,14 +3,14 @@
 use std::hash::BuildHasher;
 use std::io::Write;
 
-use flamelet_profile::{LocationId, Profile, Result};
+use flamelet_profile::{Budget, LocationId, Profile, Result};
 use hashbrown::HashTable;
 use rustc_hash::FxBuildHasher;
 
 use super::units_in_count;
 use crate::assembly::ByteIndex;
 use crate::frames::{FrameTable, value_type};
-use crate::{Notes, Options};
+use crate::{Limits, Notes, Options};
 
 /// Writes folded stacks of one value.
 pub(crate) fn write(
@@ -99,7 +99,7 @@ impl<'a> Names<'a> {
         Self {
             table: FrameTable::by_function(profile),
             by_frame: Vec::new(),
-            texts: ByteIndex::new(),
+            texts: ByteIndex::new(&Budget::new(Limits::NONE)),
             ends: vec![0],
             text: Vec::new(),
         }

@@ -71,6 +71,11 @@ impl Costs {
         self.unknown_frees
     }
 
+    /// How many pointers are known.
+    pub(super) fn pointers(&self) -> usize {
+        self.pointers.len()
+    }
+
     pub(super) fn is_empty(&self) -> bool {
         self.by_trace.is_empty()
     }

@@ -1,5 +1,7 @@
 //! The classes of a chunk: which fields an event or a constant has.
 
+use flamelet_profile::Budget;
+use flamelet_profile::budget::{ALLOCATION, hash_entry};
 use rustc_hash::FxHashMap as HashMap;
 
 use super::chunk::{Bytes, StringOrNumber};
@@ -33,6 +35,9 @@ impl Class {
 
 /// All classes of a chunk.
 pub(super) struct Metadata {
+    /// Everything that is read is charged to it: an object of a class without fields takes no bytes of the file, and so
+    /// do the objects inside it.
+    pub(super) budget: Budget,
     classes: HashMap<i64, Class>,
     /// The class of strings, whose constants stand apart.
     pub(super) string_class: i64,
@@ -46,7 +51,7 @@ struct Element {
 }
 
 impl Metadata {
-    pub(super) fn parse(event: &[u8], compressed: bool) -> Option<Self> {
+    pub(super) fn parse(event: &[u8], compressed: bool, budget: &Budget) -> Option<Self> {
         let mut bytes = Bytes::new(event, compressed);
         bytes.size()?;
         for _ in 0..4 {
@@ -55,13 +60,12 @@ impl Metadata {
         let count = usize::try_from(bytes.int()?).ok().filter(|&count| count <= bytes.left())?;
         let mut strings = Vec::with_capacity(count);
         for _ in 0..count {
-            strings.push(match bytes.string()? {
-                StringOrNumber::Text(text) => text.to_string(),
-                StringOrNumber::Number(_) => return None,
-            });
+            let StringOrNumber::Text(text) = bytes.string()? else { return None };
+            budget.charge(size_of::<String>() + text.len() + ALLOCATION).ok()?;
+            strings.push(text.to_string());
         }
-        let root = parse_element(&mut bytes, 0)?;
-        let mut metadata = Self { classes: HashMap::default(), string_class: -1 };
+        let root = parse_element(&mut bytes, 0, budget)?;
+        let mut metadata = Self { budget: budget.clone(), classes: HashMap::default(), string_class: -1 };
         metadata.collect(&root, &strings)?;
         Some(metadata)
     }
@@ -84,6 +88,7 @@ impl Metadata {
         for child in &element.children {
             if strings.get(child.name)? == "field" {
                 let flag = |name| child.attribute(name, strings);
+                self.budget.charge(size_of::<Field>() + flag("name")?.len() + ALLOCATION).ok()?;
                 fields.push(Field {
                     name: flag("name")?.to_owned(),
                     class: flag("class")?.parse().ok()?,
@@ -95,6 +100,7 @@ impl Metadata {
         if name == "java.lang.String" {
             self.string_class = id;
         }
+        self.budget.charge(hash_entry(size_of::<(i64, Class)>()) + name.len() + 2 * ALLOCATION).ok()?;
         self.classes.insert(id, Class { name, fields });
         Some(())
     }
@@ -108,7 +114,17 @@ impl Metadata {
         if depth > MAX_DEPTH {
             return None;
         }
-        class.fields.iter().map(|field| self.read_field(field, bytes, depth)).collect()
+        self.charge_values(class.fields.len())?;
+        let mut values = Vec::with_capacity(class.fields.len());
+        for field in &class.fields {
+            values.push(self.read_field(field, bytes, depth)?);
+        }
+        Some(values)
+    }
+
+    fn charge_values(&self, count: usize) -> Option<()> {
+        self.budget.work(count + 1).ok()?;
+        self.budget.charge(count * size_of::<Value>() + ALLOCATION).ok()
     }
 
     fn read_field(&self, field: &Field, bytes: &mut Bytes<'_>, depth: u32) -> Option<Value> {
@@ -116,7 +132,12 @@ impl Metadata {
             return self.read_value(field, bytes, depth);
         }
         let count = usize::try_from(bytes.int()?).ok().filter(|&count| count <= bytes.left())?;
-        (0..count).map(|_| self.read_value(field, bytes, depth)).collect::<Option<Vec<_>>>().map(Value::Array)
+        self.charge_values(count)?;
+        let mut values = Vec::with_capacity(count);
+        for _ in 0..count {
+            values.push(self.read_value(field, bytes, depth)?);
+        }
+        Some(Value::Array(values))
     }
 
     fn read_value(&self, field: &Field, bytes: &mut Bytes<'_>, depth: u32) -> Option<Value> {
@@ -143,7 +164,10 @@ impl Metadata {
                 Value::Number(0)
             }
             "java.lang.String" => match bytes.string()? {
-                StringOrNumber::Text(text) => Value::Text(text),
+                StringOrNumber::Text(text) => {
+                    self.budget.charge(text.len() + ALLOCATION).ok()?;
+                    Value::Text(text)
+                }
                 StringOrNumber::Number(key) => Value::Reference(id, key),
             },
             _ => Value::Struct(self.read_fields(class, bytes, depth + 1)?),
@@ -159,7 +183,7 @@ impl Element {
     }
 }
 
-fn parse_element(bytes: &mut Bytes<'_>, depth: u32) -> Option<Element> {
+fn parse_element(bytes: &mut Bytes<'_>, depth: u32, budget: &Budget) -> Option<Element> {
     if depth > MAX_DEPTH {
         return None;
     }
@@ -168,12 +192,14 @@ fn parse_element(bytes: &mut Bytes<'_>, depth: u32) -> Option<Element> {
     let count = index()?;
     let mut attributes = Vec::new();
     for _ in 0..count {
+        budget.charge(size_of::<(usize, usize)>()).ok()?;
         attributes.push((index()?, index()?));
     }
     let count = index()?;
     let mut children = Vec::new();
     for _ in 0..count {
-        children.push(parse_element(bytes, depth + 1)?);
+        budget.charge(size_of::<Element>() + 2 * ALLOCATION).ok()?;
+        children.push(parse_element(bytes, depth + 1, budget)?);
     }
     Some(Element { name, attributes, children })
 }

@@ -2,6 +2,7 @@
 
 use std::rc::Rc;
 
+use flamelet_profile::budget::hash_entry;
 use rustc_hash::FxHashMap as HashMap;
 
 use super::chunk::{Bytes, ChunkHeader};
@@ -45,6 +46,7 @@ impl Pools {
         let mut pools = Self { values: HashMap::default() };
         let mut at = header.constants_offset;
         loop {
+            metadata.budget.work(1).ok()?;
             let delta = pools.event(header.at(chunk, at)?, header.compressed, metadata)?;
             // Every step leads back, so this ends.
             if delta >= 0 {
@@ -70,6 +72,7 @@ impl Pools {
             let count = bytes.int()?;
             for _ in 0..count {
                 let key = bytes.long()?;
+                metadata.budget.charge(hash_entry(size_of::<((i64, i64), Value)>())).ok()?;
                 let value = metadata.read_object(class, &mut bytes, 0)?;
                 // Later constants were read first and hold.
                 self.values.entry((class, key)).or_insert(value);

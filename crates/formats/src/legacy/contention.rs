@@ -75,7 +75,7 @@ impl Contention {
             _ => delay,
         };
         text.samples.push(
-            stack(&line[at + 1..])?,
+            stack(&line[at + 1..])?.into_iter(),
             Vec::new(),
             vec![count.saturating_mul(self.period), nanos],
         );

@@ -35,7 +35,7 @@ impl LineReader for Count {
             _ => {
                 let at = memchr::memchr(b'@', line).ok_or("a sample without `@`")?;
                 let count = numbers(&line[..at]).next().ok_or("a sample without a count")?;
-                text.samples.push(stack(&line[at + 1..])?, Vec::new(), vec![count]);
+                text.samples.push(stack(&line[at + 1..])?.into_iter(), Vec::new(), vec![count]);
                 Ok(())
             }
         }

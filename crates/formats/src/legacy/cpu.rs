@@ -1,6 +1,6 @@
 //! gperftools' binary CPU profile: machine words of either size and order, then the modules as text.
 
-use flamelet_profile::{ErrorKind, Profile, Result};
+use flamelet_profile::{Budget, ErrorKind, Profile, Result};
 
 use crate::Error;
 use crate::addresses::{AddressSamples, parse_module};
@@ -48,16 +48,16 @@ pub(super) fn recognise(head: &[u8]) -> bool {
 }
 
 /// Reads a binary CPU profile.
-pub(super) fn read(bytes: &[u8]) -> Result<Profile> {
+pub(super) fn read(bytes: &[u8], budget: &Budget) -> Result<Profile> {
     let damaged =
         |what: &str| Error::new(ErrorKind::Truncated, format!("the CPU profile ends within {what}"));
     let words = layout(bytes).ok_or_else(|| damaged("its header"))?;
     let period = words.read(bytes, 3).ok_or_else(|| damaged("its header"))?;
     let period_nanos = i64::try_from(period).unwrap_or(i64::MAX).saturating_mul(1000);
-    let mut assembly = Assembly::new(false);
+    let mut assembly = Assembly::new(false, budget);
     assembly.column("samples", "count");
     assembly.column("cpu", "nanoseconds");
-    let mut samples = AddressSamples::default();
+    let mut samples = AddressSamples::new(budget);
     let mut at = 5;
     loop {
         let count = words.read(bytes, at).ok_or_else(|| damaged("a sample"))?;

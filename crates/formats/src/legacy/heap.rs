@@ -79,7 +79,7 @@ impl Heap {
         let scale =
             |objects, bytes| if self.sampled { unbias(objects, bytes, self.rate) } else { (objects, bytes) };
         let ((live, live_bytes), (all, all_bytes)) = (scale(live, live_bytes), scale(all, all_bytes));
-        text.samples.push(frames, labels, vec![all, all_bytes, live, live_bytes]);
+        text.samples.push(frames.into_iter(), labels, vec![all, all_bytes, live, live_bytes]);
         Ok(())
     }
 }

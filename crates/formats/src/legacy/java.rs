@@ -85,7 +85,7 @@ impl Java {
             let delay = first.saturating_mul(self.period).saturating_mul(self.resolution);
             vec![second.saturating_mul(self.period), delay]
         };
-        text.samples.push(frames, Vec::new(), values);
+        text.samples.push(frames.into_iter(), Vec::new(), values);
         Ok(())
     }
 }

@@ -1,5 +1,8 @@
 //! The messages as protobuf. Each `decode_…` answers `None` when a field does not fit the schema.
 
+use flamelet_profile::Budget;
+use flamelet_profile::budget::ALLOCATION;
+
 use super::model::{
     AnyValue, Attribute, Dictionary, Function, IntText, KeyValue, Line, Link, Location, Mapping, OtlpProfile,
     ProfilesData, Resource, ResourceProfiles, Sample, ScopeProfiles, Stack, ValueType,
@@ -67,8 +70,10 @@ impl<'a> Value<'a> {
         }
     }
 
-    fn text(self) -> Option<String> {
-        self.message().map(|bytes| String::from_utf8_lossy(bytes).into_owned())
+    fn text(self, budget: &Budget) -> Option<String> {
+        let bytes = self.message()?;
+        budget.charge(bytes.len() + ALLOCATION).ok()?;
+        Some(String::from_utf8_lossy(bytes).into_owned())
     }
 
     fn u64(self) -> Option<u64> {
@@ -97,15 +102,26 @@ impl<'a> Value<'a> {
         Some(())
     }
 
-    fn indices(self, into: &mut Vec<i32>) -> Option<()> {
+    fn indices(self, into: &mut Vec<i32>, budget: &Budget) -> Option<()> {
+        self.charge_list::<i32>(budget)?;
         self.numbers(|number| {
             into.push(i32::try_from(number as i64).ok()?);
             Some(())
         })
     }
 
+    /// Charges a list of numbers, each of which takes a byte at least.
+    fn charge_list<T>(self, budget: &Budget) -> Option<()> {
+        let count = match self {
+            Value::Bytes(bytes) => bytes.iter().filter(|&&byte| byte < 0x80).count(),
+            _ => 1,
+        };
+        budget.charge(count * size_of::<T>() + ALLOCATION).ok()
+    }
+
     /// Fixed numbers that may be packed.
-    fn fixed_numbers(self, into: &mut Vec<u64>) -> Option<()> {
+    fn fixed_numbers(self, into: &mut Vec<u64>, budget: &Budget) -> Option<()> {
+        budget.charge(self.message().map_or(size_of::<u64>(), <[u8]>::len) + ALLOCATION).ok()?;
         let Value::Bytes(bytes) = self else {
             into.push(self.u64()?);
             return Some(());
@@ -117,13 +133,21 @@ impl<'a> Value<'a> {
     }
 }
 
-/// Decodes `ProfilesData`.
-pub(super) fn decode(bytes: &[u8]) -> Option<ProfilesData> {
+/// Appends a message to its table; the first one makes room for some more.
+fn push<T>(table: &mut Vec<T>, row: T, budget: &Budget) -> Option<()> {
+    let rows = if table.is_empty() { 4 } else { 1 };
+    budget.charge(rows * size_of::<T>()).ok()?;
+    table.push(row);
+    Some(())
+}
+
+/// Decodes `ProfilesData`, charging `budget` for all of it: an empty message takes two bytes of the file.
+pub(super) fn decode(bytes: &[u8], budget: &Budget) -> Option<ProfilesData> {
     let mut data = ProfilesData::default();
     each_field(bytes, |number, value| {
         match number {
-            1 => data.resource_profiles.push(decode_resource_profiles(value.message()?)?),
-            2 => decode_dictionary(value.message()?, &mut data.dictionary)?,
+            1 => push(&mut data.resource_profiles, decode_resource_profiles(value.message()?, budget)?, budget)?,
+            2 => decode_dictionary(value.message()?, &mut data.dictionary, budget)?,
             _ => {}
         }
         Some(())
@@ -131,12 +155,12 @@ pub(super) fn decode(bytes: &[u8]) -> Option<ProfilesData> {
     Some(data)
 }
 
-fn decode_resource_profiles(bytes: &[u8]) -> Option<ResourceProfiles> {
+fn decode_resource_profiles(bytes: &[u8], budget: &Budget) -> Option<ResourceProfiles> {
     let mut profiles = ResourceProfiles::default();
     each_field(bytes, |number, value| {
         match number {
-            1 => profiles.resource = decode_resource(value.message()?)?,
-            2 => profiles.scope_profiles.push(decode_scope(value.message()?)?),
+            1 => profiles.resource = decode_resource(value.message()?, budget)?,
+            2 => push(&mut profiles.scope_profiles, decode_scope(value.message()?, budget)?, budget)?,
             _ => {}
         }
         Some(())
@@ -144,31 +168,31 @@ fn decode_resource_profiles(bytes: &[u8]) -> Option<ResourceProfiles> {
     Some(profiles)
 }
 
-fn decode_resource(bytes: &[u8]) -> Option<Resource> {
+fn decode_resource(bytes: &[u8], budget: &Budget) -> Option<Resource> {
     let mut resource = Resource::default();
     each_field(bytes, |number, value| {
         if number == 1 {
             let mut pair = KeyValue::default();
             each_field(value.message()?, |number, value| {
                 match number {
-                    1 => pair.key = value.text()?,
-                    2 => pair.value = decode_any(value.message()?)?,
+                    1 => pair.key = value.text(budget)?,
+                    2 => pair.value = decode_any(value.message()?, budget)?,
                     _ => {}
                 }
                 Some(())
             })?;
-            resource.attributes.push(pair);
+            push(&mut resource.attributes, pair, budget)?;
         }
         Some(())
     })?;
     Some(resource)
 }
 
-fn decode_any(bytes: &[u8]) -> Option<AnyValue> {
+fn decode_any(bytes: &[u8], budget: &Budget) -> Option<AnyValue> {
     let mut any = AnyValue::default();
     each_field(bytes, |number, value| {
         match number {
-            1 => any.string_value = Some(value.text()?),
+            1 => any.string_value = Some(value.text(budget)?),
             2 => any.bool_value = Some(value.u64()? != 0),
             3 => any.int_value = Some(IntText(value.i64()?)),
             _ => {}
@@ -178,23 +202,23 @@ fn decode_any(bytes: &[u8]) -> Option<AnyValue> {
     Some(any)
 }
 
-fn decode_scope(bytes: &[u8]) -> Option<ScopeProfiles> {
+fn decode_scope(bytes: &[u8], budget: &Budget) -> Option<ScopeProfiles> {
     let mut scope = ScopeProfiles::default();
     each_field(bytes, |number, value| {
         if number == 2 {
-            scope.profiles.push(decode_profile(value.message()?)?);
+            push(&mut scope.profiles, decode_profile(value.message()?, budget)?, budget)?;
         }
         Some(())
     })?;
     Some(scope)
 }
 
-fn decode_profile(bytes: &[u8]) -> Option<OtlpProfile> {
+fn decode_profile(bytes: &[u8], budget: &Budget) -> Option<OtlpProfile> {
     let mut profile = OtlpProfile::default();
     each_field(bytes, |number, value| {
         match number {
             1 => profile.sample_type = decode_value_type(value.message()?)?,
-            2 => profile.samples.push(decode_sample(value.message()?)?),
+            2 => push(&mut profile.samples, decode_sample(value.message()?, budget)?, budget)?,
             3 => profile.time_unix_nano = value.u64()?,
             4 => profile.duration_nano = value.u64()?,
             5 => profile.period_type = decode_value_type(value.message()?)?,
@@ -219,17 +243,20 @@ fn decode_value_type(bytes: &[u8]) -> Option<ValueType> {
     Some(value_type)
 }
 
-fn decode_sample(bytes: &[u8]) -> Option<Sample> {
+fn decode_sample(bytes: &[u8], budget: &Budget) -> Option<Sample> {
     let mut sample = Sample::default();
     each_field(bytes, |number, value| {
         match number {
             1 => sample.stack_index = value.index()?,
-            2 => value.indices(&mut sample.attribute_indices)?,
-            4 => value.numbers(|number| {
-                sample.values.push(number as i64);
-                Some(())
-            })?,
-            5 => value.fixed_numbers(&mut sample.timestamps_unix_nano)?,
+            2 => value.indices(&mut sample.attribute_indices, budget)?,
+            4 => {
+                value.charge_list::<i64>(budget)?;
+                value.numbers(|number| {
+                    sample.values.push(number as i64);
+                    Some(())
+                })?;
+            }
+            5 => value.fixed_numbers(&mut sample.timestamps_unix_nano, budget)?,
             _ => {}
         }
         Some(())
@@ -237,22 +264,22 @@ fn decode_sample(bytes: &[u8]) -> Option<Sample> {
     Some(sample)
 }
 
-fn decode_dictionary(bytes: &[u8], dictionary: &mut Dictionary) -> Option<()> {
+fn decode_dictionary(bytes: &[u8], dictionary: &mut Dictionary, budget: &Budget) -> Option<()> {
     each_field(bytes, |number, value| {
         match number {
-            1 => dictionary.mapping_table.push(decode_mapping(value.message()?)?),
-            2 => dictionary.location_table.push(decode_location(value.message()?)?),
-            3 => dictionary.function_table.push(decode_function(value.message()?)?),
-            4 => dictionary.link_table.push(Link {}),
-            5 => dictionary.string_table.push(value.text()?),
-            6 => dictionary.attribute_table.push(decode_attribute(value.message()?)?),
+            1 => push(&mut dictionary.mapping_table, decode_mapping(value.message()?, budget)?, budget)?,
+            2 => push(&mut dictionary.location_table, decode_location(value.message()?, budget)?, budget)?,
+            3 => push(&mut dictionary.function_table, decode_function(value.message()?)?, budget)?,
+            4 => push(&mut dictionary.link_table, Link {}, budget)?,
+            5 => push(&mut dictionary.string_table, value.text(budget)?, budget)?,
+            6 => push(&mut dictionary.attribute_table, decode_attribute(value.message()?, budget)?, budget)?,
             7 => {
                 let mut stack = Stack::default();
                 each_field(value.message()?, |number, value| match number {
-                    1 => value.indices(&mut stack.location_indices),
+                    1 => value.indices(&mut stack.location_indices, budget),
                     _ => Some(()),
                 })?;
-                dictionary.stack_table.push(stack);
+                push(&mut dictionary.stack_table, stack, budget)?;
             }
             _ => {}
         }
@@ -260,7 +287,7 @@ fn decode_dictionary(bytes: &[u8], dictionary: &mut Dictionary) -> Option<()> {
     })
 }
 
-fn decode_mapping(bytes: &[u8]) -> Option<Mapping> {
+fn decode_mapping(bytes: &[u8], budget: &Budget) -> Option<Mapping> {
     let mut mapping = Mapping::default();
     each_field(bytes, |number, value| {
         match number {
@@ -268,7 +295,7 @@ fn decode_mapping(bytes: &[u8]) -> Option<Mapping> {
             2 => mapping.memory_limit = value.u64()?,
             3 => mapping.file_offset = value.u64()?,
             4 => mapping.filename_strindex = value.index()?,
-            5 => value.indices(&mut mapping.attribute_indices)?,
+            5 => value.indices(&mut mapping.attribute_indices, budget)?,
             _ => {}
         }
         Some(())
@@ -276,7 +303,7 @@ fn decode_mapping(bytes: &[u8]) -> Option<Mapping> {
     Some(mapping)
 }
 
-fn decode_location(bytes: &[u8]) -> Option<Location> {
+fn decode_location(bytes: &[u8], budget: &Budget) -> Option<Location> {
     let mut location = Location::default();
     each_field(bytes, |number, value| {
         match number {
@@ -293,7 +320,7 @@ fn decode_location(bytes: &[u8]) -> Option<Location> {
                     }
                     Some(())
                 })?;
-                location.lines.push(line);
+                push(&mut location.lines, line, budget)?;
             }
             _ => {}
         }
@@ -317,12 +344,12 @@ fn decode_function(bytes: &[u8]) -> Option<Function> {
     Some(function)
 }
 
-fn decode_attribute(bytes: &[u8]) -> Option<Attribute> {
+fn decode_attribute(bytes: &[u8], budget: &Budget) -> Option<Attribute> {
     let mut attribute = Attribute::default();
     each_field(bytes, |number, value| {
         match number {
             1 => attribute.key_strindex = value.index()?,
-            2 => attribute.value = decode_any(value.message()?)?,
+            2 => attribute.value = decode_any(value.message()?, budget)?,
             3 => attribute.unit_strindex = value.index()?,
             _ => {}
         }

@@ -1,8 +1,9 @@
 //! From the messages to a profile.
 
+use flamelet_profile::budget::{ALLOCATION, hash_entry};
 use flamelet_profile::{
-    ErrorKind, Function as ProfileFunction, FunctionId, Label, LabelSetId, Line as ProfileLine, LocationId,
-    Mapping as ProfileMapping, MappingId, MappingSymbols, Profile, Result, ThreadId,
+    Budget, ErrorKind, Function as ProfileFunction, FunctionId, Label, LabelSetId, Line as ProfileLine, LocationId,
+    Mapping as ProfileMapping, MappingId, MappingSymbols, Profile, Result, StackId, ThreadId,
 };
 use rustc_hash::FxHashMap as HashMap;
 
@@ -11,13 +12,23 @@ use super::write::{BUILD_ID, PROCESS_ID, THREAD_ID, THREAD_NAME};
 use crate::assembly::Assembly;
 use crate::{Error, Notes, Options};
 
+/// What is charged for a row that was looked up, and for a set of attributes.
+const KNOWN: usize = hash_entry(size_of::<(i32, u32)>());
+const ATTRIBUTES: usize = hash_entry(size_of::<(Vec<i32>, Attributes)>()) + ALLOCATION;
+
 /// Makes a profile of everything in `data`; profiles with the same sample type are added up.
-pub(super) fn to_profile(data: &ProfilesData, options: &Options, notes: &mut Notes) -> Result<Profile> {
+pub(super) fn to_profile(
+    data: &ProfilesData,
+    options: &Options,
+    budget: &Budget,
+    notes: &mut Notes,
+) -> Result<Profile> {
     let mut reader = Reader {
         dictionary: &data.dictionary,
-        assembly: Assembly::new(options.timeline).with_stacks_within(options.max_bytes),
+        assembly: Assembly::new(options.timeline, budget),
         mappings: HashMap::default(),
         locations: HashMap::default(),
+        stacks: HashMap::default(),
         attributes: HashMap::default(),
         timed: None,
     };
@@ -52,6 +63,7 @@ struct Reader<'a> {
     assembly: Assembly,
     mappings: HashMap<i32, MappingId>,
     locations: HashMap<i32, LocationId>,
+    stacks: HashMap<i32, StackId>,
     attributes: HashMap<Vec<i32>, Attributes>,
     /// The column whose samples have times; only one can.
     timed: Option<usize>,
@@ -94,15 +106,10 @@ impl<'a> Reader<'a> {
     }
 
     fn sample(&mut self, sample: &Sample, column: usize, notes: &mut Notes) -> Result<()> {
-        let stack: Vec<LocationId> = match self.dictionary.stack_table.is_empty() && sample.stack_index == 0 {
-            true => Vec::new(),
-            false => {
-                let stack = row(&self.dictionary.stack_table, sample.stack_index, "stack")?;
-                stack.location_indices.iter().map(|&at| self.location(at)).collect::<Result<_>>()?
-            }
-        };
+        let stack = self.stack(sample.stack_index)?;
         let attributes = self.attributes(&sample.attribute_indices)?;
-        let at = self.assembly.row(&stack, attributes.labels);
+        let at = self.assembly.row_of(stack, attributes.labels);
+        self.assembly.check_room()?;
         let times = &sample.timestamps_unix_nano;
         let total = match sample.values.is_empty() {
             true => i64::try_from(times.len()).unwrap_or(i64::MAX),
@@ -126,6 +133,24 @@ impl<'a> Reader<'a> {
             self.assembly.event(time, at, attributes.thread, share);
         }
         Ok(())
+    }
+
+    /// The stack of a row of the table, which is made once, however many samples have it.
+    fn stack(&mut self, at: i32) -> Result<StackId> {
+        if let Some(&known) = self.stacks.get(&at) {
+            return Ok(known);
+        }
+        let locations = match self.dictionary.stack_table.is_empty() && at == 0 {
+            true => Vec::new(),
+            false => {
+                let stack = row(&self.dictionary.stack_table, at, "stack")?;
+                stack.location_indices.iter().map(|&at| self.location(at)).collect::<Result<_>>()?
+            }
+        };
+        let stack = self.assembly.builder.stack(&locations);
+        self.assembly.budget().charge(KNOWN)?;
+        self.stacks.insert(at, stack);
+        Ok(stack)
     }
 
     fn attributes(&mut self, indices: &[i32]) -> Result<Attributes> {
@@ -157,6 +182,7 @@ impl<'a> Reader<'a> {
         let mut all = self.assembly.builder.profile().labels(thread.labels).to_vec();
         all.extend(labels);
         let attributes = Attributes { labels: self.assembly.builder.labels(&all), thread: thread.id };
+        self.assembly.budget().charge(ATTRIBUTES + size_of_val(indices))?;
         self.attributes.insert(indices.to_vec(), attributes);
         Ok(attributes)
     }
@@ -179,6 +205,7 @@ impl<'a> Reader<'a> {
             lines.push(ProfileLine { function, line: line.line, column: line.column });
         }
         let id = self.assembly.builder.location(mapping, location.address, &lines);
+        self.assembly.budget().charge(KNOWN)?;
         self.locations.insert(at, id);
         Ok(id)
     }
@@ -218,6 +245,7 @@ impl<'a> Reader<'a> {
             build_id,
             symbols: MappingSymbols::default(),
         });
+        self.assembly.budget().charge(KNOWN)?;
         self.mappings.insert(at, id);
         Ok(id)
     }

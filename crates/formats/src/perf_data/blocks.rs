@@ -4,10 +4,15 @@
 //! never looked at, so it is copied once, from the kernel, and no more. A block is used again when nothing in it is
 //! held.
 
+use flamelet_profile::Budget;
+
 /// The size of a block; a record is shorter than a quarter of it.
 pub(super) const BLOCK: usize = 256 << 10;
 /// The most blocks in use; beyond that some records must go.
 const MAX_BLOCKS: usize = 512;
+/// Blocks take this part of a budget at most, but for the few that are needed in any case.
+const BUDGET_PART: usize = 8;
+const FEWEST_BLOCKS: usize = 16;
 
 /// Where a record lies.
 #[derive(Clone, Copy, Debug)]
@@ -24,8 +29,9 @@ struct Block {
 }
 
 /// All blocks.
-#[derive(Default)]
 pub(super) struct Blocks {
+    budget: Budget,
+    most: usize,
     blocks: Vec<Block>,
     free: Vec<u32>,
     /// The block that copies are put into, and how full it is.
@@ -33,9 +39,18 @@ pub(super) struct Blocks {
 }
 
 impl Blocks {
+    /// No blocks yet; those to come are charged to `budget`.
+    pub(super) fn within(budget: &Budget) -> Self {
+        let most = usize::try_from(budget.room()).unwrap_or(usize::MAX) / BUDGET_PART / BLOCK;
+        let most = most.clamp(FEWEST_BLOCKS, MAX_BLOCKS);
+        Self { budget: budget.clone(), most, blocks: Vec::new(), free: Vec::new(), copies: None }
+    }
+
     /// A block for the caller, who must [`Blocks::let_go`] of it.
     pub(super) fn take(&mut self) -> u32 {
         let number = self.free.pop().unwrap_or_else(|| {
+            // Who reads the records asks whether there was room; there are only a few blocks more than that.
+            self.budget.has_room(BLOCK);
             self.blocks.push(Block { bytes: vec![0; BLOCK].into(), users: 0 });
             self.blocks.len() as u32 - 1
         });
@@ -94,11 +109,11 @@ impl Blocks {
 
     /// Whether so much is held that less of each record should be.
     pub(super) fn is_half_full(&self) -> bool {
-        self.blocks.len() - self.free.len() > MAX_BLOCKS / 2
+        self.blocks.len() - self.free.len() > self.most / 2
     }
 
     /// Whether so much is held that some must go.
     pub(super) fn is_full(&self) -> bool {
-        self.blocks.len() - self.free.len() > MAX_BLOCKS
+        self.blocks.len() - self.free.len() > self.most
     }
 }

@@ -2,7 +2,8 @@
 
 use std::io::Read;
 
-use flamelet_profile::{Error, ErrorKind, Result};
+use flamelet_profile::pprof::{zstd_memory, zstd_window};
+use flamelet_profile::{Budget, Error, ErrorKind, Result};
 use ruzstd::decoding::FrameDecoder;
 
 /// An empty last block: perf does not end its frame, and the decoder holds back a window until it ends.
@@ -14,6 +15,9 @@ const BLOCK_HEADER: usize = 3;
 const REPEATED: u32 = 1;
 const CHECKSUM: usize = 4;
 
+/// The largest window that a frame may ask for.
+const MAX_WINDOW: u64 = 128 << 20;
+
 /// Unpacks pieces as they come.
 pub(super) struct Inflate {
     decoder: FrameDecoder,
@@ -23,23 +27,34 @@ pub(super) struct Inflate {
     ended: bool,
     packed: Vec<u8>,
     room: Vec<u8>,
+    budget: Budget,
+    /// What the largest window and the most unpacked bytes at once are charged with.
+    window: usize,
+    unpacked: usize,
 }
 
 impl Inflate {
-    pub(super) fn new() -> Self {
-        let mut decoder = FrameDecoder::new();
-        decoder.set_max_window_size(128 << 20);
-        Self { decoder, started: false, ended: false, packed: Vec::new(), room: vec![0; 256 << 10] }
+    pub(super) fn new(budget: &Budget) -> Self {
+        Self {
+            decoder: FrameDecoder::new(),
+            started: false,
+            ended: false,
+            packed: Vec::new(),
+            room: vec![0; 256 << 10],
+            budget: budget.clone(),
+            window: 0,
+            unpacked: 0,
+        }
     }
 
-    /// Takes a piece and appends what it unpacks to, up to `max_bytes` in `out`.
-    pub(super) fn push(&mut self, piece: &[u8], out: &mut Vec<u8>, max_bytes: u64) -> Result<()> {
+    /// Takes a piece and appends what it unpacks to.
+    pub(super) fn push(&mut self, piece: &[u8], out: &mut Vec<u8>) -> Result<()> {
         self.packed.extend_from_slice(piece);
         let mut packed = std::mem::take(&mut self.packed);
         let mut rest = &packed[..];
         while self.start(&mut rest)? {
             let Some((block, after)) = self.next_block(rest) else { break };
-            self.block(block, out, max_bytes)?;
+            self.block(block, out)?;
             rest = after;
         }
         let used = packed.len() - rest.len();
@@ -49,9 +64,9 @@ impl Inflate {
     }
 
     /// Ends the frame and appends what was held back.
-    pub(super) fn finish(&mut self, out: &mut Vec<u8>, max_bytes: u64) -> Result<()> {
+    pub(super) fn finish(&mut self, out: &mut Vec<u8>) -> Result<()> {
         if self.started && !self.ended {
-            self.push(&LAST_BLOCK, out, max_bytes)?;
+            self.push(&LAST_BLOCK, out)?;
         }
         Ok(())
     }
@@ -66,10 +81,20 @@ impl Inflate {
             if packed.len() < 4 {
                 return Ok(false);
             }
+            self.charge_window(packed)?;
             self.decoder.reset(packed).map_err(damaged)?;
             (self.started, self.ended) = (true, false);
         }
         Ok(true)
+    }
+
+    fn charge_window(&mut self, packed: &[u8]) -> Result<()> {
+        let window = zstd_window(packed).clamp(1 << 10, MAX_WINDOW);
+        self.decoder.set_max_window_size(window);
+        let size = zstd_memory(window);
+        self.budget.charge(size.saturating_sub(self.window))?;
+        self.window = self.window.max(size);
+        Ok(())
     }
 
     /// The next block of `packed` and what follows it, if it is there as a whole. Behind the last one may stand a
@@ -87,18 +112,17 @@ impl Inflate {
     }
 
     /// Unpacks one block, so that no more than it is unpacked before the limit is looked at.
-    fn block(&mut self, block: &[u8], out: &mut Vec<u8>, max_bytes: u64) -> Result<()> {
+    fn block(&mut self, block: &[u8], out: &mut Vec<u8>) -> Result<()> {
         let (_, mut made) = self.decoder.decode_from_to(block, &mut self.room).map_err(damaged)?;
         while made > 0 {
+            self.budget.work(made)?;
+            let size = 2 * (out.len() + made);
+            self.budget.charge(size.saturating_sub(self.unpacked))?;
+            self.unpacked = self.unpacked.max(size);
             out.extend_from_slice(&self.room[..made]);
             made = self.decoder.read(&mut self.room).map_err(damaged)?;
         }
-        if out.len() as u64 <= max_bytes {
-            return Ok(());
-        }
-        let message = "the compressed records of perf.data unpack to more than allowed; raise the cap with \
-                       --max-memory if you trust the file";
-        Err(Error::new(ErrorKind::TooLarge, message))
+        Ok(())
     }
 }
 
@@ -111,6 +135,10 @@ fn damaged(error: impl std::fmt::Display) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn budget(bytes: u64) -> Budget {
+        Budget::new(flamelet_profile::Limits::of_memory(bytes))
+    }
 
     /// The header of a frame with a window of 1 KiB: no checksum, no size.
     const FRAME: [u8; 6] = [0x28, 0xb5, 0x2f, 0xfd, 0, 0];
@@ -127,9 +155,9 @@ mod tests {
     fn what_unpacks_to_more_than_allowed_is_not_unpacked() {
         let piece = [&FRAME[..], &repeated(1024, false).repeat(1000)].concat();
         let mut out = Vec::new();
-        let error = Inflate::new().push(&piece, &mut out, 10_000).unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::TooLarge);
-        assert!(out.len() < 20_000, "{} bytes were unpacked", out.len());
+        let error = Inflate::new(&budget(600_000)).push(&piece, &mut out).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::OutOfMemory);
+        assert!(out.len() < 200_000, "{} bytes were unpacked", out.len());
     }
 
     #[test]
@@ -139,15 +167,15 @@ mod tests {
         let whole = [frame(10), frame(20), checked, frame(40)].concat();
         // Where a frame begins, perf writes it in one piece.
         for cut in [whole.len(), 10, 28, 30, 32] {
-            let (mut inflate, mut out) = (Inflate::new(), Vec::new());
-            inflate.push(&whole[..cut], &mut out, 1000).unwrap();
-            inflate.push(&whole[cut..], &mut out, 1000).unwrap();
-            inflate.finish(&mut out, 1000).unwrap();
+            let (mut inflate, mut out) = (Inflate::new(&budget(1 << 20)), Vec::new());
+            inflate.push(&whole[..cut], &mut out).unwrap();
+            inflate.push(&whole[cut..], &mut out).unwrap();
+            inflate.finish(&mut out).unwrap();
             assert_eq!(out.len(), 100, "cut at {cut}");
         }
         // A checksum that is missing is no reason to wait.
-        let (mut inflate, mut out) = (Inflate::new(), Vec::new());
-        inflate.push(&whole[..32], &mut out, 1000).unwrap();
-        inflate.finish(&mut out, 1000).unwrap();
+        let (mut inflate, mut out) = (Inflate::new(&budget(1 << 20)), Vec::new());
+        inflate.push(&whole[..32], &mut out).unwrap();
+        inflate.finish(&mut out).unwrap();
     }
 }

@@ -2,7 +2,8 @@
 
 use std::collections::VecDeque;
 
-use flamelet_profile::{LocationId, Mapping, MappingId, ProfileBuilder};
+use flamelet_profile::budget::{ALLOCATION, hash_entry};
+use flamelet_profile::{Budget, LocationId, Mapping, MappingId, ProfileBuilder};
 use flamelet_unwind::{Module, Modules};
 use rustc_hash::FxHashMap as HashMap;
 
@@ -29,11 +30,27 @@ pub(super) struct Process {
 }
 
 impl Process {
-    pub(super) fn location(&mut self, builder: &mut ProfileBuilder, address: u64) -> LocationId {
-        *self.locations.entry(address).or_insert_with(|| {
-            let mapping = self.modules.find(address).map(|module| intern_module(builder, module));
-            builder.address(mapping, address)
-        })
+    pub(super) fn location(&mut self, builder: &mut ProfileBuilder, address: u64, budget: &Budget) -> LocationId {
+        if let Some(&known) = self.locations.get(&address) {
+            return known;
+        }
+        let mapping = self.modules.find(address).map(|module| intern_module(builder, module));
+        let location = builder.address(mapping, address);
+        if budget.has_room(LOCATION) {
+            self.locations.insert(address, location);
+        }
+        location
+    }
+
+    /// What it is charged with.
+    fn size(&self) -> usize {
+        PROCESS + self.modules.iter().len() * size_of::<Module>()
+    }
+
+    /// Forgets the locations of addresses.
+    fn forget_locations(&mut self, budget: &Budget) {
+        budget.refund(self.locations.len() * LOCATION);
+        self.locations.clear();
     }
 
     /// What a child has from the start.
@@ -51,9 +68,15 @@ pub(super) fn intern_module(builder: &mut ProfileBuilder, module: &Module) -> Ma
     builder.mapping(Mapping { start, limit, offset, filename, build_id, ..Mapping::default() })
 }
 
+/// What is charged for a process besides its modules, and for an address that it was seen at.
+const PROCESS: usize = hash_entry(size_of::<(u32, Process)>()) + 4 * ALLOCATION;
+const LOCATION: usize = hash_entry(size_of::<(u64, LocationId)>());
+/// How many modules are moved in a step of work when one is put between them.
+const MODULES_PER_STEP: usize = 16;
+
 /// All processes by number.
-#[derive(Default)]
 pub(super) struct Processes {
+    budget: Budget,
     known: HashMap<u32, Process>,
     /// The numbers of those that ended last.
     ended: VecDeque<u32>,
@@ -61,29 +84,61 @@ pub(super) struct Processes {
 }
 
 impl Processes {
+    /// No processes yet; those to come are charged to `budget`.
+    pub(super) fn within(budget: &Budget) -> Self {
+        Self { budget: budget.clone(), known: HashMap::default(), ended: VecDeque::new(), epochs: 0 }
+    }
+
+    /// Puts a process in place of the one with its number.
+    fn put(&mut self, pid: u32, process: Process) {
+        if self.budget.has_room(process.size()) {
+            self.remove(pid);
+            self.known.insert(pid, process);
+        }
+    }
+
+    fn remove(&mut self, pid: u32) {
+        if let Some(mut process) = self.known.remove(&pid) {
+            process.forget_locations(&self.budget);
+            self.budget.refund(process.size());
+        }
+    }
+
     pub(super) fn get(&self, pid: u32) -> Option<&Process> {
         self.known.get(&pid)
     }
 
     /// The process with this number, of which nothing may be known.
     pub(super) fn entry(&mut self, pid: u32) -> &mut Process {
-        self.known.entry(pid).or_default()
+        self.known.entry(pid).or_insert_with(|| {
+            self.budget.has_room(PROCESS);
+            Process::default()
+        })
     }
 
     /// The process has mapped a module.
     pub(super) fn map(&mut self, pid: u32, module: Module) {
         self.epochs += 1;
         let epoch = self.epochs;
+        let budget = self.budget.clone();
         let process = self.entry(pid);
+        let before = process.size();
+        let steps = process.modules.iter().len() / MODULES_PER_STEP;
+        if !budget.can_work(steps) || !budget.has_room(module.name.len() + module.build_id.len() + ALLOCATION) {
+            return;
+        }
         process.modules.insert(module);
-        process.locations.clear();
+        process.forget_locations(&budget);
         process.epoch = epoch;
+        // A module that is cut in two becomes two, and one that is covered goes.
+        budget.has_room(process.size());
+        budget.refund(before);
     }
 
     /// The process runs another program from now on, or is a new one that has nothing from its parent.
     pub(super) fn exec(&mut self, pid: u32) {
         self.epochs += 1;
-        self.known.insert(pid, Process { epoch: self.epochs, ..Process::default() });
+        self.put(pid, Process { epoch: self.epochs, ..Process::default() });
     }
 
     /// A process has started, or a thread, which changes nothing here.
@@ -91,8 +146,9 @@ impl Processes {
         if fork.pid == fork.parent_pid {
             return;
         }
-        match self.known.get(&fork.parent_pid).filter(|_| !fork.is_exec).map(Process::forked) {
-            Some(child) => drop(self.known.insert(fork.pid, child)),
+        let parent = self.known.get(&fork.parent_pid).filter(|_| !fork.is_exec);
+        match parent.filter(|parent| self.budget.can_work(parent.modules.iter().len())).map(Process::forked) {
+            Some(child) => self.put(fork.pid, child),
             None => self.exec(fork.pid),
         }
     }
@@ -108,7 +164,7 @@ impl Processes {
             && let Some(pid) = self.ended.pop_front()
             && self.known.get(&pid).is_some_and(|process| process.ended)
         {
-            self.known.remove(&pid);
+            self.remove(pid);
         }
     }
 
@@ -130,6 +186,10 @@ mod tests {
         Fork { is_exec: false, pid, parent_pid, tid: pid, parent_tid: parent_pid }
     }
 
+    fn budget() -> Budget {
+        Budget::new(flamelet_profile::Limits::default())
+    }
+
     fn module() -> Module {
         Module {
             start: 0x1000,
@@ -144,7 +204,7 @@ mod tests {
 
     #[test]
     fn processes_that_ended_are_forgotten_unless_threads_go_on() {
-        let mut processes = Processes::default();
+        let mut processes = Processes::within(&budget());
         processes.map(1, module());
         processes.fork(of(2, 1));
         processes.exit(of(2, 1));
@@ -161,13 +221,13 @@ mod tests {
 
     #[test]
     fn a_child_has_the_modules_of_its_parent_but_not_its_caches() {
-        let mut processes = Processes::default();
+        let mut processes = Processes::within(&budget());
         processes.map(1, module());
         let mut builder = ProfileBuilder::new(&[]);
-        let seen = processes.entry(1).location(&mut builder, 0x1800);
+        let seen = processes.entry(1).location(&mut builder, 0x1800, &budget());
         processes.fork(of(2, 1));
         assert!(processes.entry(2).locations.is_empty());
-        assert_eq!(processes.entry(2).location(&mut builder, 0x1800), seen);
+        assert_eq!(processes.entry(2).location(&mut builder, 0x1800, &budget()), seen);
         // perf found this one running; and of that one's parent nothing is known.
         processes.fork(Fork { is_exec: true, ..of(3, 1) });
         processes.map(4, module());

@@ -3,15 +3,25 @@
 //! perf empties its buffers one after another, round by round: a record may stand behind younger ones of
 //! another CPU, but never by more than a round. Records are held until the end of the round after theirs.
 
+use flamelet_profile::Budget;
+
 use super::blocks::{Blocks, Place};
 use super::sparse::DumpPlace;
 
 /// The most records that are held; beyond that the older half is let go.
 const MAX_RECORDS: usize = 4 << 20;
+/// They take this part of a budget at most, but for the few that are needed in any case.
+const BUDGET_PART: usize = 4;
+const FEWEST_RECORDS: usize = 4 << 10;
+/// What a record is charged with, its share of what sorting takes included.
+const RECORD: usize = size_of::<(u64, Place, Option<DumpPlace>)>() / 2 * 3 + size_of::<u64>();
 
 /// Records that are held back.
-#[derive(Default)]
 pub(super) struct Rounds {
+    budget: Budget,
+    most: usize,
+    /// How many were held at once.
+    charged: usize,
     records: Vec<(u64, Place, Option<DumpPlace>)>,
     newest: u64,
     /// Everything up to here may go at the end of this round.
@@ -19,16 +29,27 @@ pub(super) struct Rounds {
 }
 
 impl Rounds {
+    /// No records yet; those to come are charged to `budget`.
+    pub(super) fn within(budget: &Budget) -> Self {
+        let most = usize::try_from(budget.room()).unwrap_or(usize::MAX) / BUDGET_PART / RECORD;
+        let most = most.clamp(FEWEST_RECORDS, MAX_RECORDS);
+        Self { budget: budget.clone(), most, charged: 0, records: Vec::new(), newest: 0, due: 0 }
+    }
+
     /// Holds a record back, and where its dump is, if that was left in the file.
     pub(super) fn push(&mut self, time: u64, record: Place, dump: Option<DumpPlace>, blocks: &mut Blocks) {
         blocks.hold(record.block);
         self.records.push((time, record, dump));
+        if self.records.len() > self.charged {
+            self.charged += 1;
+            self.budget.has_room(RECORD);
+        }
         self.newest = self.newest.max(time);
     }
 
     /// Whether so many are held that some must go.
     pub(super) fn is_full(&self) -> bool {
-        self.records.len() > MAX_RECORDS
+        self.records.len() > self.most
     }
 
     /// Ends a round: hands out everything that cannot be overtaken any more.
@@ -69,7 +90,8 @@ mod tests {
 
     #[test]
     fn records_leave_in_the_order_of_their_times() {
-        let (mut rounds, mut blocks) = (Rounds::default(), Blocks::default());
+        let budget = Budget::new(flamelet_profile::Limits::default());
+        let (mut rounds, mut blocks) = (Rounds::within(&budget), Blocks::within(&budget));
         let mut got = Vec::new();
         let mut take = |record: &[u8], _: Option<DumpPlace>| got.push(record[0]);
         let push = |times: &[u8], rounds: &mut Rounds, blocks: &mut Blocks| {

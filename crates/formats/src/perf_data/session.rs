@@ -1,9 +1,11 @@
 //! Processes, what they have mapped, and their samples, in the order of time.
 
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::path::Path;
 
-use flamelet_profile::{LocationId, Profile, Quality, Result};
+use flamelet_profile::budget::{ALLOCATION, hash_entry};
+use flamelet_profile::{Budget, LocationId, Profile, Quality, Result};
 use flamelet_unwind::{Dump, ImageCache, Module, Registers, walk};
 use rustc_hash::FxHashMap as HashMap;
 
@@ -59,12 +61,28 @@ struct Doubts {
     lost: u64,
     truncated: u64,
     unreadable: u64,
-    missing_files: Vec<String>,
-    changed_files: Vec<String>,
+    missing_files: BTreeSet<String>,
+    changed_files: BTreeSet<String>,
     /// A program that generates code told perf about it.
     has_jitdump: bool,
     used_files: HashMap<String, String>,
 }
+
+impl Doubts {
+    /// Keeps the name of a file, once.
+    fn note(&mut self, list: fn(&mut Self) -> &mut BTreeSet<String>, name: &str, budget: &Budget) {
+        if !list(self).contains(name) && budget.has_room(FILE + name.len()) {
+            list(self).insert(name.into());
+        }
+    }
+}
+
+/// What is charged for an event besides its ids, for a sum, and besides their text for the name of a thread and of a
+/// file.
+const EVENT: usize = size_of::<Event>() + ALLOCATION;
+const SUM: usize = size_of::<Sum>() + hash_entry(size_of::<((u32, usize), usize)>());
+const NAME: usize = hash_entry(size_of::<(u32, String)>()) + ALLOCATION;
+const FILE: usize = hash_entry(size_of::<(String, String)>()) + 4 * ALLOCATION;
 
 /// Everything that is known while records are read.
 pub(super) struct Session<'a> {
@@ -88,6 +106,8 @@ pub(super) struct Session<'a> {
     sum_of: HashMap<(u32, usize), usize>,
     /// Which sum the bytes of a sample's stack have.
     seen: ByteIndex<usize>,
+    /// What these may be charged with; then they are forgotten, for all of them can be found again.
+    most_seen: usize,
     key: Vec<u8>,
     dumps: Dumps,
     stack: Vec<LocationId>,
@@ -95,15 +115,15 @@ pub(super) struct Session<'a> {
 }
 
 impl Session<'_> {
-    pub(super) fn new(options: &Options) -> Self {
+    pub(super) fn new(options: &Options, budget: &Budget) -> Self {
         Self {
             file: None,
             big: false,
             cut: false,
-            assembly: Assembly::new(options.timeline),
+            assembly: Assembly::new(options.timeline, budget),
             events: Vec::new(),
             by_id: HashMap::default(),
-            processes: Processes::default(),
+            processes: Processes::within(budget),
             thread_names: HashMap::default(),
             tasks: HashMap::default(),
             images: ImageCache::new(),
@@ -111,7 +131,8 @@ impl Session<'_> {
             doubts: Doubts::default(),
             sums: Vec::new(),
             sum_of: HashMap::default(),
-            seen: ByteIndex::new(),
+            seen: ByteIndex::new(budget),
+            most_seen: usize::try_from(budget.room()).unwrap_or(usize::MAX) / 8,
             key: Vec::new(),
             dumps: Dumps::default(),
             stack: Vec::new(),
@@ -124,10 +145,18 @@ impl Session<'_> {
         self.dumps.part()
     }
 
-    pub(super) fn add_attr(&mut self, attr: Attr, ids: &[u64]) {
+    pub(super) fn add_attr(&mut self, attr: Attr, ids: Vec<u64>) {
+        let size = size_of_val(&*ids) + ids.len() * hash_entry(size_of::<(u64, usize)>());
+        if !self.assembly.budget().has_room(EVENT + size) {
+            return;
+        }
         let number = self.events.len();
         self.by_id.extend(ids.iter().map(|&id| (id, number)));
-        self.events.push(Event { attr, ids: ids.to_vec(), samples: 0 });
+        self.events.push(Event { attr, ids, samples: 0 });
+    }
+
+    fn forget_seen(&mut self) {
+        self.seen = ByteIndex::new(self.assembly.budget());
     }
 
     pub(super) fn attr_count(&self) -> usize {
@@ -167,7 +196,7 @@ impl Session<'_> {
         let module = self.module(mmap, end);
         self.processes.map(mmap.pid, module);
         if mmap.pid == KERNEL {
-            self.seen = ByteIndex::new();
+            self.forget_seen();
         }
         self.tasks.clear();
     }
@@ -177,13 +206,15 @@ impl Session<'_> {
         if dumps && mmap.pid != KERNEL && mmap.name.starts_with('/') {
             match self.images.image(Path::new(&mmap.name)) {
                 Some(image) if mmap.build_id.is_empty() || image.build_id() == mmap.build_id => {
-                    self.doubts.used_files.insert(mmap.name.clone(), hex(image.build_id()));
+                    if self.assembly.budget().has_room(FILE + mmap.name.len()) {
+                        self.doubts.used_files.insert(mmap.name.clone(), hex(image.build_id()));
+                    }
                     if let Some(module) = image.module(mmap.start, end, mmap.offset, &mmap.name) {
                         return module;
                     }
                 }
-                Some(_) => note_once(&mut self.doubts.changed_files, &mmap.name),
-                None => note_once(&mut self.doubts.missing_files, &mmap.name),
+                Some(_) => self.doubts.note(|doubts| &mut doubts.changed_files, &mmap.name, self.assembly.budget()),
+                None => self.doubts.note(|doubts| &mut doubts.missing_files, &mmap.name, self.assembly.budget()),
             }
         }
         let name = match mmap.name.strip_prefix("[kernel.kallsyms]") {
@@ -209,15 +240,23 @@ impl Session<'_> {
             self.processes.entry(comm.pid).name.clone_from(&comm.name);
         }
         self.tasks.clear();
-        self.thread_names.insert(comm.tid, comm.name);
+        self.name_thread(comm.tid, comm.name);
     }
 
     fn fork(&mut self, fork: Fork) {
         self.processes.fork(fork);
         if let Some(name) = self.thread_names.get(&fork.parent_tid).cloned() {
-            self.thread_names.insert(fork.tid, name);
+            self.name_thread(fork.tid, name);
         }
         self.tasks.clear();
+    }
+
+    fn name_thread(&mut self, tid: u32, name: String) {
+        let before = self.thread_names.get(&tid).map_or(0, |name| NAME + name.len());
+        self.assembly.budget().refund(before);
+        if self.assembly.budget().has_room(NAME + name.len()) {
+            self.thread_names.insert(tid, name);
+        }
     }
 
     fn exit(&mut self, ended: Fork) {
@@ -305,11 +344,15 @@ impl Session<'_> {
         }
         self.build_stack(in_user, unwound, sample);
         let row = self.assembly.row(&self.stack, task.thread.labels);
-        let sums = &mut self.sums;
+        let (sums, budget) = (&mut self.sums, self.assembly.budget());
         let sum = *self.sum_of.entry((row, event)).or_insert_with(|| {
+            budget.has_room(SUM);
             sums.push(Sum { row, event, count: 0, value: 0 });
             sums.len() - 1
         });
+        if self.seen.charged() > self.most_seen {
+            self.forget_seen();
+        }
         self.seen.insert(&self.key, sum);
         sum
     }
@@ -344,7 +387,8 @@ impl Session<'_> {
         }
         let process = self.processes.entry(sample.pid);
         for &address in &self.addresses[..unwound.unwrap_or(0)] {
-            self.stack.push(process.location(&mut self.assembly.builder, address));
+            let budget = self.assembly.budget().clone();
+            self.stack.push(process.location(&mut self.assembly.builder, address, &budget));
         }
         if self.stack.is_empty() && sample.ip != 0 {
             let pid = if in_user { sample.pid } else { KERNEL };
@@ -377,7 +421,8 @@ impl Session<'_> {
 
     fn push(&mut self, pid: u32, address: u64) {
         let process = self.processes.entry(pid);
-        self.stack.push(process.location(&mut self.assembly.builder, address));
+        let budget = self.assembly.budget().clone();
+        self.stack.push(process.location(&mut self.assembly.builder, address, &budget));
     }
 
     pub(super) fn finish(mut self, features: &Features, notes: &mut Notes) -> Result<Profile> {
@@ -439,7 +484,7 @@ impl Session<'_> {
         let doubts = &mut self.doubts;
         for (file, used) in &doubts.used_files {
             if features.build_ids.get(file).is_some_and(|recorded| recorded != used) {
-                note_once(&mut doubts.changed_files, file);
+                doubts.changed_files.insert(file.clone());
             }
         }
         if self.cut {
@@ -458,24 +503,20 @@ impl Session<'_> {
         if doubts.unreadable > 0 {
             notes.push(format!("{} records could not be read", doubts.unreadable));
         }
-        doubts.missing_files.sort();
-        doubts.changed_files.sort();
         if !doubts.missing_files.is_empty() {
-            notes.push(format!("not here, so stacks end there: {}", doubts.missing_files.join(", ")));
+            notes.push(format!("not here, so stacks end there: {}", join(&doubts.missing_files)));
         }
         if !doubts.changed_files.is_empty() {
             notes.push(format!(
                 "changed since the recording, so stacks may be wrong: {}",
-                doubts.changed_files.join(", ")
+                join(&doubts.changed_files)
             ));
         }
     }
 }
 
-fn note_once(list: &mut Vec<String>, name: &str) {
-    if !list.iter().any(|known| known == name) {
-        list.push(name.into());
-    }
+fn join(names: &BTreeSet<String>) -> String {
+    names.iter().map(String::as_str).collect::<Vec<_>>().join(", ")
 }
 
 fn plain_event(name: &str) -> &str {

@@ -34,9 +34,7 @@ pub(super) struct Source<'a> {
 }
 
 impl<'a> Source<'a> {
-    pub(super) fn new(mut input: Input<'a>, blocks: &mut Blocks) -> Self {
-        // Memory does not grow with the file, and recordings of many gigabytes are no mistake.
-        input.uncap();
+    pub(super) fn new(input: Input<'a>, blocks: &mut Blocks) -> Self {
         Self { input, block: blocks.take(), start: 0, end: 0, sparse: None }
     }
 

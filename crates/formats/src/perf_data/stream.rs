@@ -1,6 +1,7 @@
 //! The file from front to back: header, attrs, records, features.
 
-use flamelet_profile::{Error, ErrorKind, Result};
+use flamelet_profile::budget::ALLOCATION;
+use flamelet_profile::{Budget, Error, ErrorKind, Result};
 
 use super::attr::{Attr, bit};
 use super::blocks::{Blocks, Place};
@@ -21,6 +22,10 @@ const PIPE_HEADER: u64 = 16;
 /// The most that may stand before the records, and after them.
 const MAX_FRONT: u64 = 64 << 20;
 const MAX_FEATURES: u64 = 256 << 20;
+/// What a byte of them is charged with: a short record becomes two texts and an entry of a table.
+const PER_BYTE: usize = 12;
+/// What an event is charged with besides its ids.
+const ATTR: usize = size_of::<(Attr, Vec<u64>)>() + ALLOCATION;
 
 /// A record, where it lies, and where its dump does if that was left in the file.
 type Held = (RecordHeader, Place, Option<DumpPlace>);
@@ -42,7 +47,7 @@ pub(super) struct Stream<'a> {
     inflate: Option<Inflate>,
     /// Unpacked records, of which the last may be incomplete.
     unpacked: Vec<u8>,
-    unpacked_left: u64,
+    budget: Budget,
 }
 
 fn truncated(what: &str) -> Error {
@@ -55,9 +60,9 @@ fn corrupt(what: &str) -> Error {
 
 impl<'a> Stream<'a> {
     /// Reads the header and the attrs.
-    pub(super) fn open(input: Input<'a>, max_bytes: u64) -> Result<Self> {
+    pub(super) fn open(input: Input<'a>, budget: &Budget) -> Result<Self> {
         let big = input.head().starts_with(b"2");
-        let mut blocks = Blocks::default();
+        let mut blocks = Blocks::within(budget);
         let source = Source::new(input, &mut blocks);
         let mut stream = Self {
             source,
@@ -69,10 +74,10 @@ impl<'a> Stream<'a> {
             attrs: Vec::new(),
             features: Features::default(),
             blocks,
-            rounds: Rounds::default(),
+            rounds: Rounds::within(budget),
             inflate: None,
             unpacked: Vec::new(),
-            unpacked_left: max_bytes,
+            budget: budget.clone(),
         };
         let mut header = [0; PIPE_HEADER as usize];
         stream.fill(&mut header, "its header")?;
@@ -105,6 +110,7 @@ impl<'a> Stream<'a> {
         if !(FILE_HEADER..=MAX_FRONT).contains(&data_at) || attr_size < 64 + 16 {
             return Err(corrupt("where its records start"));
         }
+        let _front = self.budget.lend(data_at as usize)?;
         // Everything before the records, so that places in it are places in the file.
         let mut front = vec![0; data_at as usize];
         self.fill(&mut front[FILE_HEADER as usize..], "its events")?;
@@ -126,7 +132,10 @@ impl<'a> Stream<'a> {
             let attr = Attr::parse(attr, self.big).ok_or_else(bad)?;
             let mut ids = Fields::new(ids, self.big);
             let (ids_at, ids_size) = (ids.u64().unwrap_or(0), ids.u64().unwrap_or(0));
-            let mut ids = Fields::new(slice(ids_at, ids_size).unwrap_or_default(), self.big);
+            // The lists of several events may be one and the same.
+            let ids = slice(ids_at, ids_size).unwrap_or_default();
+            self.budget.charge(ATTR + ids.len())?;
+            let mut ids = Fields::new(ids, self.big);
             self.attrs.push((attr, std::iter::from_fn(|| ids.u64()).collect()));
         }
         if self.attrs.is_empty() { Err(bad()) } else { Ok(()) }
@@ -141,7 +150,7 @@ impl<'a> Stream<'a> {
         {
             session.file = self.source.leave_dumps(self.records_at, *first, &mut self.blocks);
         }
-        self.attrs.drain(..).for_each(|(attr, ids)| session.add_attr(attr, &ids));
+        self.attrs.drain(..).for_each(|(attr, ids)| session.add_attr(attr, ids));
         while let Some((header, place, dump)) = self.next_record(session)? {
             match header.kind {
                 kind::FINISHED_ROUND => {
@@ -159,7 +168,7 @@ impl<'a> Stream<'a> {
             }
         }
         if let Some(mut inflate) = self.inflate.take() {
-            inflate.finish(&mut self.unpacked, self.unpacked_left)?;
+            inflate.finish(&mut self.unpacked)?;
             self.unpacked_records(session)?;
         }
         self.rounds.release_all(&mut self.blocks, |record, dump| session.record(record, dump));
@@ -175,6 +184,7 @@ impl<'a> Stream<'a> {
         if self.records_left.is_some_and(|left| left < RecordHeader::SIZE as u64) {
             return Ok(None);
         }
+        self.budget.check()?;
         match self.source.record(self.big, session.dump_part(), &mut self.blocks)? {
             Next::Record(header, place, dump) => {
                 let size = u64::from(header.size);
@@ -201,12 +211,17 @@ impl<'a> Stream<'a> {
             }
             kind::HEADER_ATTR => header_attr(fields, self.big, session)?,
             kind::HEADER_FEATURE => {
-                if let Some(number) = fields.u64() {
+                if let Some(number) = fields.u64().filter(|_| self.budget.has_room(body.len() * PER_BYTE)) {
                     self.features.add(number, fields.rest(), self.big);
                 }
             }
-            kind::HEADER_BUILD_ID => self.features.build_id(header, body, self.big),
-            kind::EVENT_UPDATE => self.features.event_update(fields),
+            kind::HEADER_BUILD_ID | kind::EVENT_UPDATE => {
+                self.budget.charge(body.len() * PER_BYTE)?;
+                match header.kind {
+                    kind::HEADER_BUILD_ID => self.features.build_id(header, body, self.big),
+                    _ => self.features.event_update(fields),
+                }
+            }
             kind::HEADER_TRACING_DATA => {
                 let size = fields.u32().unwrap_or(0);
                 self.skip(u64::from(size).next_multiple_of(8))?;
@@ -228,8 +243,8 @@ impl<'a> Stream<'a> {
     }
 
     fn compressed(&mut self, piece: &[u8], session: &mut Session<'a>) -> Result<()> {
-        let inflate = self.inflate.get_or_insert_with(Inflate::new);
-        inflate.push(piece, &mut self.unpacked, self.unpacked_left)?;
+        let inflate = self.inflate.get_or_insert_with(|| Inflate::new(&self.budget));
+        inflate.push(piece, &mut self.unpacked)?;
         self.unpacked_records(session)
     }
 
@@ -249,7 +264,6 @@ impl<'a> Stream<'a> {
             }
             rest = after;
         }
-        self.unpacked_left = self.unpacked_left.saturating_sub((unpacked.len() - rest.len()) as u64);
         self.unpacked = rest.to_vec();
         Ok(())
     }
@@ -278,7 +292,9 @@ impl<'a> Stream<'a> {
         if self.records_left.is_none() || self.feature_bits.is_empty() {
             return;
         }
-        let (bytes, is_read) = self.source.rest(MAX_FEATURES, &self.blocks);
+        let most = MAX_FEATURES.min(self.budget.room() / PER_BYTE as u64);
+        let (bytes, is_read) = self.source.rest(most, &self.blocks);
+        self.budget.has_room(bytes.len() * PER_BYTE);
         let mut table = Fields::new(&bytes, self.big);
         for &number in &self.feature_bits {
             let (Some(at), Some(size)) = (table.u64(), table.u64()) else { break };
@@ -301,6 +317,6 @@ fn header_attr(fields: Fields<'_>, big: bool, session: &mut Session<'_>) -> Resu
     let attr = attr.ok_or_else(|| corrupt("an event"))?;
     let mut ids = Fields::new(&bytes[size..], big);
     let ids: Vec<u64> = std::iter::from_fn(|| ids.u64()).collect();
-    session.add_attr(attr, &ids);
+    session.add_attr(attr, ids);
     Ok(())
 }

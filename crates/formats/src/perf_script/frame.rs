@@ -3,6 +3,7 @@
 use std::hash::BuildHasher;
 
 use flamelet_profile::LocationId;
+use flamelet_profile::budget::hash_entry;
 use hashbrown::HashTable;
 use rustc_hash::FxBuildHasher;
 
@@ -93,6 +94,9 @@ impl FrameKey {
 }
 
 impl KnownFrames {
+    /// What a frame is charged with.
+    pub(super) const ENTRY: usize = hash_entry(size_of::<Known>());
+
     pub(super) fn get(&self, key: FrameKey) -> Option<LocationId> {
         let found = self.table.find(key.hash, |known| (known.hash, known.address) == (key.hash, key.address));
         found.map(|known| known.location)

@@ -38,10 +38,13 @@ pub(super) fn parse_header(line: &[u8]) -> Option<Header<'_>> {
 /// The first word that is `seconds.fraction:`, as its start, the end after the colon, and its value.
 fn find_time(line: &[u8]) -> Option<(usize, usize, u64)> {
     memchr::memchr_iter(b':', line).find_map(|colon| {
-        let start = line[..colon].iter().rposition(|&byte| byte == b' ')? + 1;
+        // The cheap question first: only the last colon of a word may end it, so each word is looked through once.
         let ends_here = line.get(colon + 1).is_none_or(|&byte| byte == b' ');
-        let time = if ends_here { seconds(&line[start..colon])? } else { return None };
-        Some((start, colon + 1, time))
+        if !ends_here {
+            return None;
+        }
+        let start = line[..colon].iter().rposition(|&byte| byte == b' ')? + 1;
+        Some((start, colon + 1, seconds(&line[start..colon])?))
     })
 }
 

@@ -18,7 +18,8 @@ fn is_title(line: &[u8]) -> bool {
 
 /// Reads the table; several (one a process, with `-cw`) are added up.
 pub(crate) fn read(input: Input<'_>, _options: &Options, notes: &mut Notes) -> Result<Profile> {
-    let mut assembly = Assembly::new(false);
+    let budget = &input.budget().clone();
+    let mut assembly = Assembly::new(false, budget);
     for (kind, unit) in [("calls", "count"), ("errors", "count"), ("time", "nanoseconds")] {
         assembly.column(kind, unit);
     }

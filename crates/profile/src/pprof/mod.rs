@@ -1,7 +1,7 @@
 //! pprof, flamelet's native file: reading (plain, gzip or zstd) and writing.
 //!
 //! Two doors: [`read`] and [`write()`] work on files as they lie on disk, packed or not; [`decode`] and
-//! [`encode`] on the bare protobuf message.
+//! [`encode`] on the bare protobuf message. Reading takes no more than its [`Limits`].
 
 mod read;
 mod schema;
@@ -9,16 +9,30 @@ mod unpack;
 mod wire;
 mod write;
 
-pub use read::{decode, looks_like_pprof};
-pub use unpack::{Limits, Packing, packing, unpack};
+pub use crate::budget::Limits;
+pub use read::{decode_within, looks_like_pprof};
+pub use unpack::{Packing, packing, zstd_memory, zstd_window};
 pub use write::{encode, write, write_gzip};
 
-use crate::{Profile, Result};
+use crate::{Budget, Profile, Result};
 
 /// Reads a profile from the bytes of a file: bare protobuf, gzip or zstd.
 pub fn read(bytes: &[u8], limits: &Limits) -> Result<Profile> {
+    read_within(bytes, &Budget::new(*limits))
+}
+
+/// As [`read`], charging what it takes to `budget`; `bytes` themselves are the caller's.
+pub fn read_within(bytes: &[u8], budget: &Budget) -> Result<Profile> {
     match packing(bytes) {
-        Packing::None => decode(bytes, limits),
-        _ => decode(&unpack(bytes, limits)?, limits),
+        Packing::None => decode_within(bytes, budget),
+        packing => {
+            let (message, _loan) = unpack::unpack(bytes, packing, budget)?;
+            decode_within(&message, budget)
+        }
     }
+}
+
+/// Decodes a bare pprof message.
+pub fn decode(message: &[u8], limits: &Limits) -> Result<Profile> {
+    decode_within(message, &Budget::new(*limits))
 }

@@ -8,24 +8,25 @@ use rustc_hash::FxBuildHasher;
 use std::hash::BuildHasher;
 
 use super::schema;
-use super::unpack::Limits;
 use super::wire::{Fields, Value, unzigzag};
+use crate::budget::hash_entry;
 use crate::model::Rows;
 use crate::{
-    Error, ErrorKind, Event, Function, FunctionId, Header, Label, LabelSetId, Line, Location, LocationId,
+    Budget, Error, ErrorKind, Event, Function, FunctionId, Header, Label, LabelSetId, Line, Location, LocationId,
     Mapping, MappingId, Profile, Quality, Result, StackId, StringId, StringTable, Thread, ThreadId, Timeline,
     ValueType,
 };
 
-/// Decodes a bare pprof message.
-pub fn decode(message: &[u8], limits: &Limits) -> Result<Profile> {
+/// As [`decode`](super::decode), charging what it takes to `budget`; `message` itself is the caller's.
+pub fn decode_within(message: &[u8], budget: &Budget) -> Result<Profile> {
     if message.is_empty() {
         return Err(Error::new(ErrorKind::Truncated, "the file is empty"));
     }
     let counts = Counts::of(message)?;
-    counts.check(message, limits)?;
+    counts.check(budget)?;
     let (strings, string_ids) = read_strings(message, &counts)?;
     let mut decoder = Decoder {
+        budget,
         strings: &string_ids,
         profile: Profile { strings, ..Profile::default() },
         mapping_ids: IdMap::new("mapping"),
@@ -104,24 +105,25 @@ impl Counts {
         Ok(counts)
     }
 
-    fn check(&self, message: &[u8], limits: &Limits) -> Result<()> {
-        let memory = self.samples * 16
-            + self.mappings * size_of::<Mapping>() * 2
-            + self.locations * (size_of::<Location>() + 16)
-            + self.functions * (size_of::<Function>() + 16)
-            + self.strings * 24
-            + self.string_bytes
-            // Packed numbers: a byte becomes a location id, a value or a part of one.
-            + message.len() * 4;
-        if memory as u64 > limits.max_memory || self.string_bytes > u32::MAX as usize / 4 * 3 {
-            return Err(Error::new(
-                ErrorKind::TooLarge,
-                format!(
-                    "would take about {} MiB of memory, over the cap of {} MiB; raise it with --max-memory",
-                    memory >> 20,
-                    limits.max_memory >> 20
-                ),
-            ));
+    /// Charges the tables that have a row a message; what is repeated inside of these is charged as it is read.
+    fn check(&self, budget: &Budget) -> Result<()> {
+        const SAMPLE: usize = size_of::<(u32, StackId, LabelSetId)>();
+        // The text's end, the id by the number in the file, and the place in the index.
+        const STRING: usize = size_of::<(u32, StringId)>() + hash_entry(size_of::<StringId>());
+        budget.charge(
+            self.sample_types * size_of::<ValueType>()
+                + self.samples * SAMPLE
+                + self.mappings * size_of::<Mapping>()
+                + self.locations * size_of::<Location>()
+                + self.functions * size_of::<Function>()
+                + self.strings * STRING
+                + self.string_bytes,
+        )?;
+        let rows = [self.samples, self.mappings, self.locations, self.functions, self.strings];
+        // Damaged text takes up to three times its size when it is mended.
+        let text = self.string_bytes.saturating_mul(3);
+        if !rows.into_iter().chain([text]).all(|rows| budget.has_ids(rows)) {
+            budget.check()?;
         }
         if self.sample_types == 0 && self.samples > 0 {
             return Err(corrupt("has samples but no sample types"));
@@ -162,7 +164,8 @@ impl IdMap {
         Self { what, rows: 0, is_dense: true, sparse: HashMap::default() }
     }
 
-    fn push(&mut self, id: u64) -> Result<()> {
+    fn push(&mut self, id: u64, budget: &Budget) -> Result<()> {
+        const ENTRY: usize = hash_entry(size_of::<(u64, u32)>());
         if id == 0 {
             return Err(corrupt(format!("a {} has the reserved id 0", self.what)));
         }
@@ -173,8 +176,10 @@ impl IdMap {
         }
         if self.is_dense {
             self.is_dense = false;
+            budget.charge(row as usize * ENTRY)?;
             self.sparse = (0..row).map(|row| (u64::from(row) + 1, row)).collect();
         }
+        budget.charge(ENTRY)?;
         match self.sparse.insert(id, row) {
             None => Ok(()),
             Some(_) => Err(corrupt(format!("two {}s have the id {id}", self.what))),
@@ -205,6 +210,7 @@ impl IdMap {
 }
 
 struct Decoder<'a> {
+    budget: &'a Budget,
     strings: &'a [StringId],
     profile: Profile,
     mapping_ids: IdMap,
@@ -261,6 +267,7 @@ impl Decoder<'_> {
             }
             schema::profile::COMMENT => {
                 let (strings, comments) = (self.strings, &mut self.profile.header.comments);
+                self.budget.charge(value.count() * size_of::<StringId>())?;
                 value.each_uint(|index| {
                     let id = usize::try_from(index).ok().and_then(|index| strings.get(index));
                     comments.push(*id.ok_or_else(|| corrupt(format!("refers to string {index}")))?);
@@ -305,7 +312,7 @@ impl Decoder<'_> {
                 _ => {}
             }
         }
-        self.function_ids.push(id)?;
+        self.function_ids.push(id, self.budget)?;
         self.profile.functions.push(function);
         Ok(())
     }
@@ -329,7 +336,7 @@ impl Decoder<'_> {
                 _ => {}
             }
         }
-        self.mapping_ids.push(id)?;
+        self.mapping_ids.push(id, self.budget)?;
         self.profile.mappings.push(mapping);
         Ok(())
     }
@@ -348,6 +355,7 @@ impl Decoder<'_> {
                 schema::location::ADDRESS => location.address = value.uint()?,
                 schema::location::LINE => {
                     let line = self.line(value.bytes()?)?;
+                    self.budget.charge(size_of::<Line>())?;
                     self.profile.lines.push(line);
                 }
                 schema::location::IS_FOLDED => location.is_folded = value.bool()?,
@@ -355,7 +363,7 @@ impl Decoder<'_> {
             }
         }
         location.line_count = row_number(self.profile.lines.len() - first_line)?;
-        self.location_ids.push(id)?;
+        self.location_ids.push(id, self.budget)?;
         self.profile.locations.push(location);
         Ok(())
     }
@@ -386,18 +394,15 @@ impl Decoder<'_> {
         samples.stacks.reserve_exact(counts.samples);
         samples.labels.reserve_exact(counts.samples);
         // Each value takes at least one byte of the file, whatever the counts claim.
-        samples.values.reserve_exact((counts.samples * width).min(message.len()));
+        let values = counts.samples.saturating_mul(width).min(message.len());
+        self.budget.charge(values.saturating_mul(size_of::<i64>()))?;
+        samples.values.reserve_exact(values);
         let mut fields = Fields::new(message);
         while let Some((number, value)) = fields.next()? {
             if number != schema::profile::SAMPLE {
                 continue;
             }
-            let before = self.profile.samples.values.len();
             let labels = self.sample(value.bytes()?, &mut stacks, &mut label_sets)?;
-            let found = self.profile.samples.values.len() - before;
-            if found != width {
-                return Err(corrupt(format!("a sample has {found} values for {width} sample types")));
-            }
             row_number(stacks.items.len())?;
             let stack = StackId::from_index(stacks.finish_row());
             self.profile.samples.stacks.push(stack);
@@ -417,14 +422,23 @@ impl Decoder<'_> {
         label_sets: &mut LabelSetReader,
     ) -> Result<LabelSetId> {
         label_sets.raw.clear();
+        let width = self.profile.sample_types.len();
+        let mut found = 0;
         let mut fields = Fields::new(message);
         while let Some((number, value)) = fields.next()? {
             match number {
-                schema::sample::LOCATION_ID => value.each_uint(|id| {
-                    stacks.items.push(LocationId::from_index(self.location_ids.row(id)?));
-                    Ok(())
-                })?,
+                schema::sample::LOCATION_ID => {
+                    self.budget.charge(value.count() * size_of::<LocationId>())?;
+                    value.each_uint(|id| {
+                        stacks.items.push(LocationId::from_index(self.location_ids.row(id)?));
+                        Ok(())
+                    })?;
+                }
                 schema::sample::VALUE => {
+                    found += value.count();
+                    if found > width {
+                        break;
+                    }
                     let values = &mut self.profile.samples.values;
                     value.each_uint(|value| {
                         values.push(value as i64);
@@ -433,12 +447,15 @@ impl Decoder<'_> {
                 }
                 schema::sample::LABEL => {
                     let label = self.label(value.bytes()?)?;
-                    label_sets.raw.push(label);
+                    label_sets.push(label, self.budget)?;
                 }
                 _ => {}
             }
         }
-        Ok(label_sets.intern())
+        if found != width {
+            return Err(corrupt(format!("a sample has {found} values for {width} sample types")));
+        }
+        label_sets.intern(self.budget)
     }
 
     fn label(&self, message: &[u8]) -> Result<Label> {
@@ -475,42 +492,45 @@ impl Decoder<'_> {
 
     fn timeline(&self, message: &[u8]) -> Result<Timeline> {
         let mut timeline = Timeline::default();
-        let (mut times, mut samples, mut threads, mut values) = (vec![], vec![], vec![], vec![]);
+        let mut events = EventReader { budget: self.budget, events: Vec::new() };
+        let [mut times, mut samples, mut threads, mut values] = [0; 4];
         let mut fields = Fields::new(message);
         while let Some((number, value)) = fields.next()? {
             match number {
                 schema::timeline::START_NANOS => timeline.start_nanos = value.int()?,
-                schema::timeline::THREAD => timeline.threads.push(self.thread(value.bytes()?)?),
-                schema::timeline::TIME_DELTA => collect(value, &mut times)?,
-                schema::timeline::SAMPLE => collect(value, &mut samples)?,
-                schema::timeline::EVENT_THREAD => collect(value, &mut threads)?,
-                schema::timeline::VALUE => collect(value, &mut values)?,
+                schema::timeline::THREAD => {
+                    self.budget.charge(size_of::<Thread>())?;
+                    timeline.threads.push(self.thread(value.bytes()?)?);
+                }
+                schema::timeline::TIME_DELTA => events.fill(value, &mut times, |event, delta| event.time = delta)?,
+                schema::timeline::SAMPLE => events.fill(value, &mut samples, |event, row| {
+                    event.sample = u32::try_from(row).unwrap_or(u32::MAX);
+                })?,
+                schema::timeline::EVENT_THREAD => events.fill(value, &mut threads, |event, row| {
+                    event.thread = ThreadId::from_index(u32::try_from(row).unwrap_or(u32::MAX) as usize);
+                })?,
+                schema::timeline::VALUE => {
+                    events.fill(value, &mut values, |event, value| event.value = unzigzag(value))?;
+                }
                 schema::timeline::VALUE_TYPE => timeline.value_type = value.uint()? as usize,
                 _ => {}
             }
         }
-        let count = times.len();
-        let fits = samples.len() == count
-            && threads.len() == count
-            && (values.is_empty() || values.len() == count)
+        let events = &mut events.events;
+        let fits = [times, samples, threads] == [events.len(); 3]
+            && (values == 0 || values == events.len())
             && timeline.value_type < self.profile.sample_types.len().max(1)
-            && samples.iter().all(|&sample| sample < self.profile.sample_count() as u64)
-            && threads.iter().all(|&thread| thread < timeline.threads.len() as u64);
+            && events.iter().all(|event| (event.sample as usize) < self.profile.sample_count())
+            && events.iter().all(|event| event.thread.index() < timeline.threads.len());
         if !fits {
             return Err(corrupt("its timeline does not fit its samples"));
         }
         let mut time = 0u64;
-        timeline.events = (0..count)
-            .map(|at| {
-                time = time.saturating_add(times[at]);
-                Event {
-                    time,
-                    sample: samples[at] as u32,
-                    thread: ThreadId::from_index(threads[at] as usize),
-                    value: values.get(at).map_or(1, |&value| unzigzag(value)),
-                }
-            })
-            .collect();
+        for event in &mut *events {
+            time = time.saturating_add(event.time);
+            event.time = time;
+        }
+        timeline.events = std::mem::take(events);
         Ok(timeline)
     }
 
@@ -569,26 +589,52 @@ struct LabelSetReader {
 }
 
 impl LabelSetReader {
-    fn intern(&mut self) -> LabelSetId {
+    /// Adds a label of the sample that is being read.
+    fn push(&mut self, label: Label, budget: &Budget) -> Result<()> {
+        if self.raw.len() == self.raw.capacity() {
+            budget.charge(self.raw.len().max(4) * size_of::<Label>())?;
+        }
+        self.raw.push(label);
+        Ok(())
+    }
+
+    fn intern(&mut self, budget: &Budget) -> Result<LabelSetId> {
         if self.raw.is_empty() {
-            return LabelSetId::EMPTY;
+            return Ok(LabelSetId::EMPTY);
         }
         let hash = FxBuildHasher.hash_one(&self.raw[..]);
         let (rows, raw) = (&mut self.rows, &self.raw);
         if let Some(&row) = self.index.find(hash, |&row| rows.get(row as usize) == raw) {
-            return LabelSetId::from_index(row as usize);
+            return Ok(LabelSetId::from_index(row as usize));
         }
+        budget.charge(size_of::<u32>() + hash_entry(size_of::<u32>()) + size_of_val(&raw[..]))?;
+        row_number(rows.items.len() + raw.len())?;
         let row = rows.push(raw);
         self.index.insert_unique(hash, row as u32, |&row| FxBuildHasher.hash_one(rows.get(row as usize)));
-        LabelSetId::from_index(row)
+        Ok(LabelSetId::from_index(row))
     }
 }
 
-fn collect(value: Value<'_>, into: &mut Vec<u64>) -> Result<()> {
-    value.each_uint(|value| {
-        into.push(value);
-        Ok(())
-    })
+/// Fills events column by column, in whichever order the columns come.
+struct EventReader<'a> {
+    budget: &'a Budget,
+    events: Vec<Event>,
+}
+
+impl EventReader<'_> {
+    /// Sets a field of the events from number `at` on.
+    fn fill(&mut self, column: Value<'_>, at: &mut usize, set: impl Fn(&mut Event, u64)) -> Result<()> {
+        let missing = (*at + column.count()).saturating_sub(self.events.len());
+        self.budget.charge(missing * size_of::<Event>())?;
+        column.each_uint(|value| {
+            if *at == self.events.len() {
+                self.events.push(Event { value: 1, ..Event::default() });
+            }
+            set(&mut self.events[*at], value);
+            *at += 1;
+            Ok(())
+        })
+    }
 }
 
 /// Row numbers are 32 bits wide.

@@ -1,31 +1,9 @@
-//! Unpacking gzip and zstd under a cap, so that a small file cannot fill the memory.
+//! Unpacking gzip and zstd within a budget, so that a small file cannot fill the memory.
 
 use std::io::Read;
 
-use crate::{Error, ErrorKind, Result};
-
-/// How much memory a file may cost.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
-    /// The most bytes that a packed file may unpack to.
-    pub max_unpacked: u64,
-    /// The most bytes that the tables of one decoded profile may take.
-    pub max_memory: u64,
-}
-
-impl Default for Limits {
-    fn default() -> Self {
-        Self { max_unpacked: 2 << 30, max_memory: 4 << 30 }
-    }
-}
-
-impl Limits {
-    /// Limits that admit profiles of `gibibytes` of memory.
-    pub fn of_gibibytes(gibibytes: u64) -> Self {
-        let bytes = gibibytes.saturating_mul(1 << 30);
-        Self { max_unpacked: bytes, max_memory: bytes.saturating_mul(2) }
-    }
-}
+use crate::budget::Loan;
+use crate::{Budget, Error, ErrorKind, Result};
 
 /// How the bytes of a file are packed, as their first bytes tell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,34 +25,59 @@ pub fn packing(bytes: &[u8]) -> Packing {
     }
 }
 
-/// The bytes inside a gzip or zstd file; bytes that are not packed are copied.
-pub fn unpack(bytes: &[u8], limits: &Limits) -> Result<Vec<u8>> {
-    match packing(bytes) {
-        Packing::None => Ok(bytes.to_vec()),
+/// The bytes inside a packed file, and what they are charged with.
+pub(super) fn unpack(bytes: &[u8], packing: Packing, budget: &Budget) -> Result<(Vec<u8>, Loan)> {
+    let mut unpacked = Unpacked { bytes: Vec::new(), loan: budget.lend(0)? };
+    match packing {
+        Packing::None => unpacked.take(bytes, "plain")?,
         Packing::Gzip => {
-            read_capped(flate2::read::MultiGzDecoder::new(bytes), gzip_size_hint(bytes), limits, "gzip")
+            let hint = gzip_size_hint(bytes).min(usize::try_from(budget.room()).unwrap_or(usize::MAX));
+            unpacked.bytes.reserve_exact(hint);
+            unpacked.take(flate2::read::MultiGzDecoder::new(bytes), "gzip")?;
         }
-        Packing::Zstd => unpack_zstd(bytes, limits),
+        Packing::Zstd => unpack_zstd(bytes, budget, &mut unpacked)?,
     }
+    Ok((unpacked.bytes, unpacked.loan))
 }
 
 #[cfg(feature = "zstd")]
-fn unpack_zstd(bytes: &[u8], limits: &Limits) -> Result<Vec<u8>> {
+fn unpack_zstd(bytes: &[u8], budget: &Budget, unpacked: &mut Unpacked) -> Result<()> {
     let damaged = |error| Error::new(ErrorKind::Corrupt, format!("the zstd data is damaged: {error}"));
-    let (mut rest, mut unpacked) = (bytes, Vec::new());
+    let mut rest = bytes;
     // As with gzip, what was appended belongs to it.
     while !rest.is_empty() {
-        let frame = ruzstd::decoding::StreamingDecoder::new(&mut rest).map_err(damaged)?;
-        let left = limits.max_unpacked.saturating_sub(unpacked.len() as u64);
-        let frame = read_capped(frame, 0, &Limits { max_unpacked: left, ..*limits }, "zstd")?;
-        unpacked.extend_from_slice(&frame);
+        let window = zstd_window(rest);
+        let _window = budget.lend(zstd_memory(window))?;
+        let frame = ruzstd::decoding::StreamingDecoder::new_with_max_window_size(&mut rest, window.max(1 << 10));
+        unpacked.take(frame.map_err(damaged)?, "zstd")?;
     }
-    Ok(unpacked)
+    Ok(())
 }
 
 #[cfg(not(feature = "zstd"))]
-fn unpack_zstd(_: &[u8], _: &Limits) -> Result<Vec<u8>> {
+fn unpack_zstd(_: &[u8], _: &Budget, _: &mut Unpacked) -> Result<()> {
     Err(Error::new(ErrorKind::WrongFormat, "the profile is packed with zstd, which this build cannot read"))
+}
+
+/// How far back a frame of zstd refers, by its first bytes; 0 where they make no sense.
+pub fn zstd_window(frame: &[u8]) -> u64 {
+    let Some(&[_, _, _, _, descriptor, window, ..]) = frame.first_chunk::<6>() else { return 0 };
+    let is_single_segment = descriptor & 0x20 != 0;
+    if !is_single_segment {
+        let base = 1u64 << (10 + (window >> 3));
+        return base + base / 8 * u64::from(window & 7);
+    }
+    // The whole content is the window. Its size follows the number of a dictionary.
+    let dictionary = [0, 1, 2, 4][usize::from(descriptor & 3)];
+    let size = [1, 2, 4, 8][usize::from(descriptor >> 6)];
+    let field = frame.get(5 + dictionary..5 + dictionary + size).unwrap_or_default();
+    let content = field.iter().rev().fold(0u64, |sum, &byte| sum << 8 | u64::from(byte));
+    content.saturating_add(if size == 2 { 256 } else { 0 })
+}
+
+/// What unpacking a frame of zstd takes: a ring of twice its window, and some tables.
+pub fn zstd_memory(window: u64) -> usize {
+    usize::try_from(window.saturating_mul(2).saturating_add(512 << 10)).unwrap_or(usize::MAX)
 }
 
 /// gzip ends with the size of its content modulo 4 GiB. It may lie, so it is only a hint, bounded by what
@@ -84,21 +87,32 @@ fn gzip_size_hint(bytes: &[u8]) -> usize {
     said.min(bytes.len().saturating_mul(1032)).min(256 << 20)
 }
 
-fn read_capped(reader: impl Read, hint: usize, limits: &Limits, name: &str) -> Result<Vec<u8>> {
-    let mut unpacked = Vec::with_capacity(hint);
-    let mut reader = reader.take(limits.max_unpacked.saturating_add(1));
-    reader.read_to_end(&mut unpacked).map_err(|error| match error.kind() {
+/// What was unpacked so far.
+struct Unpacked {
+    bytes: Vec<u8>,
+    loan: Loan,
+}
+
+impl Unpacked {
+    const CHUNK: u64 = 256 << 10;
+
+    fn take(&mut self, mut reader: impl Read, name: &str) -> Result<()> {
+        loop {
+            self.loan.add(Self::CHUNK as usize)?;
+            let got = reader.by_ref().take(Self::CHUNK).read_to_end(&mut self.bytes);
+            let got = got.map_err(|error| damaged(&error, name))?;
+            if got == 0 {
+                return Ok(());
+            }
+        }
+    }
+}
+
+fn damaged(error: &std::io::Error, name: &str) -> Error {
+    match error.kind() {
         std::io::ErrorKind::UnexpectedEof => {
             Error::new(ErrorKind::Truncated, format!("the {name} data ends too early: the file is truncated"))
         }
         _ => Error::new(ErrorKind::Corrupt, format!("the {name} data is damaged: {error}")),
-    })?;
-    if unpacked.len() as u64 > limits.max_unpacked {
-        let cap = limits.max_unpacked >> 20;
-        return Err(Error::new(
-            ErrorKind::TooLarge,
-            format!("unpacks to more than {cap} MiB; raise the cap with --max-memory if you trust the file"),
-        ));
     }
-    Ok(unpacked)
 }

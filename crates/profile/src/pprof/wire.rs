@@ -79,6 +79,16 @@ impl<'a> Value<'a> {
         }
     }
 
+    /// How many numbers a repeated field has, packed or not: each ends with a byte below 128.
+    #[inline]
+    pub(super) fn count(self) -> usize {
+        match self {
+            Self::Varint(_) => 1,
+            Self::Bytes(packed) => packed.iter().filter(|&&byte| byte < 0x80).count(),
+            Self::Fixed => 0,
+        }
+    }
+
     /// Calls `each` with every number of a repeated field, packed or not.
     #[inline]
     pub(super) fn each_uint(self, mut each: impl FnMut(u64) -> Result<()>) -> Result<()> {

@@ -10,9 +10,8 @@
 //! * A **site** is a stack in a context with a class of sizes, and counts what was allocated there and what
 //!   is alive. An **end** is a site, where its objects were freed and how old they became.
 //!
-//! The words lie in private memory. Optionally every change is made to a shared mapping of a file as well,
-//! the *mirror*, which survives the process however it ends; and the emergency file gets a copy of the used
-//! parts. All three have the same layout, so one reader ([`image`]) makes profiles of any of them. A change
+//! The words lie in private memory. Optionally every change is copied to a file, the [`mirror`], which survives the
+//! process however it ends; and the emergency file gets a copy of the used parts. All three have the same layout, so one reader ([`image`]) makes profiles of any of them. A change
 //! that was cut short leaves a record whose hash is wrong, or a row without a key, and both are skipped; the
 //! counters themselves are single words.
 //!
@@ -21,6 +20,7 @@
 
 pub(super) mod image;
 mod index;
+mod mirror;
 mod records;
 mod rows;
 
@@ -30,9 +30,10 @@ pub(super) use rows::{EndKey, RowId, SiteKey};
 
 use super::interval::Weight;
 use super::memory;
+use mirror::Mirror;
 use std::fs::File;
 use std::io;
-use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The first word of every ledger: `FLHEAP` and the format's version.
 pub(super) const MAGIC: u64 = u64::from_le_bytes(*b"FLHEAP\x00\x02");
@@ -105,6 +106,9 @@ impl Section {
 
 pub(super) const HEADER_WORDS: usize = 512;
 
+/// The words of the header that are ever written.
+const HEADER_USED: usize = Section::Ends.entry() + 3;
+
 /// The words there are for modules in every ledger.
 const MODULES_WORDS: usize = 64 << 10;
 
@@ -124,6 +128,12 @@ impl Capacity {
         HEADER_WORDS + Section::ALL.iter().map(|&section| self.words(section)).sum::<usize>()
     }
 
+    /// The length of a file with a ledger: a word more, which is never written. A file that was truncated is shorter
+    /// from then on, whatever is written to it.
+    pub(super) fn file_length(self) -> u64 {
+        file_length(self.total_words())
+    }
+
     fn words(self, section: Section) -> usize {
         let words = match section {
             Section::Modules => MODULES_WORDS,
@@ -136,11 +146,14 @@ impl Capacity {
     }
 }
 
+const fn file_length(words: usize) -> u64 {
+    (words as u64 + 1) * 8
+}
+
 /// See the module's introduction.
 pub(super) struct Ledger {
     words: &'static [AtomicU64],
-    /// Null without a mirror.
-    mirror: AtomicPtr<AtomicU64>,
+    mirror: Mirror,
     /// The monotonic clock when the ledger was begun.
     started: u64,
     modules: Index,
@@ -158,7 +171,7 @@ impl Ledger {
         let total = capacity.total_words();
         let ledger = Self {
             words: memory::private_words(total)?,
-            mirror: AtomicPtr::default(),
+            mirror: Mirror::none(),
             started: crate::clock::monotonic_nanos(),
             modules: Index::new(4 << 10)?,
             contexts: Index::new(16 << 10)?,
@@ -168,10 +181,6 @@ impl Ledger {
             sites: Index::new(2 * capacity.sites)?,
             ends: Index::new(4 * capacity.sites)?,
         };
-        if let Some(file) = mirror {
-            let mirror = memory::shared_words(file, total)?;
-            ledger.mirror.store(mirror.as_ptr().cast_mut(), Ordering::Release);
-        }
         let mut offset = HEADER_WORDS;
         for (section, words) in Section::ALL.into_iter().zip(sections) {
             ledger.store(section.entry(), offset as u64);
@@ -180,24 +189,27 @@ impl Ledger {
             ledger.store(section.entry() + 2, section.row_words() as u64);
             offset += words;
         }
-        ledger.set(Field::Pid, u64::from(std::process::id()));
+        ledger.put(Field::Pid, u64::from(std::process::id()));
         let now = crate::clock::unix_nanos() as u64;
-        ledger.set(Field::Started, now);
-        ledger.set(Field::CountedSince, now);
+        ledger.put(Field::Started, now);
+        ledger.put(Field::CountedSince, now);
         let empty = ledger.record(Section::Stacks, &ledger.stacks, &[]);
         debug_assert_eq!(empty, EMPTY_STACK, "the first stack");
-        ledger.set(Field::Magic, MAGIC);
+        ledger.put(Field::Magic, MAGIC);
+        if let Some(file) = mirror {
+            ledger.mirror_to(file)?;
+        }
         Ok(ledger)
     }
 
-    /// All words, for the reader and for the emergency file.
+    /// All words, for the reader.
     pub(super) fn words(&self) -> &'static [AtomicU64] {
         self.words
     }
 
     /// Changes go to private memory only from now on: in the child of a fork, the file is the parent's.
     pub(super) fn drop_mirror(&self) {
-        self.mirror.store(std::ptr::null_mut(), Ordering::Release);
+        self.mirror.forget();
     }
 
     /// Where a section starts and how much of it is used, in words.
@@ -211,9 +223,16 @@ impl Ledger {
     }
 
     pub(super) fn set(&self, field: Field, value: u64) {
+        self.put(field, value);
+        self.publish_header();
+    }
+
+    /// The same in memory. Whoever changes more than that publishes all of it in the end.
+    fn put(&self, field: Field, value: u64) {
         self.store(field as usize, value);
     }
 
+    /// Counts in memory, until something is published.
     pub(super) fn count(&self, field: Field, more: u64) -> u64 {
         self.add(field as usize, more)
     }
@@ -242,16 +261,21 @@ impl Ledger {
         self.count_site(site, rows::Allocated, weight);
         let live = self.add(Field::LiveBytes as usize, weight.bytes).wrapping_add(weight.bytes);
         if (live as i64) > self.get(Field::PeakBytes) as i64 {
-            self.set(Field::PeakBytes, live);
-            self.set(Field::PeakTime, self.unix_time(now));
+            self.put(Field::PeakBytes, live);
+            self.put(Field::PeakTime, self.unix_time(now));
             self.add(Field::PeakEpoch as usize, 1);
         }
     }
 
-    /// Notes that something was counted `now`, on the monotonic clock: a reader of the file knows by it when the
-    /// process ended.
-    pub(super) fn changed(&self, now: u64) {
-        self.set(Field::LastChange, self.unix_time(now));
+    /// Publishes a site that has counted something `now`, on the monotonic clock (a reader of the file knows by it
+    /// when the process ended), and how an object of it ended.
+    pub(super) fn changed(&self, now: u64, site: RowId, end: Option<RowId>) {
+        self.put(Field::LastChange, self.unix_time(now));
+        let site = (Section::Sites, site);
+        match end {
+            Some(end) => self.publish_rows(now, [site, (Section::Ends, end)]),
+            None => self.publish_rows(now, [site]),
+        }
     }
 
     fn unix_time(&self, now: u64) -> u64 {
@@ -260,7 +284,10 @@ impl Ledger {
 
     /// Counts an object that was freed.
     pub(super) fn freed(&self, site: RowId, weight: Weight) {
-        self.keep_peak(site);
+        if self.keep_peak(site) {
+            // What it kept is of a peak that a reader must know.
+            self.mirror.header_is_due();
+        }
         self.count_site(site, rows::Freed, weight);
         self.add(Field::LiveBytes as usize, weight.bytes.wrapping_neg());
     }
@@ -284,9 +311,10 @@ impl Ledger {
             Field::Merged,
             Field::LostEnds,
         ] {
-            self.set(field, 0);
+            self.put(field, 0);
         }
-        self.set(Field::CountedSince, crate::clock::unix_nanos() as u64);
+        self.put(Field::CountedSince, crate::clock::unix_nanos() as u64);
+        self.publish_all();
     }
 
     fn load(&self, word: usize) -> u64 {
@@ -295,24 +323,9 @@ impl Ledger {
 
     fn store(&self, word: usize, value: u64) {
         self.words[word].store(value, Ordering::Release);
-        if let Some(mirrored) = self.mirrored(word) {
-            mirrored.store(value, Ordering::Release);
-        }
     }
 
     fn add(&self, word: usize, value: u64) -> u64 {
-        if let Some(mirrored) = self.mirrored(word) {
-            mirrored.fetch_add(value, Ordering::Relaxed);
-        }
         self.words[word].fetch_add(value, Ordering::AcqRel)
-    }
-
-    fn mirrored(&self, word: usize) -> Option<&AtomicU64> {
-        let mirror = self.mirror.load(Ordering::Acquire);
-        if mirror.is_null() || word >= self.words.len() {
-            return None;
-        }
-        // SAFETY: the mirror is as long as the words, and is never unmapped.
-        Some(unsafe { &*mirror.add(word) })
     }
 }

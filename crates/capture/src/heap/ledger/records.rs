@@ -68,6 +68,7 @@ impl Ledger {
                 self.store(at + 1 + offset, word);
             }
             self.store(at, head);
+            self.publish_words(at, at + 1 + words.len());
             Some(id)
         };
         RecordId(index.find_or_insert(hash, is_same, make).unwrap_or(0))
@@ -81,6 +82,7 @@ impl Ledger {
             return None;
         }
         let at = self.add(section.entry() + 2, words as u64);
+        self.mirror.header_is_due();
         (at + words as u64 <= capacity).then_some(at as u32)
     }
 }

@@ -117,21 +117,24 @@ impl Ledger {
         self.row(Section::Sites, spared, mix(first ^ mix(class)), [first, key.size as u64], is_same)
     }
 
-    /// Counts how an object of a site ended.
-    pub(in super::super) fn ended(&self, key: EndKey, weight: Weight) {
+    /// Counts how an object of a site ended; in which row, if there was room for one.
+    pub(in super::super) fn ended(&self, key: EndKey, weight: Weight) -> Option<RowId> {
         let first = u64::from(key.site.0) << 32 | u64::from(key.stack.0);
         let class = u64::from(key.class);
         let is_same = |row: usize| {
             self.load(row + end::SITE_AND_STACK) == first && self.load(row + end::CLASS) == class
         };
-        let Some(row) = self.row(Section::Ends, 0, mix(first ^ mix(class + 1)), [first, class], is_same)
-        else {
-            self.count(Field::LostEnds, 1);
-            return;
-        };
-        let row = self.place(Section::Ends, row);
-        self.add(row + end::OBJECTS, weight.objects);
-        self.add(row + end::BYTES, weight.bytes);
+        let found = self.row(Section::Ends, 0, mix(first ^ mix(class + 1)), [first, class], is_same);
+        match found.map(|row| self.place(Section::Ends, row)) {
+            Some(row) => {
+                self.add(row + end::OBJECTS, weight.objects);
+                self.add(row + end::BYTES, weight.bytes);
+            }
+            None => {
+                self.count(Field::LostEnds, 1);
+            }
+        }
+        found
     }
 
     pub(super) fn count_site<E: SiteEvent>(&self, row: RowId, _event: E, weight: Weight) {
@@ -139,15 +142,17 @@ impl Ledger {
     }
 
     /// Before a site changes: what it had at the highest moment so far, if it did not change since. So the
-    /// live set of that moment is known without ever copying it.
-    pub(super) fn keep_peak(&self, row: RowId) {
+    /// live set of that moment is known without ever copying it. Says whether it did not.
+    pub(super) fn keep_peak(&self, row: RowId) -> bool {
         let row = self.place(Section::Sites, row);
         let epoch = self.get(Field::PeakEpoch);
-        if self.load(row + site::PEAK_EPOCH) != epoch {
+        let is_first_change = self.load(row + site::PEAK_EPOCH) != epoch;
+        if is_first_change {
             self.store(row + site::PEAK_OBJECTS, self.load(row + site::LIVE_OBJECTS));
             self.store(row + site::PEAK_BYTES, self.load(row + site::LIVE_BYTES));
             self.store(row + site::PEAK_EPOCH, epoch);
         }
+        is_first_change
     }
 
     /// Where all rows of a section start, in words of the ledger.
@@ -163,7 +168,8 @@ impl Ledger {
         }
     }
 
-    fn place(&self, section: Section, row: RowId) -> usize {
+    /// Where a row starts, in words of the ledger.
+    pub(super) fn place(&self, section: Section, row: RowId) -> usize {
         self.load(section.entry()) as usize + row.0 as usize
     }
 

@@ -1,0 +1,63 @@
+//! What tests share that start their own program again.
+
+#![allow(dead_code, reason = "each test uses a part")]
+
+use std::hint::black_box;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+pub(crate) const MODE: &str = "FLAMELET_HEAP_TEST_CHILD";
+pub(crate) const FILE: &str = "FLAMELET_HEAP_TEST_FILE";
+pub(crate) const MEAN: u64 = 16 << 10;
+
+/// What this process was started for, and with which file, by [`start_child`].
+pub(crate) fn asked() -> Option<(String, PathBuf)> {
+    Some((std::env::var(MODE).ok()?, std::env::var_os(FILE)?.into()))
+}
+
+pub(crate) fn start_child(mode: &str, file: &Path) -> Child {
+    Command::new(std::env::current_exe().expect("a program"))
+        .args(["child", "--exact", "--nocapture", "--test-threads=1"])
+        .env(MODE, mode)
+        .env(FILE, file)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the program starts again")
+}
+
+/// A folder on a disk that goes away in the end.
+pub(crate) struct Folder(pub(crate) PathBuf);
+
+impl Folder {
+    pub(crate) fn new(name: &str) -> Self {
+        let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&path).expect("a folder");
+        Self(path)
+    }
+
+    pub(crate) fn file(&self, name: impl std::fmt::Display) -> PathBuf {
+        self.0.join(name.to_string())
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+pub(crate) fn filled(size: usize) -> Vec<u8> {
+    black_box(vec![1; black_box(size)])
+}
+
+#[inline(never)]
+pub(crate) fn innocent_work() -> Vec<Vec<u8>> {
+    black_box((0..200).map(|_| filled(50_000)).collect())
+}
+
+#[inline(never)]
+pub(crate) fn keep_for_ever() -> Vec<Vec<u8>> {
+    black_box((0..40_000).map(|_| filled(100)).collect())
+}
