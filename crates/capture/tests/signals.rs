@@ -44,7 +44,8 @@ fn a_daemon_lives_beside_the_interval_timer() {
 /// What a service links, but for the one file that starts threads.
 #[test]
 fn no_thread_of_ours_is_started_in_another_way() {
-    const CRATES: [&str; 7] = ["capture", "flamelet", "profile", "report", "symbol", "unwind", "view"];
+    const CRATES: [&str; 9] =
+        ["capture", "flamelet", "preload", "preload-cpu", "profile", "report", "symbol", "unwind", "view"];
     const THE_WAY: &str = "unwind/src/live/spawn.rs";
     const OTHER_WAYS: [&str; 5] =
         ["thread::Builder", "thread::spawn", "thread::scope", "std::thread::{", "pthread_create"];

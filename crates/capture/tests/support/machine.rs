@@ -55,9 +55,7 @@ pub(crate) fn verdict(attempt: impl Fn() -> (std::thread::Result<()>, bool)) -> 
         if right > wrong {
             return Verdict::Right;
         }
-        eprintln!(
-            "attempt {number}: {right} right and {wrong} wrong so far, others are busy: {is_busy}"
-        );
+        eprintln!("attempt {number}: {right} right and {wrong} wrong so far, others are busy: {is_busy}");
     }
     failure.map_or(Verdict::Excused, Verdict::Wrong)
 }
