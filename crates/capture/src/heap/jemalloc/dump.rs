@@ -9,12 +9,12 @@ use crate::heap::snapshot::{DROP_FRAMES, HEAP_TYPES};
 use crate::{Error, ErrorKind, Result};
 use flamelet_profile::{LocationId, Mapping, Profile, ProfileBuilder};
 use flamelet_unwind::live;
-use std::ffi::CString;
+use std::ffi::{CString, OsString};
 use std::fs::File;
 use std::io::{self, Read, Seek};
 use std::os::fd::{AsRawFd, FromRawFd};
-use std::path::Path;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::os::unix::ffi::OsStringExt;
+use std::path::{Path, PathBuf};
 
 /// The text of a dump.
 pub(super) fn text(control: Control) -> Result<String> {
@@ -29,24 +29,43 @@ pub(super) fn text(control: Control) -> Result<String> {
     }
 }
 
-/// The text of a dump, by a file in `folder` that is removed again.
+/// The text of a dump, by a file below `folder` that is removed again.
 pub(super) fn text_by_file_in(control: Control, folder: &Path) -> Result<String> {
-    static COUNT: AtomicU64 = AtomicU64::new(0);
-    let count = COUNT.fetch_add(1, Ordering::Relaxed);
-    let path = folder.join(format!("flamelet-{}-{count}.heap", std::process::id()));
-    let path_text = path.display().to_string();
-    let text = dump_to(control, &path_text).and_then(|()| {
-        let read = File::open(&path).and_then(|mut file| read_all(&mut file));
-        read.map_err(|error| Error::new(ErrorKind::Denied, format!("{path_text}: {error}")))
-    });
-    let _ = std::fs::remove_file(&path);
-    text.map_err(|error| {
+    let denied = |error: &dyn std::fmt::Display| {
         let message = format!(
-            "jemalloc's dump needs a file in memory or a writable folder for temporary files (TMPDIR), and could \
-             not be written to {path_text}: {error}"
+            "jemalloc's dump needs a file in memory or a writable folder for temporary files (TMPDIR), and could not be \
+             written below {}: {error}",
+            folder.display()
         );
         Error::new(ErrorKind::Denied, message)
-    })
+    };
+    let own = OwnFolder::make_in(folder).map_err(|error| denied(&error))?;
+    let path = own.0.join("dump.heap");
+    dump_to(control, &path.display().to_string()).map_err(|error| denied(&error))?;
+    File::open(&path).and_then(|mut file| read_all(&mut file)).map_err(|error| denied(&error))
+}
+
+/// A new folder that only this user can write, removed with what is in it. jemalloc opens its file by name and would
+/// follow a link that somebody else has put where everybody can.
+struct OwnFolder(PathBuf);
+
+impl OwnFolder {
+    fn make_in(folder: &Path) -> io::Result<Self> {
+        let template = CString::new(folder.join("flamelet-XXXXXX").into_os_string().into_vec())?;
+        let mut name = template.into_bytes_with_nul();
+        // SAFETY: a C string, of which the last six letters are replaced in place.
+        if unsafe { libc::mkdtemp(name.as_mut_ptr().cast()) }.is_null() {
+            return Err(io::Error::last_os_error());
+        }
+        name.pop();
+        Ok(Self(PathBuf::from(OsString::from_vec(name))))
+    }
+}
+
+impl Drop for OwnFolder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
 }
 
 fn memory_file() -> io::Result<File> {
