@@ -6,10 +6,10 @@ use flamelet_profile::{
 };
 use rustc_hash::FxHashMap;
 
-use crate::call_names;
 use crate::collect::{Intake, Meaning, Row, StackNumber, SyscallStats};
-use crate::kernel::{self, KernelSymbols};
-use crate::perf_map::PerfMap;
+use crate::names::calls;
+use crate::names::kernel::{self, KernelSymbols};
+use crate::names::perf_map::PerfMap;
 
 /// What the values of samples are, given what is recorded.
 #[derive(Clone, Debug)]
@@ -169,7 +169,7 @@ impl Assembly<'_> {
         let in_kernel = addresses.take_while(|&address| address >> 63 != 0);
         let names = in_kernel.filter_map(|address| self.kernel?.name(address));
         let by_call =
-            || self.intake.waits.get(&stack).map(|&call| kernel::wait_of_call(&call_names::syscall(call)));
+            || self.intake.waits.get(&stack).map(|&call| kernel::wait_of_call(&calls::syscall(call)));
         kernel::wait_kind(names).or_else(by_call).unwrap_or("unknown")
     }
 
@@ -299,7 +299,7 @@ impl Assembly<'_> {
         let mut calls: Vec<(&(u32, i64), &SyscallStats)> = self.intake.syscalls.iter().collect();
         calls.sort_by_key(|(key, _)| **key);
         for (&(thread, number), stats) in calls {
-            let name = call_names::syscall(number);
+            let name = calls::syscall(number);
             let label = self.builder.text_label("syscall", &name);
             let labels = self.labels(thread, Some(label));
             let seen = stacks.remove(&(thread, number)).unwrap_or_default().best();

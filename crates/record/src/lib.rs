@@ -44,35 +44,38 @@
 
 mod access;
 mod assemble;
-mod background;
-mod call_names;
 mod checkpoint;
 mod collect;
 pub mod doctor;
 mod drain;
 pub mod drive;
 mod error;
-mod event_name;
-mod kernel;
-mod live_stack;
+mod events;
+mod names;
 mod options;
-mod perf_map;
-mod plan;
 pub mod preload;
+mod processes;
+mod ptrace;
 mod recording;
-mod session;
-pub mod signal;
 mod summary;
 mod sweeper;
 mod sys;
-mod targets;
-mod trace;
-mod tracefs;
-mod uprobe;
-mod wire;
 
 pub use collect::{BUCKETS, SyscallStats};
 pub use error::{Error, ErrorKind, Result};
 pub use options::{Checkpoint, Completion, Options, Save, Target};
-pub use recording::{CommandEnd, Recorded, RunningCommand, record};
+pub use processes::signal;
+pub use recording::{CommandEnd, Recorded, RunningCommand};
 pub use summary::{Progress, Summary, SyscallSummary};
+
+use std::sync::atomic::AtomicBool;
+
+/// Records until the target ends, the duration is over or `stop` is set. `progress` is called now and then,
+/// on this thread.
+pub fn record(options: Options, progress: &mut dyn FnMut(&Progress), stop: &AtomicBool) -> Result<Recorded> {
+    options.check()?;
+    match ptrace::way(&options) {
+        ptrace::Way::Ptrace(why) => ptrace::record(options, &why, progress, stop),
+        ptrace::Way::Events(tried) => recording::record(options, tried, progress, stop),
+    }
+}

@@ -4,7 +4,7 @@
 use flamelet_unwind::{MAX_DEPTH, Registers};
 
 use super::Intake;
-use crate::wire::ThreadOf;
+use crate::events::wire::ThreadOf;
 
 /// The system call that a thread waits in, and where.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

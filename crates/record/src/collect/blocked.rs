@@ -9,9 +9,9 @@ use super::rows::{Meaning, RowKey};
 use super::stacks::StackNumber;
 use super::threads::{ThreadRow, ThreadState};
 use super::{Due, Intake};
-use crate::plan::Source;
+use crate::events::plan::Source;
+use crate::events::wire::{Sample, ThreadOf};
 use crate::sys::machine;
-use crate::wire::{Sample, ThreadOf};
 
 /// Where a thread stopped, when its dump was too short to tell all of it.
 #[derive(Debug)]

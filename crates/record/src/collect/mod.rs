@@ -3,6 +3,7 @@
 mod before;
 mod blocked;
 mod images;
+pub(crate) mod live_stack;
 mod order;
 mod rows;
 mod spaces;
@@ -25,11 +26,11 @@ pub(crate) use syscalls::SyscallTable;
 pub use syscalls::{BUCKETS, SyscallStats};
 pub(crate) use threads::Threads;
 
-use crate::drain::Chunk;
-use crate::live_stack::LiveStack;
-use crate::plan::Source;
-use crate::session::{Origin, Origins};
-use crate::wire::{Mmap, Raw, Record, RegisterMask, Sample, ThreadOf};
+use crate::collect::live_stack::LiveStack;
+use crate::events::chunk::Chunk;
+use crate::events::plan::Source;
+use crate::events::session::{Origin, Origins};
+use crate::events::wire::{Mmap, Raw, Record, RegisterMask, Sample, ThreadOf};
 use images::Mapped;
 use order::{Due, Order};
 use rows::{RowKey, Rows};
@@ -132,7 +133,7 @@ impl Collector {
     /// A process that was there before.
     pub(crate) fn introduce(&mut self, pid: u32, with_waits: bool) {
         self.intake.spaces.of(pid);
-        for tid in crate::targets::threads(pid) {
+        for tid in crate::processes::threads(pid) {
             let thread = ThreadOf { pid, tid };
             self.intake.threads.of(thread);
             if with_waits {
@@ -223,7 +224,7 @@ impl Intake {
         self.threads.exit(thread);
         // The last thread of a process need not be its first; a process whose first thread is gone and whose
         // others run on is read again from the system.
-        if thread.pid == thread.tid && crate::targets::threads(thread.pid).is_empty() {
+        if thread.pid == thread.tid && crate::processes::threads(thread.pid).is_empty() {
             self.spaces.exit(thread.pid);
         }
     }

@@ -6,8 +6,8 @@
 
 use std::sync::mpsc;
 
-use crate::drain::{Chunk, Kept, Unwound, Waiting};
-use crate::wire::Raw;
+use crate::events::chunk::{Chunk, Kept, Pending, Unwound};
+use crate::events::wire::Raw;
 
 /// Chunks whose records wait for their turn.
 pub(crate) struct Order {
@@ -29,7 +29,7 @@ struct Entry {
 struct Slot {
     kept: Kept,
     left: usize,
-    waiting: Option<Waiting>,
+    waiting: Option<Pending>,
     home: Option<mpsc::Sender<Kept>>,
 }
 

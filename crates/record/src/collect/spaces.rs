@@ -8,8 +8,8 @@ use flamelet_unwind::Modules;
 use rustc_hash::FxHashMap;
 
 use super::images::{Images, Mapped};
+use crate::processes;
 use crate::sys::machine;
-use crate::targets;
 
 /// What each process has mapped, as the draining threads see it.
 #[derive(Clone, Debug, Default)]
@@ -196,7 +196,7 @@ impl Spaces {
 
 /// The name of a process that was there before the recording.
 pub(crate) fn process_name(pid: u32) -> String {
-    targets::thread_name(pid, pid).unwrap_or_default()
+    processes::thread_name(pid, pid).unwrap_or_default()
 }
 
 #[cfg(test)]

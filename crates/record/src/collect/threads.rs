@@ -5,10 +5,10 @@ use rustc_hash::FxHashMap;
 use super::blocked::{Completed, Cut};
 use super::spaces::process_name;
 use super::stacks::StackNumber;
-use crate::plan::Source;
-use crate::session::Origin;
-use crate::targets;
-use crate::wire::ThreadOf;
+use crate::events::plan::Source;
+use crate::events::session::Origin;
+use crate::events::wire::ThreadOf;
+use crate::processes;
 
 /// The place of a thread in [`Threads::rows`].
 pub(crate) type ThreadRow = u32;
@@ -54,7 +54,7 @@ impl Threads {
     pub(crate) fn of(&mut self, thread: ThreadOf) -> &mut ThreadState {
         if !self.by_tid.contains_key(&thread.tid) {
             let process = self.process(thread.pid);
-            let name = targets::thread_name(thread.pid, thread.tid);
+            let name = processes::thread_name(thread.pid, thread.tid);
             let name = name.unwrap_or_else(|| self.process_names[process as usize].clone());
             self.begin(thread, name, process, true);
         }

@@ -8,10 +8,10 @@ use flamelet_unwind::{End, MAX_DEPTH, Reason, Registers, Unwound, walk};
 use super::rows::{Meaning, RowKey, Rows};
 use super::threads::ThreadRow;
 use super::{Counters, Intake, SharedModules, StackNumber, judged};
-use crate::plan::Source;
-use crate::session::Origins;
+use crate::events::plan::Source;
+use crate::events::session::Origins;
+use crate::events::wire::ThreadOf;
 use crate::sys::machine;
-use crate::wire::ThreadOf;
 
 impl Intake {
     /// For what a tracer tells, from now on.

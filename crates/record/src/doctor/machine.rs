@@ -3,11 +3,12 @@
 use std::path::Path;
 
 use super::{Report, State};
+use crate::access::tracefs;
 use crate::access::{self, Capabilities};
 use crate::sys::attr::{Attr, config, flag, kind};
 use crate::sys::event::{Event, Watch};
 use crate::sys::machine as system;
-use crate::{session, tracefs};
+use crate::sys::machine::online_cpus;
 
 /// Looks at what this user may record on this machine.
 pub fn machine() -> Report {
@@ -63,7 +64,7 @@ fn paranoid(report: &mut Report, capabilities: Capabilities) {
 
 fn try_event(kind: u32, config: u64, watch: Watch, more: u64) -> bool {
     let attr = Attr::new(kind, config).with(flag::DISABLED | flag::EXCLUDE_HV | more);
-    let cpu = session::online_cpus().first().copied().unwrap_or(0);
+    let cpu = online_cpus().first().copied().unwrap_or(0);
     Event::open(&attr, watch, cpu).is_ok()
 }
 
@@ -95,7 +96,7 @@ fn counters(report: &mut Report) {
 fn kernel_names(report: &mut Report, capabilities: Capabilities) {
     let level = access::setting("kernel/kptr_restrict").unwrap_or(0);
     let found = format!("kernel.kptr_restrict={level}");
-    let are_shown = crate::kernel::KernelSymbols::load().is_some();
+    let are_shown = crate::names::kernel::KernelSymbols::load().is_some();
     if are_shown {
         report.add("kernel names", found, State::Good, "kernel frames have names", "");
     } else {
@@ -147,7 +148,7 @@ fn rings(report: &mut Report, capabilities: Capabilities) {
         report.add("ring memory", "not limited", State::Good, "rings of 8 MiB a CPU", "");
         return;
     }
-    let cpus = session::online_cpus().len().max(1) as u64;
+    let cpus = online_cpus().len().max(1) as u64;
     let share = locked.unwrap_or(0) / cpus;
     let found = format!(
         "kernel.perf_event_mlock_kb={}, `ulimit -l` {}",

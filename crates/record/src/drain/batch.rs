@@ -7,7 +7,7 @@ use super::Outlet;
 use super::unwinder::Unwinder;
 use crate::Result;
 use crate::collect::SharedModules;
-use crate::session::{CpuRings, Origins};
+use crate::events::session::{CpuRings, Origins};
 use crate::sys::machine::{self, Bell};
 use crate::sys::sched;
 

@@ -8,12 +8,13 @@ use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use super::Outlet;
 use super::unwinder::Unwinder;
-use super::{Chunk, Kept, Outlet};
 use crate::Error;
 use crate::collect::SharedModules;
-use crate::live_stack::LiveStack;
-use crate::session::{CpuRings, Origins};
+use crate::collect::live_stack::LiveStack;
+use crate::events::chunk::{Chunk, Kept};
+use crate::events::session::{CpuRings, Origins};
 use crate::sys::machine::{self, Bell, Waiter};
 use crate::sys::sched::{self, Urgency};
 

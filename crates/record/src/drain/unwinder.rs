@@ -7,13 +7,13 @@
 use flamelet_unwind::{Dump, End, MAX_DEPTH, Modules, walk};
 use rustc_hash::FxHashMap;
 
-use super::{Kept, Unwound, UnwoundStack};
+use crate::collect::live_stack::LiveStack;
 use crate::collect::{Published, SharedModules};
-use crate::live_stack::LiveStack;
-use crate::plan::Source;
-use crate::session::{Origin, Origins};
+use crate::events::chunk::{Kept, Unwound, UnwoundStack};
+use crate::events::plan::Source;
+use crate::events::session::{Origin, Origins};
+use crate::events::wire::{Raw, RegisterMask, Sample, UserSide};
 use crate::sys::attr::sample;
-use crate::wire::{Raw, RegisterMask, Sample, UserSide};
 
 /// Unwinds samples in place. Never waits for a lock: the collector may hold it, and it may be what this very
 /// thread just preempted.

@@ -4,8 +4,8 @@ use std::fs;
 use std::time::Duration;
 
 use super::{Drive, Subject, Tool};
-use crate::signal::{Signal, send};
-use crate::targets::descendants;
+use crate::processes::descendants;
+use crate::processes::signal::{Signal, send};
 
 /// Asks for the end of a run. A tool that started the command ends with it; one that attached to a process is
 /// interrupted, as by Ctrl-C, and leaves the process alone.

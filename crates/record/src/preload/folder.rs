@@ -20,8 +20,9 @@ use std::process::Command;
 use flamelet_preload_ledger::env;
 
 use super::private::{self, Others};
-use super::{Library, library, system};
+use super::{Library, library};
 use crate::sweeper::Sweeper;
+use crate::sys::files;
 use crate::{Error, ErrorKind, Result};
 
 /// What the names of these folders begin with.
@@ -66,13 +67,13 @@ impl Folder {
         }
         remove_forgotten(place);
         let failed = |error: io::Error| format!("{}: {error}", place.display());
-        let (outer_mode, inner_mode) = if system::is_root() { (0o711, 0o1733) } else { (0o700, 0o700) };
-        let outer = place.join(format!("{PREFIX}{}", system::random_name().map_err(failed)?));
-        let inner = outer.join(system::random_name().map_err(failed)?);
+        let (outer_mode, inner_mode) = if files::is_root() { (0o711, 0o1733) } else { (0o700, 0o700) };
+        let outer = place.join(format!("{PREFIX}{}", files::random_name().map_err(failed)?));
+        let inner = outer.join(files::random_name().map_err(failed)?);
         private::make_folder(&outer, outer_mode).map_err(failed)?;
         let sweeper = Sweeper::of_folder(&outer);
         let lock = File::open(&outer).map_err(failed)?;
-        system::lock(&lock).map_err(failed)?;
+        files::lock(&lock).map_err(failed)?;
         let folder = Self { outer, inner, library: library.to_owned(), _lock: lock, sweeper };
         private::make_folder(&folder.inner, inner_mode).map_err(failed)?;
         Ok(folder)
@@ -116,12 +117,12 @@ impl Drop for Folder {
 
 /// Removes the folders of recorders that were killed together with their sweepers: those that nobody holds locked.
 fn remove_forgotten(place: &Path) {
-    let (user, _) = system::own_ids();
+    let (user, _) = files::own_ids();
     for entry in std::fs::read_dir(place).into_iter().flatten().flatten() {
         let path = entry.path();
         let is_named = entry.file_name().to_string_lossy().starts_with(PREFIX);
         let is_ours = || path.symlink_metadata().is_ok_and(|found| found.is_dir() && found.uid() == user);
-        if is_named && is_ours() && File::open(&path).is_ok_and(|folder| system::lock(&folder).is_ok()) {
+        if is_named && is_ours() && File::open(&path).is_ok_and(|folder| files::lock(&folder).is_ok()) {
             let _ = std::fs::remove_dir_all(&path);
         }
     }

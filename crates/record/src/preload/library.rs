@@ -10,8 +10,9 @@ use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use super::Library;
 use super::private::{self, Others};
-use super::{Library, system};
+use crate::sys::files;
 use crate::{Error, ErrorKind, Result};
 
 /// Everybody may load it: children of a recording may run as other users.
@@ -46,7 +47,7 @@ pub(super) fn install(library: Library) -> Result<PathBuf> {
 
 /// Root's is where other users can read it; their own caches are not root's to use.
 fn folders() -> Vec<PathBuf> {
-    let root = system::is_root().then(|| PathBuf::from("/var/cache"));
+    let root = files::is_root().then(|| PathBuf::from("/var/cache"));
     let variable = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     let cache = variable("XDG_CACHE_HOME").or_else(|| Some(variable("HOME")?.join(".cache")));
     root.into_iter().chain(cache).collect()
@@ -63,7 +64,7 @@ fn install_in(cache: &Path, library: Library) -> std::result::Result<PathBuf, St
     if let Some(why) = private::weakness(&folder, Others::Nothing) {
         return Err(why);
     }
-    if system::is_noexec(&folder) {
+    if files::is_noexec(&folder) {
         return Err(format!("{name}: its file system is mounted noexec"));
     }
     put_into(&folder, library).map_err(failed)
@@ -100,7 +101,7 @@ fn file_name(library: Library) -> String {
 }
 
 fn is_there(path: &Path, library: Library) -> bool {
-    let (user, _) = system::own_ids();
+    let (user, _) = files::own_ids();
     let is_ours =
         private::open(path).is_ok_and(|(_, found)| found.uid() == user && found.mode() & 0o7777 == FILE_MODE);
     is_ours && private::read(path, library.bytes.len() as u64).is_ok_and(|bytes| bytes == library.bytes)

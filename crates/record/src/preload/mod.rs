@@ -17,7 +17,6 @@ mod library;
 mod private;
 mod program;
 mod running;
-mod system;
 
 /// A shared library to be loaded into the command, as bytes.
 #[derive(Clone, Copy, Debug)]

@@ -7,7 +7,7 @@ use std::io::{self, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-use super::system;
+use crate::sys::files;
 
 const ROOT_USER: u32 = 0;
 const WRITABLE_BY_OTHERS: u32 = 0o022;
@@ -38,7 +38,7 @@ fn weakness_of_one(folder: &Path, allowed: Others) -> Option<String> {
         Ok(found) => found,
         Err(error) => return Some(format!("{name}: {error}")),
     };
-    let (user, _) = system::own_ids();
+    let (user, _) = files::own_ids();
     if found.uid() != ROOT_USER && found.uid() != user {
         return Some(format!("{name} belongs to another user"));
     }
@@ -72,7 +72,7 @@ pub(super) fn put_file(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
 
 fn sibling(path: &Path) -> io::Result<PathBuf> {
     let mut name = path.file_name().unwrap_or_default().to_owned();
-    name.push(format!(".{}", system::random_name()?));
+    name.push(format!(".{}", files::random_name()?));
     Ok(path.with_file_name(name))
 }
 
@@ -140,7 +140,7 @@ mod tests {
         symlink("/dev/zero", path("device")).expect("ours");
         assert!(read(&path("device"), 5).is_err());
         assert!(read(Path::new("/dev/zero"), 5).is_err());
-        system::make_pipe(&path("pipe")).expect("ours");
+        files::make_pipe(&path("pipe")).expect("ours");
         assert!(read(&path("pipe"), 5).is_err(), "and it did not wait for a writer");
         std::fs::hard_link(path("file"), path("second")).expect("ours");
         assert!(read(&path("file"), 5).is_err(), "somebody else's file may be the other name");

@@ -9,7 +9,7 @@ use object::elf;
 use object::read::elf::{FileHeader, ProgramHeader};
 use object::{Endianness, Object, ObjectSymbol};
 
-use super::system;
+use crate::sys::files;
 use crate::{Error, ErrorKind, Result};
 
 /// A program that was looked at.
@@ -57,10 +57,10 @@ fn find(name: &OsStr) -> Result<PathBuf> {
 /// The loader ignores preloaded libraries where a program gains rights by being started.
 fn check_rights(path: &Path) -> Result<()> {
     let Ok(file) = std::fs::metadata(path) else { return Ok(()) };
-    let (user, group) = system::own_ids();
+    let (user, group) = files::own_ids();
     let by_user = file.mode() & 0o4000 != 0 && file.uid() != user;
     let by_group = file.mode() & 0o2010 == 0o2010 && file.gid() != group;
-    let by_capabilities = user != 0 && system::has_capabilities(path);
+    let by_capabilities = user != 0 && files::has_capabilities(path);
     let what = match (by_user, by_group, by_capabilities) {
         (true, ..) => "is setuid",
         (_, true, _) => "is setgid",

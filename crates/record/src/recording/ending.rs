@@ -1,9 +1,22 @@
 //! The end of a recording: the last records, names, and the verdict.
 
-use super::*;
-use crate::call_names;
-use flamelet_profile::Quality;
+use std::process::Child;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use flamelet_profile::{Profile, Quality};
+use flamelet_symbol::symbolize;
 use rustc_hash::FxHashMap;
+
+use super::{Drain, Recording, Watched};
+use crate::assemble::{self, Columns};
+use crate::collect::{Counters, Intake};
+use crate::drain::Message;
+use crate::events::plan::{CpuClock, Source};
+use crate::names::{Names, calls};
+use crate::sys::machine;
+use crate::sys::sched::Urgency;
+use crate::{CommandEnd, Error, ErrorKind, Options, Recorded, Result, Summary, Target, summary};
 
 impl Recording {
     /// Stops everything and makes the profile.
@@ -203,7 +216,7 @@ impl Ending<'_> {
         for ((_, number), stats) in &self.intake.syscalls {
             by_number.entry(*number).or_default().merge(stats);
         }
-        let named = |(number, stats)| summary::SyscallSummary { name: call_names::syscall(number), stats };
+        let named = |(number, stats)| summary::SyscallSummary { name: calls::syscall(number), stats };
         let mut calls: Vec<summary::SyscallSummary> = by_number.into_iter().map(named).collect();
         calls.sort_by(|a, b| b.stats.calls.cmp(&a.stats.calls).then_with(|| a.name.cmp(&b.name)));
         calls

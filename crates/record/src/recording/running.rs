@@ -3,7 +3,7 @@
 use std::io;
 use std::process::{Child, ExitStatus};
 
-use crate::signal::{self, Signal};
+use crate::processes::signal::{self, Signal};
 
 /// The command of a recording that ended first.
 #[derive(Debug)]

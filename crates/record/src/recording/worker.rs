@@ -9,10 +9,10 @@ use flamelet_symbol::symbolize::ModuleName;
 
 use crate::Result;
 use crate::assemble::{self, Columns};
-use crate::background::Question;
 use crate::checkpoint::Saver;
 use crate::collect::{Collector, Intake, MappingNumber, is_kernel};
 use crate::drain::Message;
+use crate::names::Question;
 use crate::sys::machine;
 use crate::sys::spare::SpareTime;
 

@@ -173,3 +173,36 @@ impl Bell {
         unsafe { libc::write(self.fd(), (&raw const one).cast(), 8) };
     }
 }
+
+/// The CPUs that are in use.
+pub(crate) fn online_cpus() -> Vec<u32> {
+    let text = std::fs::read_to_string("/sys/devices/system/cpu/online").unwrap_or_default();
+    let cpus = parse_cpus(&text);
+    if !cpus.is_empty() {
+        return cpus;
+    }
+    let count = std::thread::available_parallelism().map_or(1, usize::from);
+    (0..count as u32).collect()
+}
+
+/// Reads a list such as `0-3,8`.
+fn parse_cpus(text: &str) -> Vec<u32> {
+    let ranges = text.trim().split(',').filter_map(|part| {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        Some(first.parse::<u32>().ok()?..=last.parse::<u32>().ok()?)
+    });
+    ranges.filter(|range| *range.end() < 1 << 16).flatten().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_of_cpus() {
+        assert_eq!(parse_cpus("0-1\n"), [0, 1]);
+        assert_eq!(parse_cpus("0,2-3,7\n"), [0, 2, 3, 7]);
+        assert!(parse_cpus("").is_empty());
+        assert!(parse_cpus("0-99999999999").is_empty());
+    }
+}

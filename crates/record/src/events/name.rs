@@ -1,8 +1,9 @@
 //! Events by the names that `perf list` shows.
 
+use crate::access::tracefs;
+use crate::events::uprobe::Probe;
 use crate::sys::attr::kind;
-use crate::uprobe::Probe;
-use crate::{Error, ErrorKind, Result, tracefs};
+use crate::{Error, ErrorKind, Result};
 
 /// An event that was found by its name.
 #[derive(Debug)]

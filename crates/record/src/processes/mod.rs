@@ -1,10 +1,9 @@
-//! The threads that exist already when a recording starts.
+//! Processes and threads that exist: found in `/proc`, and asked to end.
+
+pub mod signal;
 
 use rustc_hash::FxHashSet;
 
-use crate::plan::PlannedEvent;
-use crate::session::Session;
-use crate::sys::event::Watch;
 use crate::{Error, ErrorKind, Result};
 
 /// The ids of the threads of `pid`; empty when it has ended.
@@ -21,7 +20,7 @@ pub(crate) fn descendants(pid: u32) -> Vec<u32> {
 }
 
 /// Adds all processes below `pid` to `found`, without `bystanders` and what is below those.
-fn add_descendants(pid: u32, bystanders: &FxHashSet<u32>, found: &mut Vec<u32>) {
+pub(crate) fn add_descendants(pid: u32, bystanders: &FxHashSet<u32>, found: &mut Vec<u32>) {
     let mut at = found.len();
     found.extend(children(pid).filter(|child| !bystanders.contains(child)));
     while let Some(&next) = found.get(at) {
@@ -48,50 +47,6 @@ pub(crate) fn processes(ids: &[u32]) -> Result<Vec<u32>> {
     pids.sort_unstable();
     pids.dedup();
     Ok(pids)
-}
-
-/// Opens `events` on every thread of `pids`. A thread that starts meanwhile is found by looking again: it
-/// may have been started by one that was not watched yet. (One that is both opened and inherited is
-/// recognised by its records, see `collect::owner`.) Returns how many threads are watched.
-pub(crate) fn watch_all(session: &mut Session, pids: &[u32], events: &[PlannedEvent]) -> Result<usize> {
-    watch_found(session, || pids.to_vec(), events)
-}
-
-/// The same for `pids` and all processes below them, but for `bystanders` and what is below those.
-pub(crate) fn watch_families(
-    session: &mut Session,
-    pids: &[u32],
-    bystanders: &FxHashSet<u32>,
-    events: &[PlannedEvent],
-) -> Result<usize> {
-    let families = || {
-        let mut found = pids.to_vec();
-        pids.iter().for_each(|&pid| add_descendants(pid, bystanders, &mut found));
-        found
-    };
-    watch_found(session, families, events)
-}
-
-fn watch_found(session: &mut Session, find: impl Fn() -> Vec<u32>, events: &[PlannedEvent]) -> Result<usize> {
-    const MOST_LOOKS: usize = 8;
-    let mut seen = FxHashSet::default();
-    let mut watched = 0;
-    // A program that starts threads all the time shows new ones at every look; those come from watched ones.
-    for _ in 0..MOST_LOOKS {
-        let mut found_more = false;
-        for pid in find() {
-            for tid in threads(pid) {
-                if seen.insert(tid) {
-                    found_more = true;
-                    watched += usize::from(session.watch(Watch::Thread(tid), events)?);
-                }
-            }
-        }
-        if !found_more {
-            break;
-        }
-    }
-    Ok(watched)
 }
 
 /// The process of a thread.

@@ -11,22 +11,22 @@ use flamelet_profile::Profile;
 use flamelet_symbol::symbolize;
 use rustc_hash::FxHashSet;
 
-use crate::assemble::{self, Columns};
-use crate::background::{Background, Names};
+use crate::assemble::Columns;
 use crate::checkpoint::Saver;
-use crate::collect::{Collector, Counters, Intake, SharedModules};
+use crate::collect::{Collector, Counters, SharedModules};
 use crate::drain::batch::BatchDrain;
 use crate::drain::eager::EagerDrain;
-use crate::drain::{Backlog, Message, Outlet, Pace};
-use crate::plan::{CpuClock, Plan, PlannedEvent, Source};
-use crate::session::{CpuRings, Session, online_cpus};
+use crate::drain::{Message, Outlet, Pace};
+use crate::events::chunk::Backlog;
+use crate::events::plan::{Plan, PlannedEvent, Source};
+use crate::events::session::{CpuRings, Session};
+use crate::events::watch;
+use crate::names::Background;
 use crate::sys::attr::flag;
-use crate::sys::event::Watch;
+use crate::sys::event::{Event, Watch};
 use crate::sys::machine;
 use crate::sys::process::{Waiting, open_pidfd};
-use crate::sys::sched::Urgency;
-use crate::trace::{self, Way};
-use crate::{Completion, Error, ErrorKind, Options, Progress, Result, Summary, Target, summary, targets};
+use crate::{Completion, Error, ErrorKind, Options, Progress, Result, Summary, Target, processes};
 
 mod ending;
 mod running;
@@ -70,14 +70,13 @@ const ENOUGH_STACKS: u64 = 25;
 /// One in so many stacks may be cut before the eager drain takes over.
 const TOLERATED_CUTS: u64 = 50;
 
-/// Records until the target ends, the duration is over or `stop` is set. `progress` is called now and then,
-/// on this thread.
-pub fn record(options: Options, progress: &mut dyn FnMut(&Progress), stop: &AtomicBool) -> Result<Recorded> {
-    options.check()?;
-    let tried = match trace::way(&options) {
-        Way::Ptrace(why) => return trace::record(options, &why, progress, stop),
-        Way::Events(tried) => tried,
-    };
+/// Records by events. What was opened to find out that they are permitted is kept until the recording's own are open.
+pub(crate) fn record(
+    options: Options,
+    tried: Option<Event>,
+    progress: &mut dyn FnMut(&Progress),
+    stop: &AtomicBool,
+) -> Result<Recorded> {
     let mut recording = Recording::prepare(options)?;
     recording.start()?;
     drop(tried);
@@ -130,7 +129,7 @@ struct Recording {
 impl Recording {
     fn prepare(mut options: Options) -> Result<Self> {
         let watched = Watched::new(&mut options)?;
-        let cpus = online_cpus();
+        let cpus = machine::online_cpus();
         let plan = Plan::new(&options, watched.first(), cpus.first().copied().unwrap_or(0))?;
         let (session, rings) = Session::new(&plan, options.ring_bytes)?;
         let mut notes = plan.notes.clone();
@@ -203,9 +202,9 @@ impl Recording {
                 self.watched = Watched::Running(child);
             }
             Watched::Processes(pids) => {
-                self.bystanders = pids.iter().flat_map(|&pid| targets::descendants(pid)).collect();
+                self.bystanders = pids.iter().flat_map(|&pid| processes::descendants(pid)).collect();
                 self.bystanders.retain(|pid| !pids.contains(pid));
-                targets::watch_all(&mut self.session, &pids, &events)?;
+                watch::watch_all(&mut self.session, &pids, &events)?;
                 self.session.enable()?;
                 for &pid in &pids {
                     match open_pidfd(pid) {
@@ -305,7 +304,7 @@ impl Recording {
                 session.watch(Watch::Everything, &events).map(usize::from)
             } else {
                 // Of what was forked a moment ago no record has been read yet.
-                targets::watch_families(session, &pids, bystanders, &events)
+                watch::watch_families(session, &pids, bystanders, &events)
             }
         })?;
         let Drain::Batch(batch) = std::mem::replace(&mut self.drain, Drain::None) else { return Ok(()) };
@@ -349,7 +348,7 @@ impl Watched {
     fn new(options: &mut Options) -> Result<Self> {
         match &mut options.target {
             Target::Pids(pids) => {
-                *pids = targets::processes(pids)?;
+                *pids = processes::processes(pids)?;
                 Ok(Self::Processes(pids.clone()))
             }
             Target::Command(command) => {

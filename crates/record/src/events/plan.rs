@@ -2,12 +2,13 @@
 
 use std::io;
 
+use crate::access::tracefs;
 use crate::access::{self, level};
-use crate::event_name::{self, NamedEvent};
+use crate::events::name::{self, NamedEvent};
+use crate::events::wire::RegisterMask;
 use crate::sys::attr::{Attr, config, flag, kind, sample};
 use crate::sys::event::{Event, READ_TIMES, Watch};
-use crate::wire::RegisterMask;
-use crate::{Error, Options, Result, Target, tracefs};
+use crate::{Error, Options, Result, Target};
 
 /// What a record of an event means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -73,7 +74,7 @@ impl Plan {
     pub(crate) fn new(options: &Options, watch: Watch, cpu: u32) -> Result<Self> {
         // Before anything is opened: probes go when all of their events are closed.
         let named: Vec<NamedEvent> =
-            options.events.iter().map(|name| event_name::find(name)).collect::<Result<_>>()?;
+            options.events.iter().map(|name| name::find(name)).collect::<Result<_>>()?;
         let (tried, notes) = (Vec::new(), Vec::new());
         let (level, with_kernel) = (needed_level(options, &named), options.kernel);
         let mut planner = Planner { options, watch, cpu, with_kernel, level, tried, notes };

@@ -11,7 +11,7 @@ use std::thread::JoinHandle;
 
 use rustc_hash::FxHashMap;
 
-use crate::plan::{Plan, PlannedEvent, Source, clocked};
+use crate::events::plan::{Plan, PlannedEvent, Source, clocked};
 use crate::sys::attr::{Attr, config, flag, kind, sample};
 use crate::sys::event::{Event, Watch};
 use crate::sys::machine;
@@ -74,7 +74,7 @@ impl Session {
     /// Makes the rings. Events are opened by [`Session::watch`].
     pub(crate) fn new(plan: &Plan, ring_bytes: Option<usize>) -> Result<(Self, Vec<CpuRings>)> {
         machine::raise_file_limit();
-        let cpus = online_cpus();
+        let cpus = machine::online_cpus();
         // Events that are all recorded come in floods.
         let flood = |event: &PlannedEvent| event.source != Source::Track && event.attr.sample_period == 1;
         let wanted = if plan.events.iter().any(flood) { FLOOD_RING_BYTES } else { DEFAULT_RING_BYTES };
@@ -229,38 +229,5 @@ fn locked_too_much(error: &io::Error) -> Error {
             "no memory for the rings: raise kernel.perf_event_mlock_kb or `ulimit -l`",
         ),
         _ => Error::new(ErrorKind::Io, format!("the rings cannot be mapped: {error}")),
-    }
-}
-
-/// The CPUs that are in use.
-pub(crate) fn online_cpus() -> Vec<u32> {
-    let text = std::fs::read_to_string("/sys/devices/system/cpu/online").unwrap_or_default();
-    let cpus = parse_cpus(&text);
-    if !cpus.is_empty() {
-        return cpus;
-    }
-    let count = std::thread::available_parallelism().map_or(1, usize::from);
-    (0..count as u32).collect()
-}
-
-/// Reads a list such as `0-3,8`.
-fn parse_cpus(text: &str) -> Vec<u32> {
-    let ranges = text.trim().split(',').filter_map(|part| {
-        let (first, last) = part.split_once('-').unwrap_or((part, part));
-        Some(first.parse::<u32>().ok()?..=last.parse::<u32>().ok()?)
-    });
-    ranges.filter(|range| *range.end() < 1 << 16).flatten().collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn lists_of_cpus() {
-        assert_eq!(parse_cpus("0-1\n"), [0, 1]);
-        assert_eq!(parse_cpus("0,2-3,7\n"), [0, 2, 3, 7]);
-        assert!(parse_cpus("").is_empty());
-        assert!(parse_cpus("0-99999999999").is_empty());
     }
 }

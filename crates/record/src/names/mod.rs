@@ -1,5 +1,9 @@
-//! Names, found while the recording runs if there is CPU time to spare (see [`crate::recording`]'s worker), so that
+//! Names, found while the recording runs if there is CPU time to spare, so that
 //! there is little left to do at its end.
+
+pub(crate) mod calls;
+pub(crate) mod kernel;
+pub(crate) mod perf_map;
 
 use std::sync::mpsc;
 use std::thread::JoinHandle;
@@ -8,7 +12,7 @@ use flamelet_symbol::MappedAt;
 use flamelet_symbol::symbolize::{ModuleName, Options, Symbolizer};
 
 use crate::Result;
-use crate::kernel::KernelSymbols;
+use crate::names::kernel::KernelSymbols;
 use crate::sys::{machine, sched};
 
 /// What wants names.

@@ -13,10 +13,10 @@ use super::wanted::Wanted;
 use crate::assemble::{self, Columns};
 use crate::checkpoint::Saver;
 use crate::collect::{Counters, Intake};
+use crate::events::wire::ThreadOf;
 use crate::sys::machine;
 use crate::sys::ptrace::{self, Alarm, Call, Happened};
-use crate::wire::ThreadOf;
-use crate::{Error, ErrorKind, Result, access, targets};
+use crate::{Error, ErrorKind, Result, access, processes};
 
 /// A traced thread.
 #[derive(Default)]
@@ -120,7 +120,7 @@ impl Tracer {
         loop {
             let mut found_more = false;
             for &pid in pids {
-                for tid in targets::threads(pid) {
+                for tid in processes::threads(pid) {
                     if seen.insert(tid) {
                         found_more = true;
                         self.seize(pid, tid)?;
@@ -144,7 +144,9 @@ impl Tracer {
                 let _ = ptrace::interrupt(tid);
                 Ok(())
             }
-            Err(error) if error.raw_os_error() == Some(libc::ESRCH) || targets::has_ended(pid, tid) => Ok(()),
+            Err(error) if error.raw_os_error() == Some(libc::ESRCH) || processes::has_ended(pid, tid) => {
+                Ok(())
+            }
             // It was started by one that is traced, and so is traced already.
             Err(_) if self.tracees.values().any(|tracee| tracee.pid == pid) => Ok(()),
             Err(error) => Err(access::explain_ptrace(&error)),
@@ -220,7 +222,7 @@ impl Tracer {
     fn tracee(&mut self, tid: u32) -> &mut Tracee {
         self.tracees
             .entry(tid)
-            .or_insert_with(|| Tracee { pid: targets::process_of(tid).unwrap_or(tid), ..Tracee::default() })
+            .or_insert_with(|| Tracee { pid: processes::process_of(tid).unwrap_or(tid), ..Tracee::default() })
     }
 
     /// All threads of the process but this one are gone, and it has the id of the first.
@@ -230,7 +232,7 @@ impl Tracer {
         let call = before.and_then(|tracee| tracee.call).or(Some((libc::SYS_execve, None)));
         self.tracees.insert(tid, Tracee { pid: tid, call, stacks: 0 });
         let thread = ThreadOf { pid: tid, tid };
-        let name = targets::thread_name(tid, tid).unwrap_or_default();
+        let name = processes::thread_name(tid, tid).unwrap_or_default();
         self.intake.executed(thread, &name);
     }
 
@@ -288,7 +290,7 @@ impl Tracer {
         tracee.stacks += 1;
         // Threads get their names a moment after they start.
         if tracee.stacks.is_power_of_two()
-            && let Some(name) = targets::thread_name(thread.pid, thread.tid)
+            && let Some(name) = processes::thread_name(thread.pid, thread.tid)
         {
             self.intake.renamed(thread, &name);
         }
@@ -304,7 +306,7 @@ impl Tracer {
     /// Lets all tracees go: each must be stopped for that.
     fn let_go(&mut self) {
         // The first thread of a process that has ended before the others is not told of before they have.
-        self.tracees.retain(|&tid, tracee| !targets::has_ended(tracee.pid, tid));
+        self.tracees.retain(|&tid, tracee| !processes::has_ended(tracee.pid, tid));
         let tids: Vec<u32> = self.tracees.keys().copied().collect();
         // One that is stopped already is told of below all the same.
         tids.iter().for_each(|&tid| drop(ptrace::interrupt(tid)));

@@ -1,7 +1,7 @@
 //! Asking processes to end, without the program `kill`, which small images lack.
 
+use super::descendants;
 use crate::sys::process;
-use crate::targets;
 
 /// How a process is asked to end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,7 +30,7 @@ pub fn send_to_all(pid: u32, signal: Signal) {
         process::kill(-leader, libc::SIGCONT);
         return;
     }
-    let below = targets::descendants(pid);
+    let below = descendants(pid);
     for pid in std::iter::once(leader).chain(below.iter().filter_map(|&pid| i32::try_from(pid).ok())) {
         process::kill(pid, number(signal));
         process::kill(pid, libc::SIGCONT);

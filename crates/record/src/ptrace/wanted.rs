@@ -1,6 +1,7 @@
 //! Which system calls are asked for.
 
-use crate::{Options, call_names};
+use crate::Options;
+use crate::names::calls;
 
 /// What to do at which call.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -33,7 +34,7 @@ fn tracepoint(name: &str) -> Option<(i64, bool)> {
         Some(call) => (call, false),
         None => (point.strip_prefix("sys_exit_")?, true),
     };
-    Some((call_names::number(call)?, is_end))
+    Some((calls::number(call)?, is_end))
 }
 
 #[cfg(test)]

@@ -13,8 +13,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use flamelet_symbol::demangle::demangle;
 use object::{Object, ObjectSegment, ObjectSymbol, SymbolKind};
 
+use crate::access::tracefs;
 use crate::sweeper::Sweeper;
-use crate::{Error, ErrorKind, Result, tracefs};
+use crate::{Error, ErrorKind, Result};
 
 /// A probe, which is there until this is dropped. All of its events must be closed before.
 #[derive(Debug)]

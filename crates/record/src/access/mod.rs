@@ -1,4 +1,6 @@
-//! Why the kernel said no, in a person's words.
+//! What the kernel permits, and why it said no, in a person's words.
+
+pub(crate) mod tracefs;
 
 use std::io;
 
@@ -72,14 +74,14 @@ pub(crate) fn try_own_clock(with_kernel: bool) -> io::Result<()> {
     let user_only = if with_kernel { 0 } else { flag::EXCLUDE_KERNEL };
     let attr =
         Attr::new(kind::SOFTWARE, config::CPU_CLOCK).with(flag::DISABLED | flag::EXCLUDE_HV | user_only);
-    let first_cpu = crate::session::online_cpus().first().copied().unwrap_or(0);
+    let first_cpu = crate::sys::machine::online_cpus().first().copied().unwrap_or(0);
     Event::open(&attr, Watch::Thread(0), first_cpu).map(drop)
 }
 
 /// Tries a tracepoint on this thread.
 pub(crate) fn try_tracepoint(id: u64) -> io::Result<Event> {
     let attr = Attr::new(kind::TRACEPOINT, id).with(flag::DISABLED);
-    let first_cpu = crate::session::online_cpus().first().copied().unwrap_or(0);
+    let first_cpu = crate::sys::machine::online_cpus().first().copied().unwrap_or(0);
     Event::open(&attr, Watch::Thread(0), first_cpu)
 }
 

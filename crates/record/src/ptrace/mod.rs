@@ -19,22 +19,21 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock, mpsc};
 use std::time::Instant;
 
+use crate::access::tracefs;
 use crate::assemble::Columns;
-use crate::background::Background;
 use crate::checkpoint::Saver;
 use crate::collect::{Counters, Intake};
+use crate::names::Background;
 use crate::recording::{Ending, LOOK, TELL, ask, command_failed, unix_nanos};
 use crate::sys::event::Event;
 use crate::sys::process::Waiting;
-use crate::{
-    CommandEnd, Error, ErrorKind, Options, Progress, Recorded, Result, Target, access, targets, tracefs,
-};
+use crate::{CommandEnd, Error, ErrorKind, Options, Progress, Recorded, Result, Target, access, processes};
 use tracer::Tracer;
 use wanted::Wanted;
 
 /// How a recording is made.
 pub(crate) enum Way {
-    /// By events. What was opened to find out is kept until the recording's own are open, see [`crate::plan::Plan`].
+    /// By events. What was opened to find out is kept until the recording's own are open, see [`crate::events::plan::Plan`].
     Events(Option<Event>),
     /// By ptrace, and why.
     Ptrace(String),
@@ -131,7 +130,7 @@ impl Whom {
                 waiting.map(Self::Command).map_err(|error| command_failed(&program, &error))
             }
             Target::Pids(pids) => {
-                *pids = targets::processes(pids)?;
+                *pids = processes::processes(pids)?;
                 Ok(Self::Processes(pids.clone()))
             }
             Target::All => Err(Error::new(ErrorKind::BadOption, "ptrace cannot follow every process")),

@@ -1,5 +1,4 @@
 //! What the operating system says about files and this process.
-#![allow(unsafe_code, reason = "std has no statvfs, getxattr, geteuid, getrandom and flock")]
 
 use std::ffi::CString;
 use std::fs::File;
@@ -9,18 +8,18 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 /// This process' effective user and group.
-pub(super) fn own_ids() -> (u32, u32) {
+pub(crate) fn own_ids() -> (u32, u32) {
     // SAFETY: these cannot fail and touch no memory.
     unsafe { (libc::geteuid(), libc::getegid()) }
 }
 
 /// Whether this process may start others as any user.
-pub(super) fn is_root() -> bool {
+pub(crate) fn is_root() -> bool {
     own_ids().0 == 0
 }
 
 /// Whether programs of this folder's file system may not be run.
-pub(super) fn is_noexec(folder: &Path) -> bool {
+pub(crate) fn is_noexec(folder: &Path) -> bool {
     let Ok(name) = CString::new(folder.as_os_str().as_bytes()) else { return true };
     // SAFETY: all fields are integers.
     let mut about: libc::statvfs = unsafe { std::mem::zeroed() };
@@ -29,14 +28,14 @@ pub(super) fn is_noexec(folder: &Path) -> bool {
 }
 
 /// Whether starting this file gives capabilities.
-pub(super) fn has_capabilities(file: &Path) -> bool {
+pub(crate) fn has_capabilities(file: &Path) -> bool {
     let Ok(name) = CString::new(file.as_os_str().as_bytes()) else { return false };
     // SAFETY: both names are C strings; with no room given, only the length is asked for.
     unsafe { libc::getxattr(name.as_ptr(), c"security.capability".as_ptr(), std::ptr::null_mut(), 0) > 0 }
 }
 
 /// A name that nobody can guess.
-pub(super) fn random_name() -> io::Result<String> {
+pub(crate) fn random_name() -> io::Result<String> {
     let mut bytes = [0u8; 16];
     // SAFETY: writes at most as many bytes as there are. So few come at once, or not at all.
     let got = unsafe { libc::getrandom(bytes.as_mut_ptr().cast(), bytes.len(), 0) };
@@ -47,7 +46,7 @@ pub(super) fn random_name() -> io::Result<String> {
 }
 
 /// Locks an open file for this process, unless another one has it locked.
-pub(super) fn lock(file: &File) -> io::Result<()> {
+pub(crate) fn lock(file: &File) -> io::Result<()> {
     // SAFETY: takes a descriptor that is open, and an integer.
     let failed = unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) } != 0;
     if failed { Err(io::Error::last_os_error()) } else { Ok(()) }
@@ -55,7 +54,7 @@ pub(super) fn lock(file: &File) -> io::Result<()> {
 
 /// Makes a named pipe.
 #[cfg(test)]
-pub(super) fn make_pipe(path: &Path) -> io::Result<()> {
+pub(crate) fn make_pipe(path: &Path) -> io::Result<()> {
     let name = CString::new(path.as_os_str().as_bytes())?;
     // SAFETY: the name is a C string.
     let failed = unsafe { libc::mkfifo(name.as_ptr(), 0o600) } != 0;

@@ -1,0 +1,9 @@
+//! Perf events: which ones a recording opens, on whom, their rings, and what their records say.
+
+pub(crate) mod chunk;
+mod name;
+pub(crate) mod plan;
+pub(crate) mod session;
+mod uprobe;
+pub(crate) mod watch;
+pub(crate) mod wire;

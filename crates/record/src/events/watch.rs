@@ -1,0 +1,53 @@
+//! Opening events on threads that exist already when a recording starts.
+
+use rustc_hash::FxHashSet;
+
+use super::plan::PlannedEvent;
+use super::session::Session;
+use crate::Result;
+use crate::processes::{add_descendants, threads};
+use crate::sys::event::Watch;
+
+/// Opens `events` on every thread of `pids`. A thread that starts meanwhile is found by looking again: it
+/// may have been started by one that was not watched yet. (One that is both opened and inherited is
+/// recognised by its records, see `collect::owner`.) Returns how many threads are watched.
+pub(crate) fn watch_all(session: &mut Session, pids: &[u32], events: &[PlannedEvent]) -> Result<usize> {
+    watch_found(session, || pids.to_vec(), events)
+}
+
+/// The same for `pids` and all processes below them, but for `bystanders` and what is below those.
+pub(crate) fn watch_families(
+    session: &mut Session,
+    pids: &[u32],
+    bystanders: &FxHashSet<u32>,
+    events: &[PlannedEvent],
+) -> Result<usize> {
+    let families = || {
+        let mut found = pids.to_vec();
+        pids.iter().for_each(|&pid| add_descendants(pid, bystanders, &mut found));
+        found
+    };
+    watch_found(session, families, events)
+}
+
+fn watch_found(session: &mut Session, find: impl Fn() -> Vec<u32>, events: &[PlannedEvent]) -> Result<usize> {
+    const MOST_LOOKS: usize = 8;
+    let mut seen = FxHashSet::default();
+    let mut watched = 0;
+    // A program that starts threads all the time shows new ones at every look; those come from watched ones.
+    for _ in 0..MOST_LOOKS {
+        let mut found_more = false;
+        for pid in find() {
+            for tid in threads(pid) {
+                if seen.insert(tid) {
+                    found_more = true;
+                    watched += usize::from(session.watch(Watch::Thread(tid), events)?);
+                }
+            }
+        }
+        if !found_more {
+            break;
+        }
+    }
+    Ok(watched)
+}
