@@ -1,9 +1,10 @@
 //! `list`: the source of functions, with the cost of each line.
 
+use std::collections::BTreeSet;
 use std::io::{self, Write};
 
 use flamelet_profile::unit;
-use flamelet_symbol::source::{SourcePath, annotate};
+use flamelet_symbol::source::{Reach, SourcePath, annotate};
 use regex::Regex;
 use serde::Serialize;
 
@@ -52,9 +53,21 @@ pub struct List {
     pub functions: Vec<ListedFunction>,
 }
 
-/// Answers `list` for the functions that match `wanted`.
+/// Answers `list` for the functions that match `wanted`. It reads any file that the profile names.
 pub fn list(report: &Report, wanted: Option<&Regex>) -> List {
+    list_within(report, wanted, Reach::Anywhere)
+}
+
+/// Answers `list`, for others than the person who may read the files of this machine: only source files are shown, which
+/// are those below the source path, those of toolchains, and those that are `confirmed` by the profile's own binaries
+/// ([`confirmed_sources`](flamelet_symbol::source::confirmed_sources)).
+pub fn list_confined(report: &Report, wanted: Option<&Regex>, confirmed: BTreeSet<String>) -> List {
+    list_within(report, wanted, Reach::Confined(confirmed))
+}
+
+fn list_within(report: &Report, wanted: Option<&Regex>, reach: Reach) -> List {
     let sources = SourcePath::from_arguments(&report.options.source_path, &report.options.trim_path);
+    let sources = SourcePath { reach, ..sources };
     let is_wanted = |name: &str| wanted.is_none_or(|wanted| wanted.is_match(name));
     let functions = annotate(&report.profile, report.value_index, is_wanted, &sources)
         .into_iter()

@@ -8,8 +8,10 @@ use std::path::Path;
 
 use object::Object;
 
-use crate::Result;
 use crate::file::Bytes;
+use crate::image::Image;
+use crate::limits::Limits;
+use crate::{Result, elf};
 
 /// A GNU build id.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -56,13 +58,17 @@ fn hex_digit(digit: u8) -> Option<u8> {
 
 /// The build id of the ELF file in `bytes`, if it has one.
 pub fn of_bytes(bytes: &[u8]) -> Result<Option<BuildId>> {
-    let file = crate::elf::parse(bytes)?;
-    Ok(file.build_id()?.and_then(BuildId::from_bytes))
+    of_image(&Image::of(bytes))
 }
 
 /// The build id of the ELF file at `path`, if it has one. Only its headers and notes are read.
 pub fn of_file(path: &Path) -> Result<Option<BuildId>> {
-    of_bytes(&Bytes::open(path)?).map_err(|error| error.in_file(path))
+    let image = Image::new(Bytes::open(path)?, Limits::SERVICE.memory);
+    of_image(&image).map_err(|error| error.in_file(path))
+}
+
+fn of_image(image: &Image<'_>) -> Result<Option<BuildId>> {
+    Ok(elf::parse(image)?.build_id()?.and_then(BuildId::from_bytes))
 }
 
 #[cfg(test)]

@@ -1,45 +1,62 @@
-//! ELF files: sections (decompressed), segments, links to debug files. No I/O happens here.
+//! ELF files: sections (decompressed), segments, links to debug files.
 
-use std::borrow::Cow;
-use std::io::Read;
+use std::io::{BufRead, BufReader, Read};
+use std::ops::Deref;
 
 use object::{CompressionFormat, File, FileKind, Object, ObjectSection, ObjectSegment};
 
+use crate::image::Image;
 use crate::limits::Patience;
+use crate::section::Section;
 use crate::{Error, ErrorKind, Result};
 
+/// An ELF file whose headers were read.
+pub(crate) struct Elf<'d> {
+    file: File<'d, &'d Image<'d>>,
+    pub(crate) image: &'d Image<'d>,
+}
+
+impl<'d> Deref for Elf<'d> {
+    type Target = File<'d, &'d Image<'d>>;
+
+    fn deref(&self) -> &Self::Target {
+        &self.file
+    }
+}
+
 /// Reads the headers of an ELF file; anything else is an error.
-pub(crate) fn parse(bytes: &[u8]) -> Result<File<'_>> {
-    match FileKind::parse(bytes) {
-        Ok(FileKind::Elf32 | FileKind::Elf64) => Ok(File::parse(bytes)?),
+pub(crate) fn parse<'d>(image: &'d Image<'d>) -> Result<Elf<'d>> {
+    match FileKind::parse(image) {
+        Ok(FileKind::Elf32 | FileKind::Elf64) => Ok(Elf { file: File::parse(image)?, image }),
         _ => Err(Error::new(ErrorKind::WrongFormat, "not an ELF file")),
     }
 }
 
 /// The byte order of `file`, as gimli wants it.
-pub(crate) fn endianness(file: &File<'_>) -> gimli::RunTimeEndian {
+pub(crate) fn endianness(file: &Elf<'_>) -> gimli::RunTimeEndian {
     if file.is_little_endian() { gimli::RunTimeEndian::Little } else { gimli::RunTimeEndian::Big }
 }
 
-/// The bytes of the section `name`, decompressed if need be; empty when there is none.
-pub(crate) fn section<'d>(file: &File<'d>, name: &str, patience: &Patience) -> Result<Cow<'d, [u8]>> {
-    let Some(section) = file.section_by_name(name) else { return Ok(Cow::Borrowed(&[])) };
-    let compressed = section.compressed_data()?;
-    match compressed.format {
-        CompressionFormat::None => Ok(Cow::Borrowed(compressed.data)),
+/// The section `name`, decompressed if need be; empty when there is none.
+pub(crate) fn section<'d>(file: &Elf<'d>, name: &str, patience: &'d Patience) -> Result<Section<'d>> {
+    let Some(section) = file.section_by_name(name) else { return Ok(Section::empty()) };
+    let part = section.compressed_file_range()?;
+    let range = part.offset..part.offset.saturating_add(part.compressed_size);
+    match part.format {
+        CompressionFormat::None => Ok(Section::part(file.image, range, patience.blocks())),
         format => {
-            patience.allocate(compressed.uncompressed_size)?;
-            let size = compressed.uncompressed_size;
-            decompress(format, compressed.data, size)
-                .map(Cow::Owned)
+            let size = part.uncompressed_size;
+            patience.allocate(size)?;
+            decompress(format, BufReader::new(file.image.stream(range)), size)
+                .map(Section::in_memory)
                 .map_err(|why| Error::new(why.kind(), format!("section {name}: {why}")))
         }
     }
 }
 
-fn decompress(format: CompressionFormat, data: &[u8], size: u64) -> Result<Vec<u8>> {
+fn decompress(format: CompressionFormat, data: impl BufRead, size: u64) -> Result<Vec<u8>> {
     match format {
-        CompressionFormat::Zlib => read_exactly(flate2::read::ZlibDecoder::new(data), size),
+        CompressionFormat::Zlib => read_exactly(flate2::bufread::ZlibDecoder::new(data), size),
         #[cfg(feature = "zstd")]
         CompressionFormat::Zstandard => {
             let decoder = ruzstd::decoding::StreamingDecoder::new(data)
@@ -66,7 +83,7 @@ fn read_exactly(reader: impl Read, size: u64) -> Result<Vec<u8>> {
 }
 
 /// Whether `file` carries (whole or skeleton) DWARF of its own.
-pub(crate) fn has_debug_info(file: &File<'_>) -> bool {
+pub(crate) fn has_debug_info(file: &Elf<'_>) -> bool {
     file.section_by_name(".debug_info").is_some_and(|section| {
         // A debug file's twin keeps the header of the section it lost.
         section.size() > 0 && section.file_range().is_some_and(|(_, size)| size > 0)
@@ -84,7 +101,7 @@ pub(crate) struct Segment {
 }
 
 /// The loadable segments (`object` lists no others).
-pub(crate) fn segments(file: &File<'_>) -> Vec<Segment> {
+pub(crate) fn segments(file: &Elf<'_>) -> Vec<Segment> {
     file.segments()
         .map(|segment| {
             let (offset, file_size) = segment.file_range();

@@ -1,118 +1,127 @@
-//! The bytes of a file: mapped, so that only the parts that are looked at are read.
-#![allow(unsafe_code)] // Mapping a file is unsafe: the file may change under the map. And so is advising about it.
+//! Files that somebody else names: a profile, a binary, a folder's listing. Only regular ones are opened, and they are
+//! read, never mapped: a page behind the end of a file that was cut short meanwhile would end the process with SIGBUS.
 
-use std::cell::Cell;
 use std::fs::File;
-use std::ops::Deref;
+use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
 use crate::{Error, ErrorKind, Result};
 
-/// Bytes that stay where they are while anyone looks at them. Cloning shares them.
-#[derive(Clone)]
-pub(crate) struct Bytes(Arc<Storage>);
+/// Opens a file whose name comes from elsewhere (a profile, a binary's link, a listing) for reading. What is no regular
+/// file is an error, and is not waited for: a pipe, a device, a folder. So is a file without a size: some of `/proc` wait
+/// when they are read.
+///
+/// It is looked at before it is opened, and what was looked at is what is opened, whatever has its name by then.
+pub fn open_regular(path: &Path) -> io::Result<File> {
+    let file = open_unless_special(path)?;
+    check(&file)?;
+    Ok(file)
+}
 
-enum Storage {
-    Mapped(memmap2::Mmap),
-    Owned(Vec<u8>),
+fn check(file: &File) -> io::Result<()> {
+    let metadata = file.metadata()?;
+    let wrong = |why| Err(io::Error::new(io::ErrorKind::InvalidInput, why));
+    match metadata.is_file() {
+        false => wrong("not a regular file"),
+        true if metadata.len() == 0 => wrong("the file is empty"),
+        true => Ok(()),
+    }
+}
+
+/// Opening is an act of its own for a device, so the name is taken first without opening what it stands for.
+#[cfg(target_os = "linux")]
+fn open_unless_special(path: &Path) -> io::Result<File> {
+    use std::os::fd::AsRawFd;
+    use std::os::unix::fs::OpenOptionsExt;
+
+    let name = File::options().read(true).custom_flags(libc::O_PATH).open(path)?;
+    check(&name)?;
+    match open_without_waiting(format!("/proc/self/fd/{}", name.as_raw_fd()).as_ref()) {
+        // Without /proc, the caller's look at what was opened has to be enough.
+        Err(error) if error.kind() == io::ErrorKind::NotFound => open_without_waiting(path),
+        opened => opened,
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn open_unless_special(path: &Path) -> io::Result<File> {
+    open_without_waiting(path)
+}
+
+#[cfg(unix)]
+fn open_without_waiting(path: &Path) -> io::Result<File> {
+    use std::os::unix::fs::OpenOptionsExt;
+    File::options().read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY).open(path)
+}
+
+#[cfg(not(unix))]
+fn open_without_waiting(path: &Path) -> io::Result<File> {
+    File::open(path)
+}
+
+/// What an ELF file is read from. Cloning shares it.
+#[derive(Clone)]
+pub(crate) enum Bytes {
+    /// An open file, and how long it was when it was opened.
+    File(Arc<File>, u64),
+    /// Bytes that were made in memory.
+    Memory(Arc<[u8]>),
 }
 
 impl Bytes {
-    /// Maps the file at `path`.
+    /// Opens the file at `path`; of its content, nothing is read yet.
     pub(crate) fn open(path: &Path) -> Result<Self> {
-        let file = File::open(path).map_err(|error| Error::from(error).in_file(path))?;
-        let metadata = file.metadata().map_err(|error| Error::from(error).in_file(path))?;
-        if !metadata.is_file() {
-            return Err(Error::new(ErrorKind::WrongFormat, "not a regular file").in_file(path));
-        }
-        if metadata.len() == 0 {
-            return Err(Error::new(ErrorKind::WrongFormat, "the file is empty").in_file(path));
-        }
-        // SAFETY: the map is private and only read. The caller accepts, as the crate documentation says,
-        // that a file which another program cuts short meanwhile ends the process with SIGBUS: linkers and
-        // package managers replace binaries, they do not rewrite them in place.
-        let map = unsafe { memmap2::Mmap::map(&file) }.map_err(|error| Error::from(error).in_file(path))?;
-        Ok(Self(Arc::new(Storage::Mapped(map))))
-    }
-
-    /// Keeps bytes that were made in memory.
-    pub(crate) fn owned(bytes: Vec<u8>) -> Self {
-        Self(Arc::new(Storage::Owned(bytes)))
-    }
-
-    /// Gives the pages that were read back; they come again from the kernel's cache when they are needed.
-    fn release(&self) {
-        #[cfg(unix)]
-        if let Storage::Mapped(map) = &*self.0 {
-            // SAFETY: the map is of a file and never written to, so what is dropped here is read again from
-            // that file; slices of it stay valid.
-            let _ = unsafe { map.unchecked_advise(memmap2::UncheckedAdvice::DontNeed) };
-        }
-    }
-}
-
-/// Keeps the resident part of mapped files small while they are read, and gives all of it back at the end.
-pub(crate) struct Resident {
-    files: Vec<Bytes>,
-    most: u64,
-    /// The page faults of this thread when pages were last given back.
-    faults: Cell<u64>,
-}
-
-/// So many bytes become resident at most when a page is touched whose neighbours are cached.
-const FAULT_AROUND: u64 = 64 << 10;
-
-impl Resident {
-    pub(crate) fn new(files: Vec<Bytes>, most: u64) -> Self {
-        let faults = Cell::new(if most == u64::MAX { 0 } else { page_faults() });
-        Self { files, most, faults }
-    }
-
-    /// Gives pages back if there may be too many.
-    pub(crate) fn stay_small(&self) {
-        if self.most == u64::MAX || self.files.is_empty() {
-            return;
-        }
-        let faults = page_faults();
-        if faults.saturating_sub(self.faults.get()).saturating_mul(FAULT_AROUND) >= self.most {
-            self.files.iter().for_each(Bytes::release);
-            self.faults.set(faults);
-        }
-    }
-}
-
-impl Drop for Resident {
-    fn drop(&mut self) {
-        if self.most != u64::MAX {
-            self.files.iter().for_each(Bytes::release);
-        }
-    }
-}
-
-/// The page faults of this thread so far, where the system counts them.
-fn page_faults() -> u64 {
-    #[cfg(target_os = "linux")]
-    {
-        // SAFETY: zeroes are a valid `rusage`, which the kernel fills in.
-        let usage = unsafe {
-            let mut usage: libc::rusage = std::mem::zeroed();
-            libc::getrusage(libc::RUSAGE_THREAD, &raw mut usage);
-            usage
+        let in_file = |error: io::Error| match error.kind() {
+            io::ErrorKind::InvalidInput => {
+                Error::new(ErrorKind::WrongFormat, error.to_string()).in_file(path)
+            }
+            _ => Error::from(error).in_file(path),
         };
-        u64::try_from(usage.ru_minflt.saturating_add(usage.ru_majflt)).unwrap_or(0)
+        let file = open_regular(path).map_err(in_file)?;
+        let size = file.metadata().map_err(in_file)?.len();
+        Ok(Self::File(Arc::new(file), size))
     }
-    #[cfg(not(target_os = "linux"))]
-    0
-}
 
-impl Deref for Bytes {
-    type Target = [u8];
+    pub(crate) fn owned(bytes: Vec<u8>) -> Self {
+        Self::Memory(bytes.into())
+    }
 
-    fn deref(&self) -> &[u8] {
-        match &*self.0 {
-            Storage::Mapped(map) => map,
-            Storage::Owned(bytes) => bytes,
+    pub(crate) fn len(&self) -> u64 {
+        match self {
+            Self::File(_, size) => *size,
+            Self::Memory(bytes) => bytes.len() as u64,
         }
     }
+
+    /// Fills `into` with the bytes from `offset` on. A file that has become too short for it is an error.
+    pub(crate) fn read_at(&self, offset: u64, into: &mut [u8]) -> io::Result<()> {
+        match self {
+            Self::File(file, _) => read_exact_at(file, offset, into),
+            Self::Memory(bytes) => {
+                let part =
+                    usize::try_from(offset).ok().and_then(|start| bytes.get(start..)?.get(..into.len()));
+                part.map(|part| into.copy_from_slice(part)).ok_or_else(|| io::ErrorKind::UnexpectedEof.into())
+            }
+        }
+    }
+}
+
+#[cfg(unix)]
+fn read_exact_at(file: &File, offset: u64, into: &mut [u8]) -> io::Result<()> {
+    std::os::unix::fs::FileExt::read_exact_at(file, into, offset)
+}
+
+#[cfg(windows)]
+fn read_exact_at(file: &File, mut offset: u64, mut into: &mut [u8]) -> io::Result<()> {
+    while !into.is_empty() {
+        match std::os::windows::fs::FileExt::seek_read(file, into, offset)? {
+            0 => return Err(io::ErrorKind::UnexpectedEof.into()),
+            count => {
+                into = &mut into[count..];
+                offset += count as u64;
+            }
+        }
+    }
+    Ok(())
 }

@@ -3,10 +3,12 @@
 use std::path::Path;
 
 use gimli::{BaseAddresses, CieOrFde, EhFrame, EndianSlice, UnwindSection};
-use object::{Architecture, File, Object, ObjectKind, ObjectSection, ObjectSymbol};
+use object::{Architecture, Object, ObjectKind, ObjectSection, ObjectSymbol};
 
 use crate::buildid::BuildId;
+use crate::elf::Elf;
 use crate::file::Bytes;
+use crate::image::Image;
 use crate::limits::{Limits, Patience};
 use crate::{Result, elf, symbols};
 
@@ -117,17 +119,22 @@ impl FramePointers {
 
 /// Inspects the ELF file at `path`.
 pub fn inspect(path: &Path) -> Result<Inspection> {
-    inspect_bytes(&Bytes::open(path)?).map_err(|error| error.in_file(path))
+    let image = Image::new(Bytes::open(path)?, Limits::default().memory);
+    inspect_image(&image).map_err(|error| error.in_file(path))
 }
 
 /// Inspects the ELF file in `bytes`.
 pub fn inspect_bytes(bytes: &[u8]) -> Result<Inspection> {
-    let file = elf::parse(bytes)?;
+    inspect_image(&Image::of(bytes))
+}
+
+fn inspect_image(image: &Image<'_>) -> Result<Inspection> {
+    let file = elf::parse(image)?;
     let has = |name: &str| file.section_by_name(name).is_some_and(|section| section.size() > 0);
     let link = file.gnu_debuglink().ok().flatten();
-    let count = |symbols: object::SymbolIterator<'_, '_>| {
+    fn count<'d>(symbols: impl Iterator<Item = impl ObjectSymbol<'d>>) -> usize {
         symbols.filter(|symbol| symbol.kind() == object::SymbolKind::Text && symbol.is_definition()).count()
-    };
+    }
     Ok(Inspection {
         architecture: architecture(&file),
         kind: match file.kind() {
@@ -149,7 +156,7 @@ pub fn inspect_bytes(bytes: &[u8]) -> Result<Inspection> {
     })
 }
 
-fn architecture(file: &File<'_>) -> String {
+fn architecture(file: &Elf<'_>) -> String {
     match file.architecture() {
         Architecture::X86_64 => "x86_64".to_owned(),
         Architecture::Aarch64 => "aarch64".to_owned(),
@@ -157,7 +164,7 @@ fn architecture(file: &File<'_>) -> String {
     }
 }
 
-fn debug_info(file: &File<'_>) -> DebugInfo {
+fn debug_info(file: &Elf<'_>) -> DebugInfo {
     let mut found = DebugInfo {
         functions: elf::has_debug_info(file),
         lines: file.section_by_name(".debug_line").is_some_and(|section| section.size() > 0),
@@ -182,7 +189,7 @@ fn debug_info(file: &File<'_>) -> DebugInfo {
     found
 }
 
-fn compression(file: &File<'_>) -> Option<String> {
+fn compression(file: &Elf<'_>) -> Option<String> {
     let format = file.sections().find_map(|section| {
         let name = section.name().ok()?;
         let is_debug = name.starts_with(".debug_") || name.starts_with(".zdebug_");
@@ -196,7 +203,7 @@ fn compression(file: &File<'_>) -> Option<String> {
     })
 }
 
-fn producers(file: &File<'_>) -> Vec<String> {
+fn producers(file: &Elf<'_>) -> Vec<String> {
     let Some(data) = file.section_by_name(".comment").and_then(|section| section.data().ok()) else {
         return Vec::new();
     };
@@ -211,7 +218,7 @@ fn producers(file: &File<'_>) -> Vec<String> {
     producers
 }
 
-fn frame_pointers(file: &File<'_>) -> FramePointers {
+fn frame_pointers(file: &Elf<'_>) -> FramePointers {
     let mut starts: Vec<(u64, u64)> = symbols::all(file)
         .map(|symbol| (symbol.address, symbol.size))
         .filter(|&(_, size)| size > 0)
@@ -223,10 +230,11 @@ fn frame_pointers(file: &File<'_>) -> FramePointers {
     starts.sort_unstable();
     starts.dedup();
     let step = starts.len().div_ceil(MOST_FUNCTIONS).max(1);
+    let segments = elf::segments(file);
     let mut found = FramePointers::default();
     for &(address, _) in starts.iter().step_by(step) {
-        let Some(code) = code_at(file, address) else { continue };
-        let Some(sets_frame_pointer) = sets_frame_pointer(file.architecture(), code) else { break };
+        let Some(code) = code_at(file, &segments, address) else { continue };
+        let Some(sets_frame_pointer) = sets_frame_pointer(file.architecture(), &code) else { break };
         found.functions += 1;
         found.with += usize::from(sets_frame_pointer);
     }
@@ -234,10 +242,13 @@ fn frame_pointers(file: &File<'_>) -> FramePointers {
 }
 
 /// The first bytes of the function at `address`.
-fn code_at<'d>(file: &File<'d>, address: u64) -> Option<&'d [u8]> {
-    use object::ObjectSegment;
-    let data = file.segments().find_map(|segment| segment.data_range(address, 32).ok().flatten())?;
-    Some(data)
+fn code_at(file: &Elf<'_>, segments: &[elf::Segment], address: u64) -> Option<Vec<u8>> {
+    const LENGTH: u64 = 32;
+    let offset = segments.iter().find_map(|segment| {
+        let offset = address.checked_sub(segment.address)?;
+        (offset.checked_add(LENGTH)? <= segment.file_size).then(|| segment.offset.checked_add(offset))?
+    })?;
+    file.image.copy(offset..offset.checked_add(LENGTH)?).ok()
 }
 
 /// `None` when this processor's code is not understood.
@@ -263,7 +274,7 @@ fn sets_frame_pointer(architecture: Architecture, code: &[u8]) -> Option<bool> {
 }
 
 /// (address, size) of every function that `.eh_frame` describes.
-fn functions_of_unwind_tables(file: &File<'_>) -> Vec<(u64, u64)> {
+fn functions_of_unwind_tables(file: &Elf<'_>) -> Vec<(u64, u64)> {
     let Some(section) = file.section_by_name(".eh_frame") else { return Vec::new() };
     let Ok(data) = section.data() else { return Vec::new() };
     let frames = EhFrame::from(EndianSlice::new(data, elf::endianness(file)));

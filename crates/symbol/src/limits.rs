@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::time::{Duration, Instant};
 
-use crate::file::{Bytes, Resident};
+use crate::section::Blocks;
 use crate::{Error, ErrorKind, Result};
 
 /// How many steps pass between two looks at the clock.
@@ -13,26 +13,26 @@ const STEPS_A_LOOK: u64 = 1 << 16;
 /// bytes (a thousand entries that share one huge range list); it ends here instead of never.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// The most memory to spend on decompressed sections of one file, and on remembered answers.
+    /// The most memory to spend on symbol tables and decompressed sections of one file, and on remembered answers.
     pub memory: u64,
     /// The most time to spend on one file.
     pub time: Duration,
-    /// About how much of mapped files may be resident at a time: what was read is given back to the kernel's
-    /// cache when it gets more. `u64::MAX` for as much as is read, which is faster.
-    pub mapped: u64,
+    /// About how much of the debug information in files is held at a time: what was read is let go when it gets more,
+    /// and read again if need be. `u64::MAX` for all that is read, which is faster.
+    pub held: u64,
 }
 
 impl Default for Limits {
     /// What a person at a terminal accepts: 2 GiB and a minute.
     fn default() -> Self {
-        Self { memory: 2 << 30, time: Duration::from_secs(60), mapped: u64::MAX }
+        Self { memory: 2 << 30, time: Duration::from_secs(60), held: u64::MAX }
     }
 }
 
 impl Limits {
     /// What a service in production can afford besides its own work: 64 MiB and ten seconds, and
-    /// 4 MiB of mapped files at a time.
-    pub const SERVICE: Self = Self { memory: 64 << 20, time: Duration::from_secs(10), mapped: 4 << 20 };
+    /// 4 MiB of debug information at a time.
+    pub const SERVICE: Self = Self { memory: 64 << 20, time: Duration::from_secs(10), held: 4 << 20 };
 }
 
 /// Counts down the [`Limits`] of one piece of work.
@@ -41,18 +41,13 @@ pub(crate) struct Patience {
     steps: Cell<u64>,
     memory: Cell<u64>,
     memory_limit: u64,
-    resident: Resident,
+    blocks: Blocks,
 }
 
 impl Patience {
     pub(crate) fn new(limits: Limits) -> Self {
-        Self::with_files(limits, Vec::new())
-    }
-
-    /// Like [`Patience::new`], for work that reads these files.
-    pub(crate) fn with_files(limits: Limits, files: Vec<Bytes>) -> Self {
         Self {
-            resident: Resident::new(files, limits.mapped),
+            blocks: Blocks::new(limits.held),
             deadline: Instant::now().checked_add(limits.time),
             steps: Cell::new(0),
             memory: Cell::new(limits.memory),
@@ -74,7 +69,6 @@ impl Patience {
     #[cold]
     fn look_at_clock(&self) -> Result<()> {
         self.steps.set(0);
-        self.between_units();
         match self.deadline {
             Some(deadline) if Instant::now() >= deadline => {
                 Err(Error::new(ErrorKind::TooSlow, "its debug information takes longer to read than allowed"))
@@ -83,9 +77,14 @@ impl Patience {
         }
     }
 
-    /// To be called now and then, whenever another part of the files is about to be read.
-    pub(crate) fn between_units(&self) {
-        self.resident.stay_small();
+    /// The most memory that the work may take.
+    pub(crate) fn memory_limit(&self) -> u64 {
+        self.memory_limit
+    }
+
+    /// What is held of the files that the work reads.
+    pub(crate) fn blocks(&self) -> &Blocks {
+        &self.blocks
     }
 
     /// Pays for `bytes` of memory that stay until the work is done.

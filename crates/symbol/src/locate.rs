@@ -12,10 +12,13 @@
 
 use std::path::{Path, PathBuf};
 
-use object::{File, Object};
+use object::Object;
 
 use crate::buildid::BuildId;
+use crate::elf::Elf;
 use crate::file::Bytes;
+use crate::image::Image;
+use crate::limits::Limits;
 use crate::{ErrorKind, Result, elf};
 
 /// A folder with more files than this is not searched for a build id.
@@ -192,8 +195,8 @@ impl Search {
 
     fn debug_by_link(&self, found: &mut Located) -> Option<PathBuf> {
         let binary = found.binary.as_deref()?;
-        let bytes = Bytes::open(binary).ok()?;
-        let file = elf::parse(&bytes).ok()?;
+        let image = image_of(binary)?;
+        let file = elf::parse(&image).ok()?;
         let (name, checksum) = file.gnu_debuglink().ok()??;
         let name = Path::new(std::str::from_utf8(name).ok()?);
         let folder = binary.parent()?;
@@ -205,9 +208,9 @@ impl Search {
         let named = self.folders.iter().map(|folder| folder.join(name));
         let candidates = [folder.join(name), folder.join(".debug").join(name)];
         for path in candidates.into_iter().chain(system).chain(named) {
-            match Bytes::open(&path) {
-                Ok(debug) if crc32(&debug) == checksum => return Some(path),
-                Ok(_) if path != binary => found
+            match image_of(&path).map(|debug| crc32(&debug)) {
+                Some(Some(sum)) if sum == checksum => return Some(path),
+                Some(_) if path != binary => found
                     .warnings
                     .push(format!("{} is not the debug file of this build (wrong checksum)", path.display())),
                 _ => {}
@@ -235,8 +238,8 @@ impl Search {
     /// The file that dwz split off the debug information, which several packages share.
     fn locate_supplement(&self, found: &mut Located) {
         let Some(user) = found.debug.as_ref().or(found.binary.as_ref()) else { return };
-        let Ok(bytes) = Bytes::open(user) else { return };
-        let Ok(Some((name, id))) = elf::parse(&bytes).and_then(|file| Ok(file.gnu_debugaltlink()?)) else {
+        let Some(image) = image_of(user) else { return };
+        let Ok(Some((name, id))) = elf::parse(&image).and_then(|file| Ok(file.gnu_debugaltlink()?)) else {
             return;
         };
         let Some(id) = BuildId::from_bytes(id) else { return };
@@ -303,9 +306,7 @@ impl Located {
     /// Takes the file at `path` as what it is, unless there is one already: a debug file keeps the headers
     /// of its binary but not its code.
     fn take(&mut self, path: PathBuf) {
-        let is_debug_file = Bytes::open(&path).is_ok_and(|bytes| {
-            elf::parse(&bytes).is_ok_and(|file| elf::has_debug_info(&file) && lacks_code(&file))
-        });
+        let is_debug_file = is_elf_that(&path, |file| elf::has_debug_info(file) && lacks_code(file));
         if is_debug_file {
             self.debug.get_or_insert(path)
         } else {
@@ -314,7 +315,7 @@ impl Located {
     }
 }
 
-fn lacks_code(file: &File<'_>) -> bool {
+fn lacks_code(file: &Elf<'_>) -> bool {
     use object::ObjectSection;
     file.section_by_name(".text").is_some_and(|text| text.file_range().is_none_or(|(_, size)| size == 0))
 }
@@ -363,14 +364,21 @@ fn has_id(path: &Path, id: &BuildId) -> bool {
 }
 
 fn has_debug_info(path: &Path) -> bool {
-    let parsed =
-        Bytes::open(path).map(|bytes| elf::parse(&bytes).is_ok_and(|file| elf::has_debug_info(&file)));
-    parsed.unwrap_or(false)
+    is_elf_that(path, elf::has_debug_info)
 }
 
-/// The checksum that `.gnu_debuglink` carries.
-fn crc32(bytes: &[u8]) -> u32 {
-    let mut crc = flate2::Crc::new();
-    crc.update(bytes);
-    crc.sum()
+/// The file at `path`, of which headers are read.
+fn image_of(path: &Path) -> Option<Image<'static>> {
+    Some(Image::new(Bytes::open(path).ok()?, Limits::SERVICE.memory))
+}
+
+fn is_elf_that(path: &Path, holds: impl FnOnce(&Elf<'_>) -> bool) -> bool {
+    image_of(path).is_some_and(|image| elf::parse(&image).is_ok_and(|file| holds(&file)))
+}
+
+/// The checksum that `.gnu_debuglink` carries; none if the file cannot be read to its end.
+fn crc32(image: &Image<'_>) -> Option<u32> {
+    let mut crc = flate2::CrcReader::new(image.stream(0..image.size()));
+    std::io::copy(&mut crc, &mut std::io::sink()).ok()?;
+    Some(crc.crc().sum())
 }

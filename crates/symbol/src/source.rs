@@ -1,12 +1,15 @@
 //! Source code with the cost of each line: the data of `list`.
 
 use std::collections::BTreeMap;
-use std::path::{Component, Path, PathBuf};
+use std::io::Read;
+use std::path::PathBuf;
 
 use flamelet_profile::{Function, Profile};
 use rustc_hash::FxHashMap;
 
 use crate::{Error, ErrorKind, Result};
+
+pub use crate::source_path::{Reach, SourcePath, confirmed_sources};
 
 /// So many lines are shown before the first and after the last line with a cost, as pprof does.
 const MARGIN: i64 = 5;
@@ -14,87 +17,6 @@ const MARGIN: i64 = 5;
 const LARGEST_SOURCE: u64 = 64 << 20;
 /// A window is not longer than this, whatever line numbers the profile claims.
 const LONGEST_WINDOW: i64 = 100_000;
-
-/// Where source files are.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct SourcePath {
-    /// Folders to search, in order; see [`SourcePath::find`].
-    pub folders: Vec<PathBuf>,
-    /// Prefixes to take off the names that the compiler recorded, before the folders are searched.
-    pub trim: Vec<String>,
-}
-
-impl SourcePath {
-    /// Reads the values of `--source-path` and `--trim-path`, both lists separated by colons. Without
-    /// folders the current one is searched.
-    pub fn from_arguments(source_path: &str, trim_path: &str) -> Self {
-        let parts = |text: &str| text.split(':').filter(|part| !part.is_empty()).map(str::to_owned).collect();
-        let folders: Vec<String> = parts(source_path);
-        let folders = if folders.is_empty() { vec![".".to_owned()] } else { folders };
-        Self { folders: folders.into_iter().map(PathBuf::from).collect(), trim: parts(trim_path) }
-    }
-
-    /// Finds the file that the compiler called `name`.
-    ///
-    /// With a prefix of [`SourcePath`]'s `trim` taken off, it is looked for at its own absolute path; then
-    /// under each folder and each of the folder's parents; then under each folder with ever more of its
-    /// leading components left out, so that a profile of another machine's build folder finds its files in
-    /// a checkout. The standard library's files (`/rustc/…`) are also looked for in installed toolchains.
-    pub fn find(&self, name: &str) -> Option<PathBuf> {
-        if name.is_empty() {
-            return None;
-        }
-        let trimmed = self.trim(name);
-        let path = Path::new(trimmed);
-        if path.is_absolute() && path.is_file() {
-            return Some(path.to_owned());
-        }
-        let relative: PathBuf =
-            path.components().filter(|part| matches!(part, Component::Normal(_))).collect();
-        self.under_folders(&relative).or_else(|| in_toolchain(name))
-    }
-
-    fn trim<'n>(&self, name: &'n str) -> &'n str {
-        let longest =
-            self.trim.iter().filter(|prefix| name.starts_with(prefix.as_str())).map(String::len).max();
-        let trimmed = &name[longest.unwrap_or(0)..];
-        match longest {
-            Some(_) => trimmed.trim_start_matches('/'),
-            None => name
-                .strip_prefix("/proc/self/cwd/./")
-                .or(name.strip_prefix("/proc/self/cwd/"))
-                .unwrap_or(name),
-        }
-    }
-
-    fn under_folders(&self, relative: &Path) -> Option<PathBuf> {
-        let absolute = |folder: &PathBuf| folder.canonicalize().ok();
-        let folders: Vec<PathBuf> = self.folders.iter().filter_map(absolute).collect();
-        let parents = folders.iter().flat_map(|folder| folder.ancestors());
-        let whole = parents.map(|folder| folder.join(relative)).find(|path| path.is_file());
-        whole.or_else(|| {
-            let parts: Vec<Component<'_>> = relative.components().collect();
-            (1..parts.len()).find_map(|skipped| {
-                let rest: PathBuf = parts[skipped..].iter().collect();
-                folders.iter().map(|folder| folder.join(&rest)).find(|path| path.is_file())
-            })
-        })
-    }
-}
-
-/// `/rustc/HASH/library/…` in the sources of an installed toolchain.
-fn in_toolchain(name: &str) -> Option<PathBuf> {
-    let library = name.strip_prefix("/rustc/")?.split_once('/')?.1;
-    let home = std::env::var_os("RUSTUP_HOME").map(PathBuf::from);
-    let home = home.or_else(|| std::env::home_dir().map(|home| home.join(".rustup")))?;
-    let mut toolchains: Vec<PathBuf> =
-        std::fs::read_dir(home.join("toolchains")).ok()?.flatten().map(|entry| entry.path()).collect();
-    toolchains.sort();
-    toolchains
-        .iter()
-        .map(|chain| chain.join("lib/rustlib/src/rust").join(library))
-        .find(|path| path.is_file())
-}
 
 /// A function with the cost of each of its lines.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -239,15 +161,14 @@ impl SourceFile {
     }
 
     fn open(name: &str, sources: &SourcePath) -> Result<(PathBuf, Vec<String>)> {
-        let missing = || match name {
-            "" => Error::new(ErrorKind::NotFound, "the profile does not name the source file"),
-            _ => Error::new(ErrorKind::NotFound, format!("could not find {name} in the source path")),
-        };
-        let path = sources.find(name).ok_or_else(missing)?;
-        if std::fs::metadata(&path)?.len() > LARGEST_SOURCE {
+        let (path, file) = sources.open(name)?;
+        let in_file = |error: std::io::Error| Error::from(error).in_file(&path);
+        let size = file.metadata().map_err(in_file)?.len();
+        if size > LARGEST_SOURCE {
             return Err(Error::new(ErrorKind::TooLarge, "too large for source code").in_file(&path));
         }
-        let text = std::fs::read(&path).map_err(|error| Error::from(error).in_file(&path))?;
+        let mut text = Vec::new();
+        file.take(size).read_to_end(&mut text).map_err(in_file)?;
         let lines = String::from_utf8_lossy(&text).lines().map(str::to_owned).collect();
         Ok((path, lines))
     }
@@ -301,16 +222,6 @@ fn window(costs: &BTreeMap<i64, Cost>, line_count: i64) -> (i64, i64) {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn trimmed_prefixes() {
-        let path = SourcePath::from_arguments("", "/build:/build/deep");
-        assert_eq!(path.trim("/build/deep/src/a.rs"), "src/a.rs");
-        assert_eq!(path.trim("/build/src/a.rs"), "src/a.rs");
-        assert_eq!(path.trim("/other/a.rs"), "/other/a.rs");
-        assert_eq!(path.trim("/proc/self/cwd/a.rs"), "a.rs");
-        assert_eq!(path.folders, [PathBuf::from(".")]);
-    }
 
     #[test]
     fn windows_follow_pprof() {

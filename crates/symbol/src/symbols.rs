@@ -1,8 +1,10 @@
 //! Symbol tables: what is left to go by in a binary without debug information.
 
-use object::{File, Object, ObjectSection, ObjectSymbol, SectionKind, SymbolKind};
+use object::{Object, ObjectSection, ObjectSymbol, SectionKind, SymbolKind};
 
 use crate::Result;
+use crate::elf::Elf;
+use crate::image::Image;
 use crate::limits::Patience;
 
 /// A function as a symbol table knows it.
@@ -52,7 +54,7 @@ impl<'a, S: Copy> Nearest<'a, S> {
 /// A symbol with a size holds what lies in it; of several the innermost, then the one that others can
 /// link to. A symbol without a size holds what follows it up to the next symbol of the section.
 pub(crate) fn find<'d>(
-    file: &File<'d>,
+    file: &Elf<'d>,
     addresses: &[u64],
     patience: &Patience,
 ) -> Result<Vec<Option<Symbol<'d>>>> {
@@ -92,27 +94,29 @@ pub(crate) fn find<'d>(
 }
 
 /// Every function symbol of the file, the same one perhaps twice.
-pub(crate) fn all<'d>(file: &File<'d>) -> impl Iterator<Item = Symbol<'d>> {
+pub(crate) fn all<'d>(file: &Elf<'d>) -> impl Iterator<Item = Symbol<'d>> {
     functions(file).filter_map(|symbol| {
         let name = strip_version(symbol.symbol.name_bytes().ok()?);
         Some(Symbol { name, address: symbol.address(), size: symbol.size() })
     })
 }
 
+type ObjectSymbolOf<'d, 'f> = object::Symbol<'d, 'f, &'d Image<'d>>;
+
 struct TableSymbol<'d, 'f> {
-    symbol: object::Symbol<'d, 'f>,
+    symbol: ObjectSymbolOf<'d, 'f>,
     is_dynamic: bool,
 }
 
 impl<'d, 'f> std::ops::Deref for TableSymbol<'d, 'f> {
-    type Target = object::Symbol<'d, 'f>;
+    type Target = ObjectSymbolOf<'d, 'f>;
 
     fn deref(&self) -> &Self::Target {
         &self.symbol
     }
 }
 
-fn functions<'d, 'f>(file: &'f File<'d>) -> impl Iterator<Item = TableSymbol<'d, 'f>> {
+fn functions<'d, 'f>(file: &'f Elf<'d>) -> impl Iterator<Item = TableSymbol<'d, 'f>> {
     let own = file.symbols().map(|symbol| TableSymbol { symbol, is_dynamic: false });
     let dynamic = file.dynamic_symbols().map(|symbol| TableSymbol { symbol, is_dynamic: true });
     own.chain(dynamic).filter(|symbol| {
@@ -129,12 +133,12 @@ fn functions<'d, 'f>(file: &'f File<'d>) -> impl Iterator<Item = TableSymbol<'d,
     })
 }
 
-fn code_sections(file: &File<'_>) -> Vec<std::ops::Range<u64>> {
+fn code_sections(file: &Elf<'_>) -> Vec<std::ops::Range<u64>> {
     let code = file.sections().filter(|section| section.kind() == SectionKind::Text);
     code.map(|section| section.address()..section.address().saturating_add(section.size())).collect()
 }
 
-fn rank(symbol: &object::Symbol<'_, '_>) -> u8 {
+fn rank(symbol: &ObjectSymbolOf<'_, '_>) -> u8 {
     match (symbol.is_global(), symbol.is_weak()) {
         (true, false) => 2,
         (_, true) => 1,

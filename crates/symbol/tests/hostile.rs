@@ -23,7 +23,7 @@ impl Random {
     }
 }
 
-const LIMITS: Limits = Limits { memory: 64 << 20, time: Duration::from_secs(2), mapped: 1 << 20 };
+const LIMITS: Limits = Limits { memory: 64 << 20, time: Duration::from_secs(2), held: 1 << 20 };
 
 /// Asks everything there is to ask about the bytes. What comes back does not matter.
 fn ask_everything(bytes: &[u8], addresses: &[u64]) {
@@ -120,7 +120,7 @@ fn files_that_are_something_else() {
 fn decompression_bombs() {
     let program = Program::c(&["-O2", "-g", "-gz=zlib"]);
     let (start, _) = symbol(&program.path, "outer");
-    let limits = Limits { memory: 100, ..LIMITS };
+    let limits = Limits { memory: 100, time: Duration::from_secs(600), ..LIMITS };
     let resolved = frames_in_elf(&program.bytes(), &[start], limits).expect("an ELF file");
     // The symbol table still answers.
     assert_eq!(resolved.frames[0].last().map(|frame| &*frame.name), Some("outer"));

@@ -107,14 +107,14 @@ fn a_tiny_memory_limit_still_answers() {
     }
 }
 
-/// Pages of mapped files that are given back all the time come again: every name is the same.
+/// Blocks that are let go all the time are read again: every name is the same.
 #[test]
-fn little_room_for_mapped_files_changes_nothing() {
+fn little_room_for_debug_information_changes_nothing() {
     let mappings = code_mappings(Process::Own).expect("readable");
     let spread = |mapping: &ProcessMapping| (mapping.start..mapping.limit).step_by(4096).take(400);
     let addresses: Vec<u64> = mappings.iter().flat_map(spread).collect();
-    let named_with = |mapped: u64| {
-        let limits = Limits { mapped, ..Limits::default() };
+    let named_with = |held: u64| {
+        let limits = Limits { held, ..Limits::default() };
         let mut profile = profile_of(&addresses);
         let summary = symbolize_profile(&mut profile, &Options { limits, ..Options::default() });
         let names: Vec<Vec<String>> =
@@ -216,7 +216,7 @@ fn source_lines_with_their_cost() {
     assert_eq!((innermost.lines[0].line, innermost.lines.last().map(|line| line.line)), (1, Some(10)));
 
     // Built elsewhere: found by the end of its path, or told what to trim.
-    let elsewhere = SourcePath { folders: vec![program.folder.path().to_owned()], trim: Vec::new() };
+    let elsewhere = SourcePath { folders: vec![program.folder.path().to_owned()], ..SourcePath::default() };
     let found = program.source.canonicalize().expect("it exists");
     assert_eq!(elsewhere.find("/build/7f3a/program.c"), Some(found.clone()));
     let trimmed = SourcePath { trim: vec!["/build/7f3a".to_owned()], ..elsewhere };

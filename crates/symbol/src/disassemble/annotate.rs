@@ -4,13 +4,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use flamelet_profile::{MappingId, Profile};
-use object::File;
 use rustc_hash::FxHashMap;
 
 use crate::address::{MappedAt, Translation};
 use crate::demangle::demangle;
 use crate::disassemble::{Instruction, Style, instructions};
+use crate::elf::Elf;
 use crate::file::Bytes;
+use crate::image::Image;
 use crate::locate::{Search, Wanted};
 use crate::symbolize::{Frame, ModuleName, Symbolizer};
 use crate::symbols::{self, Symbol};
@@ -115,7 +116,8 @@ fn annotate_mapping(
     let mapped = MappedAt { start: mapping.start, limit: mapping.limit, offset: mapping.offset };
     let wanted = Wanted { path: Path::new(&name.path), build_id: &name.build_id };
     let (path, bytes) = open_binary(&symbolizer.options().search, &wanted)?;
-    let file = elf::parse(&bytes)?;
+    let image = Image::new(bytes, symbolizer.options().limits.memory);
+    let file = elf::parse(&image)?;
     let translation = Translation::new(mapped, &elf::segments(&file), true);
     let mut by_address: Vec<(u64, Cost)> =
         costs.iter().map(|&(address, cost)| (translation.apply(address), cost)).collect();
@@ -148,7 +150,7 @@ fn annotate_mapping(
 
 /// The matching functions in which there is a cost, each once, with their names.
 fn hot_functions<'d>(
-    file: &File<'d>,
+    file: &Elf<'d>,
     by_address: &[(u64, Cost)],
     matches: &impl Fn(&str) -> bool,
 ) -> Vec<(Symbol<'d>, String)> {

@@ -11,10 +11,12 @@ mod x86_64;
 
 use std::ops::Range;
 
-use object::{Architecture, File, Object, ObjectSection, SectionKind};
+use object::{Architecture, Object, ObjectSection, SectionKind};
 use rustc_hash::FxHashMap;
 
 use crate::demangle::demangle;
+use crate::elf::Elf;
+use crate::image::Image;
 use crate::{Error, ErrorKind, Result, elf, symbols};
 
 pub use annotate::{AnnotatedCode, AnnotatedInstruction, annotate};
@@ -49,7 +51,7 @@ pub(crate) struct Names(FxHashMap<u64, String>);
 
 impl Names {
     /// The demangled names of the functions that start at exactly these addresses.
-    fn of(file: &File<'_>, mut addresses: Vec<u64>) -> Self {
+    fn of(file: &Elf<'_>, mut addresses: Vec<u64>) -> Self {
         addresses.sort_unstable();
         addresses.dedup();
         let mut names = FxHashMap::default();
@@ -69,7 +71,8 @@ impl Names {
 
 /// Disassembles the function of the ELF file in `bytes` whose symbol, mangled or demangled, is `name`.
 pub fn function(bytes: &[u8], name: &str, style: Style) -> Result<Vec<Instruction>> {
-    let file = elf::parse(bytes)?;
+    let image = Image::of(bytes);
+    let file = elf::parse(&image)?;
     let found = symbols::all(&file).find(|symbol| {
         let text = String::from_utf8_lossy(symbol.name);
         text == name || demangle(&text) == name
@@ -80,15 +83,15 @@ pub fn function(bytes: &[u8], name: &str, style: Style) -> Result<Vec<Instructio
 
 /// Disassembles a range of addresses, as the file counts them, of the ELF file in `bytes`.
 pub fn range(bytes: &[u8], addresses: Range<u64>, style: Style) -> Result<Vec<Instruction>> {
-    instructions(&elf::parse(bytes)?, addresses, style)
+    instructions(&elf::parse(&Image::of(bytes))?, addresses, style)
 }
 
-pub(crate) fn instructions(file: &File<'_>, addresses: Range<u64>, style: Style) -> Result<Vec<Instruction>> {
+pub(crate) fn instructions(file: &Elf<'_>, addresses: Range<u64>, style: Style) -> Result<Vec<Instruction>> {
     let code = code(file, &addresses)?;
     // The names can only be looked up once it is known which ones are wanted.
-    let bare = decode(file.architecture(), code, addresses.start, style, &Names::default())?;
+    let bare = decode(file.architecture(), &code, addresses.start, style, &Names::default())?;
     let names = Names::of(file, bare.iter().filter_map(|instruction| instruction.target).collect());
-    decode(file.architecture(), code, addresses.start, style, &names)
+    decode(file.architecture(), &code, addresses.start, style, &names)
 }
 
 fn decode(
@@ -106,7 +109,7 @@ fn decode(
 }
 
 /// The bytes of the file that are loaded at `addresses`.
-fn code<'d>(file: &File<'d>, addresses: &Range<u64>) -> Result<&'d [u8]> {
+fn code(file: &Elf<'_>, addresses: &Range<u64>) -> Result<Vec<u8>> {
     let size = addresses.end.saturating_sub(addresses.start);
     if size == 0 || size > LONGEST_FUNCTION {
         return Err(Error::new(
@@ -114,13 +117,18 @@ fn code<'d>(file: &File<'d>, addresses: &Range<u64>) -> Result<&'d [u8]> {
             format!("a function of {size} bytes cannot be disassembled"),
         ));
     }
-    let sections = file.sections().filter(|section| section.kind() == SectionKind::Text);
-    sections.filter_map(|section| section.data_range(addresses.start, size).ok().flatten()).next().ok_or_else(
-        || {
-            let Range { start, end } = addresses;
-            Error::new(ErrorKind::NotFound, format!("the file has no code at {start:#x}..{end:#x}"))
-        },
-    )
+    let mut sections = file.sections().filter(|section| section.kind() == SectionKind::Text);
+    let start = sections.find_map(|section| {
+        let inside = addresses.start.checked_sub(section.address())?;
+        let (offset, section_size) = section.file_range()?;
+        (inside.checked_add(size)? <= section_size).then(|| offset.checked_add(inside))?
+    });
+    let missing = || {
+        let Range { start, end } = addresses;
+        Error::new(ErrorKind::NotFound, format!("the file has no code at {start:#x}..{end:#x}"))
+    };
+    let start = start.ok_or_else(missing)?;
+    file.image.copy(start..start.checked_add(size).ok_or_else(missing)?)
 }
 
 /// What follows an address whose function is known.

@@ -94,7 +94,7 @@ impl<'d> Attributes<'d> {
         patience: &Patience,
         mut found: impl FnMut(Range) -> Result<()>,
     ) -> Result<()> {
-        if let Some(ranges) = self.ranges {
+        if let Some(ranges) = self.ranges.clone() {
             let Some(mut list) = unit.attr_ranges(ranges)? else { return Ok(()) };
             while let Some(range) = list.next()? {
                 patience.spend(1)?;
@@ -102,10 +102,11 @@ impl<'d> Attributes<'d> {
             }
             return Ok(());
         }
-        let Some(begin) = self.low_pc.map(|value| unit.attr_address(value)).transpose()?.flatten() else {
+        let Some(begin) = self.low_pc.clone().map(|value| unit.attr_address(value)).transpose()?.flatten()
+        else {
             return Ok(());
         };
-        let end = match self.high_pc {
+        let end = match self.high_pc.clone() {
             Some(AttributeValue::Udata(size)) => Some(begin.saturating_add(size)),
             Some(value) => unit.attr_address(value)?,
             None => None,

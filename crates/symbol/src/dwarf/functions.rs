@@ -1,6 +1,6 @@
 //! One unit: which functions and inlined calls the addresses are in.
 
-use gimli::{EndianSlice, UnitRef};
+use gimli::UnitRef;
 
 use crate::dwarf::attributes::Attributes;
 use crate::dwarf::lines::{Files, Place, find_places};
@@ -8,6 +8,7 @@ use crate::dwarf::origin::{Described, Origins};
 use crate::dwarf::split::{self, Package};
 use crate::dwarf::units::{UnitIndex, UnitNumber, is_discarded};
 use crate::dwarf::{DEEPEST_INLINING, Dwarf, DwarfFrame, Lookup, Slice, Unit};
+use crate::image::Image;
 use crate::limits::Patience;
 use crate::names::NameTable;
 use crate::{Error, ErrorKind, Result};
@@ -79,8 +80,9 @@ impl<'l, 'd> UnitVisit<'l, 'd> {
         let missing =
             || Error::new(ErrorKind::NotFound, format!("the split debug file {} is missing", request.name));
         let bytes = self.lookup.split.object(request).ok_or_else(missing)?;
-        let (sections, endian) = split::load_object(&bytes, patience)?;
-        let mut dwo: Dwarf<'_> = sections.borrow(|section| EndianSlice::new(section, endian));
+        let image = Image::new(bytes, patience.memory_limit());
+        let (sections, endian) = split::load_object(&image, patience)?;
+        let mut dwo: Dwarf<'_> = sections.borrow(|section| section.reader(endian));
         dwo.make_dwo(dwarf);
         self.search.walk_dwo(&dwo, skeleton, names)
     }

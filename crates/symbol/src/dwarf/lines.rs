@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use gimli::{ColumnType, IncompleteLineProgram, LineProgramHeader, LineRow, UnitRef};
+use gimli::{ColumnType, IncompleteLineProgram, LineProgramHeader, LineRow, Reader, UnitRef};
 use rustc_hash::FxHashMap;
 
 use crate::Result;
@@ -93,15 +93,15 @@ impl<'f, 'd> Files<'f, 'd> {
         let entry = header.file(file)?;
         let mut path = String::new();
         if let Some(directory) = &self.unit.comp_dir {
-            path.push_str(&directory.to_string_lossy());
+            path.push_str(&directory.to_string_lossy().ok()?);
         }
         // Directory 0 is the compilation directory itself.
         if entry.directory_index() != 0
             && let Some(directory) = entry.directory(header)
         {
-            push(&mut path, &self.unit.attr_string(directory).ok()?.to_string_lossy());
+            push(&mut path, &self.unit.attr_string(directory).ok()?.to_string_lossy().ok()?);
         }
-        push(&mut path, &self.unit.attr_string(entry.path_name()).ok()?.to_string_lossy());
+        push(&mut path, &self.unit.attr_string(entry.path_name()).ok()?.to_string_lossy().ok()?);
         Some(path)
     }
 }

@@ -13,23 +13,24 @@ mod root;
 mod split;
 mod units;
 
-use std::borrow::Cow;
 use std::sync::Arc;
 
-use gimli::{EndianSlice, RunTimeEndian};
-use object::File;
+use gimli::RunTimeEndian;
 
+use crate::elf::Elf;
+use crate::image::Image;
 use crate::limits::Patience;
 use crate::names::{FunctionNames, NameTable};
+use crate::section::Section;
 use crate::{Result, elf};
 
 pub(crate) use split::{NoSplitFiles, SplitFiles, SplitRequest};
 pub(crate) use units::UnitIndex;
 
-pub(crate) type Slice<'d> = EndianSlice<'d, RunTimeEndian>;
+pub(crate) use crate::section::Slice;
 pub(crate) type Dwarf<'d> = gimli::Dwarf<Slice<'d>>;
 type Unit<'d> = gimli::Unit<Slice<'d>>;
-type Sections<'d> = gimli::DwarfSections<Cow<'d, [u8]>>;
+type Sections<'d> = gimli::DwarfSections<Section<'d>>;
 
 /// Deeper chains of inlined calls are cut: nobody writes them, but a hostile file may.
 const DEEPEST_INLINING: usize = 256;
@@ -56,7 +57,7 @@ pub(crate) struct DebugSections<'d> {
 
 impl<'d> DebugSections<'d> {
     /// Loads them from `file` and from the `supplement` that dwz has split off it, if any.
-    pub(crate) fn load(file: &File<'d>, supplement: Option<&File<'d>>, patience: &Patience) -> Result<Self> {
+    pub(crate) fn load(file: &Elf<'d>, supplement: Option<&Elf<'d>>, patience: &'d Patience) -> Result<Self> {
         let endian = elf::endianness(file);
         let sections = Sections::load(|id| load_section(file, id, id.name(), patience))?;
         let supplement = supplement
@@ -66,17 +67,16 @@ impl<'d> DebugSections<'d> {
     }
 
     pub(crate) fn dwarf(&self) -> Dwarf<'_> {
-        self.sections
-            .borrow_with_sup(self.supplement.as_ref(), |section| EndianSlice::new(section, self.endian))
+        self.sections.borrow_with_sup(self.supplement.as_ref(), |section| section.reader(self.endian))
     }
 }
 
 fn load_section<'d>(
-    file: &File<'d>,
+    file: &Elf<'d>,
     id: gimli::SectionId,
     name: &str,
-    patience: &Patience,
-) -> Result<Cow<'d, [u8]>> {
+    patience: &'d Patience,
+) -> Result<Section<'d>> {
     use gimli::SectionId as Id;
     match id {
         Id::DebugAbbrev
@@ -90,7 +90,7 @@ fn load_section<'d>(
         | Id::DebugStr
         | Id::DebugStrOffsets
         | Id::DebugCuIndex => elf::section(file, name, patience),
-        _ => Ok(Cow::Borrowed(&[])),
+        _ => Ok(Section::empty()),
     }
 }
 
@@ -113,8 +113,8 @@ impl<'d> Lookup<'_, 'd> {
         warnings: &mut Vec<String>,
     ) -> Vec<Vec<DwarfFrame>> {
         let mut answers = vec![Vec::new(); addresses.len()];
-        let package_bytes = self.split.package();
-        let package = package_bytes.as_deref().map(|bytes| split::Package::load(bytes, self.patience));
+        let image = self.split.package().map(|bytes| Image::new(bytes, self.patience.memory_limit()));
+        let package = image.as_ref().map(|image| split::Package::load(image, self.patience));
         let package = package.and_then(|package| {
             package.map_err(|error| warnings.push(format!("cannot use the DWARF package: {error}"))).ok()
         });
@@ -133,7 +133,6 @@ impl<'d> Lookup<'_, 'd> {
             if rows.is_empty() {
                 continue;
             }
-            self.patience.between_units();
             let mut visit = functions::UnitVisit::new(self, addresses, &rows);
             let outcome = visit.run(unit, package.as_ref(), &mut origins, names);
             for (row, frames) in visit.into_frames() {

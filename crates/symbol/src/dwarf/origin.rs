@@ -1,6 +1,6 @@
 //! What a function is called: its own entry may say so, or the entries it refers to.
 
-use gimli::{AttributeValue, DebugInfoOffset, UnitOffset, UnitRef};
+use gimli::{AttributeValue, DebugInfoOffset, Reader, UnitOffset, UnitRef};
 use rustc_hash::FxHashMap;
 
 use crate::dwarf::attributes::Attributes;
@@ -12,6 +12,9 @@ use crate::names::{FunctionNames, NameTable};
 /// An inlined function refers to its abstract instance, which refers to its declaration. Longer walks are
 /// circles or worse.
 const LONGEST_WALK: usize = 8;
+
+/// So many units are kept open because others refer to them.
+const MOST_OPEN: usize = 64;
 
 /// A function as the debug information describes it.
 #[derive(Clone, Debug, Default)]
@@ -51,11 +54,13 @@ struct Collected<'d> {
 
 impl<'d> Collected<'d> {
     fn add(&mut self, attributes: &Attributes<'d>, unit: UnitRef<'_, Slice<'d>>) {
-        let string = |value: Option<AttributeValue<Slice<'d>>>| unit.attr_string(value?).ok();
-        self.linkage_name = self.linkage_name.or_else(|| string(attributes.linkage_name));
-        // Names are long and lie far apart in the file; the short one is read only if it is needed.
+        let string = |value: &Option<AttributeValue<Slice<'d>>>| unit.attr_string(value.clone()?).ok();
         if self.linkage_name.is_none() {
-            self.name = self.name.or_else(|| string(attributes.name));
+            self.linkage_name = string(&attributes.linkage_name);
+        }
+        // Names are long and lie far apart in the file; the short one is read only if it is needed.
+        if self.linkage_name.is_none() && self.name.is_none() {
+            self.name = string(&attributes.name);
         }
         if self.line == 0 {
             self.line = attributes.decl_line;
@@ -70,7 +75,7 @@ impl<'d> Collected<'d> {
         attributes: &Attributes<'d>,
     ) -> Option<AttributeValue<Slice<'d>>> {
         self.add(attributes, unit);
-        let mut origin = attributes.origin;
+        let mut origin = attributes.origin.clone();
         for _ in 0..LONGEST_WALK {
             match origin {
                 Some(AttributeValue::UnitRef(offset)) if !self.is_complete() => {
@@ -89,10 +94,11 @@ impl<'d> Collected<'d> {
     }
 
     fn finish(self, names: &mut NameTable) -> Described {
+        let has_short_name = self.linkage_name.is_none();
         let symbol = self.linkage_name.or(self.name).filter(|symbol| !symbol.is_empty());
         Described {
-            names: symbol.map(|symbol| names.function(symbol.slice())),
-            has_short_name: self.linkage_name.is_none(),
+            names: symbol.and_then(|symbol| Some(names.function(&symbol.to_slice().ok()?))),
+            has_short_name,
             start_line: self.line,
         }
     }
@@ -118,8 +124,8 @@ impl<'o, 'd> Origins<'o, 'd> {
         names: &mut NameTable,
     ) -> Described {
         let says_nothing_itself = attributes.linkage_name.is_none() && attributes.name.is_none();
-        let key = match attributes.origin {
-            Some(AttributeValue::UnitRef(offset)) => Some((Space::Main, section_offset(unit.unit, offset))),
+        let key = match &attributes.origin {
+            Some(AttributeValue::UnitRef(offset)) => Some((Space::Main, section_offset(unit.unit, *offset))),
             Some(AttributeValue::DebugInfoRef(offset)) => Some((Space::Main, offset.0)),
             Some(AttributeValue::DebugInfoRefSup(offset)) => Some((Space::Supplement, offset.0)),
             _ => None,
@@ -172,6 +178,10 @@ impl<'o, 'd> Origins<'o, 'd> {
             }
         };
         let number = index.unit_at(offset)?;
+        // Each keeps blocks of its sections.
+        if self.units.len() >= MOST_OPEN {
+            self.units.clear();
+        }
         let unit = self.units.entry((space, number)).or_insert_with(|| index.unit(dwarf, number).ok());
         let unit = unit.as_ref()?;
         Some((UnitRef::new(dwarf, unit), offset.to_unit_offset(&unit.header)?))

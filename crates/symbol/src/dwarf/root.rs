@@ -50,7 +50,7 @@ impl Roots {
 
 /// The abbreviation with the code `wanted`, alone.
 fn find(wanted: u64, table: Slice<'_>, patience: &Patience) -> Result<Abbreviations> {
-    let mut rest = table;
+    let mut rest = table.clone();
     loop {
         let start = table.len() - rest.len();
         let code = rest.read_uleb128()?;
@@ -60,7 +60,7 @@ fn find(wanted: u64, table: Slice<'_>, patience: &Patience) -> Result<Abbreviati
         skip(&mut rest)?;
         patience.spend(1)?;
         if code == wanted {
-            let mut alone = table.slice()[start..table.len() - rest.len()].to_vec();
+            let mut alone = table.range(start..table.len() - rest.len())?.to_slice()?.into_owned();
             // A table ends with the code 0.
             alone.push(0);
             return Ok(DebugAbbrev::new(&alone, table.endian()).abbreviations(DebugAbbrevOffset(0))?);
@@ -69,7 +69,7 @@ fn find(wanted: u64, table: Slice<'_>, patience: &Patience) -> Result<Abbreviati
 }
 
 /// Skips what follows an abbreviation's code: tag, children, and the attributes with their forms.
-fn skip(table: &mut Slice<'_>) -> gimli::Result<()> {
+fn skip(table: &mut impl Reader) -> gimli::Result<()> {
     table.read_uleb128()?;
     table.read_u8()?;
     loop {

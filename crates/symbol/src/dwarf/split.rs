@@ -2,12 +2,14 @@
 
 use std::borrow::Cow;
 
-use gimli::{DwarfPackageSections, EndianSlice, RunTimeEndian};
+use gimli::{DwarfPackageSections, Reader, RunTimeEndian};
 
 use crate::dwarf::units::UnitIndex;
 use crate::dwarf::{Dwarf, Sections, Unit, load_section};
 use crate::file::Bytes;
+use crate::image::Image;
 use crate::limits::Patience;
+use crate::section::Section;
 use crate::{Error, ErrorKind, Result, elf};
 
 /// A `.dwo` file that a unit asks for.
@@ -44,44 +46,47 @@ impl SplitFiles for NoSplitFiles {
 pub(super) fn request(dwarf: &Dwarf<'_>, unit: &Unit<'_>) -> Option<SplitRequest> {
     unit.dwo_id?;
     let name = dwarf.attr_string(unit, unit.dwo_name().ok()??).ok()?;
-    let directory = unit.comp_dir.map(|directory| directory.to_string_lossy().into_owned());
-    Some(SplitRequest { directory: directory.unwrap_or_default(), name: name.to_string_lossy().into_owned() })
+    let directory = unit.comp_dir.as_ref().map(|directory| directory.to_string_lossy().map(Cow::into_owned));
+    let directory = directory.transpose().ok()?.unwrap_or_default();
+    Some(SplitRequest { directory, name: name.to_string_lossy().ok()?.into_owned() })
 }
 
 /// An opened `.dwp`.
 pub(super) struct Package<'p> {
-    sections: DwarfPackageSections<Cow<'p, [u8]>>,
+    sections: DwarfPackageSections<Section<'p>>,
+    nothing: Section<'p>,
     endian: RunTimeEndian,
 }
 
 impl<'p> Package<'p> {
-    pub(super) fn load(bytes: &'p [u8], patience: &Patience) -> Result<Self> {
-        let file = elf::parse(bytes)?;
+    pub(super) fn load(image: &'p Image<'p>, patience: &'p Patience) -> Result<Self> {
+        let file = elf::parse(image)?;
         let endian = elf::endianness(&file);
         // All of them: the index refers to parts of sections that lookups do not need, too.
         let sections = DwarfPackageSections::load(|id| match id.dwo_name() {
             Some(name) => elf::section(&file, name, patience),
-            None => Ok(Cow::Borrowed(&[][..])),
+            None => Ok(Section::empty()),
         })?;
-        Ok(Self { sections, endian })
+        Ok(Self { sections, nothing: Section::empty(), endian })
     }
 
     /// The sections of the unit with this id, if the package has it.
     pub(super) fn find<'x>(&'x self, id: gimli::DwoId, parent: &Dwarf<'x>) -> Result<Option<Dwarf<'x>>> {
         let endian = self.endian;
-        let package = self
-            .sections
-            .borrow(|section| EndianSlice::new(section, endian), EndianSlice::new(&[], endian))?;
+        let package = self.sections.borrow(|section| section.reader(endian), self.nothing.reader(endian))?;
         Ok(package.find_cu(id, parent)?)
     }
 }
 
 /// The sections of a `.dwo` file.
-pub(super) fn load_object<'p>(bytes: &'p [u8], patience: &Patience) -> Result<(Sections<'p>, RunTimeEndian)> {
-    let file = elf::parse(bytes)?;
+pub(super) fn load_object<'p>(
+    image: &'p Image<'p>,
+    patience: &'p Patience,
+) -> Result<(Sections<'p>, RunTimeEndian)> {
+    let file = elf::parse(image)?;
     let sections = Sections::load(|id| match id.dwo_name() {
         Some(name) => load_section(&file, id, name, patience),
-        None => Ok(Cow::Borrowed(&[][..])),
+        None => Ok(Section::empty()),
     })?;
     Ok((sections, elf::endianness(&file)))
 }

@@ -47,7 +47,6 @@ impl UnitIndex {
         let mut roots = Roots::default();
         for (unit, wanted) in wants_ranges.into_iter().enumerate() {
             if wanted && !covered[unit] {
-                patience.between_units();
                 // A damaged unit is as good as none.
                 let _ = index.read_unit_ranges(dwarf, UnitNumber(unit as u32), &mut roots, patience);
                 patience.spend(1 << 8)?;
@@ -76,9 +75,6 @@ impl UnitIndex {
             self.starts.push(start.0);
             self.abbreviation_starts.push(header.debug_abbrev_offset().0);
             wants_ranges.push(has_code);
-            if wants_ranges.len().is_multiple_of(16) {
-                patience.between_units();
-            }
             if patience.spend(1).is_err() {
                 break;
             }
@@ -122,7 +118,7 @@ impl UnitIndex {
         patience: &Patience,
     ) -> Result<()> {
         let header = dwarf.unit_header(DebugInfoOffset(self.starts[number.0 as usize]))?;
-        let table = self.abbreviation_table(dwarf, header.debug_abbrev_offset());
+        let table = self.abbreviation_table(dwarf, header.debug_abbrev_offset())?;
         let (root, abbreviation) = roots.read(&header, table, patience)?;
         if root.tells_its_ranges() && !root.has_code() {
             return Ok(());
@@ -207,13 +203,17 @@ impl UnitIndex {
     pub(crate) fn unit<'d>(&self, dwarf: &Dwarf<'d>, number: UnitNumber) -> gimli::Result<Unit<'d>> {
         let start = DebugInfoOffset(self.starts[number.0 as usize]);
         let header = dwarf.unit_header(start)?;
-        let table = self.abbreviation_table(dwarf, header.debug_abbrev_offset());
+        let table = self.abbreviation_table(dwarf, header.debug_abbrev_offset())?;
         let abbreviations = gimli::DebugAbbrev::from(table).abbreviations(DebugAbbrevOffset(0))?;
         Unit::new_with_abbreviations(dwarf, header, Arc::new(abbreviations))
     }
 
     /// The abbreviations that start here: up to where the next ones do.
-    fn abbreviation_table<'d>(&self, dwarf: &Dwarf<'d>, offset: DebugAbbrevOffset<usize>) -> Slice<'d> {
+    fn abbreviation_table<'d>(
+        &self,
+        dwarf: &Dwarf<'d>,
+        offset: DebugAbbrevOffset<usize>,
+    ) -> gimli::Result<Slice<'d>> {
         let section = gimli::Section::reader(&dwarf.debug_abbrev);
         let next = self.abbreviation_starts.partition_point(|&start| start <= offset.0);
         let end = self.abbreviation_starts.get(next).copied().unwrap_or(section.len()).min(section.len());

@@ -1,13 +1,13 @@
 //! The work itself, on bytes: debug information first, symbol tables for what is left.
 
-use std::borrow::Cow;
 use std::sync::Arc;
 
-use object::File;
+use gimli::Reader;
 
 use crate::demangle::Demangle;
 use crate::dwarf::{DebugSections, DwarfFrame, Lookup, NoSplitFiles, SplitFiles, UnitIndex};
-use crate::file::Bytes;
+use crate::elf::Elf;
+use crate::image::Image;
 use crate::limits::{Limits, Patience};
 use crate::names::{FunctionNames, NameTable};
 use crate::symbols::{self, Symbol};
@@ -45,16 +45,12 @@ pub struct Resolved {
 ///
 /// Only the file itself is asked: no separate debug file, no split DWARF.
 pub fn frames_in_elf(bytes: &[u8], addresses: &[u64], limits: Limits) -> Result<Resolved> {
-    let binary = elf::parse(bytes)?;
+    let image = Image::of(bytes);
+    let binary = elf::parse(&image)?;
     let mut sorted = addresses.to_vec();
     sorted.sort_unstable();
     sorted.dedup();
-    let parts = Parts {
-        with_debug_info: Some(&binary),
-        supplement: None,
-        with_symbols: vec![&binary],
-        bytes: Vec::new(),
-    };
+    let parts = Parts { with_debug_info: Some(&binary), supplement: None, with_symbols: vec![&binary] };
     let mut names = NameTable::new(Demangle::Full);
     let batch = parts.resolve(&sorted, &mut None, &NoSplitFiles, &mut names, limits);
     let frames = addresses.iter().map(|address| {
@@ -67,13 +63,11 @@ pub fn frames_in_elf(bytes: &[u8], addresses: &[u64], limits: Limits) -> Result<
 /// The files that speak about one module.
 pub(crate) struct Parts<'f, 'd> {
     /// The file with DWARF.
-    pub(crate) with_debug_info: Option<&'f File<'d>>,
+    pub(crate) with_debug_info: Option<&'f Elf<'d>>,
     /// What dwz split off it.
-    pub(crate) supplement: Option<&'f File<'d>>,
+    pub(crate) supplement: Option<&'f Elf<'d>>,
     /// The files with symbol tables, the best first.
-    pub(crate) with_symbols: Vec<&'f File<'d>>,
-    /// The bytes of all of them, if they are mapped.
-    pub(crate) bytes: Vec<Bytes>,
+    pub(crate) with_symbols: Vec<&'f Elf<'d>>,
 }
 
 impl Parts<'_, '_> {
@@ -86,7 +80,7 @@ impl Parts<'_, '_> {
         names: &mut NameTable,
         limits: Limits,
     ) -> Resolved {
-        let patience = Patience::with_files(limits, self.bytes.clone());
+        let patience = Patience::new(limits);
         let mut warnings = Vec::new();
         let mut described = vec![Vec::new(); addresses.len()];
         if self.with_debug_info.is_some() {
@@ -195,13 +189,15 @@ fn named_after_file(file: &str, names: &mut NameTable) -> Option<FunctionNames> 
 }
 
 /// The symbols in `.gnu_debugdata` (MiniDebugInfo), as an ELF file of its own.
-pub(crate) fn mini_debug_info(file: &File<'_>, limits: Limits) -> Result<Option<Vec<u8>>> {
-    let data = elf::section(file, ".gnu_debugdata", &Patience::new(limits))?;
-    match data {
-        data if data.is_empty() => Ok(None),
-        Cow::Borrowed(data) => unpack_xz(data, limits.memory),
-        Cow::Owned(data) => unpack_xz(&data, limits.memory),
+pub(crate) fn mini_debug_info(file: &Elf<'_>, limits: Limits) -> Result<Option<Vec<u8>>> {
+    let patience = Patience::new(limits);
+    let section = elf::section(file, ".gnu_debugdata", &patience)?;
+    let data = section.reader(elf::endianness(file));
+    if data.is_empty() {
+        return Ok(None);
     }
+    patience.allocate(data.len() as u64)?;
+    unpack_xz(&data.to_slice()?, limits.memory)
 }
 
 #[cfg(feature = "xz")]

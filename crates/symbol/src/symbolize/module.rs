@@ -3,13 +3,13 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use object::File;
 use rustc_hash::FxHashMap;
 
 use crate::address::{MappedAt, Translation};
 use crate::dwarf::{SplitFiles, SplitRequest, UnitIndex};
-use crate::elf::{self, Segment};
+use crate::elf::{self, Elf, Segment};
 use crate::file::Bytes;
+use crate::image::Image;
 use crate::limits::Limits;
 use crate::locate::{Located, Wanted};
 use crate::names::NameTable;
@@ -95,7 +95,7 @@ impl Module {
             return Source::Missing;
         }
         let mut files = Files { binary: Some(Bytes::owned(bytes)), ..Files::default() };
-        files.read_headers();
+        files.read_headers(Limits::SERVICE);
         Source::Files(Box::new(files))
     }
 
@@ -104,8 +104,9 @@ impl Module {
         let located = options.search.locate(&wanted);
         self.warnings.extend(located.warnings.iter().cloned());
         let mut open = |path: &Option<PathBuf>| {
-            let bytes =
-                Bytes::open(path.as_deref()?).and_then(|bytes| elf::parse(&bytes).map(drop).map(|()| bytes));
+            let is_elf =
+                |bytes: &Bytes| elf::parse(&Image::new(bytes.clone(), options.limits.memory)).map(drop);
+            let bytes = Bytes::open(path.as_deref()?).and_then(|bytes| is_elf(&bytes).map(|()| bytes));
             bytes.map_err(|error| self.warnings.push(error.to_string())).ok()
         };
         let mut files = Files {
@@ -120,7 +121,7 @@ impl Module {
         if files.binary.is_none() && files.debug.is_none() {
             return Source::Missing;
         }
-        files.read_headers();
+        files.read_headers(options.limits);
         if !files.has_debug_info {
             match files.read_mini(options.limits) {
                 Ok(mini) => files.mini = mini,
@@ -224,21 +225,18 @@ fn is_of_a_library(located: &Located, name: &ModuleName, options: &Options) -> b
 }
 
 impl Files {
-    fn read_headers(&mut self) {
-        let parsed = |bytes: &Option<Bytes>| bytes.clone().filter(|bytes| elf::parse(bytes).is_ok());
-        let (binary, debug) = (parsed(&self.binary), parsed(&self.debug));
-        let with_segments = binary.as_ref().or(debug.as_ref());
+    fn read_headers(&mut self, limits: Limits) {
+        let images = images([&self.binary, &self.debug], limits);
+        let [binary, debug] = parsed(&images);
         self.has_real_offsets = binary.is_some();
-        self.segments = with_segments
-            .and_then(|bytes| elf::parse(bytes).ok())
-            .map_or(Vec::new(), |file| elf::segments(&file));
-        let has = |bytes: &Bytes| elf::parse(bytes).is_ok_and(|file| elf::has_debug_info(&file));
-        self.has_debug_info = binary.iter().chain(&debug).any(has);
+        self.segments = binary.as_ref().or(debug.as_ref()).map_or(Vec::new(), elf::segments);
+        self.has_debug_info = binary.iter().chain(&debug).any(elf::has_debug_info);
     }
 
     fn read_mini(&self, limits: Limits) -> crate::Result<Option<Bytes>> {
         let Some(binary) = &self.binary else { return Ok(None) };
-        let unpacked = mini_debug_info(&elf::parse(binary)?, limits)?;
+        let image = Image::new(binary.clone(), limits.memory);
+        let unpacked = mini_debug_info(&elf::parse(&image)?, limits)?;
         Ok(unpacked.map(Bytes::owned))
     }
 
@@ -248,9 +246,8 @@ impl Files {
         names: &mut NameTable,
         limits: Limits,
     ) -> crate::symbolize::Resolved {
-        let bytes = [&self.debug, &self.binary, &self.mini, &self.supplement].map(Option::clone);
-        let [debug, binary, mini, supplement]: [Option<File<'_>>; 4] =
-            std::array::from_fn(|which| bytes[which].as_deref().and_then(|bytes| elf::parse(bytes).ok()));
+        let images = images([&self.debug, &self.binary, &self.mini, &self.supplement], limits);
+        let [debug, binary, mini, supplement] = parsed(&images);
         let separate = if self.only_symbols { &None } else { &debug };
         let with_debug_info =
             [separate, &binary].into_iter().flatten().find(|file| elf::has_debug_info(file));
@@ -258,7 +255,6 @@ impl Files {
             with_debug_info,
             supplement: supplement.as_ref(),
             with_symbols: [&debug, &binary, &mini].into_iter().flatten().collect(),
-            bytes: bytes.iter().flatten().cloned().collect(),
         };
         let mut index = self.index.take();
         let resolved = parts.resolve(addresses, &mut index, &*self, names, limits);
@@ -271,6 +267,14 @@ impl Files {
         let paths = [self.located.debug.as_deref(), self.located.binary.as_deref(), Some(&*self.wanted_path)];
         paths.into_iter().flatten().filter_map(Path::parent)
     }
+}
+
+fn images<const N: usize>(files: [&Option<Bytes>; N], limits: Limits) -> [Option<Image<'static>>; N] {
+    files.map(|bytes| bytes.clone().map(|bytes| Image::new(bytes, limits.memory)))
+}
+
+fn parsed<'d, const N: usize>(images: &'d [Option<Image<'d>>; N]) -> [Option<Elf<'d>>; N] {
+    images.each_ref().map(|image| elf::parse(image.as_ref()?).ok())
 }
 
 impl SplitFiles for Files {

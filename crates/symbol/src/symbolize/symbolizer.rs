@@ -81,8 +81,8 @@ impl Symbolizer {
         self.modules.get(module)
     }
 
-    /// Roughly how many bytes of memory the remembered answers take. Mapped files are not counted: the
-    /// kernel takes their pages back when it needs them.
+    /// Roughly how many bytes of memory the remembered answers take. Of files, nothing is remembered between two
+    /// questions; they stay open.
     pub fn memory(&self) -> usize {
         self.modules.values().map(Module::memory).sum::<usize>() + self.names.memory()
     }

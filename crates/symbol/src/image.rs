@@ -1,0 +1,156 @@
+//! An ELF file while it is being looked at: the parts that were asked for, in memory.
+#![allow(unsafe_code)] // Parts stay where they are while the image lives, which the compiler cannot see.
+
+use std::cell::{Cell, RefCell};
+use std::io::{self, Read};
+use std::ops::Range;
+
+use object::ReadRef;
+use rustc_hash::FxHashMap;
+
+use crate::file::Bytes;
+use crate::{Error, ErrorKind, Result};
+
+/// What headers take at most.
+const HEADERS: u64 = 1 << 20;
+/// Strings are looked for in parts of this size.
+const STRINGS: u64 = 256 << 10;
+/// No name is longer.
+const LONGEST_STRING: u64 = 128 << 10;
+
+/// The headers, symbols and small sections of a file, each read when it is first asked for and kept until the image is
+/// dropped. Debug information is too much for that: see [`Section`](crate::section::Section).
+pub(crate) struct Image<'a> {
+    content: Content<'a>,
+    parts: RefCell<FxHashMap<(u64, u64), Box<[u8]>>>,
+    /// How many more bytes may be read.
+    room: Cell<u64>,
+}
+
+enum Content<'a> {
+    Bytes(Bytes),
+    Borrowed(&'a [u8]),
+}
+
+impl Image<'static> {
+    /// An image that reads up to `room` bytes, and headers under any limit.
+    pub(crate) fn new(bytes: Bytes, room: u64) -> Self {
+        let room = Cell::new(room.max(HEADERS));
+        Self { content: Content::Bytes(bytes), parts: RefCell::default(), room }
+    }
+}
+
+impl<'a> Image<'a> {
+    /// An image of bytes that are there already.
+    pub(crate) fn of(bytes: &'a [u8]) -> Self {
+        Self { content: Content::Borrowed(bytes), parts: RefCell::default(), room: Cell::new(0) }
+    }
+
+    pub(crate) fn size(&self) -> u64 {
+        match &self.content {
+            Content::Bytes(bytes) => bytes.len(),
+            Content::Borrowed(bytes) => bytes.len() as u64,
+        }
+    }
+
+    /// The bytes of `range`, to keep.
+    pub(crate) fn copy(&self, range: Range<u64>) -> Result<Vec<u8>> {
+        let short = || Error::new(ErrorKind::Corrupt, "the file is shorter than its headers say");
+        if range.end > self.size() || range.start > range.end {
+            return Err(short());
+        }
+        match self.in_memory() {
+            Some(bytes) => Ok(bytes[range.start as usize..range.end as usize].to_vec()),
+            None => self.read(range.start, range.end - range.start).ok_or_else(short),
+        }
+    }
+
+    /// Reads `range` from its start to its end.
+    pub(crate) fn stream(&self, range: Range<u64>) -> impl Read + '_ {
+        Stream { image: self, rest: range }
+    }
+
+    fn in_memory(&self) -> Option<&[u8]> {
+        match &self.content {
+            Content::Borrowed(bytes) => Some(bytes),
+            Content::Bytes(Bytes::Memory(bytes)) => Some(bytes),
+            Content::Bytes(Bytes::File(..)) => None,
+        }
+    }
+
+    fn read(&self, offset: u64, size: u64) -> Option<Vec<u8>> {
+        let Content::Bytes(bytes) = &self.content else { return None };
+        let mut part = vec![0; usize::try_from(size).ok()?];
+        bytes.read_at(offset, &mut part).ok()?;
+        Some(part)
+    }
+
+    /// The part of `size` bytes at `offset`, which is inside of the file.
+    fn part(&self, offset: u64, size: u64) -> Option<&[u8]> {
+        let mut parts = self.parts.borrow_mut();
+        if !parts.contains_key(&(offset, size)) {
+            let room = self.room.get().checked_sub(size)?;
+            parts.insert((offset, size), self.read(offset, size)?.into());
+            self.room.set(room);
+        }
+        let part: *const [u8] = &**parts.get(&(offset, size))?;
+        // SAFETY: the part is on the heap, is never changed, and is dropped with the image only: nothing is removed from
+        // `parts`, and moving the box does not move what it holds.
+        Some(unsafe { &*part })
+    }
+}
+
+struct Stream<'d> {
+    image: &'d Image<'d>,
+    rest: Range<u64>,
+}
+
+impl Read for Stream<'_> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        let end = self.rest.end.min(self.rest.start.saturating_add(into.len() as u64));
+        let part =
+            self.image.copy(self.rest.start..end).map_err(|error| io::Error::other(error.to_string()))?;
+        into[..part.len()].copy_from_slice(&part);
+        self.rest.start = end;
+        Ok(part.len())
+    }
+}
+
+impl<'d> ReadRef<'d> for &'d Image<'_> {
+    fn len(self) -> Result<u64, ()> {
+        Ok(self.size())
+    }
+
+    fn read_bytes_at(self, offset: u64, size: u64) -> Result<&'d [u8], ()> {
+        if size == 0 {
+            return Ok(&[]);
+        }
+        match self.in_memory() {
+            Some(bytes) => bytes.read_bytes_at(offset, size),
+            None if offset.checked_add(size).is_some_and(|end| end <= self.size()) => {
+                self.part(offset, size).ok_or(())
+            }
+            None => Err(()),
+        }
+    }
+
+    fn read_bytes_at_until(self, range: Range<u64>, delimiter: u8) -> Result<&'d [u8], ()> {
+        if let Some(bytes) = self.in_memory() {
+            return bytes.read_bytes_at_until(range, delimiter);
+        }
+        if range.start >= range.end || range.end > self.size() {
+            return Err(());
+        }
+        let start = range.start - range.start % STRINGS;
+        let part = self.part(start, STRINGS.min(self.size() - start)).ok_or(())?;
+        let rest = &part[(range.start - start) as usize..];
+        let is_delimiter = |&byte: &u8| byte == delimiter;
+        if let Some(end) = rest.iter().take((range.end - range.start) as usize).position(is_delimiter) {
+            return Ok(&rest[..end]);
+        }
+        // It goes on in the next part.
+        let whole = self.part(range.start, LONGEST_STRING.min(range.end - range.start)).ok_or(())?;
+        let end = whole.iter().position(is_delimiter).ok_or(())?;
+        Ok(&whole[..end])
+    }
+}
