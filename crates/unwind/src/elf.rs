@@ -68,11 +68,15 @@ pub struct Image {
 impl Image {
     /// Reads the file at `path`. Only the parts that are needed are read.
     pub fn open(path: &Path) -> Result<Self> {
-        let mut file = File::open(path)?;
+        Self::of_file(&File::open(path)?)
+    }
+
+    /// The same for a file that is open. Whoever does not choose the name opens it with care, and once.
+    pub fn of_file(mut file: &File) -> Result<Self> {
         let mut read = |offset: u64, length: u64| {
             let mut bytes = Vec::new();
             file.seek(SeekFrom::Start(offset))?;
-            (&mut file).take(length.min(MAX_PART)).read_to_end(&mut bytes)?;
+            file.take(length.min(MAX_PART)).read_to_end(&mut bytes)?;
             Ok(Cow::Owned(bytes))
         };
         Self::read(&mut read)

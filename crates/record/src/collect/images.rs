@@ -4,9 +4,10 @@
 use std::fs::{File, Metadata};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
+use flamelet_symbol::open_regular;
 use flamelet_unwind::{Image, Module};
 use rustc_hash::FxHashMap;
 
@@ -89,15 +90,15 @@ impl Images {
         let exact =
             PathBuf::from(format!("/proc/{}/map_files/{:x}-{:x}", mapped.pid, mapped.start, mapped.end));
         let candidates = if mapped.is_deleted { vec![exact] } else { vec![in_root, plain, exact] };
-        let (image, path) = candidates.into_iter().find_map(|path| {
-            let image = self.open(&path)?;
+        let (image, file) = candidates.into_iter().find_map(|path| {
+            // The target's owner may put anything there at any moment.
+            let file = open_regular(&path).ok()?;
+            let image = self.read(&file)?;
             let is_right = mapped.build_id.is_none_or(|id| id == image.build_id());
-            is_right.then_some((image, path))
+            is_right.then_some((image, file))
         })?;
         let id: Box<[u8]> = image.build_id().into();
-        if self.files.len() < MOST_FILES
-            && let Ok(file) = File::open(&path)
-        {
+        if self.files.len() < MOST_FILES {
             self.files.insert((mapped.name.to_owned(), id.clone()), file);
         }
         if !id.is_empty() {
@@ -106,14 +107,14 @@ impl Images {
         Some(image)
     }
 
-    fn open(&mut self, path: &Path) -> Option<Arc<Image>> {
-        let metadata = std::fs::metadata(path).ok().filter(std::fs::Metadata::is_file)?;
+    fn read(&mut self, file: &File) -> Option<Arc<Image>> {
+        let metadata = file.metadata().ok()?;
         let key = FileKey {
             device: metadata.dev(),
             inode: metadata.ino(),
             length: metadata.len(),
             modified: (metadata.mtime(), metadata.mtime_nsec()),
         };
-        self.by_file.entry(key).or_insert_with(|| Image::open(path).ok().map(Arc::new)).clone()
+        self.by_file.entry(key).or_insert_with(|| Image::of_file(file).ok().map(Arc::new)).clone()
     }
 }
