@@ -4,8 +4,6 @@ use crate::arch::Architecture;
 use crate::eh_frame;
 use crate::error::{Error, ErrorKind, Result};
 use crate::module::Module;
-#[cfg(target_os = "linux")]
-use crate::module::{ImageCache, Modules};
 use crate::table::Table;
 use std::borrow::Cow;
 use std::fs::File;
@@ -257,81 +255,6 @@ fn find_eh_frame<'a>(
         return Ok(None);
     };
     Ok(Some((address, read(offset, length)?)))
-}
-
-/// See [`Modules::of_process`].
-#[cfg(target_os = "linux")]
-pub(crate) fn modules_of_process(pid: u32, cache: &mut ImageCache) -> Result<Modules> {
-    let maps = std::fs::read_to_string(format!("/proc/{pid}/maps"))?;
-    let mut modules = Modules::new();
-    for mapping in maps.lines().filter_map(Mapping::parse).filter(|mapping| mapping.is_executable) {
-        if mapping.name == "[vdso]" {
-            modules.insert(vdso_at(&mapping));
-            continue;
-        }
-        // By way of the process' own root, so that containers' files and deleted ones are found.
-        let by_range = format!("/proc/{pid}/map_files/{:x}-{:x}", mapping.start, mapping.end);
-        let by_root = format!("/proc/{pid}/root{}", mapping.name);
-        let image = [by_range, by_root].iter().find_map(|path| cache.image(Path::new(path)));
-        let module = image
-            .and_then(|image| image.module(mapping.start, mapping.end, mapping.file_offset, mapping.name));
-        modules.insert(module.unwrap_or_else(|| mapping.without_table()));
-    }
-    Ok(modules)
-}
-
-/// The vdso is the same code in every process, so this process' copy stands for it.
-#[cfg(target_os = "linux")]
-fn vdso_at(mapping: &Mapping<'_>) -> Module {
-    match crate::live::vdso() {
-        Some(vdso) => Module {
-            start: mapping.start,
-            end: mapping.end,
-            bias: mapping.start.wrapping_sub(vdso.start.wrapping_sub(vdso.bias)),
-            ..vdso
-        },
-        None => mapping.without_table(),
-    }
-}
-
-/// A line of `/proc/PID/maps`.
-#[cfg(target_os = "linux")]
-struct Mapping<'a> {
-    start: u64,
-    end: u64,
-    is_executable: bool,
-    file_offset: u64,
-    name: &'a str,
-}
-
-#[cfg(target_os = "linux")]
-impl<'a> Mapping<'a> {
-    fn parse(line: &'a str) -> Option<Self> {
-        let mut fields = line.splitn(6, ' ');
-        let (start, end) = fields.next()?.split_once('-')?;
-        let permissions = fields.next()?;
-        let file_offset = u64::from_str_radix(fields.next()?, 16).ok()?;
-        let name = fields.nth(2).unwrap_or("").trim();
-        Some(Self {
-            start: u64::from_str_radix(start, 16).ok()?,
-            end: u64::from_str_radix(end, 16).ok()?,
-            is_executable: permissions.contains('x'),
-            file_offset,
-            name: name.strip_suffix(" (deleted)").unwrap_or(name),
-        })
-    }
-
-    fn without_table(&self) -> Module {
-        Module {
-            start: self.start,
-            end: self.end,
-            file_offset: self.file_offset,
-            bias: self.start.wrapping_sub(self.file_offset),
-            name: self.name.into(),
-            build_id: [].into(),
-            table: None,
-        }
-    }
 }
 
 #[cfg(test)]

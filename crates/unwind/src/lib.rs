@@ -35,10 +35,12 @@
 mod arch;
 mod eh_frame;
 mod elf;
+mod end;
 mod error;
 pub mod live;
 mod memory;
 mod module;
+mod process;
 mod rule;
 mod rule_cache;
 mod table;
@@ -46,11 +48,13 @@ mod walk;
 
 pub use arch::{Architecture, Registers};
 pub use elf::Image;
+pub use end::{End, Reason};
 pub use error::{Error, ErrorKind, Result};
 pub use memory::{Dump, Memory};
-pub use module::{ImageCache, Module, Modules};
+pub use module::{Module, Modules};
+pub use process::ImageCache;
 pub use table::Table;
-pub use walk::{End, Reason, Unwound, walk};
+pub use walk::{Unwound, walk};
 
 /// The deepest stack that captures keep by default.
 pub const MAX_DEPTH: usize = 1024;

@@ -1,12 +1,9 @@
 //! Tables placed in an address space.
 
 use crate::arch::Architecture;
-use crate::elf::Image;
 use crate::rule::Rule;
 use crate::rule_cache::RuleCache;
 use crate::table::Table;
-use rustc_hash::FxHashMap;
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// An executable range of a process, the file it comes from, and how to unwind it.
@@ -63,20 +60,6 @@ impl Modules {
     /// they do not. A copy does what its origin does.
     pub fn remember_rules(&mut self, remember: bool) {
         self.met = if remember { RuleCache::new() } else { RuleCache::NONE };
-    }
-
-    /// The modules of this process, from the dynamic loader, the vdso included. Takes the loader's lock and
-    /// allocates. To unwind in this process, [`crate::live`] keeps such a list up to date.
-    #[cfg(target_os = "linux")]
-    pub fn of_this_process() -> crate::Result<Self> {
-        crate::live::loaded_modules()
-    }
-
-    /// The modules of the process `pid`, from its memory map and the files named there (as that process
-    /// sees them). Files that cannot be read or are not ELF become modules without a table.
-    #[cfg(target_os = "linux")]
-    pub fn of_process(pid: u32, cache: &mut ImageCache) -> crate::Result<Self> {
-        crate::elf::modules_of_process(pid, cache)
     }
 
     /// Adds a module; whatever it overlaps is cut away, as mapping over something does.
@@ -170,38 +153,6 @@ impl<'a> IntoIterator for &'a Modules {
 
     fn into_iter(self) -> Self::IntoIter {
         self.iter()
-    }
-}
-
-/// Images by file, so that each file's table is made once however many processes map it.
-#[derive(Debug, Default)]
-pub struct ImageCache {
-    images: FxHashMap<ImageKey, Option<Arc<Image>>>,
-}
-
-/// A file that was replaced under the same name is another file.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-struct ImageKey {
-    path: PathBuf,
-    length: u64,
-    modified: Option<std::time::SystemTime>,
-}
-
-impl ImageCache {
-    /// An empty cache.
-    pub fn new() -> Self {
-        Self::default()
-    }
-
-    /// The image of the file at `path`; `None` when it cannot be read or is not ELF (remembered too).
-    pub fn image(&mut self, path: &Path) -> Option<Arc<Image>> {
-        let metadata = std::fs::metadata(path).ok()?;
-        if !metadata.is_file() {
-            return None;
-        }
-        let key = ImageKey { path: path.into(), length: metadata.len(), modified: metadata.modified().ok() };
-        let read = || Image::open(path).ok().map(Arc::new);
-        self.images.entry(key).or_insert_with(read).clone()
     }
 }
 

@@ -1,6 +1,7 @@
 //! From frame to frame.
 
 use crate::arch::{Architecture, Registers, aarch64, x86_64};
+use crate::end::{End, Reason};
 use crate::memory::{AtAGlance, Memory};
 use crate::module::Modules;
 use crate::rule::Rule;
@@ -15,38 +16,6 @@ pub struct Unwound {
     pub depth: usize,
     /// Whether the stack is whole.
     pub end: End,
-}
-
-/// How a walk ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum End {
-    /// At the first frame of the thread.
-    Rooted,
-    /// Before it; the frames so far are right.
-    Truncated(Reason),
-}
-
-/// Why a walk ended before the first frame of the thread.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Reason {
-    /// There was no room for more frames.
-    Full,
-    /// The last address lies in no known module: generated code, or a library loaded just now.
-    NoModule,
-    /// The code of the last frame has no unwind information that a table holds.
-    NoRule,
-    /// The next frame lies where memory could not be read: beyond the dump, or on a foreign stack.
-    OutOfStack,
-    /// The next frame would lie below this one: the stack is corrupt or the rule wrong.
-    NoProgress,
-}
-
-impl End {
-    /// Whether the stack reached the first frame of its thread.
-    pub fn is_rooted(self) -> bool {
-        self == Self::Rooted
-    }
 }
 
 /// Follows the stack from `registers` and writes an address for each frame into `frames`, leaf first (see

@@ -1,11 +1,11 @@
 //! 64-bit Arm: the return address is in `x30` until a function saves it, nearly always beside `x29`.
 
 use super::{Registers, side_step};
+use crate::end::Reason;
 use crate::memory::Memory;
 use crate::rule::{Base, MAX_SAVED, Rule, Saved};
 use crate::rule_cache::FrameRule;
 use crate::table::Table;
-use crate::walk::Reason;
 
 /// DWARF's number of `x29`.
 pub(crate) const FRAME_POINTER: u16 = 29;

@@ -7,9 +7,9 @@
 pub(crate) mod aarch64;
 pub(crate) mod x86_64;
 
+use crate::end::Reason;
 use crate::memory::Memory;
 use crate::rule::{Base, Saved, SideCfa, SideRule};
-use crate::walk::Reason;
 
 /// A machine whose stacks can be unwound.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -1,11 +1,11 @@
 //! 64-bit x86: the return address is the word below the CFA, always.
 
 use super::{Registers, side_step};
+use crate::end::Reason;
 use crate::memory::Memory;
 use crate::rule::{Base, MAX_SAVED, Rule, Saved};
 use crate::rule_cache::FrameRule;
 use crate::table::Table;
-use crate::walk::Reason;
 
 /// DWARF's number of `rbp`.
 pub(crate) const FRAME_POINTER: u16 = 6;

@@ -38,7 +38,7 @@ use crate::walk::Unwound;
 use std::sync::Arc;
 
 #[cfg(target_os = "linux")]
-pub(crate) use loader::{loaded_modules, vdso};
+pub(crate) use loader::vdso;
 #[cfg(target_os = "linux")]
 pub use per_process::PerProcess;
 #[cfg(target_os = "linux")]
@@ -46,6 +46,15 @@ pub use repeat::{Again, Frame, Repeated};
 pub use spawn::spawn;
 #[cfg(target_os = "linux")]
 pub use stack::{fetch, thread_pointer};
+
+#[cfg(target_os = "linux")]
+impl Modules {
+    /// The modules of this process, from the dynamic loader, the vdso included. Takes the loader's lock and
+    /// allocates. To unwind in this process, this module keeps such a list up to date.
+    pub fn of_this_process() -> Result<Self> {
+        loader::loaded_modules()
+    }
+}
 
 /// Learns the modules of this process, on the first call and whenever libraries were loaded or unloaded
 /// since. Says whether anything changed. Not async-signal-safe.

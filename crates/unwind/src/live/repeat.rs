@@ -7,11 +7,12 @@
 
 use super::stack::LiveStack;
 use crate::arch::Registers;
+use crate::end::{End, Reason};
 use crate::memory::Memory;
 use crate::module::Modules;
 use crate::rule::{Base, Rule};
 use crate::rule_cache::FrameRule;
-use crate::walk::{End, Place, Reason, frame_step, step};
+use crate::walk::{Place, frame_step, step};
 
 /// The stack of one thread as of its last [`Repeated::unwind`].
 #[derive(Debug)]
