@@ -375,7 +375,7 @@ fn an_overhead_budget_that_cannot_be_kept_lowers_the_rate_and_says_so() {
     options.overhead_budget = Some(0.001);
     let session = cpu::start(&options).expect("starts");
     let start = Instant::now();
-    while cpu::status().frequency == 5000 && start.elapsed() < Duration::from_secs(20) {
+    while cpu::status().frequency == 5000 && start.elapsed() < Duration::from_secs(120) {
         burn_red(Duration::from_millis(100));
     }
     assert!(cpu::status().frequency < 5000);
