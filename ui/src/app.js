@@ -34,7 +34,7 @@ const VIEWS = [
   { id: "sandwich", title: "Sandwich", make: sandwichView },
   { id: "graph", title: "Graph", make: graphView, needs: () => true },
   { id: "heap", title: "Heap", make: heapView, needs: (opened) => opened.about?.is_heap === true },
-  { id: "source", title: "Source", make: sourceView, needs: (opened) => opened.code },
+  { id: "source", title: "Source", make: sourceView, needs: (opened) => opened.code || opened.no_code !== "" },
   { id: "tags", title: "Labels", make: tagsView, needs: (opened) => (opened.about?.label_keys ?? []).length > 0 },
   { id: "timeline", title: "Timeline", make: timelineView, needs: (opened) => opened.about?.has_timeline === true },
   { id: "heatmap", title: "Heatmap", make: heatmapView, needs: (opened) => opened.about?.has_timeline === true },
@@ -69,7 +69,7 @@ export class App {
     this.provider = provider;
     this.state = parseState(location.hash);
     /** @type {Opened} */
-    this.opened = { about: null, entries: [], live: false, live_heap: [], let_go: 0, code: false };
+    this.opened = { about: null, entries: [], live: false, live_heap: [], let_go: 0, code: false, no_code: "" };
     /** The function that keys act on. */
     this.chosen = "";
     this.working = 0;
@@ -526,7 +526,7 @@ export class App {
       o: filter("ignore"),
       h: filter("hide"),
       s: onChosen(() => this.set({ view: "sandwich", pivot: this.chosen })),
-      e: onChosen(() => (this.opened.code ? this.set({ view: "source", pivot: this.chosen }) : flash("There is no source to show here"))),
+      e: onChosen(() => (this.opened.code ? this.set({ view: "source", pivot: this.chosen }) : flash(this.opened.no_code || "There is no source to show here"))),
       c: () => void this.copyChosen(),
       ArrowDown: () => this.view?.focus?.(),
     };

@@ -14,7 +14,7 @@ import { dataQuery, searchPattern, zoomKeys } from "./state.js";
  * @typedef {{kind: string, unit: string, total: number, base_total: number, per_sample: number, missing?: boolean}} SampleType
  * @typedef {Record<string, any> & {title: string, types: SampleType[], default_type: number}} About
  * @typedef {{id: string, name: string, detail: string, kind: string}} Entry
- * @typedef {{about: About | null, entries: Entry[], live: boolean, live_heap: string[], let_go: number, code: boolean}} Opened
+ * @typedef {{about: About | null, entries: Entry[], live: boolean, live_heap: string[], let_go: number, code: boolean, no_code: string}} Opened
  * @typedef {{sample_type: number, flame: FlamePayload, functions: Functions, graph: object, labels: object[], heap?: object}} SavedPicture
  * @typedef {{about: About, first: number, inverted: boolean, icicle: boolean, pictures: SavedPicture[], timeline?: object, heatmap?: object}} Saved
  * @typedef {NameColumns & {count: number, total: number, diff: boolean, name: number[], flat: number[],
@@ -138,7 +138,7 @@ export class SavedData {
     const kept = new Set(this.content.pictures.map((picture) => picture.sample_type));
     const about = { ...this.content.about, default_type: this.content.first };
     about.types = about.types.map((type, at) => ({ ...type, missing: !kept.has(at) }));
-    return { about, entries: [], live: false, live_heap: [], let_go: 0, code: false };
+    return { about, entries: [], live: false, live_heap: [], let_go: 0, code: false, no_code: "" };
   }
 
   /** @param {State} state */

@@ -24,6 +24,9 @@ const ROW = 19;
 const FIRST_ROW = 104;
 const rowY = (row) => FIRST_ROW + row * ROW + ROW / 2;
 
+/** How long something is waited for: on a busy machine nothing is fast, and only a failure takes so long. */
+const PATIENCE = 120_000;
+
 let browser;
 const servers = [];
 
@@ -62,7 +65,7 @@ async function exported(kind) {
 /** Opens a page; anything that goes wrong in it fails the test. */
 async function opened(address, { expect, ...options } = {}) {
   const page = await browser.newPage({ viewport: { width: 1280, height: 760 }, reducedMotion: "reduce", ...options });
-  page.setDefaultTimeout(20_000);
+  page.setDefaultTimeout(PATIENCE);
   page.problems = [];
   page.requests = [];
   page.on("pageerror", (error) => page.problems.push(error.message));
@@ -89,7 +92,7 @@ const shot = (page, name) => page.screenshot({ path: path.join(shots, `${name}.p
 
 /** The text of the tooltip of the box at a place, once it is as expected: a page follows its address a moment later. */
 async function tooltipAt(page, x, row, expected) {
-  const end = Date.now() + 20_000;
+  const end = Date.now() + PATIENCE;
   for (;;) {
     await settled(page);
     await page.mouse.move(x, rowY(row) + 1);
@@ -107,6 +110,12 @@ async function closed(page) {
 }
 
 let service;
+
+/** The address of what the service answers at a path, with its token. */
+function api(path) {
+  const token = new URL(service).searchParams.get("token");
+  return `${new URL(path.split("?")[0], service).href.split("?")[0]}?${path.split("?")[1] ?? ""}&token=${token}`;
+}
 
 test("opens with the flame graph painted", async () => {
   service = await served("service");
@@ -204,7 +213,7 @@ test("the top table shows what the server counts, and sorts", async () => {
   const page = await opened(service);
   await page.keyboard.press("2");
   await page.waitForSelector(".tr");
-  const answer = await (await fetch(`${service}api/functions?sort=flat`)).json();
+  const answer = await (await fetch(api("api/functions?sort=flat"))).json();
   const first = await page.textContent(".tr >> nth=0");
   assert.equal(answer.flat[0], 1_313_000_000);
   assert.match(first, /1\.31s14\.77%1\.31s14\.77%regex_automata::dfa::search::find_fwd/);
@@ -495,8 +504,7 @@ async function openedHeap() {
 
 test("the heap by size, by lifetime, by place and by growth", async () => {
   const page = await openedHeap();
-  const address = page.url().split("#")[0];
-  const about = (await (await fetch(`${address}api/open`)).json()).about;
+  const { about } = await page.evaluate(() => fetch("api/open").then((answer) => answer.json()));
   const total = (kind) => about.types.find((type) => type.kind === kind).total;
   assert.equal(await page.getAttribute(".heap-figure >> nth=0", "title"), `${await page.textContent(".heap-figure >> nth=0")} (${grouped(total("inuse_space"))} bytes)`);
   assert.match(await page.textContent(".heap-total >> nth=0"), new RegExp(`^Live.*B${grouped(total("inuse_objects"))} objects$`));
@@ -612,10 +620,10 @@ function asked(address, { host, method = "GET", headers = {} } = {}) {
 
 test("the server answers only its own page", async () => {
   assert.equal((await asked(service, { host: "evil.example" })).status, 403);
-  assert.equal((await asked(`${service}api/open`, { host: `evil.example:${new URL(service).port}` })).status, 403);
-  assert.equal((await asked(`${service}api/take`, { method: "POST" })).status, 403);
+  assert.equal((await asked(api("api/open"), { host: `evil.example:${new URL(service).port}` })).status, 403);
+  assert.equal((await asked(api("api/take"), { method: "POST" })).status, 403);
   for (const id of ["../../../etc/passwd", "/etc/passwd", "99", "..%2f..%2fetc%2fpasswd"]) {
-    const answer = await asked(`${service}api/open?p=${id}`);
+    const answer = await asked(api(`api/open?p=${id}`));
     assert.equal(answer.status, 404, id);
     assert.match(answer.text, /no such profile/);
   }
@@ -623,8 +631,23 @@ test("the server answers only its own page", async () => {
   assert.equal(status, 200);
   assert.match(headers["content-security-policy"], /default-src 'none'; script-src 'self'/);
   assert.equal(headers["x-content-type-options"], "nosniff");
-  assert.equal((await asked(`${service}api/flame?w=wide`)).status, 400);
-  assert.equal((await asked(`${service}api/flame?fn=nobody`)).status, 404);
+  assert.equal((await asked(api("api/flame?w=wide"))).status, 400);
+  assert.equal((await asked(api("api/flame?fn=nobody"))).status, 404);
+});
+
+test("the token opens the page, leaves the address, and is needed", async () => {
+  const page = await opened(service);
+  assert.equal(new URL(page.url()).search, "");
+  await page.reload();
+  await settled(page);
+  assert.deepEqual((await page.context().cookies()).map(({ httpOnly, sameSite }) => ({ httpOnly, sameSite })), [{ httpOnly: true, sameSite: "Strict" }]);
+  assert.equal(await page.evaluate(() => document.cookie), "");
+  await closed(page);
+  const other = await (await browser.newContext()).newPage();
+  assert.equal((await other.goto(new URL("/", service).href)).status(), 403);
+  assert.match(await other.textContent("body"), /open the whole address that flamelet printed/);
+  await other.close();
+  assert.equal((await asked(new URL("/api/take?seconds=1", service).href, { method: "POST", headers: { "X-Flamelet": "1" } })).status, 403);
 });
 
 test("errors say what happened", async () => {

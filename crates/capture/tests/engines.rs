@@ -264,6 +264,10 @@ fn kernel_frames_come_along_where_the_kernel_gives_them() {
         eprintln!("SKIP: perf events do not see the kernel's side here");
         return;
     }
+    again_if_busy(kernel_frames_come_along);
+}
+
+fn kernel_frames_come_along() {
     let names = Names::new();
     let session = cpu::start(&options(Engine::Perf, 999)).expect("starts");
     let used = read_zeros(Duration::from_millis(800));
@@ -281,12 +285,13 @@ fn kernel_frames_come_along_where_the_kernel_gives_them() {
         .sum();
     let share = percent(Duration::from_nanos(in_kernel), used);
     println!("{share:.1} % in the kernel, {:?}", profile.quality);
-    assert!(share > 50.0, "{share:.1} % of {used:?} in the kernel");
+    assert_figure("in the kernel", share, 50.0.., 10.0..);
     let mapping = profile.mappings().iter().map(|mapping| profile.string(mapping.filename));
-    assert!(mapping.into_iter().any(|name| name == "[kernel.kallsyms]"));
+    assert_surely(mapping.into_iter().any(|name| name == "[kernel.kallsyms]"), "the kernel is a mapping");
     // The user's part is whole below the kernel's.
     let quality = profile.quality.expect("said");
-    assert!(quality.truncated * 20 <= quality.samples, "{quality:?}");
+    let truncated = quality.truncated as f64 * 100.0 / quality.samples.max(1) as f64;
+    assert_figure("truncated", truncated, ..=5.0, ..50.0);
 }
 
 /// Uses CPU time in the kernel.
@@ -306,33 +311,31 @@ fn read_zeros(wanted: Duration) -> Duration {
 #[test]
 fn under_seccomp_the_choice_of_perf_falls_back_and_says_so() {
     let _turn = turn();
-    let thread = std::thread::spawn(|| {
-        support::deny_perf_events();
-        profile_with(Engine::Perf, 199, 2)
+    again_if_busy(|| {
+        let thread = std::thread::spawn(|| {
+            support::deny_perf_events();
+            profile_with(Engine::Perf, 199, 2)
+        });
+        let (profile, used) = thread.join().expect("no panic");
+        assert_surely(engine_of(&profile) == "timer", "it falls back");
+        assert_surely(says(&profile, "engine perf is not available"), "it says so");
+        assert_figure("delivered", percent(sampled(&profile), used), 90.0.., 60.0..);
     });
-    let (profile, used) = thread.join().expect("no panic");
-    assert_eq!(engine_of(&profile), "timer");
-    assert!(percent(sampled(&profile), used) > 90.0);
-    let comments = profile.comments().collect::<Vec<_>>();
-    assert!(says(&profile, "engine perf is not available"), "{comments:?}");
 }
 
 /// The kernel refuses timers to a process that may have no pending signals; the interval timer's need no such right.
 #[test]
 fn without_timers_for_threads_the_choice_falls_back_to_the_interval_timer_and_says_so() {
     let _turn = turn();
-    let limit = set_limit(libc::RLIMIT_SIGPENDING, 0);
-    let result = std::panic::catch_unwind(|| profile_with(Engine::Auto, 199, 2));
-    set_limit(libc::RLIMIT_SIGPENDING, limit);
-    let (profile, used) = result.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-    assert_eq!(engine_of(&profile), "setitimer");
-    assert!(
-        says(&profile, "engine timer is not available: "),
-        "{:?}",
-        profile.comments().collect::<Vec<_>>()
-    );
-    let share = percent(sampled(&profile), used);
-    assert!(share > 90.0, "{share:.1} % of {used:?}");
+    again_if_busy(|| {
+        let limit = set_limit(libc::RLIMIT_SIGPENDING, 0);
+        let result = std::panic::catch_unwind(|| profile_with(Engine::Auto, 199, 2));
+        set_limit(libc::RLIMIT_SIGPENDING, limit);
+        let (profile, used) = result.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        assert_surely(engine_of(&profile) == "setitimer", "it falls back");
+        assert_surely(says(&profile, "engine timer is not available: "), "it says so");
+        assert_figure("delivered", percent(sampled(&profile), used), 90.0.., 60.0..);
+    });
 }
 
 fn says(profile: &Profile, part: &str) -> bool {
@@ -375,7 +378,7 @@ fn an_overhead_budget_that_cannot_be_kept_lowers_the_rate_and_says_so() {
     options.overhead_budget = Some(0.001);
     let session = cpu::start(&options).expect("starts");
     let start = Instant::now();
-    while cpu::status().frequency == 5000 && start.elapsed() < Duration::from_secs(20) {
+    while cpu::status().frequency == 5000 && start.elapsed() < Duration::from_secs(120) {
         burn_red(Duration::from_millis(100));
     }
     assert!(cpu::status().frequency < 5000);

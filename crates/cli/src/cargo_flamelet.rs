@@ -4,6 +4,7 @@
 
 #[macro_use]
 mod note;
+mod plain;
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::PathBuf;

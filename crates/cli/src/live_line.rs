@@ -26,7 +26,8 @@ impl LiveLine {
             return;
         }
         let Some((Width(columns), Height(rows))) = terminal_size_of(std::io::stderr()) else { return };
-        let text: String = text.chars().take(usize::from(columns.saturating_sub(1))).collect();
+        let text: String =
+            crate::plain::escaped(text).chars().take(usize::from(columns.saturating_sub(1))).collect();
         let _ = if self.has_own_row && rows > 5 {
             let reserved = if self.row == Some(rows) { String::new() } else { reserve(rows) };
             self.row = Some(rows);

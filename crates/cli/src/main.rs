@@ -13,11 +13,13 @@ mod interactive;
 mod live_line;
 mod load;
 mod output;
+mod plain;
 mod pprof_args;
 mod pprof_help;
 mod progress;
 mod report_job;
 mod source;
+mod text;
 mod usage;
 mod verbs;
 

@@ -15,7 +15,7 @@ Reports, one at most; without any, a shell:
   -flamegraph      a flame graph as a picture
   -html            … as one interactive page
   -callgrind, -proto, -topproto
-  -http=HOST:PORT  the page of `flamelet view`, there; :8080 is on loopback only
+  -http=HOST:PORT  the page of `flamelet view`, there; :8080 is on loopback only, elsewhere it shows no source files
   -no_browser      … without opening a browser
   -output=FILE     where the report goes
 

@@ -14,6 +14,7 @@ use crate::args::Picture;
 use crate::error::{Failure, Result};
 use crate::output;
 use crate::source::{SourceOptions, SymbolOptions};
+use crate::text;
 
 /// What is asked of a profile.
 #[derive(Clone, Debug)]
@@ -54,6 +55,17 @@ impl Question {
             Self::Flame(..) => Command::Flame,
         }
     }
+
+    /// Whether the answer is for people; the others are formats of some program.
+    fn is_text(&self) -> bool {
+        match self {
+            Self::Top | Self::Tree | Self::Peek(_) | Self::List(_) | Self::Disasm(_) => true,
+            Self::Traces | Self::Tags | Self::Raw | Self::Info | Self::Comments => true,
+            Self::Dot | Self::Graph | Self::Callgrind | Self::Proto | Self::TopProto | Self::Flame(..) => {
+                false
+            }
+        }
+    }
 }
 
 /// A question, its profile, and where the answer goes.
@@ -91,12 +103,25 @@ pub(crate) fn answer_to(
     destination: Option<&Path>,
 ) -> Result<()> {
     // Facts about the file itself are told before any filter.
+    let is_text = question.is_text() && !ask.json;
     if let Question::Info | Question::Comments = question {
-        return output::write(destination, |out| about(question, &profile, ask.json, out));
+        return write(is_text, destination, |out| about(question, &profile, ask.json, out));
+    }
+    let mut profile = profile;
+    if is_text {
+        text::keep_rows_apart(&mut profile, destination);
     }
     let report = Report::new(profile, ask.options, question.command())?;
     report.warnings.iter().for_each(|warning| note!("{warning}"));
-    output::write(destination, |out| answer(question, report, ask, out))
+    write(is_text, destination, |out| answer(question, report, ask, out))
+}
+
+fn write(
+    is_text: bool,
+    destination: Option<&Path>,
+    produce: impl FnOnce(&mut dyn Write) -> Result<()>,
+) -> Result<()> {
+    if is_text { text::write(destination, produce) } else { output::write(destination, produce) }
 }
 
 fn about(question: &Question, profile: &Profile, json: bool, mut out: &mut dyn Write) -> Result<()> {

@@ -2,16 +2,14 @@
 
 use std::fs::File;
 use std::io::{self, Read};
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-use flamelet_profile::{Profile, merge, pprof};
+use flamelet_profile::{Budget, Limits, Profile, merge_within};
 use flamelet_report::DIFF_BASE_LABEL;
 
 use crate::error::{About, Failure, Result};
 use crate::fetch::{self, FetchOptions};
-
-/// The most memory that a profile may take where nobody says otherwise, in GiB.
-pub(crate) const MAX_MEMORY_GIB: u64 = 2;
 
 /// What to open, and how.
 #[derive(Clone, Debug)]
@@ -24,11 +22,13 @@ pub(crate) struct SourceOptions {
     /// Scale the profile so that its total equals the base's.
     pub(crate) normalize: bool,
     pub(crate) fetch: FetchOptions,
-    /// The most memory a profile may take, in GiB.
-    pub(crate) max_memory: u64,
+    /// The most memory and work that reading may take, all profiles together.
+    pub(crate) limits: Limits,
     /// When samples were taken does not matter, so it need not be kept in memory.
     pub(crate) without_times: bool,
     pub(crate) symbols: SymbolOptions,
+    /// The sources were not named by the person but by a folder's listing: what is no regular file is not opened.
+    pub(crate) only_regular_files: bool,
 }
 
 /// Where names come from.
@@ -62,9 +62,10 @@ impl Default for SourceOptions {
             diff_base: Vec::new(),
             normalize: false,
             fetch: FetchOptions::default(),
-            max_memory: MAX_MEMORY_GIB,
+            limits: Limits::PERSON,
             without_times: false,
             symbols: SymbolOptions::default(),
+            only_regular_files: false,
         }
     }
 }
@@ -101,10 +102,11 @@ impl SourceOptions {
         }
         options.note_unused();
         let mut notes = Vec::new();
-        let mut profile = options.open_all(&options.sources, &mut notes)?;
+        let budget = Budget::new(self.limits);
+        let mut profile = options.open_all(&options.sources, &budget, &mut notes)?;
         let bases = if options.diff_base.is_empty() { &options.base } else { &options.diff_base };
         if options.has_base() {
-            let mut base = options.open_all(bases, &mut notes)?;
+            let mut base = options.open_all(bases, &budget, &mut notes)?;
             if !options.diff_base.is_empty() {
                 base.label_all(DIFF_BASE_LABEL, "true");
             }
@@ -112,7 +114,7 @@ impl SourceOptions {
                 profile.normalize_to(&base)?;
             }
             base.scale(-1.0);
-            profile = merge(&[&profile, &base])?;
+            profile = merge_within(&[&profile, &base], &budget)?;
         }
         profile.drop_uninteresting()?;
         Ok(Opened { profile, notes })
@@ -126,22 +128,26 @@ impl SourceOptions {
         }
     }
 
-    fn open_all(&self, sources: &[String], notes: &mut Vec<String>) -> Result<Profile> {
+    /// Opens profiles and adds them up, all within one budget.
+    fn open_all(&self, sources: &[String], budget: &Budget, notes: &mut Vec<String>) -> Result<Profile> {
         let mut profiles = Vec::with_capacity(sources.len());
         for source in sources {
-            profiles.push(self.open_one(source, notes)?);
+            let left = Self { limits: Limits { memory: budget.room(), ..self.limits }, ..self.clone() };
+            let profile = left.open_one(source, notes)?;
+            budget.charge(profile.byte_size()).about(source)?;
+            profiles.push(profile);
         }
         match profiles.len() {
             0 => Err(Failure::new("no profile named; give a file, '-' or an address")),
             1 => Ok(profiles.remove(0)),
-            _ => Ok(merge(&profiles.iter().collect::<Vec<_>>())?),
+            _ => Ok(merge_within(&profiles.iter().collect::<Vec<_>>(), budget)?),
         }
     }
 
     pub(crate) fn open_one(&self, source: &str, notes: &mut Vec<String>) -> Result<Profile> {
         let name = if source == "-" { "standard input" } else { source };
         let mut options = flamelet_formats::Options::default();
-        options.max_bytes = self.limits().max_unpacked;
+        options.limits = self.limits;
         options.timeline = !self.without_times;
         let read = match self.reader(source)? {
             Reader::File(file) => flamelet_formats::read_file(&file, &options),
@@ -156,7 +162,7 @@ impl SourceOptions {
 
     /// The bytes of a file, of standard input, or of a service's answer, as they are.
     pub(crate) fn bytes(&self, source: &str) -> Result<Vec<u8>> {
-        let cap = self.limits().max_unpacked;
+        let cap = self.limits.memory;
         let mut bytes = Vec::new();
         let reader: Box<dyn Read> = match self.reader(source)? {
             Reader::File(file) => Box::new(file),
@@ -178,7 +184,7 @@ impl SourceOptions {
         }
         let path = Path::new(source);
         if let Some(url) = fetch::profile_url(source, self.fetch.seconds).filter(|_| !path.exists()) {
-            let max_bytes = self.limits().max_unpacked;
+            let max_bytes = self.limits.memory;
             let options = FetchOptions { max_bytes, ..self.fetch.clone() };
             return Ok(Reader::Stream(Box::new(io::Cursor::new(fetch::fetch(&url, &options)?))));
         }
@@ -186,19 +192,16 @@ impl SourceOptions {
             let message = "this is not the address of a service; write it as http://HOST:PORT";
             return Err(Failure::new(format!("{source}: {message}")));
         }
-        let file = File::open(path).about(source)?;
+        let open = if self.only_regular_files { flamelet_symbol::open_regular } else { open_any };
+        let file = open(path).about(source)?;
         if file.metadata().about(source)?.is_dir() {
             return Err(Failure::new(format!("{source}: is a folder; name the profiles in it")));
         }
-        if is_elf(path) {
+        if begins_as_elf(&file) {
             let message = "is a program and not a profile; record it with: flamelet record -- ";
             return Err(Failure::new(format!("{source}: {message}{source}")));
         }
         Ok(Reader::File(file))
-    }
-
-    pub(crate) fn limits(&self) -> pprof::Limits {
-        pprof::Limits::of_gibibytes(self.max_memory)
     }
 }
 
@@ -243,8 +246,18 @@ pub(crate) fn is_service(source: &str) -> bool {
     fetch::profile_url(source, None).is_some() && !Path::new(source).exists()
 }
 
+/// What a person names may be a pipe: `/dev/stdin`, or a shell's `<(command)`.
+fn open_any(path: &Path) -> io::Result<File> {
+    File::open(path)
+}
+
 /// Whether a file is a binary.
 pub(crate) fn is_elf(path: &Path) -> bool {
+    flamelet_symbol::open_regular(path).is_ok_and(|file| begins_as_elf(&file))
+}
+
+/// Whether an open file is a binary. Nothing is taken out of a pipe.
+fn begins_as_elf(file: &File) -> bool {
     let mut magic = [0u8; 4];
-    File::open(path).and_then(|mut file| file.read_exact(&mut magic)).is_ok() && &magic == b"\x7fELF"
+    file.read_exact_at(&mut magic, 0).is_ok() && &magic == b"\x7fELF"
 }

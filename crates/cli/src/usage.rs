@@ -3,6 +3,8 @@
 use std::io::Write;
 use std::process::ExitCode;
 
+use crate::plain::escaped;
+
 /// What the standard library says of numbers, and the same for people.
 const NUMBERS: [(&str, &str); 4] = [
     ("invalid digit found in string", "this is not a whole number"),
@@ -15,7 +17,7 @@ const NUMBERS: [(&str, &str); 4] = [
 pub(crate) fn explain(error: &clap::Error) -> ExitCode {
     // A closed pipe is nobody's fault.
     let _ = match ours(&error.render().to_string()) {
-        Some(text) if error.use_stderr() => std::io::stderr().write_all(text.as_bytes()),
+        Some(text) if error.use_stderr() => std::io::stderr().write_all(escaped(&text).as_bytes()),
         _ => error.print(),
     };
     if error.use_stderr() { ExitCode::from(2) } else { ExitCode::SUCCESS }

@@ -73,15 +73,19 @@ fn literal(path: &str) -> String {
 fn viewer(handler: Handler) -> Router {
     use axum::middleware::{Next, from_fn};
 
-    let viewer = crate::view::router(handler.profiler().clone());
+    let (viewer, rest) = crate::view::router(handler.profiler().clone());
     viewer.layer(from_fn(move |request: Request, next: Next| {
         let (parts, body) = request.into_parts();
-        let refusal = (!handler.allows(&parts)).then(|| handler.refuse_stranger(&parts).map(Body::from));
+        let refusal = handler.admit(&parts).map_err(|refusal| handler.refuse_stranger(&parts, &refusal));
+        let rest = rest.clone();
         async move {
-            match refusal {
-                None => next.run(Request::from_parts(parts, body)).await,
-                Some(refusal) => refusal,
-            }
+            let mut answer = match refusal {
+                Ok(()) => next.run(Request::from_parts(parts, body)).await,
+                Err(refusal) => refusal.map(Body::from),
+            };
+            rest.watch();
+            crate::http::hide_from_other_sites(answer.headers_mut());
+            answer
         }
     }))
 }
@@ -94,8 +98,8 @@ async fn answer(handler: Handler, request: Request) -> Response {
         parts.extensions.insert(SeenPath(path));
     }
     // Nothing is read for those who may not ask.
-    if !handler.allows(&parts) {
-        return handler.refuse_stranger(&parts).map(Body::from);
+    if let Err(refusal) = handler.admit(&parts) {
+        return handler.refuse_stranger(&parts, &refusal).map(Body::from);
     }
     let body = if handler.wants_body(&parts) {
         match to_bytes(body, MAX_BODY).await {
@@ -105,11 +109,11 @@ async fn answer(handler: Handler, request: Request) -> Response {
     } else {
         Bytes::new()
     };
-    let answer = handler.answer_allowed(&parts, &body).await;
+    let answer = handler.answer_admitted(&parts, &body).await;
     if parts.method == Method::HEAD {
         return answer.map(|_| of_unknown_length());
     }
-    answer.map(Body::from)
+    handler.counted(answer).map(Body::from)
 }
 
 /// Nothing, of which axum does not say that it is 0 bytes long: to HEAD it would say so of the profile.

@@ -70,6 +70,8 @@ mod profiler;
 mod task;
 #[cfg(feature = "view")]
 mod view;
+#[cfg(feature = "http")]
+mod workshop;
 
 #[cfg(any(feature = "cpu", feature = "heap", feature = "http"))]
 pub use error::{Error, ErrorKind, Result};

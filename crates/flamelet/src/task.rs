@@ -28,7 +28,6 @@ impl Cancel {
         self.changed.notify_all();
     }
 
-    #[cfg(any(feature = "cpu", feature = "heap"))]
     pub(crate) fn is_cancelled(&self) -> bool {
         *lock(&self.is_cancelled)
     }
@@ -54,7 +53,6 @@ impl Cancel {
 }
 
 /// What work says that ended because nobody waits for it any more.
-#[cfg(any(feature = "cpu", feature = "heap"))]
 pub(crate) fn cancelled() -> Error {
     Error::new(ErrorKind::Cancelled, "the capture was cancelled")
 }
@@ -68,7 +66,7 @@ pub(crate) struct Task<T> {
 
 #[derive(Debug)]
 struct Shared<T> {
-    cancel: Cancel,
+    cancel: Arc<Cancel>,
     state: Mutex<State<T>>,
 }
 
@@ -81,10 +79,10 @@ struct State<T> {
 /// Starts `work` on a thread called `name`. A panic in it becomes an error.
 pub(crate) fn spawn<T: Send + 'static>(
     name: &str,
-    work: impl FnOnce(&Cancel) -> T + Send + 'static,
+    work: impl FnOnce(&Arc<Cancel>) -> T + Send + 'static,
 ) -> Result<Task<T>> {
     let state = Mutex::new(State { outcome: None, waker: None });
-    let shared = Arc::new(Shared { cancel: Cancel::default(), state });
+    let shared = Arc::new(Shared { cancel: Arc::default(), state });
     let theirs = shared.clone();
     let run = move || {
         let outcome = catch_unwind(AssertUnwindSafe(|| work(&theirs.cancel)));

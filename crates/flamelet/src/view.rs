@@ -1,20 +1,74 @@
 //! The web viewer inside the service, at `/debug/pprof/view/`.
 
-use std::time::Duration;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 
 use axum::Router;
 use flamelet_capture::profile::Profile;
 #[cfg(all(feature = "heap", target_os = "linux"))]
 use flamelet_view::HeapQuestion;
-use flamelet_view::{Asker, Error, ErrorKind, Source, Take, Taken};
+use flamelet_view::{Asker, Error, ErrorKind, Memory, Source, Take, Taken};
 
 use crate::Profiler;
+use crate::lock::lock;
 use crate::profiler::{Permit, count};
+use crate::workshop;
 
-/// The viewer of a live service: the page takes profiles when its reader asks for one. The viewer keeps the
-/// last few of them in memory.
-pub(crate) fn router(profiler: Profiler) -> Router {
-    flamelet_view::router(Source::live(Vec::new(), Live { profiler }))
+/// How often it is looked whether somebody still looks.
+const LOOK: Duration = Duration::from_secs(15);
+
+/// The viewer of a live service: the page takes profiles when its reader asks for one. The viewer keeps the last few of
+/// them, and what was worked out about them, within the service's budget.
+pub(crate) fn router(profiler: Profiler) -> (Router, Rest) {
+    let memory = profiler.shared().settings.view_memory;
+    let source = Source::live(Vec::new(), Live { profiler: profiler.clone() }).within(memory);
+    let (router, memory) = flamelet_view::router_within(source);
+    (router, Rest { memory, profiler, watching: Arc::default() })
+}
+
+/// Gives back what the viewer keeps when nobody looks at it any more.
+#[derive(Clone)]
+pub(crate) struct Rest {
+    memory: Memory,
+    profiler: Profiler,
+    /// The process that has a thread for this, if any has: the child of a fork has none.
+    watching: Arc<Mutex<Option<u32>>>,
+}
+
+impl Rest {
+    /// After each answer: from when on something is kept, a thread watches until nothing is.
+    pub(crate) fn watch(&self) {
+        let process = Some(std::process::id());
+        let mut watching = lock(&self.watching);
+        if self.count() == 0 || *watching == process {
+            return;
+        }
+        let theirs = self.clone();
+        // Without a thread the next answer tries again; the budget holds meanwhile.
+        if flamelet_capture::own_threads::spawn("flamelet-rest", move || theirs.wait()).is_ok() {
+            *watching = process;
+        }
+    }
+
+    fn wait(&self) {
+        loop {
+            std::thread::sleep(LOOK);
+            self.memory.rest(Instant::now());
+            let mut watching = lock(&self.watching);
+            if self.count() == 0 {
+                *watching = None;
+                return;
+            }
+        }
+    }
+
+    /// What the viewer keeps, noted for the metrics.
+    fn count(&self) -> usize {
+        let bytes = self.memory.bytes();
+        self.profiler.shared().counters.view.store(bytes, Ordering::Relaxed);
+        bytes
+    }
 }
 
 struct Live {
@@ -49,26 +103,35 @@ impl Live {
         let request = self.profiler.cpu(length).sharing_memory();
         let capture = request.start().map_err(|error| error.to_string())?;
         wait(length, asker)?;
-        let is_there = || asker.is_there_after(Duration::ZERO);
-        capture.finish_while(is_there).map_err(|error| error.to_string())
+        Ok(workshop::run(move || capture.finish()))
     }
 
     #[cfg(all(feature = "heap", target_os = "linux"))]
     fn heap(&self, question: HeapQuestion, seconds: u32, asker: &Asker) -> Result<Profile, String> {
-        let heap = || self.profiler.heap().map_err(|error| error.to_string());
-        let now = heap()?;
-        Ok(match question {
-            HeapQuestion::InUse => now.in_use(),
-            HeapQuestion::Lifetime => now.lifetime(),
-            HeapQuestion::Freed => now.freed(),
-            HeapQuestion::Peak => now.peak(),
-            HeapQuestion::Growth => {
-                let cancelled = &self.profiler.shared().counters.cancelled;
-                wait(Duration::from_secs(seconds.into()), asker).inspect_err(|_| count(cancelled))?;
-                heap()?.growth(&now)
-            }
+        let profiler = self.profiler.clone();
+        let now = in_workshop(move || profiler.heap())?;
+        if question == HeapQuestion::Growth {
+            let cancelled = &self.profiler.shared().counters.cancelled;
+            wait(Duration::from_secs(seconds.into()), asker).inspect_err(|_| count(cancelled))?;
+        }
+        let profiler = self.profiler.clone();
+        in_workshop(move || {
+            Ok(match question {
+                HeapQuestion::InUse => now.in_use(),
+                HeapQuestion::Lifetime => now.lifetime(),
+                HeapQuestion::Freed => now.freed(),
+                HeapQuestion::Peak => now.peak(),
+                HeapQuestion::Growth => profiler.heap()?.growth(&now),
+            })
         })
     }
+}
+
+#[cfg(all(feature = "heap", target_os = "linux"))]
+fn in_workshop<T: Send + 'static>(
+    work: impl FnOnce() -> crate::Result<T> + Send + 'static,
+) -> Result<T, String> {
+    workshop::run(work).map_err(|error| error.to_string())
 }
 
 impl Take for Live {

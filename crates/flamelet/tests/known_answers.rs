@@ -10,7 +10,7 @@ mod machine;
 use flamelet::labels::LabelFuture;
 use flamelet::{Profile, Profiler};
 use flamelet_capture::profile::{Location, pprof};
-use machine::{again_if_busy, assert_figure, assert_surely, thread_cpu};
+use machine::thread_cpu;
 use std::hint::black_box;
 use std::path::Path;
 use std::process::Command;
@@ -66,13 +66,21 @@ fn share(profile: &Profile, name: &str, other: &str) -> f64 {
     wanted * 100.0 / (wanted + rest).max(1.0)
 }
 
-/// Some ticks of the kernel long: then a share is known to a fraction of a point, where many short turns would leave
-/// it to chance.
+/// Some ticks of the kernel long: then a share is known to a fraction of a point on a quiet machine, where many short
+/// turns would leave it to chance.
 const TURN: Duration = Duration::from_millis(25);
+
+/// A share of 75 %, within bounds that no load explains: at the slowest tick, a hundred a second, there are 240 samples, and
+/// were each left to chance, 15 points are five standard deviations. (How exact it is on a quiet machine, `cargo xtask
+/// bench cpu` measures.)
+fn assert_three_quarters(seen: f64) {
+    println!("75 % seen as {seen:.1} %");
+    assert!((60.0..90.0).contains(&seen), "75 % seen as {seen:.1} %");
+}
 
 #[inline(never)]
 fn calls_inlined_ones() {
-    for _ in 0..12 {
+    for _ in 0..24 {
         black_box(inlined_red(3 * TURN));
         black_box(inlined_blue(TURN));
     }
@@ -81,16 +89,11 @@ fn calls_inlined_ones() {
 #[test]
 fn inlined_functions_have_their_share_and_their_caller() {
     let _turn = turn();
-    again_if_busy(look_at_inlined_ones);
-}
-
-fn look_at_inlined_ones() {
     let capture = profiler("inlined").start().expect("captures");
     calls_inlined_ones();
     let profile = capture.finish();
     let seen = share(&profile, "inlined_red", "inlined_blue");
-    println!("75 % seen as {seen:.1} %");
-    assert_figure("75 %", seen, 72.0..78.0, 60.0..90.0);
+    assert_three_quarters(seen);
     // An inlined function and the one it went into are lines of one location.
     let is_inlined = profile.locations().iter().any(|location| {
         let lines = profile.lines_of(location);
@@ -100,7 +103,7 @@ fn look_at_inlined_ones() {
         };
         name(0).contains("inlined_red") && name(1).contains("calls_inlined_ones")
     });
-    assert_surely(is_inlined, "a location has both");
+    assert!(is_inlined, "a location has both");
 }
 
 static UNITS: AtomicU64 = AtomicU64::new(0);
@@ -118,10 +121,6 @@ async fn request(number: u64) {
 #[test]
 fn tasks_of_an_async_service_have_their_share_and_their_labels() {
     let _turn = turn();
-    again_if_busy(look_at_tasks);
-}
-
-fn look_at_tasks() {
     UNITS.store(0, Ordering::Relaxed);
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(4).enable_time().build();
     let runtime = runtime.expect("a runtime");
@@ -138,8 +137,7 @@ fn look_at_tasks() {
     let profile = capture.finish();
     assert_eq!(UNITS.load(Ordering::Relaxed), 32);
     let seen = share(&profile, "task_red", "task_blue");
-    println!("75 % seen as {seen:.1} %");
-    assert_figure("75 %", seen, 72.0..78.0, 60.0..90.0);
+    assert_three_quarters(seen);
     let with_route = |route: &str| {
         let samples = profile.samples().filter(|sample| {
             let mut labels = profile.labels(sample.labels).iter();
@@ -149,10 +147,12 @@ fn look_at_tasks() {
     };
     let (even, odd) = (with_route("/even"), with_route("/odd"));
     let total = profile.total(1) as f64;
-    assert_figure("labelled", (even + odd) * 100.0 / total, 90.0.., 70.0..);
-    assert_figure("labelled as even", even * 100.0 / (even + odd), 45.0..55.0, 30.0..70.0);
+    let (labelled, even) = ((even + odd) * 100.0 / total, even * 100.0 / (even + odd));
+    assert!(labelled > 70.0, "labelled: {labelled:.1} %");
+    // Half of 320 samples or more: 20 points are seven standard deviations.
+    assert!((30.0..70.0).contains(&even), "labelled as even: {even:.1} %");
     let is_rooted = |name: &str| profile.functions().iter().any(|f| profile.string(f.name).contains(name));
-    assert_surely(is_rooted("tokio::runtime"), "the runtime's frames are there");
+    assert!(is_rooted("tokio::runtime"), "the runtime's frames are there");
 }
 
 /// Where the stripped copy of this test leaves its profile.

@@ -2,6 +2,7 @@
 #![allow(unsafe_code)] // Parts stay where they are while the image lives, which the compiler cannot see.
 
 use std::cell::{Cell, RefCell};
+use std::collections::hash_map::Entry;
 use std::io::{self, Read};
 use std::ops::Range;
 
@@ -22,10 +23,13 @@ const LONGEST_STRING: u64 = 128 << 10;
 /// dropped. Debug information is too much for that: see [`Section`](crate::section::Section).
 pub(crate) struct Image<'a> {
     content: Content<'a>,
-    parts: RefCell<FxHashMap<(u64, u64), Box<[u8]>>>,
+    parts: RefCell<Parts>,
     /// How many more bytes may be read.
     room: Cell<u64>,
 }
+
+/// By offset and size.
+type Parts = FxHashMap<(u64, u64), Box<[u8]>>;
 
 enum Content<'a> {
     Bytes(Bytes),
@@ -88,12 +92,15 @@ impl<'a> Image<'a> {
     /// The part of `size` bytes at `offset`, which is inside of the file.
     fn part(&self, offset: u64, size: u64) -> Option<&[u8]> {
         let mut parts = self.parts.borrow_mut();
-        if !parts.contains_key(&(offset, size)) {
-            let room = self.room.get().checked_sub(size)?;
-            parts.insert((offset, size), self.read(offset, size)?.into());
-            self.room.set(room);
-        }
-        let part: *const [u8] = &**parts.get(&(offset, size))?;
+        let part: *const [u8] = match parts.entry((offset, size)) {
+            Entry::Occupied(known) => &**known.into_mut(),
+            Entry::Vacant(unknown) => {
+                let room = self.room.get().checked_sub(size)?;
+                let part = self.read(offset, size)?;
+                self.room.set(room);
+                &**unknown.insert(part.into())
+            }
+        };
         // SAFETY: the part is on the heap, is never changed, and is dropped with the image only: nothing is removed from
         // `parts`, and moving the box does not move what it holds.
         Some(unsafe { &*part })

@@ -15,12 +15,18 @@ use crate::image::Image;
 /// How much is read at a time.
 const BLOCK: usize = 32 << 10;
 
+/// No string is longer: looking for its end would take a hostile file's readers forever.
+const LONGEST_STRING: usize = 1 << 20;
+
 /// The blocks of all sections of one piece of work.
 pub(crate) struct Blocks {
-    held: RefCell<FxHashMap<(u32, usize), Rc<[u8]>>>,
+    held: RefCell<Held>,
     most: usize,
     sections: Cell<u32>,
 }
+
+/// By the number of the section and where the block starts in it.
+type Held = FxHashMap<(u32, usize), Rc<[u8]>>;
 
 impl Blocks {
     /// Holds about `bytes` at most, and at least one block.
@@ -202,6 +208,7 @@ impl Reader for Slice<'_> {
 
     fn find(&self, byte: u8) -> Result<usize> {
         let mut reader = self.clone();
+        reader.end = reader.end.min(reader.at.saturating_add(LONGEST_STRING));
         while reader.at < reader.end {
             if reader.rest_of_block().is_empty() {
                 reader.enter_block()?;

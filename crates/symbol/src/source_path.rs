@@ -85,9 +85,10 @@ impl SourcePath {
         Error::new(ErrorKind::NotFound, message)
     }
 
-    /// The folders, as they are on the disk.
+    /// The folders, as they are on the disk. All of a machine is no source, even where somebody works in `/`.
     fn roots(&self) -> Vec<PathBuf> {
-        self.folders.iter().filter_map(|folder| folder.canonicalize().ok()).collect()
+        let folders = self.folders.iter().filter_map(|folder| folder.canonicalize().ok());
+        folders.filter(|folder| self.reach == Reach::Anywhere || folder.parent().is_some()).collect()
     }
 
     fn candidates(&self, name: &str, roots: &[PathBuf]) -> Vec<Candidate> {
@@ -127,9 +128,15 @@ impl SourcePath {
             return true;
         }
         let Some(real) = real_path(file, &candidate.path) else { return false };
-        let is_below_root = roots.iter().chain(&toolchains()).any(|root| real.starts_with(root));
+        let is_below_root = roots.iter().chain(&toolchains()).any(|root| is_source_below(root, &real));
         is_below_root || candidate.is_confirmed && is_plain(&candidate.path, &real)
     }
+}
+
+/// Whether a file is below a folder of sources, and not hidden there: `.ssh/id_rsa` and `.env` are no sources.
+fn is_source_below(root: &Path, file: &Path) -> bool {
+    let is_hidden = |part: Component<'_>| part.as_os_str().as_encoded_bytes().starts_with(b".");
+    file.strip_prefix(root).is_ok_and(|inside| !inside.components().any(is_hidden))
 }
 
 /// Whether `path` leads to the file at `real` without `..` and without a link in the last place: those of a folder are
@@ -226,6 +233,8 @@ mod tests {
         std::fs::create_dir(at("inside")).expect("made");
         std::fs::write(at("inside/a.rs"), "fn a() {}\n").expect("written");
         std::fs::write(at("secret"), "s3cret\n").expect("written");
+        std::fs::create_dir(at("inside/.ssh")).expect("made");
+        std::fs::write(at("inside/.ssh/key"), "s3cret\n").expect("written");
         std::os::unix::fs::symlink(at("secret"), at("inside/link.rs")).expect("made");
         std::os::unix::fs::symlink(folder.path(), at("inside/up")).expect("made");
         let reach = Reach::Confined(BTreeSet::new());
@@ -238,7 +247,8 @@ mod tests {
         let (folder, path) = arranged();
         let name = |name: &str| folder.path().join(name).display().to_string();
         assert!(path.find(&name("inside/a.rs")).is_some() && path.find("/build/7/a.rs").is_some());
-        let outside = ["secret", "inside/link.rs", "inside/up/secret", "inside/../secret"].map(name);
+        let outside =
+            ["secret", "inside/link.rs", "inside/up/secret", "inside/../secret", "inside/.ssh/key"].map(name);
         let anywhere = SourcePath { reach: Reach::Anywhere, ..path.clone() };
         for outside in outside.iter().map(String::as_str).chain(["up/secret", "../secret", "/etc/passwd"]) {
             assert_eq!(path.find(outside), None, "{outside}");
@@ -246,6 +256,13 @@ mod tests {
             assert!(error.contains("--source-path"), "{error}");
             assert!(anywhere.find(outside).is_some() || outside.starts_with(".."), "{outside}");
         }
+    }
+
+    #[test]
+    fn the_whole_machine_is_no_source() {
+        let (folder, path) = arranged();
+        let path = SourcePath { folders: vec!["/".into()], ..path };
+        assert_eq!(path.find(&folder.path().join("secret").display().to_string()), None);
     }
 
     #[test]

@@ -46,6 +46,8 @@ struct Opened {
     /// How many profiles of a live service were let go to make room.
     let_go: usize,
     code: bool,
+    /// Why there is no code, where that is worth saying.
+    no_code: &'static str,
 }
 
 /// What there is, and what is known about the profile that was chosen.
@@ -61,6 +63,7 @@ pub(crate) fn open(desk: &Desk, query: &Query) -> Answer {
         live_heap: questions.map(|question| question.name()).collect(),
         let_go: source.let_go(),
         code: source.code.is_some(),
+        no_code: source.no_code,
     })
 }
 

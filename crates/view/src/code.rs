@@ -1,16 +1,22 @@
 //! Source and instructions of a function, with what each line cost.
 
+use std::collections::BTreeSet;
+
 use flamelet_report::disasm::Disassembly;
 use flamelet_report::flame::escaped_pattern;
 use flamelet_report::flame::profile::{Profile, filter};
-use flamelet_report::list::{List, list};
+use flamelet_report::list::{List, list_confined};
 use flamelet_report::{Command, Report, ReportOptions};
 use serde::Serialize;
 
 use crate::error::Error;
 
-/// Finds binaries and disassembles functions: the command brings its symbolizer.
+/// Finds binaries, asks them for their source files, and disassembles functions: the command brings its symbolizer.
 pub trait Disassemble: Send + Sync {
+    /// The source files of the profile that its own binaries confirm, as they name them. Of others, only those are shown
+    /// that are below [`CodeOptions::source_path`].
+    fn confirmed_sources(&self, report: &Report) -> BTreeSet<String>;
+
     /// The instructions of the functions that match `pattern`; `report` was made for [`Command::Disasm`].
     fn disassemble(&self, report: &Report, pattern: &str) -> Result<Disassembly, String>;
 }
@@ -18,7 +24,7 @@ pub trait Disassemble: Send + Sync {
 /// Where source and binaries are found.
 #[derive(Default)]
 pub struct CodeOptions {
-    /// Where source files are, separated by colons.
+    /// Where source files are, separated by colons; the working folder without one.
     pub source_path: String,
     /// What to remove from the start of source paths, separated by colons.
     pub trim_path: String,
@@ -113,7 +119,8 @@ fn sources(
 ) -> Result<(Vec<SourceFile>, String), Error> {
     let report = report(profile, sample_type, pattern, options, Command::List)?;
     let regex = filter::regex("function", pattern).map_err(|error| Error::bad_request(error.to_string()))?;
-    let found: List = list(&report, regex.as_ref());
+    let confirmed = options.disassembler.as_ref().map(|binaries| binaries.confirmed_sources(&report));
+    let found: List = list_confined(&report, regex.as_ref(), confirmed.unwrap_or_default());
     let note = match found.functions.is_empty() {
         true => "The profile knows no source lines of this function.".to_owned(),
         false => String::new(),

@@ -8,6 +8,7 @@ use flamelet_report::flame::profile::Profile;
 use flamelet_report::flame::{Direction, FlameTree, Frames, FunctionRow, StackWeights, Viewport, functions};
 
 use crate::error::Error;
+use crate::memory::Usage;
 use crate::query::{Query, ShapeKey};
 use crate::shape::{difference, shape};
 use crate::source::Source;
@@ -63,11 +64,24 @@ impl<K: Eq + Clone, V: Clone> Recent<K, V> {
         slot
     }
 
-    /// Lets go of all but the last `room` values.
-    fn keep(&self, room: usize) {
+    /// Lets go of all but the last `room` values; whether there were more.
+    fn keep(&self, room: usize) -> bool {
         let mut kept = lock(&self.kept);
         let over = kept.len().saturating_sub(room);
         kept.drain(..over);
+        over > 0
+    }
+
+    /// How many there are.
+    fn len(&self) -> usize {
+        lock(&self.kept).len()
+    }
+
+    /// Those that are made.
+    fn values(&self) -> Vec<V> {
+        let slots: Vec<Slot<V>> = lock(&self.kept).iter().map(|(_, slot)| Arc::clone(slot)).collect();
+        // What is being made is locked, and counts when it is there.
+        slots.iter().filter_map(|slot| slot.try_lock().ok()?.clone()).collect()
     }
 }
 
@@ -94,16 +108,23 @@ pub(crate) struct Weighed {
     functions: OnceLock<Vec<FunctionRow>>,
 }
 
+impl Weighed {
+    fn byte_size(&self) -> usize {
+        self.weights.byte_size() + self.functions.get().map_or(0, |rows| size_of_val(&**rows))
+    }
+}
+
 /// Everything that was opened.
 pub(crate) struct Desk {
     pub(crate) source: Source,
+    pub(crate) usage: Usage,
     opened: Recent<ShapeKey, (String, Arc<Profile>)>,
     shapes: Recent<ShapeKey, Arc<Shaped>>,
 }
 
 impl Desk {
     pub(crate) fn new(source: Source) -> Self {
-        Self { source, opened: Recent::new(2), shapes: Recent::new(KEPT_SHAPES) }
+        Self { source, usage: Usage::default(), opened: Recent::new(2), shapes: Recent::new(KEPT_SHAPES) }
     }
 
     /// The profile that a request is about, against its base if it has one; none if nothing was chosen.
@@ -132,13 +153,19 @@ impl Desk {
                 part
             };
             let new = wanted.time.as_ref().map_or_else(|| Profile::clone(&profile), part);
-            return Ok((format!("{name}, two spans"), Arc::new(difference(&new, &part(span))?)));
+            return Ok((format!("{name}, two spans"), Arc::new(self.difference(&new, &part(span))?)));
         }
         if wanted.base.is_empty() {
             return Ok((name, profile));
         }
         let (base_name, base) = self.source.open(&wanted.base)?;
-        Ok((format!("{name} against {base_name}"), Arc::new(difference(&profile, &base)?)))
+        Ok((format!("{name} against {base_name}"), Arc::new(self.difference(&profile, &base)?)))
+    }
+
+    fn difference(&self, new: &Profile, base: &Profile) -> Result<Profile, Error> {
+        let difference = difference(new, base)?;
+        self.source.check_size(&difference)?;
+        Ok(difference)
     }
 
     /// The profile that a request is about, as its chips leave it.
@@ -165,6 +192,41 @@ impl Desk {
             let trees = Recent::new(room(KEPT_TREES, stacks));
             Ok(Arc::new(Shaped { profile, frames, notes, weighed: Mutex::default(), trees }))
         })
+    }
+
+    /// About how many bytes are kept. A profile that is kept for several reasons counts once.
+    pub(crate) fn memory(&self) -> usize {
+        let shapes = self.shapes.values();
+        let opened = self.opened.values().into_iter().map(|(_, profile)| profile);
+        let shaped = shapes.iter().map(|shaped| Arc::clone(&shaped.profile));
+        let profiles = self.source.shelved().into_iter().chain(opened).chain(shaped);
+        let profiles: HashMap<*const Profile, usize> =
+            profiles.map(|profile| (Arc::as_ptr(&profile), profile.byte_size())).collect();
+        profiles.values().sum::<usize>() + shapes.iter().map(|shaped| shaped.byte_size()).sum::<usize>()
+    }
+
+    /// Lets go of what can be worked out again, from what was used longest ago on, and then of old profiles of a live
+    /// service, until all that is kept takes at most `most` bytes.
+    pub(crate) fn shrink_to(&self, most: usize) {
+        while self.memory() > most {
+            let newest = self.shapes.values().pop();
+            let has_more = self.shapes.keep(self.shapes.len().saturating_sub(1).max(1))
+                || newest
+                    .is_some_and(|shaped| shaped.trees.keep(shaped.trees.len().saturating_sub(1).max(1)))
+                || self.opened.keep(1)
+                || self.source.keep_taken(self.source.shelved().len().saturating_sub(1).max(1))
+                || self.shapes.keep(0)
+                || self.opened.keep(0);
+            if !has_more {
+                return;
+            }
+        }
+    }
+
+    /// Lets go of all that can be worked out again.
+    pub(crate) fn forget(&self) {
+        self.shapes.keep(0);
+        self.opened.keep(0);
     }
 
     /// Works out what the page asks for first, so that it is there when it does.
@@ -194,6 +256,13 @@ fn room(most: usize, stacks: usize) -> usize {
 }
 
 impl Shaped {
+    /// About how many bytes it takes beside its profile.
+    fn byte_size(&self) -> usize {
+        let weighed = lock(&self.weighed).values().map(|weighed| weighed.byte_size()).sum::<usize>();
+        let trees = self.trees.values().iter().map(|tree| lock(tree).byte_size()).sum::<usize>();
+        self.frames.byte_size() + weighed + trees
+    }
+
     fn weighed(&self, kind: &str) -> Arc<Weighed> {
         let types = self.profile.sample_types();
         let named = types.iter().position(|value| self.profile.string(value.kind) == kind);

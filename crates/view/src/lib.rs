@@ -11,11 +11,14 @@
 //!
 //! # What keeps it safe
 //!
-//! [`Server`] listens on loopback only, unless [`ServeOptions::host`] names another place, and refuses requests for
-//! any `Host` name that is not its own, so that a page on the internet cannot read a profile by DNS rebinding. No request names a file: profiles have ids that this crate
-//! gave them. The page may run its own script and load from its own server, nothing else, and names in a
-//! profile are only ever text. [`router`] alone checks no host names: the service that mounts it decides who
-//! may ask.
+//! [`Server`] listens on loopback only, unless [`ServeOptions::host`] names another place. It answers nothing without
+//! the random token that is part of [`Server::url`]: other users of the machine, and other machines, do not have it. It
+//! refuses requests for any `Host` name that is not its own, so that a page on the internet cannot read a profile by DNS
+//! rebinding. No request names a file: profiles have ids that this crate gave them. Source files are shown only with
+//! [`Source::with_code`], and of those that a profile names only the ones that its own binary confirms or that are below the
+//! source path; beyond loopback, none unless asked for. The page may run its own script and load from its own server,
+//! nothing else, and names in a profile are only ever text. [`router`] alone checks neither host names nor a token: the
+//! service that mounts it decides who may ask.
 //!
 //! ```no_run
 //! use flamelet_view::{ServeOptions, Server, Source};
@@ -32,15 +35,18 @@ mod asker;
 mod code;
 mod desk;
 mod error;
+mod memory;
 mod query;
 mod routes;
 mod server;
 mod shape;
 mod source;
+mod token;
 
 pub use asker::Asker;
 pub use code::{CodeOptions, Disassemble};
 pub use error::{Error, ErrorKind};
-pub use routes::router;
+pub use memory::Memory;
+pub use routes::{router, router_within};
 pub use server::{ServeOptions, Server};
 pub use source::{HeapQuestion, Source, Take, Taken};

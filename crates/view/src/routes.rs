@@ -13,6 +13,7 @@ use crate::answers::{self, Answer};
 use crate::asker::Asker;
 use crate::desk::Desk;
 use crate::error::{Error, ErrorKind};
+use crate::memory::{Memory, within_budget};
 use crate::query::Query;
 use crate::source::Source;
 
@@ -32,6 +33,14 @@ type Question = fn(&Desk, &Query) -> Answer;
 /// that ends in a slash. It checks no `Host` names and asks nobody who they are: that is the service's.
 pub fn router(source: Source) -> Router {
     router_of(Arc::new(Desk::new(source)))
+}
+
+/// The viewer as a router, and what it keeps: for a service, which has other things to do with its memory. See
+/// [`Source::within`].
+pub fn router_within(source: Source) -> (Router, Memory) {
+    let desk = Arc::new(Desk::new(source));
+    let memory = Memory::new(&desk);
+    (router_of(desk), memory)
 }
 
 pub(crate) fn router_of(desk: Arc<Desk>) -> Router {
@@ -73,7 +82,12 @@ async fn take(State(desk): State<Arc<Desk>>, RawQuery(query): RawQuery, headers:
     let asker = Arc::new(Asker::default());
     // Dropped with this future, that is, also when the connection ends.
     let _leaves = Leaves(asker.clone());
-    work_apart(query, move |query| answers::take(&desk, query, &asker)).await
+    work_apart(query, move |query| {
+        let taken = answers::take(&desk, query, &asker);
+        desk.settle();
+        taken
+    })
+    .await
 }
 
 struct Leaves(Arc<Asker>);
@@ -85,7 +99,7 @@ impl Drop for Leaves {
 }
 
 async fn answer(desk: Arc<Desk>, query: Option<String>, question: Question) -> Response {
-    work_apart(query, move |query| question(&desk, query)).await
+    work_apart(query, move |query| within_budget(&desk, || question(&desk, query))).await
 }
 
 /// Answers off the threads that serve connections.

@@ -15,21 +15,30 @@ use crate::desk::Desk;
 use crate::error::Error;
 use crate::routes::{failure, router_of};
 use crate::source::Source;
+use crate::token::{Brought, Token};
 
 /// How a [`Server`] listens.
 #[derive(Clone, Debug, Default)]
 pub struct ServeOptions {
     /// The port; 0 takes one that is free.
     pub port: u16,
-    /// The address or name to listen on; loopback without one. Whoever reaches another one sees the profiles.
+    /// The address or name to listen on; loopback without one.
     pub host: Option<String>,
+    /// Show source files and instructions of this machine also where others than this machine can reach the server.
+    pub code_beyond_loopback: bool,
 }
 
-/// A server that listens on loopback, unless it is told otherwise, and shows a [`Source`].
+/// What the page says where [`ServeOptions::code_beyond_loopback`] would be needed.
+const NO_CODE: &str = "Source files and instructions of the viewer's machine are not shown to other machines. \
+                       `flamelet view --serve-sources` shows them.";
+
+/// A server that listens on loopback, unless it is told otherwise, and shows a [`Source`] to whoever has its token, which
+/// is part of [`Server::url`].
 pub struct Server {
     runtime: Runtime,
     listener: TcpListener,
     address: SocketAddr,
+    doors: Arc<Doors>,
     router: Router,
 }
 
@@ -43,13 +52,20 @@ impl Server {
             Some(host) => runtime.block_on(TcpListener::bind((host.as_str(), options.port)))?,
         };
         let address = listener.local_addr()?;
-        let names = Arc::new(OwnNames { given: options.host.clone() });
-        let guard =
-            middleware::from_fn(move |request: Request, next: Next| guard(Arc::clone(&names), request, next));
+        let is_open = address.ip().is_loopback() || options.code_beyond_loopback;
+        let source = if is_open { source } else { source.without_code(NO_CODE) };
+        let doors = Arc::new(Doors {
+            names: OwnNames { given: options.host.clone() },
+            token: Token::random(address.port())?,
+        });
+        let guard = {
+            let doors = Arc::clone(&doors);
+            middleware::from_fn(move |request: Request, next: Next| guard(Arc::clone(&doors), request, next))
+        };
         let desk = Arc::new(Desk::new(source));
         let prepared = Arc::clone(&desk);
         runtime.spawn_blocking(move || prepared.prepare());
-        Ok(Self { runtime, listener, address, router: router_of(desk).layer(guard) })
+        Ok(Self { runtime, listener, address, doors, router: router_of(desk).layer(guard) })
     }
 
     /// Where it listens.
@@ -57,13 +73,23 @@ impl Server {
         self.address
     }
 
-    /// What to open in a browser on this machine.
+    /// What to open in a browser on this machine. Its token lets in whoever has it, and nobody else.
     pub fn url(&self) -> String {
+        self.address_with(&self.doors.token.query())
+    }
+
+    /// The same for a program that opens it, whose arguments other users of this machine can see: what it has instead of the
+    /// token passes once.
+    pub fn url_once(&self) -> String {
+        self.address_with(&self.doors.token.query_once().unwrap_or_default())
+    }
+
+    fn address_with(&self, query: &str) -> String {
         let mut address = self.address;
         if address.ip().is_unspecified() {
             address.set_ip(Ipv4Addr::LOCALHOST.into());
         }
-        format!("http://{address}/")
+        format!("http://{address}/?{query}")
     }
 
     /// Answers until the process ends.
@@ -95,15 +121,35 @@ impl OwnNames {
     }
 }
 
-/// Lets requests through that name this server as people do. A page on the internet that had its name point
-/// to this machine (DNS rebinding) still sends its own name.
-async fn guard(names: Arc<OwnNames>, request: Request, next: Next) -> Response {
+/// What a request has to pass.
+struct Doors {
+    names: OwnNames,
+    token: Token,
+}
+
+/// Lets requests through that name this server as people do and bring its token. A page on the internet that had its name
+/// point to this machine (DNS rebinding) still sends its own name; other users of this machine do not have the token.
+async fn guard(doors: Arc<Doors>, request: Request, next: Next) -> Response {
     let host = request.headers().get(header::HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
-    if names.include(host) {
-        return next.run(request).await;
+    if !doors.names.include(host) {
+        let refusal = "this server only answers to its own name: open it by its IP address, or as localhost";
+        return failure(StatusCode::FORBIDDEN, refusal);
     }
-    let refusal = "this server only answers to its own name: open it by its IP address, or as localhost";
-    failure(StatusCode::FORBIDDEN, refusal)
+    match doors.token.brought_by(request.uri(), request.headers()) {
+        Brought::Nothing => {
+            let refusal = "the token is missing or wrong: open the whole address that flamelet printed when it \
+                           started, with its ?token=";
+            failure(StatusCode::FORBIDDEN, refusal)
+        }
+        Brought::Token => next.run(request).await,
+        Brought::Address => {
+            let mut response = next.run(request).await;
+            if let Ok(cookie) = doors.token.cookie().parse() {
+                response.headers_mut().append(header::SET_COOKIE, cookie);
+            }
+            response
+        }
+    }
 }
 
 #[cfg(test)]

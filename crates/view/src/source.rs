@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::SystemTime;
 
@@ -107,6 +108,12 @@ pub struct Source {
     shelf: Shelf,
     take: Option<Box<dyn Take>>,
     pub(crate) code: Option<CodeOptions>,
+    /// Why no code is shown, where that is worth saying.
+    pub(crate) no_code: &'static str,
+    /// What all that is kept may take.
+    pub(crate) memory: Option<usize>,
+    /// How many ids were given to profiles in memory.
+    given: AtomicUsize,
 }
 
 /// One profile of a [`Source`], as the page lists it.
@@ -129,8 +136,10 @@ impl Source {
     /// Several profiles to choose from and to compare; the last is shown first.
     pub fn profiles(profiles: Vec<(String, Profile)>) -> Self {
         let shelved = |(id, (name, profile))| Shelved { id, name, profile: Arc::new(as_shown(profile)) };
-        let profiles = profiles.into_iter().enumerate().map(shelved).collect();
-        Self { shelf: Shelf::Memory(Mutex::new(profiles)), take: None, code: None }
+        let profiles: Vec<Shelved> = profiles.into_iter().enumerate().map(shelved).collect();
+        let given = AtomicUsize::new(profiles.len());
+        let shelf = Shelf::Memory(Mutex::new(profiles));
+        Self { shelf, take: None, code: None, no_code: "", memory: None, given }
     }
 
     /// The files of a folder, each read with `open` when somebody chooses it.
@@ -138,7 +147,8 @@ impl Source {
         path: impl Into<PathBuf>,
         open: impl Fn(&Path) -> Result<Profile, String> + Send + Sync + 'static,
     ) -> Self {
-        Self { shelf: Shelf::Folder { path: path.into(), open: Box::new(open) }, take: None, code: None }
+        let shelf = Shelf::Folder { path: path.into(), open: Box::new(open) };
+        Self { shelf, take: None, code: None, no_code: "", memory: None, given: AtomicUsize::new(0) }
     }
 
     /// A live service: what was taken of it so far, and `take` for more.
@@ -147,11 +157,58 @@ impl Source {
         Self { take: Some(Box::new(take)), ..Self::profiles(taken) }
     }
 
-    /// Lets the page show the source files and binaries that profiles name. Off unless asked for, because
-    /// it reads files of this machine.
+    /// Lets the page show source files and instructions of this machine. Off unless asked for, and [`Server`](crate::Server)
+    /// turns it off where others than this machine reach it, unless
+    /// [`ServeOptions::code_beyond_loopback`](crate::ServeOptions::code_beyond_loopback) says otherwise.
     #[must_use]
     pub fn with_code(self, code: CodeOptions) -> Self {
         Self { code: Some(code), ..self }
+    }
+
+    /// Keeps no more than about so many bytes of profiles and of what was worked out about them, for a viewer inside of a
+    /// service. A profile may take a quarter of it: what is worked out takes about as much as the profile, and so does a
+    /// part of it, or another one beside it. Larger ones are refused.
+    #[must_use]
+    pub fn within(self, bytes: usize) -> Self {
+        Self { memory: Some(bytes), ..self }
+    }
+
+    /// Refuses a profile that leaves no room for what is worked out about it.
+    pub(crate) fn check_size(&self, profile: &Profile) -> Result<(), Error> {
+        let (size, most) = (profile.byte_size(), self.memory.map_or(usize::MAX, |bytes| bytes / 4));
+        if size <= most {
+            return Ok(());
+        }
+        let message = format!(
+            "the profile takes {} KiB, and this viewer may keep {} KiB of one: take a shorter one, download it, or \
+             give the viewer more memory",
+            size.div_ceil(1024),
+            most / 1024
+        );
+        Err(Error::new(ErrorKind::Unreadable, message))
+    }
+
+    /// The profiles that are in memory.
+    pub(crate) fn shelved(&self) -> Vec<Arc<Profile>> {
+        match &self.shelf {
+            Shelf::Folder { .. } => Vec::new(),
+            Shelf::Memory(profiles) => lock(profiles).iter().map(|it| Arc::clone(&it.profile)).collect(),
+        }
+    }
+
+    /// Lets go of the oldest profiles of a live service, until so many are left; whether there were more.
+    pub(crate) fn keep_taken(&self, most: usize) -> bool {
+        let (Shelf::Memory(profiles), true) = (&self.shelf, self.is_live()) else { return false };
+        let mut profiles = lock(profiles);
+        let over = profiles.len().saturating_sub(most);
+        profiles.drain(..over);
+        over > 0
+    }
+
+    /// Shows no code, and says why.
+    pub(crate) fn without_code(self, why: &'static str) -> Self {
+        let no_code = if self.code.is_some() { why } else { self.no_code };
+        Self { code: None, no_code, ..self }
     }
 
     pub(crate) fn is_live(&self) -> bool {
@@ -203,7 +260,10 @@ impl Source {
     pub(crate) fn let_go(&self) -> usize {
         match &self.shelf {
             Shelf::Folder { .. } => 0,
-            Shelf::Memory(profiles) => lock(profiles).first().map_or(0, |oldest| oldest.id),
+            Shelf::Memory(profiles) => {
+                let left = lock(profiles).len();
+                self.given.load(Ordering::Relaxed).saturating_sub(left)
+            }
         }
     }
 
@@ -221,9 +281,11 @@ impl Source {
             None => take.take(seconds, asker),
             Some(question) => take.take_heap(question, seconds, asker),
         }?;
+        let profile = as_shown(taken.profile);
+        self.check_size(&profile)?;
         let mut profiles = lock(profiles);
-        let id = profiles.last().map_or(0, |newest| newest.id + 1);
-        let shelved = Shelved { id, name: taken.name, profile: Arc::new(as_shown(taken.profile)) };
+        let id = self.given.fetch_add(1, Ordering::Relaxed);
+        let shelved = Shelved { id, name: taken.name, profile: Arc::new(profile) };
         let entry = shelved.entry();
         profiles.push(shelved);
         let sizes: Vec<usize> = profiles.iter().map(|shelved| shelved.profile.byte_size()).collect();

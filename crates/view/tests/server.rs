@@ -1,13 +1,17 @@
 //! The server as a client meets it: real connections on loopback.
 
+use std::collections::BTreeSet;
+use std::fmt;
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::path::Path;
 use std::thread;
 use std::time::{Duration, SystemTime};
 
+use flamelet_report::Report;
+use flamelet_report::disasm::Disassembly;
 use flamelet_report::flame::profile::{LabelSetId, Profile, ProfileBuilder};
-use flamelet_view::{Asker, Error, ServeOptions, Server, Source, Take, Taken};
+use flamelet_view::{Asker, CodeOptions, Disassemble, Error, ServeOptions, Server, Source, Take, Taken};
 use serde_json::Value;
 
 /// Stacks root first, `a;b`, with a label `route`.
@@ -31,29 +35,55 @@ fn small() -> Profile {
     profile(&[("main;a;b", "/x", 30), ("main;a", "/y", 40), ("main;c<T>", "/x", 20), ("main;c<U>", "", 10)])
 }
 
-fn serve(source: Source) -> SocketAddr {
-    let server = Server::bind(source, &ServeOptions::default()).unwrap();
-    let address = server.address();
-    thread::spawn(move || server.run());
-    address
+/// A server, and what it takes to be answered by it.
+#[derive(Clone, Copy)]
+struct Viewer {
+    address: SocketAddr,
+    token: &'static str,
 }
 
-/// Sends one request and reads the answer: its status and its body.
-fn ask(address: SocketAddr, method: &str, path: &str, headers: &str) -> (u16, String) {
+impl fmt::Display for Viewer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.address.fmt(f)
+    }
+}
+
+fn serve(source: Source) -> Viewer {
+    serve_at(source, &ServeOptions::default())
+}
+
+fn serve_at(source: Source, options: &ServeOptions) -> Viewer {
+    let server = Server::bind(source, options).unwrap();
+    let address = SocketAddr::from((Ipv4Addr::LOCALHOST, server.address().port()));
+    let url = server.url();
+    let token = url.split_once("/?token=").expect("the address brings the token").1.to_owned().leak();
+    thread::spawn(move || server.run());
+    Viewer { address, token }
+}
+
+/// Sends one request with the token and reads the answer: its status and its body.
+fn ask(viewer: Viewer, method: &str, path: &str, headers: &str) -> (u16, String) {
+    let headers = format!("{headers}Authorization: Bearer {}\r\n", viewer.token);
+    let (status, _, body) = ask_plainly(viewer.address, method, path, &headers);
+    (status, body)
+}
+
+/// Sends one request as it is and reads the answer: its status, its head and its body.
+fn ask_plainly(address: SocketAddr, method: &str, path: &str, headers: &str) -> (u16, String, String) {
     let mut stream = TcpStream::connect(address).unwrap();
     write!(stream, "{method} {path} HTTP/1.1\r\nConnection: close\r\nContent-Length: 0\r\n{headers}\r\n")
         .unwrap();
     let mut answer = String::new();
     stream.read_to_string(&mut answer).unwrap();
     let (head, body) = answer.split_once("\r\n\r\n").unwrap();
-    (head.split(' ').nth(1).unwrap().parse().unwrap(), body.to_owned())
+    (head.split(' ').nth(1).unwrap().parse().unwrap(), head.to_owned(), body.to_owned())
 }
 
-fn get(address: SocketAddr, path: &str) -> (u16, String) {
+fn get(address: Viewer, path: &str) -> (u16, String) {
     ask(address, "GET", path, &format!("Host: {address}\r\n"))
 }
 
-fn json(address: SocketAddr, path: &str) -> Value {
+fn json(address: Viewer, path: &str) -> Value {
     let (status, body) = get(address, path);
     assert_eq!(status, 200, "{path}: {body}");
     serde_json::from_str(&body).unwrap()
@@ -188,7 +218,7 @@ fn only_its_own_name_and_its_own_page_are_answered() {
     for host in ["evil.example", "127.0.0.1.evil.example", "localhost.evil.example:1"] {
         assert_eq!(ask(address, "GET", "/", &format!("Host: {host}\r\n")).0, 403, "{host}");
     }
-    let own = format!("Host: localhost:{}\r\n", address.port());
+    let own = format!("Host: localhost:{}\r\n", address.address.port());
     // The port may have been forwarded to another one.
     for host in [own.as_str(), "Host: localhost:1\r\n", "Host: 10.0.0.7:9000\r\n"] {
         assert_eq!(ask(address, "GET", "/", host).0, 200, "{host}");
@@ -280,7 +310,113 @@ fn the_viewer_lives_inside_another_router() {
     let router = flamelet_view::router(Source::profile("small", small()));
     let app = axum::Router::new().nest("/debug/view/", router);
     runtime.spawn(async move { axum::serve(listener, app).await });
+    let address = Viewer { address, token: "none" };
     assert!(get(address, "/debug/view/").1.contains("<script src=\"app.js\""));
     assert_eq!(get(address, "/debug/view/app.js").0, 200);
     assert_eq!(json(address, "/debug/view/api/open")["about"]["title"], "small");
+}
+
+#[test]
+fn nothing_answers_without_the_token() {
+    let viewer = serve(Source::live(vec![], Service));
+    let host = format!("Host: {viewer}\r\n");
+    let paths =
+        ["/", "/app.js", "/app.css", "/api/open", "/api/flame", "/api/code?fn=a", "/nothing", "/?token="];
+    for path in paths.iter().copied().chain(["/api/open?token=0123456789abcdef0123456789abcdef"]) {
+        let (status, head, body) = ask_plainly(viewer.address, "GET", path, &host);
+        assert_eq!(status, 403, "{path}");
+        assert!(
+            body.contains("?token=") && !head.to_lowercase().contains("set-cookie"),
+            "{path}: {head}{body}"
+        );
+    }
+    let taking = format!("{host}X-Flamelet: 1\r\n");
+    assert_eq!(ask_plainly(viewer.address, "POST", "/api/take?seconds=5", &taking).0, 403);
+    assert!(json(viewer, "/api/open")["entries"].as_array().unwrap().is_empty(), "nothing was taken");
+}
+
+#[test]
+fn the_address_gives_the_browser_a_cookie() {
+    let viewer = serve(Source::live(vec![], Service));
+    let host = format!("Host: {viewer}\r\n");
+    let (status, head, _) = ask_plainly(viewer.address, "GET", &format!("/?token={}", viewer.token), &host);
+    assert_eq!(status, 200);
+    let cookie = head.lines().find_map(|line| line.strip_prefix("set-cookie: ")).expect("a cookie");
+    assert!(cookie.ends_with("; Path=/; HttpOnly; SameSite=Strict"), "{cookie}");
+    let cookie = format!("{host}Cookie: theme=dark; {}\r\n", cookie.split_once(';').unwrap().0);
+    assert_eq!(ask_plainly(viewer.address, "GET", "/api/open", &cookie).0, 200);
+    let taking = format!("{cookie}X-Flamelet: 1\r\n");
+    assert_eq!(ask_plainly(viewer.address, "POST", "/api/take?seconds=5", &taking).0, 200);
+    // Another name that was made to point here brings nobody in, not even with the token.
+    let rebound = "Host: evil.example\r\n";
+    assert_eq!(ask_plainly(viewer.address, "GET", &format!("/?token={}", viewer.token), rebound).0, 403);
+}
+
+/// A profile with the one function `f` in `file`, and where its code is shown from.
+fn code_of(file: &Path, source_path: &Path, confirmed: &[&Path]) -> Source {
+    let mut builder = ProfileBuilder::new(&[("samples", "count")]);
+    let function = builder.named_function("f", file.to_str().unwrap());
+    let frame = builder.frame(function, 1);
+    let stack = builder.stack(&[frame]);
+    builder.sample(stack, LabelSetId::EMPTY, &[1]);
+    let confirmed = confirmed.iter().map(|path| path.display().to_string()).collect();
+    Source::profile("named", builder.finish()).with_code(CodeOptions {
+        source_path: source_path.display().to_string(),
+        disassembler: Some(Box::new(Binaries(confirmed))),
+        ..CodeOptions::default()
+    })
+}
+
+/// Binaries that confirm these source files, and have no code.
+struct Binaries(BTreeSet<String>);
+
+impl Disassemble for Binaries {
+    fn confirmed_sources(&self, _: &Report) -> BTreeSet<String> {
+        self.0.clone()
+    }
+
+    fn disassemble(&self, _: &Report, _: &str) -> Result<Disassembly, String> {
+        Err("no code".to_owned())
+    }
+}
+
+#[test]
+fn only_source_files_are_shown() {
+    let folder = tempfile::tempdir().unwrap();
+    let inside = folder.path().join("inside");
+    std::fs::create_dir(&inside).unwrap();
+    std::fs::write(inside.join("f.rs"), "fn f() {}\n").unwrap();
+    let secret = folder.path().join("secret");
+    std::fs::write(&secret, "s3cret\n").unwrap();
+    std::os::unix::fs::symlink(&secret, inside.join("link.rs")).unwrap();
+    let shown = |file: &Path, confirmed: &[&Path]| {
+        let viewer = serve(code_of(file, &inside, confirmed));
+        json(viewer, "/api/code?fn=f")["files"][0].clone()
+    };
+    let below = shown(&inside.join("f.rs"), &[]);
+    assert_eq!((&below["lines"][0]["text"], &below["note"]), (&"fn f() {}".into(), &"".into()));
+    assert_eq!(shown(&secret, &[&secret])["lines"][0]["text"], "s3cret", "its own binary says so");
+    let secrets = [secret.clone(), inside.join("link.rs"), inside.join("../secret"), "/etc/passwd".into()];
+    for file in secrets {
+        let refused = shown(&file, &[&inside.join("f.rs")]);
+        assert_eq!(refused["lines"][0]["text"], "", "{}", file.display());
+        assert!(refused["note"].as_str().unwrap().contains("--source-path"), "{refused}");
+    }
+}
+
+#[test]
+fn no_code_is_shown_beyond_loopback_unless_asked_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("f.rs");
+    std::fs::write(&file, "fn f() {}\n").unwrap();
+    let everywhere = ServeOptions { host: Some("0.0.0.0".into()), ..ServeOptions::default() };
+    let source = || code_of(&file, folder.path(), &[]);
+    let others = serve_at(source(), &everywhere);
+    assert_eq!(get(others, "/api/code?fn=f").0, 404);
+    let opened = json(others, "/api/open");
+    assert_eq!(opened["code"], false);
+    assert!(opened["no_code"].as_str().unwrap().contains("--serve-sources"), "{opened}");
+    let asked_for = serve_at(source(), &ServeOptions { code_beyond_loopback: true, ..everywhere });
+    assert_eq!(json(asked_for, "/api/code?fn=f")["files"][0]["lines"][0]["text"], "fn f() {}");
+    assert_eq!(json(serve(source()), "/api/open")["no_code"], "");
 }

@@ -6,7 +6,9 @@ use std::net::TcpStream;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-const DEADLINE: Duration = Duration::from_secs(60);
+const DEADLINE: Duration = Duration::from_secs(180);
+/// The longest work that the example takes.
+const WORK: Duration = Duration::from_secs(60);
 
 /// The example, running until the test ends.
 struct Example {
@@ -57,7 +59,7 @@ impl Example {
 
     /// How it ends, and long before the work that it has would be done.
     fn wait(&mut self) -> ExitStatus {
-        wait_for("it ends", DEADLINE / 3, || self.process.try_wait().expect("it is a child of this process"))
+        wait_for("it ends", WORK / 2, || self.process.try_wait().expect("it is a child of this process"))
     }
 }
 
@@ -148,7 +150,7 @@ fn it_ends_when_it_is_asked_to_although_a_capture_and_work_go_on() {
         let mut example = Example::start();
         let _capture = example.send("/debug/pprof/profile?seconds=600");
         wait_for("the capture runs", DEADLINE, || example.has_thread("flamelet-http").then_some(()));
-        let _work = example.send("/burn?ms=60000");
+        let _work = example.send(&format!("/burn?ms={}", WORK.as_millis()));
         // The work is on a thread of tokio's pool, for which a runtime that ends would wait.
         wait_for("the work is in a profile", DEADLINE, || {
             let (_, bytes) = example.get("/debug/pprof/profile?seconds=1");

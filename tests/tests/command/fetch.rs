@@ -65,6 +65,19 @@ fn the_views_of_memory_have_an_address_each() {
     }
 }
 
+/// What a service says is shown; it does not act on the terminal.
+#[test]
+fn an_answer_cannot_act_on_the_terminal() {
+    let evil = "\x1b]0;owned\x07\u{9b}31m\u{202e}".as_bytes();
+    for status in ["500 Internal Server Error", "404 Not Found", "200 OK"] {
+        let service = Service::start(status, [b"sorry ", evil, b"\xff\n second line"].concat());
+        let answer = run_flamelet(&["top", &service.address]);
+        assert_eq!(answer.status, Some(2));
+        let acts = |c: char| c.is_control() && c != '\n' || c == '\u{202e}';
+        assert!(!answer.stderr.contains(acts) && answer.stdout.is_empty(), "{status}: {:?}", answer.stderr);
+    }
+}
+
 fn cpu_profile() -> Vec<u8> {
     std::fs::read(profiles::committed("go-cpu")).expect("testdata")
 }

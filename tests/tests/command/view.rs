@@ -2,17 +2,19 @@
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::TcpStream;
+use std::net::{TcpListener, TcpStream};
 use std::process::{Child, Stdio};
 
-use flamelet_tests::profiles;
-use flamelet_tests::programs::{command, flamelet, run_flamelet};
+use flamelet_tests::programs::{answer, command, flamelet, run_flamelet};
+use flamelet_tests::{profiles, wire};
 use serde_json::Value;
 
 /// A viewer that runs until it is dropped.
 struct Viewer {
     process: Child,
     address: String,
+    /// What the printed address ends with, for whoever may look.
+    token: String,
 }
 
 impl Viewer {
@@ -29,8 +31,9 @@ impl Viewer {
             .expect("flamelet starts");
         let stdout = process.stdout.take().expect("it is a pipe");
         let line = BufReader::new(stdout).lines().next().expect("a line").expect("text");
-        let address = line.trim_start_matches("http://").trim_end_matches('/').to_owned();
-        Self { process, address }
+        let (address, token) = line.split_once("/?token=").unwrap_or((line.trim_end_matches('/'), ""));
+        let address = address.trim_start_matches("http://").to_owned();
+        Self { process, address, token: token.to_owned() }
     }
 
     fn ask(&self, path: &str) -> Value {
@@ -40,10 +43,14 @@ impl Viewer {
         serde_json::from_str(body).expect("JSON")
     }
 
-    /// The whole answer to a request for `host`.
+    /// The whole answer to a request for `host` that brings the token.
     fn ask_as(&self, host: &str, path: &str) -> String {
+        self.ask_with(&format!("Host: {host}\r\nAuthorization: Bearer {}\r\n", self.token), path)
+    }
+
+    fn ask_with(&self, headers: &str, path: &str) -> String {
         let mut stream = TcpStream::connect(&self.address).expect("the viewer listens");
-        write!(stream, "GET {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n").expect("it reads");
+        write!(stream, "GET {path} HTTP/1.1\r\n{headers}Connection: close\r\n\r\n").expect("it reads");
         let mut answer = String::new();
         stream.read_to_string(&mut answer).expect("text");
         answer
@@ -157,10 +164,97 @@ fn it_listens_where_it_is_told_to() {
         assert!(viewer.address.starts_with("127.0.0.1:"), "{words:?}: {}", viewer.address);
         assert!(TcpStream::connect(format!("127.0.0.2:{}", viewer.port())).is_err(), "{words:?}");
     }
-    // Nobody's, by its standard.
-    let refused = run_flamelet(["view", "--no-browser", "--host", "192.0.2.1", path]);
+    // Where another one listens. (An address that is nobody's can be listened on where the kernel is set to allow it.)
+    let taken = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let port = taken.local_addr().expect("its address").port().to_string();
+    let refused = run_flamelet(["view", "--no-browser", "--host", "127.0.0.1", "--port", &port, path]);
     assert_eq!((refused.status, refused.stdout.as_str()), (Some(2), ""), "{}", refused.stderr);
-    assert!(refused.stderr.starts_with("flamelet: 192.0.2.1, port 0: "), "{}", refused.stderr);
+    assert!(refused.stderr.starts_with(&format!("flamelet: 127.0.0.1, port {port}: ")), "{}", refused.stderr);
+}
+
+#[test]
+fn nobody_is_answered_without_the_token_that_was_printed() {
+    let profile = profiles::committed("go-cpu");
+    let path = profile.to_str().expect("UTF-8");
+    for words in [&["view", "--no-browser", path][..], &["pprof", "-no_browser", "-http=localhost:0", path]] {
+        let viewer = Viewer::run(words);
+        let host = format!("Host: {}\r\n", viewer.address);
+        for path in ["/", "/app.js", "/api/open", "/api/code?fn=main.main", "/api/open?token=00"] {
+            let answer = viewer.ask_with(&host, path);
+            assert!(answer.starts_with("HTTP/1.1 403") && answer.contains("?token="), "{path}: {answer}");
+        }
+        assert!(viewer.ask_with(&host, &format!("/?token={}", viewer.token)).starts_with("HTTP/1.1 200"));
+    }
+}
+
+/// A profile may name any file as its source.
+#[test]
+fn a_file_that_only_the_profile_names_is_not_shown() {
+    let folder = profiles::scratch().join("viewer's sources");
+    std::fs::create_dir_all(&folder).expect("a folder below target/");
+    let secret = folder.join("secret.txt");
+    std::fs::write(&secret, "s3cret\n").expect("written");
+    let profile = profiles::written("names-a-secret.pb", || {
+        let mut file = wire::ProfileFile::new(&[("samples", "count")]);
+        let function = file.function("f", "f", secret.to_str().expect("UTF-8"), 1);
+        let location = file.location(0, 0x1000, &[(function, 1, 0)]);
+        file.sample(&[location], &[1], &[]);
+        file.into_bytes()
+    });
+    let path = profile.to_str().expect("UTF-8");
+    // The working folder is the package's, and the secret is not below it.
+    let refused = Viewer::start(&[path]).ask("/api/code?fn=f");
+    assert!(!refused.to_string().contains("s3cret"), "{refused}");
+    assert!(
+        refused["files"][0]["note"].as_str().is_some_and(|note| note.contains("--source-path")),
+        "{refused}"
+    );
+    let folder = folder.to_str().expect("UTF-8");
+    let shown = Viewer::start(&["--source-path", folder, path]).ask("/api/code?fn=f");
+    assert_eq!(shown["files"][0]["lines"][0]["text"], "s3cret");
+    // What the machine has is for the machine.
+    let others = Viewer::start(&["--host", "0.0.0.0", "--source-path", folder, path]);
+    assert!(others.ask_as(&others.address, "/api/code?fn=f").starts_with("HTTP/1.1 404"));
+    let asked_for = ["--host", "0.0.0.0", "--serve-sources", "--source-path", folder, path];
+    assert_eq!(Viewer::start(&asked_for).ask("/api/code?fn=f")["files"][0]["lines"][0]["text"], "s3cret");
+}
+
+/// The debug information of the binary that was profiled says where its source is, wherever that may be.
+#[test]
+fn a_source_file_that_the_binary_names_is_shown() {
+    let folder = profiles::scratch().join("confirmed sources");
+    std::fs::create_dir_all(&folder).expect("a folder below target/");
+    let (source, binary) = (folder.join("hot.c"), folder.join("hot"));
+    std::fs::write(&source, "int hot(int x) { return x; }\nint main(void) { return hot(0); }\n")
+        .expect("written");
+    let built = answer(
+        command("cc".as_ref())
+            .args(["-g", "-O0", "-no-pie", "-Wl,--build-id", "-o"])
+            .args([&binary, &source]),
+    );
+    assert_eq!(built.status, Some(0), "{}", built.stderr);
+    let listing = answer(command("nm".as_ref()).arg(&binary)).stdout;
+    let line = listing.lines().find(|line| line.ends_with(" T hot")).expect("the function");
+    let address = u64::from_str_radix(line.split(' ').next().expect("an address"), 16).expect("hexadecimal");
+    let notes = answer(command("readelf".as_ref()).arg("-n").arg(&binary)).stdout;
+    let id = notes.lines().find_map(|line| line.trim().strip_prefix("Build ID: ")).expect("an id").to_owned();
+    let viewer = |name: &str, build_id: &str| {
+        let profile = profiles::written(name, || {
+            let mut file = wire::ProfileFile::new(&[("samples", "count")]);
+            let start = address & !0xfff;
+            let path = |path: &std::path::Path| path.to_str().expect("UTF-8").to_owned();
+            let mapping = file.mapping(start, start + 0x1000, start & 0xf_ffff, &path(&binary), build_id);
+            let function = file.function("hot", "hot", &path(&source), 1);
+            let location = file.location(mapping, address + 4, &[(function, 1, 0)]);
+            file.sample(&[location], &[1], &[]);
+            file.into_bytes()
+        });
+        Viewer::start(&[profile.to_str().expect("UTF-8")]).ask("/api/code?fn=hot")
+    };
+    let shown = viewer("confirmed.pb", &id);
+    assert_eq!(shown["files"][0]["lines"][0]["text"], "int hot(int x) { return x; }", "{shown}");
+    let other = viewer("another-build.pb", "0102030405060708");
+    assert_eq!(other["files"][0]["lines"][0]["text"], "", "{other}");
 }
 
 /// The binary that pprof takes first is no profile to be shown beside the other.

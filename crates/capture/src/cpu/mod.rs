@@ -50,6 +50,8 @@
 
 mod aggregate;
 #[cfg(target_os = "linux")]
+mod atomics;
+#[cfg(target_os = "linux")]
 mod budget;
 #[cfg(target_os = "linux")]
 #[allow(unsafe_code, reason = "makes timers and events, by C functions")]
@@ -60,6 +62,9 @@ mod handler;
 #[cfg(target_os = "linux")]
 #[allow(unsafe_code, reason = "memory that is shared with the kernel")]
 mod kernel_ring;
+#[cfg(all(test, target_os = "linux"))]
+#[allow(unsafe_code, reason = "a test of memory that is not atomic")]
+mod model;
 mod options;
 #[cfg(target_os = "linux")]
 mod pace;

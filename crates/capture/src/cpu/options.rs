@@ -102,8 +102,8 @@ pub struct Options {
     /// Whether to keep when, and on which thread, each sample was taken.
     pub timeline: bool,
     /// The share of the process' CPU time (or of one core, where the process needs less) that the profiler
-    /// may use, in percent. When it needs more, it
-    /// lowers the frequency by itself and the profile says so. `None` for no limit.
+    /// may use, in percent. When it needs more, it does less of what costs, and the profile says so: it looks for new
+    /// threads less often, or lowers the frequency. `None` for no limit.
     pub overhead_budget: Option<f64>,
 }
 

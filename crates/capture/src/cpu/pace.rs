@@ -1,19 +1,23 @@
 //! How often to collect and to look for new threads.
 //!
-//! Every look costs some tens of microseconds, so they are rare where nothing calls for more. What does: slots
-//! that fill up, and threads that come and go between two looks. The latter cannot be seen themselves, but the
-//! CPU time that they leave in the process' clock without a sample can.
+//! Every look costs some tens of microseconds, and more the more threads there are, so they are rare where nothing calls
+//! for more. What does: threads that come and go between two looks. They cannot be seen themselves, but the CPU time
+//! that they leave in the process' clock without a sample can. Where looks cost more than the budget has, they are
+//! rarer. Collecting is cheap, and as frequent as slots fill up.
 
+use super::budget::Room;
 use std::time::Duration;
 
 const SHORTEST: Duration = Duration::from_millis(5);
 const LONGEST: Duration = Duration::from_millis(100);
+/// Looks are not rarer than this, whatever they cost.
+const SLOWEST: Duration = Duration::from_secs(10);
 /// Before anything is known: short enough for the slots at the highest frequency.
 const FIRST: Duration = Duration::from_millis(20);
 /// The share of the process' CPU time whose samples are missing, from which on short-lived threads are the reason.
 const MISSING_PERCENT: u64 = 5;
 
-/// What happened since the last look.
+/// What happened in a round: a collection, and perhaps a look.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Look {
     /// Samples collected, and the slots that there are for them.
@@ -36,10 +40,13 @@ pub(super) struct Review {
     pub(super) threads: usize,
 }
 
-/// The pause between two looks.
+/// The pauses between two collections, and between two looks.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pace {
-    pause: Duration,
+    collect: Duration,
+    look: Duration,
+    /// The shortest pause between looks that the budget allows.
+    least: Duration,
     /// Whether threads are known to come and go between looks.
     is_hurried: bool,
     /// Threads that were born since the last review.
@@ -48,23 +55,68 @@ pub(super) struct Pace {
 
 impl Pace {
     pub(super) const fn new() -> Self {
-        Self { pause: FIRST, is_hurried: false, born: 0 }
+        Self { collect: FIRST, look: FIRST, least: Duration::ZERO, is_hurried: false, born: 0 }
     }
 
-    /// The time until the next look.
+    /// The time until the next round.
     pub(super) fn pause(&self) -> Duration {
-        if self.is_hurried { SHORTEST } else { self.pause }
+        self.collect.min(self.look_interval())
+    }
+
+    /// The time between two looks.
+    pub(super) fn look_interval(&self) -> Duration {
+        let wanted = if self.is_hurried { SHORTEST } else { self.look };
+        wanted.max(self.least)
+    }
+
+    /// Whether to look again, so long after the last time.
+    pub(super) fn is_look_due(&self, since: Duration) -> bool {
+        // Who waits may be woken a little early.
+        since + SHORTEST / 2 >= self.look_interval()
     }
 
     pub(super) fn looked(&mut self, look: Look) {
         self.born += look.born;
         if look.samples > look.slots / 8 {
-            self.pause = (self.pause / 2).max(SHORTEST);
-        } else if look.born > 0 {
-            // Where one was born, more may be, and not all of them live until a late look.
-            self.pause = self.pause.min(FIRST);
+            self.collect = (self.collect / 2).max(SHORTEST);
         } else if look.samples < look.slots / 32 {
-            self.pause = (self.pause * 2).min(LONGEST);
+            self.collect = (self.collect * 2).min(LONGEST);
+        }
+        self.look = match look.born {
+            0 => (self.look * 2).min(LONGEST),
+            // Where one was born, more may be, and not all of them live until a late look.
+            _ => self.look.min(FIRST),
+        };
+    }
+
+    /// What the budget can change, at this frequency.
+    pub(super) fn room(&self, frequency: u32, asked: u32) -> Room {
+        Room {
+            samples_less: frequency > 1,
+            samples_more: frequency < asked,
+            looks_less: self.look_interval() < SLOWEST,
+            looks_more: self.is_slowed(),
+        }
+    }
+
+    /// Whether the budget makes looks rarer than they might be.
+    pub(super) fn is_slowed(&self) -> bool {
+        !self.least.is_zero()
+    }
+
+    /// Takes over what the budget decided for an earlier capture, or nothing.
+    pub(super) fn slow_down_as(&mut self, other: Option<&Self>) {
+        self.least = other.map_or(Duration::ZERO, |other| other.least);
+    }
+
+    pub(super) fn look_less(&mut self) {
+        self.least = (self.look_interval() * 2).min(SLOWEST);
+    }
+
+    pub(super) fn look_more(&mut self) {
+        self.least /= 2;
+        if self.least < SHORTEST {
+            self.least = Duration::ZERO;
         }
     }
 
@@ -120,6 +172,21 @@ mod tests {
         assert_eq!(pace.pause(), FIRST);
         pace.looked(QUIET);
         assert_eq!(pace.pause(), FIRST * 2);
+    }
+
+    #[test]
+    fn looks_that_cost_too_much_are_rarer_and_collections_are_not() {
+        let mut pace = Pace::new();
+        pace.reviewed(second(SECOND / 2));
+        (0..4).for_each(|_| pace.look_less());
+        assert_eq!((pace.look_interval(), pace.pause()), (SHORTEST * 16, FIRST));
+        assert!(!pace.is_look_due(FIRST) && pace.is_look_due(SHORTEST * 16));
+        (0..20).for_each(|_| pace.look_less());
+        assert_eq!(pace.look_interval(), SLOWEST);
+        assert!(!pace.room(1, 99).looks_less && pace.room(1, 99).looks_more);
+        (0..20).for_each(|_| pace.look_more());
+        assert_eq!(pace.look_interval(), SHORTEST);
+        assert!(!pace.is_slowed());
     }
 
     #[test]

@@ -4,9 +4,12 @@
 //! the same few, cache-warm slots serve an ordinary load, however many there are for a burst), and *full*, which
 //! the collector takes as a whole. A slot is one piece of memory, its record in front of its frames, and there
 //! are two sizes: most stacks fit a shallow one, so that a burst of samples touches few pages.
+//!
+//! Its orders are checked by a model (`model.rs`), which runs it in all of them.
 
+use super::atomics::{AtomicU32, AtomicU64, reads, writes};
 use std::io;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 
 /// The frames that a shallow slot holds; with its record, a kilobyte and a line more, so that slots do not all
 /// fall on the same cache sets.
@@ -241,6 +244,7 @@ impl Pool {
         let mut index = self.reverse(newest);
         while index != END {
             let stock = self.stock_of(index);
+            reads(stock.record(index));
             // SAFETY: the slot was on the full list, which `swap` gave to this thread alone; whoever filled it
             // is done. `depth` frames were written, and `Taken::submit` checked that they fit.
             let (record, frames) = unsafe {
@@ -279,6 +283,7 @@ impl Taken<'_> {
     /// Room for the frames.
     #[inline]
     pub(super) fn frames(&mut self) -> &mut [u64] {
+        writes(self.stock.record(self.index));
         // SAFETY: the slot's words belong to whoever took it, that is to `self`, borrowed mutably.
         unsafe { std::slice::from_raw_parts_mut(self.stock.frames(self.index), self.stock.depth) }
     }
@@ -299,6 +304,7 @@ impl Taken<'_> {
     #[inline]
     pub(super) fn submit(self, mut record: Record) {
         record.depth = record.depth.min(self.stock.depth as u32);
+        writes(self.stock.record(self.index));
         // SAFETY: the slot's record belongs to whoever took it, that is to `self`.
         unsafe { self.stock.record(self.index).write(record) };
         let full = &self.pool.full;

@@ -7,7 +7,7 @@
 //! gets a `CONTROL` of its own. Captures of the parent are over there, and nobody looks into them.
 
 use super::aggregate::{Incoming, ThreadKey};
-use super::budget::{Budget, SIGNAL_NANOS, Totals};
+use super::budget::{Budget, Change, SIGNAL_NANOS, Totals};
 use super::engine::{self, Engine};
 use super::handler::{self, COUNTERS};
 use super::options::Options;
@@ -54,18 +54,20 @@ struct Control {
     /// The list that was learned last.
     learned: Option<Arc<Modules>>,
     collected: Collected,
-    /// Set while an overhead budget holds the frequency down, also from one capture to the next.
+    /// Set while an overhead budget holds something down, also from one capture to the next.
     lowered: Option<Lowered>,
 }
 
 #[derive(Clone, Copy)]
 struct Lowered {
     frequency: u32,
+    pace: Pace,
     /// When it was last decided.
     time: u64,
 }
 
 /// What all samples so far add up to.
+#[derive(Default)]
 struct Collected {
     samples: u64,
     truncated: u64,
@@ -73,6 +75,8 @@ struct Collected {
     sampled_nanos: u64,
     /// Time spent in the handler.
     handler_nanos: u64,
+    /// The part of the collector's CPU time that went to them.
+    collector_nanos: u64,
 }
 
 struct Running {
@@ -80,6 +84,8 @@ struct Running {
     frequency: u32,
     budget: Budget,
     pace: Pace,
+    /// When it last looked for threads, on the monotonic clock.
+    looked_at: u64,
     /// When it was reviewed, and how much CPU time samples stood for then.
     reviewed: Marks,
     reviewed_sampled_nanos: u64,
@@ -93,13 +99,19 @@ impl Running {
         1_000_000_000 / u64::from(self.frequency.max(1))
     }
 
-    /// Follows the threads that started and ended, unless signals would go to somebody else. Says how many are new.
+    /// Follows the threads that started and ended, when it is time to, unless signals would go to somebody else. Says
+    /// how many are new.
     fn follow_threads(&mut self) -> usize {
-        if handler::is_installed() {
-            return self.engine.update(self.period_nanos());
+        if !handler::is_installed() {
+            self.engine.rest();
+            return 0;
         }
-        self.engine.rest();
-        0
+        let now = clock::monotonic_nanos();
+        if !self.pace.is_look_due(Duration::from_nanos(now.saturating_sub(self.looked_at))) {
+            return 0;
+        }
+        self.looked_at = now;
+        self.engine.update(self.period_nanos())
     }
 }
 
@@ -132,7 +144,7 @@ pub(super) fn detach(reader: &Arc<Reader>) {
     control.catch_up();
     // Captures shorter than a review have a budget, too.
     let now = control.marks();
-    control.adjust_frequency_to(now);
+    control.keep_budget(now);
     reader.end();
     control.readers.retain(|other| !Arc::ptr_eq(other, reader));
     if control.readers.is_empty() {
@@ -159,6 +171,10 @@ pub(super) fn status() -> Status {
     Status {
         engine: control.running.as_ref().map(|running| running.engine.choice()),
         frequency: control.running.as_ref().map_or(0, |running| running.frequency),
+        look_interval: control
+            .running
+            .as_ref()
+            .map_or(Duration::ZERO, |running| running.pace.look_interval()),
         readers: control.readers.len(),
         samples: control.collected.samples,
         lost: COUNTERS.refused.load(Ordering::Relaxed),
@@ -215,7 +231,7 @@ impl Control {
             retired: Vec::new(),
             modules: SeenModules::default(),
             learned: None,
-            collected: Collected { samples: 0, truncated: 0, sampled_nanos: 0, handler_nanos: 0 },
+            collected: Collected::default(),
             lowered: None,
         }
     }
@@ -258,15 +274,15 @@ impl Control {
         })?;
         handler::activate(engine.choice(), period);
         let now = self.marks();
-        let budget = Budget::new(totals(now));
+        let budget = Budget::new(self.totals(now));
         let frequency = options.frequency;
         let reviewed_sampled_nanos = self.collected.sampled_nanos;
-        let pace = Pace::new();
         self.running = Some(Running {
             engine,
             frequency,
             budget,
-            pace,
+            pace: Pace::new(),
+            looked_at: now.time,
             reviewed: now,
             reviewed_sampled_nanos,
             glanced: now,
@@ -389,8 +405,9 @@ impl Control {
 
     /// One round of the collector.
     fn tick(&mut self) {
-        let before = self.collected.samples;
+        let (before, begin) = (self.collected.samples, clock::thread_cpu_nanos());
         self.catch_up();
+        self.collected.collector_nanos += clock::thread_cpu_nanos() - begin;
         let samples = (self.collected.samples - before) as usize;
         // Afterwards: what threads that ended are owed went to their last samples.
         let born = self.running.as_mut().map_or(0, Running::follow_threads);
@@ -435,7 +452,7 @@ impl Control {
             let name = handler::choice().name();
             self.remark(&format!("the program took {name} for itself: samples are missing"));
         }
-        self.adjust_frequency_to(now);
+        self.keep_budget(now);
     }
 
     fn remark(&self, text: &str) {
@@ -453,27 +470,50 @@ impl Control {
         let asked = self.asked_frequency();
         let now = clock::monotonic_nanos();
         let lowered = self.lowered.filter(|lowered| now - lowered.time < LOWERED_NANOS);
-        let frequency = match (lowered, self.smallest_budget()) {
-            (Some(lowered), Some(percent)) if lowered.frequency < asked => {
-                self.remark_lowered(lowered.frequency, percent);
-                lowered.frequency
-            }
-            _ => asked,
-        };
+        let (mut frequency, mut slowed) = (asked, None);
+        if let (Some(lowered), Some(percent)) = (lowered, self.smallest_budget()) {
+            self.remark_lowered(lowered, asked, percent);
+            (frequency, slowed) = (lowered.frequency.min(asked), Some(lowered.pace));
+        }
+        if let Some(running) = &mut self.running {
+            running.pace.slow_down_as(slowed.as_ref());
+        }
         self.use_frequency(frequency);
     }
 
-    /// Lowers the frequency when the profiler needs more than the smallest budget of its readers.
-    fn adjust_frequency_to(&mut self, now: Marks) {
-        let asked = self.asked_frequency();
+    /// Does less of what costs when the profiler needs more than the smallest budget of its readers.
+    fn keep_budget(&mut self, now: Marks) {
+        let (asked, totals) = (self.asked_frequency(), self.totals(now));
         let Some(percent) = self.smallest_budget() else { return };
         let Some(running) = &mut self.running else { return };
-        let before = running.frequency;
-        let frequency = running.budget.decide(totals(now), percent, before, asked);
-        self.lowered = (frequency < asked).then_some(Lowered { frequency, time: now.time });
+        let room = running.pace.room(running.frequency, asked);
+        let change = running.budget.decide(totals, percent, room);
+        let mut frequency = running.frequency.min(asked);
+        match change {
+            Change::SampleLess => frequency = (frequency / 2).max(1),
+            Change::SampleMore => frequency = frequency.saturating_mul(2).min(asked),
+            Change::LookLess => running.pace.look_less(),
+            Change::LookMore => running.pace.look_more(),
+            Change::None => {}
+        }
+        let lowered = Lowered { frequency, pace: running.pace, time: now.time };
+        let is_lowered = frequency < asked || lowered.pace.is_slowed();
+        self.lowered = is_lowered.then_some(lowered);
         self.use_frequency(frequency);
-        if frequency < before {
-            self.remark_lowered(frequency, percent);
+        if matches!(change, Change::SampleLess | Change::LookLess) {
+            self.remark_lowered(lowered, asked, percent);
+        }
+    }
+
+    /// What the profiler used, by what for.
+    fn totals(&self, now: Marks) -> Totals {
+        let looking_nanos =
+            COLLECTOR_NANOS.load(Ordering::Relaxed).saturating_sub(self.collected.collector_nanos);
+        Totals {
+            time_nanos: now.time,
+            process_nanos: now.process_cpu_nanos,
+            sampling_nanos: now.own_cpu_nanos.saturating_sub(looking_nanos),
+            looking_nanos,
         }
     }
 
@@ -482,10 +522,19 @@ impl Control {
         budgets.min_by(f64::total_cmp)
     }
 
-    fn remark_lowered(&self, frequency: u32, percent: f64) {
-        self.remark(&format!(
-            "the frequency was lowered to {frequency} Hz to stay below {percent} % overhead"
-        ));
+    fn remark_lowered(&self, Lowered { frequency, pace, .. }: Lowered, asked: u32, percent: f64) {
+        if frequency < asked {
+            self.remark(&format!(
+                "the frequency was lowered to {frequency} Hz to stay below {percent} % overhead"
+            ));
+        }
+        if pace.is_slowed() {
+            let interval = pace.look_interval().as_millis();
+            self.remark(&format!(
+                "new threads were looked for every {interval} ms only, to stay below {percent} % overhead: threads that \
+                 live shorter may have no samples"
+            ));
+        }
     }
 
     fn use_frequency(&mut self, frequency: u32) {
@@ -498,10 +547,6 @@ impl Control {
             handler::use_period(period);
         }
     }
-}
-
-fn totals(now: Marks) -> Totals {
-    Totals { time_nanos: now.time, process_nanos: now.process_cpu_nanos, own_nanos: now.own_cpu_nanos }
 }
 
 /// The handler uses thread-local memory, on threads that never did. In a library that was loaded by `dlopen` that

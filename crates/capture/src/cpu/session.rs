@@ -40,6 +40,9 @@ pub struct Status {
     /// The frequency at which it runs now; 0 when it does not. Below what was asked when the overhead
     /// budget lowered it.
     pub frequency: u32,
+    /// How often it looks for threads that started or ended; zero when it does not run. More than 100 ms when the
+    /// overhead budget made it rarer.
+    pub look_interval: Duration,
     /// How many captures and recorders read.
     pub readers: usize,
     /// Samples taken since the process started.

@@ -232,6 +232,7 @@ fn examples(verb: &str) -> &'static [(&'static str, &'static str)] {
             ("flamelet view http://localhost:3000", "a service, again and again"),
             ("flamelet view /opt/profiling/my-service", "a folder to choose from"),
             ("flamelet view --host 0.0.0.0 --port 8080 cpu.pb.gz", "in a container, whose port is published"),
+            ("flamelet view --source-path ~/checkout cpu.pb.gz", "with the source files below this folder"),
         ],
         "demo" => &[
             ("flamelet demo", "profile it, then look at it"),

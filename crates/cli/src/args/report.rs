@@ -330,9 +330,12 @@ pub(crate) struct ViewArgs {
     /// The port; 0 takes one that is free
     #[arg(long, value_name = "PORT", default_value_t = 0)]
     pub(crate) port: u16,
-    /// Listen on this address, 0.0.0.0 for all: whoever reaches it sees the profiles [default: this machine only]
+    /// Listen on this address, 0.0.0.0 for all: whoever reaches it and has the token sees the profiles [default: this machine only]
     #[arg(long, value_name = "ADDR")]
     pub(crate) host: Option<String>,
+    /// Show this machine's source files and instructions also to other machines, with --host
+    #[arg(long)]
+    pub(crate) serve_sources: bool,
     /// Only print the address
     #[arg(long, alias = "no_browser")]
     pub(crate) no_browser: bool,

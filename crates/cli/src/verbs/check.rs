@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use crate::args::CheckArgs;
 use crate::error::Result;
-use crate::{output, report_job};
+use crate::{output, report_job, text};
 use flamelet_report::Sort;
 use flamelet_report::diff::{Diff, DiffRow};
 
@@ -36,13 +36,11 @@ pub(crate) fn run(args: &CheckArgs) -> Result<ExitCode> {
         offenders,
     };
     let destination = args.pair.destination();
-    output::write(destination.output.as_deref(), |out| {
-        if destination.json {
-            report_job::write_json(&checked, out)
-        } else {
-            write_text(&checked, &diff, out)
-        }
-    })?;
+    let path = destination.output.as_deref();
+    match destination.json {
+        true => output::write(path, |out| report_job::write_json(&checked, out)),
+        false => text::write(path, |out| write_text(&checked, &diff, out)),
+    }?;
     Ok(if passed { ExitCode::SUCCESS } else { ExitCode::from(1) })
 }
 

@@ -6,7 +6,7 @@ use flamelet_report::{Command, Report, Sort};
 
 use crate::args::{DiffArgs, PairArgs};
 use crate::error::{Failure, Result};
-use crate::{output, report_job};
+use crate::{output, report_job, text};
 
 /// How many rows are shown where nobody says how many.
 pub(crate) const ROWS: usize = 40;
@@ -15,12 +15,14 @@ pub(crate) fn run(args: &DiffArgs) -> Result<()> {
     let rows = args.rows();
     let answer = compare(&args.pair, rows.sort)?;
     let destination = args.pair.destination();
-    output::write(destination.output.as_deref(), |mut out| {
-        if destination.json {
-            return report_job::write_json(&answer, out);
+    let path = destination.output.as_deref();
+    match destination.json {
+        true => output::write(path, |out| report_job::write_json(&answer, out)),
+        false => {
+            let count = rows.node_count.unwrap_or(ROWS);
+            text::write(path, |mut out| Ok(answer.write_text(&mut out, count)?))
         }
-        Ok(answer.write_text(&mut out, rows.node_count.unwrap_or(ROWS))?)
-    })
+    }
 }
 
 /// Opens both profiles and compares them.

@@ -6,9 +6,10 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use flamelet_record::doctor;
+use flamelet_symbol::open_regular;
 
 use crate::error::{About, Failure, Result};
-use crate::output;
+use crate::text;
 
 /// Prints what was found. Exit status 1 when something that is needed is missing.
 pub(crate) fn run(subject: Option<&str>) -> Result<ExitCode> {
@@ -20,11 +21,11 @@ pub(crate) fn run(subject: Option<&str>) -> Result<ExitCode> {
                 Err(_) => PathBuf::from(subject),
             };
             // Said here, in our words, of what is named most often and is not there.
-            File::open(&path).about(subject)?;
+            open_regular(&path).about(subject)?;
             doctor::binary(&path).map_err(|error| Failure::new(error.to_string()))?
         }
     };
-    output::write(None, |out| Ok(write!(out, "{report}")?))?;
+    text::write(None, |out| Ok(write!(out, "{report}")?))?;
     Ok(if report.is_usable() { ExitCode::SUCCESS } else { ExitCode::from(1) })
 }
 

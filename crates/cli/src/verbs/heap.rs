@@ -1,18 +1,18 @@
 //! `flamelet heap`: who holds memory, frees it, how long it lives, and what grows.
 
-use std::fs::File;
 use std::io::{Read, Write};
 use std::path::Path;
 
 use flamelet_profile::{Granularity, Profile};
 use flamelet_report::heap::{self, View};
 use flamelet_report::{Command, Report, ReportOptions};
+use flamelet_symbol::open_regular;
 use serde::Serialize;
 
 use crate::args::HeapArgs;
 use crate::error::{About, Failure, Result};
 use crate::source::{SourceOptions, is_service};
-use crate::{output, report_job};
+use crate::{output, report_job, text};
 
 /// The rows that are shown where nobody says how many.
 pub(crate) const ROWS: usize = 20;
@@ -47,7 +47,11 @@ pub(crate) fn run(args: &HeapArgs) -> Result<()> {
         Some(0) => usize::MAX,
         Some(rows) => rows,
     };
-    output::write(destination.output.as_deref(), |out| answer.write(destination.json, limit, out))
+    let path = destination.output.as_deref();
+    match destination.json {
+        true => output::write(path, |out| answer.write(true, limit, out)),
+        false => text::write(path, |out| answer.write(false, limit, out)),
+    }
 }
 
 /// What is told.
@@ -151,10 +155,7 @@ fn open(text: &str, view: View, source: &SourceOptions, notes: &mut Vec<String>)
 /// Whether a file is what `flamelet recover` reads.
 fn is_ledger(path: &Path) -> bool {
     let mut magic = [0; 6];
-    let is_file = path.metadata().is_ok_and(|about| about.is_file());
-    is_file
-        && File::open(path).and_then(|mut file| file.read_exact(&mut magic)).is_ok()
-        && &magic == b"FLHEAP"
+    open_regular(path).and_then(|mut file| file.read_exact(&mut magic)).is_ok() && &magic == b"FLHEAP"
 }
 
 /// The address of an endpoint, where `text` names only the service.

@@ -18,10 +18,11 @@ use crate::error::{About, Failure, Result};
 use crate::output;
 use crate::report_job::{Ask, Question, answer_to};
 use crate::source::{SourceOptions, SymbolOptions};
+use crate::text;
 
 pub(crate) fn run(args: &RunArgs) -> Result<ExitCode> {
     if args.tool == "list" {
-        return output::write(None, list).map(|()| ExitCode::SUCCESS);
+        return text::write(None, list).map(|()| ExitCode::SUCCESS);
     }
     let interruptions = Interruptions::watch()?;
     let driven =

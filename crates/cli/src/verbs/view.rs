@@ -1,12 +1,14 @@
 //! `flamelet view`: the web viewer.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
 use flamelet_profile::filter;
 use flamelet_report::Report;
 use flamelet_report::disasm::{self, Disassembly};
-use flamelet_symbol::symbolize::Symbolizer;
+use flamelet_symbol::source::confirmed_sources;
+use flamelet_symbol::symbolize::{Options, Symbolizer};
 use flamelet_view::{
     Asker, CodeOptions, Disassemble, HeapQuestion, ServeOptions, Server, Source, Take, Taken,
 };
@@ -29,14 +31,16 @@ pub(crate) fn run(args: &ViewArgs) -> Result<()> {
         ..code_options(&options.symbols)
     };
     let source = source(&options)?.with_code(code);
-    serve(source, &listen_on(args.host.as_deref().unwrap_or_default(), args.port), !args.no_browser)
+    let listen = listen_on(args.host.as_deref().unwrap_or_default(), args.port);
+    let listen = ServeOptions { code_beyond_loopback: args.serve_sources, ..listen };
+    serve(source, &listen, !args.no_browser)
 }
 
 /// Where to listen: on loopback, if `host` is its name or empty.
 pub(super) fn listen_on(host: &str, port: u16) -> ServeOptions {
     let host = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
     let is_loopback = matches!(host, "" | "localhost");
-    ServeOptions { port, host: (!is_loopback).then(|| host.to_owned()) }
+    ServeOptions { port, host: (!is_loopback).then(|| host.to_owned()), ..ServeOptions::default() }
 }
 
 /// Source files and binaries where they are usually found.
@@ -51,6 +55,11 @@ struct Disassembler {
 }
 
 impl Disassemble for Disassembler {
+    fn confirmed_sources(&self, report: &Report) -> BTreeSet<String> {
+        let options = Options { force: true, ..self.symbols.symbolizer_options() };
+        confirmed_sources(report.profile(), &mut Symbolizer::new(options))
+    }
+
     fn disassemble(&self, report: &Report, pattern: &str) -> std::result::Result<Disassembly, String> {
         let wanted = filter::regex("the function", pattern).map_err(|error| error.to_string())?;
         let mut symbolizer = Symbolizer::new(self.symbols.symbolizer_options());
@@ -69,7 +78,7 @@ pub(super) fn source(options: &SourceOptions) -> Result<Source> {
         if path.is_dir() {
             options.note_unused();
             note_empty(path)?;
-            let options = options.clone();
+            let options = SourceOptions { only_regular_files: true, ..options.clone() };
             let open = move |path: &Path| {
                 let opened = options.open_one(&path.to_string_lossy(), &mut Vec::new());
                 opened.map_err(|failure| failure.to_string())
@@ -178,11 +187,11 @@ pub(crate) fn serve(source: Source, options: &ServeOptions, open_browser: bool) 
     })?;
     output::line(&server.url())?;
     if !server.address().ip().is_loopback() {
-        note!("Everybody who reaches {} can look at the profile.", server.address());
+        note!("Whoever has this address and reaches {} can look at the profile.", server.address());
     }
-    note!("Open the address above in a browser; Ctrl-C ends the viewer.");
+    note!("Open the address above in a browser, with its token; Ctrl-C ends the viewer.");
     if open_browser {
-        open_in_browser(&server.url());
+        open_in_browser(&server.url_once());
     }
     server.run().map_err(|error| Failure::new(error.to_string()))
 }

@@ -55,11 +55,11 @@ impl Folder {
         fs::remove_file(&unfinished)
     }
 
-    /// Writes both files of a window or none, and removes what is too old. The folder is made if it is not there.
-    pub(super) fn write(&self, window: &Window) -> io::Result<()> {
+    /// Writes both files of a window or none, and removes what is too old now. The folder is made if it is not there.
+    pub(super) fn write(&self, window: &Window, now: SystemTime) -> io::Result<()> {
         fs::create_dir_all(&self.path)?;
         // Old windows go first: a full disk may have room afterwards.
-        self.remove_old(SystemTime::now())?;
+        self.remove_old(now)?;
         let stamp = self.free_stamp(window.start);
         let profile = self.name(PPROF, &stamp);
         self.write_file(&profile, &window.pprof)?;
@@ -69,7 +69,7 @@ impl Folder {
             return Err(error);
         }
         // The window is there, whatever becomes of older ones.
-        let _ = self.remove_old(SystemTime::now());
+        let _ = self.remove_old(now);
         Ok(())
     }
 
@@ -117,12 +117,16 @@ impl Folder {
                 let _ = fs::remove_file(entry.path());
             }
         }
-        // Those that a clock running ahead has dated into the future are the first to go, and not for ever the newest.
+        // Those that a clock running ahead has dated into the future have no age, but are the first to go when there is
+        // no room, and not for ever the newest.
         let ahead = windows.split_off(&(now + AHEAD));
-        let windows: Vec<_> = windows.into_iter().rev().chain(ahead).collect();
-        let kept: Vec<Kept> = windows.iter().map(|&(time, (bytes, _))| Kept { time, bytes }).collect();
-        let keep = self.retention.keep(&kept, now);
-        for path in windows.iter().skip(keep).flat_map(|(_, (_, paths))| paths) {
+        let mut windows: Vec<(Kept, Vec<PathBuf>)> = newest_first(windows);
+        let kept =
+            |windows: &[(Kept, Vec<PathBuf>)]| windows.iter().map(|it| it.0.clone()).collect::<Vec<_>>();
+        let too_old = windows.split_off(self.retention.young(&kept(&windows), now).max(1).min(windows.len()));
+        windows.extend(newest_first(ahead));
+        let beyond_room = windows.split_off(self.retention.room(&kept(&windows)));
+        for path in too_old.iter().chain(&beyond_room).flat_map(|(_, paths)| paths) {
             // One that cannot be removed must not keep new ones from being written.
             let _ = fs::remove_file(path);
         }
@@ -141,6 +145,11 @@ impl Folder {
         let is_ours = |(start, _)| name.starts_with(&format!(".{start}-{}-", self.service));
         name.ends_with(UNFINISHED) && [PPROF, PICTURE].into_iter().any(is_ours)
     }
+}
+
+fn newest_first(windows: BTreeMap<SystemTime, (u64, Vec<PathBuf>)>) -> Vec<(Kept, Vec<PathBuf>)> {
+    let kept = |(time, (bytes, paths))| (Kept { time, bytes }, paths);
+    windows.into_iter().rev().map(kept).collect()
 }
 
 fn is_older(metadata: &fs::Metadata, now: SystemTime, age: Duration) -> bool {
@@ -200,10 +209,10 @@ mod tests {
         for other in others {
             fs::write(folder.path().join(other), "x").expect("written");
         }
-        let retention = Retention { windows: 2, age: Duration::MAX, bytes: u64::MAX };
+        let retention = Retention { windows: 2, age: Duration::MAX, bytes: u64::MAX, ..Retention::default() };
         let own = Folder::new(folder.path().into(), "a", retention);
         for second in [10, 20, 30, 30] {
-            own.write(&window(second)).expect("written");
+            own.write(&window(second), at(40)).expect("written");
         }
         let mut expected: Vec<String> = others.map(String::from).into();
         for stamp in ["19700101T000030.000Z", "19700101T000030.001Z"] {
@@ -218,10 +227,10 @@ mod tests {
     fn windows_of_a_clock_that_was_ahead_go_first() {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let own = Folder::new(folder.path().into(), "a", Retention { windows: 2, ..Retention::default() });
-        let now = SystemTime::now();
-        let later = [30, 20].map(|days| now + Duration::from_secs(days * 86_400));
+        let now = at(THEN);
+        let later = [30, 20].map(|days| now + Duration::from_secs(days * DAY));
         for start in later.into_iter().chain([now - Duration::from_secs(2), now]) {
-            own.write(&Window { start, ..window(0) }).expect("written");
+            own.write(&Window { start, ..window(0) }, now).expect("written");
             let name = own.name(PPROF, &calendar::stamp(start));
             assert!(names(folder.path()).contains(&name), "{name} was just written");
         }
@@ -229,6 +238,104 @@ mod tests {
         let left = names(folder.path());
         assert_eq!(left.len(), 4, "{left:?}");
         assert!(stamps.iter().all(|stamp| left.contains(&own.name(PPROF, stamp))), "{left:?}");
+    }
+
+    const DAY: u64 = 86_400;
+    /// A moment when the clock was right.
+    const THEN: u64 = 20_000 * DAY;
+
+    fn at(seconds: u64) -> SystemTime {
+        UNIX_EPOCH + Duration::from_secs(seconds)
+    }
+
+    /// Lays windows that began at these seconds.
+    fn lay(own: &Folder, starts: impl IntoIterator<Item = u64>) {
+        for start in starts {
+            let name = own.name(PPROF, &calendar::stamp(at(start)));
+            fs::write(own.path().join(name), "x").expect("written");
+        }
+    }
+
+    /// The starts of the windows that are left.
+    fn left(own: &Folder) -> Vec<u64> {
+        let starts = names(own.path()).into_iter().filter_map(|name| own.window_of(&name));
+        starts.map(|start| start.duration_since(UNIX_EPOCH).expect("later").as_secs()).collect()
+    }
+
+    /// A folder that keeps windows for a week, with the hours of the last six days in it.
+    fn with_six_days() -> (tempfile::TempDir, Folder, Vec<u64>) {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let own = Folder::new(folder.path().into(), "a", Retention::default());
+        let starts: Vec<u64> = (0..6 * 24).map(|hour| THEN - 6 * DAY + hour * 3600).collect();
+        lay(&own, starts.iter().copied());
+        (folder, own, starts)
+    }
+
+    #[test]
+    fn a_clock_that_jumps_forward_removes_nothing() {
+        for jump in [8 * DAY, 30 * DAY, 20 * 365 * DAY] {
+            let (_folder, own, mut starts) = with_six_days();
+            own.remove_old(at(THEN + jump)).expect("listed");
+            assert_eq!(left(&own), starts, "{jump}");
+            // Also with windows from after the jump, and in another process, which knows nothing of it.
+            let after: Vec<u64> = (0..5).map(|minute| THEN + jump + 120 * minute).collect();
+            lay(&own, after.iter().copied());
+            starts.extend(&after);
+            own.remove_old(at(THEN + jump + 600)).expect("listed");
+            assert_eq!(left(&own), starts, "{jump}");
+            // And when the clock is set right again.
+            let back: Vec<u64> = (0..5).map(|minute| THEN + 1200 + 120 * minute).collect();
+            lay(&own, back.iter().copied());
+            starts.extend(&back);
+            starts.sort_unstable();
+            own.remove_old(at(THEN + 1800)).expect("listed");
+            assert_eq!(left(&own), starts, "{jump}");
+        }
+    }
+
+    #[test]
+    fn a_clock_that_jumps_back_removes_nothing() {
+        for now in [0, 3600, THEN - 3 * DAY, THEN - 30 * DAY] {
+            let (_folder, own, mut starts) = with_six_days();
+            lay(&own, [now + 60]);
+            starts.push(now + 60);
+            own.remove_old(at(now + 120)).expect("listed");
+            starts.sort_unstable();
+            starts.dedup();
+            assert_eq!(left(&own), starts, "{now}");
+        }
+    }
+
+    #[test]
+    fn after_a_month_off_what_was_last_is_still_there() {
+        let (_folder, own, starts) = with_six_days();
+        own.remove_old(at(THEN + 30 * DAY)).expect("listed");
+        assert_eq!(left(&own), starts);
+        // As the service runs on, the old ones go, the oldest first.
+        let mut now = THEN + 30 * DAY;
+        let mut kept = starts.len();
+        for _ in 0..8 * 24 {
+            lay(&own, [now]);
+            own.remove_old(at(now)).expect("listed");
+            let old = left(&own).iter().filter(|&&start| start < THEN).count();
+            assert!(old <= kept && kept - old <= 1, "{old} of {kept}");
+            kept = old;
+            now += 3600;
+        }
+        assert_eq!(kept, 0);
+        assert_eq!(left(&own).len(), 7 * 24 + 1, "a week of them");
+    }
+
+    #[test]
+    fn while_the_clock_runs_well_windows_go_when_they_are_a_week_old() {
+        let (_folder, own, _) = with_six_days();
+        for hour in 0..72 {
+            let now = THEN + hour * 3600;
+            lay(&own, [now]);
+            own.remove_old(at(now)).expect("listed");
+            assert!(left(&own).iter().all(|&start| now - start <= 7 * DAY), "{hour}");
+            assert_eq!(left(&own).len(), (6 * 24 + 1 + hour as usize).min(7 * 24 + 1), "{hour}");
+        }
     }
 
     #[test]
@@ -239,7 +346,7 @@ mod tests {
         let taken = own.name(PICTURE, &calendar::stamp(UNIX_EPOCH));
         fs::create_dir(folder.path().join(&taken)).expect("made");
         for _ in 0..2 {
-            assert!(own.write(&window(0)).is_err());
+            assert!(own.write(&window(0), at(10)).is_err());
             assert_eq!(names(folder.path()), [taken.as_str()]);
         }
     }

@@ -194,7 +194,9 @@ impl IntervalFilesBuilder {
         self
     }
 
-    /// How long to keep a window; seven days unless set.
+    /// How long to keep a window; seven days unless set. The time between two windows counts as an eighth of that at
+    /// most (or as two intervals, where that is more): a clock that jumps forward, or a month without the service, does
+    /// not make all windows old at once. They go one by one as the service runs on.
     pub fn keep_for(mut self, age: Duration) -> Self {
         self.retention.age = age;
         self
@@ -231,7 +233,8 @@ impl IntervalFilesBuilder {
             None => profiler.cpu(self.interval),
         };
         let name = self.name.unwrap_or_else(|| profiler.name().to_owned());
-        let folder = Folder::new(self.folder, &name, self.retention);
+        let retention = Retention { interval: self.interval, ..self.retention };
+        let folder = Folder::new(self.folder, &name, retention);
         let first = request.clone().start()?;
         let recorder = Recorder::new(request, self.interval, name, folder, self.on_problem);
         let cancel = Arc::new(Cancel::default());

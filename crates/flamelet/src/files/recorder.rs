@@ -147,7 +147,7 @@ impl Recorder {
     /// Says once that the folder cannot be written, and once that it can again.
     fn write_waiting(&mut self) {
         while let Some(window) = self.waiting.front() {
-            match self.folder.write(window) {
+            match self.folder.write(window, SystemTime::now()) {
                 Ok(()) => {
                     self.waiting.pop_front();
                     if std::mem::take(&mut self.is_failing) {

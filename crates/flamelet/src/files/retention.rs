@@ -1,4 +1,9 @@
 //! Which windows to forget.
+//!
+//! A window's age is not what the clock says about its name: a clock that jumps forward would make all of them old at
+//! once. It is the sum of the times between the windows since then, and each of those counts as [`Retention::longest`]
+//! at most, be it a jump of the clock, a suspended machine or a month without the service. While the service runs and the
+//! clock is right, that is the time that has passed.
 
 use std::time::{Duration, SystemTime};
 
@@ -8,11 +13,14 @@ pub(super) struct Retention {
     pub(super) windows: usize,
     pub(super) age: Duration,
     pub(super) bytes: u64,
+    /// How often a window is written.
+    pub(super) interval: Duration,
 }
 
 impl Default for Retention {
     fn default() -> Self {
-        Self { windows: 1000, age: Duration::from_secs(7 * 86_400), bytes: 256 << 20 }
+        let (interval, age) = (Duration::from_secs(120), Duration::from_secs(7 * 86_400));
+        Self { windows: 1000, age, bytes: 256 << 20, interval }
     }
 }
 
@@ -24,15 +32,33 @@ pub(super) struct Kept {
 }
 
 impl Retention {
-    /// How many of `windows`, which are sorted by time, the newest first, to keep. The newest is always kept.
-    pub(super) fn keep(&self, windows: &[Kept], now: SystemTime) -> usize {
+    /// How many of `windows`, which are sorted by time, the newest first, are not too old.
+    pub(super) fn young(&self, windows: &[Kept], now: SystemTime) -> usize {
+        let longest = self.longest();
+        let (mut age, mut later) = (Duration::ZERO, now);
+        let is_young = |window: &&Kept| {
+            let between = later.duration_since(window.time).unwrap_or_default();
+            age = age.saturating_add(between.min(longest));
+            later = window.time;
+            age <= self.age
+        };
+        windows.iter().take_while(is_young).count()
+    }
+
+    /// How many of `windows`, of which the last are to go first, there is room for. The first is always kept.
+    pub(super) fn room(&self, windows: &[Kept]) -> usize {
         let mut bytes = 0u64;
         let fits = |(at, window): (usize, &Kept)| {
             bytes = window.bytes.saturating_add(bytes);
-            let age = now.duration_since(window.time).unwrap_or_default();
-            at == 0 || (at < self.windows && bytes <= self.bytes && age <= self.age)
+            at == 0 || (at < self.windows && bytes <= self.bytes)
         };
         windows.iter().enumerate().map(fits).take_while(|&fits| fits).count()
+    }
+
+    /// The longest time between two windows that is believed: a jump then costs an eighth of what is kept. A window that
+    /// comes late because the machine is busy counts in full.
+    fn longest(&self) -> Duration {
+        (self.age / 8).max(self.interval.saturating_mul(2))
     }
 }
 
@@ -46,12 +72,24 @@ mod tests {
         let now = UNIX_EPOCH + Duration::from_secs(1000);
         let windows: Vec<Kept> =
             (0..10).map(|at| Kept { time: now - Duration::from_secs(at * 10), bytes: 100 }).collect();
-        let all = Retention { windows: 1000, age: Duration::from_secs(1000), bytes: u64::MAX };
-        assert_eq!(all.keep(&windows, now), 10);
-        assert_eq!(Retention { windows: 3, ..all.clone() }.keep(&windows, now), 3);
-        assert_eq!(Retention { age: Duration::from_secs(45), ..all.clone() }.keep(&windows, now), 5);
-        assert_eq!(Retention { bytes: 250, ..all.clone() }.keep(&windows, now), 2);
-        assert_eq!(Retention { bytes: 1, ..all.clone() }.keep(&windows, now), 1);
-        assert_eq!(all.keep(&[], now), 0);
+        let interval = Duration::from_secs(10);
+        let all = Retention { windows: 1000, age: Duration::from_secs(1000), bytes: u64::MAX, interval };
+        assert_eq!((all.young(&windows, now), all.room(&windows)), (10, 10));
+        assert_eq!(Retention { windows: 3, ..all.clone() }.room(&windows), 3);
+        assert_eq!(Retention { age: Duration::from_secs(45), ..all.clone() }.young(&windows, now), 5);
+        assert_eq!(Retention { bytes: 250, ..all.clone() }.room(&windows), 2);
+        assert_eq!(Retention { bytes: 1, ..all.clone() }.room(&windows), 1);
+        assert_eq!((all.young(&[], now), all.room(&[])), (0, 0));
+    }
+
+    #[test]
+    fn an_interval_that_is_long_for_the_age_counts_in_full() {
+        let hour = Duration::from_secs(3600);
+        let day = Retention { age: 24 * hour, interval: 6 * hour, ..Retention::default() };
+        let now = UNIX_EPOCH + 1000 * hour;
+        let windows: Vec<Kept> = (0..10).map(|at| Kept { time: now - 6 * at * hour, bytes: 1 }).collect();
+        assert_eq!(day.young(&windows, now), 5);
+        let for_ever = Retention { age: Duration::MAX, ..day };
+        assert_eq!(for_ever.young(&windows, now), 10);
     }
 }

@@ -21,21 +21,21 @@ impl Profiler {
     /// Blocks the calling thread meanwhile. For growth over days, keep a [`Windows`](super::Windows) and
     /// [observe](super::Windows::observe) now and then.
     pub fn heap_growth(&self, time: Duration, windows: usize) -> Result<Profile> {
-        self.watch_growth(time, windows, |time| {
+        let moments = self.watch_moments(time, windows, |time| {
             std::thread::sleep(time);
             Ok(())
-        })
+        })?;
+        self.growth_of(&moments)
     }
 
-    /// Like [`Profiler::heap_growth`], with a way to wait that may be cut short.
-    pub(crate) fn watch_growth(
+    /// Watches the heap, with a way to wait that may be cut short.
+    pub(crate) fn watch_moments(
         &self,
         time: Duration,
         windows: usize,
         wait: impl Fn(Duration) -> Result<()>,
-    ) -> Result<Profile> {
-        let shared = self.shared();
-        if !shared.has_heap {
+    ) -> Result<Windows> {
+        if !self.shared().has_heap {
             return Err(Error::new(ErrorKind::NotEnabled, not_enabled()));
         }
         let windows = windows.clamp(1, 1000);
@@ -45,6 +45,12 @@ impl Profiler {
             wait(time / windows as u32)?;
             moments.observe()?;
         }
+        Ok(moments)
+    }
+
+    /// What grew over these moments.
+    pub(crate) fn growth_of(&self, moments: &Windows) -> Result<Profile> {
+        let shared = self.shared();
         let grown = moments.growth().ok_or_else(|| Error::new(ErrorKind::NotEnabled, not_enabled()))?;
         profiler::count(&shared.counters.served);
         Ok(self.complete(grown, shared.settings.symbolize))

@@ -1,10 +1,10 @@
 //! Responses, with the headers that Go's handlers give.
 
 use http::header::{
-    ALLOW, CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_LENGTH, CONTENT_TYPE, HeaderName, LOCATION,
-    RETRY_AFTER, X_CONTENT_TYPE_OPTIONS,
+    ALLOW, CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_LENGTH, CONTENT_SECURITY_POLICY, CONTENT_TYPE,
+    HeaderName, LOCATION, RETRY_AFTER, X_CONTENT_TYPE_OPTIONS,
 };
-use http::{HeaderValue, Method, Response, StatusCode};
+use http::{HeaderMap, HeaderValue, Method, Response, StatusCode};
 
 use crate::error::{Error, ErrorKind};
 
@@ -17,17 +17,20 @@ pub(super) const SVG: &str = "image/svg+xml";
 const BINARY: &str = "application/octet-stream";
 
 const X_GO_PPROF: HeaderName = HeaderName::from_static("x-go-pprof");
+const RESOURCE_POLICY: HeaderName = HeaderName::from_static("cross-origin-resource-policy");
 
 /// Why a request is not answered with what it asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Refusal {
+pub(crate) struct Refusal {
     pub(super) status: StatusCode,
     pub(super) message: String,
+    /// The methods that are allowed, where another one was used.
+    allowed: Option<&'static str>,
 }
 
 impl Refusal {
     pub(super) fn new(status: StatusCode, message: impl Into<String>) -> Self {
-        Self { status, message: message.into() }
+        Self { status, message: message.into(), allowed: None }
     }
 
     pub(super) fn bad_parameter(message: impl Into<String>) -> Self {
@@ -38,6 +41,22 @@ impl Refusal {
         Self::new(StatusCode::FORBIDDEN, message)
     }
 
+    /// The service does not want to be asked by this one, or under this name.
+    pub(super) fn stranger() -> Self {
+        Self::forbidden("this service does not allow you to profile it")
+    }
+
+    pub(super) fn busy(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, message)
+    }
+
+    pub(super) fn wrong_method(method: &Method, allowed: &'static str) -> Self {
+        // A method may be as long as a client likes.
+        let method: String = method.as_str().chars().take(20).collect();
+        let message = format!("{method} is not allowed here, only {allowed}");
+        Self { allowed: Some(allowed), ..Self::new(StatusCode::METHOD_NOT_ALLOWED, message) }
+    }
+
     /// Text, and the mark by which `go tool pprof` knows that the text is for a person.
     pub(super) fn answer(&self) -> Answer {
         let mut answer = inline(TEXT, format!("{}\n", self.message));
@@ -46,6 +65,9 @@ impl Refusal {
         headers.insert(X_GO_PPROF, HeaderValue::from_static("1"));
         if self.status == StatusCode::SERVICE_UNAVAILABLE {
             headers.insert(RETRY_AFTER, HeaderValue::from_static("1"));
+        }
+        if let Some(allowed) = self.allowed {
+            headers.insert(ALLOW, HeaderValue::from_static(allowed));
         }
         answer
     }
@@ -72,7 +94,16 @@ pub(super) fn inline(kind: &'static str, body: impl Into<Vec<u8>>) -> Answer {
     headers.insert(CONTENT_TYPE, HeaderValue::from_static(kind));
     headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    hide_from_other_sites(headers);
     answer
+}
+
+/// A page of another site that hides where it comes from can set off a capture, as anybody can; browsers then keep the
+/// answer from it, in a picture, a script or a frame.
+pub(crate) fn hide_from_other_sites(headers: &mut HeaderMap) {
+    headers.insert(RESOURCE_POLICY, HeaderValue::from_static("same-origin"));
+    let policy = HeaderValue::from_static("frame-ancestors 'none'");
+    headers.entry(CONTENT_SECURITY_POLICY).or_insert(policy);
 }
 
 /// Something to be saved as `name`.
@@ -104,12 +135,4 @@ pub(super) fn cut_body_for(method: &Method, answer: &mut Answer) {
     if !body.is_empty() {
         answer.headers_mut().insert(CONTENT_LENGTH, HeaderValue::from(body.len()));
     }
-}
-
-/// The refusal of a method.
-pub(super) fn wrong_method(method: &Method, allowed: &'static str) -> Answer {
-    let message = format!("{method} is not allowed here, only {allowed}");
-    let mut answer = Refusal::new(StatusCode::METHOD_NOT_ALLOWED, message).answer();
-    answer.headers_mut().insert(ALLOW, HeaderValue::from_static(allowed));
-    answer
 }

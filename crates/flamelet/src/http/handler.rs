@@ -8,14 +8,12 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use http::request::Parts;
-use http::{Method, Request, Response, StatusCode, header};
+use http::{Method, Request, Response};
 
 use super::answer::{self, Answer, Refusal};
-use super::empty;
-use super::plan::{Cost, Delivery, Form, Plan, Work};
-use super::query::Query;
-use super::route::{Endpoint, endpoint};
-use super::{address, cpu, heap, index, symbol};
+use super::plan::{Cost, Plan, Work};
+use super::rules::Rules;
+use super::{asked, sites};
 use crate::Profiler;
 use crate::profiler::count;
 use crate::task::{self, Task};
@@ -90,16 +88,17 @@ impl Handler {
     /// Answers `request`. Captures run on a thread of their own, and end when the future is dropped.
     pub fn answer<B: AsRef<[u8]>>(&self, request: Request<B>) -> Answering {
         let (parts, body) = request.into_parts();
-        if !self.allows(&parts) {
-            return Answering { state: State::Done(Some(self.refuse_stranger(&parts))) };
+        if let Err(refusal) = self.admit(&parts) {
+            return Answering { state: State::Done(Some(self.refuse_stranger(&parts, &refusal))) };
         }
-        self.answer_allowed(&parts, body.as_ref())
+        self.answer_admitted(&parts, body.as_ref())
     }
 
-    /// Answers a request that [`Handler::allows`] allows, and does not ask again.
-    pub(crate) fn answer_allowed(&self, parts: &Parts, body: &[u8]) -> Answering {
-        let outcome = self.plan(parts, body);
-        let outcome = outcome.and_then(|plan| match plan {
+    /// Answers a request that [`Handler::admit`] admits, and does not ask again.
+    pub(crate) fn answer_admitted(&self, parts: &Parts, body: &[u8]) -> Answering {
+        let asked = asked::read(&self.rules(), parts, body);
+        let plan = asked.map(|asked| Plan::new(&self.profiler, self.has_viewer, asked));
+        let outcome = plan.and_then(|plan| match plan {
             Plan::Now(answer) => Ok(State::Done(Some(answer))),
             Plan::Later { mut head, .. } if parts.method == Method::HEAD => {
                 head.body_mut().clear();
@@ -114,14 +113,18 @@ impl Handler {
         Answering { state }
     }
 
+    fn rules(&self) -> Rules<'_> {
+        Rules::of(&self.profiler, &self.prefix, self.has_viewer)
+    }
+
     fn refuse(&self, refusal: &Refusal) -> Answer {
         count(&self.profiler.shared().counters.refused);
         refusal.answer()
     }
 
-    /// The answer to a request that [`Handler::allows`] does not allow.
-    pub(crate) fn refuse_stranger(&self, parts: &Parts) -> Response<Vec<u8>> {
-        let mut answer = self.refuse(&Refusal::forbidden("this service does not allow you to profile it"));
+    /// The answer to a request that [`Handler::admit`] does not admit.
+    pub(crate) fn refuse_stranger(&self, parts: &Parts, refusal: &Refusal) -> Response<Vec<u8>> {
+        let mut answer = self.refuse(refusal);
         answer::cut_body_for(&parts.method, &mut answer);
         answer
     }
@@ -131,19 +134,17 @@ impl Handler {
     pub(crate) fn refuse_body(&self, most: usize) -> Response<Vec<u8>> {
         let message =
             format!("a list of addresses that is whole and at most {} MiB is asked for", most >> 20);
-        self.refuse(&Refusal::new(StatusCode::PAYLOAD_TOO_LARGE, message))
+        self.refuse(&Refusal::new(http::StatusCode::PAYLOAD_TOO_LARGE, message))
     }
 
     /// Whether this request passes the checks that [`Handler::authorize`] and [`Handler::hosts`] set, and is not
     /// made by another site's page behind its reader's back.
-    pub(crate) fn allows(&self, parts: &Parts) -> bool {
-        let is_for_us = self.hosts.as_ref().is_none_or(|hosts| {
-            let asked = host_of(parts).unwrap_or_default();
-            hosts.iter().any(|host| host.eq_ignore_ascii_case(asked))
-        });
-        is_for_us
-            && !is_from_another_site(parts)
-            && self.authorize.as_ref().is_none_or(|allowed| allowed(parts))
+    pub(crate) fn admit(&self, parts: &Parts) -> Result<(), Refusal> {
+        sites::check(parts, self.hosts.as_deref())?;
+        match self.authorize.as_ref().is_none_or(|allowed| allowed(parts)) {
+            true => Ok(()),
+            false => Err(Refusal::stranger()),
+        }
     }
 
     /// Lets the page link the viewer.
@@ -161,7 +162,8 @@ impl Handler {
     /// Whether the body of this request matters; no other body needs to be read.
     #[cfg(feature = "axum")]
     pub(crate) fn wants_body(&self, parts: &Parts) -> bool {
-        parts.method == Method::POST && self.endpoint(parts) == Some(Endpoint::Symbol)
+        let endpoint = asked::endpoint_of(&self.rules(), parts);
+        parts.method == Method::POST && endpoint == Some(super::route::Endpoint::Symbol)
     }
 
     /// Below what it serves.
@@ -170,66 +172,35 @@ impl Handler {
         &self.prefix
     }
 
-    fn endpoint(&self, parts: &Parts) -> Option<Endpoint> {
-        let endpoint = endpoint(parts.uri.path().strip_prefix(self.prefix.as_str())?)?;
-        (endpoint != Endpoint::BareViewer || self.has_viewer).then_some(endpoint)
+    /// The answer where too many answers wait for their clients.
+    fn too_many_unread(&self) -> Refusal {
+        let most = self.profiler.limits().max_unread >> 10;
+        Refusal::busy(format!(
+            "finished profiles of {most} KiB wait for clients that read slowly, which is the cap of this service; \
+             try again later"
+        ))
     }
 
-    fn plan(&self, parts: &Parts, body: &[u8]) -> Result<Plan, Refusal> {
-        let Some(endpoint) = self.endpoint(parts) else {
-            return Err(Refusal::new(StatusCode::NOT_FOUND, "Unknown profile"));
-        };
-        let allowed = if endpoint == Endpoint::Symbol { "GET, HEAD, POST" } else { "GET, HEAD" };
-        if !allowed.split(", ").any(|method| method == parts.method.as_str()) {
-            count(&self.profiler.shared().counters.refused);
-            return Ok(Plan::Now(answer::wrong_method(&parts.method, allowed)));
+    /// The answer as axum sends it, counted until it is read.
+    #[cfg(feature = "axum")]
+    pub(crate) fn counted(&self, answer: Answer) -> Response<bytes::Bytes> {
+        let (head, body) = answer.into_parts();
+        match self.profiler.unread(body) {
+            Some(body) => Response::from_parts(head, bytes::Bytes::from_owner(body)),
+            None => self.refuse(&self.too_many_unread()).map(bytes::Bytes::from),
         }
-        let (profiler, headers) = (&self.profiler, &parts.headers);
-        let raw_query = parts.uri.query().unwrap_or_default();
-        let query = Query::parse(raw_query);
-        match endpoint {
-            Endpoint::Index => {
-                let path = parts.extensions.get::<SeenPath>().map_or(parts.uri.path(), |seen| &seen.0);
-                let address = address::shown(parts, host_of(parts), path);
-                Ok(Plan::Now(index::page(profiler, &address, self.has_viewer)))
-            }
-            Endpoint::BareIndex => Ok(Plan::Now(answer::moved_to("pprof/"))),
-            Endpoint::BareViewer => Ok(Plan::Now(answer::moved_to("view/"))),
-            Endpoint::Cmdline => Ok(symbol::cmdline()),
-            Endpoint::Symbol if parts.method == Method::POST => {
-                symbol::symbol(profiler, &String::from_utf8_lossy(body))
-            }
-            Endpoint::Symbol => symbol::symbol(profiler, raw_query),
-            Endpoint::Trace => Err(Refusal::new(
-                StatusCode::NOT_FOUND,
-                "there is no execution trace of a Rust service: ask for /debug/pprof/profile, \
-                 whose samples carry their time and thread",
-            )),
-            Endpoint::Cpu => cpu::plan(profiler, &query, headers),
-            Endpoint::CpuFamily(form) => cpu::family(profiler, &query, form),
-            Endpoint::Heap(view) => heap::plan(profiler, &query, headers, view),
-            Endpoint::HeapFamily(form) => heap::family(profiler, &query, form),
-            Endpoint::Empty(kind) => self.empty(&query, parts, kind),
-        }
-    }
-
-    fn empty(&self, query: &Query, parts: &Parts, kind: empty::Kind) -> Result<Plan, Refusal> {
-        let form = Form::negotiate(query, &parts.headers)?;
-        let suffix = heap::delta_seconds(&self.profiler, query)?.map_or("", |_| "-delta");
-        let name = format!("{}{suffix}", kind.name());
-        let delivery = Delivery { title: format!("{} · {name}", self.profiler.name()), name, form };
-        Ok(Plan::deliver_at_once(delivery, move || empty::profile(kind)))
     }
 
     /// Starts work, unless there is too much of it already.
     fn start(&self, work: Work, cost: Cost) -> Result<Task<Result<Answer, Refusal>>, Refusal> {
         let permit = match cost {
             Cost::Nothing => None,
+            Cost::Capture if self.profiler.has_many_unread() => return Err(self.too_many_unread()),
             Cost::Capture => Some(self.profiler.permit().ok_or_else(|| {
                 let most = self.profiler.limits().max_captures;
                 let message =
                     format!("{most} captures are running already, which is the cap of this service");
-                Refusal::new(StatusCode::SERVICE_UNAVAILABLE, message)
+                Refusal::busy(message)
             })?),
         };
         let task = task::spawn("flamelet-http", move |cancel| {
@@ -238,20 +209,6 @@ impl Handler {
         });
         Ok(task?)
     }
-}
-
-/// The name under which the client knows this server; HTTP/2 has it in the address.
-fn host_of(parts: &Parts) -> Option<&str> {
-    let named = parts.headers.get(header::HOST).and_then(|host| host.to_str().ok());
-    named.or_else(|| parts.uri.authority().map(http::uri::Authority::as_str))
-}
-
-/// Browsers say when a page of another site makes a request. Following a link is fine; pictures, scripts and frames
-/// would let any page take profiles here.
-fn is_from_another_site(parts: &Parts) -> bool {
-    let is = |name: &str, value: &str| parts.headers.get(name).is_some_and(|given| given == value);
-    is("sec-fetch-site", "cross-site")
-        && !(is("sec-fetch-mode", "navigate") && is("sec-fetch-dest", "document"))
 }
 
 impl fmt::Debug for Handler {

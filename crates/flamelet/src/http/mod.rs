@@ -35,11 +35,31 @@
 //!
 //! # Requests of other sites
 //!
-//! Browsers say when a page of another site makes a request (`Sec-Fetch-Site: cross-site`). Such requests are answered
-//! with 403, whatever [`Handler::authorize`] would say: a picture, a script or a frame on any page could take profiles
-//! here. Links are followed, from a chat for instance, and programs such as curl, pprof and scrapers, which send no
-//! such header, are not concerned. A page of your own, a dashboard say, that fetches profiles is served from the same
-//! site, or asks through its own server.
+//! A picture, a script or a frame on any page could take profiles here, by the browser of somebody who can reach the
+//! service. Such requests are answered with 403, whatever [`Handler::authorize`] would say:
+//!
+//! - Browsers say when a page of another site makes a request (`Sec-Fetch-Site: cross-site`), over HTTPS and on loopback.
+//!   Links are followed, from a chat for instance.
+//! - To plain HTTP off loopback they do not. There, the host and port of `Origin`, or else of `Referer`, must be those of
+//!   `Host`, of `X-Forwarded-Host` (for a proxy in front) or of [`Handler::hosts`]. A link on another page of plain HTTP is
+//!   refused too, since it cannot be told from a picture; from HTTPS, browsers send no `Referer` there.
+//! - A page that hides where it comes from (`referrerpolicy="no-referrer"`) cannot be told from curl. What it sets off is
+//!   blind: every answer carries `Cross-Origin-Resource-Policy: same-origin`, `nosniff` and `frame-ancestors 'none'`, so
+//!   browsers do not let the page see it. And it is capped, as for everybody: so many captures at once
+//!   ([`max_captures`](crate::ProfilerBuilder::max_captures)), so long, and with so much of the CPU time
+//!   (`overhead_budget`). Where that is too much, use [`Handler::authorize`].
+//!
+//! Programs such as curl, pprof and scrapers send none of these headers and are not concerned. A page of your own, a
+//! dashboard say, that fetches profiles is served from the same origin, or asks through its own server.
+//!
+//! # Memory
+//!
+//! What the endpoints take of the service's memory is bounded: the samples of captures
+//! ([`memory_budget`](crate::ProfilerBuilder), 64 MiB for all of them), names
+//! ([`symbol_memory`](crate::ProfilerBuilder::symbol_memory), 64 MiB), answers that wait for slow clients
+//! ([`max_unread`](crate::ProfilerBuilder::max_unread), 32 MiB) and the web viewer (`view_memory`, 64 MiB). Profiles are
+//! made one after another, on one thread, so that the memory for that is used again and not kept by the heap of each
+//! capture's thread.
 //!
 //! # As a user, your responsibilities are
 //!
@@ -51,17 +71,26 @@
 mod accept;
 mod address;
 mod answer;
+mod asked;
+mod captures;
 mod cpu;
+mod delivery;
 mod empty;
+mod fuzz;
 mod handler;
 mod heap;
 mod index;
 mod plan;
 mod query;
 mod route;
+mod rules;
+mod sites;
 mod symbol;
 mod text;
 
-#[cfg(feature = "axum")]
+#[cfg(feature = "view")]
+pub(crate) use answer::hide_from_other_sites;
+#[doc(hidden)]
+pub use fuzz::fuzz_request;
 pub(crate) use handler::SeenPath;
 pub use handler::{Answering, AnsweringService, Handler};

@@ -1,45 +1,59 @@
 //! `cmdline` and `symbol`, by which `go tool pprof` names the addresses of a raw profile.
 
-use super::answer::{self, Refusal};
+use std::sync::Arc;
+
+use super::answer::{self, Answer, Refusal};
+use super::asked::Asked;
 use super::plan::{Cost, Plan};
 use crate::Profiler;
+use crate::task::Cancel;
+use crate::workshop;
 
 /// More addresses than this in one request are refused.
 const MOST_ADDRESSES: usize = 200_000;
 
+/// That there are symbols at all is said whatever was asked.
+const HEADING: &str = "num_symbols: 1\n";
+
 /// The arguments of the process, each ended by a zero byte but the last, as Go gives them.
-pub(super) fn cmdline() -> Plan {
+pub(super) fn cmdline() -> Answer {
     let arguments: Vec<_> = std::env::args_os().collect();
     let arguments: Vec<&[u8]> = arguments.iter().map(|argument| argument.as_encoded_bytes()).collect();
-    Plan::Now(answer::inline(answer::TEXT, arguments.join(&0)))
+    answer::inline(answer::TEXT, arguments.join(&0))
 }
 
-/// Names for addresses such as `0x4010+0x4020`, from the query of a GET or the body of a POST.
-///
-/// The names are the mangled ones: pprof demangles what it gets, and would take the `<…>` out of names that
-/// are demangled already.
-pub(super) fn symbol(profiler: &Profiler, asked: &str) -> Result<Plan, Refusal> {
-    // That there are symbols at all is said whatever was asked.
-    const HEADING: &str = "num_symbols: 1\n";
-    let addresses: Vec<u64> = asked.split(['+', '&', '\n']).filter_map(parse).collect();
+/// Addresses such as `0x4010+0x4020`, from the query of a GET or the body of a POST.
+pub(super) fn read(asked: &str) -> Result<Asked, Refusal> {
+    let addresses = asked.split(['+', '&', '\n']).filter_map(parse);
+    let addresses: Vec<u64> = addresses.take(MOST_ADDRESSES + 1).collect();
     if addresses.len() > MOST_ADDRESSES {
         return Err(Refusal::bad_parameter(format!("at most {MOST_ADDRESSES} addresses at a time")));
     }
+    Ok(Asked::Names(addresses))
+}
+
+/// The names are the mangled ones: pprof demangles what it gets, and would take the `<…>` out of names that are
+/// demangled already.
+pub(super) fn plan(profiler: &Profiler, addresses: Vec<u64>) -> Plan {
     let head = answer::inline(answer::TEXT, HEADING);
     if addresses.is_empty() {
-        return Ok(Plan::Now(head));
+        return Plan::Now(head);
     }
     let profiler = profiler.clone();
-    let work = move |_: &crate::task::Cancel| {
-        let mut text = String::from(HEADING);
-        for (address, frame) in addresses.iter().zip(profiler.symbols().frames(&addresses)) {
-            let Some(frame) = frame else { continue };
-            let mangled = Some(&frame.system_name).filter(|name| !name.is_empty());
-            text.push_str(&format!("{address:#x} {}\n", mangled.unwrap_or(&frame.name)));
-        }
-        Ok(answer::inline(answer::TEXT, text))
+    let work = move |_: &Arc<Cancel>| {
+        Ok(answer::inline(answer::TEXT, workshop::run(move || names(&profiler, &addresses))))
     };
-    Ok(Plan::Later { head, work: Box::new(work), cost: Cost::Capture })
+    Plan::Later { head, work: Box::new(work), cost: Cost::Capture }
+}
+
+fn names(profiler: &Profiler, addresses: &[u64]) -> String {
+    let mut text = String::from(HEADING);
+    for (address, frame) in addresses.iter().zip(profiler.symbols().frames(addresses)) {
+        let Some(frame) = frame else { continue };
+        let mangled = Some(&frame.system_name).filter(|name| !name.is_empty());
+        text.push_str(&format!("{address:#x} {}\n", mangled.unwrap_or(&frame.name)));
+    }
+    text
 }
 
 fn parse(address: &str) -> Option<u64> {

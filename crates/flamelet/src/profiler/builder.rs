@@ -25,6 +25,8 @@ impl ProfilerBuilder {
             labels: Vec::new(),
             symbolize: true,
             symbol_memory: flamelet_symbol::Limits::SERVICE.memory,
+            #[cfg(feature = "view")]
+            view_memory: 64 << 20,
             limits: Limits::default(),
             #[cfg(feature = "cpu")]
             cpu: flamelet_capture::cpu::Options::default(),
@@ -57,9 +59,20 @@ impl ProfilerBuilder {
         self
     }
 
-    /// How many bytes of looked-up names to remember between profiles; 64 MiB unless set.
+    /// How many bytes of looked-up names to remember between profiles; 64 MiB unless set. Looking them up takes as much for
+    /// a moment, whatever is set here.
     pub fn symbol_memory(mut self, bytes: u64) -> Self {
         self.settings.symbol_memory = bytes;
+        self
+    }
+
+    /// How many bytes the web viewer inside of the service may keep: profiles that were taken there, and what it worked out
+    /// about them; 64 MiB unless set. Beyond it, what was used longest ago is let go of. A profile may take a quarter;
+    /// a larger one is refused. What can be worked out again is given back when nobody has looked for a minute, and the
+    /// profiles after half an hour.
+    #[cfg(feature = "view")]
+    pub fn view_memory(mut self, bytes: usize) -> Self {
+        self.settings.view_memory = bytes;
         self
     }
 
@@ -84,6 +97,13 @@ impl ProfilerBuilder {
     /// The widest picture that a request over HTTP may ask for; 20,000 pixels unless set.
     pub fn max_image_width(mut self, pixels: u32) -> Self {
         self.settings.limits.max_image_width = pixels;
+        self
+    }
+
+    /// How many bytes of finished answers over HTTP may wait for clients that read slowly; 32 MiB unless set. While as many
+    /// wait, requests are refused. One alone may have any size.
+    pub fn max_unread(mut self, bytes: usize) -> Self {
+        self.settings.limits.max_unread = bytes;
         self
     }
 

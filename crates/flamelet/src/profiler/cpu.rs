@@ -255,7 +255,7 @@ mod tests {
         let (entered, leave) = stop_at_names(&profiler);
         let request = profiler.cpu(Duration::from_millis(10));
         let (done, outcome) = mpsc::channel();
-        let capture = move |cancel: &Cancel| {
+        let capture = move |cancel: &std::sync::Arc<Cancel>| {
             let outcome = request.run_unless(cancel).map(drop).map_err(|error| error.kind());
             done.send(outcome).unwrap_or_default();
         };

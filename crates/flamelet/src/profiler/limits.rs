@@ -18,6 +18,9 @@ pub struct Limits {
     pub max_captures: usize,
     /// The widest picture in pixels.
     pub max_image_width: u32,
+    /// How many bytes of finished answers may wait for clients that read slowly; 32 MiB unless set. It is only known
+    /// under axum: who uses `http::Handler` alone has the answers in their own hands.
+    pub max_unread: usize,
 }
 
 impl Limits {
@@ -28,8 +31,11 @@ impl Limits {
             || self.max_frequency == 0
             || self.max_captures == 0
             || self.max_image_width == 0
+            || self.max_unread == 0
         {
-            return Err(Error::invalid("the caps must allow 1 second, 1 Hz, 1 capture and 1 pixel at least"));
+            return Err(Error::invalid(
+                "the caps must allow 1 second, 1 Hz, 1 capture, 1 pixel and 1 byte at least",
+            ));
         }
         if self.max_frequency > highest {
             return Err(Error::invalid(format!("max_frequency must be at most {highest} Hz")));
@@ -45,6 +51,7 @@ impl Default for Limits {
             max_frequency: 1000,
             max_captures: 16,
             max_image_width: 20_000,
+            max_unread: 32 << 20,
         }
     }
 }
@@ -64,6 +71,7 @@ mod tests {
             Limits { max_frequency: highest + 1, ..Limits::default() },
             Limits { max_captures: 0, ..Limits::default() },
             Limits { max_image_width: 0, ..Limits::default() },
+            Limits { max_unread: 0, ..Limits::default() },
         ] {
             assert!(wrong.check().is_err(), "{wrong:?}");
         }

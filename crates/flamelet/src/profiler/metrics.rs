@@ -38,6 +38,10 @@ pub struct Metrics {
     pub captures_running: usize,
     /// Bytes that remembered symbols take.
     pub symbol_memory: usize,
+    /// Bytes of finished answers that wait for slow clients, under axum.
+    pub unread_bytes: usize,
+    /// Bytes that the web viewer keeps; of the last one, should a profiler have several.
+    pub view_memory: usize,
 }
 
 /// Counts what requests came to.
@@ -48,6 +52,8 @@ pub(crate) struct Counters {
     pub(crate) cancelled: AtomicU64,
     pub(crate) failed: AtomicU64,
     pub(crate) running: AtomicUsize,
+    pub(crate) unread: AtomicUsize,
+    pub(crate) view: AtomicUsize,
 }
 
 pub(crate) fn count(counter: &AtomicU64) {
@@ -63,6 +69,8 @@ impl Counters {
             captures_failed: self.failed.load(Ordering::Relaxed),
             captures_running: self.running.load(Ordering::Relaxed),
             symbol_memory,
+            unread_bytes: self.unread.load(Ordering::Relaxed),
+            view_memory: self.view.load(Ordering::Relaxed),
             ..Metrics::default()
         };
         with_sampler(metrics)

@@ -8,6 +8,8 @@ mod metrics;
 #[cfg(feature = "http")]
 mod permit;
 mod symbols;
+#[cfg(feature = "http")]
+mod unread;
 
 #[cfg(feature = "continuous")]
 pub use builder::Continuous;
@@ -70,6 +72,8 @@ pub(crate) struct Settings {
     pub(crate) labels: Vec<(String, String)>,
     pub(crate) symbolize: bool,
     pub(crate) symbol_memory: u64,
+    #[cfg(feature = "view")]
+    pub(crate) view_memory: usize,
     pub(crate) limits: Limits,
     #[cfg(feature = "cpu")]
     pub(crate) cpu: flamelet_capture::cpu::Options,

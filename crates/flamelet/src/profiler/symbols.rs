@@ -17,6 +17,8 @@ use crate::lock::lock;
 /// the service's, and in no heap profile.
 pub(crate) struct Symbols {
     symbolizer: Mutex<Symbolizer>,
+    /// How many bytes may be remembered.
+    most: u64,
     /// What the symbolizer took when it was last used: to be read while it works, which can take seconds.
     memory: AtomicUsize,
     /// What a test does while names are looked up.
@@ -27,10 +29,12 @@ pub(crate) struct Symbols {
 impl Symbols {
     /// Remembers at most about `memory` bytes.
     pub(crate) fn new(memory: u64) -> Self {
-        let limits = Limits { memory, ..Limits::SERVICE };
+        // Reading a file takes what it takes, for a moment: with less, a large program would have no names.
+        let limits = Limits { memory: memory.max(Limits::SERVICE.memory), ..Limits::SERVICE };
         let options = Options { limits, only_symbols_of_libraries: true, ..Options::default() };
         Self {
             symbolizer: Mutex::new(Symbolizer::new(options)),
+            most: memory,
             memory: AtomicUsize::new(0),
             #[cfg(test)]
             meanwhile: Mutex::default(),
@@ -47,6 +51,7 @@ impl Symbols {
         #[cfg(test)]
         let _: Option<()> = lock(&self.meanwhile).take().map(|test| test());
         let result = work(&mut symbolizer);
+        symbolizer.shrink_to(self.most);
         self.memory.store(symbolizer.memory(), Ordering::Relaxed);
         result
     }

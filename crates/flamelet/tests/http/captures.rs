@@ -4,6 +4,7 @@ use crate::service::{Burner, Service, again_until, names};
 use flamelet::Profiler;
 use std::cell::Cell;
 use std::time::Duration;
+use tower_service::Service as _;
 
 #[test]
 fn ten_captures_at_once_all_get_a_profile() {
@@ -118,6 +119,41 @@ fn the_server_answers_others_during_a_capture() {
     assert_eq!(service.get("/debug/pprof/cmdline").status, 200);
     drop(clients);
     service.wait_until("all ended", |metrics| metrics.captures_running == 0);
+}
+
+/// Without connections, whose buffers would take a part of the answers: how much they take is the system's.
+#[test]
+fn answers_that_nobody_reads_are_bounded() {
+    let profiler = Profiler::builder().max_unread(300_000).start().expect("started");
+    let router = flamelet::axum::router(profiler.clone());
+    let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
+    let ask = |accept: &str| {
+        let request = http::Request::get("/debug/pprof/heap").header("accept", accept);
+        let request = request.body(axum::body::Body::empty()).expect("a request");
+        runtime.block_on(router.clone().call(request)).expect("never fails")
+    };
+    let mut unread = Vec::new();
+    // A page is larger than what is not counted, and smaller than the cap.
+    let refused = loop {
+        let answer = ask("text/html");
+        if answer.status() != 200 {
+            break answer;
+        }
+        unread.push(answer);
+        assert!(unread.len() < 100, "{:?}", profiler.metrics());
+    };
+    assert_eq!(
+        (refused.status().as_u16(), &refused.headers()["retry-after"]),
+        (503, &"1".parse().expect("text"))
+    );
+    assert_eq!(refused.headers()["x-go-pprof"], "1");
+    assert!(!unread.is_empty() && profiler.metrics().unread_bytes > 100_000, "{:?}", profiler.metrics());
+    assert_eq!(profiler.metrics().captures_refused, 1);
+    drop(unread);
+    assert_eq!(profiler.metrics().unread_bytes, 0);
+    assert_eq!(ask("text/html").status(), 200);
+    // What is small goes through.
+    assert_eq!(ask("*/*").status(), 200);
 }
 
 #[test]

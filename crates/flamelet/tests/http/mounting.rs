@@ -66,6 +66,33 @@ fn the_viewer_takes_a_profile_of_this_service() {
 }
 
 #[test]
+fn the_viewer_keeps_what_its_budget_allows_and_says_when_that_is_too_little() {
+    let own = [("X-Flamelet", "1")];
+    let take = "/debug/pprof/view/api/take?heap=heap";
+    let small = Service::start(Profiler::builder().view_memory(4));
+    let refused = small.ask("POST", take, &own, "");
+    assert_eq!(refused.status, 422, "{}", refused.text());
+    assert!(refused.text().contains("this viewer may keep 0 KiB of one"), "{}", refused.text());
+    assert_eq!(small.profiler.metrics().view_memory, 0);
+
+    let budget = 8 << 20;
+    let service = Service::start(Profiler::builder().view_memory(budget));
+    assert_eq!(service.ask("POST", take, &own, "").status, 200);
+    let taken = service.profiler.metrics().view_memory;
+    assert_eq!(service.get("/debug/pprof/view/api/flame").status, 200);
+    assert!(service.profiler.metrics().view_memory > taken, "what was worked out counts too");
+    for _ in 0..4 {
+        assert_eq!(service.ask("POST", take, &own, "").status, 200);
+        for question in ["flame", "flame?dir=callers", "functions", "flame?f=hide:hold_memory"] {
+            let answer = service.get(&format!("/debug/pprof/view/api/{question}"));
+            assert_eq!(answer.status, 200, "{}", answer.text());
+            let kept = service.profiler.metrics().view_memory;
+            assert!((1..=budget).contains(&kept), "{kept}");
+        }
+    }
+}
+
+#[test]
 fn a_viewer_that_hangs_up_ends_its_capture_and_caps_hold_for_it() {
     let service = Service::start(Profiler::builder().max_captures(2));
     let own = [("X-Flamelet", "1")];
@@ -94,11 +121,93 @@ fn other_names_and_other_sites_are_refused() {
         let headers = [("Sec-Fetch-Site", site), ("Sec-Fetch-Mode", mode), ("Sec-Fetch-Dest", dest)];
         service.ask("GET", "/debug/pprof/cmdline", &headers, "")
     };
-    from("cross-site", "no-cors", "image").assert_refused(403, "does not allow");
-    from("cross-site", "navigate", "iframe").assert_refused(403, "does not allow");
+    from("cross-site", "no-cors", "image").assert_refused(403, "another site's page");
+    from("cross-site", "navigate", "iframe").assert_refused(403, "another site's page");
     assert_eq!(from("cross-site", "navigate", "document").status, 200, "a link in a chat");
     assert_eq!(from("same-origin", "cors", "empty").status, 200);
     assert_eq!(from("none", "navigate", "document").status, 200, "typed by hand");
+}
+
+/// Browsers send no `Sec-Fetch-…` to plain HTTP off loopback: what is left is `Origin` and `Referer`.
+#[test]
+fn other_sites_are_refused_by_origin_and_referer_where_browsers_say_no_more() {
+    let service = Service::start(Profiler::builder());
+    let own = service.address.to_string();
+    let ask = |path: &str, headers: &[(&str, &str)]| service.ask("GET", path, headers, "");
+    let foreign = [
+        ("Origin", "http://evil.example".to_owned()),
+        ("Origin", "null".to_owned()),
+        ("Origin", format!("http://{}:1", service.address.ip())),
+        ("Origin", format!("http://{own}.evil.example")),
+        ("Referer", "http://evil.example/page".to_owned()),
+        ("Referer", format!("http://evil.example/?http://{own}/")),
+        ("Referer", format!("http://{own}@evil.example/")),
+        ("Referer", "http://evil.example".to_owned()),
+    ];
+    for (name, value) in &foreign {
+        for path in ["/debug/pprof/cmdline", "/debug/pprof/profile?seconds=1", "/debug/pprof/view/"] {
+            let answer = ask(path, &[(name, value)]);
+            answer.assert_refused(403, "another site's page");
+            assert_eq!(answer.header("cross-origin-resource-policy"), "same-origin", "{name}: {value}");
+        }
+    }
+    let friendly = [
+        ("Origin", format!("http://{own}")),
+        ("Referer", format!("http://{own}/debug/pprof/")),
+        ("Referer", format!("HTTP://{own}/debug/pprof/?q=http://evil.example/")),
+    ];
+    for (name, value) in &friendly {
+        assert_eq!(ask("/debug/pprof/cmdline", &[(name, value)]).status, 200, "{name}: {value}");
+        assert_eq!(ask("/debug/pprof/view/", &[(name, value)]).status, 200, "{name}: {value}");
+    }
+    // A form of another site's, which needs no leave to send; and pprof, which sends neither.
+    let posted = service.ask("POST", "/debug/pprof/symbol", &[("Origin", "http://evil.example")], "0x1");
+    posted.assert_refused(403, "another site's page");
+    assert_eq!(service.ask("POST", "/debug/pprof/symbol", &[], "0x1").status, 200);
+    // What the browser itself says counts more: a link that was followed.
+    let link = [
+        ("Sec-Fetch-Site", "cross-site"),
+        ("Sec-Fetch-Mode", "navigate"),
+        ("Sec-Fetch-Dest", "document"),
+        ("Referer", "https://chat.example/"),
+    ];
+    assert_eq!(ask("/debug/pprof/cmdline", &link).status, 200);
+}
+
+#[test]
+fn behind_a_proxy_a_page_is_known_by_the_name_that_the_proxy_has() {
+    let service = Service::with_handler(Profiler::builder(), |handler| handler);
+    let page = ("Referer", "http://profiles.internal/debug/pprof/");
+    let ask = |headers: &[(&str, &str)]| service.ask("GET", "/debug/pprof/cmdline", headers, "").status;
+    assert_eq!(ask(&[page]), 403);
+    // No page of another site can set this header without asking first, which is refused.
+    assert_eq!(ask(&[page, ("X-Forwarded-Host", "profiles.internal")]), 200);
+    assert_eq!(ask(&[page, ("X-Forwarded-Host", "profiles.internal:80, inner:8080")]), 200);
+    assert_eq!(ask(&[page, ("X-Forwarded-Host", "other.internal")]), 403);
+    let own = service.address.to_string();
+    let named = Service::with_handler(Profiler::builder(), |handler| {
+        handler.hosts(["profiles.internal", "name.the.proxy.uses"])
+    });
+    let asked = [page, ("Host", "name.the.proxy.uses")];
+    assert_eq!(named.ask_as(&asked, "/debug/pprof/cmdline").status, 200);
+    assert_eq!(named.ask_as(&[page, ("Host", &own)], "/debug/pprof/cmdline").status, 403);
+}
+
+/// What a page that hides where it comes from may still set off, it cannot read.
+#[test]
+fn nothing_that_is_answered_can_be_read_by_other_sites() {
+    let service = Service::start(Profiler::builder());
+    let paths = ["", "cmdline", "block", "profile?seconds=0", "none", "symbol?0x1", "view/", "view/app.js"];
+    for path in paths.map(|path| format!("/debug/pprof/{path}")) {
+        for method in ["GET", "HEAD", "OPTIONS"] {
+            let answer = service.ask(method, &path, &[("Accept", "*/*")], "");
+            assert_eq!(answer.header("cross-origin-resource-policy"), "same-origin", "{method} {path}");
+            assert_eq!(answer.header("access-control-allow-origin"), "", "{method} {path}");
+            let policy = answer.header("content-security-policy");
+            assert!(policy.contains("frame-ancestors 'none'"), "{method} {path}: {policy:?}");
+        }
+        assert_eq!(service.get(&path).header("x-content-type-options"), "nosniff", "{path}");
+    }
 }
 
 #[test]

@@ -12,7 +12,7 @@ use flamelet::{Profile, Profiler, ProfilerBuilder};
 use flamelet_capture::profile::pprof;
 
 /// How long to wait for something that must happen.
-pub(crate) const DEADLINE: Duration = Duration::from_secs(60);
+pub(crate) const DEADLINE: Duration = Duration::from_secs(180);
 
 /// What `ask` gets; asked again while it is not good, because the machine may stand still for the very second that a
 /// capture takes, and then there is nothing in it.
@@ -80,6 +80,18 @@ impl Service {
 
     pub(crate) fn ask(&self, method: &str, path: &str, headers: &[(&str, &str)], body: &str) -> Answer {
         let mut stream = self.send(method, path, headers, body);
+        let mut bytes = Vec::new();
+        stream.read_to_end(&mut bytes).expect("an answer");
+        Answer::parse(&bytes)
+    }
+
+    /// What `GET path` answers to exactly these headers, `Host` among them.
+    pub(crate) fn ask_as(&self, headers: &[(&str, &str)], path: &str) -> Answer {
+        let mut stream = TcpStream::connect(self.address).expect("a connection");
+        stream.set_read_timeout(Some(DEADLINE)).expect("a deadline");
+        let lines: String = headers.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
+        let request = format!("GET {path} HTTP/1.1\r\nConnection: close\r\n{lines}\r\n");
+        stream.write_all(request.as_bytes()).expect("sent");
         let mut bytes = Vec::new();
         stream.read_to_end(&mut bytes).expect("an answer");
         Answer::parse(&bytes)

@@ -48,6 +48,12 @@ pub struct Frames {
 const MANY: u32 = u32::MAX;
 
 impl Frames {
+    /// About how many bytes it takes.
+    pub fn byte_size(&self) -> usize {
+        let Self { names, starts, lines, only } = self;
+        size_of_val(&**names) + size_of_val(&**starts) + size_of_val(&**lines) + size_of_val(&**only)
+    }
+
     /// Reads the names of all locations of `profile`.
     pub fn new(profile: &Profile) -> Self {
         let mut made = Builder {

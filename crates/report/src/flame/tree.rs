@@ -120,6 +120,13 @@ struct Group {
 }
 
 impl<P: Deref<Target = Profile>> FlameTree<P> {
+    /// About how many bytes it takes beside its profile and its frames.
+    pub fn byte_size(&self) -> usize {
+        let Self { entries, nodes, groups_by_name, .. } = self;
+        // Nodes are added as they are looked at, so there is room for more.
+        size_of_val(&**entries) + nodes.capacity() * size_of::<Node>() + size_of_val(&**groups_by_name)
+    }
+
     /// The tree of all stacks.
     pub fn new(profile: P, frames: Arc<Frames>, weights: &StackWeights, direction: Direction) -> Self {
         let mut entries = Vec::with_capacity(weights.len());

@@ -122,6 +122,11 @@ impl StackWeights {
         self.stacks.len()
     }
 
+    /// About how many bytes it takes.
+    pub fn byte_size(&self) -> usize {
+        size_of_val(&*self.stacks) + size_of_val(&*self.values)
+    }
+
     pub(crate) fn parts(&self) -> impl ExactSizeIterator<Item = (StackId, Part)> + '_ {
         let part = |(at, &value): (usize, &i64)| Part { value, is_base: at >= self.first_of_base };
         self.stacks.iter().copied().zip(self.values.iter().enumerate().map(part))

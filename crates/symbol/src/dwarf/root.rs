@@ -36,7 +36,7 @@ impl Roots {
         let abbreviations = match &self.last {
             Some(last) if (last.table, last.code) == (offset, code) => last.alone.clone(),
             _ => {
-                let alone = Arc::new(find(code, table, patience)?);
+                let alone = Arc::new(find(code, &table, patience)?);
                 self.last = Some(Abbreviation { table: offset, code, alone: alone.clone() });
                 alone
             }
@@ -49,7 +49,7 @@ impl Roots {
 }
 
 /// The abbreviation with the code `wanted`, alone.
-fn find(wanted: u64, table: Slice<'_>, patience: &Patience) -> Result<Abbreviations> {
+fn find(wanted: u64, table: &Slice<'_>, patience: &Patience) -> Result<Abbreviations> {
     let mut rest = table.clone();
     loop {
         let start = table.len() - rest.len();

@@ -93,9 +93,13 @@ impl Symbolizer {
         self.names = NameTable::new(self.options.demangle);
     }
 
-    /// Forgets the modules that were not asked for longest until the rest fits.
     fn stay_within_limits(&mut self) {
-        let limit = usize::try_from(self.options.limits.memory).unwrap_or(usize::MAX);
+        self.shrink_to(self.options.limits.memory);
+    }
+
+    /// Forgets the modules that were not asked for longest until what is remembered takes at most about `bytes`.
+    pub fn shrink_to(&mut self, bytes: u64) {
+        let limit = usize::try_from(bytes).unwrap_or(usize::MAX);
         if self.memory() <= limit {
             return;
         }

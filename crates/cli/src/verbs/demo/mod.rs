@@ -49,7 +49,7 @@ pub(crate) fn run(args: &DemoArgs) -> Result<()> {
     let taken = taken.map(|(name, profile)| Taken { name: name.to_owned(), profile }).into();
     let source = Source::live(taken, live::Demo::new(profiler, service.address()));
     let source = source.with_code(super::view::code_options(&SymbolOptions::default()));
-    super::view::serve(source, &ServeOptions { port: args.port, host: None }, !args.no_browser)
+    super::view::serve(source, &ServeOptions { port: args.port, ..ServeOptions::default() }, !args.no_browser)
 }
 
 fn failure(error: &flamelet::Error) -> Failure {

@@ -2681,6 +2681,7 @@ function sourceView(app) {
       await list.update(state);
       const wanted = `${app.dataKey()} ${state.pivot}`;
       if (wanted === shown) return;
+      if (!app.opened.code) return replaceContent(right, h("div.empty", { text: app.opened.no_code }));
       if (state.pivot === "") return replaceContent(right, empty);
       const code = /** @type {Code | null} */ (await app.waitFor(app.provider.data("code", state, { fn: state.pivot })));
       if (code === null) return replaceContent(right, h("div.empty", { text: "No source for this function." }));
@@ -2932,7 +2933,7 @@ const VIEWS = [
   { id: "sandwich", title: "Sandwich", make: sandwichView },
   { id: "graph", title: "Graph", make: graphView, needs: () => true },
   { id: "heap", title: "Heap", make: heapView, needs: (opened) => opened.about?.is_heap === true },
-  { id: "source", title: "Source", make: sourceView, needs: (opened) => opened.code },
+  { id: "source", title: "Source", make: sourceView, needs: (opened) => opened.code || opened.no_code !== "" },
   { id: "tags", title: "Labels", make: tagsView, needs: (opened) => (opened.about?.label_keys ?? []).length > 0 },
   { id: "timeline", title: "Timeline", make: timelineView, needs: (opened) => opened.about?.has_timeline === true },
   { id: "heatmap", title: "Heatmap", make: heatmapView, needs: (opened) => opened.about?.has_timeline === true },
@@ -2967,7 +2968,7 @@ class App {
     this.provider = provider;
     this.state = parseState(location.hash);
     /** @type {Opened} */
-    this.opened = { about: null, entries: [], live: false, live_heap: [], let_go: 0, code: false };
+    this.opened = { about: null, entries: [], live: false, live_heap: [], let_go: 0, code: false, no_code: "" };
     /** The function that keys act on. */
     this.chosen = "";
     this.working = 0;
@@ -3424,7 +3425,7 @@ class App {
       o: filter("ignore"),
       h: filter("hide"),
       s: onChosen(() => this.set({ view: "sandwich", pivot: this.chosen })),
-      e: onChosen(() => (this.opened.code ? this.set({ view: "source", pivot: this.chosen }) : flash("There is no source to show here"))),
+      e: onChosen(() => (this.opened.code ? this.set({ view: "source", pivot: this.chosen }) : flash(this.opened.no_code || "There is no source to show here"))),
       c: () => void this.copyChosen(),
       ArrowDown: () => this.view?.focus?.(),
     };
@@ -3760,7 +3761,7 @@ function pivotPicture(picture, pivot, callers) {
  * @typedef {{kind: string, unit: string, total: number, base_total: number, per_sample: number, missing?: boolean}} SampleType
  * @typedef {Record<string, any> & {title: string, types: SampleType[], default_type: number}} About
  * @typedef {{id: string, name: string, detail: string, kind: string}} Entry
- * @typedef {{about: About | null, entries: Entry[], live: boolean, live_heap: string[], let_go: number, code: boolean}} Opened
+ * @typedef {{about: About | null, entries: Entry[], live: boolean, live_heap: string[], let_go: number, code: boolean, no_code: string}} Opened
  * @typedef {{sample_type: number, flame: FlamePayload, functions: Functions, graph: object, labels: object[], heap?: object}} SavedPicture
  * @typedef {{about: About, first: number, inverted: boolean, icicle: boolean, pictures: SavedPicture[], timeline?: object, heatmap?: object}} Saved
  * @typedef {NameColumns & {count: number, total: number, diff: boolean, name: number[], flat: number[],
@@ -3884,7 +3885,7 @@ class SavedData {
     const kept = new Set(this.content.pictures.map((picture) => picture.sample_type));
     const about = { ...this.content.about, default_type: this.content.first };
     about.types = about.types.map((type, at) => ({ ...type, missing: !kept.has(at) }));
-    return { about, entries: [], live: false, live_heap: [], let_go: 0, code: false };
+    return { about, entries: [], live: false, live_heap: [], let_go: 0, code: false, no_code: "" };
   }
 
   /** @param {State} state */
@@ -3987,6 +3988,8 @@ class SavedData {
 
 const savedElement = document.getElementById("flamelet-data");
 const provider = savedElement ? new SavedData(JSON.parse(savedElement.textContent ?? "")) : new ServerData();
+// The server has set a cookie; the token in the address is not for the history, or for whoever looks on.
+if (location.search !== "" && !savedElement) history.replaceState(null, "", location.pathname + location.hash);
 const root = document.getElementById("app");
 if (root) void new App(root, provider).start();
 })();

@@ -1,0 +1,467 @@
+//! A model checker for lock-free code: runs threads in every order, one step at a time.
+//!
+//! A step is an atomic operation. Before each the running thread decides who is next; [`explore`] repeats the whole until
+//! every decision was made in every way, but for those with more than [`PREEMPTIONS`] switches away from a thread that
+//! could go on (what goes wrong at all goes wrong with few of them).
+//!
+//! The steps are those of one order for all threads, so what a weaker memory does is not seen in the values. It is seen in
+//! the clocks: each thread has a vector clock, which travels with release and acquire as C++ and Rust define it. Two
+//! threads that use memory which is not atomic, one of them to write, must be ordered by these clocks; whatever the
+//! machine would do. A missing `Release` or `Acquire` is found by that.
+//!
+//! Outside of a model the atomics are those of the standard library.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, atomic};
+
+/// Switches away from a thread that could go on, in one run.
+const PREEMPTIONS: usize = 3;
+/// A run with more steps goes in a circle.
+const LONGEST_RUN: usize = 2_000;
+/// The most threads of a model.
+const THREADS: usize = 3;
+
+/// What each thread has done, as far as somebody knows.
+type Clock = [u32; THREADS];
+
+thread_local! {
+    /// The model that this thread is part of, and its number there.
+    static MODEL: RefCell<Option<(Arc<Model>, usize)>> = const { RefCell::new(None) };
+}
+
+/// One run.
+struct Model {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    /// Whose turn it is; nobody's before the start and after the end.
+    turn: Option<usize>,
+    is_running: Vec<bool>,
+    steps: usize,
+    preemptions: usize,
+    path: Path,
+    clocks: [Clock; THREADS],
+    /// By address: what an acquiring load of it learns.
+    released: HashMap<usize, Clock>,
+    /// By address, of memory that is not atomic.
+    used: HashMap<usize, Used>,
+    failure: Option<String>,
+}
+
+/// When memory was last used, by each thread's own clock.
+#[derive(Default)]
+struct Used {
+    written: Clock,
+    read: Clock,
+}
+
+/// The decisions of a run: which of how many ways.
+#[derive(Default)]
+struct Path {
+    taken: Vec<(usize, usize)>,
+    depth: usize,
+}
+
+impl Path {
+    fn choose(&mut self, ways: usize) -> usize {
+        if self.depth == self.taken.len() {
+            self.taken.push((0, ways));
+        }
+        let (choice, known) = self.taken[self.depth];
+        assert_eq!(ways, known, "a model must do the same in the same order");
+        self.depth += 1;
+        choice
+    }
+
+    /// Turns to the next path; whether there is one.
+    fn advance(&mut self) -> bool {
+        self.depth = 0;
+        while let Some((choice, ways)) = self.taken.pop() {
+            if choice + 1 < ways {
+                self.taken.push((choice + 1, ways));
+                return true;
+            }
+        }
+        false
+    }
+}
+
+impl State {
+    /// Decides who is next when `thread` has come to a step, or to its end.
+    fn choose_next(&mut self, thread: usize) {
+        let others = (0..self.is_running.len()).filter(|&other| other != thread && self.is_running[other]);
+        let mut ways: Vec<usize> = others.collect();
+        let can_go_on = self.is_running[thread];
+        if can_go_on {
+            if self.preemptions >= PREEMPTIONS || self.failure.is_some() {
+                ways.clear();
+            }
+            ways.insert(0, thread);
+        }
+        let chosen = if ways.len() > 1 { self.path.choose(ways.len()) } else { 0 };
+        self.preemptions += usize::from(can_go_on && chosen > 0);
+        self.turn = ways.get(chosen).copied();
+    }
+
+    fn fail(&mut self, message: String) {
+        self.failure.get_or_insert(message);
+    }
+}
+
+impl Model {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn wait_for_turn<'a>(&'a self, mut state: MutexGuard<'a, State>, thread: usize) -> MutexGuard<'a, State> {
+        while state.turn != Some(thread) {
+            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+        state
+    }
+
+    /// Lets others run, as the path says; then does `step`.
+    fn step<T>(&self, thread: usize, step: impl FnOnce(&mut State) -> T) -> T {
+        let mut state = self.state();
+        state.steps += 1;
+        if state.steps > LONGEST_RUN {
+            state.fail("it goes in a circle".to_owned());
+            drop(state);
+            panic!("it goes in a circle");
+        }
+        state.choose_next(thread);
+        self.changed.notify_all();
+        let mut state = self.wait_for_turn(state, thread);
+        state.clocks[thread][thread] += 1;
+        step(&mut state)
+    }
+
+    fn end(&self, thread: usize) {
+        let mut state = self.state();
+        if std::thread::panicking() {
+            state.fail("a panic".to_owned());
+        }
+        state.is_running[thread] = false;
+        state.choose_next(thread);
+        self.changed.notify_all();
+    }
+}
+
+/// The end of a thread, also by a panic.
+struct Ending(Arc<Model>, usize);
+
+impl Drop for Ending {
+    fn drop(&mut self) {
+        MODEL.set(None);
+        self.0.end(self.1);
+    }
+}
+
+/// Runs `step` as this thread's next one in its model; `None` outside of a model.
+fn in_model<T>(step: impl FnOnce(&mut State, usize) -> T) -> Option<T> {
+    let (model, thread) = MODEL.with_borrow(Clone::clone)?;
+    Some(model.step(thread, |state| step(state, thread)))
+}
+
+fn join(clock: &mut Clock, other: &Clock) {
+    clock.iter_mut().zip(other).for_each(|(mine, theirs)| *mine = (*mine).max(*theirs));
+}
+
+fn acquires(order: Ordering) -> bool {
+    matches!(order, Ordering::Acquire | Ordering::AcqRel | Ordering::SeqCst)
+}
+
+fn releases(order: Ordering) -> bool {
+    matches!(order, Ordering::Release | Ordering::AcqRel | Ordering::SeqCst)
+}
+
+impl State {
+    fn loaded(&mut self, thread: usize, place: usize, order: Ordering) {
+        if acquires(order) {
+            let released = self.released.get(&place).copied().unwrap_or_default();
+            join(&mut self.clocks[thread], &released);
+        }
+    }
+
+    /// A store begins anew what is released; what a read-modify-write replaces goes on.
+    fn stored(&mut self, thread: usize, place: usize, order: Ordering, goes_on: bool) {
+        let released = self.released.entry(place).or_default();
+        if !goes_on {
+            *released = Clock::default();
+        }
+        if releases(order) {
+            join(released, &self.clocks[thread]);
+        }
+    }
+
+    fn uses(&mut self, thread: usize, place: usize, to_write: bool) {
+        let (known, used) = (self.clocks[thread], self.used.entry(place).or_default());
+        let is_ordered =
+            |then: &Clock| (0..THREADS).all(|other| other == thread || then[other] <= known[other]);
+        let is_right = is_ordered(&used.written) && (!to_write || is_ordered(&used.read));
+        let last = if to_write { &mut used.written } else { &mut used.read };
+        last[thread] = known[thread];
+        if !is_right {
+            self.fail(format!("a race: thread {thread}, to write: {to_write}"));
+        }
+    }
+}
+
+/// Memory that is not atomic is about to be read.
+pub(super) fn reads<T>(place: *const T) {
+    in_model(|state, thread| state.uses(thread, place.addr(), false));
+}
+
+/// Memory that is not atomic is about to be written.
+pub(super) fn writes<T>(place: *const T) {
+    in_model(|state, thread| state.uses(thread, place.addr(), true));
+}
+
+macro_rules! modelled {
+    ($name:ident, $value:ty) => {
+        /// As the standard library's.
+        #[repr(transparent)]
+        pub(super) struct $name(atomic::$name);
+
+        impl $name {
+            pub(super) const fn new(value: $value) -> Self {
+                Self(atomic::$name::new(value))
+            }
+
+            fn place(&self) -> usize {
+                std::ptr::from_ref(self).addr()
+            }
+
+            pub(super) fn load(&self, order: Ordering) -> $value {
+                let load = |state: &mut State, thread| {
+                    state.loaded(thread, self.place(), order);
+                    self.0.load(order)
+                };
+                in_model(load).unwrap_or_else(|| self.0.load(order))
+            }
+
+            #[allow(dead_code, reason = "each width uses a part")]
+            pub(super) fn store(&self, value: $value, order: Ordering) {
+                let store = |state: &mut State, thread| {
+                    state.stored(thread, self.place(), order, false);
+                    self.0.store(value, order);
+                };
+                in_model(store).unwrap_or_else(|| self.0.store(value, order));
+            }
+
+            #[allow(dead_code, reason = "each width uses a part")]
+            pub(super) fn swap(&self, value: $value, order: Ordering) -> $value {
+                let swap = |state: &mut State, thread| {
+                    state.loaded(thread, self.place(), order);
+                    state.stored(thread, self.place(), order, true);
+                    self.0.swap(value, order)
+                };
+                in_model(swap).unwrap_or_else(|| self.0.swap(value, order))
+            }
+
+            pub(super) fn compare_exchange_weak(
+                &self,
+                old: $value,
+                new: $value,
+                success: Ordering,
+                failure: Ordering,
+            ) -> Result<$value, $value> {
+                let exchange = |state: &mut State, thread| {
+                    let result = self.0.compare_exchange(old, new, success, failure);
+                    state.loaded(thread, self.place(), if result.is_ok() { success } else { failure });
+                    if result.is_ok() {
+                        state.stored(thread, self.place(), success, true);
+                    }
+                    result
+                };
+                in_model(exchange).unwrap_or_else(|| self.0.compare_exchange_weak(old, new, success, failure))
+            }
+        }
+    };
+}
+
+modelled!(AtomicU32, u32);
+modelled!(AtomicU64, u64);
+
+/// What one thread does with what all share.
+pub(super) type Work<S> = fn(&S);
+
+/// Runs `works`, a thread each, on what `make` gives, in all orders, and `check` after each; gives the number of runs, or
+/// what went wrong in one.
+pub(super) fn explore<S: Send + Sync + 'static>(
+    make: impl Fn() -> S,
+    works: &[Work<S>],
+    check: impl Fn(&S) -> Result<(), String>,
+) -> Result<usize, String> {
+    let (mut path, mut runs) = (Path::default(), 0);
+    loop {
+        runs += 1;
+        let shared = Arc::new(make());
+        let failure;
+        (path, failure) = run(&shared, works, path);
+        let outcome = failure.map_or_else(|| check(&shared), Err);
+        outcome.map_err(|message| format!("run {runs}: {message}"))?;
+        if !path.advance() {
+            return Ok(runs);
+        }
+    }
+}
+
+fn run<S: Send + Sync + 'static>(shared: &Arc<S>, works: &[Work<S>], path: Path) -> (Path, Option<String>) {
+    let state = State { path, is_running: vec![true; works.len()], ..State::default() };
+    let model = Arc::new(Model { state: Mutex::new(state), changed: Condvar::new() });
+    let threads: Vec<_> = (works.iter().copied().enumerate())
+        .map(|(thread, work)| {
+            let (model, shared) = (model.clone(), shared.clone());
+            std::thread::spawn(move || {
+                let _ending = Ending(model.clone(), thread);
+                drop(model.wait_for_turn(model.state(), thread));
+                MODEL.set(Some((model, thread)));
+                work(&shared);
+            })
+        })
+        .collect();
+    model.state().turn = Some(0);
+    model.changed.notify_all();
+    // A panic is noted by `Ending`.
+    threads.into_iter().for_each(|thread| drop(thread.join()));
+    let mut state = model.state();
+    (std::mem::take(&mut state.path), state.failure.take())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::pool::{Pool, Record};
+    use super::*;
+    use std::cell::UnsafeCell;
+
+    /// Two words, one of them not atomic.
+    struct Message {
+        is_there: AtomicU32,
+        content: UnsafeCell<u64>,
+    }
+
+    // SAFETY: in the model one thread runs at a time.
+    unsafe impl Sync for Message {}
+
+    fn message() -> Message {
+        Message { is_there: AtomicU32::new(0), content: UnsafeCell::new(0) }
+    }
+
+    fn send(message: &Message, order: Ordering) {
+        writes(message.content.get());
+        message.is_there.store(1, order);
+    }
+
+    fn receive(message: &Message, order: Ordering) {
+        if message.is_there.load(order) == 1 {
+            reads(message.content.get());
+        }
+    }
+
+    #[test]
+    fn orders_that_are_too_weak_are_found() {
+        let strong: [Work<Message>; 2] =
+            [|message| send(message, Ordering::Release), |message| receive(message, Ordering::Acquire)];
+        assert!(explore(message, &strong, |_| Ok(())).is_ok_and(|runs| runs > 3));
+        let weak: [[Work<Message>; 2]; 2] = [
+            [|message| send(message, Ordering::Relaxed), |message| receive(message, Ordering::Acquire)],
+            [|message| send(message, Ordering::Release), |message| receive(message, Ordering::Relaxed)],
+        ];
+        for works in weak {
+            let found = explore(message, &works, |_| Ok(()));
+            assert!(found.as_ref().is_err_and(|message| message.contains("a race")), "{found:?}");
+        }
+    }
+
+    #[test]
+    fn an_update_that_is_lost_is_found() {
+        let add: Work<AtomicU32> = |sum| {
+            let now = sum.load(Ordering::SeqCst);
+            sum.store(now + 1, Ordering::SeqCst);
+        };
+        let is_two = |sum: &AtomicU32| match sum.load(Ordering::SeqCst) {
+            2 => Ok(()),
+            other => Err(format!("{other}")),
+        };
+        let found = explore(|| AtomicU32::new(0), &[add, add], is_two);
+        assert!(found.as_ref().is_err_and(|message| message.ends_with(": 1")), "{found:?}");
+    }
+
+    const SLOTS: usize = 3;
+
+    /// A pool, and what came out of it in the run.
+    struct Shared {
+        pool: Pool,
+        drained: Mutex<Vec<u64>>,
+        submitted: Mutex<Vec<u64>>,
+    }
+
+    fn shared() -> Shared {
+        let pool = Pool::new(SLOTS, 4).expect("memory");
+        Shared { pool, drained: Mutex::default(), submitted: Mutex::default() }
+    }
+
+    fn submit(shared: &Shared, value: u64) {
+        let Some(mut taken) = shared.pool.take() else { return };
+        taken.frames().fill(value);
+        taken.submit(Record { time: value, depth: 4, ..Record::default() });
+        shared.submitted.lock().expect("no panic").push(value);
+    }
+
+    fn drain(shared: &Shared) {
+        shared.pool.drain(|record, frames| {
+            assert!(frames.iter().all(|&frame| frame == record.time), "another sample's frames");
+            shared.drained.lock().expect("no panic").push(record.time);
+        });
+    }
+
+    /// Two at a time, one of which comes back as it is: so the first slot of the list is the same again, and what
+    /// follows it is not.
+    fn take_two_and_give_one_back(shared: &Shared) {
+        let (first, second) = (shared.pool.take(), shared.pool.take());
+        first.into_iter().for_each(|taken| taken.give_back());
+        if let Some(mut taken) = second {
+            taken.frames().fill(20);
+            taken.submit(Record { time: 20, depth: 4, ..Record::default() });
+            shared.submitted.lock().expect("no panic").push(20);
+        }
+    }
+
+    /// Everything that was submitted came out once, and all slots are free again.
+    fn is_whole(shared: &Shared) -> Result<(), String> {
+        drain(shared);
+        let (mut drained, mut submitted) =
+            (shared.drained.lock().expect("no panic"), shared.submitted.lock().expect("no panic"));
+        drained.sort_unstable();
+        submitted.sort_unstable();
+        let mut free: Vec<_> = std::iter::from_fn(|| shared.pool.take()).take(SLOTS + 1).collect();
+        let mut places: Vec<_> = free.iter_mut().map(|taken| taken.frames().as_ptr().addr()).collect();
+        places.sort_unstable();
+        places.dedup();
+        if *drained == *submitted && places.len() == SLOTS && free.len() == SLOTS {
+            return Ok(());
+        }
+        Err(format!("{submitted:?} became {drained:?}, and {} slots are free", places.len()))
+    }
+
+    #[test]
+    fn the_pool_loses_and_doubles_nothing_in_any_order() {
+        let models: [&[Work<Shared>]; 4] = [
+            &[|shared| submit(shared, 1), take_two_and_give_one_back],
+            &[|shared| submit(shared, 1), |shared| submit(shared, 2), drain],
+            &[|shared| (1..=3).for_each(|value| submit(shared, value)), drain],
+            &[|shared| (1..=2).for_each(|value| submit(shared, value)), drain, drain],
+        ];
+        for (number, works) in models.into_iter().enumerate() {
+            let runs = explore(shared, works, is_whole);
+            println!("model {number}: {runs:?} runs");
+            assert!(runs.as_ref().is_ok_and(|&runs| runs > 100), "model {number}: {runs:?}");
+        }
+    }
+}

@@ -1,0 +1,164 @@
+//! The captures behind the endpoints: each waits, and leaves the making of its profile to the workshop.
+
+use std::sync::Arc;
+
+use flamelet_capture::profile::Profile;
+
+use super::answer::Refusal;
+use super::asked::Wanted;
+use super::plan::Make;
+use crate::Profiler;
+use crate::task::Cancel;
+
+/// Captures what is wanted; how its profile is made.
+pub(super) fn take(
+    profiler: &Profiler,
+    wanted: Wanted,
+    cancel: &Arc<Cancel>,
+) -> Result<Make<Profile>, Refusal> {
+    match wanted {
+        Wanted::Cpu { seconds, frequency } => cpu::take(profiler, seconds, frequency, cancel),
+        Wanted::Recent { seconds } => recent::take(profiler, seconds),
+        Wanted::Heap { view, seconds } => heap::take(profiler, view, seconds, cancel),
+        Wanted::Growth { seconds, windows } => heap::watch(profiler, seconds, windows, cancel),
+        Wanted::Empty(kind) => Ok(Box::new(move || Ok(super::empty::profile(kind)))),
+    }
+}
+
+#[cfg(feature = "cpu")]
+mod cpu {
+    use std::time::Duration;
+
+    use super::*;
+
+    pub(super) fn take(
+        profiler: &Profiler,
+        seconds: u64,
+        frequency: u32,
+        cancel: &Arc<Cancel>,
+    ) -> Result<Make<Profile>, Refusal> {
+        let request = profiler.cpu(Duration::from_secs(seconds)).frequency(frequency);
+        let capture = request.sharing_memory().start()?;
+        cancel.sleep(Duration::from_secs(seconds))?;
+        let cancel = cancel.clone();
+        Ok(Box::new(move || Ok(capture.finish_while(|| !cancel.is_cancelled())?)))
+    }
+}
+
+#[cfg(feature = "continuous")]
+mod recent {
+    use super::*;
+
+    pub(super) fn take(profiler: &Profiler, seconds: u64) -> Result<Make<Profile>, Refusal> {
+        let profiler = profiler.clone();
+        Ok(Box::new(move || Ok(profiler.last(std::time::Duration::from_secs(seconds))?)))
+    }
+}
+
+#[cfg(all(feature = "heap", target_os = "linux"))]
+mod heap {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::heap::{DEFAULT_WINDOWS, HeapSnapshot};
+    use crate::http::route::HeapView;
+    use crate::profiler::count;
+    use crate::workshop;
+
+    pub(super) fn take(
+        profiler: &Profiler,
+        view: HeapView,
+        seconds: Option<u64>,
+        cancel: &Arc<Cancel>,
+    ) -> Result<Make<Profile>, Refusal> {
+        let profiler = profiler.clone();
+        let Some(seconds) = seconds else {
+            return Ok(Box::new(move || Ok(view.of(&profiler.heap()?))));
+        };
+        let theirs = profiler.clone();
+        let first = workshop::run(move || theirs.heap())?;
+        wait(&profiler, cancel, Duration::from_secs(seconds))?;
+        Ok(Box::new(move || {
+            let second = profiler.heap()?;
+            Ok(match view {
+                HeapView::Allocated => second.allocated_since(&first),
+                _ => second.since(&first),
+            })
+        }))
+    }
+
+    pub(super) fn watch(
+        profiler: &Profiler,
+        seconds: u64,
+        windows: Option<usize>,
+        cancel: &Arc<Cancel>,
+    ) -> Result<Make<Profile>, Refusal> {
+        let (time, windows) = (Duration::from_secs(seconds), windows.unwrap_or(DEFAULT_WINDOWS));
+        let moments = profiler.watch_moments(time, windows, |time| wait(profiler, cancel, time))?;
+        let profiler = profiler.clone();
+        Ok(Box::new(move || Ok(profiler.growth_of(&moments)?)))
+    }
+
+    /// Waits, and counts the capture as cancelled when nobody waits for it any more.
+    fn wait(profiler: &Profiler, cancel: &Cancel, time: Duration) -> crate::Result<()> {
+        cancel.sleep(time).inspect_err(|_| count(&profiler.shared().counters.cancelled))
+    }
+
+    impl HeapView {
+        /// The profile of one moment.
+        fn of(self, heap: &HeapSnapshot) -> Profile {
+            match self {
+                Self::Allocated => heap.allocated(),
+                Self::Freed => heap.freed(),
+                Self::Lifetime => heap.lifetime(),
+                Self::Temporary => heap.temporary(),
+                Self::Peak => heap.peak(),
+                Self::InUse | Self::Growth => heap.in_use(),
+            }
+        }
+    }
+}
+
+// What is not compiled in is refused when the request is read, and never gets here.
+
+#[cfg(not(feature = "cpu"))]
+mod cpu {
+    use super::*;
+
+    pub(super) fn take(_: &Profiler, _: u64, _: u32, _: &Arc<Cancel>) -> Result<Make<Profile>, Refusal> {
+        Err(Refusal::forbidden("CPU profiling is not compiled into this service"))
+    }
+}
+
+#[cfg(not(feature = "continuous"))]
+mod recent {
+    use super::*;
+
+    pub(super) fn take(_: &Profiler, _: u64) -> Result<Make<Profile>, Refusal> {
+        Err(Refusal::forbidden("continuous sampling is not compiled into this service"))
+    }
+}
+
+#[cfg(not(all(feature = "heap", target_os = "linux")))]
+mod heap {
+    use super::*;
+    use crate::http::route::HeapView;
+
+    pub(super) fn take(
+        _: &Profiler,
+        _: HeapView,
+        _: Option<u64>,
+        _: &Arc<Cancel>,
+    ) -> Result<Make<Profile>, Refusal> {
+        Err(Refusal::forbidden("heap profiling is not compiled into this service"))
+    }
+
+    pub(super) fn watch(
+        profiler: &Profiler,
+        _: u64,
+        _: Option<usize>,
+        cancel: &Arc<Cancel>,
+    ) -> Result<Make<Profile>, Refusal> {
+        take(profiler, HeapView::Growth, None, cancel)
+    }
+}

@@ -1,0 +1,103 @@
+//! The form in which a profile goes back.
+
+use flamelet_capture::profile::{Profile, pprof};
+use flamelet_report::flame::{self, FlameOptions};
+use http::HeaderMap;
+
+use super::accept::{Preference, preference};
+use super::answer::{self, Answer, Refusal};
+use super::query::Query;
+use super::route;
+use super::rules::Rules;
+use super::text;
+
+/// In which form, and under which name, a profile goes back.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Delivery {
+    /// The name of the file.
+    pub(super) name: String,
+    /// The title of a picture.
+    pub(super) title: String,
+    pub(super) form: Form,
+}
+
+/// The form in which a profile goes back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Form {
+    Pprof,
+    Text,
+    Html,
+    Svg { width: u32 },
+}
+
+impl Form {
+    /// As `debug` and `Accept` say.
+    pub(super) fn negotiate(query: &Query, headers: &HeaderMap) -> Result<Self, Refusal> {
+        if query.wants_text()? {
+            return Ok(Self::Text);
+        }
+        Ok(match preference(headers) {
+            Preference::Pprof => Self::Pprof,
+            Preference::Html => Self::Html,
+            Preference::Svg => Self::Svg { width: FlameOptions::default().image_width },
+        })
+    }
+
+    /// That of the `/pprof/…` family.
+    pub(super) fn of_family(rules: &Rules<'_>, query: &Query, form: route::Form) -> Result<Self, Refusal> {
+        if form == route::Form::Report {
+            return Ok(Self::Pprof);
+        }
+        let most = rules.limits.max_image_width;
+        let width = query.number("image_width", 1..=u64::from(most), " (the cap of this service)")?;
+        let width = width.and_then(|width| u32::try_from(width).ok()).unwrap_or(2500.min(most));
+        Ok(Self::Svg { width })
+    }
+}
+
+impl Delivery {
+    pub(super) fn new(rules: &Rules<'_>, name: &str, form: Form) -> Self {
+        Self::titled(rules, name, name, form)
+    }
+
+    pub(super) fn titled(rules: &Rules<'_>, name: &str, title: &str, form: Form) -> Self {
+        Self { name: name.to_owned(), title: format!("{} · {title}", rules.name), form }
+    }
+
+    /// The answer without its body.
+    pub(super) fn head(&self) -> Answer {
+        self.wrap(Vec::new())
+    }
+
+    fn wrap(&self, body: Vec<u8>) -> Answer {
+        match self.form {
+            Form::Pprof => answer::attachment(&self.name, body),
+            Form::Text => answer::inline(answer::TEXT, body),
+            Form::Html => answer::inline(answer::HTML, body),
+            Form::Svg { .. } => answer::inline(answer::SVG, body),
+        }
+    }
+
+    pub(super) fn answer(&self, profile: &Profile) -> Result<Answer, Refusal> {
+        let options = FlameOptions { title: self.title.clone(), ..FlameOptions::default() };
+        let mut body = match self.form {
+            Form::Pprof => gzipped(profile)?,
+            Form::Text => text::text(profile, &self.name).into_bytes(),
+            Form::Html => flame::html(profile, &options).into_bytes(),
+            Form::Svg { width } => {
+                flame::svg(profile, &FlameOptions { image_width: width, ..options }).into_bytes()
+            }
+        };
+        // It may wait long for its reader, and should not keep twice its size meanwhile.
+        body.shrink_to_fit();
+        Ok(self.wrap(body))
+    }
+}
+
+fn gzipped(profile: &Profile) -> Result<Vec<u8>, Refusal> {
+    let mut bytes = Vec::new();
+    pprof::write_gzip(profile, &mut bytes).map_err(|error| {
+        Refusal::new(http::StatusCode::INTERNAL_SERVER_ERROR, format!("cannot write the profile: {error}"))
+    })?;
+    Ok(bytes)
+}

@@ -1,0 +1,175 @@
+//! For the fuzzer: any bytes as a request, and what must hold whatever comes of it.
+
+use http::request::{Builder, Parts};
+
+use super::answer::Refusal;
+use super::asked::{self, Asked, Wanted};
+use super::delivery::{Delivery, Form};
+use super::rules::Rules;
+use super::sites;
+use crate::Limits;
+
+/// Reads `bytes` as a request (a line with method and address, lines of headers, an empty line, a body) and checks that
+/// what comes of it keeps the caps of a service, or is a proper refusal. No profiler, no thread, no socket.
+///
+/// Not a part of the interface: for `fuzz/` alone.
+///
+/// # Panics
+///
+/// Where something does not hold.
+#[doc(hidden)]
+pub fn fuzz_request(bytes: &[u8]) {
+    let Some((parts, body)) = request(bytes) else { return };
+    let limits = Limits::default();
+    let hosts = ["localhost:3000".to_owned()];
+    for (prefix, has_all) in [("", true), ("/internal", false)] {
+        let missing = "not in this service";
+        let has = |value| if has_all { Ok(value) } else { Err(missing) };
+        let rules = Rules {
+            prefix,
+            name: "fuzzed",
+            limits: &limits,
+            has_viewer: has_all,
+            frequency: 99,
+            cpu: has(()),
+            past: if has_all { Ok(std::time::Duration::from_secs(300)) } else { Err(missing) },
+            heap: has(()),
+        };
+        let hosts = if has_all { None } else { Some(&hosts[..]) };
+        match sites::check(&parts, hosts).and_then(|()| asked::read(&rules, &parts, body)) {
+            Ok(asked) => check_asked(&limits, &asked),
+            Err(refusal) => check_refusal(&refusal),
+        }
+    }
+}
+
+fn request(bytes: &[u8]) -> Option<(Parts, &[u8])> {
+    let end = bytes.windows(2).position(|pair| pair == b"\n\n").unwrap_or(bytes.len());
+    let (head, body) = (&bytes[..end], bytes.get(end + 2..).unwrap_or_default());
+    let mut lines = head.split(|&byte| byte == b'\n');
+    let mut first = lines.next()?.splitn(2, |&byte| byte == b' ');
+    let mut builder: Builder = http::Request::builder().method(first.next()?).uri(first.next()?);
+    for line in lines {
+        let colon = line.iter().position(|&byte| byte == b':')?;
+        builder = builder.header(&line[..colon], line[colon + 1..].trim_ascii());
+    }
+    Some((builder.body(()).ok()?.into_parts().0, body))
+}
+
+fn check_asked(limits: &Limits, asked: &Asked) {
+    match asked {
+        Asked::Page { address } => {
+            assert!(!address.contains(['\'', '"', '<', '>', ' ', '\n']), "{address:?}");
+        }
+        Asked::Names(addresses) => assert!(addresses.len() <= 200_000 && !addresses.contains(&0)),
+        Asked::Profile(wanted, delivery) => {
+            check_wanted(limits, *wanted);
+            check_delivery(limits, delivery);
+        }
+        Asked::Moved(_) | Asked::Cmdline => {}
+    }
+}
+
+fn check_wanted(limits: &Limits, wanted: Wanted) {
+    let most = limits.max_duration.as_secs();
+    let is_capped = |seconds: u64| (1..=most).contains(&seconds);
+    assert!(match wanted {
+        Wanted::Cpu { seconds, frequency } =>
+            is_capped(seconds) && (1..=limits.max_frequency).contains(&frequency),
+        Wanted::Recent { seconds } => (1..=300).contains(&seconds),
+        Wanted::Heap { seconds, .. } => seconds.is_none_or(is_capped),
+        Wanted::Growth { seconds, windows } =>
+            is_capped(seconds) && windows.is_none_or(|windows| (1..=100).contains(&windows)),
+        Wanted::Empty(_) => true,
+    });
+}
+
+fn check_delivery(limits: &Limits, delivery: &Delivery) {
+    assert!(delivery.name.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'-'), "{delivery:?}");
+    assert!(delivery.title.starts_with("fuzzed · "), "{delivery:?}");
+    if let Form::Svg { width } = delivery.form {
+        assert!((1..=limits.max_image_width).contains(&width));
+    }
+    assert!(delivery.head().status().is_success());
+}
+
+/// One short line that says why, and nothing that a terminal would obey.
+fn check_refusal(refusal: &Refusal) {
+    let answer = refusal.answer();
+    let text = std::str::from_utf8(answer.body()).expect("text");
+    assert!(answer.status().is_client_error(), "{}", answer.status());
+    assert!(text.len() < 600 && text.trim_end().len() + 1 == text.len(), "{text:?}");
+    assert!(!text.trim_end().contains(char::is_control), "{text:?}");
+    assert_eq!(answer.headers()["x-go-pprof"], "1");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whatever_is_asked_is_a_plan_within_the_caps_or_a_refusal() {
+        let methods = ["GET", "HEAD", "POST", "OPTIONS", "PUT", &"M".repeat(5000)];
+        let paths = [
+            "/",
+            "*",
+            "/debug/pprof",
+            "/debug/pprof/",
+            "/debug/pprof/profile",
+            "/debug/pprof/heap",
+            "/debug/pprof/growth",
+            "/debug/pprof/view",
+            "/debug/pprof/symbol",
+            "/debug/pprof/trace",
+            "/pprof/heap/flamegraph",
+            "/internal/debug/pprof/",
+            "http://a/debug/pprof/",
+            "/debug/pprof/%00",
+        ];
+        let queries = [
+            "",
+            "?",
+            "?seconds=1",
+            "?seconds=99999999999999999999",
+            "?seconds=%1b%5b31m",
+            "?debug=1&seconds=5",
+            "?last=60",
+            "?last=",
+            "?windows=0",
+            "?windows=100",
+            "?image_width=0",
+            "?frequency=1000&&&=&%",
+            "?0x1+0x2+0xzz+0x0",
+            "?seconds=\u{202e}",
+            "?debug=%0a%0d",
+        ];
+        let headers = [
+            "",
+            "\nhost: a",
+            "\nhost: localhost:3000",
+            "\norigin: null",
+            "\nreferer: http://a/\nhost: a",
+            "\naccept: text/html",
+            "\naccept: ;q=,;;,text/html;q=NaN",
+            "\nsec-fetch-site: cross-site",
+            "\nhost: '\"<>",
+            "\nx-forwarded-host: ,,[::\nreferer: http://[::/",
+        ];
+        let mut planned = 0;
+        for method in methods {
+            for path in paths {
+                for query in queries {
+                    for header in headers {
+                        let text = format!("{method} {path}{query}{header}\n\n0x1+0x2");
+                        planned += usize::from(request(text.as_bytes()).is_some());
+                        fuzz_request(text.as_bytes());
+                    }
+                }
+            }
+        }
+        assert!(planned > 5_000, "most of them are requests: {planned}");
+        for other in [&b""[..], b"\n\n", b"GET", b"GET /\nx", b"\xff \xff\n\xff:\xff\n\n\xff"] {
+            fuzz_request(other);
+        }
+    }
+}

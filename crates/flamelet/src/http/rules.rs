@@ -1,0 +1,79 @@
+//! What requests are judged by: plain data, so that reading a request needs no running profiler.
+
+use std::time::Duration;
+
+use crate::{Limits, Profiler};
+
+/// What a service has, and what it lets strangers ask for.
+pub(super) struct Rules<'a> {
+    /// Below what the endpoints are.
+    pub(super) prefix: &'a str,
+    /// The service's name.
+    pub(super) name: &'a str,
+    pub(super) limits: &'a Limits,
+    /// Whether the web viewer answers beside the endpoints.
+    pub(super) has_viewer: bool,
+    /// Samples per second where a request for Go's endpoint does not say.
+    pub(super) frequency: u32,
+    /// Why there are no CPU profiles, if there are none.
+    pub(super) cpu: Result<(), &'static str>,
+    /// How far back the past is remembered, or why it is not.
+    pub(super) past: Result<Duration, &'static str>,
+    /// Why there are no heap profiles, if there are none.
+    pub(super) heap: Result<(), &'static str>,
+}
+
+impl<'a> Rules<'a> {
+    pub(super) fn of(profiler: &'a Profiler, prefix: &'a str, has_viewer: bool) -> Self {
+        Self {
+            prefix,
+            name: profiler.name(),
+            limits: profiler.limits(),
+            has_viewer,
+            frequency: frequency(profiler),
+            cpu: cpu(),
+            past: past(profiler),
+            heap: heap(profiler),
+        }
+    }
+}
+
+#[cfg(feature = "cpu")]
+fn frequency(profiler: &Profiler) -> u32 {
+    profiler.shared().settings.cpu.frequency
+}
+
+#[cfg(not(feature = "cpu"))]
+fn frequency(_: &Profiler) -> u32 {
+    0
+}
+
+fn cpu() -> Result<(), &'static str> {
+    match cfg!(feature = "cpu") {
+        true => Ok(()),
+        false => Err("CPU profiling is not compiled into this service (feature `cpu` of flamelet)"),
+    }
+}
+
+#[cfg(feature = "continuous")]
+fn past(profiler: &Profiler) -> Result<Duration, &'static str> {
+    profiler.remembered().ok_or(
+        "continuous sampling is not enabled in this service, so there is no `last`; ask with `seconds` instead",
+    )
+}
+
+#[cfg(not(feature = "continuous"))]
+fn past(_: &Profiler) -> Result<Duration, &'static str> {
+    Err("continuous sampling is not compiled into this service (feature `continuous` of flamelet), \
+         so there is no `last`; ask with `seconds` instead")
+}
+
+#[cfg(all(feature = "heap", target_os = "linux"))]
+fn heap(profiler: &Profiler) -> Result<(), &'static str> {
+    if profiler.shared().has_heap { Ok(()) } else { Err(crate::heap::not_enabled()) }
+}
+
+#[cfg(not(all(feature = "heap", target_os = "linux")))]
+fn heap(_: &Profiler) -> Result<(), &'static str> {
+    Err("heap profiling is not compiled into this service (feature `heap` of flamelet, on Linux)")
+}

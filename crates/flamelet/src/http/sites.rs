@@ -1,0 +1,127 @@
+//! For whom a request is, and whose page made it.
+
+use http::header::{HOST, ORIGIN, REFERER};
+use http::request::Parts;
+use http::uri::Authority;
+use http::{HeaderName, HeaderValue};
+
+use super::answer::Refusal;
+
+const X_FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
+
+/// Refuses what is for another host than `hosts`, where those are known, and what another site's page makes a browser
+/// ask.
+pub(super) fn check(parts: &Parts, hosts: Option<&[String]>) -> Result<(), Refusal> {
+    let asked = host_of(parts).unwrap_or_default();
+    if hosts.is_some_and(|hosts| !hosts.iter().any(|host| host.eq_ignore_ascii_case(asked))) {
+        return Err(Refusal::stranger());
+    }
+    if is_from_another_site(parts, hosts.unwrap_or_default()) {
+        return Err(Refusal::forbidden(
+            "another site's page made this request, and this service does not allow it: open the address itself",
+        ));
+    }
+    Ok(())
+}
+
+/// The name under which the client knows this server; HTTP/2 has it in the address.
+pub(super) fn host_of(parts: &Parts) -> Option<&str> {
+    text(parts.headers.get(HOST)).or_else(|| parts.uri.authority().map(Authority::as_str))
+}
+
+/// Whether a browser makes the request for another site's page. Following a link is fine; pictures, scripts and frames
+/// would let any page take profiles here.
+///
+/// Browsers say so themselves (`Sec-Fetch-…`), except to plain HTTP off loopback. There, a page is known by its `Origin`
+/// or its `Referer`, which cannot be told from those of a link.
+fn is_from_another_site(parts: &Parts, hosts: &[String]) -> bool {
+    let is = |name: &str, value: &str| parts.headers.get(name).is_some_and(|given| given == value);
+    if parts.headers.contains_key("sec-fetch-site") {
+        return is("sec-fetch-site", "cross-site")
+            && !(is("sec-fetch-mode", "navigate") && is("sec-fetch-dest", "document"));
+    }
+    let page = parts.headers.get(ORIGIN).or_else(|| parts.headers.get(REFERER));
+    page.is_some_and(|page| {
+        let page = text(Some(page)).and_then(Place::of_page);
+        !page.is_some_and(|page| own_names(parts, hosts).any(|name| page.is_at(name)))
+    })
+}
+
+/// The names of this server: as the client says, as the proxies in front say, and as the service says. A page of another
+/// site can make a browser send none of these headers as it likes, but for a name of its own that leads here, which only
+/// the service's own list tells apart.
+fn own_names<'a>(parts: &'a Parts, hosts: &'a [String]) -> impl Iterator<Item = &'a str> {
+    let forwarded = parts.headers.get_all(X_FORWARDED_HOST).iter().filter_map(|value| value.to_str().ok());
+    let forwarded = forwarded.flat_map(|value| value.split(',')).map(str::trim);
+    host_of(parts).into_iter().chain(forwarded).chain(hosts.iter().map(String::as_str))
+}
+
+fn text(value: Option<&HeaderValue>) -> Option<&str> {
+    value.and_then(|value| value.to_str().ok())
+}
+
+/// Where a page is from.
+#[derive(Debug)]
+struct Place {
+    authority: Authority,
+    /// The port where the address has none.
+    default_port: u16,
+}
+
+impl Place {
+    /// Of `http://host:port/path`, as `Origin` and `Referer` have it; none of `null` and of whatever else.
+    fn of_page(address: &str) -> Option<Self> {
+        let (scheme, rest) = address.split_once("://")?;
+        let default_port = match scheme.to_ascii_lowercase().as_str() {
+            "http" => 80,
+            "https" => 443,
+            _ => return None,
+        };
+        let authority = rest.split(['/', '?', '#']).next()?.parse().ok()?;
+        Some(Self { authority, default_port })
+    }
+
+    /// Whether `host` names the same place.
+    fn is_at(&self, host: &str) -> bool {
+        let Ok(host) = host.parse::<Authority>() else { return false };
+        let port = |authority: &Authority| authority.port_u16().unwrap_or(self.default_port);
+        host.host().eq_ignore_ascii_case(self.authority.host()) && port(&host) == port(&self.authority)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn is_at(page: &str, host: &str) -> bool {
+        Place::of_page(page).is_some_and(|page| page.is_at(host))
+    }
+
+    #[test]
+    fn a_page_is_at_a_host_when_name_and_port_are_the_same() {
+        for (page, host) in [
+            ("http://10.0.0.5:3000", "10.0.0.5:3000"),
+            ("http://Service.Internal/a?b#c", "service.internal"),
+            ("http://service.internal", "service.internal:80"),
+            ("https://service.internal:443/", "service.internal"),
+            ("http://[fd00::1]:3000/x", "[fd00::1]:3000"),
+        ] {
+            assert!(is_at(page, host), "{page} at {host}");
+        }
+        for (page, host) in [
+            ("http://10.0.0.5:3001", "10.0.0.5:3000"),
+            ("http://10.0.0.50:3000", "10.0.0.5:3000"),
+            ("https://service.internal/", "service.internal:80"),
+            ("http://evil.example/service.internal", "service.internal"),
+            ("http://service.internal@evil.example/", "service.internal"),
+            ("http://[fd00::2]:3000", "[fd00::1]:3000"),
+            ("null", "null"),
+            ("", ""),
+            ("http://", ""),
+            ("file:///etc/passwd", ""),
+            ("data:text/html,x", "text"),
+        ] {
+            assert!(!is_at(page, host), "{page} at {host}");
+        }
+    }
+}

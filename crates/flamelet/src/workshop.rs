@@ -1,0 +1,118 @@
+//! One thread that makes profiles, one after another, for all who wait for one.
+//!
+//! Names, pprof and pictures take megabytes for a moment. glibc gives every thread a heap of its own and keeps what was
+//! freed there, so sixteen captures that each made their own profile left sixteen such heaps behind. Made in one place,
+//! one after another, they take the memory of one, and that is used again.
+//!
+//! The thread starts with the first work and ends when there was none for a while.
+
+use std::cell::Cell;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::Mutex;
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::time::Duration;
+
+use crate::lock::lock;
+
+/// After so long without work the thread ends.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+type Job = Box<dyn FnOnce() + Send>;
+
+/// The thread that works.
+struct Bench {
+    /// The process whose thread it is: the child of a fork has no such thread.
+    process: u32,
+    jobs: Sender<Job>,
+}
+
+static BENCH: Mutex<Option<Bench>> = Mutex::new(None);
+
+thread_local! {
+    static IS_WORKSHOP: Cell<bool> = const { Cell::new(false) };
+}
+
+/// What `work` gives, which is done in the workshop while the caller waits. A panic in it goes on in the caller.
+pub(crate) fn run<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
+    if IS_WORKSHOP.get() {
+        return work();
+    }
+    let (done, outcome) = mpsc::sync_channel(1);
+    let job = Box::new(move || {
+        let _ = done.send(catch_unwind(AssertUnwindSafe(work)));
+    });
+    if let Some(job) = refused(job) {
+        // No thread can be started: better here than not at all.
+        job();
+    }
+    match outcome.recv() {
+        Ok(Ok(result)) => result,
+        Ok(Err(panic)) => resume_unwind(panic),
+        Err(_) => unreachable!("a job sends its outcome, whatever it comes to"),
+    }
+}
+
+/// Hands the job to the workshop; gives it back where there is none and none can be made.
+fn refused(job: Job) -> Option<Job> {
+    let mut bench = lock(&BENCH);
+    if bench.as_ref().is_none_or(|bench| bench.process != std::process::id()) {
+        *bench = open();
+    }
+    match &*bench {
+        Some(bench) => bench.jobs.send(job).err().map(|unsent| unsent.0),
+        None => Some(job),
+    }
+}
+
+fn open() -> Option<Bench> {
+    let (jobs, arriving) = mpsc::channel();
+    flamelet_capture::own_threads::spawn("flamelet-make", move || work_off(&arriving)).ok()?;
+    Some(Bench { process: std::process::id(), jobs })
+}
+
+fn work_off(arriving: &Receiver<Job>) {
+    IS_WORKSHOP.set(true);
+    loop {
+        match arriving.recv_timeout(PATIENCE) {
+            Ok(job) => job(),
+            Err(RecvTimeoutError::Disconnected) => return,
+            Err(RecvTimeoutError::Timeout) => {
+                // Jobs arrive under the lock: none can come between this look and the end.
+                let mut bench = lock(&BENCH);
+                match arriving.try_recv() {
+                    Ok(job) => {
+                        drop(bench);
+                        job();
+                    }
+                    Err(_) => {
+                        *bench = None;
+                        return;
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_work_is_done_on_one_thread_and_inside_of_it_at_once() {
+        let here = || std::thread::current().id();
+        let threads: Vec<_> = std::thread::scope(|scope| {
+            let askers: Vec<_> = (0..8).map(|_| scope.spawn(move || run(here))).collect();
+            askers.into_iter().map(|asker| asker.join().expect("no panic")).collect()
+        });
+        assert!(threads.iter().all(|thread| *thread == threads[0] && *thread != here()), "{threads:?}");
+        assert_eq!(run(move || run(here)), threads[0]);
+    }
+
+    #[test]
+    fn a_panic_is_the_callers_and_work_goes_on() {
+        let panicked = catch_unwind(|| run(|| -> u8 { panic!("as the test wants") }));
+        assert!(panicked.is_err());
+        assert_eq!(run(|| 42), 42);
+    }
+}

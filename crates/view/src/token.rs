@@ -1,0 +1,159 @@
+//! The secret in the address that a viewer prints: whoever has it may look, nobody else.
+
+use std::io;
+use std::sync::Mutex;
+
+use axum::http::header::{AUTHORIZATION, COOKIE};
+use axum::http::{HeaderMap, Uri};
+
+use crate::desk::lock;
+
+/// Bytes of randomness in a token.
+const RANDOM_BYTES: usize = 16;
+
+/// A secret that a request must bring: in its address (`?token=…`), in the cookie that the page then gets, or in a header
+/// (`Authorization: Bearer …`).
+pub(crate) struct Token {
+    secret: String,
+    /// Passes once: for an address that others can see for a moment, such as an argument of the program that opens it.
+    ticket: Mutex<Option<String>>,
+    /// Cookies do not tell the ports of a host apart, so viewers side by side need one each.
+    cookie: String,
+}
+
+/// What a request brings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Brought {
+    Nothing,
+    /// The token, and the browser has it for the next time.
+    Token,
+    /// The token in the address, to be kept in a cookie.
+    Address,
+}
+
+impl Token {
+    /// A new one, for the server at `port`.
+    pub(crate) fn random(port: u16) -> io::Result<Self> {
+        let ticket = Mutex::new(Some(random_text()?));
+        Ok(Self { secret: random_text()?, ticket, cookie: format!("flamelet-{port}") })
+    }
+
+    /// The part of an address that brings it.
+    pub(crate) fn query(&self) -> String {
+        format!("token={}", self.secret)
+    }
+
+    /// The part of an address that brings it once.
+    pub(crate) fn query_once(&self) -> Option<String> {
+        lock(&self.ticket).as_ref().map(|ticket| format!("token={ticket}"))
+    }
+
+    /// The cookie to set, which scripts cannot read and other sites' pages do not send.
+    pub(crate) fn cookie(&self) -> String {
+        format!("{}={}; Path=/; HttpOnly; SameSite=Strict", self.cookie, self.secret)
+    }
+
+    pub(crate) fn brought_by(&self, address: &Uri, headers: &HeaderMap) -> Brought {
+        let pairs = form_urlencoded::parse(address.query().unwrap_or_default().as_bytes());
+        let mut given = pairs.into_iter().filter(|(key, _)| key == "token").map(|(_, value)| value);
+        if given.any(|value| are_same(&self.secret, &value) || self.spends_ticket(&value)) {
+            return Brought::Address;
+        }
+        let texts = |name| headers.get_all(name).iter().filter_map(|value| value.to_str().ok());
+        let cookies = texts(COOKIE).flat_map(|text| text.split(';'));
+        let cookies = cookies.filter_map(|pair| pair.trim().strip_prefix(&*self.cookie)?.strip_prefix('='));
+        let bearers = texts(AUTHORIZATION).filter_map(|text| text.strip_prefix("Bearer "));
+        match cookies.chain(bearers).any(|given| are_same(&self.secret, given)) {
+            true => Brought::Token,
+            false => Brought::Nothing,
+        }
+    }
+
+    fn spends_ticket(&self, given: &str) -> bool {
+        let mut ticket = lock(&self.ticket);
+        ticket.take_if(|ticket| are_same(ticket, given)).is_some()
+    }
+}
+
+/// Compares in a time that does not depend on where the two differ.
+fn are_same(secret: &str, given: &str) -> bool {
+    let pairs = given.bytes().zip(secret.bytes());
+    let difference = pairs.fold(0, |difference, (a, b)| difference | (a ^ b));
+    given.len() == secret.len() && std::hint::black_box(difference) == 0
+}
+
+fn random_text() -> io::Result<String> {
+    Ok(random()?.iter().map(|byte| format!("{byte:02x}")).collect())
+}
+
+#[cfg(unix)]
+fn random() -> io::Result<[u8; RANDOM_BYTES]> {
+    use std::io::Read;
+    let mut bytes = [0; RANDOM_BYTES];
+    std::fs::File::open("/dev/urandom")?.read_exact(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// By the keys of the standard library's hash maps, which are the system's randomness.
+#[cfg(not(unix))]
+fn random() -> io::Result<[u8; RANDOM_BYTES]> {
+    use std::hash::BuildHasher;
+    let keys = std::hash::RandomState::new();
+    let mut bytes = [0; RANDOM_BYTES];
+    for (number, part) in bytes.chunks_exact_mut(8).enumerate() {
+        part.copy_from_slice(&keys.hash_one(number).to_ne_bytes());
+    }
+    Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn brought(token: &Token, address: &str, headers: &[(&str, &str)]) -> Brought {
+        let mut map = HeaderMap::new();
+        for (name, value) in headers {
+            let name: axum::http::HeaderName = name.parse().unwrap();
+            map.append(name, value.parse().unwrap());
+        }
+        token.brought_by(&address.parse().unwrap(), &map)
+    }
+
+    #[test]
+    fn a_token_is_brought_in_three_ways() {
+        let token = Token::random(4000).unwrap();
+        let query = token.query();
+        let secret = query.strip_prefix("token=").unwrap();
+        assert_eq!(secret.len(), 32);
+        assert_eq!(brought(&token, &format!("/?x=1&{query}"), &[]), Brought::Address);
+        let bearer = format!("Bearer {secret}");
+        assert_eq!(brought(&token, "/", &[("authorization", &bearer)]), Brought::Token);
+        let cookies = format!("other=1; flamelet-4000={secret}");
+        assert_eq!(brought(&token, "/", &[("cookie", "flamelet-1=2"), ("cookie", &cookies)]), Brought::Token);
+    }
+
+    #[test]
+    fn a_ticket_passes_once() {
+        let token = Token::random(4000).unwrap();
+        let address = format!("/?{}", token.query_once().unwrap());
+        assert_eq!(brought(&token, &address, &[]), Brought::Address);
+        assert_eq!(brought(&token, &address, &[]), Brought::Nothing);
+        assert_eq!(token.query_once(), None);
+    }
+
+    #[test]
+    fn nothing_else_passes() {
+        let (token, other) = (Token::random(4000).unwrap(), Token::random(4000).unwrap());
+        let secret = token.query().split_off("token=".len());
+        assert_ne!(token.query(), other.query(), "each is another one");
+        let (shorter, longer) = (&secret[1..], format!("{secret}0"));
+        for wrong in ["", "0", shorter, &longer, &secret.to_uppercase().replace(char::is_numeric, "x")] {
+            assert_eq!(brought(&token, &format!("/?token={wrong}"), &[]), Brought::Nothing, "{wrong}");
+            let (cookie, bearer) = (format!("flamelet-4000={wrong}"), format!("Bearer {wrong}"));
+            let headers = [("cookie", cookie.as_str()), ("authorization", &bearer)];
+            assert_eq!(brought(&token, "/", &headers), Brought::Nothing, "{wrong}");
+        }
+        let elsewhere = format!("flamelet-4001={secret}");
+        assert_eq!(brought(&token, "/", &[("cookie", &elsewhere)]), Brought::Nothing);
+    }
+}
