@@ -129,10 +129,7 @@ fn nobody_else_can_write_into_the_folders_of_a_recording() {
              done; done"
         );
         let planted = as_nobody(&attack, &[&victim]);
-        if name == "inside" {
-            // What was planted is written through with the next saving, which is at the end at the latest.
-            std::thread::sleep(Duration::from_millis(1500));
-        }
+        // What was planted would be written through with the next saving, which is at the end at the latest.
         std::fs::write(&go, "").expect("our own folder");
         let said = child.wait_with_output().expect("flamelet");
         assert_eq!(

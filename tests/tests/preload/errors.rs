@@ -86,7 +86,8 @@ fn a_full_disk_ends_no_program() {
     let forbids = compiled("forbids.c", "no-fallocate", &["-DFORBIDDEN=SYS_fallocate", "-DANSWER=95"]);
     let (program, out) = (compiled("deep.c", "deep", &[]), scratch().join("full-disk.pb.gz"));
     // A disk of its own, in a view of the file system of its own.
-    let script = "mount -t tmpfs -o size=1m,mode=1777 none /var/tmp || exit 77; ulimit -v 1000000; exec \"$@\"";
+    let script =
+        "mount -t tmpfs -o size=1m,mode=1777 none /var/tmp || exit 77; ulimit -v 1000000; exec \"$@\"";
     let mut shell = command(Path::new("unshare"));
     shell.args(["--mount", "sh", "-c", script, "sh"]).arg(forbids).arg(flamelet());
     let said = answer(shell.args(["record", "--heap", "-o"]).arg(&out).arg("--").arg(program));
