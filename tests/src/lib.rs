@@ -8,6 +8,7 @@ pub mod compare;
 pub mod confined;
 pub mod dot;
 pub mod mutate;
+pub mod peak;
 pub mod profiles;
 pub mod programs;
 pub mod raw;

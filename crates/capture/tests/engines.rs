@@ -395,3 +395,32 @@ fn an_overhead_budget_that_cannot_be_kept_lowers_the_rate_and_says_so() {
     assert_eq!(cpu::status().frequency, 5000);
     drop(unbound);
 }
+
+/// Threads that come and go cost looks, and hardly a sample.
+#[test]
+fn looks_that_cost_more_than_the_budget_are_rarer_and_it_is_said() {
+    let _turn = turn();
+    let mut options = Options::with_frequency(19);
+    options.overhead_budget = Some(0.001);
+    let session = cpu::start(&options).expect("starts");
+    let start = Instant::now();
+    let usual = Duration::from_millis(100);
+    while cpu::status().look_interval <= usual && start.elapsed() < Duration::from_secs(120) {
+        (0..20).for_each(|_| std::thread::spawn(|| ()).join().expect("no panic"));
+    }
+    assert!(cpu::status().look_interval > usual);
+    let profile = session.finish();
+    assert!(
+        says(&profile, "new threads were looked for every"),
+        "{:?}",
+        profile.comments().collect::<Vec<_>>()
+    );
+    // Many short captures cost as much as a long one.
+    let next = cpu::start(&options).expect("starts");
+    assert!(cpu::status().look_interval > usual);
+    assert!(says(&next.finish(), "new threads were looked for every"));
+    options.overhead_budget = None;
+    let unbound = cpu::start(&options).expect("starts");
+    assert!(cpu::status().look_interval <= usual);
+    drop(unbound);
+}

@@ -68,7 +68,12 @@ fn without_number(text: &str) -> String {
 
 impl From<flamelet_profile::Error> for Failure {
     fn from(error: flamelet_profile::Error) -> Self {
-        Self::new(error.to_string())
+        use flamelet_profile::ErrorKind::{OutOfMemory, OutOfWork};
+        // The library does not know how its caller is told to allow more.
+        match error.kind() {
+            OutOfMemory | OutOfWork => Self::new(format!("{error}; raise it with --max-memory SIZE")),
+            _ => Self::new(error.to_string()),
+        }
     }
 }
 

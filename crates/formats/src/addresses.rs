@@ -84,7 +84,13 @@ impl AddressSamples {
     /// No samples yet.
     pub(crate) fn new(budget: &Budget) -> Self {
         let budget = budget.clone();
-        Self { budget, frames: Vec::new(), samples: Vec::new(), modules: Vec::new(), symbols: HashMap::default() }
+        Self {
+            budget,
+            frames: Vec::new(),
+            samples: Vec::new(),
+            modules: Vec::new(),
+            symbols: HashMap::default(),
+        }
     }
 
     /// Adds a sample; `frames` are leaf first.

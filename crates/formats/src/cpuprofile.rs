@@ -212,7 +212,11 @@ const MISSING: LocationId = LocationId::MAX;
 
 impl File {
     fn parse(text: &[u8], budget: &Budget) -> Result<Self> {
-        if nested::recognise(text) { nested::parse(text, budget) } else { json::parse(text, "cpuprofile", budget) }
+        if nested::recognise(text) {
+            nested::parse(text, budget)
+        } else {
+            json::parse(text, "cpuprofile", budget)
+        }
     }
 
     /// How many microseconds one of the start and the end is.

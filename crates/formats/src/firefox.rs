@@ -6,7 +6,9 @@ mod gecko;
 mod write;
 
 use flamelet_profile::budget::hash_entry;
-use flamelet_profile::{Budget, ErrorKind, LabelSetId, LocationId, Mapping, MappingId, MappingSymbols, Profile, Result};
+use flamelet_profile::{
+    Budget, ErrorKind, LabelSetId, LocationId, Mapping, MappingId, MappingSymbols, Profile, Result,
+};
 pub(crate) use gecko::read as read_gecko;
 use rustc_hash::FxHashMap as HashMap;
 use serde::Deserialize;
@@ -320,7 +322,14 @@ struct Stacks<'a> {
 
 impl<'a> Stacks<'a> {
     fn new(own: &'a Tables, shared: &'a Tables, modules: &'a [MappingId]) -> Self {
-        Self { own, shared, modules, locations: HashMap::default(), rows: HashMap::default(), stack: Vec::new() }
+        Self {
+            own,
+            shared,
+            modules,
+            locations: HashMap::default(),
+            rows: HashMap::default(),
+            stack: Vec::new(),
+        }
     }
 
     /// The row of stack `at` under the labels of the thread.

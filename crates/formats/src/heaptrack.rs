@@ -7,7 +7,9 @@ mod costs;
 
 use costs::Costs;
 use flamelet_profile::budget::{ALLOCATION, hash_entry};
-use flamelet_profile::{Budget, ErrorKind, LabelSetId, Line, LocationId, Mapping, MappingId, Profile, Result};
+use flamelet_profile::{
+    Budget, ErrorKind, LabelSetId, Line, LocationId, Mapping, MappingId, Profile, Result,
+};
 use rustc_hash::FxHashMap as HashMap;
 
 use crate::assembly::Assembly;

@@ -102,7 +102,8 @@ impl Recording {
     fn chunk(&mut self, chunk: &[u8], header: &ChunkHeader) -> Option<()> {
         let budget = self.assembly.budget().clone();
         let before = budget.used();
-        let metadata = Metadata::parse(header.at(chunk, header.metadata_offset)?, header.compressed, &budget)?;
+        let metadata =
+            Metadata::parse(header.at(chunk, header.metadata_offset)?, header.compressed, &budget)?;
         let pools = Pools::parse(chunk, header, &metadata)?;
         let constants = budget.used() - before;
         let mut reader = ChunkReader {

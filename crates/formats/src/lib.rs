@@ -58,8 +58,8 @@ mod xctrace;
 use std::fs::File;
 use std::io;
 
-pub use flamelet_profile::{Error, ErrorKind, Limits, Result};
 use flamelet_profile::{Budget, Profile, pprof};
+pub use flamelet_profile::{Error, ErrorKind, Limits, Result};
 pub use format::Format;
 use input::Input;
 use notes::Notes;
@@ -126,7 +126,11 @@ pub fn read_file(file: &File, options: &Options) -> Result<Read> {
 
 fn read_input(input: Input<'_>, options: &Options) -> Result<Read> {
     let mut notes = Notes::default();
-    let (format, profile) = detect::read(input, options, &mut notes)?;
+    let budget = input.budget().clone();
+    let read = detect::read(input, options, &mut notes);
+    // A reader that was given no more room may think that the file is damaged, or empty.
+    budget.check()?;
+    let (format, profile) = read?;
     Ok(Read { profile, format, notes: notes.into_vec() })
 }
 

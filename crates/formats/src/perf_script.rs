@@ -92,9 +92,8 @@ struct OpenFrames {
 }
 
 /// What a frame of the open sample takes besides its text: its key, its place on the stack, and another when it is new.
-const OPEN_FRAME: usize = size_of::<(FrameKey, usize)>()
-    + size_of::<LocationId>()
-    + size_of::<(usize, FrameKey, Range<usize>)>();
+const OPEN_FRAME: usize =
+    size_of::<(FrameKey, usize)>() + size_of::<LocationId>() + size_of::<(usize, FrameKey, Range<usize>)>();
 
 impl OpenFrames {
     /// Takes a line that starts with `address`.

@@ -267,10 +267,10 @@ impl Trace {
             // Whoever adds the event asks later whether there was room.
             budget.has_room(TRACK + key.text_size() + event.pid.len());
             Track {
-            process: event.pid.clone(),
-            pid: event.pid.parse().unwrap_or(0),
-            tid: event.tid.parse().unwrap_or(next),
-            ..Track::default()
+                process: event.pid.clone(),
+                pid: event.pid.parse().unwrap_or(0),
+                tid: event.tid.parse().unwrap_or(next),
+                ..Track::default()
             }
         })
     }

@@ -36,7 +36,11 @@ pub(crate) fn packing(head: &[u8]) -> Option<Packing> {
 
 /// The content of `packed`. What the decoder takes is charged as long as it is there, and each byte that it makes is a
 /// step of work: packed files may hold far more than they weigh.
-pub(crate) fn unpack<'a>(packing: Packing, packed: impl Read + 'a, budget: &Budget) -> Result<Box<dyn Read + 'a>> {
+pub(crate) fn unpack<'a>(
+    packing: Packing,
+    packed: impl Read + 'a,
+    budget: &Budget,
+) -> Result<Box<dyn Read + 'a>> {
     let mut loan = budget.lend(0)?;
     let unpacked: Box<dyn Read + 'a> = match packing {
         Packing::Gzip => {

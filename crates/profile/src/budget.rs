@@ -171,23 +171,31 @@ impl Budget {
         let (kind, message) = match what {
             MEMORY => {
                 let memory = size_text(memory);
-                (ErrorKind::OutOfMemory, format!("takes more than {memory} of memory, the most that is allowed"))
+                (
+                    ErrorKind::OutOfMemory,
+                    format!("takes more than {memory} of memory, the most that is allowed"),
+                )
             }
-            WORK => {
-                (ErrorKind::OutOfWork, format!("takes more than {work} steps of work, the most that is allowed"))
+            WORK => (
+                ErrorKind::OutOfWork,
+                format!("takes more than {work} steps of work, the most that is allowed"),
+            ),
+            _ => {
+                (ErrorKind::TooLarge, "has more than 2^32 rows in a table, which flamelet cannot hold".into())
             }
-            _ => (ErrorKind::TooLarge, "has more than 2^32 rows in a table, which flamelet cannot hold".into()),
         };
         Error::new(kind, message)
     }
 }
 
-/// `1 GiB`, `512 MiB`, `100 bytes`: in the largest unit that divides it.
+/// `1 GiB`, `1.5 MiB`, `100 bytes`.
 fn size_text(bytes: u64) -> String {
     let units = [("GiB", 30), ("MiB", 20), ("KiB", 10)];
-    let fits = |shift: u32| bytes > 0 && bytes.trailing_zeros() >= shift;
-    match units.into_iter().find(|&(_, shift)| fits(shift)) {
-        Some((unit, shift)) => format!("{} {unit}", bytes >> shift),
+    match units.into_iter().find(|&(_, shift)| bytes >> shift > 0) {
+        Some((unit, shift)) => {
+            let tenths = bytes as f64 / (1u64 << shift) as f64 * 10.0;
+            format!("{} {unit}", tenths.round() / 10.0)
+        }
         None => format!("{bytes} bytes"),
     }
 }
@@ -263,13 +271,14 @@ mod tests {
 
     #[test]
     fn sizes_as_people_write_them() {
-        let known = [("2GiB", 2 << 30), ("512M", 512 << 20), ("1.5g", 3 << 29), ("4", 4 << 30), ("64 KB", 64 << 10)];
+        let known =
+            [("2GiB", 2 << 30), ("512M", 512 << 20), ("1.5g", 3 << 29), ("4", 4 << 30), ("64 KB", 64 << 10)];
         for (text, bytes) in known {
             assert_eq!(parse_size(text), Some(bytes), "{text}");
         }
         for text in ["", "M", "0", "-1G", "1x", "1e3", "nan", "99999999T"] {
             assert_eq!(parse_size(text), None, "{text}");
         }
-        assert_eq!([1 << 30, 512 << 20, 100].map(size_text), ["1 GiB", "512 MiB", "100 bytes"]);
+        assert_eq!([1 << 30, 3 << 19, 100].map(size_text), ["1 GiB", "1.5 MiB", "100 bytes"]);
     }
 }

@@ -57,7 +57,8 @@ const MAPPING: usize = size_of::<Mapping>() + hash_entry(size_of::<(Mapping, Map
 const LOCATION: usize = size_of::<Location>() + hash_entry(size_of::<(u64, LocationId)>());
 const ADDRESS: usize = size_of::<Location>() + hash_entry(size_of::<(Option<MappingId>, u64, LocationId)>());
 const ROW: usize = size_of::<u32>() + hash_entry(size_of::<u32>());
-const SAMPLE: usize = size_of::<(StackId, LabelSetId)>() + hash_entry(size_of::<(StackId, LabelSetId, usize)>());
+const SAMPLE: usize =
+    size_of::<(StackId, LabelSetId)>() + hash_entry(size_of::<(StackId, LabelSetId, usize)>());
 
 /// Collects samples into a [`Profile`]. Functions, locations, stacks and label sets that are equal are
 /// stored once; samples are kept as they are added, unless [`ProfileBuilder::merge_sample`] is used.
@@ -245,7 +246,8 @@ impl ProfileBuilder {
         let budget = self.budget.as_ref();
         let frames = self.profile.stacks.items.len() + locations.len();
         let has_room = || {
-            budget.is_none_or(|budget| budget.has_ids(frames) && budget.has_room(ROW + size_of_val(locations)))
+            budget
+                .is_none_or(|budget| budget.has_ids(frames) && budget.has_room(ROW + size_of_val(locations)))
         };
         let stacks = Arc::make_mut(&mut self.profile.stacks);
         StackId::from_index(self.stacks.intern_if(stacks, locations, has_room).unwrap_or(0))

@@ -35,7 +35,7 @@ pub use budget::{Budget, Limits};
 pub use builder::ProfileBuilder;
 pub use error::{Error, ErrorKind, Result};
 pub use ids::{FunctionId, LabelSetId, LocationId, MappingId, StackId, StringId, ThreadId};
-pub use merge::merge;
+pub use merge::{merge, merge_within};
 pub use model::{
     Function, Header, Label, Line, Location, Mapping, MappingSymbols, NamedLine, Profile, Renamed, Sample,
     ValueType,

@@ -2,14 +2,15 @@
 
 use std::sync::Arc;
 
-use hashbrown::HashMap;
+use hashbrown::{HashMap, HashSet};
 use rustc_hash::FxBuildHasher;
 
 use crate::builder::{FunctionIndex, RowIndex, push_location, push_sample};
 use crate::model::MappingSymbols;
 use crate::{
-    Error, ErrorKind, Event, Function, FunctionId, Label, LabelSetId, Line, LocationId, Mapping, MappingId,
-    Profile, Quality, Result, StackId, StringId, Thread, ThreadId, Timeline, ValueType, unit,
+    Budget, Error, ErrorKind, Event, Function, FunctionId, Label, LabelSetId, Limits, Line, LocationId,
+    Mapping, MappingId, Profile, Quality, Result, StackId, StringId, Thread, ThreadId, Timeline, ValueType,
+    unit,
 };
 
 /// One profile with the samples of all: equal stacks with equal labels are added up, and samples that come
@@ -19,6 +20,14 @@ use crate::{
 /// are converted to the finest. Mappings are matched by build id (or file) and size, so that the same binary
 /// at two addresses is one.
 pub fn merge(profiles: &[&Profile]) -> Result<Profile> {
+    merge_within(profiles, &Budget::new(Limits::NONE))
+}
+
+/// As [`merge`], charging what it takes to `budget`: about what the profiles take, and as much for the indexes that find
+/// equal rows. The profiles themselves are the caller's.
+pub fn merge_within(profiles: &[&Profile], budget: &Budget) -> Result<Profile> {
+    let _indexes = budget.lend(profiles.iter().map(|profile| profile.byte_size()).sum())?;
+    budget.charge(profiles.iter().map(|profile| profile.byte_size()).sum())?;
     let Some(first) = profiles.first() else {
         return Err(Error::new(ErrorKind::Incompatible, "there is no profile to merge"));
     };
@@ -53,9 +62,10 @@ impl Column {
 fn common_sample_types(profiles: &[&Profile]) -> Result<Vec<Column>> {
     let first = profiles[0];
     let mut columns = Vec::new();
+    let kinds: Vec<KindIndex<'_>> = profiles.iter().map(|profile| kind_index(profile)).collect();
     for value_type in &first.sample_types {
         let kind = first.string(value_type.kind);
-        let places: Option<Vec<usize>> = profiles.iter().map(|profile| find_kind(profile, kind)).collect();
+        let places: Option<Vec<usize>> = kinds.iter().map(|kinds| kinds.get(kind).copied()).collect();
         let Some(places) = places else { continue };
         let units: Vec<&str> = std::iter::zip(profiles, &places)
             .map(|(profile, &at)| profile.string(profile.sample_types[at].unit))
@@ -85,8 +95,12 @@ fn common_sample_types(profiles: &[&Profile]) -> Result<Vec<Column>> {
     Ok(columns)
 }
 
-fn find_kind(profile: &Profile, kind: &str) -> Option<usize> {
-    profile.sample_types.iter().position(|value_type| profile.string(value_type.kind) == kind)
+/// Where each kind of value stands first.
+type KindIndex<'a> = HashMap<&'a str, usize, FxBuildHasher>;
+
+fn kind_index(profile: &Profile) -> KindIndex<'_> {
+    let kinds = profile.sample_types.iter().map(|value_type| profile.string(value_type.kind));
+    kinds.enumerate().rev().map(|(at, kind)| (kind, at)).collect()
 }
 
 fn finest_unit<'a>(units: &[&'a str]) -> Option<&'a str> {
@@ -103,6 +117,7 @@ fn finest_unit<'a>(units: &[&'a str]) -> Option<&'a str> {
 }
 
 fn merge_headers(into: &mut Profile, first: &Profile, profiles: &[&Profile]) {
+    let mut comments: HashSet<StringId, FxBuildHasher> = HashSet::default();
     let text = |from: &Profile, id: StringId, into: &mut Profile| into.strings.intern(from.string(id));
     into.header.drop_frames = text(first, first.header.drop_frames, into);
     into.header.keep_frames = text(first, first.header.keep_frames, into);
@@ -125,7 +140,7 @@ fn merge_headers(into: &mut Profile, first: &Profile, profiles: &[&Profile]) {
         }
         for &comment in &from.comments {
             let comment = text(profile, comment, into);
-            if !into.header.comments.contains(&comment) {
+            if comments.insert(comment) {
                 into.header.comments.push(comment);
             }
         }
@@ -391,10 +406,11 @@ impl Profile {
 
     /// Scales this profile so that each of its totals equals that of `base`.
     pub fn normalize_to(&mut self, base: &Profile) -> Result<()> {
+        let kinds = kind_index(base);
         let factors: Result<Vec<f64>> = (0..self.sample_types.len())
             .map(|at| {
                 let kind = self.string(self.sample_types[at].kind);
-                let other = find_kind(base, kind).ok_or_else(|| {
+                let other = kinds.get(kind).copied().ok_or_else(|| {
                     Error::new(ErrorKind::Incompatible, format!("the base has no sample type {kind}"))
                 })?;
                 let units = (base.sample_types[other].unit, self.sample_types[at].unit);

@@ -60,12 +60,20 @@ impl<'a> Image<'a> {
     /// The bytes of `range`, to keep.
     pub(crate) fn copy(&self, range: Range<u64>) -> Result<Vec<u8>> {
         let short = || Error::new(ErrorKind::Corrupt, "the file is shorter than its headers say");
-        if range.end > self.size() || range.start > range.end {
-            return Err(short());
-        }
-        match self.in_memory() {
-            Some(bytes) => Ok(bytes[range.start as usize..range.end as usize].to_vec()),
-            None => self.read(range.start, range.end - range.start).ok_or_else(short),
+        let size = range.end.checked_sub(range.start).filter(|_| range.end <= self.size());
+        let mut bytes = vec![0; size.and_then(|size| usize::try_from(size).ok()).ok_or_else(short)?];
+        self.fill(range.start, &mut bytes).ok_or_else(short)?;
+        Ok(bytes)
+    }
+
+    /// Fills `into` with the bytes from `offset` on.
+    pub(crate) fn fill(&self, offset: u64, into: &mut [u8]) -> Option<()> {
+        match &self.content {
+            Content::Bytes(bytes) => bytes.read_at(offset, into).ok(),
+            Content::Borrowed(bytes) => {
+                into.copy_from_slice(bytes.get(usize::try_from(offset).ok()?..)?.get(..into.len())?);
+                Some(())
+            }
         }
     }
 
@@ -82,13 +90,6 @@ impl<'a> Image<'a> {
         }
     }
 
-    fn read(&self, offset: u64, size: u64) -> Option<Vec<u8>> {
-        let Content::Bytes(bytes) = &self.content else { return None };
-        let mut part = vec![0; usize::try_from(size).ok()?];
-        bytes.read_at(offset, &mut part).ok()?;
-        Some(part)
-    }
-
     /// The part of `size` bytes at `offset`, which is inside of the file.
     fn part(&self, offset: u64, size: u64) -> Option<&[u8]> {
         let mut parts = self.parts.borrow_mut();
@@ -96,7 +97,7 @@ impl<'a> Image<'a> {
             Entry::Occupied(known) => &**known.into_mut(),
             Entry::Vacant(unknown) => {
                 let room = self.room.get().checked_sub(size)?;
-                let part = self.read(offset, size)?;
+                let part = self.copy(offset..offset.checked_add(size)?).ok()?;
                 self.room.set(room);
                 &**unknown.insert(part.into())
             }
@@ -115,11 +116,10 @@ struct Stream<'d> {
 impl Read for Stream<'_> {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         let end = self.rest.end.min(self.rest.start.saturating_add(into.len() as u64));
-        let part =
-            self.image.copy(self.rest.start..end).map_err(|error| io::Error::other(error.to_string()))?;
-        into[..part.len()].copy_from_slice(&part);
-        self.rest.start = end;
-        Ok(part.len())
+        let count = end.saturating_sub(self.rest.start) as usize;
+        self.image.fill(self.rest.start, &mut into[..count]).ok_or(io::ErrorKind::UnexpectedEof)?;
+        self.rest.start += count as u64;
+        Ok(count)
     }
 }
 

@@ -23,23 +23,41 @@ pub(crate) struct Blocks {
     held: RefCell<Held>,
     most: usize,
     sections: Cell<u32>,
+    /// Where blocks are read to before they are shared.
+    scratch: RefCell<Vec<u8>>,
 }
 
 /// By the number of the section and where the block starts in it.
-type Held = FxHashMap<(u32, usize), Rc<[u8]>>;
+type Held = FxHashMap<(u32, usize), Rc<Block>>;
+
+/// Some bytes of a section.
+struct Block {
+    /// Where they start in the section.
+    start: usize,
+    bytes: Box<[u8]>,
+}
 
 impl Blocks {
     /// Holds about `bytes` at most, and at least one block.
     pub(crate) fn new(bytes: u64) -> Self {
         let most = usize::try_from(bytes / BLOCK as u64).unwrap_or(usize::MAX).max(1);
-        Self { held: RefCell::default(), most, sections: Cell::new(0) }
+        Self { held: RefCell::default(), most, sections: Cell::new(0), scratch: RefCell::default() }
     }
 
-    fn block(&self, key: (u32, usize), read: impl FnOnce() -> Option<Rc<[u8]>>) -> Option<Rc<[u8]>> {
+    /// The block with this key; `read` fills in its `size` bytes.
+    fn block(
+        &self,
+        key: (u32, usize),
+        size: usize,
+        read: impl FnOnce(&mut [u8]) -> Option<()>,
+    ) -> Option<Rc<Block>> {
         if let Some(block) = self.held.borrow().get(&key) {
             return Some(block.clone());
         }
-        let block = read()?;
+        let mut scratch = self.scratch.borrow_mut();
+        scratch.resize(BLOCK, 0);
+        read(&mut scratch[..size])?;
+        let block = Rc::new(Block { start: key.1, bytes: scratch[..size].into() });
         let mut held = self.held.borrow_mut();
         // Readers keep the block that they are in; all others can be read again.
         if held.len() >= self.most {
@@ -57,7 +75,7 @@ pub(crate) struct Section<'d> {
 }
 
 enum Content<'d> {
-    Memory(Rc<[u8]>),
+    Memory(Rc<Block>),
     Part { image: &'d Image<'d>, start: u64, blocks: &'d Blocks, number: u32 },
 }
 
@@ -69,7 +87,8 @@ impl<'d> Section<'d> {
 
     /// A section that had to be decompressed.
     pub(crate) fn in_memory(bytes: Vec<u8>) -> Self {
-        Self { size: bytes.len(), content: Content::Memory(bytes.into()) }
+        let size = bytes.len();
+        Self { size, content: Content::Memory(Rc::new(Block { start: 0, bytes: bytes.into() })) }
     }
 
     /// The section at `range` of a file.
@@ -80,24 +99,24 @@ impl<'d> Section<'d> {
         Self { size, content: Content::Part { image, start: range.start, blocks, number } }
     }
 
+    /// Reads all of it. The endianness is the file's.
     pub(crate) fn reader(&'d self, endian: RunTimeEndian) -> Slice<'d> {
         let block = match &self.content {
-            Content::Memory(bytes) => bytes.clone(),
-            Content::Part { .. } => Rc::new([]),
+            Content::Memory(all) => all.clone(),
+            Content::Part { .. } => Rc::new(Block { start: 0, bytes: Box::default() }),
         };
-        Slice { section: self, endian, block, block_start: 0, at: 0, end: self.size }
+        Slice { section: self, block, at: 0, end: self.size, endian }
     }
 
-    /// The block that holds the byte at `at`, which is inside of the section, and where it starts.
-    fn block(&self, at: usize) -> Result<(Rc<[u8]>, usize)> {
+    /// The block that holds the byte at `at`, which is inside of the section.
+    fn block(&self, at: usize) -> Result<Rc<Block>> {
         match &self.content {
-            Content::Memory(bytes) => Ok((bytes.clone(), 0)),
+            Content::Memory(all) => Ok(all.clone()),
             Content::Part { image, start, blocks, number } => {
                 let first = at - at % BLOCK;
-                let range = start + first as u64..start + (first + BLOCK).min(self.size) as u64;
-                let read = || image.copy(range).ok().map(Rc::from);
-                let block = blocks.block((*number, first), read).ok_or(Error::Io)?;
-                Ok((block, first))
+                let size = BLOCK.min(self.size - first);
+                let read = |into: &mut [u8]| image.fill(start.checked_add(first as u64)?, into);
+                blocks.block((*number, first), size, read).ok_or(Error::Io)
             }
         }
     }
@@ -107,12 +126,11 @@ impl<'d> Section<'d> {
 #[derive(Clone)]
 pub(crate) struct Slice<'d> {
     section: &'d Section<'d>,
-    endian: RunTimeEndian,
-    block: Rc<[u8]>,
-    /// Where `block` starts in the section.
-    block_start: usize,
+    /// The block that was read last; whatever is needed may be in another one.
+    block: Rc<Block>,
     at: usize,
     end: usize,
+    endian: RunTimeEndian,
 }
 
 impl<'d> Slice<'d> {
@@ -125,14 +143,14 @@ impl<'d> Slice<'d> {
     }
 
     fn enter_block(&mut self) -> Result<()> {
-        (self.block, self.block_start) = self.section.block(self.at)?;
+        self.block = self.section.block(self.at)?;
         Ok(())
     }
 
     /// What is left of the block that the reader is in, up to its own end.
     fn rest_of_block(&self) -> &[u8] {
-        let rest =
-            self.at.checked_sub(self.block_start).and_then(|at| self.block.get(at..)).unwrap_or_default();
+        let at = self.at.wrapping_sub(self.block.start);
+        let rest = self.block.bytes.get(at..).unwrap_or_default();
         &rest[..rest.len().min(self.end - self.at)]
     }
 
@@ -268,8 +286,8 @@ impl Reader for Slice<'_> {
         if into.len() > self.len() {
             return Err(self.eof());
         }
-        let at = self.at.wrapping_sub(self.block_start);
-        match at.checked_add(into.len()).and_then(|end| self.block.get(at..end)) {
+        let at = self.at.wrapping_sub(self.block.start);
+        match at.checked_add(into.len()).and_then(|end| self.block.bytes.get(at..end)) {
             Some(bytes) => {
                 into.copy_from_slice(bytes);
                 self.at += into.len();
@@ -281,7 +299,7 @@ impl Reader for Slice<'_> {
 
     #[inline]
     fn read_u8(&mut self) -> Result<u8> {
-        if let Some(&byte) = self.block.get(self.at.wrapping_sub(self.block_start))
+        if let Some(&byte) = self.block.bytes.get(self.at.wrapping_sub(self.block.start))
             && self.at < self.end
         {
             self.at += 1;

@@ -191,7 +191,21 @@ pub fn confirmed_sources(profile: &Profile, symbolizer: &mut Symbolizer) -> BTre
     let is_of_trusted = |mapping| trusted.contains(named.string(named.mapping(mapping).filename));
     let locations = named.locations().iter().filter(|location| location.mapping.is_some_and(is_of_trusted));
     let functions = locations.flat_map(|location| named.lines_of(location)).filter_map(|line| line.function);
-    functions.map(|function| named.string(named.function(function).filename).to_owned()).collect()
+    let names = functions.map(|function| named.string(named.function(function).filename));
+    names.flat_map(|name| [name.to_owned(), cleaned(name)]).collect()
+}
+
+/// The path without `.` and `..`, as reports show it.
+fn cleaned(name: &str) -> String {
+    let mut path = PathBuf::new();
+    for part in Path::new(name).components() {
+        match part {
+            Component::CurDir => {}
+            Component::ParentDir => drop(path.pop()),
+            other => path.push(other),
+        }
+    }
+    path.display().to_string()
 }
 
 fn is_trusted(source: &Path, build_id: &str) -> bool {
@@ -256,6 +270,12 @@ mod tests {
             assert!(error.contains("--source-path"), "{error}");
             assert!(anywhere.find(outside).is_some() || outside.starts_with(".."), "{outside}");
         }
+    }
+
+    #[test]
+    fn paths_are_cleaned() {
+        assert_eq!(cleaned("/build/./src/../lib/a.c"), "/build/lib/a.c");
+        assert_eq!(cleaned("src/a.c"), "src/a.c");
     }
 
     #[test]

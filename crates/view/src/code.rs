@@ -76,21 +76,28 @@ pub(crate) fn code_of(
         return Err(Error::bad_request("no function was chosen"));
     }
     let pattern = format!("^{}$", escaped_pattern(name));
-    let (files, mut note) = sources(profile, sample_type, &pattern, options)?;
-    let mut instructions = Vec::new();
-    if let Some(disassembler) = &options.disassembler {
-        let report = report(profile, sample_type, &pattern, options, Command::Disasm)?;
-        match disassembler.disassemble(&report, &pattern) {
-            Ok(found) => {
-                if let Some(warning) = found.warnings.first().filter(|_| found.functions.is_empty()) {
-                    note = warning.clone();
-                }
-                instructions = instructions_of(found);
+    let function = name.to_owned();
+    let Some(disassembler) = &options.disassembler else {
+        let (files, note) = sources(profile, sample_type, &pattern, options, BTreeSet::new())?;
+        return Ok(Code { function, files, instructions: Vec::new(), note });
+    };
+    // With addresses, which a report on source lines does not have.
+    let report = report(profile, sample_type, &pattern, options, Command::Disasm)?;
+    let confirmed = disassembler.confirmed_sources(&report);
+    let (files, mut note) = sources(profile, sample_type, &pattern, options, confirmed)?;
+    let instructions = match disassembler.disassemble(&report, &pattern) {
+        Ok(found) => {
+            if let Some(warning) = found.warnings.first().filter(|_| found.functions.is_empty()) {
+                note = warning.clone();
             }
-            Err(message) => note = message,
+            instructions_of(found)
         }
-    }
-    Ok(Code { function: name.to_owned(), files, instructions, note })
+        Err(message) => {
+            note = message;
+            Vec::new()
+        }
+    };
+    Ok(Code { function, files, instructions, note })
 }
 
 /// Only the stacks of the function: the rest of the profile is not looked at again.
@@ -116,11 +123,11 @@ fn sources(
     sample_type: usize,
     pattern: &str,
     options: &CodeOptions,
+    confirmed: BTreeSet<String>,
 ) -> Result<(Vec<SourceFile>, String), Error> {
     let report = report(profile, sample_type, pattern, options, Command::List)?;
     let regex = filter::regex("function", pattern).map_err(|error| Error::bad_request(error.to_string()))?;
-    let confirmed = options.disassembler.as_ref().map(|binaries| binaries.confirmed_sources(&report));
-    let found: List = list_confined(&report, regex.as_ref(), confirmed.unwrap_or_default());
+    let found: List = list_confined(&report, regex.as_ref(), confirmed);
     let note = match found.functions.is_empty() {
         true => "The profile knows no source lines of this function.".to_owned(),
         false => String::new(),

@@ -50,3 +50,4 @@ pub use memory::Memory;
 pub use routes::{router, router_within};
 pub use server::{ServeOptions, Server};
 pub use source::{HeapQuestion, Source, Take, Taken};
+pub use token::secret;

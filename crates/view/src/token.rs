@@ -34,8 +34,8 @@ pub(crate) enum Brought {
 impl Token {
     /// A new one, for the server at `port`.
     pub(crate) fn random(port: u16) -> io::Result<Self> {
-        let ticket = Mutex::new(Some(random_text()?));
-        Ok(Self { secret: random_text()?, ticket, cookie: format!("flamelet-{port}") })
+        let ticket = Mutex::new(Some(secret()?));
+        Ok(Self { secret: secret()?, ticket, cookie: format!("flamelet-{port}") })
     }
 
     /// The part of an address that brings it.
@@ -82,7 +82,8 @@ fn are_same(secret: &str, given: &str) -> bool {
     given.len() == secret.len() && std::hint::black_box(difference) == 0
 }
 
-fn random_text() -> io::Result<String> {
+/// A random text that nobody can guess, for an address that only those know who were told it.
+pub fn secret() -> io::Result<String> {
     Ok(random()?.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 

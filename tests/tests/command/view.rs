@@ -303,6 +303,9 @@ fn the_demo_profiles_itself_and_keeps_what_it_found() {
     assert_eq!(demo.status, Some(0), "{}", demo.stderr);
     assert!(demo.stdout.contains("Type: cpu"), "{}", demo.stdout);
     assert!(demo.stderr.contains("requests meanwhile"), "{}", demo.stderr);
+    // Others on this machine cannot guess where its endpoints are.
+    let secret = demo.stderr.split_once("http://127.0.0.1:").and_then(|(_, rest)| rest.split('/').nth(1));
+    assert!(secret.is_some_and(|secret| secret.len() == 32), "{}", demo.stderr);
     let counted = top(&format!("{folder}/cpu.pb.gz"));
     for route in ["count_primes", "count_words"] {
         assert!(counted.keys().any(|name| name.contains(route)), "{route}: {:?}", counted.keys());

@@ -7,7 +7,7 @@ use flamelet_tests::mutate::{Random, mutated};
 use flamelet_tests::{profiles, programs};
 
 /// A small file of every format that is read.
-fn seeds() -> Vec<PathBuf> {
+pub(super) fn seeds() -> Vec<PathBuf> {
     let folder = programs::repository().join("crates/formats/tests/data");
     let entries = std::fs::read_dir(folder).expect("the data of the formats' tests");
     let mut files: Vec<PathBuf> = entries.map(|entry| entry.expect("an entry").path()).collect();

@@ -3,11 +3,13 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum, ValueHint};
+use flamelet_profile::Limits;
+use flamelet_profile::budget::parse_size;
 
 use super::tools::HEAP_FILE;
 use super::values::existing_path;
 use crate::fetch::{self, FetchOptions};
-use crate::source::{MAX_MEMORY_GIB, SourceOptions, SymbolOptions};
+use crate::source::{SourceOptions, SymbolOptions};
 
 /// The profiles of a report.
 #[derive(Args, Clone)]
@@ -82,9 +84,21 @@ pub(crate) enum Symbolize {
 /// A cap on what may be read.
 #[derive(Args, Clone)]
 pub(crate) struct MemoryArgs {
-    /// The most memory that a profile may take, in GiB
-    #[arg(long, value_name = "GIB", default_value_t = MAX_MEMORY_GIB, alias = "max_memory")]
-    max_memory: u64,
+    /// The most memory that reading profiles may take, such as 512M or 4GiB [default: 1GiB]
+    #[arg(long, value_name = "SIZE", value_parser = parse_limits, alias = "max_memory")]
+    max_memory: Option<Limits>,
+}
+
+impl MemoryArgs {
+    fn limits(&self) -> Limits {
+        self.max_memory.unwrap_or_default()
+    }
+}
+
+/// Reads a size of memory; a number alone is one of GiB.
+pub(crate) fn parse_limits(text: &str) -> std::result::Result<Limits, String> {
+    let bytes = parse_size(text).ok_or("give a size such as 512M or 4GiB")?;
+    Ok(Limits::of_memory(bytes))
 }
 
 /// How profiles are opened, one by one.
@@ -203,7 +217,7 @@ impl ReadArgs {
             sources,
             fetch: self.fetch.options(),
             symbols: self.symbols.options(),
-            max_memory: self.memory.max_memory,
+            limits: self.memory.limits(),
             ..SourceOptions::default()
         }
     }
@@ -233,7 +247,7 @@ impl SymbolizeArgs {
             sources: self.sources.sources.clone(),
             fetch: self.fetch.options(),
             symbols: SymbolOptions { skip: false, force: self.force, binaries },
-            max_memory: self.memory.max_memory,
+            limits: self.memory.limits(),
             ..SourceOptions::default()
         }
     }
@@ -246,7 +260,7 @@ impl FetchVerbArgs {
             sources: self.sources.sources.clone(),
             fetch: self.fetch.options(),
             symbols: SymbolOptions { skip: true, ..SymbolOptions::default() },
-            max_memory: self.memory.max_memory,
+            limits: self.memory.limits(),
             ..SourceOptions::default()
         }
     }

@@ -27,8 +27,9 @@ pub(crate) fn fetch(args: &FetchVerbArgs) -> Result<()> {
     options.note_unused();
     output::check(args.output.as_deref())?;
     let bytes = options.bytes(source)?;
-    pprof::read(&bytes, &options.limits())
-        .map_err(|error| Failure::new(format!("{source}: the answer is no profile: {error}")))?;
+    pprof::read(&bytes, &options.limits).map_err(|error| {
+        Failure::new(format!("{source}: the answer is no profile: {}", Failure::from(error)))
+    })?;
     let path = args.output.clone().unwrap_or_else(|| free_name(source));
     output::write(Some(&path), |out| Ok(out.write_all(&bytes)?))?;
     if path != Path::new("-") {

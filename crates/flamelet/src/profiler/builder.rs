@@ -168,8 +168,9 @@ impl ProfilerBuilder {
         self
     }
 
-    /// The share of the process' CPU time, in percent, that sampling may use. Above it the frequency is
-    /// lowered, and profiles say so. `None` for no limit; 2 % unless set.
+    /// The share of the process' CPU time, in percent, that sampling may use. Above it new threads are looked for less
+    /// often, or the frequency is lowered, whichever costs more, and profiles say so. `None` for no limit; 2 % unless
+    /// set.
     pub fn overhead_budget(mut self, percent: impl Into<Option<f64>>) -> Self {
         self.settings.cpu.overhead_budget = percent.into();
         self

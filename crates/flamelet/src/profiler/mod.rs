@@ -8,7 +8,7 @@ mod metrics;
 #[cfg(feature = "http")]
 mod permit;
 mod symbols;
-#[cfg(feature = "http")]
+#[cfg(feature = "axum")]
 mod unread;
 
 #[cfg(feature = "continuous")]

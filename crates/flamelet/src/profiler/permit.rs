@@ -17,6 +17,11 @@ impl Profiler {
         self.shared().counters.running.fetch_update(Ordering::AcqRel, Ordering::Acquire, more).ok()?;
         Some(Permit { profiler: self.clone() })
     }
+
+    /// Whether as many bytes of answers as may wait for their clients do so.
+    pub(crate) fn has_many_unread(&self) -> bool {
+        self.shared().counters.unread.load(Ordering::Acquire) >= self.limits().max_unread
+    }
 }
 
 impl Drop for Permit {

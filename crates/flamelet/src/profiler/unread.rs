@@ -14,13 +14,7 @@ pub(crate) struct Unread {
 }
 
 impl Profiler {
-    /// Whether answers of as many bytes as may wait do so.
-    pub(crate) fn has_many_unread(&self) -> bool {
-        self.shared().counters.unread.load(Ordering::Acquire) >= self.limits().max_unread
-    }
-
     /// The body, counted; nothing where too many wait already. One alone may have any size.
-    #[cfg(feature = "axum")]
     pub(crate) fn unread(&self, body: Vec<u8>) -> Option<Unread> {
         let (size, most) = (counted(&body), self.limits().max_unread);
         let more = |unread: usize| {
@@ -48,7 +42,7 @@ impl Drop for Unread {
     }
 }
 
-#[cfg(all(test, feature = "axum"))]
+#[cfg(test)]
 mod tests {
     use super::*;
 

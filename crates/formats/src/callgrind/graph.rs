@@ -125,7 +125,14 @@ impl Graph {
         let Some(&at) = self.edge_index.get(&(caller, callee)) else {
             if self.budget.has_room(EDGE + size_of_val(costs)) {
                 self.edge_index.insert((caller, callee), self.edges.len());
-                self.edges.push(Edge { caller, callee, calls, inclusive: costs.into(), place, dearest: first });
+                self.edges.push(Edge {
+                    caller,
+                    callee,
+                    calls,
+                    inclusive: costs.into(),
+                    place,
+                    dearest: first,
+                });
             }
             return;
         };

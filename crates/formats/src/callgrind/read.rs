@@ -181,7 +181,8 @@ impl Parser {
             b"part" => self.position = Position::default(),
             b"cmd" | b"creator" => {
                 let comment = format!("callgrind: {} {}", String::from_utf8_lossy(key), text());
-                let has_room = self.budget.can_work(self.comments.len()) && self.budget.has_room(comment.len());
+                let has_room =
+                    self.budget.can_work(self.comments.len()) && self.budget.has_room(comment.len());
                 if has_room && !self.comments.contains(&comment) {
                     self.budget.push(&mut self.comments, comment);
                 }

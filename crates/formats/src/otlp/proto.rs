@@ -146,7 +146,11 @@ pub(super) fn decode(bytes: &[u8], budget: &Budget) -> Option<ProfilesData> {
     let mut data = ProfilesData::default();
     each_field(bytes, |number, value| {
         match number {
-            1 => push(&mut data.resource_profiles, decode_resource_profiles(value.message()?, budget)?, budget)?,
+            1 => push(
+                &mut data.resource_profiles,
+                decode_resource_profiles(value.message()?, budget)?,
+                budget,
+            )?,
             2 => decode_dictionary(value.message()?, &mut data.dictionary, budget)?,
             _ => {}
         }

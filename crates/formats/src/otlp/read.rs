@@ -2,8 +2,8 @@
 
 use flamelet_profile::budget::{ALLOCATION, hash_entry};
 use flamelet_profile::{
-    Budget, ErrorKind, Function as ProfileFunction, FunctionId, Label, LabelSetId, Line as ProfileLine, LocationId,
-    Mapping as ProfileMapping, MappingId, MappingSymbols, Profile, Result, StackId, ThreadId,
+    Budget, ErrorKind, Function as ProfileFunction, FunctionId, Label, LabelSetId, Line as ProfileLine,
+    LocationId, Mapping as ProfileMapping, MappingId, MappingSymbols, Profile, Result, StackId, ThreadId,
 };
 use rustc_hash::FxHashMap as HashMap;
 

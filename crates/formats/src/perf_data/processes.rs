@@ -30,7 +30,12 @@ pub(super) struct Process {
 }
 
 impl Process {
-    pub(super) fn location(&mut self, builder: &mut ProfileBuilder, address: u64, budget: &Budget) -> LocationId {
+    pub(super) fn location(
+        &mut self,
+        builder: &mut ProfileBuilder,
+        address: u64,
+        budget: &Budget,
+    ) -> LocationId {
         if let Some(&known) = self.locations.get(&address) {
             return known;
         }
@@ -124,7 +129,8 @@ impl Processes {
         let process = self.entry(pid);
         let before = process.size();
         let steps = process.modules.iter().len() / MODULES_PER_STEP;
-        if !budget.can_work(steps) || !budget.has_room(module.name.len() + module.build_id.len() + ALLOCATION) {
+        if !budget.can_work(steps) || !budget.has_room(module.name.len() + module.build_id.len() + ALLOCATION)
+        {
             return;
         }
         process.modules.insert(module);

@@ -213,8 +213,12 @@ impl Session<'_> {
                         return module;
                     }
                 }
-                Some(_) => self.doubts.note(|doubts| &mut doubts.changed_files, &mmap.name, self.assembly.budget()),
-                None => self.doubts.note(|doubts| &mut doubts.missing_files, &mmap.name, self.assembly.budget()),
+                Some(_) => {
+                    self.doubts.note(|doubts| &mut doubts.changed_files, &mmap.name, self.assembly.budget())
+                }
+                None => {
+                    self.doubts.note(|doubts| &mut doubts.missing_files, &mmap.name, self.assembly.budget())
+                }
             }
         }
         let name = match mmap.name.strip_prefix("[kernel.kallsyms]") {

@@ -3,7 +3,10 @@
 use regex::Regex;
 
 use super::regex as compile;
-use crate::{Profile, Result};
+use crate::{Error, ErrorKind, Profile, Result, StringId};
+
+/// The longest expression that a file may bring; those of real files have some hundreds of characters.
+const LONGEST_PATTERN: usize = 16 << 10;
 
 /// The name without its argument list, which expressions written for other tools do not expect.
 fn without_arguments(name: &str) -> &str {
@@ -55,10 +58,9 @@ impl Profile {
     /// Removes the frames that the profile itself calls uninteresting (`drop_frames`, less `keep_frames`),
     /// and all below them.
     pub fn drop_uninteresting(&mut self) -> Result<()> {
-        let pattern = |text: &str| if text.is_empty() { String::new() } else { format!("^(?:{text})$") };
-        let drop = pattern(self.string(self.header.drop_frames));
-        let keep = pattern(self.string(self.header.keep_frames));
-        let (Some(drop), keep) = (compile("drop_frames", &drop)?, compile("keep_frames", &keep)?) else {
+        let drop = self.file_pattern("drop_frames", self.header.drop_frames)?;
+        let keep = self.file_pattern("keep_frames", self.header.keep_frames)?;
+        let Some(drop) = drop else {
             return Ok(());
         };
         let functions = matching_functions(self, |name| {
@@ -66,6 +68,19 @@ impl Profile {
         });
         self.drop_below(&functions);
         Ok(())
+    }
+
+    /// An expression that comes with the file. It may be hostile: the parser takes a hundred times its length.
+    fn file_pattern(&self, name: &str, id: StringId) -> Result<Option<Regex>> {
+        match self.string(id) {
+            "" => Ok(None),
+            text if text.len() > LONGEST_PATTERN => {
+                let message =
+                    format!("its {name} is an expression of more than {LONGEST_PATTERN} characters");
+                Err(Error::new(ErrorKind::TooLarge, message))
+            }
+            text => compile(name, &format!("^(?:{text})$")),
+        }
     }
 
     fn drop_below(&mut self, functions: &[bool]) {

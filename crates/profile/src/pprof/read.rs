@@ -12,9 +12,9 @@ use super::wire::{Fields, Value, unzigzag};
 use crate::budget::hash_entry;
 use crate::model::Rows;
 use crate::{
-    Budget, Error, ErrorKind, Event, Function, FunctionId, Header, Label, LabelSetId, Line, Location, LocationId,
-    Mapping, MappingId, Profile, Quality, Result, StackId, StringId, StringTable, Thread, ThreadId, Timeline,
-    ValueType,
+    Budget, Error, ErrorKind, Event, Function, FunctionId, Header, Label, LabelSetId, Line, Location,
+    LocationId, Mapping, MappingId, Profile, Quality, Result, StackId, StringId, StringTable, Thread,
+    ThreadId, Timeline, ValueType,
 };
 
 /// As [`decode`](super::decode), charging what it takes to `budget`; `message` itself is the caller's.
@@ -502,7 +502,9 @@ impl Decoder<'_> {
                     self.budget.charge(size_of::<Thread>())?;
                     timeline.threads.push(self.thread(value.bytes()?)?);
                 }
-                schema::timeline::TIME_DELTA => events.fill(value, &mut times, |event, delta| event.time = delta)?,
+                schema::timeline::TIME_DELTA => {
+                    events.fill(value, &mut times, |event, delta| event.time = delta)?
+                }
                 schema::timeline::SAMPLE => events.fill(value, &mut samples, |event, row| {
                     event.sample = u32::try_from(row).unwrap_or(u32::MAX);
                 })?,

@@ -48,7 +48,8 @@ fn unpack_zstd(bytes: &[u8], budget: &Budget, unpacked: &mut Unpacked) -> Result
     while !rest.is_empty() {
         let window = zstd_window(rest);
         let _window = budget.lend(zstd_memory(window))?;
-        let frame = ruzstd::decoding::StreamingDecoder::new_with_max_window_size(&mut rest, window.max(1 << 10));
+        let frame =
+            ruzstd::decoding::StreamingDecoder::new_with_max_window_size(&mut rest, window.max(1 << 10));
         unpacked.take(frame.map_err(damaged)?, "zstd")?;
     }
     Ok(())

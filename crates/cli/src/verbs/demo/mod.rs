@@ -31,7 +31,7 @@ pub(crate) fn run(args: &DemoArgs) -> Result<()> {
     std::fs::create_dir_all(&args.output).about(args.output.display())?;
     let profiler = Profiler::builder().name("demo").start().map_err(|error| failure(&error))?;
     let service = service::start(profiler.clone())?;
-    note!("A small service runs at http://{}/debug/pprof/ under load.", service.address());
+    note!("A small service runs at {} under load.", service.endpoints());
     let found = profile(&profiler, &service, args)?;
     let files = keep(&args.output, &found)?;
     show_top(&found.cpu)?;

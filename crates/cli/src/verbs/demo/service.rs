@@ -16,12 +16,19 @@ use crate::error::Result;
 /// The service; it ends with the process or when dropped.
 pub(super) struct Service {
     address: SocketAddr,
+    /// Where its endpoints are: others on this machine cannot guess it, and so not profile it.
+    secret: String,
     _runtime: tokio::runtime::Runtime,
 }
 
 impl Service {
     pub(super) fn address(&self) -> SocketAddr {
         self.address
+    }
+
+    /// The address of the profiler's endpoints.
+    pub(super) fn endpoints(&self) -> String {
+        format!("http://{}/{}/debug/pprof/", self.address, self.secret)
     }
 }
 
@@ -36,15 +43,16 @@ pub(super) fn start(profiler: Profiler) -> Result<Service> {
         .build()?;
     let listener = runtime.block_on(tokio::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0)))?;
     let address = listener.local_addr()?;
+    let secret = flamelet_view::secret()?;
     let app = Router::new()
         .route("/primes", get(primes))
         .route("/words", get(words))
         .route("/orders", get(orders))
         .route("/wait", get(wait))
         .with_state(Orders::default())
-        .merge(flamelet::axum::router(profiler));
+        .nest(&format!("/{secret}"), flamelet::axum::router(profiler));
     runtime.spawn(async move { axum::serve(listener, app).await });
-    Ok(Service { address, _runtime: runtime })
+    Ok(Service { address, secret, _runtime: runtime })
 }
 
 /// Burns CPU in one hot loop.
