@@ -71,6 +71,13 @@ fn start(
     (child, line.trim().to_owned())
 }
 
+/// Where the recorded process `pid` writes, as only root can find out.
+fn folder_of(pid: &str) -> PathBuf {
+    let variables = std::fs::read_to_string(format!("/proc/{pid}/environ")).expect("it runs");
+    let folder = variables.split('\0').find_map(|pair| pair.strip_prefix("FLAMELET_RECORD_FOLDER="));
+    PathBuf::from(folder.expect("it was told"))
+}
+
 /// What everybody can find out: the folders of recordings.
 const FOLDERS: &str = "/var/tmp/flamelet-* /var/tmp/flamelet-*/* /var/cache/flamelet";
 
@@ -129,7 +136,15 @@ fn nobody_else_can_write_into_the_folders_of_a_recording() {
              done; done"
         );
         let planted = as_nobody(&attack, &[&victim]);
-        // What was planted would be written through with the next saving, which is at the end at the latest.
+        if name == "inside" {
+            // What was planted would be written through with the next saving.
+            let saved = folder_of(&pid).join(format!("{pid}-0.profile"));
+            let before = std::fs::metadata(&saved).and_then(|file| file.modified()).ok();
+            let is_saved = || {
+                std::fs::metadata(&saved).is_ok_and(|file| file.len() > 0 && file.modified().ok() != before)
+            };
+            wait_for("a saving", || is_saved() || std::fs::read(&victim).is_ok_and(|text| text != b"whole"));
+        }
         std::fs::write(&go, "").expect("our own folder");
         let said = child.wait_with_output().expect("flamelet");
         assert_eq!(
