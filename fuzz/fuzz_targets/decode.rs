@@ -1,13 +1,13 @@
 //! Any bytes: reading must neither panic nor eat memory, and what is read can be written and read again.
 //!
-//! `cargo +nightly fuzz run decode` in this folder's parent.
+//! `cargo xtask fuzz decode` runs it.
 
 #![no_main]
 
 use flamelet_profile::pprof::{self, Limits};
 use libfuzzer_sys::fuzz_target;
 
-const LIMITS: Limits = Limits { max_unpacked: 64 << 20, max_memory: 256 << 20 };
+const LIMITS: Limits = Limits::of_memory(256 << 20);
 
 fuzz_target!(|bytes: &[u8]| {
     let Ok(profile) = pprof::read(bytes, &LIMITS) else { return };

@@ -8,7 +8,7 @@ use flamelet_profile::filter::FilterOptions;
 use flamelet_profile::pprof::{self, Limits};
 use libfuzzer_sys::fuzz_target;
 
-const LIMITS: Limits = Limits { max_unpacked: 64 << 20, max_memory: 256 << 20 };
+const LIMITS: Limits = Limits::of_memory(256 << 20);
 
 fuzz_target!(|bytes: &[u8]| {
     let Some(end) = bytes.iter().position(|byte| *byte == b'\n') else { return };

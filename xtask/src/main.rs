@@ -4,9 +4,12 @@
 
 mod bench;
 mod check;
+mod fuzz;
+mod gates;
 mod golang;
 mod processes;
 mod run;
+mod skips;
 mod tally;
 mod test;
 mod tools;
@@ -17,10 +20,14 @@ use std::process::ExitCode;
 const USAGE: &str = "\
 usage: cargo xtask COMMAND
 
-  test [CARGO-TEST-ARGS]   install what the tests need, then run every test
-       --quick             leave out formatting, clippy and the crate edges
+  test [CARGO-TEST-ARGS]   install what the tests need, then run every test and every gate
+       --quick             leave out formatting, clippy, the crate edges and the gates
        --no-install        say what is missing instead of installing it
   check                    formatting, clippy, docs, crate edges, feature combinations, stale documents
+  gate [NAME...]           gates of `test` alone: licences, docs, features, targets, unoptimized, sanitizer, fuzz,
+                           clean-clone
+  fuzz [TARGET...]         run fuzz targets (all), in parallel, and keep what they find in fuzz/artifacts
+       --minutes N         for so long in all (10)
   bench NAME [OPTIONS]     measure side by side with the peers, and write docs/benchmarks.md
        names: cpu, formats, heap, open, record, symbolize, view
        --rounds N          the middle of N runs counts: an odd number (3)
@@ -59,6 +66,8 @@ fn main() -> ExitCode {
         "test" => test::run(rest),
         "check" => check::run(rest),
         "bench" => bench::run(rest),
+        "fuzz" => fuzz::run(rest),
+        "gate" => gates::run(rest),
         "tools" => test::prepare_only(rest),
         "help" | "--help" | "-h" => {
             print!("{USAGE}");

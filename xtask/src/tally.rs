@@ -1,14 +1,29 @@
-//! Counting what test runners print: passed, failed, skipped.
+//! Counting what test runners print: passed, failed, skipped, tried again.
+
+use std::collections::BTreeSet;
+
+/// A test that did not look at what it is there for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Skip {
+    /// The test's name, or its program's.
+    pub(crate) test: String,
+    /// What followed `SKIP: `.
+    pub(crate) reason: String,
+}
 
 /// Sums over all suites.
-#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub(crate) struct Tally {
     /// Tests that ran and held.
     pub(crate) passed: u64,
     /// Tests that did not hold, and suites that did not run to their end.
     pub(crate) failed: u64,
-    /// Tests that said `SKIP: why`.
+    /// Tests that said `SKIP: why`, or that the runner was told to leave out.
     pub(crate) skipped: u64,
+    /// Those that said why.
+    pub(crate) skips: Vec<Skip>,
+    /// The tests that said `AGAIN: `: their figures need a quiet machine, and a first attempt had none.
+    pub(crate) again: BTreeSet<String>,
 }
 
 impl Tally {
@@ -17,6 +32,16 @@ impl Tally {
         self.passed += other.passed;
         self.failed += other.failed;
         self.skipped += other.skipped;
+        self.skips.extend(other.skips);
+        self.again.extend(other.again);
+    }
+
+    /// Says that a part of xtask itself leaves something out, in a line that begins as those of tests do.
+    pub(crate) fn skip(&mut self, part: &str, line: &str) {
+        eprintln!("{line}");
+        self.skipped += 1;
+        let reason = line.trim_start_matches("SKIP: ").to_owned();
+        self.skips.push(Skip { test: part.to_owned(), reason });
     }
 }
 
@@ -33,19 +58,21 @@ impl std::fmt::Display for Tally {
 #[derive(Debug, Default)]
 pub(crate) struct Watch {
     tally: Tally,
-    /// `SKIP:` lines, whose tests the runner counts as passed.
-    said_skip: u64,
+    /// Whose output the lines are: a test's, or a program's that has no tests of its own.
+    speaker: String,
     in_successes: bool,
 }
 
 impl Watch {
     /// Takes one line in; true if it is worth showing.
     pub(crate) fn line(&mut self, line: &str) -> bool {
-        if line.trim_start().starts_with("SKIP: ") {
-            self.said_skip += 1;
+        if let Some(reason) = line.trim_start().strip_prefix("SKIP: ") {
+            self.tally.skips.push(Skip { test: self.speaker.clone(), reason: reason.to_owned() });
             return true;
         }
-        if line == "successes:" {
+        if line.starts_with("AGAIN: ") {
+            self.tally.again.insert(self.speaker.clone());
+        } else if line == "successes:" {
             self.in_successes = true;
         } else if line == "failures:" {
             self.in_successes = false;
@@ -60,6 +87,8 @@ impl Watch {
             self.tally.failed += count;
         } else if let Some(count) = node_count(line, "skipped") {
             self.tally.skipped += count;
+        } else if let Some(speaker) = speaker(line) {
+            speaker.clone_into(&mut self.speaker);
         }
         !self.in_successes
     }
@@ -68,13 +97,21 @@ impl Watch {
     /// that broke without a failed test (it did not compile, it was killed) is one failure.
     pub(crate) fn finish(self, success: bool) -> Tally {
         let mut tally = self.tally;
-        tally.passed = tally.passed.saturating_sub(self.said_skip);
-        tally.skipped += self.said_skip;
+        let said_skip = tally.skips.len() as u64;
+        tally.passed = tally.passed.saturating_sub(said_skip);
+        tally.skipped += said_skip;
         if !success && tally.failed == 0 {
             tally.failed = 1;
         }
         tally
     }
+}
+
+/// Whose output follows: a test's, after `---- NAME stdout ----`, or a program's, after `Running FILE (PROGRAM)`.
+fn speaker(line: &str) -> Option<&str> {
+    let test = line.strip_prefix("---- ").and_then(|rest| rest.strip_suffix(" stdout ----"));
+    let program = || line.trim_start().strip_prefix("Running ")?.split(" (").next();
+    test.or_else(program)
 }
 
 /// The number that stands before `word` in cargo's "ok. 3 passed; 0 failed; …".
@@ -100,13 +137,17 @@ mod tests {
         (shown, watch)
     }
 
+    fn counts(tally: &Tally) -> (u64, u64, u64) {
+        (tally.passed, tally.failed, tally.skipped)
+    }
+
     #[test]
     fn cargo_results_of_all_binaries_are_summed() {
         let (_, watch) = watch(&[
             "test result: ok. 12 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.10s",
             "test result: FAILED. 3 passed; 2 failed; 1 ignored; 0 measured; 0 filtered out",
         ]);
-        assert_eq!(watch.finish(false), Tally { passed: 15, failed: 2, skipped: 1 });
+        assert_eq!(counts(&watch.finish(false)), (15, 2, 1));
     }
 
     #[test]
@@ -125,7 +166,23 @@ mod tests {
             shown,
             ["test a ... ok", "SKIP: no perf here", "test result: ok. 2 passed; 0 failed; 0 ignored"]
         );
-        assert_eq!(watch.finish(true), Tally { passed: 1, failed: 0, skipped: 1 });
+        let tally = watch.finish(true);
+        assert_eq!(counts(&tally), (1, 0, 1));
+        assert_eq!(tally.skips, [Skip { test: "a".to_owned(), reason: "no perf here".to_owned() }]);
+    }
+
+    #[test]
+    fn skips_and_second_attempts_have_the_name_of_who_said_it() {
+        let (_, watch) = watch(&[
+            "     Running tests/single.rs (target/debug/deps/single-0a)",
+            "SKIP: no ptrace",
+            "---- twice stdout ----",
+            "AGAIN: others used 12 % of the machine",
+            "AGAIN: others used 13 % of the machine",
+        ]);
+        let tally = watch.finish(true);
+        assert_eq!(tally.skips[0].test, "tests/single.rs");
+        assert_eq!(tally.again.into_iter().collect::<Vec<_>>(), ["twice"]);
     }
 
     #[test]
@@ -137,12 +194,12 @@ mod tests {
     #[test]
     fn a_suite_that_does_not_compile_is_one_failure() {
         let (_, watch) = watch(&["error[E0308]: mismatched types"]);
-        assert_eq!(watch.finish(false), Tally { passed: 0, failed: 1, skipped: 0 });
+        assert_eq!(counts(&watch.finish(false)), (0, 1, 0));
     }
 
     #[test]
     fn node_counts() {
         let (_, watch) = watch(&["ℹ tests 3", "ℹ pass 2", "ℹ fail 0", "ℹ skipped 1"]);
-        assert_eq!(watch.finish(true), Tally { passed: 2, failed: 0, skipped: 1 });
+        assert_eq!(counts(&watch.finish(true)), (2, 0, 1));
     }
 }

@@ -6,25 +6,43 @@ use std::time::Instant;
 
 use crate::golang::Golang;
 use crate::tally::{Tally, Watch};
-use crate::{Failure, Outcome, check, run, tools, workspace};
+use crate::{Failure, Outcome, check, gates, run, skips, tools, workspace};
 
 /// Variables that every suite gets.
-type Environment = Vec<(&'static str, OsString)>;
+pub(crate) type Environment = Vec<(&'static str, OsString)>;
 
 /// Prepares the machine, runs the fast checks and every suite, and prints the counts on the last line.
 pub(crate) fn run(arguments: &[String]) -> Outcome {
     let options = Options::parse(arguments);
     let environment = prepare(options.install)?;
+    let mut tally = Tally::default();
     if !options.quick {
-        check::fast()?;
+        check::fast(&mut tally)?;
     }
     build_command()?;
 
     let started = Instant::now();
-    let mut tally = cargo_tests(&options.cargo, &environment)?;
+    tally.add(cargo_tests(&options.cargo, &environment)?);
+    let mut gates = gates::Results::default();
     if options.cargo.is_empty() {
         tally.add(page_tests(&environment)?);
+        if !options.quick {
+            gates = gates::all();
+        }
     }
+    tally.failed += gates.print();
+    tally.skipped += gates.tally.skipped;
+    tally.skips.append(&mut gates.tally.skips);
+    tally.again.append(&mut gates.tally.again);
+    end(tally, started)
+}
+
+/// Prints what a person should know of a run; the counts come last.
+fn end(mut tally: Tally, started: Instant) -> Outcome {
+    run::heading("what was left out or tried again");
+    tally.failed += skips::judge(&tally.skips);
+    let again: Vec<&str> = tally.again.iter().map(String::as_str).collect();
+    println!("   {} tests tried again because the machine was busy: {}", again.len(), again.join(", "));
     println!("\nall suites took {:.0} s", started.elapsed().as_secs_f64());
     println!("{tally}");
     if tally.failed == 0 { Ok(()) } else { Err(Failure::failed("tests failed")) }
@@ -101,7 +119,7 @@ fn page_tests(environment: &Environment) -> Result<Tally, Failure> {
 }
 
 /// Runs one suite, shows what a person needs of its output, and counts.
-fn suite(title: &str, command: &mut Command, environment: &Environment) -> Result<Tally, Failure> {
+pub(crate) fn suite(title: &str, command: &mut Command, environment: &Environment) -> Result<Tally, Failure> {
     run::heading(title);
     let mut watch = Watch::default();
     let success = run::lines(command.envs(environment.iter().cloned()), &mut |line| {

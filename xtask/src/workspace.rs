@@ -3,6 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use crate::{Failure, run};
+
 /// The repository's root folder.
 pub(crate) fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask stands in the repository's root")
@@ -19,6 +21,19 @@ pub(crate) fn target() -> PathBuf {
 /// Programs that xtask installs for the tests.
 pub(crate) fn tools() -> PathBuf {
     target().join("tools")
+}
+
+/// The machine that the compiler runs on, by its name.
+pub(crate) fn host() -> Result<String, Failure> {
+    let version = run::output(Command::new("rustc").arg("-vV"))?;
+    let host = version.lines().find_map(|line| line.strip_prefix("host: "));
+    host.map(str::to_owned).ok_or_else(|| Failure::failed("rustc -vV names no host"))
+}
+
+/// Where the compiler has the libraries of a target.
+pub(crate) fn library_folder(target: &str) -> Result<PathBuf, Failure> {
+    let folder = run::output(Command::new("rustc").args(["--print", "target-libdir", "--target", target]))?;
+    Ok(PathBuf::from(folder.trim()))
 }
 
 /// Cargo, the same one that runs us, started in the root.

@@ -167,9 +167,9 @@ fn damaged_files_never_panic_nor_fill_the_memory() {
 
 #[test]
 fn every_reader_has_a_fuzz_target() {
-    let manifest = std::fs::read_to_string(fuzz().join("Cargo.toml")).expect("fuzz/Cargo.toml");
     for format in Format::all().iter().filter(|format| format.can_read()) {
-        assert!(manifest.contains(&format!("name = \"read-{format}\"\n")), "no fuzz target reads {format}");
+        let corpus = fuzz().join(format!("corpus/read-{format}"));
+        assert!(corpus.is_dir(), "no fuzz target reads {format}");
     }
 }
 

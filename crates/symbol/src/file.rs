@@ -5,6 +5,7 @@ use std::fs::File;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use crate::{Error, ErrorKind, Result};
 
@@ -63,10 +64,17 @@ fn open_without_waiting(path: &Path) -> io::Result<File> {
 /// What an ELF file is read from. Cloning shares it.
 #[derive(Clone)]
 pub(crate) enum Bytes {
-    /// An open file, and how long it was when it was opened.
-    File(Arc<File>, u64),
+    /// An open file.
+    File(Arc<OpenFile>),
     /// Bytes that were made in memory.
     Memory(Arc<[u8]>),
+}
+
+/// A file, and what it was like when it was opened.
+pub(crate) struct OpenFile {
+    file: File,
+    size: u64,
+    modified: Option<SystemTime>,
 }
 
 impl Bytes {
@@ -79,8 +87,8 @@ impl Bytes {
             _ => Error::from(error).in_file(path),
         };
         let file = open_regular(path).map_err(in_file)?;
-        let size = file.metadata().map_err(in_file)?.len();
-        Ok(Self::File(Arc::new(file), size))
+        let metadata = file.metadata().map_err(in_file)?;
+        Ok(Self::File(Arc::new(OpenFile { file, size: metadata.len(), modified: metadata.modified().ok() })))
     }
 
     pub(crate) fn owned(bytes: Vec<u8>) -> Self {
@@ -89,15 +97,22 @@ impl Bytes {
 
     pub(crate) fn len(&self) -> u64 {
         match self {
-            Self::File(_, size) => *size,
+            Self::File(open) => open.size,
             Self::Memory(bytes) => bytes.len() as u64,
         }
+    }
+
+    /// Whether the file was written to since it was opened: what it says may be of another build now.
+    pub(crate) fn has_changed(&self) -> bool {
+        let Self::File(open) = self else { return false };
+        let now = open.file.metadata().map(|now| (now.len(), now.modified().ok()));
+        now.is_ok_and(|now| now != (open.size, open.modified))
     }
 
     /// Fills `into` with the bytes from `offset` on. A file that has become too short for it is an error.
     pub(crate) fn read_at(&self, offset: u64, into: &mut [u8]) -> io::Result<()> {
         match self {
-            Self::File(file, _) => read_exact_at(file, offset, into),
+            Self::File(open) => read_exact_at(&open.file, offset, into),
             Self::Memory(bytes) => {
                 let part =
                     usize::try_from(offset).ok().and_then(|start| bytes.get(start..)?.get(..into.len()));

@@ -86,7 +86,7 @@ impl<'a> Image<'a> {
         match &self.content {
             Content::Borrowed(bytes) => Some(bytes),
             Content::Bytes(Bytes::Memory(bytes)) => Some(bytes),
-            Content::Bytes(Bytes::File(..)) => None,
+            Content::Bytes(Bytes::File(_)) => None,
         }
     }
 

@@ -5,47 +5,66 @@ mod features;
 mod stale;
 mod targets;
 
-use crate::{Failure, Outcome, run, workspace};
+use crate::tally::Tally;
+use crate::{Failure, Outcome, run, skips, workspace};
 
 /// All checks.
 pub(crate) fn run(arguments: &[String]) -> Outcome {
     if let Some(unknown) = arguments.first() {
         return Err(Failure::unusable(format!("check takes no arguments, not `{unknown}`")));
     }
-    fast()?;
+    let mut tally = Tally::default();
+    fast(&mut tally)?;
     docs()?;
-    features::check()?;
-    targets::check()?;
+    features()?;
+    targets(&mut tally)?;
+    if skips::judge(&tally.skips) > 0 {
+        return Err(Failure::failed("not all checks were made"));
+    }
     println!("\nall checks hold");
     Ok(())
 }
 
 /// The checks that `cargo xtask test` begins with.
-pub(crate) fn fast() -> Outcome {
-    if installed("fmt") {
+pub(crate) fn fast(tally: &mut Tally) -> Outcome {
+    if installed("fmt", tally) {
         run::step("formatting", workspace::cargo().args(["fmt", "--all", "--check"]))?;
     }
     run::heading("crate edges and documents");
     edges::check()?;
-    stale::check()?;
-    if installed("clippy") {
+    stale::check(tally)?;
+    if installed("clippy", tally) {
         run::step("clippy", workspace::cargo().args(CLIPPY))?;
     }
     Ok(())
 }
 
+/// Every combination of features compiles.
+pub(crate) fn features() -> Outcome {
+    features::check()
+}
+
+/// What services link compiles for other machines.
+pub(crate) fn targets(tally: &mut Tally) -> Outcome {
+    targets::check(tally)
+}
+
 const CLIPPY: [&str; 6] = ["clippy", "--workspace", "--all-targets", "--", "--deny", "warnings"];
 
 /// A machine with Rust's minimal profile has neither; the tests do not depend on them.
-fn installed(component: &str) -> bool {
+fn installed(component: &str, tally: &mut Tally) -> bool {
     let there = run::output(workspace::cargo().args([component, "--version"])).is_ok();
     if !there {
-        eprintln!("SKIP: cargo {component} is not installed (rustup component add {component})");
+        tally.skip(
+            component,
+            &format!("SKIP: cargo {component} is not installed (rustup component add {component})"),
+        );
     }
     there
 }
 
-fn docs() -> Outcome {
+/// The documentation of all crates, without a warning.
+pub(crate) fn docs() -> Outcome {
     let mut command = workspace::cargo();
     command.args(["doc", "--workspace", "--no-deps"]).env("RUSTDOCFLAGS", "--deny warnings");
     run::step("docs", &mut command)

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use crate::tally::Tally;
 use crate::{Failure, Outcome, run, workspace};
 
 /// A word in a document that starts with one of these is a path in the repository.
@@ -20,12 +21,12 @@ const FOLDERS: &[&str] = &[
 ];
 
 /// Looks at every tracked Markdown file.
-pub(super) fn check() -> Outcome {
+pub(super) fn check(tally: &mut Tally) -> Outcome {
     let listed = run::output(
         std::process::Command::new("git").args(["ls-files", "*.md"]).current_dir(workspace::root()),
     );
     let Ok(listed) = listed else {
-        eprintln!("SKIP: not a git checkout, so the documents are not looked at");
+        tally.skip("documents", "SKIP: not a git checkout, so the documents are not looked at");
         return Ok(());
     };
     let documents: Vec<PathBuf> = listed.lines().map(|name| workspace::root().join(name)).collect();

@@ -3,19 +3,20 @@
 //! `rustup target add NAME` installs one. Without rustup, Debian's `libstd-rust-dev:arm64` beside its own
 //! rustc does, and `qemu-user` then runs the tests too; see CONTRIBUTING.md.
 
+use crate::tally::Tally;
 use crate::{Outcome, run, workspace};
-use std::path::Path;
-use std::process::Command;
 
 /// Samples on the first; must build and say "not supported here" on the others.
 const TARGETS: [&str; 3] = ["aarch64-unknown-linux-gnu", "x86_64-apple-darwin", "x86_64-pc-windows-gnu"];
 const LINKED_BY_SERVICES: [&str; 3] = ["flamelet-unwind", "flamelet-capture", "flamelet"];
 
 /// Checks every target that is there; the others are skips that are said.
-pub(super) fn check() -> Outcome {
+pub(super) fn check(tally: &mut Tally) -> Outcome {
     for target in TARGETS {
-        if !is_installed(target)? {
-            eprintln!("SKIP: {target}: its standard library is not installed (rustup target add {target})");
+        if !workspace::library_folder(target)?.is_dir() {
+            let reason =
+                format!("SKIP: {target}: its standard library is not installed (rustup target add {target})");
+            tally.skip("other machines", &reason);
             continue;
         }
         let mut command = workspace::cargo();
@@ -26,10 +27,4 @@ pub(super) fn check() -> Outcome {
         run::step(target, command.env("RUSTFLAGS", "--deny warnings"))?;
     }
     Ok(())
-}
-
-fn is_installed(target: &str) -> Result<bool, crate::Failure> {
-    let libraries =
-        run::output(Command::new("rustc").args(["--print", "target-libdir", "--target", target]))?;
-    Ok(Path::new(libraries.trim()).is_dir())
 }

@@ -63,14 +63,29 @@ impl Module {
             warnings: Vec::new(),
             last_question: 0,
         };
-        module.source = if kernel::is_kernel(&name.path) {
-            module.open_kernel(name)
-        } else if name.path == "[vdso]" {
-            module.open_vdso(name)
-        } else {
-            module.open_files(name, options)
-        };
+        module.source = module.find(name, options);
         module
+    }
+
+    /// Looks for the files again if one of them was written to. What was answered stays.
+    pub(super) fn keep_up(&mut self, name: &ModuleName, options: &Options) {
+        let has_changed = |file: &Option<Bytes>| file.as_ref().is_some_and(Bytes::has_changed);
+        if let Source::Files(files) = &self.source
+            && [&files.binary, &files.debug, &files.supplement].into_iter().any(has_changed)
+        {
+            self.warnings.clear();
+            self.source = self.find(name, options);
+        }
+    }
+
+    fn find(&mut self, name: &ModuleName, options: &Options) -> Source {
+        if kernel::is_kernel(&name.path) {
+            self.open_kernel(name)
+        } else if name.path == "[vdso]" {
+            self.open_vdso(name)
+        } else {
+            self.open_files(name, options)
+        }
     }
 
     fn open_kernel(&mut self, name: &ModuleName) -> Source {

@@ -70,6 +70,7 @@ impl Symbolizer {
         self.questions += 1;
         let (options, names) = (&self.options, &mut self.names);
         let known = self.modules.entry(module.clone()).or_insert_with(|| Module::open(module, options));
+        known.keep_up(module, options);
         known.last_question = self.questions;
         let frames = known.frames(mapped, addresses, names, options.limits);
         self.stay_within_limits();

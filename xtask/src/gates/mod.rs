@@ -1,0 +1,84 @@
+//! What must hold beside the tests: each gate is a step of the full `cargo xtask test`, and `cargo xtask gate NAME` alone.
+
+mod clean_clone;
+mod licences;
+pub(crate) mod sanitizer;
+mod unoptimized;
+
+use std::time::Instant;
+
+use crate::tally::Tally;
+use crate::{Failure, Outcome, check, fuzz, run, skips};
+
+/// A gate, and what it is for.
+struct Gate {
+    name: &'static str,
+    title: &'static str,
+    /// Fails, or returns what it counted: the tests it ran, and what it left out.
+    run: fn(&mut Tally) -> Outcome,
+}
+
+/// Cheap ones first.
+const GATES: &[Gate] = &[
+    Gate { name: "licences", title: "licences and versions", run: licences::check },
+    Gate { name: "docs", title: "documentation", run: |_| check::docs() },
+    Gate { name: "features", title: "features", run: |_| check::features() },
+    Gate { name: "targets", title: "other machines", run: check::targets },
+    Gate { name: "unoptimized", title: "unoptimized build", run: unoptimized::check },
+    Gate { name: "sanitizer", title: "address sanitizer", run: sanitizer::check },
+    Gate { name: "fuzz", title: "fuzz targets", run: fuzz::gate },
+    Gate { name: "clean-clone", title: "README's command in a clean clone", run: clean_clone::check },
+];
+
+/// `cargo xtask gate [NAME…]`.
+pub(crate) fn run(names: &[String]) -> Outcome {
+    let known: Vec<&str> = GATES.iter().map(|gate| gate.name).collect();
+    if let Some(unknown) = names.iter().find(|name| !known.contains(&name.as_str())) {
+        return Err(Failure::unusable(format!("no gate `{unknown}`; there are {}", known.join(", "))));
+    }
+    let is_asked = |gate: &&Gate| names.is_empty() || names.iter().any(|name| name == gate.name);
+    let results = pass(GATES.iter().filter(is_asked));
+    let wrong = skips::judge(&results.tally.skips) + results.print();
+    if wrong == 0 { Ok(()) } else { Err(Failure::failed("gates failed")) }
+}
+
+/// All gates, each to its end, whatever the others come to.
+pub(crate) fn all() -> Results {
+    pass(GATES.iter())
+}
+
+/// What the gates came to.
+#[derive(Default)]
+pub(crate) struct Results {
+    /// What they counted: the tests that ran again in another build are no further tests.
+    pub(crate) tally: Tally,
+    lines: Vec<String>,
+    failed: u64,
+}
+
+impl Results {
+    /// Prints a line a gate, and returns how many failed.
+    pub(crate) fn print(&self) -> u64 {
+        run::heading("gates");
+        self.lines.iter().for_each(|line| println!("   {line}"));
+        self.failed
+    }
+}
+
+fn pass<'a>(gates: impl Iterator<Item = &'a Gate>) -> Results {
+    let mut results = Results::default();
+    for gate in gates {
+        run::heading(gate.title);
+        let started = Instant::now();
+        let mut tally = Tally::default();
+        let outcome = (gate.run)(&mut tally);
+        let seconds = started.elapsed().as_secs_f64();
+        let ran = if tally.passed > 0 { format!("  {} tests passed", tally.passed) } else { String::new() };
+        let verdict = outcome.as_ref().map_or_else(|failure| failure.message.as_str(), |()| "holds");
+        results.lines.push(format!("{:<34}{seconds:>6.0} s  {verdict}{ran}", gate.title));
+        println!("   {}", results.lines.last().map_or("", String::as_str));
+        results.failed += u64::from(outcome.is_err());
+        results.tally.add(tally);
+    }
+    results
+}

@@ -1,0 +1,81 @@
+//! The tests of what is `unsafe` or reads others' files, under LLVM's address sanitizer.
+//!
+//! The stable compiler has it, behind a switch that is not stable. The preloaded library is not here: it and the
+//! sanitizer both replace `malloc`, and only one can. What it counts with (`preload-ledger`, the distances between
+//! samples) is.
+
+use crate::tally::Tally;
+use crate::{Failure, Outcome, test, workspace};
+
+/// A crate, which of its tests run, and which do not.
+struct Suite {
+    package: &'static str,
+    tests: &'static [&'static str],
+    /// Tests of what the sanitizer itself changes.
+    without: &'static [&'static str],
+}
+
+const SUITES: &[Suite] = &[
+    Suite {
+        package: "flamelet-unwind",
+        tests: &["--lib", "--test=live"],
+        // Its filter forbids a system call that the sanitizer makes when a thread ends.
+        without: &["live::stack::tests::what_a_filter_forbids_is_not_asked_for"],
+    },
+    Suite { package: "flamelet-preload-ledger", tests: &["--lib"], without: &[] },
+    Suite { package: "flamelet-preload", tests: &["--test=distances"], without: &[] },
+    Suite { package: "flamelet-profile", tests: &["--lib", "--test=codec", "--test=combine"], without: &[] },
+    Suite {
+        package: "flamelet-formats",
+        tests: &["--lib", "--test=hostile", "--test=known_answers", "--test=round_trip"],
+        without: &[],
+    },
+    Suite { package: "flamelet-symbol", tests: &["--lib", "--test=hostile", "--test=lookup"], without: &[] },
+    Suite {
+        package: "flamelet-capture",
+        tests: &[
+            "--lib",
+            "--test=storms",
+            "--test=heap_known_answers",
+            "--test=heap_layouts",
+            "--test=foreign_stack",
+            "--test=own_sigprof",
+            "--test=loaded_later",
+            "--test=full_buffer",
+        ],
+        without: &[],
+    },
+];
+
+/// Walking a stack reads words that belong to no variable: the sanitizer must not guard those between variables.
+const FLAGS: &str = "-Zsanitizer=address -Cllvm-args=-asan-stack=0";
+
+/// What the sanitizer is told: it looks for leaks by tracing the process, which containers forbid.
+pub(crate) const OPTIONS: &str = "detect_leaks=0:allocator_may_return_null=1";
+
+pub(super) fn check(tally: &mut Tally) -> Outcome {
+    if !is_there()? {
+        tally.skip("sanitizer", "SKIP: this Rust comes without the address sanitizer's library");
+        return Ok(());
+    }
+    let host = workspace::host()?;
+    for suite in SUITES {
+        let mut cargo = workspace::cargo();
+        cargo.args(["test", "--no-fail-fast", "--color=never", "--target", &host, "--target-dir"]);
+        cargo.arg(workspace::target().join("sanitizer"));
+        cargo.args(["--package", suite.package]).args(suite.tests).args(["--", "--show-output"]);
+        suite.without.iter().for_each(|name| {
+            cargo.args(["--skip", name]);
+        });
+        cargo.env("RUSTC_BOOTSTRAP", "1").env("RUSTFLAGS", FLAGS).env("ASAN_OPTIONS", OPTIONS);
+        tally.add(test::suite(suite.package, &mut cargo, &Vec::new())?);
+    }
+    if tally.failed == 0 { Ok(()) } else { Err(Failure::failed(format!("{} tests failed", tally.failed))) }
+}
+
+/// Whether the compiler has the sanitizer's library, as those of rustup do for Linux.
+pub(crate) fn is_there() -> Result<bool, Failure> {
+    let folder = workspace::library_folder(&workspace::host()?)?;
+    let files = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    Ok(files.map(|file| file.file_name()).any(|name| name.to_string_lossy().ends_with("_rt.asan.a")))
+}

@@ -1,0 +1,16 @@
+//! The storms with the sampler as a service's debug build has it: without optimization, its handler runs on another stack.
+
+use crate::tally::Tally;
+use crate::{Failure, Outcome, test, workspace};
+
+pub(super) fn check(tally: &mut Tally) -> Outcome {
+    let mut cargo = workspace::cargo();
+    cargo.args(["test", "--no-fail-fast", "--color=never", "--package=flamelet-capture", "--test=storms"]);
+    cargo.arg("--target-dir").arg(workspace::target().join("unoptimized"));
+    for package in ["flamelet-capture", "flamelet-unwind"] {
+        cargo.arg("--config").arg(format!("profile.dev.package.{package}.opt-level=0"));
+    }
+    cargo.args(["--", "--show-output"]);
+    tally.add(test::suite("storms", &mut cargo, &Vec::new())?);
+    if tally.failed == 0 { Ok(()) } else { Err(Failure::failed(format!("{} tests failed", tally.failed))) }
+}
