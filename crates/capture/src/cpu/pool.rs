@@ -5,7 +5,7 @@
 //! the collector takes as a whole. A slot is one piece of memory, its record in front of its frames, and there
 //! are two sizes: most stacks fit a shallow one, so that a burst of samples touches few pages.
 //!
-//! Its orders are checked by a model (`model.rs`), which runs it in all of them.
+//! A model checks it (`model.rs`): it runs threads that use a pool in all orders with up to three switches between them.
 
 use super::atomics::{AtomicU32, AtomicU64, reads, writes};
 use std::io;

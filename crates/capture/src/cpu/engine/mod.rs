@@ -13,8 +13,8 @@ pub(super) trait Engine: Send {
     /// Which one it is.
     fn choice(&self) -> Choice;
 
-    /// Follows the threads that started and ended, and changes to another period. Called every few
-    /// milliseconds. Says how many threads are new.
+    /// Follows the threads that started and ended, and changes to another period. Called as often as the
+    /// [pace](super::pace) of looks says. Says how many threads are new.
     fn update(&mut self, period_nanos: u64) -> usize;
 
     /// Sends no signals until the next update, where it can: nobody of ours would take them.
