@@ -75,7 +75,8 @@ fn write_file(path: &Path, produce: impl FnOnce(&mut dyn Write) -> Result<()>) -
     Ok(())
 }
 
-fn is_special(path: &Path) -> bool {
+/// Whether it is there and is not a file: a pipe, a device, a folder.
+pub(crate) fn is_special(path: &Path) -> bool {
     fs::metadata(path).is_ok_and(|metadata| !metadata.is_file())
 }
 

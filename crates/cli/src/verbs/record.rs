@@ -319,11 +319,12 @@ impl OutputKind {
         }
     }
 
-    /// Where a recording is saved while it runs: in its own file, or beside a picture; nowhere for standard output.
+    /// Where a recording is saved while it runs: in its own file, or beside a picture. Nowhere for standard output, a pipe
+    /// or a device, which must not be replaced.
     fn checkpoint_path(self, path: &Path) -> Option<PathBuf> {
         let mut name = path.file_name()?.to_owned();
         match self {
-            _ if path == Path::new("-") => None,
+            _ if path == Path::new("-") || output::is_special(path) => None,
             Self::Format(Format::Pprof) => Some(path.to_owned()),
             _ => {
                 name.push(".partial.pb.gz");
