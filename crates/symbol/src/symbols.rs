@@ -73,8 +73,9 @@ pub(crate) fn find<'d>(
             patience.spend(1)?;
             let rank = rank(&symbol.symbol);
             if found.is_none_or(|(known, known_rank)| (known.address, known_rank) < (address, rank)) {
-                let name = strip_version(symbol.symbol.name_bytes().unwrap_or_default());
-                *found = Some((Symbol { name, address, size }, rank));
+                // A file that was cut short has lost its names.
+                let Ok(name) = symbol.symbol.name_bytes() else { break };
+                *found = Some((Symbol { name: strip_version(name), address, size }, rank));
             }
         }
     }

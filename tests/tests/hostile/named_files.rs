@@ -54,6 +54,7 @@ fn a_mapping_that_is_no_file_is_not_waited_for() {
         let path = profile_naming(&format!("names-{number}.pb"), target).display().to_string();
         let out = profiles::scratch().join("named.html").display().to_string();
         let merged = profiles::scratch().join("named.pb.gz").display().to_string();
+        let picture = profiles::scratch().join("named.svg").display().to_string();
         for words in [
             &["top", &path][..],
             &["info", &path],
@@ -62,6 +63,8 @@ fn a_mapping_that_is_no_file_is_not_waited_for() {
             &["disasm", ".", &path],
             &["flame", "-o", &out, &path],
             &["merge", "-o", &merged, &path],
+            &["symbolize", "-o", &merged, &path],
+            &["graph", "-o", &picture, &path],
         ] {
             let answer = run_to_end(words);
             assert!(answer.status.is_some_and(|status| status < 3), "{words:?}: {answer:?}");

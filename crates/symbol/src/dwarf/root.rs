@@ -28,7 +28,7 @@ impl Roots {
     pub(super) fn read<'d>(
         &mut self,
         unit: &UnitHeader<Slice<'d>>,
-        table: Slice<'d>,
+        table: &Slice<'d>,
         patience: &Patience,
     ) -> Result<(Attributes<'d>, Arc<Abbreviations>)> {
         let code = unit.range_from(UnitOffset(unit.size_of_header())..)?.read_uleb128()?;
@@ -36,7 +36,7 @@ impl Roots {
         let abbreviations = match &self.last {
             Some(last) if (last.table, last.code) == (offset, code) => last.alone.clone(),
             _ => {
-                let alone = Arc::new(find(code, &table, patience)?);
+                let alone = Arc::new(find(code, table, patience)?);
                 self.last = Some(Abbreviation { table: offset, code, alone: alone.clone() });
                 alone
             }

@@ -119,7 +119,7 @@ impl UnitIndex {
     ) -> Result<()> {
         let header = dwarf.unit_header(DebugInfoOffset(self.starts[number.0 as usize]))?;
         let table = self.abbreviation_table(dwarf, header.debug_abbrev_offset())?;
-        let (root, abbreviation) = roots.read(&header, table, patience)?;
+        let (root, abbreviation) = roots.read(&header, &table, patience)?;
         if root.tells_its_ranges() && !root.has_code() {
             return Ok(());
         }
