@@ -60,3 +60,9 @@ pub(crate) fn may_see_kernel(test: &str) -> bool {
     }
     may
 }
+
+/// How far from its true value a share may lie that so many stacks were shared out by: six standard deviations, since no
+/// test may fail by chance.
+pub(crate) fn by_chance(share: f64, stacks: f64) -> f64 {
+    6.0 * (share * (1.0 - share) / stacks).sqrt()
+}
