@@ -276,8 +276,7 @@ impl Assembly {
         for column in &self.columns {
             self.builder.push_sample_type(ValueType { kind: column.kind, unit: column.unit });
         }
-        let values = self.columns.len().saturating_mul(size_of::<i64>());
-        self.budget.charge(self.keys.len().saturating_mul(values))?;
+        self.check_room()?;
         let mut values = vec![0; self.columns.len()];
         for (row, &(stack, labels)) in self.keys.iter().enumerate() {
             for (value, column) in values.iter_mut().zip(&self.columns) {
@@ -285,6 +284,7 @@ impl Assembly {
             }
             self.builder.sample(stack, labels, &values);
         }
+        self.check_room()?;
         if self.events.is_empty() {
             if self.start_nanos != 0 {
                 self.builder.header_mut().time_nanos = self.start_nanos;

@@ -180,6 +180,7 @@ pub(crate) fn read(input: Input<'_>, options: &Options, notes: &mut Notes) -> Re
         notes.push("the file has hit counts but no samples: there is no time".into());
     } else {
         let thread = assembly.thread(0, 1, "", "");
+        budget.charge(file.deltas.len().max(file.timestamps.len()) * size_of::<i64>())?;
         let (times, end) = file.times();
         by_samples(&file.samples, &times, Some(end), &tree, columns, thread, &mut assembly)?;
     }
@@ -329,6 +330,7 @@ impl Chunked {
         thread: crate::assembly::ThreadRef,
         assembly: &mut Assembly,
     ) -> Result<()> {
+        assembly.budget().charge(size_of_val(&*self.deltas))?;
         let times = sums(&self.deltas, self.start);
         by_samples(&self.samples, &times, None, &self.tree, columns, thread, assembly)
     }

@@ -92,6 +92,19 @@ pub(crate) fn string_end(text: &[u8], mut at: usize) -> Option<usize> {
     }
 }
 
+/// The length of the longest string with escapes.
+fn longest_escaped(text: &[u8]) -> usize {
+    let (mut at, mut longest) = (0, 0);
+    while let Some(quote) = text.get(at..).and_then(|rest| memchr::memchr(b'"', rest)) {
+        let start = at + quote + 1;
+        at = string_end(text, start).unwrap_or(text.len());
+        if at - start > longest && memchr::memchr(b'\\', &text[start..at]).is_some() {
+            longest = at - start;
+        }
+    }
+    longest
+}
+
 /// `text` without the mark that some editors put in front of it.
 pub(crate) fn without_mark(text: &[u8]) -> &[u8] {
     text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text)
@@ -99,6 +112,8 @@ pub(crate) fn without_mark(text: &[u8]) -> &[u8] {
 
 /// Reads the whole of `text` as `T`, which is charged to `budget`; `what` names the format in errors.
 pub(crate) fn parse<T: DeserializeOwned>(text: &[u8], what: &str, budget: &Budget) -> Result<T> {
+    // The parser puts a text with escapes together before anybody sees it.
+    let _escaped = budget.lend(longest_escaped(text))?;
     let mut from = serde_json::Deserializer::from_slice(without_mark(text));
     let parsed = parse_seed(std::marker::PhantomData, &mut from, budget);
     parsed.and_then(|parsed| from.end().map(|()| parsed)).map_err(|error| explain(&error, what, budget))
@@ -185,5 +200,7 @@ mod tests {
         }
         assert_eq!(first_item_keys(b"[ {\"ph\":1}").unwrap(), [b"ph"]);
         assert_eq!(top_keys(b"[1]"), None);
+        assert_eq!(longest_escaped(text), br#"q\"c\":""#.len());
+        assert_eq!(longest_escaped(br#"["plain", "cut\n"#), 5);
     }
 }

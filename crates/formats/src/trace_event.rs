@@ -4,8 +4,10 @@
 //! ends them. Both become stacks: the time that a span does not spend in spans inside it is the value of its stack. CPU profiles inside (`Profile`, `ProfileChunk`) become
 //! samples. The file is read as a stream; what stays in memory is one small record a span.
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
-use std::io::{BufReader, Write};
+use std::io::{self, BufReader, Read, Write};
+use std::rc::Rc;
 
 use flamelet_profile::budget::{ALLOCATION, hash_entry};
 use flamelet_profile::{Budget, ErrorKind, LocationId, Profile, Result, StringId};
@@ -85,7 +87,9 @@ fn id_text(id: &Value) -> String {
 pub(crate) fn read(input: Input<'_>, options: &Options, notes: &mut Notes) -> Result<Profile> {
     let budget = &input.budget().clone();
     let mut trace = Trace::new(options, budget);
-    let mut stream = serde_json::Deserializer::from_reader(BufReader::with_capacity(1 << 18, input));
+    let pending = trace.pending.clone();
+    let source = Pending { input, pending };
+    let mut stream = serde_json::Deserializer::from_reader(BufReader::with_capacity(1 << 18, source));
     if let Err(error) = TopLevel(&mut trace).deserialize(&mut stream) {
         budget.check()?;
         // The array form may lack its end: whoever wrote it may have been killed.
@@ -96,6 +100,22 @@ pub(crate) fn read(input: Input<'_>, options: &Options, notes: &mut Notes) -> Re
         notes.push("the trace ends in the middle".into());
     }
     trace.finish(notes)
+}
+
+/// A stream whose bytes are charged until the event is read that they are part of: the parser puts texts together
+/// before anybody sees them.
+struct Pending<R> {
+    input: R,
+    pending: Rc<Cell<usize>>,
+}
+
+impl Read for Pending<Input<'_>> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let got = self.input.read(buffer)?;
+        self.pending.set(self.pending.get() + got);
+        self.input.budget().charge(got).map_err(io::Error::other)?;
+        Ok(got)
+    }
 }
 
 /// The outermost value: an array of events, or an object that holds one.
@@ -119,11 +139,12 @@ impl<'de> Visitor<'de> for TopLevel<'_> {
     fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> std::result::Result<(), A::Error> {
         // Of an event only what is needed is kept, which is charged by itself.
         let budget = self.0.assembly.budget().clone();
+        budget.refund(self.0.pending.take());
         let mut before = budget.used();
         while let Some(event) = items.next_element_seed(json::Charged::<Event>::new(&budget))? {
-            let parsed = budget.used() - before;
+            let parsed = budget.used() - before - self.0.pending.get();
             self.0.event(event);
-            budget.refund(parsed);
+            budget.refund(parsed + self.0.pending.take());
             budget.check().map_err(serde::de::Error::custom)?;
             before = budget.used();
         }
@@ -188,6 +209,8 @@ struct Track {
 }
 
 struct Trace {
+    /// Bytes of the file that are charged because the event is not whole.
+    pending: Rc<Cell<usize>>,
     assembly: Assembly,
     tracks: BTreeMap<TrackKey, Track>,
     processes: HashMap<String, String>,
@@ -201,6 +224,7 @@ struct Trace {
 impl Trace {
     fn new(options: &Options, budget: &Budget) -> Self {
         Self {
+            pending: Rc::default(),
             assembly: Assembly::new(options.timeline, budget),
             tracks: BTreeMap::new(),
             processes: HashMap::default(),

@@ -42,6 +42,8 @@ struct Open {
     name: String,
     id: Option<u64>,
     text: String,
+    /// What its text is charged with.
+    charged: usize,
     is_reference: bool,
 }
 
@@ -149,7 +151,13 @@ impl Reader {
         }
         let name = element.attribute("fmt").filter(|_| element.name == "thread").unwrap_or_default();
         let is_reference = element.attribute("ref").is_some();
-        self.open.push(Open { name: element.name.into(), id: id(element), text: name, is_reference });
+        self.open.push(Open {
+            name: element.name.into(),
+            id: id(element),
+            text: name,
+            charged: 0,
+            is_reference,
+        });
         Ok(())
     }
 
@@ -203,13 +211,19 @@ impl Reader {
     }
 
     fn text(&mut self, text: &str) {
-        if let Some(open) = self.open.last_mut().filter(|open| open.name != "thread") {
+        let budget = self.assembly.budget();
+        if let Some(open) =
+            self.open.last_mut().filter(|open| open.name != "thread" && budget.has_room(text.len()))
+        {
             open.text.push_str(text);
+            open.charged += text.len();
         }
     }
 
     fn end(&mut self, name: &str) {
-        let Some(open) = self.open.pop().filter(|open| !open.is_reference) else { return };
+        let open = self.open.pop();
+        self.assembly.budget().refund(open.as_ref().map_or(0, |open| open.charged));
+        let Some(open) = open.filter(|open| !open.is_reference) else { return };
         match name {
             "row" => self.end_row(),
             "frame" => self.end_frame(),

@@ -4,6 +4,7 @@
 
 use std::process::{Command, ExitCode};
 
+#[expect(clippy::zombie_processes, reason = "wait4 waits for it")]
 fn main() -> ExitCode {
     let mut arguments = std::env::args_os().skip(1);
     let (Some(file), Some(program)) = (arguments.next(), arguments.next()) else {

@@ -4,6 +4,9 @@ use std::rc::Rc;
 
 use flamelet_profile::{Error, ErrorKind, Result};
 
+/// The longest text; real ones are names, and the command line.
+const LONGEST_TEXT: usize = 1 << 20;
+
 /// What a chunk says about itself.
 #[derive(Debug)]
 pub(super) struct ChunkHeader {
@@ -136,19 +139,18 @@ impl<'a> Bytes<'a> {
             0 | 1 => String::new(),
             2 => return self.long().map(StringOrNumber::Number),
             3 => {
-                let length = usize::try_from(self.int()?).ok()?;
+                let length = usize::try_from(self.int()?).ok().filter(|&length| length <= LONGEST_TEXT)?;
                 String::from_utf8_lossy(self.take(length)?).into_owned()
             }
             4 => {
-                let length =
-                    usize::try_from(self.int()?).ok().filter(|&length| length <= self.bytes.len())?;
+                let length = usize::try_from(self.int()?).ok().filter(|&length| length <= LONGEST_TEXT)?;
                 (0..length)
                     .map(|_| self.short().map(|unit| unit as u16))
                     .collect::<Option<Vec<_>>>()
                     .map(|units| String::from_utf16_lossy(&units))?
             }
             5 => {
-                let length = usize::try_from(self.int()?).ok()?;
+                let length = usize::try_from(self.int()?).ok().filter(|&length| length <= LONGEST_TEXT)?;
                 self.take(length)?.iter().map(|&byte| char::from(byte)).collect()
             }
             _ => return None,

@@ -64,6 +64,7 @@ pub(super) fn read(bytes: &[u8], budget: &Budget) -> Result<Profile> {
         let depth = words.read(bytes, at + 1).ok_or_else(|| damaged("a sample"))?;
         let depth = usize::try_from(depth).ok().filter(|&depth| depth <= bytes.len() / words.size());
         let depth = depth.ok_or_else(|| damaged("a stack"))?;
+        let _frames = budget.lend(depth * size_of::<u64>())?;
         let frames: Option<Vec<u64>> = (0..depth).map(|frame| words.read(bytes, at + 2 + frame)).collect();
         let frames = frames.ok_or_else(|| damaged("a stack"))?;
         at += 2 + depth;

@@ -73,7 +73,14 @@ impl<'a> Value<'a> {
     fn text(self, budget: &Budget) -> Option<String> {
         let bytes = self.message()?;
         budget.charge(bytes.len() + ALLOCATION).ok()?;
-        Some(String::from_utf8_lossy(bytes).into_owned())
+        match std::str::from_utf8(bytes) {
+            Ok(text) => Some(text.into()),
+            Err(_) => {
+                // Each damaged byte becomes a character of three.
+                budget.charge(bytes.len() * 3).ok()?;
+                Some(String::from_utf8_lossy(bytes).into_owned())
+            }
+        }
     }
 
     fn u64(self) -> Option<u64> {

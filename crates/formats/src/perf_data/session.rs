@@ -214,10 +214,10 @@ impl Session<'_> {
                     }
                 }
                 Some(_) => {
-                    self.doubts.note(|doubts| &mut doubts.changed_files, &mmap.name, self.assembly.budget())
+                    self.doubts.note(|doubts| &mut doubts.changed_files, &mmap.name, self.assembly.budget());
                 }
                 None => {
-                    self.doubts.note(|doubts| &mut doubts.missing_files, &mmap.name, self.assembly.budget())
+                    self.doubts.note(|doubts| &mut doubts.missing_files, &mmap.name, self.assembly.budget());
                 }
             }
         }

@@ -2,6 +2,9 @@
 
 use flamelet_profile::{Error, ErrorKind, Result};
 
+/// Longer tags are not read: their attributes are copied.
+const LONGEST_TAG: usize = 1 << 20;
+
 /// A piece of a document.
 pub(super) enum Token<'a> {
     Start(Element<'a>),
@@ -106,7 +109,7 @@ impl<'a> Tokens<'a> {
     }
 
     fn tag(&mut self, tag: &'a [u8]) -> Result<Token<'a>> {
-        let close = end_of_tag(tag).ok_or_else(cut)?;
+        let close = end_of_tag(&tag[..tag.len().min(LONGEST_TAG)]).ok_or_else(cut)?;
         let inside = utf8(&tag[1..close])?;
         self.text = &tag[close + 1..];
         if let Some(name) = inside.strip_prefix('/') {

@@ -5,6 +5,7 @@
 
 mod read;
 mod schema;
+mod tables;
 mod unpack;
 mod wire;
 mod write;

@@ -3,18 +3,15 @@
 //! Samples come first in most files and name locations that come later, so the message is walked twice:
 //! once for the tables, once for the samples. Both walks skip what they do not need without looking inside.
 
-use hashbrown::{HashMap, HashTable};
-use rustc_hash::FxBuildHasher;
-use std::hash::BuildHasher;
-
 use super::schema;
+use super::tables::{EventReader, IdMap, LabelSetReader};
 use super::wire::{Fields, Value, unzigzag};
 use crate::budget::hash_entry;
 use crate::model::Rows;
 use crate::{
-    Budget, Error, ErrorKind, Event, Function, FunctionId, Header, Label, LabelSetId, Line, Location,
-    LocationId, Mapping, MappingId, Profile, Quality, Result, StackId, StringId, StringTable, Thread,
-    ThreadId, Timeline, ValueType,
+    Budget, Error, ErrorKind, Function, FunctionId, Header, Label, LabelSetId, Line, Location, LocationId,
+    Mapping, MappingId, Profile, Quality, Result, StackId, StringId, StringTable, Thread, ThreadId, Timeline,
+    ValueType,
 };
 
 /// As [`decode`](super::decode), charging what it takes to `budget`; `message` itself is the caller's.
@@ -24,7 +21,7 @@ pub fn decode_within(message: &[u8], budget: &Budget) -> Result<Profile> {
     }
     let counts = Counts::of(message)?;
     counts.check(budget)?;
-    let (strings, string_ids) = read_strings(message, &counts)?;
+    let (strings, string_ids) = read_strings(message, &counts, budget)?;
     let mut decoder = Decoder {
         budget,
         strings: &string_ids,
@@ -135,78 +132,27 @@ impl Counts {
     }
 }
 
-fn read_strings(message: &[u8], counts: &Counts) -> Result<(StringTable, Vec<StringId>)> {
+fn read_strings(message: &[u8], counts: &Counts, budget: &Budget) -> Result<(StringTable, Vec<StringId>)> {
     let mut table = StringTable::with_capacity(counts.strings, counts.string_bytes);
     let mut ids = Vec::with_capacity(counts.strings);
     let mut fields = Fields::new(message);
     while let Some((number, value)) = fields.next()? {
         if number == schema::profile::STRING_TABLE {
-            ids.push(table.intern(&String::from_utf8_lossy(value.bytes()?)));
+            let bytes = value.bytes()?;
+            ids.push(match std::str::from_utf8(bytes) {
+                Ok(text) => table.intern(text),
+                Err(_) => {
+                    // Each damaged byte becomes a character of three, here and in the table.
+                    budget.charge(bytes.len().saturating_mul(6))?;
+                    table.intern(&String::from_utf8_lossy(bytes))
+                }
+            });
         }
     }
     if ids.first().is_some_and(|first| !first.is_empty()) {
         return Err(corrupt("its string table does not start with the empty string"));
     }
     Ok((table, ids))
-}
-
-/// From the ids of the file, which may be any numbers, to rows. Files that number from 1 upwards, as all
-/// common writers do, need no table at all.
-struct IdMap {
-    what: &'static str,
-    rows: u32,
-    is_dense: bool,
-    sparse: HashMap<u64, u32, FxBuildHasher>,
-}
-
-impl IdMap {
-    fn new(what: &'static str) -> Self {
-        Self { what, rows: 0, is_dense: true, sparse: HashMap::default() }
-    }
-
-    fn push(&mut self, id: u64, budget: &Budget) -> Result<()> {
-        const ENTRY: usize = hash_entry(size_of::<(u64, u32)>());
-        if id == 0 {
-            return Err(corrupt(format!("a {} has the reserved id 0", self.what)));
-        }
-        let row = self.rows;
-        self.rows += 1;
-        if self.is_dense && id == u64::from(row) + 1 {
-            return Ok(());
-        }
-        if self.is_dense {
-            self.is_dense = false;
-            budget.charge(row as usize * ENTRY)?;
-            self.sparse = (0..row).map(|row| (u64::from(row) + 1, row)).collect();
-        }
-        budget.charge(ENTRY)?;
-        match self.sparse.insert(id, row) {
-            None => Ok(()),
-            Some(_) => Err(corrupt(format!("two {}s have the id {id}", self.what))),
-        }
-    }
-
-    #[inline]
-    fn row(&self, id: u64) -> Result<usize> {
-        if self.is_dense {
-            if id.wrapping_sub(1) < u64::from(self.rows) {
-                return Ok((id - 1) as usize);
-            }
-        } else if let Some(&row) = self.sparse.get(&id) {
-            return Ok(row as usize);
-        }
-        Err(self.missing(id))
-    }
-
-    /// The row of an optional reference, for which pprof writes 0.
-    fn optional(&self, id: u64) -> Result<Option<usize>> {
-        if id == 0 { Ok(None) } else { self.row(id).map(Some) }
-    }
-
-    #[cold]
-    fn missing(&self, id: u64) -> Error {
-        corrupt(format!("refers to {} {id}, which is missing", self.what))
-    }
 }
 
 struct Decoder<'a> {
@@ -503,7 +449,7 @@ impl Decoder<'_> {
                     timeline.threads.push(self.thread(value.bytes()?)?);
                 }
                 schema::timeline::TIME_DELTA => {
-                    events.fill(value, &mut times, |event, delta| event.time = delta)?
+                    events.fill(value, &mut times, |event, delta| event.time = delta)?;
                 }
                 schema::timeline::SAMPLE => events.fill(value, &mut samples, |event, row| {
                     event.sample = u32::try_from(row).unwrap_or(u32::MAX);
@@ -581,70 +527,12 @@ fn number_field(header: &mut Header, number: u32, value: Value<'_>) -> Result<()
     Ok(())
 }
 
-/// Interns the label sets of the samples.
-#[derive(Default)]
-struct LabelSetReader {
-    rows: Rows<Label>,
-    index: HashTable<u32>,
-    /// The labels of the sample that is being read.
-    raw: Vec<Label>,
-}
-
-impl LabelSetReader {
-    /// Adds a label of the sample that is being read.
-    fn push(&mut self, label: Label, budget: &Budget) -> Result<()> {
-        if self.raw.len() == self.raw.capacity() {
-            budget.charge(self.raw.len().max(4) * size_of::<Label>())?;
-        }
-        self.raw.push(label);
-        Ok(())
-    }
-
-    fn intern(&mut self, budget: &Budget) -> Result<LabelSetId> {
-        if self.raw.is_empty() {
-            return Ok(LabelSetId::EMPTY);
-        }
-        let hash = FxBuildHasher.hash_one(&self.raw[..]);
-        let (rows, raw) = (&mut self.rows, &self.raw);
-        if let Some(&row) = self.index.find(hash, |&row| rows.get(row as usize) == raw) {
-            return Ok(LabelSetId::from_index(row as usize));
-        }
-        budget.charge(size_of::<u32>() + hash_entry(size_of::<u32>()) + size_of_val(&raw[..]))?;
-        row_number(rows.items.len() + raw.len())?;
-        let row = rows.push(raw);
-        self.index.insert_unique(hash, row as u32, |&row| FxBuildHasher.hash_one(rows.get(row as usize)));
-        Ok(LabelSetId::from_index(row))
-    }
-}
-
-/// Fills events column by column, in whichever order the columns come.
-struct EventReader<'a> {
-    budget: &'a Budget,
-    events: Vec<Event>,
-}
-
-impl EventReader<'_> {
-    /// Sets a field of the events from number `at` on.
-    fn fill(&mut self, column: Value<'_>, at: &mut usize, set: impl Fn(&mut Event, u64)) -> Result<()> {
-        let missing = (*at + column.count()).saturating_sub(self.events.len());
-        self.budget.charge(missing * size_of::<Event>())?;
-        column.each_uint(|value| {
-            if *at == self.events.len() {
-                self.events.push(Event { value: 1, ..Event::default() });
-            }
-            set(&mut self.events[*at], value);
-            *at += 1;
-            Ok(())
-        })
-    }
-}
-
 /// Row numbers are 32 bits wide.
-fn row_number(rows: usize) -> Result<u32> {
+pub(super) fn row_number(rows: usize) -> Result<u32> {
     u32::try_from(rows)
         .map_err(|_| Error::new(ErrorKind::TooLarge, "has more than 2^32 frames, which flamelet cannot hold"))
 }
 
-fn corrupt(what: impl std::fmt::Display) -> Error {
+pub(super) fn corrupt(what: impl std::fmt::Display) -> Error {
     Error::new(ErrorKind::Corrupt, format!("the profile is damaged: {what}"))
 }

@@ -200,7 +200,7 @@ fn perf_data_compressed() -> Bomb {
 fn otlp_empty() -> Bomb {
     let mut dictionary = Message::default();
     for field in [1, 2, 3, 6, 7] {
-        (0..1 << 20).for_each(|_| drop(dictionary.bytes(field, &[])));
+        (0..1 << 20).for_each(|_| _ = dictionary.bytes(field, &[]));
     }
     let mut data = Message::default();
     data.message(2, &dictionary);
@@ -217,7 +217,7 @@ fn otlp_repeated_stack() -> Bomb {
     let mut profile = Message::default();
     let mut sample = Message::default();
     sample.packed(4, [1]);
-    (0..400_000).for_each(|_| drop(profile.message(2, &sample)));
+    (0..400_000).for_each(|_| _ = profile.message(2, &sample));
     let mut scope = Message::default();
     scope.message(2, &profile);
     let mut resource = Message::default();

@@ -16,6 +16,8 @@ pub(super) const ALL: &[Maker] = &[
     trace_deep,
     trace_tracks,
     trace_arguments,
+    trace_long_name,
+    speedscope_escapes,
     dhat_empty,
     otlp_json_empty,
 ];
@@ -136,6 +138,17 @@ fn trace_tracks() -> Bomb {
 fn trace_arguments() -> Bomb {
     let arguments = listed(EMPTY, |_| r#"{"":0}"#.into());
     Bomb::packed("arguments.trace.json", format!(r#"[{{"ph":"X","args":[{arguments}]}}]"#))
+}
+
+/// A name without end, which the parser puts together before anybody sees it.
+fn trace_long_name() -> Bomb {
+    Bomb::packed_units("name.trace.json", br#"[{"ph":"X","name":""#, b"aaaaaaaa", 32 << 20)
+}
+
+/// A text of nothing but escapes.
+fn speedscope_escapes() -> Bomb {
+    let head = br#"{"$schema":"x","profiles":[],"shared":{"frames":[]},"exporter":""#;
+    Bomb::packed_units("escapes.speedscope.json", head, br"\u00e9", 8 << 20)
 }
 
 fn dhat_empty() -> Bomb {

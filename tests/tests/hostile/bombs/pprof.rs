@@ -13,6 +13,8 @@ pub(super) const ALL: &[Maker] = &[
     sparse_ids,
     deep_stacks,
     many_values,
+    damaged_text,
+    long_pattern,
 ];
 
 const COUNT: usize = 6 << 20;
@@ -73,13 +75,13 @@ fn different_labels() -> Bomb {
 }
 
 fn empty_strings() -> Bomb {
-    Bomb::packed("strings.pb.gz", profile(|profile| (0..COUNT).for_each(|_| drop(profile.bytes(6, &[])))))
+    Bomb::packed("strings.pb.gz", profile(|profile| (0..COUNT).for_each(|_| _ = profile.bytes(6, &[]))))
 }
 
 /// A timeline of millions of threads that are not described.
 fn empty_threads() -> Bomb {
     let threads = [0x12, 0].repeat(COUNT);
-    Bomb::packed("threads.pb.gz", profile(|profile| drop(profile.bytes(2601, &threads))))
+    Bomb::packed("threads.pb.gz", profile(|profile| _ = profile.bytes(2601, &threads)))
 }
 
 /// Functions whose numbers do not follow each other.
@@ -100,15 +102,28 @@ fn deep_stacks() -> Bomb {
         profile.bytes(4, &[0x08, 1]);
         let mut sample = Message::default();
         sample.bytes(1, &vec![1; 1 << 20]).bytes(2, &[1]);
-        (0..16).for_each(|_| drop(profile.message(2, &sample)));
+        (0..16).for_each(|_| _ = profile.message(2, &sample));
     });
     Bomb::packed("stacks.pb.gz", bytes)
+}
+
+/// A string none of whose bytes is text: each becomes a character of three.
+fn damaged_text() -> Bomb {
+    Bomb::packed_units("text.pb.gz", &last_message(6, &[], 14 << 20), &[0xff], 14 << 20)
+}
+
+/// An expression of megabytes, by which frames are to be dropped.
+fn long_pattern() -> Bomb {
+    let bytes = profile(|profile| {
+        profile.bytes(6, &[]).bytes(6, &vec![b'a'; 4 << 20]).varint(7, 1);
+    });
+    Bomb::packed("pattern.pb.gz", bytes)
 }
 
 /// Millions of sample types, and a sample that has a value for each.
 fn many_values() -> Bomb {
     let bytes = profile(|profile| {
-        (0..COUNT).for_each(|_| drop(profile.bytes(1, &[])));
+        (0..COUNT).for_each(|_| _ = profile.bytes(1, &[]));
         let mut sample = Message::default();
         sample.bytes(2, &vec![1; COUNT + 1]);
         profile.message(2, &sample);
