@@ -18,6 +18,19 @@ pub fn need(command: &str, package: &str) {
     assert!(found, "{command} is not installed: apt-get install --yes {package}");
 }
 
+/// Whether the kernel lets this user's perf record; says so if not.
+pub fn perf_may_record() -> bool {
+    need("perf", "linux-perf");
+    let file = folder("perf").join(format!("tried-{}", std::process::id()));
+    let tried = Command::new("perf").args(["record", "-o"]).arg(&file).args(["--", "true"]).output().unwrap();
+    let may = tried.status.success();
+    if !may {
+        let said = String::from_utf8_lossy(&tried.stderr).replace('\n', " ");
+        eprintln!("SKIP: perf may not record here: {said}");
+    }
+    may
+}
+
 /// A folder for the files of one test.
 pub fn folder(name: &str) -> PathBuf {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
