@@ -116,7 +116,8 @@ impl SourceOptions {
             base.scale(-1.0);
             profile = merge_within(&[&profile, &base], &budget)?;
         }
-        profile.drop_uninteresting()?;
+        let subject = if let [only] = &*options.sources { only } else { "the profiles" };
+        profile.drop_uninteresting().about(subject)?;
         Ok(Opened { profile, notes })
     }
 
