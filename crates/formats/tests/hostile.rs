@@ -221,6 +221,8 @@ fn replay_findings() {
     for target in targets.map(|entry| entry.unwrap().path()) {
         let name = target.file_name().unwrap().to_string_lossy().into_owned();
         let Some(format) = name.strip_prefix("read-") else { continue };
+        // What `read-any` found is recognised; the format beside that is any.
+        let format = if format == "any" { "pprof" } else { format };
         let format: Format = format.parse().expect("a target is named after a format");
         for finding in std::fs::read_dir(&target).unwrap().map(|entry| entry.unwrap().path()) {
             check(&finding.display().to_string(), format, &std::fs::read(&finding).unwrap());
