@@ -6,6 +6,7 @@ use crate::error::Result;
 #[cfg(target_os = "linux")]
 use crate::module::{Module, Modules};
 use rustc_hash::FxHashMap;
+use std::fs::{File, Metadata};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -110,12 +111,22 @@ impl ImageCache {
 
     /// The image of the file at `path`; `None` when it cannot be read or is not ELF (remembered too).
     pub fn image(&mut self, path: &Path) -> Option<Arc<Image>> {
-        let metadata = std::fs::metadata(path).ok()?;
-        if !metadata.is_file() {
-            return None;
-        }
+        // Opened before it is looked at: what has the name may be another by then, and a pipe would be waited for.
+        let file = open_without_waiting(path).ok()?;
+        let metadata = file.metadata().ok().filter(Metadata::is_file)?;
         let key = ImageKey { path: path.into(), length: metadata.len(), modified: metadata.modified().ok() };
-        let read = || Image::open(path).ok().map(Arc::new);
+        let read = || Image::of_file(&file).ok().map(Arc::new);
         self.images.entry(key).or_insert_with(read).clone()
     }
+}
+
+#[cfg(unix)]
+fn open_without_waiting(path: &Path) -> std::io::Result<File> {
+    use std::os::unix::fs::OpenOptionsExt;
+    File::options().read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY).open(path)
+}
+
+#[cfg(not(unix))]
+fn open_without_waiting(path: &Path) -> std::io::Result<File> {
+    File::open(path)
 }
