@@ -7,17 +7,11 @@ use hashbrown::{HashMap, HashTable};
 use rustc_hash::FxBuildHasher;
 
 use crate::budget::hash_entry;
-use crate::model::Rows;
+use crate::model::{FunctionIndex, Rows};
 use crate::{
     Budget, Function, FunctionId, Label, LabelSetId, Line, Location, LocationId, Mapping, MappingId, Profile,
     Quality, StackId, StringId, Timeline, ValueType,
 };
-
-pub(crate) type FunctionIndex = HashMap<Function, FunctionId, FxBuildHasher>;
-
-pub(crate) fn function_index(functions: &[Function]) -> FunctionIndex {
-    functions.iter().enumerate().map(|(row, &f)| (f, FunctionId::from_index(row))).collect()
-}
 
 /// Finds equal rows of a [`Rows`], so that each is stored once.
 #[derive(Default)]

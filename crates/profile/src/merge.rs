@@ -5,7 +5,8 @@ use std::sync::Arc;
 use hashbrown::{HashMap, HashSet};
 use rustc_hash::FxBuildHasher;
 
-use crate::builder::{FunctionIndex, RowIndex, push_location, push_sample};
+use crate::builder::{RowIndex, push_location, push_sample};
+use crate::model::FunctionIndex;
 use crate::model::MappingSymbols;
 use crate::{
     Budget, Error, ErrorKind, Event, Function, FunctionId, Label, LabelSetId, Limits, Line, LocationId,

@@ -2,6 +2,9 @@
 
 use std::sync::Arc;
 
+use hashbrown::HashMap;
+use rustc_hash::FxBuildHasher;
+
 use crate::{
     FunctionId, LabelSetId, LocationId, MappingId, Quality, StackId, StringId, StringTable, Timeline,
 };
@@ -173,7 +176,7 @@ pub(crate) struct Samples {
 ///
 /// Everything that flamelet captures or reads becomes a `Profile`, and everything it shows or writes
 /// starts from one. Build one with [`ProfileBuilder`](crate::ProfileBuilder) or read one with
-/// [`pprof::read`](crate::pprof::read).
+/// `pprof::read`.
 #[derive(Clone, Debug, Default)]
 pub struct Profile {
     pub(crate) strings: StringTable,
@@ -389,7 +392,7 @@ impl Profile {
         &mut self,
         mut lines_for: impl FnMut(&Profile, LocationId) -> Option<Vec<NamedLine>>,
     ) {
-        let mut functions = crate::builder::function_index(&self.functions);
+        let mut functions = function_index(&self.functions);
         for index in 0..self.locations.len() {
             let Some(named) = lines_for(self, LocationId::from_index(index)) else { continue };
             let first_line = u32::try_from(self.lines.len()).expect("fewer than 2^32 lines");
@@ -437,6 +440,13 @@ pub struct NamedLine {
     pub line: i64,
     /// The column, 0 when unknown.
     pub column: i64,
+}
+
+/// Finds functions by what they are.
+pub(crate) type FunctionIndex = HashMap<Function, FunctionId, FxBuildHasher>;
+
+pub(crate) fn function_index(functions: &[Function]) -> FunctionIndex {
+    functions.iter().enumerate().map(|(row, &f)| (f, FunctionId::from_index(row))).collect()
 }
 
 #[cfg(test)]

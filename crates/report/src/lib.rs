@@ -56,9 +56,13 @@ pub mod top;
 pub mod traces;
 #[cfg(feature = "text")]
 pub mod tree;
+#[cfg(feature = "text")]
+mod utc;
 mod xml;
 
 #[cfg(feature = "text")]
 pub use options::{Command, ReportOptions, Sort};
 #[cfg(feature = "text")]
 pub use report::{DIFF_BASE_LABEL, Report, sample_index, trim_source_path};
+#[cfg(feature = "text")]
+pub use utc::utc;

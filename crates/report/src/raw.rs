@@ -77,7 +77,7 @@ fn header(profile: &Profile, out: &mut impl Write) -> io::Result<()> {
 
 /// A moment as Go prints it: `2026-11-15 03:04:18.162281497 +0000 UTC`.
 fn go_time(nanos: i64) -> String {
-    let moment = crate::info::utc(nanos);
+    let moment = crate::utc::utc(nanos);
     let moment = moment.trim_end_matches(" UTC");
     let fraction = nanos.rem_euclid(1_000_000_000);
     let fraction = if fraction == 0 { String::new() } else { format!(".{fraction:09}") };

@@ -163,7 +163,7 @@ impl Report {
             lines.push(format!("Doc: {}", profile.string(profile.header.doc_url)));
         }
         if profile.header.time_nanos != 0 {
-            lines.push(format!("Time: {}", crate::info::utc(profile.header.time_nanos)));
+            lines.push(format!("Time: {}", crate::utc::utc(profile.header.time_nanos)));
         }
         if profile.header.duration_nanos != 0 {
             lines.push(self.duration_line(output_unit));

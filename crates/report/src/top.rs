@@ -5,6 +5,7 @@ use std::io::{self, Write};
 use flamelet_profile::unit;
 use serde::Serialize;
 
+pub use crate::graph::Inlined;
 use crate::graph::{self, Weights};
 use crate::node::{NodeId, Nodes};
 use crate::options::Sort;
@@ -21,28 +22,6 @@ pub struct TopRow {
     pub flat: i64,
     /// What the function and all it called cost.
     pub cum: i64,
-}
-
-/// How often a function was inlined into its callers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Inlined {
-    /// Never.
-    No,
-    /// Into some callers.
-    Partly,
-    /// Always.
-    Yes,
-}
-
-impl Inlined {
-    fn mark(self) -> &'static str {
-        match self {
-            Self::No => "",
-            Self::Partly => " (partial-inline)",
-            Self::Yes => " (inline)",
-        }
-    }
 }
 
 /// The answer of `top`. Its JSON form is stable.

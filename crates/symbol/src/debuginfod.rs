@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use crate::buildid::BuildId;
-use crate::locate::Servers;
+use crate::servers::Servers;
 use crate::{Error, ErrorKind, Result};
 
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(90);

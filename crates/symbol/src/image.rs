@@ -20,7 +20,7 @@ const STRINGS: u64 = 256 << 10;
 const LONGEST_STRING: u64 = 128 << 10;
 
 /// The headers, symbols and small sections of a file, each read when it is first asked for and kept until the image is
-/// dropped. Debug information is too much for that: see [`Section`](crate::section::Section).
+/// dropped. Debug information is too much for that: see `Section`.
 pub(crate) struct Image<'a> {
     content: Content<'a>,
     parts: RefCell<Parts>,

@@ -5,9 +5,9 @@ use std::io::{BufRead, BufReader};
 use std::sync::Arc;
 
 use crate::buildid::BuildId;
+use crate::frame::Frame;
 use crate::names::NameTable;
 use crate::process::build_id_in_notes;
-use crate::symbolize::Frame;
 use crate::symbols::Nearest;
 use crate::{Error, ErrorKind, Result};
 

@@ -19,6 +19,7 @@ use crate::elf::Elf;
 use crate::file::Bytes;
 use crate::image::Image;
 use crate::limits::Limits;
+pub use crate::servers::Servers;
 use crate::{ErrorKind, Result, elf};
 
 /// A folder with more files than this is not searched for a build id.
@@ -40,17 +41,6 @@ pub struct Search {
     pub root: Option<PathBuf>,
     /// The servers to ask for debug files, and how. Without the feature `debuginfod` it is ignored.
     pub servers: Servers,
-}
-
-/// Servers that know debug files by build id (the debuginfod protocol).
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Servers {
-    /// The base addresses; empty to ask nobody.
-    pub urls: Vec<String>,
-    /// Where fetched files are kept; nothing is fetched without it.
-    pub cache: Option<PathBuf>,
-    /// How long one file may take in all; `None` for 90 seconds.
-    pub timeout: Option<std::time::Duration>,
 }
 
 impl Default for Search {

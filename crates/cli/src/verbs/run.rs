@@ -55,7 +55,7 @@ fn plan(args: &RunArgs) -> Result<Drive> {
     };
     let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |elapsed| elapsed.as_nanos() as i64);
     // 2026-11-15T12-34-56Z: sorts by time, and no file system minds it.
-    let time = flamelet_report::info::utc(now).replace(" UTC", "Z").replace(' ', "T").replace(':', "-");
+    let time = flamelet_report::utc(now).replace(" UTC", "Z").replace(' ', "T").replace(':', "-");
     Ok(Drive {
         tool,
         subject,

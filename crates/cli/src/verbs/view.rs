@@ -150,7 +150,7 @@ impl Service {
         options.fetch.seconds = seconds;
         let opened = options.open_one(address, &mut Vec::new());
         let profile = opened.map_err(|failure| failure.to_string())?;
-        let name = format!("{address} {}", flamelet_report::info::utc(profile.header.time_nanos));
+        let name = format!("{address} {}", flamelet_report::utc(profile.header.time_nanos));
         Ok(Taken { name, profile })
     }
 
@@ -169,7 +169,7 @@ fn live(address: &str, options: &SourceOptions) -> Result<Source> {
     options.fetch.seconds = options.fetch.seconds.or(Some(LIVE_SECONDS));
     note!("Taking a profile of {address} …");
     let profile = options.open_one(address, &mut Vec::new())?;
-    let name = format!("{address} {}", flamelet_report::info::utc(profile.header.time_nanos));
+    let name = format!("{address} {}", flamelet_report::utc(profile.header.time_nanos));
     let service = Service { address: address.to_string(), options };
     Ok(Source::live(vec![Taken { name, profile }], service))
 }

@@ -12,6 +12,7 @@ use flamelet_profile::unit;
 pub use build::{Edge, Graph, GraphNode};
 pub(crate) use tags::{Tag, join as join_tags, sort as sort_tags};
 pub(crate) use trim::{Trimmed, trimmed};
+pub use weights::Inlined;
 pub(crate) use weights::{Weights, inlined, sort_nodes};
 
 use crate::report::Report;

@@ -2,11 +2,34 @@
 
 use flamelet_profile::{LocationId, Profile};
 use rustc_hash::FxHashMap;
+use serde::Serialize;
 
 use super::walk::{self, Frame, Visitor};
 use crate::node::{NodeId, Nodes};
 use crate::report::Report;
-use crate::top::Inlined;
+
+/// How often a function was inlined into its callers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Inlined {
+    /// Never.
+    No,
+    /// Into some callers.
+    Partly,
+    /// Always.
+    Yes,
+}
+
+impl Inlined {
+    /// What stands behind the function's name.
+    pub(crate) fn mark(self) -> &'static str {
+        match self {
+            Self::No => "",
+            Self::Partly => " (partial-inline)",
+            Self::Yes => " (inline)",
+        }
+    }
+}
 
 /// The cost of every node.
 pub(crate) struct Weights {

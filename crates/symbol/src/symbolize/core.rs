@@ -7,28 +7,12 @@ use gimli::Reader;
 use crate::demangle::Demangle;
 use crate::dwarf::{DebugSections, DwarfFrame, Lookup, NoSplitFiles, SplitFiles, UnitIndex};
 use crate::elf::Elf;
+use crate::frame::Frame;
 use crate::image::Image;
 use crate::limits::{Limits, Patience};
 use crate::names::{FunctionNames, NameTable};
 use crate::symbols::{self, Symbol};
 use crate::{Result, elf};
-
-/// One function at an address.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Frame {
-    /// The name for people, demangled.
-    pub name: Arc<str>,
-    /// The name in the binary, mangled.
-    pub system_name: Arc<str>,
-    /// The source file, empty when unknown.
-    pub file: Arc<str>,
-    /// The line where the function starts, 0 when unknown.
-    pub start_line: u32,
-    /// The line, 0 when unknown.
-    pub line: u32,
-    /// The column, 0 when unknown.
-    pub column: u32,
-}
 
 /// What [`frames_in_elf`] found.
 #[derive(Clone, Debug, Default)]

@@ -13,6 +13,7 @@ mod module;
 mod profile;
 mod symbolizer;
 
-pub use self::core::{Frame, Resolved, frames_in_elf};
+pub use self::core::{Resolved, frames_in_elf};
+pub use crate::frame::Frame;
 pub use profile::{MappingSummary, Summary, symbolize_profile};
 pub use symbolizer::{ModuleName, Options, Symbolizer};

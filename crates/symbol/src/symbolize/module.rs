@@ -9,11 +9,12 @@ use crate::address::{MappedAt, Translation};
 use crate::dwarf::{SplitFiles, SplitRequest, UnitIndex};
 use crate::elf::{self, Elf, Segment};
 use crate::file::Bytes;
+use crate::frame::Frame;
 use crate::image::Image;
 use crate::limits::Limits;
 use crate::locate::{Located, Wanted};
 use crate::names::NameTable;
-use crate::symbolize::core::{Frame, Parts, mini_debug_info};
+use crate::symbolize::core::{Parts, mini_debug_info};
 use crate::symbolize::symbolizer::{ModuleName, Options};
 use crate::{kernel, process};
 
