@@ -42,7 +42,7 @@ pub(crate) fn local_memory() -> u64 {
 }
 
 /// The names of threads of this process that block `signal` by their own choice, as they are now.
-pub(crate) fn names_of_those_that_block(signal: libc::c_int) -> Vec<String> {
+pub(crate) fn names_of_blocking_threads(signal: libc::c_int) -> Vec<String> {
     let Ok(threads) = std::fs::read_dir("/proc/self/task") else { return Vec::new() };
     let statuses =
         threads.flatten().filter_map(|thread| std::fs::read_to_string(thread.path().join("status")).ok());
@@ -201,7 +201,7 @@ mod tests {
                 is_over.store(true, std::sync::atomic::Ordering::Relaxed);
             });
             while !is_over.load(std::sync::atomic::Ordering::Relaxed) {
-                let names = names_of_those_that_block(libc::SIGPROF);
+                let names = names_of_blocking_threads(libc::SIGPROF);
                 assert!(!names.iter().any(|name| name == NAME), "{names:?}");
             }
         });

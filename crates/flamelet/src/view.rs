@@ -8,7 +8,7 @@ use axum::Router;
 use flamelet_capture::profile::Profile;
 #[cfg(all(feature = "heap", target_os = "linux"))]
 use flamelet_view::HeapQuestion;
-use flamelet_view::{Asker, Error, ErrorKind, Memory, Source, Take, Taken};
+use flamelet_view::{CancelToken, Error, ErrorKind, Memory, Source, Take, Taken};
 
 use crate::Profiler;
 use crate::lock::lock;
@@ -98,21 +98,21 @@ impl Live {
         })
     }
 
-    fn cpu(&self, seconds: u32, asker: &Asker) -> Result<Profile, String> {
+    fn cpu(&self, seconds: u32, cancel: &CancelToken) -> Result<Profile, String> {
         let length = Duration::from_secs(seconds.into());
         let request = self.profiler.cpu(length).sharing_memory();
         let capture = request.start().map_err(|error| error.to_string())?;
-        wait(length, asker)?;
+        wait(length, cancel)?;
         Ok(workshop::run(move || capture.finish()))
     }
 
     #[cfg(all(feature = "heap", target_os = "linux"))]
-    fn heap(&self, question: HeapQuestion, seconds: u32, asker: &Asker) -> Result<Profile, String> {
+    fn heap(&self, question: HeapQuestion, seconds: u32, cancel: &CancelToken) -> Result<Profile, String> {
         let profiler = self.profiler.clone();
         let now = in_workshop(move || profiler.heap())?;
         if question == HeapQuestion::Growth {
             let cancelled = &self.profiler.shared().counters.cancelled;
-            wait(Duration::from_secs(seconds.into()), asker).inspect_err(|_| count(cancelled))?;
+            wait(Duration::from_secs(seconds.into()), cancel).inspect_err(|_| count(cancelled))?;
         }
         let profiler = self.profiler.clone();
         in_workshop(move || {
@@ -135,8 +135,8 @@ fn in_workshop<T: Send + 'static>(
 }
 
 impl Take for Live {
-    fn take(&self, seconds: u32, asker: &Asker) -> Result<Taken, Error> {
-        let profile = self.within_caps(seconds, || self.cpu(seconds, asker))?;
+    fn take(&self, seconds: u32, cancel: &CancelToken) -> Result<Taken, Error> {
+        let profile = self.within_caps(seconds, || self.cpu(seconds, cancel))?;
         Ok(Taken { name: format!("{} · CPU, {seconds} s", self.profiler.name()), profile })
     }
 
@@ -146,13 +146,17 @@ impl Take for Live {
     }
 
     #[cfg(all(feature = "heap", target_os = "linux"))]
-    fn take_heap(&self, question: HeapQuestion, seconds: u32, asker: &Asker) -> Result<Taken, Error> {
-        let profile = self.within_caps(seconds, || self.heap(question, seconds, asker))?;
+    fn take_heap(&self, question: HeapQuestion, seconds: u32, cancel: &CancelToken) -> Result<Taken, Error> {
+        let profile = self.within_caps(seconds, || self.heap(question, seconds, cancel))?;
         Ok(Taken { name: format!("{} · {}", self.profiler.name(), question.name()), profile })
     }
 }
 
-/// Nobody looks at the profile of an asker that is gone.
-fn wait(time: Duration, asker: &Asker) -> Result<(), String> {
-    if asker.is_there_after(time) { Ok(()) } else { Err("nobody waits for the profile any more".to_owned()) }
+/// Nobody looks at the profile of an cancel that is gone.
+fn wait(time: Duration, cancel: &CancelToken) -> Result<(), String> {
+    if cancel.is_wanted_after(time) {
+        Ok(())
+    } else {
+        Err("nobody waits for the profile any more".to_owned())
+    }
 }

@@ -103,7 +103,7 @@ mod tests {
         let here = || std::thread::current().id();
         let threads: Vec<_> = std::thread::scope(|scope| {
             let askers: Vec<_> = (0..8).map(|_| scope.spawn(move || run(here))).collect();
-            askers.into_iter().map(|asker| asker.join().expect("no panic")).collect()
+            askers.into_iter().map(|cancel| cancel.join().expect("no panic")).collect()
         });
         assert!(threads.iter().all(|thread| *thread == threads[0] && *thread != here()), "{threads:?}");
         assert_eq!(run(move || run(here)), threads[0]);

@@ -8,10 +8,11 @@ use flamelet_report::flame::{
 use flamelet_report::info::{Verdict, info};
 use serde::Serialize;
 
-use crate::asker::Asker;
+use crate::cache::{Cache, Shaped};
+use crate::cancel::CancelToken;
 use crate::code::{Code, code_of};
-use crate::desk::{Desk, Shaped, lock};
 use crate::error::Error;
+use crate::lock::lock;
 use crate::query::Query;
 use crate::source::{Entry, HeapQuestion};
 
@@ -51,10 +52,10 @@ struct Opened {
 }
 
 /// What there is, and what is known about the profile that was chosen.
-pub(crate) fn open(desk: &Desk, query: &Query) -> Answer {
-    let opened = desk.open(&query.shape)?;
+pub(crate) fn open(cache: &Cache, query: &Query) -> Answer {
+    let opened = cache.open(&query.shape)?;
     let about = opened.map(|(id, name, profile)| AboutOpened { id, about: About::new(&profile, &name) });
-    let source = &desk.source;
+    let source = &cache.source;
     let questions = HeapQuestion::ALL.iter().filter(|_| source.has_live_heap());
     json(&Opened {
         about,
@@ -76,8 +77,8 @@ struct WithNotes<'a, T: Serialize> {
 }
 
 /// The boxes of a viewport.
-pub(crate) fn flame(desk: &Desk, query: &Query) -> Answer {
-    let (shaped, weighed) = desk.weighed(query)?;
+pub(crate) fn flame(cache: &Cache, query: &Query) -> Answer {
+    let (shaped, weighed) = cache.weighed(query)?;
     let tree = shaped.tree(&weighed, query)?;
     let mut tree = lock(&tree);
     let (root, _) = tree.walk(query.zoom.iter().copied());
@@ -100,8 +101,8 @@ struct Child<'a> {
 }
 
 /// The rows below a row of the call tree.
-pub(crate) fn children(desk: &Desk, query: &Query) -> Answer {
-    let (shaped, weighed) = desk.weighed(query)?;
+pub(crate) fn children(cache: &Cache, query: &Query) -> Answer {
+    let (shaped, weighed) = cache.weighed(query)?;
     let tree = shaped.tree(&weighed, query)?;
     let mut tree = lock(&tree);
     let (node, found) = tree.walk(query.zoom.iter().copied());
@@ -141,8 +142,8 @@ fn matching(shaped: &Shaped, search: &str) -> Result<Option<Vec<bool>>, Error> {
 }
 
 /// The table of functions.
-pub(crate) fn functions(desk: &Desk, query: &Query) -> Answer {
-    let (shaped, weighed) = desk.weighed(query)?;
+pub(crate) fn functions(cache: &Cache, query: &Query) -> Answer {
+    let (shaped, weighed) = cache.weighed(query)?;
     let wanted = matching(&shaped, &query.search)?;
     let all = shaped.functions(&weighed);
     let is_wanted = |row: &&FunctionRow| wanted.as_ref().is_none_or(|wanted| wanted[row.name.index()]);
@@ -169,8 +170,8 @@ struct Matched {
 }
 
 /// How much the stacks weigh that a search matches.
-pub(crate) fn search(desk: &Desk, query: &Query) -> Answer {
-    let (shaped, weighed) = desk.weighed(query)?;
+pub(crate) fn search(cache: &Cache, query: &Query) -> Answer {
+    let (shaped, weighed) = cache.weighed(query)?;
     let weights = &weighed.weights;
     let weight = match matching(&shaped, &query.search)? {
         Some(wanted) => weights.matching(&shaped.profile, &shaped.frames, &wanted).weight(),
@@ -180,22 +181,22 @@ pub(crate) fn search(desk: &Desk, query: &Query) -> Answer {
 }
 
 /// The call graph.
-pub(crate) fn graph(desk: &Desk, query: &Query) -> Answer {
-    let (shaped, weighed) = desk.weighed(query)?;
+pub(crate) fn graph(cache: &Cache, query: &Query) -> Answer {
+    let (shaped, weighed) = cache.weighed(query)?;
     let rows = shaped.functions(&weighed);
     json(&call_graph(&shaped.profile, &shaped.frames, &weighed.weights, rows, GRAPH_NODES))
 }
 
 /// A lane for each thread.
-pub(crate) fn timeline(desk: &Desk, query: &Query) -> Answer {
-    let shaped = desk.shaped(&query.shape)?;
+pub(crate) fn timeline(cache: &Cache, query: &Query) -> Answer {
+    let shaped = cache.shaped(&query.shape)?;
     let lanes = lanes(&shaped.profile, &shaped.frames, query.buckets);
     json(&lanes.ok_or_else(|| Error::not_found("this profile does not know when its samples were taken"))?)
 }
 
 /// How busy each part of each second was.
-pub(crate) fn heat(desk: &Desk, query: &Query) -> Answer {
-    let shaped = desk.shaped(&query.shape)?;
+pub(crate) fn heat(cache: &Cache, query: &Query) -> Answer {
+    let shaped = cache.shaped(&query.shape)?;
     let heat = heatmap(&shaped.profile);
     json(&heat.ok_or_else(|| Error::not_found("this profile does not know when its samples were taken"))?)
 }
@@ -207,35 +208,35 @@ struct Judged {
 }
 
 /// How much the profile can be trusted: what `flamelet info` says.
-pub(crate) fn judged(desk: &Desk, query: &Query) -> Answer {
-    let opened = desk.open(&query.shape)?;
+pub(crate) fn judged(cache: &Cache, query: &Query) -> Answer {
+    let opened = cache.open(&query.shape)?;
     let (_, _, profile) = opened.ok_or_else(|| Error::not_found("no profile was chosen"))?;
     let info = info(&profile);
     json(&Judged { verdict: info.verdict, faults: info.faults })
 }
 
 /// Source and instructions of a function.
-pub(crate) fn code(desk: &Desk, query: &Query) -> Answer {
-    let options = desk.source.code.as_ref();
+pub(crate) fn code(cache: &Cache, query: &Query) -> Answer {
+    let options = cache.source.code.as_ref();
     let options = options.ok_or_else(|| Error::not_found("this viewer does not show source files"))?;
-    let (shaped, weighed) = desk.weighed(query)?;
+    let (shaped, weighed) = cache.weighed(query)?;
     let code: Code = code_of(&shaped.profile, weighed.sample_type, &query.function, options)?;
     json(&code)
 }
 
 /// How the value spreads over labels.
-pub(crate) fn tags(desk: &Desk, query: &Query) -> Answer {
-    let (shaped, weighed) = desk.weighed(query)?;
+pub(crate) fn tags(cache: &Cache, query: &Query) -> Answer {
+    let (shaped, weighed) = cache.weighed(query)?;
     json(&labels(&shaped.profile, weighed.sample_type))
 }
 
 /// Sizes, lifetimes and sites of a heap profile.
-pub(crate) fn heap(desk: &Desk, query: &Query) -> Answer {
-    let (shaped, weighed) = desk.weighed(query)?;
+pub(crate) fn heap(cache: &Cache, query: &Query) -> Answer {
+    let (shaped, weighed) = cache.weighed(query)?;
     json(&flame::heap(&shaped.profile, &shaped.frames, weighed.sample_type))
 }
 
 /// Takes a profile of the live service.
-pub(crate) fn take(desk: &Desk, query: &Query, asker: &Asker) -> Answer {
-    json(&desk.source.take(query.heap, query.seconds, asker)?)
+pub(crate) fn take(cache: &Cache, query: &Query, cancel: &CancelToken) -> Answer {
+    json(&cache.source.take(query.heap, query.seconds, cancel)?)
 }

@@ -31,10 +31,11 @@
 //! ```
 
 mod answers;
-mod asker;
+mod cache;
+mod cancel;
 mod code;
-mod desk;
 mod error;
+mod lock;
 mod memory;
 mod query;
 mod routes;
@@ -42,8 +43,9 @@ mod server;
 mod shape;
 mod source;
 mod token;
+mod usage;
 
-pub use asker::Asker;
+pub use cancel::CancelToken;
 pub use code::{CodeOptions, Disassemble};
 pub use error::{Error, ErrorKind};
 pub use memory::Memory;

@@ -10,8 +10,8 @@ use axum::routing::{get, post};
 use flamelet_report::flame::page;
 
 use crate::answers::{self, Answer};
-use crate::asker::Asker;
-use crate::desk::Desk;
+use crate::cache::Cache;
+use crate::cancel::CancelToken;
 use crate::error::{Error, ErrorKind};
 use crate::memory::{Memory, within_budget};
 use crate::query::Query;
@@ -27,23 +27,23 @@ const DOCUMENT: &str = "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta chars
     <div id=\"app\"></div>\n<noscript>This page draws a profile and needs JavaScript for it.</noscript>\n\
     <script src=\"app.js\" defer></script>\n</body>\n</html>\n";
 
-type Question = fn(&Desk, &Query) -> Answer;
+type Question = fn(&Cache, &Query) -> Answer;
 
 /// The viewer as a router, to be served by [`Server`](crate::Server) or nested in a service under a path
 /// that ends in a slash. It checks no `Host` names and asks nobody who they are: that is the service's.
 pub fn router(source: Source) -> Router {
-    router_of(Arc::new(Desk::new(source)))
+    router_of(Arc::new(Cache::new(source)))
 }
 
 /// The viewer as a router, and what it keeps: for a service, which has other things to do with its memory. See
 /// [`Source::within`].
 pub fn router_within(source: Source) -> (Router, Memory) {
-    let desk = Arc::new(Desk::new(source));
-    let memory = Memory::new(&desk);
-    (router_of(desk), memory)
+    let cache = Arc::new(Cache::new(source));
+    let memory = Memory::new(&cache);
+    (router_of(cache), memory)
 }
 
-pub(crate) fn router_of(desk: Arc<Desk>) -> Router {
+pub(crate) fn router_of(cache: Arc<Cache>) -> Router {
     let questions: [(&str, Question); 12] = [
         ("/api/open", answers::open),
         ("/api/judged", answers::judged),
@@ -66,40 +66,40 @@ pub(crate) fn router_of(desk: Arc<Desk>) -> Router {
     for (path, question) in questions {
         router = router.route(
             path,
-            get(move |State(desk): State<Arc<Desk>>, RawQuery(query): RawQuery| {
-                answer(desk, query, question)
+            get(move |State(cache): State<Arc<Cache>>, RawQuery(query): RawQuery| {
+                answer(cache, query, question)
             }),
         );
     }
-    router.with_state(desk)
+    router.with_state(cache)
 }
 
 /// Only the page itself can set this header: another site's form or script cannot make this machine profile.
-async fn take(State(desk): State<Arc<Desk>>, RawQuery(query): RawQuery, headers: HeaderMap) -> Response {
+async fn take(State(cache): State<Arc<Cache>>, RawQuery(query): RawQuery, headers: HeaderMap) -> Response {
     if !headers.contains_key("x-flamelet") {
         return failure(StatusCode::FORBIDDEN, "only the viewer's own page may ask for this");
     }
-    let asker = Arc::new(Asker::default());
+    let cancel = Arc::new(CancelToken::default());
     // Dropped with this future, that is, also when the connection ends.
-    let _leaves = Leaves(asker.clone());
+    let _leaves = Leaves(cancel.clone());
     work_apart(query, move |query| {
-        let taken = answers::take(&desk, query, &asker);
-        desk.settle();
+        let taken = answers::take(&cache, query, &cancel);
+        cache.settle();
         taken
     })
     .await
 }
 
-struct Leaves(Arc<Asker>);
+struct Leaves(Arc<CancelToken>);
 
 impl Drop for Leaves {
     fn drop(&mut self) {
-        self.0.leave();
+        self.0.cancel();
     }
 }
 
-async fn answer(desk: Arc<Desk>, query: Option<String>, question: Question) -> Response {
-    work_apart(query, move |query| within_budget(&desk, || question(&desk, query))).await
+async fn answer(cache: Arc<Cache>, query: Option<String>, question: Question) -> Response {
+    work_apart(query, move |query| within_budget(&cache, || question(&cache, query))).await
 }
 
 /// Answers off the threads that serve connections.

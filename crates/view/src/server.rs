@@ -11,7 +11,7 @@ use axum::response::Response;
 use tokio::net::TcpListener;
 use tokio::runtime::{Builder, Runtime};
 
-use crate::desk::Desk;
+use crate::cache::Cache;
 use crate::error::Error;
 use crate::routes::{failure, router_of};
 use crate::source::Source;
@@ -62,10 +62,10 @@ impl Server {
             let doors = Arc::clone(&doors);
             middleware::from_fn(move |request: Request, next: Next| guard(Arc::clone(&doors), request, next))
         };
-        let desk = Arc::new(Desk::new(source));
-        let prepared = Arc::clone(&desk);
+        let cache = Arc::new(Cache::new(source));
+        let prepared = Arc::clone(&cache);
         runtime.spawn_blocking(move || prepared.prepare());
-        Ok(Self { runtime, listener, address, doors, router: router_of(desk).layer(guard) })
+        Ok(Self { runtime, listener, address, doors, router: router_of(cache).layer(guard) })
     }
 
     /// Where it listens.

@@ -9,10 +9,10 @@ use std::time::SystemTime;
 use flamelet_report::flame::profile::Profile;
 use serde::Serialize;
 
-use crate::asker::Asker;
+use crate::cancel::CancelToken;
 use crate::code::CodeOptions;
-use crate::desk::lock;
 use crate::error::{Error, ErrorKind};
+use crate::lock::lock;
 
 /// A profile that was just taken, and what to call it.
 pub struct Taken {
@@ -55,17 +55,17 @@ impl HeapQuestion {
 
 /// Takes profiles of a live service. The viewer has no HTTP client; whoever opens it brings one.
 pub trait Take: Send + Sync {
-    /// Takes a CPU profile of so many seconds, unless the asker leaves before.
-    fn take(&self, seconds: u32, asker: &Asker) -> Result<Taken, Error>;
+    /// Takes a CPU profile of so many seconds, unless it is cancelled before.
+    fn take(&self, seconds: u32, cancel: &CancelToken) -> Result<Taken, Error>;
 
     /// Whether the service can be asked about its memory.
     fn has_heap(&self) -> bool {
         false
     }
 
-    /// Takes a heap profile; growth is watched for so many seconds, unless the asker leaves before.
-    fn take_heap(&self, question: HeapQuestion, seconds: u32, asker: &Asker) -> Result<Taken, Error> {
-        let _ = (question, seconds, asker);
+    /// Takes a heap profile; growth is watched for so many seconds, unless it is cancelled before.
+    fn take_heap(&self, question: HeapQuestion, seconds: u32, cancel: &CancelToken) -> Result<Taken, Error> {
+        let _ = (question, seconds, cancel);
         Err("this service cannot be asked about its memory".into())
     }
 }
@@ -272,14 +272,14 @@ impl Source {
         &self,
         heap: Option<HeapQuestion>,
         seconds: u32,
-        asker: &Asker,
+        cancel: &CancelToken,
     ) -> Result<Entry, Error> {
         let (Some(take), Shelf::Memory(profiles)) = (&self.take, &self.shelf) else {
             return Err(Error::bad_request("this is no live service: there is nothing to take a profile of"));
         };
         let taken = match heap {
-            None => take.take(seconds, asker),
-            Some(question) => take.take_heap(question, seconds, asker),
+            None => take.take(seconds, cancel),
+            Some(question) => take.take_heap(question, seconds, cancel),
         }?;
         let profile = as_shown(taken.profile);
         self.check_size(&profile)?;

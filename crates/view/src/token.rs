@@ -6,7 +6,7 @@ use std::sync::Mutex;
 use axum::http::header::{AUTHORIZATION, COOKIE};
 use axum::http::{HeaderMap, Uri};
 
-use crate::desk::lock;
+use crate::lock::lock;
 
 /// Bytes of randomness in a token.
 const RANDOM_BYTES: usize = 16;

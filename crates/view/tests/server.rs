@@ -11,7 +11,9 @@ use std::time::{Duration, SystemTime};
 use flamelet_report::Report;
 use flamelet_report::disasm::Disassembly;
 use flamelet_report::flame::profile::{LabelSetId, Profile, ProfileBuilder};
-use flamelet_view::{Asker, CodeOptions, Disassemble, Error, ServeOptions, Server, Source, Take, Taken};
+use flamelet_view::{
+    CancelToken, CodeOptions, Disassemble, Error, ServeOptions, Server, Source, Take, Taken,
+};
 use serde_json::Value;
 
 /// Stacks root first, `a;b`, with a label `route`.
@@ -263,7 +265,7 @@ fn a_folder_gives_only_its_own_files() {
 struct Service;
 
 impl Take for Service {
-    fn take(&self, seconds: u32, _: &Asker) -> Result<Taken, Error> {
+    fn take(&self, seconds: u32, _: &CancelToken) -> Result<Taken, Error> {
         match seconds {
             13 => Err("the service is down".into()),
             _ => Ok(Taken { name: format!("{seconds} s"), profile: small() }),

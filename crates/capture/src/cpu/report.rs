@@ -285,7 +285,7 @@ impl Report<'_> {
 #[cfg(target_os = "linux")]
 fn blocking_threads() -> String {
     const ROOM_FOR: usize = 4;
-    let names = crate::threads::names_of_those_that_block(super::handler::signal());
+    let names = crate::threads::names_of_blocking_threads(super::handler::signal());
     match names.len() {
         0 => "none does now".to_owned(),
         count if count <= ROOM_FOR => format!("now: {}", names.join(", ")),

@@ -10,7 +10,7 @@ use flamelet_report::disasm::{self, Disassembly};
 use flamelet_symbol::source::confirmed_sources;
 use flamelet_symbol::symbolize::{Options, Symbolizer};
 use flamelet_view::{
-    Asker, CodeOptions, Disassemble, HeapQuestion, ServeOptions, Server, Source, Take, Taken,
+    CancelToken, CodeOptions, Disassemble, HeapQuestion, ServeOptions, Server, Source, Take, Taken,
 };
 
 use crate::args::ViewArgs;
@@ -123,7 +123,7 @@ struct Service {
 }
 
 impl Take for Service {
-    fn take(&self, seconds: u32, _: &Asker) -> std::result::Result<Taken, flamelet_view::Error> {
+    fn take(&self, seconds: u32, _: &CancelToken) -> std::result::Result<Taken, flamelet_view::Error> {
         Ok(self.fetch(&self.address, Some(seconds.into()))?)
     }
 
@@ -135,7 +135,7 @@ impl Take for Service {
         &self,
         question: HeapQuestion,
         seconds: u32,
-        _: &Asker,
+        _: &CancelToken,
     ) -> std::result::Result<Taken, flamelet_view::Error> {
         let address = self.heap_address(question).ok_or("this address has no heap profiles beside it")?;
         // Of the others, seconds would mean a difference, or nothing at all.

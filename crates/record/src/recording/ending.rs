@@ -114,7 +114,7 @@ impl Ending<'_> {
             profile.header.period = 1_000_000_000 / i64::from(self.options.frequency);
         }
         let symbols = names.symbolizer.map(|mut symbolizer| {
-            let renamed = self.lead_to_strays(&mut profile);
+            let renamed = self.point_at_open_fds(&mut profile);
             let summary = symbolizer.symbolize_profile(&mut profile);
             for (at, filename) in renamed {
                 profile.mappings_mut()[at].filename = filename;
@@ -126,7 +126,7 @@ impl Ending<'_> {
 
     /// Lets mappings whose names do not lead to their files name open descriptors instead. Returns what they
     /// were called.
-    fn lead_to_strays(&self, profile: &mut Profile) -> Vec<(usize, flamelet_profile::StringId)> {
+    fn point_at_open_fds(&self, profile: &mut Profile) -> Vec<(usize, flamelet_profile::StringId)> {
         let mut renamed = Vec::new();
         for at in 0..profile.mappings().len() {
             let mapping = profile.mappings()[at];

@@ -8,12 +8,14 @@ mod made_up_heap;
 
 use flamelet_report::flame::profile::{Profile, pprof};
 use flamelet_report::flame::{FlameOptions, html};
-use flamelet_view::{Asker, CodeOptions, Error, HeapQuestion, ServeOptions, Server, Source, Take, Taken};
+use flamelet_view::{
+    CancelToken, CodeOptions, Error, HeapQuestion, ServeOptions, Server, Source, Take, Taken,
+};
 
 struct Busy;
 
 impl Take for Busy {
-    fn take(&self, seconds: u32, _: &Asker) -> Result<Taken, Error> {
+    fn take(&self, seconds: u32, _: &CancelToken) -> Result<Taken, Error> {
         Ok(Taken { name: format!("cpu, {seconds} s"), profile: made_up::service(2) })
     }
 
@@ -21,7 +23,7 @@ impl Take for Busy {
         true
     }
 
-    fn take_heap(&self, question: HeapQuestion, _: u32, _: &Asker) -> Result<Taken, Error> {
+    fn take_heap(&self, question: HeapQuestion, _: u32, _: &CancelToken) -> Result<Taken, Error> {
         let profile = match question {
             HeapQuestion::InUse => made_up_heap::heap(),
             HeapQuestion::Lifetime => made_up_heap::lifetime(),

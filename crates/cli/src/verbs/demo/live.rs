@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use flamelet::Profiler;
-use flamelet_view::{Asker, Error, HeapQuestion, Take, Taken};
+use flamelet_view::{CancelToken, Error, HeapQuestion, Take, Taken};
 
 use super::load::Load;
 
@@ -28,10 +28,10 @@ impl Demo {
 }
 
 impl Take for Demo {
-    fn take(&self, seconds: u32, asker: &Asker) -> Result<Taken, Error> {
+    fn take(&self, seconds: u32, cancel: &CancelToken) -> Result<Taken, Error> {
         let profile = self.under_load(|| {
             let capture = self.profiler.start()?;
-            asker.is_there_after(Duration::from_secs(seconds.into()));
+            cancel.is_wanted_after(Duration::from_secs(seconds.into()));
             Ok(capture.finish())
         })?;
         Ok(Taken { name: format!("cpu, {seconds} s"), profile })
@@ -41,7 +41,7 @@ impl Take for Demo {
         true
     }
 
-    fn take_heap(&self, question: HeapQuestion, seconds: u32, asker: &Asker) -> Result<Taken, Error> {
+    fn take_heap(&self, question: HeapQuestion, seconds: u32, cancel: &CancelToken) -> Result<Taken, Error> {
         let heap = || self.profiler.heap();
         let profile = self.under_load(|| {
             Ok(match question {
@@ -51,7 +51,7 @@ impl Take for Demo {
                 HeapQuestion::Peak => heap()?.peak(),
                 HeapQuestion::Growth => {
                     let before = heap()?;
-                    asker.is_there_after(Duration::from_secs(seconds.into()));
+                    cancel.is_wanted_after(Duration::from_secs(seconds.into()));
                     heap()?.growth(&before)
                 }
             })

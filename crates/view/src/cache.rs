@@ -2,16 +2,17 @@
 
 use std::collections::HashMap;
 use std::ops::Range;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use flamelet_report::flame::profile::Profile;
 use flamelet_report::flame::{Direction, FlameTree, Frames, FunctionRow, StackWeights, Viewport, functions};
 
 use crate::error::Error;
-use crate::memory::Usage;
+use crate::lock::lock;
 use crate::query::{Query, ShapeKey};
 use crate::shape::{difference, shape};
 use crate::source::Source;
+use crate::usage::Usage;
 
 /// How many shapes of profiles are kept at most, and how many trees of a shape.
 const KEPT_SHAPES: usize = 4;
@@ -85,10 +86,6 @@ impl<K: Eq + Clone, V: Clone> Recent<K, V> {
     }
 }
 
-pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 type Tree = Arc<Mutex<FlameTree<Arc<Profile>>>>;
 
 /// A profile as the chips left it.
@@ -115,14 +112,14 @@ impl Weighed {
 }
 
 /// Everything that was opened.
-pub(crate) struct Desk {
+pub(crate) struct Cache {
     pub(crate) source: Source,
     pub(crate) usage: Usage,
     opened: Recent<ShapeKey, (String, Arc<Profile>)>,
     shapes: Recent<ShapeKey, Arc<Shaped>>,
 }
 
-impl Desk {
+impl Cache {
     pub(crate) fn new(source: Source) -> Self {
         Self { source, usage: Usage::default(), opened: Recent::new(2), shapes: Recent::new(KEPT_SHAPES) }
     }

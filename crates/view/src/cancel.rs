@@ -1,0 +1,50 @@
+//! Ending a capture that nobody waits for any more.
+
+use std::sync::{Condvar, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// Says when a capture is not wanted any more: the connection over which it was asked for has ended.
+#[derive(Debug, Default)]
+pub struct CancelToken {
+    is_cancelled: Mutex<bool>,
+    changed: Condvar,
+}
+
+impl CancelToken {
+    /// Waits for so long, or until it is cancelled. Returns whether the capture is still wanted.
+    pub fn is_wanted_after(&self, time: Duration) -> bool {
+        let start = Instant::now();
+        let mut is_cancelled = self.is_cancelled.lock().unwrap_or_else(PoisonError::into_inner);
+        while !*is_cancelled {
+            let left = time.saturating_sub(start.elapsed());
+            if left.is_zero() {
+                return true;
+            }
+            let waited = self.changed.wait_timeout(is_cancelled, left);
+            is_cancelled = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+        false
+    }
+
+    pub(crate) fn cancel(&self) {
+        *self.is_cancelled.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        self.changed.notify_all();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_leaves_is_not_waited_for() {
+        let cancel = CancelToken::default();
+        assert!(cancel.is_wanted_after(Duration::ZERO));
+        std::thread::scope(|scope| {
+            let waiting = scope.spawn(|| cancel.is_wanted_after(Duration::from_secs(3600)));
+            cancel.cancel();
+            assert!(!waiting.join().expect("no panic"));
+        });
+        assert!(!cancel.is_wanted_after(Duration::ZERO));
+    }
+}
