@@ -51,7 +51,7 @@ const SUITES: &[Suite] = &[
 const FLAGS: &str = "-Zsanitizer=address -Cllvm-args=-asan-stack=0";
 
 /// What the sanitizer is told: it looks for leaks by tracing the process, which containers forbid.
-pub(crate) const OPTIONS: &str = "detect_leaks=0:allocator_may_return_null=1";
+pub(crate) const OPTIONS: &str = "detect_leaks=0:allocator_may_return_null=1:quarantine_size_mb=32";
 
 pub(super) fn check(tally: &mut Tally) -> Outcome {
     if !is_there()? {
