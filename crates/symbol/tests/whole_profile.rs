@@ -96,13 +96,14 @@ fn symbols_that_are_there_stay_unless_forced() {
 }
 
 #[test]
-fn a_tiny_memory_limit_still_answers() {
+fn what_is_forgotten_is_found_again() {
     let here = a_function_of_this_test as fn(u64) -> u64 as usize as u64;
-    let limits = Limits { memory: 1, ..Limits::SERVICE };
-    let mut symbolizer = Symbolizer::new(Options { limits, ..Options::default() });
+    let mut symbolizer = Symbolizer::new(Options { limits: Limits::SERVICE, ..Options::default() });
     for _ in 0..3 {
         let mut profile = profile_of(&[here]);
         assert_eq!(symbolizer.symbolize_profile(&mut profile).resolved, 1);
+        assert!(symbolizer.memory() > 0, "the answer is kept");
+        symbolizer.shrink_to(0);
         assert_eq!(symbolizer.memory(), 0, "nothing is kept");
     }
 }
