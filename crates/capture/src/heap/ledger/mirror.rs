@@ -1,7 +1,7 @@
 //! The mirror: a file that has every change of a ledger, and survives the process however it ends.
 //!
 //! What changed is copied by `pwrite`. A shared mapping of the file would cost less (a sample and its free take 0.4 µs
-//! with one, and 5.5 µs so, where the cheapest system call takes 0.16 µs: 1 % of a core at 1 GB/s of allocations). But
+//! with one, and 5.5 µs so, where the cheapest system call takes 0.16 µs: by calculation 1 % of a core at 1 GB/s of allocations). But
 //! whoever truncates the file, as logrotate's `copytruncate` does, would end the process: a store to a page that is gone
 //! is a SIGBUS, as is one to a hole on a full disk. Here both are errors, and a file that was truncated is made whole
 //! again with the next sample.
