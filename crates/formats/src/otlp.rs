@@ -7,7 +7,6 @@
 mod model;
 mod proto;
 mod read;
-mod wire;
 mod write;
 
 use std::io::Write;
@@ -26,11 +25,7 @@ pub(crate) fn recognise(bytes: &[u8], is_all: bool) -> bool {
 /// Reads protobuf.
 pub(crate) fn read(input: Input<'_>, options: &Options, notes: &mut Notes) -> Result<Profile> {
     let budget = &input.budget().clone();
-    let bytes = input.slurp()?;
-    let damaged =
-        || Error::new(ErrorKind::Corrupt, "the OTLP profile is damaged: a field does not fit the schema");
-    let data = proto::decode(&bytes, budget).ok_or_else(|| budget.check().err().unwrap_or_else(damaged))?;
-    drop(bytes);
+    let data = proto::decode(&input.slurp()?, budget)?;
     read::to_profile(&data, options, budget, notes)
 }
 

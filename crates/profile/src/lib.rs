@@ -11,6 +11,7 @@
 //! | combine profiles | [`merge`], [`Profile::scale`], [`Profile::normalize_to`] |
 //! | keep a part of one | [`filter`] (feature `filter`), [`Profile::aggregate`] |
 //! | understand units | [`mod@unit`] |
+//! | read and write other messages of protobuf | [`protobuf`] |
 //! | bound what reading may take | [`mod@budget`] |
 
 mod aggregate;
@@ -24,6 +25,7 @@ mod merge;
 mod model;
 mod number_units;
 pub mod pprof;
+pub mod protobuf;
 mod regroup;
 mod strings;
 pub mod timeline;

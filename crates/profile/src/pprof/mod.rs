@@ -7,7 +7,6 @@ mod read;
 mod schema;
 mod tables;
 mod unpack;
-mod wire;
 mod write;
 
 pub use crate::budget::Limits;

@@ -5,9 +5,9 @@
 
 use super::schema;
 use super::tables::{EventReader, IdMap, LabelSetReader};
-use super::wire::{Fields, Value, unzigzag};
 use crate::budget::hash_entry;
 use crate::model::Rows;
+use crate::protobuf::{FieldValue, Fields, unzigzag};
 use crate::{
     Budget, Error, ErrorKind, Function, FunctionId, Header, Label, LabelSetId, Line, Location, LocationId,
     Mapping, MappingId, Profile, Quality, Result, StackId, StringId, StringTable, Thread, ThreadId, Timeline,
@@ -59,13 +59,13 @@ fn is_text(bytes: &[u8]) -> bool {
     bytes.iter().all(|&byte| byte >= b' ' || matches!(byte, b'\t' | b'\n' | b'\r'))
 }
 
-fn is_plausible(number: u32, value: Value<'_>) -> bool {
+fn is_plausible(number: u32, value: FieldValue<'_>) -> bool {
     match value {
-        Value::Bytes(_) => {
+        FieldValue::Bytes(_) => {
             matches!(number, 1..=6 | 11 | 13 | schema::profile::TIMELINE | schema::profile::QUALITY)
         }
-        Value::Varint(_) => matches!(number, 7..=10 | 12..=15),
-        Value::Fixed => false,
+        FieldValue::Varint(_) => matches!(number, 7..=10 | 12..=15),
+        FieldValue::Fixed64(_) | FieldValue::Fixed32(_) => false,
     }
 }
 
@@ -165,7 +165,7 @@ struct Decoder<'a> {
 }
 
 impl Decoder<'_> {
-    fn string(&self, value: Value<'_>) -> Result<StringId> {
+    fn string(&self, value: FieldValue<'_>) -> Result<StringId> {
         self.string_at(value.uint()?)
     }
 
@@ -202,7 +202,7 @@ impl Decoder<'_> {
         Ok(())
     }
 
-    fn header_field(&mut self, number: u32, value: Value<'_>) -> Result<()> {
+    fn header_field(&mut self, number: u32, value: FieldValue<'_>) -> Result<()> {
         match number {
             schema::profile::SAMPLE_TYPE => {
                 let value_type = self.value_type(value.bytes()?)?;
@@ -517,7 +517,7 @@ impl Decoder<'_> {
     }
 }
 
-fn number_field(header: &mut Header, number: u32, value: Value<'_>) -> Result<()> {
+fn number_field(header: &mut Header, number: u32, value: FieldValue<'_>) -> Result<()> {
     match number {
         schema::profile::TIME_NANOS => header.time_nanos = value.int()?,
         schema::profile::DURATION_NANOS => header.duration_nanos = value.int()?,

@@ -6,9 +6,9 @@ use hashbrown::{HashMap, HashTable};
 use rustc_hash::FxBuildHasher;
 
 use super::read::{corrupt, row_number};
-use super::wire::Value;
 use crate::budget::hash_entry;
 use crate::model::Rows;
+use crate::protobuf::FieldValue;
 use crate::{Budget, Error, Event, Label, LabelSetId, Result};
 
 /// From the ids of the file, which may be any numbers, to rows. Files that number from 1 upwards, as all
@@ -116,7 +116,7 @@ impl EventReader<'_> {
     /// Sets a field of the events from number `at` on.
     pub(super) fn fill(
         &mut self,
-        column: Value<'_>,
+        column: FieldValue<'_>,
         at: &mut usize,
         set: impl Fn(&mut Event, u64),
     ) -> Result<()> {

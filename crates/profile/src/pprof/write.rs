@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use super::schema;
-use super::wire::{Message, zigzag};
+use crate::protobuf::{MessageWriter, zigzag};
 use crate::{
     Label, LocationId, Profile, Quality, Result, Sample, StringId, StringTable, Timeline, ValueType,
 };
@@ -54,9 +54,9 @@ impl Renumber {
 
 struct Encoder<'a> {
     profile: &'a Profile,
-    out: Message,
-    part: Message,
-    inner: Message,
+    out: MessageWriter,
+    part: MessageWriter,
+    inner: MessageWriter,
     strings: Renumber,
     mappings: Renumber,
     locations: Renumber,
@@ -68,9 +68,9 @@ impl<'a> Encoder<'a> {
         let frames = profile.stacks.items.len();
         Self {
             profile,
-            out: Message::with_capacity(frames * 2 + profile.sample_count() * 12 + 4096),
-            part: Message::default(),
-            inner: Message::default(),
+            out: MessageWriter::with_capacity(frames * 2 + profile.sample_count() * 12 + 4096),
+            part: MessageWriter::default(),
+            inner: MessageWriter::default(),
             strings: Renumber::new(profile.strings.len()),
             mappings: Renumber::new(profile.mappings.len()),
             locations: Renumber::new(profile.locations.len()),
@@ -94,7 +94,7 @@ impl<'a> Encoder<'a> {
         }
         // Locations name mappings and functions, so those are complete only after them.
         let locations = std::mem::take(&mut self.locations.order);
-        let mut location_bytes = Message::default();
+        let mut location_bytes = MessageWriter::default();
         std::mem::swap(&mut self.out, &mut location_bytes);
         for (at, &row) in locations.iter().enumerate() {
             self.location(at as u64 + 1, LocationId::from_index(row as usize));

@@ -1,0 +1,357 @@
+//! The protobuf wire format: [`Fields`] reads a message without copying it, [`MessageWriter`] writes one. Each format
+//! that is protobuf brings its own field numbers. No length and no number in the bytes is trusted.
+
+use crate::{Error, ErrorKind, Result};
+
+/// The value of one field, as it is encoded.
+#[derive(Clone, Copy, Debug)]
+pub enum FieldValue<'a> {
+    /// A number of variable length.
+    Varint(u64),
+    /// A string, a message, or packed numbers.
+    Bytes(&'a [u8]),
+    /// A number of eight bytes.
+    Fixed64(u64),
+    /// A number of four bytes.
+    Fixed32(u32),
+}
+
+/// Walks the fields of one message.
+#[derive(Clone, Debug)]
+pub struct Fields<'a> {
+    rest: &'a [u8],
+}
+
+impl<'a> Fields<'a> {
+    /// The fields of `message`, from its beginning on.
+    pub fn new(message: &'a [u8]) -> Self {
+        Self { rest: message }
+    }
+
+    /// Returns the next field's number and value, or `None` at the end of the message.
+    #[inline]
+    #[expect(
+        clippy::should_implement_trait,
+        reason = "an iterator of results would not end at the first error"
+    )]
+    pub fn next(&mut self) -> Result<Option<(u32, FieldValue<'a>)>> {
+        if self.rest.is_empty() {
+            return Ok(None);
+        }
+        let key = varint(&mut self.rest)?;
+        let number = u32::try_from(key >> 3).ok().filter(|&number| number != 0);
+        let number = number.ok_or_else(|| wrong("a field has an impossible number"))?;
+        let value = match key & 7 {
+            0 => FieldValue::Varint(varint(&mut self.rest)?),
+            1 => FieldValue::Fixed64(u64::from_le_bytes(*self.chunk()?)),
+            2 => {
+                let length = varint(&mut self.rest)?;
+                FieldValue::Bytes(self.take(length)?)
+            }
+            5 => FieldValue::Fixed32(u32::from_le_bytes(*self.chunk()?)),
+            _ => return Err(wrong("a field has an unknown wire type")),
+        };
+        Ok(Some((number, value)))
+    }
+
+    fn take(&mut self, length: u64) -> Result<&'a [u8]> {
+        let length = usize::try_from(length).ok().filter(|&length| length <= self.rest.len());
+        let length = length.ok_or_else(truncated)?;
+        let (head, tail) = self.rest.split_at(length);
+        self.rest = tail;
+        Ok(head)
+    }
+
+    fn chunk<const N: usize>(&mut self) -> Result<&'a [u8; N]> {
+        let (head, tail) = self.rest.split_first_chunk().ok_or_else(truncated)?;
+        self.rest = tail;
+        Ok(head)
+    }
+}
+
+impl<'a> FieldValue<'a> {
+    /// An unsigned number.
+    pub fn uint(self) -> Result<u64> {
+        match self {
+            Self::Varint(value) => Ok(value),
+            _ => Err(wrong("a number is stored as something else")),
+        }
+    }
+
+    /// A signed number that is not zigzag encoded.
+    pub fn int(self) -> Result<i64> {
+        self.uint().map(|value| value as i64)
+    }
+
+    /// A flag.
+    pub fn bool(self) -> Result<bool> {
+        self.uint().map(|value| value != 0)
+    }
+
+    /// A number of the type `fixed64`.
+    pub fn fixed64(self) -> Result<u64> {
+        match self {
+            Self::Fixed64(value) => Ok(value),
+            _ => Err(wrong("a fixed number is stored as something else")),
+        }
+    }
+
+    /// A message or a string.
+    pub fn bytes(self) -> Result<&'a [u8]> {
+        match self {
+            Self::Bytes(bytes) => Ok(bytes),
+            _ => Err(wrong("a message is stored as a number")),
+        }
+    }
+
+    /// How many numbers a repeated field has, packed or not: each ends with a byte below 128.
+    #[inline]
+    pub fn count(self) -> usize {
+        match self {
+            Self::Varint(_) => 1,
+            Self::Bytes(packed) => packed.iter().filter(|&&byte| byte < 0x80).count(),
+            Self::Fixed64(_) | Self::Fixed32(_) => 0,
+        }
+    }
+
+    /// Calls `each` with every number of a repeated field, packed or not.
+    #[inline]
+    pub fn each_uint(self, mut each: impl FnMut(u64) -> Result<()>) -> Result<()> {
+        match self {
+            Self::Varint(value) => each(value),
+            Self::Bytes(mut packed) => {
+                while !packed.is_empty() {
+                    each(varint(&mut packed)?)?;
+                }
+                Ok(())
+            }
+            Self::Fixed64(_) | Self::Fixed32(_) => {
+                Err(wrong("a list of numbers is stored as something else"))
+            }
+        }
+    }
+
+    /// The numbers of a repeated field of the type `fixed64`, packed or not.
+    pub fn fixed64s(self) -> Result<impl Iterator<Item = u64> + 'a> {
+        let (one, packed) = match self {
+            Self::Bytes(packed) => (None, packed),
+            other => (Some(other.fixed64()?), &[][..]),
+        };
+        let (chunks, rest) = packed.as_chunks();
+        let numbers = one.into_iter().chain(chunks.iter().map(|chunk| u64::from_le_bytes(*chunk)));
+        if rest.is_empty() { Ok(numbers) } else { Err(wrong("a list of fixed numbers has a part of one")) }
+    }
+}
+
+/// Takes a number of variable length from the beginning of `rest`.
+#[inline]
+pub fn varint(rest: &mut &[u8]) -> Result<u64> {
+    // Ids and line numbers: nearly all take one to three bytes.
+    match rest {
+        [byte @ 0..=0x7f, tail @ ..] => {
+            *rest = tail;
+            Ok(u64::from(*byte))
+        }
+        [low, byte @ 0..=0x7f, tail @ ..] => {
+            *rest = tail;
+            Ok(u64::from(low & 0x7f) | u64::from(*byte) << 7)
+        }
+        [low, middle, byte @ 0..=0x7f, tail @ ..] => {
+            *rest = tail;
+            Ok(u64::from(low & 0x7f) | u64::from(middle & 0x7f) << 7 | u64::from(*byte) << 14)
+        }
+        _ => long_varint(rest),
+    }
+}
+
+fn long_varint(rest: &mut &[u8]) -> Result<u64> {
+    let mut value = 0u64;
+    for (index, &byte) in rest.iter().take(10).enumerate() {
+        value |= u64::from(byte & 0x7f) << (7 * index);
+        if byte & 0x80 == 0 {
+            *rest = &rest[index + 1..];
+            return Ok(value);
+        }
+    }
+    Err(if rest.len() < 10 { truncated() } else { wrong("a number is longer than ten bytes") })
+}
+
+/// Undoes the zigzag that makes small negative numbers short.
+pub fn unzigzag(value: u64) -> i64 {
+    (value >> 1) as i64 ^ -((value & 1) as i64)
+}
+
+fn truncated() -> Error {
+    Error::new(ErrorKind::Truncated, "the protobuf message is truncated")
+}
+
+fn wrong(what: &str) -> Error {
+    Error::new(ErrorKind::WrongFormat, format!("not a valid protobuf message: {what}"))
+}
+
+/// Writes a message. Numbers that are 0 are left out, as protobuf does.
+#[derive(Clone, Debug, Default)]
+pub struct MessageWriter {
+    bytes: Vec<u8>,
+}
+
+impl MessageWriter {
+    /// An empty message with room for so many bytes.
+    pub fn with_capacity(bytes: usize) -> Self {
+        Self { bytes: Vec::with_capacity(bytes) }
+    }
+
+    /// Makes the message empty; its memory is kept.
+    pub fn clear(&mut self) {
+        self.bytes.clear();
+    }
+
+    /// The fields that were written so far.
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// Appends fields that were written into another message.
+    pub fn append(&mut self, fields: &[u8]) {
+        self.bytes.extend_from_slice(fields);
+    }
+
+    /// The finished message.
+    pub fn into_bytes(self) -> Vec<u8> {
+        self.bytes
+    }
+
+    fn varint(&mut self, mut value: u64) {
+        while value >= 0x80 {
+            self.bytes.push(value as u8 | 0x80);
+            value >>= 7;
+        }
+        self.bytes.push(value as u8);
+    }
+
+    /// An unsigned number.
+    pub fn uint(&mut self, number: u32, value: u64) {
+        if value != 0 {
+            self.uint_of_oneof(number, value);
+        }
+    }
+
+    /// A number of a `oneof`, which is written even when it is 0.
+    pub fn uint_of_oneof(&mut self, number: u32, value: u64) {
+        self.varint(u64::from(number) << 3);
+        self.varint(value);
+    }
+
+    /// A number of the type `fixed64`.
+    pub fn fixed64(&mut self, number: u32, value: u64) {
+        if value != 0 {
+            self.varint(u64::from(number) << 3 | 1);
+            self.bytes.extend_from_slice(&value.to_le_bytes());
+        }
+    }
+
+    /// A signed number, not zigzag encoded.
+    pub fn int(&mut self, number: u32, value: i64) {
+        self.uint(number, value as u64);
+    }
+
+    /// A flag.
+    pub fn bool(&mut self, number: u32, value: bool) {
+        self.uint(number, u64::from(value));
+    }
+
+    /// A message that `write` fills, written even when it is empty.
+    pub fn message(&mut self, number: u32, write: impl FnOnce(&mut Self)) {
+        let mut inner = Self::default();
+        write(&mut inner);
+        self.bytes(number, &inner.bytes);
+    }
+
+    /// A message or string, written even when it is empty.
+    pub fn bytes(&mut self, number: u32, bytes: &[u8]) {
+        self.varint(u64::from(number) << 3 | 2);
+        self.varint(bytes.len() as u64);
+        self.bytes.extend_from_slice(bytes);
+    }
+
+    /// A packed list of numbers; nothing when it is empty.
+    pub fn packed(&mut self, number: u32, values: impl Iterator<Item = u64> + Clone) {
+        let length: usize = values.clone().map(varint_length).sum();
+        if length == 0 {
+            return;
+        }
+        self.varint(u64::from(number) << 3 | 2);
+        self.varint(length as u64);
+        values.for_each(|value| self.varint(value));
+    }
+
+    /// A packed list of numbers of the type `fixed64`; nothing when it is empty.
+    pub fn packed_fixed64(&mut self, number: u32, values: &[u64]) {
+        if !values.is_empty() {
+            self.varint(u64::from(number) << 3 | 2);
+            self.varint(size_of_val(values) as u64);
+            values.iter().for_each(|value| self.bytes.extend_from_slice(&value.to_le_bytes()));
+        }
+    }
+}
+
+fn varint_length(value: u64) -> usize {
+    (64 - (value | 1).leading_zeros() as usize).div_ceil(7)
+}
+
+/// Makes small negative numbers short.
+pub fn zigzag(value: i64) -> u64 {
+    (value << 1 ^ value >> 63) as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_survive_the_wire() {
+        let numbers = [0, 1, 127, 128, 300, u64::from(u32::MAX), u64::MAX];
+        let mut message = MessageWriter::default();
+        message.packed(3, numbers.iter().copied());
+        let (number, value) = Fields::new(message.as_bytes()).next().unwrap().unwrap();
+        let mut read = Vec::new();
+        let mut push = |value| {
+            read.push(value);
+            Ok(())
+        };
+        value.each_uint(&mut push).unwrap();
+        assert_eq!((number, &read[..]), (3, &numbers[..]));
+    }
+
+    #[test]
+    fn fixed_numbers_survive_the_wire() {
+        let mut message = MessageWriter::default();
+        message.fixed64(1, 7);
+        message.packed_fixed64(2, &[u64::MAX, 0]);
+        let mut fields = Fields::new(message.as_bytes());
+        let (_, one) = fields.next().unwrap().unwrap();
+        let (_, two) = fields.next().unwrap().unwrap();
+        assert_eq!(one.fixed64s().unwrap().collect::<Vec<_>>(), [7]);
+        assert_eq!(two.fixed64s().unwrap().collect::<Vec<_>>(), [u64::MAX, 0]);
+        assert!(FieldValue::Bytes(&[0; 9]).fixed64s().is_err());
+    }
+
+    #[test]
+    fn zigzag_is_its_own_inverse() {
+        for value in [0, -1, 1, i64::MIN, i64::MAX] {
+            assert_eq!(unzigzag(zigzag(value)), value);
+        }
+    }
+
+    #[test]
+    fn a_length_past_the_end_is_truncation() {
+        let error = Fields::new(&[0x0a, 0xff, 0xff, 0xff, 0xff, 0x0f]).next().unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Truncated);
+    }
+
+    #[test]
+    fn an_endless_number_is_refused() {
+        let error = Fields::new(&[0xff; 11]).next().unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::WrongFormat);
+    }
+}
