@@ -1,14 +1,14 @@
 //! Any bytes as what a service answers to `flamelet fetch`, headers included: bytes or an error of one line.
 
 #![no_main]
-#![allow(dead_code, unused_imports, reason = "only a part of the command is used here")]
+#![allow(dead_code, unused_imports, unused_macros, reason = "only a part of the command is used here")]
 
 #[path = "../../crates/cli/src/error.rs"]
 mod error;
-#[path = "../../crates/cli/src/fetch.rs"]
+#[path = "../../crates/cli/src/profiles/fetch.rs"]
 mod fetch;
-#[path = "../../crates/cli/src/plain.rs"]
-mod plain;
+#[path = "../../crates/cli/src/note.rs"]
+mod note;
 #[path = "../../crates/cli/src/progress.rs"]
 mod progress;
 

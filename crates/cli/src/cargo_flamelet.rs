@@ -4,7 +4,6 @@
 
 #[macro_use]
 mod note;
-mod plain;
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::PathBuf;

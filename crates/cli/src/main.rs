@@ -1,26 +1,17 @@
-//! The `flamelet` command: arguments and glue, one file a verb in `verbs/`.
+//! The `flamelet` command. Each verb is a file or a folder in `verbs/`, with its arguments, its help and what it does.
 
-// `note!` and `output` instead: nobody listening is no reason to panic.
+// `note!` and `output` instead, which do not panic when nobody listens.
 #![deny(clippy::print_stderr, clippy::print_stdout)]
 
 #[macro_use]
 mod note;
 
-mod args;
+mod arguments;
 mod error;
-mod fetch;
-mod interactive;
-mod live_line;
-mod load;
+mod job;
 mod output;
-mod plain;
-mod pprof_args;
-mod pprof_help;
+mod profiles;
 mod progress;
-mod report_job;
-mod source;
-mod text;
-mod usage;
 mod verbs;
 
 use std::process::ExitCode;
@@ -31,11 +22,11 @@ use error::Failure;
 flamelet::global_allocator!();
 
 fn main() -> ExitCode {
-    let cli = match args::parse() {
-        Ok(cli) => cli,
-        Err(error) => return usage::explain(&error),
+    let verb = match verbs::parse() {
+        Ok(verb) => verb,
+        Err(error) => return arguments::usage::explain(&error),
     };
-    match verbs::run(cli.verb) {
+    match verb.run() {
         Ok(code) => code,
         Err(failure) => report(&failure),
     }

@@ -1,13 +1,65 @@
-//! What is said to a person beside the result.
+//! Lines to standard error, and text that cannot act on a terminal.
 
-/// Writes a line to standard error. The standard library's macro for it would panic where nobody can be told any more: a
-/// terminal that was closed, a pipe without a reader. What is said is never worth what is still to be done. Whatever a
-/// profile, a file name or a service put into the line, it cannot act on a terminal.
+use std::borrow::Cow;
+use std::fmt::Write;
+
+/// Writes a line to standard error. `eprintln!` panics where standard error is a closed terminal or a pipe without a
+/// reader; a note is never worth that. Names out of a profile, a file or a service are escaped.
 macro_rules! note {
     ($($text:tt)*) => {{
         use std::io::Write as _;
         // One write, so that lines of several processes do not mix.
         let line = format!("{}\n", format_args!($($text)*));
-        let _ = std::io::stderr().write_all(crate::plain::escaped(&line).as_bytes());
+        let _ = std::io::stderr().write_all(crate::note::escaped(&line).as_bytes());
     }};
+}
+
+/// `text` as a terminal may have it: what would act there instead of being shown stands as `\x1b` or `\u{202e}`. Lines and
+/// tabs stay.
+pub(crate) fn escaped(text: &str) -> Cow<'_, str> {
+    if !text.contains(acts) {
+        return Cow::Borrowed(text);
+    }
+    let mut plain = String::with_capacity(text.len() + 16);
+    text.chars().for_each(|letter| push(&mut plain, letter));
+    Cow::Owned(plain)
+}
+
+fn push(plain: &mut String, letter: char) {
+    match letter {
+        _ if !acts(letter) => plain.push(letter),
+        '\r' => plain.push_str("\\r"),
+        // Writing to a string does not fail.
+        '\0'..='\x7f' => drop(write!(plain, "\\x{:02x}", u32::from(letter))),
+        _ => drop(write!(plain, "\\u{{{:x}}}", u32::from(letter))),
+    }
+}
+
+/// Whether a terminal obeys it (control characters), lets it reorder or split the line (bidirectional and line controls), or
+/// shows nothing for it though it is there (tags).
+fn acts(letter: char) -> bool {
+    match letter {
+        '\n' | '\t' => false,
+        '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => true,
+        '\u{feff}' | '\u{e0000}'..='\u{e007f}' => true,
+        _ => letter.is_control(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::escaped;
+
+    #[test]
+    fn what_acts_on_a_terminal_is_shown() {
+        assert_eq!(escaped("\x1b]0;title\x07 \x7f\0\r"), "\\x1b]0;title\\x07 \\x7f\\x00\\r");
+        // The one-byte form of ESC [, and what turns the line around.
+        assert_eq!(escaped("\u{9b}31m \u{202e}evil\u{2066}"), "\\u{9b}31m \\u{202e}evil\\u{2066}");
+    }
+
+    #[test]
+    fn what_is_only_shown_stays() {
+        let text = "main::<T>\n\tgrüße 日本語 🦀 e\u{301} a\u{200d}b";
+        assert!(matches!(escaped(text), std::borrow::Cow::Borrowed(same) if same == text));
+    }
 }

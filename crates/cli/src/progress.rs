@@ -19,7 +19,7 @@ impl Waiting {
         if !std::io::stderr().is_terminal() {
             return Self { is_done, ticker: None };
         }
-        let (what, is_over) = (crate::plain::escaped(what).into_owned(), Arc::clone(&is_done));
+        let (what, is_over) = (crate::note::escaped(what).into_owned(), Arc::clone(&is_done));
         let ticker = std::thread::spawn(move || tick(&what, expected, &is_over));
         Self { is_done, ticker: Some(ticker) }
     }

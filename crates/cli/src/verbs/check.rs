@@ -6,11 +6,37 @@ use std::process::ExitCode;
 use flamelet_profile::unit;
 use serde::Serialize;
 
-use crate::args::CheckArgs;
+use super::diff::PairArgs;
+use crate::arguments::guide::Guide;
+use crate::arguments::values::percent;
 use crate::error::Result;
-use crate::{output, report_job, text};
+use crate::{job, output};
 use flamelet_report::Sort;
 use flamelet_report::diff::{Diff, DiffRow};
+
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// How much a function may grow
+    #[arg(long, value_name = "PERCENT", default_value = "5%", value_parser = percent, help_heading = "Verdict")]
+    max_growth: f64,
+    /// Functions below this share of the total do not count
+    #[arg(long, value_name = "PERCENT", default_value = "1%", value_parser = percent, help_heading = "Verdict")]
+    min_share: f64,
+    #[command(flatten)]
+    pair: PairArgs,
+}
+
+pub(crate) fn guide() -> Guide {
+    Guide {
+        about: "Fail when a function costs more than before: for CI",
+        examples: &[
+            ("flamelet check main.pb.gz branch.pb.gz --max-growth 5%", "fails when a function grew more"),
+            ("flamelet check main.pb.gz branch.pb.gz --json -o verdict.json", "as data"),
+        ],
+        exit_status: Some("0 nothing grew, 1 something did, 2 bad use or bad input."),
+        ..Guide::default()
+    }
+}
 
 /// The answer. Its JSON form is stable.
 #[derive(Serialize)]
@@ -24,7 +50,7 @@ struct Checked<'a> {
     offenders: Vec<&'a DiffRow>,
 }
 
-pub(crate) fn run(args: &CheckArgs) -> Result<ExitCode> {
+pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let diff = super::diff::compare(&args.pair, Sort::Flat)?;
     let offenders = diff.offenders(args.max_growth, args.min_share);
     let passed = offenders.is_empty() && !diff.has_total_grown(args.max_growth);
@@ -38,8 +64,8 @@ pub(crate) fn run(args: &CheckArgs) -> Result<ExitCode> {
     let destination = args.pair.destination();
     let path = destination.output.as_deref();
     match destination.json {
-        true => output::write(path, |out| report_job::write_json(&checked, out)),
-        false => text::write(path, |out| write_text(&checked, &diff, out)),
+        true => output::write(path, |out| job::write_json(&checked, out)),
+        false => output::text::write(path, |out| write_text(&checked, &diff, out)),
     }?;
     Ok(if passed { ExitCode::SUCCESS } else { ExitCode::from(1) })
 }

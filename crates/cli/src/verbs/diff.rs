@@ -1,26 +1,92 @@
 //! `flamelet diff`: what changed between two profiles.
 
+use clap::ValueHint;
 use flamelet_profile::unit;
 use flamelet_report::diff::{Diff, diff};
-use flamelet_report::{Command, Report, Sort};
+use flamelet_report::{Command, Report, ReportOptions, Sort};
 
-use crate::args::{DiffArgs, PairArgs};
+use crate::arguments::compare::{ComparedArgs, Destination};
+use crate::arguments::guide::{Guide, entries_by_default};
+use crate::arguments::shape::{CountArgs, MeaningArgs, SortArgs, shaped};
 use crate::error::{Failure, Result};
-use crate::{output, report_job, text};
+use crate::profiles::SourceOptions;
+use crate::{job, output};
 
 /// How many rows are shown where nobody says how many.
-pub(crate) const ROWS: usize = 40;
+const ROWS: usize = 40;
 
-pub(crate) fn run(args: &DiffArgs) -> Result<()> {
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    pair: PairArgs,
+    #[command(flatten)]
+    count: CountArgs,
+    #[command(flatten)]
+    sort: SortArgs,
+}
+
+impl Args {
+    /// How rows are ordered and how many are shown.
+    fn rows(&self) -> ReportOptions {
+        shaped(&[&self.count, &self.sort])
+    }
+}
+
+/// Two profiles.
+#[derive(clap::Args)]
+pub(crate) struct PairArgs {
+    /// The profile before
+    #[arg(value_name = "BASE", value_hint = ValueHint::FilePath)]
+    pub(crate) before: String,
+    /// The profile after
+    #[arg(value_name = "NEW", value_hint = ValueHint::FilePath)]
+    pub(crate) after: String,
+    #[command(flatten)]
+    compared: ComparedArgs,
+    #[command(flatten)]
+    meaning: MeaningArgs,
+    /// Scale the profile after so that its total equals the one before
+    #[arg(long, help_heading = "Values")]
+    pub(crate) normalize: bool,
+}
+
+impl PairArgs {
+    pub(crate) fn report_options(&self) -> ReportOptions {
+        self.compared.report_options(&[&self.meaning])
+    }
+
+    pub(crate) fn source_options(&self) -> SourceOptions {
+        self.compared.read.options(vec![self.before.clone(), self.after.clone()])
+    }
+
+    pub(crate) fn destination(&self) -> Destination {
+        self.compared.destination()
+    }
+}
+
+pub(crate) fn guide() -> Guide {
+    Guide {
+        about: "Show what changed between two profiles, and whether it is more than noise",
+        examples: &[
+            ("flamelet diff before.pb.gz after.pb.gz", "by functions' own cost"),
+            ("flamelet diff before.pb.gz after.pb.gz --cum", "by cost with all they call"),
+            ("flamelet diff before.pb.gz after.pb.gz --normalize", "shares, where one ran longer"),
+        ],
+        own_help: vec![entries_by_default(ROWS)],
+        ..Guide::default()
+    }
+}
+
+pub(crate) fn run(args: &Args) -> Result<()> {
     let rows = args.rows();
     let answer = compare(&args.pair, rows.sort)?;
     let destination = args.pair.destination();
     let path = destination.output.as_deref();
     match destination.json {
-        true => output::write(path, |out| report_job::write_json(&answer, out)),
+        true => output::write(path, |out| job::write_json(&answer, out)),
         false => {
             let count = rows.node_count.unwrap_or(ROWS);
-            text::write(path, |mut out| Ok(answer.write_text(&mut out, count)?))
+            output::text::write(path, |mut out| Ok(answer.write_text(&mut out, count)?))
         }
     }
 }

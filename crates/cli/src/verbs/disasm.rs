@@ -1,33 +1,20 @@
-//! `flamelet disasm`: annotated instructions.
+//! `flamelet disasm`.
 
-use std::io::Write;
+use crate::arguments::guide::Guide;
+pub(crate) use crate::arguments::report::DisasmArgs as Args;
+use crate::error::Result;
 
-use flamelet_profile::filter;
-use flamelet_report::{Report, disasm};
-use flamelet_symbol::symbolize::Symbolizer;
-
-use crate::error::{Failure, Result};
-use crate::report_job::write_json;
-use crate::source::SymbolOptions;
-
-pub(crate) fn write(
-    report: &Report,
-    expression: &str,
-    symbols: &SymbolOptions,
-    json: bool,
-    mut out: &mut dyn Write,
-) -> Result<()> {
-    let wanted = filter::regex("the expression", expression)?;
-    let mut symbolizer = Symbolizer::new(symbols.symbolizer_options());
-    let answer = disasm::disasm(report, wanted.as_ref(), &mut symbolizer);
-    answer.warnings.iter().for_each(|warning| note!("{warning}"));
-    if answer.functions.is_empty() {
-        return Err(Failure::new(format!(
-            "no code that was sampled matches '{expression}'; name the binary with --binary FILE"
-        )));
+pub(crate) fn guide() -> Guide {
+    Guide {
+        about: "Show the instructions of the functions that match an expression, with the cost of each",
+        examples: &[
+            ("flamelet disasm my_service::hot_loop cpu.pb.gz", "the cost of each instruction"),
+            ("flamelet disasm hot_loop cpu.pb.gz --binary ./service", "where the binary is elsewhere"),
+        ],
+        ..Guide::default()
     }
-    if json {
-        return write_json(&answer, out);
-    }
-    Ok(answer.write_text(report, &mut out)?)
+}
+
+pub(crate) fn run(args: &Args) -> Result<()> {
+    args.job().run()
 }

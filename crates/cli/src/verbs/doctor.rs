@@ -5,15 +5,37 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use clap::ValueHint;
 use flamelet_record::doctor;
 use flamelet_symbol::open_regular;
 
+use crate::arguments::guide::Guide;
 use crate::error::{About, Failure, Result};
-use crate::text;
+use crate::output;
+
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// A binary, or the id of a running process
+    #[arg(value_name = "PID|BINARY", value_hint = ValueHint::FilePath)]
+    subject: Option<String>,
+}
+
+pub(crate) fn guide() -> Guide {
+    Guide {
+        about: "Say what this machine, this user and a binary allow, and what would allow more",
+        examples: &[
+            ("flamelet doctor", "what can be recorded here"),
+            ("flamelet doctor ./target/release/service", "will it have names and lines"),
+            ("flamelet doctor 1234", "the same of a running process"),
+        ],
+        exit_status: Some("0 all that is needed is there, 1 something is missing, 2 bad use or bad input."),
+        ..Guide::default()
+    }
+}
 
 /// Prints what was found. Exit status 1 when something that is needed is missing.
-pub(crate) fn run(subject: Option<&str>) -> Result<ExitCode> {
-    let report = match subject {
+pub(crate) fn run(args: &Args) -> Result<ExitCode> {
+    let report = match &args.subject {
         None => doctor::machine(),
         Some(subject) => {
             let path = match subject.parse::<u32>() {
@@ -25,7 +47,7 @@ pub(crate) fn run(subject: Option<&str>) -> Result<ExitCode> {
             doctor::binary(&path).map_err(|error| Failure::new(error.to_string()))?
         }
     };
-    text::write(None, |out| Ok(write!(out, "{report}")?))?;
+    output::text::write(None, |out| Ok(write!(out, "{report}")?))?;
     Ok(if report.is_usable() { ExitCode::SUCCESS } else { ExitCode::from(1) })
 }
 

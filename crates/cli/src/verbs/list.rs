@@ -1,21 +1,23 @@
-//! `flamelet list`: annotated source.
+//! `flamelet list`.
 
-use std::io::Write;
+use crate::arguments::guide::Guide;
+pub(crate) use crate::arguments::report::ListArgs as Args;
+use crate::error::Result;
 
-use flamelet_profile::filter;
-use flamelet_report::{Report, list};
-
-use crate::error::{Failure, Result};
-use crate::report_job::write_json;
-
-pub(crate) fn write(report: &Report, expression: &str, json: bool, mut out: &mut dyn Write) -> Result<()> {
-    let wanted = filter::regex("the expression", expression)?;
-    let answer = list::list(report, wanted.as_ref());
-    if answer.functions.is_empty() {
-        return Err(Failure::new(format!("no function that was sampled matches '{expression}'")));
+pub(crate) fn guide() -> Guide {
+    Guide {
+        about: "Show the source of the functions that match an expression, with the cost of each line",
+        examples: &[
+            ("flamelet list my_service::handler cpu.pb.gz", "the cost of each line"),
+            (
+                "flamelet list handler cpu.pb.gz --source-path /src/my-service",
+                "where the source is elsewhere",
+            ),
+        ],
+        ..Guide::default()
     }
-    if json {
-        return write_json(&answer, out);
-    }
-    Ok(answer.write_text(report, &mut out)?)
+}
+
+pub(crate) fn run(args: &Args) -> Result<()> {
+    args.job().run()
 }

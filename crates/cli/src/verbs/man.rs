@@ -1,39 +1,48 @@
-//! `flamelet completions` and `flamelet man`: made from the command line itself, so they cannot be stale.
+//! `flamelet man`: pages made from the command line itself, so they cannot be stale.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use clap::Command;
+use clap::{Command, ValueHint};
 use clap_mangen::Man;
 use clap_mangen::roff::{Roff, bold, roman};
 
-use crate::args::{self, guide};
+use crate::arguments::guide::{self, Guide};
 use crate::error::{About, Failure, Result};
 use crate::output;
 
-pub(crate) fn completions(shell: clap_complete::Shell) -> Result<()> {
-    let mut script = Vec::new();
-    clap_complete::generate(shell, &mut args::command(), "flamelet", &mut script);
-    output::write(None, |out| Ok(out.write_all(&script)?))
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// The folder, which is made if it is not there
+    #[arg(value_hint = ValueHint::DirPath)]
+    folder: PathBuf,
 }
 
-pub(crate) fn pages(folder: &Path) -> Result<()> {
+pub(crate) fn guide() -> Guide {
+    Guide {
+        about: "Write man pages into a folder",
+        examples: &[("flamelet man /usr/local/share/man/man1", "then: man flamelet-top")],
+        ..Guide::default()
+    }
+}
+
+pub(crate) fn run(args: &Args) -> Result<()> {
+    let folder = args.folder.as_path();
     let name = folder.display();
     if folder.exists() && !folder.is_dir() {
         return Err(Failure::new(format!("{name}: is a file and not a folder; name one for the pages")));
     }
     std::fs::create_dir_all(folder).about(name)?;
-    let mut command = args::command().disable_help_subcommand(true);
+    let mut command = super::command().disable_help_subcommand(true);
     command.build();
     let others: Vec<String> =
         command.get_subcommands().map(|verb| format!("flamelet-{}", verb.get_name())).collect();
-    for verb in command.get_subcommands() {
-        let guide = guide::of(verb.get_name());
+    for (verb, (_, guide)) in command.get_subcommands().zip(super::guides()) {
         write_page(folder, verb, &guide, &["flamelet".to_owned()])?;
     }
-    write_page(folder, &command, &guide::of_command(), &others)
+    write_page(folder, &command, &super::guide(), &others)
 }
 
-fn write_page(folder: &Path, command: &Command, guide: &guide::Guide, related: &[String]) -> Result<()> {
+fn write_page(folder: &Path, command: &Command, guide: &Guide, related: &[String]) -> Result<()> {
     let version = format!("flamelet {}", env!("CARGO_PKG_VERSION"));
     let page = Man::new(command.clone()).source(version).manual("flamelet");
     let path = folder.join(page.get_filename());
@@ -53,7 +62,7 @@ fn write_page(folder: &Path, command: &Command, guide: &guide::Guide, related: &
 }
 
 /// What is told besides the options.
-fn own_sections(guide: &guide::Guide, related: &[String]) -> Roff {
+fn own_sections(guide: &Guide, related: &[String]) -> Roff {
     let mut page = Roff::new();
     if !guide.more.is_empty() {
         page.control("SH", ["NOTES"]);

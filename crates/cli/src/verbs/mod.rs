@@ -1,66 +1,187 @@
-//! What the command can do, one file a verb; the reports share [`crate::report_job`].
+//! What the command can do: a file or a folder for each verb, with its arguments, its help and what it does.
+//!
+//! A verb's module has `Args` (for clap), `guide` (its help and examples) and `run`. Its name is the verb's.
 
+mod callgrind;
 mod check;
+mod comments;
+mod completions;
 mod convert;
 mod demo;
-pub(crate) mod diff;
-pub(crate) mod disasm;
+mod diff;
+mod disasm;
 mod doctor;
+mod dot;
+mod fetch;
 mod flame;
-pub(crate) mod heap;
-pub(crate) mod list;
+mod graph;
+mod heap;
+mod info;
+mod list;
 mod man;
 mod merge;
-pub(crate) mod pprof;
+mod peek;
+mod pprof;
+mod proto;
+mod raw;
 mod record;
-mod record_end;
-mod record_heap;
-mod record_syscalls;
 mod recover;
 mod run;
-pub(crate) mod view;
+mod symbolize;
+mod tags;
+mod top;
+mod topproto;
+mod traces;
+mod tree;
+mod view;
 
-use std::process::ExitCode;
+use std::process::{ExitCode, Termination};
 
-use crate::args::Verb;
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
+
+use crate::arguments::guide::Guide;
 use crate::error::Result;
-use crate::report_job::Question;
 
-/// Does what the command line says.
-pub(crate) fn run(verb: Verb) -> Result<ExitCode> {
-    let done = |result: Result<()>| result.map(|()| ExitCode::SUCCESS);
-    match verb {
-        Verb::Top(args) => done(args.job(Question::Top).run()),
-        Verb::Tree(args) => done(args.job(Question::Tree).run()),
-        Verb::Peek(args) => done(args.job().run()),
-        Verb::List(args) => done(args.job().run()),
-        Verb::Disasm(args) => done(args.job().run()),
-        Verb::Traces(args) => done(args.job(Question::Traces).run()),
-        Verb::Tags(args) => done(args.job(Question::Tags).run()),
-        Verb::Raw(args) => done(args.job(Question::Raw).run()),
-        Verb::Info(args) => done(args.job(Question::Info).run()),
-        Verb::Comments(args) => done(args.job(Question::Comments).run()),
-        Verb::Dot(args) => done(flame::dot(args)),
-        Verb::Graph(args) => done(flame::graph(args)),
-        Verb::Callgrind(args) => done(args.job(Question::Callgrind).run()),
-        Verb::Proto(args) => done(args.job(Question::Proto).run()),
-        Verb::Topproto(args) => done(args.job(Question::TopProto).run()),
-        Verb::Flame(args) => done(flame::run(args)),
-        Verb::Heap(args) => done(heap::run(&args)),
-        Verb::Diff(args) => done(diff::run(&args)),
-        Verb::Check(args) => check::run(&args),
-        Verb::Merge(args) => done(merge::merge(&args)),
-        Verb::Symbolize(args) => done(merge::symbolize(&args)),
-        Verb::Fetch(args) => done(merge::fetch(&args)),
-        Verb::Convert(args) => done(convert::run(&args)),
-        Verb::Record(args) => record::run(&args),
-        Verb::Run(args) => run::run(&args),
-        Verb::Doctor { subject } => doctor::run(subject.as_deref()),
-        Verb::Recover(args) => done(recover::run(&args)),
-        Verb::View(args) => done(view::run(&args)),
-        Verb::Demo(args) => done(demo::run(&args)),
-        Verb::Pprof { arguments } => done(pprof::run(&arguments)),
-        Verb::Completions { shell } => done(man::completions(shell)),
-        Verb::Man { folder } => done(man::pages(&folder)),
+/// Every verb, in the order of the help: how it is called and parsed, what its help says, and what it does.
+macro_rules! verbs {
+    ($($module:ident => $variant:ident,)*) => {
+        #[derive(Subcommand)]
+        pub(crate) enum Verb {
+            $($variant($module::Args),)*
+        }
+
+        impl Verb {
+            pub(crate) fn run(&self) -> Result<ExitCode> {
+                match self {
+                    $(Self::$variant(args) => $module::run(args).map(Termination::report),)*
+                }
+            }
+        }
+
+        /// The help of each verb, by its name.
+        fn guides() -> Vec<(&'static str, Guide)> {
+            vec![$((stringify!($module), $module::guide()),)*]
+        }
+    };
+}
+
+verbs! {
+    top => Top,
+    tree => Tree,
+    peek => Peek,
+    list => List,
+    disasm => Disasm,
+    traces => Traces,
+    tags => Tags,
+    raw => Raw,
+    info => Info,
+    comments => Comments,
+    dot => Dot,
+    graph => Graph,
+    callgrind => Callgrind,
+    proto => Proto,
+    topproto => Topproto,
+    flame => Flame,
+    heap => Heap,
+    diff => Diff,
+    check => Check,
+    merge => Merge,
+    symbolize => Symbolize,
+    fetch => Fetch,
+    convert => Convert,
+    record => Record,
+    run => Run,
+    doctor => Doctor,
+    recover => Recover,
+    view => View,
+    demo => Demo,
+    pprof => Pprof,
+    completions => Completions,
+    man => Man,
+}
+
+#[derive(Parser)]
+#[command(name = "flamelet", version, max_term_width = 110)]
+struct Cli {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+/// Reads the command line of this process.
+pub(crate) fn parse() -> Result<Verb, clap::Error> {
+    let cli = Cli::from_arg_matches(&command().try_get_matches()?)?;
+    Ok(cli.verb)
+}
+
+/// The command line with everything that its help says.
+fn command() -> clap::Command {
+    let verbs = guides().into_iter();
+    let command = guide().put_on(Cli::command());
+    verbs.fold(command, |command, (name, guide)| command.mut_subcommand(name, |verb| guide.put_on(verb)))
+}
+
+/// The help of the command itself.
+fn guide() -> Guide {
+    Guide {
+        about: "One profiler for Rust services: records, opens, compares, checks and shows profiles",
+        examples: &[
+            ("flamelet top cpu.pb.gz", "the functions that cost most"),
+            ("flamelet top http://localhost:3000", "30 s of CPU of a running service"),
+            ("flamelet flame cpu.pb.gz -o cpu.html", "a picture to look at or send"),
+            ("flamelet diff before.pb.gz after.pb.gz", "what changed, and is it noise"),
+            ("flamelet check main.pb.gz branch.pb.gz --max-growth 5%", ""),
+            ("flamelet pprof -top -cum cpu.pb.gz", "go tool pprof's own command line"),
+        ],
+        more: "Options are spelt as in pprof (--nodecount, --tagfocus); a dash between their words is understood too."
+            .to_owned(),
+        exit_status: Some(
+            "0 done; 1 the answer is no (check, doctor, record --strict); 2 bad use or bad input. \
+             record passes on the status of the command that it ran.",
+        ),
+        ..Guide::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The words of a shell's line, up to what the shell does itself.
+    fn words(line: &str) -> Vec<String> {
+        let mut words = vec![String::new()];
+        let mut is_quoted = false;
+        for letter in line.split('>').next().unwrap_or(line).chars() {
+            match letter {
+                '\'' => is_quoted = !is_quoted,
+                ' ' if !is_quoted => words.push(String::new()),
+                '|' if !is_quoted => break,
+                letter => words.last_mut().expect("one at least").push(letter),
+            }
+        }
+        words.retain(|word| !word.is_empty());
+        words
+    }
+
+    #[test]
+    fn the_definition_is_sound() {
+        command().debug_assert();
+    }
+
+    #[test]
+    fn every_verb_shows_examples_that_it_accepts() {
+        let names: Vec<String> = command().get_subcommands().map(|verb| verb.get_name().to_owned()).collect();
+        assert_eq!(names, guides().iter().map(|(name, _)| *name).collect::<Vec<_>>());
+        for (name, guide) in guides() {
+            assert!(!guide.about.is_empty() && !guide.examples.is_empty(), "{name} has no example");
+            for (line, _) in guide.examples {
+                let words = words(line);
+                assert_eq!(words[1], name, "{line}");
+                // What a binary is taken from must be there when the line is read.
+                let words = words.iter().map(|word| if word.starts_with("./service") { "/" } else { word });
+                if let Err(error) = command().try_get_matches_from(words) {
+                    panic!("{line}: {error}");
+                }
+            }
+        }
     }
 }

@@ -1,12 +1,41 @@
 //! `flamelet recover`: the heap profile of a process that was killed.
 
+use std::path::PathBuf;
+
+use clap::ValueHint;
 use flamelet_profile::pprof;
 
-use crate::args::RecoverArgs;
+use super::record::HEAP_FILE;
+
+use crate::arguments::guide::Guide;
+use crate::arguments::source::SymbolArgs;
 use crate::error::{About, Result};
 use crate::output;
 
-pub(crate) fn run(args: &RecoverArgs) -> Result<()> {
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// The file that `heap_recovery_file` named
+    #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
+    file: PathBuf,
+    /// Write to this file
+    #[arg(short, long, value_name = "FILE", default_value = HEAP_FILE, value_hint = ValueHint::FilePath)]
+    output: PathBuf,
+    #[command(flatten)]
+    symbols: SymbolArgs,
+}
+
+pub(crate) fn guide() -> Guide {
+    Guide {
+        about: "Make a heap profile of the file that a killed service left behind",
+        examples: &[
+            ("flamelet recover /var/lib/service/heap.ledger", "into heap.pb.gz"),
+            ("flamelet recover heap.ledger --binary ./service -o oom.pb.gz", "names from this binary"),
+        ],
+        ..Guide::default()
+    }
+}
+
+pub(crate) fn run(args: &Args) -> Result<()> {
     // Said here, in our words, of a file that is not there.
     let previous = flamelet::heap::previous_file(&args.file);
     if previous.is_file() {

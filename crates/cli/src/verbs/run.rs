@@ -2,27 +2,80 @@
 
 use std::ffi::OsString;
 use std::io::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use clap::ValueHint;
 use flamelet_profile::pprof;
 use flamelet_record::drive::{Drive, Driven, Subject, Tool, drive};
 use flamelet_report::ReportOptions;
 use flamelet_view::ServeOptions;
 
-use super::record::exit_code;
-use super::record_end::Interruptions;
-use crate::args::RunArgs;
+use super::record::{Interruptions, exit_code};
+use crate::arguments::guide::Guide;
+use crate::arguments::values::{bytes, seconds};
 use crate::error::{About, Failure, Result};
+use crate::job::{Ask, Question, answer_to};
 use crate::output;
-use crate::report_job::{Ask, Question, answer_to};
-use crate::source::{SourceOptions, SymbolOptions};
-use crate::text;
+use crate::profiles::{SourceOptions, SymbolOptions};
 
-pub(crate) fn run(args: &RunArgs) -> Result<ExitCode> {
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// perf, strace, massif, callgrind, cachegrind, dhat, heaptrack, bpftrace; or list
+    #[arg(value_name = "TOOL")]
+    tool: String,
+    /// The command, after --; its exit status is that of this one, where the tool passes it on (bpftrace does not)
+    #[arg(last = true, value_name = "CMD", value_hint = ValueHint::CommandWithArguments)]
+    command: Vec<String>,
+    /// Attach to this process, where the tool can
+    #[arg(short, long, value_name = "PID")]
+    pid: Option<u32>,
+    /// End politely after this many seconds, so that the tool writes its file
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    duration: Option<std::time::Duration>,
+    /// The most memory the command may have, such as 512MB (ulimit -v)
+    #[arg(long, value_name = "SIZE", value_parser = bytes)]
+    memory_limit: Option<u64>,
+    /// The folder where runs are kept, each in a folder of its own
+    #[arg(short, long, value_name = "FOLDER", default_value = "profiling", value_hint = ValueHint::DirPath)]
+    output: PathBuf,
+    /// The name of the service; by default that of the command
+    #[arg(long)]
+    name: Option<String>,
+    /// One more option for the tool itself
+    #[arg(long, value_name = "OPTION", allow_hyphen_values = true)]
+    tool_option: Vec<String>,
+    /// A bpftrace program: a file or its text
+    #[arg(long, value_name = "PROGRAM")]
+    script: Option<String>,
+    /// Open the viewer instead of printing the top functions
+    #[arg(long)]
+    view: bool,
+}
+
+pub(crate) fn guide() -> Guide {
+    Guide {
+        about: "Drive another tool (perf, strace, valgrind, heaptrack, bpftrace) and open what it wrote",
+        examples: &[
+            ("flamelet run list", "what is installed, good for, costs"),
+            ("flamelet run callgrind --duration 60 -- ./service", "for a minute, then opened"),
+            ("flamelet run strace -p 1234 --duration 10", "a running process"),
+            ("flamelet run massif --memory-limit 1GB -o /opt/profiling -- ./service", "kept elsewhere"),
+            (
+                "flamelet run bpftrace --script 'tracepoint:syscalls:sys_enter_read { @[ustack] = count(); }' -- ls",
+                "any program of bpftrace's",
+            ),
+        ],
+        more: "Each run has a folder of its own, {output}/{name}/{time}-{tool}/, with the tool's file and a pprof made of it."
+            .to_owned(),
+        ..Guide::default()
+    }
+}
+
+pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     if args.tool == "list" {
-        return text::write(None, list).map(|()| ExitCode::SUCCESS);
+        return output::text::write(None, list).map(|()| ExitCode::SUCCESS);
     }
     let interruptions = Interruptions::watch()?;
     let driven =
@@ -37,12 +90,12 @@ pub(crate) fn run(args: &RunArgs) -> Result<ExitCode> {
 }
 
 /// The command's own status, as far as the tool passes it on: the tool's, if it was not told to end.
-fn status_of_command(driven: &Driven, args: &RunArgs) -> ExitCode {
+fn status_of_command(driven: &Driven, args: &Args) -> ExitCode {
     let is_commands = !args.command.is_empty() && !driven.was_asked;
     exit_code(Some(driven.status).filter(|_| is_commands), false)
 }
 
-fn plan(args: &RunArgs) -> Result<Drive> {
+fn plan(args: &Args) -> Result<Drive> {
     let tool: Tool =
         args.tool.parse().map_err(|error: flamelet_record::Error| Failure::new(error.to_string()))?;
     if args.script.is_some() && tool != Tool::Bpftrace {
@@ -88,7 +141,7 @@ fn check_maps(driven: &Driven, has_script: bool) -> Result<()> {
 }
 
 /// Makes a pprof file beside the raw one, and shows it.
-fn show(driven: &Driven, args: &RunArgs) -> Result<()> {
+fn show(driven: &Driven, args: &Args) -> Result<()> {
     let source = SourceOptions::of_file(&driven.raw);
     let opened = source.open()?;
     opened.notes.iter().for_each(|note| note!("{note}"));

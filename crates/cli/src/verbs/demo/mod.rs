@@ -6,17 +6,19 @@ mod service;
 
 use std::path::{Path, PathBuf};
 
+use clap::ValueHint;
 use flamelet::Profiler;
 use flamelet_profile::Profile;
 use flamelet_report::ReportOptions;
 use flamelet_report::flame::FlameOptions;
 use flamelet_view::{ServeOptions, Source, Taken};
 
-use crate::args::{DemoArgs, Picture};
+use crate::arguments::guide::Guide;
+use crate::arguments::values::seconds;
 use crate::error::{About, Failure, Result};
+use crate::job::{Ask, Picture, Question, answer_to};
+use crate::profiles::SymbolOptions;
 use crate::progress::Waiting;
-use crate::report_job::{Ask, Question, answer_to};
-use crate::source::SymbolOptions;
 
 /// What the demo found out.
 struct Found {
@@ -26,7 +28,37 @@ struct Found {
     growth: Profile,
 }
 
-pub(crate) fn run(args: &DemoArgs) -> Result<()> {
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// End by itself instead of opening the viewer
+    #[arg(long)]
+    once: bool,
+    /// How long to profile, in seconds
+    #[arg(long, value_name = "SECONDS", default_value = "5", value_parser = seconds)]
+    duration: std::time::Duration,
+    /// The folder where the files are kept
+    #[arg(short, long, value_name = "FOLDER", default_value = "flamelet-demo", value_hint = ValueHint::DirPath)]
+    output: PathBuf,
+    /// The port of the viewer; 0 takes one that is free
+    #[arg(long, value_name = "PORT", default_value_t = 0)]
+    port: u16,
+    /// Only print the viewer's address
+    #[arg(long, alias = "no_browser")]
+    no_browser: bool,
+}
+
+pub(crate) fn guide() -> Guide {
+    Guide {
+        about: "Profile a built-in busy service and look at it",
+        examples: &[
+            ("flamelet demo", "profile it, then look at it"),
+            ("flamelet demo --once -o /tmp/demo", "only keep the files"),
+        ],
+        ..Guide::default()
+    }
+}
+
+pub(crate) fn run(args: &Args) -> Result<()> {
     // Now, and not when there is something to lose.
     std::fs::create_dir_all(&args.output).about(args.output.display())?;
     let profiler = Profiler::builder().name("demo").start().map_err(|error| failure(&error))?;
@@ -57,7 +89,7 @@ fn failure(error: &flamelet::Error) -> Failure {
 }
 
 /// Profiles the service while clients keep it busy.
-fn profile(profiler: &Profiler, service: &service::Service, args: &DemoArgs) -> Result<Found> {
+fn profile(profiler: &Profiler, service: &service::Service, args: &Args) -> Result<Found> {
     let load = load::Load::start(service.address())?;
     let what = format!("Profiling its CPU for {} s", args.duration.as_secs_f64());
     note!("{what} …");

@@ -1,0 +1,75 @@
+//! What `--help` and the manual say besides the options: examples, exit status, environment.
+
+use clap::Command;
+
+/// The help of a verb, or of the command itself.
+#[derive(Default)]
+pub(crate) struct Guide {
+    /// What it does, in one line.
+    pub(crate) about: &'static str,
+    /// Command lines, and what each prints or does.
+    pub(crate) examples: &'static [(&'static str, &'static str)],
+    /// A paragraph or a table after the examples.
+    pub(crate) more: String,
+    /// What the exit status means, where it says more than [`EXIT_STATUS`].
+    pub(crate) exit_status: Option<&'static str>,
+    /// Arguments, by their ids, whose help differs from that of other verbs.
+    pub(crate) own_help: Vec<(&'static str, String)>,
+}
+
+/// What the exit status of most verbs means.
+pub(crate) const EXIT_STATUS: &str = "0 done, 2 bad use or bad input.";
+
+/// The variables that are read, and what they are for.
+pub(crate) const ENVIRONMENT: &[(&str, &str)] = &[
+    ("PPROF_BINARY_PATH", "Where binaries and debug files are looked for [default: ~/pprof/binaries]."),
+    ("DEBUGINFOD_URLS", "Servers that are asked for debug files by build id."),
+    ("DEBUGINFOD_TIMEOUT", "How many seconds such a server may take."),
+    ("XDG_CACHE_HOME", "Where their files are kept, in flamelet/ [default: ~/.cache]."),
+    ("RUSTUP_HOME", "Where the source of the standard library is looked for [default: ~/.rustup]."),
+    ("DISPLAY, WAYLAND_DISPLAY", "With either, view, demo and pprof -http and -web open a browser."),
+];
+
+/// How wide an example may be to have its meaning beside it, and the widest line.
+const BESIDE: usize = 42;
+const WIDEST: usize = 80;
+
+impl Guide {
+    /// Adds this help to a clap command.
+    pub(crate) fn put_on(&self, command: Command) -> Command {
+        let own = self.own_help.iter().cloned();
+        let command = own.fold(command, |command, (id, help)| command.mut_arg(id, |arg| arg.help(help)));
+        // The groups of arguments that a verb is made of have descriptions too, which clap would print.
+        command.about(self.about).long_about(None::<&str>).after_help(self.text())
+    }
+
+    /// The part below the options.
+    pub(crate) fn text(&self) -> String {
+        let mut parts = Vec::new();
+        if !self.examples.is_empty() {
+            let lines: Vec<String> = self.examples.iter().map(|&(line, what)| example(line, what)).collect();
+            parts.push(format!("Examples:\n{}", lines.join("\n")));
+        }
+        if !self.more.is_empty() {
+            parts.push(self.more.clone());
+        }
+        parts.extend(self.exit_status.map(|status| format!("Exit status: {status}")));
+        parts.join("\n\n")
+    }
+}
+
+fn example(line: &str, what: &str) -> String {
+    if what.is_empty() {
+        format!("  {line}")
+    } else if line.len() < BESIDE && 2 + BESIDE + what.chars().count() <= WIDEST {
+        format!("  {line:<BESIDE$}{what}")
+    } else {
+        format!("  {line}\n      {what}")
+    }
+}
+
+/// The help of `--nodecount` in a verb that shows `count` entries by default; 0 is all.
+pub(crate) fn entries_by_default(count: usize) -> (&'static str, String) {
+    let shown = if count == 0 { "all".to_owned() } else { count.to_string() };
+    ("nodecount", format!("Show this many entries; 0 shows all [default: {shown}]"))
+}

@@ -1,0 +1,10 @@
+//! What the command lines of several verbs have in common: groups of arguments, how values are read, what help says, and how
+//! mistakes are explained.
+
+pub(crate) mod compare;
+pub(crate) mod guide;
+pub(crate) mod report;
+pub(crate) mod shape;
+pub(crate) mod source;
+pub(crate) mod usage;
+pub(crate) mod values;

@@ -1,0 +1,176 @@
+//! The arguments that say which profiles to open, and how.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum, ValueHint};
+use flamelet_profile::Limits;
+use flamelet_profile::budget::parse_size;
+
+use super::values::existing_path;
+use crate::profiles::fetch::{self, FetchOptions};
+use crate::profiles::{SourceOptions, SymbolOptions};
+
+/// The profiles of a report.
+#[derive(Args, Clone)]
+pub(crate) struct Sources {
+    /// Files, '-', or addresses of services; several are merged
+    #[arg(required = true, value_name = "SOURCE", value_hint = ValueHint::FilePath)]
+    pub(crate) sources: Vec<String>,
+}
+
+/// How a service is asked.
+#[derive(Args, Clone, Default)]
+pub(crate) struct FetchArgs {
+    #[arg(long, value_name = "N", help_heading = "Fetch",
+          help = format!("Ask the service for this many seconds [default: {} for CPU profiles]", fetch::CPU_SECONDS))]
+    seconds: Option<u64>,
+    #[arg(long, value_name = "N", help_heading = "Fetch",
+          help = format!("Wait this many seconds for an answer [default: {}]", fetch::USUAL_WAIT))]
+    timeout: Option<u64>,
+    /// Send a header, as 'Name: value'
+    #[arg(long, value_name = "HEADER", help_heading = "Fetch")]
+    header: Vec<String>,
+    /// Trust this certificate (PEM)
+    #[arg(long, value_name = "FILE", alias = "tls_ca", help_heading = "Fetch")]
+    tls_ca: Option<PathBuf>,
+    /// Show this certificate to the service (PEM)
+    #[arg(long, value_name = "FILE", alias = "tls_cert", requires = "tls_key", help_heading = "Fetch")]
+    tls_cert: Option<PathBuf>,
+    /// The key of --tls-cert (PEM)
+    #[arg(long, value_name = "FILE", alias = "tls_key", requires = "tls_cert", help_heading = "Fetch")]
+    tls_key: Option<PathBuf>,
+    /// Do not check the service's certificate
+    #[arg(long, help_heading = "Fetch")]
+    insecure: bool,
+}
+
+/// Where names come from.
+#[derive(Args, Clone, Default)]
+pub(crate) struct BinaryArgs {
+    /// Take symbols from this binary, debug file or folder
+    #[arg(long, value_name = "PATH", value_parser = existing_path(), value_hint = ValueHint::AnyPath,
+          help_heading = "Symbols")]
+    pub(crate) binary: Vec<PathBuf>,
+}
+
+/// Where names come from, and when.
+#[derive(Args, Clone, Default)]
+pub(crate) struct SymbolArgs {
+    #[command(flatten)]
+    binaries: BinaryArgs,
+    /// Where to look for names: auto (where there is none), force (everywhere, again) or none
+    #[arg(
+        long,
+        value_enum,
+        default_value_t,
+        hide_possible_values = true,
+        value_name = "HOW",
+        help_heading = "Symbols"
+    )]
+    symbolize: Symbolize,
+}
+
+/// When to look for names.
+#[derive(Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Symbolize {
+    // Without a help of their own, which would double the length of every `--help`.
+    #[default]
+    Auto,
+    Force,
+    None,
+}
+
+/// A cap on what may be read.
+#[derive(Args, Clone)]
+pub(crate) struct MemoryArgs {
+    /// The most memory that reading profiles may take, such as 512M or 4GiB [default: 1GiB]
+    #[arg(long, value_name = "SIZE", value_parser = parse_limits, alias = "max_memory")]
+    max_memory: Option<Limits>,
+}
+
+impl MemoryArgs {
+    pub(crate) fn limits(&self) -> Limits {
+        self.max_memory.unwrap_or_default()
+    }
+}
+
+/// Reads a size of memory; a number alone is one of GiB.
+pub(crate) fn parse_limits(text: &str) -> std::result::Result<Limits, String> {
+    let bytes = parse_size(text).ok_or("give a size such as 512M or 4GiB")?;
+    Ok(Limits::of_memory(bytes))
+}
+
+/// How profiles are opened, one by one.
+#[derive(Args, Clone)]
+pub(crate) struct ReadArgs {
+    #[command(flatten)]
+    fetch: FetchArgs,
+    #[command(flatten)]
+    symbols: SymbolArgs,
+    #[command(flatten)]
+    memory: MemoryArgs,
+}
+
+/// How profiles are opened, and what is subtracted from them.
+#[derive(Args, Clone)]
+pub(crate) struct SourceArgs {
+    /// Subtract these profiles
+    #[arg(long, value_name = "SOURCE", help_heading = "Compare")]
+    base: Vec<String>,
+    /// Compare with these profiles; percentages are of them
+    #[arg(long, value_name = "SOURCE", alias = "diff_base", help_heading = "Compare")]
+    diff_base: Vec<String>,
+    /// Scale the profile so that its total equals the base's
+    #[arg(long, help_heading = "Compare")]
+    normalize: bool,
+    #[command(flatten)]
+    read: ReadArgs,
+}
+
+impl FetchArgs {
+    pub(crate) fn options(&self) -> FetchOptions {
+        FetchOptions {
+            seconds: self.seconds,
+            timeout: self.timeout,
+            headers: self.header.clone(),
+            tls_ca: self.tls_ca.clone(),
+            tls_cert: self.tls_cert.clone(),
+            tls_key: self.tls_key.clone(),
+            insecure: self.insecure,
+            max_bytes: 0,
+        }
+    }
+}
+
+impl SymbolArgs {
+    pub(crate) fn options(&self) -> SymbolOptions {
+        SymbolOptions {
+            skip: self.symbolize == Symbolize::None,
+            force: self.symbolize == Symbolize::Force,
+            binaries: self.binaries.binary.clone(),
+        }
+    }
+}
+
+impl ReadArgs {
+    pub(crate) fn options(&self, sources: Vec<String>) -> SourceOptions {
+        SourceOptions {
+            sources,
+            fetch: self.fetch.options(),
+            symbols: self.symbols.options(),
+            limits: self.memory.limits(),
+            ..SourceOptions::default()
+        }
+    }
+}
+
+impl SourceArgs {
+    pub(crate) fn options(&self, sources: Vec<String>) -> SourceOptions {
+        SourceOptions {
+            base: self.base.clone(),
+            diff_base: self.diff_base.clone(),
+            normalize: self.normalize,
+            ..self.read.options(sources)
+        }
+    }
+}

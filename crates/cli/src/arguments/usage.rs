@@ -1,0 +1,70 @@
+//! What is said of a command line that cannot be read: clap's words, beginning like every other message of ours.
+
+use std::io::Write;
+use std::process::ExitCode;
+
+use crate::note::escaped;
+
+/// What the standard library says of numbers, and the same for people.
+const NUMBERS: [(&str, &str); 4] = [
+    ("invalid digit found in string", "this is not a whole number"),
+    ("cannot parse integer from empty string", "this is not a whole number"),
+    ("number too large to fit in target type", "this number is too large"),
+    ("invalid float literal", "this is not a number"),
+];
+
+/// Prints help that was asked for, or what is wrong.
+pub(crate) fn explain(error: &clap::Error) -> ExitCode {
+    // A closed pipe is nobody's fault.
+    let _ = match ours(&error.render().to_string()) {
+        Some(text) if error.use_stderr() => std::io::stderr().write_all(escaped(&text).as_bytes()),
+        _ => error.print(),
+    };
+    if error.use_stderr() { ExitCode::from(2) } else { ExitCode::SUCCESS }
+}
+
+/// `text` as ours, if it is about an error; help is left as it is.
+fn ours(text: &str) -> Option<String> {
+    let text = text.strip_prefix("error: ")?;
+    let mut paragraphs: Vec<String> = text.split("\n\n").map(str::to_owned).collect();
+    let is_about_json = paragraphs[0].contains("argument '--json'");
+    // What is offered and not heeded is no option here, so a word that only looks alike helps nobody.
+    paragraphs.retain(|paragraph| !paragraph.starts_with("  tip: to pass '"));
+    if is_about_json {
+        paragraphs.retain(|paragraph| !paragraph.starts_with("  tip: "));
+        paragraphs.insert(
+            1,
+            "  tip: this writes a file of its own; for data use top --json or traces --json".into(),
+        );
+    }
+    let text = paragraphs.join("\n\n");
+    let text = NUMBERS.iter().fold(text, |text, (theirs, ours)| text.replace(theirs, ours));
+    Some(format!("flamelet: {text}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::ours;
+
+    #[test]
+    fn errors_begin_as_ours_do_and_speak_of_numbers_plainly() {
+        let theirs = "error: invalid value 'abc' for '--pid <PID>': invalid digit found in string\n";
+        let expected = "flamelet: invalid value 'abc' for '--pid <PID>': this is not a whole number\n";
+        assert_eq!(ours(theirs).as_deref(), Some(expected));
+        assert_eq!(ours("Usage: flamelet <COMMAND>"), None);
+    }
+
+    #[test]
+    fn tips_that_lead_nowhere_are_left_out() {
+        let theirs = "error: unexpected argument '--base' found\n\n  tip: to pass '--base' as a value, use \
+                      '-- --base'\n\nUsage: flamelet diff\n";
+        let expected = "flamelet: unexpected argument '--base' found\n\nUsage: flamelet diff\n";
+        assert_eq!(ours(theirs).as_deref(), Some(expected));
+        let json = ours(
+            "error: unexpected argument '--json' found\n\n  tip: a similar argument exists: '--seconds'\n",
+        );
+        assert!(
+            json.as_deref().is_some_and(|text| text.contains("top --json") && !text.contains("--seconds"))
+        );
+    }
+}

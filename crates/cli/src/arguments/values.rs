@@ -1,0 +1,83 @@
+//! How the values of options are read, and what is said of those that cannot be (clap quotes them itself).
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::builder::{PathBufValueParser, TypedValueParser};
+use flamelet_profile::unit::{are_compatible, ratio};
+
+/// Reads `5%`, `5` (percent) or `0.5%` as a fraction.
+pub(crate) fn percent(text: &str) -> Result<f64, String> {
+    let number = text.trim().trim_end_matches('%').trim();
+    match number.parse::<f64>() {
+        Ok(value) if value.is_finite() && value >= 0.0 => Ok(value / 100.0),
+        _ => Err("this is not a percentage such as 5%".into()),
+    }
+}
+
+/// Reads a share of the whole.
+pub(crate) fn fraction(text: &str) -> Result<f64, String> {
+    let share = text.parse::<f64>().ok().filter(|share| (0.0..=1.0).contains(share));
+    share.ok_or_else(|| "this is not a share between 0 and 1, such as 0.005".into())
+}
+
+/// Reads the name of a unit that values can be given in.
+pub(crate) fn unit(text: &str) -> Result<String, String> {
+    let is_general = matches!(text, "minimum" | "auto" | "count" | "sample" | "samples" | "unit");
+    if is_general || ["b", "s", "gcu"].iter().any(|known| are_compatible(text, known)) {
+        return Ok(text.to_owned());
+    }
+    Err("this is not a unit; use minimum, ns, us, ms, s, hrs, B, kB, MB, GB, TB, PB or count".into())
+}
+
+/// Reads `10`, `10s` or `2.5`.
+pub(crate) fn seconds(text: &str) -> Result<Duration, String> {
+    let number = text.trim().trim_end_matches('s');
+    let parsed = number.parse::<f64>().ok().filter(|seconds| *seconds > 0.0);
+    let duration = parsed.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+    duration.ok_or_else(|| "this is not a number of seconds such as 10".into())
+}
+
+/// Reads `512MB`, `1GB`, `65536`.
+pub(crate) fn bytes(text: &str) -> Result<u64, String> {
+    let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let (number, unit) = text.split_at(digits);
+    let unit = if unit.is_empty() { "b" } else { unit };
+    let known = are_compatible(unit, "b");
+    let scale = ratio(unit, "b");
+    match number.parse::<u64>() {
+        Ok(number) if known && number > 0 => Ok((number as f64 * scale) as u64),
+        _ => Err("this is not a size such as 512MB".into()),
+    }
+}
+
+/// Reads the path of a file or folder that is there.
+pub(crate) fn existing_path() -> impl TypedValueParser<Value = PathBuf> {
+    PathBufValueParser::new().try_map(|path| match path.metadata() {
+        Ok(_) => Ok(path),
+        Err(error) => Err(crate::error::plain_words(&error)),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn units_are_those_that_values_can_be_given_in() {
+        for known in ["minimum", "auto", "ns", "milliseconds", "s", "hrs", "B", "kB", "mb", "GB", "count"] {
+            assert_eq!(unit(known).as_deref(), Ok(known));
+        }
+        for unknown in ["", "parsec", "kilo", "m"] {
+            assert!(unit(unknown).is_err(), "{unknown}");
+        }
+    }
+
+    #[test]
+    fn shares_lie_between_nothing_and_all() {
+        assert_eq!((fraction("0"), fraction("1"), fraction("0.25")), (Ok(0.0), Ok(1.0), Ok(0.25)));
+        for wrong in ["7", "-0.1", "NaN", "5%", "much"] {
+            assert!(fraction(wrong).is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,218 @@
+//! One question to one profile: open, shape, answer, write.
+
+mod disasm;
+mod list;
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use flamelet_profile::{Profile, filter, pprof};
+use flamelet_report::flame::{self, FlameOptions};
+use flamelet_report::{
+    Command, Report, ReportOptions, callgrind, dot, info, picture, raw, tags, top, traces, tree,
+};
+use serde::Serialize;
+
+use crate::error::{Failure, Result};
+use crate::output;
+use crate::profiles::{SourceOptions, SymbolOptions};
+
+/// How a flame graph is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Picture {
+    // A picture with search and zoom.
+    Svg,
+    // One interactive page.
+    Html,
+}
+
+/// What is asked of a profile.
+#[derive(Clone, Debug)]
+pub(crate) enum Question {
+    Top,
+    Tree,
+    Peek(String),
+    List(String),
+    Disasm(String),
+    Traces,
+    Tags,
+    Raw,
+    Info,
+    Comments,
+    Dot,
+    Graph,
+    Callgrind,
+    Proto,
+    TopProto,
+    Flame(Picture, Box<FlameOptions>),
+}
+
+impl Question {
+    fn command(&self) -> Command {
+        match self {
+            Self::Top => Command::Top,
+            Self::Tree => Command::Tree,
+            Self::Peek(_) => Command::Peek,
+            Self::List(_) => Command::List,
+            Self::Disasm(_) => Command::Disasm,
+            Self::Traces => Command::Traces,
+            Self::Tags => Command::Tags,
+            Self::Raw | Self::Info | Self::Comments => Command::Raw,
+            Self::Dot | Self::Graph => Command::Dot,
+            Self::Callgrind => Command::Callgrind,
+            Self::Proto => Command::Proto,
+            Self::TopProto => Command::TopProto,
+            Self::Flame(..) => Command::Flame,
+        }
+    }
+
+    /// Whether the answer is for people; the others are formats of some program.
+    fn is_text(&self) -> bool {
+        match self {
+            Self::Top | Self::Tree | Self::Peek(_) | Self::List(_) | Self::Disasm(_) => true,
+            Self::Traces | Self::Tags | Self::Raw | Self::Info | Self::Comments => true,
+            Self::Dot | Self::Graph | Self::Callgrind | Self::Proto | Self::TopProto | Self::Flame(..) => {
+                false
+            }
+        }
+    }
+}
+
+/// A question, its profile, and where the answer goes.
+pub(crate) struct Job {
+    pub(crate) question: Question,
+    pub(crate) source: SourceOptions,
+    pub(crate) options: ReportOptions,
+    pub(crate) output: Option<PathBuf>,
+    pub(crate) json: bool,
+}
+
+impl Job {
+    pub(crate) fn run(self) -> Result<()> {
+        // A service may take a minute to answer, and that should not be for nothing.
+        output::check(self.output.as_deref())?;
+        let opened = self.source.open()?;
+        opened.notes.iter().for_each(|note| note!("{note}"));
+        let ask = Ask { options: &self.options, symbols: &self.source.symbols, json: self.json };
+        answer_to(&self.question, opened.profile, &ask, self.output.as_deref())
+    }
+}
+
+/// How a question is to be answered.
+pub(crate) struct Ask<'a> {
+    pub(crate) options: &'a ReportOptions,
+    pub(crate) symbols: &'a SymbolOptions,
+    pub(crate) json: bool,
+}
+
+/// Answers a question to a profile that is open already.
+pub(crate) fn answer_to(
+    question: &Question,
+    profile: Profile,
+    ask: &Ask<'_>,
+    destination: Option<&Path>,
+) -> Result<()> {
+    // Facts about the file itself are told before any filter.
+    let is_text = question.is_text() && !ask.json;
+    if let Question::Info | Question::Comments = question {
+        return write(is_text, destination, |out| about(question, &profile, ask.json, out));
+    }
+    let mut profile = profile;
+    if is_text {
+        output::text::keep_rows_apart(&mut profile, destination);
+    }
+    let report = Report::new(profile, ask.options, question.command())?;
+    report.warnings.iter().for_each(|warning| note!("{warning}"));
+    write(is_text, destination, |out| answer(question, report, ask, out))
+}
+
+fn write(
+    is_text: bool,
+    destination: Option<&Path>,
+    produce: impl FnOnce(&mut dyn Write) -> Result<()>,
+) -> Result<()> {
+    if is_text { output::text::write(destination, produce) } else { output::write(destination, produce) }
+}
+
+fn about(question: &Question, profile: &Profile, json: bool, mut out: &mut dyn Write) -> Result<()> {
+    let facts = info::info(profile);
+    match (question, json) {
+        (Question::Info, true) => write_json(&facts, out),
+        (Question::Info, false) => Ok(facts.write_text(&mut out)?),
+        (_, true) => write_json(&serde_json::json!({ "comments": facts.comments }), out),
+        (_, false) => Ok(facts.comments.iter().try_for_each(|comment| writeln!(out, "{comment}"))?),
+    }
+}
+
+fn answer(question: &Question, report: Report, ask: &Ask<'_>, mut out: &mut dyn Write) -> Result<()> {
+    let json = ask.json;
+    match question {
+        Question::Top if json => write_json(&top::top(&report), out),
+        Question::Top => Ok(top::top(&report).write_text(&mut out)?),
+        Question::Tree => write_tree(&report, None, json, out),
+        Question::Peek(expression) => write_tree(&report, Some(expression), json, out),
+        Question::Tags if json => write_json(&tags::tags(&report), out),
+        Question::Tags => Ok(tags::tags(&report).write_text(&report, &mut out)?),
+        Question::Traces | Question::Raw if json => write_json_traces(&report, out),
+        Question::Traces => Ok(traces::write_text(&report, &mut out)?),
+        Question::Raw => Ok(raw::write_text(&report, &mut out)?),
+        Question::Dot | Question::Graph if json => write_json(&dot::graph(&report), out),
+        Question::Dot => Ok(dot::write_text(&report, &mut out)?),
+        Question::Graph => Ok(out.write_all(picture::svg(&report).as_bytes())?),
+        Question::List(expression) => list::write(&report, expression, json, out),
+        Question::Disasm(expression) => disasm::write(&report, expression, ask.symbols, json, out),
+        Question::Flame(Picture::Html, options) => {
+            let options = flame_options(options, &report);
+            Ok(out.write_all(flame::html(report.profile(), &options).as_bytes())?)
+        }
+        Question::Flame(Picture::Svg, options) => {
+            let options = flame_options(options, &report);
+            Ok(out.write_all(flame::svg(report.profile(), &options).as_bytes())?)
+        }
+        Question::Callgrind => Ok(callgrind::write_text(&report, &mut out)?),
+        Question::Proto => Ok(pprof::write_gzip(&report.into_profile(), out)?),
+        Question::TopProto => Ok(pprof::write_gzip(&top::top_profile(&report), out)?),
+        Question::Info | Question::Comments => unreachable!("answered before the filters"),
+    }
+}
+
+fn flame_options(options: &FlameOptions, report: &Report) -> FlameOptions {
+    FlameOptions { sample_type: Some(report.value_index()), ..options.clone() }
+}
+
+fn write_tree(report: &Report, expression: Option<&str>, json: bool, mut out: &mut dyn Write) -> Result<()> {
+    let wanted = expression.map(|text| filter::regex("the expression", text)).transpose()?.flatten();
+    let answer = tree::tree(report, wanted.as_ref());
+    if json {
+        return write_json(&answer, out);
+    }
+    answer.write_text(report, &mut out)?;
+    match expression {
+        Some(expression) if answer.entries.is_empty() => {
+            Err(Failure::new(format!("no function matches '{expression}'")))
+        }
+        _ => Ok(()),
+    }
+}
+
+pub(crate) fn write_json(answer: &impl Serialize, out: &mut dyn Write) -> Result<()> {
+    serde_json::to_writer_pretty(&mut *out, answer).map_err(std::io::Error::from)?;
+    writeln!(out)?;
+    Ok(())
+}
+
+/// All traces in one object, written one at a time: there may be millions.
+fn write_json_traces(report: &Report, out: &mut dyn Write) -> Result<()> {
+    let text = |text: &str| serde_json::to_string(text).map_err(std::io::Error::from);
+    let (kind, unit) = (text(&report.value_name())?, text(report.unit())?);
+    write!(out, "{{\n\"sample_type\": {kind},\n\"unit\": {unit},\n")?;
+    write!(out, "\"total\": {},\n\"traces\": [", report.total())?;
+    let mut separator = "\n";
+    for trace in traces::traces(report) {
+        write!(out, "{separator}")?;
+        serde_json::to_writer(&mut *out, &trace).map_err(std::io::Error::from)?;
+        separator = ",\n";
+    }
+    writeln!(out, "\n]\n}}")?;
+    Ok(())
+}

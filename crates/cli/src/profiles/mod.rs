@@ -1,0 +1,278 @@
+//! From what a person names (files, `-`, addresses) to one profile.
+
+pub(crate) mod fetch;
+
+use std::fs::File;
+use std::io::{self, IsTerminal, Read};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+use flamelet_profile::{Budget, Limits, Profile, merge_within, pprof};
+use flamelet_report::DIFF_BASE_LABEL;
+
+use crate::error::{About, Failure, Result};
+use crate::output;
+use fetch::FetchOptions;
+
+/// What to open, and how.
+#[derive(Clone, Debug)]
+pub(crate) struct SourceOptions {
+    pub(crate) sources: Vec<String>,
+    /// Profiles to subtract.
+    pub(crate) base: Vec<String>,
+    /// Profiles to compare with: percentages are of them.
+    pub(crate) diff_base: Vec<String>,
+    /// Scale the profile so that its total equals the base's.
+    pub(crate) normalize: bool,
+    pub(crate) fetch: FetchOptions,
+    /// The most memory and work that reading may take, all profiles together.
+    pub(crate) limits: Limits,
+    /// When samples were taken does not matter, so it need not be kept in memory.
+    pub(crate) without_times: bool,
+    pub(crate) symbols: SymbolOptions,
+    /// The sources were not named by the person but by a folder's listing: what is no regular file is not opened.
+    pub(crate) only_regular_files: bool,
+}
+
+/// Where names come from.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct SymbolOptions {
+    /// Take the profile as it is.
+    pub(crate) skip: bool,
+    /// Name again what has names already.
+    pub(crate) force: bool,
+    /// Binaries and folders with debug files.
+    pub(crate) binaries: Vec<PathBuf>,
+}
+
+/// A profile, and what to tell about how it was opened.
+pub(crate) struct Opened {
+    pub(crate) profile: Profile,
+    pub(crate) notes: Vec<String>,
+}
+
+/// Where the bytes of a profile come from.
+enum Reader {
+    File(File),
+    Stream(Box<dyn Read>),
+}
+
+impl Default for SourceOptions {
+    fn default() -> Self {
+        Self {
+            sources: Vec::new(),
+            base: Vec::new(),
+            diff_base: Vec::new(),
+            normalize: false,
+            fetch: FetchOptions::default(),
+            limits: Limits::PERSON,
+            without_times: false,
+            symbols: SymbolOptions::default(),
+            only_regular_files: false,
+        }
+    }
+}
+
+impl SourceOptions {
+    /// One file that needs nothing special.
+    pub(crate) fn of_file(path: &Path) -> Self {
+        Self { sources: vec![path.to_string_lossy().into_owned()], ..Self::default() }
+    }
+
+    /// Whether something is to be subtracted.
+    pub(crate) fn has_base(&self) -> bool {
+        !self.base.is_empty() || !self.diff_base.is_empty()
+    }
+
+    /// Tells of options that say how to ask a service, where there is none to be asked.
+    pub(crate) fn note_unused(&self) {
+        let mut sources = self.sources.iter().chain(&self.base).chain(&self.diff_base);
+        let unused = self.fetch.given();
+        if !unused.is_empty() && !sources.any(|source| is_service(source)) {
+            note!("{}: not used, because no source is a service", unused.join(", "));
+        }
+    }
+
+    /// Opens and combines everything.
+    pub(crate) fn open(&self) -> Result<Opened> {
+        let mut options = self.clone();
+        options.take_binary();
+        if !options.base.is_empty() && !options.diff_base.is_empty() {
+            return Err(Failure::new("--base and --diff-base cannot both be given"));
+        }
+        if options.normalize && !options.has_base() {
+            return Err(Failure::new("--normalize needs a base to normalize by: --base or --diff-base"));
+        }
+        options.note_unused();
+        let mut notes = Vec::new();
+        let budget = Budget::new(self.limits);
+        let mut profile = options.open_all(&options.sources, &budget, &mut notes)?;
+        let bases = if options.diff_base.is_empty() { &options.base } else { &options.diff_base };
+        if options.has_base() {
+            let mut base = options.open_all(bases, &budget, &mut notes)?;
+            if !options.diff_base.is_empty() {
+                base.label_all(DIFF_BASE_LABEL, "true");
+            }
+            if options.normalize {
+                profile.normalize_to(&base)?;
+            }
+            base.scale(-1.0);
+            profile = merge_within(&[&profile, &base], &budget)?;
+        }
+        let subject = if let [only] = &*options.sources { only } else { "the profiles" };
+        profile.drop_uninteresting().about(subject)?;
+        Ok(Opened { profile, notes })
+    }
+
+    /// Opens and combines everything into one pprof file.
+    pub(crate) fn save(&self, path: Option<&Path>) -> Result<()> {
+        if path.is_none() && io::stdout().is_terminal() {
+            return Err(Failure::new("a profile is binary; name a file with -o FILE, or pipe it"));
+        }
+        output::check(path)?;
+        let opened = self.open()?;
+        opened.notes.iter().for_each(|note| note!("{note}"));
+        output::write(path, |out| Ok(pprof::write_gzip(&opened.profile, out)?))
+    }
+
+    /// `go tool pprof BINARY PROFILE`: a binary named first is where symbols are.
+    pub(crate) fn take_binary(&mut self) {
+        if self.sources.len() > 1 && is_elf(Path::new(&self.sources[0])) {
+            let binary = self.sources.remove(0);
+            self.symbols.binaries.push(binary.into());
+        }
+    }
+
+    /// Opens profiles and adds them up, all within one budget.
+    fn open_all(&self, sources: &[String], budget: &Budget, notes: &mut Vec<String>) -> Result<Profile> {
+        let mut profiles = Vec::with_capacity(sources.len());
+        for source in sources {
+            let left = Self { limits: Limits { memory: budget.room(), ..self.limits }, ..self.clone() };
+            let profile = left.open_one(source, notes)?;
+            budget.charge(profile.byte_size()).about(source)?;
+            profiles.push(profile);
+        }
+        match profiles.len() {
+            0 => Err(Failure::new("no profile named; give a file, '-' or an address")),
+            1 => Ok(profiles.remove(0)),
+            _ => Ok(merge_within(&profiles.iter().collect::<Vec<_>>(), budget)?),
+        }
+    }
+
+    pub(crate) fn open_one(&self, source: &str, notes: &mut Vec<String>) -> Result<Profile> {
+        let name = if source == "-" { "standard input" } else { source };
+        let mut options = flamelet_formats::Options::default();
+        options.limits = self.limits;
+        options.timeline = !self.without_times;
+        let read = match self.reader(source)? {
+            Reader::File(file) => flamelet_formats::read_file(&file, &options),
+            Reader::Stream(stream) => flamelet_formats::read(stream, &options),
+        };
+        let read = read.about(name)?;
+        notes.extend(read.notes.iter().map(|note| format!("{name}: {note}")));
+        let mut profile = read.profile;
+        self.symbols.apply(&mut profile, notes);
+        Ok(profile)
+    }
+
+    /// The bytes of a file, of standard input, or of a service's answer, as they are.
+    pub(crate) fn bytes(&self, source: &str) -> Result<Vec<u8>> {
+        let cap = self.limits.memory;
+        let mut bytes = Vec::new();
+        let reader: Box<dyn Read> = match self.reader(source)? {
+            Reader::File(file) => Box::new(file),
+            Reader::Stream(stream) => stream,
+        };
+        reader.take(cap.saturating_add(1)).read_to_end(&mut bytes).about(source)?;
+        if bytes.len() as u64 > cap {
+            let cap = cap >> 20;
+            return Err(Failure::new(format!(
+                "{source}: is over {cap} MiB; raise the cap with --max-memory"
+            )));
+        }
+        Ok(bytes)
+    }
+
+    fn reader(&self, source: &str) -> Result<Reader> {
+        if source == "-" {
+            return Ok(Reader::Stream(Box::new(io::stdin().lock())));
+        }
+        let path = Path::new(source);
+        if let Some(url) = fetch::profile_url(source, self.fetch.seconds).filter(|_| !path.exists()) {
+            let max_bytes = self.limits.memory;
+            let options = FetchOptions { max_bytes, ..self.fetch.clone() };
+            return Ok(Reader::Stream(Box::new(io::Cursor::new(fetch::fetch(&url, &options)?))));
+        }
+        if source.contains("://") && !path.exists() {
+            let message = "this is not the address of a service; write it as http://HOST:PORT";
+            return Err(Failure::new(format!("{source}: {message}")));
+        }
+        let open = if self.only_regular_files { flamelet_symbol::open_regular } else { open_any };
+        let file = open(path).about(source)?;
+        if file.metadata().about(source)?.is_dir() {
+            return Err(Failure::new(format!("{source}: is a folder; name the profiles in it")));
+        }
+        if begins_as_elf(&file) {
+            let message = "is a program and not a profile; record it with: flamelet record -- ";
+            return Err(Failure::new(format!("{source}: {message}{source}")));
+        }
+        Ok(Reader::File(file))
+    }
+}
+
+impl SymbolOptions {
+    /// Names what has no names yet.
+    pub(crate) fn apply(&self, profile: &mut Profile, notes: &mut Vec<String>) {
+        if self.skip || !(self.force || needs_symbols(profile)) {
+            return;
+        }
+        let options = self.symbolizer_options();
+        let summary = flamelet_symbol::symbolize::symbolize_profile(profile, &options);
+        for (file, warning) in summary.warnings() {
+            // A file may be mapped by many processes of one profile.
+            let note = format!("{file}: {warning}");
+            if !notes.contains(&note) {
+                notes.push(note);
+            }
+        }
+    }
+}
+
+impl SymbolOptions {
+    /// Where and how to look for names.
+    pub(crate) fn symbolizer_options(&self) -> flamelet_symbol::symbolize::Options {
+        let search = flamelet_symbol::locate::Search::from_environment();
+        let mut options =
+            flamelet_symbol::symbolize::Options { search, force: self.force, ..Default::default() };
+        for path in &self.binaries {
+            let list = if path.is_dir() { &mut options.search.folders } else { &mut options.search.binaries };
+            list.push(path.canonicalize().unwrap_or_else(|_| path.clone()));
+        }
+        options
+    }
+}
+
+fn needs_symbols(profile: &Profile) -> bool {
+    profile.locations().iter().any(|location| location.address != 0 && profile.lines_of(location).is_empty())
+}
+
+/// Whether a source is a service rather than a file.
+pub(crate) fn is_service(source: &str) -> bool {
+    fetch::profile_url(source, None).is_some() && !Path::new(source).exists()
+}
+
+/// What a person names may be a pipe: `/dev/stdin`, or a shell's `<(command)`.
+fn open_any(path: &Path) -> io::Result<File> {
+    File::open(path)
+}
+
+/// Whether a file is a binary.
+pub(crate) fn is_elf(path: &Path) -> bool {
+    flamelet_symbol::open_regular(path).is_ok_and(|file| begins_as_elf(&file))
+}
+
+/// Whether an open file is a binary. Nothing is taken out of a pipe.
+fn begins_as_elf(file: &File) -> bool {
+    let mut magic = [0u8; 4];
+    file.read_exact_at(&mut magic, 0).is_ok() && &magic == b"\x7fELF"
+}

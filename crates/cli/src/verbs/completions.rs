@@ -1,0 +1,28 @@
+//! `flamelet completions`: made from the command line itself, so they cannot be stale.
+
+use crate::arguments::guide::Guide;
+use crate::error::Result;
+use crate::output;
+
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// The shell
+    shell: clap_complete::Shell,
+}
+
+pub(crate) fn guide() -> Guide {
+    Guide {
+        about: "Print completions for a shell",
+        examples: &[
+            ("flamelet completions bash > /etc/bash_completion.d/flamelet", ""),
+            ("flamelet completions zsh > /usr/local/share/zsh/site-functions/_flamelet", ""),
+        ],
+        ..Guide::default()
+    }
+}
+
+pub(crate) fn run(args: &Args) -> Result<()> {
+    let mut script = Vec::new();
+    clap_complete::generate(args.shell, &mut super::command(), "flamelet", &mut script);
+    output::write(None, |out| Ok(out.write_all(&script)?))
+}

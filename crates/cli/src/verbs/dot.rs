@@ -1,0 +1,31 @@
+//! `flamelet dot`: the call graph as text for Graphviz.
+
+use flamelet_report::Command;
+
+use crate::arguments::guide::{Guide, entries_by_default};
+pub(crate) use crate::arguments::report::GraphArgs as Args;
+use crate::error::Result;
+use crate::job::Question;
+use crate::output;
+
+pub(crate) fn guide() -> Guide {
+    Guide {
+        about: "Write the call graph for Graphviz",
+        examples: &[("flamelet dot cpu.pb.gz -o cpu.dot", "then: dot -Tpdf cpu.dot -o cpu.pdf")],
+        own_help: vec![entries_by_default(Command::Dot.usual_node_count())],
+        ..Guide::default()
+    }
+}
+
+pub(crate) fn run(args: &Args) -> Result<()> {
+    match args.output().and_then(output::extension) {
+        Some("svg" | "png" | "pdf" | "html" | "htm" | "gif" | "ps" | "jpg") => {
+            Err(output::unknown_extension(
+                args.output(),
+                "this is text for Graphviz; draw it with `flamelet graph`",
+                ".dot or .gv",
+            ))
+        }
+        _ => args.job(Question::Dot).run(),
+    }
+}

@@ -1,0 +1,78 @@
+//! `flamelet fetch`: keeps the answer of a service as it came.
+
+use std::path::{Path, PathBuf};
+
+use clap::ValueHint;
+use flamelet_profile::pprof;
+
+use crate::arguments::guide::Guide;
+use crate::arguments::source::{FetchArgs, MemoryArgs, Sources};
+use crate::error::{Failure, Result};
+use crate::output;
+use crate::profiles::{SourceOptions, SymbolOptions};
+
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    sources: Sources,
+    /// Write to this file; '-' is standard output [default: the first of profile-001.pb.gz, … that is free]
+    #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    output: Option<PathBuf>,
+    #[command(flatten)]
+    fetch: FetchArgs,
+    #[command(flatten)]
+    memory: MemoryArgs,
+}
+
+pub(crate) fn guide() -> Guide {
+    Guide {
+        about: "Fetch a profile from a service and keep it as it came",
+        examples: &[
+            ("flamelet fetch http://localhost:3000 --seconds 10 -o cpu.pb.gz", "10 s of CPU"),
+            ("flamelet fetch http://localhost:3000/debug/pprof/heap", "into heap-001.pb.gz"),
+        ],
+        ..Guide::default()
+    }
+}
+
+impl Args {
+    /// Symbolizes nothing: the profile is kept as it came.
+    fn options(&self) -> SourceOptions {
+        SourceOptions {
+            sources: self.sources.sources.clone(),
+            fetch: self.fetch.options(),
+            symbols: SymbolOptions { skip: true, ..SymbolOptions::default() },
+            limits: self.memory.limits(),
+            ..SourceOptions::default()
+        }
+    }
+}
+
+/// Keeps the answer of the service as it came, after checking that it is a profile.
+pub(crate) fn run(args: &Args) -> Result<()> {
+    let options = args.options();
+    let [source] = options.sources.as_slice() else {
+        return options.save(args.output.as_deref());
+    };
+    options.note_unused();
+    output::check(args.output.as_deref())?;
+    let bytes = options.bytes(source)?;
+    pprof::read(&bytes, &options.limits).map_err(|error| {
+        Failure::new(format!("{source}: the answer is no profile: {}", Failure::from(error)))
+    })?;
+    let path = args.output.clone().unwrap_or_else(|| free_name(source));
+    output::write(Some(&path), |out| Ok(out.write_all(&bytes)?))?;
+    if path != Path::new("-") {
+        note!("Saved profile in {}", path.display());
+    }
+    Ok(())
+}
+
+/// A name for a fetched profile that is not taken yet: `profile-001.pb.gz`.
+fn free_name(source: &str) -> PathBuf {
+    let path = source.split('?').next().unwrap_or(source).trim_end_matches('/');
+    let kind = path.rsplit('/').next().filter(|kind| kind.chars().all(char::is_alphanumeric));
+    let kind = kind.filter(|kind| !kind.is_empty()).unwrap_or("profile");
+    let names = (1..).map(|number| PathBuf::from(format!("{kind}-{number:03}.pb.gz")));
+    names.into_iter().find(|path| !path.exists()).expect("some number is free")
+}

@@ -1,0 +1,78 @@
+//! The arguments of `flamelet heap`.
+
+use clap::ValueHint;
+use flamelet_report::ReportOptions;
+use flamelet_report::heap::View;
+
+use crate::arguments::compare::{ComparedArgs, Destination};
+use crate::arguments::shape::CountArgs;
+use crate::profiles::SourceOptions;
+
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// Heap profiles, '-', the address of a service, or the file that a killed one left behind
+    #[arg(required = true, value_name = "SOURCE", value_hint = ValueHint::FilePath)]
+    pub(crate) sources: Vec<String>,
+    #[command(flatten)]
+    views: HeapViews,
+    #[command(flatten)]
+    count: CountArgs,
+    #[command(flatten)]
+    compared: ComparedArgs,
+}
+
+/// What to tell about memory; without any, what the profile was made for.
+#[derive(clap::Args, Clone, Copy)]
+#[group(multiple = false)]
+struct HeapViews {
+    /// Who holds memory [default for services and plain heap profiles]
+    #[arg(long, help_heading = "What to tell")]
+    in_use: bool,
+    /// Who allocated it, since the start
+    #[arg(long, help_heading = "What to tell")]
+    allocated: bool,
+    /// Who held it at the highest moment
+    #[arg(long, help_heading = "What to tell")]
+    peak: bool,
+    /// What grows: suspects of a leak [default for several profiles]
+    #[arg(long, help_heading = "What to tell")]
+    growth: bool,
+    /// Who frees what others allocated
+    #[arg(long, help_heading = "What to tell")]
+    freed: bool,
+    /// How long freed memory had lived
+    #[arg(long, help_heading = "What to tell")]
+    lifetime: bool,
+    /// What was freed before its thread allocated anything else
+    #[arg(long, help_heading = "What to tell")]
+    temporary: bool,
+}
+
+impl Args {
+    /// The view that was asked for.
+    pub(crate) fn view(&self) -> Option<View> {
+        let views = self.views;
+        let chosen = [
+            (views.in_use, View::InUse),
+            (views.allocated, View::Allocated),
+            (views.peak, View::Peak),
+            (views.growth, View::Growth),
+            (views.freed, View::Freed),
+            (views.lifetime, View::Lifetime),
+            (views.temporary, View::Temporary),
+        ];
+        chosen.into_iter().find(|(is_chosen, _)| *is_chosen).map(|(_, view)| view)
+    }
+
+    pub(crate) fn report_options(&self) -> ReportOptions {
+        self.compared.report_options(&[&self.count])
+    }
+
+    pub(crate) fn source_options(&self) -> SourceOptions {
+        self.compared.read.options(self.sources.clone())
+    }
+
+    pub(crate) fn destination(&self) -> Destination {
+        self.compared.destination()
+    }
+}

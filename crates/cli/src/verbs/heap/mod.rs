@@ -1,0 +1,220 @@
+//! `flamelet heap`: who holds memory, frees it, how long it lives, and what grows.
+
+mod arguments;
+
+use std::io::{Read, Write};
+use std::path::Path;
+
+use flamelet_profile::{Granularity, Profile};
+use flamelet_report::heap::{self, View};
+use flamelet_report::{Command, Report, ReportOptions};
+use flamelet_symbol::open_regular;
+use serde::Serialize;
+
+use crate::arguments::guide::{Guide, entries_by_default};
+use crate::error::{About, Failure, Result};
+use crate::profiles::{SourceOptions, is_service};
+use crate::{job, output};
+pub(crate) use arguments::Args;
+
+/// The rows that are shown where nobody says how many.
+const ROWS: usize = 20;
+/// How long a service watches what grows where nobody says how long.
+const GROWTH_SECONDS: u64 = 10;
+
+pub(crate) fn guide() -> Guide {
+    Guide {
+        about: "Show who holds memory, who frees it, how long it lives, or what grows",
+        examples: &[
+            ("flamelet heap http://localhost:3000", "who holds memory now"),
+            ("flamelet heap http://localhost:3000 --growth --seconds 60", "what grows in a minute"),
+            (
+                "flamelet heap monday.pb.gz tuesday.pb.gz wednesday.pb.gz",
+                "what grew, and whether it grows steadily",
+            ),
+            ("flamelet heap http://localhost:3000 --freed", "who frees what others allocated"),
+            ("flamelet heap http://localhost:3000 --temporary", "what lives for nothing"),
+            ("flamelet heap /var/lib/service/heap.ledger --peak", "of a service that was killed"),
+        ],
+        own_help: vec![
+            entries_by_default(ROWS),
+            (
+                "granularity",
+                "functions, filefunctions, files, lines or addresses [default: filefunctions]".to_owned(),
+            ),
+            (
+                "seconds",
+                format!("Watch the service for this many seconds [default: {GROWTH_SECONDS} for --growth]"),
+            ),
+        ],
+        ..Guide::default()
+    }
+}
+
+pub(crate) fn run(args: &Args) -> Result<()> {
+    let asked = args.view();
+    let mut source = args.source_options();
+    let destination = args.destination();
+    output::check(destination.output.as_deref())?;
+    source.note_unused();
+    if asked == Some(View::Growth)
+        && source.fetch.seconds.is_none()
+        && args.sources.iter().any(|text| is_service(text))
+    {
+        source.fetch.seconds = Some(GROWTH_SECONDS);
+    }
+    let mut notes = Vec::new();
+    let mut profiles = Vec::new();
+    for text in &args.sources {
+        let mut profile = open(text, asked.unwrap_or(View::InUse), &source, &mut notes)?;
+        profile.drop_uninteresting()?;
+        profiles.push(profile);
+    }
+    notes.iter().for_each(|note| note!("{note}"));
+    let mut options = args.report_options();
+    options.granularity.get_or_insert(Granularity::FileFunctions);
+    let answer = answer(profiles, asked, &options)?;
+    let limit = match options.node_count {
+        None => ROWS,
+        Some(0) => usize::MAX,
+        Some(rows) => rows,
+    };
+    let path = destination.output.as_deref();
+    match destination.json {
+        true => output::write(path, |out| answer.write(true, limit, out)),
+        false => output::text::write(path, |out| answer.write(false, limit, out)),
+    }
+}
+
+/// What is told.
+enum Answer {
+    Holders(&'static str, heap::Holders),
+    Freed(heap::Freed),
+    Lifetimes(heap::Lifetimes),
+    Growth(heap::Growth),
+}
+
+fn answer(mut profiles: Vec<Profile>, asked: Option<View>, options: &ReportOptions) -> Result<Answer> {
+    let report = |profile: Profile| -> Result<Report> {
+        let report = Report::new(profile, options, Command::Traces)?;
+        report.warnings.iter().for_each(|warning| note!("{warning}"));
+        Ok(report)
+    };
+    if profiles.len() > 1 {
+        if !matches!(asked, None | Some(View::Growth)) {
+            return Err(Failure::new("this is told of one profile; several are compared with --growth"));
+        }
+        profiles.sort_by_key(|profile| profile.header.time_nanos);
+        let reports = profiles.into_iter().map(report).collect::<Result<Vec<_>>>()?;
+        return Ok(Answer::Growth(heap::growth_between(&reports)?));
+    }
+    let Some(profile) = profiles.pop() else { return Err(Failure::new("no profile named")) };
+    let own = View::of(&profile);
+    let Some(view) = asked.or(own) else {
+        return Err(Failure::new("this is no profile of memory; `flamelet info` says what it is"));
+    };
+    if view == View::Growth && own == Some(View::InUse) {
+        return Err(Failure::new(
+            "what grows shows between two heap profiles or more; name them, or the address of a service",
+        ));
+    }
+    let report = report(profile)?;
+    Ok(match view {
+        View::InUse => Answer::Holders("In use", heap::holders(&report, view)?),
+        View::Allocated => Answer::Holders("Allocated", heap::holders(&report, view)?),
+        View::Peak => Answer::Holders("At the peak", heap::holders(&report, view)?),
+        View::Temporary => {
+            Answer::Holders("Freed before anything else was allocated", heap::temporary(&report)?)
+        }
+        View::Growth => Answer::Growth(heap::growth(&report)?),
+        View::Freed => Answer::Freed(heap::freed(&report)?),
+        View::Lifetime => Answer::Lifetimes(heap::lifetimes(&report)?),
+    })
+}
+
+impl Answer {
+    fn write(&self, json: bool, limit: usize, mut out: &mut dyn Write) -> Result<()> {
+        if json {
+            return match self {
+                Self::Holders(_, answer) => write_json("holders", answer, out),
+                Self::Freed(answer) => write_json("freed", answer, out),
+                Self::Lifetimes(answer) => write_json("lifetimes", answer, out),
+                Self::Growth(answer) => write_json("growth", answer, out),
+            };
+        }
+        match self {
+            Self::Holders(title, answer) => answer.write_text(title, limit, &mut out)?,
+            Self::Freed(answer) => answer.write_text(limit, &mut out)?,
+            Self::Lifetimes(answer) => answer.write_text(limit, &mut out)?,
+            Self::Growth(answer) => answer.write_text(limit, &mut out)?,
+        }
+        Ok(())
+    }
+}
+
+fn write_json(kind: &'static str, answer: &impl Serialize, out: &mut dyn Write) -> Result<()> {
+    #[derive(Serialize)]
+    struct Named<'a, A> {
+        report: &'static str,
+        #[serde(flatten)]
+        answer: &'a A,
+    }
+    job::write_json(&Named { report: kind, answer }, out)
+}
+
+/// A profile of `view`: from a service, from the file that a killed one left behind, or any heap profile.
+fn open(text: &str, view: View, source: &SourceOptions, notes: &mut Vec<String>) -> Result<Profile> {
+    if is_service(text) {
+        return source.open_one(&with_endpoint(text, view.endpoint()), notes);
+    }
+    if !is_ledger(Path::new(text)) {
+        return source.open_one(text, notes);
+    }
+    let view = match view {
+        View::InUse => flamelet::heap::View::InUse,
+        View::Allocated => flamelet::heap::View::Allocated,
+        View::Peak => flamelet::heap::View::Peak,
+        View::Freed => flamelet::heap::View::Freed,
+        View::Lifetime => flamelet::heap::View::Lifetime,
+        View::Temporary => flamelet::heap::View::Temporary,
+        View::Growth => return Err(Failure::new(format!("{text}: one moment does not say what grows"))),
+    };
+    let mut profile = flamelet::heap::recover_view(Path::new(text), view).about(text)?;
+    source.symbols.apply(&mut profile, notes);
+    Ok(profile)
+}
+
+/// Whether a file is what `flamelet recover` reads.
+fn is_ledger(path: &Path) -> bool {
+    let mut magic = [0; 6];
+    open_regular(path).and_then(|mut file| file.read_exact(&mut magic)).is_ok() && &magic == b"FLHEAP"
+}
+
+/// The address of an endpoint, where `text` names only the service.
+fn with_endpoint(text: &str, endpoint: &str) -> String {
+    let (address, query) = text.split_at(text.find(['?', '#']).unwrap_or(text.len()));
+    let address = address.trim_end_matches('/');
+    let after_scheme = address.split_once("://").map_or(address, |(_, rest)| rest);
+    if !after_scheme.contains('/') {
+        format!("{address}/debug/pprof/{endpoint}{query}")
+    } else if after_scheme.ends_with("/debug/pprof") {
+        format!("{address}/{endpoint}{query}")
+    } else {
+        text.to_owned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::with_endpoint;
+
+    #[test]
+    fn a_service_is_asked_at_the_endpoint_of_the_view() {
+        for service in ["http://h:1", "http://h:1/", "http://h:1/debug/pprof", "http://h:1/debug/pprof/"] {
+            assert_eq!(with_endpoint(service, "peak"), "http://h:1/debug/pprof/peak");
+        }
+        assert_eq!(with_endpoint("h:1?x=1", "heap"), "h:1/debug/pprof/heap?x=1");
+        assert_eq!(with_endpoint("https://h/in/debug/pprof/", "freed"), "https://h/in/debug/pprof/freed");
+        assert_eq!(with_endpoint("h:1/debug/pprof/heap?seconds=5", "peak"), "h:1/debug/pprof/heap?seconds=5");
+    }
+}

@@ -1,0 +1,144 @@
+//! `flamelet pprof`: go tool pprof's command line.
+
+mod command_line;
+mod help;
+mod shell;
+
+use flamelet_profile::Profile;
+use flamelet_report::{Command, Report, ReportOptions};
+use flamelet_view::{ServeOptions, Source};
+
+use super::view;
+use crate::arguments::guide::Guide;
+use crate::error::{About, Failure, Result};
+use crate::job::{Ask, Job, Question, answer_to};
+use crate::output;
+use command_line::{PprofCommand, Wanted};
+
+#[derive(clap::Args)]
+#[command(disable_help_flag = true)]
+pub(crate) struct Args {
+    /// As go tool pprof takes them
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+    arguments: Vec<String>,
+}
+
+pub(crate) fn guide() -> Guide {
+    Guide {
+        about: "Take go tool pprof's own command line: single-dash flags, and a shell when no report is named",
+        examples: &[
+            ("flamelet pprof -top -cum cpu.pb.gz", "one report"),
+            ("flamelet pprof -http=:8080 cpu.pb.gz", "the page, on that port"),
+            ("flamelet pprof -top -inuse_space ./service heap.pb.gz", "a binary first, if names are there"),
+            ("flamelet pprof http://localhost:3000", "30 s of CPU, then a shell"),
+            ("flamelet pprof cpu.pb.gz", "a shell: top, list main, help, quit"),
+        ],
+        more: help::OPTIONS.to_owned(),
+        ..Guide::default()
+    }
+}
+
+pub(crate) fn run(args: &Args) -> Result<()> {
+    let arguments = args.arguments.as_slice();
+    let is_help = |word: &String| matches!(word.as_str(), "-h" | "-help" | "--help" | "help");
+    if arguments.is_empty() || arguments.iter().any(is_help) {
+        let text = guide().text();
+        return output::line(&format!("flamelet pprof takes go tool pprof's command line.\n\n{text}"));
+    }
+    let command = command_line::parse(arguments)?;
+    if command.source.sources.is_empty() {
+        return Err(Failure::new("no profile source specified; give a file, '-' or an address"));
+    }
+    if let Some(address) = &command.http {
+        if command.wanted.is_some() || command.output.is_some() {
+            return Err(Failure::new("-http shows the page; it goes with no report and no -output"));
+        }
+        return serve(&command, &listen_on(address)?);
+    }
+    if command.no_browser {
+        return Err(Failure::new("-no_browser goes with -http"));
+    }
+    match command.wanted.clone() {
+        Some(Wanted::Report(question)) => {
+            let (source, options, output) = (command.source, command.options, command.output);
+            Job { question, source, options, output, json: false }.run()
+        }
+        Some(Wanted::Web) => {
+            let opened = command.source.open()?;
+            opened.notes.iter().for_each(|note| note!("{note}"));
+            let ask = Ask { options: &command.options, symbols: &command.source.symbols, json: false };
+            show_in_browser(opened.profile, &ask)
+        }
+        None => shell::run(command),
+    }
+}
+
+/// Draws the call graph into a file that stays, and asks the desktop to show it.
+fn show_in_browser(profile: Profile, ask: &Ask<'_>) -> Result<()> {
+    let mut name = tempfile::Builder::new();
+    let file = name.prefix("flamelet-graph-").suffix(".svg").tempfile().about("a file for the picture")?;
+    let (_, path) = file.keep().map_err(|error| error.error).about("a file for the picture")?;
+    answer_to(&Question::Graph, profile, ask, Some(&path))?;
+    note!("Wrote {}; open it in a browser", path.display());
+    view::open_in_browser(&path.to_string_lossy());
+    Ok(())
+}
+
+/// `host:port` as pprof takes it: either may be left out.
+fn listen_on(address: &str) -> Result<ServeOptions> {
+    let wrong = || Failure::new(format!("-http={address}: write HOST:PORT, such as localhost:8080 or :8080"));
+    let (host, port) = address.rsplit_once(':').ok_or_else(wrong)?;
+    let port = if port.is_empty() { 0 } else { port.parse().map_err(|_| wrong())? };
+    Ok(view::listen_on(host, port))
+}
+
+/// Whether nothing is asked for that changes what the page is to show.
+fn leaves_profile_alone(options: &ReportOptions) -> bool {
+    let usual = ReportOptions::default();
+    options.filters == usual.filters
+        && options.sample_index == usual.sample_index
+        && (&options.tag_root, &options.tag_leaf) == (&usual.tag_root, &usual.tag_leaf)
+        && options.no_inlines == usual.no_inlines
+}
+
+fn serve(command: &PprofCommand, listen: &ServeOptions) -> Result<()> {
+    let mut options = command.source.clone();
+    options.take_binary();
+    let source =
+        if options.sources.len() == 1 && !options.has_base() && leaves_profile_alone(&command.options) {
+            view::source(&options)?
+        } else {
+            // Several are merged, as in the reports, and the page shows what the filters leave.
+            let opened = options.open()?;
+            opened.notes.iter().for_each(|note| note!("{note}"));
+            let report = Report::new(opened.profile, &command.options, Command::Proto)?;
+            report.warnings.iter().for_each(|warning| note!("{warning}"));
+            let first = report.value_index();
+            let mut profile = report.into_profile();
+            profile.header.default_sample_type = profile.sample_types()[first].kind;
+            Source::profile(&options.sources.join(" + "), profile)
+        };
+    let code = flamelet_view::CodeOptions {
+        source_path: command.options.source_path.clone(),
+        trim_path: command.options.trim_path.clone(),
+        ..view::code_options(&options.symbols)
+    };
+    view::serve(source.with_code(code), listen, !command.no_browser)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_are_those_that_pprof_takes() {
+        let read = |text: &str| listen_on(text).map(|options| (options.host, options.port)).ok();
+        let named = |host: &str, port| Some((Some(host.to_owned()), port));
+        assert_eq!(read(":8080"), Some((None, 8080)));
+        assert_eq!(read("localhost:"), Some((None, 0)));
+        assert_eq!(read("0.0.0.0:80"), named("0.0.0.0", 80));
+        assert_eq!(read("[::1]:80"), named("::1", 80));
+        assert_eq!(read("8080"), None);
+        assert_eq!(read("localhost:99999"), None);
+    }
+}

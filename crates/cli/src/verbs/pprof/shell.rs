@@ -1,0 +1,157 @@
+//! The shell of `flamelet pprof FILE`, for people whose fingers know pprof's.
+
+use std::io::{self, BufRead, IsTerminal, Write};
+use std::path::PathBuf;
+
+use flamelet_profile::Profile;
+use flamelet_report::{Command, Report};
+
+use super::command_line::{PprofCommand, plain_question};
+use super::help;
+use crate::error::{Failure, Result};
+use crate::job::{Ask, Question, answer_to};
+use crate::output;
+
+const HELP: &str = "\
+Reports:   top [N] [FOCUS] [-IGNORE]   tree  peek REGEX  list REGEX  disasm REGEX  traces  tags
+           raw  comments  dot  callgrind  proto  topproto  svg  web  flamegraph  html  (> FILE writes to a file)
+Options:   options lists them; name=value sets one, name alone switches one on:
+           focus=REGEX  ignore=REGEX  hide=REGEX  cum  flat  granularity=lines  sample_index=inuse_space
+Other:     help  quit";
+
+/// Reads commands until the input ends.
+pub(super) fn run(mut command: PprofCommand) -> Result<()> {
+    let opened = command.source.open()?;
+    opened.notes.iter().for_each(|note| note!("{note}"));
+    let profile = opened.profile;
+    // What the profile is, is said once; the reports leave it out.
+    let heading = Report::new(profile.clone(), &command.options, Command::Top)?.heading("minimum");
+    heading.iter().for_each(|line| note!("{line}"));
+    command.options.compact_labels = true;
+    let is_watched = io::stdin().is_terminal();
+    if is_watched {
+        note!("Entering interactive mode (type \"help\" for commands, \"o\" for options)");
+    }
+    let mut input = io::stdin().lock();
+    let mut line = String::new();
+    loop {
+        if is_watched {
+            write!(io::stdout(), "(pprof) ")?;
+            io::stdout().flush()?;
+        }
+        line.clear();
+        if input.read_line(&mut line)? == 0 {
+            return Ok(());
+        }
+        match obey(line.trim(), &mut command, &profile) {
+            Ok(Next::Continue) => {}
+            Ok(Next::Quit) => return Ok(()),
+            Err(failure) if failure.is_closed_pipe() => return Err(failure),
+            Err(failure) => note!("{failure}"),
+        }
+    }
+}
+
+enum Next {
+    Continue,
+    Quit,
+}
+
+fn obey(line: &str, command: &mut PprofCommand, profile: &Profile) -> Result<Next> {
+    match line {
+        "" => return Ok(Next::Continue),
+        "quit" | "exit" | "^D" | "q" => return Ok(Next::Quit),
+        "help" | "h" | "?" => output::line(HELP)?,
+        "o" | "options" => output::line(&command.option_lines().join("\n"))?,
+        _ if is_assignment(line) => {
+            let (name, value) = line.split_once('=').unwrap_or((line, "true"));
+            set(command, profile, name.trim(), value.trim().trim_matches('"'))?;
+        }
+        _ => report(line, command, profile)?,
+    }
+    Ok(Next::Continue)
+}
+
+/// Whether the line sets an option: `name=value` before any space.
+fn is_assignment(line: &str) -> bool {
+    let name = line.split(['=', ' ']).next().unwrap_or("").trim_end_matches(|c: char| c.is_ascii_digit());
+    let is_report = plain_question(name).is_some()
+        || matches!(name, "peek" | "list" | "disasm" | "web")
+        || help::instead_of(name).is_some();
+    !is_report && (line.contains('=') || !line.contains(' '))
+}
+
+fn set(command: &mut PprofCommand, profile: &Profile, name: &str, value: &str) -> Result<()> {
+    if name == "sample_index" {
+        // A wrong one would fail every report from now on.
+        flamelet_report::sample_index(profile, value)?;
+    }
+    let is_on = || match value {
+        "true" | "t" | "1" | "yes" | "y" => Ok(true),
+        "false" | "f" | "0" | "no" | "n" => Ok(false),
+        other => Err(Failure::new(format!("{name}={other}: use true or false"))),
+    };
+    if let Ok(granularity) = name.parse() {
+        command.options.granularity = Some(granularity);
+        return Ok(());
+    }
+    command.set_option(name, || Ok(value.to_string()), is_on)
+}
+
+fn report(line: &str, command: &PprofCommand, profile: &Profile) -> Result<()> {
+    let (line, file) = match line.split_once('>') {
+        Some((line, file)) => (line.trim(), Some(PathBuf::from(file.trim()))),
+        None => (line, None),
+    };
+    let mut words = line.split_whitespace();
+    let name = words.next().unwrap_or("");
+    let mut options = command.options.clone();
+    // `top5` is `top 5`.
+    let digits = name.trim_start_matches(|c: char| !c.is_ascii_digit());
+    let name = if digits.parse::<usize>().is_ok() { name.trim_end_matches(digits) } else { name };
+    options.node_count = digits.parse().ok().or(options.node_count);
+    let (mut focus, mut ignore) = (Vec::new(), Vec::new());
+    let question = match name {
+        "peek" | "list" | "disasm" => {
+            let expression =
+                words.next().ok_or_else(|| Failure::new(format!("{name} needs an expression")))?;
+            match name {
+                "peek" => Question::Peek(expression.into()),
+                "list" => Question::List(expression.into()),
+                _ => Question::Disasm(expression.into()),
+            }
+        }
+        // The picture goes to the browser once the options are known.
+        "web" => Question::Graph,
+        _ => plain_question(name).ok_or_else(|| unrecognized(name))?,
+    };
+    if matches!(question, Question::Top) && options.node_count.is_none() {
+        options.node_count = Some(10);
+    }
+    for word in words {
+        match (word.parse::<usize>(), word.strip_prefix('-')) {
+            (Ok(count), _) => options.node_count = Some(count),
+            (_, Some("cum")) => options.sort = flamelet_report::Sort::Cum,
+            (_, Some(ignored)) => ignore.push(ignored),
+            (_, None) => focus.push(word),
+        }
+    }
+    if !focus.is_empty() {
+        options.filters.focus = focus.join("|");
+    }
+    if !ignore.is_empty() {
+        options.filters.ignore = ignore.join("|");
+    }
+    let ask = Ask { options: &options, symbols: &command.source.symbols, json: false };
+    if name == "web" {
+        return super::show_in_browser(profile.clone(), &ask);
+    }
+    answer_to(&question, profile.clone(), &ask, file.as_deref())
+}
+
+fn unrecognized(name: &str) -> Failure {
+    Failure::new(match help::instead_of(name) {
+        Some(instead) => format!("{name}: {instead}"),
+        None => format!("unrecognized command: \"{name}\" (type help)"),
+    })
+}

@@ -1,0 +1,418 @@
+//! `flamelet record`: sample a command or processes.
+
+mod arguments;
+mod end;
+mod heap;
+mod live_line;
+mod load;
+mod syscalls;
+
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode, ExitStatus};
+use std::time::Duration;
+
+use flamelet_formats::Format;
+use flamelet_profile::{Profile, merge};
+use flamelet_record::preload::{Library, cpu};
+use flamelet_record::{Checkpoint, CommandEnd, Options, Progress, Recorded, Summary, Target, record};
+use flamelet_report::flame::FlameOptions;
+use flamelet_report::info::{self, Verdict};
+use flamelet_view::ServeOptions;
+
+use super::convert::Made;
+use crate::arguments::guide::Guide;
+use crate::error::{Failure, Result};
+use crate::job::{Ask, Picture, Question, answer_to};
+use crate::output;
+use crate::profiles::SymbolOptions;
+pub(crate) use arguments::Args;
+use arguments::CPU_FILE;
+pub(super) use arguments::HEAP_FILE;
+use end::Ending;
+pub(super) use end::Interruptions;
+use live_line::LiveLine;
+use load::Load;
+
+/// The library that samples a command from inside; it ships inside of this program.
+static SAMPLER: Library =
+    Library { bytes: flamelet_embed::cdylib!(flamelet_preload_cpu), name: "libflamelet-cpu.so" };
+
+pub(crate) fn guide() -> Guide {
+    Guide {
+        about: "Sample a command or running processes",
+        examples: &[
+            ("flamelet record -- ./service --port 3000", "until it ends, or Ctrl-C"),
+            ("flamelet record -p 1234 --duration 10 -o cpu.html", "a running process, as a page"),
+            ("flamelet record --off-cpu -p 1234", "where it waits, too"),
+            ("flamelet record --syscalls -- ls -R /", "counts, errors and latency"),
+            ("flamelet record --heap -- ./service", "every allocation, from outside"),
+            ("flamelet record -e syscalls:sys_enter_getrandom -- ./service", "who causes an event"),
+            (
+                "flamelet record --load 'wrk http://localhost:3000' --duration 30 -- ./service",
+                "under load, for half a minute",
+            ),
+        ],
+        exit_status: Some(
+            "the command's own, or 128 and the number of the signal that ended it (143 after --duration); 1 with \
+             --strict when the recording is poor; 2 flamelet failed; 0 otherwise.",
+        ),
+        ..Guide::default()
+    }
+}
+
+pub(crate) fn run(args: &Args) -> Result<ExitCode> {
+    if let Some(which) = args.heap {
+        return heap::run(args, which);
+    }
+    run_all(args, CPU_FILE, &mut |run| {
+        let recorded = record_once(args, run)?;
+        let Recorded { profile, summary, command, .. } = recorded;
+        Ok(Outcome { profile, summary: summary_lines(&summary), command })
+    })
+}
+
+/// How one recording is to be made.
+pub(super) struct Run<'a> {
+    pub(super) interruptions: &'a Interruptions,
+    /// Where it is saved while it runs.
+    pub(super) checkpoint: Option<Checkpoint>,
+}
+
+/// What one recording gave.
+pub(super) struct Outcome {
+    pub(super) profile: Profile,
+    /// How it went, for a person, who is told when it is written.
+    pub(super) summary: Vec<String>,
+    pub(super) command: Option<CommandEnd>,
+}
+
+type Once<'a> = dyn FnMut(Run<'_>) -> Result<Outcome> + 'a;
+
+/// Makes as many recordings as are asked for, beside the load; writes and judges what they give together.
+pub(super) fn run_all(args: &Args, usual_name: &str, record_once: &mut Once<'_>) -> Result<ExitCode> {
+    let path = args.output.clone().unwrap_or_else(|| PathBuf::from(usual_name));
+    // A wrong name should not cost a recording.
+    let kind = OutputKind::of(&path)?;
+    output::check(Some(&path))?;
+    let interruptions = Interruptions::watch()?;
+    let load = args.load.as_deref().map(Load::start).transpose()?;
+    let saved = kind.checkpoint_path(&path);
+    let mut runs = Runs::default();
+    for left in (0..args.repeat.max(1)).rev() {
+        let is_first = runs.profiles.is_empty();
+        let checkpoint = saved.as_ref().map(|saved| runs.checkpoint(saved)).transpose()?;
+        match record_once(Run { interruptions: &interruptions, checkpoint }) {
+            Ok(outcome) => runs.add(outcome, left > 0, &interruptions)?,
+            Err(failure) if is_first => return Err(failure),
+            // What was recorded before is worth having.
+            Err(failure) => runs.end_with(&failure),
+        }
+        if runs.is_over {
+            break;
+        }
+        if left > 0 {
+            runs.print_summaries();
+        }
+    }
+    drop(load);
+    let profile = runs.take_merged()?;
+    let facts = info::info(&profile);
+    let shown = args.view.then(|| profile.clone());
+    let written = kind.write_somewhere(&profile, path);
+    // Only now: it may wait for whoever reads it, as a terminal does after Ctrl-S.
+    runs.print_summaries();
+    let (path, is_elsewhere) = written?;
+    // What was saved meanwhile has no use any more.
+    if let Some(saved) = saved.filter(|saved| *saved != path) {
+        let _ = std::fs::remove_file(saved);
+    }
+    runs.has_failed |= is_elsewhere;
+    print_verdict(&facts);
+    kind.print_next_step(&path, args.off_cpu);
+    let status = runs.wait(&interruptions)?;
+    interruptions.end();
+    if let Some(profile) = shown {
+        let source = flamelet_view::Source::profile(&path.to_string_lossy(), profile);
+        super::view::serve(source, &ServeOptions::default(), true)?;
+    }
+    Ok(match runs.has_failed {
+        true => ExitCode::from(2),
+        false => exit_code(status, args.strict && facts.verdict == Verdict::Poor),
+    })
+}
+
+/// The recordings so far.
+#[derive(Default)]
+struct Runs {
+    profiles: Vec<Profile>,
+    /// What is still to be said of them.
+    summaries: Vec<String>,
+    /// The first that is not a success, else the last.
+    status: Option<ExitStatus>,
+    /// The last command, if it is still to end.
+    ending: Option<Ending>,
+    is_over: bool,
+    has_failed: bool,
+}
+
+impl Runs {
+    /// Takes in a recording. What still runs is waited for when everything is written, or now if there is more to come.
+    fn add(&mut self, outcome: Outcome, has_more: bool, interruptions: &Interruptions) -> Result<()> {
+        self.profiles.push(outcome.profile);
+        self.summaries.extend(outcome.summary);
+        let was_interrupted = interruptions.take();
+        self.is_over = was_interrupted || !has_more;
+        match outcome.command {
+            None => {}
+            Some(CommandEnd::Exited(status)) => self.note(Some(status)),
+            Some(CommandEnd::Running(command)) => {
+                let mut ending = Ending::ask(command, was_interrupted, interruptions);
+                let status = if self.is_over { None } else { ending.make_room(interruptions)? };
+                self.note(status);
+                self.is_over |= status.is_none();
+                self.ending = status.is_none().then_some(ending);
+            }
+        }
+        Ok(())
+    }
+
+    fn note(&mut self, status: Option<ExitStatus>) {
+        let has_failed = self.status.is_some_and(|status| !status.success());
+        self.status = if has_failed { self.status } else { status.or(self.status) };
+    }
+
+    fn end_with(&mut self, failure: &Failure) {
+        note!("flamelet: run {}: {failure}; the runs before it are written", self.profiles.len() + 1);
+        (self.is_over, self.has_failed) = (true, true);
+    }
+
+    /// Saves the next run, together with those before it, while it is recorded.
+    fn checkpoint(&self, path: &Path) -> Result<Checkpoint> {
+        let Checkpoint { every, mut save } = Checkpoint::to_file(path, Duration::from_secs(5));
+        if self.profiles.is_empty() {
+            return Ok(Checkpoint { every, save });
+        }
+        let before = self.merged()?;
+        let with_before =
+            move |profile: &Profile| save(&merge(&[&before, profile]).map_err(std::io::Error::other)?);
+        Ok(Checkpoint { every, save: Box::new(with_before) })
+    }
+
+    fn print_summaries(&mut self) {
+        self.summaries.drain(..).for_each(|line| note!("{line}"));
+    }
+
+    fn merged(&self) -> Result<Profile> {
+        match self.profiles.as_slice() {
+            [one] => Ok(one.clone()),
+            several => Ok(merge(&several.iter().collect::<Vec<_>>())?),
+        }
+    }
+
+    /// The same, without a copy of what may have a long timeline.
+    fn take_merged(&mut self) -> Result<Profile> {
+        match self.profiles.len() {
+            1 => Ok(self.profiles.remove(0)),
+            _ => self.merged(),
+        }
+    }
+
+    /// Waits for what still runs. Returns the status of all runs.
+    fn wait(&mut self, interruptions: &Interruptions) -> Result<Option<ExitStatus>> {
+        if let Some(ending) = self.ending.take() {
+            let status = ending.wait(interruptions)?;
+            self.note(status);
+        }
+        Ok(self.status)
+    }
+}
+
+fn record_once(args: &Args, run: Run<'_>) -> Result<Recorded> {
+    let mut options = Options::new(target(args)?);
+    options.frequency = args.frequency;
+    options.duration = args.duration;
+    options.off_cpu = args.off_cpu;
+    options.syscalls = args.syscalls;
+    options.events.clone_from(&args.event);
+    options.cpu = args.off_cpu || (!args.syscalls && args.event.is_empty());
+    options.kernel = !args.no_kernel;
+    let symbols = SymbolOptions { binaries: args.binary.clone(), ..SymbolOptions::default() };
+    options.symbolize = Some(symbols.symbolizer_options());
+    options.checkpoint = run.checkpoint;
+    options.shield_command = run.interruptions.shield_command();
+    let stop = run.interruptions.flag();
+    let mut line = LiveLine::new(!args.command.is_empty());
+    let mut tell = |progress: &Progress| line.show(&live_line(progress));
+    let recorded = match cpu::why_needed().filter(|_| cpu::can_record(&options)) {
+        Some(why) => {
+            note!("{why}");
+            note!("Until then: the command is sampled from inside, by a library that is loaded into it.");
+            cpu::record(options, SAMPLER, &mut tell, stop)
+        }
+        None => record(options, &mut tell, stop),
+    };
+    recorded.map_err(|error| Failure::new(error.to_string()))
+}
+
+fn target(args: &Args) -> Result<Target> {
+    match (args.command.as_slice(), args.pid.as_slice(), args.all) {
+        ([program, rest @ ..], [], false) => {
+            let mut command = Command::new(program);
+            command.args(rest);
+            Ok(Target::Command(command))
+        }
+        ([], pids @ [_, ..], false) => Ok(Target::Pids(pids.to_vec())),
+        ([], [], true) => Ok(Target::All),
+        ([], [], false) => Err(Failure::new(
+            "nothing to record: give a command after --, a process with -p PID, or -a for everything",
+        )),
+        _ => Err(Failure::new("give only one of a command, -p PID and -a")),
+    }
+}
+
+fn live_line(progress: &Progress) -> String {
+    let seconds = progress.elapsed.as_secs_f64();
+    let rate = if seconds > 0.0 { progress.samples as f64 / seconds } else { 0.0 };
+    let calls =
+        if progress.syscalls > 0 { format!(", {} system calls", progress.syscalls) } else { String::new() };
+    format!("{seconds:.0} s: {} samples ({rate:.0}/s), {} lost{calls}", progress.samples, progress.lost)
+}
+
+fn summary_lines(summary: &Summary) -> Vec<String> {
+    let mut lines = summary.notes.clone();
+    if summary.rooted + summary.truncated > 0 {
+        let named = 1.0 - summary.unresolved as f64 / summary.locations.max(1) as f64;
+        lines.push(format!(
+            "{:.1} s: {:.1} % of the stacks reach the start of their thread, {:.1} % of the addresses have a name \
+             (found in {} ms)",
+            summary.elapsed.as_secs_f64(),
+            summary.rooted_share() * 100.0,
+            named * 100.0,
+            summary.names_cpu.as_millis()
+        ));
+    }
+    const TOLERATED: u64 = 50;
+    if summary.truncated * TOLERATED > summary.rooted + summary.truncated {
+        lines.push(format!(
+            "{} stacks end early: {} were larger than what was copied of them, {} met code without unwind information",
+            summary.truncated, summary.cut, summary.without_rule
+        ));
+    }
+    let calls = syscalls::table(&summary.syscalls);
+    lines.extend((!calls.is_empty()).then_some(calls));
+    lines
+}
+
+fn print_verdict(facts: &info::Info) {
+    let verdict = match facts.verdict {
+        Verdict::Good => "good",
+        Verdict::Fair => "fair",
+        Verdict::Poor => "poor",
+    };
+    for comment in facts.comments.iter().filter(|comment| comment.starts_with("flamelet: ")) {
+        note!("{}", comment.trim_start_matches("flamelet: "));
+    }
+    note!("Quality: {verdict}");
+    facts.faults.iter().for_each(|fault| note!("  - {fault}"));
+}
+
+/// The command's own status, as a shell would pass it on.
+pub(super) fn exit_code(status: Option<ExitStatus>, is_bad: bool) -> ExitCode {
+    let code = status.map_or(0, |status| status.code().unwrap_or(128 + status.signal().unwrap_or(0)));
+    match (code, is_bad) {
+        (0, true) => ExitCode::from(1),
+        (code, _) => ExitCode::from(u8::try_from(code).unwrap_or(1)),
+    }
+}
+
+/// What the output's name asks for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum OutputKind {
+    Picture(Picture),
+    Format(Format),
+}
+
+impl OutputKind {
+    fn of(path: &Path) -> Result<Self> {
+        let name = path.to_string_lossy();
+        if name == "-" {
+            return Ok(Self::Format(Format::Pprof));
+        }
+        match Made::for_output(path) {
+            Some(Made::Flame(picture)) => Ok(Self::Picture(picture)),
+            Some(Made::Format(format)) => Ok(Self::Format(format)),
+            Some(Made::Dot) | None => {
+                let names = Format::all().iter().filter(|format| format.can_write());
+                let endings = names.filter_map(|format| format.extensions().first().copied());
+                let endings: Vec<&str> = endings.chain(["svg", "html"]).collect();
+                Err(Failure::new(format!(
+                    "{name}: the name tells no format; end it in one of {}",
+                    endings.join(", ")
+                )))
+            }
+        }
+    }
+
+    /// Where a recording is saved while it runs: in its own file, or beside a picture. Nowhere for standard output, a pipe
+    /// or a device, which must not be replaced.
+    fn checkpoint_path(self, path: &Path) -> Option<PathBuf> {
+        let mut name = path.file_name()?.to_owned();
+        match self {
+            _ if path == Path::new("-") || output::is_special(path) => None,
+            Self::Format(Format::Pprof) => Some(path.to_owned()),
+            _ => {
+                name.push(".partial.pb.gz");
+                Some(path.with_file_name(name))
+            }
+        }
+    }
+
+    fn print_next_step(self, path: &Path, with_blocked_time: bool) {
+        let name = path.display();
+        match self {
+            Self::Picture(_) => note!("Wrote {name}; open it in a browser"),
+            Self::Format(_) => {
+                note!("Wrote {name}; look at it with: flamelet view {name}   or: flamelet top {name}");
+                if with_blocked_time {
+                    note!("Where it waited: flamelet top --sample-index=off_cpu {name}");
+                }
+            }
+        }
+    }
+
+    /// Writes to `path`; where that fails, as on a full disk, to the folder for temporary files under a name that is
+    /// free, so that the recording is not lost. Returns where it is, and whether that is elsewhere.
+    fn write_somewhere(self, profile: &Profile, path: PathBuf) -> Result<(PathBuf, bool)> {
+        let Err(error) = self.write(profile, &path) else { return Ok((path, false)) };
+        if path == Path::new("-") {
+            return Err(error);
+        }
+        let Ok(elsewhere) = output::free_name_like(&path) else { return Err(error) };
+        if self.write(profile, &elsewhere).is_err() {
+            let _ = std::fs::remove_file(&elsewhere);
+            return Err(error);
+        }
+        note!("flamelet: {error}; it is written elsewhere instead: {}", elsewhere.display());
+        Ok((elsewhere, true))
+    }
+
+    fn write(self, profile: &Profile, path: &Path) -> Result<()> {
+        match self {
+            Self::Picture(picture) => {
+                let options = FlameOptions { title: path.display().to_string(), ..FlameOptions::default() };
+                let question = Question::Flame(picture, Box::new(options));
+                let (options, symbols) = Default::default();
+                let ask = Ask { options: &options, symbols: &symbols, json: false };
+                answer_to(&question, profile.clone(), &ask, Some(path))
+            }
+            Self::Format(format) => output::write(Some(path), |mut out| {
+                let options = flamelet_formats::Options::default();
+                let notes = flamelet_formats::write(profile, format, &mut out, &options)
+                    .map_err(|error| Failure::new(error.to_string()))?;
+                notes.iter().for_each(|note| note!("{note}"));
+                Ok(())
+            }),
+        }
+    }
+}

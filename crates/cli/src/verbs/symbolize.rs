@@ -1,0 +1,56 @@
+//! `flamelet symbolize`: fills in names, files and lines.
+
+use std::path::PathBuf;
+
+use clap::ValueHint;
+
+use crate::arguments::guide::Guide;
+use crate::arguments::source::{BinaryArgs, FetchArgs, MemoryArgs, Sources};
+use crate::error::Result;
+use crate::profiles::{SourceOptions, SymbolOptions};
+
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    sources: Sources,
+    /// Write to this file [default: standard output, unless that is a terminal]
+    #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    output: Option<PathBuf>,
+    /// Name again what has names already
+    #[arg(long, help_heading = "Symbols")]
+    force: bool,
+    #[command(flatten)]
+    binaries: BinaryArgs,
+    #[command(flatten)]
+    fetch: FetchArgs,
+    #[command(flatten)]
+    memory: MemoryArgs,
+}
+
+pub(crate) fn guide() -> Guide {
+    Guide {
+        about: "Fill in names, files and lines, and write the profile",
+        examples: &[(
+            "flamelet symbolize raw.pb.gz --binary ./service.debug -o named.pb.gz",
+            "names from a debug file",
+        )],
+        ..Guide::default()
+    }
+}
+
+impl Args {
+    fn options(&self) -> SourceOptions {
+        let binaries = self.binaries.binary.clone();
+        SourceOptions {
+            sources: self.sources.sources.clone(),
+            fetch: self.fetch.options(),
+            symbols: SymbolOptions { skip: false, force: self.force, binaries },
+            limits: self.memory.limits(),
+            ..SourceOptions::default()
+        }
+    }
+}
+
+pub(crate) fn run(args: &Args) -> Result<()> {
+    args.options().save(args.output.as_deref())
+}

@@ -1,0 +1,252 @@
+//! `flamelet view`: the web viewer.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use clap::ValueHint;
+use flamelet_profile::filter;
+use flamelet_report::Report;
+use flamelet_report::disasm::{self, Disassembly};
+use flamelet_symbol::source::confirmed_sources;
+use flamelet_symbol::symbolize::{Options, Symbolizer};
+use flamelet_view::{
+    CancelToken, CodeOptions, Disassemble, HeapQuestion, ServeOptions, Server, Source, Take, Taken,
+};
+
+use crate::arguments::guide::Guide;
+use crate::arguments::shape::PathArgs;
+use crate::arguments::source::SourceArgs;
+use crate::error::{About, Failure, Result};
+use crate::output;
+use crate::profiles::fetch;
+use crate::profiles::{SourceOptions, SymbolOptions, is_service};
+
+/// How long a service is profiled for the page where nobody says how long.
+const LIVE_SECONDS: u64 = 10;
+
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// Files, a folder of files, '-', or the address of a service
+    #[arg(required = true, value_name = "SOURCE", value_hint = ValueHint::AnyPath)]
+    sources: Vec<String>,
+    /// The port; 0 takes one that is free
+    #[arg(long, value_name = "PORT", default_value_t = 0)]
+    port: u16,
+    /// Listen on this address, 0.0.0.0 for all: whoever reaches it and has the token sees the profiles [default: this machine only]
+    #[arg(long, value_name = "ADDR")]
+    host: Option<String>,
+    /// Show this machine's source files and instructions also to other machines, with --host
+    #[arg(long)]
+    serve_sources: bool,
+    /// Only print the address
+    #[arg(long, alias = "no_browser")]
+    no_browser: bool,
+    #[command(flatten)]
+    paths: PathArgs,
+    #[command(flatten)]
+    source: SourceArgs,
+}
+
+pub(crate) fn guide() -> Guide {
+    Guide {
+        about: "Look at profiles in the browser",
+        examples: &[
+            ("flamelet view cpu.pb.gz", "one profile"),
+            ("flamelet view before.pb.gz after.pb.gz", "two, and what changed"),
+            ("flamelet view http://localhost:3000", "a service, again and again"),
+            ("flamelet view /opt/profiling/my-service", "a folder to choose from"),
+            ("flamelet view --host 0.0.0.0 --port 8080 cpu.pb.gz", "in a container, whose port is published"),
+            ("flamelet view --source-path ~/checkout cpu.pb.gz", "with the source files below this folder"),
+        ],
+        own_help: vec![(
+            "seconds",
+            format!("Ask the service for this many seconds [default: {LIVE_SECONDS}]"),
+        )],
+        ..Guide::default()
+    }
+}
+
+pub(crate) fn run(args: &Args) -> Result<()> {
+    let mut options = args.source.options(args.sources.clone());
+    options.take_binary();
+    let code = CodeOptions {
+        source_path: args.paths.source_path.clone(),
+        trim_path: args.paths.trim_path.clone(),
+        ..code_options(&options.symbols)
+    };
+    let source = source(&options)?.with_code(code);
+    let listen = listen_on(args.host.as_deref().unwrap_or_default(), args.port);
+    let listen = ServeOptions { code_beyond_loopback: args.serve_sources, ..listen };
+    serve(source, &listen, !args.no_browser)
+}
+
+/// Where to listen: on loopback, if `host` is its name or empty.
+pub(super) fn listen_on(host: &str, port: u16) -> ServeOptions {
+    let host = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
+    let is_loopback = matches!(host, "" | "localhost");
+    ServeOptions { port, host: (!is_loopback).then(|| host.to_owned()), ..ServeOptions::default() }
+}
+
+/// Source files and binaries where they are usually found.
+pub(super) fn code_options(symbols: &SymbolOptions) -> CodeOptions {
+    let disassembler = Disassembler { symbols: symbols.clone() };
+    CodeOptions { disassembler: Some(Box::new(disassembler)), ..CodeOptions::default() }
+}
+
+/// Finds binaries for the page as the reports do.
+struct Disassembler {
+    symbols: SymbolOptions,
+}
+
+impl Disassemble for Disassembler {
+    fn confirmed_sources(&self, report: &Report) -> BTreeSet<String> {
+        let options = Options { force: true, ..self.symbols.symbolizer_options() };
+        confirmed_sources(report.profile(), &mut Symbolizer::new(options))
+    }
+
+    fn disassemble(&self, report: &Report, pattern: &str) -> std::result::Result<Disassembly, String> {
+        let wanted = filter::regex("the function", pattern).map_err(|error| error.to_string())?;
+        let mut symbolizer = Symbolizer::new(self.symbols.symbolizer_options());
+        Ok(disasm::disasm(report, wanted.as_ref(), &mut symbolizer))
+    }
+}
+
+/// What the page shows: a folder to choose from, a live service, or profiles.
+pub(super) fn source(options: &SourceOptions) -> Result<Source> {
+    if let [only] = options.sources.as_slice() {
+        let path = Path::new(only);
+        if (path.is_dir() || is_service(only)) && (options.has_base() || options.normalize) {
+            let message = "what is chosen here is compared on the page; --base and --normalize go with files";
+            return Err(Failure::new(format!("{only}: {message}")));
+        }
+        if path.is_dir() {
+            options.note_unused();
+            note_empty(path)?;
+            let options = SourceOptions { only_regular_files: true, ..options.clone() };
+            let open = move |path: &Path| {
+                let opened = options.open_one(&path.to_string_lossy(), &mut Vec::new());
+                opened.map_err(|failure| failure.to_string())
+            };
+            return Ok(Source::folder(path, open));
+        }
+        if is_service(only) {
+            return live(only, options);
+        }
+    }
+    if options.sources.len() == 1 || options.has_base() {
+        let opened = options.open()?;
+        opened.notes.iter().for_each(|note| note!("{note}"));
+        return Ok(Source::profile(&options.sources.join(" + "), opened.profile));
+    }
+    options.note_unused();
+    let mut notes = Vec::new();
+    let profiles: Result<Vec<_>> = options
+        .sources
+        .iter()
+        .map(|source| Ok((source.clone(), options.open_one(source, &mut notes)?)))
+        .collect();
+    notes.iter().for_each(|note| note!("{note}"));
+    Ok(Source::profiles(profiles?))
+}
+
+/// An empty page would not say why it is empty.
+fn note_empty(folder: &Path) -> Result<()> {
+    let name = folder.display();
+    if std::fs::read_dir(folder).about(&name)?.flatten().all(|entry| entry.path().is_dir()) {
+        note!(
+            "There are no profiles in {name} yet; the page shows them once there are, when it is loaded again."
+        );
+    }
+    Ok(())
+}
+
+/// A service that the page can ask for more.
+struct Service {
+    address: String,
+    options: SourceOptions,
+}
+
+impl Take for Service {
+    fn take(&self, seconds: u32, _: &CancelToken) -> std::result::Result<Taken, flamelet_view::Error> {
+        Ok(self.fetch(&self.address, Some(seconds.into()))?)
+    }
+
+    fn has_heap(&self) -> bool {
+        self.heap_address(HeapQuestion::InUse).is_some()
+    }
+
+    fn take_heap(
+        &self,
+        question: HeapQuestion,
+        seconds: u32,
+        _: &CancelToken,
+    ) -> std::result::Result<Taken, flamelet_view::Error> {
+        let address = self.heap_address(question).ok_or("this address has no heap profiles beside it")?;
+        // Of the others, seconds would mean a difference, or nothing at all.
+        let seconds = (question == HeapQuestion::Growth).then_some(seconds.into());
+        Ok(self.fetch(&address, seconds)?)
+    }
+}
+
+impl Service {
+    fn fetch(&self, address: &str, seconds: Option<u64>) -> std::result::Result<Taken, String> {
+        let mut options = self.options.clone();
+        options.fetch.seconds = seconds;
+        let opened = options.open_one(address, &mut Vec::new());
+        let profile = opened.map_err(|failure| failure.to_string())?;
+        let name = format!("{address} {}", flamelet_report::utc(profile.header.time_nanos));
+        Ok(Taken { name, profile })
+    }
+
+    /// Where the service answers about its memory: beside its CPU profile.
+    fn heap_address(&self, question: HeapQuestion) -> Option<String> {
+        let profile = fetch::profile_url(&self.address, None)?;
+        let (place, _) = profile.url.split_once("/debug/pprof/")?;
+        let insecure = if self.address.starts_with("https+insecure://") { "+insecure" } else { "" };
+        let (scheme, rest) = place.split_once("://")?;
+        Some(format!("{scheme}{insecure}://{rest}/debug/pprof/{}", question.name()))
+    }
+}
+
+fn live(address: &str, options: &SourceOptions) -> Result<Source> {
+    let mut options = options.clone();
+    options.fetch.seconds = options.fetch.seconds.or(Some(LIVE_SECONDS));
+    note!("Taking a profile of {address} …");
+    let profile = options.open_one(address, &mut Vec::new())?;
+    let name = format!("{address} {}", flamelet_report::utc(profile.header.time_nanos));
+    let service = Service { address: address.to_string(), options };
+    Ok(Source::live(vec![Taken { name, profile }], service))
+}
+
+/// Shows `source` until the process is interrupted.
+pub(crate) fn serve(source: Source, options: &ServeOptions, open_browser: bool) -> Result<()> {
+    let server = Server::bind(source, options).map_err(|error| {
+        let port = options.port;
+        Failure::new(match &options.host {
+            None => format!("port {port}: {error}; choose another port, or 0 for a free one"),
+            Some(host) => {
+                format!("{host}, port {port}: {error}; give an address of this machine and a free port")
+            }
+        })
+    })?;
+    output::line(&server.url())?;
+    if !server.address().ip().is_loopback() {
+        note!("Whoever has this address and reaches {} can look at the profile.", server.address());
+    }
+    note!("Open the address above in a browser, with its token; Ctrl-C ends the viewer.");
+    if open_browser {
+        open_in_browser(&server.url_once());
+    }
+    server.run().map_err(|error| Failure::new(error.to_string()))
+}
+
+/// Asks the desktop to open the address; where there is none, the printed address is enough.
+pub(super) fn open_in_browser(url: &str) {
+    let has_desktop = std::env::var_os("DISPLAY").or(std::env::var_os("WAYLAND_DISPLAY")).is_some();
+    if !has_desktop && !cfg!(target_os = "macos") {
+        return;
+    }
+    let opener = if cfg!(target_os = "macos") { "open" } else { "xdg-open" };
+    let _ = Command::new(opener).arg(url).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
+}
