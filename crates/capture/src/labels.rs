@@ -19,7 +19,6 @@
 //! do not pile up.
 
 #[cfg(target_os = "linux")]
-#[allow(unsafe_code, reason = "keeps a lock from one C function to another")]
 mod fork;
 
 use rustc_hash::FxHashMap;

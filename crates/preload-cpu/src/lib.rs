@@ -5,7 +5,7 @@
 //! that the recorder names: replaced every second, so that a kill leaves something, and at the end. A forked child
 //! samples itself; a program that is started has the library loaded again.
 #![cfg(all(target_os = "linux", target_env = "gnu"))]
-#![allow(unsafe_code, reason = "runs before main, at exit and after fork, by C functions")]
+#![allow(unsafe_code, reason = "runs before main and at exit, by C functions")]
 
 mod signals;
 
@@ -20,6 +20,7 @@ use flamelet_capture::cpu::{self, MAX_FREQUENCY, Options, Session, Signal};
 use flamelet_capture::own_threads;
 use flamelet_preload_ledger::{PROFILE_ENDING, REFUSED_ENDING, env, place};
 use flamelet_profile::{Profile, pprof};
+use flamelet_unwind::fork::{self, Handlers, Part};
 
 /// How often the file is replaced at most, and the part of the time that this may take.
 const EVERY: Duration = Duration::from_secs(1);
@@ -43,20 +44,18 @@ static BEFORE_MAIN: extern "C" fn() = before_main;
 extern "C" fn before_main() {
     // The rest is of no use if nothing is sampled.
     if begin().is_some() {
-        // SAFETY: both functions have the types that are wanted, and stay loaded as long as the program.
-        unsafe {
-            libc::atexit(at_end);
-            libc::pthread_atfork(None, None, Some(in_child));
-        }
+        // SAFETY: the function has the type that is wanted, and stays loaded as long as the program.
+        unsafe { libc::atexit(at_end) };
+        fork::watch(Part::Recorder, &AT_FORK);
     }
 }
 
-/// The parent's capture is not this child's; its sampler has already been told.
-unsafe extern "C" fn in_child() {
+/// The parent's capture is not this child's; the sampler already knows.
+static AT_FORK: Handlers = Handlers::in_child(|| {
     CURRENT.store(ptr::null_mut(), Ordering::Release);
     signals::give_back();
     begin();
-}
+});
 
 extern "C" fn at_end() {
     // SAFETY: null, or from a box that is never given back.

@@ -14,9 +14,9 @@ use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 use flamelet_preload_ledger::{
     COUNTS_ENDING, FIRST_FRAME, Header, MAGIC, MODULES_ENDING, NODES_AT, Node, modules, place,
 };
+use flamelet_unwind::fork::Lock;
 
 use crate::errno::Errno;
-use crate::lock::Lock;
 use crate::{blocks, map};
 
 /// The header, and behind it the nodes, in address space that is reserved for all that can ever be.
@@ -26,7 +26,7 @@ static RESERVED: AtomicUsize = AtomicUsize::new(0);
 static MAPPED: AtomicUsize = AtomicUsize::new(0);
 /// The name of the files without their endings; never given back.
 static NAME: AtomicPtr<PathBuf> = AtomicPtr::new(ptr::null_mut());
-pub(crate) static GROWING: Lock = Lock::new();
+pub(crate) static GROWING: Lock<()> = Lock::new(());
 
 /// A multiple of every page size there is.
 const FIRST_LENGTH: usize = 256 << 10;
@@ -56,7 +56,7 @@ pub(crate) fn has_room_for(number: u64) -> bool {
 #[cold]
 fn grow(end: usize) -> bool {
     let _errno = Errno::keep();
-    let _held = GROWING.hold();
+    let _held = GROWING.lock();
     let mapped = MAPPED.load(Ordering::Relaxed);
     if end <= mapped {
         return true;

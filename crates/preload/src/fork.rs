@@ -3,20 +3,21 @@
 //! What its parent had allocated stays the parent's: the child forgets those blocks, and its frees of them count
 //! nowhere. (Blocks of both would otherwise be counted twice in a profile of all processes.)
 
+use flamelet_unwind::fork::{self, Handlers, Part};
+
 use crate::{blocks, file, start, thread, tree, walker};
 
 pub(crate) fn start() {
-    // SAFETY: the handler does only what may be done in a forked child: it writes to atomics.
-    unsafe { libc::pthread_atfork(None, None, Some(in_child)) };
+    fork::watch(Part::Recorder, &AT_FORK);
 }
 
-unsafe extern "C" fn in_child() {
-    file::GROWING.put_back();
-    tree::GROWING.put_back();
-    thread::put_lock_back();
-    walker::put_lock_back();
+static AT_FORK: Handlers = Handlers::in_child(|| {
+    file::GROWING.reset_in_child();
+    tree::GROWING.reset_in_child();
+    thread::reset_in_child();
+    walker::reset_in_child();
     start::note_fork();
-}
+});
 
 /// With the first call in the child.
 pub(crate) fn settle() -> bool {

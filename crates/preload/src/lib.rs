@@ -29,7 +29,6 @@ mod errno;
 mod file;
 mod fork;
 mod hooks;
-mod lock;
 mod map;
 mod next;
 mod own_memory;

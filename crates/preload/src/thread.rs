@@ -10,8 +10,9 @@ use std::ffi::c_void;
 use std::ptr;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use flamelet_unwind::fork::Lock;
+
 use crate::errno::Errno;
-use crate::lock::Lock;
 use crate::start::Inside;
 use crate::walker::Walker;
 
@@ -80,11 +81,11 @@ pub(crate) struct State {
     next_idle: *mut State,
 }
 
-struct Idle(Cell<*mut State>);
-// SAFETY: touched by whoever holds the lock.
-unsafe impl Sync for Idle {}
-static IDLE: Idle = Idle(Cell::new(ptr::null_mut()));
-static LOCK: Lock = Lock::new();
+/// States that no thread has, one behind the other.
+struct Idle(*mut State);
+// SAFETY: what is on the list belongs to whoever holds its lock.
+unsafe impl Send for Idle {}
+static IDLE: Lock<Idle> = Lock::new(Idle(ptr::null_mut()));
 
 /// One more than the key whose destructor tells when a thread ends; 0 for none.
 static KEY: AtomicU32 = AtomicU32::new(0);
@@ -98,11 +99,11 @@ pub(crate) fn start() {
     }
 }
 
-/// After a fork: whoever held the lock is not there.
-pub(crate) fn put_lock_back() {
-    if LOCK.put_back() {
+/// In a forked child.
+pub(crate) fn reset_in_child() {
+    if IDLE.reset_in_child() {
         // The list may be half written; what is on it is lost, and little.
-        IDLE.0.set(ptr::null_mut());
+        IDLE.lock().0 = ptr::null_mut();
     }
 }
 
@@ -136,11 +137,11 @@ impl Slot {
     fn make_state(&self) {
         let _errno = Errno::keep();
         let idle = {
-            let _held = LOCK.hold();
-            let idle = IDLE.0.get();
+            let mut list = IDLE.lock();
+            let idle = list.0;
             if !idle.is_null() {
                 // SAFETY: what is on the list belongs to nobody else, and we hold its lock.
-                IDLE.0.set(unsafe { (*idle).next_idle });
+                list.0 = unsafe { (*idle).next_idle };
             }
             idle
         };
@@ -168,10 +169,10 @@ unsafe extern "C" fn thread_ends(state: *mut c_void) {
     let before = slot.inside.replace(Inside::Recording);
     slot.state.set(ptr::null_mut());
     {
-        let _held = LOCK.hold();
+        let mut list = IDLE.lock();
         // SAFETY: the state of a thread that ends: nobody else has it, and we hold the list's lock.
-        unsafe { (*state).next_idle = IDLE.0.get() };
-        IDLE.0.set(state);
+        unsafe { (*state).next_idle = list.0 };
+        list.0 = state;
     }
     slot.inside.set(before);
 }

@@ -8,8 +8,8 @@ use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 
 use flamelet_preload_ledger::{FIRST_FRAME, NO_ROOM};
+use flamelet_unwind::fork::Lock;
 
-use crate::lock::Lock;
 use crate::{blocks, file, map};
 
 struct Index {
@@ -17,7 +17,7 @@ struct Index {
 }
 
 static INDEX: AtomicPtr<Index> = AtomicPtr::new(ptr::null_mut());
-pub(crate) static GROWING: Lock = Lock::new();
+pub(crate) static GROWING: Lock<()> = Lock::new(());
 const _: () = assert!(size_of::<Index>() <= SLOTS_AT);
 const FIRST_SLOTS: usize = 8 << 10;
 /// Slots that are looked at, at most. An index that is half full never needs as many; one that finds no memory to
@@ -106,7 +106,7 @@ pub(crate) fn forget() {
 #[cold]
 fn grow(length: usize) {
     // One thread at a time; others go on with the old one meanwhile.
-    let Some(_held) = GROWING.try_hold() else { return };
+    let Some(_held) = GROWING.try_lock() else { return };
     // SAFETY: null, or from here, and never given back.
     let current = unsafe { INDEX.load(Ordering::Acquire).as_ref() }.map_or(0, |index| index.slots.len());
     let Some(memory) = (current < length).then(|| map::zeroed(SLOTS_AT + length * 4)).flatten() else {

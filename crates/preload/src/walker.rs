@@ -1,22 +1,22 @@
 //! The stack of the calling thread, as a node; and the modules that it is walked by.
 
-use std::cell::UnsafeCell;
 use std::ptr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
 
 use flamelet_preload_ledger::{ADDRESS_BITS, NO_ROOM, ROOT, TRUNCATED, modules::Module};
+use flamelet_unwind::fork::Lock;
 use flamelet_unwind::live::{self, Repeated};
 use flamelet_unwind::{End, Modules, Reason, Registers};
 
-use crate::lock::Lock;
 use crate::{file, tree};
 
 /// The modules of this moment; lists that were in force before are never given back.
 static MODULES: AtomicPtr<Modules> = AtomicPtr::new(ptr::null_mut());
 /// The number that addresses of this list carry.
 static LIST: AtomicU32 = AtomicU32::new(0);
-static REFRESHING: Lock = Lock::new();
+/// What was written down so far; held while the modules are looked at.
+static WRITTEN: Lock<Vec<Line>> = Lock::new(Vec::new());
 /// In a child that was forked while another thread of its parent looked at the modules: the locks of that are held
 /// for ever, so what was known then has to do.
 static IS_STUCK: AtomicBool = AtomicBool::new(false);
@@ -38,34 +38,27 @@ impl Line {
     }
 }
 
-struct Written(UnsafeCell<Vec<Line>>);
-// SAFETY: touched by whoever holds `REFRESHING`.
-unsafe impl Sync for Written {}
-static WRITTEN: Written = Written(UnsafeCell::new(Vec::new()));
-
 /// Looks whether libraries were loaded or unloaded. Says whether anything changed.
 pub(crate) fn refresh() -> bool {
-    let Some(_held) = REFRESHING.try_hold() else { return false };
+    let Some(mut written) = WRITTEN.try_lock() else { return false };
     if IS_STUCK.load(Ordering::Relaxed) || !live::refresh().is_ok_and(|changed| changed) {
         return false;
     }
     let modules = live::modules();
-    write_down(&modules);
+    write_down(&modules, &mut written);
     MODULES.store(Arc::into_raw(modules).cast_mut(), Ordering::Release);
     true
 }
 
-/// After a fork.
-pub(crate) fn put_lock_back() {
-    if REFRESHING.put_back() {
+/// In a forked child.
+pub(crate) fn reset_in_child() {
+    if WRITTEN.reset_in_child() {
         IS_STUCK.store(true, Ordering::Relaxed);
     }
 }
 
 /// Adds what is new to the file. Where something lay before, a new list begins.
-fn write_down(modules: &Modules) {
-    // SAFETY: the caller holds the lock.
-    let written = unsafe { &mut *WRITTEN.0.get() };
+fn write_down(modules: &Modules, written: &mut Vec<Line>) {
     // Of several that were there one after the other, the last one counts.
     let is_known = |module: &flamelet_unwind::Module| {
         written.iter().rev().find(|line| line.overlaps(module)).is_some_and(|line| line.is_of(module))

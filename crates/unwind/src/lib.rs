@@ -37,6 +37,9 @@ mod eh_frame;
 mod elf;
 mod end;
 mod error;
+#[cfg(target_os = "linux")]
+#[allow(unsafe_code, reason = "keeps values and locks apart by process, and calls the C library")]
+pub mod fork;
 pub mod live;
 mod memory;
 mod module;

@@ -15,7 +15,10 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("flamelet-embed", &[]),
     ("flamelet-preload-ledger", &[]),
     ("flamelet-preload", &["flamelet-preload-ledger", "flamelet-unwind"]),
-    ("flamelet-preload-cpu", &["flamelet-capture", "flamelet-preload-ledger", "flamelet-profile"]),
+    (
+        "flamelet-preload-cpu",
+        &["flamelet-capture", "flamelet-preload-ledger", "flamelet-profile", "flamelet-unwind"],
+    ),
     (
         "flamelet-record",
         &[

@@ -20,7 +20,8 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::labels::{self, LabelSet};
 use crate::{own_threads, threads};
 use flamelet_unwind::Modules;
-use flamelet_unwind::live::{self, PerProcess};
+use flamelet_unwind::fork::{self, Handlers, Part, PerProcess};
+use flamelet_unwind::live;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, mpsc};
 use std::time::Duration;
@@ -186,7 +187,7 @@ pub(super) fn status() -> Status {
 
 fn control() -> MutexGuard<'static, Control> {
     let control = CONTROL.get(|has_parent| {
-        watch_forks();
+        fork::watch(Part::Sampler, &AT_FORK);
         Mutex::new(Control::new(has_parent))
     });
     let mut control = control.lock().unwrap_or_else(PoisonError::into_inner);
@@ -197,22 +198,10 @@ fn control() -> MutexGuard<'static, Control> {
     control
 }
 
-/// Before there is anything that a child must not share.
-fn watch_forks() {
-    static IS_WATCHED: AtomicBool = AtomicBool::new(false);
-    // Of threads that come first at once each registers it, which is once too often but never too late.
-    if !IS_WATCHED.load(Ordering::Acquire) {
-        // SAFETY: registers a function with the right signature, which does nothing but change atomics.
-        unsafe { libc::pthread_atfork(None, None, Some(in_the_child)) };
-        IS_WATCHED.store(true, Ordering::Release);
-    }
-}
-
-/// Runs in the child of a fork, before anything else does.
-extern "C" fn in_the_child() {
+static AT_FORK: Handlers = Handlers::in_child(|| {
     forget_parent();
     CONTROL.disown();
-}
+});
 
 /// In a child, before it takes samples itself.
 fn forget_parent() {

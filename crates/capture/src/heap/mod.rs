@@ -48,7 +48,6 @@ mod recover;
 mod snapshot;
 mod thread;
 mod tracker;
-mod turn;
 mod watch;
 
 pub use alloc::Alloc;

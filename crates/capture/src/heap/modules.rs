@@ -2,39 +2,34 @@
 
 use super::ledger::Ledger;
 use super::ledger::image::ImageModule;
-use super::turn::Turn;
+use flamelet_unwind::fork::{Guard, HeldThroughFork, Lock};
 use flamelet_unwind::{Module, live};
-use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Readers find the end of the modules by a gap, so that two must not be written at a time, and none while
 /// the process forks: the child would have the gap for ever.
-static WRITING: Turn = Turn::new();
-static HELD_FOR_FORK: AtomicBool = AtomicBool::new(false);
+static WRITING: Lock<()> = Lock::new(());
+static HELD: HeldThroughFork<Guard<'static, ()>> = HeldThroughFork::new();
 
-/// Before a fork: waits until nobody writes modules, and keeps others from it. Not for ever: who writes may wait for a
+/// Before a fork: waits until nobody writes modules, and keeps others from it. Not for ever: the writer may wait for a
 /// lock of the loader's that the forking thread has, or be the forking thread, in a signal handler.
-pub(super) fn before_fork() {
-    const PATIENCE: usize = 100_000;
-    let held = WRITING.try_often(PATIENCE);
-    HELD_FOR_FORK.store(held.is_some(), Ordering::Relaxed);
-    std::mem::forget(held);
+pub(super) fn hold_for_fork() {
+    HELD.hold(|| WRITING.try_lock());
 }
 
-/// After it, in the parent.
-pub(super) fn after_fork() {
-    if HELD_FOR_FORK.swap(false, Ordering::Relaxed) {
-        WRITING.set_free();
-    }
+/// Afterwards, in the parent.
+pub(super) fn release_after_fork() {
+    HELD.release();
 }
 
-/// After it, in the child, which has no thread that writes.
-pub(super) fn after_fork_in_child() {
-    WRITING.set_free();
+/// Afterwards, in the child, which has no thread that writes.
+pub(super) fn release_in_child() {
+    HELD.release_in_child();
+    WRITING.reset_in_child();
 }
 
 /// Learns what is loaded now, for the unwinder, and writes what is new to the ledger.
 pub(super) fn refresh(ledger: &Ledger) -> flamelet_unwind::Result<()> {
-    let _turn = WRITING.wait();
+    let _writing = WRITING.lock();
     let refreshed = live::refresh();
     if refreshed.is_ok() {
         for module in live::modules().iter() {

@@ -4,14 +4,14 @@ use super::files::NewFile;
 use super::ledger::{Capacity, Field};
 use super::thread::Inside;
 use super::tracker::Tracker;
-use super::turn::Turn;
 use super::{emergency, live, modules, thread, tracker, watch};
 use crate::{Error, ErrorKind, Result};
+use flamelet_unwind::fork::Lock;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 
 /// Tables and files are made by one thread at a time.
-static STARTING: Turn = Turn::new();
+static STARTING: Lock<()> = Lock::new(());
 
 /// One sample in 512 KiB, as jemalloc and Go have it by default.
 pub const DEFAULT_MEAN: u64 = 512 << 10;
@@ -141,7 +141,7 @@ impl Options {
 
     /// Starts sampling with nothing counted yet, unless it is running already; whether it did.
     pub fn start_unless_running(&self) -> Result<bool> {
-        let _turn = STARTING.wait();
+        let _starting = STARTING.lock();
         if super::is_running() {
             if self.is_watching() {
                 let message = "the heap is sampled already: its files and its limit have to be chosen when that \
@@ -150,7 +150,7 @@ impl Options {
             }
             return Ok(false);
         }
-        self.prepare_in_turn()?;
+        self.prepare_alone()?;
         thread::set_mean(self.mean);
         super::reset();
         Ok(true)
@@ -158,11 +158,11 @@ impl Options {
 
     /// Everything but the sampling itself.
     pub(super) fn prepare(&self) -> Result<&'static Tracker> {
-        let _turn = STARTING.wait();
-        self.prepare_in_turn()
+        let _starting = STARTING.lock();
+        self.prepare_alone()
     }
 
-    fn prepare_in_turn(&self) -> Result<&'static Tracker> {
+    fn prepare_alone(&self) -> Result<&'static Tracker> {
         let _inside = Inside::enter();
         self.check()?;
         let is_first = tracker::tracker().is_none();
@@ -227,7 +227,7 @@ impl Options {
 
 /// In the child of a fork: the thread that started does not exist there.
 pub(super) fn nobody_starts() {
-    STARTING.set_free();
+    STARTING.reset_in_child();
 }
 
 pub(super) fn check_mean(mean: u64) -> Result<()> {

@@ -5,8 +5,9 @@ use super::ledger::{Capacity, EndKey, Field, Ledger, RecordId, SiteKey};
 use super::lifetime::Lifetime;
 use super::live::{Block, LiveTable};
 use super::thread::{self, Inside};
-use super::{context, watch};
+use super::{context, modules, watch};
 use crate::clock;
+use flamelet_unwind::fork::{self, Handlers, Part};
 use flamelet_unwind::live;
 use std::fs::File;
 use std::io;
@@ -51,24 +52,16 @@ pub(super) fn install(
     };
     let tracker: &'static Tracker = Box::leak(Box::new(made));
     // Before anybody can use the tables: a child that was not told would write to its parent's file.
-    // SAFETY: registers functions with the right signature, which do nothing but change atomics.
-    unsafe {
-        libc::pthread_atfork(Some(before_fork), Some(after_fork), Some(after_fork_in_child));
-    }
+    fork::watch(Part::Heap, &AT_FORK);
     TRACKER.store(std::ptr::from_ref(tracker).cast_mut(), Ordering::Release);
     Ok(tracker)
 }
 
-extern "C" fn before_fork() {
-    super::modules::before_fork();
-}
-
-extern "C" fn after_fork() {
-    super::modules::after_fork();
-}
+static AT_FORK: Handlers =
+    Handlers { before: modules::hold_for_fork, in_parent: modules::release_after_fork, in_child };
 
 /// The files belong to the parent; the tables were copied with its memory and stay usable.
-extern "C" fn after_fork_in_child() {
+fn in_child() {
     if let Some(tracker) = tracker() {
         tracker.ledger.drop_mirror();
         tracker.ledger.set(Field::Pid, u64::from(std::process::id()));
@@ -76,7 +69,7 @@ extern "C" fn after_fork_in_child() {
     super::emergency::forget_file();
     watch::nobody_looks();
     super::options::nobody_starts();
-    super::modules::after_fork_in_child();
+    modules::release_in_child();
 }
 
 /// Tracks a block that was just allocated; `false` when there is no room for it.

@@ -1,38 +1,19 @@
-//! The table of labels stays whole across a `fork`: whoever forks holds its lock meanwhile. Where that is not
+//! The table of labels stays whole across a fork: the thread that forks holds its lock meanwhile. Where that is not
 //! possible the child gets a table of its own.
 
 use super::Table;
-use flamelet_unwind::live::PerProcess;
-use std::cell::{Cell, UnsafeCell};
-use std::sync::atomic::{AtomicBool, Ordering};
+use flamelet_unwind::fork::{self, Handlers, HeldThroughFork, Part, PerProcess};
+use std::cell::Cell;
 use std::sync::{Mutex, MutexGuard, TryLockError};
-use std::time::{Duration, Instant};
-
-/// Longer than anyone who runs holds the lock. Who waits for longer has interrupted its holder, most likely.
-const PATIENCE: Duration = Duration::from_secs(1);
 
 static TABLE: PerProcess<Mutex<Table>> = PerProcess::new();
-static HELD: Held = Held(UnsafeCell::new(None));
+static HELD: HeldThroughFork<MutexGuard<'static, Table>> = HeldThroughFork::new();
+static AT_FORK: Handlers = Handlers { before, in_parent: || HELD.release(), in_child };
 
 thread_local! {
     /// Whether this thread has used the table. When it forks then, its forks are watched for sure.
     static HAS_USED: Cell<bool> = const { Cell::new(false) };
-    static FORK: Cell<Fork> = const { Cell::new(Fork::None) };
 }
-
-/// What this thread is doing.
-#[derive(Clone, Copy)]
-enum Fork {
-    None,
-    WithTheLock,
-    WithoutTheLock,
-}
-
-struct Held(UnsafeCell<Option<MutexGuard<'static, Table>>>);
-
-// SAFETY: only whoever holds the lock looks inside: `hold` after it took it, `release` after `hold` did. Of
-// two threads that fork at once the second waits in `hold` until the first has released.
-unsafe impl Sync for Held {}
 
 /// This process' table.
 pub(super) fn shared_table() -> &'static Mutex<Table> {
@@ -46,7 +27,7 @@ pub(super) fn shared_table() -> &'static Mutex<Table> {
 #[cold]
 fn first_use() -> &'static Mutex<Table> {
     let table = TABLE.get(|_| {
-        watch();
+        fork::watch(Part::Labels, &AT_FORK);
         Mutex::default()
     });
     HAS_USED.set(true);
@@ -58,62 +39,27 @@ pub(super) fn known_table() -> Option<&'static Mutex<Table>> {
     TABLE.known()
 }
 
-/// Before there is anything that a child must not share.
-fn watch() {
-    static IS_WATCHED: AtomicBool = AtomicBool::new(false);
-    // Threads that come first at once may all register the functions, which know when they are called twice.
-    if !IS_WATCHED.load(Ordering::Acquire) {
-        // SAFETY: registers functions with the right signature.
-        unsafe { libc::pthread_atfork(Some(hold), Some(release), Some(release_in_the_child)) };
-        IS_WATCHED.store(true, Ordering::Release);
+fn before() {
+    if let Some(table) = TABLE.known() {
+        HELD.hold(|| match table.try_lock() {
+            Ok(guard) => Some(guard),
+            Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
+        });
     }
 }
 
-extern "C" fn hold() {
-    if !matches!(FORK.get(), Fork::None) {
-        return;
+fn in_child() {
+    if HELD.release_in_child() {
+        TABLE.adopt();
+    } else {
+        TABLE.disown();
+        HAS_USED.set(false);
     }
-    let Some(guard) = TABLE.known().and_then(lock_soon) else {
-        FORK.set(Fork::WithoutTheLock);
-        return;
-    };
-    // SAFETY: this thread holds the lock.
-    unsafe { *HELD.0.get() = Some(guard) };
-    FORK.set(Fork::WithTheLock);
-}
-
-fn lock_soon(table: &'static Mutex<Table>) -> Option<MutexGuard<'static, Table>> {
-    let start = Instant::now();
-    loop {
-        match table.try_lock() {
-            Ok(guard) => return Some(guard),
-            Err(TryLockError::Poisoned(poisoned)) => return Some(poisoned.into_inner()),
-            Err(TryLockError::WouldBlock) if start.elapsed() > PATIENCE => return None,
-            Err(TryLockError::WouldBlock) => std::thread::yield_now(),
-        }
-    }
-}
-
-extern "C" fn release() {
-    if let Fork::WithTheLock = FORK.replace(Fork::None) {
-        // SAFETY: this thread, or in the child its copy, holds the lock since `hold`.
-        drop(unsafe { (*HELD.0.get()).take() });
-    }
-}
-
-extern "C" fn release_in_the_child() {
-    match FORK.get() {
-        Fork::None => {}
-        Fork::WithTheLock => TABLE.adopt(),
-        Fork::WithoutTheLock => {
-            TABLE.disown();
-            HAS_USED.set(false);
-        }
-    }
-    release();
 }
 
 #[cfg(test)]
+#[allow(unsafe_code, reason = "forks")]
 mod tests {
     use super::*;
     use std::sync::mpsc;

@@ -18,9 +18,6 @@
 #[allow(unsafe_code, reason = "walks the loader's list of modules and their memory")]
 mod loader;
 #[cfg(target_os = "linux")]
-#[allow(unsafe_code, reason = "never frees what threads may hold")]
-mod per_process;
-#[cfg(target_os = "linux")]
 #[allow(unsafe_code, reason = "publishes a pointer to lock-free readers")]
 mod published;
 #[cfg(target_os = "linux")]
@@ -39,8 +36,6 @@ use std::sync::Arc;
 
 #[cfg(target_os = "linux")]
 pub(crate) use loader::vdso;
-#[cfg(target_os = "linux")]
-pub use per_process::PerProcess;
 #[cfg(target_os = "linux")]
 pub use repeat::{Again, Frame, Repeated};
 pub use spawn::spawn;

@@ -7,13 +7,13 @@
 //! gets locks of its own, and keeps the list that was published last. The loader's lock is not ours to replace:
 //! if nobody in the child can ever have it, the list stays as it is.
 
-use super::per_process::PerProcess;
 use super::spawn::spawn;
 use super::{loader, stack::fetch};
 use crate::error::Result;
+use crate::fork::{self, Handlers, Part, PerProcess};
 use crate::module::Modules;
 use std::ptr;
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicPtr, AtomicU8, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, mpsc};
 use std::time::Duration;
 
@@ -90,24 +90,15 @@ impl Drop for Reader {
 /// This process' writers.
 fn writers() -> &'static Writers {
     WRITERS.get(|has_parent| {
-        watch_forks();
+        fork::watch(Part::Modules, &AT_FORK);
         Writers::new(if has_parent { UNKNOWN } else { FREE })
     })
 }
 
-/// Before there is anything that a child must not share.
-fn watch_forks() {
-    static IS_WATCHED: AtomicBool = AtomicBool::new(false);
-    // Of threads that come first at once each registers it, which is once too often but never too late.
-    if !IS_WATCHED.load(Ordering::Acquire) {
-        // SAFETY: registers a function with the right signature, which does nothing but change atomics.
-        unsafe { libc::pthread_atfork(None, None, Some(in_the_child)) };
-        IS_WATCHED.store(true, Ordering::Release);
-    }
-}
+static AT_FORK: Handlers = Handlers::in_child(in_child);
 
-/// Runs in the child of a fork, before anything else does: no thread but this one exists.
-extern "C" fn in_the_child() {
+/// No thread but this one exists in the child of a fork.
+fn in_child() {
     WRITERS.disown();
     PUBLISHED.readers.store(0, Ordering::SeqCst);
 }

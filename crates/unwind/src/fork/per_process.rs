@@ -1,17 +1,17 @@
-//! Values that the child of a `fork` does not share with its parent.
-//!
-//! A fork copies the memory and only the thread that forked: locks that others held stay locked for ever, and
-//! what they were changing stays half changed. `pthread_atfork` tells a child that it is one, but not always: a
-//! fork that is under way when the function is registered leaves it out. So a value says whose it is.
+//! Values that the child of a fork does not share with its parent.
 
+use super::this_process;
 use std::ptr;
 use std::sync::atomic::{AtomicI32, AtomicPtr, Ordering};
 
-/// A value that each process makes for itself when it first asks for it, also after a fork. Never freed.
+/// A value that each process makes for itself when it first asks for it, also after a fork. Never freed. It says whose
+/// it is, because not every child is told that it is one.
+#[derive(Debug)]
 pub struct PerProcess<T> {
     made: AtomicPtr<Made<T>>,
 }
 
+#[derive(Debug)]
 struct Made<T> {
     /// Whose it is; 0 when it is the parent's for sure.
     process: AtomicI32,
@@ -80,15 +80,10 @@ impl<T: Send + Sync + 'static> Default for PerProcess<T> {
     }
 }
 
-/// The process' id. Async-signal-safe.
-fn this_process() -> i32 {
-    // SAFETY: cannot fail.
-    unsafe { libc::getpid() }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fork::holds_in_child;
 
     #[test]
     fn a_child_makes_its_own_unless_it_adopts() {
@@ -97,19 +92,11 @@ mod tests {
         assert_eq!((NUMBER.known(), *NUMBER.get(|has_parent| 1 + i32::from(has_parent))), (None, 1));
         assert_eq!(*NUMBER.get(|_| 7), 1, "made once");
         assert_eq!(*ADOPTED.get(|_| 5), 5);
-        // SAFETY: the child only computes and leaves (of malloc's locks the C library takes care).
-        unsafe {
-            let child = libc::fork();
-            if child == 0 {
-                ADOPTED.adopt();
-                let own = (NUMBER.known(), *NUMBER.get(|has_parent| 10 + i32::from(has_parent)));
-                let adopted = *ADOPTED.get(|_| 9);
-                libc::_exit(i32::from(own != (Some(&1), 11) || adopted != 5));
-            }
-            let mut status = -1;
-            assert_eq!(libc::waitpid(child, &raw mut status, 0), child);
-            assert_eq!(status, 0);
-        }
+        assert!(holds_in_child(|| {
+            ADOPTED.adopt();
+            let own = (NUMBER.known(), *NUMBER.get(|has_parent| 10 + i32::from(has_parent)));
+            own == (Some(&1), 11) && *ADOPTED.get(|_| 9) == 5
+        }));
         NUMBER.disown();
         assert_eq!(*NUMBER.get(|_| 3), 3);
     }

@@ -1,0 +1,111 @@
+//! A lock that the thread which forks holds meanwhile, so that what it guards is whole in the child.
+
+use std::cell::UnsafeCell;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+/// Longer than any running thread holds such a lock. Whoever waits for longer has interrupted its holder, most likely,
+/// or has what the holder waits for.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// The guard of a lock between the handlers of a fork. There is one lock for each such value: of two threads that fork
+/// at once, the second waits for the first.
+#[derive(Debug)]
+pub struct HeldThroughFork<G> {
+    /// The thread that has the guard: the address of its control block, which is the same in the child. 0 for none.
+    thread: AtomicUsize,
+    guard: UnsafeCell<Option<G>>,
+}
+
+// SAFETY: only the thread that holds the lock looks inside: `hold` after it took the lock, `release` on the same thread;
+// in a child no other thread is there.
+unsafe impl<G> Sync for HeldThroughFork<G> {}
+
+impl<G> HeldThroughFork<G> {
+    /// Nothing is held.
+    pub const fn new() -> Self {
+        Self { thread: AtomicUsize::new(0), guard: UnsafeCell::new(None) }
+    }
+
+    /// Before a fork: takes the lock, unless that takes too long.
+    pub fn hold(&self, try_lock: impl Fn() -> Option<G>) {
+        if self.is_of_this_thread() {
+            return;
+        }
+        let start = Instant::now();
+        let guard = loop {
+            match try_lock() {
+                Some(guard) => break guard,
+                None if start.elapsed() > PATIENCE => return,
+                None => std::thread::yield_now(),
+            }
+        };
+        // SAFETY: this thread holds the lock.
+        unsafe { *self.guard.get() = Some(guard) };
+        self.thread.store(this_thread(), Ordering::Relaxed);
+    }
+
+    /// After a fork, in the parent: releases the lock if this thread holds it.
+    pub fn release(&self) {
+        if self.is_of_this_thread() {
+            self.thread.store(0, Ordering::Relaxed);
+            // SAFETY: this thread holds the lock since `hold`.
+            drop(unsafe { (*self.guard.get()).take() });
+        }
+    }
+
+    /// After a fork, in the child: releases the lock, and says whether the thread that forked held it. Otherwise what
+    /// it guards may be half changed, and the lock may be held by a thread that is not there.
+    pub fn release_in_child(&self) -> bool {
+        let is_held = self.is_of_this_thread();
+        if !is_held {
+            self.thread.store(0, Ordering::Relaxed);
+            // SAFETY: no other thread is there. A guard of one that is not is left alone.
+            std::mem::forget(unsafe { (*self.guard.get()).take() });
+        }
+        self.release();
+        is_held
+    }
+
+    fn is_of_this_thread(&self) -> bool {
+        self.thread.load(Ordering::Relaxed) == this_thread()
+    }
+}
+
+impl<G> Default for HeldThroughFork<G> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+fn this_thread() -> usize {
+    // SAFETY: cannot fail.
+    unsafe { libc::pthread_self() as usize }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fork::{Guard, Lock, holds_in_child};
+
+    #[test]
+    fn a_child_knows_whether_its_thread_held_the_lock() {
+        static LOCK: Lock<()> = Lock::new(());
+        static HELD: HeldThroughFork<Guard<'static, ()>> = HeldThroughFork::new();
+        HELD.hold(|| LOCK.try_lock());
+        HELD.hold(|| LOCK.try_lock());
+        assert!(LOCK.try_lock().is_none());
+        assert!(holds_in_child(|| HELD.release_in_child() && !HELD.release_in_child()));
+        // Another thread that forks waits, gives up, and takes nothing away.
+        let of_another_thread = || {
+            HELD.hold(|| LOCK.try_lock());
+            let is_held = holds_in_child(|| HELD.release_in_child());
+            HELD.release();
+            is_held
+        };
+        assert!(!std::thread::spawn(of_another_thread).join().expect("no panic"));
+        assert!(LOCK.try_lock().is_none());
+        HELD.release();
+        assert!(LOCK.try_lock().is_some());
+    }
+}

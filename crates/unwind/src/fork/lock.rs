@@ -1,0 +1,110 @@
+//! A lock that a child of a fork does not find held.
+
+use super::this_process;
+use std::cell::UnsafeCell;
+use std::ops::{Deref, DerefMut};
+use std::sync::atomic::{AtomicI32, Ordering};
+
+/// A value that one thread at a time has, for rare and short work. It knows the process of its holder: in the child of
+/// a fork, where the holder's thread does not exist, it is free. (A `Mutex` would be waited for there for ever.)
+/// Waiting does not enter the kernel but to let others run; nothing allocates.
+#[derive(Debug)]
+pub struct Lock<T> {
+    /// The holder's process; 0 for none.
+    holder: AtomicI32,
+    value: UnsafeCell<T>,
+}
+
+// SAFETY: only the thread that holds the lock touches the value, one after another.
+unsafe impl<T: Send> Sync for Lock<T> {}
+
+/// Releases the lock when dropped.
+#[derive(Debug)]
+#[must_use = "the lock is held as long as this lives"]
+pub struct Guard<'a, T>(&'a Lock<T>);
+
+impl<T> Lock<T> {
+    /// A lock that nobody holds.
+    pub const fn new(value: T) -> Self {
+        Self { holder: AtomicI32::new(0), value: UnsafeCell::new(value) }
+    }
+
+    /// Waits until no other thread holds it.
+    pub fn lock(&self) -> Guard<'_, T> {
+        loop {
+            if let Some(guard) = self.try_lock() {
+                return guard;
+            }
+            std::thread::yield_now();
+        }
+    }
+
+    /// Takes it unless a thread of this process holds it.
+    pub fn try_lock(&self) -> Option<Guard<'_, T>> {
+        let this = this_process();
+        let holder = self.holder.load(Ordering::Relaxed);
+        if holder == this {
+            return None;
+        }
+        self.holder.compare_exchange(holder, this, Ordering::Acquire, Ordering::Relaxed).ok()?;
+        Some(Guard(self))
+    }
+
+    /// In the child of a fork: frees the lock, also where the child has the parent's number in a namespace of its own.
+    /// Says whether it was held, so that the value may be half changed. Async-signal-safe.
+    pub fn reset_in_child(&self) -> bool {
+        self.holder.swap(0, Ordering::Relaxed) != 0
+    }
+}
+
+impl<T> Deref for Guard<'_, T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        // SAFETY: this thread holds the lock.
+        unsafe { &*self.0.value.get() }
+    }
+}
+
+impl<T> DerefMut for Guard<'_, T> {
+    fn deref_mut(&mut self) -> &mut T {
+        // SAFETY: this thread holds the lock, and there is one guard for it.
+        unsafe { &mut *self.0.value.get() }
+    }
+}
+
+impl<T> Drop for Guard<'_, T> {
+    fn drop(&mut self) {
+        self.0.holder.store(0, Ordering::Release);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fork::holds_in_child;
+
+    #[test]
+    fn one_thread_has_it_at_a_time() {
+        let lock = Lock::new(0);
+        let guard = lock.lock();
+        assert!(lock.try_lock().is_none());
+        drop(guard);
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| (0..1000).for_each(|_| *lock.lock() += 1));
+            }
+        });
+        assert_eq!(*lock.lock(), 4000);
+    }
+
+    #[test]
+    fn a_child_does_not_find_it_held() {
+        let lock = Lock::new(7);
+        let guard = lock.lock();
+        assert!(holds_in_child(|| lock.try_lock().is_some_and(|value| *value == 7)));
+        assert!(holds_in_child(|| lock.reset_in_child() && !lock.reset_in_child()));
+        drop(guard);
+        assert!(holds_in_child(|| !lock.reset_in_child()));
+    }
+}
