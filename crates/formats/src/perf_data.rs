@@ -11,16 +11,13 @@
 //! call instruction. User stacks that were dumped (`--call-graph dwarf`) are unwound here, with the files that the
 //! recording names, as far as they are still there.
 
-mod attr;
 mod blocks;
 mod dumps;
 mod features;
-mod fields;
 mod inflate;
+mod own_records;
 mod processes;
-mod records;
 mod rounds;
-mod sample;
 mod session;
 mod source;
 mod sparse;

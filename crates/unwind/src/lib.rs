@@ -8,6 +8,7 @@
 //! |---|---|
 //! | a thread of this process, in a signal handler or in an allocator | [`live`] |
 //! | a copy of another process' registers and stack | [`walk`] over a [`Dump`], with [`Modules`] of that process |
+//! | what `perf_event_open` recorded | [`perf_event`] reads the registers and the stack of a sample |
 //! | anything else whose memory can be read | [`walk`] over your own [`Memory`] |
 //!
 //! # What comes out
@@ -43,6 +44,7 @@ pub mod fork;
 pub mod live;
 mod memory;
 mod module;
+pub mod perf_event;
 mod process;
 mod rule;
 mod rule_cache;

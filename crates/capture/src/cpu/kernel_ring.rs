@@ -5,13 +5,12 @@ use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use flamelet_unwind::perf_event::record_kind::{LOST, SAMPLE};
+use flamelet_unwind::perf_event::{callchain, ring_page};
+
 /// Where the kernel's first page keeps its positions, in words.
-const HEAD: usize = 1024 / 8;
-const TAIL: usize = 1032 / 8;
-const LOST: u32 = 2;
-const SAMPLE: u32 = 9;
-/// Addresses from here on are marks between the parts of a chain, not addresses.
-const FIRST_MARK: u64 = -4095i64 as u64;
+const HEAD: usize = ring_page::DATA_HEAD / 8;
+const TAIL: usize = ring_page::DATA_TAIL / 8;
 
 /// The ring of one event: a page of positions, and one of records.
 #[derive(Debug)]
@@ -83,7 +82,7 @@ impl KernelRing {
     /// Copies `count` words from `at`, without the marks.
     fn copy_chain(&self, at: u64, count: u64, frames: &mut [u64]) -> usize {
         let addresses = (0..count).map(|index| self.record_word(at + 8 * index));
-        let addresses = addresses.filter(|&address| address != 0 && address < FIRST_MARK);
+        let addresses = addresses.filter(|&address| address != 0 && address < callchain::FIRST);
         let mut depth = 0;
         for (frame, address) in frames.iter_mut().zip(addresses) {
             *frame = address - u64::from(depth > 0);
@@ -134,7 +133,7 @@ mod tests {
 
     #[test]
     fn the_last_chain_is_read_across_the_end_of_the_page_and_all_samples_are_counted() {
-        let mark = -128i64 as u64;
+        let mark = callchain::KERNEL;
         let mut records = vec![header(SAMPLE, 4), 2, mark, 0xffff_0001];
         records.extend([header(LOST, 3), 77, 5]);
         records.extend([header(SAMPLE, 5), 3, mark, 0xffff_1000, 0xffff_2000]);

@@ -1,9 +1,7 @@
 //! What the file says about itself besides its records: event names, build ids, the command.
 
+use flamelet_unwind::perf_event::{ByteReader, RecordHeader};
 use rustc_hash::FxHashMap as HashMap;
-
-use super::fields::Fields;
-use super::records::RecordHeader;
 
 const BUILD_ID: u64 = 2;
 const CMDLINE: u64 = 11;
@@ -26,7 +24,7 @@ pub(super) struct Features {
 impl Features {
     /// Reads one feature; what cannot be read is left out.
     pub(super) fn add(&mut self, number: u64, bytes: &[u8], big: bool) {
-        let fields = Fields::new(bytes, big);
+        let fields = ByteReader::new(bytes, big);
         match number {
             BUILD_ID => self.build_ids(bytes, big),
             CMDLINE => self.command = command(fields).unwrap_or_default(),
@@ -49,17 +47,17 @@ impl Features {
 
     /// A build id record: the process, the id in 24 bytes, the file's name.
     pub(super) fn build_id(&mut self, header: RecordHeader, body: &[u8], big: bool) {
-        let mut fields = Fields::new(body, big);
+        let mut fields = ByteReader::new(body, big);
         let (Some(_), Some(id)) = (fields.u32(), fields.bytes(24)) else { return };
         let size = if header.misc & MISC_HAS_SIZE != 0 { usize::from(id[20]).min(20) } else { 20 };
-        self.build_ids.insert(fields.text(), hex(&id[..size]));
+        self.build_ids.insert(text(fields), hex(&id[..size]));
     }
 
     /// An update of an event: only its name matters.
-    pub(super) fn event_update(&mut self, mut fields: Fields<'_>) {
+    pub(super) fn event_update(&mut self, mut fields: ByteReader<'_>) {
         const NAME: u64 = 2;
         if let (Some(NAME), Some(id)) = (fields.u64(), fields.u64()) {
-            self.names_by_id.insert(id, fields.text());
+            self.names_by_id.insert(id, text(fields));
         }
     }
 }
@@ -68,18 +66,29 @@ pub(super) fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-fn command(mut fields: Fields<'_>) -> Option<Vec<String>> {
-    let count = fields.u32()?;
-    (0..count.min(10_000)).map(|_| fields.counted_text()).collect()
+/// The text up to the first zero byte of what is left.
+fn text(fields: ByteReader<'_>) -> String {
+    String::from_utf8_lossy(fields.text()).into_owned()
 }
 
-fn event_names(mut fields: Fields<'_>) -> Option<Vec<String>> {
+/// A text with its length before it.
+fn counted_text(fields: &mut ByteReader<'_>) -> Option<String> {
+    let length = fields.u32()? as usize;
+    Some(text(ByteReader::new(fields.bytes(length)?, false)))
+}
+
+fn command(mut fields: ByteReader<'_>) -> Option<Vec<String>> {
+    let count = fields.u32()?;
+    (0..count.min(10_000)).map(|_| counted_text(&mut fields)).collect()
+}
+
+fn event_names(mut fields: ByteReader<'_>) -> Option<Vec<String>> {
     let (count, attr_size) = (fields.u32()?, fields.u32()?);
     let mut names = Vec::new();
     for _ in 0..count {
         fields.bytes(attr_size as usize)?;
         let ids = fields.u32()?;
-        names.push(fields.counted_text()?);
+        names.push(counted_text(&mut fields)?);
         fields.words(u64::from(ids))?;
     }
     Some(names)

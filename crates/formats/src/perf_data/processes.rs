@@ -4,10 +4,9 @@ use std::collections::VecDeque;
 
 use flamelet_profile::budget::{ALLOCATION, hash_entry};
 use flamelet_profile::{Budget, LocationId, Mapping, MappingId, ProfileBuilder};
+use flamelet_unwind::perf_event::TaskChange;
 use flamelet_unwind::{Module, Modules};
 use rustc_hash::FxHashMap as HashMap;
-
-use super::records::Fork;
 
 /// The number that mappings of the kernel carry.
 pub(super) const KERNEL: u32 = u32::MAX;
@@ -148,7 +147,7 @@ impl Processes {
     }
 
     /// A process has started, or a thread, which changes nothing here.
-    pub(super) fn fork(&mut self, fork: Fork) {
+    pub(super) fn fork(&mut self, fork: TaskChange) {
         if fork.pid == fork.parent_pid {
             return;
         }
@@ -160,7 +159,7 @@ impl Processes {
     }
 
     /// A thread has ended. The process is forgotten some time after its first one has, unless others go on.
-    pub(super) fn exit(&mut self, thread: Fork) {
+    pub(super) fn exit(&mut self, thread: TaskChange) {
         match self.known.get_mut(&thread.pid) {
             Some(process) if thread.pid == thread.tid => process.ended = true,
             _ => return,
@@ -188,8 +187,8 @@ impl Processes {
 mod tests {
     use super::*;
 
-    fn of(pid: u32, parent_pid: u32) -> Fork {
-        Fork { is_exec: false, pid, parent_pid, tid: pid, parent_tid: parent_pid }
+    fn of(pid: u32, parent_pid: u32) -> TaskChange {
+        TaskChange { is_exec: false, pid, parent_pid, tid: pid, parent_tid: parent_pid }
     }
 
     fn budget() -> Budget {
@@ -235,7 +234,7 @@ mod tests {
         assert!(processes.entry(2).locations.is_empty());
         assert_eq!(processes.entry(2).location(&mut builder, 0x1800, &budget()), seen);
         // perf found this one running; and of that one's parent nothing is known.
-        processes.fork(Fork { is_exec: true, ..of(3, 1) });
+        processes.fork(TaskChange { is_exec: true, ..of(3, 1) });
         processes.map(4, module());
         processes.fork(of(4, 77));
         for pid in [3, 4] {

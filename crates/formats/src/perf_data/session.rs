@@ -6,33 +6,25 @@ use std::path::Path;
 
 use flamelet_profile::budget::{ALLOCATION, hash_entry};
 use flamelet_profile::{Budget, LocationId, Profile, Quality, Result};
-use flamelet_unwind::{Dump, ImageCache, Module, Registers, walk};
+use flamelet_unwind::perf_event::{
+    ByteReader, Comm, EventAttr, Mmap, RecordHeader, Sample, TaskChange, WordArray, callchain,
+    callchain_frames, misc, record_kind, sample_bit,
+};
+use flamelet_unwind::{Dump, ImageCache, Module, walk};
 use rustc_hash::FxHashMap as HashMap;
 
-use super::attr::{Attr, bit};
 use super::dumps::Dumps;
 use super::features::{Features, hex};
-use super::fields::{Fields, Words};
 use super::processes::{KERNEL, Processes, intern_module};
-use super::records::{Comm, Fork, Mmap, RecordHeader, kind};
-use super::sample::{Sample, sample_id};
 use super::sparse::DumpPlace;
 use crate::assembly::{Assembly, ByteIndex, ThreadRef};
 use crate::perf_script::event_value_type;
 use crate::{Notes, Options};
 
-/// Entries of a call chain from here on are no addresses but say what follows.
-const FIRST_CONTEXT: u64 = -4095i64 as u64;
-const CONTEXT_USER: u64 = -512i64 as u64;
-const CONTEXT_GUEST_USER: u64 = -2560i64 as u64;
 /// A process of which so many stacks were unwound has the rules of its frames remembered, but no more processes than
 /// this: each takes 64 KB.
 const MANY_UNWOUND: u32 = 256;
 const MAX_REMEMBERED: u32 = 64;
-/// The part of `misc` that says where a sample was taken, and its value for the user side.
-const MISC_MODE: u16 = 7;
-const MODE_USER: u16 = 2;
-
 /// A thread, as long as nothing changes about it.
 #[derive(Clone, Copy)]
 struct Task {
@@ -50,7 +42,7 @@ struct Sum {
 
 /// An event of the recording and what was counted for it.
 struct Event {
-    attr: Attr,
+    attr: EventAttr,
     ids: Vec<u64>,
     samples: u64,
 }
@@ -145,7 +137,7 @@ impl Session<'_> {
         self.dumps.part()
     }
 
-    pub(super) fn add_attr(&mut self, attr: Attr, ids: Vec<u64>) {
+    pub(super) fn add_attr(&mut self, attr: EventAttr, ids: Vec<u64>) {
         let size = size_of_val(&*ids) + ids.len() * hash_entry(size_of::<(u64, usize)>());
         if !self.assembly.budget().has_room(EVENT + size) {
             return;
@@ -163,22 +155,26 @@ impl Session<'_> {
         self.events.len()
     }
 
-    pub(super) fn first_attr(&self) -> Option<&Attr> {
+    pub(super) fn first_attr(&self) -> Option<&EventAttr> {
         self.events.first().map(|event| &event.attr)
     }
 
     /// Takes a record of the kernel.
     pub(super) fn record(&mut self, record: &[u8], dump: Option<DumpPlace>) {
         let Some(header) = RecordHeader::parse(record, self.big) else { return };
-        let mut fields = Fields::new(&record[RecordHeader::SIZE..], self.big);
+        let mut fields = ByteReader::new(&record[RecordHeader::SIZE..], self.big);
         let read = match header.kind {
-            kind::MMAP | kind::MMAP2 => Mmap::parse(header, fields).map(|mmap| self.mmap(&mmap)),
-            kind::COMM => Comm::parse(header, fields).map(|comm| self.comm(comm)),
-            kind::FORK => Fork::parse(header, fields).map(|fork| self.fork(fork)),
-            kind::SAMPLE => self.sample(header, fields, dump),
-            kind::LOST => fields.u64().and_then(|_| fields.u64()).map(|count| self.doubts.lost += count),
-            kind::LOST_SAMPLES => fields.u64().map(|count| self.doubts.lost += count),
-            kind::EXIT => Fork::parse(header, fields).map(|ended| self.exit(ended)),
+            record_kind::MMAP | record_kind::MMAP2 => {
+                Mmap::parse(header, fields).map(|mmap| self.mmap(&mmap))
+            }
+            record_kind::COMM => Comm::parse(header, fields).map(|comm| self.comm(&comm)),
+            record_kind::FORK => TaskChange::parse(header, fields).map(|fork| self.fork(fork)),
+            record_kind::SAMPLE => self.sample(header, fields, dump),
+            record_kind::LOST => {
+                fields.u64().and_then(|_| fields.u64()).map(|count| self.doubts.lost += count)
+            }
+            record_kind::LOST_SAMPLES => fields.u64().map(|count| self.doubts.lost += count),
+            record_kind::EXIT => TaskChange::parse(header, fields).map(|ended| self.exit(ended)),
             _ => Some(()),
         };
         if read.is_none() {
@@ -186,14 +182,15 @@ impl Session<'_> {
         }
     }
 
-    fn mmap(&mut self, mmap: &Mmap) {
+    fn mmap(&mut self, mmap: &Mmap<'_>) {
         let end = mmap.start.saturating_add(mmap.length);
-        if !mmap.executable || end <= mmap.start {
+        if !mmap.is_executable || end <= mmap.start {
             return;
         }
-        let base = mmap.name.rsplit('/').next().unwrap_or_default();
+        let name = String::from_utf8_lossy(mmap.name);
+        let base = name.rsplit('/').next().unwrap_or_default();
         self.doubts.has_jitdump |= base.starts_with("jit-") && base.ends_with(".dump");
-        let module = self.module(mmap, end);
+        let module = self.module(mmap, &name, end);
         self.processes.map(mmap.pid, module);
         if mmap.pid == KERNEL {
             self.forget_seen();
@@ -201,29 +198,30 @@ impl Session<'_> {
         self.tasks.clear();
     }
 
-    fn module(&mut self, mmap: &Mmap, end: u64) -> Module {
-        let dumps = self.events.iter().any(|event| event.attr.has(bit::STACK_USER));
-        if dumps && mmap.pid != KERNEL && mmap.name.starts_with('/') {
-            match self.images.image(Path::new(&mmap.name)) {
-                Some(image) if mmap.build_id.is_empty() || image.build_id() == mmap.build_id => {
-                    if self.assembly.budget().has_room(FILE + mmap.name.len()) {
-                        self.doubts.used_files.insert(mmap.name.clone(), hex(image.build_id()));
+    fn module(&mut self, mmap: &Mmap<'_>, name: &str, end: u64) -> Module {
+        let build_id = mmap.build_id.unwrap_or_default();
+        let dumps = self.events.iter().any(|event| event.attr.has(sample_bit::STACK_USER));
+        if dumps && mmap.pid != KERNEL && name.starts_with('/') {
+            match self.images.image(Path::new(name)) {
+                Some(image) if build_id.is_empty() || image.build_id() == build_id => {
+                    if self.assembly.budget().has_room(FILE + name.len()) {
+                        self.doubts.used_files.insert(name.to_owned(), hex(image.build_id()));
                     }
-                    if let Some(module) = image.module(mmap.start, end, mmap.offset, &mmap.name) {
+                    if let Some(module) = image.module(mmap.start, end, mmap.offset, name) {
                         return module;
                     }
                 }
                 Some(_) => {
-                    self.doubts.note(|doubts| &mut doubts.changed_files, &mmap.name, self.assembly.budget());
+                    self.doubts.note(|doubts| &mut doubts.changed_files, name, self.assembly.budget());
                 }
                 None => {
-                    self.doubts.note(|doubts| &mut doubts.missing_files, &mmap.name, self.assembly.budget());
+                    self.doubts.note(|doubts| &mut doubts.missing_files, name, self.assembly.budget());
                 }
             }
         }
-        let name = match mmap.name.strip_prefix("[kernel.kallsyms]") {
+        let name = match name.strip_prefix("[kernel.kallsyms]") {
             Some(_) => "[kernel.kallsyms]",
-            None => &mmap.name,
+            None => name,
         };
         Module {
             start: mmap.start,
@@ -231,23 +229,24 @@ impl Session<'_> {
             file_offset: mmap.offset,
             bias: 0,
             name: name.into(),
-            build_id: mmap.build_id.clone().into(),
+            build_id: build_id.into(),
             table: None,
         }
     }
 
-    fn comm(&mut self, comm: Comm) {
+    fn comm(&mut self, comm: &Comm<'_>) {
+        let name = String::from_utf8_lossy(comm.name).into_owned();
         if comm.is_exec {
             self.processes.exec(comm.pid);
         }
         if comm.pid == comm.tid {
-            self.processes.entry(comm.pid).name.clone_from(&comm.name);
+            self.processes.entry(comm.pid).name.clone_from(&name);
         }
         self.tasks.clear();
-        self.name_thread(comm.tid, comm.name);
+        self.name_thread(comm.tid, name);
     }
 
-    fn fork(&mut self, fork: Fork) {
+    fn fork(&mut self, fork: TaskChange) {
         self.processes.fork(fork);
         if let Some(name) = self.thread_names.get(&fork.parent_tid).cloned() {
             self.name_thread(fork.tid, name);
@@ -263,7 +262,7 @@ impl Session<'_> {
         }
     }
 
-    fn exit(&mut self, ended: Fork) {
+    fn exit(&mut self, ended: TaskChange) {
         self.processes.exit(ended);
         self.tasks.clear();
     }
@@ -291,30 +290,32 @@ impl Session<'_> {
     fn sample(
         &mut self,
         header: RecordHeader,
-        mut fields: Fields<'_>,
+        mut fields: ByteReader<'_>,
         dump: Option<DumpPlace>,
     ) -> Option<()> {
         let event = match &self.events[..] {
             [_] => 0,
             [first, ..] => {
-                sample_id(&first.attr, fields).and_then(|id| self.by_id.get(&id)).copied().unwrap_or(0)
+                let id = first.attr.sample_layout().sample_id(fields);
+                id.and_then(|id| self.by_id.get(&id)).copied().unwrap_or(0)
             }
             [] => return None,
         };
-        let attr = self.events[event].attr;
+        let (layout, default_period) =
+            (self.events[event].attr.sample_layout(), self.events[event].attr.default_period());
         let sample = match dump {
             Some(_) => {
-                let (sample, _) = Sample::parse_up_to_dump(&attr, &mut fields)?;
+                let (sample, _) = Sample::parse_up_to_dump(&layout, &mut fields)?;
                 Sample { stack: fields.rest(), ..sample }
             }
-            None => Sample::parse(&attr, fields)?,
+            None => Sample::parse(&layout, fields)?,
         };
-        let unwound = self.unwind(&attr, &sample, dump);
+        let unwound = self.unwind(&sample, dump);
         self.events[event].samples += 1;
         let task = self.task(sample.pid, sample.tid);
-        let in_user = header.misc & MISC_MODE == MODE_USER;
+        let in_user = header.misc & misc::MODE_MASK == misc::MODE_USER;
         let sum = self.sum(in_user, unwound, event, &sample, task);
-        let period = i64::try_from(sample.period.unwrap_or(attr.default_period())).unwrap_or(i64::MAX);
+        let period = i64::try_from(sample.period.unwrap_or(default_period)).unwrap_or(i64::MAX);
         let sum = &mut self.sums[sum];
         sum.count += 1;
         sum.value = sum.value.saturating_add(period);
@@ -338,7 +339,7 @@ impl Session<'_> {
         self.key.extend_from_slice(&(task.thread.id.index() as u32).to_ne_bytes());
         self.key.extend_from_slice(&(event as u32 * 2 + u32::from(in_user)).to_ne_bytes());
         self.key.extend_from_slice(&sample.ip.to_ne_bytes());
-        self.key.extend_from_slice(sample.chain.map_or(&[], |chain| chain.bytes()));
+        self.key.extend_from_slice(sample.callchain.map_or(&[], |chain| chain.bytes()));
         self.key.extend_from_slice(sample.calls.map_or(&[], |calls| calls.bytes()));
         for address in &self.addresses[..unwound.unwrap_or(0)] {
             self.key.extend_from_slice(&address.to_ne_bytes());
@@ -362,8 +363,8 @@ impl Session<'_> {
     }
 
     /// Unwinds the dump of a sample's user stack, if it has one, and returns how many addresses there are.
-    fn unwind(&mut self, attr: &Attr, sample: &Sample<'_>, dump: Option<DumpPlace>) -> Option<usize> {
-        let registers = user_registers(attr.user_registers, sample.registers?)?;
+    fn unwind(&mut self, sample: &Sample<'_>, dump: Option<DumpPlace>) -> Option<usize> {
+        let registers = sample.registers?.for_unwinding()?;
         let process = self.processes.entry(sample.pid);
         process.unwound = process.unwound.saturating_add(1);
         if process.unwound == MANY_UNWOUND && self.remembered < MAX_REMEMBERED {
@@ -386,7 +387,7 @@ impl Session<'_> {
     /// Makes the stack of a sample, leaf first: the kernel's part, then the user's.
     fn build_stack(&mut self, in_user: bool, unwound: Option<usize>, sample: &Sample<'_>) {
         self.stack.clear();
-        if let Some(chain) = sample.chain {
+        if let Some(chain) = sample.callchain {
             self.chain(sample, chain, in_user, unwound.is_some());
         }
         let process = self.processes.entry(sample.pid);
@@ -400,21 +401,13 @@ impl Session<'_> {
         }
     }
 
-    fn chain(&mut self, sample: &Sample<'_>, chain: Words<'_>, starts_in_user: bool, skip_user: bool) {
-        let mut in_user = starts_in_user;
-        let mut is_exact = true;
-        for address in chain.iter() {
-            if address >= FIRST_CONTEXT {
-                in_user = matches!(address, CONTEXT_USER | CONTEXT_GUEST_USER);
-                is_exact = true;
-                continue;
-            }
+    fn chain(&mut self, sample: &Sample<'_>, chain: WordArray<'_>, starts_in_user: bool, skip_user: bool) {
+        let start = if starts_in_user { callchain::USER } else { callchain::KERNEL };
+        for (context, address) in callchain_frames(chain.iter(), start) {
+            let in_user = matches!(context, callchain::USER | callchain::GUEST_USER);
             if !(in_user && skip_user) {
-                // Callers are return addresses; one less lies in the call.
-                let address = if is_exact { address } else { address.saturating_sub(1) };
                 self.push(if in_user { sample.pid } else { KERNEL }, address);
             }
-            is_exact = false;
             // The processor knows the callers of the innermost user frame better than frame pointers do.
             if let Some(calls) = sample.calls.filter(|_| in_user) {
                 calls.iter().step_by(3).for_each(|from| self.push(sample.pid, from));
@@ -540,22 +533,4 @@ fn set_build_ids(profile: &mut Profile, features: &Features) {
             profile.mappings_mut()[at].build_id = id;
         }
     }
-}
-
-/// The registers that unwinding needs, by the numbers that perf gives them on each machine.
-fn user_registers(mask: u64, values: Words<'_>) -> Option<Registers> {
-    let get = |number: u32| {
-        let before = mask & ((1u64 << number) - 1);
-        (mask >> number & 1 == 1).then(|| values.get(before.count_ones() as usize)).flatten()
-    };
-    // Only 64-bit Arm has a register 32, its program counter.
-    if mask >> 32 & 1 == 1 {
-        return Some(Registers {
-            pc: get(32)?,
-            sp: get(31)?,
-            fp: get(29).unwrap_or(0),
-            lr: get(30).unwrap_or(0),
-        });
-    }
-    Some(Registers { pc: get(8)?, sp: get(7)?, fp: get(6).unwrap_or(0), lr: 0 })
 }

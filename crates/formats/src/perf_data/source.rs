@@ -4,10 +4,9 @@ use std::fs::File;
 use std::io::{self, Read};
 
 use flamelet_profile::{Error, Result};
+use flamelet_unwind::perf_event::{RecordHeader, SampleLayout};
 
-use super::attr::Attr;
 use super::blocks::{BLOCK, Blocks, Place};
-use super::records::RecordHeader;
 use super::sparse::{DumpPlace, Sparse};
 use crate::input::Input;
 
@@ -30,7 +29,7 @@ pub(super) struct Source<'a> {
     start: usize,
     end: usize,
     /// How records with stack dumps are read instead, where the file can be read here and there.
-    sparse: Option<(Sparse<'a>, Attr)>,
+    sparse: Option<(Sparse<'a>, SampleLayout)>,
 }
 
 impl<'a> Source<'a> {
@@ -49,17 +48,22 @@ impl<'a> Source<'a> {
     }
 
     /// From now on leaves the dumps of samples in the file, if that is possible; records start at `at`, and samples
-    /// look as `attr` says.
-    pub(super) fn leave_dumps(&mut self, at: u64, attr: Attr, blocks: &mut Blocks) -> Option<&'a File> {
+    /// are laid out so.
+    pub(super) fn leave_dumps(
+        &mut self,
+        at: u64,
+        layout: SampleLayout,
+        blocks: &mut Blocks,
+    ) -> Option<&'a File> {
         let file = self.input.file()?;
-        self.sparse = Some((Sparse::new(file, at, blocks), attr));
+        self.sparse = Some((Sparse::new(file, at, blocks), layout));
         Some(file)
     }
 
     /// The next record. Of a dump that is left in the file, about the first `part` is wanted.
     pub(super) fn record(&mut self, big: bool, part: usize, blocks: &mut Blocks) -> Result<Next> {
-        if let Some((sparse, attr)) = &mut self.sparse {
-            let next = sparse.record(big, attr, part, blocks);
+        if let Some((sparse, layout)) = &mut self.sparse {
+            let next = sparse.record(big, layout, part, blocks);
             return next.map_err(|error| self.explain(&error));
         }
         if !self.need(RecordHeader::SIZE, blocks)? {

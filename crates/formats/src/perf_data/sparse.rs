@@ -5,11 +5,9 @@
 use std::fs::File;
 use std::io;
 
-use super::attr::Attr;
+use flamelet_unwind::perf_event::{ByteReader, RecordHeader, SampleLayout, record_kind};
+
 use super::blocks::{BLOCK, Blocks, Place};
-use super::fields::Fields;
-use super::records::{RecordHeader, kind};
-use super::sample::Sample;
 use super::source::Next;
 
 /// How much is read at once besides the first part of a dump: the end of the one before, small records, and a sample up
@@ -62,7 +60,7 @@ impl<'a> Sparse<'a> {
     pub(super) fn record(
         &mut self,
         big: bool,
-        attr: &Attr,
+        layout: &SampleLayout,
         part: usize,
         blocks: &mut Blocks,
     ) -> io::Result<Next> {
@@ -76,9 +74,9 @@ impl<'a> Sparse<'a> {
             return Ok(Next::Senseless);
         };
         let size = usize::from(header.size);
-        if header.kind == kind::SAMPLE
+        if header.kind == record_kind::SAMPLE
             && size > SMALL
-            && let Some((place, dump)) = self.without_dump(size, big, attr, ahead, blocks)?
+            && let Some((place, dump)) = self.without_dump(size, big, layout, ahead, blocks)?
         {
             self.at += size as u64;
             return Ok(Next::Record(header, place, Some(dump)));
@@ -93,14 +91,14 @@ impl<'a> Sparse<'a> {
         &mut self,
         size: usize,
         big: bool,
-        attr: &Attr,
+        layout: &SampleLayout,
         ahead: usize,
         blocks: &mut Blocks,
     ) -> io::Result<Option<(Place, DumpPlace)>> {
         let wanted = size.min(ahead - FRONT / 2);
         let Some(head) = self.look(self.at, wanted, ahead, blocks)? else { return Ok(None) };
-        let body = Fields::new(&blocks.record(head)[RecordHeader::SIZE..], big);
-        let Some((start, length)) = Sample::dump_place(attr, body) else { return Ok(None) };
+        let body = ByteReader::new(&blocks.record(head)[RecordHeader::SIZE..], big);
+        let Some((start, length)) = layout.stack_place(body) else { return Ok(None) };
         let start = RecordHeader::SIZE + start;
         // Behind the dump there is only how much of it was used.
         if start + length + 8 > size {
@@ -108,7 +106,7 @@ impl<'a> Sparse<'a> {
         }
         let at = self.at + start as u64;
         let Some(used) = self.look(at + length as u64, 8, ahead, blocks)? else { return Ok(None) };
-        let used = Fields::new(blocks.record(used), big).u64().unwrap_or(0);
+        let used = ByteReader::new(blocks.record(used), big).u64().unwrap_or(0);
         let used = u32::try_from(used).unwrap_or(u32::MAX).min(length as u32);
         let place = Place { length: head.length.min(start as u32 + used), ..head };
         Ok(Some((place, DumpPlace { at, used })))

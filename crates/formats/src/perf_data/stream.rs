@@ -2,15 +2,13 @@
 
 use flamelet_profile::budget::ALLOCATION;
 use flamelet_profile::{Budget, Error, ErrorKind, Result};
+use flamelet_unwind::perf_event::{ByteReader, EventAttr, RecordHeader, record_kind, sample_bit};
 
-use super::attr::{Attr, bit};
 use super::blocks::{Blocks, Place};
 use super::features::Features;
-use super::fields::Fields;
 use super::inflate::Inflate;
-use super::records::{RecordHeader, kind};
+use super::own_records;
 use super::rounds::Rounds;
-use super::sample::{sample_time, trailer_time};
 use super::session::Session;
 use super::source::{Next, Source};
 use super::sparse::DumpPlace;
@@ -25,7 +23,7 @@ const MAX_FEATURES: u64 = 256 << 20;
 /// What a byte of them is charged with: a short record becomes two texts and an entry of a table.
 const PER_BYTE: usize = 12;
 /// What an event is charged with besides its ids.
-const ATTR: usize = size_of::<(Attr, Vec<u64>)>() + ALLOCATION;
+const ATTR: usize = size_of::<(EventAttr, Vec<u64>)>() + ALLOCATION;
 
 /// A record, where it lies, and where its dump does if that was left in the file.
 type Held = (RecordHeader, Place, Option<DumpPlace>);
@@ -40,7 +38,7 @@ pub(super) struct Stream<'a> {
     /// Where in the file the records start, and the features.
     records_at: u64,
     features_at: u64,
-    attrs: Vec<(Attr, Vec<u64>)>,
+    attrs: Vec<(EventAttr, Vec<u64>)>,
     pub(super) features: Features,
     blocks: Blocks,
     rounds: Rounds,
@@ -81,7 +79,7 @@ impl<'a> Stream<'a> {
         };
         let mut header = [0; PIPE_HEADER as usize];
         stream.fill(&mut header, "its header")?;
-        let size = Fields::new(&header[8..], big).u64().unwrap_or(0);
+        let size = ByteReader::new(&header[8..], big).u64().unwrap_or(0);
         match size {
             PIPE_HEADER => Ok(stream),
             FILE_HEADER.. => stream.open_file().map(|()| stream),
@@ -99,7 +97,7 @@ impl<'a> Stream<'a> {
     fn open_file(&mut self) -> Result<()> {
         let mut header = [0; (FILE_HEADER - PIPE_HEADER) as usize];
         self.fill(&mut header, "its header")?;
-        let mut fields = Fields::new(&header, self.big);
+        let mut fields = ByteReader::new(&header, self.big);
         let mut next = || fields.u64().unwrap_or(0);
         let (attr_size, attrs_at, attrs_size) = (next(), next(), next());
         let (data_at, data_size) = (next(), next());
@@ -129,13 +127,13 @@ impl<'a> Stream<'a> {
         };
         for entry in slice(at, size).ok_or_else(bad)?.chunks_exact(attr_size as usize) {
             let (attr, ids) = entry.split_at(entry.len() - 16);
-            let attr = Attr::parse(attr, self.big).ok_or_else(bad)?;
-            let mut ids = Fields::new(ids, self.big);
+            let attr = EventAttr::parse(attr, self.big).ok_or_else(bad)?;
+            let mut ids = ByteReader::new(ids, self.big);
             let (ids_at, ids_size) = (ids.u64().unwrap_or(0), ids.u64().unwrap_or(0));
             // The lists of several events may be one and the same.
             let ids = slice(ids_at, ids_size).unwrap_or_default();
             self.budget.charge(ATTR + ids.len())?;
-            let mut ids = Fields::new(ids, self.big);
+            let mut ids = ByteReader::new(ids, self.big);
             self.attrs.push((attr, std::iter::from_fn(|| ids.u64()).collect()));
         }
         if self.attrs.is_empty() { Err(bad()) } else { Ok(()) }
@@ -145,22 +143,22 @@ impl<'a> Stream<'a> {
     pub(super) fn each_record(&mut self, session: &mut Session<'a>) -> Result<()> {
         session.big = self.big;
         if let [(first, _), others @ ..] = &self.attrs[..]
-            && first.has(bit::STACK_USER)
-            && others.iter().all(|(other, _)| other.has_layout_of(first))
+            && first.has(sample_bit::STACK_USER)
+            && others.iter().all(|(other, _)| other.sample_layout() == first.sample_layout())
         {
-            session.file = self.source.leave_dumps(self.records_at, *first, &mut self.blocks);
+            session.file = self.source.leave_dumps(self.records_at, first.sample_layout(), &mut self.blocks);
         }
         self.attrs.drain(..).for_each(|(attr, ids)| session.add_attr(attr, ids));
         while let Some((header, place, dump)) = self.next_record(session)? {
             match header.kind {
-                kind::FINISHED_ROUND => {
+                own_records::FINISHED_ROUND => {
                     // Unpacked records lag behind the others, so rounds do not count for them.
                     if self.inflate.is_none() {
                         self.rounds.end_round(&mut self.blocks, |record, dump| session.record(record, dump));
                     }
                 }
                 // What perf itself adds is rare, or to be unpacked.
-                kind::FIRST_OF_PERF.. => {
+                own_records::FIRST.. => {
                     let record = self.blocks.record(place).to_vec();
                     self.record(header, &record[RecordHeader::SIZE..], session)?;
                 }
@@ -201,32 +199,32 @@ impl<'a> Stream<'a> {
 
     /// Takes a record that perf itself added.
     fn record(&mut self, header: RecordHeader, body: &[u8], session: &mut Session<'a>) -> Result<()> {
-        let mut fields = Fields::new(body, self.big);
+        let mut fields = ByteReader::new(body, self.big);
         match header.kind {
-            kind::COMPRESSED => self.compressed(body, session)?,
-            kind::COMPRESSED2 => {
+            own_records::COMPRESSED => self.compressed(body, session)?,
+            own_records::COMPRESSED2 => {
                 let size = fields.u64().and_then(|size| usize::try_from(size).ok()).unwrap_or(usize::MAX);
                 let piece = fields.bytes(size).ok_or_else(|| truncated("a compressed record"))?;
                 self.compressed(piece, session)?;
             }
-            kind::HEADER_ATTR => header_attr(fields, self.big, session)?,
-            kind::HEADER_FEATURE => {
+            own_records::HEADER_ATTR => header_attr(fields, self.big, session)?,
+            own_records::HEADER_FEATURE => {
                 if let Some(number) = fields.u64().filter(|_| self.budget.has_room(body.len() * PER_BYTE)) {
                     self.features.add(number, fields.rest(), self.big);
                 }
             }
-            kind::HEADER_BUILD_ID | kind::EVENT_UPDATE => {
+            own_records::HEADER_BUILD_ID | own_records::EVENT_UPDATE => {
                 self.budget.charge(body.len() * PER_BYTE)?;
                 match header.kind {
-                    kind::HEADER_BUILD_ID => self.features.build_id(header, body, self.big),
+                    own_records::HEADER_BUILD_ID => self.features.build_id(header, body, self.big),
                     _ => self.features.event_update(fields),
                 }
             }
-            kind::HEADER_TRACING_DATA => {
+            own_records::HEADER_TRACING_DATA => {
                 let size = fields.u32().unwrap_or(0);
                 self.skip(u64::from(size).next_multiple_of(8))?;
             }
-            kind::AUXTRACE => {
+            own_records::AUXTRACE => {
                 let size = fields.u64().unwrap_or(0);
                 self.skip(size)?;
             }
@@ -258,7 +256,7 @@ impl<'a> Stream<'a> {
                 return Err(corrupt("a record without a size"));
             }
             let Some((record, after)) = rest.split_at_checked(size) else { break };
-            if header.kind < kind::FIRST_OF_PERF {
+            if header.kind < own_records::FIRST {
                 let place = self.blocks.store(record);
                 self.hold(header, place, None, session);
             }
@@ -278,8 +276,8 @@ impl<'a> Stream<'a> {
     ) {
         let body = &self.blocks.record(place)[RecordHeader::SIZE..];
         let time = session.first_attr().and_then(|attr| match header.kind {
-            kind::SAMPLE => sample_time(attr, Fields::new(body, self.big)),
-            _ => trailer_time(attr, body, self.big),
+            record_kind::SAMPLE => attr.sample_layout().sample_time(ByteReader::new(body, self.big)),
+            _ => attr.trailer_time(body, self.big),
         });
         self.rounds.push(time.unwrap_or(0), place, dump, &mut self.blocks);
         if self.rounds.is_full() || self.blocks.is_full() {
@@ -295,7 +293,7 @@ impl<'a> Stream<'a> {
         let most = MAX_FEATURES.min(self.budget.room() / PER_BYTE as u64);
         let (bytes, is_read) = self.source.rest(most, &self.blocks);
         self.budget.has_room(bytes.len() * PER_BYTE);
-        let mut table = Fields::new(&bytes, self.big);
+        let mut table = ByteReader::new(&bytes, self.big);
         for &number in &self.feature_bits {
             let (Some(at), Some(size)) = (table.u64(), table.u64()) else { break };
             let start = at.checked_sub(self.features_at).and_then(|start| usize::try_from(start).ok());
@@ -310,12 +308,12 @@ impl<'a> Stream<'a> {
 }
 
 /// An event as pipe mode tells it: the attr (its size inside), then its ids.
-fn header_attr(fields: Fields<'_>, big: bool, session: &mut Session<'_>) -> Result<()> {
+fn header_attr(fields: ByteReader<'_>, big: bool, session: &mut Session<'_>) -> Result<()> {
     let bytes = fields.rest();
-    let size = bytes.get(4..).and_then(|rest| Fields::new(rest, big).u32()).unwrap_or(0) as usize;
-    let attr = bytes.get(..size).and_then(|attr| Attr::parse(attr, big));
+    let size = bytes.get(4..).and_then(|rest| ByteReader::new(rest, big).u32()).unwrap_or(0) as usize;
+    let attr = bytes.get(..size).and_then(|attr| EventAttr::parse(attr, big));
     let attr = attr.ok_or_else(|| corrupt("an event"))?;
-    let mut ids = Fields::new(&bytes[size..], big);
+    let mut ids = ByteReader::new(&bytes[size..], big);
     let ids: Vec<u64> = std::iter::from_fn(|| ids.u64()).collect();
     session.add_attr(attr, ids);
     Ok(())

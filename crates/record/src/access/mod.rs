@@ -4,7 +4,8 @@ pub(crate) mod tracefs;
 
 use std::io;
 
-use crate::sys::attr::{Attr, config, flag, kind};
+use flamelet_unwind::perf_event::{EventAttr, config, event_kind, flag};
+
 use crate::sys::event::{Event, Watch};
 use crate::{Error, ErrorKind};
 
@@ -72,15 +73,15 @@ impl Capabilities {
 /// Tries the least that a recording needs: this thread's own CPU clock, the user side only.
 pub(crate) fn try_own_clock(with_kernel: bool) -> io::Result<()> {
     let user_only = if with_kernel { 0 } else { flag::EXCLUDE_KERNEL };
-    let attr =
-        Attr::new(kind::SOFTWARE, config::CPU_CLOCK).with(flag::DISABLED | flag::EXCLUDE_HV | user_only);
+    let attr = EventAttr::new(event_kind::SOFTWARE, config::CPU_CLOCK)
+        .with(flag::DISABLED | flag::EXCLUDE_HV | user_only);
     let first_cpu = crate::sys::machine::online_cpus().first().copied().unwrap_or(0);
     Event::open(&attr, Watch::Thread(0), first_cpu).map(drop)
 }
 
 /// Tries a tracepoint on this thread.
 pub(crate) fn try_tracepoint(id: u64) -> io::Result<Event> {
-    let attr = Attr::new(kind::TRACEPOINT, id).with(flag::DISABLED);
+    let attr = EventAttr::new(event_kind::TRACEPOINT, id).with(flag::DISABLED);
     let first_cpu = crate::sys::machine::online_cpus().first().copied().unwrap_or(0);
     Event::open(&attr, Watch::Thread(0), first_cpu)
 }

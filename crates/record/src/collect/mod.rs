@@ -16,6 +16,7 @@ use std::sync::Arc;
 use std::sync::PoisonError;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use flamelet_unwind::perf_event::Mmap;
 use flamelet_unwind::{Dump, End, MAX_DEPTH, Reason, walk};
 use rustc_hash::FxHashMap;
 
@@ -30,7 +31,7 @@ use crate::collect::live_stack::LiveStack;
 use crate::events::chunk::Chunk;
 use crate::events::plan::Source;
 use crate::events::session::{Origin, Origins};
-use crate::events::wire::{Mmap, Raw, Record, RegisterMask, Sample, ThreadOf};
+use crate::events::wire::{Raw, Record, Sample, ThreadOf};
 use images::Mapped;
 use order::{Due, Order};
 use rows::{RowKey, Rows};
@@ -214,8 +215,8 @@ impl Intake {
 
     fn take_mmap(&mut self, mmap: &Mmap<'_>, time: u64) {
         let name = String::from_utf8_lossy(mmap.name);
-        let (pid, start, end, offset, build_id) =
-            (mmap.pid, mmap.start, mmap.end, mmap.offset, mmap.build_id);
+        let Mmap { pid, start, offset, build_id, .. } = *mmap;
+        let Some(end) = start.checked_add(mmap.length) else { return };
         let mapped = Mapped { pid, start, end, offset, name: &name, build_id, is_deleted: false };
         self.spaces.map(&mapped, time);
     }
@@ -240,7 +241,7 @@ impl Intake {
 
     fn take_sample(&mut self, due: &Due<'_>) {
         let Some(origin) = self.origin(&due.record) else { return };
-        let Some(sample) = due.record.sample(origin.sample_type, RegisterMask::NATIVE) else { return };
+        let Some(sample) = due.record.sample(origin.sample_type) else { return };
         // The idle task is nobody's work.
         if sample.thread.pid == 0 || !self.threads.of(sample.thread).accepts(&origin) {
             return;

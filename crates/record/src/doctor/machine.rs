@@ -3,9 +3,10 @@
 use std::path::Path;
 
 use super::{Report, State};
+use flamelet_unwind::perf_event::{EventAttr, config, event_kind, flag};
+
 use crate::access::tracefs;
 use crate::access::{self, Capabilities};
-use crate::sys::attr::{Attr, config, flag, kind};
 use crate::sys::event::{Event, Watch};
 use crate::sys::machine as system;
 use crate::sys::machine::online_cpus;
@@ -63,13 +64,13 @@ fn paranoid(report: &mut Report, capabilities: Capabilities) {
 }
 
 fn try_event(kind: u32, config: u64, watch: Watch, more: u64) -> bool {
-    let attr = Attr::new(kind, config).with(flag::DISABLED | flag::EXCLUDE_HV | more);
+    let attr = EventAttr::new(kind, config).with(flag::DISABLED | flag::EXCLUDE_HV | more);
     let cpu = online_cpus().first().copied().unwrap_or(0);
     Event::open(&attr, watch, cpu).is_ok()
 }
 
 fn everything(report: &mut Report) {
-    if try_event(kind::SOFTWARE, config::CPU_CLOCK, Watch::Everything, flag::EXCLUDE_KERNEL) {
+    if try_event(event_kind::SOFTWARE, config::CPU_CLOCK, Watch::Everything, flag::EXCLUDE_KERNEL) {
         report.add("all processes", "permitted", State::Good, "`flamelet record -a`", "");
     } else {
         let allows = "own processes only, not `flamelet record -a`";
@@ -79,7 +80,7 @@ fn everything(report: &mut Report) {
 }
 
 fn counters(report: &mut Report) {
-    if try_event(kind::HARDWARE, config::CPU_CYCLES, Watch::Thread(0), flag::EXCLUDE_KERNEL) {
+    if try_event(event_kind::HARDWARE, config::CPU_CYCLES, Watch::Thread(0), flag::EXCLUDE_KERNEL) {
         report.add(
             "hardware counters",
             "cycles can be counted",

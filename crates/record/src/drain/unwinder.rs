@@ -4,6 +4,7 @@
 //! A stack that does not come out whole is kept as it is: the collector, which hears of new code in the right
 //! order and may take its time, unwinds it.
 
+use flamelet_unwind::perf_event::sample_bit;
 use flamelet_unwind::{Dump, End, MAX_DEPTH, Modules, walk};
 use rustc_hash::FxHashMap;
 
@@ -12,8 +13,7 @@ use crate::collect::{Published, SharedModules};
 use crate::events::chunk::{Kept, Unwound, UnwoundStack};
 use crate::events::plan::Source;
 use crate::events::session::{Origin, Origins};
-use crate::events::wire::{Raw, RegisterMask, Sample, UserSide};
-use crate::sys::attr::sample;
+use crate::events::wire::{Raw, Sample, UserSide};
 
 /// Unwinds samples in place. Never waits for a lock: the collector may hold it, and it may be what this very
 /// thread just preempted.
@@ -87,10 +87,10 @@ impl Unwinder {
         live: Option<&mut LiveStack>,
     ) -> Option<usize> {
         let origin = if record.is_sample() { self.origin(record)? } else { return None };
-        if origin.sample_type & sample::STACK_USER == 0 {
+        if origin.sample_type & sample_bit::STACK_USER == 0 {
             return None;
         }
-        let sample = record.sample(origin.sample_type, RegisterMask::NATIVE)?;
+        let sample = record.sample(origin.sample_type)?;
         let (user, stack_at) = (sample.user?, sample.stack_at?);
         if sample.time >= settled {
             return None;

@@ -1,8 +1,9 @@
 //! Events by the names that `perf list` shows.
 
+use flamelet_unwind::perf_event::{event_kind, event_of_name};
+
 use crate::access::tracefs;
 use crate::events::uprobe::Probe;
-use crate::sys::attr::kind;
 use crate::{Error, ErrorKind, Result};
 
 /// An event that was found by its name.
@@ -15,35 +16,6 @@ pub(crate) struct NamedEvent {
     pub(crate) _probe: Option<Probe>,
 }
 
-/// The numbers of the kernel's header, in its order.
-const HARDWARE: [&[&str]; 10] = [
-    &["cpu-cycles", "cycles"],
-    &["instructions"],
-    &["cache-references"],
-    &["cache-misses"],
-    &["branch-instructions", "branches"],
-    &["branch-misses"],
-    &["bus-cycles"],
-    &["stalled-cycles-frontend", "idle-cycles-frontend"],
-    &["stalled-cycles-backend", "idle-cycles-backend"],
-    &["ref-cycles"],
-];
-
-const SOFTWARE: [&[&str]; 12] = [
-    &["cpu-clock"],
-    &["task-clock"],
-    &["page-faults", "faults"],
-    &["context-switches", "cs"],
-    &["cpu-migrations", "migrations"],
-    &["minor-faults"],
-    &["major-faults"],
-    &["alignment-faults"],
-    &["emulation-faults"],
-    &["dummy"],
-    &["bpf-output"],
-    &["cgroup-switches"],
-];
-
 const CACHES: [&[&str]; 7] =
     [&["l1-dcache"], &["l1-icache"], &["llc"], &["dtlb"], &["itlb"], &["branch", "bpu"], &["node"]];
 const CACHE_OPERATIONS: [&str; 3] = ["load", "store", "prefetch"];
@@ -54,7 +26,7 @@ pub(crate) fn find(name: &str) -> Result<NamedEvent> {
     let found = |kind, config| Ok(NamedEvent { name: name.to_owned(), kind, config, _probe: None });
     if let Some(place) = name.strip_prefix("uprobe:") {
         let probe = Probe::set(place)?;
-        let (name, kind, config) = (name.to_owned(), kind::TRACEPOINT, probe.tracepoint_id()?);
+        let (name, kind, config) = (name.to_owned(), event_kind::TRACEPOINT, probe.tracepoint_id()?);
         return Ok(NamedEvent { name, kind, config, _probe: Some(probe) });
     }
     if let Some((group, point)) = name.split_once(':') {
@@ -64,21 +36,17 @@ pub(crate) fn find(name: &str) -> Result<NamedEvent> {
         if !is_plain(group) || !is_plain(point) {
             return Err(unknown(name));
         }
-        return found(kind::TRACEPOINT, tracefs::tracepoint_id(group, point)?);
+        return found(event_kind::TRACEPOINT, tracefs::tracepoint_id(group, point)?);
     }
     let lower = name.to_ascii_lowercase();
-    let row = |table: &[&[&str]]| table.iter().position(|names| names.contains(&lower.as_str()));
-    if let Some(config) = row(&SOFTWARE) {
-        return found(kind::SOFTWARE, config as u64);
-    }
-    if let Some(config) = row(&HARDWARE) {
-        return found(kind::HARDWARE, config as u64);
+    if let Some((kind, config)) = event_of_name(&lower) {
+        return found(kind, config);
     }
     if let Some(config) = cache_event(&lower) {
-        return found(kind::HARDWARE_CACHE, config);
+        return found(event_kind::HARDWARE_CACHE, config);
     }
     match lower.strip_prefix('r').map(|digits| u64::from_str_radix(digits, 16)) {
-        Some(Ok(config)) => found(kind::RAW, config),
+        Some(Ok(config)) => found(event_kind::RAW, config),
         _ => Err(unknown(name)),
     }
 }
@@ -113,13 +81,13 @@ mod tests {
     #[test]
     fn names_of_perf_list() {
         let event = |name: &str| find(name).map(|event| (event.kind, event.config)).ok();
-        assert_eq!(event("page-faults"), Some((kind::SOFTWARE, 2)));
-        assert_eq!(event("faults"), Some((kind::SOFTWARE, 2)));
-        assert_eq!(event("cycles"), Some((kind::HARDWARE, 0)));
-        assert_eq!(event("LLC-load-misses"), Some((kind::HARDWARE_CACHE, 0x1_0002)));
-        assert_eq!(event("L1-dcache-loads"), Some((kind::HARDWARE_CACHE, 0)));
-        assert_eq!(event("dTLB-store-misses"), Some((kind::HARDWARE_CACHE, 0x1_0103)));
-        assert_eq!(event("r1a8"), Some((kind::RAW, 0x1a8)));
+        assert_eq!(event("page-faults"), Some((event_kind::SOFTWARE, 2)));
+        assert_eq!(event("faults"), Some((event_kind::SOFTWARE, 2)));
+        assert_eq!(event("cycles"), Some((event_kind::HARDWARE, 0)));
+        assert_eq!(event("LLC-load-misses"), Some((event_kind::HARDWARE_CACHE, 0x1_0002)));
+        assert_eq!(event("L1-dcache-loads"), Some((event_kind::HARDWARE_CACHE, 0)));
+        assert_eq!(event("dTLB-store-misses"), Some((event_kind::HARDWARE_CACHE, 0x1_0103)));
+        assert_eq!(event("r1a8"), Some((event_kind::RAW, 0x1a8)));
         for wrong in ["", "page faults", "LLC-load-mis", "../:id", ":", "rxyz"] {
             assert_eq!(event(wrong), None, "{wrong}");
         }

@@ -2,11 +2,12 @@
 
 use std::io;
 
+use flamelet_unwind::perf_event::{EventAttr, NATIVE_REGISTERS, config, event_kind, flag, sample_bit};
+
 use crate::access::tracefs;
 use crate::access::{self, level};
 use crate::events::name::{self, NamedEvent};
-use crate::events::wire::RegisterMask;
-use crate::sys::attr::{Attr, config, flag, kind, sample};
+use crate::events::wire::COMMON_FIELDS;
 use crate::sys::event::{Event, READ_TIMES, Watch};
 use crate::{Error, Options, Result, Target};
 
@@ -33,7 +34,7 @@ pub(crate) enum Source {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PlannedEvent {
     pub(crate) source: Source,
-    pub(crate) attr: Attr,
+    pub(crate) attr: EventAttr,
 }
 
 /// What counts CPU time.
@@ -116,10 +117,10 @@ struct Planner<'a> {
 
 impl Planner<'_> {
     /// What every event has.
-    fn base(&self, kind: u32, config: u64) -> Attr {
-        let mut attr = Attr::new(kind, config).with(flag::DISABLED | flag::SAMPLE_ID_ALL);
+    fn base(&self, kind: u32, config: u64) -> EventAttr {
+        let mut attr = EventAttr::new(kind, config).with(flag::DISABLED | flag::SAMPLE_ID_ALL);
         attr = clocked(attr).with(flag::EXCLUDE_HV);
-        attr.sample_type = sample::BASE;
+        attr.sample_type = COMMON_FIELDS;
         attr.read_format = READ_TIMES;
         if !matches!(self.options.target, Target::All) {
             attr = attr.with(flag::INHERIT);
@@ -131,12 +132,12 @@ impl Planner<'_> {
     }
 
     /// With the stack of the thread, and where it may be seen that of the kernel.
-    fn with_stack(&self, mut attr: Attr) -> Attr {
-        attr.sample_type |= sample::REGS_USER | sample::STACK_USER;
-        attr.sample_regs_user = RegisterMask::NATIVE.bits;
+    fn with_stack(&self, mut attr: EventAttr) -> EventAttr {
+        attr.sample_type |= sample_bit::REGS_USER | sample_bit::STACK_USER;
+        attr.sample_regs_user = NATIVE_REGISTERS;
         attr.sample_stack_user = self.options.dump_bytes;
         if self.with_kernel {
-            attr.sample_type |= sample::CALLCHAIN;
+            attr.sample_type |= sample_bit::CALLCHAIN;
             attr = attr.with(flag::EXCLUDE_CALLCHAIN_USER);
         } else {
             attr = attr.with(flag::EXCLUDE_KERNEL);
@@ -144,7 +145,7 @@ impl Planner<'_> {
         attr
     }
 
-    fn try_open(&mut self, attr: &Attr) -> io::Result<()> {
+    fn try_open(&mut self, attr: &EventAttr) -> io::Result<()> {
         self.tried.push(Event::open(attr, self.watch, self.cpu)?);
         Ok(())
     }
@@ -154,7 +155,7 @@ impl Planner<'_> {
     }
 
     fn track(&mut self) -> Result<PlannedEvent> {
-        let attr = self.base(kind::SOFTWARE, config::DUMMY).with(
+        let attr = self.base(event_kind::SOFTWARE, config::DUMMY).with(
             flag::EXCLUDE_KERNEL | flag::MMAP | flag::MMAP2 | flag::COMM | flag::COMM_EXEC | flag::TASK,
         );
         let with_build_ids = attr.with(flag::BUILD_ID);
@@ -176,12 +177,13 @@ impl Planner<'_> {
                  `sudo sysctl kernel.perf_event_paranoid=1` shows it)"
             ));
         }
-        let mut cycles = self.with_stack(self.base(kind::HARDWARE, config::CPU_CYCLES)).with(flag::FREQ);
+        let mut cycles =
+            self.with_stack(self.base(event_kind::HARDWARE, config::CPU_CYCLES)).with(flag::FREQ);
         cycles.sample_period = frequency;
         if self.try_open(&cycles).is_ok() {
             return Ok((PlannedEvent { source: Source::Cpu, attr: cycles }, CpuClock::Cycles));
         }
-        let mut clock = self.with_stack(self.base(kind::SOFTWARE, config::CPU_CLOCK));
+        let mut clock = self.with_stack(self.base(event_kind::SOFTWARE, config::CPU_CLOCK));
         clock.sample_period = 1_000_000_000 / frequency;
         self.try_open(&clock).map_err(|error| self.refused(&error, "cannot sample the CPU clock"))?;
         Ok((PlannedEvent { source: Source::Cpu, attr: clock }, CpuClock::Software))
@@ -189,14 +191,14 @@ impl Planner<'_> {
 
     /// Whether the kernel's side is refused where the user's is not.
     fn try_kernel_side(&mut self) -> bool {
-        let mut attr = self.with_stack(self.base(kind::SOFTWARE, config::CPU_CLOCK));
+        let mut attr = self.with_stack(self.base(event_kind::SOFTWARE, config::CPU_CLOCK));
         attr.sample_period = 1_000_000;
         let refused = |error: io::Error| matches!(error.raw_os_error(), Some(libc::EACCES | libc::EPERM));
         self.try_open(&attr).is_err_and(refused)
     }
 
     fn switches(&mut self) -> Result<PlannedEvent> {
-        let mut attr = self.with_stack(self.base(kind::SOFTWARE, config::CONTEXT_SWITCHES));
+        let mut attr = self.with_stack(self.base(event_kind::SOFTWARE, config::CONTEXT_SWITCHES));
         attr = attr.without(flag::EXCLUDE_KERNEL).with(flag::CONTEXT_SWITCH);
         attr.sample_period = 1;
         self.try_open(&attr).map_err(|error| self.refused(&error, "cannot record blocked time"))?;
@@ -204,18 +206,19 @@ impl Planner<'_> {
     }
 
     fn syscalls(&mut self) -> Result<[PlannedEvent; 4]> {
-        let mut enter = self.base(kind::TRACEPOINT, tracefs::tracepoint_id("raw_syscalls", "sys_enter")?);
-        let mut exit = self.base(kind::TRACEPOINT, tracefs::tracepoint_id("raw_syscalls", "sys_exit")?);
+        let mut enter =
+            self.base(event_kind::TRACEPOINT, tracefs::tracepoint_id("raw_syscalls", "sys_enter")?);
+        let mut exit = self.base(event_kind::TRACEPOINT, tracefs::tracepoint_id("raw_syscalls", "sys_exit")?);
         let mut stacks = self.with_stack(enter).without(flag::EXCLUDE_KERNEL);
-        stacks.sample_type |= sample::RAW;
-        stacks.sample_type &= !sample::CALLCHAIN;
+        stacks.sample_type |= sample_bit::RAW;
+        stacks.sample_type &= !sample_bit::CALLCHAIN;
         // Which call it is and what it returned is told at its end; of the beginning only the time matters, and
         // six arguments would make most of what is written.
-        exit.sample_type |= sample::RAW;
+        exit.sample_type |= sample_bit::RAW;
         (enter.sample_period, exit.sample_period) = (1, 1);
         let (mut regular, mut frequent) = (stacks, stacks.with(flag::FREQ));
         // Asked for its period, an event of a fixed period samples every single call.
-        frequent.sample_type |= sample::PERIOD;
+        frequent.sample_type |= sample_bit::PERIOD;
         (regular.sample_period, frequent.sample_period) = (SYSCALL_STACK_PERIOD, SYSCALL_STACK_FREQUENCY);
         let events = [
             PlannedEvent { source: Source::SyscallEnter, attr: enter },
@@ -231,16 +234,16 @@ impl Planner<'_> {
 
     fn named(&mut self, at: usize, event: &NamedEvent) -> Result<PlannedEvent> {
         let mut attr = self.with_stack(self.base(event.kind, event.config));
-        attr.sample_type |= sample::PERIOD;
-        if matches!(event.kind, kind::HARDWARE | kind::HARDWARE_CACHE | kind::RAW) {
+        attr.sample_type |= sample_bit::PERIOD;
+        if matches!(event.kind, event_kind::HARDWARE | event_kind::HARDWARE_CACHE | event_kind::RAW) {
             attr.sample_period = u64::from(self.options.frequency);
             attr = attr.with(flag::FREQ);
-        } else if event.kind == kind::SOFTWARE && event.config <= 1 {
+        } else if event.kind == event_kind::SOFTWARE && event.config <= 1 {
             attr.sample_period = 1_000_000_000 / u64::from(self.options.frequency);
         } else {
             attr.sample_period = 1;
         }
-        if event.kind == kind::TRACEPOINT {
+        if event.kind == event_kind::TRACEPOINT {
             attr = attr.without(flag::EXCLUDE_KERNEL);
         }
         let what = format!("cannot record {}", event.name);
@@ -248,7 +251,7 @@ impl Planner<'_> {
             // The kernel's side may be refused where the user's is not.
             Err(error) if matches!(error.raw_os_error(), Some(libc::EACCES | libc::EPERM)) => {
                 attr = attr.with(flag::EXCLUDE_KERNEL).without(flag::EXCLUDE_CALLCHAIN_USER);
-                attr.sample_type &= !sample::CALLCHAIN;
+                attr.sample_type &= !sample_bit::CALLCHAIN;
                 self.try_open(&attr)
             }
             tried => tried,
@@ -261,7 +264,7 @@ impl Planner<'_> {
 /// The level of `kernel.perf_event_paranoid` that everything which is asked for needs, so that whoever sets it is not
 /// refused again.
 fn needed_level(options: &Options, named: &[NamedEvent]) -> i32 {
-    if options.syscalls || named.iter().any(|event| event.kind == kind::TRACEPOINT) {
+    if options.syscalls || named.iter().any(|event| event.kind == event_kind::TRACEPOINT) {
         level::TRACEPOINTS
     } else if matches!(options.target, Target::All) {
         level::EVERY_PROCESS
@@ -273,7 +276,7 @@ fn needed_level(options: &Options, named: &[NamedEvent]) -> i32 {
 }
 
 /// All events and rings share one clock, by which their records are put in order.
-pub(crate) fn clocked(mut attr: Attr) -> Attr {
+pub(crate) fn clocked(mut attr: EventAttr) -> EventAttr {
     attr.clockid = libc::CLOCK_MONOTONIC;
     attr.with(flag::USE_CLOCKID)
 }

@@ -11,8 +11,10 @@ use std::thread::JoinHandle;
 
 use rustc_hash::FxHashMap;
 
+use flamelet_unwind::perf_event::{EventAttr, config, event_kind, flag};
+
 use crate::events::plan::{Plan, PlannedEvent, Source, clocked};
-use crate::sys::attr::{Attr, config, flag, kind, sample};
+use crate::events::wire::COMMON_FIELDS;
 use crate::sys::event::{Event, Watch};
 use crate::sys::machine;
 use crate::sys::ring::Ring;
@@ -212,10 +214,10 @@ fn map_rings(cpus: &[u32], sample_bytes: usize) -> Result<Vec<CpuRings>> {
 }
 
 fn ring(cpu: u32, bytes: usize) -> Result<Ring> {
-    let mut attr = clocked(Attr::new(kind::SOFTWARE, config::DUMMY)).with(
+    let mut attr = clocked(EventAttr::new(event_kind::SOFTWARE, config::DUMMY)).with(
         flag::DISABLED | flag::EXCLUDE_KERNEL | flag::EXCLUDE_HV | flag::SAMPLE_ID_ALL | flag::WATERMARK,
     );
-    attr.sample_type = sample::BASE;
+    attr.sample_type = COMMON_FIELDS;
     attr.wakeup = (bytes / 4) as u32;
     let event = Event::open(&attr, Watch::Thread(0), cpu)
         .map_err(|error| access::explain(&error, "cannot use perf_event_open", access::level::USER_SIDE))?;

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use flamelet_profile::Profile;
 use flamelet_symbol::symbolize;
+use flamelet_unwind::perf_event::flag;
 use rustc_hash::FxHashSet;
 
 use crate::assemble::Columns;
@@ -22,7 +23,6 @@ use crate::events::plan::{Plan, PlannedEvent, Source};
 use crate::events::session::{CpuRings, Session};
 use crate::events::watch;
 use crate::names::Background;
-use crate::sys::attr::flag;
 use crate::sys::event::{Event, Watch};
 use crate::sys::machine;
 use crate::sys::process::{Waiting, open_pidfd};

@@ -3,13 +3,7 @@
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 
-use super::attr::Attr;
-
-const FLAG_FD_CLOEXEC: libc::c_ulong = 8;
-const IOC_ENABLE: libc::c_ulong = 0x2400;
-const IOC_DISABLE: libc::c_ulong = 0x2401;
-const IOC_SET_OUTPUT: libc::c_ulong = 0x2405;
-const IOC_ID: libc::c_ulong = 0x8008_2407;
+use flamelet_unwind::perf_event::{EventAttr, control};
 
 /// The read format that [`Event::running_nanos`] expects: the count, the time enabled, the time running.
 pub(crate) const READ_TIMES: u64 = 3;
@@ -31,7 +25,7 @@ pub(crate) struct Event {
 
 impl Event {
     /// Opens an event on one CPU.
-    pub(crate) fn open(attr: &Attr, watch: Watch, cpu: u32) -> io::Result<Self> {
+    pub(crate) fn open(attr: &EventAttr, watch: Watch, cpu: u32) -> io::Result<Self> {
         let pid = match watch {
             Watch::Thread(tid) => tid as libc::pid_t,
             Watch::Everything => -1,
@@ -40,7 +34,14 @@ impl Event {
         // only reads it (it may write the size field back on E2BIG, which is why the copy is passed).
         let fd = unsafe {
             let mut copy = *attr;
-            libc::syscall(libc::SYS_perf_event_open, &raw mut copy, pid, cpu as i32, -1, FLAG_FD_CLOEXEC)
+            libc::syscall(
+                libc::SYS_perf_event_open,
+                &raw mut copy,
+                pid,
+                cpu as i32,
+                -1,
+                control::CLOSE_ON_EXEC,
+            )
         };
         if fd < 0 {
             return Err(io::Error::last_os_error());
@@ -53,23 +54,23 @@ impl Event {
     pub(crate) fn id(&self) -> io::Result<u64> {
         let mut id = 0u64;
         // SAFETY: the kernel writes one u64 to the pointer, which points to one.
-        let result = unsafe { libc::ioctl(self.fd.as_raw_fd(), IOC_ID as _, &raw mut id) };
+        let result = unsafe { libc::ioctl(self.fd.as_raw_fd(), control::ID as _, &raw mut id) };
         if result < 0 { Err(io::Error::last_os_error()) } else { Ok(id) }
     }
 
     /// Starts it, and what inherited it.
     pub(crate) fn enable(&self) -> io::Result<()> {
-        self.control(IOC_ENABLE, 0)
+        self.control(control::ENABLE, 0)
     }
 
     /// Stops it, and what inherited it.
     pub(crate) fn disable(&self) -> io::Result<()> {
-        self.control(IOC_DISABLE, 0)
+        self.control(control::DISABLE, 0)
     }
 
     /// Writes its records into the ring of `other`.
     pub(crate) fn redirect_to(&self, other: RawFd) -> io::Result<()> {
-        self.control(IOC_SET_OUTPUT, other as libc::c_ulong)
+        self.control(control::SET_OUTPUT, other as u64)
     }
 
     /// For how long it watched something that ran, with what inherited it. Needs [`READ_TIMES`].
@@ -81,7 +82,7 @@ impl Event {
         if result < 0 { Err(io::Error::last_os_error()) } else { Ok(values[2]) }
     }
 
-    fn control(&self, request: libc::c_ulong, argument: libc::c_ulong) -> io::Result<()> {
+    fn control(&self, request: u64, argument: u64) -> io::Result<()> {
         // SAFETY: these requests take a plain integer; no memory is passed.
         let result = unsafe { libc::ioctl(self.fd.as_raw_fd(), request as _, argument) };
         if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }

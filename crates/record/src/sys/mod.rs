@@ -4,7 +4,6 @@
     reason = "perf_event_open, its rings, process_vm_readv, statvfs and others have no safe wrapper in std"
 )]
 
-pub(crate) mod attr;
 pub(crate) mod event;
 pub(crate) mod files;
 pub(crate) mod machine;

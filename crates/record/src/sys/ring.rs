@@ -4,12 +4,9 @@ use std::io;
 use std::os::fd::{AsRawFd, RawFd};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::event::Event;
+use flamelet_unwind::perf_event::ring_page::{DATA_HEAD, DATA_OFFSET, DATA_TAIL};
 
-// Offsets in `struct perf_event_mmap_page`.
-const DATA_HEAD: usize = 1024;
-const DATA_TAIL: usize = 1032;
-const DATA_OFFSET: usize = 1040;
+use super::event::Event;
 
 /// After so many bytes their place is given back to the kernel.
 const FREE_BYTES: u64 = 64 << 10;

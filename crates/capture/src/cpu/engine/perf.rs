@@ -9,6 +9,7 @@ use crate::cpu::handler::{self, PERF_FILES};
 use crate::cpu::kernel_ring::KernelRing;
 use crate::cpu::options::Engine as Choice;
 use crate::threads::{self, Listed, Tid};
+use flamelet_unwind::perf_event::{EventAttr, config, control, event_kind, flag, sample_bit};
 use rustc_hash::FxHashMap;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
@@ -93,9 +94,7 @@ struct PerfFile {
 
 impl PerfFile {
     fn open(tid: Tid, period_nanos: u64, is_user_only: bool) -> io::Result<Self> {
-        let attributes = Attributes::new(period_nanos, is_user_only);
-        const CLOSE_ON_EXEC: libc::c_ulong = 8;
-        const ENABLE: libc::c_ulong = 0x2400;
+        let attributes = attributes(period_nanos, is_user_only);
         const F_SETOWN_EX: libc::c_int = 15;
         const F_SETSIG: libc::c_int = 10;
         const OWNER_THREAD: libc::c_int = 0;
@@ -103,7 +102,8 @@ impl PerfFile {
         // SAFETY: the structures are the kernel's, filled in, and outlive the calls; the descriptor is new.
         unsafe {
             let attributes = &raw const attributes;
-            let file = libc::syscall(libc::SYS_perf_event_open, attributes, tid, -1, -1, CLOSE_ON_EXEC);
+            let file =
+                libc::syscall(libc::SYS_perf_event_open, attributes, tid, -1, -1, control::CLOSE_ON_EXEC);
             if file < 0 {
                 return Err(io::Error::last_os_error());
             }
@@ -119,7 +119,7 @@ impl PerfFile {
             let is_set = libc::fcntl(descriptor, libc::F_SETFL, libc::O_ASYNC | libc::O_NONBLOCK) == 0
                 && libc::fcntl(descriptor, F_SETSIG, handler::signal()) == 0
                 && libc::fcntl(descriptor, F_SETOWN_EX, owner.as_ptr()) == 0
-                && libc::ioctl(descriptor, ENABLE as _, 0) == 0;
+                && libc::ioctl(descriptor, control::ENABLE as _, 0) == 0;
             if is_set { Ok(file) } else { Err(io::Error::last_os_error()) }
         }
     }
@@ -127,11 +127,10 @@ impl PerfFile {
 
 impl Drop for PerfFile {
     fn drop(&mut self) {
-        const DISABLE: libc::c_ulong = 0x2401;
         let descriptor = self.file.as_raw_fd();
         // Closing is not enough: a child of a fork has the same file, and this process would get its signals on.
         // SAFETY: stops an event of our own.
-        unsafe { libc::ioctl(descriptor, DISABLE as _, 0) };
+        unsafe { libc::ioctl(descriptor, control::DISABLE as _, 0) };
         if self.ring.is_some() {
             handler::retire_ring(descriptor);
         }
@@ -139,43 +138,12 @@ impl Drop for PerfFile {
     }
 }
 
-/// The first published layout of `perf_event_attr`, which every kernel takes.
-#[repr(C)]
-struct Attributes {
-    kind: u32,
-    size: u32,
-    config: u64,
-    sample_period: u64,
-    sample_type: u64,
-    read_format: u64,
-    flags: u64,
-    wakeup_events: u32,
-    breakpoint_type: u32,
-    config1: u64,
-}
-
-impl Attributes {
-    fn new(period_nanos: u64, is_user_only: bool) -> Self {
-        const SOFTWARE: u32 = 1;
-        const TASK_CLOCK: u64 = 1;
-        const DISABLED: u64 = 1;
-        const EXCLUDE_KERNEL: u64 = 1 << 5;
-        const EXCLUDE_HYPERVISOR: u64 = 1 << 6;
-        const EXCLUDE_USER_CHAIN: u64 = 1 << 22;
-        const CALL_CHAIN: u64 = 1 << 5;
-        let (kernel, sample_type) =
-            if is_user_only { (EXCLUDE_KERNEL, 0) } else { (EXCLUDE_USER_CHAIN, CALL_CHAIN) };
-        Self {
-            kind: SOFTWARE,
-            size: size_of::<Self>() as u32,
-            config: TASK_CLOCK,
-            sample_period: period_nanos,
-            sample_type,
-            read_format: 0,
-            flags: DISABLED | kernel | EXCLUDE_HYPERVISOR,
-            wakeup_events: 1,
-            breakpoint_type: 0,
-            config1: 0,
-        }
-    }
+fn attributes(period_nanos: u64, is_user_only: bool) -> EventAttr {
+    let mut attr = EventAttr::new(event_kind::SOFTWARE, config::TASK_CLOCK)
+        .with(flag::DISABLED | flag::EXCLUDE_HV)
+        .with(if is_user_only { flag::EXCLUDE_KERNEL } else { flag::EXCLUDE_CALLCHAIN_USER });
+    attr.sample_period = period_nanos;
+    attr.sample_type = if is_user_only { 0 } else { sample_bit::CALLCHAIN };
+    attr.wakeup = 1;
+    attr
 }
