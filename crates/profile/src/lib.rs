@@ -39,8 +39,8 @@ pub use error::{Error, ErrorKind, Result};
 pub use ids::{FunctionId, LabelSetId, LocationId, MappingId, StackId, StringId, ThreadId};
 pub use merge::{merge, merge_within};
 pub use model::{
-    Function, Header, Label, Line, Location, Mapping, MappingSymbols, NamedLine, Profile, Renamed, Sample,
-    ValueType,
+    Function, Header, KERNEL_MAPPING, Label, Line, Location, Mapping, MappingSymbols, NamedLine, Profile,
+    Renamed, Sample, ValueType,
 };
 pub use number_units::number_units;
 pub use strings::StringTable;

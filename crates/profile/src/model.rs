@@ -31,6 +31,9 @@ pub struct Function {
     pub start_line: i64,
 }
 
+/// The name of the mapping that holds the kernel, as perf writes it too.
+pub const KERNEL_MAPPING: &str = "[kernel.kallsyms]";
+
 /// A file mapped into the address space of the profiled process.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Mapping {

@@ -1,15 +1,16 @@
 //! From what was collected to a profile.
 
 use flamelet_profile::{
-    Event, Label, LabelSetId, Line, LocationId, Mapping, MappingId, MappingSymbols, Profile, ProfileBuilder,
-    StackId, Thread, ThreadId, Timeline,
+    Event, KERNEL_MAPPING, Label, LabelSetId, Line, LocationId, Mapping, MappingId, MappingSymbols, Profile,
+    ProfileBuilder, StackId, Thread, ThreadId, Timeline,
 };
+use flamelet_symbol::kernel::KernelSymbols;
 use rustc_hash::FxHashMap;
 
 use crate::collect::{Intake, Meaning, Row, StackNumber, SyscallStats};
 use crate::names::calls;
-use crate::names::kernel::{self, KernelSymbols};
 use crate::names::perf_map::PerfMap;
+use crate::names::waits;
 
 /// What the values of samples are, given what is recorded.
 #[derive(Clone, Debug)]
@@ -169,8 +170,8 @@ impl Assembly<'_> {
         let in_kernel = addresses.take_while(|&address| address >> 63 != 0);
         let names = in_kernel.filter_map(|address| self.kernel?.name(address));
         let by_call =
-            || self.intake.waits.get(&stack).map(|&call| kernel::wait_of_call(&calls::syscall(call)));
-        kernel::wait_kind(names).or_else(by_call).unwrap_or("unknown")
+            || self.intake.waits.get(&stack).map(|&call| waits::wait_of_call(&calls::syscall(call)));
+        waits::wait_kind(names).or_else(by_call).unwrap_or("unknown")
     }
 
     fn stack(&mut self, stack: StackNumber) -> StackId {
@@ -230,7 +231,7 @@ impl Assembly<'_> {
             return id;
         }
         let symbols = MappingSymbols { functions: self.kernel.is_some(), ..MappingSymbols::default() };
-        let filename = self.builder.string(kernel::MAPPING);
+        let filename = self.builder.string(KERNEL_MAPPING);
         let (start, limit) = (1 << 63, u64::MAX);
         let id = self.builder.mapping(Mapping { start, limit, filename, symbols, ..Mapping::default() });
         self.kernel_mapping = Some(id);

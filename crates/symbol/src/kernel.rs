@@ -1,7 +1,11 @@
-//! The kernel's own symbols, where it shows them.
+//! The kernel's own functions, where it shows their addresses.
+//!
+//! [`KernelSymbols`] holds all of them, for addresses that come one by one; what a profile asks for at once is found
+//! while the list is read, and the list is not kept.
 
 use std::fs::File;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read};
+use std::ops::Range;
 use std::sync::Arc;
 
 use crate::buildid::BuildId;
@@ -13,8 +17,6 @@ use crate::{Error, ErrorKind, Result};
 
 /// Where Linux lists the kernel's symbols.
 pub(crate) const SYMBOLS: &str = "/proc/kallsyms";
-/// What profiles call the kernel's mapping.
-pub(crate) const MAPPING: &str = "[kernel.kallsyms]";
 
 /// Whether a mapping of this name is the kernel's.
 pub(crate) fn is_kernel(mapping: &str) -> bool {
@@ -58,17 +60,16 @@ pub(crate) fn frames(addresses: &[u64], names: &mut NameTable) -> Result<Vec<Arc
     Ok(frames.collect())
 }
 
-/// Reads lines of the form `address type name [module]`.
 fn find(mut list: impl BufRead, addresses: &[u64]) -> Result<Vec<Option<String>>> {
     let mut nearest = Nearest::new(addresses);
     let mut candidates: Vec<String> = Vec::new();
-    let mut line = String::new();
+    let mut line = Vec::new();
     let mut shows_addresses = false;
-    while list.read_line(&mut line)? > 0 {
+    while list.read_until(b'\n', &mut line)? > 0 {
         if let Some((address, name)) = parse(&line) {
             shows_addresses |= address != 0;
             nearest.add(address, || {
-                candidates.push(name.to_owned());
+                candidates.push(String::from_utf8_lossy(&line[name]).into_owned());
                 candidates.len() - 1
             });
         }
@@ -82,12 +83,61 @@ fn find(mut list: impl BufRead, addresses: &[u64]) -> Result<Vec<Option<String>>
     Ok(found.map(|symbol| symbol.map(|(_, name)| candidates[name].clone())).collect())
 }
 
-fn parse(line: &str) -> Option<(u64, &str)> {
-    let mut words = line.split_ascii_whitespace();
-    let address = u64::from_str_radix(words.next()?, 16).ok()?;
-    let kind = words.next()?;
-    let is_code = matches!(kind, "t" | "T" | "w" | "W");
-    words.next().filter(|_| is_code).map(|name| (address, name))
+/// The address of the function on a line, and where in the line its name stands. Lines are `ADDRESS KIND name`, followed
+/// by a tab and `[module]` for a module's; the kinds of code are `t` and `w`.
+fn parse(line: &[u8]) -> Option<(u64, Range<usize>)> {
+    let (digits, rest) = line.split_at(line.iter().position(|&byte| byte == b' ')?);
+    let [b' ', b't' | b'T' | b'w' | b'W', b' ', name @ ..] = rest else { return None };
+    let mut address = 0;
+    for &digit in digits {
+        address = address << 4 | u64::from((digit as char).to_digit(16)?);
+    }
+    let start = line.len() - name.len();
+    let length = name.iter().position(|byte| byte.is_ascii_whitespace()).unwrap_or(name.len());
+    Some((address, start..start + length))
+}
+
+/// All functions of the kernel, by address.
+#[derive(Debug, Default)]
+pub struct KernelSymbols {
+    /// Address, and where the name begins and ends in `list`.
+    functions: Vec<(u64, u32, u32)>,
+    list: Vec<u8>,
+}
+
+impl KernelSymbols {
+    /// Reads them all; `None` when the kernel hides them.
+    pub fn load() -> Option<Self> {
+        Self::read(File::open(SYMBOLS).ok()?)
+    }
+
+    fn read(mut file: impl Read) -> Option<Self> {
+        /// There are more than a hundred thousand lines of some forty bytes.
+        const USUAL: usize = 8 << 20;
+        let mut list = Vec::with_capacity(USUAL);
+        file.read_to_end(&mut list).ok()?;
+        u32::try_from(list.len()).ok()?;
+        let mut functions = Vec::with_capacity(list.len() / 40);
+        let mut start = 0;
+        for line in list.split_inclusive(|&byte| byte == b'\n') {
+            let function = parse(line);
+            functions
+                .extend(function.map(|(address, name)| {
+                    (address, (start + name.start) as u32, (start + name.end) as u32)
+                }));
+            start += line.len();
+        }
+        functions.sort_by_key(|function| function.0);
+        // A kernel that hides its addresses shows all of them as zero.
+        functions.last().is_some_and(|last| last.0 != 0).then_some(Self { functions, list })
+    }
+
+    /// The function at `address`.
+    pub fn name(&self, address: u64) -> Option<&str> {
+        let at = self.functions.partition_point(|function| function.0 <= address).checked_sub(1)?;
+        let (_, start, end) = self.functions[at];
+        std::str::from_utf8(self.list.get(start as usize..end as usize)?).ok()
+    }
 }
 
 #[cfg(test)]
@@ -101,6 +151,17 @@ mod tests {
         let wanted = [0xffff_ffff_8000_0000, 0xffff_ffff_8100_01f0, 0xffff_ffff_c000_0001];
         let found = find(list.as_bytes(), &wanted).expect("readable");
         assert_eq!(found, [None, Some("helper".to_owned()), Some("probe".to_owned())]);
+    }
+
+    #[test]
+    fn functions_by_address() {
+        let list = "ffffffff81000100 t helper\nffffffff81000000 T _stext\nffffffff81000180 d data\n\
+                    ffffffffc0000000 t probe\t[module]\n";
+        let symbols = KernelSymbols::read(list.as_bytes()).expect("shown");
+        assert_eq!(symbols.name(0xffff_ffff_8100_01f0), Some("helper"));
+        assert_eq!(symbols.name(0xffff_ffff_c000_0001), Some("probe"));
+        assert_eq!(symbols.name(0xffff_ffff_8000_0000), None);
+        assert!(KernelSymbols::read("0000000000000000 T _stext\n".as_bytes()).is_none());
     }
 
     #[test]

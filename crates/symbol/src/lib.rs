@@ -61,7 +61,7 @@ mod file;
 mod frame;
 mod image;
 pub mod inspect;
-mod kernel;
+pub mod kernel;
 mod limits;
 pub mod locate;
 mod names;

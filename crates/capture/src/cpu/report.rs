@@ -105,7 +105,7 @@ impl Report<'_> {
         if let Some(id) = self.kernel {
             return id;
         }
-        let filename = self.builder.string("[kernel.kallsyms]");
+        let filename = self.builder.string(flamelet_profile::KERNEL_MAPPING);
         let mapping = Mapping { start: KERNEL_START, limit: u64::MAX, filename, ..Mapping::default() };
         let id = self.builder.mapping(mapping);
         self.kernel = Some(id);

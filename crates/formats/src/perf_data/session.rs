@@ -5,7 +5,7 @@ use std::fs::File;
 use std::path::Path;
 
 use flamelet_profile::budget::{ALLOCATION, hash_entry};
-use flamelet_profile::{Budget, LocationId, Profile, Quality, Result};
+use flamelet_profile::{Budget, KERNEL_MAPPING, LocationId, Profile, Quality, Result};
 use flamelet_unwind::perf_event::{
     ByteReader, Comm, EventAttr, Mmap, RecordHeader, Sample, TaskChange, WordArray, callchain,
     callchain_frames, misc, record_kind, sample_bit,
@@ -219,8 +219,8 @@ impl Session<'_> {
                 }
             }
         }
-        let name = match name.strip_prefix("[kernel.kallsyms]") {
-            Some(_) => "[kernel.kallsyms]",
+        let name = match name.strip_prefix(KERNEL_MAPPING) {
+            Some(_) => KERNEL_MAPPING,
             None => name,
         };
         Module {

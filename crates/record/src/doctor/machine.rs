@@ -97,7 +97,7 @@ fn counters(report: &mut Report) {
 fn kernel_names(report: &mut Report, capabilities: Capabilities) {
     let level = access::setting("kernel/kptr_restrict").unwrap_or(0);
     let found = format!("kernel.kptr_restrict={level}");
-    let are_shown = crate::names::kernel::KernelSymbols::load().is_some();
+    let are_shown = flamelet_symbol::kernel::KernelSymbols::load().is_some();
     if are_shown {
         report.add("kernel names", found, State::Good, "kernel frames have names", "");
     } else {

@@ -2,17 +2,17 @@
 //! there is little left to do at its end.
 
 pub(crate) mod calls;
-pub(crate) mod kernel;
 pub(crate) mod perf_map;
+pub(crate) mod waits;
 
 use std::sync::mpsc;
 use std::thread::JoinHandle;
 
 use flamelet_symbol::MappedAt;
+use flamelet_symbol::kernel::KernelSymbols;
 use flamelet_symbol::symbolize::{ModuleName, Options, Symbolizer};
 
 use crate::Result;
-use crate::names::kernel::KernelSymbols;
 use crate::sys::{machine, sched};
 
 /// What wants names.

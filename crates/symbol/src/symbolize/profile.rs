@@ -139,7 +139,8 @@ impl Group {
                 (ModuleName { path, build_id }, mapped)
             }
             None => {
-                let path = if of_kernel { kernel::MAPPING.to_owned() } else { String::new() };
+                let path =
+                    if of_kernel { flamelet_profile::KERNEL_MAPPING.to_owned() } else { String::new() };
                 (ModuleName { path, build_id: String::new() }, MappedAt::default())
             }
         };
