@@ -15,7 +15,7 @@
 //! # A stack
 //!
 //! is the node of its leaf; its caller is the node's parent, and so on to a parent of [`ROOT`] (whole) or
-//! [`TRUNCATED`]. An address carries the module list it belongs to in its upper bits ([`address_parts`]). Where
+//! [`TRUNCATED`]. An address carries the number of its era in its upper bits ([`address_parts`]). Where
 //! allocations are sampled, one more node below the leaf says the size ([`SIZE_NODE`]).
 
 use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64};
@@ -64,10 +64,10 @@ pub const FIRST_FRAME: u32 = 3;
 
 /// Set in the address of a node that says the size of sampled blocks, in the bits below.
 pub const SIZE_NODE: u64 = 1 << 63;
-/// Addresses have this many bits; above them is the number of the module list.
+/// Addresses have this many bits; above them is the number of an era: a time in which no two modules were at one place.
 pub const ADDRESS_BITS: u32 = 48;
 
-/// The address of a frame, and the number of the module list in which to look it up.
+/// The address of a frame, and the number of the era in which to look it up.
 pub fn address_parts(address: u64) -> (u64, u32) {
     (address & ((1 << ADDRESS_BITS) - 1), ((address & !SIZE_NODE) >> ADDRESS_BITS) as u32)
 }

@@ -6,9 +6,9 @@
 //! module 0 55d0c0000000 55d0c0012000 3000 1f2e… /usr/bin/sort
 //! ```
 //!
-//! A module's line has the number of its list, its first address and one past its last, the offset in the file,
-//! the build id (`-` when there is none) and the path. A list holds its own lines and those of the lists before
-//! it that they do not overlap.
+//! A module's line has the number of its era, its first address and one past its last, the offset in the file,
+//! the build id (`-` when there is none) and the path. In one era no two modules are at one place; its lines hold all
+//! that was loaded in it.
 
 /// What the file says.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -24,8 +24,8 @@ pub struct Modules {
 /// A range of addresses with code.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Module {
-    /// The list to which it was added.
-    pub list: u32,
+    /// The era in which it was loaded.
+    pub era: u32,
     /// The first address.
     pub start: u64,
     /// One past the last address.
@@ -43,17 +43,17 @@ impl Module {
     pub fn line(&self) -> String {
         let id = if self.build_id.is_empty() { "-" } else { &self.build_id };
         let path = one_line(&self.path);
-        format!("module {} {:x} {:x} {:x} {id} {path}\n", self.list, self.start, self.end, self.file_offset)
+        format!("module {} {:x} {:x} {:x} {id} {path}\n", self.era, self.start, self.end, self.file_offset)
     }
 
     fn parse(text: &str) -> Option<Self> {
         let mut words = text.splitn(6, ' ');
-        let list = words.next()?.parse().ok()?;
+        let era = words.next()?.parse().ok()?;
         let mut address = || u64::from_str_radix(words.next()?, 16).ok();
         let (start, end, file_offset) = (address()?, address()?, address()?);
         let build_id = words.next()?.trim_matches('-').to_owned();
         let path = words.next()?.to_owned();
-        (start < end).then_some(Self { list, start, end, file_offset, build_id, path })
+        (start < end).then_some(Self { era, start, end, file_offset, build_id, path })
     }
 }
 
@@ -83,10 +83,11 @@ impl Modules {
         modules
     }
 
-    /// The module that held `address` when `list` was in force.
-    pub fn find(&self, address: u64, list: u32) -> Option<usize> {
-        let holds = |module: &Module| module.list <= list && (module.start..module.end).contains(&address);
-        self.modules.iter().rposition(holds)
+    /// The module that `address` was in, in `era`; else the last one that it was in before.
+    pub fn find(&self, address: u64, era: u32) -> Option<usize> {
+        let holds = |module: &Module| (module.start..module.end).contains(&address);
+        let then = self.modules.iter().rposition(|module| module.era == era && holds(module));
+        then.or_else(|| self.modules.iter().rposition(|module| module.era < era && holds(module)))
     }
 }
 
@@ -94,15 +95,20 @@ impl Modules {
 mod tests {
     use super::*;
 
-    fn module(list: u32, start: u64, path: &str) -> Module {
-        let build_id = if list == 0 { String::new() } else { "ab01".to_owned() };
-        Module { list, start, end: start + 0x1000, file_offset: 0x20, build_id, path: path.to_owned() }
+    fn module(era: u32, start: u64, path: &str) -> Module {
+        let build_id = if era == 0 { String::new() } else { "ab01".to_owned() };
+        Module { era, start, end: start + 0x1000, file_offset: 0x20, build_id, path: path.to_owned() }
     }
 
     #[test]
     fn what_is_written_is_read() {
-        let loaded =
-            [module(0, 0x1000, "/bin/a b"), module(1, 0x5000, "/lib/one.so"), module(2, 0x5000, "/two")];
+        let loaded = [
+            module(0, 0x1000, "/bin/a b"),
+            module(1, 0x5000, "/lib/one.so"),
+            module(2, 0x5000, "/two"),
+            // An era may come back.
+            module(1, 0x8000, "/lib/late.so"),
+        ];
         let lines: String = loaded.iter().map(Module::line).collect();
         let text = first_lines("/bin/a b", "a b\nc") + &lines + "module 3 70";
         let read = Modules::parse(&text);
@@ -110,6 +116,7 @@ mod tests {
         assert_eq!(read.modules, loaded);
         assert_eq!(read.find(0x5010, 1), Some(1));
         assert_eq!(read.find(0x5010, 2), Some(2), "loaded where another had been");
+        assert_eq!([read.find(0x8010, 1), read.find(0x8010, 2)], [Some(3); 2]);
         assert_eq!([read.find(0x5010, 0), read.find(0x2000, 9)], [None, None]);
     }
 }

@@ -41,6 +41,7 @@ mod error;
 #[cfg(target_os = "linux")]
 #[allow(unsafe_code, reason = "keeps values and locks apart by process, and calls the C library")]
 pub mod fork;
+mod history;
 pub mod live;
 mod memory;
 mod module;
@@ -55,6 +56,7 @@ pub use arch::{Architecture, Registers};
 pub use elf::Image;
 pub use end::{End, Reason};
 pub use error::{Error, ErrorKind, Result};
+pub use history::{Era, History};
 pub use memory::{Dump, Memory};
 pub use module::{Module, Modules};
 pub use process::ImageCache;

@@ -1,7 +1,7 @@
 //! Samples of one reader (or one window of one), each distinct stack stored once.
 
-use super::seen_modules::Era;
 use crate::labels::LabelSet;
+use flamelet_unwind::Era;
 use hashbrown::HashTable;
 use rustc_hash::{FxBuildHasher, FxHashMap};
 use std::hash::BuildHasher;

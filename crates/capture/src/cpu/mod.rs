@@ -78,7 +78,6 @@ mod sampler;
 #[cfg(not(target_os = "linux"))]
 #[path = "sampler_elsewhere.rs"]
 mod sampler;
-mod seen_modules;
 mod session;
 #[cfg(target_os = "linux")]
 #[allow(unsafe_code, reason = "a system call, and the C library's type for sets of signals")]

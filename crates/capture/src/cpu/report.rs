@@ -1,12 +1,11 @@
 //! From collected samples to a [`Profile`].
 
 use super::aggregate::{Aggregate, RowKey, ThreadKey};
-use super::seen_modules::{Era, SeenModules};
 use flamelet_profile::{
     Event, Label, LabelSetId, Mapping, MappingId, Profile, ProfileBuilder, Quality, StackId, Thread,
     ThreadId, Timeline,
 };
-use flamelet_unwind::Module;
+use flamelet_unwind::{Era, History, Module};
 use rustc_hash::FxHashMap;
 use std::ptr;
 
@@ -39,7 +38,7 @@ pub(crate) struct Facts {
 }
 
 /// Makes one profile of `parts`, which follow each other in time.
-pub(crate) fn profile(parts: &[&Aggregate], facts: &Facts, modules: &SeenModules) -> Profile {
+pub(crate) fn profile(parts: &[&Aggregate], facts: &Facts, modules: &History) -> Profile {
     let period = 1_000_000_000 / i64::from(facts.asked_frequency.max(1));
     let mut report = Report {
         builder: ProfileBuilder::new(&[("samples", "count"), ("cpu", "nanoseconds")]),
@@ -62,7 +61,7 @@ pub(crate) fn profile(parts: &[&Aggregate], facts: &Facts, modules: &SeenModules
 
 struct Report<'a> {
     builder: ProfileBuilder,
-    modules: &'a SeenModules,
+    modules: &'a History,
     /// By the address of the module in `modules`.
     mappings: FxHashMap<*const Module, MappingId>,
     kernel: Option<MappingId>,
@@ -336,7 +335,7 @@ mod tests {
     #[test]
     fn a_profile_has_addresses_mappings_labels_time_and_quality() {
         let mut modules = Modules::new();
-        let mut seen = SeenModules::default();
+        let mut seen = History::default();
         modules.insert(module(0x8000, "/lib/gone.so"));
         seen.learn(&modules);
         modules.remove(0x8000, 0x9000);
@@ -388,7 +387,7 @@ mod tests {
     #[test]
     fn libraries_at_one_place_one_after_the_other_are_told_apart() {
         let (labels, mut part) = (LabelSet::EMPTY, Aggregate::default());
-        let (mut seen, mut modules) = (SeenModules::default(), Modules::new());
+        let (mut seen, mut modules) = (History::default(), Modules::new());
         let names = ["/lib/a.so", "/lib/b.so", "/lib/a.so"];
         for name in names {
             modules.insert(module(0x8000, name));
@@ -419,7 +418,7 @@ mod tests {
     #[test]
     fn time_without_samples_is_counted_and_explained() {
         let facts = Facts { asked_frequency: 100, process_cpu_nanos: 1_000_000_000, ..Facts::default() };
-        let profile = profile(&[&Aggregate::default()], &facts, &SeenModules::default());
+        let profile = profile(&[&Aggregate::default()], &facts, &History::default());
         assert_eq!(profile.quality.map(|quality| quality.lost), Some(99));
         let comments: Vec<&str> = profile.comments().collect();
         assert!(

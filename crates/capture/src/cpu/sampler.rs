@@ -13,15 +13,14 @@ use super::handler::{self, COUNTERS};
 use super::options::Options;
 use super::pace::{Look, Pace, Review};
 use super::pool::Pool;
-use super::seen_modules::SeenModules;
 use super::session::{Marks, Reader, Status};
 use crate::clock;
 use crate::error::{Error, ErrorKind, Result};
 use crate::labels::{self, LabelSet};
 use crate::{own_threads, threads};
-use flamelet_unwind::Modules;
 use flamelet_unwind::fork::{self, Handlers, Part, PerProcess};
 use flamelet_unwind::live;
+use flamelet_unwind::{History, Modules};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, mpsc};
 use std::time::Duration;
@@ -51,7 +50,7 @@ struct Control {
     /// Pools that a handler may still hold.
     #[allow(clippy::vec_box, reason = "handlers know the address")]
     retired: Vec<Box<Pool>>,
-    modules: SeenModules,
+    modules: History,
     /// The list that was learned last.
     learned: Option<Arc<Modules>>,
     collected: Collected,
@@ -218,7 +217,7 @@ impl Control {
             generation: 0,
             pool: None,
             retired: Vec::new(),
-            modules: SeenModules::default(),
+            modules: History::default(),
             learned: None,
             collected: Collected::default(),
             lowered: None,

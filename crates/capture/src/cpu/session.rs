@@ -4,10 +4,10 @@ use super::aggregate::{Aggregate, Incoming};
 use super::options::{Engine, Options, RecentOptions};
 use super::report::{self, Facts};
 use super::sampler;
-use super::seen_modules::SeenModules;
 use crate::clock;
 use crate::error::Result;
 use flamelet_profile::Profile;
+use flamelet_unwind::History;
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -126,7 +126,7 @@ struct State {
     /// CPU time that makes no whole period yet, and the moment of that period to which it will be counted.
     carried_nanos: u64,
     counted_at: u64,
-    modules: SeenModules,
+    modules: History,
     engine: &'static str,
     comments: Vec<String>,
     is_over: bool,
@@ -183,7 +183,7 @@ impl Reader {
             random: now.time | 1,
             carried_nanos: 0,
             counted_at: 0,
-            modules: SeenModules::default(),
+            modules: History::default(),
             engine,
             comments: Vec::new(),
             is_over: false,
@@ -240,7 +240,7 @@ impl Reader {
     }
 
     /// The modules as they are now, and those of earlier.
-    pub(crate) fn saw(&self, modules: &SeenModules) {
+    pub(crate) fn saw(&self, modules: &History) {
         self.state().modules = modules.clone();
     }
 
@@ -297,7 +297,7 @@ impl Reader {
             comments: vec![comment.to_owned()],
             ..Facts::default()
         };
-        report::profile(&[], &facts, &SeenModules::default())
+        report::profile(&[], &facts, &History::default())
     }
 }
 
@@ -348,8 +348,8 @@ impl State {
 mod tests {
     use super::*;
     use crate::cpu::aggregate::ThreadKey;
-    use crate::cpu::seen_modules::Era;
     use crate::labels::LabelSet;
+    use flamelet_unwind::Era;
     use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
     const SECOND: u64 = 1_000_000_000;

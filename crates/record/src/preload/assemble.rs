@@ -196,8 +196,8 @@ impl<'a> Assembly<'a> {
         if let Some(known) = self.locations.get(&address) {
             return *known;
         }
-        let (place, list) = address_parts(address);
-        let mapping = self.process.modules.find(place, list).map(|at| self.mapping(at));
+        let (place, era) = address_parts(address);
+        let mapping = self.process.modules.find(place, era).map(|at| self.mapping(at));
         let location = self.builder.address(mapping, place);
         self.locations.insert(address, location);
         location
