@@ -21,9 +21,9 @@ const USAGE: &str = "\
 usage: cargo xtask COMMAND
 
   test [CARGO-TEST-ARGS]   install what the tests need, then run every test and every gate
-       --quick             leave out formatting, clippy, the crate edges and the gates
+       --quick             leave out formatting, clippy, the crate edges, the module circles and the gates
        --no-install        say what is missing instead of installing it
-  check                    formatting, clippy, docs, crate edges, feature combinations, stale documents
+  check                    formatting, clippy, docs, crate edges, module circles, feature combinations, stale documents
   gate [NAME...]           gates of `test` alone: licences, docs, features, targets, unoptimized, sanitizer, fuzz,
                            clean-clone
   fuzz [TARGET...]         run fuzz targets (all), in parallel, and keep what they find in fuzz/artifacts

@@ -1,5 +1,6 @@
 //! `cargo xtask check`: everything that can be said about the sources without running them.
 
+mod cycles;
 mod edges;
 mod features;
 mod stale;
@@ -30,8 +31,9 @@ pub(crate) fn fast(tally: &mut Tally) -> Outcome {
     if installed("fmt", tally) {
         run::step("formatting", workspace::cargo().args(["fmt", "--all", "--check"]))?;
     }
-    run::heading("crate edges and documents");
+    run::heading("crate edges, module circles and documents");
     edges::check()?;
+    cycles::check()?;
     stale::check(tally)?;
     if installed("clippy", tally) {
         run::step("clippy", workspace::cargo().args(CLIPPY))?;
