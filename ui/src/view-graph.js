@@ -1,9 +1,8 @@
 // @ts-check
-// The call graph: the heaviest functions and who calls whom.
+// The call graph: the heaviest functions and who calls whom, placed where Rust laid them out.
 
 import { currentPalette } from "./colour.js";
 import { h, replaceContent } from "./dom.js";
-import { layered } from "./layers.js";
 import { fittedName } from "./names.js";
 import { hideTooltip, showTooltip } from "./overlay.js";
 import { changeLabel, exactLabel, isNoise, shareLabel, valueLabel } from "./units.js";
@@ -11,12 +10,11 @@ import { relativeChange } from "./view-flame.js";
 
 /** @typedef {import("./app.js").App} App */
 /** @typedef {import("./state.js").State} State */
-/** @typedef {{name: string, hue: number, flat: number, cum: number, flat_new: number, flat_base: number, cum_new: number, cum_base: number, depth: number}} GraphNode */
-/** @typedef {{from: number, to: number, weight: number, new: number, base: number, direct: boolean}} GraphEdge */
-/** @typedef {{nodes: GraphNode[], edges: GraphEdge[], diff: boolean, left_out: number}} Graph */
+/** @typedef {{name: string, hue: number, flat: number, cum: number, flat_new: number, flat_base: number, cum_new: number, cum_base: number, x: number, y: number, width: number, height: number}} GraphNode */
+/** @typedef {{from: number, to: number, weight: number, new: number, base: number, direct: boolean, points: [number, number][]}} GraphEdge */
+/** @typedef {{nodes: GraphNode[], edges: GraphEdge[], diff: boolean, left_out: number, width: number, height: number}} Graph */
 
 const SVG_NS = "http://www.w3.org/2000/svg";
-const GRAPH_NODE_HEIGHT = 38;
 
 /** @param {string} tag @param {Record<string, string | number>} attributes @param {...(Node | string)} children */
 function s(tag, attributes, ...children) {
@@ -81,10 +79,10 @@ export function graphView(app) {
       if (graph === null) return;
       shown = app.dataKey();
       drawn = graph;
-      const size = drawGraph(app, scene, graph);
+      drawGraph(app, scene, graph);
       const chosen = graph.diff ? "functions that changed most" : "heaviest functions";
       note.textContent = graph.left_out > 0 ? `The ${graph.nodes.length} ${chosen}; ${graph.left_out} others are not drawn. Dashed: through functions not drawn.` : "";
-      fit(size.width, size.height);
+      fit(graph.width, graph.height);
     },
     themeChanged: () => drawn && drawn.diff && drawGraph(app, scene, drawn),
     focus: () => /** @type {SVGElement} */ (/** @type {unknown} */ (svg)).focus(),
@@ -104,16 +102,13 @@ function drawGraph(app, scene, graph) {
   const { unit, per_sample: perSample } = app.sampleType();
   const all = app.total() || 1;
   const palette = currentPalette();
-  const sizes = graph.nodes.map((node) => ({ width: 110 + 130 * Math.sqrt(Math.min(1, node.cum / all)), height: GRAPH_NODE_HEIGHT }));
-  const layout = layered(sizes, graph.edges, graph.nodes.map((node) => node.depth));
   const most = Math.max(1, ...graph.edges.map((edge) => Math.abs(edge.new - edge.base)));
   const lines = graph.edges.map((edge) => {
-    const [from, to] = [layout.places[edge.from], layout.places[edge.to]];
     const change = edge.new - edge.base;
     const noise = isNoise(edge.base, edge.new, perSample);
     const look = !graph.diff || noise ? "" : change > 0 ? " more" : " less";
     const line = s("path", {
-      d: edgePath(from, to, sizes[edge.from].width),
+      d: edge.from === edge.to ? loopPath(graph.nodes[edge.from]) : edgePath(edge.points),
       class: `edge${edge.direct ? "" : " indirect"}${look}`,
       "stroke-width": 1 + 6 * Math.sqrt(graph.diff ? Math.abs(change) / most : edge.weight / all),
     });
@@ -121,9 +116,8 @@ function drawGraph(app, scene, graph) {
     line.append(s("title", {}, `${graph.nodes[edge.from].name} → ${graph.nodes[edge.to].name}: ${value}`));
     return line;
   });
-  const boxes = graph.nodes.map((node, at) => {
-    const { width, height } = sizes[at];
-    const { x, y } = layout.places[at];
+  const boxes = graph.nodes.map((node) => {
+    const { x, y, width, height } = node;
     const group = s(
       "g",
       { class: "node", role: "listitem", "aria-label": `${node.name}: ${nodeText(node, graph.diff, unit, all)}`, transform: `translate(${x - width / 2} ${y - height / 2})` },
@@ -142,7 +136,6 @@ function drawGraph(app, scene, graph) {
     return group;
   });
   replaceContent(scene, ...lines, ...boxes);
-  return layout;
 }
 
 /** @param {GraphNode} node @param {boolean} diff @param {string} unit @param {number} all */
@@ -158,14 +151,19 @@ function nodeFacts(node, diff, unit) {
   return [["total", change(node.cum_base, node.cum_new)], ["self", change(node.flat_base, node.flat_new)]];
 }
 
-/** @param {{x: number, y: number}} from @param {{x: number, y: number}} to @param {number} width */
-function edgePath(from, to, width) {
-  const half = GRAPH_NODE_HEIGHT / 2;
-  if (from === to) {
-    const right = from.x + width / 2;
-    return `M ${right} ${from.y - 8} C ${right + 30} ${from.y - 20}, ${right + 30} ${from.y + 20}, ${right} ${from.y + 8}`;
+/** A line that leaves a box on its right and comes back to it. @param {GraphNode} node */
+function loopPath({ x, y, width }) {
+  const right = x + width / 2;
+  return `M ${right} ${y - 8} C ${right + 30} ${y - 20}, ${right + 30} ${y + 20}, ${right} ${y + 8}`;
+}
+
+/** A line through all points that leaves and enters each vertically. @param {[number, number][]} points */
+function edgePath(points) {
+  let path = `M ${points[0].join(" ")}`;
+  for (let at = 1; at < points.length; at++) {
+    const [[x1, y1], [x2, y2]] = [points[at - 1], points[at]];
+    const middle = (y1 + y2) / 2;
+    path += ` C ${x1} ${middle}, ${x2} ${middle}, ${x2} ${y2}`;
   }
-  const [start, end] = to.y > from.y ? [from.y + half, to.y - half] : [from.y - half, to.y + half];
-  const bend = (end - start) / 2;
-  return `M ${from.x} ${start} C ${from.x} ${start + bend}, ${to.x} ${end - bend}, ${to.x} ${end}`;
+  return path;
 }

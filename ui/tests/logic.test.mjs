@@ -5,7 +5,6 @@ import { readFileSync } from "node:fs";
 import test from "node:test";
 
 import { LEAST_CONTRAST, Palette, contrast, mixed, rgbOf } from "../src/colour.js";
-import { layered } from "../src/layers.js";
 import { fittedName, shortName, withoutGenerics } from "../src/names.js";
 import { Picture } from "../src/picture.js";
 import { invertedPicture, pivotPicture } from "../src/rebuild.js";
@@ -131,20 +130,6 @@ test("a saved page can turn its tree around", () => {
   assert.deepEqual(outline(invertedPicture(picture)), ["all 10/0 @0", " b 8/0 @0", "  a 5/0 @0", "   main 5/5 @0", "  main 3/3 @5", " a 2/0 @8", "  main 2/2 @8"]);
   assert.deepEqual(outline(pivotPicture(picture, "b", true)), ["b 8/0 @0", " a 5/0 @0", "  main 5/5 @0", " main 3/3 @5"]);
   assert.deepEqual(outline(pivotPicture(picture, "a", false)), ["a 7/2 @0", " b 5/5 @0"]);
-});
-
-test("a graph is laid out in layers without overlaps", () => {
-  const sizes = Array.from({ length: 6 }, () => ({ width: 100, height: 40 }));
-  const edges = [[0, 1], [0, 2], [1, 3], [2, 3], [3, 0], [3, 4], [4, 4]].map(([from, to]) => ({ from, to, weight: 1 }));
-  const { places, width, height } = layered(sizes, edges);
-  assert.ok(places[0].y < places[1].y && places[1].y === places[2].y && places[2].y < places[3].y && places[3].y < places[4].y);
-  for (let one = 0; one < 6; one++) {
-    for (let other = 0; other < one; other++) {
-      const apart = Math.abs(places[one].x - places[other].x) >= 100 || Math.abs(places[one].y - places[other].y) >= 40;
-      assert.ok(apart, `${one} and ${other}`);
-    }
-  }
-  assert.ok(places.every(({ x, y }) => x >= 50 && x <= width - 50 && y >= 20 && y <= height - 20));
 });
 
 test("text can be read on every colour, in both themes (WCAG AA)", () => {

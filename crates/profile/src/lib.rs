@@ -20,6 +20,7 @@ mod builder;
 mod error;
 #[cfg(feature = "filter")]
 pub mod filter;
+mod heap_view;
 mod ids;
 mod merge;
 mod model;
@@ -36,6 +37,7 @@ pub use aggregate::{Granularity, UnknownGranularity};
 pub use budget::{Budget, Limits};
 pub use builder::ProfileBuilder;
 pub use error::{Error, ErrorKind, Result};
+pub use heap_view::HeapView;
 pub use ids::{FunctionId, LabelSetId, LocationId, MappingId, StackId, StringId, ThreadId};
 pub use merge::{merge, merge_within};
 pub use model::{

@@ -4,14 +4,12 @@
 //! scatter by their square root. A change is called real when it is more than [`SIGMAS`] times what the two
 //! counts together scatter; a profile that says neither its period nor how many samples it has is taken as counted.
 
-use std::io::{self, Write};
-
 use flamelet_profile::{Profile, unit};
 use rustc_hash::FxHashMap;
 use serde::Serialize;
 
-use crate::node::Nodes;
 use crate::report::Report;
+use crate::stacks::Nodes;
 
 /// How many standard deviations a change must be to be more than noise.
 pub const SIGMAS: f64 = 3.0;
@@ -104,7 +102,7 @@ fn add(
     costs: impl Fn(&mut DiffRow) -> (&mut i64, &mut i64),
 ) {
     let nodes = Nodes::of(&report.profile, false);
-    let weights = crate::graph::Weights::of(report, &nodes);
+    let weights = report.costs(&nodes);
     for (at, info) in nodes.infos.iter().enumerate() {
         let name = info.printable(&report.profile);
         let row = rows.entry(name.clone()).or_insert_with(|| DiffRow {
@@ -118,8 +116,8 @@ fn add(
         });
         // Several can have one name: what has none in files of equal base names.
         let (flat, cum) = costs(row);
-        *flat = flat.saturating_add(weights.flat[at]);
-        *cum = cum.saturating_add(weights.cum[at]);
+        *flat = flat.saturating_add(weights[at].flat.sum);
+        *cum = cum.saturating_add(weights[at].cum.sum);
     }
 }
 
@@ -161,54 +159,6 @@ fn mean_of_a_sample(report: &Report) -> Option<f64> {
 }
 
 impl Diff {
-    /// Prints the rows for a person; a mark says which changes are more than noise.
-    pub fn write_text(&self, out: &mut impl Write, limit: usize) -> io::Result<()> {
-        let format = |value: i64| unit::label(value, &self.unit);
-        let signed = |value: i64| if value > 0 { format!("+{}", format(value)) } else { format(value) };
-        writeln!(out, "Type: {}", self.sample_type)?;
-        let change = self.new_total.saturating_sub(self.base_total);
-        writeln!(
-            out,
-            "Total: {} -> {} ({}, {}, {})",
-            format(self.base_total),
-            format(self.new_total),
-            signed(change),
-            relative(self.base_total, self.new_total),
-            if self.total_sigmas.abs() >= SIGMAS { "more than noise" } else { "within noise" }
-        )?;
-        let real = self.rows.iter().filter(|row| row.is_real()).count();
-        writeln!(
-            out,
-            "{real} of {} changed functions changed by more than sampling noise (*)",
-            self.rows.len()
-        )?;
-        writeln!(
-            out,
-            "  {:>10} {:>10} {:>10} {:>8} {:>10} {:>10} {:>8}  name",
-            "base", "new", "flat", "flat%", "cum base", "cum", "cum%"
-        )?;
-        let shown = if limit == 0 { self.rows.len() } else { limit };
-        for row in self.rows.iter().take(shown) {
-            writeln!(
-                out,
-                "{} {:>10} {:>10} {:>10} {:>8} {:>10} {:>10} {:>8}  {}",
-                if row.is_real() { "*" } else { " " },
-                format(row.base_flat),
-                format(row.new_flat),
-                signed(row.flat_change()),
-                relative(row.base_flat, row.new_flat),
-                format(row.base_cum),
-                signed(row.cum_change()),
-                relative(row.base_cum, row.new_cum),
-                row.name
-            )?;
-        }
-        if self.rows.len() > shown {
-            writeln!(out, "… and {} more (--nodecount 0 shows all)", self.rows.len() - shown)?;
-        }
-        Ok(())
-    }
-
     /// The functions that grew by more than `limit` (0.05 is 5 %) and by more than noise, of those that make
     /// up at least `min_share` of the new total; largest growth first.
     pub fn offenders(&self, limit: f64, min_share: f64) -> Vec<&DiffRow> {
@@ -228,15 +178,6 @@ impl Diff {
     pub fn has_total_grown(&self, limit: f64) -> bool {
         let growth = self.new_total as f64 - self.base_total as f64;
         self.total_sigmas >= SIGMAS && growth > self.base_total.unsigned_abs() as f64 * limit
-    }
-}
-
-/// The change in percent of the base.
-fn relative(base: i64, new: i64) -> String {
-    match base {
-        0 if new == 0 => "0%".into(),
-        0 => "new".into(),
-        _ => format!("{:+.1}%", (new as f64 - base as f64) / base.unsigned_abs() as f64 * 100.0),
     }
 }
 

@@ -1,14 +1,11 @@
 //! `disasm`: the instructions of functions, with the cost of each.
 
-use std::io::{self, Write};
-
 use flamelet_symbol::disassemble::{self, Style, Syntax};
 use flamelet_symbol::symbolize::Symbolizer;
 use regex::Regex;
 use serde::Serialize;
 
-use crate::list::routine_total;
-use crate::paths::base_name;
+use crate::names::base_name;
 use crate::report::Report;
 
 /// An instruction with its cost.
@@ -91,27 +88,5 @@ pub fn disasm(report: &Report, wanted: Option<&Regex>, symbolizer: &mut Symboliz
         total: report.total,
         functions,
         warnings,
-    }
-}
-
-impl Disassembly {
-    /// Prints the instructions as pprof does.
-    pub fn write_text(&self, report: &Report, out: &mut impl Write) -> io::Result<()> {
-        let format = |value: i64| report.format(value, &report.options.unit);
-        let or_dot = |value: i64| if value == 0 { ".".to_string() } else { format(value) };
-        writeln!(out, "Total: {}", format(self.total))?;
-        for function in &self.functions {
-            writeln!(out, "ROUTINE ======================== {}", function.name)?;
-            routine_total(out, &format(function.flat), &format(function.cum), function.cum, self.total)?;
-            let mut last: Option<&str> = None;
-            for at in &function.instructions {
-                let source = at.source.as_deref().filter(|source| last != Some(source));
-                let comment = source.map_or(String::new(), |source| format!("  ;{source}"));
-                let (flat, cum) = (or_dot(at.flat), or_dot(at.cum));
-                writeln!(out, "{flat:>10} {cum:>10} {:>10x}: {}{comment}", at.address, at.text)?;
-                last = at.source.as_deref();
-            }
-        }
-        Ok(())
     }
 }

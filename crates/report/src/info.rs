@@ -1,10 +1,8 @@
 //! `info`: what a profile is, and how good it is.
 
-use crate::utc::utc;
 use std::collections::BTreeSet;
-use std::io::{self, Write};
 
-use flamelet_profile::{LabelSetId, Profile, unit};
+use flamelet_profile::{LabelSetId, Profile};
 use serde::Serialize;
 
 /// One kind of value of a profile.
@@ -109,7 +107,7 @@ pub fn info(profile: &Profile) -> Info {
     let frames = |stack: &[flamelet_profile::LocationId]| {
         stack.iter().map(|&location| profile.lines(location).len().max(1)).sum()
     };
-    let comments = crate::report::comment_lines(profile);
+    let comments = comment_lines(profile);
     let mut info = Info {
         sample_types,
         time_nanos: profile.header.time_nanos,
@@ -139,6 +137,13 @@ pub fn info(profile: &Profile) -> Info {
     };
     judge(profile, &mut info);
     info
+}
+
+/// The comments of a profile, with what it says about its quality, as the file has them.
+pub(crate) fn comment_lines(profile: &Profile) -> Vec<String> {
+    let quality = profile.quality.iter();
+    let quality = quality.flat_map(|quality| quality.comment_lines(profile.string(quality.engine)));
+    profile.comments().map(str::to_string).chain(quality).collect()
 }
 
 /// Shares above which something is worth a word, and above which it misleads.
@@ -196,54 +201,4 @@ fn unnamed_share(profile: &Profile) -> f64 {
         }
     }
     if all == 0.0 { 0.0 } else { unnamed / all }
-}
-
-impl Info {
-    /// Prints the facts for a person.
-    pub fn write_text(&self, out: &mut impl Write) -> io::Result<()> {
-        let verdict = match self.verdict {
-            Verdict::Good => "good",
-            Verdict::Fair => "fair",
-            Verdict::Poor => "poor",
-        };
-        writeln!(out, "Quality: {verdict}")?;
-        self.faults.iter().try_for_each(|fault| writeln!(out, "  - {fault}"))?;
-        if self.time_nanos != 0 {
-            writeln!(out, "Time: {}", utc(self.time_nanos))?;
-        }
-        if self.duration_nanos != 0 {
-            writeln!(out, "Duration: {}", unit::label(self.duration_nanos, "nanoseconds"))?;
-        }
-        if let Some(period_type) = &self.period_type {
-            let (kind, from) = period_type.split_once('/').unwrap_or((period_type, ""));
-            writeln!(out, "Period: {} of {kind}", unit::label(self.period, from))?;
-        }
-        writeln!(out, "Sample types:")?;
-        for value in &self.sample_types {
-            let mark = if value.is_default { "  (default)" } else { "" };
-            let total = unit::label(value.total, &value.unit);
-            writeln!(out, "  {:<16} {:<12} total {total}{mark}", value.kind, value.unit)?;
-        }
-        writeln!(out, "Samples: {} (deepest stack {} frames)", self.samples, self.deepest_stack)?;
-        writeln!(out, "Functions: {}", self.functions)?;
-        writeln!(out, "Locations: {} ({} without a name)", self.locations, self.unnamed_locations)?;
-        if let Some(threads) = self.threads {
-            writeln!(out, "Timeline: {threads} threads")?;
-        }
-        if !self.labels.is_empty() {
-            writeln!(out, "Labels: {}", self.labels.join(", "))?;
-        }
-        if !self.mappings.is_empty() {
-            writeln!(out, "Mappings:")?;
-        }
-        for mapping in &self.mappings {
-            let build_id = if mapping.build_id.is_empty() { "no build id" } else { &mapping.build_id };
-            let file = if mapping.file.is_empty() { "[unknown file]" } else { &mapping.file };
-            writeln!(out, "  {:#x}-{:#x} {file} ({build_id})", mapping.start, mapping.limit)?;
-        }
-        if !self.comments.is_empty() {
-            writeln!(out, "Comments:")?;
-        }
-        self.comments.iter().try_for_each(|comment| writeln!(out, "  {comment}"))
-    }
 }

@@ -1,55 +1,45 @@
-//! Answers about a profile: as data, text, SVG and HTML.
-//!
-//! [`flame`] is all that a service needs; the rest is behind the feature `text`, which is on by default.
+//! Answers about a profile as data, and the rooms that say them.
 //!
 //! A report is asked for with [`ReportOptions`] and made in two steps: [`Report::new`] brings the profile into
-//! shape (filters, granularity, names), and a module a report gives the answer as data that can be printed as
-//! text (in `go tool pprof`'s columns) or serialized as JSON.
+//! shape (filters, granularity, names), and the module of an answer computes it as data, which serializes to JSON.
 //!
-//! | question | module |
+//! | question | answer |
 //! |---|---|
 //! | which functions cost most | [`top`] |
-//! | who calls them, whom do they call | [`tree`] |
-//! | as a graph for Graphviz or KCachegrind | [`dot`], [`callgrind`] |
-//! | every stack | [`traces`], [`raw`] |
-//! | by label | [`tags`] |
+//! | who calls them, whom do they call | [`tree`], [`graph`] |
+//! | every stack | [`traces`] |
+//! | by label | [`labels`] |
 //! | down to lines and instructions | [`list`], [`disasm`] |
-//! | as a picture | [`flame`], [`picture`] |
 //! | what changed, and is it more than noise | [`diff`] |
 //! | who holds memory, frees it, how long it lives, what grows | [`heap`] |
 //! | what is this file and how good is it | [`info`] |
+//!
+//! [`text`] says the answers to a terminal, [`files`] writes those that other programs read, and [`page`] says them to
+//! the viewer. [`flame`] lays out flame graphs. A service links only what `page` and `flame` need; the rest is behind
+//! the feature `text`, which is on by default.
 
-#[cfg(feature = "text")]
-pub mod callgrind;
 #[cfg(feature = "text")]
 pub mod diff;
 #[cfg(feature = "text")]
 pub mod disasm;
 #[cfg(feature = "text")]
-pub mod dot;
+pub mod files;
 pub mod flame;
-#[cfg(feature = "text")]
 pub mod graph;
-#[cfg(feature = "text")]
 pub mod heap;
-#[cfg(feature = "text")]
 pub mod info;
+pub mod labels;
 #[cfg(feature = "text")]
 pub mod list;
-#[cfg(feature = "text")]
-pub mod node;
+pub mod names;
 #[cfg(feature = "text")]
 mod options;
-mod paths;
-#[cfg(feature = "text")]
-pub mod picture;
-#[cfg(feature = "text")]
-pub mod raw;
+pub mod page;
 #[cfg(feature = "text")]
 mod report;
-pub mod rust_names;
+pub mod stacks;
 #[cfg(feature = "text")]
-pub mod tags;
+pub mod text;
 #[cfg(feature = "text")]
 pub mod top;
 #[cfg(feature = "text")]
@@ -60,9 +50,11 @@ pub mod tree;
 mod utc;
 mod xml;
 
+/// The model, for crates that stand on this one.
+pub use flamelet_profile as profile;
 #[cfg(feature = "text")]
 pub use options::{Command, ReportOptions, Sort};
 #[cfg(feature = "text")]
-pub use report::{DIFF_BASE_LABEL, Report, sample_index, trim_source_path};
+pub use report::{Report, sample_index, trim_source_path};
 #[cfg(feature = "text")]
 pub use utc::utc;

@@ -1,9 +1,7 @@
 //! `list`: the source of functions, with the cost of each line.
 
 use std::collections::BTreeSet;
-use std::io::{self, Write};
 
-use flamelet_profile::unit;
 use flamelet_symbol::source::{Reach, SourcePath, annotate};
 use regex::Regex;
 use serde::Serialize;
@@ -91,36 +89,4 @@ fn list_within(report: &Report, wanted: Option<&Regex>, reach: Reach) -> List {
         })
         .collect();
     List { sample_type: report.value_name(), unit: report.unit().to_string(), total: report.total, functions }
-}
-
-impl List {
-    /// Prints the source as pprof does.
-    pub fn write_text(&self, report: &Report, out: &mut impl Write) -> io::Result<()> {
-        let format = |value: i64| report.format(value, &report.options.unit);
-        let or_dot = |value: i64| if value == 0 { ".".to_string() } else { format(value) };
-        writeln!(out, "Total: {}", format(self.total))?;
-        for function in &self.functions {
-            writeln!(out, "ROUTINE ======================== {} in {}", function.name, function.file)?;
-            routine_total(out, &format(function.flat), &format(function.cum), function.cum, self.total)?;
-            if let Some(reason) = &function.missing {
-                writeln!(out, " Error: {reason}")?;
-            }
-            for line in &function.lines {
-                let (flat, cum) = (or_dot(line.flat), or_dot(line.cum));
-                writeln!(out, "{flat:>10} {cum:>10} {:>6}:{}", line.line, line.text)?;
-            }
-        }
-        Ok(())
-    }
-}
-
-/// The line below a routine's name.
-pub(crate) fn routine_total(
-    out: &mut impl Write,
-    flat: &str,
-    cum: &str,
-    value: i64,
-    total: i64,
-) -> io::Result<()> {
-    writeln!(out, "{flat:>10} {cum:>10} (flat, cum) {} of Total", unit::percentage(value, total))
 }

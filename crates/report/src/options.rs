@@ -3,7 +3,7 @@
 use flamelet_profile::Granularity;
 use flamelet_profile::filter::FilterOptions;
 
-use crate::rust_names::NameFolding;
+use crate::names::NameFolding;
 
 /// The report that the options are for; some options mean something else for some reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,15 +1,51 @@
 //! Bringing a profile into the shape that the options ask for.
 
+use std::ops::AddAssign;
+
 use flamelet_profile::{
-    Error, ErrorKind, Granularity, LabelSetId, Profile, Renamed, Result, Sample, StringId, filter, unit,
+    Error, ErrorKind, Granularity, Profile, Renamed, Result, Sample, StringId, filter, unit,
 };
 
+use crate::names::{self, base_name};
 use crate::options::{Command, ReportOptions};
-use crate::paths::base_name;
-use crate::rust_names;
+use crate::stacks::{EntryCost, Nodes, base_label_sets, costs};
 
-/// The label that marks the samples of a `--diff-base`.
-pub const DIFF_BASE_LABEL: &str = "pprof::base";
+/// A sum over samples, and the sum that divides it where a mean is asked for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Cost {
+    pub(crate) sum: i64,
+    /// 0 where no mean is asked for.
+    pub(crate) divisor: i64,
+}
+
+impl Cost {
+    /// The sum, or the mean.
+    pub(crate) fn value(self) -> i64 {
+        if self.divisor == 0 { self.sum } else { self.sum / self.divisor }
+    }
+}
+
+impl AddAssign for Cost {
+    fn add_assign(&mut self, other: Self) {
+        self.sum = self.sum.saturating_add(other.sum);
+        self.divisor = self.divisor.saturating_add(other.divisor);
+    }
+}
+
+/// What part of a profile an answer shows.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Extent {
+    /// The sum of the shown functions' own cost.
+    pub(crate) shown: i64,
+    /// How many functions are shown.
+    pub(crate) count: usize,
+    /// How many functions there were before their count was limited.
+    pub(crate) candidates: usize,
+    /// How many functions were too small to be shown.
+    pub(crate) dropped: usize,
+    /// The same for calls, where the answer draws them.
+    pub(crate) dropped_edges: Option<usize>,
+}
 
 /// A profile in the shape that its options ask for, ready for the modules that give answers.
 pub struct Report {
@@ -36,7 +72,7 @@ impl Report {
         let filters = options.filters.compile()?;
         let label_units = filter::number_units(&profile);
         let mut warnings = Vec::new();
-        rust_names::fold(&mut profile, options.folding);
+        names::fold(&mut profile, options.folding);
         add_tag_frames(&mut profile, &options, &mut warnings);
         let value_index = sample_index(&profile, &options.sample_index)?;
         let divisor = options.mean.then_some(0);
@@ -98,6 +134,21 @@ impl Report {
         sample.values[self.value_index]
     }
 
+    /// What each sample costs, those left out that cost nothing.
+    pub(crate) fn weighed(&self) -> impl Iterator<Item = (Sample<'_>, Cost)> {
+        let cost = |sample: &Sample<'_>| Cost { sum: self.value(sample), divisor: self.divisor(sample) };
+        self.profile
+            .samples()
+            .map(move |sample| (sample, cost(&sample)))
+            .filter(|(_, cost)| *cost != Cost::default())
+    }
+
+    /// What each node costs.
+    pub(crate) fn costs(&self, nodes: &Nodes) -> Vec<EntryCost<Cost>> {
+        let stacks = self.weighed().map(|(sample, cost)| (sample.stack, cost));
+        costs(&self.profile, &nodes.table, nodes.len(), stacks)
+    }
+
     /// What a value is divided by for a mean, 0 when there is none.
     pub(crate) fn divisor(&self, sample: &Sample<'_>) -> i64 {
         if self.options.mean { sample.values[0] } else { 0 }
@@ -142,53 +193,6 @@ impl Report {
         }
         if chosen.is_empty() { from.to_string() } else { chosen.to_string() }
     }
-
-    /// The lines that say what the profile is, with its total in `output_unit`.
-    pub fn heading(&self, output_unit: &str) -> Vec<String> {
-        let profile = &self.profile;
-        let mut lines = Vec::new();
-        if let Some(mapping) = profile.mappings().first() {
-            let file = profile.string(mapping.filename);
-            if !file.is_empty() {
-                lines.push(format!("File: {}", base_name(file)));
-            }
-            let build_id = profile.string(mapping.build_id);
-            if !build_id.is_empty() {
-                lines.push(format!("Build ID: {build_id}"));
-            }
-        }
-        lines.extend(comment_lines(profile).into_iter().filter(|line| !line.starts_with('#')));
-        lines.push(format!("Type: {}", self.value_name()));
-        if !profile.header.doc_url.is_empty() {
-            lines.push(format!("Doc: {}", profile.string(profile.header.doc_url)));
-        }
-        if profile.header.time_nanos != 0 {
-            lines.push(format!("Time: {}", crate::utc::utc(profile.header.time_nanos)));
-        }
-        if profile.header.duration_nanos != 0 {
-            lines.push(self.duration_line(output_unit));
-        }
-        lines
-    }
-
-    fn duration_line(&self, output_unit: &str) -> String {
-        let duration = self.profile.header.duration_nanos;
-        let (nanos, name) = unit::scale(self.total, self.unit(), "nanoseconds");
-        let share = if name == "ns" && nanos != 0.0 {
-            format!("({})", unit::percentage(nanos as i64, duration))
-        } else {
-            String::new()
-        };
-        let total = self.format(self.total, output_unit);
-        format!("Duration: {}, Total samples = {total} {share}", unit::label(duration, "nanoseconds"))
-    }
-}
-
-/// The comments of a profile, with what it says about its quality, as the file has them.
-pub(crate) fn comment_lines(profile: &Profile) -> Vec<String> {
-    let quality = profile.quality.iter();
-    let quality = quality.flat_map(|quality| quality.comment_lines(profile.string(quality.engine)));
-    profile.comments().map(str::to_string).chain(quality).collect()
 }
 
 fn add_tag_frames(profile: &mut Profile, options: &ReportOptions, warnings: &mut Vec<String>) {
@@ -242,17 +246,6 @@ fn total(profile: &Profile, value_index: usize, divisor: Option<usize>) -> i64 {
     }
     let (sum, count) = if base.0 > 0 { base } else { all };
     if count == 0 { sum } else { sum / count }
-}
-
-/// For each label set, whether it marks the samples of a diff base.
-pub(crate) fn base_label_sets(profile: &Profile) -> Vec<bool> {
-    let key = profile.strings().find(DIFF_BASE_LABEL);
-    let sets = (0..profile.label_set_count()).map(LabelSetId::from_index);
-    sets.map(|id| {
-        let labels = profile.labels(id).iter();
-        labels.clone().any(|l| Some(l.key) == key && profile.string(l.text) == "true")
-    })
-    .collect()
 }
 
 fn trim_paths(profile: &mut Profile, trim_path: &str, source_path: &str) {

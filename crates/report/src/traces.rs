@@ -1,15 +1,12 @@
 //! `traces`: every stack with its value and labels.
 
 use std::collections::BTreeMap;
-use std::io::{self, Write};
 
 use flamelet_profile::{Sample, unit};
 use serde::Serialize;
 
-use crate::node::Nodes;
 use crate::report::Report;
-
-const SEPARATOR: &str = "-----------+-------------------------------------------------------";
+use crate::stacks::Nodes;
 
 /// A frame of a trace.
 #[derive(Clone, Debug, Serialize)]
@@ -68,28 +65,4 @@ fn trace(report: &Report, nodes: &Nodes, names: &[String], sample: &Sample<'_>) 
     let (value, divisor) = (report.value(sample), report.divisor(sample));
     let value = if divisor == 0 { value } else { value / divisor };
     Some(Trace { value, labels, numbers, frames })
-}
-
-/// Prints every sample as pprof does.
-pub fn write_text(report: &Report, out: &mut impl Write) -> io::Result<()> {
-    for line in report.heading(&report.options.unit) {
-        writeln!(out, "{line}")?;
-    }
-    for trace in traces(report) {
-        writeln!(out, "{SEPARATOR}")?;
-        for labels in [&trace.labels, &trace.numbers] {
-            // Sorted as they are printed: keys are padded, so short ones come first.
-            let mut lines: Vec<String> =
-                labels.iter().map(|(key, values)| format!("{key:>10}:  {}", values.join(" "))).collect();
-            lines.sort();
-            lines.iter().try_for_each(|line| writeln!(out, "{line}"))?;
-        }
-        let mut value = report.format(trace.value, &report.options.unit);
-        for frame in &trace.frames {
-            let mark = if frame.inlined { " (inline)" } else { "" };
-            writeln!(out, "{value:>10}   {}{mark}", frame.name)?;
-            value.clear();
-        }
-    }
-    writeln!(out, "{SEPARATOR}")
 }

@@ -1,16 +1,10 @@
 //! `tree` and `peek`: functions with their callers and callees.
 
-use std::io::{self, Write};
-
-use flamelet_profile::unit;
 use regex::Regex;
 use serde::Serialize;
 
-use crate::graph::{self, Graph, Trimmed};
-use crate::report::Report;
-
-const SEPARATOR: &str = "----------------------------------------------------------+-------------";
-const LEGEND: &str = "      flat  flat%   sum%        cum   cum%   calls calls% + context \t \t ";
+use crate::graph::{self, Graph};
+use crate::report::{Extent, Report};
 
 /// A caller or callee of an entry.
 #[derive(Clone, Debug, Serialize)]
@@ -49,22 +43,20 @@ pub struct Tree {
     pub total: i64,
     /// The functions.
     pub entries: Vec<TreeEntry>,
+    /// What of the profile the graph shows from which the entries were picked.
     #[serde(skip)]
-    heading: Vec<String>,
+    pub(crate) extent: Extent,
+    /// The unit in which all values of that graph are legible.
     #[serde(skip)]
-    output_unit: String,
-    #[serde(skip)]
-    has_nodes: bool,
+    pub(crate) output_unit: String,
 }
 
 /// Answers `tree`, or `peek` for the functions that match `wanted`.
 pub fn tree(report: &Report, wanted: Option<&Regex>) -> Tree {
-    let Trimmed { graph, candidates, dropped_nodes, .. } = graph::trimmed(report);
-    let output_unit =
-        report.output_unit(graph.shown().iter().map(|node| (node.flat_value(), node.cum_value())));
-    let shown = graph.shown().iter().map(|node| node.flat_value()).sum();
-    let count = graph.shown;
-    let heading = graph::heading(report, &output_unit, shown, count, candidates, dropped_nodes, None);
+    let trimmed = graph::trimmed(report);
+    let graph = &trimmed.graph;
+    let output_unit = graph.output_unit(report);
+    let extent = Extent { dropped_edges: None, ..trimmed.extent() };
     let profile = &report.profile;
     let entries = graph
         .shown()
@@ -75,8 +67,8 @@ pub fn tree(report: &Report, wanted: Option<&Regex>) -> Tree {
             name,
             flat: node.flat_value(),
             cum: node.cum_value(),
-            callers: calls(report, &graph, &node.incoming, true),
-            callees: calls(report, &graph, &node.outgoing, false),
+            callers: calls(report, graph, &node.incoming, true),
+            callees: calls(report, graph, &node.outgoing, false),
         })
         .collect();
     Tree {
@@ -84,9 +76,8 @@ pub fn tree(report: &Report, wanted: Option<&Regex>) -> Tree {
         unit: report.unit().to_string(),
         total: report.total,
         entries,
-        heading,
+        extent,
         output_unit,
-        has_nodes: count > 0,
     }
 }
 
@@ -97,45 +88,7 @@ fn calls(report: &Report, graph: &Graph, edges: &[usize], of_callers: bool) -> V
             let edge = &graph.edges[row];
             let other = if of_callers { edge.caller } else { edge.callee };
             let name = graph.nodes[other].info.printable(&report.profile);
-            Call { name, weight: edge.weight, inlined: edge.is_inlined }
+            Call { name, weight: edge.weight.sum, inlined: edge.is_inlined }
         })
         .collect()
-}
-
-impl Tree {
-    /// Prints the entries as pprof does.
-    pub fn write_text(&self, report: &Report, out: &mut impl Write) -> io::Result<()> {
-        for line in &self.heading {
-            writeln!(out, "{line}")?;
-        }
-        writeln!(out, "{SEPARATOR}")?;
-        writeln!(out, "{LEGEND}")?;
-        let format = |value: i64| report.format(value, &self.output_unit);
-        let mut sum = 0i64;
-        for entry in &self.entries {
-            writeln!(out, "{SEPARATOR}")?;
-            let call = |out: &mut dyn Write, call: &Call| {
-                let mark = if call.inlined { " (inline)" } else { "" };
-                let share = unit::percentage(call.weight, entry.cum);
-                writeln!(out, "{:>50} {share} |   {}{mark}", format(call.weight), call.name)
-            };
-            entry.callers.iter().try_for_each(|caller| call(out, caller))?;
-            sum = sum.saturating_add(entry.flat);
-            writeln!(
-                out,
-                "{:>10} {} {} {:>10} {}                | {}",
-                format(entry.flat),
-                unit::percentage(entry.flat, self.total),
-                unit::percentage(sum, self.total),
-                format(entry.cum),
-                unit::percentage(entry.cum, self.total),
-                entry.name
-            )?;
-            entry.callees.iter().try_for_each(|callee| call(out, callee))?;
-        }
-        if self.has_nodes {
-            writeln!(out, "{SEPARATOR}")?;
-        }
-        Ok(())
-    }
 }

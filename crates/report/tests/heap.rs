@@ -1,7 +1,8 @@
 //! The reports about memory, of profiles whose answers are known.
 
+use flamelet_profile::HeapView;
 use flamelet_profile::{Profile, ProfileBuilder};
-use flamelet_report::heap::{self, View};
+use flamelet_report::heap;
 use flamelet_report::{Command, Report, ReportOptions};
 
 /// A stack (leaf first), text labels, objects and bytes.
@@ -61,8 +62,8 @@ fn holders_are_stacks_named_by_who_asked() {
             (&["shop::gone"], &[], 0, 0),
         ],
     );
-    assert_eq!(View::of(&heap), Some(View::InUse));
-    let holders = heap::holders(&report(heap), View::InUse).expect("in use");
+    assert_eq!(HeapView::of(&heap), Some(HeapView::InUse));
+    let holders = heap::holders(&report(heap), HeapView::InUse).expect("in use");
     let rows: Vec<_> = holders.rows.iter().map(|row| (&*row.own[0], row.bytes, row.objects)).collect();
     assert_eq!(rows, [("shop::cart::add", 3_000_000, 20), ("parse", 1_000_000, 4)]);
     assert_eq!((holders.total_bytes, holders.total_objects, holders.period), (4_000_000, 24, 4096));
@@ -77,9 +78,9 @@ fn holders_are_stacks_named_by_who_asked() {
 fn objects_that_nobody_counted_are_not_none() {
     let recorded =
         profile(["temporary_objects", "peak_space"], 1, &[(&["shop::cart::add"], &[], 7, 2_000_000)]);
-    assert_eq!(View::of(&recorded), Some(View::Peak));
+    assert_eq!(HeapView::of(&recorded), Some(HeapView::Peak));
     let report = report(recorded);
-    let holders = heap::holders(&report, View::Peak).expect("at the peak");
+    let holders = heap::holders(&report, HeapView::Peak).expect("at the peak");
     let text = text(|out| holders.write_text("At the peak", 5, out));
     assert!(text.starts_with("At the peak: 1.91MB, estimated"), "{text}");
     assert!(text.contains("–          –  shop::cart::add"), "{text}");
@@ -148,7 +149,7 @@ fn a_service_says_itself_what_is_steady() {
             (&["shop::leak"], &labels, 5, 5_000_000),
         ],
     );
-    assert_eq!(View::of(&growth), Some(View::Growth));
+    assert_eq!(HeapView::of(&growth), Some(HeapView::Growth));
     let growth = heap::growth(&report(growth)).expect("growth");
     let rows: Vec<_> = growth.rows.iter().map(|row| (&*row.own[0], row.trend, row.suspect)).collect();
     assert_eq!(rows, [("shop::leak", Some(86), true), ("shop::once", Some(20), false)]);
@@ -177,7 +178,7 @@ fn freed_pairs_who_frees_with_who_allocated() {
             (&["shop::elsewhere"], &[], 1, 7),
         ],
     );
-    assert_eq!(View::of(&freed), Some(View::Freed));
+    assert_eq!(HeapView::of(&freed), Some(HeapView::Freed));
     let freed = heap::freed(&report(freed)).expect("freed");
     let rows: Vec<_> = freed
         .rows
@@ -206,7 +207,7 @@ fn lifetimes_and_what_lives_for_nothing() {
             (&["shop::session"], &lived("1m-10m"), 5, 5000),
         ],
     );
-    assert_eq!(View::of(&freed), Some(View::Lifetime));
+    assert_eq!(HeapView::of(&freed), Some(HeapView::Lifetime));
     let report = report(freed);
     let lifetimes = heap::lifetimes(&report).expect("lifetimes");
     let classes: Vec<_> = lifetimes
@@ -228,9 +229,9 @@ fn lifetimes_and_what_lives_for_nothing() {
 #[test]
 fn another_profile_is_refused_with_a_way_out() {
     let cpu = profile(["samples", "cpu"], 1, &[(&["main"], &[], 1, 1)]);
-    assert_eq!(View::of(&cpu), None);
+    assert_eq!(HeapView::of(&cpu), None);
     let report = report(cpu);
-    let error = heap::holders(&report, View::Peak).expect_err("not of memory").to_string();
+    let error = heap::holders(&report, HeapView::Peak).expect_err("not of memory").to_string();
     assert!(
         error.contains("no peak_space (it has samples, cpu)") && error.contains("/debug/pprof/peak"),
         "{error}"

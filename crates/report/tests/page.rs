@@ -1,4 +1,4 @@
-//! Puts the page of `ui/` together and compares it with what is built in (`src/flame/page/`).
+//! Puts the page of `ui/` together and compares it with what is built in.
 //!
 //! `UPDATE_PAGE=1 cargo test -p flamelet-report --test page` rewrites what is built in.
 
@@ -76,14 +76,14 @@ fn csp_hash(text: &str) -> String {
 fn what_is_built_in_is_what_ui_holds() {
     let (script, style) = (script(), source("palette.css") + &source("app.css"));
     let wanted = [
-        ("app.js.sha256", csp_hash(&script)),
-        ("app.css.sha256", csp_hash(&style)),
-        ("app.js", script),
-        ("app.css", style),
-        ("svg.js", source("svg.js")),
-        ("svg.css", source("svg.css")),
+        ("page/assets/app.js.sha256", csp_hash(&script)),
+        ("page/assets/app.css.sha256", csp_hash(&style)),
+        ("page/assets/app.js", script),
+        ("page/assets/app.css", style),
+        ("flame/svg.js", source("svg.js")),
+        ("flame/svg.css", source("svg.css")),
     ];
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/flame/page");
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
     let update = std::env::var_os("UPDATE_PAGE").is_some();
     for (name, text) in &wanted {
         let path = folder.join(name);

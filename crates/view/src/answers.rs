@@ -1,11 +1,11 @@
 //! The answers to the page's questions.
 
-use flamelet_report::flame::profile::filter;
-use flamelet_report::flame::{
-    self, About, FlamePayload, FunctionRow, FunctionsPayload, NEUTRAL, NodeId, Viewport, call_graph, heatmap,
-    hue_of, labels, lanes, name_key,
-};
+use flamelet_report::flame::{NEUTRAL, NodeId, Viewport, hue_of, name_key};
 use flamelet_report::info::{Verdict, info};
+use flamelet_report::page::{
+    self, About, FlamePayload, FunctionRow, FunctionsPayload, call_graph, heatmap, labels, lanes,
+};
+use flamelet_report::profile::filter;
 use serde::Serialize;
 
 use crate::cache::{Cache, Shaped};
@@ -153,7 +153,7 @@ pub(crate) fn functions(cache: &Cache, query: &Query) -> Answer {
     match query.sort.as_str() {
         "name" => rows.sort_by(|a, b| text(a).cmp(text(b))),
         "cum" => {}
-        "change" => rows.sort_by_key(|row| std::cmp::Reverse(row.cumulative.delta().unsigned_abs())),
+        "change" => rows.sort_by_key(|row| std::cmp::Reverse(row.cum.delta().unsigned_abs())),
         _ => rows.sort_by_key(|row| std::cmp::Reverse(row.flat.weight())),
     }
     rows.truncate(MAX_ROWS);
@@ -233,7 +233,7 @@ pub(crate) fn tags(cache: &Cache, query: &Query) -> Answer {
 /// Sizes, lifetimes and sites of a heap profile.
 pub(crate) fn heap(cache: &Cache, query: &Query) -> Answer {
     let (shaped, weighed) = cache.weighed(query)?;
-    json(&flame::heap(&shaped.profile, &shaped.frames, weighed.sample_type))
+    json(&page::heap(&shaped.profile, &shaped.frames, weighed.sample_type))
 }
 
 /// Takes a profile of the live service.

@@ -4,8 +4,10 @@ use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, OnceLock};
 
-use flamelet_report::flame::profile::Profile;
-use flamelet_report::flame::{Direction, FlameTree, Frames, FunctionRow, StackWeights, Viewport, functions};
+use flamelet_report::flame::{Direction, FlameTree, Viewport};
+use flamelet_report::page::{FunctionRow, functions};
+use flamelet_report::profile::Profile;
+use flamelet_report::stacks::{Frames, StackWeights};
 
 use crate::error::Error;
 use crate::lock::lock;

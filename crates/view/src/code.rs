@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 
 use flamelet_report::disasm::Disassembly;
-use flamelet_report::flame::escaped_pattern;
-use flamelet_report::flame::profile::{Profile, filter};
 use flamelet_report::list::{List, list_confined};
+use flamelet_report::page::escaped_pattern;
+use flamelet_report::profile::{Profile, filter};
 use flamelet_report::{Command, Report, ReportOptions};
 use serde::Serialize;
 

@@ -1,7 +1,7 @@
 //! The web viewer: a page that answers on any profile, and the server behind it.
 //!
 //! The layout stays here, in Rust: the page asks for the boxes of its viewport and draws them on a canvas.
-//! The page itself is the one that [`flame::html`](flamelet_report::flame::html) writes to a file; its source
+//! The page itself is the one that [`page::html`](flamelet_report::page::html) writes to a file; its source
 //! is `ui/`, and nothing but this crate is needed to serve it.
 //!
 //! | to … | use |
@@ -23,7 +23,7 @@
 //! ```no_run
 //! use flamelet_view::{ServeOptions, Server, Source};
 //!
-//! # fn profile() -> flamelet_report::flame::profile::Profile { Default::default() }
+//! # fn profile() -> flamelet_report::profile::Profile { Default::default() }
 //! let server = Server::bind(Source::profile("cpu.pb.gz", profile()), &ServeOptions::default())?;
 //! println!("{}", server.url());
 //! server.run()?;

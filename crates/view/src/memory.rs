@@ -79,7 +79,7 @@ mod tests {
     use crate::cancel::CancelToken;
     use crate::query::Query;
     use crate::source::{Source, Take, Taken};
-    use flamelet_report::flame::profile::{Profile, ProfileBuilder};
+    use flamelet_report::profile::{Profile, ProfileBuilder};
 
     /// A live service whose profiles have so many stacks.
     struct Service {

@@ -7,7 +7,7 @@ use axum::extract::{RawQuery, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
-use flamelet_report::flame::page;
+use flamelet_report::page;
 
 use crate::answers::{self, Answer};
 use crate::cache::Cache;

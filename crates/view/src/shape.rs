@@ -1,9 +1,9 @@
 //! A profile as the chips leave it.
 
-use flamelet_report::DIFF_BASE_LABEL;
-use flamelet_report::flame::profile::filter::FilterOptions;
-use flamelet_report::flame::profile::{Profile, merge};
-use flamelet_report::rust_names::{self, NameFolding};
+use flamelet_report::names::{self, NameFolding};
+use flamelet_report::profile::filter::FilterOptions;
+use flamelet_report::profile::{Profile, merge};
+use flamelet_report::stacks::DIFF_BASE_LABEL;
 
 use crate::error::Error;
 use crate::query::{Chip, ShapeKey};
@@ -23,7 +23,7 @@ pub(crate) fn shape(mut profile: Profile, key: &ShapeKey) -> Result<(Profile, Ve
         profile.keep_time(span.clone());
     }
     let has = |part: &str| key.fold.split(',').any(|other| other == part);
-    rust_names::fold(
+    names::fold(
         &mut profile,
         NameFolding { generics: has("generics"), runtime: has("runtime"), crates: has("crates") },
     );

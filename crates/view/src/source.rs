@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::SystemTime;
 
-use flamelet_report::flame::profile::Profile;
+use flamelet_report::profile::Profile;
 use serde::Serialize;
 
 use crate::cancel::CancelToken;

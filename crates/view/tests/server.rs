@@ -10,7 +10,7 @@ use std::time::{Duration, SystemTime};
 
 use flamelet_report::Report;
 use flamelet_report::disasm::Disassembly;
-use flamelet_report::flame::profile::{LabelSetId, Profile, ProfileBuilder};
+use flamelet_report::profile::{LabelSetId, Profile, ProfileBuilder};
 use flamelet_view::{
     CancelToken, CodeOptions, Disassemble, Error, ServeOptions, Server, Source, Take, Taken,
 };
@@ -107,8 +107,8 @@ fn boxes(flame: &Value) -> Vec<String> {
 fn the_page_and_its_files_are_served() {
     let address = serve(Source::profile("small", small()));
     assert!(get(address, "/").1.contains("<script src=\"app.js\""));
-    assert_eq!(get(address, "/app.js").1, flamelet_report::flame::page::SCRIPT);
-    assert_eq!(get(address, "/app.css").1, flamelet_report::flame::page::STYLE);
+    assert_eq!(get(address, "/app.js").1, flamelet_report::page::SCRIPT);
+    assert_eq!(get(address, "/app.css").1, flamelet_report::page::STYLE);
     assert_eq!(get(address, "/favicon.ico").0, 404);
     let opened = json(address, "/api/open");
     assert_eq!(opened["about"]["title"], "small");

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueHint};
 use flamelet_profile::Granularity;
 use flamelet_profile::filter::FilterOptions;
-use flamelet_report::rust_names::NameFolding;
+use flamelet_report::names::NameFolding;
 use flamelet_report::{ReportOptions, Sort};
 
 use super::values::{fraction, unit};

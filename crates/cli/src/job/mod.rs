@@ -7,10 +7,9 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use flamelet_profile::{Profile, filter, pprof};
+use flamelet_report::files::{callgrind, dot, graph_svg, raw};
 use flamelet_report::flame::{self, FlameOptions};
-use flamelet_report::{
-    Command, Report, ReportOptions, callgrind, dot, info, picture, raw, tags, top, traces, tree,
-};
+use flamelet_report::{Command, Report, ReportOptions, graph, info, labels, page, top, traces, tree};
 use serde::Serialize;
 
 use crate::error::{Failure, Result};
@@ -148,22 +147,22 @@ fn answer(question: &Question, report: Report, ask: &Ask<'_>, mut out: &mut dyn 
     let json = ask.json;
     match question {
         Question::Top if json => write_json(&top::top(&report), out),
-        Question::Top => Ok(top::top(&report).write_text(&mut out)?),
+        Question::Top => Ok(top::top(&report).write_text(&report, &mut out)?),
         Question::Tree => write_tree(&report, None, json, out),
         Question::Peek(expression) => write_tree(&report, Some(expression), json, out),
-        Question::Tags if json => write_json(&tags::tags(&report), out),
-        Question::Tags => Ok(tags::tags(&report).write_text(&report, &mut out)?),
+        Question::Tags if json => write_json(&labels::tags(&report), out),
+        Question::Tags => Ok(labels::tags(&report).write_text(&report, &mut out)?),
         Question::Traces | Question::Raw if json => write_json_traces(&report, out),
-        Question::Traces => Ok(traces::write_text(&report, &mut out)?),
+        Question::Traces => Ok(flamelet_report::text::write_traces(&report, &mut out)?),
         Question::Raw => Ok(raw::write_text(&report, &mut out)?),
-        Question::Dot | Question::Graph if json => write_json(&dot::graph(&report), out),
+        Question::Dot | Question::Graph if json => write_json(&graph::graph(&report), out),
         Question::Dot => Ok(dot::write_text(&report, &mut out)?),
-        Question::Graph => Ok(out.write_all(picture::svg(&report).as_bytes())?),
+        Question::Graph => Ok(out.write_all(graph_svg::svg(&report).as_bytes())?),
         Question::List(expression) => list::write(&report, expression, json, out),
         Question::Disasm(expression) => disasm::write(&report, expression, ask.symbols, json, out),
         Question::Flame(Picture::Html, options) => {
             let options = flame_options(options, &report);
-            Ok(out.write_all(flame::html(report.profile(), &options).as_bytes())?)
+            Ok(out.write_all(page::html(report.profile(), &options).as_bytes())?)
         }
         Question::Flame(Picture::Svg, options) => {
             let options = flame_options(options, &report);

@@ -8,7 +8,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use flamelet_profile::{Budget, Limits, Profile, merge_within, pprof};
-use flamelet_report::DIFF_BASE_LABEL;
+use flamelet_report::stacks::DIFF_BASE_LABEL;
 
 use crate::error::{About, Failure, Result};
 use crate::output;

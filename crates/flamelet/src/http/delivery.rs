@@ -2,6 +2,7 @@
 
 use flamelet_capture::profile::{Profile, pprof};
 use flamelet_report::flame::{self, FlameOptions};
+use flamelet_report::page;
 use http::HeaderMap;
 
 use super::accept::{Preference, preference};
@@ -83,7 +84,7 @@ impl Delivery {
         let mut body = match self.form {
             Form::Pprof => gzipped(profile)?,
             Form::Text => text::text(profile, &self.name).into_bytes(),
-            Form::Html => flame::html(profile, &options).into_bytes(),
+            Form::Html => page::html(profile, &options).into_bytes(),
             Form::Svg { width } => {
                 flame::svg(profile, &FlameOptions { image_width: width, ..options }).into_bytes()
             }

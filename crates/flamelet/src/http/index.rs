@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use flamelet_report::flame::page::escaped;
+use flamelet_report::page::escaped;
 
 use super::answer::{self, Answer};
 use crate::Profiler;

@@ -4,9 +4,8 @@ use std::ops::Deref;
 
 use flamelet_profile::Profile;
 
-use super::frames::NameId;
 use super::tree::{FlameTree, NodeId};
-use super::weights::Value;
+use crate::stacks::{NameId, Value};
 
 /// What somebody looks at.
 #[derive(Clone, Copy, Debug)]

@@ -1,11 +1,9 @@
-//! Flame graphs: one layout for the page, the SVG and the HTML file.
+//! Flame graphs: the one layout for the page, the SVG and the HTML file.
 //!
 //! | to … | use |
 //! |---|---|
 //! | write a picture | [`svg`] |
-//! | write one file that is a page | [`html`] |
 //! | lay out boxes yourself | [`FlameTree`], [`FlameTree::layout`] |
-//! | rank functions | [`functions()`] |
 //!
 //! ```
 //! use flamelet_profile::ProfileBuilder;
@@ -20,43 +18,17 @@
 //! assert!(flame::svg(&profile, &FlameOptions::default()).contains("main (1ms, 100%"));
 //! ```
 
-mod about;
 mod boxes;
-mod callgraph;
-mod frames;
-mod functions;
-mod heap;
-mod html;
-mod labels;
-mod lanes;
-pub mod page;
 mod palette;
-mod payload;
 mod svg;
 mod tree;
-mod weights;
 
-/// The model, for crates that stand on this one.
-pub use flamelet_profile as profile;
-
-pub use about::About;
 pub use boxes::{Boxes, FlameBox, Viewport};
-pub use callgraph::{CallGraph, call_graph};
-pub use frames::{Frames, NameId};
-pub use functions::{FunctionRow, functions};
-#[cfg(feature = "text")]
-pub(crate) use heap::LIFETIMES;
-pub use heap::{HeapPayload, heap};
-pub use html::html;
-pub use labels::{LabelSpread, escaped_pattern, labels};
-pub use lanes::{Heatmap, Lanes, heatmap, lanes};
-pub use palette::{HUES, NEUTRAL, crate_of, crate_of_file, hue_of};
-pub use payload::{FlamePayload, FunctionsPayload, NameColumns};
+pub use palette::{HUES, NEUTRAL, hue_of};
 pub use svg::svg;
 pub use tree::{Direction, FlameTree, NodeId, name_key};
-pub use weights::{StackWeights, Value};
 
-/// How [`svg`] and [`html`] draw.
+/// How [`svg`] and [`page::html`](crate::page::html) draw.
 #[derive(Clone, Debug)]
 pub struct FlameOptions {
     /// What the picture is called.
@@ -94,4 +66,4 @@ impl FlameOptions {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -5,12 +5,16 @@ use std::sync::Arc;
 
 use flamelet_profile::{Profile, unit};
 
+use super::FlameOptions;
 use super::boxes::{Boxes, FlameBox, Viewport};
 use super::palette::{LIGHT, hue_of};
 use super::tree::{FlameTree, name_key};
-use super::weights::{StackWeights, Value};
-use super::{FlameOptions, Frames, page};
+use crate::stacks::{Frames, StackWeights, Value};
 use crate::xml::escaped;
+
+/// What zooms and searches inside of the file; its source is `ui/`.
+const SCRIPT: &str = include_str!("svg.js");
+const STYLE: &str = include_str!("svg.css");
 
 const ROW: u32 = 17;
 const TOP: u32 = 46;
@@ -70,7 +74,7 @@ impl Picture<'_> {
              <text id=\"reset\" class=\"button\" x=\"{reset}\" y=\"20\" text-anchor=\"end\" visibility=\"hidden\">Reset zoom</text>\n\
              <g id=\"boxes\">\n",
             title = escaped(title),
-            style = page::SVG_STYLE,
+            style = STYLE,
             subtitle = escaped(&self.subtitle(kind)),
             right = width - MARGIN,
             reset = width - MARGIN - 55.0,
@@ -83,7 +87,7 @@ impl Picture<'_> {
             "</g>\n<text id=\"details\" x=\"{MARGIN}\" y=\"{y}\" fill=\"#1b1f24\"></text>\n\
              <script type=\"text/javascript\"><![CDATA[\n{script}\n]]></script>\n</svg>\n",
             y = height - 8,
-            script = page::SVG_SCRIPT,
+            script = SCRIPT,
         );
         out
     }

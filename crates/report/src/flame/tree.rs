@@ -15,9 +15,8 @@ use std::sync::Arc;
 
 use flamelet_profile::{LocationId, Profile, StackId};
 
-use super::frames::{Frames, NameId};
-use super::weights::{Part, StackWeights, Value};
-use crate::rust_names::RUNTIME_GROUP;
+use crate::names::RUNTIME_GROUP;
+use crate::stacks::{Frames, NameId, Part, StackWeights, Value};
 
 const NONE: u32 = u32::MAX;
 

@@ -1,56 +1,61 @@
 //! The labels under each node of a drawn graph.
 
 use std::collections::BTreeMap;
+use std::ops::AddAssign;
 
-use flamelet_profile::{LabelSetId, Sample, unit};
+use flamelet_profile::{LabelSetId, unit};
 
-use crate::report::{DIFF_BASE_LABEL, Report};
+use crate::report::{Cost, Report};
+use crate::stacks::DIFF_BASE_LABEL;
 
 /// A label value with its cost at one node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Tag {
+pub(crate) struct Tag<W = Cost> {
     pub(crate) name: String,
     /// The number and its unit, for numeric labels.
     pub(crate) number: i64,
     pub(crate) unit: String,
-    pub(crate) flat: i64,
-    pub(crate) cum: i64,
-    flat_divisor: i64,
-    cum_divisor: i64,
+    pub(crate) flat: W,
+    pub(crate) cum: W,
+}
+
+impl<W: Copy + Default + AddAssign> Tag<W> {
+    /// A value of a label before any cost.
+    fn new(label: &TagName) -> Self {
+        let TagName { name, number, unit } = label.clone();
+        Self { name, number, unit, flat: W::default(), cum: W::default() }
+    }
+
+    fn add(&mut self, weight: W, is_flat: bool) {
+        let sum = if is_flat { &mut self.flat } else { &mut self.cum };
+        *sum += weight;
+    }
 }
 
 impl Tag {
-    pub(crate) fn flat_value(&self) -> i64 {
-        if self.flat_divisor == 0 { self.flat } else { self.flat / self.flat_divisor }
-    }
-
-    pub(crate) fn cum_value(&self) -> i64 {
-        if self.cum_divisor == 0 { self.cum } else { self.cum / self.cum_divisor }
-    }
-
-    fn add(&mut self, value: i64, divisor: i64, is_flat: bool) {
-        if is_flat {
-            (self.flat, self.flat_divisor) = (self.flat + value, self.flat_divisor + divisor);
-        } else {
-            (self.cum, self.cum_divisor) = (self.cum + value, self.cum_divisor + divisor);
-        }
-    }
-
     fn is_at_least(&self, cutoff: i64) -> bool {
-        self.flat.saturating_abs() >= cutoff || self.cum.saturating_abs() >= cutoff
+        self.flat.sum.saturating_abs() >= cutoff || self.cum.sum.saturating_abs() >= cutoff
     }
 }
 
 /// The labels of one node: text labels by their joined text, numbers below the text they came with.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct NodeTags {
-    pub(crate) texts: BTreeMap<String, Tag>,
-    pub(crate) numbers: BTreeMap<String, BTreeMap<String, Tag>>,
+pub(crate) struct NodeTags<W = Cost> {
+    pub(crate) texts: BTreeMap<String, Tag<W>>,
+    pub(crate) numbers: BTreeMap<String, BTreeMap<String, Tag<W>>>,
 }
 
-/// What each label set is called under a node.
-pub(super) struct TagNames {
-    sets: Vec<(String, Vec<Tag>)>,
+/// What a value of a label is called.
+#[derive(Clone)]
+struct TagName {
+    name: String,
+    number: i64,
+    unit: String,
+}
+
+/// What each label set is called under a node: its texts joined, and its numbers.
+pub(crate) struct TagNames {
+    sets: Vec<(TagName, Vec<TagName>)>,
 }
 
 impl TagNames {
@@ -70,38 +75,30 @@ impl TagNames {
                 .filter(|label| !label.is_text() && profile.string(label.key) == "bytes")
                 .map(|label| {
                     let from = report.label_units.get(&label.key).map_or("bytes", String::as_str);
-                    let name = unit::label(label.number, from);
-                    Tag { name, number: label.number, unit: from.into(), ..Tag::default() }
+                    TagName { name: unit::label(label.number, from), number: label.number, unit: from.into() }
                 })
                 .collect();
-            (texts.join("\\n"), numbers)
+            (TagName { name: texts.join("\\n"), number: 0, unit: String::new() }, numbers)
         };
         Self { sets: (0..profile.label_set_count()).map(LabelSetId::from_index).map(name_set).collect() }
     }
 }
 
-impl NodeTags {
-    pub(super) fn add(
-        &mut self,
-        names: &TagNames,
-        sample: &Sample<'_>,
-        value: i64,
-        divisor: i64,
-        is_flat: bool,
-    ) {
-        let (text, numbers) = &names.sets[sample.labels.index()];
-        if !text.is_empty() {
-            let tag = self.texts.entry(text.clone()).or_default();
-            tag.name.clone_from(text);
-            tag.add(value, divisor, is_flat);
+impl<W: Copy + Default + AddAssign> NodeTags<W> {
+    pub(super) fn add(&mut self, names: &TagNames, labels: LabelSetId, weight: W, is_flat: bool) {
+        let (text, numbers) = &names.sets[labels.index()];
+        if !text.name.is_empty() {
+            let tag = self.texts.entry(text.name.clone()).or_insert_with(|| Tag::new(text));
+            tag.add(weight, is_flat);
         }
         for number in numbers {
-            let below = self.numbers.entry(text.clone()).or_default();
-            let tag = below.entry(number.name.clone()).or_insert_with(|| number.clone());
-            tag.add(value, divisor, is_flat);
+            let below = self.numbers.entry(text.name.clone()).or_default();
+            below.entry(number.name.clone()).or_insert_with(|| Tag::new(number)).add(weight, is_flat);
         }
     }
+}
 
+impl NodeTags {
     pub(super) fn trim(&mut self, cutoff: i64) {
         self.texts.retain(|_, tag| tag.is_at_least(cutoff));
         for below in self.numbers.values_mut() {
@@ -112,7 +109,7 @@ impl NodeTags {
     /// How many labels have a cost of their own here.
     pub(super) fn count(&self) -> usize {
         let all = self.texts.values().chain(self.numbers.values().flat_map(BTreeMap::values));
-        all.filter(|tag| tag.flat != 0).count()
+        all.filter(|tag| tag.flat.sum != 0).count()
     }
 }
 
@@ -124,8 +121,8 @@ pub(crate) fn sort(tags: &mut [Tag], by_flat: bool) {
     });
 }
 
-fn size(value: i64) -> u64 {
-    value.unsigned_abs()
+fn size(cost: Cost) -> u64 {
+    cost.sum.unsigned_abs()
 }
 
 /// One label for a group of numbers: `1MB..2MB`.
@@ -138,14 +135,10 @@ pub(crate) fn join(group: &[Tag]) -> Tag {
     let label = |tag: &Tag| unit::label(tag.number, &tag.unit);
     let name =
         if group.len() == 1 { label(smallest) } else { format!("{}..{}", label(smallest), label(largest)) };
-    let sum = |of: fn(&Tag) -> i64| group.iter().map(of).sum();
-    Tag {
-        name,
-        number: smallest.number,
-        unit: smallest.unit.clone(),
-        flat: sum(|tag| tag.flat),
-        cum: sum(|tag| tag.cum),
-        flat_divisor: sum(|tag| tag.flat_divisor),
-        cum_divisor: sum(|tag| tag.cum_divisor),
+    let mut joined = Tag { name, number: smallest.number, unit: smallest.unit.clone(), ..Tag::default() };
+    for tag in group {
+        joined.add(tag.flat, true);
+        joined.add(tag.cum, false);
     }
+    joined
 }

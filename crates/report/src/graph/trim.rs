@@ -2,11 +2,26 @@
 
 use std::collections::VecDeque;
 
-use super::build::{Graph, GraphNode, Plan};
-use super::{Cutoffs, Edge};
-use crate::node::Nodes;
+use super::flow::{Plan, build};
+use super::linked::{Edge, Graph, GraphNode};
+use super::tags::TagNames;
 use crate::options::{Command, Sort};
-use crate::report::Report;
+use crate::report::{Extent, Report};
+use crate::stacks::Nodes;
+
+/// Below which values nodes and edges are left out.
+pub(crate) struct Cutoffs {
+    pub(crate) node: i64,
+    pub(crate) edge: i64,
+}
+
+impl Cutoffs {
+    /// The cut-offs for a graph whose nodes cost `total`.
+    pub(crate) fn of(report: &Report, total: i64) -> Self {
+        let share = |fraction: f64| ((total as f64 * fraction) as i64).saturating_abs();
+        Self { node: share(report.options.node_fraction), edge: share(report.options.edge_fraction) }
+    }
+}
 
 /// A graph, and what was left out of it.
 pub(crate) struct Trimmed {
@@ -17,6 +32,19 @@ pub(crate) struct Trimmed {
     pub(crate) dropped_edges: usize,
 }
 
+impl Trimmed {
+    /// What part of the profile the graph shows.
+    pub(crate) fn extent(&self) -> Extent {
+        Extent {
+            shown: self.graph.shown().iter().map(GraphNode::flat_value).sum(),
+            count: self.graph.shown,
+            candidates: self.candidates,
+            dropped: self.dropped_nodes,
+            dropped_edges: Some(self.dropped_edges),
+        }
+    }
+}
+
 /// The graph of a report, trimmed by the report's options. Each step builds the graph anew from the samples,
 /// since costs of dropped nodes flow over residual edges.
 pub(crate) fn trimmed(report: &Report) -> Trimmed {
@@ -25,8 +53,8 @@ pub(crate) fn trimmed(report: &Report) -> Trimmed {
         matches!(report.command, Command::Raw | Command::List | Command::Disasm | Command::Callgrind);
     let as_tree = report.options.call_tree && matches!(report.command, Command::Dot | Command::Callgrind);
     let nodes = Nodes::of(&report.profile, by_object);
-    let mut steps = Steps { report, nodes, is_drawn, as_tree };
-    steps.run()
+    let tags = is_drawn.then(|| TagNames::of(report));
+    Steps { report, nodes, tags, is_drawn, as_tree }.run()
 }
 
 /// The label boxes that a drawn node may have.
@@ -35,17 +63,18 @@ pub(crate) const MAX_NODELETS: usize = 4;
 struct Steps<'a> {
     report: &'a Report,
     nodes: Nodes,
+    tags: Option<TagNames>,
     is_drawn: bool,
     as_tree: bool,
 }
 
 impl Steps<'_> {
-    fn run(&mut self) -> Trimmed {
+    fn run(&self) -> Trimmed {
         let mut graph = self.build(None);
-        let cutoffs = Cutoffs::of(self.report, graph.shown().iter().map(|node| node.flat).sum());
+        let cutoffs = Cutoffs::of(self.report, graph.shown().iter().map(|node| node.flat.sum).sum());
         let all = graph.shown;
         if cutoffs.node > 0 {
-            graph = self.keep(graph, |node| node.cum.saturating_abs() >= cutoffs.node);
+            graph = self.keep(graph, |node| node.cum.sum.saturating_abs() >= cutoffs.node);
         }
         let candidates = graph.shown;
         self.sort(&mut graph);
@@ -72,8 +101,18 @@ impl Steps<'_> {
     }
 
     fn build(&self, kept: Option<&[bool]>) -> Graph {
-        let plan = Plan { nodes: &self.nodes, kept, with_tags: self.is_drawn, as_tree: self.as_tree };
-        Graph::build(self.report, &plan)
+        let plan = Plan {
+            profile: &self.report.profile,
+            table: &self.nodes.table,
+            count: self.nodes.len(),
+            kept,
+            as_tree: self.as_tree,
+            with_recursion: false,
+            tags: self.tags.as_ref(),
+        };
+        let stacks = self.report.weighed().map(|(sample, cost)| (sample.stack, sample.labels, cost));
+        let flows = build(&plan, stacks, |node| self.nodes.infos[node as usize]);
+        Graph::of(flows, self.report.options.drop_negative)
     }
 
     /// The graph with only the nodes that `is_wanted` accepts, in the order of the graph.
@@ -102,9 +141,9 @@ impl Steps<'_> {
             .enumerate()
             .map(|(row, node)| {
                 let (first, second) = match (self.is_drawn, by_cum) {
-                    (true, _) => (entropy_score(graph, node), node.flat),
-                    (false, true) => (node.cum, node.flat),
-                    (false, false) => (node.flat, node.cum),
+                    (true, _) => (entropy_score(graph, node), node.flat.sum),
+                    (false, true) => (node.cum.sum, node.flat.sum),
+                    (false, false) => (node.flat.sum, node.cum.sum),
                 };
                 (first.unsigned_abs(), node.info.printable(profile), second.unsigned_abs(), row)
             })
@@ -155,7 +194,7 @@ fn trim_tags(graph: &mut Graph, cutoff: i64) {
 
 fn trim_edges(graph: &mut Graph, cutoff: i64) -> usize {
     let (before, shown) = (graph.edges.len(), graph.shown);
-    graph.edges.retain(|edge| edge.callee >= shown || edge.weight.saturating_abs() >= cutoff);
+    graph.edges.retain(|edge| edge.callee >= shown || edge.weight.sum.saturating_abs() >= cutoff);
     graph.link();
     before - graph.edges.len()
 }
@@ -210,7 +249,7 @@ fn entropy_score(graph: &Graph, node: &GraphNode) -> i64 {
         if edges.is_empty() {
             return 1.0;
         }
-        let weights = edges.iter().map(|&edge| graph.edges[edge].weight);
+        let weights = edges.iter().map(|&edge| graph.edges[edge].weight.sum);
         let total = own + weights.clone().filter(|&weight| weight > 0).sum::<i64>();
         if total == 0 {
             return 0.0;
@@ -219,25 +258,6 @@ fn entropy_score(graph: &Graph, node: &GraphNode) -> i64 {
         let shares = weights.chain(own).map(|weight| weight.saturating_abs() as f64 / total as f64);
         shares.filter(|&share| share > 0.0).map(|share| -share * share.log2()).sum()
     };
-    let score: f64 = entropy(&node.incoming, 0) + entropy(&node.outgoing, node.flat);
-    (score * node.cum as f64) as i64 + node.flat
-}
-
-impl Graph {
-    /// The edges, heaviest first, then by the names at their ends.
-    pub(crate) fn sorted_edges(&self, edges: &[usize], profile: &flamelet_profile::Profile) -> Vec<usize> {
-        let mut keyed: Vec<(i64, String, String, usize)> = edges
-            .iter()
-            .map(|&row| {
-                let edge = &self.edges[row];
-                let name = |node: usize| self.nodes[node].info.printable(profile);
-                (edge.weight, name(edge.caller), name(edge.callee), row)
-            })
-            .collect();
-        keyed.sort_by(|a, b| {
-            let sizes = b.0.unsigned_abs().cmp(&a.0.unsigned_abs());
-            sizes.then_with(|| a.1.cmp(&b.1)).then_with(|| a.2.cmp(&b.2))
-        });
-        keyed.into_iter().map(|(.., row)| row).collect()
-    }
+    let score: f64 = entropy(&node.incoming, 0) + entropy(&node.outgoing, node.flat.sum);
+    (score * node.cum.sum as f64) as i64 + node.flat.sum
 }

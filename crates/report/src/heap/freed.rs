@@ -1,16 +1,12 @@
 //! Who frees what others allocated.
 
-use std::io::{self, Write};
-
-use flamelet_profile::{Result, unit};
+use flamelet_profile::{HeapView, Result};
 use rustc_hash::FxHashMap;
 use serde::Serialize;
 
-use super::View;
-use super::holders::{write_heading, write_rest};
-use super::stacks::{Counts, Stacks, period};
-use crate::node::NodeId;
+use super::stacks::{Counts, MemoryStacks, period};
 use crate::report::Report;
+use crate::stacks::NodeId;
 
 /// The frame between where memory was freed (inside of it) and where it had been allocated (outside).
 const MARK: &str = "[freed by]";
@@ -45,7 +41,7 @@ pub struct Freed {
 
 /// Who frees what, by pairs of functions.
 pub fn freed(report: &Report) -> Result<Freed> {
-    let stacks = Stacks::of(report, View::Freed)?;
+    let stacks = MemoryStacks::of(report, HeapView::Freed)?;
     let mark = stacks.names.iter().position(|name| name == MARK).map(|at| at as NodeId);
     let mut pairs: FxHashMap<(String, String), (Counts, usize)> = FxHashMap::default();
     for (stack, counts) in &stacks.rows {
@@ -73,25 +69,4 @@ pub fn freed(report: &Report) -> Result<Freed> {
     let total = stacks.total();
     let period = period(report.profile());
     Ok(Freed { total_bytes: total.bytes, total_objects: total.objects, period, rows })
-}
-
-impl Freed {
-    /// Prints the first `limit` rows for a person.
-    pub fn write_text(&self, limit: usize, out: &mut impl Write) -> io::Result<()> {
-        write_heading(
-            "Freed",
-            Counts { objects: self.total_objects, bytes: self.total_bytes },
-            self.period,
-            out,
-        )?;
-        writeln!(out, "{:>10} {:>7} {:>10}  allocated by, freed by", "bytes", "share", "objects")?;
-        for row in self.rows.iter().take(limit) {
-            let share = unit::percentage(row.bytes, self.total_bytes);
-            let bytes = unit::label(row.bytes, "bytes");
-            writeln!(out, "{bytes:>10} {:>7} {:>10}  {}", share.trim(), row.objects, row.allocated_by)?;
-            let freed_by = if row.freed_by == row.allocated_by { "the same" } else { &row.freed_by };
-            writeln!(out, "{:29}    freed by {freed_by}", "")?;
-        }
-        write_rest(self.rows.len(), limit, out)
-    }
 }

@@ -1,20 +1,16 @@
 //! What grows: suspects of a leak, ranked.
 
-use std::io::{self, Write};
-
-use flamelet_profile::trend::{FEWEST_MOMENTS, Trend, trend};
-use flamelet_profile::{LabelSetId, Profile, Result, unit};
+use flamelet_profile::trend::{Trend, trend};
+use flamelet_profile::{HeapView, LabelSetId, Profile, Result};
 use rustc_hash::FxHashMap;
 use serde::Serialize;
 
-use super::View;
-use super::holders::write_rest;
-use super::stacks::{Counts, Stacks, period, write_place};
+use super::stacks::{Counts, MemoryStacks, period};
 use crate::diff::SIGMAS;
-use crate::node::NodeId;
 use crate::report::Report;
+use crate::stacks::NodeId;
 
-const CERTAIN: f64 = 1000.0;
+pub(crate) const CERTAIN: f64 = 1000.0;
 
 /// A stack whose memory grew.
 #[derive(Clone, Debug, Serialize)]
@@ -58,7 +54,7 @@ pub fn growth(report: &Report) -> Result<Growth> {
     let (period, of_sets) = (period(profile), trends_of_sets(profile));
     // A stack has a sample for each size and thread: what holds for the steadiest of them holds for it.
     let mut trends: FxHashMap<Vec<NodeId>, Trend> = FxHashMap::default();
-    let stacks = Stacks::noting(report, View::Growth, |stack, labels, _| {
+    let stacks = MemoryStacks::noting(report, HeapView::Growth, |stack, labels, _| {
         if let Some(found) = of_sets[labels.index()] {
             let known = trends.entry(stack.to_vec()).or_insert(found);
             *known = if found.percent > known.percent { found } else { *known };
@@ -75,8 +71,8 @@ pub fn growth(report: &Report) -> Result<Growth> {
 
 /// The growth between heap profiles of one service, in the order of time.
 pub fn growth_between(reports: &[Report]) -> Result<Growth> {
-    let moments: Vec<Stacks> =
-        reports.iter().map(|report| Stacks::of(report, View::InUse)).collect::<Result<_>>()?;
+    let moments: Vec<MemoryStacks> =
+        reports.iter().map(|report| MemoryStacks::of(report, HeapView::InUse)).collect::<Result<_>>()?;
     let mut series: FxHashMap<Vec<&str>, Vec<Counts>> = FxHashMap::default();
     for (at, stacks) in moments.iter().enumerate() {
         for (stack, counts) in &stacks.rows {
@@ -113,7 +109,7 @@ fn sigmas(bytes: i64, error: f64) -> f64 {
 }
 
 fn row(
-    stacks: &Stacks,
+    stacks: &MemoryStacks,
     stack: &[NodeId],
     grown: Counts,
     sigmas: f64,
@@ -155,34 +151,5 @@ impl Growth {
         });
         let total_bytes = rows.iter().map(|row| row.bytes).sum();
         Self { total_bytes, moments, seconds, rows }
-    }
-
-    /// Prints the first `limit` rows for a person.
-    pub fn write_text(&self, limit: usize, out: &mut impl Write) -> io::Result<()> {
-        let suspects = self.rows.iter().filter(|row| row.suspect).count();
-        let bytes = unit::label(self.total_bytes, "bytes");
-        writeln!(
-            out,
-            "Grown in {:.0} s: {bytes} in {} stacks, of which {suspects} are suspects of a leak",
-            self.seconds,
-            self.rows.len()
-        )?;
-        if self.rows.iter().all(|row| row.steady.is_none()) && !self.rows.is_empty() {
-            writeln!(out, "(whether it grows steadily shows with {FEWEST_MOMENTS} moments or more)")?;
-        }
-        writeln!(
-            out,
-            "{:>10} {:>10} {:>7} {:>7} {:>8}  where",
-            "grown", "objects", "sigmas", "trend", "suspect"
-        )?;
-        for row in self.rows.iter().take(limit) {
-            let sigmas = if row.sigmas >= CERTAIN { "certain".into() } else { format!("{:.1}", row.sigmas) };
-            let trend = row.trend.map_or_else(|| "–".into(), |percent| format!("{percent}%"));
-            let suspect = if row.suspect { "yes" } else { "no" };
-            let bytes = unit::label(row.bytes, "bytes");
-            write!(out, "{bytes:>10} {:>10} {sigmas:>7} {trend:>7} {suspect:>8}  ", row.objects)?;
-            write_place(out, &row.own, 47)?;
-        }
-        write_rest(self.rows.len(), limit, out)
     }
 }

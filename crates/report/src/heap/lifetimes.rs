@@ -1,20 +1,14 @@
 //! How long memory lives, and what lives for nothing.
 
-use std::io::{self, Write};
-
-use flamelet_profile::{Error, ErrorKind, LabelSetId, Profile, Result, unit};
+use flamelet_profile::{Error, ErrorKind, HeapView, Profile, Result};
 use rustc_hash::FxHashMap;
 use serde::Serialize;
 
-use super::View;
-use super::holders::{Holders, write_heading, write_rest};
-use super::stacks::{Counts, Stacks, period, type_index, write_place};
-use crate::flame::LIFETIMES;
-use crate::node::NodeId;
+use super::holders::Holders;
+use super::lifetime_classes::{LIFETIMES, TEMPORARY, lifetimes_of_sets};
+use super::stacks::{Counts, MemoryStacks, period, type_index};
 use crate::report::Report;
-
-/// The class of what was freed before its thread allocated anything else.
-const TEMPORARY: &str = LIFETIMES[0];
+use crate::stacks::NodeId;
 
 /// Memory that lived about as long.
 #[derive(Clone, Debug, Serialize)]
@@ -61,11 +55,11 @@ pub struct Lifetimes {
 
 /// How long freed memory had lived.
 pub fn lifetimes(report: &Report) -> Result<Lifetimes> {
-    let classes_of_sets = classes_of_sets(report.profile())?;
+    let lifetime_of = known_lifetimes(report.profile())?;
     let mut by_class: FxHashMap<Vec<NodeId>, Vec<i64>> = FxHashMap::default();
     let mut classes = LIFETIMES.map(|lifetime| LifetimeClass { lifetime, bytes: 0, objects: 0 });
-    let stacks = Stacks::noting(report, View::Lifetime, |stack, labels, counts| {
-        if let Some(class) = classes_of_sets[labels.index()] {
+    let stacks = MemoryStacks::noting(report, HeapView::Lifetime, |stack, labels, counts| {
+        if let Some(class) = lifetime_of[labels.index()] {
             classes[class].bytes += counts.bytes;
             classes[class].objects += counts.objects;
             by_class.entry(stack.to_vec()).or_insert_with(|| vec![0; LIFETIMES.len()])[class] += counts.bytes;
@@ -96,69 +90,26 @@ pub fn lifetimes(report: &Report) -> Result<Lifetimes> {
 
 /// What was freed before its thread allocated anything else: what a buffer that is kept would save.
 pub fn temporary(report: &Report) -> Result<Holders> {
-    let classes = classes_of_sets(report.profile())?;
-    let stacks = Stacks::noting(report, View::Temporary, |_, labels, _| classes[labels.index()] == Some(0))?;
-    Ok(Holders::of(report, View::Temporary, &stacks))
+    let classes = known_lifetimes(report.profile())?;
+    let stacks = MemoryStacks::noting(report, HeapView::Temporary, |_, labels, _| {
+        classes[labels.index()] == Some(TEMPORARY)
+    })?;
+    Ok(Holders::of(report, HeapView::Temporary, &stacks))
 }
 
-/// For each set of labels its class of lifetimes, as a row of [`LIFETIMES`].
-fn classes_of_sets(profile: &Profile) -> Result<Vec<Option<usize>>> {
+/// For each label set its class of lifetimes; an error where the profile has none.
+fn known_lifetimes(profile: &Profile) -> Result<Vec<Option<usize>>> {
     // Nothing may have been freed yet.
-    if profile.sample_count() == 0 && type_index(profile, View::Lifetime.types()[1]).is_some() {
-        return Ok(vec![None; profile.label_set_count()]);
+    let is_empty =
+        profile.sample_count() == 0 && type_index(profile, HeapView::Lifetime.sample_types()[1]).is_some();
+    if is_empty || profile.strings().find("lifetime").is_some() {
+        return Ok(lifetimes_of_sets(profile));
     }
-    let Some(key) = profile.strings().find("lifetime") else {
-        let message = match type_index(profile, "temporary_objects") {
-            Some(_) => {
-                "the profile has no lifetimes; what is temporary it counts: flamelet top -i temporary_objects"
-            }
-            None => "the profile has no lifetimes; a service gives them at /debug/pprof/lifetime",
-        };
-        return Err(Error::new(ErrorKind::Incompatible, message));
-    };
-    let class = |set: LabelSetId| {
-        let label = profile.labels(set).iter().find(|label| label.key == key)?;
-        LIFETIMES.iter().position(|&known| known == profile.string(label.text))
-    };
-    Ok((0..profile.label_set_count()).map(|set| class(LabelSetId::from_index(set))).collect())
-}
-
-impl Lifetimes {
-    /// Prints the classes and the first `limit` stacks for a person.
-    pub fn write_text(&self, limit: usize, out: &mut impl Write) -> io::Result<()> {
-        const BAR: usize = 40;
-        write_heading(
-            "Freed",
-            Counts { objects: self.total_objects, bytes: self.total_bytes },
-            self.period,
-            out,
-        )?;
-        writeln!(out, "{:>12} {:>10} {:>7} {:>10}", "lived", "bytes", "share", "objects")?;
-        for class in self.classes.iter().filter(|class| class.bytes != 0 || class.objects != 0) {
-            let share = class.bytes as f64 / self.total_bytes.max(1) as f64;
-            let bar = "█".repeat((share * BAR as f64).round().clamp(0.0, BAR as f64) as usize);
-            let percent = unit::percentage(class.bytes, self.total_bytes);
-            let bytes = unit::label(class.bytes, "bytes");
-            writeln!(
-                out,
-                "{:>12} {bytes:>10} {:>7} {:>10}  {bar}",
-                class.lifetime,
-                percent.trim(),
-                class.objects
-            )?;
+    let message = match type_index(profile, "temporary_objects") {
+        Some(_) => {
+            "the profile has no lifetimes; what is temporary it counts: flamelet top -i temporary_objects"
         }
-        writeln!(out, "\n{:>10} {:>7} {:>12} {:>10}  where", "bytes", "share", "mostly", TEMPORARY)?;
-        for row in self.rows.iter().take(limit) {
-            write!(
-                out,
-                "{:>10} {:>7} {:>12} {:>10}  ",
-                unit::label(row.bytes, "bytes"),
-                unit::percentage(row.bytes, self.total_bytes).trim(),
-                row.mostly,
-                unit::percentage(row.by_class[0], row.bytes).trim(),
-            )?;
-            write_place(out, &row.own, 43)?;
-        }
-        write_rest(self.rows.len(), limit, out)
-    }
+        None => "the profile has no lifetimes; a service gives them at /debug/pprof/lifetime",
+    };
+    Err(Error::new(ErrorKind::Incompatible, message))
 }

@@ -1,34 +1,11 @@
 //! The stacks of a profile of memory, by name, with their objects and bytes.
 
-use std::io::{self, Write};
-
-use flamelet_profile::{Error, ErrorKind, Granularity, LabelSetId, Profile, Result, unit};
+use flamelet_profile::{Error, ErrorKind, Granularity, HeapView, LabelSetId, Profile, Result, unit};
 use rustc_hash::FxHashMap;
 
-use super::View;
-use crate::node::{NodeId, NodeInfo, Nodes};
+use crate::names::stands_for_itself;
 use crate::report::Report;
-use crate::rust_names;
-
-/// Crates that are asked for memory on behalf of others.
-const GO_BETWEENS: [&str; 7] =
-    ["std", "core", "alloc", "hashbrown", "compiler_builtins", "flamelet_capture", "flamelet_preload"];
-
-/// Functions that are asked for memory, in any language.
-const ALLOCATORS: [&str; 12] = [
-    "malloc",
-    "calloc",
-    "realloc",
-    "reallocarray",
-    "free",
-    "memalign",
-    "posix_memalign",
-    "aligned_alloc",
-    "operator new",
-    "operator delete",
-    "strdup",
-    "__rdl_alloc",
-];
+use crate::stacks::{NodeId, NodeInfo, Nodes};
 
 /// Objects and bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -74,8 +51,8 @@ pub(super) fn type_index(profile: &Profile, kind: &str) -> Option<usize> {
 
 /// The places of a view's objects, which not every profile counts, and bytes; an error that says what the profile has
 /// instead.
-pub(super) fn type_indexes(profile: &Profile, view: View) -> Result<(Option<usize>, usize)> {
-    let [objects, bytes] = view.types();
+pub(super) fn type_indexes(profile: &Profile, view: HeapView) -> Result<(Option<usize>, usize)> {
+    let [objects, bytes] = view.sample_types();
     match type_index(profile, bytes) {
         Some(bytes) => Ok((type_index(profile, objects), bytes)),
         None => {
@@ -92,23 +69,23 @@ pub(super) fn type_indexes(profile: &Profile, view: View) -> Result<(Option<usiz
 }
 
 /// The names of frames, and the counts of each stack.
-pub(super) struct Stacks {
+pub(super) struct MemoryStacks {
     pub(super) names: Vec<String>,
     is_own: Vec<bool>,
     /// Leaf first.
     pub(super) rows: Vec<(Vec<NodeId>, Counts)>,
 }
 
-impl Stacks {
+impl MemoryStacks {
     /// All stacks, most bytes first.
-    pub(super) fn of(report: &Report, view: View) -> Result<Self> {
+    pub(super) fn of(report: &Report, view: HeapView) -> Result<Self> {
         Self::noting(report, view, |_, _, _| true)
     }
 
     /// The stacks of those samples that `note` says yes to; it sees every sample's stack, labels and counts.
     pub(super) fn noting(
         report: &Report,
-        view: View,
+        view: HeapView,
         mut note: impl FnMut(&[NodeId], LabelSetId, Counts) -> bool,
     ) -> Result<Self> {
         let profile = report.profile();
@@ -121,8 +98,10 @@ impl Stacks {
             false => info.printable(profile),
         };
         let names = nodes.infos.iter().map(name).collect();
-        let is_own =
-            nodes.infos.iter().map(|info| is_own(profile.string(info.name), profile.string(info.file)));
+        let is_own = nodes
+            .infos
+            .iter()
+            .map(|info| stands_for_itself(profile.string(info.name), profile.string(info.file)));
         let is_own = is_own.collect();
         let mut rows: FxHashMap<Vec<NodeId>, Counts> = FxHashMap::default();
         for sample in profile.samples() {
@@ -162,65 +141,9 @@ impl Stacks {
     }
 }
 
-/// Whether a function stands for itself, not for whoever called it to get memory.
-fn is_own(name: &str, file: &str) -> bool {
-    // The compiler's own sources, wherever they were when the standard library was built.
-    let is_std = ["/library/alloc/src/", "/library/core/src/", "/library/std/src/", "/hashbrown-"];
-    if is_std.iter().any(|part| file.contains(part)) {
-        return false;
-    }
-    let plain = name.trim_start_matches('_');
-    if ALLOCATORS.iter().any(|known| plain == *known || name == *known) || name.starts_with("operator new") {
-        return false;
-    }
-    if plain.starts_with("rust_")
-        || plain.starts_with("rustc::")
-        || plain.starts_with("rg_")
-        || name.starts_with('[')
-    {
-        return false;
-    }
-    rust_names::crate_name(name).is_none_or(|krate| !GO_BETWEENS.contains(&krate))
-}
-
-/// A function and its callers, in two lines of a terminal.
-pub(super) fn write_place(out: &mut impl Write, own: &[String], indent: usize) -> io::Result<()> {
-    const CALLERS: usize = 4;
-    let Some((place, callers)) = own.split_first() else { return writeln!(out) };
-    writeln!(out, "{place}")?;
-    if !callers.is_empty() {
-        let more = if callers.len() > CALLERS { " ← …" } else { "" };
-        let shown = callers[..callers.len().min(CALLERS)].join(" ← ");
-        writeln!(out, "{:indent$}  ← {shown}{more}", "")?;
-    }
-    Ok(())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn go_betweens_do_not_hold_memory() {
-        for name in [
-            "alloc::raw_vec::RawVecInner<A>::finish_grow",
-            "<alloc::vec::Vec<T> as core::iter::FromIterator<T>>::from_iter",
-            "__rust_alloc",
-            "__rustc::__rust_alloc",
-            "malloc",
-            "operator new(unsigned long)",
-            "[freed by]",
-        ] {
-            assert!(!is_own(name, ""), "{name}");
-        }
-        let std = "/rustc/0123/library/alloc/src/raw_vec/mod.rs";
-        assert!(!is_own("with_capacity_in<u8>", std), "names of inlined functions may lack their path");
-        for name in
-            ["shop::cart::add", "<shop::Cart as core::clone::Clone>::clone", "main", "Parser::parse(int)"]
-        {
-            assert!(is_own(name, "src/main.rs"), "{name}");
-        }
-    }
 
     #[test]
     fn the_error_is_that_of_the_sampling() {

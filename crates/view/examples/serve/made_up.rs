@@ -1,6 +1,6 @@
 //! Profiles that look like a service's, made from a seed.
 
-use flamelet_report::flame::profile::{
+use flamelet_report::profile::{
     Event, LabelSetId, Line, LocationId, Profile, ProfileBuilder, Quality, Thread, ThreadId, Timeline,
 };
 

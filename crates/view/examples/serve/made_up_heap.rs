@@ -1,6 +1,6 @@
 //! Heap profiles of the made-up service, in the shapes that flamelet's own heap profiler writes.
 
-use flamelet_report::flame::profile::{Profile, ProfileBuilder};
+use flamelet_report::profile::{Profile, ProfileBuilder};
 
 use crate::made_up::{Maker, Numbers};
 

@@ -6,8 +6,9 @@
 mod made_up;
 mod made_up_heap;
 
-use flamelet_report::flame::profile::{Profile, pprof};
-use flamelet_report::flame::{FlameOptions, html};
+use flamelet_report::flame::FlameOptions;
+use flamelet_report::page::html;
+use flamelet_report::profile::{Profile, pprof};
 use flamelet_view::{
     CancelToken, CodeOptions, Error, HeapQuestion, ServeOptions, Server, Source, Take, Taken,
 };

@@ -1,8 +1,8 @@
 //! The arguments of `flamelet heap`.
 
 use clap::ValueHint;
+use flamelet_profile::HeapView;
 use flamelet_report::ReportOptions;
-use flamelet_report::heap::View;
 
 use crate::arguments::compare::{ComparedArgs, Destination};
 use crate::arguments::shape::CountArgs;
@@ -50,16 +50,16 @@ struct HeapViews {
 
 impl Args {
     /// The view that was asked for.
-    pub(crate) fn view(&self) -> Option<View> {
+    pub(crate) fn view(&self) -> Option<HeapView> {
         let views = self.views;
         let chosen = [
-            (views.in_use, View::InUse),
-            (views.allocated, View::Allocated),
-            (views.peak, View::Peak),
-            (views.growth, View::Growth),
-            (views.freed, View::Freed),
-            (views.lifetime, View::Lifetime),
-            (views.temporary, View::Temporary),
+            (views.in_use, HeapView::InUse),
+            (views.allocated, HeapView::Allocated),
+            (views.peak, HeapView::Peak),
+            (views.growth, HeapView::Growth),
+            (views.freed, HeapView::Freed),
+            (views.lifetime, HeapView::Lifetime),
+            (views.temporary, HeapView::Temporary),
         ];
         chosen.into_iter().find(|(is_chosen, _)| *is_chosen).map(|(_, view)| view)
     }

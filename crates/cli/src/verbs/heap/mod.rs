@@ -5,8 +5,8 @@ mod arguments;
 use std::io::{Read, Write};
 use std::path::Path;
 
-use flamelet_profile::{Granularity, Profile};
-use flamelet_report::heap::{self, View};
+use flamelet_profile::{Granularity, HeapView, Profile};
+use flamelet_report::heap;
 use flamelet_report::{Command, Report, ReportOptions};
 use flamelet_symbol::open_regular;
 use serde::Serialize;
@@ -57,7 +57,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let destination = args.destination();
     output::check(destination.output.as_deref())?;
     source.note_unused();
-    if asked == Some(View::Growth)
+    if asked == Some(HeapView::Growth)
         && source.fetch.seconds.is_none()
         && args.sources.iter().any(|text| is_service(text))
     {
@@ -66,7 +66,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let mut notes = Vec::new();
     let mut profiles = Vec::new();
     for text in &args.sources {
-        let mut profile = open(text, asked.unwrap_or(View::InUse), &source, &mut notes)?;
+        let mut profile = open(text, asked.unwrap_or(HeapView::InUse), &source, &mut notes)?;
         profile.drop_uninteresting()?;
         profiles.push(profile);
     }
@@ -94,14 +94,14 @@ enum Answer {
     Growth(heap::Growth),
 }
 
-fn answer(mut profiles: Vec<Profile>, asked: Option<View>, options: &ReportOptions) -> Result<Answer> {
+fn answer(mut profiles: Vec<Profile>, asked: Option<HeapView>, options: &ReportOptions) -> Result<Answer> {
     let report = |profile: Profile| -> Result<Report> {
         let report = Report::new(profile, options, Command::Traces)?;
         report.warnings.iter().for_each(|warning| note!("{warning}"));
         Ok(report)
     };
     if profiles.len() > 1 {
-        if !matches!(asked, None | Some(View::Growth)) {
+        if !matches!(asked, None | Some(HeapView::Growth)) {
             return Err(Failure::new("this is told of one profile; several are compared with --growth"));
         }
         profiles.sort_by_key(|profile| profile.header.time_nanos);
@@ -109,26 +109,26 @@ fn answer(mut profiles: Vec<Profile>, asked: Option<View>, options: &ReportOptio
         return Ok(Answer::Growth(heap::growth_between(&reports)?));
     }
     let Some(profile) = profiles.pop() else { return Err(Failure::new("no profile named")) };
-    let own = View::of(&profile);
+    let own = HeapView::of(&profile);
     let Some(view) = asked.or(own) else {
         return Err(Failure::new("this is no profile of memory; `flamelet info` says what it is"));
     };
-    if view == View::Growth && own == Some(View::InUse) {
+    if view == HeapView::Growth && own == Some(HeapView::InUse) {
         return Err(Failure::new(
             "what grows shows between two heap profiles or more; name them, or the address of a service",
         ));
     }
     let report = report(profile)?;
     Ok(match view {
-        View::InUse => Answer::Holders("In use", heap::holders(&report, view)?),
-        View::Allocated => Answer::Holders("Allocated", heap::holders(&report, view)?),
-        View::Peak => Answer::Holders("At the peak", heap::holders(&report, view)?),
-        View::Temporary => {
+        HeapView::InUse => Answer::Holders("In use", heap::holders(&report, view)?),
+        HeapView::Allocated => Answer::Holders("Allocated", heap::holders(&report, view)?),
+        HeapView::Peak => Answer::Holders("At the peak", heap::holders(&report, view)?),
+        HeapView::Temporary => {
             Answer::Holders("Freed before anything else was allocated", heap::temporary(&report)?)
         }
-        View::Growth => Answer::Growth(heap::growth(&report)?),
-        View::Freed => Answer::Freed(heap::freed(&report)?),
-        View::Lifetime => Answer::Lifetimes(heap::lifetimes(&report)?),
+        HeapView::Growth => Answer::Growth(heap::growth(&report)?),
+        HeapView::Freed => Answer::Freed(heap::freed(&report)?),
+        HeapView::Lifetime => Answer::Lifetimes(heap::lifetimes(&report)?),
     })
 }
 
@@ -163,7 +163,7 @@ fn write_json(kind: &'static str, answer: &impl Serialize, out: &mut dyn Write) 
 }
 
 /// A profile of `view`: from a service, from the file that a killed one left behind, or any heap profile.
-fn open(text: &str, view: View, source: &SourceOptions, notes: &mut Vec<String>) -> Result<Profile> {
+fn open(text: &str, view: HeapView, source: &SourceOptions, notes: &mut Vec<String>) -> Result<Profile> {
     if is_service(text) {
         return source.open_one(&with_endpoint(text, view.endpoint()), notes);
     }
@@ -171,13 +171,13 @@ fn open(text: &str, view: View, source: &SourceOptions, notes: &mut Vec<String>)
         return source.open_one(text, notes);
     }
     let view = match view {
-        View::InUse => flamelet::heap::View::InUse,
-        View::Allocated => flamelet::heap::View::Allocated,
-        View::Peak => flamelet::heap::View::Peak,
-        View::Freed => flamelet::heap::View::Freed,
-        View::Lifetime => flamelet::heap::View::Lifetime,
-        View::Temporary => flamelet::heap::View::Temporary,
-        View::Growth => return Err(Failure::new(format!("{text}: one moment does not say what grows"))),
+        HeapView::InUse => flamelet::heap::View::InUse,
+        HeapView::Allocated => flamelet::heap::View::Allocated,
+        HeapView::Peak => flamelet::heap::View::Peak,
+        HeapView::Freed => flamelet::heap::View::Freed,
+        HeapView::Lifetime => flamelet::heap::View::Lifetime,
+        HeapView::Temporary => flamelet::heap::View::Temporary,
+        HeapView::Growth => return Err(Failure::new(format!("{text}: one moment does not say what grows"))),
     };
     let mut profile = flamelet::heap::recover_view(Path::new(text), view).about(text)?;
     source.symbols.apply(&mut profile, notes);

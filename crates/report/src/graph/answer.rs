@@ -1,0 +1,72 @@
+//! The call graph as data.
+
+use serde::Serialize;
+
+use super::{Edge, trimmed};
+use crate::report::Report;
+
+/// The graph as data. Its JSON form is stable.
+#[derive(Clone, Debug, Serialize)]
+pub struct CallGraph {
+    /// What is shown: `cpu`, `inuse_space`, …
+    pub sample_type: String,
+    /// The unit of the values.
+    pub unit: String,
+    /// What percentages are of.
+    pub total: i64,
+    /// The functions.
+    pub nodes: Vec<CallGraphNode>,
+    /// The calls between them.
+    pub edges: Vec<CallGraphEdge>,
+}
+
+/// A function of a [`CallGraph`].
+#[derive(Clone, Debug, Serialize)]
+pub struct CallGraphNode {
+    /// The function.
+    pub name: String,
+    /// What it cost itself.
+    pub flat: i64,
+    /// What it and all it called cost.
+    pub cum: i64,
+}
+
+/// Calls of a [`CallGraph`].
+#[derive(Clone, Debug, Serialize)]
+pub struct CallGraphEdge {
+    /// The caller's place in [`CallGraph::nodes`].
+    pub caller: usize,
+    /// The callee's place in [`CallGraph::nodes`].
+    pub callee: usize,
+    /// What the calls cost.
+    pub weight: i64,
+    /// Functions that are not shown lie between the two.
+    pub residual: bool,
+    /// The callee was inlined into the caller.
+    pub inlined: bool,
+}
+
+/// The call graph, trimmed as it would be drawn.
+pub fn graph(report: &Report) -> CallGraph {
+    let graph = trimmed(report).graph;
+    let nodes = graph.shown().iter().map(|node| CallGraphNode {
+        name: node.info.printable(&report.profile),
+        flat: node.flat_value(),
+        cum: node.cum_value(),
+    });
+    let is_shown = |edge: &&Edge| edge.caller < graph.shown && edge.callee < graph.shown;
+    let edges = graph.edges.iter().filter(is_shown).map(|edge| CallGraphEdge {
+        caller: edge.caller,
+        callee: edge.callee,
+        weight: edge.value(),
+        residual: edge.is_residual,
+        inlined: edge.is_inlined,
+    });
+    CallGraph {
+        sample_type: report.value_name(),
+        unit: report.unit().to_string(),
+        total: report.total,
+        nodes: nodes.collect(),
+        edges: edges.collect(),
+    }
+}

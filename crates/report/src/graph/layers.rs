@@ -1,0 +1,291 @@
+//! A layered layout: callers above callees, few crossings, long calls led around the boxes between.
+
+use std::cmp::Ordering;
+
+/// The size of a box.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Size {
+    pub(crate) width: f64,
+    pub(crate) height: f64,
+}
+
+/// Where everything is.
+#[derive(Debug, Default)]
+pub(crate) struct Placed {
+    /// The middle of each box.
+    pub(crate) boxes: Vec<(f64, f64)>,
+    /// For each edge, the points it passes, from caller to callee.
+    pub(crate) paths: Vec<Vec<(f64, f64)>>,
+    pub(crate) width: f64,
+    pub(crate) height: f64,
+}
+
+const BETWEEN_BOXES: f64 = 24.0;
+const BETWEEN_LAYERS: f64 = 56.0;
+const SWEEPS: usize = 12;
+
+/// Places boxes of these sizes, with edges between them given as (caller, callee).
+pub(crate) fn place(sizes: &[Size], edges: &[(usize, usize)]) -> Placed {
+    if sizes.is_empty() {
+        return Placed::default();
+    }
+    let downward = break_cycles(sizes.len(), edges);
+    let layer_of = layers(sizes.len(), &downward);
+    let mut grid = Grid::new(sizes, &downward, &layer_of);
+    grid.order();
+    grid.spread();
+    grid.finish(sizes, edges, &downward)
+}
+
+/// The edges as (upper, lower): calls that lead back to a caller point the other way, so that all go down.
+fn break_cycles(boxes: usize, edges: &[(usize, usize)]) -> Vec<(usize, usize)> {
+    let mut outgoing = vec![Vec::new(); boxes];
+    let mut has_caller = vec![false; boxes];
+    for (at, &(caller, callee)) in edges.iter().enumerate() {
+        outgoing[caller].push(at);
+        has_caller[callee] = true;
+    }
+    #[derive(Clone, Copy, PartialEq)]
+    enum State {
+        New,
+        Open,
+        Done,
+    }
+    let mut state = vec![State::New; boxes];
+    let mut downward = edges.to_vec();
+    let roots = (0..boxes).filter(|&node| !has_caller[node]).chain(0..boxes);
+    for root in roots.collect::<Vec<_>>() {
+        if state[root] != State::New {
+            continue;
+        }
+        state[root] = State::Open;
+        let mut path = vec![(root, 0)];
+        while let Some((node, next)) = path.last_mut() {
+            let Some(&edge) = outgoing[*node].get(*next) else {
+                state[*node] = State::Done;
+                path.pop();
+                continue;
+            };
+            *next += 1;
+            let (caller, callee) = edges[edge];
+            match state[callee] {
+                State::Open => downward[edge] = (callee, caller),
+                State::New => {
+                    state[callee] = State::Open;
+                    path.push((callee, 0));
+                }
+                State::Done => {}
+            }
+        }
+    }
+    downward
+}
+
+/// The layer of each box: one below its lowest caller.
+fn layers(boxes: usize, downward: &[(usize, usize)]) -> Vec<usize> {
+    let mut waiting = vec![0usize; boxes];
+    let mut below = vec![Vec::new(); boxes];
+    for &(upper, lower) in downward.iter().filter(|(upper, lower)| upper != lower) {
+        waiting[lower] += 1;
+        below[upper].push(lower);
+    }
+    let mut layer = vec![0; boxes];
+    let mut ready: Vec<usize> = (0..boxes).filter(|&node| waiting[node] == 0).collect();
+    while let Some(node) = ready.pop() {
+        for &lower in &below[node] {
+            layer[lower] = layer[lower].max(layer[node] + 1);
+            waiting[lower] -= 1;
+            if waiting[lower] == 0 {
+                ready.push(lower);
+            }
+        }
+    }
+    layer
+}
+
+/// A box, or a point that a long edge passes.
+#[derive(Clone, Debug)]
+struct Cell {
+    width: f64,
+    x: f64,
+    above: Vec<usize>,
+    below: Vec<usize>,
+}
+
+/// Boxes first, then the points of long edges.
+struct Grid {
+    cells: Vec<Cell>,
+    layers: Vec<Vec<usize>>,
+    heights: Vec<f64>,
+    layer_of: Vec<usize>,
+    /// For each edge, its cells from the upper to the lower end.
+    chains: Vec<Vec<usize>>,
+}
+
+impl Grid {
+    fn new(sizes: &[Size], downward: &[(usize, usize)], layer_of: &[usize]) -> Self {
+        let count = layer_of.iter().max().map_or(0, |last| last + 1);
+        let cell = |width: f64| Cell { width, x: 0.0, above: Vec::new(), below: Vec::new() };
+        let mut grid = Self {
+            cells: sizes.iter().map(|size| cell(size.width)).collect(),
+            layers: vec![Vec::new(); count],
+            heights: vec![0.0; count],
+            layer_of: layer_of.to_vec(),
+            chains: Vec::with_capacity(downward.len()),
+        };
+        for (node, &layer) in layer_of.iter().enumerate() {
+            grid.layers[layer].push(node);
+            grid.heights[layer] = grid.heights[layer].max(sizes[node].height);
+        }
+        for &(upper, lower) in downward {
+            let mut chain = vec![upper];
+            for layer in layer_of[upper] + 1..layer_of[lower] {
+                grid.cells.push(cell(8.0));
+                grid.layer_of.push(layer);
+                grid.layers[layer].push(grid.cells.len() - 1);
+                chain.push(grid.cells.len() - 1);
+            }
+            chain.push(lower);
+            for pair in chain.windows(2).filter(|pair| pair[0] != pair[1]) {
+                grid.cells[pair[0]].below.push(pair[1]);
+                grid.cells[pair[1]].above.push(pair[0]);
+            }
+            grid.chains.push(chain);
+        }
+        grid
+    }
+
+    /// Sorts each layer by the middle of its neighbours, sweeping down and up.
+    fn order(&mut self) {
+        let mut place = vec![0.0; self.cells.len()];
+        for layer in &self.layers {
+            layer.iter().enumerate().for_each(|(at, &cell)| place[cell] = at as f64);
+        }
+        for sweep in 0..SWEEPS {
+            let goes_down = sweep % 2 == 0;
+            let count = self.layers.len();
+            for step in 0..count {
+                let layer = if goes_down { step } else { count - 1 - step };
+                let key = |cell: usize| {
+                    let cell_ref = &self.cells[cell];
+                    let neighbours = if goes_down { &cell_ref.above } else { &cell_ref.below };
+                    mean(neighbours.iter().map(|&other| place[other])).unwrap_or(place[cell])
+                };
+                let mut keyed: Vec<(f64, usize)> = self.layers[layer].iter().map(|&c| (key(c), c)).collect();
+                keyed.sort_by(|a, b| a.0.partial_cmp(&b.0).unwrap_or(Ordering::Equal));
+                keyed.iter().enumerate().for_each(|(at, &(_, cell))| place[cell] = at as f64);
+                self.layers[layer] = keyed.into_iter().map(|(_, cell)| cell).collect();
+            }
+        }
+    }
+
+    /// Moves each cell towards its neighbours, as far as the layer has room.
+    fn spread(&mut self) {
+        for layer in self.layers.clone() {
+            let mut x = 0.0;
+            for cell in layer {
+                self.cells[cell].x = x + self.cells[cell].width / 2.0;
+                x += self.cells[cell].width + BETWEEN_BOXES;
+            }
+        }
+        for _ in 0..SWEEPS {
+            for layer in self.layers.clone() {
+                let wanted: Vec<f64> = layer
+                    .iter()
+                    .map(|&cell| {
+                        let cell = &self.cells[cell];
+                        let neighbours = cell.above.iter().chain(&cell.below);
+                        mean(neighbours.map(|&other| self.cells[other].x)).unwrap_or(cell.x)
+                    })
+                    .collect();
+                self.settle(&layer, &wanted);
+            }
+        }
+    }
+
+    /// Places a layer as near to what is wanted as its order and widths allow: once pushed from the left and
+    /// once from the right, and the middle of both.
+    fn settle(&mut self, layer: &[usize], wanted: &[f64]) {
+        let gap = |a: usize, b: usize| (self.cells[a].width + self.cells[b].width) / 2.0 + BETWEEN_BOXES;
+        let mut from_left = wanted.to_vec();
+        for at in 1..layer.len() {
+            from_left[at] = from_left[at].max(from_left[at - 1] + gap(layer[at - 1], layer[at]));
+        }
+        let mut from_right = wanted.to_vec();
+        for at in (0..layer.len().saturating_sub(1)).rev() {
+            from_right[at] = from_right[at].min(from_right[at + 1] - gap(layer[at], layer[at + 1]));
+        }
+        for (at, &cell) in layer.iter().enumerate() {
+            self.cells[cell].x = (from_left[at] + from_right[at]) / 2.0;
+        }
+    }
+
+    fn finish(mut self, sizes: &[Size], edges: &[(usize, usize)], downward: &[(usize, usize)]) -> Placed {
+        let left = |cell: &Cell| cell.x - cell.width / 2.0;
+        let start = self.cells.iter().map(left).fold(f64::INFINITY, f64::min);
+        self.cells.iter_mut().for_each(|cell| cell.x -= start);
+        let width = self.cells.iter().map(|cell| cell.x + cell.width / 2.0).fold(0.0, f64::max);
+        let mut middle = Vec::with_capacity(self.heights.len());
+        let mut y = 0.0;
+        for height in &self.heights {
+            middle.push(y + height / 2.0);
+            y += height + BETWEEN_LAYERS;
+        }
+        let at = |cell: usize| (self.cells[cell].x, middle[self.layer_of[cell]]);
+        let paths = self
+            .chains
+            .iter()
+            .zip(edges.iter().zip(downward))
+            .map(|(chain, (edge, down))| {
+                let mut points: Vec<(f64, f64)> = chain.iter().map(|&cell| at(cell)).collect();
+                let last = points.len() - 1;
+                points[0].1 += sizes[chain[0]].height / 2.0;
+                points[last].1 -= sizes[chain[last]].height / 2.0;
+                if edge != down {
+                    points.reverse();
+                }
+                points
+            })
+            .collect();
+        Placed {
+            boxes: (0..sizes.len()).map(at).collect(),
+            paths,
+            width,
+            height: (y - BETWEEN_LAYERS).max(0.0),
+        }
+    }
+}
+
+fn mean(values: impl Iterator<Item = f64>) -> Option<f64> {
+    let (sum, count) = values.fold((0.0, 0usize), |(sum, count), value| (sum + value, count + 1));
+    (count > 0).then(|| sum / count as f64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BOX: Size = Size { width: 100.0, height: 30.0 };
+
+    #[test]
+    fn callers_are_above_and_boxes_do_not_overlap() {
+        // A diamond, a long edge, a cycle and a box alone.
+        let edges = [(0, 1), (0, 2), (1, 3), (2, 3), (0, 3), (3, 1), (4, 4)];
+        let placed = place(&[BOX; 5], &edges);
+        let y = |node: usize| placed.boxes[node].1;
+        assert!(y(0) < y(1) && y(0) < y(2) && y(1) < y(3) && y(2) < y(3));
+        for (one, a) in placed.boxes.iter().enumerate() {
+            let (half_width, half_height) = (BOX.width / 2.0, BOX.height / 2.0);
+            assert!((half_width..=placed.width - half_width).contains(&a.0), "{a:?} sticks out");
+            assert!((half_height..=placed.height - half_height).contains(&a.1), "{a:?} sticks out");
+            for b in &placed.boxes[one + 1..] {
+                let is_apart = (a.0 - b.0).abs() >= BOX.width || (a.1 - b.1).abs() >= BOX.height;
+                assert!(is_apart, "{a:?} and {b:?} overlap");
+            }
+        }
+        assert_eq!(placed.paths.len(), edges.len());
+        let back = &placed.paths[5];
+        assert!(back[0].1 > back[back.len() - 1].1, "a call back to a caller goes up");
+        assert!(placed.paths[4].len() > 2, "a long edge passes the layer between");
+    }
+}

@@ -1,0 +1,65 @@
+//! `tags`: labels as `go tool pprof` has them.
+
+use flamelet_profile::{Label, unit};
+use serde::Serialize;
+
+use super::{LabelCost, costs_of_labels, costs_of_sets};
+use crate::report::{Cost, Report};
+
+/// One value of a label.
+#[derive(Clone, Debug, Serialize)]
+pub struct TagValue {
+    /// The value, as a person reads it.
+    pub name: String,
+    /// What the samples with it cost.
+    pub value: i64,
+}
+
+/// One label.
+#[derive(Clone, Debug, Serialize)]
+pub struct TagKey {
+    /// The label.
+    pub key: String,
+    /// What the samples with it cost.
+    pub total: i64,
+    /// Its values, heaviest first.
+    pub values: Vec<TagValue>,
+}
+
+/// The answer of `tags`. Its JSON form is stable.
+#[derive(Clone, Debug, Serialize)]
+pub struct Tags {
+    /// What is shown: `cpu`, `inuse_space`, …
+    pub sample_type: String,
+    /// The unit of the values.
+    pub unit: String,
+    /// What percentages are of.
+    pub total: i64,
+    /// The labels by name.
+    pub keys: Vec<TagKey>,
+}
+
+/// Answers `tags`.
+pub fn tags(report: &Report) -> Tags {
+    let profile = &report.profile;
+    let samples = profile.samples().map(|sample| (sample.labels, report.value(&sample)));
+    let sets = costs_of_sets(profile, samples.map(|(labels, sum)| (labels, Cost { sum, divisor: 0 })));
+    let name = |label: &Label| {
+        if label.is_text() {
+            return Some(profile.string(label.text).to_string());
+        }
+        let from = report.label_units.get(&label.key).map_or("", String::as_str);
+        let is_set = label.number != 0 || !label.unit.is_empty();
+        is_set.then(|| unit::label_in(label.number, from, &report.options.unit))
+    };
+    let key = |(key, cost): (&str, LabelCost<String, Cost>)| {
+        let value = |(name, cost): (String, Cost)| TagValue { name, value: cost.sum };
+        let mut values: Vec<TagValue> = cost.values.into_iter().map(value).collect();
+        values.sort_by(|a, b| {
+            b.value.unsigned_abs().cmp(&a.value.unsigned_abs()).then_with(|| a.name.cmp(&b.name))
+        });
+        TagKey { key: key.into(), total: values.iter().map(|value| value.value).sum(), values }
+    };
+    let keys = costs_of_labels(profile, &sets, name).into_iter().map(key).collect();
+    Tags { sample_type: report.value_name(), unit: report.unit().to_string(), total: report.total, keys }
+}

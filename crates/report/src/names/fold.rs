@@ -1,0 +1,100 @@
+//! Grouping functions: without type parameters, without the glue between a service's own functions, or by crate.
+
+use flamelet_profile::{Line, LocationId, Profile, Renamed};
+
+use super::go_between::is_glue;
+use super::{base_name, crate_name, matching_angle, split_as};
+
+/// How Rust names are grouped.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct NameFolding {
+    /// Leave type parameters out: `Vec<u8>::push` and `Vec<String>::push` are one.
+    pub generics: bool,
+    /// Fold the frames of the standard library's and the async runtime's glue into one.
+    pub runtime: bool,
+    /// Show crates instead of functions.
+    pub crates: bool,
+}
+
+/// The name of frames that [`NameFolding::runtime`] folds.
+pub const RUNTIME_GROUP: &str = "[runtime glue]";
+
+/// Groups the names of a profile.
+pub fn fold(profile: &mut Profile, folding: NameFolding) {
+    if folding.runtime {
+        profile.regroup_frames(|profile, _, line| {
+            let function = profile.function(line.function?);
+            let (name, file) = (profile.string(function.name), profile.string(function.filename));
+            is_glue(name, file).then(|| RUNTIME_GROUP.to_string())
+        });
+    }
+    if folding.crates {
+        profile.regroup_frames(|profile, location, line| Some(frame_crate(profile, location, line)));
+    } else if folding.generics {
+        profile.rename_functions(|name, _| {
+            let folded = without_generics(name);
+            Renamed { name: (folded != name).then_some(folded), filename: None }
+        });
+    }
+}
+
+/// The crate of a frame, or its binary when it is not Rust.
+fn frame_crate(profile: &Profile, location: LocationId, line: &Line) -> String {
+    let name = line.function.map_or("", |function| profile.string(profile.function(function).name));
+    if name == RUNTIME_GROUP {
+        return name.to_string();
+    }
+    crate_name(name).map(str::to_string).unwrap_or_else(|| {
+        let mapping = profile.location(location).mapping.map(|id| profile.mapping(id).filename);
+        match mapping.map(|file| base_name(profile.string(file))).filter(|file| !file.is_empty()) {
+            Some(file) => format!("[{}]", file.trim_matches(['[', ']'])),
+            None => "[native]".into(),
+        }
+    })
+}
+
+/// The name without type parameters. The type in `<Type as Trait>::f` stays, without its own parameters.
+pub fn without_generics(name: &str) -> String {
+    if !name.contains('<') {
+        return name.to_string();
+    }
+    if let Some(inside) = name.strip_prefix('<') {
+        if let Some(end) = matching_angle(inside) {
+            let rest = without_generics(&inside[end + 1..]);
+            let inside = &inside[..end];
+            return match split_as(inside) {
+                Some((own, in_trait)) => {
+                    format!("<{} as {}>{rest}", without_generics(own), without_generics(in_trait))
+                }
+                None => format!("<{}>{rest}", without_generics(inside)),
+            };
+        }
+        return name.to_string();
+    }
+    let Some(open) = name.find('<') else { return name.to_string() };
+    let Some(close) = matching_angle(&name[open + 1..]) else { return name.to_string() };
+    let before = name[..open].trim_end_matches("::");
+    format!("{before}{}", without_generics(&name[open + close + 2..]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn generics_go_and_types_stay() {
+        for (name, folded) in [
+            ("alloc::vec::Vec<u8>::push", "alloc::vec::Vec::push"),
+            ("core::mem::swap::<alloc::string::String>", "core::mem::swap"),
+            (
+                "<alloc::vec::Vec<T> as core::iter::Extend<T>>::extend",
+                "<alloc::vec::Vec as core::iter::Extend>::extend",
+            ),
+            ("<F as core::ops::FnOnce<(A, fn() -> B)>>::call_once", "<F as core::ops::FnOnce>::call_once"),
+            ("plain", "plain"),
+            ("a::b<c", "a::b<c"),
+        ] {
+            assert_eq!(without_generics(name), folded, "{name}");
+        }
+    }
+}

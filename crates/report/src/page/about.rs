@@ -1,0 +1,176 @@
+//! What a profile says about itself, for the page.
+
+use flamelet_profile::{Profile, ValueType, unit};
+use serde::Serialize;
+
+use crate::stacks::{DIFF_BASE_LABEL, base_label_sets};
+
+/// One kind of value.
+#[derive(Clone, Debug, Serialize)]
+struct AboutType {
+    kind: String,
+    unit: String,
+    /// The sum over all samples; in a diff over those of the new side.
+    total: i64,
+    /// The sum over the base of a diff.
+    base_total: i64,
+    /// What one sample stands for, for judging which changes are noise.
+    per_sample: f64,
+}
+
+/// How good the capture is; see [`flamelet_profile::Quality`].
+#[derive(Clone, Debug, Serialize)]
+struct AboutQuality {
+    engine: String,
+    asked_hertz: f64,
+    achieved_hertz: f64,
+    samples: u64,
+    lost: u64,
+    truncated: u64,
+    unresolved: u64,
+    own_cpu_nanos: u64,
+}
+
+/// A file that was mapped into the profiled process.
+#[derive(Clone, Debug, Serialize)]
+struct AboutMapping {
+    file: String,
+    build_id: String,
+    symbols: bool,
+}
+
+/// What the page's first request answers, and what an exported page starts with.
+#[derive(Clone, Debug, Serialize)]
+pub struct About {
+    title: String,
+    types: Vec<AboutType>,
+    default_type: usize,
+    is_diff: bool,
+    time_nanos: i64,
+    duration_nanos: i64,
+    period: i64,
+    period_kind: String,
+    period_unit: String,
+    samples: usize,
+    stacks: usize,
+    functions: usize,
+    locations: usize,
+    /// Locations without a function name.
+    unnamed_locations: usize,
+    comments: Vec<String>,
+    doc_url: String,
+    mappings: Vec<AboutMapping>,
+    quality: Option<AboutQuality>,
+    threads: usize,
+    has_timeline: bool,
+    label_keys: Vec<String>,
+    /// Whether it counts objects and bytes, as heap profiles do.
+    is_heap: bool,
+}
+
+impl About {
+    /// Reads what `profile` says; `title` is what the reader calls it.
+    pub fn new(profile: &Profile, title: &str) -> Self {
+        let header = &profile.header;
+        let base_sets = base_label_sets(profile);
+        let period = header.period_type.unwrap_or_default();
+        let unnamed = profile
+            .locations()
+            .iter()
+            .filter(|location| profile.lines_of(location).iter().all(|line| line.function.is_none()));
+        Self {
+            title: title.to_owned(),
+            types: types(profile, &base_sets),
+            is_diff: base_sets.contains(&true),
+            default_type: profile.default_sample_index(),
+            time_nanos: header.time_nanos,
+            duration_nanos: header.duration_nanos,
+            period: header.period,
+            period_kind: profile.string(period.kind).to_owned(),
+            period_unit: profile.string(period.unit).to_owned(),
+            samples: profile.sample_count(),
+            stacks: profile.stack_count(),
+            functions: profile.functions().len(),
+            locations: profile.locations().len(),
+            unnamed_locations: unnamed.count(),
+            comments: profile.comments().map(str::to_owned).collect(),
+            doc_url: profile.string(header.doc_url).to_owned(),
+            mappings: mappings(profile),
+            quality: quality(profile),
+            threads: profile.timeline.as_ref().map_or(0, |timeline| timeline.threads.len()),
+            has_timeline: profile.timeline.as_ref().is_some_and(|timeline| !timeline.events.is_empty()),
+            label_keys: label_keys(profile),
+            is_heap: counts_memory(profile),
+        }
+    }
+}
+
+/// Whether a sample type counts bytes that were allocated, freed or kept.
+pub(super) fn counts_memory(profile: &Profile) -> bool {
+    let is_memory = |kind: &str| ["_space", "_bytes", "space", "bytes"].iter().any(|end| kind.ends_with(end));
+    profile.sample_types().iter().any(|value| {
+        profile.string(value.unit).eq_ignore_ascii_case("bytes") && is_memory(profile.string(value.kind))
+    })
+}
+
+fn types(profile: &Profile, base_sets: &[bool]) -> Vec<AboutType> {
+    let mut totals = vec![[0i64; 2]; profile.sample_types().len()];
+    for sample in profile.samples() {
+        let is_base = base_sets[sample.labels.index()];
+        for (sums, &value) in totals.iter_mut().zip(sample.values) {
+            let value = if is_base { value.saturating_neg() } else { value };
+            sums[usize::from(is_base)] = sums[usize::from(is_base)].saturating_add(value);
+        }
+    }
+    let about = |(value, [total, base_total]): (&ValueType, [i64; 2])| AboutType {
+        kind: profile.string(value.kind).to_owned(),
+        unit: profile.string(value.unit).to_owned(),
+        total,
+        base_total,
+        per_sample: per_sample(profile, profile.string(value.unit)),
+    };
+    profile.sample_types().iter().zip(totals).map(about).collect()
+}
+
+/// The sampling period in `unit`, where the two can be converted.
+fn per_sample(profile: &Profile, unit: &str) -> f64 {
+    let header = &profile.header;
+    let Some(period_type) = header.period_type.filter(|_| header.period > 0) else { return 1.0 };
+    let period_unit = profile.string(period_type.unit);
+    let is_period = unit::are_compatible(period_unit, unit) && !unit.eq_ignore_ascii_case("count");
+    if is_period { header.period as f64 * unit::ratio(period_unit, unit) } else { 1.0 }
+}
+
+fn mappings(profile: &Profile) -> Vec<AboutMapping> {
+    let about = |mapping: &flamelet_profile::Mapping| AboutMapping {
+        file: profile.string(mapping.filename).to_owned(),
+        build_id: profile.string(mapping.build_id).to_owned(),
+        symbols: mapping.symbols.functions,
+    };
+    profile.mappings().iter().take(200).map(about).collect()
+}
+
+fn quality(profile: &Profile) -> Option<AboutQuality> {
+    let quality = profile.quality?;
+    Some(AboutQuality {
+        engine: profile.string(quality.engine).to_owned(),
+        asked_hertz: quality.asked_millihertz as f64 / 1000.0,
+        achieved_hertz: quality.achieved_millihertz as f64 / 1000.0,
+        samples: quality.samples,
+        lost: quality.lost,
+        truncated: quality.truncated,
+        unresolved: quality.unresolved,
+        own_cpu_nanos: quality.own_cpu_nanos,
+    })
+}
+
+fn label_keys(profile: &Profile) -> Vec<String> {
+    let sets = (0..profile.label_set_count()).map(flamelet_profile::LabelSetId::from_index);
+    let mut keys: Vec<_> = sets.flat_map(|set| profile.labels(set)).map(|label| label.key).collect();
+    keys.sort_unstable();
+    keys.dedup();
+    let keys = keys.into_iter().map(|key| profile.string(key).to_owned());
+    let mut keys: Vec<_> = keys.filter(|key| key != DIFF_BASE_LABEL).collect();
+    keys.sort_unstable();
+    keys
+}

@@ -1,0 +1,30 @@
+//! Flat and cum values by function name.
+
+use flamelet_profile::Profile;
+
+use crate::stacks::{EntryCost, Frames, NameId, StackWeights, Value, costs};
+
+/// A function's row in the table of functions.
+#[derive(Clone, Copy, Debug)]
+pub struct FunctionRow {
+    /// Its name.
+    pub name: NameId,
+    /// What stacks weigh in which it is the innermost frame.
+    pub flat: Value,
+    /// What stacks weigh that hold it anywhere; a recursive one counts once.
+    pub cum: Value,
+}
+
+/// Every function that any stack with a weight holds, the heaviest cum first.
+pub fn functions(profile: &Profile, frames: &Frames, weights: &StackWeights) -> Vec<FunctionRow> {
+    let costs = costs(profile, &frames.table, frames.name_count(), weights.iter());
+    let row =
+        |(name, cost): (NameId, &EntryCost<Value>)| FunctionRow { name, flat: cost.flat, cum: cost.cum };
+    let mut rows: Vec<_> =
+        frames.name_ids().zip(&costs).map(row).filter(|row| row.cum.weight() != 0).collect();
+    rows.sort_by(|a, b| {
+        let text = |row: &FunctionRow| frames.text(profile, row.name);
+        b.cum.weight().cmp(&a.cum.weight()).then_with(|| text(a).cmp(text(b)))
+    });
+    rows
+}

@@ -1,0 +1,164 @@
+//! The call graph for the page: the heaviest functions, what flows between them, and where to draw them.
+
+use std::cmp::Reverse;
+
+use flamelet_profile::{LabelSetId, Profile};
+use serde::Serialize;
+
+use super::functions::FunctionRow;
+use crate::flame::hue_of;
+use crate::graph::layers::{Size, place};
+use crate::graph::{Flow, FlowGraph, Plan, build};
+use crate::stacks::{Frames, StackWeights, Value};
+
+/// Boxes are as high as two lines, and the wider the more their function costs.
+const BOX_HEIGHT: f64 = 38.0;
+const NARROWEST_BOX: f64 = 110.0;
+const WIDEST_BOX: f64 = 240.0;
+
+/// Nobody can follow more lines than these.
+const MAX_EDGES_PER_NODE: usize = 5;
+
+#[derive(Clone, Debug, Serialize)]
+struct GraphNode {
+    name: String,
+    hue: u32,
+    flat: u64,
+    cum: u64,
+    /// What `flat` and `cum` were in the base of a difference, and what they are now.
+    flat_new: i64,
+    flat_base: i64,
+    cum_new: i64,
+    cum_base: i64,
+    /// The middle of its box.
+    x: i32,
+    y: i32,
+    width: i32,
+    height: i32,
+}
+
+#[derive(Clone, Debug, Serialize)]
+struct GraphEdge {
+    from: usize,
+    to: usize,
+    weight: u64,
+    new: i64,
+    base: i64,
+    /// Whether one calls the other; else through functions that are not in the graph.
+    direct: bool,
+    /// What its line passes, from the caller to the callee.
+    points: Vec<(i32, i32)>,
+}
+
+/// Functions and who calls whom.
+#[derive(Clone, Debug, Serialize)]
+pub struct CallGraph {
+    nodes: Vec<GraphNode>,
+    edges: Vec<GraphEdge>,
+    diff: bool,
+    /// How many functions are not in the graph.
+    left_out: usize,
+    width: i32,
+    height: i32,
+}
+
+/// The graph of the first `count` of `rows` (as [`functions`](super::functions()) sorts them) and of those
+/// that cost most themselves; of a difference, those that changed most. An edge counts a stack once, however often it recurs.
+pub fn call_graph(
+    profile: &Profile,
+    frames: &Frames,
+    weights: &StackWeights,
+    rows: &[FunctionRow],
+    count: usize,
+) -> CallGraph {
+    let diff = weights.is_diff();
+    let chosen = heaviest(rows, count, diff);
+    let total = weights.total().weight();
+    let edges =
+        edges(profile, frames, weights, &chosen).into_iter().filter(|edge| edge.weight > total / 1000);
+    let mut edges: Vec<GraphEdge> = edges.collect();
+    edges.sort_by_key(|edge| Reverse(if diff { edge.new.abs_diff(edge.base) } else { edge.weight }));
+    edges.truncate(count * MAX_EDGES_PER_NODE);
+    let mut nodes: Vec<GraphNode> = chosen.iter().map(|row| node(profile, frames, row, total)).collect();
+    let sizes: Vec<Size> =
+        nodes.iter().map(|node| Size { width: node.width.into(), height: node.height.into() }).collect();
+    let ends: Vec<(usize, usize)> = edges.iter().map(|edge| (edge.from, edge.to)).collect();
+    let placed = place(&sizes, &ends);
+    for (node, &(x, y)) in nodes.iter_mut().zip(&placed.boxes) {
+        (node.x, node.y) = (rounded(x), rounded(y));
+    }
+    for (edge, points) in edges.iter_mut().zip(&placed.paths) {
+        edge.points = points.iter().map(|&(x, y)| (rounded(x), rounded(y))).collect();
+    }
+    let left_out = rows.len() - chosen.len();
+    CallGraph { nodes, edges, diff, left_out, width: rounded(placed.width), height: rounded(placed.height) }
+}
+
+/// Whole pixels are short to write.
+fn rounded(pixels: f64) -> i32 {
+    pixels.round() as i32
+}
+
+fn node(profile: &Profile, frames: &Frames, row: &FunctionRow, total: u64) -> GraphNode {
+    let share = (row.cum.weight() as f64 / total.max(1) as f64).min(1.0);
+    GraphNode {
+        name: frames.text(profile, row.name).to_owned(),
+        hue: hue_of(&frames.krate(profile, row.name)),
+        flat: row.flat.weight(),
+        cum: row.cum.weight(),
+        flat_new: row.flat.new,
+        flat_base: row.flat.base,
+        cum_new: row.cum.new,
+        cum_base: row.cum.base,
+        x: 0,
+        y: 0,
+        width: rounded(NARROWEST_BOX + (WIDEST_BOX - NARROWEST_BOX) * share.sqrt()),
+        height: rounded(BOX_HEIGHT),
+    }
+}
+
+/// What flows between the `chosen` functions.
+fn edges(
+    profile: &Profile,
+    frames: &Frames,
+    weights: &StackWeights,
+    chosen: &[FunctionRow],
+) -> Vec<GraphEdge> {
+    let mut places = vec![usize::MAX; frames.name_count()];
+    chosen.iter().enumerate().for_each(|(at, row)| places[row.name.index()] = at);
+    let kept: Vec<bool> = places.iter().map(|&at| at != usize::MAX).collect();
+    let plan = Plan {
+        profile,
+        table: &frames.table,
+        count: frames.name_count(),
+        kept: Some(&kept),
+        as_tree: false,
+        with_recursion: true,
+        #[cfg(feature = "text")]
+        tags: None,
+    };
+    let stacks = weights.iter().map(|(stack, value)| (stack, LabelSetId::EMPTY, value));
+    let graph: FlowGraph<usize, Value> = build(&plan, stacks, |name| places[name as usize]);
+    let edge = |edge: &Flow<Value>| GraphEdge {
+        from: graph.nodes[edge.caller].info,
+        to: graph.nodes[edge.callee].info,
+        weight: edge.weight.weight(),
+        new: edge.weight.new,
+        base: edge.weight.base,
+        direct: edge.is_direct,
+        points: Vec::new(),
+    };
+    graph.edges.iter().map(edge).collect()
+}
+
+/// Half by what they cost with all they call, half by what they cost themselves. Of a difference it is not the
+/// cost that counts but its change.
+fn heaviest(rows: &[FunctionRow], count: usize, diff: bool) -> Vec<FunctionRow> {
+    let rank = |value: &Value| if diff { value.delta().unsigned_abs() } else { value.weight() };
+    let mut chosen = rows.to_vec();
+    chosen.sort_by_key(|row| Reverse(rank(&row.cum)));
+    let mut rest = chosen.split_off(chosen.len().min(count / 2));
+    rest.sort_by_key(|row| Reverse((rank(&row.flat), rank(&row.cum))));
+    chosen.extend(rest.into_iter().take(count - chosen.len()));
+    chosen
+}

@@ -1,0 +1,126 @@
+//! A flame graph as one HTML file: the viewer's own page with its data inside.
+
+use std::sync::Arc;
+
+use flamelet_profile::Profile;
+use serde::Serialize;
+
+use super::about::{About, counts_memory};
+use super::columns::{FlamePayload, FunctionsPayload};
+use super::functions::functions;
+use super::graph::{CallGraph, call_graph};
+use super::heap::{HeapPayload, heap};
+use super::labels::{LabelSpread, labels};
+use super::timeline::{Heatmap, Lanes, heatmap, lanes};
+use super::{SCRIPT, STYLE, document, json_for_html};
+use crate::flame::{Direction, FlameOptions, FlameTree};
+use crate::stacks::{Frames, StackWeights};
+
+/// How many functions the table of an exported page holds.
+const MAX_FUNCTIONS: usize = 2_000;
+/// The most boxes of one tree, before the size of the file is looked at.
+const MAX_BOXES: usize = 40_000;
+/// A profile with fewer stacks than this carries the trees of all its sample types.
+const SMALL_PROFILE: usize = 20_000;
+
+/// How many functions the call graph of an exported page shows.
+const GRAPH_NODES: usize = 60;
+/// How finely an exported page cuts its time.
+const LANE_BUCKETS: usize = 400;
+
+/// What an exported page carries of one sample type.
+#[derive(Serialize)]
+struct Picture {
+    sample_type: usize,
+    flame: FlamePayload,
+    functions: FunctionsPayload,
+    graph: CallGraph,
+    labels: Vec<LabelSpread>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    heap: Option<HeapPayload>,
+}
+
+/// What an exported page carries.
+#[derive(Serialize)]
+struct Export {
+    about: About,
+    first: usize,
+    inverted: bool,
+    icicle: bool,
+    pictures: Vec<Picture>,
+    /// Where there is room for them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    timeline: Option<Lanes>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    heatmap: Option<Heatmap>,
+}
+
+/// The viewer's page for `profile`, with everything inside one file of at most about
+/// [`FlameOptions::max_bytes`]. It loads nothing from anywhere. What is too narrow to fit is left out, and
+/// the page says so.
+pub fn html(profile: &Profile, options: &FlameOptions) -> String {
+    let first = options.sample_type.unwrap_or_else(|| profile.default_sample_index());
+    let frames = Arc::new(Frames::new(profile));
+    let mut max_boxes = MAX_BOXES;
+    let mut export = Export {
+        about: About::new(profile, &options.title),
+        first,
+        inverted: options.inverted,
+        icicle: options.icicle,
+        pictures: Vec::new(),
+        timeline: None,
+        heatmap: None,
+    };
+    let room = options.max_bytes.saturating_sub(SCRIPT.len() + STYLE.len() + 2_000);
+    let mut data = String::new();
+    for sample_type in types_to_show(profile, first) {
+        let weights = StackWeights::new(profile, sample_type);
+        let mut tree = FlameTree::new(profile, Arc::clone(&frames), &weights, Direction::Callees);
+        loop {
+            export.pictures.push(picture(profile, &mut tree, &weights, sample_type, max_boxes));
+            let with_it = json_for_html(&export);
+            if with_it.len() <= room || (export.pictures.len() == 1 && max_boxes <= 100) {
+                data = with_it;
+                break;
+            }
+            let dropped = export.pictures.pop();
+            if !export.pictures.is_empty() {
+                break;
+            }
+            let boxes = dropped.map_or(0, |picture| picture.flame.box_count());
+            max_boxes = boxes.min(max_boxes) / 2;
+        }
+    }
+    if profile.timeline.is_some() {
+        export.timeline = lanes(profile, &frames, LANE_BUCKETS);
+        export.heatmap = heatmap(profile);
+        data = Some(json_for_html(&export)).filter(|with| with.len() <= room).unwrap_or(data);
+    }
+    document(&options.title, &data)
+}
+
+/// The chosen type, and the others where that is cheap.
+fn types_to_show(profile: &Profile, first: usize) -> Vec<usize> {
+    let others = 0..profile.sample_types().len();
+    let small = profile.stack_count() <= SMALL_PROFILE;
+    std::iter::once(first).chain(others.filter(|&other| small && other != first)).collect()
+}
+
+fn picture(
+    profile: &Profile,
+    tree: &mut FlameTree<&Profile>,
+    weights: &StackWeights,
+    sample_type: usize,
+    max_boxes: usize,
+) -> Picture {
+    let boxes = tree.layout_most(max_boxes);
+    let diff = weights.is_diff();
+    let mut rows = functions(profile, tree.frames(), weights);
+    let count = rows.len();
+    let graph = call_graph(profile, tree.frames(), weights, &rows, GRAPH_NODES);
+    rows.truncate(MAX_FUNCTIONS.min(max_boxes));
+    let functions = FunctionsPayload::new(profile, tree.frames(), &rows, count, weights.total(), diff);
+    let heap = counts_memory(profile).then(|| heap(profile, tree.frames(), sample_type));
+    let flame = FlamePayload::new(tree, &boxes, diff);
+    Picture { sample_type, flame, functions, graph, labels: labels(profile, sample_type), heap }
+}

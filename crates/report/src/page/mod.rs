@@ -1,0 +1,65 @@
+//! The answers for the viewer: columns of JSON, the page that draws them, and both as one HTML file.
+//!
+//! The page's source is `ui/`; what stands in `assets/` is put together from there by a test of this crate
+//! (`tests/page.rs`), which fails when the two differ and rewrites `assets/` when `UPDATE_PAGE=1` is set. Neither
+//! `cargo build` nor `cargo install` needs Node.
+
+mod about;
+mod columns;
+mod functions;
+mod graph;
+mod heap;
+mod html;
+mod labels;
+mod timeline;
+
+use serde::Serialize;
+
+pub use about::About;
+pub use columns::{FlamePayload, FunctionsPayload, NameColumns};
+pub use functions::{FunctionRow, functions};
+pub use graph::{CallGraph, call_graph};
+pub use heap::{HeapPayload, heap};
+pub use html::html;
+pub use labels::{LabelSpread, escaped_pattern, labels};
+pub use timeline::{Heatmap, Lanes, heatmap, lanes};
+
+/// Text as HTML shows it, in an element or a quoted attribute.
+pub use crate::xml::escaped;
+
+/// The page's script, one file, to be run after the page's elements exist.
+pub const SCRIPT: &str = include_str!("assets/app.js");
+/// The page's style sheet.
+pub const STYLE: &str = include_str!("assets/app.css");
+/// `'sha256-…'` of [`SCRIPT`] and [`STYLE`], for a content-security policy of a page that has them inline.
+pub const SCRIPT_HASH: &str = include_str!("assets/app.js.sha256");
+/// See [`SCRIPT_HASH`].
+pub const STYLE_HASH: &str = include_str!("assets/app.css.sha256");
+
+/// `data` as JSON that can stand inside a `<script>` element: no `<`, so nothing ends the element.
+pub fn json_for_html(data: &impl Serialize) -> String {
+    let json = serde_json::to_string(data).expect("columns of numbers and strings can always be written");
+    json.replace('<', "\\u003c").replace("\u{2028}", "\\u2028").replace("\u{2029}", "\\u2029")
+}
+
+/// The page with `json` (as [`json_for_html`] gives it) inside, allowed to run its own script and
+/// nothing else, and to load nothing.
+pub fn document(title: &str, json: &str) -> String {
+    format!(
+        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+         <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; script-src {script_hash}; \
+         style-src {style_hash}; img-src data:; base-uri 'none'; form-action 'none'\">\n\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
+         <meta name=\"referrer\" content=\"no-referrer\">\n\
+         <title>{title}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n<div id=\"app\"></div>\n\
+         <noscript>This page draws a profile and needs JavaScript for it. Nothing is loaded from anywhere.</noscript>\n\
+         <script type=\"application/json\" id=\"flamelet-data\">{json}</script>\n\
+         <script>{SCRIPT}</script>\n</body>\n</html>\n",
+        script_hash = SCRIPT_HASH.trim(),
+        style_hash = STYLE_HASH.trim(),
+        title = escaped(title),
+    )
+}
+
+#[cfg(test)]
+mod tests;

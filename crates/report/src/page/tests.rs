@@ -1,0 +1,149 @@
+//! Known answers of what the page shows.
+
+use flamelet_profile::{LabelSetId, Profile, ProfileBuilder};
+
+use super::*;
+use crate::flame::FlameOptions;
+use crate::flame::tests::{numbers, profile};
+use crate::stacks::{Frames, StackWeights};
+
+#[test]
+fn functions_count_recursion_once() {
+    let profile = profile(&[("a;b;a;b", 4), ("a", 1)]);
+    let frames = Frames::new(&profile);
+    let rows = functions(&profile, &frames, &StackWeights::new(&profile, 1));
+    let text: Vec<_> =
+        rows.iter().map(|row| (frames.text(&profile, row.name), row.flat.new, row.cum.new)).collect();
+    assert_eq!(text, [("a", 1, 5), ("b", 4, 4)]);
+}
+
+#[test]
+fn hostile_names_stay_text() {
+    let hostile = "</script><script>alert(1)</script><img src=x onerror=alert(2)>\u{2028}\"'&\u{1}";
+    let profile = profile(&[(hostile, 10)]);
+    let options = FlameOptions { title: hostile.into(), ..FlameOptions::default() };
+    let page = html(&profile, &options);
+    assert_eq!(page.matches("<script").count(), 2, "the data and the page's own");
+    assert!(!page.contains("<img"));
+    assert!(page.contains("script-src 'sha256-"));
+}
+
+#[test]
+fn an_empty_profile_is_a_page() {
+    assert!(html(&profile(&[]), &FlameOptions::default()).contains("flamelet-data"));
+    assert!(html(&Profile::default(), &FlameOptions::default()).ends_with("</html>\n"));
+}
+
+#[test]
+fn huge_values_do_not_overflow() {
+    use flamelet_profile::{Event, Thread, Timeline};
+
+    let mut profile = profile(&[("main;a", i64::MAX), ("main;b", i64::MAX), ("main;c", i64::MIN)]);
+    let event = |time| Event { time, value: i64::MAX, ..Event::default() };
+    let events = vec![event(0), event(0), event(u64::MAX)];
+    profile.timeline = Some(Timeline { threads: vec![Thread::default()], events, ..Timeline::default() });
+    let frames = Frames::new(&profile);
+    assert!(lanes(&profile, &frames, 100).is_some() && heatmap(&profile).is_some());
+    let weights = StackWeights::new(&profile, 1);
+    let rows = functions(&profile, &frames, &weights);
+    call_graph(&profile, &frames, &weights, &rows, 10);
+    assert!(html(&profile, &FlameOptions::default()).ends_with("</html>\n"));
+}
+
+#[test]
+fn an_exported_page_keeps_its_size() {
+    let mut next = numbers(7);
+    let stacks: Vec<_> = (0..4000)
+        .map(|_| {
+            let frames: Vec<_> = (0..6).map(|_| format!("crate::module::function_{}", next(50))).collect();
+            (frames.join(";"), next(50) as i64)
+        })
+        .collect();
+    let stacks: Vec<_> = stacks.iter().map(|(stack, value)| (stack.as_str(), *value)).collect();
+    let profile = profile(&stacks);
+    let room = SCRIPT.len() + STYLE.len() + 200_000;
+    let page = html(&profile, &FlameOptions { max_bytes: room, ..FlameOptions::default() });
+    assert!(page.len() <= room, "{} of {room}", page.len());
+    assert!(!page.contains("\"narrower\":0,"), "says that boxes were left out");
+    let whole = html(&profile, &FlameOptions::default());
+    assert!(whole.contains("\"narrower\":0,"));
+}
+
+#[test]
+fn lanes_tell_work_from_waiting() {
+    use flamelet_profile::{Event, Thread, ThreadId, Timeline};
+
+    let mut builder = ProfileBuilder::new(&[("wall", "nanoseconds")]);
+    let label = builder.text_label("wait", "futex");
+    let waiting = builder.labels(&[label]);
+    let mut add = |name: &str, labels| {
+        let function = builder.named_function(name, "");
+        let frame = builder.frame(function, 0);
+        let stack = builder.stack(&[frame]);
+        builder.sample(stack, labels, &[10]) as u32
+    };
+    let (work, wait) = (add("app::work", LabelSetId::EMPTY), add("app::wait", waiting));
+    let event =
+        |time, sample, thread| Event { time, sample, thread: ThreadId::from_index(thread), value: 10 };
+    let threads = vec![Thread { tid: 1, ..Thread::default() }, Thread { tid: 2, ..Thread::default() }];
+    let events = vec![event(0, work, 0), event(50, wait, 1), event(1_999_999_999, work, 1)];
+    let profile = builder.finish_with(Some(Timeline { threads, events, ..Timeline::default() }), None);
+    let lanes = serde_json::to_value(lanes(&profile, &Frames::new(&profile), 2).unwrap()).unwrap();
+    assert_eq!(lanes["lanes"][0]["tid"], 2, "the busiest first");
+    assert_eq!(lanes["lanes"][0]["values"], serde_json::json!([10, 10]));
+    assert_eq!(lanes["lanes"][0]["waits"], serde_json::json!([10, 0]));
+    assert_eq!(lanes["lanes"][1]["waits"], serde_json::json!([0, 0]));
+    let heat = serde_json::to_value(heatmap(&profile).unwrap()).unwrap();
+    assert_eq!((&heat["columns"], &heat["cells"][0]), (&2.into(), &20.into()));
+    assert_eq!(heat["cells"][99], 10);
+}
+
+#[test]
+fn only_the_busiest_threads_get_lanes() {
+    use flamelet_profile::{Event, Thread, ThreadId, Timeline};
+
+    let mut builder = ProfileBuilder::new(&[("wall", "nanoseconds")]);
+    let function = builder.named_function("app::work", "");
+    let frame = builder.frame(function, 0);
+    let stack = builder.stack(&[frame]);
+    let sample = builder.sample(stack, LabelSetId::EMPTY, &[1]) as u32;
+    let threads = (0..1000).map(|tid| Thread { tid, ..Thread::default() }).collect();
+    let event = |at: usize| Event { time: 0, sample, thread: ThreadId::from_index(at), value: at as i64 };
+    let events = (0..500).map(event).collect();
+    let profile = builder.finish_with(Some(Timeline { threads, events, ..Timeline::default() }), None);
+    let lanes = serde_json::to_value(lanes(&profile, &Frames::new(&profile), 2).unwrap()).unwrap();
+    let tids: Vec<u64> =
+        lanes["lanes"].as_array().unwrap().iter().map(|lane| lane["tid"].as_u64().unwrap()).collect();
+    assert_eq!(tids, (300..500).rev().collect::<Vec<_>>());
+}
+
+#[cfg(feature = "text")]
+#[test]
+fn the_same_numbers_as_top() {
+    use crate::{Command, Report, ReportOptions, top};
+
+    let mut next = numbers(3);
+    let stacks: Vec<_> = (0..500)
+        .map(|_| {
+            let frames: Vec<_> = (0..=next(9))
+                .map(|_| format!("f{}{}", next(9), if next(5) == 0 { "+inl" } else { "" }))
+                .collect();
+            (frames.join(";"), 1 + next(50) as i64)
+        })
+        .collect();
+    let stacks: Vec<_> = stacks.iter().map(|(stack, value)| (stack.as_str(), *value)).collect();
+    let profile = profile(&stacks);
+    let frames = Frames::new(&profile);
+    let rows = functions(&profile, &frames, &StackWeights::new(&profile, 1));
+    let mut ours: Vec<_> = rows
+        .iter()
+        .map(|row| (frames.text(&profile, row.name).to_owned(), row.flat.new, row.cum.new))
+        .collect();
+    let options = ReportOptions { node_count: Some(0), trim: false, ..ReportOptions::default() };
+    let report = Report::new(profile.clone(), &options, Command::Top).unwrap();
+    let mut theirs: Vec<_> =
+        top::top(&report).rows.into_iter().map(|row| (row.name, row.flat, row.cum)).collect();
+    ours.sort();
+    theirs.sort();
+    assert_eq!(ours, theirs);
+}

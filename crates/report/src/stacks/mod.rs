@@ -1,0 +1,17 @@
+//! The stacks of a profile as the answers read them: frames as entries or as names, and what each stack weighs.
+
+mod costs;
+mod frames;
+#[cfg(feature = "text")]
+mod nodes;
+mod table;
+pub(crate) mod walk;
+mod weights;
+
+pub(crate) use costs::{EntryCost, costs};
+pub use frames::{Frames, NameId};
+#[cfg(feature = "text")]
+pub use nodes::{NodeId, NodeInfo, Nodes};
+pub(crate) use table::FrameTable;
+pub use weights::{DIFF_BASE_LABEL, StackWeights, Value};
+pub(crate) use weights::{Part, base_label_sets};

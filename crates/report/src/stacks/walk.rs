@@ -1,0 +1,104 @@
+//! Walking all stacks from their roots, with the work done once for neighbours that share their outer frames.
+//!
+//! Files come with neighbouring stacks alike, so most of a stack is that of the one before. A frame collects the
+//! weight of all stacks that pass it and hands it out once, when the first stack without it comes.
+
+use std::ops::AddAssign;
+
+use flamelet_profile::{LocationId, Profile, StackId};
+
+use super::table::FrameTable;
+
+/// A frame that the stack at hand passes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct OpenFrame<W> {
+    /// What the frame stands for.
+    pub(crate) entry: u32,
+    /// The entry is not further up in the stack already.
+    pub(crate) is_first: bool,
+    /// What all stacks that passed the frame so far weigh.
+    pub(crate) weight: W,
+}
+
+/// What to do on the way.
+pub(crate) trait Visitor<W> {
+    /// A frame is entered, below these; it may be inlined into the last of them.
+    fn enter(&mut self, _above: &[OpenFrame<W>], _frame: &OpenFrame<W>, _is_inlined: bool) {}
+
+    /// A stack of this weight ends in the frame.
+    fn end(&mut self, _leaf: &OpenFrame<W>, _weight: W) {}
+
+    /// A frame is left, with all that passed it.
+    fn leave(&mut self, frame: &OpenFrame<W>);
+}
+
+/// Walks `stacks`, whose frames stand for the `count` entries of `table`.
+pub(crate) fn walk<W: Copy + Default + AddAssign>(
+    profile: &Profile,
+    table: &FrameTable,
+    count: usize,
+    stacks: impl Iterator<Item = (StackId, W)>,
+    visitor: &mut impl Visitor<W>,
+) {
+    let mut path = Path { frames: Vec::new(), ends: Vec::new(), depth: vec![0; count], visitor };
+    let mut last: &[LocationId] = &[];
+    for (stack, weight) in stacks {
+        let stack = profile.stack(stack);
+        let shared =
+            std::iter::zip(stack.iter().rev(), last.iter().rev()).take_while(|(a, b)| a == b).count();
+        path.leave_to(shared);
+        for &location in stack[..stack.len() - shared].iter().rev() {
+            path.enter(table.at(location));
+        }
+        path.end(weight);
+        last = stack;
+    }
+    path.leave_to(0);
+}
+
+struct Path<'a, W, V> {
+    frames: Vec<OpenFrame<W>>,
+    /// Where the frames of each location end.
+    ends: Vec<usize>,
+    /// How often each entry is on the path.
+    depth: Vec<u32>,
+    visitor: &'a mut V,
+}
+
+impl<W: Copy + Default + AddAssign, V: Visitor<W>> Path<'_, W, V> {
+    fn enter(&mut self, entries: &[u32]) {
+        for (at, &entry) in entries.iter().enumerate().rev() {
+            let depth = &mut self.depth[entry as usize];
+            let frame = OpenFrame { entry, is_first: *depth == 0, weight: W::default() };
+            *depth += 1;
+            self.visitor.enter(&self.frames, &frame, at + 1 != entries.len());
+            self.frames.push(frame);
+        }
+        self.ends.push(self.frames.len());
+    }
+
+    fn end(&mut self, weight: W) {
+        if let Some(leaf) = self.frames.last() {
+            self.visitor.end(leaf, weight);
+        }
+        self.add(weight);
+    }
+
+    fn add(&mut self, weight: W) {
+        if let Some(leaf) = self.frames.last_mut() {
+            leaf.weight += weight;
+        }
+    }
+
+    /// Leaves all but the outermost `locations`.
+    fn leave_to(&mut self, locations: usize) {
+        self.ends.truncate(locations);
+        let keep = self.ends.last().copied().unwrap_or(0);
+        while self.frames.len() > keep {
+            let Some(frame) = self.frames.pop() else { return };
+            self.depth[frame.entry as usize] -= 1;
+            self.visitor.leave(&frame);
+            self.add(frame.weight);
+        }
+    }
+}

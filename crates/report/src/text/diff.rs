@@ -1,0 +1,66 @@
+//! What changed between two profiles, for a person.
+
+use std::io::{self, Write};
+
+use flamelet_profile::unit;
+
+use crate::diff::{Diff, SIGMAS};
+
+impl Diff {
+    /// Prints the rows for a person; a mark says which changes are more than noise.
+    pub fn write_text(&self, out: &mut impl Write, limit: usize) -> io::Result<()> {
+        let format = |value: i64| unit::label(value, &self.unit);
+        let signed = |value: i64| if value > 0 { format!("+{}", format(value)) } else { format(value) };
+        writeln!(out, "Type: {}", self.sample_type)?;
+        let change = self.new_total.saturating_sub(self.base_total);
+        writeln!(
+            out,
+            "Total: {} -> {} ({}, {}, {})",
+            format(self.base_total),
+            format(self.new_total),
+            signed(change),
+            relative(self.base_total, self.new_total),
+            if self.total_sigmas.abs() >= SIGMAS { "more than noise" } else { "within noise" }
+        )?;
+        let real = self.rows.iter().filter(|row| row.is_real()).count();
+        writeln!(
+            out,
+            "{real} of {} changed functions changed by more than sampling noise (*)",
+            self.rows.len()
+        )?;
+        writeln!(
+            out,
+            "  {:>10} {:>10} {:>10} {:>8} {:>10} {:>10} {:>8}  name",
+            "base", "new", "flat", "flat%", "cum base", "cum", "cum%"
+        )?;
+        let shown = if limit == 0 { self.rows.len() } else { limit };
+        for row in self.rows.iter().take(shown) {
+            writeln!(
+                out,
+                "{} {:>10} {:>10} {:>10} {:>8} {:>10} {:>10} {:>8}  {}",
+                if row.is_real() { "*" } else { " " },
+                format(row.base_flat),
+                format(row.new_flat),
+                signed(row.flat_change()),
+                relative(row.base_flat, row.new_flat),
+                format(row.base_cum),
+                signed(row.cum_change()),
+                relative(row.base_cum, row.new_cum),
+                row.name
+            )?;
+        }
+        if self.rows.len() > shown {
+            writeln!(out, "… and {} more (--nodecount 0 shows all)", self.rows.len() - shown)?;
+        }
+        Ok(())
+    }
+}
+
+/// The change in percent of the base.
+fn relative(base: i64, new: i64) -> String {
+    match base {
+        0 if new == 0 => "0%".into(),
+        0 => "new".into(),
+        _ => format!("{:+.1}%", (new as f64 - base as f64) / base.unsigned_abs() as f64 * 100.0),
+    }
+}

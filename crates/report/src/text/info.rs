@@ -1,0 +1,58 @@
+//! What a profile is and how good it is, for a person.
+
+use std::io::{self, Write};
+
+use flamelet_profile::unit;
+
+use crate::info::{Info, Verdict};
+use crate::utc::utc;
+
+impl Info {
+    /// Prints the facts for a person.
+    pub fn write_text(&self, out: &mut impl Write) -> io::Result<()> {
+        let verdict = match self.verdict {
+            Verdict::Good => "good",
+            Verdict::Fair => "fair",
+            Verdict::Poor => "poor",
+        };
+        writeln!(out, "Quality: {verdict}")?;
+        self.faults.iter().try_for_each(|fault| writeln!(out, "  - {fault}"))?;
+        if self.time_nanos != 0 {
+            writeln!(out, "Time: {}", utc(self.time_nanos))?;
+        }
+        if self.duration_nanos != 0 {
+            writeln!(out, "Duration: {}", unit::label(self.duration_nanos, "nanoseconds"))?;
+        }
+        if let Some(period_type) = &self.period_type {
+            let (kind, from) = period_type.split_once('/').unwrap_or((period_type, ""));
+            writeln!(out, "Period: {} of {kind}", unit::label(self.period, from))?;
+        }
+        writeln!(out, "Sample types:")?;
+        for value in &self.sample_types {
+            let mark = if value.is_default { "  (default)" } else { "" };
+            let total = unit::label(value.total, &value.unit);
+            writeln!(out, "  {:<16} {:<12} total {total}{mark}", value.kind, value.unit)?;
+        }
+        writeln!(out, "Samples: {} (deepest stack {} frames)", self.samples, self.deepest_stack)?;
+        writeln!(out, "Functions: {}", self.functions)?;
+        writeln!(out, "Locations: {} ({} without a name)", self.locations, self.unnamed_locations)?;
+        if let Some(threads) = self.threads {
+            writeln!(out, "Timeline: {threads} threads")?;
+        }
+        if !self.labels.is_empty() {
+            writeln!(out, "Labels: {}", self.labels.join(", "))?;
+        }
+        if !self.mappings.is_empty() {
+            writeln!(out, "Mappings:")?;
+        }
+        for mapping in &self.mappings {
+            let build_id = if mapping.build_id.is_empty() { "no build id" } else { &mapping.build_id };
+            let file = if mapping.file.is_empty() { "[unknown file]" } else { &mapping.file };
+            writeln!(out, "  {:#x}-{:#x} {file} ({build_id})", mapping.start, mapping.limit)?;
+        }
+        if !self.comments.is_empty() {
+            writeln!(out, "Comments:")?;
+        }
+        self.comments.iter().try_for_each(|comment| writeln!(out, "  {comment}"))
+    }
+}
