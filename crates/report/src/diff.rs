@@ -4,10 +4,10 @@
 //! scatter by their square root. A change is called real when it is more than [`SIGMAS`] times what the two
 //! counts together scatter; a profile that says neither its period nor how many samples it has is taken as counted.
 
-use flamelet_profile::{Profile, unit};
 use rustc_hash::FxHashMap;
 use serde::Serialize;
 
+use crate::info::per_sample;
 use crate::report::Report;
 use crate::stacks::Nodes;
 
@@ -69,7 +69,9 @@ pub struct Diff {
 
 /// Compares two reports of the same kind. With `by_cum`, rows are ordered by the change of the whole cost.
 pub fn diff(base: &Report, new: &Report, by_cum: bool) -> Diff {
-    let weight = Sampling { base: per_sample(base), new: per_sample(new) };
+    let stands_for =
+        |report: &Report| per_sample(&report.profile, report.value_index, |at| report.profile.total(at));
+    let weight = Sampling { base: stands_for(base), new: stands_for(new) };
     let mut rows: FxHashMap<String, DiffRow> = FxHashMap::default();
     add(base, &mut rows, |row| (&mut row.base_flat, &mut row.base_cum));
     add(new, &mut rows, |row| (&mut row.new_flat, &mut row.new_cum));
@@ -134,28 +136,6 @@ impl Sampling {
         let variance = base.unsigned_abs() as f64 * self.base + new.unsigned_abs() as f64 * self.new;
         if variance == 0.0 { 0.0 } else { (new as f64 - base as f64) / variance.sqrt() }
     }
-}
-
-/// What one sample of the profile stands for, in the unit of the report's values.
-fn per_sample(report: &Report) -> f64 {
-    let profile: &Profile = &report.profile;
-    let Some(period_type) = profile.header.period_type.filter(|_| profile.header.period > 0) else {
-        return mean_of_a_sample(report).unwrap_or(1.0);
-    };
-    let period_unit = profile.string(period_type.unit);
-    if unit::are_compatible(period_unit, report.unit()) && !report.unit().eq_ignore_ascii_case("count") {
-        return profile.header.period as f64 * unit::ratio(period_unit, report.unit());
-    }
-    1.0
-}
-
-/// The same where only the number of samples is known, as in what perf writes.
-fn mean_of_a_sample(report: &Report) -> Option<f64> {
-    let profile: &Profile = &report.profile;
-    let types = profile.sample_types();
-    let samples = types.iter().position(|value| profile.string(value.kind) == "samples")?;
-    let (count, value) = (profile.total(samples), profile.total(report.value_index));
-    (count > 0 && value > count).then(|| value as f64 / count as f64)
 }
 
 impl Diff {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use flamelet_profile::{LabelSetId, Profile};
+use flamelet_profile::{LabelSetId, Line, Profile, unit};
 use serde::Serialize;
 
 /// One kind of value of a profile.
@@ -95,15 +95,6 @@ pub fn info(profile: &Profile) -> Info {
             is_default: at == default,
         })
         .collect();
-    let is_unnamed = |location: &flamelet_profile::Location| {
-        profile
-            .lines_of(location)
-            .iter()
-            .all(|line| line.function.is_none_or(|function| profile.function(function).name.is_empty()))
-    };
-    let keys: BTreeSet<String> = (0..profile.label_set_count())
-        .flat_map(|row| profile.labels(LabelSetId::from_index(row)).iter().map(|label| text(label.key)))
-        .collect();
     let frames = |stack: &[flamelet_profile::LocationId]| {
         stack.iter().map(|&location| profile.lines(location).len().max(1)).sum()
     };
@@ -116,7 +107,7 @@ pub fn info(profile: &Profile) -> Info {
         period_type: profile.header.period_type.map(|t| format!("{}/{}", text(t.kind), text(t.unit))),
         samples: profile.sample_count(),
         locations: profile.locations().len(),
-        unnamed_locations: profile.locations().iter().filter(|location| is_unnamed(location)).count(),
+        unnamed_locations: unnamed_locations(profile),
         functions: profile.functions().len(),
         deepest_stack: profile.samples().map(|s| frames(profile.stack(s.stack))).max().unwrap_or(0),
         mappings: profile
@@ -129,7 +120,7 @@ pub fn info(profile: &Profile) -> Info {
                 limit: mapping.limit,
             })
             .collect(),
-        labels: keys.into_iter().collect(),
+        labels: label_keys(profile),
         threads: profile.timeline.as_ref().map(|timeline| timeline.threads.len()),
         comments,
         verdict: Verdict::Good,
@@ -137,6 +128,35 @@ pub fn info(profile: &Profile) -> Info {
     };
     judge(profile, &mut info);
     info
+}
+
+/// How many locations have no function name.
+pub(crate) fn unnamed_locations(profile: &Profile) -> usize {
+    let is_unnamed = |line: &Line| line.function.is_none_or(|id| profile.function(id).name.is_empty());
+    profile.locations().iter().filter(|location| profile.lines_of(location).iter().all(is_unnamed)).count()
+}
+
+/// The keys of all labels, sorted.
+pub(crate) fn label_keys(profile: &Profile) -> Vec<String> {
+    let sets = (0..profile.label_set_count()).map(LabelSetId::from_index);
+    let keys: BTreeSet<&str> =
+        sets.flat_map(|set| profile.labels(set)).map(|label| profile.string(label.key)).collect();
+    keys.into_iter().map(str::to_owned).collect()
+}
+
+/// What one sample stands for, in the unit of the sample type at `value_index`: its period, or where only the number of
+/// samples is known, as in what perf writes, the mean. `total` gives the sums of the sample types.
+pub(crate) fn per_sample(profile: &Profile, value_index: usize, total: impl Fn(usize) -> i64) -> f64 {
+    let types = profile.sample_types();
+    let Some(period_type) = profile.header.period_type.filter(|_| profile.header.period > 0) else {
+        let samples = types.iter().position(|value| profile.string(value.kind) == "samples");
+        let counts = samples.map(|samples| (total(samples), total(value_index)));
+        let counts = counts.filter(|&(count, value)| count > 0 && value > count);
+        return counts.map_or(1.0, |(count, value)| value as f64 / count as f64);
+    };
+    let (period_unit, unit) = (profile.string(period_type.unit), profile.string(types[value_index].unit));
+    let is_period = unit::are_compatible(period_unit, unit) && !unit.eq_ignore_ascii_case("count");
+    if is_period { profile.header.period as f64 * unit::ratio(period_unit, unit) } else { 1.0 }
 }
 
 /// The comments of a profile, with what it says about its quality, as the file has them.

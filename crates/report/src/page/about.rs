@@ -1,8 +1,9 @@
 //! What a profile says about itself, for the page.
 
-use flamelet_profile::{Profile, ValueType, unit};
+use flamelet_profile::{Profile, ValueType};
 use serde::Serialize;
 
+use crate::info::{label_keys, per_sample, unnamed_locations};
 use crate::stacks::{DIFF_BASE_LABEL, base_label_sets};
 
 /// One kind of value.
@@ -74,10 +75,6 @@ impl About {
         let header = &profile.header;
         let base_sets = base_label_sets(profile);
         let period = header.period_type.unwrap_or_default();
-        let unnamed = profile
-            .locations()
-            .iter()
-            .filter(|location| profile.lines_of(location).iter().all(|line| line.function.is_none()));
         Self {
             title: title.to_owned(),
             types: types(profile, &base_sets),
@@ -92,14 +89,14 @@ impl About {
             stacks: profile.stack_count(),
             functions: profile.functions().len(),
             locations: profile.locations().len(),
-            unnamed_locations: unnamed.count(),
+            unnamed_locations: unnamed_locations(profile),
             comments: profile.comments().map(str::to_owned).collect(),
             doc_url: profile.string(header.doc_url).to_owned(),
             mappings: mappings(profile),
             quality: quality(profile),
             threads: profile.timeline.as_ref().map_or(0, |timeline| timeline.threads.len()),
             has_timeline: profile.timeline.as_ref().is_some_and(|timeline| !timeline.events.is_empty()),
-            label_keys: label_keys(profile),
+            label_keys: label_keys(profile).into_iter().filter(|key| key != DIFF_BASE_LABEL).collect(),
             is_heap: counts_memory(profile),
         }
     }
@@ -122,23 +119,14 @@ fn types(profile: &Profile, base_sets: &[bool]) -> Vec<AboutType> {
             sums[usize::from(is_base)] = sums[usize::from(is_base)].saturating_add(value);
         }
     }
-    let about = |(value, [total, base_total]): (&ValueType, [i64; 2])| AboutType {
+    let about = |(at, value): (usize, &ValueType)| AboutType {
         kind: profile.string(value.kind).to_owned(),
         unit: profile.string(value.unit).to_owned(),
-        total,
-        base_total,
-        per_sample: per_sample(profile, profile.string(value.unit)),
+        total: totals[at][0],
+        base_total: totals[at][1],
+        per_sample: per_sample(profile, at, |at| totals[at][0]),
     };
-    profile.sample_types().iter().zip(totals).map(about).collect()
-}
-
-/// The sampling period in `unit`, where the two can be converted.
-fn per_sample(profile: &Profile, unit: &str) -> f64 {
-    let header = &profile.header;
-    let Some(period_type) = header.period_type.filter(|_| header.period > 0) else { return 1.0 };
-    let period_unit = profile.string(period_type.unit);
-    let is_period = unit::are_compatible(period_unit, unit) && !unit.eq_ignore_ascii_case("count");
-    if is_period { header.period as f64 * unit::ratio(period_unit, unit) } else { 1.0 }
+    profile.sample_types().iter().enumerate().map(about).collect()
 }
 
 fn mappings(profile: &Profile) -> Vec<AboutMapping> {
@@ -162,15 +150,4 @@ fn quality(profile: &Profile) -> Option<AboutQuality> {
         unresolved: quality.unresolved,
         own_cpu_nanos: quality.own_cpu_nanos,
     })
-}
-
-fn label_keys(profile: &Profile) -> Vec<String> {
-    let sets = (0..profile.label_set_count()).map(flamelet_profile::LabelSetId::from_index);
-    let mut keys: Vec<_> = sets.flat_map(|set| profile.labels(set)).map(|label| label.key).collect();
-    keys.sort_unstable();
-    keys.dedup();
-    let keys = keys.into_iter().map(|key| profile.string(key).to_owned());
-    let mut keys: Vec<_> = keys.filter(|key| key != DIFF_BASE_LABEL).collect();
-    keys.sort_unstable();
-    keys
 }
