@@ -11,10 +11,10 @@ const MAX_GONE: usize = 2048;
 
 /// A time in which no two modules were at one place: an address of it means one thing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Era(u32);
+pub struct Era(pub(crate) u32);
 
 impl Era {
-    /// A number that no other era of the same history has.
+    /// A number that no other era of the same history, or from the same [`Eras`](crate::Eras), has.
     pub fn number(self) -> u32 {
         self.0
     }

@@ -33,6 +33,7 @@
 // Elsewhere nothing samples, so that what samples would go through has no caller.
 #![cfg_attr(not(target_os = "linux"), allow(dead_code))]
 
+mod address_space;
 mod arch;
 mod eh_frame;
 mod elf;
@@ -52,6 +53,7 @@ mod rule_cache;
 mod table;
 mod walk;
 
+pub use address_space::{AddressSpace, Eras};
 pub use arch::{Architecture, Registers};
 pub use elf::Image;
 pub use end::{End, Reason};

@@ -62,6 +62,10 @@ impl Modules {
         self.met = if remember { RuleCache::new() } else { RuleCache::NONE };
     }
 
+    pub(crate) fn remembers_rules(&self) -> bool {
+        self.met.is_on()
+    }
+
     /// Adds a module; whatever it overlaps is cut away, as mapping over something does.
     pub fn insert(&mut self, module: Module) {
         if module.start >= module.end {

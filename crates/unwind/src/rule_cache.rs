@@ -29,7 +29,7 @@ pub(crate) struct RuleCache {
 /// A copy starts to remember anew.
 impl Clone for RuleCache {
     fn clone(&self) -> Self {
-        if self.slots.is_empty() { Self::NONE } else { Self::new() }
+        if self.is_on() { Self::new() } else { Self::NONE }
     }
 }
 
@@ -42,6 +42,10 @@ impl RuleCache {
 
     pub(crate) fn new() -> Self {
         Self { slots: (0..1 << SLOT_BITS).map(|_| AtomicU64::new(0)).collect() }
+    }
+
+    pub(crate) fn is_on(&self) -> bool {
+        !self.slots.is_empty()
     }
 
     /// The slot of an address, and what tells it from the others that share the slot.

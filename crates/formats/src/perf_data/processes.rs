@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use flamelet_profile::budget::{ALLOCATION, hash_entry};
 use flamelet_profile::{Budget, LocationId, Mapping, MappingId, ProfileBuilder};
 use flamelet_unwind::perf_event::TaskChange;
-use flamelet_unwind::{Module, Modules};
+use flamelet_unwind::{AddressSpace, Era, Eras, Module, Modules};
 use rustc_hash::FxHashMap as HashMap;
 
 /// The number that mappings of the kernel carry.
@@ -17,13 +17,11 @@ const KEPT_AFTER_END: usize = 256;
 #[derive(Default)]
 pub(super) struct Process {
     pub(super) name: String,
-    pub(super) modules: Modules,
+    pub(super) space: AddressSpace,
     /// Addresses seen since the last change of the modules.
     locations: HashMap<u64, LocationId>,
     /// How many stacks were unwound.
     pub(super) unwound: u32,
-    /// Tells apart what the same addresses mean in other processes, and after a change of the modules.
-    pub(super) epoch: u32,
     /// Its first thread has ended, and no other was seen since.
     ended: bool,
 }
@@ -38,7 +36,7 @@ impl Process {
         if let Some(&known) = self.locations.get(&address) {
             return known;
         }
-        let mapping = self.modules.find(address).map(|module| intern_module(builder, module));
+        let mapping = self.space.modules().find(address).map(|module| intern_module(builder, module));
         let location = builder.address(mapping, address);
         if budget.has_room(LOCATION) {
             self.locations.insert(address, location);
@@ -48,7 +46,7 @@ impl Process {
 
     /// What it is charged with.
     fn size(&self) -> usize {
-        PROCESS + self.modules.iter().len() * size_of::<Module>()
+        PROCESS + self.space.modules().len() * size_of::<Module>()
     }
 
     /// Forgets the locations of addresses.
@@ -58,10 +56,10 @@ impl Process {
     }
 
     /// What a child has from the start.
-    fn forked(&self) -> Self {
-        let mut modules = self.modules.clone();
-        modules.remember_rules(false);
-        Self { name: self.name.clone(), modules, epoch: self.epoch, ..Self::default() }
+    fn forked(&self, eras: &mut Eras) -> Self {
+        let mut space = self.space.fork(eras);
+        space.remember_rules(false);
+        Self { name: self.name.clone(), space, ..Self::default() }
     }
 }
 
@@ -84,13 +82,18 @@ pub(super) struct Processes {
     known: HashMap<u32, Process>,
     /// The numbers of those that ended last.
     ended: VecDeque<u32>,
-    epochs: u32,
+    eras: Eras,
 }
 
 impl Processes {
     /// No processes yet; those to come are charged to `budget`.
     pub(super) fn within(budget: &Budget) -> Self {
-        Self { budget: budget.clone(), known: HashMap::default(), ended: VecDeque::new(), epochs: 0 }
+        Self {
+            budget: budget.clone(),
+            known: HashMap::default(),
+            ended: VecDeque::new(),
+            eras: Eras::default(),
+        }
     }
 
     /// Puts a process in place of the one with its number.
@@ -112,6 +115,11 @@ impl Processes {
         self.known.get(&pid)
     }
 
+    /// The era of samples that are taken now in the process.
+    pub(super) fn era(&mut self, pid: u32) -> Era {
+        self.known.get_mut(&pid).map_or(Era::default(), |process| process.space.use_era())
+    }
+
     /// The process with this number, of which nothing may be known.
     pub(super) fn entry(&mut self, pid: u32) -> &mut Process {
         self.known.entry(pid).or_insert_with(|| {
@@ -122,19 +130,17 @@ impl Processes {
 
     /// The process has mapped a module.
     pub(super) fn map(&mut self, pid: u32, module: Module) {
-        self.epochs += 1;
-        let epoch = self.epochs;
         let budget = self.budget.clone();
-        let process = self.entry(pid);
+        self.entry(pid);
+        let Some(process) = self.known.get_mut(&pid) else { return };
         let before = process.size();
-        let steps = process.modules.iter().len() / MODULES_PER_STEP;
+        let steps = process.space.modules().len() / MODULES_PER_STEP;
         if !budget.can_work(steps) || !budget.has_room(module.name.len() + module.build_id.len() + ALLOCATION)
         {
             return;
         }
-        process.modules.insert(module);
+        process.space.map(module, &mut self.eras);
         process.forget_locations(&budget);
-        process.epoch = epoch;
         // A module that is cut in two becomes two, and one that is covered goes.
         budget.has_room(process.size());
         budget.refund(before);
@@ -142,8 +148,8 @@ impl Processes {
 
     /// The process runs another program from now on, or is a new one that has nothing from its parent.
     pub(super) fn exec(&mut self, pid: u32) {
-        self.epochs += 1;
-        self.put(pid, Process { epoch: self.epochs, ..Process::default() });
+        let space = AddressSpace::new(Modules::new(), &mut self.eras);
+        self.put(pid, Process { space, ..Process::default() });
     }
 
     /// A process has started, or a thread, which changes nothing here.
@@ -152,8 +158,11 @@ impl Processes {
             return;
         }
         let parent = self.known.get(&fork.parent_pid).filter(|_| !fork.is_exec);
-        match parent.filter(|parent| self.budget.can_work(parent.modules.iter().len())).map(Process::forked) {
-            Some(child) => self.put(fork.pid, child),
+        match parent.filter(|parent| self.budget.can_work(parent.space.modules().len())) {
+            Some(parent) => {
+                let child = parent.forked(&mut self.eras);
+                self.put(fork.pid, child);
+            }
             None => self.exec(fork.pid),
         }
     }
@@ -216,11 +225,11 @@ mod tests {
         processes.is_seen(2, 3);
         for pid in 1000..3000 {
             processes.fork(of(pid, 1));
-            assert!(processes.get(pid).unwrap().modules.find(0x1800).is_some());
+            assert!(processes.get(pid).unwrap().space.modules().find(0x1800).is_some());
             processes.exit(of(pid, 1));
         }
         assert_eq!(processes.known.len(), 2 + KEPT_AFTER_END);
-        assert!(processes.get(2).is_some_and(|process| process.modules.find(0x1800).is_some()));
+        assert!(processes.get(2).is_some_and(|process| process.space.modules().find(0x1800).is_some()));
         assert!(processes.get(2999).is_some(), "what comes late finds what just ended");
     }
 
@@ -238,7 +247,7 @@ mod tests {
         processes.map(4, module());
         processes.fork(of(4, 77));
         for pid in [3, 4] {
-            assert!(processes.get(pid).unwrap().modules.find(0x1800).is_none(), "process {pid}");
+            assert!(processes.get(pid).unwrap().space.modules().find(0x1800).is_none(), "process {pid}");
         }
     }
 }

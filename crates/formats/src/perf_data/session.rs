@@ -10,7 +10,7 @@ use flamelet_unwind::perf_event::{
     ByteReader, Comm, EventAttr, Mmap, RecordHeader, Sample, TaskChange, WordArray, callchain,
     callchain_frames, misc, record_kind, sample_bit,
 };
-use flamelet_unwind::{Dump, ImageCache, Module, walk};
+use flamelet_unwind::{Dump, Era, ImageCache, Module, walk};
 use rustc_hash::FxHashMap as HashMap;
 
 use super::dumps::Dumps;
@@ -29,7 +29,7 @@ const MAX_REMEMBERED: u32 = 64;
 #[derive(Clone, Copy)]
 struct Task {
     thread: ThreadRef,
-    epoch: u32,
+    era: Era,
 }
 
 /// What was counted for a stack and an event, to become columns when events have names.
@@ -277,12 +277,12 @@ impl Session<'_> {
         let process_name = process.map_or("", |process| &process.name);
         let thread = self.assembly.thread(u64::from(pid), u64::from(tid), name, process_name);
         if self.sums.is_empty()
-            && let Some(program) = process.and_then(|process| process.modules.iter().next())
+            && let Some(program) = process.and_then(|process| process.space.modules().iter().next())
         {
             // Readers of pprof take the first mapping for the program itself, which lies below its libraries.
             intern_module(&mut self.assembly.builder, program);
         }
-        let task = Task { thread, epoch: process.map_or(0, |process| process.epoch) };
+        let task = Task { thread, era: self.processes.era(pid) };
         self.tasks.insert((pid, tid), task);
         task
     }
@@ -335,7 +335,7 @@ impl Session<'_> {
         task: Task,
     ) -> usize {
         self.key.clear();
-        self.key.extend_from_slice(&task.epoch.to_ne_bytes());
+        self.key.extend_from_slice(&task.era.number().to_ne_bytes());
         self.key.extend_from_slice(&(task.thread.id.index() as u32).to_ne_bytes());
         self.key.extend_from_slice(&(event as u32 * 2 + u32::from(in_user)).to_ne_bytes());
         self.key.extend_from_slice(&sample.ip.to_ne_bytes());
@@ -369,9 +369,9 @@ impl Session<'_> {
         process.unwound = process.unwound.saturating_add(1);
         if process.unwound == MANY_UNWOUND && self.remembered < MAX_REMEMBERED {
             self.remembered += 1;
-            process.modules.remember_rules(true);
+            process.space.remember_rules(true);
         }
-        let modules = &process.modules;
+        let modules = process.space.modules();
         let addresses = &mut self.addresses;
         let mut walk_over =
             |stack: &[u8]| walk(modules, &registers, &mut Dump::new(registers.sp, stack), addresses);

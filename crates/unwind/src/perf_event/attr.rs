@@ -1,7 +1,6 @@
 //! `struct perf_event_attr`: what an event counts or samples, and what each of its records holds.
 
 use super::bytes::ByteReader;
-use super::names::event_name;
 
 /// The first 112 bytes of the structure. Kernels that know fewer take it as long as what they do not know is 0.
 #[repr(C)]
@@ -122,12 +121,6 @@ impl EventAttr {
             Some(hertz) if is_clock => 1_000_000_000 / hertz.max(1),
             Some(_) => 1,
         }
-    }
-
-    /// What the event is called where nobody named it.
-    pub fn plain_name(&self) -> String {
-        let known = event_name(self.kind, self.config);
-        known.map_or_else(|| format!("event {}:{:#x}", self.kind, self.config), str::to_owned)
     }
 }
 

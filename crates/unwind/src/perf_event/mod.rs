@@ -12,7 +12,7 @@ mod sample;
 
 pub use attr::{EventAttr, SampleLayout, config, event_kind, flag, sample_bit};
 pub use bytes::{ByteReader, WordArray};
-pub use names::{event_name, event_of_name};
+pub use names::event_of_name;
 pub use records::{Comm, Mmap, RecordHeader, TaskChange, misc, record_kind};
 pub use sample::{NATIVE_REGISTERS, Sample, UserRegisters, callchain, callchain_frames};
 

@@ -1,6 +1,6 @@
 //! The events that the kernel numbers itself, by the names that `perf list` shows.
 
-use super::attr::event_kind;
+use super::attr::{EventAttr, event_kind};
 
 /// In the order of their numbers; the usual name of each comes first.
 const HARDWARE: [&[&str]; 10] = [
@@ -33,8 +33,16 @@ const SOFTWARE: [&[&str]; 12] = [
 
 const TABLES: [(u32, &[&[&str]]); 2] = [(event_kind::SOFTWARE, &SOFTWARE), (event_kind::HARDWARE, &HARDWARE)];
 
+impl EventAttr {
+    /// What the event is called where nobody named it.
+    pub fn plain_name(&self) -> String {
+        let known = event_name(self.kind, self.config);
+        known.map_or_else(|| format!("event {}:{:#x}", self.kind, self.config), str::to_owned)
+    }
+}
+
 /// The usual name of the hardware or software event with this number.
-pub fn event_name(kind: u32, config: u64) -> Option<&'static str> {
+fn event_name(kind: u32, config: u64) -> Option<&'static str> {
     let (_, table) = TABLES.iter().find(|(known, _)| *known == kind)?;
     table.get(usize::try_from(config).ok()?)?.first().copied()
 }
