@@ -1,6 +1,4 @@
-//! Counting what test runners print: passed, failed, skipped, tried again.
-
-use std::collections::BTreeSet;
+//! Counting what test runners print: passed, failed, skipped.
 
 /// A test that did not look at what it is there for.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -22,8 +20,6 @@ pub(crate) struct Tally {
     pub(crate) skipped: u64,
     /// Those that said why.
     pub(crate) skips: Vec<Skip>,
-    /// The tests that said `AGAIN: `: their figures need a quiet machine, and a first attempt had none.
-    pub(crate) again: BTreeSet<String>,
 }
 
 impl Tally {
@@ -33,7 +29,6 @@ impl Tally {
         self.failed += other.failed;
         self.skipped += other.skipped;
         self.skips.extend(other.skips);
-        self.again.extend(other.again);
     }
 
     /// Says that a part of xtask itself leaves something out, in a line that begins as those of tests do.
@@ -70,9 +65,7 @@ impl Watch {
             self.tally.skips.push(Skip { test: self.speaker.clone(), reason: reason.to_owned() });
             return true;
         }
-        if line.starts_with("AGAIN: ") {
-            self.tally.again.insert(self.speaker.clone());
-        } else if line == "successes:" {
+        if line == "successes:" {
             self.in_successes = true;
         } else if line == "failures:" {
             self.in_successes = false;
@@ -172,17 +165,16 @@ mod tests {
     }
 
     #[test]
-    fn skips_and_second_attempts_have_the_name_of_who_said_it() {
+    fn skips_have_the_name_of_who_said_it() {
         let (_, watch) = watch(&[
             "     Running tests/single.rs (target/debug/deps/single-0a)",
             "SKIP: no ptrace",
-            "---- twice stdout ----",
-            "AGAIN: others used 12 % of the machine",
-            "AGAIN: others used 13 % of the machine",
+            "---- one_of_several stdout ----",
+            "SKIP: no perf here",
         ]);
         let tally = watch.finish(true);
-        assert_eq!(tally.skips[0].test, "tests/single.rs");
-        assert_eq!(tally.again.into_iter().collect::<Vec<_>>(), ["twice"]);
+        let speakers: Vec<&str> = tally.skips.iter().map(|skip| skip.test.as_str()).collect();
+        assert_eq!(speakers, ["tests/single.rs", "one_of_several"]);
     }
 
     #[test]

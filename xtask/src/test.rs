@@ -33,16 +33,13 @@ pub(crate) fn run(arguments: &[String]) -> Outcome {
     tally.failed += gates.print();
     tally.skipped += gates.tally.skipped;
     tally.skips.append(&mut gates.tally.skips);
-    tally.again.append(&mut gates.tally.again);
     end(tally, started)
 }
 
 /// Prints what a person should know of a run; the counts come last.
 fn end(mut tally: Tally, started: Instant) -> Outcome {
-    run::heading("what was left out or tried again");
+    run::heading("what was left out");
     tally.failed += skips::judge(&tally.skips);
-    let again: Vec<&str> = tally.again.iter().map(String::as_str).collect();
-    println!("   {} tests tried again because the machine was busy: {}", again.len(), again.join(", "));
     println!("\nall suites took {:.0} s", started.elapsed().as_secs_f64());
     println!("{tally}");
     if tally.failed == 0 { Ok(()) } else { Err(Failure::failed("tests failed")) }

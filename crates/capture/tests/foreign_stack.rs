@@ -10,7 +10,7 @@ use flamelet_capture::cpu::{self, Options};
 use flamelet_profile::Profile;
 use std::cell::Cell;
 use std::time::{Duration, Instant};
-use support::{Names, burn_blue, burn_red};
+use support::{Names, burn_blue, burn_red, is_truncated};
 
 const STACK: usize = 256 << 10;
 const PAGE: usize = 4096;
@@ -64,16 +64,12 @@ fn run_above(bottom: u64) {
 
 /// The samples on the foreign stack, and those of them whose last frame is the mark.
 fn on_foreign_stack(profile: &Profile, names: &Names) -> (i64, i64) {
-    let is_mark = |id| {
-        let function = profile.lines(id).first().and_then(|line| line.function);
-        function.is_some_and(|id| profile.string(profile.function(id).name) == "[truncated]")
-    };
     let mut counts = (0, 0);
     for sample in profile.samples() {
         let stack = profile.stack(sample.stack);
         if names.stack(profile, stack).iter().any(|name| name.contains("on_the_foreign_stack")) {
             counts.0 += sample.values[0];
-            counts.1 += sample.values[0] * i64::from(stack.last().is_some_and(|&id| is_mark(id)));
+            counts.1 += sample.values[0] * i64::from(is_truncated(profile, stack));
         }
     }
     counts

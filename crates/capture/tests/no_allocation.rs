@@ -11,12 +11,15 @@ mod support;
 
 use flamelet_capture::cpu::{self, Engine, Options};
 use flamelet_capture::labels;
+use flamelet_profile::{LocationId, Profile};
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::hint::black_box;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
-use support::{Names, thread_cpu};
+use support::{ENOUGH, Names, events, process_cpu, thread_cpu};
+
+const PATIENCE: Duration = Duration::from_secs(20);
 
 struct Locked;
 
@@ -96,10 +99,19 @@ fn no_handler_ever_allocates_even_under_the_allocator_s_lock() {
             eprintln!("SKIP: engine {} is not available here: {comments:?}", engine.name());
             continue;
         }
-        allocate_under_the_lock(Duration::from_millis(700));
-        let under_lock = names.inclusive(&session.finish(), "slow_under_the_lock");
-        println!("{}: {under_lock:?} were sampled under the lock", engine.name());
-        assert!(under_lock > Duration::from_millis(300), "{engine:?}: {under_lock:?}");
+        // On a busy machine the kernel's ticks may land on others for long.
+        let (start, is_hot) = (process_cpu(), |stack: &&[LocationId], profile: &Profile| {
+            names.stack(profile, stack).iter().any(|name| name.contains("slow_under_the_lock"))
+        });
+        let mut under_lock = 0;
+        while under_lock < ENOUGH && process_cpu() - start < PATIENCE {
+            allocate_under_the_lock(Duration::from_millis(200));
+            let profile = session.snapshot();
+            under_lock = events(&profile).iter().filter(|stack| is_hot(stack, &profile)).count();
+        }
+        drop(session);
+        println!("{}: {under_lock} samples under the lock", engine.name());
+        assert!(under_lock >= ENOUGH, "{engine:?}: {under_lock}");
         assert_eq!(ENTERED_TWICE.load(Ordering::Relaxed), 0, "{engine:?}");
     }
 }

@@ -7,10 +7,13 @@
     reason = "each test uses a part; clocks, pipes and filters are C functions"
 )]
 
-mod machine;
+mod clocks;
+mod seen;
 
-pub(crate) use machine::{
-    Verdict, again_if_busy, assert_figure, assert_surely, process_cpu, thread_cpu, verdict,
+pub(crate) use clocks::{process_cpu, thread_cpu};
+pub(crate) use seen::{
+    ENOUGH, Used, assert_most, assert_seen, burn_blue_until_seen, burn_red_until_seen,
+    burn_until_process_seen, timer_slack, until_sampled,
 };
 
 use flamelet_profile::{LocationId, Profile};
@@ -136,6 +139,24 @@ pub(crate) fn by_label(profile: &Profile, key: &str) -> BTreeMap<String, Duratio
         }
     }
     sums
+}
+
+/// The CPU time of the samples with this label.
+pub(crate) fn labelled(profile: &Profile, key: &str, text: &str) -> Duration {
+    by_label(profile, key).get(text).copied().unwrap_or_default()
+}
+
+/// The stack of each sample that was taken, whatever time it stands for: each is as likely to be right as any other.
+pub(crate) fn events(profile: &Profile) -> Vec<&[LocationId]> {
+    let stacks: Vec<_> = profile.samples().map(|sample| profile.stack(sample.stack)).collect();
+    let timeline = profile.timeline.as_ref().expect("kept");
+    timeline.events.iter().map(|event| stacks[event.sample as usize]).collect()
+}
+
+/// Whether the stack ends with the mark of those that do not reach their thread's start.
+pub(crate) fn is_truncated(profile: &Profile, stack: &[LocationId]) -> bool {
+    let root = stack.last().and_then(|&id| profile.lines(id).first()).and_then(|line| line.function);
+    root.is_some_and(|id| profile.string(profile.function(id).name) == "[truncated]")
 }
 
 /// Runs `work` while two threads use CPU time.
