@@ -6,6 +6,7 @@
 mod support;
 
 use flamelet_capture::cpu::{self, Options, Session};
+use std::cell::Cell;
 use std::hint::black_box;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -199,15 +200,22 @@ fn the_loader_s_lock_can_be_held_while_sampling() {
         // A whole capture starts and ends while this thread holds the lock, too.
         let session = start(499);
         let used = burn_red_until_seen(MILLI * 300, || support::sampled(&session.snapshot()));
-        assert_seen("under the lock", support::sampled(&session.finish()), used, timer_slack(499));
+        UNDER_THE_LOCK.set((used, support::sampled(&session.finish())));
         1
     }
+    thread_local! {
+        static UNDER_THE_LOCK: Cell<(Used, Duration)> = const { Cell::new((Used::NONE, Duration::ZERO)) };
+    }
+    let burn_under_the_lock = || {
+        // SAFETY: the callback ignores its arguments.
+        unsafe { libc::dl_iterate_phdr(Some(burn_once), std::ptr::null_mut()) };
+        let (used, seen) = UNDER_THE_LOCK.get();
+        assert_seen("under the lock", seen, used, timer_slack(499));
+    };
     let _turn = turn();
-    // SAFETY: the callback ignores its arguments.
-    unsafe { libc::dl_iterate_phdr(Some(burn_once), std::ptr::null_mut()) };
+    burn_under_the_lock();
     let session = start(999);
-    // SAFETY: as above.
-    unsafe { libc::dl_iterate_phdr(Some(burn_once), std::ptr::null_mut()) };
+    burn_under_the_lock();
     assert!(session.finish().sample_count() > 0);
 }
 

@@ -19,19 +19,20 @@ const STEP: Duration = Duration::from_millis(1);
 pub(crate) const ENOUGH: usize = 50;
 
 /// CPU time that was used up to a sample.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Used {
     pub(crate) cpu: Duration,
     /// How much of it may have come after the sample.
     pub(crate) after: Duration,
 }
 
+impl Used {
+    pub(crate) const NONE: Self = Self { cpu: Duration::ZERO, after: Duration::ZERO };
+}
+
 impl Sum for Used {
     fn sum<I: Iterator<Item = Self>>(parts: I) -> Self {
-        parts.fold(Self::default(), |sum, part| Self {
-            cpu: sum.cpu + part.cpu,
-            after: sum.after + part.after,
-        })
+        parts.fold(Self::NONE, |sum, part| Self { cpu: sum.cpu + part.cpu, after: sum.after + part.after })
     }
 }
 
