@@ -163,6 +163,12 @@ impl<'a> NodeRows<'a> {
     }
 }
 
+/// Whether a file with these keys is a CPU profile, of flat nodes or of nested ones.
+pub(crate) fn recognise(keys: &json::Keys<'_>) -> bool {
+    keys.has("nodes")
+        || (keys.has("head") && ["samples", "startTime", "endTime"].iter().any(|key| keys.has(key)))
+}
+
 /// Reads a `.cpuprofile`.
 pub(crate) fn read(input: Input<'_>, options: &Options, notes: &mut Notes) -> Result<Profile> {
     let budget = &input.budget().clone();

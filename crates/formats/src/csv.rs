@@ -4,11 +4,16 @@ use std::io::Write;
 
 use flamelet_profile::{Label, Profile, Result};
 
-use crate::Notes;
 use crate::frames::{FrameTable, value_type};
+use crate::{Notes, Options};
 
 /// Writes a table. Its first line names the columns: `stack`, one a label key, one a value.
-pub(crate) fn write(profile: &Profile, out: &mut dyn Write, notes: &mut Notes) -> Result<()> {
+pub(crate) fn write(
+    profile: &Profile,
+    out: &mut dyn Write,
+    _options: &Options,
+    notes: &mut Notes,
+) -> Result<()> {
     notes.dropped_places(profile, "lines, files and addresses");
     notes.dropped_timeline(profile);
     notes.dropped_comments(profile);

@@ -52,6 +52,11 @@ struct Point {
     fs: Vec<usize>,
 }
 
+/// Whether a file with these keys is DHAT's.
+pub(crate) fn recognise(keys: &json::Keys<'_>) -> bool {
+    keys.has("dhatFileVersion")
+}
+
 /// Reads DHAT's JSON.
 pub(crate) fn read(input: Input<'_>, _options: &Options, notes: &mut Notes) -> Result<Profile> {
     let budget = &input.budget().clone();

@@ -2,14 +2,13 @@
 //!
 //! Tables are columns. Newer versions moved them from each thread to `shared`; whichever is there is used.
 
-mod gecko;
+pub(crate) mod gecko;
 mod write;
 
 use flamelet_profile::budget::hash_entry;
 use flamelet_profile::{
     Budget, ErrorKind, LabelSetId, LocationId, Mapping, MappingId, MappingSymbols, Profile, Result,
 };
-pub(crate) use gecko::read as read_gecko;
 use rustc_hash::FxHashMap as HashMap;
 use serde::Deserialize;
 pub(crate) use write::write;
@@ -194,6 +193,11 @@ impl Samples {
             (None, None) => Vec::new(),
         })
     }
+}
+
+/// Whether a file with these keys is a processed profile.
+pub(crate) fn recognise(keys: &json::Keys<'_>) -> bool {
+    keys.has("meta") && keys.mentions("\"preprocessedProfileVersion\"")
 }
 
 /// Reads a processed profile.

@@ -9,7 +9,7 @@ mod write;
 use flamelet_profile::{Budget, ErrorKind, LabelSetId, LocationId, Profile, Result};
 
 use crate::assembly::{Assembly, ByteIndex};
-use crate::input::Input;
+use crate::input::{Input, is_binary};
 use crate::number::{decimal, float, to_count};
 use crate::{Error, Notes, Options};
 pub(crate) use write::write;
@@ -29,6 +29,9 @@ pub(crate) fn read(input: Input<'_>, _options: &Options, notes: &mut Notes) -> R
 
 /// Whether `head` looks like folded stacks: nearly every line has a stack and ends in a count.
 pub(crate) fn recognise(head: &[u8], head_is_all: bool) -> bool {
+    if is_binary(head) {
+        return false;
+    }
     let (mut good, mut bad, mut joined) = (0u32, 0u32, 0u32);
     for line in complete_lines(head, head_is_all).filter(|line| is_stack_line(line)).take(200) {
         match split_count(line) {

@@ -1,15 +1,61 @@
-//! The formats by name: what each is called, which file names it goes by, and what can be done with it.
+//! The registry of formats: an entry each, from which recognising, reading, writing and every list of formats follow.
+//!
+//! A new format is a module with its functions, an entry here, and a sample that `tests/registry.rs` asks for.
 
 use std::fmt;
+use std::io::Write;
 use std::str::FromStr;
 
-use flamelet_profile::{Error, ErrorKind};
+use flamelet_profile::{Error, ErrorKind, Profile, Result};
+
+use crate::input::Input;
+use crate::json::Keys;
+use crate::{
+    Notes, Options, bpftrace, cachegrind, callgrind, cpuprofile, csv, dhat, dtrace, firefox, folded,
+    heaptrack, jemalloc, jfr, legacy, mac_sample, massif, native, otlp, perf_data, perf_script, speedscope,
+    strace, trace_event, xctrace,
+};
+
+/// What is known of a format.
+pub(crate) struct FormatEntry {
+    name: &'static str,
+    title: &'static str,
+    aliases: &'static [&'static str],
+    extensions: &'static [&'static str],
+    pub(crate) read: Option<(ToldBy, ReadFn)>,
+    pub(crate) write: Option<WriteFn>,
+    holds_times: bool,
+}
+
+/// What tells whether a file is in the format.
+pub(crate) enum ToldBy {
+    /// How the file begins.
+    Bytes(fn(&[u8]) -> bool),
+    /// How the file begins, and whether that is all of it.
+    MaybeCut(fn(&[u8], bool) -> bool),
+    /// The keys of its outermost object. Only asked where the file is JSON, and the others only where it is not.
+    Json(fn(&Keys<'_>) -> bool),
+}
+
+use ToldBy::{Bytes, Json, MaybeCut};
+
+type ReadFn = fn(Input<'_>, &Options, &mut Notes) -> Result<Profile>;
+type WriteFn = fn(&Profile, &mut dyn Write, &Options, &mut Notes) -> Result<()>;
+
+impl FormatEntry {
+    const EMPTY: Self = Self {
+        name: "",
+        title: "",
+        aliases: &[],
+        extensions: &[],
+        read: None,
+        write: None,
+        holds_times: true,
+    };
+}
 
 macro_rules! formats {
-    ($($(#[$doc:meta])* $variant:ident {
-        name: $name:literal, title: $title:literal, aliases: [$($alias:literal),*],
-        extensions: [$($extension:literal),*], read: $read:literal, write: $write:literal,
-    })*) => {
+    ($($(#[$doc:meta])* $variant:ident: $entry:expr)*) => {
         /// A file format.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
         #[non_exhaustive]
@@ -18,191 +64,276 @@ macro_rules! formats {
         }
 
         impl Format {
-            /// Every format, in the order of `--help`.
+            /// Every format, in the order in which a file is compared with them.
             pub const fn all() -> &'static [Format] {
                 &[$(Format::$variant),*]
             }
-
-            const fn facts(self) -> Facts {
-                match self {
-                    $(Format::$variant => Facts {
-                        name: $name, title: $title, aliases: &[$($alias),*],
-                        extensions: &[$($extension),*], read: $read, write: $write,
-                    },)*
-                }
-            }
         }
+
+        /// In the order of [`Format::all`].
+        static REGISTRY: [FormatEntry; Format::all().len()] = [$($entry),*];
     };
 }
 
-struct Facts {
-    name: &'static str,
-    title: &'static str,
-    aliases: &'static [&'static str],
-    extensions: &'static [&'static str],
-    read: bool,
-    write: bool,
-}
-
+// The surest first: magic numbers, then first lines and keys, then what only looks alike.
 formats! {
-    /// pprof's protobuf, flamelet's native file.
-    Pprof {
-        name: "pprof", title: "pprof protobuf", aliases: ["proto", "pb"],
-        extensions: ["pb.gz", "pb", "pprof", "prof"], read: true, write: true,
-    }
-    /// pprof's older kinds: binary CPU profiles and the text of heap, contention, thread and count profiles.
-    PprofLegacy {
-        name: "pprof-legacy", title: "pprof's older kinds (binary CPU, heap, growth, contention, thread, count, Java)",
-        aliases: ["gperftools", "tcmalloc"], extensions: [], read: true, write: false,
-    }
-    /// Folded stacks, one a line.
-    Folded {
-        name: "folded", title: "folded stacks (also differential)", aliases: ["collapsed", "stacks"],
-        extensions: ["folded", "collapsed"], read: true, write: true,
-    }
-    /// The text of `perf script`.
-    PerfScript {
-        name: "perf-script", title: "perf script text", aliases: ["perf.txt"],
-        extensions: ["perf"], read: true, write: false,
-    }
     /// What `perf record` writes.
-    PerfData {
-        name: "perf-data", title: "perf.data, file and pipe mode", aliases: ["perf.data", "perf"],
-        extensions: ["perf.data"], read: true, write: false,
-    }
-    /// speedscope's JSON.
-    Speedscope {
-        name: "speedscope", title: "speedscope JSON", aliases: [],
-        extensions: ["speedscope.json", "speedscope"], read: true, write: true,
-    }
-    /// The Firefox profiler's processed JSON, as samply writes it too.
-    Firefox {
-        name: "firefox", title: "Firefox processed profile JSON", aliases: ["samply", "fxprof"],
-        extensions: ["firefox.json", "fxprof.json"], read: true, write: true,
-    }
-    /// What Firefox itself writes before processing.
-    Gecko {
-        name: "gecko", title: "Gecko profile JSON", aliases: [], extensions: [], read: true, write: false,
-    }
-    /// V8's CPU profile.
-    CpuProfile {
-        name: "cpuprofile", title: "Chrome .cpuprofile", aliases: ["v8"],
-        extensions: ["cpuprofile"], read: true, write: true,
-    }
-    /// Chrome's trace events, as `tracing-chrome` and Perfetto have them.
-    TraceEvent {
-        name: "chrome-trace", title: "Chrome trace-event JSON", aliases: ["trace", "trace-event", "chrome"],
-        extensions: ["trace.json"], read: true, write: true,
-    }
-    /// OTLP profiles as protobuf, schema `v1development`.
-    Otlp {
-        name: "otlp", title: "OTLP profiles, protobuf (v1development)", aliases: ["opentelemetry"],
-        extensions: ["otlp", "otlp.pb"], read: true, write: true,
-    }
-    /// OTLP profiles as JSON.
-    OtlpJson {
-        name: "otlp-json", title: "OTLP profiles, JSON (v1development)", aliases: [],
-        extensions: ["otlp.json"], read: true, write: true,
-    }
-    /// callgrind's out file.
-    Callgrind {
-        name: "callgrind", title: "callgrind out", aliases: ["kcachegrind"],
-        extensions: ["callgrind", "callgrind.out"], read: true, write: true,
-    }
-    /// cachegrind's out file.
-    Cachegrind {
-        name: "cachegrind", title: "cachegrind out", aliases: [],
-        extensions: [], read: true, write: false,
-    }
-    /// massif's out file.
-    Massif {
-        name: "massif", title: "massif out", aliases: [], extensions: [], read: true, write: false,
-    }
-    /// DHAT's JSON, from valgrind or dhat-rs.
-    Dhat {
-        name: "dhat", title: "DHAT JSON", aliases: [], extensions: [], read: true, write: false,
-    }
-    /// heaptrack's data, raw or interpreted.
-    Heaptrack {
-        name: "heaptrack", title: "heaptrack, raw and interpreted (v1 to v3)", aliases: [],
-        extensions: [], read: true, write: false,
-    }
-    /// jemalloc's heap dump.
-    Jemalloc {
-        name: "jemalloc", title: "jemalloc heap_v2", aliases: ["jeprof"], extensions: [], read: true, write: false,
-    }
-    /// The log of `strace`.
-    Strace {
-        name: "strace", title: "strace -f -T -ttt [-k] log", aliases: [], extensions: [], read: true, write: false,
-    }
-    /// The table of `strace -c`.
-    StraceSummary {
-        name: "strace-summary", title: "strace -c table", aliases: [], extensions: [], read: true, write: false,
-    }
-    /// bpftrace's maps.
-    Bpftrace {
-        name: "bpftrace", title: "bpftrace stack maps and histograms", aliases: [],
-        extensions: [], read: true, write: false,
-    }
-    /// DTrace's aggregated stacks.
-    Dtrace {
-        name: "dtrace", title: "DTrace stacks", aliases: [], extensions: [], read: true, write: false,
-    }
-    /// The report of macOS' `sample`.
-    MacSample {
-        name: "sample", title: "macOS sample report", aliases: ["macos-sample"],
-        extensions: [], read: true, write: false,
-    }
-    /// The XML of `xctrace export`.
-    Xctrace {
-        name: "xctrace", title: "xctrace export XML (time-profile)", aliases: ["instruments"],
-        extensions: [], read: true, write: false,
+    PerfData: FormatEntry {
+        name: "perf-data",
+        title: "perf.data, file and pipe mode",
+        aliases: &["perf.data", "perf"],
+        extensions: &["perf.data"],
+        read: Some((Bytes(perf_data::recognise), perf_data::read)),
+        ..FormatEntry::EMPTY
     }
     /// Java Flight Recorder.
-    Jfr {
-        name: "jfr", title: "Java Flight Recorder", aliases: [], extensions: [], read: true, write: false,
+    Jfr: FormatEntry {
+        name: "jfr",
+        title: "Java Flight Recorder",
+        read: Some((Bytes(jfr::recognise), jfr::read)),
+        ..FormatEntry::EMPTY
+    }
+    /// jemalloc's heap dump.
+    Jemalloc: FormatEntry {
+        name: "jemalloc",
+        title: "jemalloc heap_v2",
+        aliases: &["jeprof"],
+        read: Some((Bytes(jemalloc::recognise), jemalloc::read)),
+        ..FormatEntry::EMPTY
+    }
+    /// pprof's older kinds: binary CPU profiles and the text of heap, contention, thread and count profiles.
+    PprofLegacy: FormatEntry {
+        name: "pprof-legacy",
+        title: "pprof's older kinds (binary CPU, heap, growth, contention, thread, count, Java)",
+        aliases: &["gperftools", "tcmalloc"],
+        read: Some((Bytes(legacy::recognise), legacy::read)),
+        ..FormatEntry::EMPTY
+    }
+    /// The XML of `xctrace export`.
+    Xctrace: FormatEntry {
+        name: "xctrace",
+        title: "xctrace export XML (time-profile)",
+        aliases: &["instruments"],
+        read: Some((Bytes(xctrace::recognise), xctrace::read)),
+        ..FormatEntry::EMPTY
+    }
+    /// heaptrack's data, raw or interpreted.
+    Heaptrack: FormatEntry {
+        name: "heaptrack",
+        title: "heaptrack, raw and interpreted (v1 to v3)",
+        read: Some((Bytes(heaptrack::recognise), heaptrack::read)),
+        ..FormatEntry::EMPTY
+    }
+    /// massif's out file.
+    Massif: FormatEntry {
+        name: "massif",
+        title: "massif out",
+        read: Some((Bytes(massif::recognise), massif::read)),
+        ..FormatEntry::EMPTY
+    }
+    /// callgrind's out file.
+    Callgrind: FormatEntry {
+        name: "callgrind",
+        title: "callgrind out",
+        aliases: &["kcachegrind"],
+        extensions: &["callgrind", "callgrind.out"],
+        read: Some((Bytes(callgrind::recognise), callgrind::read)),
+        write: Some(callgrind::write),
+        holds_times: false,
+    }
+    /// cachegrind's out file.
+    Cachegrind: FormatEntry {
+        name: "cachegrind",
+        title: "cachegrind out",
+        read: Some((Bytes(cachegrind::recognise), cachegrind::read)),
+        ..FormatEntry::EMPTY
+    }
+    /// The report of macOS' `sample`.
+    MacSample: FormatEntry {
+        name: "sample",
+        title: "macOS sample report",
+        aliases: &["macos-sample"],
+        read: Some((Bytes(mac_sample::recognise), mac_sample::read)),
+        ..FormatEntry::EMPTY
+    }
+    /// The table of `strace -c`.
+    StraceSummary: FormatEntry {
+        name: "strace-summary",
+        title: "strace -c table",
+        read: Some((Bytes(strace::summary::recognise), strace::summary::read)),
+        ..FormatEntry::EMPTY
+    }
+    /// bpftrace's maps.
+    Bpftrace: FormatEntry {
+        name: "bpftrace",
+        title: "bpftrace stack maps and histograms",
+        read: Some((Bytes(bpftrace::recognise), bpftrace::read)),
+        ..FormatEntry::EMPTY
+    }
+    /// Chrome's trace events, as `tracing-chrome` and Perfetto have them.
+    TraceEvent: FormatEntry {
+        name: "chrome-trace",
+        title: "Chrome trace-event JSON",
+        aliases: &["trace", "trace-event", "chrome"],
+        extensions: &["trace.json"],
+        read: Some((Json(trace_event::recognise), trace_event::read)),
+        write: Some(trace_event::write),
+        ..FormatEntry::EMPTY
+    }
+    /// DHAT's JSON, from valgrind or dhat-rs.
+    Dhat: FormatEntry {
+        name: "dhat",
+        title: "DHAT JSON",
+        read: Some((Json(dhat::recognise), dhat::read)),
+        ..FormatEntry::EMPTY
+    }
+    /// OTLP profiles as JSON.
+    OtlpJson: FormatEntry {
+        name: "otlp-json",
+        title: "OTLP profiles, JSON (v1development)",
+        extensions: &["otlp.json"],
+        read: Some((Json(otlp::recognise_json), otlp::read_json)),
+        write: Some(otlp::write_json),
+        ..FormatEntry::EMPTY
+    }
+    /// speedscope's JSON.
+    Speedscope: FormatEntry {
+        name: "speedscope",
+        title: "speedscope JSON",
+        extensions: &["speedscope.json", "speedscope"],
+        read: Some((Json(speedscope::recognise), speedscope::read)),
+        write: Some(speedscope::write),
+        ..FormatEntry::EMPTY
+    }
+    /// V8's CPU profile.
+    CpuProfile: FormatEntry {
+        name: "cpuprofile",
+        title: "Chrome .cpuprofile",
+        aliases: &["v8"],
+        extensions: &["cpuprofile"],
+        read: Some((Json(cpuprofile::recognise), cpuprofile::read)),
+        write: Some(cpuprofile::write),
+        ..FormatEntry::EMPTY
+    }
+    /// The Firefox profiler's processed JSON, as samply writes it too.
+    Firefox: FormatEntry {
+        name: "firefox",
+        title: "Firefox processed profile JSON",
+        aliases: &["samply", "fxprof"],
+        extensions: &["firefox.json", "fxprof.json"],
+        read: Some((Json(firefox::recognise), firefox::read)),
+        write: Some(firefox::write),
+        ..FormatEntry::EMPTY
+    }
+    /// What Firefox itself writes before processing.
+    Gecko: FormatEntry {
+        name: "gecko",
+        title: "Gecko profile JSON",
+        read: Some((Json(firefox::gecko::recognise), firefox::gecko::read)),
+        ..FormatEntry::EMPTY
+    }
+    /// OTLP profiles as protobuf, schema `v1development`.
+    Otlp: FormatEntry {
+        name: "otlp",
+        title: "OTLP profiles, protobuf (v1development)",
+        aliases: &["opentelemetry"],
+        extensions: &["otlp", "otlp.pb"],
+        read: Some((MaybeCut(otlp::recognise), otlp::read)),
+        write: Some(otlp::write),
+        ..FormatEntry::EMPTY
+    }
+    /// pprof's protobuf, flamelet's native file.
+    Pprof: FormatEntry {
+        name: "pprof",
+        title: "pprof protobuf",
+        aliases: &["proto", "pb"],
+        extensions: &["pb.gz", "pb", "pprof", "prof"],
+        read: Some((Bytes(native::recognise), native::read)),
+        write: Some(native::write),
+        ..FormatEntry::EMPTY
+    }
+    /// The text of `perf script`.
+    PerfScript: FormatEntry {
+        name: "perf-script",
+        title: "perf script text",
+        aliases: &["perf.txt"],
+        extensions: &["perf"],
+        read: Some((Bytes(perf_script::recognise), perf_script::read)),
+        ..FormatEntry::EMPTY
+    }
+    /// The log of `strace`.
+    Strace: FormatEntry {
+        name: "strace",
+        title: "strace -f -T -ttt [-k] log",
+        read: Some((Bytes(strace::recognise), strace::read)),
+        ..FormatEntry::EMPTY
+    }
+    /// DTrace's aggregated stacks.
+    Dtrace: FormatEntry {
+        name: "dtrace",
+        title: "DTrace stacks",
+        read: Some((Bytes(dtrace::recognise), dtrace::read)),
+        ..FormatEntry::EMPTY
+    }
+    /// Folded stacks, one a line.
+    Folded: FormatEntry {
+        name: "folded",
+        title: "folded stacks (also differential)",
+        aliases: &["collapsed", "stacks"],
+        extensions: &["folded", "collapsed"],
+        read: Some((MaybeCut(folded::recognise), folded::read)),
+        write: Some(folded::write),
+        holds_times: false,
     }
     /// A table, a line a sample.
-    Csv {
-        name: "csv", title: "CSV table, a line a sample", aliases: [],
-        extensions: ["csv"], read: false, write: true,
+    Csv: FormatEntry {
+        name: "csv",
+        title: "CSV table, a line a sample",
+        extensions: &["csv"],
+        write: Some(csv::write),
+        holds_times: false,
+        ..FormatEntry::EMPTY
     }
 }
 
 impl Format {
+    pub(crate) fn entry(self) -> &'static FormatEntry {
+        &REGISTRY[self as usize]
+    }
+
     /// The name to write on a command line.
-    pub const fn name(self) -> &'static str {
-        self.facts().name
+    pub fn name(self) -> &'static str {
+        self.entry().name
     }
 
     /// The name for people.
-    pub const fn title(self) -> &'static str {
-        self.facts().title
+    pub fn title(self) -> &'static str {
+        self.entry().title
     }
 
     /// Other names that are understood.
-    pub const fn aliases(self) -> &'static [&'static str] {
-        self.facts().aliases
+    pub fn aliases(self) -> &'static [&'static str] {
+        self.entry().aliases
     }
 
     /// How the names of such files end, without the first dot; the usual one first.
-    pub const fn extensions(self) -> &'static [&'static str] {
-        self.facts().extensions
+    pub fn extensions(self) -> &'static [&'static str] {
+        self.entry().extensions
     }
 
     /// Whether files of this format can be read.
-    pub const fn can_read(self) -> bool {
-        self.facts().read
+    pub fn can_read(self) -> bool {
+        self.entry().read.is_some()
     }
 
     /// Whether files of this format can be written.
-    pub const fn can_write(self) -> bool {
-        self.facts().write
+    pub fn can_write(self) -> bool {
+        self.entry().write.is_some()
     }
 
     /// Whether it can hold when each sample was taken.
-    pub const fn holds_times(self) -> bool {
-        !matches!(self, Format::Folded | Format::Callgrind | Format::Csv)
+    pub fn holds_times(self) -> bool {
+        self.entry().holds_times
     }
 
     /// The format that a file named `path` should be written in, by the longest ending that fits.
@@ -231,7 +362,7 @@ impl fmt::Display for Format {
 impl FromStr for Format {
     type Err = Error;
 
-    fn from_str(text: &str) -> Result<Self, Error> {
+    fn from_str(text: &str) -> Result<Self> {
         let wanted = text.to_ascii_lowercase();
         let named = |format: &&Format| {
             format.name() == wanted

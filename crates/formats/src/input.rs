@@ -231,6 +231,11 @@ fn trim_return(line: &[u8]) -> &[u8] {
     line.strip_suffix(b"\r").unwrap_or(line)
 }
 
+/// Whether `head` holds bytes that no text has.
+pub(crate) fn is_binary(head: &[u8]) -> bool {
+    head.iter().any(|&byte| byte < 0x20 && !matches!(byte, b'\t' | b'\n' | b'\r' | 0x1b | 0x0c))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -10,20 +10,45 @@ use serde::{Deserialize, Deserializer};
 /// The most keys that are looked at; files of the formats that are known have some dozens.
 const MAX_KEYS: usize = 4096;
 
-/// The keys of the outermost object of `text`, which may be cut anywhere; `None` when it is no object.
-pub(crate) fn top_keys(text: &[u8]) -> Option<Vec<&[u8]>> {
-    let mut scanner = Scanner { text, at: 0 };
-    (scanner.skip_space()? == b'{').then(|| scanner.keys())
+/// What formats are told apart by: the keys of the outermost object, or of the first one in an outermost array.
+pub(crate) struct Keys<'a> {
+    text: &'a [u8],
+    keys: Vec<&'a [u8]>,
+    is_list: bool,
 }
 
-/// The keys of the first object inside the outermost array of `text`.
-pub(crate) fn first_item_keys(text: &[u8]) -> Option<Vec<&[u8]>> {
-    let mut scanner = Scanner { text, at: 0 };
-    if scanner.skip_space()? != b'[' {
-        return None;
+impl<'a> Keys<'a> {
+    /// The keys of `text`, which may be cut anywhere; `None` when it holds no object.
+    pub(crate) fn of(text: &'a [u8]) -> Option<Self> {
+        let mut scanner = Scanner { text: without_mark(text), at: 0 };
+        let is_list = scanner.skip_space()? == b'[';
+        scanner.at += usize::from(is_list);
+        (scanner.skip_space()? == b'{').then(|| Self { text, keys: scanner.keys(), is_list })
     }
-    scanner.at += 1;
-    (scanner.skip_space()? == b'{').then(|| scanner.keys())
+
+    /// Whether the outermost object has this key.
+    pub(crate) fn has(&self, key: &str) -> bool {
+        !self.is_list && self.keys.contains(&key.as_bytes())
+    }
+
+    /// Whether the outermost array begins with an object that has this key.
+    pub(crate) fn items_have(&self, key: &str) -> bool {
+        self.is_list && self.keys.contains(&key.as_bytes())
+    }
+
+    /// Whether `what` stands anywhere in the text.
+    pub(crate) fn mentions(&self, what: &str) -> bool {
+        memchr::memmem::find(self.text, what.as_bytes()).is_some()
+    }
+}
+
+/// Whether `head` starts like an object with a key, or like an array of objects.
+pub(crate) fn is_json(head: &[u8]) -> bool {
+    match without_mark(head).trim_ascii_start() {
+        [b'{', rest @ ..] => matches!(rest.trim_ascii_start().first(), Some(b'"')),
+        [b'[', rest @ ..] => matches!(rest.trim_ascii_start().first(), Some(b'{')),
+        _ => false,
+    }
 }
 
 struct Scanner<'a> {
@@ -194,12 +219,15 @@ mod tests {
     #[test]
     fn keys_of_whole_and_cut_objects() {
         let text = br#" {"a":{"x":[1,"}"]},"b":"q\"c\":","c":[{"d":1}], "e" : 2}"#;
-        assert_eq!(top_keys(text).unwrap(), [b"a", b"b", b"c", b"e"]);
+        let keys = Keys::of(text).unwrap();
+        assert_eq!(keys.keys, [b"a", b"b", b"c", b"e"]);
+        assert!(keys.has("a") && !keys.has("d") && !keys.items_have("a"));
         for cut in 0..text.len() {
-            top_keys(&text[..cut]);
+            Keys::of(&text[..cut]);
         }
-        assert_eq!(first_item_keys(b"[ {\"ph\":1}").unwrap(), [b"ph"]);
-        assert_eq!(top_keys(b"[1]"), None);
+        let list = Keys::of(b"[ {\"ph\":1}").unwrap();
+        assert!(list.items_have("ph") && !list.has("ph"));
+        assert!(Keys::of(b"[1]").is_none());
         assert_eq!(longest_escaped(text), br#"q\"c\":""#.len());
         assert_eq!(longest_escaped(br#"["plain", "cut\n"#), 5);
     }

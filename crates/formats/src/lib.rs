@@ -4,7 +4,8 @@
 //! makes a [`Profile`] of it; [`write()`] makes a file of a profile. Both say in notes what was dropped or
 //! guessed. [`Format`] names the formats, and [`recognise`] only asks which one a file is in.
 //!
-//! One file a format, `read` and `write` side by side. Line-based formats are read as a stream; their memory
+//! A format is one file (or folder) with `recognise`, `read` and `write` side by side, and one entry in the registry
+//! (`format.rs`). Line-based formats are read as a stream; their memory
 //! grows with what they hold (distinct stacks, and moments where [`Options::timeline`] is set), not with the
 //! file. Whatever a file says, reading it takes no more than [`Options::limits`]: see
 //! [`flamelet_profile::budget`]. What formats of the same family share:
@@ -43,6 +44,7 @@ mod legacy;
 mod linked_names;
 mod mac_sample;
 mod massif;
+mod native;
 mod notes;
 mod number;
 mod otlp;
@@ -58,7 +60,7 @@ mod xctrace;
 use std::fs::File;
 use std::io;
 
-use flamelet_profile::{Budget, Profile, pprof};
+use flamelet_profile::{Budget, Profile};
 pub use flamelet_profile::{Error, ErrorKind, Limits, Result};
 pub use format::Format;
 use input::Input;
@@ -149,31 +151,11 @@ pub fn write(
 ) -> Result<Vec<String>> {
     let mut notes = Notes::default();
     let mut out = io::BufWriter::new(out);
-    write_to(profile, format, &mut out, options, &mut notes)?;
+    let Some(write) = format.entry().write else {
+        let message = format!("{} can be read but not written", format.title());
+        return Err(Error::new(ErrorKind::Incompatible, message));
+    };
+    write(profile, &mut out, options, &mut notes)?;
     io::Write::flush(&mut out)?;
     Ok(notes.into_vec())
-}
-
-fn write_to(
-    profile: &Profile,
-    format: Format,
-    out: &mut dyn io::Write,
-    options: &Options,
-    notes: &mut Notes,
-) -> Result<()> {
-    match format {
-        Format::Pprof => pprof::write_gzip(profile, out),
-        Format::Folded => folded::write(profile, out, options, notes),
-        Format::Speedscope => speedscope::write(profile, out, options, notes),
-        Format::Firefox => firefox::write(profile, out, options, notes),
-        Format::CpuProfile => cpuprofile::write(profile, out, options, notes),
-        Format::TraceEvent => trace_event::write(profile, out, options, notes),
-        Format::Callgrind => callgrind::write(profile, out, options, notes),
-        Format::Otlp => otlp::write(profile, out, notes),
-        Format::OtlpJson => otlp::write_json(profile, out, notes),
-        Format::Csv => csv::write(profile, out, notes),
-        other => {
-            Err(Error::new(ErrorKind::Incompatible, format!("{} can be read but not written", other.title())))
-        }
-    }
 }

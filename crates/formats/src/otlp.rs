@@ -22,6 +22,11 @@ pub(crate) fn recognise(bytes: &[u8], is_all: bool) -> bool {
     proto::looks_like_otlp(bytes, is_all)
 }
 
+/// Whether a file with these keys is `ProfilesData`.
+pub(crate) fn recognise_json(keys: &json::Keys<'_>) -> bool {
+    keys.has("resourceProfiles")
+}
+
 /// Reads protobuf.
 pub(crate) fn read(input: Input<'_>, options: &Options, notes: &mut Notes) -> Result<Profile> {
     let budget = &input.budget().clone();
@@ -37,13 +42,23 @@ pub(crate) fn read_json(input: Input<'_>, options: &Options, notes: &mut Notes) 
 }
 
 /// Writes protobuf.
-pub(crate) fn write(profile: &Profile, out: &mut dyn Write, notes: &mut Notes) -> Result<()> {
+pub(crate) fn write(
+    profile: &Profile,
+    out: &mut dyn Write,
+    _options: &Options,
+    notes: &mut Notes,
+) -> Result<()> {
     out.write_all(&proto::encode(&write::from_profile(profile, notes)))?;
     Ok(())
 }
 
 /// Writes JSON.
-pub(crate) fn write_json(profile: &Profile, out: &mut dyn Write, notes: &mut Notes) -> Result<()> {
+pub(crate) fn write_json(
+    profile: &Profile,
+    out: &mut dyn Write,
+    _options: &Options,
+    notes: &mut Notes,
+) -> Result<()> {
     serde_json::to_writer(out, &write::from_profile(profile, notes))
         .map_err(|error| Error::new(ErrorKind::Io, error.to_string()))
 }

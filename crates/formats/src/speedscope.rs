@@ -70,6 +70,11 @@ struct FileEvent {
     at: f64,
 }
 
+/// Whether a file with these keys is speedscope's.
+pub(crate) fn recognise(keys: &json::Keys<'_>) -> bool {
+    keys.has("profiles") && (keys.has("shared") || keys.has("$schema"))
+}
+
 /// Reads a speedscope file.
 pub(crate) fn read(input: Input<'_>, options: &Options, notes: &mut Notes) -> Result<Profile> {
     let budget = &input.budget().clone();

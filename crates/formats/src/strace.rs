@@ -3,12 +3,11 @@
 //! The leaf is the call; with `-k` its stack stands above it. Calls that are interrupted in the log
 //! (`<unfinished ...>`, `<... resumed>`) are put together again. Also the table of `strace -c`.
 
-mod summary;
+pub(crate) mod summary;
 
 use flamelet_profile::budget::hash_entry;
 use flamelet_profile::{Budget, ErrorKind, LocationId, Profile, Result};
 use rustc_hash::FxHashMap as HashMap;
-pub(crate) use summary::{read as read_summary, recognise as recognise_summary};
 
 use crate::assembly::{Assembly, ThreadRef};
 use crate::input::Input;

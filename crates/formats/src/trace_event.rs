@@ -83,6 +83,11 @@ fn id_text(id: &Value) -> String {
     id.as_str().map_or_else(|| id.to_string(), str::to_owned)
 }
 
+/// Whether a file with these keys holds trace events, in an object or as a bare list.
+pub(crate) fn recognise(keys: &json::Keys<'_>) -> bool {
+    keys.has("traceEvents") || keys.items_have("ph")
+}
+
 /// Reads trace events.
 pub(crate) fn read(input: Input<'_>, options: &Options, notes: &mut Notes) -> Result<Profile> {
     let budget = &input.budget().clone();

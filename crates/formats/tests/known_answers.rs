@@ -354,8 +354,7 @@ fn a_packed_file_that_is_cut_off_says_so() {
 
 #[test]
 fn what_is_no_profile_is_refused_in_one_line() {
-    let unknown =
-        "this is not a profile in any format that is known here; `flamelet convert --help` lists them";
+    let unknown = "unknown format: this is not a profile that can be read";
     let cases: [(&[u8], &str); 5] = [
         (b"", "the file is empty"),
         (b"hello world\n", unknown),

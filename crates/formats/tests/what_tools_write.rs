@@ -172,5 +172,5 @@ fn the_first_folded_stack_may_be_long() {
     let differential = format!("{long} 3 4\nmain 1 2\n");
     assert_eq!(total(&open_bytes(differential.as_bytes(), Format::Folded).profile, "after"), 6);
     let error = flamelet_formats::read(long.as_bytes(), &Options::default()).unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::WrongFormat);
+    assert_eq!(error.kind(), ErrorKind::UnknownFormat);
 }

@@ -15,6 +15,8 @@ pub struct Error {
 pub enum ErrorKind {
     /// The input ends too early.
     Truncated,
+    /// The input is in none of the formats that can be read.
+    UnknownFormat,
     /// The input is not in the expected format.
     WrongFormat,
     /// The input is in the expected format, but its parts contradict each other.

@@ -7,7 +7,7 @@ use std::io::{self, IsTerminal, Read};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-use flamelet_profile::{Budget, Limits, Profile, merge_within, pprof};
+use flamelet_profile::{Budget, ErrorKind, Limits, Profile, merge_within, pprof};
 use flamelet_report::stacks::DIFF_BASE_LABEL;
 
 use crate::error::{About, Failure, Result};
@@ -168,7 +168,7 @@ impl SourceOptions {
             Reader::File(file) => flamelet_formats::read_file(&file, &options),
             Reader::Stream(stream) => flamelet_formats::read(stream, &options),
         };
-        let read = read.about(name)?;
+        let read = read.map_err(point_at_formats).about(name)?;
         notes.extend(read.notes.iter().map(|note| format!("{name}: {note}")));
         let mut profile = read.profile;
         self.symbols.apply(&mut profile, notes);
@@ -275,4 +275,15 @@ pub(crate) fn is_elf(path: &Path) -> bool {
 fn begins_as_elf(file: &File) -> bool {
     let mut magic = [0u8; 4];
     file.read_exact_at(&mut magic, 0).is_ok() && &magic == b"\x7fELF"
+}
+
+/// Says where the formats are listed, if a file is in none of them.
+fn point_at_formats(error: flamelet_formats::Error) -> flamelet_formats::Error {
+    match error.kind() {
+        kind @ ErrorKind::UnknownFormat => flamelet_formats::Error::new(
+            kind,
+            format!("{error}; `flamelet convert --help` lists the formats"),
+        ),
+        _ => error,
+    }
 }

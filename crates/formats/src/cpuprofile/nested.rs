@@ -26,7 +26,7 @@ impl NestedNode {
 
 /// Whether the tree of the file is nested.
 pub(super) fn recognise(text: &[u8]) -> bool {
-    json::top_keys(json::without_mark(text)).is_some_and(|keys| keys.contains(&&b"head"[..]))
+    json::Keys::of(text).is_some_and(|keys| keys.has("head"))
 }
 
 /// Reads the file, all nodes of the tree included.

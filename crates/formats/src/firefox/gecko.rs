@@ -59,6 +59,11 @@ impl Rows {
     }
 }
 
+/// Whether a file with these keys is a profile that was not processed.
+pub(crate) fn recognise(keys: &json::Keys<'_>) -> bool {
+    keys.has("threads") && (keys.has("meta") || keys.has("libs"))
+}
+
 /// Reads a Gecko profile with the processes inside it.
 pub(crate) fn read(input: Input<'_>, options: &Options, notes: &mut Notes) -> Result<Profile> {
     let budget = &input.budget().clone();

@@ -41,14 +41,21 @@ impl Made {
 
     /// The names of everything that can be made.
     pub(crate) fn names() -> Vec<&'static str> {
-        let formats = Format::all().iter().filter(|format| format.can_write()).map(|format| format.name());
+        let formats = by_name().into_iter().filter(|format| format.can_write()).map(Format::name);
         formats.chain(PICTURES.iter().map(|(name, ..)| *name)).collect()
     }
 }
 
+/// All formats in the order in which people look for them.
+fn by_name() -> Vec<Format> {
+    let mut formats = Format::all().to_vec();
+    formats.sort_by_key(|format| format.name());
+    formats
+}
+
 pub(super) fn parser() -> impl TypedValueParser<Value = Made> {
     // What each is, stands in the table below the options.
-    let formats = Format::all().iter().filter(|format| format.can_write()).map(|format| {
+    let formats = by_name().into_iter().filter(|format| format.can_write()).map(|format| {
         let others = format.aliases().iter().chain(format.extensions()).copied();
         PossibleValue::new(format.name()).aliases(others.filter(|other| *other != format.name()))
     });
@@ -60,7 +67,7 @@ pub(super) fn parser() -> impl TypedValueParser<Value = Made> {
 /// All formats, a line each.
 pub(super) fn table() -> String {
     let mark = |is: bool, letter: char| if is { letter } else { ' ' };
-    let formats = Format::all().iter().map(|format| {
+    let formats = by_name().into_iter().map(|format| {
         (format.name(), mark(format.can_read(), 'r'), mark(format.can_write(), 'w'), format.title())
     });
     let pictures = PICTURES.iter().map(|&(name, title, _)| (name, ' ', 'w', title));

@@ -1,0 +1,29 @@
+//! pprof's protobuf, which `flamelet_profile` reads and writes.
+
+use std::io::Write;
+
+use flamelet_profile::{Profile, Result, pprof};
+
+use crate::input::{Input, is_binary};
+use crate::{Notes, Options};
+
+/// Whether `head` starts like a pprof message.
+pub(crate) fn recognise(head: &[u8]) -> bool {
+    is_binary(head) && pprof::looks_like_pprof(head)
+}
+
+/// Reads a pprof message.
+pub(crate) fn read(input: Input<'_>, _options: &Options, _notes: &mut Notes) -> Result<Profile> {
+    let budget = input.budget().clone();
+    pprof::decode_within(&input.slurp()?, &budget)
+}
+
+/// Writes a packed pprof message.
+pub(crate) fn write(
+    profile: &Profile,
+    out: &mut dyn Write,
+    _options: &Options,
+    _notes: &mut Notes,
+) -> Result<()> {
+    pprof::write_gzip(profile, out)
+}

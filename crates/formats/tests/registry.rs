@@ -1,0 +1,72 @@
+//! What an entry of the registry asks for besides its code: a sample, a fuzz target and a row of docs/formats.md.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use flamelet_formats::{Format, recognise};
+
+fn repository() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+fn files(folder: &str) -> Vec<PathBuf> {
+    let entries =
+        std::fs::read_dir(repository().join(folder)).unwrap_or_else(|error| panic!("{folder}: {error}"));
+    entries.map(|entry| entry.expect("an entry").path()).collect()
+}
+
+fn readable() -> Vec<Format> {
+    Format::all().iter().copied().filter(|format| format.can_read()).collect()
+}
+
+#[test]
+fn every_readable_format_has_a_sample_that_is_recognised() {
+    let samples = [files("crates/formats/tests/data"), files("testdata")].concat();
+    let recognised: BTreeSet<Format> =
+        samples.iter().filter_map(|path| recognise(&std::fs::read(path).expect("a sample")).ok()).collect();
+    for format in readable() {
+        assert!(recognised.contains(&format), "{format}: add a small file to crates/formats/tests/data");
+    }
+}
+
+#[test]
+fn every_readable_format_is_fuzzed() {
+    let targets: BTreeSet<String> = files("fuzz/corpus")
+        .into_iter()
+        .filter(|path| path.read_dir().expect("a corpus").next().is_some())
+        .filter_map(|path| path.file_name()?.to_str()?.strip_prefix("read-").map(str::to_owned))
+        .collect();
+    let mut wanted: BTreeSet<String> = readable().iter().map(Format::to_string).collect();
+    wanted.insert("any".to_owned());
+    assert_eq!(targets, wanted, "each readable format has a folder fuzz/corpus/read-NAME with a seed in it");
+}
+
+/// The row of a format in the documents.
+fn row(format: Format) -> String {
+    let mark = |is: bool| if is { "yes" } else { "" };
+    let endings: Vec<String> =
+        format.extensions().iter().map(|extension| format!("`.{extension}`")).collect();
+    let (read, written) = (mark(format.can_read()), mark(format.can_write()));
+    format!("| `{format}` | {} | {read} | {written} | {} |\n", format.title(), endings.join(", "))
+}
+
+#[test]
+fn the_table_in_the_documents_has_every_format() {
+    const FIRST: &str = "| name | format | read | written | file names |\n|---|---|---|---|---|\n";
+    let path = repository().join("docs/formats.md");
+    let text = std::fs::read_to_string(&path).expect("docs/formats.md");
+    let (before, rest) = text.split_once(FIRST).expect("docs/formats.md has the table");
+    let after = rest.split_once("\n\n").map_or("", |(_, after)| after);
+    let mut formats = Format::all().to_vec();
+    formats.sort_by_key(|format| format.name());
+    let rows: String = formats.into_iter().map(row).collect();
+    let right = format!("{before}{FIRST}{rows}\n{after}");
+    if std::env::var_os("FLAMELET_REGENERATE").is_some() {
+        std::fs::write(&path, &right).expect("docs/formats.md can be written");
+        return;
+    }
+    assert_eq!(
+        text, right,
+        "FLAMELET_REGENERATE=1 cargo test -p flamelet-formats --test registry rewrites it"
+    );
+}
