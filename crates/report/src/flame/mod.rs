@@ -24,11 +24,13 @@ mod svg;
 mod tree;
 
 pub use boxes::{Boxes, FlameBox, Viewport};
+#[cfg(test)]
+pub(crate) use palette::LIGHT;
 pub use palette::{HUES, NEUTRAL, hue_of};
 pub use svg::svg;
 pub use tree::{Direction, FlameTree, NodeId, name_key};
 
-/// How [`svg`] and [`page::html`](crate::page::html) draw.
+/// How [`svg`] and the viewer's page draw.
 #[derive(Clone, Debug)]
 pub struct FlameOptions {
     /// What the picture is called.

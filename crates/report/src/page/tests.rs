@@ -3,8 +3,8 @@
 use flamelet_profile::{LabelSetId, Profile, ProfileBuilder};
 
 use super::*;
-use crate::flame::FlameOptions;
 use crate::flame::tests::{numbers, profile};
+use crate::flame::{FlameOptions, LIGHT};
 use crate::stacks::{Frames, StackWeights};
 
 #[test]
@@ -146,4 +146,11 @@ fn the_same_numbers_as_top() {
     ours.sort();
     theirs.sort();
     assert_eq!(ours, theirs);
+}
+
+#[test]
+fn the_page_has_the_same_colours() {
+    for (hue, colour) in LIGHT.iter().enumerate() {
+        assert!(STYLE.contains(&format!("--h{hue}: {colour};")), "hue {hue}");
+    }
 }
