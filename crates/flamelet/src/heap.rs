@@ -205,6 +205,18 @@ impl HeapSnapshot {
         self.told("freed", Snapshot::temporary)
     }
 
+    /// What `view` asks of this moment. One moment does not say what grows: for [`View::Growth`] it is what is in use.
+    pub fn view(&self, view: View) -> Profile {
+        match view {
+            View::Allocated => self.allocated(),
+            View::Freed => self.freed(),
+            View::Lifetime => self.lifetime(),
+            View::Temporary => self.temporary(),
+            View::Peak => self.peak(),
+            View::InUse | View::Growth => self.in_use(),
+        }
+    }
+
     /// Bytes in use, estimated.
     pub fn live_bytes(&self) -> u64 {
         match &self.moment {

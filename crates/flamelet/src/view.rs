@@ -5,9 +5,9 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use axum::Router;
-use flamelet_capture::profile::Profile;
 #[cfg(all(feature = "heap", target_os = "linux"))]
-use flamelet_view::HeapQuestion;
+use flamelet_capture::profile::HeapView;
+use flamelet_capture::profile::Profile;
 use flamelet_view::{CancelToken, Error, ErrorKind, Memory, Source, Take, Taken};
 
 use crate::Profiler;
@@ -107,22 +107,17 @@ impl Live {
     }
 
     #[cfg(all(feature = "heap", target_os = "linux"))]
-    fn heap(&self, question: HeapQuestion, seconds: u32, cancel: &CancelToken) -> Result<Profile, String> {
+    fn heap(&self, view: HeapView, seconds: u32, cancel: &CancelToken) -> Result<Profile, String> {
         let profiler = self.profiler.clone();
         let now = in_workshop(move || profiler.heap())?;
-        if question == HeapQuestion::Growth {
+        if view == HeapView::Growth {
             let cancelled = &self.profiler.shared().counters.cancelled;
             wait(Duration::from_secs(seconds.into()), cancel).inspect_err(|_| count(cancelled))?;
         }
         let profiler = self.profiler.clone();
-        in_workshop(move || {
-            Ok(match question {
-                HeapQuestion::InUse => now.in_use(),
-                HeapQuestion::Lifetime => now.lifetime(),
-                HeapQuestion::Freed => now.freed(),
-                HeapQuestion::Peak => now.peak(),
-                HeapQuestion::Growth => profiler.heap()?.growth(&now),
-            })
+        in_workshop(move || match view {
+            HeapView::Growth => Ok(profiler.heap()?.growth(&now)),
+            view => Ok(now.view(view)),
         })
     }
 }
@@ -146,9 +141,9 @@ impl Take for Live {
     }
 
     #[cfg(all(feature = "heap", target_os = "linux"))]
-    fn take_heap(&self, question: HeapQuestion, seconds: u32, cancel: &CancelToken) -> Result<Taken, Error> {
-        let profile = self.within_caps(seconds, || self.heap(question, seconds, cancel))?;
-        Ok(Taken { name: format!("{} · {}", self.profiler.name(), question.name()), profile })
+    fn take_heap(&self, view: HeapView, seconds: u32, cancel: &CancelToken) -> Result<Taken, Error> {
+        let profile = self.within_caps(seconds, || self.heap(view, seconds, cancel))?;
+        Ok(Taken { name: format!("{} · {}", self.profiler.name(), view.endpoint()), profile })
     }
 }
 

@@ -6,7 +6,7 @@ use regex::Regex;
 use serde::Serialize;
 
 use crate::names::base_name;
-use crate::report::Report;
+use crate::report::{Measure, Report};
 
 /// An instruction with its cost.
 #[derive(Clone, Debug, Serialize)]
@@ -41,12 +41,9 @@ pub struct ListedCode {
 /// The answer of `disasm`. Its JSON form is stable.
 #[derive(Clone, Debug, Serialize)]
 pub struct Disassembly {
-    /// What is shown: `cpu`, `inuse_space`, …
-    pub sample_type: String,
-    /// The unit of the values.
-    pub unit: String,
-    /// What percentages are of.
-    pub total: i64,
+    /// What the values count.
+    #[serde(flatten)]
+    pub measure: Measure,
     /// The functions, costliest first.
     pub functions: Vec<ListedCode>,
     /// What could not be read, a line each.
@@ -82,11 +79,5 @@ pub fn disasm(report: &Report, wanted: Option<&Regex>, symbolizer: &mut Symboliz
                 .collect(),
         })
         .collect();
-    Disassembly {
-        sample_type: report.value_name(),
-        unit: report.unit().to_string(),
-        total: report.total,
-        functions,
-        warnings,
-    }
+    Disassembly { measure: report.measure(), functions, warnings }
 }

@@ -222,3 +222,19 @@ fn unnamed_share(profile: &Profile) -> f64 {
     }
     if all == 0.0 { 0.0 } else { unnamed / all }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use flamelet_profile::ProfileBuilder;
+
+    #[test]
+    fn without_a_period_the_mean_says_what_a_sample_stands_for() {
+        let mut builder = ProfileBuilder::new(&[("samples", "count"), ("cpu", "nanoseconds")]);
+        let stack = builder.stack(&[]);
+        builder.sample(stack, Default::default(), &[4, 40_000_000]);
+        let profile = builder.finish();
+        assert_eq!(per_sample(&profile, 1, |at| profile.total(at)), 1e7);
+        assert_eq!(per_sample(&profile, 0, |at| profile.total(at)), 1.0);
+    }
+}

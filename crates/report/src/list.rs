@@ -6,7 +6,7 @@ use flamelet_symbol::source::{Reach, SourcePath, annotate};
 use regex::Regex;
 use serde::Serialize;
 
-use crate::report::Report;
+use crate::report::{Measure, Report};
 
 /// A line of source with its cost.
 #[derive(Clone, Debug, Serialize)]
@@ -41,12 +41,9 @@ pub struct ListedFunction {
 /// The answer of `list`. Its JSON form is stable.
 #[derive(Clone, Debug, Serialize)]
 pub struct List {
-    /// What is shown: `cpu`, `inuse_space`, …
-    pub sample_type: String,
-    /// The unit of the values.
-    pub unit: String,
-    /// What percentages are of.
-    pub total: i64,
+    /// What the values count.
+    #[serde(flatten)]
+    pub measure: Measure,
     /// The functions, costliest first.
     pub functions: Vec<ListedFunction>,
 }
@@ -88,5 +85,5 @@ fn list_within(report: &Report, wanted: Option<&Regex>, reach: Reach) -> List {
                 .collect(),
         })
         .collect();
-    List { sample_type: report.value_name(), unit: report.unit().to_string(), total: report.total, functions }
+    List { measure: report.measure(), functions }
 }

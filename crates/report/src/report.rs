@@ -5,6 +5,7 @@ use std::ops::AddAssign;
 use flamelet_profile::{
     Error, ErrorKind, Granularity, Profile, Renamed, Result, Sample, StringId, filter, unit,
 };
+use serde::Serialize;
 
 use crate::names::{self, base_name};
 use crate::options::{Command, ReportOptions};
@@ -30,6 +31,17 @@ impl AddAssign for Cost {
         self.sum = self.sum.saturating_add(other.sum);
         self.divisor = self.divisor.saturating_add(other.divisor);
     }
+}
+
+/// What the values of an answer count.
+#[derive(Clone, Debug, Serialize)]
+pub struct Measure {
+    /// What is shown: `cpu`, `inuse_space`, …
+    pub sample_type: String,
+    /// The unit of the values.
+    pub unit: String,
+    /// What percentages are of.
+    pub total: i64,
 }
 
 /// What part of a profile an answer shows.
@@ -123,6 +135,11 @@ impl Report {
     pub fn value_name(&self) -> String {
         let kind = self.profile.string(self.profile.sample_types()[self.value_index].kind);
         if self.options.mean { format!("mean_{kind}") } else { kind.to_string() }
+    }
+
+    /// What the values of an answer count.
+    pub fn measure(&self) -> Measure {
+        Measure { sample_type: self.value_name(), unit: self.unit().to_string(), total: self.total }
     }
 
     /// The unit of the values as the profile has it.

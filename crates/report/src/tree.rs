@@ -4,7 +4,7 @@ use regex::Regex;
 use serde::Serialize;
 
 use crate::graph::{self, Graph};
-use crate::report::{Extent, Report};
+use crate::report::{Extent, Measure, Report};
 
 /// A caller or callee of an entry.
 #[derive(Clone, Debug, Serialize)]
@@ -35,12 +35,9 @@ pub struct TreeEntry {
 /// The answer of `tree` and `peek`. Its JSON form is stable.
 #[derive(Clone, Debug, Serialize)]
 pub struct Tree {
-    /// What is shown: `cpu`, `inuse_space`, …
-    pub sample_type: String,
-    /// The unit of the values.
-    pub unit: String,
-    /// What percentages are of.
-    pub total: i64,
+    /// What the values count.
+    #[serde(flatten)]
+    pub measure: Measure,
     /// The functions.
     pub entries: Vec<TreeEntry>,
     /// What of the profile the graph shows from which the entries were picked.
@@ -71,14 +68,7 @@ pub fn tree(report: &Report, wanted: Option<&Regex>) -> Tree {
             callees: calls(report, graph, &node.outgoing, false),
         })
         .collect();
-    Tree {
-        sample_type: report.value_name(),
-        unit: report.unit().to_string(),
-        total: report.total,
-        entries,
-        extent,
-        output_unit,
-    }
+    Tree { measure: report.measure(), entries, extent, output_unit }
 }
 
 fn calls(report: &Report, graph: &Graph, edges: &[usize], of_callers: bool) -> Vec<Call> {

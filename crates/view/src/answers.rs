@@ -14,7 +14,7 @@ use crate::code::{Code, code_of};
 use crate::error::Error;
 use crate::lock::lock;
 use crate::query::Query;
-use crate::source::{Entry, HeapQuestion};
+use crate::source::{Entry, LIVE_HEAP};
 
 /// The most rows of a table that are sent; the page searches for others.
 const MAX_ROWS: usize = 2_000;
@@ -56,12 +56,12 @@ pub(crate) fn open(cache: &Cache, query: &Query) -> Answer {
     let opened = cache.open(&query.shape)?;
     let about = opened.map(|(id, name, profile)| AboutOpened { id, about: About::new(&profile, &name) });
     let source = &cache.source;
-    let questions = HeapQuestion::ALL.iter().filter(|_| source.has_live_heap());
+    let views = LIVE_HEAP.iter().filter(|_| source.has_live_heap());
     json(&Opened {
         about,
         entries: source.entries()?,
         live: source.is_live(),
-        live_heap: questions.map(|question| question.name()).collect(),
+        live_heap: views.map(|view| view.endpoint()).collect(),
         let_go: source.let_go(),
         code: source.code.is_some(),
         no_code: source.no_code,

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use flamelet_report::disasm::Disassembly;
-use flamelet_report::list::{List, list_confined};
+use flamelet_report::disasm::{Disassembly, ListedInstruction};
+use flamelet_report::list::{List, ListedFunction, list_confined};
 use flamelet_report::page::escaped_pattern;
 use flamelet_report::profile::{Profile, filter};
 use flamelet_report::{Command, Report, ReportOptions};
@@ -32,36 +32,13 @@ pub struct CodeOptions {
     pub disassembler: Option<Box<dyn Disassemble>>,
 }
 
-#[derive(Serialize)]
-struct SourceLine {
-    number: i64,
-    text: String,
-    flat: i64,
-    cum: i64,
-}
-
-#[derive(Serialize)]
-struct SourceFile {
-    file: String,
-    note: String,
-    lines: Vec<SourceLine>,
-}
-
-#[derive(Serialize)]
-struct Instruction {
-    address: u64,
-    text: String,
-    source: String,
-    flat: i64,
-    cum: i64,
-}
-
 /// What the page shows of a function.
 #[derive(Serialize)]
 pub(crate) struct Code {
     function: String,
-    files: Vec<SourceFile>,
-    instructions: Vec<Instruction>,
+    /// The function in each file that has lines of it.
+    files: Vec<ListedFunction>,
+    instructions: Vec<ListedInstruction>,
     note: String,
 }
 
@@ -90,7 +67,7 @@ pub(crate) fn code_of(
             if let Some(warning) = found.warnings.first().filter(|_| found.functions.is_empty()) {
                 note = warning.clone();
             }
-            instructions_of(found)
+            found.functions.into_iter().flat_map(|function| function.instructions).collect()
         }
         Err(message) => {
             note = message;
@@ -124,7 +101,7 @@ fn sources(
     pattern: &str,
     options: &CodeOptions,
     confirmed: BTreeSet<String>,
-) -> Result<(Vec<SourceFile>, String), Error> {
+) -> Result<(Vec<ListedFunction>, String), Error> {
     let report = report(profile, sample_type, pattern, options, Command::List)?;
     let regex = filter::regex("function", pattern).map_err(|error| Error::bad_request(error.to_string()))?;
     let found: List = list_confined(&report, regex.as_ref(), confirmed);
@@ -132,27 +109,5 @@ fn sources(
         true => "The profile knows no source lines of this function.".to_owned(),
         false => String::new(),
     };
-    let files = found.functions.into_iter().map(|function| SourceFile {
-        file: function.file,
-        note: function.missing.unwrap_or_default(),
-        lines: function
-            .lines
-            .into_iter()
-            .map(|line| SourceLine { number: line.line, text: line.text, flat: line.flat, cum: line.cum })
-            .collect(),
-    });
-    Ok((files.collect(), note))
-}
-
-fn instructions_of(found: Disassembly) -> Vec<Instruction> {
-    let instructions = found.functions.into_iter().flat_map(|function| function.instructions);
-    instructions
-        .map(|one| Instruction {
-            address: one.address,
-            text: one.text,
-            source: one.source.unwrap_or_default(),
-            flat: one.flat,
-            cum: one.cum,
-        })
-        .collect()
+    Ok((found.functions, note))
 }

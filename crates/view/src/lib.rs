@@ -51,5 +51,5 @@ pub use error::{Error, ErrorKind};
 pub use memory::Memory;
 pub use routes::{router, router_within};
 pub use server::{ServeOptions, Server};
-pub use source::{HeapQuestion, Source, Take, Taken};
+pub use source::{Source, Take, Taken};
 pub use token::secret;

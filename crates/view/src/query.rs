@@ -2,8 +2,10 @@
 
 use std::ops::Range;
 
+use flamelet_report::profile::HeapView;
+
 use crate::error::Error;
-use crate::source::HeapQuestion;
+use crate::source::LIVE_HEAP;
 
 /// A filter that a chip on the page stands for.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -38,7 +40,7 @@ pub(crate) struct Query {
     pub(crate) buckets: usize,
     pub(crate) seconds: u32,
     /// What to take of a live service's memory; its CPU if nothing.
-    pub(crate) heap: Option<HeapQuestion>,
+    pub(crate) heap: Option<HeapView>,
 }
 
 const MAX_CHIPS: usize = 50;
@@ -70,7 +72,7 @@ impl Query {
             "w" => self.width = number::<f64>(key, value)?.clamp(50.0, 200_000.0),
             "q" => self.search = value.to_owned(),
             "sort" => self.sort = value.to_owned(),
-            "heap" => self.heap = Some(heap_question(value)?),
+            "heap" => self.heap = Some(heap_view(value)?),
             "buckets" => self.buckets = number(key, value)?,
             "seconds" => self.seconds = seconds(value)?,
             _ => {}
@@ -97,8 +99,8 @@ fn seconds(value: &str) -> Result<u32, Error> {
     }
 }
 
-fn heap_question(value: &str) -> Result<HeapQuestion, Error> {
-    let found = HeapQuestion::ALL.into_iter().find(|question| question.name() == value);
+fn heap_view(value: &str) -> Result<HeapView, Error> {
+    let found = LIVE_HEAP.into_iter().find(|view| view.endpoint() == value);
     found.ok_or_else(|| Error::bad_request(format!("heap: there is no '{value}' to take")))
 }
 

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::SystemTime;
 
-use flamelet_report::profile::Profile;
+use flamelet_report::profile::{HeapView, Profile};
 use serde::Serialize;
 
 use crate::cancel::CancelToken;
@@ -22,36 +22,9 @@ pub struct Taken {
     pub profile: Profile,
 }
 
-/// What a live service can be asked about its memory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum HeapQuestion {
-    /// What is in use and what was allocated.
-    InUse,
-    /// How long freed memory had lived.
-    Lifetime,
-    /// What grows, over so many seconds.
-    Growth,
-    /// Who frees what others allocated.
-    Freed,
-    /// What was in use at the highest moment.
-    Peak,
-}
-
-impl HeapQuestion {
-    /// All of them.
-    pub const ALL: [Self; 5] = [Self::InUse, Self::Lifetime, Self::Growth, Self::Freed, Self::Peak];
-
-    /// Its name under `/debug/pprof/`, which the page uses too.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::InUse => "heap",
-            Self::Lifetime => "lifetime",
-            Self::Growth => "growth",
-            Self::Freed => "freed",
-            Self::Peak => "peak",
-        }
-    }
-}
+/// What a live service can be asked about its memory, in the order in which the page offers it.
+pub(crate) const LIVE_HEAP: [HeapView; 5] =
+    [HeapView::InUse, HeapView::Lifetime, HeapView::Growth, HeapView::Freed, HeapView::Peak];
 
 /// Takes profiles of a live service. The viewer has no HTTP client; whoever opens it brings one.
 pub trait Take: Send + Sync {
@@ -64,8 +37,8 @@ pub trait Take: Send + Sync {
     }
 
     /// Takes a heap profile; growth is watched for so many seconds, unless it is cancelled before.
-    fn take_heap(&self, question: HeapQuestion, seconds: u32, cancel: &CancelToken) -> Result<Taken, Error> {
-        let _ = (question, seconds, cancel);
+    fn take_heap(&self, view: HeapView, seconds: u32, cancel: &CancelToken) -> Result<Taken, Error> {
+        let _ = (view, seconds, cancel);
         Err("this service cannot be asked about its memory".into())
     }
 }
@@ -270,7 +243,7 @@ impl Source {
     /// Takes a profile of the live service and puts it on the shelf: of its CPU, or of its memory.
     pub(crate) fn take(
         &self,
-        heap: Option<HeapQuestion>,
+        heap: Option<HeapView>,
         seconds: u32,
         cancel: &CancelToken,
     ) -> Result<Entry, Error> {
@@ -279,7 +252,7 @@ impl Source {
         };
         let taken = match heap {
             None => take.take(seconds, cancel),
-            Some(question) => take.take_heap(question, seconds, cancel),
+            Some(view) => take.take_heap(view, seconds, cancel),
         }?;
         let profile = as_shown(taken.profile);
         self.check_size(&profile)?;

@@ -396,13 +396,16 @@ fn only_source_files_are_shown() {
         json(viewer, "/api/code?fn=f")["files"][0].clone()
     };
     let below = shown(&inside.join("f.rs"), &[]);
-    assert_eq!((&below["lines"][0]["text"], &below["note"]), (&"fn f() {}".into(), &"".into()));
+    assert_eq!(
+        (&below["lines"][0]["text"], &below["missing"]),
+        (&"fn f() {}".into(), &serde_json::Value::Null)
+    );
     assert_eq!(shown(&secret, &[&secret])["lines"][0]["text"], "s3cret", "its own binary says so");
     let secrets = [secret.clone(), inside.join("link.rs"), inside.join("../secret"), "/etc/passwd".into()];
     for file in secrets {
         let refused = shown(&file, &[&inside.join("f.rs")]);
         assert_eq!(refused["lines"][0]["text"], "", "{}", file.display());
-        assert!(refused["note"].as_str().unwrap().contains("--source-path"), "{refused}");
+        assert!(refused["missing"].as_str().unwrap().contains("--source-path"), "{refused}");
     }
 }
 

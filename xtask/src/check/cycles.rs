@@ -37,7 +37,6 @@ const STANDING: &[(&str, &[&str])] = &[
     ("profile", &["pprof::read", "pprof::tables"]),
     ("record", &["collect::blocked", "collect::rows", "collect::threads"]),
     ("record", &["preload::assemble", "preload::heap"]),
-    ("report", &["flame::frames", "flame::palette", "flame::tree", "flame::weights"]),
     ("symbol", &["symbolize::module", "symbolize::symbolizer"]),
 ];
 

@@ -3,27 +3,12 @@
 use std::path::Path;
 
 use flamelet_capture::heap::Snapshot;
-use flamelet_capture::profile::{self, Profile};
+use flamelet_capture::profile::{self, Error, ErrorKind, Profile};
 
-/// What to tell: each is a method of [`HeapSnapshot`](super::HeapSnapshot).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum View {
-    /// What is in use.
-    InUse,
-    /// What was allocated since the start.
-    Allocated,
-    /// What was in use at the highest moment.
-    Peak,
-    /// Who frees what others allocated.
-    Freed,
-    /// How long freed memory had lived.
-    Lifetime,
-    /// What was freed before its thread allocated anything else.
-    Temporary,
-}
+pub use flamelet_capture::profile::HeapView as View;
 
-/// Like [`recover`](super::recover), for any view of the heap: a file that survived its process knows all of
-/// them.
+/// Like [`recover`](super::recover), for any view of the heap but [`View::Growth`]: a file that survived its process
+/// knows one moment.
 pub fn recover_view(path: &Path, view: View) -> profile::Result<Profile> {
     let snapshot = Snapshot::read(path)?;
     Ok(match view {
@@ -33,5 +18,8 @@ pub fn recover_view(path: &Path, view: View) -> profile::Result<Profile> {
         View::Freed => snapshot.freed(),
         View::Lifetime => snapshot.lifetime(),
         View::Temporary => snapshot.temporary(),
+        View::Growth => {
+            return Err(Error::new(ErrorKind::Incompatible, "one moment does not say what grows"));
+        }
     })
 }

@@ -1,5 +1,6 @@
 //! From a request to what it asks for, or why it is refused: a pure function of the request and the service's rules.
 
+use flamelet_capture::profile::HeapView;
 use http::request::Parts;
 use http::{Method, StatusCode};
 
@@ -7,7 +8,7 @@ use super::answer::Refusal;
 use super::delivery::{Delivery, Form};
 use super::empty::Kind;
 use super::query::Query;
-use super::route::{Endpoint, HeapView, endpoint};
+use super::route::{Endpoint, endpoint};
 use super::rules::Rules;
 use super::{SeenPath, address, cpu, heap, sites, symbol};
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use flamelet_capture::profile::Profile;
+use flamelet_capture::profile::{HeapView, Profile};
 
 use super::answer::Refusal;
 use super::asked::Wanted;
@@ -60,8 +60,7 @@ mod heap {
     use std::time::Duration;
 
     use super::*;
-    use crate::heap::{DEFAULT_WINDOWS, HeapSnapshot};
-    use crate::http::route::HeapView;
+    use crate::heap::DEFAULT_WINDOWS;
     use crate::profiler::count;
     use crate::workshop;
 
@@ -73,7 +72,7 @@ mod heap {
     ) -> Result<Make<Profile>, Refusal> {
         let profiler = profiler.clone();
         let Some(seconds) = seconds else {
-            return Ok(Box::new(move || Ok(view.of(&profiler.heap()?))));
+            return Ok(Box::new(move || Ok(profiler.heap()?.view(view))));
         };
         let theirs = profiler.clone();
         let first = workshop::run(move || theirs.heap())?;
@@ -103,20 +102,6 @@ mod heap {
     fn wait(profiler: &Profiler, cancel: &Cancel, time: Duration) -> crate::Result<()> {
         cancel.sleep(time).inspect_err(|_| count(&profiler.shared().counters.cancelled))
     }
-
-    impl HeapView {
-        /// The profile of one moment.
-        fn of(self, heap: &HeapSnapshot) -> Profile {
-            match self {
-                Self::Allocated => heap.allocated(),
-                Self::Freed => heap.freed(),
-                Self::Lifetime => heap.lifetime(),
-                Self::Temporary => heap.temporary(),
-                Self::Peak => heap.peak(),
-                Self::InUse | Self::Growth => heap.in_use(),
-            }
-        }
-    }
 }
 
 // What is not compiled in is refused when the request is read, and never gets here.
@@ -142,7 +127,6 @@ mod recent {
 #[cfg(not(all(feature = "heap", target_os = "linux")))]
 mod heap {
     use super::*;
-    use crate::http::route::HeapView;
 
     pub(super) fn take(
         _: &Profiler,

@@ -1,5 +1,6 @@
 //! The heap over HTTP.
 
+use flamelet_capture::profile::HeapView;
 use http::{HeaderMap, StatusCode};
 
 use super::answer::Refusal;
@@ -7,7 +8,7 @@ use super::asked::{Asked, Wanted};
 use super::delivery::{Delivery, Form};
 use super::empty::Kind;
 use super::query::Query;
-use super::route::{self, HeapView};
+use super::route;
 use super::rules::Rules;
 
 /// The most windows in which growth is watched.
@@ -15,6 +16,11 @@ const MOST_WINDOWS: u64 = 100;
 
 /// How long growth is watched where the request does not say.
 const GROWTH_SECONDS: u64 = 10;
+
+/// Whether a view can be asked what changes over some seconds.
+const fn has_delta(view: HeapView) -> bool {
+    matches!(view, HeapView::InUse | HeapView::Allocated | HeapView::Growth)
+}
 
 /// `/debug/pprof/heap`, `/debug/pprof/allocs` and what goes beyond Go.
 pub(super) fn read(
@@ -25,11 +31,11 @@ pub(super) fn read(
 ) -> Result<Asked, Refusal> {
     let form = Form::negotiate(query, headers)?;
     let seconds = delta_seconds(rules, query)?;
-    if seconds.is_some() && !view.has_delta() {
+    if seconds.is_some() && !has_delta(view) {
         return Err(Refusal::bad_parameter("\"seconds\" parameter is not supported for this profile type"));
     }
     let suffix = if seconds.is_some() && view != HeapView::Growth { "-delta" } else { "" };
-    let delivery = Delivery::new(rules, &format!("{}{suffix}", view.name()), form);
+    let delivery = Delivery::new(rules, &format!("{}{suffix}", view.endpoint()), form);
     let windows = query.number("windows", 1..=MOST_WINDOWS, "")?;
     if windows.is_some() && view != HeapView::Growth {
         return Err(Refusal::bad_parameter("\"windows\" parameter is only supported for growth"));
@@ -47,7 +53,7 @@ pub(super) fn read(
 pub(super) fn read_family(rules: &Rules<'_>, query: &Query, form: route::Form) -> Result<Asked, Refusal> {
     let form = Form::of_family(rules, query, form)?;
     let view = HeapView::InUse;
-    let delivery = Delivery::new(rules, view.name(), form);
+    let delivery = Delivery::new(rules, view.endpoint(), form);
     Ok(Asked::Profile(wanted(rules, view, None, None)?, delivery))
 }
 

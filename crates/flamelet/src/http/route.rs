@@ -1,5 +1,7 @@
 //! Which endpoint a path names.
 
+use flamelet_capture::profile::HeapView;
+
 use super::empty::Kind;
 
 /// What a path asks for.
@@ -21,45 +23,6 @@ pub(super) enum Endpoint {
     CpuFamily(Form),
     /// `/pprof/heap/…`.
     HeapFamily(Form),
-}
-
-/// What to tell about the heap.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum HeapView {
-    /// `heap`: what is in use is shown first.
-    InUse,
-    /// `allocs`: what was ever allocated is shown first.
-    Allocated,
-    /// `freed`: who frees what others allocated.
-    Freed,
-    /// `lifetime`: how long freed memory had lived.
-    Lifetime,
-    /// `temporary`: what was freed before its thread allocated anything else.
-    Temporary,
-    /// `peak`: what was in use at the highest moment.
-    Peak,
-    /// `growth`: what grows.
-    Growth,
-}
-
-impl HeapView {
-    /// The name of its endpoint.
-    pub(super) const fn name(self) -> &'static str {
-        match self {
-            Self::InUse => "heap",
-            Self::Allocated => "allocs",
-            Self::Freed => "freed",
-            Self::Lifetime => "lifetime",
-            Self::Temporary => "temporary",
-            Self::Peak => "peak",
-            Self::Growth => "growth",
-        }
-    }
-
-    /// Whether it can be asked what changes over some seconds.
-    pub(super) const fn has_delta(self) -> bool {
-        matches!(self, Self::InUse | Self::Allocated | Self::Growth)
-    }
 }
 
 /// The two forms of the `/pprof/…` family.
@@ -92,19 +55,12 @@ fn debug_endpoint(name: &str) -> Option<Endpoint> {
         "symbol" => Endpoint::Symbol,
         "trace" => Endpoint::Trace,
         "profile" => Endpoint::Cpu,
-        "heap" => Endpoint::Heap(HeapView::InUse),
-        "allocs" => Endpoint::Heap(HeapView::Allocated),
-        "freed" => Endpoint::Heap(HeapView::Freed),
-        "lifetime" => Endpoint::Heap(HeapView::Lifetime),
-        "temporary" => Endpoint::Heap(HeapView::Temporary),
-        "peak" => Endpoint::Heap(HeapView::Peak),
-        "growth" => Endpoint::Heap(HeapView::Growth),
         "wall" => Endpoint::Empty(Kind::Wall),
         "block" => Endpoint::Empty(Kind::Block),
         "mutex" => Endpoint::Empty(Kind::Mutex),
         "goroutine" => Endpoint::Empty(Kind::Goroutine),
         "threadcreate" => Endpoint::Empty(Kind::Threadcreate),
-        _ => return None,
+        name => Endpoint::Heap(HeapView::of_endpoint(name)?),
     })
 }
 

@@ -3,17 +3,14 @@
 use serde::Serialize;
 
 use super::{Edge, trimmed};
-use crate::report::Report;
+use crate::report::{Measure, Report};
 
 /// The graph as data. Its JSON form is stable.
 #[derive(Clone, Debug, Serialize)]
 pub struct CallGraph {
-    /// What is shown: `cpu`, `inuse_space`, …
-    pub sample_type: String,
-    /// The unit of the values.
-    pub unit: String,
-    /// What percentages are of.
-    pub total: i64,
+    /// What the values count.
+    #[serde(flatten)]
+    pub measure: Measure,
     /// The functions.
     pub nodes: Vec<CallGraphNode>,
     /// The calls between them.
@@ -62,11 +59,5 @@ pub fn graph(report: &Report) -> CallGraph {
         residual: edge.is_residual,
         inlined: edge.is_inlined,
     });
-    CallGraph {
-        sample_type: report.value_name(),
-        unit: report.unit().to_string(),
-        total: report.total,
-        nodes: nodes.collect(),
-        edges: edges.collect(),
-    }
+    CallGraph { measure: report.measure(), nodes: nodes.collect(), edges: edges.collect() }
 }

@@ -4,7 +4,7 @@ use flamelet_profile::{Label, unit};
 use serde::Serialize;
 
 use super::{LabelCost, costs_of_labels, costs_of_sets};
-use crate::report::{Cost, Report};
+use crate::report::{Cost, Measure, Report};
 
 /// One value of a label.
 #[derive(Clone, Debug, Serialize)]
@@ -29,12 +29,9 @@ pub struct TagKey {
 /// The answer of `tags`. Its JSON form is stable.
 #[derive(Clone, Debug, Serialize)]
 pub struct Tags {
-    /// What is shown: `cpu`, `inuse_space`, …
-    pub sample_type: String,
-    /// The unit of the values.
-    pub unit: String,
-    /// What percentages are of.
-    pub total: i64,
+    /// What the values count.
+    #[serde(flatten)]
+    pub measure: Measure,
     /// The labels by name.
     pub keys: Vec<TagKey>,
 }
@@ -61,5 +58,5 @@ pub fn tags(report: &Report) -> Tags {
         TagKey { key: key.into(), total: values.iter().map(|value| value.value).sum(), values }
     };
     let keys = costs_of_labels(profile, &sets, name).into_iter().map(key).collect();
-    Tags { sample_type: report.value_name(), unit: report.unit().to_string(), total: report.total, keys }
+    Tags { measure: report.measure(), keys }
 }

@@ -277,6 +277,19 @@ mod tests {
     }
 
     #[test]
+    fn functions_of_no_crate_are_sites_and_allocators_are_not() {
+        let mut builder = ProfileBuilder::new(&[("inuse_space", "bytes")]);
+        let functions =
+            ["[libc.so.6]", "malloc", "parse", "main"].map(|name| builder.named_function(name, ""));
+        let locations = functions.map(|function| builder.frame(function, 1));
+        let stack = builder.stack(&locations);
+        builder.sample(stack, Default::default(), &[64]);
+        let profile = builder.finish();
+        let sites = serde_json::to_value(heap(&profile, &Frames::new(&profile), 0).sites).unwrap();
+        assert_eq!(sites["names"][sites["name"][0].as_u64().unwrap() as usize], "parse");
+    }
+
+    #[test]
     fn a_profile_of_something_else_has_only_sites() {
         let mut builder = ProfileBuilder::new(&[("cpu", "nanoseconds")]);
         let stack = builder.stack(&[]);

@@ -11,8 +11,8 @@ impl Tags {
     /// Prints the labels as pprof does.
     pub fn write_text(&self, report: &Report, out: &mut impl Write) -> io::Result<()> {
         let format = |value: i64| report.format(value, &report.options.unit);
-        let share = |value: i64| match self.total {
-            1.. => format!(" ({})", unit::percentage(value, self.total)),
+        let share = |value: i64| match self.measure.total {
+            1.. => format!(" ({})", unit::percentage(value, self.measure.total)),
             _ => String::new(),
         };
         for key in &self.keys {
@@ -21,7 +21,8 @@ impl Tags {
             let first = format!("{}:", key.key);
             let widest = values.iter().map(|text| text.chars().count() + 1);
             let width = widest.chain([first.chars().count()]).max().unwrap_or(0);
-            let of_all = format!("Total {} of {}{}", format(key.total), format(self.total), share(key.total));
+            let of_all =
+                format!("Total {} of {}{}", format(key.total), format(self.measure.total), share(key.total));
             writeln!(out, "{first:>width$} {of_all}")?;
             for (tag, text) in std::iter::zip(&key.values, values) {
                 writeln!(out, "{text:>width$} {}", tag.name)?;

@@ -13,10 +13,16 @@ impl List {
     pub fn write_text(&self, report: &Report, out: &mut impl Write) -> io::Result<()> {
         let format = |value: i64| report.format(value, &report.options.unit);
         let or_dot = |value: i64| if value == 0 { ".".to_string() } else { format(value) };
-        writeln!(out, "Total: {}", format(self.total))?;
+        writeln!(out, "Total: {}", format(self.measure.total))?;
         for function in &self.functions {
             writeln!(out, "ROUTINE ======================== {} in {}", function.name, function.file)?;
-            routine_total(out, &format(function.flat), &format(function.cum), function.cum, self.total)?;
+            routine_total(
+                out,
+                &format(function.flat),
+                &format(function.cum),
+                function.cum,
+                self.measure.total,
+            )?;
             if let Some(reason) = &function.missing {
                 writeln!(out, " Error: {reason}")?;
             }
@@ -34,10 +40,16 @@ impl Disassembly {
     pub fn write_text(&self, report: &Report, out: &mut impl Write) -> io::Result<()> {
         let format = |value: i64| report.format(value, &report.options.unit);
         let or_dot = |value: i64| if value == 0 { ".".to_string() } else { format(value) };
-        writeln!(out, "Total: {}", format(self.total))?;
+        writeln!(out, "Total: {}", format(self.measure.total))?;
         for function in &self.functions {
             writeln!(out, "ROUTINE ======================== {}", function.name)?;
-            routine_total(out, &format(function.flat), &format(function.cum), function.cum, self.total)?;
+            routine_total(
+                out,
+                &format(function.flat),
+                &format(function.cum),
+                function.cum,
+                self.measure.total,
+            )?;
             let mut last: Option<&str> = None;
             for at in &function.instructions {
                 let source = at.source.as_deref().filter(|source| last != Some(source));

@@ -30,9 +30,9 @@ impl Top {
             writeln!(
                 out,
                 "{flat:>10} {} {} {cum:>10} {}  {}{}",
-                unit::percentage(row.flat, self.total),
-                unit::percentage(sum, self.total),
-                unit::percentage(row.cum, self.total),
+                unit::percentage(row.flat, self.measure.total),
+                unit::percentage(sum, self.measure.total),
+                unit::percentage(row.cum, self.measure.total),
                 row.name,
                 row.inlined.mark()
             )?;

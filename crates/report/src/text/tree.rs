@@ -34,10 +34,10 @@ impl Tree {
                 out,
                 "{:>10} {} {} {:>10} {}                | {}",
                 format(entry.flat),
-                unit::percentage(entry.flat, self.total),
-                unit::percentage(sum, self.total),
+                unit::percentage(entry.flat, self.measure.total),
+                unit::percentage(sum, self.measure.total),
                 format(entry.cum),
-                unit::percentage(entry.cum, self.total),
+                unit::percentage(entry.cum, self.measure.total),
                 entry.name
             )?;
             entry.callees.iter().try_for_each(|callee| call(out, callee))?;

@@ -8,7 +8,7 @@ pub use inlined::Inlined;
 
 use crate::graph::{Cutoffs, is_negative};
 use crate::options::Sort;
-use crate::report::{Cost, Report};
+use crate::report::{Cost, Measure, Report};
 use crate::stacks::{EntryCost, NodeId, Nodes};
 
 /// One row of `top`.
@@ -27,12 +27,9 @@ pub struct TopRow {
 /// The answer of `top`. Its JSON form is stable.
 #[derive(Clone, Debug, Serialize)]
 pub struct Top {
-    /// What is shown: `cpu`, `inuse_space`, …
-    pub sample_type: String,
-    /// The unit of the values.
-    pub unit: String,
-    /// What percentages are of.
-    pub total: i64,
+    /// What the values count.
+    #[serde(flatten)]
+    pub measure: Measure,
     /// The sum of the rows' own cost.
     pub shown: i64,
     /// How many functions were too small to be shown.
@@ -69,15 +66,7 @@ pub fn top(report: &Report) -> Top {
         })
         .collect();
     let shown = rows.iter().map(|row| row.flat).sum();
-    Top {
-        sample_type: report.value_name(),
-        unit: report.unit().to_string(),
-        total: report.total,
-        shown,
-        dropped,
-        candidates,
-        rows,
-    }
+    Top { measure: report.measure(), shown, dropped, candidates, rows }
 }
 
 /// The nodes that cost anything.
@@ -111,7 +100,10 @@ fn sort(ids: &mut Vec<NodeId>, report: &Report, nodes: &Nodes, costs: &[EntryCos
 /// A profile with one frame a sample: the functions of `top` with their cumulative and own values.
 pub fn top_profile(report: &Report) -> flamelet_profile::Profile {
     let answer = top(report);
-    let mut builder = flamelet_profile::ProfileBuilder::new(&[("cum", &answer.unit), ("flat", &answer.unit)]);
+    let mut builder = flamelet_profile::ProfileBuilder::new(&[
+        ("cum", &answer.measure.unit),
+        ("flat", &answer.measure.unit),
+    ]);
     for row in &answer.rows {
         let function = builder.named_function(&row.name, "");
         let location = builder.frame(function, 0);

@@ -8,10 +8,8 @@ mod made_up_heap;
 
 use flamelet_report::flame::FlameOptions;
 use flamelet_report::page::html;
-use flamelet_report::profile::{Profile, pprof};
-use flamelet_view::{
-    CancelToken, CodeOptions, Error, HeapQuestion, ServeOptions, Server, Source, Take, Taken,
-};
+use flamelet_report::profile::{HeapView, Profile, pprof};
+use flamelet_view::{CancelToken, CodeOptions, Error, ServeOptions, Server, Source, Take, Taken};
 
 struct Busy;
 
@@ -24,14 +22,14 @@ impl Take for Busy {
         true
     }
 
-    fn take_heap(&self, question: HeapQuestion, _: u32, _: &CancelToken) -> Result<Taken, Error> {
-        let profile = match question {
-            HeapQuestion::InUse => made_up_heap::heap(),
-            HeapQuestion::Lifetime => made_up_heap::lifetime(),
-            HeapQuestion::Growth => made_up_heap::growth(),
-            HeapQuestion::Freed | HeapQuestion::Peak => return Err("made up: not this one".into()),
+    fn take_heap(&self, view: HeapView, _: u32, _: &CancelToken) -> Result<Taken, Error> {
+        let profile = match view {
+            HeapView::InUse => made_up_heap::heap(),
+            HeapView::Lifetime => made_up_heap::lifetime(),
+            HeapView::Growth => made_up_heap::growth(),
+            _ => return Err("made up: not this one".into()),
         };
-        Ok(Taken { name: question.name().to_owned(), profile })
+        Ok(Taken { name: view.endpoint().to_owned(), profile })
     }
 }
 

@@ -4,7 +4,8 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use flamelet::Profiler;
-use flamelet_view::{CancelToken, Error, HeapQuestion, Take, Taken};
+use flamelet_profile::HeapView;
+use flamelet_view::{CancelToken, Error, Take, Taken};
 
 use super::load::Load;
 
@@ -41,21 +42,15 @@ impl Take for Demo {
         true
     }
 
-    fn take_heap(&self, question: HeapQuestion, seconds: u32, cancel: &CancelToken) -> Result<Taken, Error> {
-        let heap = || self.profiler.heap();
+    fn take_heap(&self, view: HeapView, seconds: u32, cancel: &CancelToken) -> Result<Taken, Error> {
         let profile = self.under_load(|| {
-            Ok(match question {
-                HeapQuestion::InUse => heap()?.in_use(),
-                HeapQuestion::Lifetime => heap()?.lifetime(),
-                HeapQuestion::Freed => heap()?.freed(),
-                HeapQuestion::Peak => heap()?.peak(),
-                HeapQuestion::Growth => {
-                    let before = heap()?;
-                    cancel.is_wanted_after(Duration::from_secs(seconds.into()));
-                    heap()?.growth(&before)
-                }
-            })
+            let now = self.profiler.heap()?;
+            if view != HeapView::Growth {
+                return Ok(now.view(view));
+            }
+            cancel.is_wanted_after(Duration::from_secs(seconds.into()));
+            Ok(self.profiler.heap()?.growth(&now))
         })?;
-        Ok(Taken { name: format!("heap: {}", question.name()), profile })
+        Ok(Taken { name: format!("heap: {}", view.endpoint()), profile })
     }
 }

@@ -170,15 +170,6 @@ fn open(text: &str, view: HeapView, source: &SourceOptions, notes: &mut Vec<Stri
     if !is_ledger(Path::new(text)) {
         return source.open_one(text, notes);
     }
-    let view = match view {
-        HeapView::InUse => flamelet::heap::View::InUse,
-        HeapView::Allocated => flamelet::heap::View::Allocated,
-        HeapView::Peak => flamelet::heap::View::Peak,
-        HeapView::Freed => flamelet::heap::View::Freed,
-        HeapView::Lifetime => flamelet::heap::View::Lifetime,
-        HeapView::Temporary => flamelet::heap::View::Temporary,
-        HeapView::Growth => return Err(Failure::new(format!("{text}: one moment does not say what grows"))),
-    };
     let mut profile = flamelet::heap::recover_view(Path::new(text), view).about(text)?;
     source.symbols.apply(&mut profile, notes);
     Ok(profile)

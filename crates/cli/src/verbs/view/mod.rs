@@ -5,14 +5,12 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use clap::ValueHint;
-use flamelet_profile::filter;
+use flamelet_profile::{HeapView, filter};
 use flamelet_report::Report;
 use flamelet_report::disasm::{self, Disassembly};
 use flamelet_symbol::source::confirmed_sources;
 use flamelet_symbol::symbolize::{Options, Symbolizer};
-use flamelet_view::{
-    CancelToken, CodeOptions, Disassemble, HeapQuestion, ServeOptions, Server, Source, Take, Taken,
-};
+use flamelet_view::{CancelToken, CodeOptions, Disassemble, ServeOptions, Server, Source, Take, Taken};
 
 use crate::arguments::guide::Guide;
 use crate::arguments::shape::PathArgs;
@@ -173,18 +171,18 @@ impl Take for Service {
     }
 
     fn has_heap(&self) -> bool {
-        self.heap_address(HeapQuestion::InUse).is_some()
+        self.heap_address(HeapView::InUse).is_some()
     }
 
     fn take_heap(
         &self,
-        question: HeapQuestion,
+        view: HeapView,
         seconds: u32,
         _: &CancelToken,
     ) -> std::result::Result<Taken, flamelet_view::Error> {
-        let address = self.heap_address(question).ok_or("this address has no heap profiles beside it")?;
+        let address = self.heap_address(view).ok_or("this address has no heap profiles beside it")?;
         // Of the others, seconds would mean a difference, or nothing at all.
-        let seconds = (question == HeapQuestion::Growth).then_some(seconds.into());
+        let seconds = (view == HeapView::Growth).then_some(seconds.into());
         Ok(self.fetch(&address, seconds)?)
     }
 }
@@ -200,12 +198,12 @@ impl Service {
     }
 
     /// Where the service answers about its memory: beside its CPU profile.
-    fn heap_address(&self, question: HeapQuestion) -> Option<String> {
+    fn heap_address(&self, view: HeapView) -> Option<String> {
         let profile = fetch::profile_url(&self.address, None)?;
         let (place, _) = profile.url.split_once("/debug/pprof/")?;
         let insecure = if self.address.starts_with("https+insecure://") { "+insecure" } else { "" };
         let (scheme, rest) = place.split_once("://")?;
-        Some(format!("{scheme}{insecure}://{rest}/debug/pprof/{}", question.name()))
+        Some(format!("{scheme}{insecure}://{rest}/debug/pprof/{}", view.endpoint()))
     }
 }
 

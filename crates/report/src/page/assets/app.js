@@ -2528,9 +2528,9 @@ function sandwichView(app) {
 
 /** @typedef {import("./app.js").App} App */
 /** @typedef {import("./state.js").State} State */
-/** @typedef {{number: number, text: string, flat: number, cum: number}} SourceLine */
-/** @typedef {{address: number, text: string, source: string, flat: number, cum: number}} Instruction */
-/** @typedef {{file: string, lines: SourceLine[], note: string}} SourceFile */
+/** @typedef {{line: number, text: string, flat: number, cum: number}} SourceLine */
+/** @typedef {{address: number, text: string, source: string | null, flat: number, cum: number}} Instruction */
+/** @typedef {{file: string, lines: SourceLine[], missing: string | null}} SourceFile */
 /** @typedef {{function: string, files: SourceFile[], instructions: Instruction[], note: string}} Code */
 
 /** @param {App} app */
@@ -2565,12 +2565,12 @@ function codeParts(app, code) {
   if (code.note !== "") parts.push(h("p.soft", { text: code.note }));
   for (const file of code.files) {
     const most = Math.max(1, ...file.lines.map((line) => line.cum));
-    const rows = file.lines.map((line) => codeRow(app, line, most, [String(line.number)], line.text));
-    parts.push(h("section", {}, h("h3", { text: file.file }), h("p.soft", { text: file.note }), h("table.listing", {}, codeHead(["Line"]), h("tbody", {}, ...rows))));
+    const rows = file.lines.map((line) => codeRow(app, line, most, [String(line.line)], line.text));
+    parts.push(h("section", {}, h("h3", { text: file.file }), h("p.soft", { text: file.missing ?? "" }), h("table.listing", {}, codeHead(["Line"]), h("tbody", {}, ...rows))));
   }
   if (code.instructions.length > 0) {
     const most = Math.max(1, ...code.instructions.map((one) => one.cum));
-    const rows = code.instructions.map((one) => codeRow(app, one, most, [one.address.toString(16)], one.text, one.source));
+    const rows = code.instructions.map((one) => codeRow(app, one, most, [one.address.toString(16)], one.text, one.source ?? ""));
     parts.push(h("section", {}, h("h3", { text: "Instructions" }), h("table.listing", {}, codeHead(["Address"]), h("tbody", {}, ...rows))));
   }
   return parts;
