@@ -31,7 +31,7 @@ pub(crate) fn recognise(head: &[u8]) -> bool {
 /// Reads bpftrace's maps.
 pub(crate) fn read(input: Input<'_>, _options: &Options, notes: &mut Notes) -> Result<Profile> {
     let budget = &input.budget().clone();
-    let mut reader = Reader::new(budget);
+    let mut reader = MapReader::new(budget);
     let mut lines = input.lines();
     while let Some(line) = lines.next()? {
         reader.line(line);
@@ -46,15 +46,15 @@ fn split_value(line: &[u8]) -> Option<(&[u8], i64)> {
 }
 
 /// An entry whose stacks are being read.
-struct Entry {
+struct MapEntry {
     map: String,
-    frames: Vec<Frame>,
+    frames: Vec<MapFrame>,
     keys: Vec<String>,
     /// The next frame is the first of a stack, the others are callers.
     is_leaf: bool,
 }
 
-impl Entry {
+impl MapEntry {
     fn new(map: &[u8], keys: Vec<String>) -> Self {
         let map = String::from_utf8_lossy(map).into_owned();
         Self { map, frames: Vec::new(), keys, is_leaf: true }
@@ -63,24 +63,24 @@ impl Entry {
 
 /// A frame: what is known, or an address in a module that is not known yet.
 #[derive(Clone, Copy)]
-enum Frame {
+enum MapFrame {
     Known(LocationId),
     Address(u64),
 }
 
-struct Reader {
+struct MapReader {
     assembly: Assembly,
-    entry: Option<Entry>,
+    entry: Option<MapEntry>,
     /// The map of the histogram whose buckets are being read.
     histogram: Option<String>,
     /// Samples with addresses, until all modules are known.
-    held: Vec<(Vec<Frame>, LabelSetId, i64)>,
+    held: Vec<(Vec<MapFrame>, LabelSetId, i64)>,
     modules: Vec<Module>,
     in_modules: bool,
     odd_lines: u64,
 }
 
-impl Reader {
+impl MapReader {
     fn new(budget: &Budget) -> Self {
         let mut assembly = Assembly::new(false, budget);
         assembly.column("samples", "count");
@@ -136,13 +136,13 @@ impl Reader {
             return self.plain(name, value);
         }
         if let Some(map) = line.strip_suffix(b"[") {
-            self.entry = Some(Entry::new(map, Vec::new()));
+            self.entry = Some(MapEntry::new(map, Vec::new()));
         } else if let Some(map) = line.strip_suffix(b":") {
             self.histogram = Some(String::from_utf8_lossy(map).into_owned());
         } else if let Some(bracket) = memchr::memchr(b'[', line) {
             // A key before the first stack: `@[bash,`.
             let keys = split_keys(&line[bracket + 1..]);
-            self.entry = Some(Entry::new(&line[..bracket], keys));
+            self.entry = Some(MapEntry::new(&line[..bracket], keys));
         } else {
             self.odd_lines += 1;
         }
@@ -189,7 +189,7 @@ impl Reader {
         self.entry = Some(entry);
     }
 
-    fn add_keys(&self, entry: &mut Entry, text: &[u8]) {
+    fn add_keys(&self, entry: &mut MapEntry, text: &[u8]) {
         let keys = split_keys(text);
         let size = text.len() + keys.len() * (size_of::<String>() + ALLOCATION);
         if self.assembly.budget().has_room(size) {
@@ -198,7 +198,7 @@ impl Reader {
     }
 
     /// `function+12`, `0x7f00` or `function+12 (module)`.
-    fn frame(&mut self, text: &[u8], is_leaf: bool) -> Frame {
+    fn frame(&mut self, text: &[u8], is_leaf: bool) -> MapFrame {
         let (text, module) = match text
             .strip_suffix(b")")
             .and_then(|inside| Some((inside, memchr::memmem::rfind(inside, b" (")?)))
@@ -211,20 +211,20 @@ impl Reader {
             // Callers are return addresses; one less lies in the call.
             let address = address.saturating_sub(u64::from(!is_leaf));
             return match module {
-                Some(_) => Frame::Known(self.assembly.builder.address(module, address)),
-                None => Frame::Address(address),
+                Some(_) => MapFrame::Known(self.assembly.builder.address(module, address)),
+                None => MapFrame::Address(address),
             };
         }
         let plus = memchr::memrchr(b'+', text).filter(|&plus| decimal(&text[plus + 1..]).is_some());
         let name = String::from_utf8_lossy(&text[..plus.unwrap_or(text.len())]);
         let name = readable(&name);
-        Frame::Known(match module {
+        MapFrame::Known(match module {
             Some(_) => self.assembly.named_address(module, 0, &name, "", 0),
             None => self.assembly.frame(&name, "", 0),
         })
     }
 
-    fn sample(&mut self, entry: Entry, value: i64) {
+    fn sample(&mut self, entry: MapEntry, value: i64) {
         let mut labels = Vec::new();
         if !entry.keys.is_empty() {
             labels.push(self.assembly.builder.text_label("key", &entry.keys.join(", ")));
@@ -233,7 +233,7 @@ impl Reader {
             labels.push(self.assembly.builder.text_label("map", &entry.map));
         }
         let labels = self.assembly.builder.labels(&labels);
-        if entry.frames.iter().any(|frame| matches!(frame, Frame::Address(_))) {
+        if entry.frames.iter().any(|frame| matches!(frame, MapFrame::Address(_))) {
             if self.assembly.budget().has_room(ALLOCATION) {
                 self.assembly.budget().push(&mut self.held, (entry.frames, labels, value));
             }
@@ -242,12 +242,12 @@ impl Reader {
         self.add(&entry.frames, labels, value);
     }
 
-    fn add(&mut self, frames: &[Frame], labels: LabelSetId, value: i64) {
+    fn add(&mut self, frames: &[MapFrame], labels: LabelSetId, value: i64) {
         let stack: Vec<LocationId> = frames
             .iter()
             .map(|frame| match *frame {
-                Frame::Known(location) => location,
-                Frame::Address(address) => {
+                MapFrame::Known(location) => location,
+                MapFrame::Address(address) => {
                     let module = find(&self.modules, address);
                     let module = module.map(|at| mapping(&self.modules[at], &mut self.assembly));
                     self.assembly.builder.address(module, address)

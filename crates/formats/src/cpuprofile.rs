@@ -15,9 +15,9 @@ use crate::input::Input;
 use crate::{Error, Notes, Options, json};
 
 #[derive(Deserialize)]
-struct File {
+struct CpuProfileFile {
     #[serde(default)]
-    nodes: Vec<Node>,
+    nodes: Vec<ProfileNode>,
     /// How V8 wrote the tree until 2016.
     #[serde(default)]
     head: Option<nested::NestedNode>,
@@ -35,7 +35,7 @@ struct File {
 }
 
 #[derive(Deserialize, Serialize)]
-struct Node {
+struct ProfileNode {
     id: u64,
     #[serde(rename = "callFrame")]
     frame: CallFrame,
@@ -84,7 +84,7 @@ pub(crate) struct Tree {
 }
 
 impl Tree {
-    fn add(&mut self, node: &Node, assembly: &mut Assembly) {
+    fn add(&mut self, node: &ProfileNode, assembly: &mut Assembly) {
         let frame = &node.frame;
         let name = if frame.name.is_empty() { "(anonymous)" } else { &frame.name };
         let location = assembly.frame(name, &frame.url, frame.line.saturating_add(1).max(0));
@@ -172,7 +172,7 @@ pub(crate) fn recognise(keys: &json::Keys<'_>) -> bool {
 /// Reads a `.cpuprofile`.
 pub(crate) fn read(input: Input<'_>, options: &Options, notes: &mut Notes) -> Result<Profile> {
     let budget = &input.budget().clone();
-    let file = File::parse(&input.slurp()?, budget)?;
+    let file = CpuProfileFile::parse(&input.slurp()?, budget)?;
     let mut assembly = Assembly::new(options.timeline, budget);
     let columns = Columns::new(&mut assembly);
     let mut tree = Tree::default();
@@ -217,7 +217,7 @@ const ORDER: usize = 2 * size_of::<usize>() + size_of::<i64>();
 /// The location of a node that others name but that is not there.
 const MISSING: LocationId = LocationId::MAX;
 
-impl File {
+impl CpuProfileFile {
     fn parse(text: &[u8], budget: &Budget) -> Result<Self> {
         if nested::recognise(text) {
             nested::parse(text, budget)
@@ -281,7 +281,7 @@ fn by_samples(
     Ok(())
 }
 
-fn by_hits(file: &File, tree: &Tree, columns: Columns, assembly: &mut Assembly) -> Result<()> {
+fn by_hits(file: &CpuProfileFile, tree: &Tree, columns: Columns, assembly: &mut Assembly) -> Result<()> {
     let mut rows = NodeRows::new(tree, LabelSetId::EMPTY);
     for node in file.nodes.iter().filter(|node| node.hits != 0) {
         let row = rows.row(node.id, assembly)?;
@@ -302,7 +302,7 @@ pub(crate) struct Chunk {
 #[derive(Deserialize, Default)]
 struct ChunkProfile {
     #[serde(default)]
-    nodes: Vec<Node>,
+    nodes: Vec<ProfileNode>,
     #[serde(default)]
     samples: Vec<u64>,
 }
@@ -344,7 +344,7 @@ impl Chunked {
 
 #[derive(Serialize)]
 struct OutFile {
-    nodes: Vec<Node>,
+    nodes: Vec<ProfileNode>,
     #[serde(rename = "startTime")]
     start: i64,
     #[serde(rename = "endTime")]
@@ -398,7 +398,7 @@ pub(crate) fn write(
 
 struct TreeWriter<'a> {
     table: FrameTable<'a>,
-    nodes: Vec<Node>,
+    nodes: Vec<ProfileNode>,
     children: HashMap<(u64, u32), u64>,
     threads: HashMap<String, u64>,
     samples: Vec<u64>,
@@ -414,7 +414,7 @@ impl<'a> TreeWriter<'a> {
             CallFrame { name: "(root)".into(), script: "0".into(), url: String::new(), line: -1, column: -1 };
         Self {
             table: FrameTable::with_lines(profile),
-            nodes: vec![Node { id: 1, frame: root, hits: 0, children: Vec::new(), parent: None }],
+            nodes: vec![ProfileNode { id: 1, frame: root, hits: 0, children: Vec::new(), parent: None }],
             children: HashMap::default(),
             threads: HashMap::default(),
             samples: Vec::new(),
@@ -469,7 +469,7 @@ impl<'a> TreeWriter<'a> {
 
     fn add(&mut self, parent: u64, frame: CallFrame) -> u64 {
         let id = self.nodes.len() as u64 + 1;
-        self.nodes.push(Node { id, frame, hits: 0, children: Vec::new(), parent: None });
+        self.nodes.push(ProfileNode { id, frame, hits: 0, children: Vec::new(), parent: None });
         self.nodes[parent as usize - 1].children.push(id);
         id
     }

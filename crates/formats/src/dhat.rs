@@ -12,7 +12,7 @@ use crate::input::Input;
 use crate::{Error, Notes, Options, json, valgrind};
 
 #[derive(Deserialize)]
-struct File {
+struct DhatFile {
     #[serde(rename = "dhatFileVersion")]
     version: u64,
     #[serde(default)]
@@ -60,7 +60,7 @@ pub(crate) fn recognise(keys: &json::Keys<'_>) -> bool {
 /// Reads DHAT's JSON.
 pub(crate) fn read(input: Input<'_>, _options: &Options, notes: &mut Notes) -> Result<Profile> {
     let budget = &input.budget().clone();
-    let file: File = json::parse(&input.slurp()?, "DHAT", budget)?;
+    let file: DhatFile = json::parse(&input.slurp()?, "DHAT", budget)?;
     if file.version != 2 {
         let message = format!("DHAT files of version {} are not known here, only of version 2", file.version);
         return Err(Error::new(ErrorKind::WrongFormat, message));
@@ -97,7 +97,7 @@ pub(crate) fn read(input: Input<'_>, _options: &Options, notes: &mut Notes) -> R
 }
 
 /// Adds the columns and says whether there are those of reads and writes.
-fn add_columns(file: &File, assembly: &mut Assembly) -> bool {
+fn add_columns(file: &DhatFile, assembly: &mut Assembly) -> bool {
     if file.bklt {
         add_go_columns(assembly);
         assembly.column("peak_objects", "count");

@@ -19,14 +19,14 @@ use crate::number::to_count;
 use crate::{Error, Notes, Options, json};
 
 #[derive(Deserialize)]
-struct File {
+struct ProcessedFile {
     #[serde(default)]
     meta: Meta,
     #[serde(default)]
     libs: Vec<Lib>,
     #[serde(default)]
     shared: Option<Tables>,
-    threads: Vec<Thread>,
+    threads: Vec<ProcessedThread>,
 }
 
 #[derive(Deserialize, Default)]
@@ -80,7 +80,7 @@ struct Tables {
 }
 
 #[derive(Deserialize)]
-struct Thread {
+struct ProcessedThread {
     #[serde(rename = "stringArray", alias = "stringTable", default)]
     strings: Option<Vec<String>>,
     #[serde(rename = "stackTable", default)]
@@ -105,7 +105,7 @@ struct Thread {
     allocations: Option<Samples>,
 }
 
-impl Thread {
+impl ProcessedThread {
     fn take_tables(&mut self) -> Tables {
         Tables {
             strings: self.strings.take(),
@@ -203,7 +203,7 @@ pub(crate) fn recognise(keys: &json::Keys<'_>) -> bool {
 /// Reads a processed profile.
 pub(crate) fn read(input: Input<'_>, options: &Options, notes: &mut Notes) -> Result<Profile> {
     let budget = &input.budget().clone();
-    let file: File = json::parse(&input.slurp()?, "Firefox", budget)?;
+    let file: ProcessedFile = json::parse(&input.slurp()?, "Firefox", budget)?;
     let mut assembly = Assembly::new(options.timeline, budget);
     let values = Values::new(&file.meta, &mut assembly);
     if !file.meta.product.is_empty() {
@@ -217,7 +217,7 @@ pub(crate) fn read(input: Input<'_>, options: &Options, notes: &mut Notes) -> Re
     for mut thread in file.threads {
         let shared = file.shared.as_ref().unwrap_or(&empty);
         let own = thread.take_tables();
-        let mut stacks = Stacks::new(&own, shared, &modules);
+        let mut stacks = ThreadStacks::new(&own, shared, &modules);
         let (pid, tid) = (number(&thread.pid), number(&thread.tid));
         let at = assembly.thread(pid, tid, &thread.name, &thread.process);
         values.samples(&thread.samples, &mut stacks, at, &mut assembly)?;
@@ -267,7 +267,7 @@ impl Values {
     fn samples(
         &self,
         samples: &Samples,
-        stacks: &mut Stacks<'_>,
+        stacks: &mut ThreadStacks<'_>,
         thread: crate::assembly::ThreadRef,
         assembly: &mut Assembly,
     ) -> Result<()> {
@@ -296,7 +296,7 @@ impl Values {
     fn allocations(
         &self,
         samples: &Samples,
-        stacks: &mut Stacks<'_>,
+        stacks: &mut ThreadStacks<'_>,
         thread: crate::assembly::ThreadRef,
         assembly: &mut Assembly,
     ) -> Result<()> {
@@ -314,7 +314,7 @@ impl Values {
 const KNOWN: usize = hash_entry(size_of::<(u32, u32)>());
 
 /// The stacks of one thread, resolved when they are first asked for.
-struct Stacks<'a> {
+struct ThreadStacks<'a> {
     own: &'a Tables,
     shared: &'a Tables,
     modules: &'a [MappingId],
@@ -324,7 +324,7 @@ struct Stacks<'a> {
     stack: Vec<LocationId>,
 }
 
-impl<'a> Stacks<'a> {
+impl<'a> ThreadStacks<'a> {
     fn new(own: &'a Tables, shared: &'a Tables, modules: &'a [MappingId]) -> Self {
         Self {
             own,

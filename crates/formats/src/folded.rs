@@ -17,7 +17,7 @@ pub(crate) use write::write;
 /// Reads folded stacks.
 pub(crate) fn read(input: Input<'_>, _options: &Options, notes: &mut Notes) -> Result<Profile> {
     let differential = looks_differential(input.head(), input.head_is_all());
-    let mut reader = Reader::new(differential, &input.budget().clone());
+    let mut reader = FoldedReader::new(differential, &input.budget().clone());
     let mut lines = input.lines();
     while let Some(line) = lines.next()? {
         if !reader.line(line) {
@@ -82,9 +82,9 @@ fn split_count(line: &[u8]) -> Option<(&[u8], &[u8])> {
 
 /// How much a count is multiplied by before it is stored.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd)]
-struct Scale(i64);
+struct CountScale(i64);
 
-impl Scale {
+impl CountScale {
     const UNITS: [(i64, &'static str); 3] = [(1, "count"), (1_000, "thousandths"), (1_000_000, "millionths")];
 
     fn unit(self) -> &'static str {
@@ -94,23 +94,23 @@ impl Scale {
     /// The scale that `count` needs.
     fn for_count(count: &[u8]) -> Self {
         match memchr::memchr(b'.', count).map_or(0, |dot| count.len() - dot - 1) {
-            0 => Scale(1),
-            1..=3 => Scale(1_000),
-            _ => Scale(1_000_000),
+            0 => CountScale(1),
+            1..=3 => CountScale(1_000),
+            _ => CountScale(1_000_000),
         }
     }
 }
 
-/// How many units of a folded file one count of `unit` is; see [`Scale`].
+/// How many units of a folded file one count of `unit` is; see [`CountScale`].
 fn units_in_count(unit: &str) -> i64 {
-    Scale::UNITS.iter().find(|(_, name)| *name == unit).map_or(1, |(factor, _)| *factor)
+    CountScale::UNITS.iter().find(|(_, name)| *name == unit).map_or(1, |(factor, _)| *factor)
 }
 
-struct Reader {
+struct FoldedReader {
     assembly: Assembly,
     frames: ByteIndex<LocationId>,
     differential: bool,
-    scale: Scale,
+    scale: CountScale,
     /// The stack of the line before, and where each of its frames ends: files are mostly sorted, so
     /// lines share their beginning with the one before.
     previous: Vec<u8>,
@@ -121,7 +121,7 @@ struct Reader {
     first_skipped: String,
 }
 
-impl Reader {
+impl FoldedReader {
     fn new(differential: bool, budget: &Budget) -> Self {
         let mut assembly = Assembly::new(false, budget);
         if differential {
@@ -134,7 +134,7 @@ impl Reader {
             assembly,
             frames: ByteIndex::new(budget),
             differential,
-            scale: Scale(1),
+            scale: CountScale(1),
             previous: Vec::new(),
             ends: Vec::new(),
             locations: Vec::new(),
@@ -161,7 +161,7 @@ impl Reader {
 
     fn sample(&mut self, stack: &[u8], counts: &[&[u8]]) -> bool {
         for (column, count) in counts.iter().enumerate() {
-            self.grow_scale(Scale::for_count(count));
+            self.grow_scale(CountScale::for_count(count));
             let Some(value) = self.value(count) else { return false };
             if column == 0 {
                 self.intern_stack(stack);
@@ -179,7 +179,7 @@ impl Reader {
         }
     }
 
-    fn grow_scale(&mut self, needed: Scale) {
+    fn grow_scale(&mut self, needed: CountScale) {
         if needed > self.scale {
             for column in 0..self.assembly.column_count() {
                 self.assembly.rescale(column, needed.0 / self.scale.0, needed.unit());

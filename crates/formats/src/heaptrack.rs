@@ -5,7 +5,7 @@
 
 mod costs;
 
-use costs::Costs;
+use costs::TraceCosts;
 use flamelet_profile::budget::{ALLOCATION, hash_entry};
 use flamelet_profile::{
     Budget, ErrorKind, LabelSetId, Line, LocationId, Mapping, MappingId, Profile, Result,
@@ -22,7 +22,7 @@ use crate::{Error, Notes, Options};
 const NEWEST: u64 = 3;
 
 /// What a trace is charged with, its figures included, and a pointer that was allocated.
-const TRACE: usize = size_of::<Trace>() + 2 * size_of::<costs::Cost>();
+const TRACE: usize = size_of::<TraceLine>() + 2 * size_of::<costs::TraceCost>();
 const POINTER: usize = hash_entry(size_of::<(u64, (u32, u64))>());
 /// What a frame is charged with when its location is looked for.
 const PLACED: usize = hash_entry(size_of::<(u64, LocationId)>());
@@ -39,7 +39,7 @@ pub(crate) fn recognise(head: &[u8]) -> bool {
 /// Reads heaptrack's data.
 pub(crate) fn read(input: Input<'_>, _options: &Options, notes: &mut Notes) -> Result<Profile> {
     let budget = &input.budget().clone();
-    let mut reader = Reader::new(budget);
+    let mut reader = EventReader::new(budget);
     let mut lines = input.lines();
     while let Some(line) = lines.next()? {
         if let Err(what) = reader.line(line) {
@@ -52,13 +52,13 @@ pub(crate) fn read(input: Input<'_>, _options: &Options, notes: &mut Notes) -> R
 type LineResult = std::result::Result<(), &'static str>;
 
 /// A frame as `t` lines have it: an address (raw) or the number of an `i` line, and the frame that called it.
-struct Trace {
+struct TraceLine {
     frame: u64,
     parent: u32,
 }
 
 /// An `i` line: an address with its names.
-struct Place {
+struct InstructionLine {
     address: u64,
     module: u32,
     /// Function, file, line; innermost first.
@@ -66,23 +66,23 @@ struct Place {
 }
 
 /// An `m` line: one module, from where to where.
-struct Module {
+struct ModuleLine {
     name: String,
     base: u64,
     limit: u64,
 }
 
-struct Reader {
+struct EventReader {
     budget: Budget,
     version: Option<u64>,
     strings: Vec<String>,
-    traces: Vec<Trace>,
-    places: Vec<Place>,
-    modules: Vec<Module>,
+    traces: Vec<TraceLine>,
+    places: Vec<InstructionLine>,
+    modules: Vec<ModuleLine>,
     /// `a` lines: size and trace. Their presence tells interpreted data from raw.
     kinds: Vec<(u64, u32)>,
     interpreted: bool,
-    costs: Costs,
+    costs: TraceCosts,
     command: String,
     executable: String,
     millis: u64,
@@ -93,7 +93,7 @@ struct Reader {
     most_pointers: usize,
 }
 
-impl Reader {
+impl EventReader {
     fn new(budget: &Budget) -> Self {
         Self {
             budget: budget.clone(),
@@ -104,7 +104,7 @@ impl Reader {
             modules: Vec::new(),
             kinds: Vec::new(),
             interpreted: false,
-            costs: Costs::default(),
+            costs: TraceCosts::default(),
             command: String::new(),
             executable: String::new(),
             millis: 0,
@@ -219,7 +219,7 @@ impl Reader {
         let frame = numbers.next()?;
         let parent =
             u32::try_from(numbers.next()?).ok().filter(|&parent| parent as usize <= self.traces.len());
-        let trace = Trace { frame, parent: parent.ok_or("a trace whose caller was not described")? };
+        let trace = TraceLine { frame, parent: parent.ok_or("a trace whose caller was not described")? };
         if self.budget.has_room(TRACE) {
             self.traces.push(trace);
         }
@@ -238,7 +238,7 @@ impl Reader {
         let frames: Vec<_> =
             (1..numbers.len()).step_by(3).map(|index| (at(index), at(index + 1), at(index + 2))).collect();
         if self.budget.has_room(size_of_val(&*frames) + ALLOCATION) {
-            self.budget.push(&mut self.places, Place { address, module: at(0), frames });
+            self.budget.push(&mut self.places, InstructionLine { address, module: at(0), frames });
         }
         Ok(())
     }
@@ -278,7 +278,7 @@ impl Reader {
             && is_new()
             && self.budget.has_room(name.len() + ALLOCATION)
         {
-            self.budget.push(&mut self.modules, Module { name, base, limit });
+            self.budget.push(&mut self.modules, ModuleLine { name, base, limit });
         }
         Ok(())
     }
@@ -305,7 +305,7 @@ impl Reader {
             notes.push(format!("{} frees of unknown pointers are ignored", self.costs.unknown_frees()));
         }
         self.modules.sort_by_key(|module| module.base);
-        let mut stacks = Stacks::new(&self, &mut assembly);
+        let mut stacks = StackResolver::new(&self, &mut assembly);
         for (trace, cost) in self.costs.by_trace() {
             let values = [
                 cost.objects,
@@ -335,15 +335,15 @@ fn number(word: &[u8]) -> std::result::Result<u64, &'static str> {
 }
 
 /// Makes stacks of traces.
-struct Stacks<'a> {
-    reader: &'a Reader,
+struct StackResolver<'a> {
+    reader: &'a EventReader,
     assembly: &'a mut Assembly,
     mappings: Vec<MappingId>,
     locations: HashMap<u64, LocationId>,
 }
 
-impl<'a> Stacks<'a> {
-    fn new(reader: &'a Reader, assembly: &'a mut Assembly) -> Self {
+impl<'a> StackResolver<'a> {
+    fn new(reader: &'a EventReader, assembly: &'a mut Assembly) -> Self {
         let mappings = reader.modules.iter().map(|module| {
             let filename = assembly.builder.string(&module.name);
             let (start, limit) = (module.base, module.limit);
@@ -358,7 +358,7 @@ impl<'a> Stacks<'a> {
         let mut at = trace;
         // Callers come before what they call, so the numbers fall and the walk ends.
         while let Some(row) = at.checked_sub(1) {
-            let Trace { frame, parent } = self.reader.traces[row as usize];
+            let TraceLine { frame, parent } = self.reader.traces[row as usize];
             self.reader.budget.work(1)?;
             stack.push(self.location(frame)?);
             at = parent;

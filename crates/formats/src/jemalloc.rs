@@ -35,7 +35,7 @@ pub(crate) fn recognise(head: &[u8]) -> bool {
 /// Reads a jemalloc dump.
 pub(crate) fn read(input: Input<'_>, _options: &Options, notes: &mut Notes) -> Result<Profile> {
     let budget = &input.budget().clone();
-    let mut reader = Reader::new(budget);
+    let mut reader = DumpReader::new(budget);
     let mut lines = input.lines();
     while let Some(line) = lines.next()? {
         if let Err(what) = reader.line(line.trim_ascii()) {
@@ -48,7 +48,7 @@ pub(crate) fn read(input: Input<'_>, _options: &Options, notes: &mut Notes) -> R
 /// Sampled figures: live objects and bytes, then all since the start.
 type Counts = [i64; 4];
 
-struct Reader {
+struct DumpReader {
     assembly: Assembly,
     samples: AddressSamples,
     rate: Option<i64>,
@@ -60,7 +60,7 @@ struct Reader {
     in_modules: bool,
 }
 
-impl Reader {
+impl DumpReader {
     fn new(budget: &Budget) -> Self {
         let mut assembly = Assembly::new(false, budget);
         add_go_columns(&mut assembly);

@@ -12,7 +12,7 @@ use flamelet_profile::budget::{ALLOCATION, hash_entry};
 use flamelet_profile::{Budget, ErrorKind, LocationId, Profile, Result};
 use metadata::Metadata;
 use rustc_hash::FxHashMap as HashMap;
-use values::{Pools, Value};
+use values::{JavaValue, Pools};
 
 use crate::assembly::{Assembly, ThreadRef};
 use crate::input::Input;
@@ -62,7 +62,7 @@ pub(crate) fn read(input: Input<'_>, options: &Options, notes: &mut Notes) -> Re
 
 /// What an event becomes.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum EventMeaning {
     Sample,
     /// The field that holds the bytes, and the column it goes to.
     Allocation(&'static str, &'static str),
@@ -73,13 +73,13 @@ enum Kind {
 const ALLOCATED: &str = "alloc_space";
 const ALLOCATED_SAMPLED: &str = "sampled_alloc_space";
 
-fn kind_of(event: &str) -> Option<Kind> {
+fn kind_of(event: &str) -> Option<EventMeaning> {
     Some(match event {
-        "jdk.ExecutionSample" | "jdk.NativeMethodSample" => Kind::Sample,
-        "jdk.ObjectAllocationSample" => Kind::Allocation("weight", ALLOCATED_SAMPLED),
-        "jdk.ObjectAllocationInNewTLAB" => Kind::Allocation("tlabSize", ALLOCATED),
-        "jdk.ObjectAllocationOutsideTLAB" => Kind::Allocation("allocationSize", ALLOCATED),
-        "jdk.JavaMonitorEnter" => Kind::Contention,
+        "jdk.ExecutionSample" | "jdk.NativeMethodSample" => EventMeaning::Sample,
+        "jdk.ObjectAllocationSample" => EventMeaning::Allocation("weight", ALLOCATED_SAMPLED),
+        "jdk.ObjectAllocationInNewTLAB" => EventMeaning::Allocation("tlabSize", ALLOCATED),
+        "jdk.ObjectAllocationOutsideTLAB" => EventMeaning::Allocation("allocationSize", ALLOCATED),
+        "jdk.JavaMonitorEnter" => EventMeaning::Contention,
         _ => return None,
     })
 }
@@ -184,25 +184,25 @@ impl ChunkReader<'_> {
         let values_memory = self.metadata.budget.used() - before;
         let field = |name: &str| class.field(name).and_then(|at| values.get(at));
         self.metadata.budget.refund(values_memory);
-        let Some(stack) = field("stackTrace").and_then(Value::reference) else { return Some(()) };
+        let Some(stack) = field("stackTrace").and_then(JavaValue::reference) else { return Some(()) };
         self.resolve_stack(stack)?;
         let thread = field("sampledThread").or(field("eventThread")).and_then(|value| self.thread(value));
         let thread = thread.unwrap_or_else(|| self.recording.assembly.thread(0, 0, "", ""));
         let assembly = &mut self.recording.assembly;
         let row = assembly.row(self.stacks.get(&stack.1)?, thread.labels);
-        let number = |name: &str| field(name).and_then(Value::number).unwrap_or(0);
+        let number = |name: &str| field(name).and_then(JavaValue::number).unwrap_or(0);
         match kind {
-            Kind::Sample => {
+            EventMeaning::Sample => {
                 assembly.add(row, 0, 1);
                 assembly.event(self.header.nanos(number("startTime")), row, thread.id, 1);
                 assembly.starts_at(1);
                 self.recording.samples += 1;
             }
-            Kind::Allocation(bytes, kind) => {
+            EventMeaning::Allocation(bytes, kind) => {
                 let column = assembly.column(kind, "bytes");
                 assembly.add(row, column, number(bytes));
             }
-            Kind::Contention => {
+            EventMeaning::Contention => {
                 let (count, delay) =
                     (assembly.column("contentions", "count"), assembly.column("delay", "nanoseconds"));
                 assembly.add(row, count, 1);
@@ -212,7 +212,7 @@ impl ChunkReader<'_> {
         Some(())
     }
 
-    fn thread(&mut self, value: &Value) -> Option<ThreadRef> {
+    fn thread(&mut self, value: &JavaValue) -> Option<ThreadRef> {
         let (class, value) = self.pools.resolve(value, self.metadata)?;
         let text = |name: &str| {
             let value = value.get(class.field(name)?)?;
@@ -225,14 +225,14 @@ impl ChunkReader<'_> {
     }
 
     /// The text of a string or of a symbol, which is a constant that holds one.
-    fn text(&self, value: &Value) -> Option<String> {
-        if let Value::Text(text) = value {
+    fn text(&self, value: &JavaValue) -> Option<String> {
+        if let JavaValue::Text(text) = value {
             return Some(text.to_string());
         }
         let (class, fields) = self.pools.resolve(value, self.metadata)?;
         match fields.get(class.field("string").unwrap_or(0))? {
-            Value::Text(text) => Some(text.to_string()),
-            inner @ Value::Reference(..) => self.pools.text(inner),
+            JavaValue::Text(text) => Some(text.to_string()),
+            inner @ JavaValue::Reference(..) => self.pools.text(inner),
             _ => None,
         }
     }
@@ -241,14 +241,14 @@ impl ChunkReader<'_> {
         if self.stacks.contains_key(&stack.1) {
             return Some(());
         }
-        let reference = Value::Reference(stack.0, stack.1);
+        let reference = JavaValue::Reference(stack.0, stack.1);
         let mut locations = Vec::new();
         if let Some((class, trace)) = self.pools.resolve(&reference, self.metadata)
-            && let Some(Value::Array(frames)) = class.field("frames").and_then(|at| trace.get(at))
+            && let Some(JavaValue::Array(frames)) = class.field("frames").and_then(|at| trace.get(at))
         {
             let frame_class = self.metadata.class(class.fields.get(class.field("frames")?)?.class)?;
             for frame in frames {
-                let Value::Struct(fields) = frame else { continue };
+                let JavaValue::Struct(fields) = frame else { continue };
                 let line =
                     frame_class.field("lineNumber").and_then(|at| fields.get(at)?.number()).unwrap_or(0);
                 let method = frame_class.field("method").and_then(|at| fields.get(at));
@@ -266,7 +266,7 @@ impl ChunkReader<'_> {
     }
 
     /// `package.Class.method`.
-    fn method(&self, method: &Value) -> Option<String> {
+    fn method(&self, method: &JavaValue) -> Option<String> {
         let (class, fields) = self.pools.resolve(method, self.metadata)?;
         let name = self.text(fields.get(class.field("name")?)?)?;
         let holder = self.pools.resolve(fields.get(class.field("type")?)?, self.metadata);
@@ -284,7 +284,9 @@ mod tests {
         let mut recording = Recording::new(&Options::default(), &Budget::new(crate::Limits::default()));
         recording.chunks = 1;
         for kind in kinds {
-            let Some(Kind::Allocation(_, kind)) = kind_of(kind) else { panic!("{kind} is no allocation") };
+            let Some(EventMeaning::Allocation(_, kind)) = kind_of(kind) else {
+                panic!("{kind} is no allocation")
+            };
             let column = recording.assembly.column(kind, "bytes");
             let frame = recording.assembly.frame("leaf", "", 0);
             let row = recording.assembly.row(&[frame], flamelet_profile::LabelSetId::EMPTY);

@@ -25,7 +25,7 @@ use crate::number::{prefixed_hex, words};
 use crate::{Error, Notes, Options};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+enum ProfileKind {
     Cpu,
     Heap,
     Contention,
@@ -39,26 +39,26 @@ pub(crate) fn recognise(head: &[u8]) -> bool {
     kind_of(head).is_some()
 }
 
-fn kind_of(head: &[u8]) -> Option<Kind> {
+fn kind_of(head: &[u8]) -> Option<ProfileKind> {
     if cpu::recognise(head) {
-        return Some(Kind::Cpu);
+        return Some(ProfileKind::Cpu);
     }
     let mut lines = head.split(|&byte| byte == b'\n').map(<[u8]>::trim_ascii).filter(|line| !line.is_empty());
     let first = lines.find(|line| !line.starts_with(b"#"))?;
     let is_java = || memchr::memmem::find(&head[..head.len().min(4096)], b"format = java").is_some();
     if first.starts_with(b"heap profile:") {
-        Some(Kind::Heap)
+        Some(ProfileKind::Heap)
     } else if (first.starts_with(b"--- heapz ") || first.starts_with(b"--- contentionz ")) && is_java() {
-        Some(Kind::Java)
+        Some(ProfileKind::Java)
     } else if [&b"--- contention:"[..], b"--- mutex:", b"--- contentionz "]
         .iter()
         .any(|start| first.starts_with(start))
     {
-        Some(Kind::Contention)
+        Some(ProfileKind::Contention)
     } else if first.starts_with(b"--- threadz ") || first.starts_with(b"--- Thread ") {
-        Some(Kind::Thread)
+        Some(ProfileKind::Thread)
     } else {
-        count::parse_first(first).map(|_| Kind::Count)
+        count::parse_first(first).map(|_| ProfileKind::Count)
     }
 }
 
@@ -68,17 +68,17 @@ pub(crate) fn read(input: Input<'_>, _options: &Options, notes: &mut Notes) -> R
         return Err(Error::new(ErrorKind::WrongFormat, "this is none of pprof's older kinds of profiles"));
     };
     let budget = &input.budget().clone();
-    if kind == Kind::Cpu {
+    if kind == ProfileKind::Cpu {
         return cpu::read(&input.slurp()?, budget);
     }
     let (assembly, samples) = (Assembly::new(false, budget), AddressSamples::new(budget));
-    let mut text = Text { assembly, samples, in_modules: false };
+    let mut text = TextProfile { assembly, samples, in_modules: false };
     let mut reader: Box<dyn LineReader> = match kind {
-        Kind::Heap => Box::new(heap::Heap::default()),
-        Kind::Contention => Box::new(contention::Contention::default()),
-        Kind::Thread => Box::new(thread::Threads::default()),
-        Kind::Java => Box::new(java::Java::default()),
-        Kind::Count | Kind::Cpu => Box::new(count::Count::default()),
+        ProfileKind::Heap => Box::new(heap::Heap::default()),
+        ProfileKind::Contention => Box::new(contention::Contention::default()),
+        ProfileKind::Thread => Box::new(thread::Threads::default()),
+        ProfileKind::Java => Box::new(java::Java::default()),
+        ProfileKind::Count | ProfileKind::Cpu => Box::new(count::Count::default()),
     };
     let mut lines = input.lines();
     while let Some(line) = lines.next()? {
@@ -91,19 +91,19 @@ pub(crate) fn read(input: Input<'_>, _options: &Options, notes: &mut Notes) -> R
         }
     }
     reader.finish(&mut text, notes)?;
-    let Text { mut assembly, samples, .. } = text;
+    let TextProfile { mut assembly, samples, .. } = text;
     samples.finish(&mut assembly);
     assembly.finish()
 }
 
 /// What the text kinds share while they are read.
-struct Text {
+struct TextProfile {
     assembly: Assembly,
     samples: AddressSamples,
     in_modules: bool,
 }
 
-impl Text {
+impl TextProfile {
     /// Takes the list of modules at the end of a file.
     fn module_line(&mut self, line: &[u8]) -> bool {
         if line == b"MAPPED_LIBRARIES:" || line == b"--- Memory map: ---" {
@@ -122,10 +122,10 @@ impl Text {
 /// One of the text kinds.
 trait LineReader {
     /// Takes a line, trimmed; an error says what is wrong with it.
-    fn line(&mut self, line: &[u8], text: &mut Text) -> std::result::Result<(), &'static str>;
+    fn line(&mut self, line: &[u8], text: &mut TextProfile) -> std::result::Result<(), &'static str>;
 
     /// Ends the file, before modules are matched.
-    fn finish(&mut self, text: &mut Text, notes: &mut Notes) -> Result<()>;
+    fn finish(&mut self, text: &mut TextProfile, notes: &mut Notes) -> Result<()>;
 }
 
 /// The addresses of a stack: return addresses, so that one less lies in the call.

@@ -15,7 +15,7 @@ pub(crate) fn recognise(head: &[u8]) -> bool {
 
 /// Reads the report.
 pub(crate) fn read(input: Input<'_>, _options: &Options, _notes: &mut Notes) -> Result<Profile> {
-    let mut reader = Reader::new(&input.budget().clone());
+    let mut reader = CallTreeReader::new(&input.budget().clone());
     let mut lines = input.lines();
     while let Some(line) = lines.next()? {
         reader.line(line);
@@ -24,7 +24,7 @@ pub(crate) fn read(input: Input<'_>, _options: &Options, _notes: &mut Notes) -> 
 }
 
 /// A node of the tree whose children are being read.
-struct Node {
+struct OpenNode {
     column: usize,
     /// Samples that its children do not account for.
     left: i64,
@@ -32,14 +32,14 @@ struct Node {
     labels: LabelSetId,
 }
 
-struct Reader {
+struct CallTreeReader {
     assembly: Assembly,
     in_tree: bool,
-    open: Vec<Node>,
+    open: Vec<OpenNode>,
     period_nanos: i64,
 }
 
-impl Reader {
+impl CallTreeReader {
     fn new(budget: &Budget) -> Self {
         let mut assembly = Assembly::new(false, budget);
         assembly.column("samples", "count");
@@ -98,7 +98,7 @@ impl Reader {
                 (Some(location(&what, &mut self.assembly)), labels)
             }
         };
-        self.open.push(Node { column, left: count, location, labels });
+        self.open.push(OpenNode { column, left: count, location, labels });
     }
 
     /// Ends all nodes that stand at `column` or further right.

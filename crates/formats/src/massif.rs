@@ -21,7 +21,7 @@ pub(crate) fn recognise(head: &[u8]) -> bool {
 /// Reads massif's out file.
 pub(crate) fn read(input: Input<'_>, options: &Options, notes: &mut Notes) -> Result<Profile> {
     let budget = &input.budget().clone();
-    let mut reader = Reader::new(budget);
+    let mut reader = SnapshotReader::new(budget);
     let mut lines = input.lines();
     while let Some(line) = lines.next()? {
         if let Err(what) = reader.line(line) {
@@ -49,7 +49,7 @@ struct Snapshot {
     tree: Vec<TreeLine>,
 }
 
-struct Reader {
+struct SnapshotReader {
     budget: Budget,
     comments: Vec<String>,
     time_unit: String,
@@ -57,7 +57,7 @@ struct Reader {
     open: Option<Snapshot>,
 }
 
-impl Reader {
+impl SnapshotReader {
     fn new(budget: &Budget) -> Self {
         let budget = budget.clone();
         Self { budget, comments: Vec::new(), time_unit: String::new(), snapshots: Vec::new(), open: None }

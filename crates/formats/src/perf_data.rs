@@ -2,12 +2,12 @@
 //!
 //! ```text
 //! file: the header, attrs, and later features → stream: records, unpacked → rounds: records by time
-//!     → session: processes and their modules, samples → stacks
+//!     → replay: processes and their modules, samples → stacks
 //! ```
 //!
 //! The file is read once from front to back, into blocks that records stay in; memory is bounded by two rounds of
 //! perf's buffers, whatever the size of the file. Most samples repeat a stack that was seen before: the
-//! session finds what became of it by its bytes, so that only new ones are taken apart. Addresses are kept, to be symbolized elsewhere; callers are given as addresses inside their
+//! replay finds what became of it by its bytes, so that only new ones are taken apart. Addresses are kept, to be symbolized elsewhere; callers are given as addresses inside their
 //! call instruction. User stacks that were dumped (`--call-graph dwarf`) are unwound here, with the files that the
 //! recording names, as far as they are still there.
 
@@ -17,8 +17,8 @@ mod features;
 mod inflate;
 mod own_records;
 mod processes;
+mod replay;
 mod rounds;
-mod session;
 mod source;
 mod sparse;
 mod stream;
@@ -39,7 +39,7 @@ pub(crate) fn recognise(head: &[u8]) -> bool {
 pub(crate) fn read(input: Input<'_>, options: &Options, notes: &mut Notes) -> Result<Profile> {
     let budget = &input.budget().clone();
     let mut stream = stream::Stream::open(input, budget)?;
-    let mut session = session::Session::new(options, budget);
-    stream.each_record(&mut session)?;
-    session.finish(&stream.features, notes)
+    let mut replay = replay::Replay::new(options, budget);
+    stream.each_record(&mut replay)?;
+    replay.finish(&stream.features, notes)
 }

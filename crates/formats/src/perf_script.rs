@@ -11,7 +11,7 @@ use std::ops::Range;
 use flamelet_profile::{Budget, ErrorKind, FunctionId, Line, LocationId, MappingId, Profile, Result};
 
 use self::frame::{FrameKey, FrameLine, KnownFrames, address_of, is_frame, parse_frame};
-use self::header::{Header, parse_header};
+use self::header::{SampleHeader, parse_header};
 use crate::assembly::{Assembly, ByteIndex, ThreadRef};
 use crate::input::Input;
 use crate::number::decimal;
@@ -19,7 +19,7 @@ use crate::{Error, Notes, Options};
 
 /// Reads the text of `perf script`.
 pub(crate) fn read(input: Input<'_>, options: &Options, notes: &mut Notes) -> Result<Profile> {
-    let mut reader = Reader::new(options, &input.budget().clone());
+    let mut reader = ScriptReader::new(options, &input.budget().clone());
     let mut lines = input.lines();
     while let Some(line) = lines.next()? {
         reader.line(line);
@@ -42,14 +42,14 @@ pub(crate) fn recognise(head: &[u8]) -> bool {
 }
 
 /// A sample whose frames are being read.
-struct Open {
+struct OpenSample {
     thread: ThreadRef,
     time: Option<u64>,
     period: u64,
     column: usize,
 }
 
-struct Reader {
+struct ScriptReader {
     assembly: Assembly,
     frames: KnownFrames,
     functions: ByteIndex<FunctionId>,
@@ -58,7 +58,7 @@ struct Reader {
     events: ByteIndex<usize>,
     columns: Vec<usize>,
     threads: ByteIndex<ThreadRef>,
-    open: Option<Open>,
+    open: Option<OpenSample>,
     stack: Vec<LocationId>,
     open_frames: OpenFrames,
     key: Vec<u8>,
@@ -146,7 +146,7 @@ impl OpenFrames {
     }
 }
 
-impl Reader {
+impl ScriptReader {
     fn new(options: &Options, budget: &Budget) -> Self {
         let mut assembly = Assembly::new(options.timeline, budget);
         assembly.column("samples", "count");
@@ -193,12 +193,13 @@ impl Reader {
         }
     }
 
-    fn header(&mut self, header: &Header<'_>) {
+    fn header(&mut self, header: &SampleHeader<'_>) {
         self.close();
         let thread = self.thread(header);
         let column = self.column(header.event);
         self.without_period |= header.period.is_none();
-        self.open = Some(Open { thread, time: header.time, period: header.period.unwrap_or(1), column });
+        self.open =
+            Some(OpenSample { thread, time: header.time, period: header.period.unwrap_or(1), column });
         // Samples without a call chain have their only frame on the same line; tracepoints their fields.
         if let Some(frame) = parse_frame(header.rest).filter(|frame| !frame.module.is_empty()) {
             let location = self.location(frame.address, header.rest);
@@ -208,7 +209,7 @@ impl Reader {
         }
     }
 
-    fn thread(&mut self, header: &Header<'_>) -> ThreadRef {
+    fn thread(&mut self, header: &SampleHeader<'_>) -> ThreadRef {
         self.key.clear();
         self.key.extend_from_slice(header.comm);
         self.key.extend_from_slice(&header.pid.to_le_bytes());
@@ -391,7 +392,7 @@ mod tests {
 
     /// Each location of the only stack as its functions, with their sources.
     fn stack_of(text: &str) -> (Vec<Vec<String>>, u64) {
-        let mut reader = Reader::new(&Options::default(), &Budget::new(crate::Limits::default()));
+        let mut reader = ScriptReader::new(&Options::default(), &Budget::new(crate::Limits::default()));
         text.lines().for_each(|line| reader.line(line.as_bytes()));
         let odd_lines = reader.odd_lines;
         let profile = reader.finish(&mut Notes::default()).unwrap();
@@ -423,7 +424,7 @@ mod tests {
     #[test]
     fn a_frame_that_stands_on_a_stack_again_is_one_location() {
         let text = "main 1 1.5: 1 cycles: \n\t 10 a+0x1 (/m)\n\t 10 a+0x1 (/m)\n\t 10 a+0x1 (/other)\n";
-        let mut reader = Reader::new(&Options::default(), &Budget::new(crate::Limits::default()));
+        let mut reader = ScriptReader::new(&Options::default(), &Budget::new(crate::Limits::default()));
         text.lines().for_each(|line| reader.line(line.as_bytes()));
         let profile = reader.finish(&mut Notes::default()).unwrap();
         assert_eq!((profile.locations().len(), profile.stack(profile.sample(0).stack).len()), (2, 3));

@@ -19,7 +19,7 @@ const FRAMES_PER_STEP: usize = 8;
 const SCHEMA: &str = "https://www.speedscope.app/file-format-schema.json";
 
 #[derive(Deserialize)]
-struct File {
+struct SpeedscopeFile {
     shared: Shared,
     profiles: Vec<FileProfile>,
     #[serde(default, deserialize_with = "json::or_default")]
@@ -78,7 +78,7 @@ pub(crate) fn recognise(keys: &json::Keys<'_>) -> bool {
 /// Reads a speedscope file.
 pub(crate) fn read(input: Input<'_>, options: &Options, notes: &mut Notes) -> Result<Profile> {
     let budget = &input.budget().clone();
-    let file: File = json::parse(&input.slurp()?, "speedscope", budget)?;
+    let file: SpeedscopeFile = json::parse(&input.slurp()?, "speedscope", budget)?;
     let mut assembly = Assembly::new(options.timeline, budget);
     let frames: Vec<LocationId> = file
         .shared
@@ -94,7 +94,7 @@ pub(crate) fn read(input: Input<'_>, options: &Options, notes: &mut Notes) -> Re
     }
     for (number, profile) in file.profiles.iter().enumerate() {
         budget.check()?;
-        let scale = Scale::of(&profile.unit, &mut assembly);
+        let scale = UnitScale::of(&profile.unit, &mut assembly);
         let (name, tid) = split_tid(&profile.name).unwrap_or((&profile.name, number as u64 + 1));
         let thread = assembly.thread(0, tid, name, "");
         let reader = &mut ProfileReader { assembly: &mut assembly, frames: &frames, thread, scale };
@@ -118,13 +118,13 @@ fn split_tid(name: &str) -> Option<(&str, u64)> {
 
 /// How the numbers of a profile become values.
 #[derive(Clone, Copy)]
-struct Scale {
+struct UnitScale {
     column: usize,
     factor: f64,
     is_time: bool,
 }
 
-impl Scale {
+impl UnitScale {
     fn of(unit: &str, assembly: &mut Assembly) -> Self {
         if let Some(factor) = nanos_per(unit) {
             return Self { column: assembly.column("time", "nanoseconds"), factor, is_time: true };
@@ -141,7 +141,7 @@ struct ProfileReader<'a> {
     assembly: &'a mut Assembly,
     frames: &'a [LocationId],
     thread: ThreadRef,
-    scale: Scale,
+    scale: UnitScale,
 }
 
 impl ProfileReader<'_> {

@@ -37,7 +37,7 @@ fn is_unfinished(line: &[u8]) -> bool {
 
 /// Reads an strace log.
 pub(crate) fn read(input: Input<'_>, options: &Options, notes: &mut Notes) -> Result<Profile> {
-    let mut reader = Reader::new(options, &input.budget().clone());
+    let mut reader = LogReader::new(options, &input.budget().clone());
     let mut lines = input.lines();
     while let Some(line) = lines.next()? {
         reader.line(line);
@@ -157,7 +157,7 @@ fn parse_frame(line: &[u8]) -> Option<FrameLine<'_>> {
 }
 
 /// A finished call whose stack may follow.
-struct Open {
+struct FinishedCall {
     thread: ThreadRef,
     time: Option<u64>,
     nanos: Option<i64>,
@@ -165,11 +165,11 @@ struct Open {
     call: LocationId,
 }
 
-struct Reader {
+struct LogReader {
     assembly: Assembly,
     /// When calls that are not finished began, by thread.
     unfinished: HashMap<u64, Option<u64>>,
-    open: Option<Open>,
+    open: Option<FinishedCall>,
     stack: Vec<LocationId>,
     without_time: u64,
     unmatched: u64,
@@ -183,7 +183,7 @@ const CALLS: usize = 0;
 const ERRORS: usize = 1;
 const TIME: usize = 2;
 
-impl Reader {
+impl LogReader {
     fn new(options: &Options, budget: &Budget) -> Self {
         let mut assembly = Assembly::new(options.timeline, budget);
         assembly.column("calls", "count");
@@ -242,7 +242,7 @@ impl Reader {
         // These do not return, so they have no time.
         let ends = matches!(name, b"exit" | b"exit_group").then_some(0);
         let nanos = duration(rest).or(ends);
-        self.open = Some(Open { thread, time, nanos, failed: rest.starts_with(b"-1 E"), call });
+        self.open = Some(FinishedCall { thread, time, nanos, failed: rest.starts_with(b"-1 E"), call });
     }
 
     fn frame(&mut self, frame: &FrameLine<'_>) -> LocationId {

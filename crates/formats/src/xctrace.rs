@@ -24,7 +24,7 @@ pub(crate) fn recognise(head: &[u8]) -> bool {
 pub(crate) fn read(input: Input<'_>, options: &Options, notes: &mut Notes) -> Result<Profile> {
     let budget = &input.budget().clone();
     let bytes = input.slurp()?;
-    let mut reader = Reader::new(options, budget);
+    let mut reader = ExportReader::new(options, budget);
     let mut tokens = Tokens::new(&bytes);
     while let Some(token) = tokens.next()? {
         budget.check()?;
@@ -38,7 +38,7 @@ pub(crate) fn read(input: Input<'_>, options: &Options, notes: &mut Notes) -> Re
 }
 
 /// An element that is open.
-struct Open {
+struct OpenElement {
     name: String,
     id: Option<u64>,
     text: String,
@@ -49,7 +49,7 @@ struct Open {
 
 /// A row of the table being read.
 #[derive(Default)]
-struct Row {
+struct SampleRow {
     time: Option<u64>,
     weight: Option<i64>,
     thread: Option<ThreadRef>,
@@ -58,7 +58,7 @@ struct Row {
 
 /// A frame being read: its own attributes, and what is inside it.
 #[derive(Default)]
-struct Frame {
+struct FrameElement {
     id: Option<u64>,
     name: String,
     address: u64,
@@ -67,11 +67,11 @@ struct Frame {
     line: i64,
 }
 
-struct Reader {
+struct ExportReader {
     assembly: Assembly,
-    open: Vec<Open>,
-    row: Option<Row>,
-    frame: Option<Frame>,
+    open: Vec<OpenElement>,
+    row: Option<SampleRow>,
+    frame: Option<FrameElement>,
     /// The frames of the open backtrace.
     frames: Option<(Option<u64>, Vec<LocationId>)>,
     numbers: HashMap<u64, u64>,
@@ -90,7 +90,7 @@ const KNOWN: usize = hash_entry(size_of::<(u64, String)>()) + ALLOCATION;
 const SAMPLES: usize = 0;
 const TIME: usize = 1;
 
-impl Reader {
+impl ExportReader {
     fn new(options: &Options, budget: &Budget) -> Self {
         let mut assembly = Assembly::new(options.timeline, budget);
         assembly.column("samples", "count");
@@ -117,18 +117,18 @@ impl Reader {
             self.reference(element.name, reference)?;
         } else {
             match element.name {
-                "row" => self.row = Some(Row::default()),
+                "row" => self.row = Some(SampleRow::default()),
                 "thread" => self.thread = (0, 0),
                 "backtrace" => self.frames = Some((id(element), Vec::new())),
                 "frame" => {
-                    self.frame = Some(Frame {
+                    self.frame = Some(FrameElement {
                         id: id(element),
                         name: element.attribute("name").unwrap_or_default(),
                         address: element
                             .attribute("addr")
                             .and_then(|at| prefixed_hex(at.as_bytes()))
                             .unwrap_or(0),
-                        ..Frame::default()
+                        ..FrameElement::default()
                     });
                 }
                 "binary" => {
@@ -151,7 +151,7 @@ impl Reader {
         }
         let name = element.attribute("fmt").filter(|_| element.name == "thread").unwrap_or_default();
         let is_reference = element.attribute("ref").is_some();
-        self.open.push(Open {
+        self.open.push(OpenElement {
             name: element.name.into(),
             id: id(element),
             text: name,
@@ -292,7 +292,7 @@ impl Reader {
         }
     }
 
-    fn end_thread(&mut self, open: &Open) {
+    fn end_thread(&mut self, open: &OpenElement) {
         let (tid, pid) = self.thread;
         let thread = self.assembly.thread(pid, tid, &open.text, "");
         open.id.filter(|_| self.has_room(KNOWN)).map(|id| self.threads.insert(id, thread));

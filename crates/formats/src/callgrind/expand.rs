@@ -11,7 +11,7 @@ use std::collections::BinaryHeap;
 
 use flamelet_profile::{Budget, LabelSetId, Line, LocationId};
 
-use super::graph::{Edge, Graph, Place};
+use super::graph::{CostPlace, Edge, Graph};
 use crate::assembly::Assembly;
 
 /// Contexts lighter than this share of everything are not unfolded.
@@ -66,7 +66,7 @@ pub(super) fn expand(
         Unfolding { graph, shares: &shares, budget: &budget, contexts: Vec::new(), queue: BinaryHeap::new() };
     unfolding.run();
     let contexts = unfolding.contexts;
-    let mut writer = Writer {
+    let mut writer = StackWriter {
         graph,
         names,
         addresses,
@@ -219,7 +219,7 @@ impl Spent {
     }
 }
 
-struct Writer<'a> {
+struct StackWriter<'a> {
     graph: &'a Graph,
     names: &'a [String],
     addresses: bool,
@@ -231,7 +231,7 @@ struct Writer<'a> {
     own_places: Vec<Vec<Option<LocationId>>>,
 }
 
-impl Writer<'_> {
+impl StackWriter<'_> {
     /// Writes a context's part of its function's own costs.
     fn context(&mut self, contexts: &[Context], at: usize) {
         let mut stack = Vec::new();
@@ -298,7 +298,7 @@ impl Writer<'_> {
         let own_file = self.graph.functions[edge.caller].file;
         // The caller is shown in its own file: a call inside inlined code has a line of another one.
         let line = if edge.place.file == own_file { edge.place.line } else { 0 };
-        let place = Place { file: own_file, line, address: edge.place.address };
+        let place = CostPlace { file: own_file, line, address: edge.place.address };
         let site = location(self.graph, self.names, self.addresses, edge.caller, place, self.assembly);
         self.call_sites[number] = Some(site);
         site
@@ -310,7 +310,7 @@ fn location(
     names: &[String],
     addresses: bool,
     function: usize,
-    place: Place,
+    place: CostPlace,
     assembly: &mut Assembly,
 ) -> LocationId {
     let key = graph.functions[function];

@@ -18,7 +18,7 @@ pub(super) struct FunctionKey {
 
 /// Where in a function a cost arose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Place {
+pub(super) struct CostPlace {
     pub(super) file: NameId,
     pub(super) line: u32,
     pub(super) address: u64,
@@ -34,9 +34,9 @@ pub(super) fn add_costs(into: &mut [u64], from: &[u64]) {
 
 /// A function's own costs.
 #[derive(Debug, Default)]
-pub(super) struct Node {
-    pub(super) own: Vec<(Place, Costs)>,
-    own_index: HashMap<Place, usize, FxBuildHasher>,
+pub(super) struct OwnCosts {
+    pub(super) own: Vec<(CostPlace, Costs)>,
+    own_index: HashMap<CostPlace, usize, FxBuildHasher>,
 }
 
 /// The calls from one function to another.
@@ -47,17 +47,18 @@ pub(super) struct Edge {
     pub(super) calls: u64,
     pub(super) inclusive: Costs,
     /// Where the most expensive of the calls is made.
-    pub(super) place: Place,
+    pub(super) place: CostPlace,
     dearest: u64,
 }
 
 /// What is charged for a function, for a place of its own and for a call, the tables included that stacks are made
 /// with.
 const FUNCTION: usize = size_of::<FunctionKey>()
-    + size_of::<Node>()
+    + size_of::<OwnCosts>()
     + hash_entry(size_of::<(FunctionKey, usize)>())
     + 8 * size_of::<Vec<usize>>();
-const PLACE: usize = size_of::<(Place, Costs)>() + hash_entry(size_of::<(Place, usize)>()) + 4 * ALLOCATION;
+const PLACE: usize =
+    size_of::<(CostPlace, Costs)>() + hash_entry(size_of::<(CostPlace, usize)>()) + 4 * ALLOCATION;
 const EDGE: usize = size_of::<Edge>() + hash_entry(size_of::<((usize, usize), usize)>()) + 4 * ALLOCATION;
 
 /// Functions and calls.
@@ -65,7 +66,7 @@ const EDGE: usize = size_of::<Edge>() + hash_entry(size_of::<((usize, usize), us
 pub(super) struct Graph {
     budget: Budget,
     pub(super) functions: Vec<FunctionKey>,
-    pub(super) nodes: Vec<Node>,
+    pub(super) nodes: Vec<OwnCosts>,
     pub(super) edges: Vec<Edge>,
     function_index: HashMap<FunctionKey, usize, FxBuildHasher>,
     edge_index: HashMap<(usize, usize), usize, FxBuildHasher>,
@@ -93,13 +94,13 @@ impl Graph {
             return 0;
         }
         self.functions.push(key);
-        self.nodes.push(Node::default());
+        self.nodes.push(OwnCosts::default());
         self.function_index.insert(key, self.functions.len() - 1);
         self.functions.len() - 1
     }
 
     /// Adds costs that a function has itself.
-    pub(super) fn add_own(&mut self, function: usize, place: Place, costs: &[u64]) {
+    pub(super) fn add_own(&mut self, function: usize, place: CostPlace, costs: &[u64]) {
         let node = &mut self.nodes[function];
         match node.own_index.get(&place) {
             Some(&at) => add_costs(&mut node.own[at].1, costs),
@@ -118,7 +119,7 @@ impl Graph {
         caller: usize,
         callee: usize,
         calls: u64,
-        place: Place,
+        place: CostPlace,
         costs: &[u64],
     ) {
         let first = costs.first().copied().unwrap_or(0);

@@ -8,7 +8,7 @@ use hashbrown::HashMap;
 use rustc_hash::FxBuildHasher;
 
 use super::expand::expand;
-use super::graph::{FunctionKey, Graph, NameId, Place};
+use super::graph::{CostPlace, FunctionKey, Graph, NameId};
 use crate::assembly::{Assembly, ByteIndex};
 use crate::input::Input;
 use crate::number::{decimal, hex, words};
@@ -30,7 +30,7 @@ pub(crate) fn recognise(head: &[u8]) -> bool {
 /// Reads callgrind's out file.
 pub(crate) fn read(input: Input<'_>, _options: &Options, notes: &mut Notes) -> Result<Profile> {
     let budget = &input.budget().clone();
-    let mut parser = Parser::new(budget);
+    let mut parser = OutFileParser::new(budget);
     let mut lines = input.lines();
     while let Some(line) = lines.next()? {
         if let Err(what) = parser.line(line.trim_ascii()) {
@@ -52,7 +52,7 @@ enum NameSpace {
 
 /// What the names of a file are called, and what their numbers stand for.
 #[derive(Default)]
-struct Names {
+struct NumberedNames {
     texts: Vec<String>,
     compressed: [HashMap<u64, NameId, FxBuildHasher>; 3],
 }
@@ -64,9 +64,9 @@ struct Position {
     line: u64,
 }
 
-struct Parser {
+struct OutFileParser {
     budget: Budget,
-    names: Names,
+    names: NumberedNames,
     by_text: ByteIndex<NameId>,
     events: Vec<String>,
     has_address: bool,
@@ -92,9 +92,9 @@ struct Parser {
     costs: Vec<u64>,
 }
 
-impl Parser {
+impl OutFileParser {
     fn new(budget: &Budget) -> Self {
-        let names = Names { texts: vec![String::new()], ..Names::default() };
+        let names = NumberedNames { texts: vec![String::new()], ..NumberedNames::default() };
         Self {
             budget: budget.clone(),
             names,
@@ -269,7 +269,7 @@ impl Parser {
         }
         let function = self.function.ok_or("costs before any function")?;
         let line = u32::try_from(self.position.line).unwrap_or(0);
-        let place = Place { file: self.file, line, address: self.position.address };
+        let place = CostPlace { file: self.file, line, address: self.position.address };
         let Some(calls) = self.calls.take() else {
             self.graph().add_own(function, place, costs);
             return Ok(());

@@ -13,7 +13,7 @@ use crate::{Notes, Options};
 type Key<'a> = (&'a str, &'a str, &'a str);
 
 #[derive(Default)]
-struct Costs<'a> {
+struct FunctionCosts<'a> {
     own: BTreeMap<i64, Vec<i64>>,
     /// By the line of the call and the function called: calls and costs.
     calls: BTreeMap<(i64, Key<'a>), (u64, Vec<i64>)>,
@@ -35,7 +35,7 @@ pub(crate) fn write(
     notes.push("stacks become calls: how often is not known, so each sample counts as one call".into());
     let width = profile.sample_types().len();
     let stacks = stacks(profile);
-    let mut functions: BTreeMap<Key<'_>, Costs<'_>> = BTreeMap::new();
+    let mut functions: BTreeMap<Key<'_>, FunctionCosts<'_>> = BTreeMap::new();
     let mut negative = 0u64;
     for (sample, stack) in profile.samples().zip(&stacks.by_sample) {
         negative += u64::from(sample.values.iter().any(|&value| value < 0));
@@ -63,13 +63,13 @@ pub(crate) fn write(
     Ok(())
 }
 
-struct Stacks {
+struct WrittenStacks {
     frames: Vec<Frame>,
     /// Root first.
     by_sample: Vec<Vec<u32>>,
 }
 
-fn stacks(profile: &Profile) -> Stacks {
+fn stacks(profile: &Profile) -> WrittenStacks {
     let mut table = FrameTable::with_lines(profile);
     let mut stack = Vec::new();
     let by_sample = profile
@@ -79,7 +79,7 @@ fn stacks(profile: &Profile) -> Stacks {
             stack.clone()
         })
         .collect();
-    Stacks { frames: table.frames().to_vec(), by_sample }
+    WrittenStacks { frames: table.frames().to_vec(), by_sample }
 }
 
 fn key(frame: &Frame) -> Key<'_> {
@@ -87,7 +87,7 @@ fn key(frame: &Frame) -> Key<'_> {
 }
 
 fn add_sample<'a>(
-    functions: &mut BTreeMap<Key<'a>, Costs<'a>>,
+    functions: &mut BTreeMap<Key<'a>, FunctionCosts<'a>>,
     frames: &[&'a Frame],
     values: &[i64],
     width: usize,
@@ -129,7 +129,7 @@ fn write_header(profile: &Profile, out: &mut dyn Write) -> Result<()> {
     Ok(())
 }
 
-fn write_function(out: &mut dyn Write, costs: &Costs<'_>, names: &mut Compressor) -> Result<()> {
+fn write_function(out: &mut dyn Write, costs: &FunctionCosts<'_>, names: &mut Compressor) -> Result<()> {
     for (line, values) in &costs.own {
         writeln!(out, "{}{}", (*line).max(0), spaced(values))?;
     }

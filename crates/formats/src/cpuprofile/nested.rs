@@ -5,7 +5,7 @@ use flamelet_profile::budget::ALLOCATION;
 use flamelet_profile::{Budget, Result};
 use serde::Deserialize;
 
-use super::{CallFrame, File, Node};
+use super::{CallFrame, CpuProfileFile, ProfileNode};
 use crate::json;
 
 /// A node without its children.
@@ -19,8 +19,8 @@ pub(super) struct NestedNode {
 }
 
 impl NestedNode {
-    fn below(self, parent: Option<u64>) -> Node {
-        Node { id: self.id, frame: self.frame, hits: self.hits, children: Vec::new(), parent }
+    fn below(self, parent: Option<u64>) -> ProfileNode {
+        ProfileNode { id: self.id, frame: self.frame, hits: self.hits, children: Vec::new(), parent }
     }
 }
 
@@ -30,10 +30,10 @@ pub(super) fn recognise(text: &[u8]) -> bool {
 }
 
 /// Reads the file, all nodes of the tree included.
-pub(super) fn parse(text: &[u8], budget: &Budget) -> Result<File> {
+pub(super) fn parse(text: &[u8], budget: &Budget) -> Result<CpuProfileFile> {
     let parts = Parts::of(text, budget);
     budget.check()?;
-    let mut file: File = json::parse(&parts.texts[0], "cpuprofile", budget)?;
+    let mut file: CpuProfileFile = json::parse(&parts.texts[0], "cpuprofile", budget)?;
     let Some(head) = file.head.take() else { return Ok(file) };
     file.nodes = vec![head.below(None)];
     for (text, &parent) in parts.texts.iter().zip(&parts.parents).skip(1) {
@@ -41,7 +41,7 @@ pub(super) fn parse(text: &[u8], budget: &Budget) -> Result<File> {
         let node: NestedNode = json::parse(text, "cpuprofile", budget)?;
         // Most of it is what the parser puts aside; what stays is the node and its text.
         budget.refund(budget.used() - before);
-        budget.charge(size_of::<Node>() + text.len())?;
+        budget.charge(size_of::<ProfileNode>() + text.len())?;
         // The first part is the file, whose node is the head; parents come before their children.
         let parent = file.nodes[parent].id;
         file.nodes.push(node.below(Some(parent)));
@@ -50,10 +50,10 @@ pub(super) fn parse(text: &[u8], budget: &Budget) -> Result<File> {
 }
 
 /// What a part is charged with besides its text.
-const PART: usize = size_of::<(Vec<u8>, usize, usize, Open)>() + ALLOCATION;
+const PART: usize = size_of::<(Vec<u8>, usize, usize, OpenBracket)>() + ALLOCATION;
 
 /// What is open at a place of the text.
-enum Open {
+enum OpenBracket {
     Object { is_part: bool },
     Array { is_children: bool, has_parts: bool },
 }
@@ -65,7 +65,7 @@ struct Parts {
     parents: Vec<usize>,
     /// The parts that are open, innermost last; the first stays.
     inside: Vec<usize>,
-    open: Vec<Open>,
+    open: Vec<OpenBracket>,
 }
 
 impl Parts {
@@ -95,10 +95,10 @@ impl Parts {
 
     fn begin(&mut self, byte: u8, is_children: bool) {
         if byte == b'[' {
-            return self.open.push(Open::Array { is_children, has_parts: false });
+            return self.open.push(OpenBracket::Array { is_children, has_parts: false });
         }
         let is_part = match self.open.last_mut() {
-            Some(Open::Array { is_children: true, has_parts }) => {
+            Some(OpenBracket::Array { is_children: true, has_parts }) => {
                 *has_parts = true;
                 true
             }
@@ -109,18 +109,18 @@ impl Parts {
             self.inside.push(self.texts.len());
             self.texts.push(Vec::new());
         }
-        self.open.push(Open::Object { is_part });
+        self.open.push(OpenBracket::Object { is_part });
     }
 
     fn push(&mut self, byte: u8, piece: &[u8]) {
         // Nothing is left between commas when parts were taken out.
-        if byte == b',' && matches!(self.open.last(), Some(Open::Array { has_parts: true, .. })) {
+        if byte == b',' && matches!(self.open.last(), Some(OpenBracket::Array { has_parts: true, .. })) {
             return;
         }
         let innermost = self.innermost();
         self.texts[innermost].extend_from_slice(piece);
         if matches!(byte, b'}' | b']')
-            && let Some(Open::Object { is_part: true }) = self.open.pop()
+            && let Some(OpenBracket::Object { is_part: true }) = self.open.pop()
         {
             self.inside.pop();
         }

@@ -15,17 +15,17 @@ use crate::{Error, Notes, Options, json};
 const STEPS_PER_FRAME: usize = 4;
 
 #[derive(Deserialize)]
-struct File {
+struct GeckoFile {
     #[serde(default)]
     meta: super::Meta,
     #[serde(default)]
-    threads: Vec<Thread>,
+    threads: Vec<GeckoThread>,
     #[serde(default)]
-    processes: Vec<File>,
+    processes: Vec<GeckoFile>,
 }
 
 #[derive(Deserialize)]
-struct Thread {
+struct GeckoThread {
     #[serde(default, deserialize_with = "json::or_default")]
     name: String,
     #[serde(rename = "processName", default, deserialize_with = "json::or_default")]
@@ -34,22 +34,22 @@ struct Thread {
     pid: String,
     #[serde(default, deserialize_with = "json::loose_text")]
     tid: String,
-    samples: Rows,
+    samples: RowTable,
     #[serde(rename = "stackTable")]
-    stacks: Rows,
+    stacks: RowTable,
     #[serde(rename = "frameTable")]
-    frames: Rows,
+    frames: RowTable,
     #[serde(rename = "stringTable")]
     strings: Vec<String>,
 }
 
 #[derive(Deserialize)]
-struct Rows {
+struct RowTable {
     schema: HashMap<String, usize>,
     data: Vec<Vec<Value>>,
 }
 
-impl Rows {
+impl RowTable {
     fn get(&self, row: usize, column: &str) -> Option<&Value> {
         self.data.get(row)?.get(*self.schema.get(column)?)
     }
@@ -67,7 +67,7 @@ pub(crate) fn recognise(keys: &json::Keys<'_>) -> bool {
 /// Reads a Gecko profile with the processes inside it.
 pub(crate) fn read(input: Input<'_>, options: &Options, notes: &mut Notes) -> Result<Profile> {
     let budget = &input.budget().clone();
-    let file: File = json::parse(&input.slurp()?, "Gecko", budget)?;
+    let file: GeckoFile = json::parse(&input.slurp()?, "Gecko", budget)?;
     let mut assembly = Assembly::new(options.timeline, budget);
     let samples = assembly.column("samples", "count");
     let time = assembly.column("time", "nanoseconds");
@@ -78,7 +78,7 @@ pub(crate) fn read(input: Input<'_>, options: &Options, notes: &mut Notes) -> Re
     assembly.finish()
 }
 
-fn process(file: &File, interval: f64, columns: (usize, usize), assembly: &mut Assembly) -> Result<()> {
+fn process(file: &GeckoFile, interval: f64, columns: (usize, usize), assembly: &mut Assembly) -> Result<()> {
     for thread in &file.threads {
         read_thread(thread, interval, columns, assembly)?;
     }
@@ -86,7 +86,7 @@ fn process(file: &File, interval: f64, columns: (usize, usize), assembly: &mut A
 }
 
 fn read_thread(
-    thread: &Thread,
+    thread: &GeckoThread,
     interval: f64,
     columns: (usize, usize),
     assembly: &mut Assembly,
@@ -121,7 +121,7 @@ fn read_thread(
 }
 
 fn resolve(
-    thread: &Thread,
+    thread: &GeckoThread,
     top: usize,
     frames: &mut HashMap<usize, LocationId>,
     stack: &mut Vec<LocationId>,

@@ -26,8 +26,8 @@ pub(crate) fn write(
     notes.dropped_timeline(profile);
     notes.dropped_comments(profile);
     let units = units_in_count(value_type(profile, index).1);
-    let mut names = Names::of(profile);
-    let (mut rows, mut zero) = (Rows::default(), 0u64);
+    let mut names = FrameNames::of(profile);
+    let (mut rows, mut zero) = (SummedLines::default(), 0u64);
     for sample in profile.samples() {
         match sample.values[index] {
             0 => zero += 1,
@@ -53,15 +53,15 @@ pub(crate) fn write(
 
 /// Samples that differ only in what is dropped are one line, where the first of them stood.
 #[derive(Default)]
-struct Rows {
+struct SummedLines {
     /// The frames of all lines, root first, and where each line's end with its value.
     frames: Vec<u32>,
     sums: Vec<(usize, i64)>,
     index: HashTable<(u64, usize)>,
 }
 
-impl Rows {
-    fn add(&mut self, stack: &[LocationId], value: i64, names: &mut Names<'_>) {
+impl SummedLines {
+    fn add(&mut self, stack: &[LocationId], value: i64, names: &mut FrameNames<'_>) {
         let start = self.frames.len();
         for &location in stack.iter().rev() {
             names.push(location, &mut self.frames);
@@ -84,7 +84,7 @@ impl Rows {
 }
 
 /// The names of frames as lines have them, each once.
-struct Names<'a> {
+struct FrameNames<'a> {
     table: FrameTable<'a>,
     /// What each frame of the table is called, as a number.
     by_frame: Vec<u32>,
@@ -94,7 +94,7 @@ struct Names<'a> {
     text: Vec<u8>,
 }
 
-impl<'a> Names<'a> {
+impl<'a> FrameNames<'a> {
     fn of(profile: &'a Profile) -> Self {
         Self {
             table: FrameTable::by_function(profile),

@@ -4,7 +4,7 @@ use rustc_hash::FxHashMap as HashMap;
 
 /// The figures of one trace.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Cost {
+pub(super) struct TraceCost {
     pub(super) objects: i64,
     pub(super) bytes: i64,
     pub(super) temporary: i64,
@@ -17,8 +17,8 @@ pub(super) struct Cost {
 
 /// Follows allocations, and keeps what each trace held when everything together was largest.
 #[derive(Debug, Default)]
-pub(super) struct Costs {
-    by_trace: Vec<Cost>,
+pub(super) struct TraceCosts {
+    by_trace: Vec<TraceCost>,
     /// Traces whose live bytes have changed since the last peak.
     changed: Vec<u32>,
     live: i64,
@@ -29,7 +29,7 @@ pub(super) struct Costs {
     unknown_frees: u64,
 }
 
-impl Costs {
+impl TraceCosts {
     /// Allocates `size` bytes; `key` is what a free will name.
     pub(super) fn allocate(&mut self, trace: u32, size: u64, key: u64) {
         let size = i64::try_from(size).unwrap_or(i64::MAX);
@@ -44,7 +44,7 @@ impl Costs {
         self.last = Some(key);
     }
 
-    /// Frees what [`Costs::allocate`] allocated.
+    /// Frees what [`TraceCosts::allocate`] allocated.
     pub(super) fn free(&mut self, trace: u32, size: u64, key: u64) {
         let size = i64::try_from(size).unwrap_or(i64::MAX);
         if self.last.take() == Some(key) {
@@ -53,7 +53,7 @@ impl Costs {
         self.change(trace, -1, -size);
     }
 
-    /// As [`Costs::allocate`], remembering the pointer.
+    /// As [`TraceCosts::allocate`], remembering the pointer.
     pub(super) fn allocate_pointer(&mut self, trace: u32, size: u64, pointer: u64) {
         self.pointers.insert(pointer, (trace, size));
         self.allocate(trace, size, pointer);
@@ -81,14 +81,14 @@ impl Costs {
     }
 
     /// The traces that ever allocated.
-    pub(super) fn by_trace(&self) -> impl Iterator<Item = (u32, Cost)> {
+    pub(super) fn by_trace(&self) -> impl Iterator<Item = (u32, TraceCost)> {
         (0..).zip(&self.by_trace).filter(|(_, cost)| cost.objects > 0).map(|(trace, cost)| (trace, *cost))
     }
 
-    fn cost(&mut self, trace: u32) -> &mut Cost {
+    fn cost(&mut self, trace: u32) -> &mut TraceCost {
         let at = trace as usize;
         if self.by_trace.len() <= at {
-            self.by_trace.resize(at + 1, Cost::default());
+            self.by_trace.resize(at + 1, TraceCost::default());
         }
         &mut self.by_trace[at]
     }
@@ -119,7 +119,7 @@ mod tests {
 
     #[test]
     fn the_peak_is_what_every_trace_held_at_once() {
-        let mut costs = Costs::default();
+        let mut costs = TraceCosts::default();
         costs.allocate_pointer(1, 100, 0xa);
         costs.allocate_pointer(2, 50, 0xb);
         costs.free_pointer(0xa);

@@ -5,7 +5,7 @@ use flamelet_profile::budget::{ALLOCATION, hash_entry};
 use rustc_hash::FxHashMap as HashMap;
 
 use super::chunk::{Bytes, StringOrNumber};
-use super::values::Value;
+use super::values::JavaValue;
 
 /// Structures inside structures, and elements inside elements, go no deeper.
 const MAX_DEPTH: u32 = 32;
@@ -110,7 +110,12 @@ impl Metadata {
     }
 
     /// Reads the fields of an object of `class`.
-    pub(super) fn read_fields(&self, class: &Class, bytes: &mut Bytes<'_>, depth: u32) -> Option<Vec<Value>> {
+    pub(super) fn read_fields(
+        &self,
+        class: &Class,
+        bytes: &mut Bytes<'_>,
+        depth: u32,
+    ) -> Option<Vec<JavaValue>> {
         if depth > MAX_DEPTH {
             return None;
         }
@@ -124,10 +129,10 @@ impl Metadata {
 
     fn charge_values(&self, count: usize) -> Option<()> {
         self.budget.work(count + 1).ok()?;
-        self.budget.charge(count * size_of::<Value>() + ALLOCATION).ok()
+        self.budget.charge(count * size_of::<JavaValue>() + ALLOCATION).ok()
     }
 
-    fn read_field(&self, field: &Field, bytes: &mut Bytes<'_>, depth: u32) -> Option<Value> {
+    fn read_field(&self, field: &Field, bytes: &mut Bytes<'_>, depth: u32) -> Option<JavaValue> {
         if !field.is_array {
             return self.read_value(field, bytes, depth);
         }
@@ -137,40 +142,40 @@ impl Metadata {
         for _ in 0..count {
             values.push(self.read_value(field, bytes, depth)?);
         }
-        Some(Value::Array(values))
+        Some(JavaValue::Array(values))
     }
 
-    fn read_value(&self, field: &Field, bytes: &mut Bytes<'_>, depth: u32) -> Option<Value> {
+    fn read_value(&self, field: &Field, bytes: &mut Bytes<'_>, depth: u32) -> Option<JavaValue> {
         if field.is_constant {
-            return bytes.long().map(|key| Value::Reference(field.class, key));
+            return bytes.long().map(|key| JavaValue::Reference(field.class, key));
         }
         self.read_object(field.class, bytes, depth)
     }
 
     /// Reads an object of the class `id`, which may be a plain number or a string.
-    pub(super) fn read_object(&self, id: i64, bytes: &mut Bytes<'_>, depth: u32) -> Option<Value> {
+    pub(super) fn read_object(&self, id: i64, bytes: &mut Bytes<'_>, depth: u32) -> Option<JavaValue> {
         let class = self.class(id)?;
         Some(match &*class.name {
-            "boolean" | "byte" => Value::Number(i64::from(bytes.byte()?)),
-            "char" | "short" => Value::Number(bytes.short()?),
-            "int" => Value::Number(bytes.int()?),
-            "long" => Value::Number(bytes.long()?),
+            "boolean" | "byte" => JavaValue::Number(i64::from(bytes.byte()?)),
+            "char" | "short" => JavaValue::Number(bytes.short()?),
+            "int" => JavaValue::Number(bytes.int()?),
+            "long" => JavaValue::Number(bytes.long()?),
             "float" => {
                 bytes.skip(4)?;
-                Value::Number(0)
+                JavaValue::Number(0)
             }
             "double" => {
                 bytes.skip(8)?;
-                Value::Number(0)
+                JavaValue::Number(0)
             }
             "java.lang.String" => match bytes.string()? {
                 StringOrNumber::Text(text) => {
                     self.budget.charge(text.len() + ALLOCATION).ok()?;
-                    Value::Text(text)
+                    JavaValue::Text(text)
                 }
-                StringOrNumber::Number(key) => Value::Reference(id, key),
+                StringOrNumber::Number(key) => JavaValue::Reference(id, key),
             },
-            _ => Value::Struct(self.read_fields(class, bytes, depth + 1)?),
+            _ => JavaValue::Struct(self.read_fields(class, bytes, depth + 1)?),
         })
     }
 }

@@ -10,26 +10,26 @@ use super::metadata::{Class, Metadata};
 
 /// A value of a field.
 #[derive(Debug, Clone)]
-pub(super) enum Value {
+pub(super) enum JavaValue {
     Number(i64),
     Text(Rc<str>),
-    Struct(Vec<Value>),
-    Array(Vec<Value>),
+    Struct(Vec<JavaValue>),
+    Array(Vec<JavaValue>),
     /// A constant: its class and its number.
     Reference(i64, i64),
 }
 
-impl Value {
+impl JavaValue {
     pub(super) fn number(&self) -> Option<i64> {
         match self {
-            Value::Number(number) => Some(*number),
+            JavaValue::Number(number) => Some(*number),
             _ => None,
         }
     }
 
     pub(super) fn reference(&self) -> Option<(i64, i64)> {
         match self {
-            Value::Reference(class, key) => Some((*class, *key)),
+            JavaValue::Reference(class, key) => Some((*class, *key)),
             _ => None,
         }
     }
@@ -37,7 +37,7 @@ impl Value {
 
 /// The constants of a chunk by class and number.
 pub(super) struct Pools {
-    values: HashMap<(i64, i64), Value>,
+    values: HashMap<(i64, i64), JavaValue>,
 }
 
 impl Pools {
@@ -72,7 +72,7 @@ impl Pools {
             let count = bytes.int()?;
             for _ in 0..count {
                 let key = bytes.long()?;
-                metadata.budget.charge(hash_entry(size_of::<((i64, i64), Value)>())).ok()?;
+                metadata.budget.charge(hash_entry(size_of::<((i64, i64), JavaValue)>())).ok()?;
                 let value = metadata.read_object(class, &mut bytes, 0)?;
                 // Later constants were read first and hold.
                 self.values.entry((class, key)).or_insert(value);
@@ -84,20 +84,20 @@ impl Pools {
     /// The class and the fields of what a value is or refers to.
     pub(super) fn resolve<'a>(
         &'a self,
-        value: &'a Value,
+        value: &'a JavaValue,
         metadata: &'a Metadata,
-    ) -> Option<(&'a Class, &'a [Value])> {
+    ) -> Option<(&'a Class, &'a [JavaValue])> {
         let (class, key) = value.reference()?;
         match self.values.get(&(class, key))? {
-            Value::Struct(fields) => Some((metadata.class(class)?, fields)),
+            JavaValue::Struct(fields) => Some((metadata.class(class)?, fields)),
             _ => None,
         }
     }
 
     /// The text that a reference stands for.
-    pub(super) fn text(&self, value: &Value) -> Option<String> {
+    pub(super) fn text(&self, value: &JavaValue) -> Option<String> {
         match self.values.get(&value.reference()?)? {
-            Value::Text(text) => Some(text.to_string()),
+            JavaValue::Text(text) => Some(text.to_string()),
             _ => None,
         }
     }

@@ -2,7 +2,7 @@
 
 use flamelet_profile::{ErrorKind, Result};
 
-use super::{LineReader, Text, numbers, stack};
+use super::{LineReader, TextProfile, numbers, stack};
 use crate::{Error, Notes};
 
 pub(super) struct Contention {
@@ -18,7 +18,7 @@ impl Default for Contention {
 }
 
 impl LineReader for Contention {
-    fn line(&mut self, line: &[u8], text: &mut Text) -> std::result::Result<(), &'static str> {
+    fn line(&mut self, line: &[u8], text: &mut TextProfile) -> std::result::Result<(), &'static str> {
         if line.is_empty() {
             return Ok(());
         }
@@ -39,7 +39,7 @@ impl LineReader for Contention {
         }
     }
 
-    fn finish(&mut self, text: &mut Text, _notes: &mut Notes) -> Result<()> {
+    fn finish(&mut self, text: &mut TextProfile, _notes: &mut Notes) -> Result<()> {
         if !self.started {
             return Err(Error::new(ErrorKind::Truncated, "the contention profile is empty"));
         }
@@ -63,7 +63,7 @@ impl Contention {
     }
 
     /// `DELAY COUNT @ 0x1 0x2`, the delay in cycles where their rate is known, else in nanoseconds.
-    fn sample(&self, line: &[u8], text: &mut Text) -> std::result::Result<(), &'static str> {
+    fn sample(&self, line: &[u8], text: &mut TextProfile) -> std::result::Result<(), &'static str> {
         let at = memchr::memchr(b'@', line).ok_or("a sample without `@`")?;
         let mut counts = numbers(&line[..at]);
         let (Some(delay), Some(count)) = (counts.next(), counts.next()) else {

@@ -2,7 +2,7 @@
 
 use flamelet_profile::{ErrorKind, Result};
 
-use super::{LineReader, Text, numbers, stack};
+use super::{LineReader, TextProfile, numbers, stack};
 use crate::{Error, Notes};
 
 /// The kind that a first line names.
@@ -19,7 +19,7 @@ pub(super) struct Count {
 }
 
 impl LineReader for Count {
-    fn line(&mut self, line: &[u8], text: &mut Text) -> std::result::Result<(), &'static str> {
+    fn line(&mut self, line: &[u8], text: &mut TextProfile) -> std::result::Result<(), &'static str> {
         match line {
             [] => Ok(()),
             [b'#', comment @ ..] => {
@@ -41,7 +41,7 @@ impl LineReader for Count {
         }
     }
 
-    fn finish(&mut self, _text: &mut Text, _notes: &mut Notes) -> Result<()> {
+    fn finish(&mut self, _text: &mut TextProfile, _notes: &mut Notes) -> Result<()> {
         if self.started {
             Ok(())
         } else {

@@ -2,7 +2,7 @@
 
 use flamelet_profile::{ErrorKind, Result};
 
-use super::{LineReader, Text, numbers, stack};
+use super::{LineReader, TextProfile, numbers, stack};
 use crate::addresses::Symbol;
 use crate::heap::{add_go_columns, unbias};
 use crate::number::{decimal, prefixed_hex};
@@ -17,7 +17,7 @@ pub(super) struct Heap {
 }
 
 impl LineReader for Heap {
-    fn line(&mut self, line: &[u8], text: &mut Text) -> std::result::Result<(), &'static str> {
+    fn line(&mut self, line: &[u8], text: &mut TextProfile) -> std::result::Result<(), &'static str> {
         match line {
             [] => Ok(()),
             [b'#', comment @ ..] => {
@@ -29,7 +29,7 @@ impl LineReader for Heap {
         }
     }
 
-    fn finish(&mut self, text: &mut Text, _notes: &mut Notes) -> Result<()> {
+    fn finish(&mut self, text: &mut TextProfile, _notes: &mut Notes) -> Result<()> {
         if !self.started {
             return Err(Error::new(ErrorKind::Truncated, "the heap profile is empty"));
         }
@@ -43,7 +43,7 @@ impl LineReader for Heap {
 
 impl Heap {
     /// `heap profile: 1: 4 [7: 1000] @ heap_v2/524288`.
-    fn first(&mut self, line: &[u8], text: &mut Text) -> std::result::Result<(), &'static str> {
+    fn first(&mut self, line: &[u8], text: &mut TextProfile) -> std::result::Result<(), &'static str> {
         let at = memchr::memchr(b'@', line).ok_or("no `@` in the first line")?;
         let kind = line[at + 1..].trim_ascii();
         let slash = memchr::memchr(b'/', kind);
@@ -64,7 +64,7 @@ impl Heap {
     }
 
     /// `1: 4 [7: 1000] @ 0x1 0x2`: live, and in brackets all.
-    fn sample(&mut self, line: &[u8], text: &mut Text) -> std::result::Result<(), &'static str> {
+    fn sample(&mut self, line: &[u8], text: &mut TextProfile) -> std::result::Result<(), &'static str> {
         let at = memchr::memchr(b'@', line).ok_or("a sample without `@`")?;
         let counts: Vec<i64> = numbers(&line[..at]).collect();
         let [live, live_bytes, all, all_bytes] = counts[..] else {
@@ -85,7 +85,7 @@ impl Heap {
 }
 
 /// Go's names below a stack: `# 0x43b1f2 runtime.gopark+0xd2 /go/src/runtime/proc.go:364`.
-pub(super) fn go_symbol(comment: &[u8], text: &mut Text) {
+pub(super) fn go_symbol(comment: &[u8], text: &mut TextProfile) {
     let mut fields = crate::number::words(comment);
     let (Some(address), Some(name), Some(place)) =
         (fields.next().and_then(prefixed_hex), fields.next(), fields.next())

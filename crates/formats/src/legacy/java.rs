@@ -2,7 +2,7 @@
 
 use flamelet_profile::{ErrorKind, Result};
 
-use super::{LineReader, Text, numbers};
+use super::{LineReader, TextProfile, numbers};
 use crate::addresses::Symbol;
 use crate::heap::unbias;
 use crate::number::{prefixed_hex, words};
@@ -18,7 +18,7 @@ pub(super) struct Java {
 }
 
 impl LineReader for Java {
-    fn line(&mut self, line: &[u8], text: &mut Text) -> std::result::Result<(), &'static str> {
+    fn line(&mut self, line: &[u8], text: &mut TextProfile) -> std::result::Result<(), &'static str> {
         if line.is_empty() {
             return Ok(());
         }
@@ -38,13 +38,13 @@ impl LineReader for Java {
         }
     }
 
-    fn finish(&mut self, _text: &mut Text, _notes: &mut Notes) -> Result<()> {
+    fn finish(&mut self, _text: &mut TextProfile, _notes: &mut Notes) -> Result<()> {
         if self.started { Ok(()) } else { Err(Error::new(ErrorKind::Truncated, "the Java profile is empty")) }
     }
 }
 
 impl Java {
-    fn start(&mut self, is_heap: bool, text: &mut Text) {
+    fn start(&mut self, is_heap: bool, text: &mut TextProfile) {
         if std::mem::replace(&mut self.started, true) {
             return;
         }
@@ -71,7 +71,12 @@ impl Java {
     }
 
     /// `OBJECTS BYTES @ …` for a heap, `DELAY COUNT @ …` for contention. Addresses stand for names only.
-    fn sample(&self, figures: &[u8], stack: &[u8], text: &mut Text) -> std::result::Result<(), &'static str> {
+    fn sample(
+        &self,
+        figures: &[u8],
+        stack: &[u8],
+        text: &mut TextProfile,
+    ) -> std::result::Result<(), &'static str> {
         let mut figures = numbers(figures);
         let (Some(first), Some(second)) = (figures.next(), figures.next()) else {
             return Err("a sample without figures");
@@ -91,7 +96,7 @@ impl Java {
 }
 
 /// `0x1 com.example.Class.method (Class.java:123)`.
-fn symbol(line: &[u8], text: &mut Text) -> std::result::Result<(), &'static str> {
+fn symbol(line: &[u8], text: &mut TextProfile) -> std::result::Result<(), &'static str> {
     let space = memchr::memchr2(b' ', b'\t', line).unwrap_or(line.len());
     let address = prefixed_hex(&line[..space]).ok_or("a bad address")?;
     let rest = String::from_utf8_lossy(line[space..].trim_ascii());

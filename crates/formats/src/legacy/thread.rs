@@ -2,7 +2,7 @@
 
 use flamelet_profile::Result;
 
-use super::{LineReader, Text};
+use super::{LineReader, TextProfile};
 use crate::Notes;
 use crate::number::{prefixed_hex, words};
 
@@ -18,7 +18,7 @@ pub(super) struct Threads {
 }
 
 impl LineReader for Threads {
-    fn line(&mut self, line: &[u8], text: &mut Text) -> std::result::Result<(), &'static str> {
+    fn line(&mut self, line: &[u8], text: &mut TextProfile) -> std::result::Result<(), &'static str> {
         if !std::mem::replace(&mut self.started, true) {
             text.assembly.column("thread", "count");
         }
@@ -47,7 +47,7 @@ impl LineReader for Threads {
         Ok(())
     }
 
-    fn finish(&mut self, text: &mut Text, notes: &mut Notes) -> Result<()> {
+    fn finish(&mut self, text: &mut TextProfile, notes: &mut Notes) -> Result<()> {
         self.close(text);
         if text.samples.len() == 0 {
             notes.push("the profile holds no threads".into());
@@ -57,7 +57,7 @@ impl LineReader for Threads {
 }
 
 impl Threads {
-    fn close(&mut self, text: &mut Text) {
+    fn close(&mut self, text: &mut TextProfile) {
         if !std::mem::take(&mut self.open) {
             return;
         }

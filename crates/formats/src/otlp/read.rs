@@ -23,7 +23,7 @@ pub(super) fn to_profile(
     budget: &Budget,
     notes: &mut Notes,
 ) -> Result<Profile> {
-    let mut reader = Reader {
+    let mut reader = DictionaryReader {
         dictionary: &data.dictionary,
         assembly: Assembly::new(options.timeline, budget),
         mappings: HashMap::default(),
@@ -58,7 +58,7 @@ struct Attributes {
     thread: ThreadId,
 }
 
-struct Reader<'a> {
+struct DictionaryReader<'a> {
     dictionary: &'a Dictionary,
     assembly: Assembly,
     mappings: HashMap<i32, MappingId>,
@@ -76,7 +76,7 @@ fn row<'t, T>(table: &'t [T], at: i32, what: &str) -> Result<&'t T> {
         .ok_or_else(|| Error::new(ErrorKind::Corrupt, format!("the OTLP dictionary has no {what} {at}")))
 }
 
-impl<'a> Reader<'a> {
+impl<'a> DictionaryReader<'a> {
     fn string(&self, at: i32) -> Result<&'a str> {
         if at == 0 { Ok("") } else { row(&self.dictionary.string_table, at, "string").map(|text| &**text) }
     }

@@ -17,7 +17,7 @@ pub(super) const PROCESS_ID: &str = "process.pid";
 
 /// Makes one OTLP profile a kind of value.
 pub(super) fn from_profile(profile: &Profile, notes: &mut Notes) -> ProfilesData {
-    let mut writer = Writer::new(profile);
+    let mut writer = DictionaryWriter::new(profile);
     writer.tables();
     let times = EventTimes::of(profile);
     let profiles = (0..profile.sample_types().len()).map(|index| writer.profile(index, &times)).collect();
@@ -64,7 +64,7 @@ impl EventTimes {
     }
 }
 
-struct Writer<'a> {
+struct DictionaryWriter<'a> {
     profile: &'a Profile,
     dictionary: Dictionary,
     strings: HashMap<StringId, i32>,
@@ -77,7 +77,7 @@ fn index(at: usize) -> i32 {
     i32::try_from(at).unwrap_or(i32::MAX)
 }
 
-impl<'a> Writer<'a> {
+impl<'a> DictionaryWriter<'a> {
     fn new(profile: &'a Profile) -> Self {
         let dictionary = Dictionary {
             mapping_table: vec![Mapping::default()],

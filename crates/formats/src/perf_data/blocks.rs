@@ -16,7 +16,7 @@ const FEWEST_BLOCKS: usize = 16;
 
 /// Where a record lies.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Place {
+pub(super) struct RecordPlace {
     pub(super) block: u32,
     pub(super) start: u32,
     pub(super) length: u32,
@@ -67,7 +67,7 @@ impl Blocks {
     }
 
     /// The bytes of a record.
-    pub(super) fn record(&self, place: Place) -> &[u8] {
+    pub(super) fn record(&self, place: RecordPlace) -> &[u8] {
         &self.bytes(place.block)[place.start as usize..][..place.length as usize]
     }
 
@@ -86,7 +86,7 @@ impl Blocks {
     }
 
     /// Copies the beginning of a record, or all of it, from one block to the start of another.
-    pub(super) fn move_to(&mut self, from: Place, to: u32) {
+    pub(super) fn move_to(&mut self, from: RecordPlace, to: u32) {
         let mut target = std::mem::take(&mut self.blocks[to as usize].bytes);
         let record = self.record(from);
         target[..record.len()].copy_from_slice(record);
@@ -94,7 +94,7 @@ impl Blocks {
     }
 
     /// Stores a record that lies elsewhere.
-    pub(super) fn store(&mut self, record: &[u8]) -> Place {
+    pub(super) fn store(&mut self, record: &[u8]) -> RecordPlace {
         let (block, start) = match self.copies {
             Some((block, used)) if used + record.len() <= BLOCK => (block, used),
             full => {
@@ -104,7 +104,7 @@ impl Blocks {
         };
         self.bytes_mut(block)[start..start + record.len()].copy_from_slice(record);
         self.copies = Some((block, start + record.len()));
-        Place { block, start: start as u32, length: record.len() as u32 }
+        RecordPlace { block, start: start as u32, length: record.len() as u32 }
     }
 
     /// Whether so much is held that less of each record should be.

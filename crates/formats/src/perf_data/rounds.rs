@@ -5,7 +5,7 @@
 
 use flamelet_profile::Budget;
 
-use super::blocks::{Blocks, Place};
+use super::blocks::{Blocks, RecordPlace};
 use super::sparse::DumpPlace;
 
 /// The most records that are held; beyond that the older half is let go.
@@ -14,7 +14,7 @@ const MAX_RECORDS: usize = 4 << 20;
 const BUDGET_PART: usize = 4;
 const FEWEST_RECORDS: usize = 4 << 10;
 /// What a record is charged with, its share of what sorting takes included.
-const RECORD: usize = size_of::<(u64, Place, Option<DumpPlace>)>() / 2 * 3 + size_of::<u64>();
+const RECORD: usize = size_of::<(u64, RecordPlace, Option<DumpPlace>)>() / 2 * 3 + size_of::<u64>();
 
 /// Records that are held back.
 pub(super) struct Rounds {
@@ -22,7 +22,7 @@ pub(super) struct Rounds {
     most: usize,
     /// How many were held at once.
     charged: usize,
-    records: Vec<(u64, Place, Option<DumpPlace>)>,
+    records: Vec<(u64, RecordPlace, Option<DumpPlace>)>,
     newest: u64,
     /// Everything up to here may go at the end of this round.
     due: u64,
@@ -37,7 +37,13 @@ impl Rounds {
     }
 
     /// Holds a record back, and where its dump is, if that was left in the file.
-    pub(super) fn push(&mut self, time: u64, record: Place, dump: Option<DumpPlace>, blocks: &mut Blocks) {
+    pub(super) fn push(
+        &mut self,
+        time: u64,
+        record: RecordPlace,
+        dump: Option<DumpPlace>,
+        blocks: &mut Blocks,
+    ) {
         blocks.hold(record.block);
         self.records.push((time, record, dump));
         if self.records.len() > self.charged {

@@ -6,13 +6,13 @@ use std::io::{self, Read};
 use flamelet_profile::{Error, Result};
 use flamelet_unwind::perf_event::{RecordHeader, SampleLayout};
 
-use super::blocks::{BLOCK, Blocks, Place};
+use super::blocks::{BLOCK, Blocks, RecordPlace};
 use super::sparse::{DumpPlace, Sparse};
 use crate::input::Input;
 
 /// What came of asking for a record.
-pub(super) enum Next {
-    Record(RecordHeader, Place, Option<DumpPlace>),
+pub(super) enum NextRecord {
+    Record(RecordHeader, RecordPlace, Option<DumpPlace>),
     /// The file ends before a record.
     End,
     /// The file ends within a record.
@@ -22,7 +22,7 @@ pub(super) enum Next {
 }
 
 /// A file being read.
-pub(super) struct Source<'a> {
+pub(super) struct RecordSource<'a> {
     input: Input<'a>,
     /// The block that is read into; what was read and not taken yet lies at `start..end`.
     block: u32,
@@ -32,7 +32,7 @@ pub(super) struct Source<'a> {
     sparse: Option<(Sparse<'a>, SampleLayout)>,
 }
 
-impl<'a> Source<'a> {
+impl<'a> RecordSource<'a> {
     pub(super) fn new(input: Input<'a>, blocks: &mut Blocks) -> Self {
         Self { input, block: blocks.take(), start: 0, end: 0, sparse: None }
     }
@@ -42,7 +42,7 @@ impl<'a> Source<'a> {
         self.input.read_exact(buffer)
     }
 
-    /// What an error of [`Source::fill`] means for the person.
+    /// What an error of [`RecordSource::fill`] means for the person.
     pub(super) fn explain(&self, error: &io::Error) -> Error {
         self.input.explain(error)
     }
@@ -61,24 +61,24 @@ impl<'a> Source<'a> {
     }
 
     /// The next record. Of a dump that is left in the file, about the first `part` is wanted.
-    pub(super) fn record(&mut self, big: bool, part: usize, blocks: &mut Blocks) -> Result<Next> {
+    pub(super) fn record(&mut self, big: bool, part: usize, blocks: &mut Blocks) -> Result<NextRecord> {
         if let Some((sparse, layout)) = &mut self.sparse {
             let next = sparse.record(big, layout, part, blocks);
             return next.map_err(|error| self.explain(&error));
         }
         if !self.need(RecordHeader::SIZE, blocks)? {
-            return Ok(Next::End);
+            return Ok(NextRecord::End);
         }
         let header = RecordHeader::parse(&blocks.bytes(self.block)[self.start..], big);
         let Some(header) = header.filter(|header| usize::from(header.size) >= RecordHeader::SIZE) else {
-            return Ok(Next::Senseless);
+            return Ok(NextRecord::Senseless);
         };
         if !self.need(usize::from(header.size), blocks)? {
-            return Ok(Next::Cut);
+            return Ok(NextRecord::Cut);
         }
         let (start, length) = (self.start as u32, u32::from(header.size));
         self.start += usize::from(header.size);
-        Ok(Next::Record(header, Place { block: self.block, start, length }, None))
+        Ok(NextRecord::Record(header, RecordPlace { block: self.block, start, length }, None))
     }
 
     /// Reads until there are `count` bytes; false at the end of the file.
@@ -102,7 +102,7 @@ impl<'a> Source<'a> {
     fn next_block(&mut self, blocks: &mut Blocks) {
         let next = blocks.take();
         let length = self.end - self.start;
-        let rest = Place { block: self.block, start: self.start as u32, length: length as u32 };
+        let rest = RecordPlace { block: self.block, start: self.start as u32, length: length as u32 };
         blocks.move_to(rest, next);
         blocks.let_go(self.block);
         (self.block, self.start, self.end) = (next, 0, length);

@@ -7,8 +7,8 @@ use std::io;
 
 use flamelet_unwind::perf_event::{ByteReader, RecordHeader, SampleLayout, record_kind};
 
-use super::blocks::{BLOCK, Blocks, Place};
-use super::source::Next;
+use super::blocks::{BLOCK, Blocks, RecordPlace};
+use super::source::NextRecord;
 
 /// How much is read at once besides the first part of a dump: the end of the one before, small records, and a sample up
 /// to its dump, which is half of it at most.
@@ -44,7 +44,7 @@ pub(super) struct Sparse<'a> {
     /// Where the next record starts.
     pub(super) at: u64,
     /// What was read last, and where in the file that starts.
-    window: Place,
+    window: RecordPlace,
     window_at: u64,
     /// The block before the window's, in which the record that is being put together may still lie.
     before: Option<u32>,
@@ -52,7 +52,7 @@ pub(super) struct Sparse<'a> {
 
 impl<'a> Sparse<'a> {
     pub(super) fn new(file: &'a File, at: u64, blocks: &mut Blocks) -> Self {
-        let window = Place { block: blocks.take(), start: 0, length: 0 };
+        let window = RecordPlace { block: blocks.take(), start: 0, length: 0 };
         Self { file, at, window, window_at: at, before: None }
     }
 
@@ -63,15 +63,15 @@ impl<'a> Sparse<'a> {
         layout: &SampleLayout,
         part: usize,
         blocks: &mut Blocks,
-    ) -> io::Result<Next> {
+    ) -> io::Result<NextRecord> {
         // Where much is held back, dumps are not.
         let ahead = FRONT + if blocks.is_half_full() { 0 } else { part };
         let Some(place) = self.look(self.at, RecordHeader::SIZE, ahead, blocks)? else {
-            return Ok(Next::End);
+            return Ok(NextRecord::End);
         };
         let header = RecordHeader::parse(blocks.record(place), big);
         let Some(header) = header.filter(|header| usize::from(header.size) >= RecordHeader::SIZE) else {
-            return Ok(Next::Senseless);
+            return Ok(NextRecord::Senseless);
         };
         let size = usize::from(header.size);
         if header.kind == record_kind::SAMPLE
@@ -79,11 +79,11 @@ impl<'a> Sparse<'a> {
             && let Some((place, dump)) = self.without_dump(size, big, layout, ahead, blocks)?
         {
             self.at += size as u64;
-            return Ok(Next::Record(header, place, Some(dump)));
+            return Ok(NextRecord::Record(header, place, Some(dump)));
         }
-        let Some(place) = self.look(self.at, size, ahead, blocks)? else { return Ok(Next::Cut) };
+        let Some(place) = self.look(self.at, size, ahead, blocks)? else { return Ok(NextRecord::Cut) };
         self.at += size as u64;
-        Ok(Next::Record(header, place, None))
+        Ok(NextRecord::Record(header, place, None))
     }
 
     /// The beginning of a sample and of its dump, when that starts soon.
@@ -94,7 +94,7 @@ impl<'a> Sparse<'a> {
         layout: &SampleLayout,
         ahead: usize,
         blocks: &mut Blocks,
-    ) -> io::Result<Option<(Place, DumpPlace)>> {
+    ) -> io::Result<Option<(RecordPlace, DumpPlace)>> {
         let wanted = size.min(ahead - FRONT / 2);
         let Some(head) = self.look(self.at, wanted, ahead, blocks)? else { return Ok(None) };
         let body = ByteReader::new(&blocks.record(head)[RecordHeader::SIZE..], big);
@@ -108,7 +108,7 @@ impl<'a> Sparse<'a> {
         let Some(used) = self.look(at + length as u64, 8, ahead, blocks)? else { return Ok(None) };
         let used = ByteReader::new(blocks.record(used), big).u64().unwrap_or(0);
         let used = u32::try_from(used).unwrap_or(u32::MAX).min(length as u32);
-        let place = Place { length: head.length.min(start as u32 + used), ..head };
+        let place = RecordPlace { length: head.length.min(start as u32 + used), ..head };
         Ok(Some((place, DumpPlace { at, used })))
     }
 
@@ -120,11 +120,11 @@ impl<'a> Sparse<'a> {
         count: usize,
         ahead: usize,
         blocks: &mut Blocks,
-    ) -> io::Result<Option<Place>> {
+    ) -> io::Result<Option<RecordPlace>> {
         let inside = at.checked_sub(self.window_at).and_then(|start| usize::try_from(start).ok());
         if let Some(start) = inside.filter(|start| start + count <= self.window.length as usize) {
             let start = self.window.start + start as u32;
-            return Ok(Some(Place { start, length: count as u32, ..self.window }));
+            return Ok(Some(RecordPlace { start, length: count as u32, ..self.window }));
         }
         let room = count.max(ahead);
         let mut start = (self.window.start + self.window.length) as usize;
@@ -133,9 +133,9 @@ impl<'a> Sparse<'a> {
             (self.window.block, start) = (blocks.take(), 0);
         }
         let got = read_at(self.file, &mut blocks.bytes_mut(self.window.block)[start..start + room], at)?;
-        self.window = Place { start: start as u32, length: got as u32, ..self.window };
+        self.window = RecordPlace { start: start as u32, length: got as u32, ..self.window };
         self.window_at = at;
-        Ok((got >= count).then_some(Place { length: count as u32, ..self.window }))
+        Ok((got >= count).then_some(RecordPlace { length: count as u32, ..self.window }))
     }
 
     /// What is left, up to `max` bytes.

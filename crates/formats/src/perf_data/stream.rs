@@ -4,13 +4,13 @@ use flamelet_profile::budget::ALLOCATION;
 use flamelet_profile::{Budget, Error, ErrorKind, Result};
 use flamelet_unwind::perf_event::{ByteReader, EventAttr, RecordHeader, record_kind, sample_bit};
 
-use super::blocks::{Blocks, Place};
+use super::blocks::{Blocks, RecordPlace};
 use super::features::Features;
 use super::inflate::Inflate;
 use super::own_records;
+use super::replay::Replay;
 use super::rounds::Rounds;
-use super::session::Session;
-use super::source::{Next, Source};
+use super::source::{NextRecord, RecordSource};
 use super::sparse::DumpPlace;
 use crate::input::Input;
 
@@ -26,11 +26,11 @@ const PER_BYTE: usize = 12;
 const ATTR: usize = size_of::<(EventAttr, Vec<u64>)>() + ALLOCATION;
 
 /// A record, where it lies, and where its dump does if that was left in the file.
-type Held = (RecordHeader, Place, Option<DumpPlace>);
+type HeldRecord = (RecordHeader, RecordPlace, Option<DumpPlace>);
 
 /// A perf.data file being read.
 pub(super) struct Stream<'a> {
-    source: Source<'a>,
+    source: RecordSource<'a>,
     big: bool,
     /// How many bytes of records follow; `None` up to the end.
     records_left: Option<u64>,
@@ -61,7 +61,7 @@ impl<'a> Stream<'a> {
     pub(super) fn open(input: Input<'a>, budget: &Budget) -> Result<Self> {
         let big = input.head().starts_with(b"2");
         let mut blocks = Blocks::within(budget);
-        let source = Source::new(input, &mut blocks);
+        let source = RecordSource::new(input, &mut blocks);
         let mut stream = Self {
             source,
             big,
@@ -139,75 +139,75 @@ impl<'a> Stream<'a> {
         if self.attrs.is_empty() { Err(bad()) } else { Ok(()) }
     }
 
-    /// Hands every record to `session`, in the order of their times, and reads the features.
-    pub(super) fn each_record(&mut self, session: &mut Session<'a>) -> Result<()> {
-        session.big = self.big;
+    /// Hands every record to `replay`, in the order of their times, and reads the features.
+    pub(super) fn each_record(&mut self, replay: &mut Replay<'a>) -> Result<()> {
+        replay.big = self.big;
         if let [(first, _), others @ ..] = &self.attrs[..]
             && first.has(sample_bit::STACK_USER)
             && others.iter().all(|(other, _)| other.sample_layout() == first.sample_layout())
         {
-            session.file = self.source.leave_dumps(self.records_at, first.sample_layout(), &mut self.blocks);
+            replay.file = self.source.leave_dumps(self.records_at, first.sample_layout(), &mut self.blocks);
         }
-        self.attrs.drain(..).for_each(|(attr, ids)| session.add_attr(attr, ids));
-        while let Some((header, place, dump)) = self.next_record(session)? {
+        self.attrs.drain(..).for_each(|(attr, ids)| replay.add_attr(attr, ids));
+        while let Some((header, place, dump)) = self.next_record(replay)? {
             match header.kind {
                 own_records::FINISHED_ROUND => {
                     // Unpacked records lag behind the others, so rounds do not count for them.
                     if self.inflate.is_none() {
-                        self.rounds.end_round(&mut self.blocks, |record, dump| session.record(record, dump));
+                        self.rounds.end_round(&mut self.blocks, |record, dump| replay.record(record, dump));
                     }
                 }
                 // What perf itself adds is rare, or to be unpacked.
                 own_records::FIRST.. => {
                     let record = self.blocks.record(place).to_vec();
-                    self.record(header, &record[RecordHeader::SIZE..], session)?;
+                    self.record(header, &record[RecordHeader::SIZE..], replay)?;
                 }
-                _ => self.hold(header, place, dump, session),
+                _ => self.hold(header, place, dump, replay),
             }
         }
         if let Some(mut inflate) = self.inflate.take() {
             inflate.finish(&mut self.unpacked)?;
-            self.unpacked_records(session)?;
+            self.unpacked_records(replay)?;
         }
-        self.rounds.release_all(&mut self.blocks, |record, dump| session.record(record, dump));
-        if session.attr_count() == 0 {
+        self.rounds.release_all(&mut self.blocks, |record, dump| replay.record(record, dump));
+        if replay.attr_count() == 0 {
             return Err(truncated("its list of events"));
         }
-        self.read_features(session);
+        self.read_features(replay);
         Ok(())
     }
 
     /// The next record of the file.
-    fn next_record(&mut self, session: &mut Session<'a>) -> Result<Option<Held>> {
+    fn next_record(&mut self, replay: &mut Replay<'a>) -> Result<Option<HeldRecord>> {
         if self.records_left.is_some_and(|left| left < RecordHeader::SIZE as u64) {
             return Ok(None);
         }
         self.budget.check()?;
-        match self.source.record(self.big, session.dump_part(), &mut self.blocks)? {
-            Next::Record(header, place, dump) => {
+        match self.source.record(self.big, replay.dump_part(), &mut self.blocks)? {
+            NextRecord::Record(header, place, dump) => {
                 let size = u64::from(header.size);
                 self.records_left = self.records_left.map(|left| left.saturating_sub(size));
                 return Ok(Some((header, place, dump)));
             }
-            Next::Senseless => return Err(corrupt("a record without a size")),
+            NextRecord::Senseless => return Err(corrupt("a record without a size")),
             // A recording that was killed has no end; everything up to here is good.
-            Next::End => session.cut |= self.records_left.is_some(),
-            Next::Cut => session.cut = true,
+            NextRecord::End => replay.cut |= self.records_left.is_some(),
+            NextRecord::Cut => replay.cut = true,
         }
         Ok(None)
     }
 
     /// Takes a record that perf itself added.
-    fn record(&mut self, header: RecordHeader, body: &[u8], session: &mut Session<'a>) -> Result<()> {
+    fn record(&mut self, header: RecordHeader, body: &[u8], replay: &mut Replay<'a>) -> Result<()> {
         let mut fields = ByteReader::new(body, self.big);
         match header.kind {
-            own_records::COMPRESSED => self.compressed(body, session)?,
+            own_records::COMPRESSED => self.compressed(body, replay)?,
             own_records::COMPRESSED2 => {
                 let size = fields.u64().and_then(|size| usize::try_from(size).ok()).unwrap_or(usize::MAX);
                 let piece = fields.bytes(size).ok_or_else(|| truncated("a compressed record"))?;
-                self.compressed(piece, session)?;
+                self.compressed(piece, replay)?;
             }
-            own_records::HEADER_ATTR => header_attr(fields, self.big, session)?,
+            own_records::HEADER_ATTR => header_attr(fields, self.big, replay)?,
             own_records::HEADER_FEATURE => {
                 if let Some(number) = fields.u64().filter(|_| self.budget.has_room(body.len() * PER_BYTE)) {
                     self.features.add(number, fields.rest(), self.big);
@@ -240,14 +240,14 @@ impl<'a> Stream<'a> {
         Ok(())
     }
 
-    fn compressed(&mut self, piece: &[u8], session: &mut Session<'a>) -> Result<()> {
+    fn compressed(&mut self, piece: &[u8], replay: &mut Replay<'a>) -> Result<()> {
         let inflate = self.inflate.get_or_insert_with(|| Inflate::new(&self.budget));
         inflate.push(piece, &mut self.unpacked)?;
-        self.unpacked_records(session)
+        self.unpacked_records(replay)
     }
 
     /// Takes the records that are unpacked completely.
-    fn unpacked_records(&mut self, session: &mut Session<'a>) -> Result<()> {
+    fn unpacked_records(&mut self, replay: &mut Replay<'a>) -> Result<()> {
         let unpacked = std::mem::take(&mut self.unpacked);
         let mut rest = &unpacked[..];
         while let Some(header) = RecordHeader::parse(rest, self.big) {
@@ -258,7 +258,7 @@ impl<'a> Stream<'a> {
             let Some((record, after)) = rest.split_at_checked(size) else { break };
             if header.kind < own_records::FIRST {
                 let place = self.blocks.store(record);
-                self.hold(header, place, None, session);
+                self.hold(header, place, None, replay);
             }
             rest = after;
         }
@@ -270,23 +270,23 @@ impl<'a> Stream<'a> {
     fn hold(
         &mut self,
         header: RecordHeader,
-        place: Place,
+        place: RecordPlace,
         dump: Option<DumpPlace>,
-        session: &mut Session<'a>,
+        replay: &mut Replay<'a>,
     ) {
         let body = &self.blocks.record(place)[RecordHeader::SIZE..];
-        let time = session.first_attr().and_then(|attr| match header.kind {
+        let time = replay.first_attr().and_then(|attr| match header.kind {
             record_kind::SAMPLE => attr.sample_layout().sample_time(ByteReader::new(body, self.big)),
             _ => attr.trailer_time(body, self.big),
         });
         self.rounds.push(time.unwrap_or(0), place, dump, &mut self.blocks);
         if self.rounds.is_full() || self.blocks.is_full() {
-            self.rounds.release_half(&mut self.blocks, |record, dump| session.record(record, dump));
+            self.rounds.release_half(&mut self.blocks, |record, dump| replay.record(record, dump));
         }
     }
 
     /// Reads the features behind the records; without them names and build ids are missing, no more.
-    fn read_features(&mut self, session: &mut Session<'a>) {
+    fn read_features(&mut self, replay: &mut Replay<'a>) {
         if self.records_left.is_none() || self.feature_bits.is_empty() {
             return;
         }
@@ -300,21 +300,21 @@ impl<'a> Stream<'a> {
             let end = start.and_then(|start| start.checked_add(usize::try_from(size).ok()?));
             match start.zip(end).and_then(|(start, end)| bytes.get(start..end)) {
                 Some(feature) => self.features.add(number, feature, self.big),
-                None => session.cut = true,
+                None => replay.cut = true,
             }
         }
-        session.cut |= !is_read || bytes.is_empty();
+        replay.cut |= !is_read || bytes.is_empty();
     }
 }
 
 /// An event as pipe mode tells it: the attr (its size inside), then its ids.
-fn header_attr(fields: ByteReader<'_>, big: bool, session: &mut Session<'_>) -> Result<()> {
+fn header_attr(fields: ByteReader<'_>, big: bool, replay: &mut Replay<'_>) -> Result<()> {
     let bytes = fields.rest();
     let size = bytes.get(4..).and_then(|rest| ByteReader::new(rest, big).u32()).unwrap_or(0) as usize;
     let attr = bytes.get(..size).and_then(|attr| EventAttr::parse(attr, big));
     let attr = attr.ok_or_else(|| corrupt("an event"))?;
     let mut ids = ByteReader::new(&bytes[size..], big);
     let ids: Vec<u64> = std::iter::from_fn(|| ids.u64()).collect();
-    session.add_attr(attr, ids);
+    replay.add_attr(attr, ids);
     Ok(())
 }

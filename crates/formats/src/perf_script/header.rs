@@ -7,7 +7,7 @@ use crate::number::{decimal, seconds};
 
 /// The fixed part of a sample's first line.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Header<'a> {
+pub(super) struct SampleHeader<'a> {
     pub(super) comm: &'a [u8],
     pub(super) pid: u64,
     pub(super) tid: u64,
@@ -19,7 +19,7 @@ pub(super) struct Header<'a> {
 }
 
 /// A sample's first line, if `line` is one.
-pub(super) fn parse_header(line: &[u8]) -> Option<Header<'_>> {
+pub(super) fn parse_header(line: &[u8]) -> Option<SampleHeader<'_>> {
     let line = line.trim_ascii_end();
     if line.first().is_none_or(|&byte| byte == b'\t') {
         return None;
@@ -29,7 +29,7 @@ pub(super) fn parse_header(line: &[u8]) -> Option<Header<'_>> {
         Some((start, end, time)) => {
             let (comm, pid, tid) = parse_task(&line[..start])?;
             let (period, event, rest) = parse_event(line[end..].trim_ascii_start());
-            Some(Header { comm, pid, tid, time: Some(time), period, event, rest })
+            Some(SampleHeader { comm, pid, tid, time: Some(time), period, event, rest })
         }
         None => parse_untimed(line),
     }
@@ -87,7 +87,7 @@ fn parse_event(text: &[u8]) -> (Option<u64>, &[u8], &[u8]) {
 }
 
 /// A header without a time: the first word after the name that is one or two numbers.
-fn parse_untimed(line: &[u8]) -> Option<Header<'_>> {
+fn parse_untimed(line: &[u8]) -> Option<SampleHeader<'_>> {
     let mut at = 0;
     let mut seen_name = false;
     while at < line.len() {
@@ -96,7 +96,7 @@ fn parse_untimed(line: &[u8]) -> Option<Header<'_>> {
         if let Some((pid, tid)) = parse_ids(&line[start..end]).filter(|_| seen_name) {
             let after = skip_cpu(line[end..].trim_ascii_start());
             let (period, event, rest) = parse_event(after);
-            return Some(Header {
+            return Some(SampleHeader {
                 comm: line[..start].trim_ascii_end(),
                 pid,
                 tid,

@@ -41,7 +41,7 @@ struct Sum {
 }
 
 /// An event of the recording and what was counted for it.
-struct Event {
+struct SampledEvent {
     attr: EventAttr,
     ids: Vec<u64>,
     samples: u64,
@@ -71,20 +71,20 @@ impl Doubts {
 
 /// What is charged for an event besides its ids, for a sum, and besides their text for the name of a thread and of a
 /// file.
-const EVENT: usize = size_of::<Event>() + ALLOCATION;
+const EVENT: usize = size_of::<SampledEvent>() + ALLOCATION;
 const SUM: usize = size_of::<Sum>() + hash_entry(size_of::<((u32, usize), usize)>());
 const NAME: usize = hash_entry(size_of::<(u32, String)>()) + ALLOCATION;
 const FILE: usize = hash_entry(size_of::<(String, String)>()) + 4 * ALLOCATION;
 
 /// Everything that is known while records are read.
-pub(super) struct Session<'a> {
+pub(super) struct Replay<'a> {
     /// Where dumps were left.
     pub(super) file: Option<&'a File>,
     pub(super) big: bool,
     /// The file ends early.
     pub(super) cut: bool,
     assembly: Assembly,
-    events: Vec<Event>,
+    events: Vec<SampledEvent>,
     by_id: HashMap<u64, usize>,
     processes: Processes,
     thread_names: HashMap<u32, String>,
@@ -106,7 +106,7 @@ pub(super) struct Session<'a> {
     addresses: Vec<u64>,
 }
 
-impl Session<'_> {
+impl Replay<'_> {
     pub(super) fn new(options: &Options, budget: &Budget) -> Self {
         Self {
             file: None,
@@ -144,7 +144,7 @@ impl Session<'_> {
         }
         let number = self.events.len();
         self.by_id.extend(ids.iter().map(|&id| (id, number)));
-        self.events.push(Event { attr, ids, samples: 0 });
+        self.events.push(SampledEvent { attr, ids, samples: 0 });
     }
 
     fn forget_seen(&mut self) {
