@@ -2,7 +2,7 @@
 
 use std::str::FromStr;
 
-use crate::{Profile, StringId};
+use crate::{Error, ErrorKind, Profile, Result, StringId};
 
 /// How fine the frames of a report are.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -20,29 +20,29 @@ pub enum Granularity {
     Addresses,
 }
 
-/// A name that is no [`Granularity`].
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct UnknownGranularity(String);
+impl Granularity {
+    const ALL: [Self; 5] = [Self::Functions, Self::FileFunctions, Self::Files, Self::Lines, Self::Addresses];
 
-impl std::fmt::Display for UnknownGranularity {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "unknown granularity '{}': use functions, filefunctions, files, lines or addresses", self.0)
+    /// The name, as pprof spells it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Functions => "functions",
+            Self::FileFunctions => "filefunctions",
+            Self::Files => "files",
+            Self::Lines => "lines",
+            Self::Addresses => "addresses",
+        }
     }
 }
 
-impl std::error::Error for UnknownGranularity {}
-
 impl FromStr for Granularity {
-    type Err = UnknownGranularity;
+    type Err = Error;
 
-    fn from_str(name: &str) -> Result<Self, Self::Err> {
-        Ok(match name {
-            "functions" => Self::Functions,
-            "filefunctions" => Self::FileFunctions,
-            "files" => Self::Files,
-            "lines" => Self::Lines,
-            "addresses" => Self::Addresses,
-            _ => return Err(UnknownGranularity(name.into())),
+    fn from_str(name: &str) -> Result<Self> {
+        let found = Self::ALL.into_iter().find(|granularity| granularity.name() == name);
+        found.ok_or_else(|| {
+            let known = Self::ALL.map(Self::name).join(", ");
+            Error::new(ErrorKind::Incompatible, format!("unknown granularity '{name}': use one of {known}"))
         })
     }
 }

@@ -33,7 +33,7 @@ pub mod timeline;
 pub mod trend;
 pub mod unit;
 
-pub use aggregate::{Granularity, UnknownGranularity};
+pub use aggregate::Granularity;
 pub use budget::{Budget, Limits};
 pub use builder::ProfileBuilder;
 pub use error::{Error, ErrorKind, Result};

@@ -53,7 +53,7 @@ mod xml;
 /// The model, for crates that stand on this one.
 pub use flamelet_profile as profile;
 #[cfg(feature = "text")]
-pub use options::{Command, ReportOptions, Sort};
+pub use options::{Command, FILTER, OPTIONS, ReportOption, ReportOptions, Sort, switch};
 #[cfg(feature = "text")]
 pub use report::{Measure, Report, sample_index, trim_source_path};
 #[cfg(feature = "text")]

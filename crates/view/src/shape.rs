@@ -1,9 +1,9 @@
 //! A profile as the chips leave it.
 
 use flamelet_report::names::{self, NameFolding};
-use flamelet_report::profile::filter::FilterOptions;
 use flamelet_report::profile::{Profile, merge};
 use flamelet_report::stacks::DIFF_BASE_LABEL;
+use flamelet_report::{FILTER, ReportOption, ReportOptions};
 
 use crate::error::Error;
 use crate::query::{Chip, ShapeKey};
@@ -34,22 +34,16 @@ pub(crate) fn shape(mut profile: Profile, key: &ShapeKey) -> Result<(Profile, Ve
 }
 
 fn apply(profile: &mut Profile, chip: &Chip, notes: &mut Vec<String>) -> Result<(), Error> {
-    let text = chip.text.clone();
-    let mut filter = FilterOptions::default();
-    match chip.kind.as_str() {
-        "focus" => filter.focus = text,
-        "ignore" => filter.ignore = text,
-        "hide" => filter.hide = text,
-        "show" => filter.show = text,
-        "showfrom" => filter.show_from = text,
-        "tagfocus" => filter.tag_focus = text,
-        "tagignore" => filter.tag_ignore = text,
-        "tagroot" => {
-            profile.add_tag_frames(&[&text], &[], "auto");
-            return Ok(());
-        }
-        other => return Err(Error::bad_request(format!("there is no filter called '{other}'"))),
+    if chip.kind == "tagroot" {
+        profile.add_tag_frames(&[&chip.text], &[], "auto");
+        return Ok(());
     }
+    let option = ReportOption::named(&chip.kind).filter(|option| option.section == FILTER);
+    let option =
+        option.ok_or_else(|| Error::bad_request(format!("there is no filter called '{}'", chip.kind)))?;
+    let mut options = ReportOptions::default();
+    option.set(&mut options, &chip.text).map_err(|error| Error::bad_request(error.to_string()))?;
+    let filter = options.filters;
     let filter = filter.compile().map_err(|error| Error::bad_request(error.to_string()))?;
     let outcome = filter.apply(profile);
     notes.extend(outcome.notes);

@@ -4,7 +4,7 @@ use flamelet_tests::profiles;
 use flamelet_tests::programs::run_flamelet;
 
 /// The verbs that the top-level help lists.
-fn verbs() -> Vec<String> {
+pub(crate) fn verbs() -> Vec<String> {
     let help = run_flamelet(["--help"]).stdout;
     let list = help.split("Commands:").nth(1).expect("a list of commands");
     let lines = list.lines().skip(1).take_while(|line| line.starts_with("  "));

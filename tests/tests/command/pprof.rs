@@ -127,3 +127,46 @@ fn help_lists_the_flags() {
         assert!(help.stdout.contains(flag), "{flag} is not in the help");
     }
 }
+
+/// The options of reports in the help, which follow the flags about profiles.
+fn options_of_help() -> Vec<String> {
+    let help = run_flamelet(["pprof", "-help"]).stdout;
+    let options = help.split("\nFilter:\n").nth(1).expect("a section of filters").lines();
+    let flags = options.filter_map(|line| line.strip_prefix("  -")).map(|flag| flag.split([' ', ',', '=']));
+    flags.filter_map(|mut words| words.next().map(str::to_owned)).collect()
+}
+
+/// What the shell of pprof prints for `lines`.
+fn shell(lines: &str) -> String {
+    let script = profiles::scratch().join(format!("shell-{}", lines.len()));
+    std::fs::write(&script, lines).expect("a file below target/");
+    let input = std::fs::File::open(&script).expect("just written");
+    answer(command(flamelet()).args(["pprof", &cpu()]).stdin(input)).stdout
+}
+
+#[test]
+fn the_shell_lists_and_explains_every_option() {
+    let options = options_of_help();
+    for known in ["focus", "granularity", "showcolumns", "trim_path", "nodefraction", "compact_labels"] {
+        assert!(options.iter().any(|option| option == known), "{known} is not in {options:?}");
+    }
+    let listed = shell("options\n");
+    let listed: Vec<&str> = listed.lines().filter_map(|line| line.split_whitespace().next()).collect();
+    let mut sorted: Vec<&str> = options.iter().map(String::as_str).collect();
+    sorted.sort_unstable();
+    assert_eq!(listed, sorted);
+    let explained = shell(&options.iter().map(|option| format!("help {option}\n")).collect::<String>());
+    assert!(explained.contains("-focus=REGEX          Keep samples"), "{explained}");
+    assert!(options.iter().all(|option| explained.contains(&format!("  -{option}"))), "{explained}");
+}
+
+#[test]
+fn the_shell_refuses_what_the_command_line_refuses() {
+    let listed = shell("nodefraction=7\nedgefraction=-1\ngranularity=lines\ncum\noptions\n");
+    for kept in ["nodefraction              = 0.005", "edgefraction              = 0.001"] {
+        assert!(listed.contains(kept), "{listed}");
+    }
+    for set in ["granularity               = lines", "sort                      = cum"] {
+        assert!(listed.contains(set), "{listed}");
+    }
+}

@@ -54,3 +54,13 @@ fn verbs_and_options_of_the_documents_exist() {
         }
     }
 }
+
+#[test]
+fn the_readme_names_every_verb() {
+    let text = std::fs::read_to_string(repository().join("README.md")).expect("README.md");
+    let shown = shown_commands("README.md");
+    let is_named =
+        |verb: &str| text.contains(&format!("`{verb}`")) || shown.iter().any(|command| command[1] == verb);
+    let unnamed: Vec<String> = crate::help::verbs().into_iter().filter(|verb| !is_named(verb)).collect();
+    assert_eq!(unnamed, Vec::<String>::new());
+}

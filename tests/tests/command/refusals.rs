@@ -116,6 +116,9 @@ fn values_that_mean_nothing_are_not_taken() {
     for fraction in ["7", "-1", "NaN", "5%"] {
         refused(&format!("top CPU --nodefraction={fraction}"), &["between 0 and 1"]);
         refused(&format!("tree CPU --edgefraction={fraction}"), &["between 0 and 1"]);
+        // Once these printed an empty table.
+        refused(&format!("pprof -top -nodefraction={fraction} CPU"), &["-nodefraction=", "between 0 and 1"]);
+        refused(&format!("pprof -tree -edgefraction={fraction} CPU"), &["-edgefraction=", "between 0 and 1"]);
     }
     refused("convert CPU --to massif", &["speedscope", "otlp", "html"]);
     refused("record -p abc", &["not a whole number"]);

@@ -1,45 +1,35 @@
 //! What `heap`, `diff` and `check` have in common.
 
-use std::path::PathBuf;
+use std::io::Write;
 
 use clap::Args;
-use flamelet_report::ReportOptions;
 
-use super::shape::{FilterArgs, JsonArgs, LevelArgs, NameArgs, OutputArgs, PathArgs, Shape, shaped};
+use super::options::{OptionArgs, Takes};
+use super::report::{JsonArgs, OutputArgs};
 use super::source::ReadArgs;
+use crate::error::Result;
+use crate::output;
 
-/// Where an answer goes.
-pub(crate) struct Destination {
-    pub(crate) output: Option<PathBuf>,
-    pub(crate) json: bool,
-}
-
-/// What these verbs have in common.
-#[derive(Args, Clone)]
-pub(crate) struct ComparedArgs {
+/// Where the answer goes, what it is about, and how the profiles are read.
+#[derive(Args)]
+pub(crate) struct ComparedArgs<T: Takes> {
     #[command(flatten)]
-    output: OutputArgs,
+    pub(crate) output: OutputArgs,
     #[command(flatten)]
     json: JsonArgs,
     #[command(flatten)]
-    filters: FilterArgs,
-    #[command(flatten)]
-    level: LevelArgs,
-    #[command(flatten)]
-    names: NameArgs,
-    #[command(flatten)]
-    paths: PathArgs,
+    pub(crate) options: OptionArgs<T>,
     #[command(flatten)]
     pub(crate) read: ReadArgs,
 }
 
-impl ComparedArgs {
-    pub(crate) fn report_options(&self, more: &[&dyn Shape]) -> ReportOptions {
-        let own: [&dyn Shape; 4] = [&self.filters, &self.level, &self.names, &self.paths];
-        shaped(&own.into_iter().chain(more.iter().copied()).collect::<Vec<_>>())
-    }
-
-    pub(crate) fn destination(&self) -> Destination {
-        Destination { output: self.output.output.clone(), json: self.json.json }
+impl<T: Takes> ComparedArgs<T> {
+    /// Writes the answer; `produce` is told whether that is to be JSON.
+    pub(crate) fn write(&self, produce: impl FnOnce(bool, &mut dyn Write) -> Result<()>) -> Result<()> {
+        let path = self.output.output.as_deref();
+        match self.json.json {
+            true => output::write(path, |out| produce(true, out)),
+            false => output::text::write(path, |out| produce(false, out)),
+        }
     }
 }

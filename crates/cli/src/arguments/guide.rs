@@ -67,9 +67,3 @@ fn example(line: &str, what: &str) -> String {
         format!("  {line}\n      {what}")
     }
 }
-
-/// The help of `--nodecount` in a verb that shows `count` entries by default; 0 is all.
-pub(crate) fn entries_by_default(count: usize) -> (&'static str, String) {
-    let shown = if count == 0 { "all".to_owned() } else { count.to_string() };
-    ("nodecount", format!("Show this many entries; 0 shows all [default: {shown}]"))
-}

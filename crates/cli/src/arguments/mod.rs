@@ -3,8 +3,8 @@
 
 pub(crate) mod compare;
 pub(crate) mod guide;
+pub(crate) mod options;
 pub(crate) mod report;
-pub(crate) mod shape;
 pub(crate) mod source;
 pub(crate) mod usage;
 pub(crate) mod values;

@@ -15,21 +15,6 @@ pub(crate) fn percent(text: &str) -> Result<f64, String> {
     }
 }
 
-/// Reads a share of the whole.
-pub(crate) fn fraction(text: &str) -> Result<f64, String> {
-    let share = text.parse::<f64>().ok().filter(|share| (0.0..=1.0).contains(share));
-    share.ok_or_else(|| "this is not a share between 0 and 1, such as 0.005".into())
-}
-
-/// Reads the name of a unit that values can be given in.
-pub(crate) fn unit(text: &str) -> Result<String, String> {
-    let is_general = matches!(text, "minimum" | "auto" | "count" | "sample" | "samples" | "unit");
-    if is_general || ["b", "s", "gcu"].iter().any(|known| are_compatible(text, known)) {
-        return Ok(text.to_owned());
-    }
-    Err("this is not a unit; use minimum, ns, us, ms, s, hrs, B, kB, MB, GB, TB, PB or count".into())
-}
-
 /// Reads `10`, `10s` or `2.5`.
 pub(crate) fn seconds(text: &str) -> Result<Duration, String> {
     let number = text.trim().trim_end_matches('s');
@@ -57,27 +42,4 @@ pub(crate) fn existing_path() -> impl TypedValueParser<Value = PathBuf> {
         Ok(_) => Ok(path),
         Err(error) => Err(crate::error::plain_words(&error)),
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn units_are_those_that_values_can_be_given_in() {
-        for known in ["minimum", "auto", "ns", "milliseconds", "s", "hrs", "B", "kB", "mb", "GB", "count"] {
-            assert_eq!(unit(known).as_deref(), Ok(known));
-        }
-        for unknown in ["", "parsec", "kilo", "m"] {
-            assert!(unit(unknown).is_err(), "{unknown}");
-        }
-    }
-
-    #[test]
-    fn shares_lie_between_nothing_and_all() {
-        assert_eq!((fraction("0"), fraction("1"), fraction("0.25")), (Ok(0.0), Ok(1.0), Ok(0.25)));
-        for wrong in ["7", "-0.1", "NaN", "5%", "much"] {
-            assert!(fraction(wrong).is_err(), "{wrong}");
-        }
-    }
 }

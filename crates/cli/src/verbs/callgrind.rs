@@ -1,9 +1,19 @@
-//! `flamelet callgrind`.
+//! `flamelet callgrind`: the call graph for KCachegrind.
 
 use crate::arguments::guide::Guide;
-pub(crate) use crate::arguments::report::CallgrindArgs as Args;
+use crate::arguments::options::Callgrind;
+use crate::arguments::report::ReportArgs;
+use crate::arguments::source::Sources;
 use crate::error::Result;
 use crate::job::Question;
+
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    sources: Sources,
+    #[command(flatten)]
+    report: ReportArgs<Callgrind>,
+}
 
 pub(crate) fn guide() -> Guide {
     Guide {
@@ -14,5 +24,5 @@ pub(crate) fn guide() -> Guide {
 }
 
 pub(crate) fn run(args: &Args) -> Result<()> {
-    args.job(Question::Callgrind).run()
+    args.report.job(Question::Callgrind, &args.sources.sources, false).run()
 }

@@ -4,15 +4,15 @@ use std::io::Write;
 use std::process::ExitCode;
 
 use flamelet_profile::unit;
+use flamelet_report::diff::{Diff, DiffRow};
 use serde::Serialize;
 
 use super::diff::PairArgs;
 use crate::arguments::guide::Guide;
+use crate::arguments::options;
 use crate::arguments::values::percent;
 use crate::error::Result;
-use crate::{job, output};
-use flamelet_report::Sort;
-use flamelet_report::diff::{Diff, DiffRow};
+use crate::job;
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -23,7 +23,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "PERCENT", default_value = "1%", value_parser = percent, help_heading = "Verdict")]
     min_share: f64,
     #[command(flatten)]
-    pair: PairArgs,
+    pair: PairArgs<options::Check>,
 }
 
 pub(crate) fn guide() -> Guide {
@@ -51,7 +51,7 @@ struct Checked<'a> {
 }
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
-    let diff = super::diff::compare(&args.pair, Sort::Flat)?;
+    let diff = super::diff::compare(&args.pair)?;
     let offenders = diff.offenders(args.max_growth, args.min_share);
     let passed = offenders.is_empty() && !diff.has_total_grown(args.max_growth);
     let checked = Checked {
@@ -61,12 +61,10 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         new_total: diff.new_total,
         offenders,
     };
-    let destination = args.pair.destination();
-    let path = destination.output.as_deref();
-    match destination.json {
-        true => output::write(path, |out| job::write_json(&checked, out)),
-        false => output::text::write(path, |out| write_text(&checked, &diff, out)),
-    }?;
+    args.pair.compared.write(|is_json, out| match is_json {
+        true => job::write_json(&checked, out),
+        false => write_text(&checked, &diff, out),
+    })?;
     Ok(if passed { ExitCode::SUCCESS } else { ExitCode::from(1) })
 }
 

@@ -1,9 +1,21 @@
-//! `flamelet comments`.
+//! `flamelet comments`: the comments of a profile.
 
 use crate::arguments::guide::Guide;
-pub(crate) use crate::arguments::report::AboutArgs as Args;
+use crate::arguments::options::NoOptions;
+use crate::arguments::report::{JsonArgs, ReportArgs};
+use crate::arguments::source::Sources;
 use crate::error::Result;
 use crate::job::Question;
+
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    sources: Sources,
+    #[command(flatten)]
+    report: ReportArgs<NoOptions>,
+    #[command(flatten)]
+    json: JsonArgs,
+}
 
 pub(crate) fn guide() -> Guide {
     Guide {
@@ -14,5 +26,5 @@ pub(crate) fn guide() -> Guide {
 }
 
 pub(crate) fn run(args: &Args) -> Result<()> {
-    args.job(Question::Comments).run()
+    args.report.job(Question::Comments, &args.sources.sources, args.json.json).run()
 }

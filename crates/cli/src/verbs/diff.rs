@@ -3,65 +3,34 @@
 use clap::ValueHint;
 use flamelet_profile::unit;
 use flamelet_report::diff::{Diff, diff};
-use flamelet_report::{Command, Report, ReportOptions, Sort};
+use flamelet_report::{Command, Report, Sort};
 
-use crate::arguments::compare::{ComparedArgs, Destination};
-use crate::arguments::guide::{Guide, entries_by_default};
-use crate::arguments::shape::{CountArgs, MeaningArgs, SortArgs, shaped};
+use crate::arguments::compare::ComparedArgs;
+use crate::arguments::guide::Guide;
+use crate::arguments::options::{self, Takes};
 use crate::error::{Failure, Result};
-use crate::profiles::SourceOptions;
-use crate::{job, output};
-
-/// How many rows are shown where nobody says how many.
-const ROWS: usize = 40;
+use crate::job;
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]
-    pair: PairArgs,
-    #[command(flatten)]
-    count: CountArgs,
-    #[command(flatten)]
-    sort: SortArgs,
-}
-
-impl Args {
-    /// How rows are ordered and how many are shown.
-    fn rows(&self) -> ReportOptions {
-        shaped(&[&self.count, &self.sort])
-    }
+    pair: PairArgs<options::Diff>,
 }
 
 /// Two profiles.
 #[derive(clap::Args)]
-pub(crate) struct PairArgs {
+pub(crate) struct PairArgs<T: Takes> {
     /// The profile before
     #[arg(value_name = "BASE", value_hint = ValueHint::FilePath)]
-    pub(crate) before: String,
+    before: String,
     /// The profile after
     #[arg(value_name = "NEW", value_hint = ValueHint::FilePath)]
-    pub(crate) after: String,
+    after: String,
     #[command(flatten)]
-    compared: ComparedArgs,
-    #[command(flatten)]
-    meaning: MeaningArgs,
+    pub(crate) compared: ComparedArgs<T>,
     /// Scale the profile after so that its total equals the one before
     #[arg(long, help_heading = "Values")]
-    pub(crate) normalize: bool,
-}
-
-impl PairArgs {
-    pub(crate) fn report_options(&self) -> ReportOptions {
-        self.compared.report_options(&[&self.meaning])
-    }
-
-    pub(crate) fn source_options(&self) -> SourceOptions {
-        self.compared.read.options(vec![self.before.clone(), self.after.clone()])
-    }
-
-    pub(crate) fn destination(&self) -> Destination {
-        self.compared.destination()
-    }
+    normalize: bool,
 }
 
 pub(crate) fn guide() -> Guide {
@@ -72,29 +41,24 @@ pub(crate) fn guide() -> Guide {
             ("flamelet diff before.pb.gz after.pb.gz --cum", "by cost with all they call"),
             ("flamelet diff before.pb.gz after.pb.gz --normalize", "shares, where one ran longer"),
         ],
-        own_help: vec![entries_by_default(ROWS)],
         ..Guide::default()
     }
 }
 
 pub(crate) fn run(args: &Args) -> Result<()> {
-    let rows = args.rows();
-    let answer = compare(&args.pair, rows.sort)?;
-    let destination = args.pair.destination();
-    let path = destination.output.as_deref();
-    match destination.json {
-        true => output::write(path, |out| job::write_json(&answer, out)),
-        false => {
-            let count = rows.node_count.unwrap_or(ROWS);
-            output::text::write(path, |mut out| Ok(answer.write_text(&mut out, count)?))
-        }
-    }
+    let answer = compare(&args.pair)?;
+    let compared = &args.pair.compared;
+    let count = compared.options.options.node_count.unwrap_or(Command::Diff.usual_node_count());
+    compared.write(|is_json, mut out| match is_json {
+        true => job::write_json(&answer, out),
+        false => Ok(answer.write_text(&mut out, count)?),
+    })
 }
 
 /// Opens both profiles and compares them.
-pub(crate) fn compare(args: &PairArgs, sort: Sort) -> Result<Diff> {
-    let options = args.report_options();
-    let source = args.source_options();
+pub(crate) fn compare<T: Takes>(args: &PairArgs<T>) -> Result<Diff> {
+    let options = &args.compared.options.options;
+    let source = args.compared.read.options(vec![args.before.clone(), args.after.clone()]);
     source.note_unused();
     let mut notes = Vec::new();
     let before = source.open_one(&args.before, &mut notes)?;
@@ -103,11 +67,11 @@ pub(crate) fn compare(args: &PairArgs, sort: Sort) -> Result<Diff> {
     if args.normalize {
         after.normalize_to(&before)?;
     }
-    let before = Report::new(before, &options, Command::Top)?;
-    let after = Report::new(after, &options, Command::Top)?;
+    let before = Report::new(before, options, T::REPORT)?;
+    let after = Report::new(after, options, T::REPORT)?;
     after.warnings.iter().for_each(|warning| note!("{warning}"));
     check_same_kind(&before, &after)?;
-    Ok(diff(&before, &after, sort == Sort::Cum))
+    Ok(diff(&before, &after, options.sort == Sort::Cum))
 }
 
 /// Nanoseconds and bytes can be subtracted, but the difference says nothing.

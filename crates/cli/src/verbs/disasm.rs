@@ -1,8 +1,20 @@
-//! `flamelet disasm`.
+//! `flamelet disasm`: annotated instructions.
 
 use crate::arguments::guide::Guide;
-pub(crate) use crate::arguments::report::DisasmArgs as Args;
+use crate::arguments::options::Disasm;
+use crate::arguments::report::{JsonArgs, MatchArgs, ReportArgs};
 use crate::error::Result;
+use crate::job::Question;
+
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    matched: MatchArgs,
+    #[command(flatten)]
+    report: ReportArgs<Disasm>,
+    #[command(flatten)]
+    json: JsonArgs,
+}
 
 pub(crate) fn guide() -> Guide {
     Guide {
@@ -16,5 +28,6 @@ pub(crate) fn guide() -> Guide {
 }
 
 pub(crate) fn run(args: &Args) -> Result<()> {
-    args.job().run()
+    let (expression, sources) = args.matched.expression_and_sources();
+    args.report.job(Question::Disasm(expression), sources, args.json.json).run()
 }

@@ -1,31 +1,40 @@
 //! `flamelet dot`: the call graph as text for Graphviz.
 
-use flamelet_report::Command;
-
-use crate::arguments::guide::{Guide, entries_by_default};
-pub(crate) use crate::arguments::report::GraphArgs as Args;
+use crate::arguments::guide::Guide;
+use crate::arguments::options::Dot;
+use crate::arguments::report::{JsonArgs, ReportArgs};
+use crate::arguments::source::Sources;
 use crate::error::Result;
 use crate::job::Question;
 use crate::output;
+
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    sources: Sources,
+    #[command(flatten)]
+    report: ReportArgs<Dot>,
+    #[command(flatten)]
+    json: JsonArgs,
+}
 
 pub(crate) fn guide() -> Guide {
     Guide {
         about: "Write the call graph for Graphviz",
         examples: &[("flamelet dot cpu.pb.gz -o cpu.dot", "then: dot -Tpdf cpu.dot -o cpu.pdf")],
-        own_help: vec![entries_by_default(Command::Dot.usual_node_count())],
         ..Guide::default()
     }
 }
 
 pub(crate) fn run(args: &Args) -> Result<()> {
-    match args.output().and_then(output::extension) {
+    match args.report.output().and_then(output::extension) {
         Some("svg" | "png" | "pdf" | "html" | "htm" | "gif" | "ps" | "jpg") => {
             Err(output::unknown_extension(
-                args.output(),
+                args.report.output(),
                 "this is text for Graphviz; draw it with `flamelet graph`",
                 ".dot or .gv",
             ))
         }
-        _ => args.job(Question::Dot).run(),
+        _ => args.report.job(Question::Dot, &args.sources.sources, args.json.json).run(),
     }
 }

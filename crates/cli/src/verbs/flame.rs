@@ -2,11 +2,40 @@
 
 use std::path::Path;
 
+use flamelet_report::flame::FlameOptions;
+
 use crate::arguments::guide::Guide;
-pub(crate) use crate::arguments::report::FlameArgs as Args;
+use crate::arguments::options::Flame;
+use crate::arguments::report::ReportArgs;
+use crate::arguments::source::Sources;
 use crate::error::Result;
-use crate::job::Picture;
+use crate::job::{Picture, Question};
 use crate::output;
+
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    sources: Sources,
+    /// svg or html [default: as the output's name ends, else svg]
+    #[arg(long, value_enum, hide_possible_values = true, help_heading = "Picture")]
+    format: Option<Picture>,
+    /// Callers below callees: the leaves become the roots
+    #[arg(long, help_heading = "Picture")]
+    inverted: bool,
+    /// Roots at the top
+    #[arg(long, help_heading = "Picture")]
+    icicle: bool,
+    /// The width of an SVG in pixels, from 200 to 20000
+    #[arg(long, value_name = "PIXELS", alias = "image_width", help_heading = "Picture",
+          default_value_t = FlameOptions::default().image_width,
+          value_parser = clap::value_parser!(u32).range(200..=20_000))]
+    image_width: u32,
+    /// The title [default: the names of the sources]
+    #[arg(long, help_heading = "Picture")]
+    title: Option<String>,
+    #[command(flatten)]
+    report: ReportArgs<Flame>,
+}
 
 pub(crate) fn guide() -> Guide {
     Guide {
@@ -23,9 +52,17 @@ pub(crate) fn guide() -> Guide {
 pub(crate) fn run(args: &Args) -> Result<()> {
     let picture = match args.format {
         Some(picture) => picture,
-        None => by_extension(args.output())?,
+        None => by_extension(args.report.output())?,
     };
-    args.job(picture).run()
+    let sources = &args.sources.sources;
+    let options = FlameOptions {
+        inverted: args.inverted,
+        icicle: args.icicle,
+        image_width: args.image_width,
+        title: args.title.clone().unwrap_or_else(|| sources.join(" + ")),
+        ..FlameOptions::default()
+    };
+    args.report.job(Question::Flame(picture, Box::new(options)), sources, false).run()
 }
 
 /// What the output's extension asks for; without one, a picture.

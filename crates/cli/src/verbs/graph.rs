@@ -1,12 +1,22 @@
 //! `flamelet graph`: the call graph as a picture.
 
-use flamelet_report::Command;
-
-use crate::arguments::guide::{Guide, entries_by_default};
-pub(crate) use crate::arguments::report::GraphArgs as Args;
+use crate::arguments::guide::Guide;
+use crate::arguments::options::Dot;
+use crate::arguments::report::{JsonArgs, ReportArgs};
+use crate::arguments::source::Sources;
 use crate::error::Result;
 use crate::job::{Picture, Question};
 use crate::output;
+
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    sources: Sources,
+    #[command(flatten)]
+    report: ReportArgs<Dot>,
+    #[command(flatten)]
+    json: JsonArgs,
+}
 
 pub(crate) fn guide() -> Guide {
     Guide {
@@ -15,21 +25,20 @@ pub(crate) fn guide() -> Guide {
             ("flamelet graph cpu.pb.gz -o cpu.svg", "boxes and arrows, without Graphviz"),
             ("flamelet graph perf.data --call-tree -o cpu.svg", "a tree, from perf's file"),
         ],
-        own_help: vec![entries_by_default(Command::Dot.usual_node_count())],
         ..Guide::default()
     }
 }
 
 /// Draws a picture, unless the output's extension asks for Graphviz's text or the page.
 pub(crate) fn run(args: &Args) -> Result<()> {
-    let question = match args.output().and_then(output::extension) {
+    let question = match args.report.output().and_then(output::extension) {
         Some("dot" | "gv") => Question::Dot,
         Some("html" | "htm") => Question::Flame(Picture::Html, Box::default()),
         None | Some("svg") => Question::Graph,
         Some(_) => {
             let what = "a call graph is SVG, DOT or HTML";
-            return Err(output::unknown_extension(args.output(), what, ".svg, .dot or .html"));
+            return Err(output::unknown_extension(args.report.output(), what, ".svg, .dot or .html"));
         }
     };
-    args.job(question).run()
+    args.report.job(question, &args.sources.sources, args.json.json).run()
 }

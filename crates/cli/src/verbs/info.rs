@@ -1,9 +1,21 @@
-//! `flamelet info`.
+//! `flamelet info`: what a profile is and how good it is.
 
 use crate::arguments::guide::Guide;
-pub(crate) use crate::arguments::report::AboutArgs as Args;
+use crate::arguments::options::NoOptions;
+use crate::arguments::report::{JsonArgs, ReportArgs};
+use crate::arguments::source::Sources;
 use crate::error::Result;
 use crate::job::Question;
+
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    sources: Sources,
+    #[command(flatten)]
+    report: ReportArgs<NoOptions>,
+    #[command(flatten)]
+    json: JsonArgs,
+}
 
 pub(crate) fn guide() -> Guide {
     Guide {
@@ -17,5 +29,5 @@ pub(crate) fn guide() -> Guide {
 }
 
 pub(crate) fn run(args: &Args) -> Result<()> {
-    args.job(Question::Info).run()
+    args.report.job(Question::Info, &args.sources.sources, args.json.json).run()
 }

@@ -1,8 +1,20 @@
-//! `flamelet list`.
+//! `flamelet list`: annotated source.
 
 use crate::arguments::guide::Guide;
-pub(crate) use crate::arguments::report::ListArgs as Args;
+use crate::arguments::options::List;
+use crate::arguments::report::{JsonArgs, MatchArgs, ReportArgs};
 use crate::error::Result;
+use crate::job::Question;
+
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    matched: MatchArgs,
+    #[command(flatten)]
+    report: ReportArgs<List>,
+    #[command(flatten)]
+    json: JsonArgs,
+}
 
 pub(crate) fn guide() -> Guide {
     Guide {
@@ -19,5 +31,6 @@ pub(crate) fn guide() -> Guide {
 }
 
 pub(crate) fn run(args: &Args) -> Result<()> {
-    args.job().run()
+    let (expression, sources) = args.matched.expression_and_sources();
+    args.report.job(Question::List(expression), sources, args.json.json).run()
 }

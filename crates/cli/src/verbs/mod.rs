@@ -144,6 +144,8 @@ fn guide() -> Guide {
 
 #[cfg(test)]
 mod tests {
+    use flamelet_report::OPTIONS;
+
     use super::*;
 
     /// The words of a shell's line, up to what the shell does itself.
@@ -182,6 +184,45 @@ mod tests {
                     panic!("{line}: {error}");
                 }
             }
+        }
+    }
+
+    /// Whether a line of `help` begins with `--flag`, or with its letter and `--flag`.
+    fn lists(help: &str, flag: &str) -> bool {
+        help.lines().any(|line| line.split_whitespace().find(|word| word.starts_with("--")) == Some(flag))
+    }
+
+    #[test]
+    fn options_are_in_the_help_of_the_reports_that_take_them_and_of_no_others() {
+        let mut command = command();
+        let verbs = command.get_subcommands_mut();
+        let helps: Vec<(String, String)> =
+            verbs.map(|verb| (verb.get_name().to_owned(), verb.render_help().to_string())).collect();
+        for option in OPTIONS {
+            let flag = option.flag.map_or(option.name, |(flag, _)| flag).replace('_', "-");
+            for (verb, help) in &helps {
+                let is_expected = match (verb.as_str(), option.name) {
+                    ("view", name) => ["source_path", "trim_path"].contains(&name),
+                    ("graph", _) => option.reports.contains(&flamelet_report::Command::Dot),
+                    (verb, _) => {
+                        option.reports.iter().any(|report| format!("{report:?}").eq_ignore_ascii_case(verb))
+                    }
+                };
+                assert_eq!(lists(help, &format!("--{flag}")), is_expected, "{verb} --{flag}");
+            }
+        }
+    }
+
+    #[test]
+    fn options_are_in_the_help_of_pprof() {
+        let help = pprof::guide().more;
+        for option in OPTIONS {
+            let flags = std::iter::once(option.name).chain(option.choices.iter().copied());
+            for flag in flags {
+                let flag = format!("-{flag}");
+                assert!(help.split([' ', ',', '=', '\n']).any(|word| word == flag), "{flag}");
+            }
+            assert!(help.contains(option.help), "{}", option.name);
         }
     }
 }

@@ -1,8 +1,20 @@
-//! `flamelet peek`.
+//! `flamelet peek`: callers and callees of the functions that match.
 
 use crate::arguments::guide::Guide;
-pub(crate) use crate::arguments::report::PeekArgs as Args;
+use crate::arguments::options::Peek;
+use crate::arguments::report::{JsonArgs, MatchArgs, ReportArgs};
 use crate::error::Result;
+use crate::job::Question;
+
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    matched: MatchArgs,
+    #[command(flatten)]
+    report: ReportArgs<Peek>,
+    #[command(flatten)]
+    json: JsonArgs,
+}
 
 pub(crate) fn guide() -> Guide {
     Guide {
@@ -13,5 +25,6 @@ pub(crate) fn guide() -> Guide {
 }
 
 pub(crate) fn run(args: &Args) -> Result<()> {
-    args.job().run()
+    let (expression, sources) = args.matched.expression_and_sources();
+    args.report.job(Question::Peek(expression), sources, args.json.json).run()
 }

@@ -1,9 +1,19 @@
-//! `flamelet proto`.
+//! `flamelet proto`: what the filters leave, as a pprof file.
 
 use crate::arguments::guide::Guide;
-pub(crate) use crate::arguments::report::ProtoArgs as Args;
+use crate::arguments::options::Proto;
+use crate::arguments::report::ReportArgs;
+use crate::arguments::source::Sources;
 use crate::error::Result;
 use crate::job::Question;
+
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    sources: Sources,
+    #[command(flatten)]
+    report: ReportArgs<Proto>,
+}
 
 pub(crate) fn guide() -> Guide {
     Guide {
@@ -17,5 +27,5 @@ pub(crate) fn guide() -> Guide {
 }
 
 pub(crate) fn run(args: &Args) -> Result<()> {
-    args.job(Question::Proto).run()
+    args.report.job(Question::Proto, &args.sources.sources, false).run()
 }

@@ -1,9 +1,21 @@
-//! `flamelet raw`.
+//! `flamelet raw`: everything in the profile as text.
 
 use crate::arguments::guide::Guide;
-pub(crate) use crate::arguments::report::RawArgs as Args;
+use crate::arguments::options::Raw;
+use crate::arguments::report::{JsonArgs, ReportArgs};
+use crate::arguments::source::Sources;
 use crate::error::Result;
 use crate::job::Question;
+
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    sources: Sources,
+    #[command(flatten)]
+    report: ReportArgs<Raw>,
+    #[command(flatten)]
+    json: JsonArgs,
+}
 
 pub(crate) fn guide() -> Guide {
     Guide {
@@ -14,5 +26,5 @@ pub(crate) fn guide() -> Guide {
 }
 
 pub(crate) fn run(args: &Args) -> Result<()> {
-    args.job(Question::Raw).run()
+    args.report.job(Question::Raw, &args.sources.sources, args.json.json).run()
 }

@@ -1,9 +1,21 @@
-//! `flamelet tags`.
+//! `flamelet tags`: what each label value cost.
 
 use crate::arguments::guide::Guide;
-pub(crate) use crate::arguments::report::TagsArgs as Args;
+use crate::arguments::options::Tags;
+use crate::arguments::report::{JsonArgs, ReportArgs};
+use crate::arguments::source::Sources;
 use crate::error::Result;
 use crate::job::Question;
+
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    sources: Sources,
+    #[command(flatten)]
+    report: ReportArgs<Tags>,
+    #[command(flatten)]
+    json: JsonArgs,
+}
 
 pub(crate) fn guide() -> Guide {
     Guide {
@@ -17,5 +29,5 @@ pub(crate) fn guide() -> Guide {
 }
 
 pub(crate) fn run(args: &Args) -> Result<()> {
-    args.job(Question::Tags).run()
+    args.report.job(Question::Tags, &args.sources.sources, args.json.json).run()
 }

@@ -1,11 +1,21 @@
-//! `flamelet top`.
+//! `flamelet top`: functions by cost.
 
-use flamelet_report::Command;
-
-use crate::arguments::guide::{Guide, entries_by_default};
-pub(crate) use crate::arguments::report::TopArgs as Args;
+use crate::arguments::guide::Guide;
+use crate::arguments::options::Top;
+use crate::arguments::report::{JsonArgs, ReportArgs};
+use crate::arguments::source::Sources;
 use crate::error::Result;
 use crate::job::Question;
+
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    sources: Sources,
+    #[command(flatten)]
+    report: ReportArgs<Top>,
+    #[command(flatten)]
+    json: JsonArgs,
+}
 
 pub(crate) fn guide() -> Guide {
     Guide {
@@ -17,11 +27,10 @@ pub(crate) fn guide() -> Guide {
             ("flamelet top http://localhost:3000 --seconds 5", "of a running service"),
             ("flamelet top heap.pb.gz -i alloc_space --json", "another of its values, as data"),
         ],
-        own_help: vec![entries_by_default(Command::Top.usual_node_count())],
         ..Guide::default()
     }
 }
 
 pub(crate) fn run(args: &Args) -> Result<()> {
-    args.job(Question::Top).run()
+    args.report.job(Question::Top, &args.sources.sources, args.json.json).run()
 }

@@ -1,11 +1,21 @@
-//! `flamelet tree`.
+//! `flamelet tree`: functions with their callers and callees.
 
-use flamelet_report::Command;
-
-use crate::arguments::guide::{Guide, entries_by_default};
-pub(crate) use crate::arguments::report::TreeArgs as Args;
+use crate::arguments::guide::Guide;
+use crate::arguments::options::Tree;
+use crate::arguments::report::{JsonArgs, ReportArgs};
+use crate::arguments::source::Sources;
 use crate::error::Result;
 use crate::job::Question;
+
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    sources: Sources,
+    #[command(flatten)]
+    report: ReportArgs<Tree>,
+    #[command(flatten)]
+    json: JsonArgs,
+}
 
 pub(crate) fn guide() -> Guide {
     Guide {
@@ -14,11 +24,10 @@ pub(crate) fn guide() -> Guide {
             ("flamelet tree cpu.pb.gz -n 20", "twenty functions, with their calls"),
             ("flamelet tree cpu.pb.gz --ignore 'tokio::'", "without what passes through tokio"),
         ],
-        own_help: vec![entries_by_default(Command::Tree.usual_node_count())],
         ..Guide::default()
     }
 }
 
 pub(crate) fn run(args: &Args) -> Result<()> {
-    args.job(Question::Tree).run()
+    args.report.job(Question::Tree, &args.sources.sources, args.json.json).run()
 }

@@ -2,23 +2,19 @@
 
 use clap::ValueHint;
 use flamelet_profile::HeapView;
-use flamelet_report::ReportOptions;
 
-use crate::arguments::compare::{ComparedArgs, Destination};
-use crate::arguments::shape::CountArgs;
-use crate::profiles::SourceOptions;
+use crate::arguments::compare::ComparedArgs;
+use crate::arguments::options::Heap;
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// Heap profiles, '-', the address of a service, or the file that a killed one left behind
     #[arg(required = true, value_name = "SOURCE", value_hint = ValueHint::FilePath)]
-    pub(crate) sources: Vec<String>,
+    pub(super) sources: Vec<String>,
     #[command(flatten)]
     views: HeapViews,
     #[command(flatten)]
-    count: CountArgs,
-    #[command(flatten)]
-    compared: ComparedArgs,
+    pub(super) compared: ComparedArgs<Heap>,
 }
 
 /// What to tell about memory; without any, what the profile was made for.
@@ -50,7 +46,7 @@ struct HeapViews {
 
 impl Args {
     /// The view that was asked for.
-    pub(crate) fn view(&self) -> Option<HeapView> {
+    pub(super) fn view(&self) -> Option<HeapView> {
         let views = self.views;
         let chosen = [
             (views.in_use, HeapView::InUse),
@@ -62,17 +58,5 @@ impl Args {
             (views.temporary, HeapView::Temporary),
         ];
         chosen.into_iter().find(|(is_chosen, _)| *is_chosen).map(|(_, view)| view)
-    }
-
-    pub(crate) fn report_options(&self) -> ReportOptions {
-        self.compared.report_options(&[&self.count])
-    }
-
-    pub(crate) fn source_options(&self) -> SourceOptions {
-        self.compared.read.options(self.sources.clone())
-    }
-
-    pub(crate) fn destination(&self) -> Destination {
-        self.compared.destination()
     }
 }

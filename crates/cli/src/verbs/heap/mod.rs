@@ -5,20 +5,18 @@ mod arguments;
 use std::io::{Read, Write};
 use std::path::Path;
 
-use flamelet_profile::{Granularity, HeapView, Profile};
+use flamelet_profile::{HeapView, Profile};
 use flamelet_report::heap;
 use flamelet_report::{Command, Report, ReportOptions};
 use flamelet_symbol::open_regular;
 use serde::Serialize;
 
-use crate::arguments::guide::{Guide, entries_by_default};
+use crate::arguments::guide::Guide;
 use crate::error::{About, Failure, Result};
 use crate::profiles::{SourceOptions, is_service};
 use crate::{job, output};
 pub(crate) use arguments::Args;
 
-/// The rows that are shown where nobody says how many.
-const ROWS: usize = 20;
 /// How long a service watches what grows where nobody says how long.
 const GROWTH_SECONDS: u64 = 10;
 
@@ -36,26 +34,18 @@ pub(crate) fn guide() -> Guide {
             ("flamelet heap http://localhost:3000 --temporary", "what lives for nothing"),
             ("flamelet heap /var/lib/service/heap.ledger --peak", "of a service that was killed"),
         ],
-        own_help: vec![
-            entries_by_default(ROWS),
-            (
-                "granularity",
-                "functions, filefunctions, files, lines or addresses [default: filefunctions]".to_owned(),
-            ),
-            (
-                "seconds",
-                format!("Watch the service for this many seconds [default: {GROWTH_SECONDS} for --growth]"),
-            ),
-        ],
+        own_help: vec![(
+            "seconds",
+            format!("Watch the service for this many seconds [default: {GROWTH_SECONDS} for --growth]"),
+        )],
         ..Guide::default()
     }
 }
 
 pub(crate) fn run(args: &Args) -> Result<()> {
     let asked = args.view();
-    let mut source = args.source_options();
-    let destination = args.destination();
-    output::check(destination.output.as_deref())?;
+    let mut source = args.compared.read.options(args.sources.clone());
+    output::check(args.compared.output.output.as_deref())?;
     source.note_unused();
     if asked == Some(HeapView::Growth)
         && source.fetch.seconds.is_none()
@@ -71,19 +61,13 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         profiles.push(profile);
     }
     notes.iter().for_each(|note| note!("{note}"));
-    let mut options = args.report_options();
-    options.granularity.get_or_insert(Granularity::FileFunctions);
-    let answer = answer(profiles, asked, &options)?;
-    let limit = match options.node_count {
-        None => ROWS,
-        Some(0) => usize::MAX,
-        Some(rows) => rows,
+    let options = &args.compared.options.options;
+    let answer = answer(profiles, asked, options)?;
+    let limit = match options.node_count.unwrap_or(Command::Heap.usual_node_count()) {
+        0 => usize::MAX,
+        rows => rows,
     };
-    let path = destination.output.as_deref();
-    match destination.json {
-        true => output::write(path, |out| answer.write(true, limit, out)),
-        false => output::text::write(path, |out| answer.write(false, limit, out)),
-    }
+    args.compared.write(|is_json, out| answer.write(is_json, limit, out))
 }
 
 /// What is told.
@@ -96,7 +80,7 @@ enum Answer {
 
 fn answer(mut profiles: Vec<Profile>, asked: Option<HeapView>, options: &ReportOptions) -> Result<Answer> {
     let report = |profile: Profile| -> Result<Report> {
-        let report = Report::new(profile, options, Command::Traces)?;
+        let report = Report::new(profile, options, Command::Heap)?;
         report.warnings.iter().for_each(|warning| note!("{warning}"));
         Ok(report)
     };

@@ -1,44 +1,71 @@
-//! What `flamelet pprof -help` and its manual page say of pprof's flags.
+//! What `flamelet pprof -help`, its manual page and its shell say of pprof's flags.
 
-/// The flags, below the examples.
-pub(super) const OPTIONS: &str = "\
+use flamelet_report::{OPTIONS, ReportOption};
+
+use super::command_line::unknown_option;
+use crate::error::Result;
+
+/// The flags that are not options of a report.
+const FLAGS: &str = "\
 Reports, one at most; without any, a shell:
-  -top, -text      the functions that cost most
-  -tree            functions with their callers and callees
-  -peek=REGEX      … of those that match
-  -list=REGEX      their source, with the cost of each line
-  -disasm=REGEX    their instructions
+  -top, -text           the functions that cost most
+  -tree                 functions with their callers and callees
+  -peek=REGEX           … of those that match
+  -list=REGEX           their source, with the cost of each line
+  -disasm=REGEX         their instructions
   -traces, -tags, -raw, -comments
-  -svg             the call graph as a picture
-  -web             … in the browser
-  -dot             … as text for Graphviz
-  -flamegraph      a flame graph as a picture
-  -html            … as one interactive page
+  -svg                  the call graph as a picture
+  -web                  … in the browser
+  -dot                  … as text for Graphviz
+  -flamegraph           a flame graph as a picture
+  -html                 … as one interactive page
   -callgrind, -proto, -topproto
-  -http=HOST:PORT  the page of `flamelet view`, there; :8080 is on loopback only, elsewhere it shows no source files
-  -no_browser      … without opening a browser
-  -output=FILE     where the report goes
+  -http=HOST:PORT       the page of `flamelet view`, there; :8080 is on loopback only, elsewhere it shows no source files
+  -no_browser           … without opening a browser
+  -output=FILE          where the report goes
 
 Profiles:
   -base=SOURCE, -diff_base=SOURCE, -normalize
   -seconds=N, -timeout=N, -tls_ca=FILE, -tls_cert=FILE, -tls_key=FILE
   -symbolize=none|local|remote|force
+  -total_delay          the same as -sample_index=delay
+  -mean_delay           … with -mean";
 
-Which part:
-  -focus, -ignore, -hide, -show, -show_from, -prune_from: each =REGEX
-  -tagfocus, -tagignore, -tagshow, -taghide: each =REGEX, key=REGEX or a range
+/// How wide a flag may be to have its meaning beside it.
+const BESIDE: usize = 22;
 
-Values and grouping:
-  -sample_index=TYPE, or -inuse_space, -inuse_objects, -alloc_space,
-  -alloc_objects, -contentions, -total_delay, -mean_delay
-  -mean, -unit=UNIT, -divide_by=X, -relative_percentages
-  -granularity=HOW, or -functions, -filefunctions, -files, -lines, -addresses
-  -noinlines, -showcolumns, -tagroot=KEYS, -tagleaf=KEYS, -call_tree
+/// All flags, as they stand below the examples.
+pub(super) fn flags() -> String {
+    let mut text = FLAGS.to_owned();
+    let mut section = None;
+    for option in OPTIONS {
+        if section.replace(option.section) != Some(option.section) {
+            let title = if option.section.is_empty() { "Other" } else { option.section };
+            text.push_str(&format!("\n\n{title}:"));
+        }
+        text.push_str(&format!("\n{}", line(option)));
+    }
+    text
+}
 
-What is shown:
-  -cum, -flat, -sort=cum|flat, -nodecount=N, -nodefraction=F, -edgefraction=F
-  -trim=false, -drop_negative, -compact_labels, -intel_syntax
-  -source_path=PATHS, -trim_path=PATHS";
+fn line(option: &ReportOption) -> String {
+    let flags = match (option.value_name, option.flag) {
+        ("", Some((_, "true")) | None) => format!("-{}", option.name),
+        ("", Some((_, value))) => format!("-{}={value}", option.name),
+        (value, _) => format!("-{}={value}", option.name),
+    };
+    let choices = option.choices.iter().map(|choice| format!("-{choice}"));
+    let flags = std::iter::once(flags).chain(choices).collect::<Vec<_>>().join(", ");
+    match flags.len() < BESIDE {
+        true => format!("  {flags:<BESIDE$}{}", option.help),
+        false => format!("  {flags}\n  {:BESIDE$}{}", "", option.help),
+    }
+}
+
+/// What `help NAME` in the shell prints.
+pub(super) fn of_option(name: &str) -> Result<String> {
+    ReportOption::named(name).map(line).ok_or_else(|| unknown_option(name))
+}
 
 /// What to do instead of what pprof has and flamelet has not; `None` for what neither has.
 pub(super) fn instead_of(name: &str) -> Option<&'static str> {

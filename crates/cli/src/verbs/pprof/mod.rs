@@ -33,7 +33,7 @@ pub(crate) fn guide() -> Guide {
             ("flamelet pprof http://localhost:3000", "30 s of CPU, then a shell"),
             ("flamelet pprof cpu.pb.gz", "a shell: top, list main, help, quit"),
         ],
-        more: help::OPTIONS.to_owned(),
+        more: help::flags(),
         ..Guide::default()
     }
 }
@@ -98,7 +98,7 @@ fn leaves_profile_alone(options: &ReportOptions) -> bool {
     options.filters == usual.filters
         && options.sample_index == usual.sample_index
         && (&options.tag_root, &options.tag_leaf) == (&usual.tag_root, &usual.tag_leaf)
-        && options.no_inlines == usual.no_inlines
+        && (options.no_inlines, options.folding) == (usual.no_inlines, usual.folding)
 }
 
 fn serve(command: &PprofCommand, listen: &ServeOptions) -> Result<()> {

@@ -4,9 +4,9 @@ use std::io::{self, BufRead, IsTerminal, Write};
 use std::path::PathBuf;
 
 use flamelet_profile::Profile;
-use flamelet_report::{Command, Report};
+use flamelet_report::{Command, OPTIONS, Report, ReportOption, ReportOptions};
 
-use super::command_line::{PprofCommand, plain_question};
+use super::command_line::{PprofCommand, plain_question, set_option};
 use super::help;
 use crate::error::{Failure, Result};
 use crate::job::{Ask, Question, answer_to};
@@ -17,7 +17,7 @@ Reports:   top [N] [FOCUS] [-IGNORE]   tree  peek REGEX  list REGEX  disasm REGE
            raw  comments  dot  callgrind  proto  topproto  svg  web  flamegraph  html  (> FILE writes to a file)
 Options:   options lists them; name=value sets one, name alone switches one on:
            focus=REGEX  ignore=REGEX  hide=REGEX  cum  flat  granularity=lines  sample_index=inuse_space
-Other:     help  quit";
+Other:     help  help OPTION  quit";
 
 /// Reads commands until the input ends.
 pub(super) fn run(mut command: PprofCommand) -> Result<()> {
@@ -62,7 +62,8 @@ fn obey(line: &str, command: &mut PprofCommand, profile: &Profile) -> Result<Nex
         "" => return Ok(Next::Continue),
         "quit" | "exit" | "^D" | "q" => return Ok(Next::Quit),
         "help" | "h" | "?" => output::line(HELP)?,
-        "o" | "options" => output::line(&command.option_lines().join("\n"))?,
+        _ if line.starts_with("help ") => output::line(&help::of_option(line[5..].trim())?)?,
+        "o" | "options" => output::line(&option_lines(&command.options).join("\n"))?,
         _ if is_assignment(line) => {
             let (name, value) = line.split_once('=').unwrap_or((line, "true"));
             set(command, profile, name.trim(), value.trim().trim_matches('"'))?;
@@ -70,6 +71,15 @@ fn obey(line: &str, command: &mut PprofCommand, profile: &Profile) -> Result<Nex
         _ => report(line, command, profile)?,
     }
     Ok(Next::Continue)
+}
+
+/// Every option with its value, by name.
+fn option_lines(options: &ReportOptions) -> Vec<String> {
+    let shown = |value: String| if value.is_empty() { "\"\"".to_owned() } else { value };
+    let line = |option: &ReportOption| format!("  {:<25} = {}", option.name, shown(option.get(options)));
+    let mut lines: Vec<String> = OPTIONS.iter().map(line).collect();
+    lines.sort();
+    lines
 }
 
 /// Whether the line sets an option: `name=value` before any space.
@@ -86,16 +96,7 @@ fn set(command: &mut PprofCommand, profile: &Profile, name: &str, value: &str) -
         // A wrong one would fail every report from now on.
         flamelet_report::sample_index(profile, value)?;
     }
-    let is_on = || match value {
-        "true" | "t" | "1" | "yes" | "y" => Ok(true),
-        "false" | "f" | "0" | "no" | "n" => Ok(false),
-        other => Err(Failure::new(format!("{name}={other}: use true or false"))),
-    };
-    if let Ok(granularity) = name.parse() {
-        command.options.granularity = Some(granularity);
-        return Ok(());
-    }
-    command.set_option(name, || Ok(value.to_string()), is_on)
+    set_option(&mut command.options, name, value)
 }
 
 fn report(line: &str, command: &PprofCommand, profile: &Profile) -> Result<()> {

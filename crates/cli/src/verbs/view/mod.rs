@@ -6,14 +6,14 @@ use std::process::{Command, Stdio};
 
 use clap::ValueHint;
 use flamelet_profile::{HeapView, filter};
-use flamelet_report::Report;
 use flamelet_report::disasm::{self, Disassembly};
+use flamelet_report::{Report, ReportOption};
 use flamelet_symbol::source::confirmed_sources;
 use flamelet_symbol::symbolize::{Options, Symbolizer};
 use flamelet_view::{CancelToken, CodeOptions, Disassemble, ServeOptions, Server, Source, Take, Taken};
 
 use crate::arguments::guide::Guide;
-use crate::arguments::shape::PathArgs;
+use crate::arguments::options::{OptionArgs, Takes};
 use crate::arguments::source::SourceArgs;
 use crate::error::{About, Failure, Result};
 use crate::output;
@@ -41,9 +41,20 @@ pub(crate) struct Args {
     #[arg(long, alias = "no_browser")]
     no_browser: bool,
     #[command(flatten)]
-    paths: PathArgs,
+    options: OptionArgs<Page>,
     #[command(flatten)]
     source: SourceArgs,
+}
+
+/// The page has filters of its own.
+struct Page;
+
+impl Takes for Page {
+    const REPORT: flamelet_report::Command = flamelet_report::Command::List;
+
+    fn takes(option: &ReportOption) -> bool {
+        matches!(option.name, "source_path" | "trim_path")
+    }
 }
 
 pub(crate) fn guide() -> Guide {
@@ -69,8 +80,8 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let mut options = args.source.options(args.sources.clone());
     options.take_binary();
     let code = CodeOptions {
-        source_path: args.paths.source_path.clone(),
-        trim_path: args.paths.trim_path.clone(),
+        source_path: args.options.options.source_path.clone(),
+        trim_path: args.options.options.trim_path.clone(),
         ..code_options(&options.symbols)
     };
     let source = source(&options)?.with_code(code);

@@ -1,9 +1,12 @@
 //! What a person can ask of a report, with pprof's names and defaults.
 
+mod table;
+
 use flamelet_profile::Granularity;
 use flamelet_profile::filter::FilterOptions;
 
 use crate::names::NameFolding;
+pub use table::{FILTER, OPTIONS, ReportOption, switch};
 
 /// The report that the options are for; some options mean something else for some reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,6 +37,12 @@ pub enum Command {
     Disasm,
     /// A flame graph.
     Flame,
+    /// Who holds memory, frees it, how long it lives, what grows.
+    Heap,
+    /// What changed between two profiles.
+    Diff,
+    /// Whether something grew between two profiles.
+    Check,
 }
 
 impl Command {
@@ -41,7 +50,17 @@ impl Command {
     pub const fn usual_node_count(self) -> usize {
         match self {
             Self::Tree | Self::Traces | Self::Tags | Self::Dot => 80,
+            Self::Diff => 40,
+            Self::Heap => 20,
             _ => 0,
+        }
+    }
+
+    /// Which frames count as the same when nobody says.
+    pub const fn usual_granularity(self) -> Granularity {
+        match self {
+            Self::Heap => Granularity::FileFunctions,
+            _ => Granularity::Functions,
         }
     }
 }
@@ -141,7 +160,7 @@ impl ReportOptions {
     /// The options as `command` reads them.
     pub(crate) fn for_command(&self, command: Command) -> Self {
         let mut options = self.clone();
-        let mut granularity = options.granularity.unwrap_or_default();
+        let mut granularity = options.granularity.unwrap_or(command.usual_granularity());
         let mut trim = options.trim;
         match command {
             Command::Disasm => {
@@ -165,21 +184,12 @@ impl ReportOptions {
 
     /// The filters that are set, as a heading shows them.
     pub(crate) fn active_filters(&self) -> Vec<String> {
-        let filters = &self.filters;
-        [
-            ("focus", &filters.focus),
-            ("ignore", &filters.ignore),
-            ("hide", &filters.hide),
-            ("show", &filters.show),
-            ("show_from", &filters.show_from),
-            ("tagfocus", &filters.tag_focus),
-            ("tagignore", &filters.tag_ignore),
-            ("tagshow", &filters.tag_show),
-            ("taghide", &filters.tag_hide),
-        ]
-        .into_iter()
-        .filter(|(_, text)| !text.is_empty())
-        .map(|(name, text)| format!("{name}={text}"))
-        .collect()
+        // pprof's heading leaves prune_from out.
+        let filters = OPTIONS.iter().filter(|option| option.section == FILTER && option.name != "prune_from");
+        filters
+            .map(|option| (option.name, option.get(self)))
+            .filter(|(_, value)| !value.is_empty())
+            .map(|(name, value)| format!("{name}={value}"))
+            .collect()
     }
 }

@@ -1,0 +1,398 @@
+//! Every option of a report, once. The flags of the command, the command line and the shell of `flamelet pprof` and the
+//! filters of the page are made from this table.
+
+use flamelet_profile::unit::are_compatible;
+use flamelet_profile::{Error, ErrorKind, Granularity, Result};
+
+use super::Command::{
+    Callgrind, Check, Diff, Disasm, Dot, Flame, Heap, List, Peek, Proto, Raw, Tags, Top, TopProto, Traces,
+    Tree,
+};
+use super::{Command, ReportOptions, Sort};
+use Slot::{Count, Number, Share, Switch, Text, Unit};
+
+/// An option of reports.
+#[derive(Debug)]
+pub struct ReportOption {
+    /// The name, as pprof spells it: `show_from`, `nodecount`.
+    pub name: &'static str,
+    /// The name with a dash between its words, where pprof runs them together.
+    pub alias: Option<&'static str>,
+    /// The one-letter form.
+    pub letter: Option<char>,
+    /// What help calls the value, such as `REGEX`; empty for a switch.
+    pub value_name: &'static str,
+    /// A flag without a value that sets the option, and the value that it sets: `no_trim` sets `trim` to `false`.
+    pub flag: Option<(&'static str, &'static str)>,
+    /// Values that are also flags of pprof's: `-cum` is `-sort=cum`.
+    pub choices: &'static [&'static str],
+    /// The section of the help; empty for options of no section.
+    pub section: &'static str,
+    /// The reports that take it.
+    pub reports: &'static [Command],
+    /// What it does, in one line.
+    pub help: &'static str,
+    slot: Slot,
+}
+
+/// Where the value is kept, and which values there are.
+#[derive(Clone, Copy, Debug)]
+enum Slot {
+    Text(fn(&mut ReportOptions) -> &mut String),
+    Unit(fn(&mut ReportOptions) -> &mut String),
+    Switch(fn(&mut ReportOptions) -> &mut bool),
+    Number(fn(&mut ReportOptions) -> &mut f64),
+    /// From 0 to 1.
+    Share(fn(&mut ReportOptions) -> &mut f64),
+    Count(fn(&mut ReportOptions) -> &mut Option<usize>),
+    Granularity(fn(&mut ReportOptions) -> &mut Option<Granularity>),
+    Sort(fn(&mut ReportOptions) -> &mut Sort),
+}
+
+/// The section of the options that choose samples and frames, which are the page's filters too.
+pub const FILTER: &str = "Filter";
+const GROUPING: &str = "Grouping";
+const VALUES: &str = "Values";
+const TRIM: &str = "Trim";
+const SYMBOLS: &str = "Symbols";
+
+// Which reports take an option.
+const EVERY: &[Command] = &[
+    Top, TopProto, Tree, Dot, Peek, List, Disasm, Traces, Tags, Raw, Callgrind, Proto, Flame, Heap, Diff,
+    Check,
+];
+const GROUPED: &[Command] = &[Top, TopProto, Tree, Dot, Peek, Traces, Flame, Heap, Diff, Check];
+const WITH_PATHS: &[Command] =
+    &[Top, TopProto, Tree, Dot, Peek, List, Traces, Callgrind, Flame, Heap, Diff, Check];
+const OF_ONE_TYPE: &[Command] =
+    &[Top, TopProto, Tree, Dot, Peek, List, Disasm, Traces, Tags, Raw, Callgrind, Flame, Diff, Check];
+const COMPUTED: &[Command] =
+    &[Top, TopProto, Tree, Dot, Peek, List, Disasm, Traces, Tags, Callgrind, Diff, Check];
+const SCALED: &[Command] = &[Top, TopProto, Tree, Dot, Peek, List, Disasm, Traces, Tags, Callgrind];
+const SORTED: &[Command] = &[Top, TopProto, Tree, Dot, Peek, Diff];
+const COUNTED: &[Command] = &[Top, TopProto, Tree, Dot, Heap, Diff];
+const TRIMMED: &[Command] = &[Top, TopProto, Tree, Dot];
+
+/// The options, in the order of the help.
+#[rustfmt::skip]
+pub static OPTIONS: &[ReportOption] = &[
+    option("focus", Text(|o| &mut o.filters.focus)).value("REGEX").of(FILTER, EVERY)
+        .help("Keep samples with a frame that matches"),
+    option("ignore", Text(|o| &mut o.filters.ignore)).value("REGEX").of(FILTER, EVERY)
+        .help("Drop samples with a frame that matches"),
+    option("hide", Text(|o| &mut o.filters.hide)).value("REGEX").of(FILTER, EVERY)
+        .help("Remove frames that match"),
+    option("show", Text(|o| &mut o.filters.show)).value("REGEX").of(FILTER, EVERY)
+        .help("Remove frames that do not match"),
+    option("show_from", Text(|o| &mut o.filters.show_from)).value("REGEX").of(FILTER, EVERY)
+        .help("Remove frames above the highest one that matches"),
+    option("prune_from", Text(|o| &mut o.filters.prune_from)).value("REGEX").of(FILTER, EVERY)
+        .help("Remove frames below the lowest one that matches"),
+    option("tagfocus", Text(|o| &mut o.filters.tag_focus)).alias("tag-focus").value("TAG").of(FILTER, EVERY)
+        .help("Keep samples whose label matches: a regex, key=regex, or a range such as 128kb:512kb"),
+    option("tagignore", Text(|o| &mut o.filters.tag_ignore)).alias("tag-ignore").value("TAG").of(FILTER, EVERY)
+        .help("Drop samples whose label matches"),
+    option("tagshow", Text(|o| &mut o.filters.tag_show)).alias("tag-show").value("REGEX").of(FILTER, EVERY)
+        .help("Keep only labels whose key matches"),
+    option("taghide", Text(|o| &mut o.filters.tag_hide)).alias("tag-hide").value("REGEX").of(FILTER, EVERY)
+        .help("Remove labels whose key matches"),
+
+    option("granularity", Slot::Granularity(|o| &mut o.granularity)).value("HOW").of(GROUPING, GROUPED)
+        .choices(&["functions", "filefunctions", "files", "lines", "addresses"])
+        .help("What counts as one entry: functions, filefunctions, files, lines or addresses"),
+    option("noinlines", Switch(|o| &mut o.no_inlines)).alias("no-inlines").of(GROUPING, EVERY)
+        .help("Do not show inlined functions of their own"),
+    option("showcolumns", Switch(|o| &mut o.show_columns)).alias("show-columns").of(GROUPING, EVERY)
+        .help("Show columns where lines are shown"),
+    option("fold_generics", Switch(|o| &mut o.folding.generics)).of(GROUPING, EVERY)
+        .help("Leave type parameters out of Rust names"),
+    option("fold_runtime", Switch(|o| &mut o.folding.runtime)).of(GROUPING, EVERY)
+        .help("Fold the frames of async and std glue into one"),
+    option("crate", Switch(|o| &mut o.folding.crates)).of(GROUPING, EVERY)
+        .help("Show crates instead of functions"),
+    option("tagroot", Text(|o| &mut o.tag_root)).alias("tag-root").value("KEYS").of(GROUPING, EVERY)
+        .help("Show these labels as frames at the root, separated by commas"),
+    option("tagleaf", Text(|o| &mut o.tag_leaf)).alias("tag-leaf").value("KEYS").of(GROUPING, EVERY)
+        .help("Show these labels as frames at the leaf, separated by commas"),
+    option("call_tree", Switch(|o| &mut o.call_tree)).of(GROUPING, &[Dot, Callgrind])
+        .help("A call tree instead of a call graph"),
+
+    option("sample_index", Text(|o| &mut o.sample_index)).letter('i').value("TYPE").of(VALUES, OF_ONE_TYPE)
+        .choices(&["inuse_space", "inuse_objects", "alloc_space", "alloc_objects", "contentions"])
+        .help("The sample type by name or number [default: what the profile says]"),
+    option("mean", Switch(|o| &mut o.mean)).of(VALUES, COMPUTED)
+        .help("Divide each value by the first sample type's"),
+    option("relative_percentages", Switch(|o| &mut o.relative_percentages)).of(VALUES, COMPUTED)
+        .help("Percentages of what the filters leave"),
+    option("divide_by", Number(|o| &mut o.divide_by)).value("X").of(VALUES, SCALED)
+        .help("Divide all values by this"),
+    option("unit", Unit(|o| &mut o.unit)).value("UNIT").of(VALUES, SCALED)
+        .help("The unit of all values; minimum takes the one that suits the smallest"),
+
+    option("sort", Slot::Sort(|o| &mut o.sort)).value("cum|flat").of(TRIM, SORTED).flag("cum", "cum")
+        .choices(&["cum", "flat"])
+        .help("Sort by cost with all that functions call (cum), not by their own (flat)"),
+    option("nodecount", Count(|o| &mut o.node_count)).letter('n').alias("node-count").value("N").of(TRIM, COUNTED)
+        .help("Show this many entries; 0 shows all"),
+    option("nodefraction", Share(|o| &mut o.node_fraction)).alias("node-fraction").value("F").of(TRIM, TRIMMED)
+        .help("Hide entries below this share"),
+    option("edgefraction", Share(|o| &mut o.edge_fraction)).alias("edge-fraction").value("F").of(TRIM, &[Tree, Dot])
+        .help("Hide calls below this share"),
+    option("trim", Switch(|o| &mut o.trim)).of(TRIM, TRIMMED).flag("no_trim", "false")
+        .help("Show everything, however small"),
+    option("drop_negative", Switch(|o| &mut o.drop_negative)).of(TRIM, &[Top, TopProto, Tree, Dot, Peek])
+        .help("Leave negative entries out"),
+
+    option("source_path", Text(|o| &mut o.source_path)).value("PATHS").of(SYMBOLS, WITH_PATHS)
+        .help("Where source files are, separated by colons; paths are shown from there on"),
+    option("trim_path", Text(|o| &mut o.trim_path)).value("PATHS").of(SYMBOLS, WITH_PATHS)
+        .help("What to remove from the start of source paths, separated by colons"),
+    option("intel_syntax", Switch(|o| &mut o.intel_syntax)).of(SYMBOLS, &[Disasm])
+        .help("Intel's syntax for instructions"),
+
+    option("compact_labels", Switch(|o| &mut o.compact_labels)).of("", &[Top, Tree, Dot, Peek, Traces])
+        .help("Leave the lines about the file out of the heading"),
+];
+
+const fn option(name: &'static str, slot: Slot) -> ReportOption {
+    let flag = if let Slot::Switch(_) = slot { Some((name, "true")) } else { None };
+    ReportOption {
+        name,
+        alias: None,
+        letter: None,
+        value_name: "",
+        flag,
+        choices: &[],
+        section: "",
+        reports: &[],
+        help: "",
+        slot,
+    }
+}
+
+impl ReportOption {
+    const fn alias(mut self, alias: &'static str) -> Self {
+        self.alias = Some(alias);
+        self
+    }
+
+    const fn letter(mut self, letter: char) -> Self {
+        self.letter = Some(letter);
+        self
+    }
+
+    const fn value(mut self, name: &'static str) -> Self {
+        self.value_name = name;
+        self
+    }
+
+    const fn of(mut self, section: &'static str, reports: &'static [Command]) -> Self {
+        (self.section, self.reports) = (section, reports);
+        self
+    }
+
+    const fn flag(mut self, flag: &'static str, value: &'static str) -> Self {
+        self.flag = Some((flag, value));
+        self
+    }
+
+    const fn choices(mut self, choices: &'static [&'static str]) -> Self {
+        self.choices = choices;
+        self
+    }
+
+    const fn help(mut self, help: &'static str) -> Self {
+        self.help = help;
+        self
+    }
+
+    /// The option of this name, however its words are separated: `show_from`, `show-from`, `showfrom`.
+    pub fn named(name: &str) -> Option<&'static Self> {
+        let joined = |name: &str| name.replace(['_', '-'], "");
+        OPTIONS.iter().find(|option| joined(option.name) == joined(name))
+    }
+
+    /// The option of which `choice` is one of the [choices](Self::choices).
+    pub fn with_choice(choice: &str) -> Option<&'static Self> {
+        OPTIONS.iter().find(|option| option.choices.contains(&choice))
+    }
+
+    /// Whether it is on or off.
+    pub fn is_switch(&self) -> bool {
+        matches!(self.slot, Slot::Switch(_))
+    }
+
+    /// Reads a value and sets it. The error says what is wrong with the value, and does not repeat it.
+    pub fn set(&self, options: &mut ReportOptions, text: &str) -> Result<()> {
+        match self.slot {
+            Slot::Text(slot) | Slot::Unit(slot) => text.clone_into(slot(options)),
+            Slot::Switch(slot) => *slot(options) = switch(text)?,
+            Slot::Number(slot) => *slot(options) = number(text)?,
+            Slot::Share(slot) => *slot(options) = share(text)?,
+            Slot::Count(slot) => *slot(options) = count(text)?,
+            Slot::Granularity(slot) => *slot(options) = Some(text.parse()?),
+            Slot::Sort(slot) => *slot(options) = sort(text)?,
+        }
+        Ok(())
+    }
+
+    /// Refuses what [`set`](Self::set) refuses, and unknown units, which pprof accepts and ignores.
+    pub fn check(&self, text: &str) -> Result<()> {
+        match self.slot {
+            Slot::Unit(_) => unit(text),
+            _ => self.set(&mut ReportOptions::default(), text),
+        }
+    }
+
+    /// The value as [`set`](Self::set) reads it.
+    pub fn get(&self, options: &ReportOptions) -> String {
+        let options = &mut options.clone();
+        match self.slot {
+            Slot::Text(slot) | Slot::Unit(slot) => slot(options).clone(),
+            Slot::Switch(slot) => slot(options).to_string(),
+            Slot::Number(slot) | Slot::Share(slot) => slot(options).to_string(),
+            Slot::Count(slot) => slot(options).map_or("-1".to_owned(), |count| count.to_string()),
+            Slot::Granularity(slot) => slot(options).unwrap_or_default().name().to_owned(),
+            Slot::Sort(slot) => if *slot(options) == Sort::Cum { "cum" } else { "flat" }.to_owned(),
+        }
+    }
+
+    /// The value that `report` has by default, where help should mention it.
+    pub fn default_for(&self, report: Command) -> Option<String> {
+        match self.slot {
+            Slot::Switch(_) | Slot::Sort(_) => None,
+            Slot::Count(_) => Some(match report.usual_node_count() {
+                0 => "all".to_owned(),
+                count => count.to_string(),
+            }),
+            Slot::Granularity(_) => Some(report.usual_granularity().name().to_owned()),
+            _ => Some(self.get(&ReportOptions::default())).filter(|value| !value.is_empty()),
+        }
+    }
+}
+
+fn wrong(message: &str) -> Error {
+    Error::new(ErrorKind::Incompatible, message)
+}
+
+/// Reads the value of a switch, as Go and people write it.
+pub fn switch(text: &str) -> Result<bool> {
+    match text {
+        "" | "1" | "t" | "true" | "yes" | "y" | "T" | "TRUE" | "True" => Ok(true),
+        "0" | "f" | "false" | "no" | "n" | "F" | "FALSE" | "False" => Ok(false),
+        _ => Err(wrong("use true or false")),
+    }
+}
+
+fn number(text: &str) -> Result<f64> {
+    text.parse().map_err(|_| wrong("this is not a number"))
+}
+
+fn share(text: &str) -> Result<f64> {
+    let share = text.parse().ok().filter(|share| (0.0..=1.0).contains(share));
+    share.ok_or_else(|| wrong("this is not a share between 0 and 1, such as 0.005"))
+}
+
+/// A negative count is the default, as in pprof.
+fn count(text: &str) -> Result<Option<usize>> {
+    let count: i64 = text.parse().map_err(|_| wrong("this is not a whole number"))?;
+    Ok(usize::try_from(count).ok())
+}
+
+fn sort(text: &str) -> Result<Sort> {
+    match text {
+        "cum" => Ok(Sort::Cum),
+        "flat" => Ok(Sort::Flat),
+        _ => Err(wrong("use cum or flat")),
+    }
+}
+
+/// A unit that values can be printed in.
+fn unit(text: &str) -> Result<()> {
+    let is_general = matches!(text, "minimum" | "auto" | "count" | "sample" | "samples" | "unit");
+    if is_general || ["b", "s", "gcu"].iter().any(|known| are_compatible(text, known)) {
+        return Ok(());
+    }
+    Err(wrong("this is not a unit; use minimum, ns, us, ms, s, hrs, B, kB, MB, GB, TB, PB or count"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(name: &str, text: &str) -> Result<String> {
+        let option = ReportOption::named(name).expect(name);
+        let mut options = ReportOptions::default();
+        option.set(&mut options, text).map(|()| option.get(&options))
+    }
+
+    /// A value that is not the default.
+    fn other_value(option: &ReportOption) -> &'static str {
+        match (option.name, option.flag) {
+            ("unit", _) => "ms",
+            ("granularity", _) => "lines",
+            ("nodecount", _) => "25",
+            (_, Some((_, value))) => value,
+            _ => "0.25",
+        }
+    }
+
+    #[test]
+    fn values_that_are_set_are_read_back() {
+        for option in OPTIONS {
+            let usual = option.get(&ReportOptions::default());
+            for value in [usual.as_str(), other_value(option)] {
+                assert_eq!(read(option.name, value).ok().as_deref(), Some(value), "{}", option.name);
+            }
+            for choice in option.choices {
+                assert_eq!(read(option.name, choice).ok().as_deref(), Some(*choice), "{}", option.name);
+            }
+        }
+    }
+
+    /// An option that shares its slot with another would undo it.
+    #[test]
+    fn each_option_has_a_slot_of_its_own() {
+        let usual = ReportOptions::default();
+        for option in OPTIONS {
+            let mut options = ReportOptions::default();
+            option.set(&mut options, other_value(option)).expect(option.name);
+            let changed = OPTIONS.iter().filter(|other| other.get(&options) != other.get(&usual));
+            assert_eq!(changed.map(|other| other.name).collect::<Vec<_>>(), [option.name]);
+        }
+    }
+
+    #[test]
+    fn names_are_unique_however_they_are_spelled() {
+        for option in OPTIONS {
+            for name in [Some(option.name), option.alias].into_iter().flatten() {
+                assert_eq!(ReportOption::named(name).map(|found| found.name), Some(option.name));
+                assert!(ReportOption::with_choice(name).is_none(), "{name}");
+            }
+            assert!(!option.help.is_empty() && !option.reports.is_empty(), "{}", option.name);
+            assert!(option.flag.is_some() || !option.value_name.is_empty(), "{}", option.name);
+        }
+    }
+
+    #[test]
+    fn units_are_those_that_values_can_be_given_in() {
+        let unit = ReportOption::named("unit").expect("an option");
+        for known in ["minimum", "auto", "ns", "milliseconds", "s", "hrs", "B", "kB", "mb", "GB", "count"] {
+            assert!(unit.check(known).is_ok(), "{known}");
+        }
+        for unknown in ["", "parsec", "kilo", "m"] {
+            assert!(unit.check(unknown).is_err(), "{unknown}");
+            assert_eq!(read("unit", unknown).ok().as_deref(), Some(unknown));
+        }
+    }
+
+    #[test]
+    fn shares_lie_between_nothing_and_all() {
+        for (text, value) in [("0", "0"), ("1", "1"), ("0.25", "0.25")] {
+            assert_eq!(read("nodefraction", text).ok().as_deref(), Some(value));
+        }
+        for wrong in ["7", "-0.1", "NaN", "5%", "much"] {
+            assert!(read("nodefraction", wrong).is_err(), "{wrong}");
+        }
+    }
+}
