@@ -166,6 +166,9 @@ fn the_shell_refuses_what_the_command_line_refuses() {
     for kept in ["nodefraction              = 0.005", "edgefraction              = 0.001"] {
         assert!(listed.contains(kept), "{listed}");
     }
+    // A sample type that the profile does not have would fail every report.
+    let listed = shell("inuse_space\nsample_index=nonsense\nsample_index=samples\nlines\ncum\noptions\n");
+    assert!(listed.contains("sample_index              = samples"), "{listed}");
     for set in ["granularity               = lines", "sort                      = cum"] {
         assert!(listed.contains(set), "{listed}");
     }

@@ -9,9 +9,9 @@ use crate::error::{Failure, Result};
 use crate::job::{Picture, Question};
 use crate::profiles::SourceOptions;
 
-/// What can be asked for besides the shell and the page.
+/// What a flag that names a report asks for.
 #[derive(Clone)]
-pub(super) enum Wanted {
+pub(super) enum ReportFlag {
     Report(Question),
     /// The call graph, in the browser.
     Web,
@@ -20,7 +20,7 @@ pub(super) enum Wanted {
 /// What the command line asked for.
 pub(super) struct PprofCommand {
     /// The report, or none for the shell.
-    pub(super) wanted: Option<Wanted>,
+    pub(super) report: Option<ReportFlag>,
     pub(super) source: SourceOptions,
     pub(super) options: ReportOptions,
     pub(super) output: Option<PathBuf>,
@@ -32,7 +32,7 @@ pub(super) struct PprofCommand {
 /// Reads the arguments after `flamelet pprof`.
 pub(super) fn parse(arguments: &[String]) -> Result<PprofCommand> {
     let mut command = PprofCommand {
-        wanted: None,
+        report: None,
         source: SourceOptions::default(),
         options: ReportOptions::default(),
         output: None,
@@ -97,18 +97,18 @@ impl PprofCommand {
     }
 
     fn set_question(&mut self, name: &str, mut text: impl FnMut() -> Result<String>) -> Result<bool> {
-        let wanted = match name {
-            "peek" => Some(Wanted::Report(Question::Peek(text()?))),
-            "list" => Some(Wanted::Report(Question::List(text()?))),
-            "disasm" => Some(Wanted::Report(Question::Disasm(text()?))),
-            "web" => Some(Wanted::Web),
-            _ => plain_question(name).map(Wanted::Report),
+        let report = match name {
+            "peek" => Some(ReportFlag::Report(Question::Peek(text()?))),
+            "list" => Some(ReportFlag::Report(Question::List(text()?))),
+            "disasm" => Some(ReportFlag::Report(Question::Disasm(text()?))),
+            "web" => Some(ReportFlag::Web),
+            _ => plain_question(name).map(ReportFlag::Report),
         };
-        let Some(wanted) = wanted else { return Ok(false) };
-        if self.wanted.is_some() {
+        let Some(report) = report else { return Ok(false) };
+        if self.report.is_some() {
             return Err(Failure::new("must set at most one output format"));
         }
-        self.wanted = Some(wanted);
+        self.report = Some(report);
         Ok(true)
     }
 

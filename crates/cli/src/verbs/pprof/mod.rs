@@ -13,7 +13,7 @@ use crate::arguments::guide::Guide;
 use crate::error::{About, Failure, Result};
 use crate::job::{Ask, Job, Question, answer_to};
 use crate::output;
-use command_line::{PprofCommand, Wanted};
+use command_line::{PprofCommand, ReportFlag};
 
 #[derive(clap::Args)]
 #[command(disable_help_flag = true)]
@@ -50,7 +50,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         return Err(Failure::new("no profile source specified; give a file, '-' or an address"));
     }
     if let Some(address) = &command.http {
-        if command.wanted.is_some() || command.output.is_some() {
+        if command.report.is_some() || command.output.is_some() {
             return Err(Failure::new("-http shows the page; it goes with no report and no -output"));
         }
         return serve(&command, &listen_on(address)?);
@@ -58,12 +58,12 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     if command.no_browser {
         return Err(Failure::new("-no_browser goes with -http"));
     }
-    match command.wanted.clone() {
-        Some(Wanted::Report(question)) => {
+    match command.report.clone() {
+        Some(ReportFlag::Report(question)) => {
             let (source, options, output) = (command.source, command.options, command.output);
             Job { question, source, options, output, json: false }.run()
         }
-        Some(Wanted::Web) => {
+        Some(ReportFlag::Web) => {
             let opened = command.source.open()?;
             opened.notes.iter().for_each(|note| note!("{note}"));
             let ask = Ask { options: &command.options, symbols: &command.source.symbols, json: false };

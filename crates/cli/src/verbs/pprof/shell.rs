@@ -1,4 +1,4 @@
-//! The shell of `flamelet pprof FILE`, for people whose fingers know pprof's.
+//! The shell of `flamelet pprof FILE`, with the commands of pprof's.
 
 use std::io::{self, BufRead, IsTerminal, Write};
 use std::path::PathBuf;
@@ -24,7 +24,7 @@ pub(super) fn run(mut command: PprofCommand) -> Result<()> {
     let opened = command.source.open()?;
     opened.notes.iter().for_each(|note| note!("{note}"));
     let profile = opened.profile;
-    // What the profile is, is said once; the reports leave it out.
+    // Printed once; the reports leave it out.
     let heading = Report::new(profile.clone(), &command.options, Command::Top)?.heading("minimum");
     heading.iter().for_each(|line| note!("{line}"));
     command.options.compact_labels = true;
@@ -92,11 +92,12 @@ fn is_assignment(line: &str) -> bool {
 }
 
 fn set(command: &mut PprofCommand, profile: &Profile, name: &str, value: &str) -> Result<()> {
-    if name == "sample_index" {
-        // A wrong one would fail every report from now on.
-        flamelet_report::sample_index(profile, value)?;
-    }
-    set_option(&mut command.options, name, value)
+    let mut options = command.options.clone();
+    set_option(&mut options, name, value)?;
+    // With a sample type that the profile does not have, every report from now on would fail.
+    flamelet_report::sample_index(profile, &options.sample_index)?;
+    command.options = options;
+    Ok(())
 }
 
 fn report(line: &str, command: &PprofCommand, profile: &Profile) -> Result<()> {
