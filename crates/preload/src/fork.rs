@@ -3,21 +3,15 @@
 //! What its parent had allocated stays the parent's: the child forgets those blocks, and its frees of them count
 //! nowhere. (Blocks of both would otherwise be counted twice in a profile of all processes.)
 
-use flamelet_unwind::fork::{self, Handlers, Part};
+use crate::{blocks, file, thread, tree, walker};
 
-use crate::{blocks, file, start, thread, tree, walker};
-
-pub(crate) fn start() {
-    fork::watch(Part::Recorder, &AT_FORK);
-}
-
-static AT_FORK: Handlers = Handlers::in_child(|| {
+/// In the child, before anything else.
+pub(crate) fn reset_locks() {
     file::GROWING.reset_in_child();
     tree::GROWING.reset_in_child();
     thread::reset_in_child();
     walker::reset_in_child();
-    start::note_fork();
-});
+}
 
 /// With the first call in the child.
 pub(crate) fn settle() -> bool {

@@ -7,7 +7,7 @@ use std::arch::naked_asm;
 use std::ffi::{c_int, c_void};
 
 use crate::record::{self, Caller};
-use crate::{next, start, walker};
+use crate::{next, slot, start, walker};
 
 /// An exported function that adds the stack pointer, the frame pointer and the link register to its arguments.
 macro_rules! entry {
@@ -170,7 +170,7 @@ pub(crate) unsafe extern "C" fn dlclose(library: *mut c_void) -> c_int {
     // SAFETY: the caller's own terms.
     let result = unsafe { next::dlclose(library) };
     if start::is_recording() {
-        start::on_own_behalf(walker::refresh);
+        slot::on_own_behalf(walker::refresh);
     }
     result
 }

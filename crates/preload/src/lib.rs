@@ -19,7 +19,7 @@
 //!   there are (growing a table, loading modules) are held by threads that do nothing else, and reset after `fork`.
 //! * No allocation through the hooks: its own memory comes from `next` directly, and a thread inside the library is
 //!   marked, so that what libraries allocate on our behalf passes by.
-//! * No thread-local storage that is made on demand: making it would allocate. See `thread`.
+//! * No thread-local storage that is made on demand: making it would allocate. See `slot`.
 //! * Never end the program: what cannot be recorded (no room on the disk, no address space) is counted as such.
 #![cfg(all(target_os = "linux", target_env = "gnu", any(target_arch = "x86_64", target_arch = "aarch64")))]
 #![allow(unsafe_code, reason = "takes the place of malloc")]
@@ -34,6 +34,7 @@ mod next;
 mod own_memory;
 mod record;
 mod sampling;
+mod slot;
 mod start;
 mod thread;
 mod tree;

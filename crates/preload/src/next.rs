@@ -9,7 +9,7 @@ use std::ptr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::errno::Errno;
-use crate::thread;
+use crate::slot::slot;
 
 macro_rules! next_functions {
     ($($name:ident, $text:literal: fn($($argument:ident: $type:ty),*) -> $result:ty, while looking $served:expr;)*) => {
@@ -77,14 +77,14 @@ pub(crate) fn is_c_library() -> bool {
 /// Whether this thread is in a look-up.
 #[cold]
 pub(crate) fn is_looking() -> bool {
-    thread::slot().is_looking.get()
+    slot().is_looking.get()
 }
 
 /// Looks up what is not known yet, and returns the one that is wanted.
 #[cold]
 fn look_up(wanted: &AtomicUsize) -> usize {
     let _errno = Errno::keep();
-    let slot = thread::slot();
+    let slot = slot();
     slot.is_looking.set(true);
     let mut found = [0; ALL.len()];
     for (found, (_, name)) in found.iter_mut().zip(ALL) {

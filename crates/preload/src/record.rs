@@ -1,20 +1,15 @@
 //! An allocation and a free, as they are counted.
 
 use std::ffi::c_void;
-use std::sync::atomic::{AtomicI64, AtomicPtr, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
 use flamelet_preload_ledger::{Node, PutAside, SIZE_NODE};
 use flamelet_unwind::Registers;
 
 use crate::blocks::{self, Block};
-use crate::start::{self, Inside};
-use crate::thread::{self, Slot};
+use crate::slot::{Inside, Slot, slot};
+use crate::start::{self, IS_ALONE, MEAN};
 use crate::{file, sampling, tree};
-
-/// Bytes between samples; 0 to record everything.
-pub(crate) static MEAN: AtomicU64 = AtomicU64::new(0);
-/// The C library's note that there is one thread only; null where it has none.
-pub(crate) static IS_ALONE: AtomicPtr<u8> = AtomicPtr::new(std::ptr::null_mut());
 
 /// Where a hook was called from.
 #[derive(Clone, Copy)]
@@ -46,7 +41,7 @@ pub(crate) fn allocated(block: *mut c_void, size: usize, caller: Caller) {
     if !start::is_recording() && !start::begin() {
         return;
     }
-    let slot = thread::slot();
+    let slot = slot();
     let mean = MEAN.load(Ordering::Relaxed);
     if mean != 0 {
         let left = slot.countdown.get().wrapping_sub(size as i64);
@@ -107,7 +102,7 @@ pub(crate) fn take(block: *mut c_void) -> Option<Block> {
     }
     let taken = blocks::take(block as usize);
     if taken.is_none() {
-        thread::slot().last_block.set(0);
+        slot().last_block.set(0);
     }
     taken
 }
@@ -120,7 +115,7 @@ pub(crate) fn put_back(block: *mut c_void, taken: Block) {
 /// A block was freed.
 #[inline]
 pub(crate) fn count_free(block: *mut c_void, taken: Block) {
-    let slot = thread::slot();
+    let slot = slot();
     let is_temporary = slot.last_block.replace(0) == block as usize;
     let node = file::node(taken.node);
     let mean = MEAN.load(Ordering::Relaxed);

@@ -1,24 +1,19 @@
 //! Whether, and since when, anything is recorded.
 
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::ptr;
+use std::sync::atomic::{AtomicPtr, AtomicU8, AtomicU64, Ordering};
 
 use flamelet_preload_ledger::{env, place};
+use flamelet_unwind::fork::{Handlers, Part, watch};
 
-use crate::errno::Errno;
-use crate::{blocks, file, fork, next, record, thread, walker};
+use crate::slot::{Inside, on_own_behalf, slot};
+use crate::{blocks, file, fork, next, thread, walker};
 
-/// Where a thread is.
-#[derive(Clone, Copy, PartialEq, Eq)]
-#[repr(u8)]
-pub(crate) enum Inside {
-    /// In the program.
-    Not = 0,
-    /// In the library, which allocates nothing there.
-    Recording = 1,
-    /// In the library, or in another one that it has called.
-    OwnBehalf = 2,
-}
+/// Bytes between samples; 0 to record everything.
+pub(crate) static MEAN: AtomicU64 = AtomicU64::new(0);
+/// The C library's note that there is one thread only; null where it has none.
+pub(crate) static IS_ALONE: AtomicPtr<u8> = AtomicPtr::new(ptr::null_mut());
 
 const UNSTARTED: u8 = 0;
 const STARTING: u8 = 1;
@@ -39,7 +34,7 @@ pub(crate) fn begin() -> bool {
         return false;
     }
     let state = STATE.load(Ordering::Acquire);
-    if state == FORKED && thread::slot().inside.get() == Inside::Recording {
+    if state == FORKED && slot().inside.get() == Inside::Recording {
         // Forked by a signal handler in the middle of a record, which still has nodes of the parent's tree.
         return false;
     }
@@ -56,24 +51,15 @@ pub(crate) fn begin() -> bool {
     has_begun
 }
 
-/// In the child of a fork: the first call there goes on in files of its own. Most children only `exec`.
-pub(crate) fn note_fork() {
+/// In the child of a fork the first call goes on in files of its own. Most children only `exec`.
+static AT_FORK: Handlers = Handlers::in_child(|| {
+    fork::reset_locks();
     if matches!(STATE.load(Ordering::Relaxed), RECORDING | FORKED) {
         STATE.store(FORKED, Ordering::Release);
     } else {
         STATE.store(OFF, Ordering::Release);
     }
-}
-
-/// Runs what calls into other libraries: what they allocate is not the program's.
-pub(crate) fn on_own_behalf<T>(work: impl FnOnce() -> T) -> T {
-    let _errno = Errno::keep();
-    let slot = thread::slot();
-    let before = slot.inside.replace(Inside::OwnBehalf);
-    let result = work();
-    slot.inside.set(before);
-    result
-}
+});
 
 fn start() -> bool {
     let Some(folder) = std::env::var_os(env::FOLDER).map(PathBuf::from) else { return false };
@@ -81,13 +67,13 @@ fn start() -> bool {
     if !place::is_trusted(&folder) || file::create(&folder, mean).is_err() {
         return false;
     }
-    record::MEAN.store(mean, Ordering::Relaxed);
+    MEAN.store(mean, Ordering::Relaxed);
     // SAFETY: the name is a C string.
     let alone = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"__libc_single_threaded".as_ptr()) };
-    record::IS_ALONE.store(alone.cast(), Ordering::Relaxed);
+    IS_ALONE.store(alone.cast(), Ordering::Relaxed);
     blocks::start();
     thread::start();
-    fork::start();
+    watch(Part::Recorder, &AT_FORK);
     walker::refresh();
     true
 }

@@ -1,11 +1,5 @@
-//! What the library knows of each thread.
-//!
-//! Thread-local storage of a shared library is usually found through a function of the loader that may allocate
-//! when other libraries were loaded meanwhile, which malloc must not. A library that is there from the start has
-//! its storage at a fixed distance from the thread pointer. Rust cannot ask for that yet, assembly can: 32 bytes,
-//! zero in every new thread.
+//! What the library knows of each thread besides the words of its slot.
 
-use std::cell::Cell;
 use std::ffi::c_void;
 use std::ptr;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -13,65 +7,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use flamelet_unwind::fork::Lock;
 
 use crate::errno::Errno;
-use crate::start::Inside;
+use crate::slot::{Inside, Slot, slot};
 use crate::walker::Walker;
-
-/// The storage itself.
-#[repr(C)]
-pub(crate) struct Slot {
-    /// Made by the first allocation that is recorded.
-    state: Cell<*mut State>,
-    /// Inside the library: what is allocated now is not the program's.
-    pub(crate) inside: Cell<Inside>,
-    /// Looking up the next allocation functions, which may themselves allocate.
-    pub(crate) is_looking: Cell<bool>,
-    /// The block of the last call, if that call allocated it.
-    pub(crate) last_block: Cell<usize>,
-    /// Bytes until the next sample.
-    pub(crate) countdown: Cell<i64>,
-}
-
-const _: () = assert!(size_of::<Slot>() == 32);
-
-std::arch::global_asm!(
-    ".pushsection .tbss,\"awT\",@nobits",
-    ".balign 16",
-    ".globl flamelet_preload_slot",
-    ".hidden flamelet_preload_slot",
-    ".type flamelet_preload_slot, @object",
-    ".size flamelet_preload_slot, 32",
-    "flamelet_preload_slot:",
-    ".zero 32",
-    ".popsection",
-);
-
-/// The slot of the running thread.
-#[inline(always)]
-pub(crate) fn slot() -> &'static Slot {
-    let slot: *const Slot;
-    #[cfg(target_arch = "x86_64")]
-    // SAFETY: the thread pointer's first word is the pointer itself; the distance is in the global offset table.
-    unsafe {
-        std::arch::asm!(
-            "mov {0}, qword ptr [rip + flamelet_preload_slot@GOTTPOFF]",
-            "add {0}, qword ptr fs:[0]",
-            out(reg) slot, options(pure, readonly, nostack)
-        );
-    }
-    #[cfg(target_arch = "aarch64")]
-    // SAFETY: reads the thread pointer, and the distance from the global offset table.
-    unsafe {
-        std::arch::asm!(
-            "mrs {0}, tpidr_el0",
-            "adrp {1}, :gottprel:flamelet_preload_slot",
-            "ldr {1}, [{1}, :gottprel_lo12:flamelet_preload_slot]",
-            "add {0}, {0}, {1}",
-            out(reg) slot, out(reg) _, options(pure, readonly, nostack)
-        );
-    }
-    // SAFETY: zeroes are a valid slot, only this thread has it, and it lives as long as the thread.
-    unsafe { &*slot }
-}
 
 /// What does not fit the slot; handed on to other threads when its thread ends.
 pub(crate) struct State {
@@ -130,7 +67,7 @@ impl Slot {
             self.make_state();
         }
         // SAFETY: just made, or made before; only this thread has it, and it asks for it once at a time.
-        unsafe { &mut *self.state.get() }
+        unsafe { &mut *self.state.get().cast() }
     }
 
     #[cold]
@@ -153,7 +90,7 @@ impl Slot {
         };
         // SAFETY: ours now.
         unsafe { (*state).walker.forget() };
-        self.state.set(state);
+        self.state.set(state.cast());
         let key = KEY.load(Ordering::Relaxed);
         if key != 0 {
             // SAFETY: the key was made by `start`.

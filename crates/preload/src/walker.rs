@@ -9,6 +9,7 @@ use flamelet_unwind::fork::Lock;
 use flamelet_unwind::live::{self, Repeated};
 use flamelet_unwind::{End, History, Modules, Reason, Registers};
 
+use crate::slot::on_own_behalf;
 use crate::{file, tree};
 
 /// The modules of this moment; lists that were in force before are never given back.
@@ -133,7 +134,7 @@ impl Walker {
             self.patience -= 1;
             return false;
         }
-        let changed = crate::start::on_own_behalf(refresh);
+        let changed = on_own_behalf(refresh);
         self.fruitless = if changed { 0 } else { (self.fruitless * 2 + 1).min(MOST) };
         self.patience = self.fruitless;
         changed

@@ -33,7 +33,6 @@ const STANDING: &[(&str, &[&str])] = &[
     ("flamelet", &["http::asked", "http::captures", "http::cpu", "http::heap", "http::plan", "http::symbol"]),
     ("formats", &["jfr::metadata", "jfr::values"]),
     ("formats", &["perf_data::source", "perf_data::sparse"]),
-    ("preload", &["blocks", "file", "fork", "next", "record", "start", "thread", "tree", "walker"]),
     ("profile", &["pprof::read", "pprof::tables"]),
     ("record", &["collect::blocked", "collect::rows", "collect::threads"]),
     ("record", &["preload::assemble", "preload::heap"]),
