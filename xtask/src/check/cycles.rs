@@ -15,19 +15,6 @@ use source::Source;
 /// Circles that still stand: the crate's folder and the modules. To be emptied, never added to.
 const STANDING: &[(&str, &[&str])] = &[
     ("capture", &["cpu::sampler", "cpu::session"]),
-    (
-        "capture",
-        &[
-            "heap::context",
-            "heap::emergency",
-            "heap::ledger",
-            "heap::live",
-            "heap::modules",
-            "heap::options",
-            "heap::tracker",
-            "heap::watch",
-        ],
-    ),
     ("capture", &["heap::jemalloc", "heap::snapshot"]),
     ("flamelet", &["heap", "profiler"]),
     ("flamelet", &["http::asked", "http::captures", "http::cpu", "http::heap", "http::plan", "http::symbol"]),

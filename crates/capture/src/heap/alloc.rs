@@ -1,7 +1,7 @@
 //! The allocator that a service installs: around any other, it lets nearly everything through.
 
 use super::thread::{self, LARGE, PAGE};
-use super::{budget, live, tracker, watch};
+use super::{budget, live, tracker};
 use std::alloc::{GlobalAlloc, Layout, System};
 
 /// An allocator that samples what goes through it.
@@ -73,7 +73,7 @@ impl<A: GlobalAlloc> Alloc<A> {
             Fill::Zeroed => unsafe { self.inner.alloc_zeroed(layout) },
         };
         if block.is_null() {
-            watch::refused(layout.size());
+            tracker::refused(layout.size());
         }
         block
     }
@@ -203,7 +203,7 @@ impl<A: GlobalAlloc> Alloc<A> {
             {
                 tracker::ended(tracker, &known);
             }
-            watch::refused(new_size);
+            tracker::refused(new_size);
             return moved;
         }
         if let Some((tracker, known)) = taken {
@@ -276,7 +276,7 @@ unsafe impl<A: GlobalAlloc> GlobalAlloc for Alloc<A> {
         // SAFETY: the caller's promise; a block that is not tracked has its own layout.
         let moved = unsafe { self.inner.realloc(block, layout, new_size) };
         if moved.is_null() {
-            watch::refused(new_size);
+            tracker::refused(new_size);
         }
         moved
     }

@@ -1,11 +1,8 @@
-//! Who allocated: the thread's name and its labels, as words for the ledger.
+//! Who allocates: the thread's name and its labels.
 
-use super::ledger::{Ledger, RecordId};
+use super::ledger::{ContextWords, Ledger, RecordId};
 use super::thread;
 use crate::labels;
-
-/// Longer contexts are cut at a label.
-const MAX_BYTES: usize = 1024;
 
 /// The context of this thread. Without labels it is remembered, and looked at again now and then: so the name is
 /// asked for then, and not what the CPU sampler remembers of it.
@@ -16,7 +13,7 @@ pub(super) fn current(ledger: &Ledger) -> RecordId {
     {
         return RecordId(known);
     }
-    let mut text = Text::new();
+    let mut text = ContextWords::new();
     let name = crate::threads::ask_name();
     let length = name.iter().position(|&byte| byte == 0).unwrap_or(name.len());
     text.push(b"thread", &name[..length]);
@@ -31,80 +28,4 @@ pub(super) fn current(ledger: &Ledger) -> RecordId {
         thread::remember_context(id.0);
     }
     id
-}
-
-/// The longest context, in words.
-pub(super) const MAX_WORDS: usize = 1 + MAX_BYTES / 8;
-
-/// Pairs of texts, each ended by a zero byte, behind a word with their length.
-struct Text {
-    words: [u64; MAX_WORDS],
-    length: usize,
-}
-
-impl Text {
-    fn new() -> Self {
-        Self { words: [0; MAX_WORDS], length: 0 }
-    }
-
-    fn push(&mut self, name: &[u8], value: &[u8]) {
-        if self.length + name.len() + value.len() + 2 > MAX_BYTES {
-            return;
-        }
-        let clean = |text: &'_ [u8]| !text.contains(&0);
-        if !clean(name) || !clean(value) {
-            return;
-        }
-        for part in [name, &[0], value, &[0]] {
-            for &byte in part {
-                self.words[1 + self.length / 8] |= u64::from(byte) << (self.length % 8 * 8);
-                self.length += 1;
-            }
-        }
-    }
-
-    fn words(&mut self) -> &[u64] {
-        self.words[0] = self.length as u64;
-        &self.words[..1 + self.length.div_ceil(8)]
-    }
-}
-
-/// Reads what [`current`] wrote: names and values.
-pub(super) fn parse(words: &[u64]) -> Vec<(String, String)> {
-    let Some((&length, words)) = words.split_first() else { return Vec::new() };
-    let mut bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
-    bytes.truncate(usize::try_from(length).unwrap_or(usize::MAX));
-    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    let mut parts = bytes.split(|&byte| byte == 0);
-    let mut pairs = Vec::new();
-    while let (Some(name), Some(value)) = (parts.next(), parts.next()) {
-        if !name.is_empty() {
-            pairs.push((text(name), text(value)));
-        }
-    }
-    pairs
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_was_written_is_read() {
-        let mut text = Text::new();
-        text.push(b"thread", b"worker-3");
-        text.push(b"route", "/k\u{e4}se".as_bytes());
-        text.push(b"empty", b"");
-        text.push(b"too long", &[b'x'; MAX_BYTES]);
-        let pairs = parse(text.words());
-        let expected = [("thread", "worker-3"), ("route", "/k\u{e4}se"), ("empty", "")];
-        assert_eq!(pairs, expected.map(|(name, value)| (name.to_owned(), value.to_owned())));
-    }
-
-    #[test]
-    fn nonsense_is_read_as_far_as_it_makes_sense() {
-        assert!(parse(&[]).is_empty());
-        assert!(parse(&[u64::MAX]).is_empty());
-        assert!(parse(&[3, 0x0061_6161_6161_6161]).is_empty());
-    }
 }

@@ -6,33 +6,12 @@
 
 use super::files::NewFile;
 use super::kept_file::{KeptFile, OpenFile, keeping_errno};
-use super::ledger::{Field, Ledger, MAGIC, RecordId};
+use super::ledger::{Field, Ledger, MAGIC, Reason, RecordId};
 use crate::clock;
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-
-/// Why an emergency profile was written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u64)]
-pub(super) enum Reason {
-    /// The file was only prepared.
-    None = 0,
-    /// The limit of a control group is near.
-    Cgroup,
-    /// `RLIMIT_AS` is near.
-    AddressSpace,
-    /// The limit that the service named is near.
-    Named,
-    /// The inner allocator had no memory.
-    Refused,
-}
-
-impl Reason {
-    pub(super) const ALL: [Self; 5] =
-        [Self::None, Self::Cgroup, Self::AddressSpace, Self::Named, Self::Refused];
-}
 
 static FILE: KeptFile = KeptFile::none();
 static IS_BUSY: AtomicBool = AtomicBool::new(false);

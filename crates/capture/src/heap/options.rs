@@ -6,7 +6,7 @@ use super::thread::Inside;
 use super::tracker::Tracker;
 use super::{emergency, live, modules, thread, tracker, watch};
 use crate::{Error, ErrorKind, Result};
-use flamelet_unwind::fork::Lock;
+use flamelet_unwind::fork::{self, Handlers, Lock, Part};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 
@@ -178,6 +178,8 @@ impl Options {
             Some(path) => Some(NewFile::create(path).map_err(denied_path(path))?),
             None => None,
         };
+        // Before anybody can use the tables: a child that was not told would write to its parent's file.
+        fork::watch(Part::Heap, &AT_FORK);
         let capacity = Capacity { stack_words: self.stack_bytes / 8, sites: self.sites };
         let tracker = tracker::install(capacity, self.live_blocks, new.as_ref().map(|new| &new.file))
             .map_err(|error| denied("the heap profiler's tables", &error))?;
@@ -225,10 +227,17 @@ impl Options {
     }
 }
 
-/// In the child of a fork: the thread that started does not exist there.
-pub(super) fn nobody_starts() {
-    STARTING.reset_in_child();
-}
+static AT_FORK: Handlers = Handlers {
+    before: modules::hold_for_fork,
+    in_parent: modules::release_after_fork,
+    in_child: || {
+        tracker::leave_file_to_parent();
+        emergency::forget_file();
+        watch::nobody_looks();
+        STARTING.reset_in_child();
+        modules::release_in_child();
+    },
+};
 
 pub(super) fn check_mean(mean: u64) -> Result<()> {
     if !(1..=1 << 40).contains(&mean) {

@@ -1,9 +1,8 @@
 //! A moment of the heap, and the profiles that can be made of it.
 
-use super::emergency::Reason;
 use super::interval::whole_objects;
-use super::ledger::image::{Counts, Image, ImageModule, Site};
-use super::ledger::{Field, RecordId, RowId};
+use super::ledger::image::{Counts, Image, Site};
+use super::ledger::{Field, ImageModule, Reason, RecordId, RowId};
 use super::lifetime::Lifetime;
 use super::thread::Inside;
 use super::{jemalloc, modules, tracker, watch};

@@ -1,20 +1,16 @@
 //! What happens to a sampled block: it is counted where it was allocated, found again when it is freed.
 
 use super::interval::Weight;
-use super::ledger::{Capacity, EndKey, Field, Ledger, RecordId, SiteKey};
+use super::ledger::{Capacity, EndKey, Field, Ledger, MAX_FRAMES, Reason, RecordId, SiteKey};
 use super::lifetime::Lifetime;
 use super::live::{Block, LiveTable};
 use super::thread::{self, Inside};
-use super::{context, modules, watch};
+use super::{context, emergency, watch};
 use crate::clock;
-use flamelet_unwind::fork::{self, Handlers, Part};
 use flamelet_unwind::live;
 use std::fs::File;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
-
-/// The deepest stack that is kept.
-pub(super) const MAX_FRAMES: usize = 256;
 
 /// The allocator's own frames on top of every stack: the function here, and the slow path that called it.
 const OWN_FRAMES: usize = 2;
@@ -51,25 +47,16 @@ pub(super) fn install(
         keeps_ends: AtomicBool::new(true),
     };
     let tracker: &'static Tracker = Box::leak(Box::new(made));
-    // Before anybody can use the tables: a child that was not told would write to its parent's file.
-    fork::watch(Part::Heap, &AT_FORK);
     TRACKER.store(std::ptr::from_ref(tracker).cast_mut(), Ordering::Release);
     Ok(tracker)
 }
 
-static AT_FORK: Handlers =
-    Handlers { before: modules::hold_for_fork, in_parent: modules::release_after_fork, in_child };
-
-/// The files belong to the parent; the tables were copied with its memory and stay usable.
-fn in_child() {
+/// In the child of a fork: the file belongs to the parent; the tables were copied with its memory and stay usable.
+pub(super) fn leave_file_to_parent() {
     if let Some(tracker) = tracker() {
         tracker.ledger.drop_mirror();
         tracker.ledger.set(Field::Pid, u64::from(std::process::id()));
     }
-    super::emergency::forget_file();
-    watch::nobody_looks();
-    super::options::nobody_starts();
-    modules::release_in_child();
 }
 
 /// Tracks a block that was just allocated; `false` when there is no room for it.
@@ -161,4 +148,18 @@ pub(super) fn ended(tracker: &Tracker, block: &Block) {
     }
     let end = ledger.ended(EndKey { site: block.site, stack, class }, block.weight);
     ledger.changed(now, block.site, end);
+}
+
+/// The inner allocator had no `size` bytes: the emergency file is written before anybody is told.
+#[cold]
+#[inline(never)]
+pub(super) fn refused(size: usize) {
+    let (Some(tracker), Some(_inside)) = (tracker(), Inside::enter_first()) else { return };
+    if !watch::is_refusal_new(clock::monotonic_nanos()) {
+        return;
+    }
+    let mut frames = [0; 128];
+    let unwound = live::unwind_here(&mut frames);
+    let stack = tracker.ledger.stack(&frames[1.min(unwound.depth)..unwound.depth]);
+    emergency::write(&tracker.ledger, Reason::Refused, size as u64, stack);
 }

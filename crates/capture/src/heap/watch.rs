@@ -7,13 +7,10 @@
 //! changes, everything begins anew with the first. Page cache that the kernel can drop does not count.
 
 use super::cgroup::{self, Cgroup};
-use super::emergency::{self, Reason};
+use super::emergency;
 use super::kept_file::keeping_errno;
-use super::ledger::{Field, Ledger, RecordId};
-use super::thread::Inside;
-use super::tracker;
+use super::ledger::{Field, Ledger, Reason, RecordId};
 use crate::clock;
-use flamelet_unwind::live;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicPtr, AtomicU64, Ordering};
 
 /// Samples between two looks, at most.
@@ -233,21 +230,14 @@ fn statm() -> Option<(u64, u64)> {
     Some((pages.0.saturating_mul(page), pages.1.saturating_mul(page)))
 }
 
-/// The inner allocator had no `size` bytes: the emergency file is written before anybody is told.
-#[cold]
-#[inline(never)]
-pub(super) fn refused(size: usize) {
-    let (Some(tracker), Some(_inside)) = (tracker::tracker(), Inside::enter_first()) else { return };
-    let now = clock::monotonic_nanos();
+/// Whether an allocation that is refused `now`, on the monotonic clock, is to be told: those that follow fast are not.
+pub(super) fn is_refusal_new(now: u64) -> bool {
     let last = LAST_REFUSAL.load(Ordering::Relaxed);
-    if last != 0 && now.saturating_sub(last) < BETWEEN_REFUSALS {
-        return;
+    let is_new = last == 0 || now.saturating_sub(last) >= BETWEEN_REFUSALS;
+    if is_new {
+        LAST_REFUSAL.store(now, Ordering::Relaxed);
     }
-    LAST_REFUSAL.store(now, Ordering::Relaxed);
-    let mut frames = [0; 128];
-    let unwound = live::unwind_here(&mut frames);
-    let stack = tracker.ledger.stack(&frames[1.min(unwound.depth)..unwound.depth]);
-    emergency::write(&tracker.ledger, Reason::Refused, size as u64, stack);
+    is_new
 }
 
 #[cfg(test)]

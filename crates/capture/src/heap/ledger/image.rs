@@ -3,10 +3,12 @@
 //! A file is never trusted: every offset, length and count is checked against what is there, records are
 //! checked against their hash, and what does not hold is left out and counted.
 
-use super::super::emergency::Reason;
-use super::super::{context, tracker};
+use super::module_words::{self, ImageModule};
 use super::rows::{self, end, site};
-use super::{Field, HEADER_WORDS, MAGIC, MODULES_WORDS, RecordId, RowId, Section, records};
+use super::{
+    Field, HEADER_WORDS, MAGIC, MAX_FRAMES, MODULES_WORDS, Reason, RecordId, RowId, Section, context_words,
+    records,
+};
 use flamelet_profile::{Error, ErrorKind, Result};
 use rustc_hash::FxHashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -37,16 +39,6 @@ impl Words for [u8] {
     fn word(&self, at: usize) -> u64 {
         self[at * 8..].first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes))
     }
-}
-
-/// A mapped file of the process.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(in super::super) struct ImageModule {
-    pub(in super::super) start: u64,
-    pub(in super::super) end: u64,
-    pub(in super::super) file_offset: u64,
-    pub(in super::super) name: String,
-    pub(in super::super) build_id: String,
 }
 
 /// The counts of a site. Objects are in units of 1/65536.
@@ -120,8 +112,8 @@ impl Image {
             return;
         }
         let longest = match section {
-            Section::Contexts => context::MAX_WORDS,
-            _ => tracker::MAX_FRAMES,
+            Section::Contexts => context_words::MAX_WORDS,
+            _ => MAX_FRAMES,
         };
         let room = reader.words.count().saturating_sub(self.kept_words);
         let record = reader.record(section, id, longest.min(room)).unwrap_or_else(|| {
@@ -149,7 +141,7 @@ impl Image {
     /// The names and values of a context.
     pub(in super::super) fn context(&self, id: RecordId) -> Vec<(String, String)> {
         let record = self.records.get(&(Section::Contexts as usize, id));
-        record.map_or_else(Vec::new, |record| context::parse(record))
+        record.map_or_else(Vec::new, |record| context_words::parse(record))
     }
 }
 
@@ -214,7 +206,7 @@ impl<'a, W: Words + ?Sized> Reader<'a, W> {
         while (at as usize) < MODULES_WORDS
             && let Some(record) = self.record(Section::Modules, RecordId(at), MODULES_WORDS)
         {
-            if let Some(module) = super::super::modules::parse(&record) {
+            if let Some(module) = module_words::parse(&record) {
                 // What was mapped later replaces what it overlaps.
                 modules.retain(|other| other.end <= module.start || module.end <= other.start);
                 modules.push(module);
@@ -282,13 +274,12 @@ mod tests {
     #[test]
     fn records_longer_than_any_that_is_written_are_damaged() {
         let ledger = Ledger::new(Capacity { stack_words: 100_000, sites: 64 }, None).expect("memory");
-        for (number, length) in [tracker::MAX_FRAMES, tracker::MAX_FRAMES + 1, 60_000].into_iter().enumerate()
-        {
+        for (number, length) in [MAX_FRAMES, MAX_FRAMES + 1, 60_000].into_iter().enumerate() {
             let stack = ledger.stack(&vec![7; length]);
             ledger.site(SiteKey { stack, context: RecordId::NONE, size: 1 + number }).expect("room");
         }
         let image = Image::read(ledger.words()).expect("sound");
         let lengths: Vec<usize> = image.sites.iter().map(|site| image.stack(site.stack).len()).collect();
-        assert_eq!((lengths, image.damaged), (vec![tracker::MAX_FRAMES, 0, 0], 2));
+        assert_eq!((lengths, image.damaged), (vec![MAX_FRAMES, 0, 0], 2));
     }
 }

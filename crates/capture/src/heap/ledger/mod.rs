@@ -18,22 +18,32 @@
 //! No lock is taken anywhere and nothing is allocated: rows are claimed by adding to a counter and published
 //! by one store. So a sample may be taken at any moment, in the child of a `fork` too.
 
+mod context_words;
 pub(super) mod image;
 mod index;
 mod mirror;
+mod module_words;
+mod reason;
 mod records;
 mod rows;
 
+pub(super) use context_words::ContextWords;
 pub(super) use index::Index;
+pub(super) use module_words::ImageModule;
+pub(super) use reason::Reason;
 pub(super) use records::RecordId;
 pub(super) use rows::{EndKey, RowId, SiteKey};
 
 use super::interval::Weight;
 use super::memory;
+use flamelet_unwind::Module;
 use mirror::Mirror;
 use std::fs::File;
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
+
+/// The deepest stack that is kept.
+pub(super) const MAX_FRAMES: usize = 256;
 
 /// The first word of every ledger: `FLHEAP` and the format's version.
 pub(super) const MAGIC: u64 = u64::from_le_bytes(*b"FLHEAP\x00\x02");
@@ -251,8 +261,8 @@ impl Ledger {
     }
 
     /// A module's id.
-    pub(super) fn module(&self, words: &[u64]) -> RecordId {
-        self.record(Section::Modules, &self.modules, words)
+    pub(super) fn module(&self, module: &Module) -> RecordId {
+        self.record(Section::Modules, &self.modules, &module_words::words(module))
     }
 
     /// Counts an object that was allocated `now`, on the monotonic clock.
