@@ -55,6 +55,6 @@ pub use flamelet_profile as profile;
 #[cfg(feature = "text")]
 pub use options::{Command, FILTER, OPTIONS, ReportOption, ReportOptions, Sort, switch};
 #[cfg(feature = "text")]
-pub use report::{Measure, Report, sample_index, trim_source_path};
+pub use report::{Measure, Report, sample_index};
 #[cfg(feature = "text")]
 pub use utc::utc;

@@ -273,7 +273,7 @@ fn trim_paths(profile: &mut Profile, trim_path: &str, source_path: &str) {
 }
 
 /// Removes the prefix that another machine's build folder left in a path.
-pub fn trim_source_path<'a>(path: &'a str, trim_path: &str, source_path: &str) -> &'a str {
+fn trim_source_path<'a>(path: &'a str, trim_path: &str, source_path: &str) -> &'a str {
     if trim_path.is_empty() {
         for folder in source_path.split(':').filter(|folder| !folder.is_empty()) {
             let name = format!("/{}/", base_name(folder));

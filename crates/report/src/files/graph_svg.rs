@@ -5,7 +5,7 @@ use std::fmt::Write;
 use flamelet_profile::unit;
 
 use super::dot::heat;
-use crate::graph::layers::{Placed, Size, place};
+use crate::graph::layers::{Call, Gaps, Placed, Size, place};
 use crate::graph::{self, Edge, GraphNode};
 use crate::report::Report;
 use crate::xml::escaped;
@@ -18,9 +18,14 @@ pub fn svg(report: &Report) -> String {
     let sizes: Vec<Size> = boxes.iter().map(Label::size).collect();
     let is_shown = |edge: &&Edge| edge.caller < graph.shown && edge.callee < graph.shown;
     let edges: Vec<&Edge> = graph.edges.iter().filter(is_shown).collect();
-    let ends: Vec<(usize, usize)> = edges.iter().map(|edge| (edge.caller, edge.callee)).collect();
-    let placed = place(&sizes, &ends);
-    draw(report, &boxes, &edges, &placed, &output_unit)
+    let call = |edge: &&Edge| {
+        let weight = edge.value().unsigned_abs().max(1) as f64;
+        Call { caller: edge.caller, callee: edge.callee, weight }
+    };
+    let calls: Vec<Call> = edges.iter().map(call).collect();
+    let placed = place(&sizes, &calls, GAPS);
+    let drawing = Drawing { report, labels: &boxes, output_unit: &output_unit, svg: String::new() };
+    drawing.draw(&edges, &placed)
 }
 
 /// What a box says.
@@ -34,6 +39,8 @@ const LINE_HEIGHT: f64 = 15.0;
 const CHARACTER_WIDTH: f64 = 7.3;
 const PADDING: f64 = 8.0;
 const MARGIN: f64 = 24.0;
+/// Between layers there is room for what the calls cost.
+const GAPS: Gaps = Gaps { boxes: 24.0, layers: 56.0 };
 /// Longer names are cut in the box, and whole in its tooltip.
 const LONGEST_NAME: usize = 48;
 
@@ -73,67 +80,87 @@ fn shortened(name: &str) -> String {
     format!("…{end}")
 }
 
-fn draw(report: &Report, labels: &[Label], edges: &[&Edge], placed: &Placed, output_unit: &str) -> String {
-    let (width, height) = (placed.width + 2.0 * MARGIN, placed.height + 2.0 * MARGIN);
-    let mut svg = String::new();
-    let mut push = |text: std::fmt::Arguments<'_>| {
+struct Drawing<'a> {
+    report: &'a Report,
+    labels: &'a [Label],
+    output_unit: &'a str,
+    svg: String,
+}
+
+impl Drawing<'_> {
+    fn push(&mut self, text: std::fmt::Arguments<'_>) {
         // Writing to a string cannot fail.
-        let _ = svg.write_fmt(text);
-    };
-    push(format_args!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width:.0} {height:.0}\" width=\"{width:.0}\" \
-         height=\"{height:.0}\" font-family=\"ui-monospace, monospace\" font-size=\"12\">\n\
-         <defs><marker id=\"tip\" viewBox=\"0 0 8 8\" refX=\"7\" refY=\"4\" markerUnits=\"userSpaceOnUse\" markerWidth=\"9\" markerHeight=\"9\" \
-         orient=\"auto-start-reverse\"><path d=\"M0 0 8 4 0 8z\" fill=\"#777\"/></marker></defs>\n\
-         <rect width=\"100%\" height=\"100%\" fill=\"#fff\"/>\n<g transform=\"translate({MARGIN} {MARGIN})\">\n"
-    ));
-    let share = |value: i64| value as f64 / report.total.saturating_abs().max(1) as f64;
-    for (edge, points) in std::iter::zip(edges, &placed.paths) {
-        let value = edge.value();
-        let thickness = 1.0 + 5.0 * share(value).abs().min(1.0);
-        let dashes = if edge.is_residual { " stroke-dasharray=\"4 3\"" } else { "" };
-        let weight = report.format(value, output_unit);
-        let arrow = if edge.is_residual { "…" } else { "→" };
-        let names = format!("{} {arrow} {}", labels[edge.caller].name(), labels[edge.callee].name());
-        push(format_args!(
-            "<g><title>{}</title><path d=\"{}\" fill=\"none\" stroke=\"{}\" stroke-width=\"{thickness:.1}\" \
-             marker-end=\"url(#tip)\"{dashes}/>",
-            escaped(&format!("{names} ({weight})")),
-            curve(points),
-            heat(share(value), false)
+        let _ = self.svg.write_fmt(text);
+    }
+
+    fn heat(&self, value: i64, is_background: bool) -> String {
+        heat(self.share(value), is_background)
+    }
+
+    fn share(&self, value: i64) -> f64 {
+        value as f64 / self.report.total.saturating_abs().max(1) as f64
+    }
+
+    fn draw(mut self, edges: &[&Edge], placed: &Placed) -> String {
+        let (width, height) = (placed.width + 2.0 * MARGIN, placed.height + 2.0 * MARGIN);
+        self.push(format_args!(
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width:.0} {height:.0}\" width=\"{width:.0}\" \
+             height=\"{height:.0}\" font-family=\"ui-monospace, monospace\" font-size=\"12\">\n\
+             <defs><marker id=\"tip\" viewBox=\"0 0 8 8\" refX=\"7\" refY=\"4\" markerUnits=\"userSpaceOnUse\" markerWidth=\"9\" markerHeight=\"9\" \
+             orient=\"auto-start-reverse\"><path d=\"M0 0 8 4 0 8z\" fill=\"#777\"/></marker></defs>\n\
+             <rect width=\"100%\" height=\"100%\" fill=\"#fff\"/>\n<g transform=\"translate({MARGIN} {MARGIN})\">\n"
         ));
-        let (x, y) = points[points.len() / 2];
-        let y = if points.len() == 2 { (points[0].1 + points[1].1) / 2.0 } else { y };
-        let x = if points.len() == 2 { (points[0].0 + points[1].0) / 2.0 } else { x };
-        push(format_args!(
+        std::iter::zip(edges, &placed.paths).for_each(|(edge, points)| self.draw_edge(edge, points));
+        std::iter::zip(self.labels, &placed.boxes).for_each(|(label, &middle)| self.draw_box(label, middle));
+        self.push(format_args!("</g>\n</svg>\n"));
+        self.svg
+    }
+
+    fn draw_edge(&mut self, edge: &Edge, points: &[(f64, f64)]) {
+        let value = edge.value();
+        let thickness = 1.0 + 5.0 * self.share(value).abs().min(1.0);
+        let dashes = if edge.is_residual { " stroke-dasharray=\"4 3\"" } else { "" };
+        let weight = self.report.format(value, self.output_unit);
+        let arrow = if edge.is_residual { "…" } else { "→" };
+        let (caller, callee) = (self.labels[edge.caller].name(), self.labels[edge.callee].name());
+        let title = escaped(&format!("{caller} {arrow} {callee} ({weight})"));
+        let colour = self.heat(value, false);
+        self.push(format_args!(
+            "<g><title>{title}</title><path d=\"{}\" fill=\"none\" stroke=\"{colour}\" \
+             stroke-width=\"{thickness:.1}\" marker-end=\"url(#tip)\"{dashes}/>",
+            curve(points),
+        ));
+        let (x, y) = match points {
+            [from, to] => ((from.0 + to.0) / 2.0, (from.1 + to.1) / 2.0),
+            _ => points[points.len() / 2],
+        };
+        self.push(format_args!(
             "<text x=\"{x:.0}\" y=\"{y:.0}\" fill=\"#555\" font-size=\"10\" text-anchor=\"middle\" \
              stroke=\"#fff\" stroke-width=\"3\" paint-order=\"stroke\">{}</text></g>\n",
             escaped(&weight)
         ));
     }
-    for (label, &(x, y)) in std::iter::zip(labels, &placed.boxes) {
+
+    fn draw_box(&mut self, label: &Label, (x, y): (f64, f64)) {
         let size = label.size();
         let (left, top) = (x - size.width / 2.0, y - size.height / 2.0);
-        push(format_args!(
+        let (fill, line) = (self.heat(label.cum, true), self.heat(label.cum, false));
+        self.push(format_args!(
             "<g><title>{}</title><rect x=\"{left:.1}\" y=\"{top:.1}\" width=\"{:.1}\" height=\"{:.1}\" rx=\"3\" \
-             fill=\"{}\" stroke=\"{}\"/>",
+             fill=\"{fill}\" stroke=\"{line}\"/>",
             escaped(&label.title),
             size.width,
             size.height,
-            heat(share(label.cum), true),
-            heat(share(label.cum), false)
         ));
         for (row, line) in label.lines.iter().enumerate() {
             let baseline = top + PADDING + 9.0 + row as f64 * LINE_HEIGHT;
-            push(format_args!(
+            self.push(format_args!(
                 "<text x=\"{x:.1}\" y=\"{baseline:.1}\" text-anchor=\"middle\">{}</text>",
                 escaped(line)
             ));
         }
-        push(format_args!("</g>\n"));
+        self.push(format_args!("</g>\n"));
     }
-    push(format_args!("</g>\n</svg>\n"));
-    svg
 }
 
 impl Label {

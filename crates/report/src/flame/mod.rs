@@ -26,7 +26,7 @@ mod tree;
 pub use boxes::{Boxes, FlameBox, Viewport};
 #[cfg(test)]
 pub(crate) use palette::LIGHT;
-pub use palette::{HUES, NEUTRAL, hue_of};
+pub use palette::{NEUTRAL, hue_of};
 pub use svg::svg;
 pub use tree::{Direction, FlameTree, NodeId, name_key};
 

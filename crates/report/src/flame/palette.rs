@@ -4,7 +4,7 @@ use super::tree::name_key;
 use crate::names::is_standard;
 
 /// How many hues crates share. Warm ones are missing on purpose: they are kept for heat.
-pub const HUES: u32 = 24;
+const HUES: u32 = 24;
 
 /// The hue of code whose crate is the standard library or is not known.
 pub const NEUTRAL: u32 = HUES;

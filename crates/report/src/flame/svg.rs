@@ -32,7 +32,7 @@ pub fn svg(profile: &Profile, options: &FlameOptions) -> String {
     let viewport = Viewport { min_pixels: 0.34, max_boxes: 60_000, ..Viewport::of_width(width) };
     let boxes = tree.layout(&viewport);
     let value_type = profile.sample_types().get(sample_type).copied().unwrap_or_default();
-    let picture = Picture {
+    let picture = FlameDrawing {
         tree: &tree,
         boxes: &boxes,
         unit: profile.string(value_type.unit),
@@ -45,7 +45,7 @@ pub fn svg(profile: &Profile, options: &FlameOptions) -> String {
     picture.draw(&options.title, profile.string(value_type.kind))
 }
 
-struct Picture<'a> {
+struct FlameDrawing<'a> {
     tree: &'a FlameTree<&'a Profile>,
     boxes: &'a Boxes,
     unit: &'a str,
@@ -56,7 +56,7 @@ struct Picture<'a> {
     rows: u32,
 }
 
-impl Picture<'_> {
+impl FlameDrawing<'_> {
     fn draw(&self, title: &str, kind: &str) -> String {
         let (width, height) = (self.width + 2.0 * MARGIN, TOP + self.rows * ROW + 24);
         let mut out = String::with_capacity(self.boxes.boxes.len() * 220 + 8000);

@@ -48,7 +48,7 @@ const AHEAD: usize = 8;
 
 /// One stack and how far the tree has walked along it.
 #[derive(Clone, Copy, Debug)]
-struct Entry {
+struct StackCursor {
     value: i64,
     stack: u32,
     is_base: bool,
@@ -60,7 +60,7 @@ struct Entry {
     ahead: [u32; AHEAD],
 }
 
-impl Entry {
+impl StackCursor {
     /// `location` and `line` are where the walk starts; see [`step_to_leaf`] and [`step_to_root`].
     fn new(stack: StackId, part: Part, location: usize, line: usize) -> Self {
         Self {
@@ -85,7 +85,7 @@ impl Entry {
 }
 
 #[derive(Clone, Debug)]
-struct Node {
+struct TreeNode {
     parent: u32,
     name: u32,
     depth: u32,
@@ -103,8 +103,8 @@ pub struct FlameTree<P> {
     profile: P,
     frames: Arc<Frames>,
     direction: Direction,
-    entries: Vec<Entry>,
-    nodes: Vec<Node>,
+    entries: Vec<StackCursor>,
+    nodes: Vec<TreeNode>,
     /// A name whose boxes are one when they follow each other, else [`NONE`].
     folded: u32,
     /// For each name its group in the expansion at hand, else [`NONE`].
@@ -123,7 +123,7 @@ impl<P: Deref<Target = Profile>> FlameTree<P> {
     pub fn byte_size(&self) -> usize {
         let Self { entries, nodes, groups_by_name, .. } = self;
         // Nodes are added as they are looked at, so there is room for more.
-        size_of_val(&**entries) + nodes.capacity() * size_of::<Node>() + size_of_val(&**groups_by_name)
+        size_of_val(&**entries) + nodes.capacity() * size_of::<TreeNode>() + size_of_val(&**groups_by_name)
     }
 
     /// The tree of all stacks.
@@ -134,7 +134,7 @@ impl<P: Deref<Target = Profile>> FlameTree<P> {
                 Direction::Callees => profile.stack(stack).len(),
                 Direction::Callers => 0,
             };
-            entries.push(Entry::new(stack, part, location, 0));
+            entries.push(StackCursor::new(stack, part, location, 0));
         }
         Self::with_entries(profile, frames, direction, entries, NONE)
     }
@@ -159,7 +159,7 @@ impl<P: Deref<Target = Profile>> FlameTree<P> {
                 Direction::Callees => line,
                 Direction::Callers => line + 1,
             };
-            entries.push(Entry::new(stack, part, at, line));
+            entries.push(StackCursor::new(stack, part, at, line));
         }
         Self::with_entries(profile, frames, direction, entries, pivot.0)
     }
@@ -168,12 +168,12 @@ impl<P: Deref<Target = Profile>> FlameTree<P> {
         profile: P,
         frames: Arc<Frames>,
         direction: Direction,
-        entries: Vec<Entry>,
+        entries: Vec<StackCursor>,
         name: u32,
     ) -> Self {
-        let value = entries.iter().map(Entry::value).sum();
+        let value = entries.iter().map(StackCursor::value).sum();
         let end = u32::try_from(entries.len()).expect("a profile holds fewer than 2^32 stacks");
-        let root = Node {
+        let root = TreeNode {
             parent: NONE,
             name,
             depth: 0,
@@ -349,7 +349,7 @@ impl<P: Deref<Target = Profile>> FlameTree<P> {
         let first_child = u32::try_from(self.nodes.len()).expect("a tree holds fewer than 2^32 nodes");
         for group in groups {
             let end = start + group.count;
-            self.nodes.push(Node {
+            self.nodes.push(TreeNode {
                 parent: at as u32,
                 name: group.name,
                 depth,
@@ -371,7 +371,13 @@ impl<P: Deref<Target = Profile>> FlameTree<P> {
 
 /// Reads the next frames of a stack; those called `folded` that follow each other are one. After the stack's
 /// end come [`NONE`]s; nobody steps past the first.
-fn read_ahead(profile: &Profile, frames: &Frames, direction: Direction, folded: u32, entry: &mut Entry) {
+fn read_ahead(
+    profile: &Profile,
+    frames: &Frames,
+    direction: Direction,
+    folded: u32,
+    entry: &mut StackCursor,
+) {
     let locations = profile.stack(StackId::from_index(entry.stack as usize));
     let mut last = entry.ahead[AHEAD - 1];
     for at in 0..AHEAD {
@@ -393,7 +399,7 @@ fn read_ahead(profile: &Profile, frames: &Frames, direction: Direction, folded: 
 /// The next frame towards the leaf. `location` counts the locations not yet entered (so it is the index
 /// of the current one), `line` the frames left in the current one.
 #[inline]
-fn step_to_leaf(frames: &Frames, locations: &[LocationId], entry: &mut Entry) -> u32 {
+fn step_to_leaf(frames: &Frames, locations: &[LocationId], entry: &mut StackCursor) -> u32 {
     if entry.line == 0 {
         if entry.location == 0 {
             return NONE;
@@ -410,7 +416,7 @@ fn step_to_leaf(frames: &Frames, locations: &[LocationId], entry: &mut Entry) ->
 
 /// The next frame towards the root; `location` and `line` name the next frame to read.
 #[inline]
-fn step_to_root(frames: &Frames, locations: &[LocationId], entry: &mut Entry) -> u32 {
+fn step_to_root(frames: &Frames, locations: &[LocationId], entry: &mut StackCursor) -> u32 {
     while let Some(&location) = locations.get(entry.location as usize) {
         if let Some(&name) = frames.raw(location).get(entry.line as usize) {
             entry.line += 1;

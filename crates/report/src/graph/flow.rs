@@ -97,7 +97,7 @@ struct Passage<W> {
 }
 
 /// A call that a stack makes.
-struct Call {
+struct CallStep {
     caller: usize,
     callee: usize,
     is_residual: bool,
@@ -131,7 +131,7 @@ impl<I, W: Copy + Default + AddAssign, F: Fn(u32) -> I> Builder<'_, I, W, F> {
                 self.pass(callee, passage);
                 if caller != NONE && (caller != callee || plan.with_recursion) {
                     let is_inlined = at + 1 != frames.len();
-                    self.call(&Call { caller, callee, is_residual, is_inlined }, passage);
+                    self.call(&CallStep { caller, callee, is_residual, is_inlined }, passage);
                 }
                 (caller, is_residual) = (callee, false);
             }
@@ -173,7 +173,7 @@ impl<I, W: Copy + Default + AddAssign, F: Fn(u32) -> I> Builder<'_, I, W, F> {
         }
     }
 
-    fn call(&mut self, call: &Call, passage: &Passage<W>) {
+    fn call(&mut self, call: &CallStep, passage: &Passage<W>) {
         let edges = &mut self.graph.edges;
         let row = *self.edges.entry((call.caller, call.callee)).or_insert_with(|| {
             edges.push(Flow {

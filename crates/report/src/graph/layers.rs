@@ -20,18 +20,35 @@ pub(crate) struct Placed {
     pub(crate) height: f64,
 }
 
-const BETWEEN_BOXES: f64 = 24.0;
-const BETWEEN_LAYERS: f64 = 56.0;
+/// A call between two boxes. The heavier it is, the nearer they are drawn.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Call {
+    pub(crate) caller: usize,
+    pub(crate) callee: usize,
+    pub(crate) weight: f64,
+}
+
+/// How far boxes of a layer, and layers, are apart.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Gaps {
+    pub(crate) boxes: f64,
+    pub(crate) layers: f64,
+}
+
+/// An even number: the last goes up, which puts callers above the middle of what they call.
 const SWEEPS: usize = 12;
 
-/// Places boxes of these sizes, with edges between them given as (caller, callee).
-pub(crate) fn place(sizes: &[Size], edges: &[(usize, usize)]) -> Placed {
+/// Places boxes of these sizes.
+pub(crate) fn place(sizes: &[Size], calls: &[Call], gaps: Gaps) -> Placed {
+    let edges: Vec<(usize, usize)> = calls.iter().map(|call| (call.caller, call.callee)).collect();
+    let edges = &edges;
     if sizes.is_empty() {
         return Placed::default();
     }
     let downward = break_cycles(sizes.len(), edges);
     let layer_of = layers(sizes.len(), &downward);
-    let mut grid = Grid::new(sizes, &downward, &layer_of);
+    let weights: Vec<f64> = calls.iter().map(|call| call.weight).collect();
+    let mut grid = Grid::new(sizes, &downward, &weights, &layer_of, gaps);
     grid.order();
     grid.spread();
     grid.finish(sizes, edges, &downward)
@@ -46,35 +63,35 @@ fn break_cycles(boxes: usize, edges: &[(usize, usize)]) -> Vec<(usize, usize)> {
         has_caller[callee] = true;
     }
     #[derive(Clone, Copy, PartialEq)]
-    enum State {
+    enum Visit {
         New,
         Open,
         Done,
     }
-    let mut state = vec![State::New; boxes];
+    let mut state = vec![Visit::New; boxes];
     let mut downward = edges.to_vec();
     let roots = (0..boxes).filter(|&node| !has_caller[node]).chain(0..boxes);
     for root in roots.collect::<Vec<_>>() {
-        if state[root] != State::New {
+        if state[root] != Visit::New {
             continue;
         }
-        state[root] = State::Open;
+        state[root] = Visit::Open;
         let mut path = vec![(root, 0)];
         while let Some((node, next)) = path.last_mut() {
             let Some(&edge) = outgoing[*node].get(*next) else {
-                state[*node] = State::Done;
+                state[*node] = Visit::Done;
                 path.pop();
                 continue;
             };
             *next += 1;
             let (caller, callee) = edges[edge];
             match state[callee] {
-                State::Open => downward[edge] = (callee, caller),
-                State::New => {
-                    state[callee] = State::Open;
+                Visit::Open => downward[edge] = (callee, caller),
+                Visit::New => {
+                    state[callee] = Visit::Open;
                     path.push((callee, 0));
                 }
-                State::Done => {}
+                Visit::Done => {}
             }
         }
     }
@@ -105,39 +122,54 @@ fn layers(boxes: usize, downward: &[(usize, usize)]) -> Vec<usize> {
 
 /// A box, or a point that a long edge passes.
 #[derive(Clone, Debug)]
-struct Cell {
+struct GridCell {
     width: f64,
     x: f64,
-    above: Vec<usize>,
-    below: Vec<usize>,
+    /// What it is tied to in the layers around, and how much.
+    above: Vec<(usize, f64)>,
+    below: Vec<(usize, f64)>,
+}
+
+impl GridCell {
+    fn neighbours(&self, are_above: bool) -> &[(usize, f64)] {
+        if are_above { &self.above } else { &self.below }
+    }
 }
 
 /// Boxes first, then the points of long edges.
 struct Grid {
-    cells: Vec<Cell>,
+    cells: Vec<GridCell>,
     layers: Vec<Vec<usize>>,
     heights: Vec<f64>,
     layer_of: Vec<usize>,
     /// For each edge, its cells from the upper to the lower end.
     chains: Vec<Vec<usize>>,
+    gaps: Gaps,
 }
 
 impl Grid {
-    fn new(sizes: &[Size], downward: &[(usize, usize)], layer_of: &[usize]) -> Self {
+    fn new(
+        sizes: &[Size],
+        downward: &[(usize, usize)],
+        weights: &[f64],
+        layer_of: &[usize],
+        gaps: Gaps,
+    ) -> Self {
         let count = layer_of.iter().max().map_or(0, |last| last + 1);
-        let cell = |width: f64| Cell { width, x: 0.0, above: Vec::new(), below: Vec::new() };
+        let cell = |width: f64| GridCell { width, x: 0.0, above: Vec::new(), below: Vec::new() };
         let mut grid = Self {
             cells: sizes.iter().map(|size| cell(size.width)).collect(),
             layers: vec![Vec::new(); count],
             heights: vec![0.0; count],
             layer_of: layer_of.to_vec(),
             chains: Vec::with_capacity(downward.len()),
+            gaps,
         };
         for (node, &layer) in layer_of.iter().enumerate() {
             grid.layers[layer].push(node);
             grid.heights[layer] = grid.heights[layer].max(sizes[node].height);
         }
-        for &(upper, lower) in downward {
+        for (&(upper, lower), &weight) in downward.iter().zip(weights) {
             let mut chain = vec![upper];
             for layer in layer_of[upper] + 1..layer_of[lower] {
                 grid.cells.push(cell(8.0));
@@ -147,8 +179,8 @@ impl Grid {
             }
             chain.push(lower);
             for pair in chain.windows(2).filter(|pair| pair[0] != pair[1]) {
-                grid.cells[pair[0]].below.push(pair[1]);
-                grid.cells[pair[1]].above.push(pair[0]);
+                grid.cells[pair[0]].below.push((pair[1], weight));
+                grid.cells[pair[1]].above.push((pair[0], weight));
             }
             grid.chains.push(chain);
         }
@@ -167,9 +199,8 @@ impl Grid {
             for step in 0..count {
                 let layer = if goes_down { step } else { count - 1 - step };
                 let key = |cell: usize| {
-                    let cell_ref = &self.cells[cell];
-                    let neighbours = if goes_down { &cell_ref.above } else { &cell_ref.below };
-                    mean(neighbours.iter().map(|&other| place[other])).unwrap_or(place[cell])
+                    let neighbours = self.cells[cell].neighbours(goes_down).iter();
+                    mean(neighbours.map(|&(other, weight)| (place[other], weight))).unwrap_or(place[cell])
                 };
                 let mut keyed: Vec<(f64, usize)> = self.layers[layer].iter().map(|&c| (key(c), c)).collect();
                 keyed.sort_by(|a, b| a.0.partial_cmp(&b.0).unwrap_or(Ordering::Equal));
@@ -179,25 +210,28 @@ impl Grid {
         }
     }
 
-    /// Moves each cell towards its neighbours, as far as the layer has room.
+    /// Moves each cell towards its neighbours, as far as the layer has room, sweeping down and up.
     fn spread(&mut self) {
         for layer in self.layers.clone() {
             let mut x = 0.0;
             for cell in layer {
                 self.cells[cell].x = x + self.cells[cell].width / 2.0;
-                x += self.cells[cell].width + BETWEEN_BOXES;
+                x += self.cells[cell].width + self.gaps.boxes;
             }
         }
-        for _ in 0..SWEEPS {
-            for layer in self.layers.clone() {
-                let wanted: Vec<f64> = layer
-                    .iter()
-                    .map(|&cell| {
-                        let cell = &self.cells[cell];
-                        let neighbours = cell.above.iter().chain(&cell.below);
-                        mean(neighbours.map(|&other| self.cells[other].x)).unwrap_or(cell.x)
-                    })
-                    .collect();
+        for sweep in 0..SWEEPS {
+            let goes_down = sweep % 2 == 0;
+            let mut layers = self.layers.clone();
+            if !goes_down {
+                layers.reverse();
+            }
+            for layer in layers {
+                let x = |cell: usize| {
+                    let neighbours = self.cells[cell].neighbours(goes_down).iter();
+                    let middle = mean(neighbours.map(|&(other, weight)| (self.cells[other].x, weight)));
+                    middle.unwrap_or(self.cells[cell].x)
+                };
+                let wanted: Vec<f64> = layer.iter().map(|&cell| x(cell)).collect();
                 self.settle(&layer, &wanted);
             }
         }
@@ -206,7 +240,7 @@ impl Grid {
     /// Places a layer as near to what is wanted as its order and widths allow: once pushed from the left and
     /// once from the right, and the middle of both.
     fn settle(&mut self, layer: &[usize], wanted: &[f64]) {
-        let gap = |a: usize, b: usize| (self.cells[a].width + self.cells[b].width) / 2.0 + BETWEEN_BOXES;
+        let gap = |a: usize, b: usize| (self.cells[a].width + self.cells[b].width) / 2.0 + self.gaps.boxes;
         let mut from_left = wanted.to_vec();
         for at in 1..layer.len() {
             from_left[at] = from_left[at].max(from_left[at - 1] + gap(layer[at - 1], layer[at]));
@@ -221,7 +255,7 @@ impl Grid {
     }
 
     fn finish(mut self, sizes: &[Size], edges: &[(usize, usize)], downward: &[(usize, usize)]) -> Placed {
-        let left = |cell: &Cell| cell.x - cell.width / 2.0;
+        let left = |cell: &GridCell| cell.x - cell.width / 2.0;
         let start = self.cells.iter().map(left).fold(f64::INFINITY, f64::min);
         self.cells.iter_mut().for_each(|cell| cell.x -= start);
         let width = self.cells.iter().map(|cell| cell.x + cell.width / 2.0).fold(0.0, f64::max);
@@ -229,7 +263,7 @@ impl Grid {
         let mut y = 0.0;
         for height in &self.heights {
             middle.push(y + height / 2.0);
-            y += height + BETWEEN_LAYERS;
+            y += height + self.gaps.layers;
         }
         let at = |cell: usize| (self.cells[cell].x, middle[self.layer_of[cell]]);
         let paths = self
@@ -251,14 +285,16 @@ impl Grid {
             boxes: (0..sizes.len()).map(at).collect(),
             paths,
             width,
-            height: (y - BETWEEN_LAYERS).max(0.0),
+            height: (y - self.gaps.layers).max(0.0),
         }
     }
 }
 
-fn mean(values: impl Iterator<Item = f64>) -> Option<f64> {
-    let (sum, count) = values.fold((0.0, 0usize), |(sum, count), value| (sum + value, count + 1));
-    (count > 0).then(|| sum / count as f64)
+/// The mean of values with their weights.
+fn mean(values: impl Iterator<Item = (f64, f64)>) -> Option<f64> {
+    let (sum, weights) =
+        values.fold((0.0, 0.0), |(sum, weights), (value, weight)| (sum + value * weight, weights + weight));
+    (weights > 0.0).then(|| sum / weights)
 }
 
 #[cfg(test)]
@@ -267,11 +303,24 @@ mod tests {
 
     const BOX: Size = Size { width: 100.0, height: 30.0 };
 
+    fn placed(boxes: usize, edges: &[(usize, usize)]) -> Placed {
+        let call = |&(caller, callee): &(usize, usize)| Call { caller, callee, weight: 1.0 };
+        let calls: Vec<Call> = edges.iter().map(call).collect();
+        place(&vec![BOX; boxes], &calls, Gaps { boxes: 20.0, layers: 40.0 })
+    }
+
+    #[test]
+    fn a_chain_of_calls_is_straight() {
+        let placed = placed(7, &[(0, 1), (1, 2), (2, 3), (3, 4), (3, 5), (3, 6)]);
+        let x: Vec<f64> = placed.boxes.iter().map(|place| place.0).collect();
+        assert!(x[..4].iter().all(|&x| (x - 170.0).abs() < 0.1), "above the middle of the three: {x:?}");
+    }
+
     #[test]
     fn callers_are_above_and_boxes_do_not_overlap() {
         // A diamond, a long edge, a cycle and a box alone.
         let edges = [(0, 1), (0, 2), (1, 3), (2, 3), (0, 3), (3, 1), (4, 4)];
-        let placed = place(&[BOX; 5], &edges);
+        let placed = placed(5, &edges);
         let y = |node: usize| placed.boxes[node].1;
         assert!(y(0) < y(1) && y(0) < y(2) && y(1) < y(3) && y(2) < y(3));
         for (one, a) in placed.boxes.iter().enumerate() {

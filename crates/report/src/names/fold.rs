@@ -54,7 +54,7 @@ fn frame_crate(profile: &Profile, location: LocationId, line: &Line) -> String {
 }
 
 /// The name without type parameters. The type in `<Type as Trait>::f` stays, without its own parameters.
-pub fn without_generics(name: &str) -> String {
+fn without_generics(name: &str) -> String {
     if !name.contains('<') {
         return name.to_string();
     }

@@ -3,7 +3,7 @@
 mod fold;
 mod go_between;
 
-pub use fold::{NameFolding, RUNTIME_GROUP, fold, without_generics};
+pub use fold::{NameFolding, RUNTIME_GROUP, fold};
 pub(crate) use go_between::{is_standard, stands_for_itself};
 
 /// The last part of a path. Profiles come from other machines, so paths are text and never looked up here.

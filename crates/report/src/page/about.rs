@@ -4,7 +4,7 @@ use flamelet_profile::{Profile, ValueType};
 use serde::Serialize;
 
 use crate::info::{label_keys, per_sample, unnamed_locations};
-use crate::stacks::{DIFF_BASE_LABEL, base_label_sets};
+use crate::stacks::{DIFF_BASE_LABEL, Part, base_label_sets};
 
 /// One kind of value.
 #[derive(Clone, Debug, Serialize)]
@@ -115,8 +115,8 @@ fn types(profile: &Profile, base_sets: &[bool]) -> Vec<AboutType> {
     for sample in profile.samples() {
         let is_base = base_sets[sample.labels.index()];
         for (sums, &value) in totals.iter_mut().zip(sample.values) {
-            let value = if is_base { value.saturating_neg() } else { value };
-            sums[usize::from(is_base)] = sums[usize::from(is_base)].saturating_add(value);
+            let sum = &mut sums[usize::from(is_base)];
+            *sum = sum.saturating_add(Part::of(value, is_base).value);
         }
     }
     let about = |(at, value): (usize, &ValueType)| AboutType {

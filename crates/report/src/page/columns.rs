@@ -42,12 +42,7 @@ impl<'a> NameIndex<'a> {
         Self { profile, frames, rows, crates, files, columns: NameColumns::default() }
     }
 
-    /// The row of a name by its number in [`Frames`].
-    pub(super) fn row_of(&mut self, name: u32) -> u32 {
-        self.row(NameId(name))
-    }
-
-    fn row(&mut self, name: NameId) -> u32 {
+    pub(super) fn row(&mut self, name: NameId) -> u32 {
         if let Some(&row) = self.rows.get(&name) {
             return row;
         }
@@ -153,11 +148,6 @@ impl FlamePayload {
     /// How many boxes there are.
     pub fn box_count(&self) -> usize {
         self.parent.len()
-    }
-
-    /// Whether boxes were left out.
-    pub fn is_cut(&self) -> bool {
-        self.narrower > 0
     }
 }
 

@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::functions::FunctionRow;
 use crate::flame::hue_of;
-use crate::graph::layers::{Size, place};
+use crate::graph::layers::{Call, Gaps, Size, place};
 use crate::graph::{Flow, FlowGraph, Plan, build};
 use crate::stacks::{Frames, StackWeights, Value};
 
@@ -15,6 +15,7 @@ use crate::stacks::{Frames, StackWeights, Value};
 const BOX_HEIGHT: f64 = 38.0;
 const NARROWEST_BOX: f64 = 110.0;
 const WIDEST_BOX: f64 = 240.0;
+const GAPS: Gaps = Gaps { boxes: 18.0, layers: 34.0 };
 
 /// Nobody can follow more lines than these.
 const MAX_EDGES_PER_NODE: usize = 5;
@@ -82,8 +83,9 @@ pub fn call_graph(
     let mut nodes: Vec<GraphNode> = chosen.iter().map(|row| node(profile, frames, row, total)).collect();
     let sizes: Vec<Size> =
         nodes.iter().map(|node| Size { width: node.width.into(), height: node.height.into() }).collect();
-    let ends: Vec<(usize, usize)> = edges.iter().map(|edge| (edge.from, edge.to)).collect();
-    let placed = place(&sizes, &ends);
+    let call = |edge: &GraphEdge| Call { caller: edge.from, callee: edge.to, weight: edge.weight as f64 };
+    let calls: Vec<Call> = edges.iter().map(call).collect();
+    let placed = place(&sizes, &calls, GAPS);
     for (node, &(x, y)) in nodes.iter_mut().zip(&placed.boxes) {
         (node.x, node.y) = (rounded(x), rounded(y));
     }

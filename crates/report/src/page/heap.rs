@@ -12,7 +12,7 @@ use super::columns::{NameColumns, NameIndex};
 use super::labels::escaped_pattern;
 use crate::heap::{LIFETIMES, TEMPORARY, lifetimes_of_sets};
 use crate::names::stands_for_itself;
-use crate::stacks::{Frames, base_label_sets};
+use crate::stacks::{Frames, NameId, Part, base_label_sets};
 
 /// The most sites that are given.
 const MAX_SITES: usize = 500;
@@ -68,11 +68,10 @@ impl Sums {
         Self { new: vec![0; types], base: vec![0; types] }
     }
 
-    /// Samples of a base are negative: here they count as what they were.
     fn add(&mut self, values: &[i64], is_base: bool) {
         let sums = if is_base { &mut self.base } else { &mut self.new };
         for (sum, &value) in sums.iter_mut().zip(values) {
-            *sum = sum.saturating_add(if is_base { value.saturating_neg() } else { value });
+            *sum = sum.saturating_add(Part::of(value, is_base).value);
         }
     }
 
@@ -207,8 +206,8 @@ fn columns(
     let column = |of: &dyn Fn(&Site) -> i64| found.iter().map(|(_, site)| of(site)).collect::<Vec<_>>();
     Sites {
         count,
-        name: found.iter().map(|&(name, _)| index.row_of(name)).collect(),
-        inner: found.iter().map(|(_, site)| index.row_of(site.inner.0)).collect(),
+        name: found.iter().map(|&(name, _)| index.row(NameId(name))).collect(),
+        inner: found.iter().map(|(_, site)| index.row(NameId(site.inner.0))).collect(),
         values: types.clone().map(|at| column(&|site| site.sums.new[at])).collect(),
         base: types.filter(|_| is_diff).map(|at| column(&|site| site.sums.base[at])).collect(),
         temporary: if has_lifetimes { column(&|site| site.temporary) } else { Vec::new() },

@@ -30,7 +30,7 @@ const LANE_BUCKETS: usize = 400;
 
 /// What an exported page carries of one sample type.
 #[derive(Serialize)]
-struct Picture {
+struct ExportedType {
     sample_type: usize,
     flame: FlamePayload,
     functions: FunctionsPayload,
@@ -47,7 +47,7 @@ struct Export {
     first: usize,
     inverted: bool,
     icicle: bool,
-    pictures: Vec<Picture>,
+    pictures: Vec<ExportedType>,
     /// Where there is room for them.
     #[serde(skip_serializing_if = "Option::is_none")]
     timeline: Option<Lanes>,
@@ -112,7 +112,7 @@ fn picture(
     weights: &StackWeights,
     sample_type: usize,
     max_boxes: usize,
-) -> Picture {
+) -> ExportedType {
     let boxes = tree.layout_most(max_boxes);
     let diff = weights.is_diff();
     let mut rows = functions(profile, tree.frames(), weights);
@@ -122,5 +122,5 @@ fn picture(
     let functions = FunctionsPayload::new(profile, tree.frames(), &rows, count, weights.total(), diff);
     let heap = counts_memory(profile).then(|| heap(profile, tree.frames(), sample_type));
     let flame = FlamePayload::new(tree, &boxes, diff);
-    Picture { sample_type, flame, functions, graph, labels: labels(profile, sample_type), heap }
+    ExportedType { sample_type, flame, functions, graph, labels: labels(profile, sample_type), heap }
 }

@@ -42,9 +42,7 @@ pub fn labels(profile: &Profile, sample_type: usize) -> Vec<LabelSpread> {
     let base_sets = base_label_sets(profile);
     let samples = profile.samples().filter_map(|sample| {
         let &value = sample.values.get(sample_type)?;
-        let is_base = base_sets[sample.labels.index()];
-        let value = if is_base { value.saturating_neg() } else { value };
-        Some((sample.labels, Value::from(Part { value, is_base })))
+        Some((sample.labels, Value::from(Part::of(value, base_sets[sample.labels.index()]))))
     });
     let mut sets = costs_of_sets(profile, samples);
     sets.iter_mut().for_each(|set| *set = set.filter(|value| value.weight() != 0));

@@ -52,7 +52,7 @@ pub fn lanes(profile: &Profile, frames: &Frames, buckets: usize) -> Option<Lanes
     let bucket = span.div_ceil(buckets.clamp(1, 5000) as u64);
     let count = span.div_ceil(bucket) as usize;
     let stack_hues = stack_hues(profile, frames);
-    let mut cells: FxHashMap<(usize, usize), Cell> = FxHashMap::default();
+    let mut cells: FxHashMap<(usize, usize), Bucket> = FxHashMap::default();
     for event in &timeline.events {
         let at = ((event.time / bucket) as usize).min(count - 1);
         let stack = profile.sample(event.sample as usize).stack;
@@ -63,7 +63,7 @@ pub fn lanes(profile: &Profile, frames: &Frames, buckets: usize) -> Option<Lanes
         add(&mut cell.hues, stack_hues[stack.index()], event.value);
     }
     let waits = waiting_sets(profile);
-    let mut names = Names::default();
+    let mut names = NameRows::default();
     let busiest = busiest_threads(&cells);
     let lane_of: FxHashMap<usize, usize> =
         busiest.iter().enumerate().map(|(at, &thread)| (thread, at)).collect();
@@ -75,7 +75,7 @@ pub fn lanes(profile: &Profile, frames: &Frames, buckets: usize) -> Option<Lanes
     for key in keys {
         let (thread, at) = key;
         let Some(lane) = lane_of.get(&thread).and_then(|&lane| lanes.get_mut(lane)) else { continue };
-        let Cell { functions, hues } = &cells[&key];
+        let Bucket { functions, hues } = &cells[&key];
         lane.values[at] = cells[&key].total();
         lane.total = lane.total.saturating_add(lane.values[at]);
         peak = peak.max(lane.values[at]);
@@ -97,19 +97,19 @@ pub fn lanes(profile: &Profile, frames: &Frames, buckets: usize) -> Option<Lanes
 
 /// What a thread did in a bucket: what each innermost function counts, and each hue.
 #[derive(Default)]
-struct Cell {
+struct Bucket {
     functions: FxHashMap<NameId, i64>,
     hues: FxHashMap<u32, i64>,
 }
 
-impl Cell {
+impl Bucket {
     fn total(&self) -> i64 {
         self.functions.values().fold(0, |sum: i64, value| sum.saturating_add(*value))
     }
 }
 
 /// The threads that get a lane, the busiest first. A file may name any number of them.
-fn busiest_threads(cells: &FxHashMap<(usize, usize), Cell>) -> Vec<usize> {
+fn busiest_threads(cells: &FxHashMap<(usize, usize), Bucket>) -> Vec<usize> {
     let mut totals: FxHashMap<usize, i64> = FxHashMap::default();
     for (&(thread, _), cell) in cells {
         add(&mut totals, thread, cell.total());
@@ -163,12 +163,12 @@ fn waiting_sets(profile: &Profile) -> Vec<bool> {
 }
 
 #[derive(Default)]
-struct Names {
+struct NameRows {
     rows: FxHashMap<NameId, i32>,
     texts: Vec<String>,
 }
 
-impl Names {
+impl NameRows {
     fn row(&mut self, name: NameId, text: &str) -> i32 {
         let texts = &mut self.texts;
         *self.rows.entry(name).or_insert_with(|| {

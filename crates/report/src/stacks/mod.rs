@@ -11,7 +11,7 @@ mod weights;
 pub(crate) use costs::{EntryCost, costs};
 pub use frames::{Frames, NameId};
 #[cfg(feature = "text")]
-pub use nodes::{NodeId, NodeInfo, Nodes};
+pub(crate) use nodes::{NodeId, NodeInfo, Nodes};
 pub(crate) use table::FrameTable;
 pub use weights::{DIFF_BASE_LABEL, StackWeights, Value};
 pub(crate) use weights::{Part, base_label_sets};

@@ -8,26 +8,26 @@ use crate::names::base_name;
 
 /// What makes a frame an entry of its own. Two frames with the same info are one node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct NodeInfo {
+pub(crate) struct NodeInfo {
     /// The function.
-    pub name: StringId,
+    pub(crate) name: StringId,
     /// The address, 0 when addresses do not matter.
-    pub address: u64,
+    pub(crate) address: u64,
     /// The source file, empty when files do not matter.
-    pub file: StringId,
+    pub(crate) file: StringId,
     /// The line where the function starts, for reports about objects.
-    pub start_line: i64,
+    pub(crate) start_line: i64,
     /// The line, 0 when lines do not matter.
-    pub line: i64,
+    pub(crate) line: i64,
     /// The column, 0 when columns do not matter.
-    pub column: i64,
+    pub(crate) column: i64,
     /// The binary, for reports about objects and for frames without a name.
-    pub object: StringId,
+    pub(crate) object: StringId,
 }
 
 impl NodeInfo {
     /// The parts of the name, as far as they are known.
-    pub fn name_parts(&self, profile: &Profile) -> Vec<String> {
+    pub(crate) fn name_parts(&self, profile: &Profile) -> Vec<String> {
         let mut parts = Vec::new();
         if self.address != 0 {
             parts.push(format!("{:016x}", self.address));
@@ -52,24 +52,24 @@ impl NodeInfo {
     }
 
     /// The name as reports print it.
-    pub fn printable(&self, profile: &Profile) -> String {
+    pub(crate) fn printable(&self, profile: &Profile) -> String {
         self.name_parts(profile).join(" ")
     }
 }
 
 /// A node by its row in [`Nodes::infos`].
-pub type NodeId = u32;
+pub(crate) type NodeId = u32;
 
 /// The nodes of a profile, and which of them each location stands for.
-pub struct Nodes {
+pub(crate) struct Nodes {
     /// What each node is.
-    pub infos: Vec<NodeInfo>,
+    pub(crate) infos: Vec<NodeInfo>,
     pub(crate) table: FrameTable,
 }
 
 impl Nodes {
     /// Finds the nodes. With `by_object`, functions of different binaries stay apart.
-    pub fn of(profile: &Profile, by_object: bool) -> Self {
+    pub(crate) fn of(profile: &Profile, by_object: bool) -> Self {
         let mut infos = Vec::new();
         let mut table = FrameTable::with_capacity(profile.locations().len());
         let mut known: FxHashMap<NodeInfo, NodeId> = FxHashMap::default();
@@ -108,17 +108,12 @@ impl Nodes {
 
     /// The nodes of a location, innermost inlined frame first.
     #[inline]
-    pub fn at(&self, location: LocationId) -> &[NodeId] {
+    pub(crate) fn at(&self, location: LocationId) -> &[NodeId] {
         self.table.at(location)
     }
 
     /// How many nodes there are.
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.infos.len()
-    }
-
-    /// Whether there is no node.
-    pub fn is_empty(&self) -> bool {
-        self.infos.is_empty()
     }
 }

@@ -28,6 +28,13 @@ pub(crate) struct Part {
     pub(crate) is_base: bool,
 }
 
+impl Part {
+    /// What a sample counts on its side: those of a base are negative, and count as what they were.
+    pub(crate) const fn of(value: i64, is_base: bool) -> Self {
+        Self { value: if is_base { value.saturating_neg() } else { value }, is_base }
+    }
+}
+
 impl From<Part> for Value {
     fn from(part: Part) -> Self {
         let size = part.value.unsigned_abs();
@@ -100,9 +107,8 @@ impl StackWeights {
         let mut sums = vec![0i64; profile.stack_count()];
         for sample in profile.samples().filter(|sample| base_sets[sample.labels.index()] == is_base) {
             let Some(&value) = sample.values.get(sample_type) else { continue };
-            let value = if is_base { value.saturating_neg() } else { value };
             let sum = &mut sums[sample.stack.index()];
-            *sum = sum.saturating_add(value);
+            *sum = sum.saturating_add(Part::of(value, is_base).value);
         }
         for (index, value) in sums.into_iter().enumerate().filter(|&(_, value)| value != 0) {
             self.stacks.push(StackId::from_index(index));

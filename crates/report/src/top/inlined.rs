@@ -70,7 +70,7 @@ fn ever_inlined(profile: &Profile, nodes: &Nodes, is_shown: &[bool]) -> Vec<bool
     ever
 }
 
-struct Call {
+struct CandidateCall {
     weight: i64,
     is_inlined: bool,
 }
@@ -79,7 +79,7 @@ struct Call {
 struct Calls<'a> {
     is_shown: &'a [bool],
     candidates: &'a [bool],
-    known: FxHashMap<(NodeId, NodeId), Call>,
+    known: FxHashMap<(NodeId, NodeId), CandidateCall>,
     /// For each open frame its caller, if the call counts, and whether it was inlined.
     open: Vec<(Option<NodeId>, bool)>,
 }
@@ -107,7 +107,7 @@ impl Visitor<Cost> for Calls<'_> {
 
     fn leave(&mut self, frame: &OpenFrame<Cost>) {
         let Some((Some(caller), is_inlined)) = self.open.pop() else { return };
-        let new = Call { weight: 0, is_inlined: true };
+        let new = CandidateCall { weight: 0, is_inlined: true };
         let call = self.known.entry((caller, frame.entry)).or_insert(new);
         call.weight = call.weight.saturating_add(frame.weight.sum);
         call.is_inlined &= is_inlined;
