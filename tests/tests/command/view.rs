@@ -206,7 +206,7 @@ fn a_file_that_only_the_profile_names_is_not_shown() {
     let refused = Viewer::start(&[path]).ask("/api/code?fn=f");
     assert!(!refused.to_string().contains("s3cret"), "{refused}");
     assert!(
-        refused["files"][0]["note"].as_str().is_some_and(|note| note.contains("--source-path")),
+        refused["files"][0]["missing"].as_str().is_some_and(|why| why.contains("--source-path")),
         "{refused}"
     );
     let folder = folder.to_str().expect("UTF-8");
