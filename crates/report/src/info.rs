@@ -14,7 +14,7 @@ pub struct SampleTypeInfo {
     pub unit: String,
     /// The sum over all samples.
     pub total: i64,
-    /// Whether it is shown when nobody chooses.
+    /// Whether it is shown by default.
     pub is_default: bool,
 }
 

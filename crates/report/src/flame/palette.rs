@@ -16,7 +16,7 @@ pub(crate) const LIGHT: [&str; HUES as usize + 1] = [
     "#c897dd", "#b3d487", "#99a5d6", "#92d1ae", "#da99c7", "#c8d18c", "#d3d7dd",
 ];
 
-/// The hue of a crate, below [`HUES`], or [`NEUTRAL`].
+/// The hue of a crate, below [`NEUTRAL`]; [`NEUTRAL`] for standard libraries and unknown code.
 pub fn hue_of(krate: &str) -> u32 {
     if krate.is_empty() || krate == "<unknown>" || krate.starts_with('[') || is_standard(krate) {
         return NEUTRAL;

@@ -242,7 +242,7 @@ impl<P: Deref<Target = Profile>> FlameTree<P> {
         self.nodes[node.index()].x
     }
 
-    /// The children, heaviest first. Makes them if nobody has looked here before.
+    /// The children, heaviest first. Builds them on the first call.
     pub fn children(&mut self, node: NodeId) -> impl ExactSizeIterator<Item = NodeId> + use<P> {
         if self.nodes[node.index()].first_child == NONE {
             self.expand(node.index());
@@ -370,7 +370,7 @@ impl<P: Deref<Target = Profile>> FlameTree<P> {
 }
 
 /// Reads the next frames of a stack; those called `folded` that follow each other are one. After the stack's
-/// end come [`NONE`]s; nobody steps past the first.
+/// end come [`NONE`]s; no cursor steps past the first.
 fn read_ahead(
     profile: &Profile,
     frames: &Frames,

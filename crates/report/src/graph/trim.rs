@@ -243,7 +243,7 @@ fn is_redundant(graph: &Graph, edge: usize) -> bool {
     false
 }
 
-/// How much a node tells: nodes that only pass on what they get score low.
+/// How informative a node is: nodes that only pass on what they receive score low.
 fn entropy_score(graph: &Graph, node: &GraphNode) -> i64 {
     let entropy = |edges: &[usize], own: i64| {
         if edges.is_empty() {

@@ -33,7 +33,7 @@ pub struct Freed {
     pub total_bytes: i64,
     /// Objects in all.
     pub total_objects: i64,
-    /// The mean distance between samples in bytes; 0 when every allocation was seen.
+    /// The mean distance between samples in bytes; 0 when every allocation was recorded.
     pub period: i64,
     /// Pairs of functions, most bytes first.
     pub rows: Vec<FreedRow>,

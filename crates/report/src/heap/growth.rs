@@ -29,7 +29,7 @@ pub struct GrowthRow {
     pub suspect: bool,
     /// The bytes at each moment; empty when the profile knows only the growth.
     pub series: Vec<i64>,
-    /// The functions that are nobody's go-betweens, innermost first.
+    /// The functions that stand for themselves (no go-betweens), innermost first.
     pub own: Vec<String>,
     /// All functions, innermost first.
     pub stack: Vec<String>,

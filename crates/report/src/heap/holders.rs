@@ -15,7 +15,7 @@ pub struct Holder {
     pub error: i64,
     /// The objects.
     pub objects: i64,
-    /// The functions that are nobody's go-betweens, innermost first.
+    /// The functions that stand for themselves (no go-betweens), innermost first.
     pub own: Vec<String>,
     /// All functions, innermost first.
     pub stack: Vec<String>,
@@ -30,7 +30,7 @@ pub struct Holders {
     pub total_bytes: i64,
     /// Objects in all.
     pub total_objects: i64,
-    /// The mean distance between samples in bytes; 0 when every allocation was seen.
+    /// The mean distance between samples in bytes; 0 when every allocation was recorded.
     pub period: i64,
     /// The stacks, most bytes first.
     pub rows: Vec<Holder>,

@@ -32,7 +32,7 @@ pub struct LifetimeRow {
     pub mostly: &'static str,
     /// The bytes in each class, as [`Lifetimes::classes`] has them.
     pub by_class: Vec<i64>,
-    /// The functions that are nobody's go-betweens, innermost first.
+    /// The functions that stand for themselves (no go-betweens), innermost first.
     pub own: Vec<String>,
     /// All functions, innermost first.
     pub stack: Vec<String>,
@@ -45,7 +45,7 @@ pub struct Lifetimes {
     pub total_bytes: i64,
     /// Objects in all.
     pub total_objects: i64,
-    /// The mean distance between samples in bytes; 0 when every allocation was seen.
+    /// The mean distance between samples in bytes; 0 when every allocation was recorded.
     pub period: i64,
     /// All classes, shortest first.
     pub classes: Vec<LifetimeClass>,

@@ -36,7 +36,7 @@ impl Counts {
     }
 }
 
-/// The mean distance between samples in bytes; 0 when every allocation was seen or nobody says.
+/// The mean distance between samples in bytes; 0 when every allocation was recorded or the profile does not say.
 pub(super) fn period(profile: &Profile) -> i64 {
     profile.header.period_type.map_or(0, |kind| {
         let is_space = unit::are_compatible(profile.string(kind.unit), "bytes");
@@ -130,7 +130,7 @@ impl MemoryStacks {
         stack.iter().map(|&node| self.names[node as usize].clone()).collect()
     }
 
-    /// The names of the frames that are nobody's go-betweens, innermost first; at least one.
+    /// The names of the frames that stand for themselves, innermost first; at least one.
     pub(super) fn own(&self, stack: &[NodeId]) -> Vec<String> {
         let own: Vec<NodeId> = stack.iter().copied().filter(|&node| self.is_own[node as usize]).collect();
         match (own.is_empty(), stack.first()) {

@@ -212,7 +212,7 @@ impl ReportOption {
         OPTIONS.iter().find(|option| joined(option.name) == joined(name))
     }
 
-    /// The option of which `choice` is one of the [choices](Self::choices).
+    /// The option of which `choice` is one of the choices.
     pub fn with_choice(choice: &str) -> Option<&'static Self> {
         OPTIONS.iter().find(|option| option.choices.contains(&choice))
     }

@@ -17,7 +17,7 @@ const NARROWEST_BOX: f64 = 110.0;
 const WIDEST_BOX: f64 = 240.0;
 const GAPS: Gaps = Gaps { boxes: 18.0, layers: 34.0 };
 
-/// Nobody can follow more lines than these.
+/// More lines than these cannot be told apart.
 const MAX_EDGES_PER_NODE: usize = 5;
 
 #[derive(Clone, Debug, Serialize)]

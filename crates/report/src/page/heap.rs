@@ -35,7 +35,7 @@ struct Sites {
     names: NameColumns,
     /// How many sites there are, of which this may be a part.
     count: usize,
-    /// The innermost function that is nobody's go-between: a row of `names`.
+    /// The innermost function that stands for itself: a row of `names`.
     name: Vec<u32>,
     /// The function that called the allocator, most often: a row of `names`.
     inner: Vec<u32>,

@@ -20,7 +20,7 @@ pub(crate) struct OpenFrame<W> {
     pub(crate) weight: W,
 }
 
-/// What to do on the way.
+/// What [`walk`] calls for each frame.
 pub(crate) trait Visitor<W> {
     /// A frame is entered, below these; it may be inlined into the last of them.
     fn enter(&mut self, _above: &[OpenFrame<W>], _frame: &OpenFrame<W>, _is_inlined: bool) {}
