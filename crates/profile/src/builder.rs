@@ -1,6 +1,7 @@
 //! Making a profile from samples: everything that is added is interned.
 
 use std::hash::{BuildHasher, Hash};
+use std::ops::Range;
 use std::sync::Arc;
 
 use hashbrown::{HashMap, HashTable};
@@ -9,8 +10,8 @@ use rustc_hash::FxBuildHasher;
 use crate::budget::hash_entry;
 use crate::model::{FunctionIndex, Rows};
 use crate::{
-    Budget, Function, FunctionId, Label, LabelSetId, Line, Location, LocationId, Mapping, MappingId, Profile,
-    Quality, StackId, StringId, Timeline, ValueType,
+    Budget, Function, FunctionId, KERNEL_MAPPING, KERNEL_START, Label, LabelSetId, Line, Location,
+    LocationId, Mapping, MappingId, MappingSymbols, Profile, Quality, StackId, StringId, Timeline, ValueType,
 };
 
 /// Finds equal rows of a [`Rows`], so that each is stored once.
@@ -136,6 +137,22 @@ impl ProfileBuilder {
         ValueType { kind: self.string(kind), unit: self.string(unit) }
     }
 
+    /// Says that a sample was taken every `period` of this kind.
+    pub fn set_period(&mut self, kind: &str, unit: &str, period: i64) {
+        self.profile.header.period_type = Some(self.value_type(kind, unit));
+        self.profile.header.period = period;
+    }
+
+    /// Says which kind of value to show first.
+    pub fn set_default_sample_type(&mut self, kind: &str) {
+        self.profile.header.default_sample_type = self.string(kind);
+    }
+
+    /// Says which frames to drop when the profile is shown, by a regular expression.
+    pub fn set_drop_frames(&mut self, expression: &str) {
+        self.profile.header.drop_frames = self.string(expression);
+    }
+
     /// Adds another kind of value. Only before the first sample.
     pub fn add_sample_type(&mut self, kind: &str, unit: &str) {
         let value_type = self.value_type(kind, unit);
@@ -190,6 +207,27 @@ impl ProfileBuilder {
         id
     }
 
+    /// Interns the mapping of a file whose functions have no names yet; the build id is hexadecimal.
+    pub fn file_mapping(
+        &mut self,
+        addresses: Range<u64>,
+        offset: u64,
+        filename: &str,
+        build_id: &str,
+    ) -> MappingId {
+        let (filename, build_id) = (self.string(filename), self.string(build_id));
+        let Range { start, end: limit } = addresses;
+        self.mapping(Mapping { start, limit, offset, filename, build_id, ..Mapping::default() })
+    }
+
+    /// Interns the mapping of the kernel, which has the upper half of the addresses.
+    pub fn kernel_mapping(&mut self, has_names: bool) -> MappingId {
+        let symbols = MappingSymbols { functions: has_names, ..MappingSymbols::default() };
+        let filename = self.string(KERNEL_MAPPING);
+        let (start, limit) = (KERNEL_START, u64::MAX);
+        self.mapping(Mapping { start, limit, filename, symbols, ..Mapping::default() })
+    }
+
     /// Interns a location with its frames, innermost first.
     pub fn location(&mut self, mapping: Option<MappingId>, address: u64, lines: &[Line]) -> LocationId {
         if !self.can_work(lines.len() + 1) {
@@ -227,9 +265,21 @@ impl ProfileBuilder {
         id
     }
 
+    /// Interns an address whose function is known by name.
+    pub fn named_address(&mut self, mapping: Option<MappingId>, address: u64, name: &str) -> LocationId {
+        let function = Some(self.named_function(name, ""));
+        self.location(mapping, address, &[Line { function, line: 0, column: 0 }])
+    }
+
     /// Interns a location that is only a function, as formats without addresses have it.
     pub fn frame(&mut self, function: FunctionId, line: i64) -> LocationId {
         self.location(None, 0, &[Line { function: Some(function), line, column: 0 }])
+    }
+
+    /// Interns a location that is only a name, such as a mark between the frames of a stack.
+    pub fn named_frame(&mut self, name: &str) -> LocationId {
+        let function = self.named_function(name, "");
+        self.frame(function, 0)
     }
 
     /// Interns a stack, leaf first.

@@ -6,7 +6,8 @@
 //!
 //! | to … | use |
 //! |---|---|
-//! | make a profile from samples | [`ProfileBuilder`] |
+//! | make a profile of a capture | [`Assembler`] |
+//! | make any other profile | [`ProfileBuilder`] |
 //! | read and write the native file | [`pprof`] |
 //! | combine profiles | [`merge`], [`Profile::scale`], [`Profile::normalize_to`] |
 //! | keep a part of one | [`filter`] (feature `filter`), [`Profile::aggregate`] |
@@ -15,6 +16,7 @@
 //! | bound what reading may take | [`mod@budget`] |
 
 mod aggregate;
+mod assembler;
 pub mod budget;
 mod builder;
 mod error;
@@ -34,6 +36,7 @@ pub mod trend;
 pub mod unit;
 
 pub use aggregate::Granularity;
+pub use assembler::{Assembler, TimelineBuilder};
 pub use budget::{Budget, Limits};
 pub use builder::ProfileBuilder;
 pub use error::{Error, ErrorKind, Result};
@@ -41,8 +44,8 @@ pub use heap_view::HeapView;
 pub use ids::{FunctionId, LabelSetId, LocationId, MappingId, StackId, StringId, ThreadId};
 pub use merge::{merge, merge_within};
 pub use model::{
-    Function, Header, KERNEL_MAPPING, Label, Line, Location, Mapping, MappingSymbols, NamedLine, Profile,
-    Renamed, Sample, ValueType,
+    Function, Header, KERNEL_MAPPING, KERNEL_START, Label, Line, Location, Mapping, MappingSymbols,
+    NamedLine, Profile, Renamed, Sample, ValueType,
 };
 pub use number_units::number_units;
 pub use strings::StringTable;

@@ -34,6 +34,9 @@ pub struct Function {
 /// The name of the mapping that holds the kernel, as perf writes it too.
 pub const KERNEL_MAPPING: &str = "[kernel.kallsyms]";
 
+/// The first address of the kernel, which has the upper half of them.
+pub const KERNEL_START: u64 = 1 << 63;
+
 /// A file mapped into the address space of the profiled process.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Mapping {
@@ -277,6 +280,11 @@ impl Profile {
     /// The location `id`.
     pub fn location(&self, id: LocationId) -> &Location {
         &self.locations[id.index()]
+    }
+
+    /// How many locations have no function.
+    pub fn unnamed_locations(&self) -> usize {
+        self.locations.iter().filter(|location| location.line_count == 0).count()
     }
 
     /// The frames at `id`, innermost inlined function first, the real function last.

@@ -49,6 +49,7 @@
 //! [`ErrorKind::Unsupported`]: crate::ErrorKind::Unsupported
 
 mod aggregate;
+mod assemble;
 #[cfg(target_os = "linux")]
 mod atomics;
 #[cfg(target_os = "linux")]
@@ -56,6 +57,7 @@ mod budget;
 #[cfg(target_os = "linux")]
 #[allow(unsafe_code, reason = "makes timers and events, by C functions")]
 mod engine;
+mod facts;
 #[cfg(target_os = "linux")]
 #[allow(unsafe_code, reason = "a signal handler")]
 mod handler;
@@ -71,7 +73,6 @@ mod pace;
 #[allow(unsafe_code, reason = "hands memory between a signal handler and the collector")]
 #[cfg(target_os = "linux")]
 mod pool;
-mod report;
 #[cfg(target_os = "linux")]
 #[allow(unsafe_code, reason = "has its state anew in the child of a fork")]
 mod sampler;

@@ -1,8 +1,9 @@
 //! Readers of the sampler: one capture, or the recent past.
 
 use super::aggregate::{Aggregate, Incoming};
+use super::assemble;
+use super::facts::Facts;
 use super::options::{Engine, Options, RecentOptions};
-use super::report::{self, Facts};
 use super::sampler;
 use crate::clock;
 use crate::error::Result;
@@ -284,7 +285,7 @@ impl Reader {
             comments,
         };
         let parts: Vec<&Aggregate> = windows.iter().map(|window| &window.samples).collect();
-        report::profile(&parts, &facts, &modules)
+        assemble::profile(&parts, &facts, &modules)
     }
 
     /// What a child of a fork gets of its parent's capture.
@@ -297,7 +298,7 @@ impl Reader {
             comments: vec![comment.to_owned()],
             ..Facts::default()
         };
-        report::profile(&[], &facts, &History::default())
+        assemble::profile(&[], &facts, &History::default())
     }
 }
 

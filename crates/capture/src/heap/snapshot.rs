@@ -7,13 +7,13 @@ use super::lifetime::Lifetime;
 use super::thread::Inside;
 use super::{jemalloc, modules, tracker, watch};
 use crate::{Error, ErrorKind, Result};
-use flamelet_profile::{Label, LocationId, Mapping, MappingId, Profile, ProfileBuilder, StackId};
+use flamelet_profile::{Assembler, Label, LabelSetId, MappingId, Profile, ProfileBuilder, StackId};
 use rustc_hash::FxHashMap;
 
 /// Frames of the allocator itself, on top of every stack: not shown once names are known. The expression has to
 /// match whole names, as pprof reads it, and must not match what calls code of others (`budget`): all that is
 /// called from there would go too.
-pub(super) const DROP_FRAMES: &str = concat!(
+const DROP_FRAMES: &str = concat!(
     "<?flamelet_capture::heap::(alloc|emergency|jemalloc|ledger|live|thread|tracker|watch)::.*",
     "|(__rustc::)?__rust_(alloc|alloc_zeroed|realloc|dealloc)",
     "|__rg_(alloc|alloc_zeroed|realloc|dealloc)|_rjem_.*|je_.*|prof_backtrace.*"
@@ -61,24 +61,24 @@ impl Snapshot {
 
     /// What was allocated since the start (or the last reset) and what is alive, with Go's four sample types.
     pub fn heap(&self) -> Profile {
-        let mut writer = Writer::new(self, &HEAP_TYPES, "inuse_space");
+        let mut profile = HeapProfile::new(self, &HEAP_TYPES, "inuse_space");
         for site in &self.image.sites {
-            writer.add_site(site, &[], &four(site.allocated, site.live));
+            profile.add_site(site, &[], &four(site.allocated, site.live));
         }
-        self.add_refused(&mut writer);
-        writer.finish(self.counted_nanos())
+        self.add_refused(&mut profile);
+        profile.finish(self.counted_nanos())
     }
 
     /// What happened between `before` and this snapshot: differences, which may be negative for what is alive.
     pub fn since(&self, before: &Self) -> Profile {
-        let mut writer = Writer::new(self, &HEAP_TYPES, "inuse_space");
+        let mut profile = HeapProfile::new(self, &HEAP_TYPES, "inuse_space");
         let known = before.sites_comparable_to(self);
         for site in &self.image.sites {
             let old = known.get(&site.id).copied().copied().unwrap_or_default();
             let values = four(minus(site.allocated, old.allocated), minus(site.live, old.live));
-            writer.add_site(site, &[], &values);
+            profile.add_site(site, &[], &values);
         }
-        writer.finish(self.time_nanos.saturating_sub(before.time_nanos))
+        profile.finish(self.time_nanos.saturating_sub(before.time_nanos))
     }
 
     /// What grew between `before` and this snapshot, largest first: suspects of a leak.
@@ -97,11 +97,11 @@ impl Snapshot {
         grown.retain(|(_, growth, _)| growth.bytes > 0);
         grown.sort_by_key(|(_, growth, _)| std::cmp::Reverse(growth.bytes));
         let types = [("growth_objects", "count"), ("growth_space", "bytes")];
-        let mut writer = Writer::new(self, &types, "growth_space");
+        let mut profile = HeapProfile::new(self, &types, "growth_space");
         for (site, growth, labels) in &grown {
-            writer.add_site(site, labels, &[whole_objects(growth.objects), growth.bytes]);
+            profile.add_site(site, labels, &[whole_objects(growth.objects), growth.bytes]);
         }
-        writer.finish(nanos)
+        profile.finish(nanos)
     }
 
     /// The live set at the highest moment since the start (or the last reset).
@@ -111,33 +111,33 @@ impl Snapshot {
     /// sample off.
     pub fn peak(&self) -> Profile {
         let types = [("peak_objects", "count"), ("peak_space", "bytes")];
-        let mut writer = Writer::new(self, &types, "peak_space");
+        let mut profile = HeapProfile::new(self, &types, "peak_space");
         for site in &self.image.sites {
-            writer.add_site(site, &[], &[whole_objects(site.peak.objects), site.peak.bytes]);
+            profile.add_site(site, &[], &[whole_objects(site.peak.objects), site.peak.bytes]);
         }
         let peak = self.image.field(Field::PeakTime) as i64;
-        writer.builder.comment(&format!("flamelet: the peak was {} s before the snapshot", {
+        profile.assembler.builder.comment(&format!("flamelet: the peak was {} s before the snapshot", {
             self.time_nanos.saturating_sub(peak).max(0) / 1_000_000_000
         }));
-        writer.finish(self.counted_nanos())
+        profile.finish(self.counted_nanos())
     }
 
     /// Where memory is freed: stacks that run from the root to the allocation, then through a frame
     /// `[freed by]`, then from the root of the freeing thread to the free. So the part of a flame graph above
     /// an allocation shows who frees what it made.
     pub fn freed(&self) -> Profile {
-        let mut writer = self.ends_writer();
+        let mut profile = self.ends_profile();
         // Allocation frames are in the middle here: dropping all below them would drop the frees.
-        writer.builder.header_mut().drop_frames = Default::default();
+        profile.assembler.builder.header_mut().drop_frames = Default::default();
         let sites = self.sites_by_id();
         for end in &self.image.ends {
             let Some(site) = sites.get(&end.site) else { continue };
-            let stack = writer.joined_stack(end.stack, site.stack);
-            let labels = writer.labels(site.context, site.size, &[]);
+            let stack = profile.joined_stack(end.stack, site.stack);
+            let labels = profile.labels(site.context, site.size, &[]);
             let values = [whole_objects(end.counts.objects), end.counts.bytes];
-            writer.builder.merge_sample(stack, labels, &values);
+            profile.assembler.builder.merge_sample(stack, labels, &values);
         }
-        writer.finish(self.counted_nanos())
+        profile.finish(self.counted_nanos())
     }
 
     /// How long freed objects had lived, by the stacks that had allocated them: the label `lifetime`.
@@ -152,7 +152,7 @@ impl Snapshot {
     }
 
     fn by_lifetime(&self, wanted: impl Fn(Lifetime) -> bool) -> Profile {
-        let mut writer = self.ends_writer();
+        let mut profile = self.ends_profile();
         let sites = self.sites_by_id();
         for end in &self.image.ends {
             let Some(site) = sites.get(&end.site) else { continue };
@@ -161,9 +161,9 @@ impl Snapshot {
                 continue;
             }
             let label = [OwnLabel::Text("lifetime", class.name())];
-            writer.add_site(site, &label, &[whole_objects(end.counts.objects), end.counts.bytes]);
+            profile.add_site(site, &label, &[whole_objects(end.counts.objects), end.counts.bytes]);
         }
-        writer.finish(self.counted_nanos())
+        profile.finish(self.counted_nanos())
     }
 
     /// Estimated live bytes.
@@ -209,20 +209,20 @@ impl Snapshot {
         self.time_nanos.saturating_sub(self.image.field(Field::CountedSince) as i64).max(0)
     }
 
-    fn ends_writer(&self) -> Writer<'_> {
+    fn ends_profile(&self) -> HeapProfile<'_> {
         let types = [("freed_objects", "count"), ("freed_space", "bytes")];
-        Writer::new(self, &types, "freed_space")
+        HeapProfile::new(self, &types, "freed_space")
     }
 
     /// Where the allocation was asked for that could not be had: a sample without a value, for its stack.
-    fn add_refused(&self, writer: &mut Writer<'_>) {
+    fn add_refused(&self, profile: &mut HeapProfile<'_>) {
         if self.image.reason() == Reason::Refused {
             let stack = RecordId(self.image.field(Field::ReasonStack) as u32);
             let bytes = self.image.field(Field::ReasonBytes);
             let label = [OwnLabel::Number("refused", i64::try_from(bytes).unwrap_or(i64::MAX), "bytes")];
-            let stack = writer.stack(stack);
-            let labels = writer.labels(RecordId::NONE, 0, &label);
-            writer.builder.sample(stack, labels, &[0, 0, 0, 0]);
+            let stack = profile.stack(stack);
+            let labels = profile.labels(RecordId::NONE, 0, &label);
+            profile.assembler.builder.sample(stack, labels, &[0, 0, 0, 0]);
         }
     }
 
@@ -282,120 +282,98 @@ fn four(allocated: Counts, live: Counts) -> [i64; 4] {
     [whole_objects(allocated.objects), allocated.bytes, whole_objects(live.objects), live.bytes]
 }
 
-/// Turns sites into samples.
-struct Writer<'a> {
+/// A heap profile that is being assembled.
+struct HeapProfile<'a> {
     snapshot: &'a Snapshot,
-    builder: ProfileBuilder,
+    assembler: Assembler<RecordId>,
     mappings: Vec<MappingId>,
-    stacks: FxHashMap<RecordId, StackId>,
     /// What the profile is made of is not sampled.
     _inside: Inside,
 }
 
-impl<'a> Writer<'a> {
+impl<'a> HeapProfile<'a> {
     fn new(snapshot: &'a Snapshot, types: &[(&str, &str)], default_type: &str) -> Self {
         let inside = Inside::enter();
-        let mut builder = ProfileBuilder::new(types);
-        let period_type = builder.value_type("space", "bytes");
-        let default_sample_type = builder.string(default_type);
-        let drop_frames = builder.string(DROP_FRAMES);
-        let header = builder.header_mut();
-        header.period_type = Some(period_type);
-        header.period = snapshot.image.field(Field::Mean) as i64;
-        header.default_sample_type = default_sample_type;
-        header.drop_frames = drop_frames;
+        let mut assembler = Assembler::new(types);
+        describe(&mut assembler.builder, snapshot.image.field(Field::Mean) as i64, default_type);
         for comment in snapshot.comments() {
-            builder.comment(&comment);
+            assembler.builder.comment(&comment);
         }
-        let stacks = FxHashMap::default();
-        let mut writer = Self { snapshot, builder, mappings: Vec::new(), stacks, _inside: inside };
-        writer.mappings = snapshot.image.modules.iter().map(|module| writer.mapping(module)).collect();
-        writer
-    }
-
-    fn mapping(&mut self, module: &ImageModule) -> MappingId {
-        let (filename, build_id) = (self.builder.string(&module.name), self.builder.string(&module.build_id));
-        self.builder.mapping(Mapping {
-            start: module.start,
-            limit: module.end,
-            offset: module.file_offset,
-            filename,
-            build_id,
-            ..Mapping::default()
-        })
+        let modules = snapshot.image.modules.iter();
+        let mappings = modules.map(|module| mapping(&mut assembler.builder, module)).collect();
+        Self { snapshot, assembler, mappings, _inside: inside }
     }
 
     fn add_site(&mut self, site: &Site, labels: &[OwnLabel<'_>], values: &[i64]) {
-        self.add(site.stack, site.context, site.size, labels, values);
-    }
-
-    fn add(
-        &mut self,
-        stack: RecordId,
-        context: RecordId,
-        size: u64,
-        labels: &[OwnLabel<'_>],
-        values: &[i64],
-    ) {
         if values.iter().all(|&value| value == 0) {
             return;
         }
-        let stack = self.stack(stack);
-        let labels = self.labels(context, size, labels);
-        self.builder.merge_sample(stack, labels, values);
+        let stack = self.stack(site.stack);
+        let labels = self.labels(site.context, site.size, labels);
+        self.assembler.builder.merge_sample(stack, labels, values);
     }
 
     fn stack(&mut self, id: RecordId) -> StackId {
-        if let Some(&known) = self.stacks.get(&id) {
-            return known;
-        }
-        let addresses = self.snapshot.image.stack(id);
-        let locations: Vec<LocationId> = addresses.iter().map(|&address| self.location(address)).collect();
-        let stack = self.builder.stack(&locations);
-        self.stacks.insert(id, stack);
-        stack
+        let (image, mappings) = (&self.snapshot.image, &self.mappings);
+        self.assembler.stack(id, |assembler, frames| {
+            frames.extend(image.stack(id).iter().map(|&address| {
+                let module = module_at(&image.modules, address);
+                assembler.builder.address(module.map(|at| mappings[at]), address)
+            }));
+        })
     }
 
     fn joined_stack(&mut self, freed: RecordId, allocated: RecordId) -> StackId {
-        let marker = self.builder.named_function("[freed by]", "");
-        let marker = self.builder.frame(marker, 0);
-        let freed = self.stack(freed);
-        let allocated = self.stack(allocated);
-        let profile = self.builder.profile();
+        let (freed, allocated) = (self.stack(freed), self.stack(allocated));
+        let builder = &mut self.assembler.builder;
+        let marker = builder.named_frame("[freed by]");
+        let profile = builder.profile();
         let joined = [profile.stack(freed), &[marker], profile.stack(allocated)].concat();
-        self.builder.stack(&joined)
+        builder.stack(&joined)
     }
 
-    fn location(&mut self, address: u64) -> LocationId {
-        let modules = &self.snapshot.image.modules;
-        let after = modules.partition_point(|module| module.start <= address);
-        let inside = after.checked_sub(1).filter(|&at| address < modules[at].end);
-        self.builder.address(inside.map(|at| self.mappings[at]), address)
-    }
-
-    fn labels(&mut self, context: RecordId, size: u64, own: &[OwnLabel<'_>]) -> flamelet_profile::LabelSetId {
+    fn labels(&mut self, context: RecordId, size: u64, own: &[OwnLabel<'_>]) -> LabelSetId {
+        let builder = &mut self.assembler.builder;
         let mut labels: Vec<Label> = Vec::new();
         for (name, value) in self.snapshot.image.context(context) {
             if !value.is_empty() {
-                labels.push(self.builder.text_label(&name, &value));
+                labels.push(builder.text_label(&name, &value));
             }
         }
         if size > 0 {
-            labels.push(self.builder.number_label("bytes", size as i64, "bytes"));
+            labels.push(builder.number_label("bytes", size as i64, "bytes"));
         }
         for label in own {
             labels.push(match *label {
-                OwnLabel::Text(name, text) => self.builder.text_label(name, text),
-                OwnLabel::Number(name, number, unit) => self.builder.number_label(name, number, unit),
+                OwnLabel::Text(name, text) => builder.text_label(name, text),
+                OwnLabel::Number(name, number, unit) => builder.number_label(name, number, unit),
             });
         }
-        self.builder.labels(&labels)
+        builder.labels(&labels)
     }
 
     fn finish(mut self, duration_nanos: i64) -> Profile {
-        let header = self.builder.header_mut();
+        let header = self.assembler.builder.header_mut();
         header.time_nanos = self.snapshot.time_nanos;
         header.duration_nanos = duration_nanos.max(0);
-        self.builder.finish()
+        self.assembler.finish()
     }
+}
+
+/// Says what every heap profile says about itself.
+pub(super) fn describe(builder: &mut ProfileBuilder, mean: i64, default_type: &str) {
+    builder.set_period("space", "bytes", mean);
+    builder.set_default_sample_type(default_type);
+    builder.set_drop_frames(DROP_FRAMES);
+}
+
+fn mapping(builder: &mut ProfileBuilder, module: &ImageModule) -> MappingId {
+    let ImageModule { start, end, file_offset, name, build_id } = module;
+    builder.file_mapping(*start..*end, *file_offset, name, build_id)
+}
+
+/// Which of the modules, sorted by address, holds `address`.
+fn module_at(modules: &[ImageModule], address: u64) -> Option<usize> {
+    let after = modules.partition_point(|module| module.start <= address);
+    after.checked_sub(1).filter(|&at| address < modules[at].end)
 }

@@ -5,10 +5,10 @@ use super::control::Control;
 use super::refused;
 use crate::heap::interval::OBJECT;
 use crate::heap::interval::Weight;
-use crate::heap::snapshot::{DROP_FRAMES, HEAP_TYPES};
+use crate::heap::snapshot::{HEAP_TYPES, describe};
 use crate::{Error, ErrorKind, Result};
-use flamelet_profile::{LocationId, Mapping, Profile, ProfileBuilder};
-use flamelet_unwind::live;
+use flamelet_profile::{LocationId, Profile, ProfileBuilder};
+use flamelet_unwind::{Module, live};
 use std::ffi::{CString, OsString};
 use std::fs::File;
 use std::io::{self, Read, Seek};
@@ -105,14 +105,8 @@ pub(super) fn profile(text: &str, is_exact: bool) -> Result<Profile, String> {
     let mean = first.strip_prefix("heap_v2/").and_then(|mean| mean.trim().parse::<u64>().ok());
     let mean = mean.ok_or("it does not start with heap_v2")?;
     let mut builder = ProfileBuilder::new(&HEAP_TYPES);
-    let period_type = builder.value_type("space", "bytes");
-    let (default_type, drop_frames) = (builder.string("inuse_space"), builder.string(DROP_FRAMES));
-    let header = builder.header_mut();
-    header.period_type = Some(period_type);
-    header.period = mean as i64;
-    header.default_sample_type = default_type;
-    header.drop_frames = drop_frames;
-    header.time_nanos = crate::clock::unix_nanos();
+    describe(&mut builder, mean as i64, "inuse_space");
+    builder.header_mut().time_nanos = crate::clock::unix_nanos();
     builder.comment(&format!("flamelet: jemalloc's dump, one sample in {mean} bytes"));
     let mut lines = rest.lines();
     while let Some(line) = lines.next() {
@@ -143,15 +137,8 @@ pub(super) fn profile(text: &str, is_exact: bool) -> Result<Profile, String> {
 fn location(builder: &mut ProfileBuilder, address: u64) -> LocationId {
     let modules = live::modules();
     let mapping = modules.find(address).map(|module| {
-        let (filename, build_id) = (builder.string(&module.name), builder.string(&module.build_id_hex()));
-        builder.mapping(Mapping {
-            start: module.start,
-            limit: module.end,
-            offset: module.file_offset,
-            filename,
-            build_id,
-            ..Mapping::default()
-        })
+        let Module { start, end, file_offset, name, .. } = module;
+        builder.file_mapping(*start..*end, *file_offset, name, &module.build_id_hex())
     });
     builder.address(mapping, address)
 }
