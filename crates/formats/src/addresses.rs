@@ -1,7 +1,7 @@
 //! Samples that are addresses, in files that say only at their end which modules were loaded where.
 
 use flamelet_profile::budget::{ALLOCATION, hash_entry};
-use flamelet_profile::{Budget, Label, Line, LocationId, Mapping, MappingId};
+use flamelet_profile::{Budget, Label, Line, LocationId, MappingId};
 use rustc_hash::FxHashMap as HashMap;
 
 use crate::assembly::Assembly;
@@ -166,14 +166,8 @@ impl AddressSamples {
 
 /// The mapping that a module becomes.
 pub(crate) fn mapping(module: &Module, assembly: &mut Assembly) -> MappingId {
-    let filename = assembly.builder.string(&module.path);
-    assembly.builder.mapping(Mapping {
-        start: module.start,
-        limit: module.limit,
-        offset: module.offset,
-        filename,
-        ..Mapping::default()
-    })
+    let Module { start, limit, offset, path, .. } = module;
+    assembly.builder.file_mapping(*start..*limit, *offset, path, "")
 }
 
 /// Which of the modules, sorted by address, holds an address.

@@ -3,8 +3,8 @@
 
 use flamelet_profile::budget::hash_entry;
 use flamelet_profile::{
-    Budget, Event, Function, FunctionId, Label, LabelSetId, Line, LocationId, Mapping, MappingId,
-    MappingSymbols, Profile, ProfileBuilder, Result, StackId, StringId, Thread, ThreadId, Timeline,
+    Budget, Event, Function, FunctionId, Label, LabelSetId, LocationId, Mapping, MappingId, MappingSymbols,
+    Profile, ProfileBuilder, Result, StackId, StringId, Thread, ThreadId, Timeline, TimelineBuilder,
     ValueType,
 };
 use hashbrown::{HashMap, HashTable};
@@ -19,7 +19,7 @@ const ROW: usize = size_of::<(StackId, LabelSetId)>() + hash_entry(size_of::<(St
 /// Readers keep what they know of a thread by its numbers.
 const THREAD: usize = size_of::<Thread>() + 2 * hash_entry(size_of::<((u64, u64, StringId), ThreadRef)>());
 const COLUMN: usize = 3 * size_of::<Column>() + hash_entry(size_of::<((StringId, StringId), usize)>());
-/// An event, and its share of what sorting takes.
+/// An event, and its share of the memory that sorting takes.
 const EVENT: usize = size_of::<Event>() / 2 * 3;
 
 /// A thread as samples need it: its row in the timeline and its labels.
@@ -46,9 +46,8 @@ pub(crate) struct Assembly {
     keys: Vec<(StackId, LabelSetId)>,
     columns: Vec<Column>,
     column_index: HashMap<(StringId, StringId), usize, FxBuildHasher>,
-    threads: Vec<Thread>,
+    timeline: TimelineBuilder,
     thread_refs: HashMap<(u64, u64, StringId), ThreadRef, FxBuildHasher>,
-    events: Vec<Event>,
     keep_timeline: bool,
     /// There were times, which were not kept.
     drops_times: bool,
@@ -67,9 +66,8 @@ impl Assembly {
             keys: Vec::new(),
             columns: Vec::new(),
             column_index: HashMap::default(),
-            threads: Vec::new(),
+            timeline: TimelineBuilder::default(),
             thread_refs: HashMap::default(),
-            events: Vec::new(),
             keep_timeline,
             drops_times: false,
             value_type: 0,
@@ -141,19 +139,6 @@ impl Assembly {
         self.builder.mapping(Mapping { filename, symbols, ..Mapping::default() })
     }
 
-    /// A location in a module, with the name of its function.
-    pub(crate) fn named_address(
-        &mut self,
-        module: Option<MappingId>,
-        address: u64,
-        name: &str,
-        filename: &str,
-        line: i64,
-    ) -> LocationId {
-        let function = Some(self.builder.named_function(name, filename));
-        self.builder.location(module, address, &[Line { function, line, column: 0 }])
-    }
-
     /// The thread with these numbers and name; its labels are `thread`, `tid` and `pid`, where known.
     pub(crate) fn thread(&mut self, pid: u64, tid: u64, name: &str, process: &str) -> ThreadRef {
         let name_id = self.builder.string(name);
@@ -165,8 +150,8 @@ impl Assembly {
         if !self.budget.has_room(THREAD) {
             return ThreadRef { id: ThreadId::default(), labels };
         }
-        self.threads.push(Thread { pid, tid, name: name_id, process });
-        let found = ThreadRef { id: ThreadId::from_index(self.threads.len() - 1), labels };
+        let id = self.timeline.thread(Thread { pid, tid, name: name_id, process });
+        let found = ThreadRef { id, labels };
         self.thread_refs.insert((pid, tid, name_id), found);
         found
     }
@@ -249,7 +234,7 @@ impl Assembly {
             if !self.budget.has_room(EVENT) {
                 return;
             }
-            self.events.push(Event { time, sample: row, thread, value });
+            self.timeline.events([Event { time, sample: row, thread, value }]);
         } else {
             self.drops_times = true;
         }
@@ -263,7 +248,7 @@ impl Assembly {
     /// Makes every event count 1 of `column`.
     pub(crate) fn events_count_samples(&mut self, column: usize) {
         self.value_type = column;
-        self.events.iter_mut().for_each(|event| event.value = 1);
+        self.timeline.count_events();
     }
 
     /// The wall-clock time of time 0 in nanoseconds since 1970, when the file knows it.
@@ -285,14 +270,14 @@ impl Assembly {
             self.builder.sample(stack, labels, &values);
         }
         self.check_room()?;
-        if self.events.is_empty() {
+        if self.timeline.is_empty() {
             if self.start_nanos != 0 {
                 self.builder.header_mut().time_nanos = self.start_nanos;
             }
             // A timeline without moments: a writer can still say that there were some.
             return Ok(self.builder.finish_with(self.drops_times.then(Timeline::default), None));
         }
-        let timeline = self.timeline();
+        let timeline = from_first_event(self.timeline.finish(self.start_nanos, self.value_type));
         let header = self.builder.header_mut();
         header.time_nanos = timeline.start_nanos;
         if header.duration_nanos == 0 {
@@ -300,23 +285,17 @@ impl Assembly {
         }
         Ok(self.builder.finish_with(Some(timeline), None))
     }
+}
 
-    fn timeline(&mut self) -> Timeline {
-        let mut events = std::mem::take(&mut self.events);
-        events.sort_by_key(|event| event.time);
-        let first = events.first().map_or(0, |event| event.time);
-        events.iter_mut().for_each(|event| event.time -= first);
-        let start_nanos = match self.start_nanos {
-            0 => 0,
-            known => known.saturating_add(i64::try_from(first).unwrap_or(i64::MAX)),
-        };
-        Timeline {
-            start_nanos,
-            threads: std::mem::take(&mut self.threads),
-            events,
-            value_type: self.value_type,
-        }
+/// The timeline with its first event at time 0. A start that is not known (0) stays so.
+fn from_first_event(mut timeline: Timeline) -> Timeline {
+    let first = timeline.events.first().map_or(0, |event| event.time);
+    timeline.events.iter_mut().for_each(|event| event.time -= first);
+    if timeline.start_nanos != 0 {
+        let first = i64::try_from(first).unwrap_or(i64::MAX);
+        timeline.start_nanos = timeline.start_nanos.saturating_add(first);
     }
+    timeline
 }
 
 /// Finds what was made of a piece of text before, without allocating for the question.

@@ -219,7 +219,7 @@ impl MapReader {
         let name = String::from_utf8_lossy(&text[..plus.unwrap_or(text.len())]);
         let name = readable(&name);
         MapFrame::Known(match module {
-            Some(_) => self.assembly.named_address(module, 0, &name, "", 0),
+            Some(_) => self.assembly.builder.named_address(module, 0, &name, "", 0),
             None => self.assembly.frame(&name, "", 0),
         })
     }

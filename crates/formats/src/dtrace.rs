@@ -71,7 +71,7 @@ fn location(text: &[u8], assembly: &mut Assembly) -> LocationId {
             let module = assembly.module(module);
             match name.strip_prefix("0x").and_then(|hex| u64::from_str_radix(hex, 16).ok()) {
                 Some(address) => assembly.builder.address(Some(module), address),
-                None => assembly.named_address(Some(module), 0, name, "", 0),
+                None => assembly.builder.named_address(Some(module), 0, name, "", 0),
             }
         }
         None => assembly.frame(text, "", 0),

@@ -384,7 +384,7 @@ impl<'a> ThreadStacks<'a> {
             // The name may be an address in the process; the frame's own counts from where the module starts.
             Some(_) if module.is_some() && address > 0 => assembly.builder.address(module, address as u64),
             Some(in_process) => assembly.builder.address(None, in_process),
-            None => assembly.named_address(module, address as u64, name, file, line),
+            None => assembly.builder.named_address(module, address as u64, name, file, line),
         };
         assembly.budget().charge(KNOWN)?;
         self.locations.insert(frame, location);

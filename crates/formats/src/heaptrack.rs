@@ -7,9 +7,7 @@ mod costs;
 
 use costs::TraceCosts;
 use flamelet_profile::budget::{ALLOCATION, hash_entry};
-use flamelet_profile::{
-    Budget, ErrorKind, LabelSetId, Line, LocationId, Mapping, MappingId, Profile, Result,
-};
+use flamelet_profile::{Budget, ErrorKind, LabelSetId, Line, LocationId, MappingId, Profile, Result};
 use rustc_hash::FxHashMap as HashMap;
 
 use crate::assembly::Assembly;
@@ -344,11 +342,10 @@ struct StackResolver<'a> {
 
 impl<'a> StackResolver<'a> {
     fn new(reader: &'a EventReader, assembly: &'a mut Assembly) -> Self {
-        let mappings = reader.modules.iter().map(|module| {
-            let filename = assembly.builder.string(&module.name);
-            let (start, limit) = (module.base, module.limit);
-            assembly.builder.mapping(Mapping { start, limit, filename, ..Mapping::default() })
-        });
+        let mappings = reader
+            .modules
+            .iter()
+            .map(|module| assembly.builder.file_mapping(module.base..module.limit, 0, &module.name, ""));
         let mappings = mappings.collect();
         Self { reader, assembly, mappings, locations: HashMap::default() }
     }

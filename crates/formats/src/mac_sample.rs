@@ -138,5 +138,5 @@ fn location(text: &str, assembly: &mut Assembly) -> LocationId {
     if name == "???" {
         return assembly.builder.address(Some(module), address);
     }
-    assembly.named_address(Some(module), address, name, file, line.parse().unwrap_or(0))
+    assembly.builder.named_address(Some(module), address, name, file, line.parse().unwrap_or(0))
 }

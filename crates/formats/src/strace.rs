@@ -249,7 +249,7 @@ impl LogReader {
         let module = self.assembly.module(&String::from_utf8_lossy(frame.module));
         match frame.symbol {
             [] => self.assembly.builder.address(Some(module), frame.address),
-            name => self.assembly.named_address(
+            name => self.assembly.builder.named_address(
                 Some(module),
                 frame.address,
                 &String::from_utf8_lossy(name),

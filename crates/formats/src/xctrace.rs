@@ -272,7 +272,7 @@ impl ExportReader {
         let module = (!frame.module.is_empty()).then(|| self.assembly.module(&frame.module));
         let is_named = !frame.name.is_empty() && !frame.name.starts_with("0x");
         let location = if is_named {
-            self.assembly.named_address(module, frame.address, &frame.name, &frame.file, frame.line)
+            self.assembly.builder.named_address(module, frame.address, &frame.name, &frame.file, frame.line)
         } else {
             self.assembly.builder.address(module, frame.address)
         };

@@ -9,9 +9,7 @@ use std::hash::Hash;
 use hashbrown::HashMap;
 use rustc_hash::FxBuildHasher;
 
-use crate::{
-    Event, LocationId, MappingId, Profile, ProfileBuilder, Quality, StackId, Thread, ThreadId, Timeline,
-};
+use crate::{Event, LocationId, MappingId, Profile, ProfileBuilder, StackId, Thread, ThreadId, Timeline};
 
 /// Assembles the profile of a capture, which tells its stacks apart by an `S`.
 ///
@@ -76,16 +74,10 @@ impl<S: Eq + Hash> Assembler<S> {
         self.stacks.clear();
     }
 
-    /// Ends the work for a capture that does not know when its samples were taken.
+    /// Ends the work for a capture without times and quality. One that has them takes `builder` and `timeline` out
+    /// and finishes both.
     pub fn finish(self) -> Profile {
         self.builder.finish()
-    }
-
-    /// Ends the work. Times count from `start_nanos` (since 1970), and the values of events are of the sample type
-    /// `value_type`.
-    pub fn finish_with(self, start_nanos: i64, value_type: usize, quality: Option<Quality>) -> Profile {
-        let timeline = self.timeline.finish(start_nanos, value_type);
-        self.builder.finish_with(Some(timeline), quality)
     }
 }
 
@@ -118,7 +110,8 @@ impl TimelineBuilder {
         self.events.is_empty()
     }
 
-    /// Ends the work; see [`Assembler::finish_with`].
+    /// Ends the work. Times count from `start_nanos` (since 1970), and the values of events are of the sample type
+    /// `value_type`.
     pub fn finish(self, start_nanos: i64, value_type: usize) -> Timeline {
         let Self { threads, mut events } = self;
         events.sort_by_key(|event| event.time);
@@ -144,7 +137,7 @@ mod tests {
                 });
                 let kernel = assembler.kernel(true);
                 let leaf = KERNEL_START + u64::from(key.as_bytes()[0]);
-                frames.push(assembler.builder.named_address(Some(kernel), leaf, "schedule"));
+                frames.push(assembler.builder.named_address(Some(kernel), leaf, "schedule", "", 0));
                 frames.push(assembler.builder.address(Some(program), 0x1010));
             });
             let label = assembler.builder.text_label("route", label);
@@ -172,7 +165,7 @@ mod tests {
         let thread = assembler.timeline.thread(Thread { pid: 1, tid: 2, ..Thread::default() });
         let event = |time| Event { time, sample, thread, value: 10 };
         assembler.timeline.events([event(30), event(10)]);
-        let timeline = assembler.finish_with(77, 1, None).timeline.expect("kept");
+        let timeline = assembler.timeline.finish(77, 1);
         assert_eq!(timeline.events, [event(10), event(30)]);
         assert_eq!((timeline.start_nanos, timeline.value_type, timeline.threads.len()), (77, 1, 1));
     }

@@ -265,10 +265,17 @@ impl ProfileBuilder {
         id
     }
 
-    /// Interns an address whose function is known by name.
-    pub fn named_address(&mut self, mapping: Option<MappingId>, address: u64, name: &str) -> LocationId {
-        let function = Some(self.named_function(name, ""));
-        self.location(mapping, address, &[Line { function, line: 0, column: 0 }])
+    /// Interns an address whose function is known by name; the file may be empty and the line 0.
+    pub fn named_address(
+        &mut self,
+        mapping: Option<MappingId>,
+        address: u64,
+        name: &str,
+        filename: &str,
+        line: i64,
+    ) -> LocationId {
+        let function = Some(self.named_function(name, filename));
+        self.location(mapping, address, &[Line { function, line, column: 0 }])
     }
 
     /// Interns a location that is only a function, as formats without addresses have it.

@@ -161,7 +161,7 @@ fn location(text: &str, line: Option<i64>, assembly: &mut Assembly) -> LocationI
     let Some((name, place)) = inside else { return assembly.frame(text, "", line.unwrap_or(0)) };
     if let Some(library) = place.strip_prefix("in ") {
         let module = assembly.module(library);
-        return assembly.named_address(Some(module), 0, name, "", line.unwrap_or(0));
+        return assembly.builder.named_address(Some(module), 0, name, "", line.unwrap_or(0));
     }
     let mut file = place;
     let mut numbers = Vec::new();

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use flamelet_profile::budget::{ALLOCATION, hash_entry};
-use flamelet_profile::{Budget, LocationId, Mapping, MappingId, ProfileBuilder};
+use flamelet_profile::{Budget, LocationId, MappingId, ProfileBuilder};
 use flamelet_unwind::perf_event::TaskChange;
 use flamelet_unwind::{AddressSpace, Era, Eras, Module, Modules};
 use rustc_hash::FxHashMap as HashMap;
@@ -64,10 +64,8 @@ impl Process {
 }
 
 pub(super) fn intern_module(builder: &mut ProfileBuilder, module: &Module) -> MappingId {
-    let filename = builder.string(&module.name);
-    let build_id = builder.string(&module.build_id_hex());
-    let (start, limit, offset) = (module.start, module.end, module.file_offset);
-    builder.mapping(Mapping { start, limit, offset, filename, build_id, ..Mapping::default() })
+    let Module { start, end, file_offset, name, .. } = module;
+    builder.file_mapping(*start..*end, *file_offset, name, &module.build_id_hex())
 }
 
 /// What is charged for a process besides its modules, and for an address that it was seen at.

@@ -20,6 +20,7 @@ use flamelet_unwind::perf_event::Mmap;
 use flamelet_unwind::{Dump, End, MAX_DEPTH, Reason, walk};
 use rustc_hash::FxHashMap;
 
+pub(crate) use images::Images;
 pub(crate) use rows::{Meaning, Row};
 pub(crate) use spaces::{Published, SharedModules};
 pub(crate) use stacks::{MappingNumber, StackNumber, Stacks, is_kernel};

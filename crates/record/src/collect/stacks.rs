@@ -80,11 +80,6 @@ impl Stacks {
         self.lists.get(stack.0)
     }
 
-    /// How many stacks there are.
-    pub(crate) fn len(&self) -> usize {
-        self.lists.ends.len()
-    }
-
     fn location(&mut self, pid: u32, modules: &Modules, address: u64) -> u32 {
         let module = if is_kernel(address) { None } else { modules.find(address) };
         let location = match module {
@@ -184,7 +179,7 @@ mod tests {
         let first = stacks.intern(1, 0, &here, &[0x10010, 0x10020]);
         assert_eq!(stacks.intern(2, 1, &there, &[0x50010, 0x50020]), first);
         assert_ne!(stacks.intern(2, 1, &there, &[0x10010]), first);
-        assert_eq!((stacks.mappings.len(), stacks.locations.len(), stacks.len()), (1, 3, 2));
+        assert_eq!((stacks.mappings.len(), stacks.locations.len(), stacks.lists.ends.len()), (1, 3, 2));
     }
 
     #[test]

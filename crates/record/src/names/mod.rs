@@ -1,95 +1,79 @@
-//! Names, found while the recording runs if there is CPU time to spare, so that
-//! there is little left to do at its end.
+//! Names of functions, from wherever they come: the kernel's list, the perf maps of processes that generate code, and
+//! the symbols of files.
 
+mod background;
 pub(crate) mod calls;
-pub(crate) mod perf_map;
+mod perf_map;
 pub(crate) mod waits;
 
-use std::sync::mpsc;
-use std::thread::JoinHandle;
+pub(crate) use background::{Background, Questions};
 
-use flamelet_symbol::MappedAt;
+use flamelet_profile::{Profile, StringId};
+use flamelet_symbol::buildid::BuildId;
 use flamelet_symbol::kernel::KernelSymbols;
-use flamelet_symbol::symbolize::{ModuleName, Options, Symbolizer};
+use flamelet_symbol::symbolize::{self, Symbolizer};
+use rustc_hash::FxHashMap;
 
-use crate::Result;
-use crate::sys::{machine, sched};
+use crate::collect::Images;
+use perf_map::PerfMap;
 
-/// What wants names.
-#[derive(Debug)]
-pub(crate) enum Question {
-    /// Addresses of one module.
-    Module { module: ModuleName, mapped: MappedAt, addresses: Vec<u64> },
-    /// The kernel: all of its names are read, once.
-    Kernel,
-}
-
-/// What is known at the end.
+/// All names that are known. Without any (the default), only generated code is named.
 #[derive(Default)]
-pub(crate) struct Names {
-    pub(crate) symbolizer: Option<Symbolizer>,
-    pub(crate) kernel: Option<KernelSymbols>,
+pub(crate) struct FoundNames {
+    symbolizer: Option<Symbolizer>,
+    kernel: Option<KernelSymbols>,
+    /// By process; read at the first use.
+    perf_maps: FxHashMap<u32, Option<PerfMap>>,
+    /// The CPU time that finding them took in the background.
     pub(crate) cpu_nanos: u64,
 }
 
-/// The thread that finds names.
-pub(crate) struct Background {
-    questions: mpsc::Sender<Question>,
-    thread: JoinHandle<Names>,
-}
-
-impl Background {
-    pub(crate) fn start(options: Option<Options>) -> Result<Self> {
-        let (questions, asked) = mpsc::channel::<Question>();
-        let thread = std::thread::Builder::new().name("flamelet-names".to_owned()).spawn(move || {
-            sched::run_last();
-            let mut kernel = None;
-            let mut symbolizer = options.map(Symbolizer::new);
-            for question in asked {
-                match (question, &mut symbolizer) {
-                    (Question::Kernel, _) => {
-                        kernel.get_or_insert_with(KernelNames::load);
-                    }
-                    (Question::Module { module, mapped, addresses }, Some(symbolizer)) => {
-                        symbolizer.frames(&module, mapped, &addresses);
-                    }
-                    (Question::Module { .. }, None) => {}
-                }
-            }
-            let (kernel, kernel_nanos) = kernel.map_or((None, 0), KernelNames::wait);
-            Names { symbolizer, kernel, cpu_nanos: machine::thread_cpu_nanos() + kernel_nanos }
-        })?;
-        Ok(Self { questions, thread })
+impl FoundNames {
+    fn new(symbolizer: Option<Symbolizer>, kernel: Option<KernelSymbols>, cpu_nanos: u64) -> Self {
+        Self { symbolizer, kernel, cpu_nanos, ..Self::default() }
     }
 
-    /// Where to ask.
-    pub(crate) fn questions(&self) -> mpsc::Sender<Question> {
-        self.questions.clone()
+    /// Whether the kernel shows its names.
+    pub(crate) fn has_kernel(&self) -> bool {
+        self.kernel.is_some()
     }
 
-    /// Waits for the last answer. All other askers must be gone.
-    pub(crate) fn finish(self) -> Names {
-        drop(self.questions);
-        self.thread.join().unwrap_or_default()
+    /// The kernel's function at `address`.
+    pub(crate) fn kernel(&self, address: u64) -> Option<&str> {
+        self.kernel.as_ref()?.name(address)
+    }
+
+    /// The function that the process `pid` generated at `address`.
+    pub(crate) fn generated(&mut self, pid: u32, address: u64) -> Option<&str> {
+        let map = self.perf_maps.entry(pid).or_insert_with(|| PerfMap::of_process(pid));
+        map.as_ref()?.name(address)
+    }
+
+    /// Names the remaining locations of `profile` by the symbols of their files, where that was asked for.
+    pub(crate) fn symbolize(&mut self, profile: &mut Profile, images: &Images) -> Option<symbolize::Summary> {
+        let symbolizer = self.symbolizer.as_mut()?;
+        let renamed = point_at_open_fds(profile, images);
+        let summary = symbolizer.symbolize_profile(profile);
+        for (at, filename) in renamed {
+            profile.mappings_mut()[at].filename = filename;
+        }
+        Some(summary)
     }
 }
 
-/// The kernel's names, read on a thread of their own: that takes about as long as those of a program and its libraries,
-/// and at the end somebody waits for both.
-struct KernelNames(Option<JoinHandle<(Option<KernelSymbols>, u64)>>);
-
-impl KernelNames {
-    fn load() -> Self {
-        let thread = std::thread::Builder::new().name("flamelet-kernel".to_owned());
-        let load = || {
-            sched::run_last();
-            (KernelSymbols::load(), machine::thread_cpu_nanos())
-        };
-        Self(thread.spawn(load).ok())
+/// Lets mappings whose names do not lead to their files name open descriptors instead. Returns the rows of these
+/// mappings and their old names.
+fn point_at_open_fds(profile: &mut Profile, images: &Images) -> Vec<(usize, StringId)> {
+    let mut renamed = Vec::new();
+    for at in 0..profile.mappings().len() {
+        let mapping = profile.mappings()[at];
+        let id = BuildId::from_hex(profile.string(mapping.build_id));
+        let id = id.as_ref().map_or(&[][..], |id| id.as_bytes());
+        if let Some(path) = images.stray(profile.string(mapping.filename), id) {
+            let path = profile.intern(&path.to_string_lossy());
+            renamed.push((at, mapping.filename));
+            profile.mappings_mut()[at].filename = path;
+        }
     }
-
-    /// The names, where the kernel shows them, and the CPU time that they took.
-    fn wait(self) -> (Option<KernelSymbols>, u64) {
-        self.0.and_then(|thread| thread.join().ok()).unwrap_or_default()
-    }
+    renamed
 }

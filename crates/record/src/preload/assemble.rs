@@ -3,10 +3,9 @@
 use std::path::Path;
 use std::time::Duration;
 
+use flamelet_preload_ledger::modules::Module;
 use flamelet_preload_ledger::{FIRST_FRAME, NO_ROOM, ROOT, Row, SIZE_NODE, TRUNCATED, address_parts};
-use flamelet_profile::{
-    Label, LocationId, Mapping, MappingId, MappingSymbols, Profile, ProfileBuilder, Quality,
-};
+use flamelet_profile::{Assembler, Label, LabelSetId, LocationId, MappingId, Profile, Quality};
 use rustc_hash::FxHashMap;
 
 use super::heap::{Process, Summary};
@@ -27,33 +26,30 @@ const DROP_FRAMES: &str =
 
 /// Makes a profile of all processes; addresses have no names yet.
 pub(super) fn profile(processes: &[Process], elapsed: Duration) -> (Profile, Summary) {
-    let mut builder = ProfileBuilder::new(&TYPES);
+    let mut assembler = Assembler::new(&TYPES);
     let mut summary = Summary { elapsed, ..Summary::default() };
-    for process in processes {
-        Assembly::new(process, &mut builder, &mut summary).add();
+    for (number, process) in processes.iter().enumerate() {
+        ProcessHeap::new(number, process, &mut assembler, &mut summary).add();
     }
-    let period_type = builder.value_type("space", "bytes");
-    let (default, drop) = (builder.string(DEFAULT_TYPE), builder.string(DROP_FRAMES));
+    let builder = &mut assembler.builder;
+    let mean = processes.first().map_or(1, |process| process.counts.mean.max(1) as i64);
+    builder.set_period("space", "bytes", mean);
+    builder.set_default_sample_type(DEFAULT_TYPE);
+    builder.set_drop_frames(DROP_FRAMES);
     let header = builder.header_mut();
-    header.period_type = Some(period_type);
-    header.period = processes.first().map_or(1, |process| process.counts.mean.max(1) as i64);
-    header.default_sample_type = default;
-    header.drop_frames = drop;
     header.time_nanos = processes.iter().map(|process| process.counts.started_nanos).min().unwrap_or(0);
     header.duration_nanos = i64::try_from(elapsed.as_nanos()).unwrap_or(i64::MAX);
-    (builder.finish(), summary)
+    (assembler.finish(), summary)
 }
 
 /// Says in the profile how good it is.
 pub(super) fn judge(profile: &mut Profile, summary: &Summary) {
-    let unresolved =
-        profile.locations().iter().filter(|location| profile.lines_of(location).is_empty()).count();
     profile.quality = Some(Quality {
         engine: profile.intern("preload"),
         samples: summary.recorded,
         lost: summary.lost,
         truncated: summary.truncated + summary.without_stack,
-        unresolved: unresolved as u64,
+        unresolved: profile.unnamed_locations() as u64,
         ..Quality::default()
     });
     summary.notes.iter().for_each(|note| profile.add_comment(note));
@@ -85,25 +81,30 @@ impl Scale {
     }
 }
 
-/// One process on its way into the profile.
-struct Assembly<'a> {
+/// The heap of one process, which is being added to the profile.
+struct ProcessHeap<'a> {
+    /// Tells its modules from those of other processes.
+    number: usize,
     process: &'a Process,
-    builder: &'a mut ProfileBuilder,
+    assembler: &'a mut Assembler<()>,
     summary: &'a mut Summary,
-    labels: Vec<Label>,
-    mappings: Vec<Option<MappingId>>,
+    labels: [Label; 2],
     locations: FxHashMap<u64, LocationId>,
 }
 
-impl<'a> Assembly<'a> {
-    fn new(process: &'a Process, builder: &'a mut ProfileBuilder, summary: &'a mut Summary) -> Self {
+impl<'a> ProcessHeap<'a> {
+    fn new(
+        number: usize,
+        process: &'a Process,
+        assembler: &'a mut Assembler<()>,
+        summary: &'a mut Summary,
+    ) -> Self {
         let name = Path::new(&process.modules.program).file_name().unwrap_or_default().to_string_lossy();
-        let labels = vec![
-            builder.number_label("pid", process.counts.pid.into(), ""),
-            builder.text_label("process", &name),
+        let labels = [
+            assembler.builder.number_label("pid", process.counts.pid.into(), ""),
+            assembler.builder.text_label("process", &name),
         ];
-        let mappings = vec![None; process.modules.modules.len()];
-        Self { process, builder, summary, labels, mappings, locations: FxHashMap::default() }
+        Self { number, process, assembler, summary, labels, locations: FxHashMap::default() }
     }
 
     fn add(&mut self) {
@@ -135,12 +136,8 @@ impl<'a> Assembly<'a> {
             _ => (number, Scale::ONE),
         };
         let (stack, root) = self.stack(leaf);
-        let stack = self.builder.stack(&stack);
-        let mut labels = self.labels.clone();
-        if let Some(size) = scale.size {
-            labels.push(self.builder.number_label("bytes", size as i64, "bytes"));
-        }
-        let labels = self.builder.labels(&labels);
+        let stack = self.assembler.builder.stack(&stack);
+        let labels = self.labels(scale.size);
         let values = [
             scale.of(row.allocations),
             scale.of(row.allocated),
@@ -149,8 +146,19 @@ impl<'a> Assembly<'a> {
             scale.of(row.peak),
             scale.of(row.temporary),
         ];
-        self.builder.merge_sample(stack, labels, &values);
+        self.assembler.builder.merge_sample(stack, labels, &values);
         self.sum_up(&row, root, &values, scale.size.is_some());
+    }
+
+    fn labels(&mut self, size: Option<u64>) -> LabelSetId {
+        let (builder, [pid, process]) = (&mut self.assembler.builder, self.labels);
+        match size {
+            Some(size) => {
+                let bytes = builder.number_label("bytes", size as i64, "bytes");
+                builder.labels(&[pid, process, bytes])
+            }
+            None => builder.labels(&[pid, process]),
+        }
     }
 
     fn sum_up(&mut self, row: &Row, root: u32, values: &[i64; 6], is_sampled: bool) {
@@ -186,8 +194,7 @@ impl<'a> Assembly<'a> {
             number = row.parent;
         }
         if number == NO_ROOM {
-            let function = self.builder.named_function("[stacks that found no room]", "");
-            locations.push(self.builder.frame(function, 0));
+            locations.push(self.assembler.builder.named_frame("[stacks that found no room]"));
         }
         (locations, if number == ROOT || number == NO_ROOM { number } else { TRUNCATED })
     }
@@ -198,27 +205,16 @@ impl<'a> Assembly<'a> {
         }
         let (place, era) = address_parts(address);
         let mapping = self.process.modules.find(place, era).map(|at| self.mapping(at));
-        let location = self.builder.address(mapping, place);
+        let location = self.assembler.builder.address(mapping, place);
         self.locations.insert(address, location);
         location
     }
 
     fn mapping(&mut self, at: usize) -> MappingId {
-        if let Some(known) = self.mappings[at] {
-            return known;
-        }
-        let module = &self.process.modules.modules[at];
-        let mapping = Mapping {
-            start: module.start,
-            limit: module.end,
-            offset: module.file_offset,
-            filename: self.builder.string(&module.path),
-            build_id: self.builder.string(&module.build_id),
-            symbols: MappingSymbols::default(),
-        };
-        let made = self.builder.mapping(mapping);
-        self.mappings[at] = Some(made);
-        made
+        let Module { start, end, file_offset, path, build_id, .. } = &self.process.modules.modules[at];
+        self.assembler.module((self.number as u64) << 32 | at as u64, |builder| {
+            builder.file_mapping(*start..*end, *file_offset, path, build_id)
+        })
     }
 }
 

@@ -24,7 +24,7 @@ use crate::assemble::Columns;
 use crate::checkpoint::Saver;
 use crate::collect::{Counters, Intake};
 use crate::names::Background;
-use crate::recording::{Ending, LOOK, TELL, ask, command_failed, unix_nanos};
+use crate::recording::{Ending, LOOK, TELL, command_failed, unix_nanos};
 use crate::sys::event::Event;
 use crate::sys::process::Waiting;
 use crate::{CommandEnd, Error, ErrorKind, Options, Progress, Recorded, Result, Target, access, processes};
@@ -85,7 +85,7 @@ pub(crate) fn record(
     let tracing = Tracing::start(tracer, whom, saver, columns.clone(), start_nanos)?;
     let (traced, child) = tracing.wait(&options, started, &counters, progress, stop)?;
     let background = Background::start(options.symbolize.clone())?;
-    ask(&traced.intake, 0, options.symbolize.is_some(), &background.questions());
+    background.questions().ask(&traced.intake, 0);
     let ending = Ending {
         options: &options,
         engine: "ptrace",

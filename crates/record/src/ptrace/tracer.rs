@@ -14,6 +14,7 @@ use crate::assemble::{self, Columns};
 use crate::checkpoint::Saver;
 use crate::collect::{Counters, Intake};
 use crate::events::wire::ThreadOf;
+use crate::names::FoundNames;
 use crate::sys::machine;
 use crate::sys::ptrace::{self, Alarm, Call, Happened};
 use crate::{Error, ErrorKind, Result, access, processes};
@@ -168,7 +169,8 @@ impl Tracer {
             }
             if let Some(saver) = &mut saving.saver {
                 let (intake, columns) = (&self.intake, &saving.columns);
-                saver.save_if_due(|| assemble::profile(intake, columns, None, saving.start_nanos));
+                let names = &mut FoundNames::default();
+                saver.save_if_due(|| assemble::profile(intake, columns, names, saving.start_nanos));
             }
         }
     }

@@ -4,7 +4,7 @@ use std::process::Child;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use flamelet_profile::{Profile, Quality};
+use flamelet_profile::{Profile, Quality, ValueType};
 use flamelet_symbol::symbolize;
 use rustc_hash::FxHashMap;
 
@@ -13,7 +13,7 @@ use crate::assemble::{self, Columns};
 use crate::collect::{Counters, Intake};
 use crate::drain::Message;
 use crate::events::plan::{CpuClock, Source};
-use crate::names::{Names, calls};
+use crate::names::{FoundNames, calls};
 use crate::sys::machine;
 use crate::sys::sched::Urgency;
 use crate::{CommandEnd, Error, ErrorKind, Options, Recorded, Result, Summary, Target, summary};
@@ -102,44 +102,17 @@ pub(crate) struct Ending<'a> {
 
 impl Ending<'_> {
     /// The profile with names, and the CPU time that finding them took.
-    pub(crate) fn profile(&self, names: Names) -> (Profile, Option<symbolize::Summary>, u64) {
+    pub(crate) fn profile(&self, mut names: FoundNames) -> (Profile, Option<symbolize::Summary>, u64) {
         let before = machine::thread_cpu_nanos();
-        let mut profile =
-            assemble::profile(self.intake, self.columns, names.kernel.as_ref(), self.start_nanos);
-        let period_type =
-            flamelet_profile::ValueType { kind: profile.intern("cpu"), unit: profile.intern("nanoseconds") };
+        let mut profile = assemble::profile(self.intake, self.columns, &mut names, self.start_nanos);
         profile.header.duration_nanos = i64::try_from(self.elapsed.as_nanos()).unwrap_or(i64::MAX);
         if self.options.cpu {
-            profile.header.period_type = Some(period_type);
+            let (kind, unit) = (profile.intern("cpu"), profile.intern("nanoseconds"));
+            profile.header.period_type = Some(ValueType { kind, unit });
             profile.header.period = 1_000_000_000 / i64::from(self.options.frequency);
         }
-        let symbols = names.symbolizer.map(|mut symbolizer| {
-            let renamed = self.point_at_open_fds(&mut profile);
-            let summary = symbolizer.symbolize_profile(&mut profile);
-            for (at, filename) in renamed {
-                profile.mappings_mut()[at].filename = filename;
-            }
-            summary
-        });
+        let symbols = names.symbolize(&mut profile, &self.intake.spaces.images);
         (profile, symbols, names.cpu_nanos + (machine::thread_cpu_nanos() - before))
-    }
-
-    /// Lets mappings whose names do not lead to their files name open descriptors instead. Returns what they
-    /// were called.
-    fn point_at_open_fds(&self, profile: &mut Profile) -> Vec<(usize, flamelet_profile::StringId)> {
-        let mut renamed = Vec::new();
-        for at in 0..profile.mappings().len() {
-            let mapping = profile.mappings()[at];
-            let id = flamelet_symbol::buildid::BuildId::from_hex(profile.string(mapping.build_id));
-            let id = id.as_ref().map_or(&[][..], |id| id.as_bytes());
-            let stray = self.intake.spaces.images.stray(profile.string(mapping.filename), id);
-            if let Some(path) = stray {
-                let path = profile.intern(&path.to_string_lossy());
-                renamed.push((at, mapping.filename));
-                profile.mappings_mut()[at].filename = path;
-            }
-        }
-        renamed
     }
 
     pub(crate) fn summary(
@@ -157,8 +130,6 @@ impl Ending<'_> {
         quality.no_rule = quality.no_rule.saturating_sub(begun);
         let everything = matches!(self.options.target, Target::All);
         let target_cpu = (self.options.cpu && !everything).then(|| Duration::from_nanos(self.running_nanos));
-        let unresolved =
-            profile.locations().iter().filter(|location| profile.lines_of(location).is_empty()).count();
         Summary {
             engine: self.engine.to_owned(),
             elapsed: self.elapsed,
@@ -169,7 +140,7 @@ impl Ending<'_> {
             cut: quality.out_of_dump,
             without_rule: quality.no_rule,
             locations: if symbols.is_some() { profile.locations().len() } else { 0 },
-            unresolved: if symbols.is_some() { unresolved } else { 0 },
+            unresolved: if symbols.is_some() { profile.unnamed_locations() } else { 0 },
             target_cpu,
             asked_hertz: if self.options.cpu { f64::from(self.options.frequency) } else { 0.0 },
             achieved_hertz: target_cpu

@@ -34,7 +34,6 @@ mod worker;
 
 pub(crate) use ending::Ending;
 pub use running::RunningCommand;
-pub(crate) use worker::ask;
 
 /// A finished recording.
 #[derive(Debug)]
@@ -157,7 +156,6 @@ impl Recording {
         let worker = worker::Worker {
             collector,
             questions: background.questions(),
-            with_names: options.symbolize.is_some(),
             saver: options.checkpoint.take().map(Saver::new),
             columns: columns.clone(),
             start_nanos,

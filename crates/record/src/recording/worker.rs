@@ -4,15 +4,12 @@ use std::sync::mpsc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use flamelet_symbol::MappedAt;
-use flamelet_symbol::symbolize::ModuleName;
-
 use crate::Result;
 use crate::assemble::{self, Columns};
 use crate::checkpoint::Saver;
-use crate::collect::{Collector, Intake, MappingNumber, is_kernel};
+use crate::collect::{Collector, Intake};
 use crate::drain::Message;
-use crate::names::Question;
+use crate::names::{FoundNames, Questions};
 use crate::sys::machine;
 use crate::sys::spare::SpareTime;
 
@@ -26,9 +23,7 @@ const LONG: Duration = Duration::from_secs(30);
 /// What the thread works with.
 pub(super) struct Worker {
     pub(super) collector: Collector,
-    pub(super) questions: mpsc::Sender<Question>,
-    /// Whether names are wanted at all.
-    pub(super) with_names: bool,
+    pub(super) questions: Questions,
     pub(super) saver: Option<Saver>,
     pub(super) columns: Columns,
     pub(super) start_nanos: i64,
@@ -49,7 +44,7 @@ impl Worker {
 
     /// Until all who send are gone.
     fn run(mut self, inbox: &mpsc::Receiver<Message>) -> Collected {
-        let mut asker = Asker::new();
+        let mut schedule = AskSchedule::new();
         let mut stopped = None;
         while let Ok(message) = inbox.recv() {
             match message {
@@ -58,30 +53,32 @@ impl Worker {
                 Message::Introduce { pid, with_waits } => self.collector.introduce(pid, with_waits),
             }
             let so_far = self.collector.so_far();
-            if asker.is_due(so_far) {
-                asker.locations = ask(so_far, asker.locations, self.with_names, &self.questions);
+            if schedule.is_due(so_far) {
+                schedule.locations = self.questions.ask(so_far, schedule.locations);
             }
             if let Some(saver) = &mut self.saver {
                 let (columns, start_nanos) = (&self.columns, self.start_nanos);
-                saver.save_if_due(|| assemble::profile(so_far, columns, None, start_nanos));
+                saver.save_if_due(|| {
+                    assemble::profile(so_far, columns, &mut FoundNames::default(), start_nanos)
+                });
             }
         }
         let intake = self.collector.finish(stopped.unwrap_or_else(machine::monotonic_nanos));
-        ask(&intake, asker.locations, self.with_names, &self.questions);
+        self.questions.ask(&intake, schedule.locations);
         let save_failure = self.saver.and_then(|saver| saver.failure);
         Collected { intake, cpu_nanos: machine::thread_cpu_nanos(), save_failure }
     }
 }
 
 /// When to ask for names, and how many locations were asked about.
-struct Asker {
+struct AskSchedule {
     started: Instant,
     next: Duration,
     spare: SpareTime,
     locations: usize,
 }
 
-impl Asker {
+impl AskSchedule {
     fn new() -> Self {
         Self { started: Instant::now(), next: FIRST_ASK, spare: SpareTime::new(), locations: 0 }
     }
@@ -95,39 +92,4 @@ impl Asker {
         self.next = if is_due { elapsed * 2 } else { elapsed + FIRST_ASK };
         is_due
     }
-}
-
-/// Asks for the names of all locations that are new since `asked` of them were known. Returns how many are now.
-pub(crate) fn ask(
-    intake: &Intake,
-    asked: usize,
-    with_names: bool,
-    questions: &mpsc::Sender<Question>,
-) -> usize {
-    let mut by_mapping: Vec<(MappingNumber, Vec<u64>)> = Vec::new();
-    for location in &intake.stacks.locations[asked..] {
-        let Some(mapping) = location.mapping else {
-            if is_kernel(location.address) {
-                let _ = questions.send(Question::Kernel);
-            }
-            continue;
-        };
-        match by_mapping.iter_mut().find(|(known, _)| *known == mapping) {
-            Some((_, addresses)) => addresses.push(location.address),
-            None => by_mapping.push((mapping, vec![location.address])),
-        }
-    }
-    for (mapping, addresses) in by_mapping {
-        let seen = &intake.stacks.mappings[mapping as usize];
-        if !with_names || seen.pid.is_some() {
-            continue;
-        }
-        let module = &seen.module;
-        let stray = intake.spaces.images.stray(&module.name, &module.build_id);
-        let path = stray.map_or_else(|| module.name.to_string(), |path| path.to_string_lossy().into_owned());
-        let mapped = MappedAt { start: module.start, limit: module.end, offset: module.file_offset };
-        let module = ModuleName { path, build_id: module.build_id_hex() };
-        let _ = questions.send(Question::Module { module, mapped, addresses });
-    }
-    intake.stacks.locations.len()
 }

@@ -1,0 +1,234 @@
+//! From what was collected to a profile.
+
+mod call_stacks;
+mod columns;
+
+use flamelet_profile::{
+    Assembler, Event, Label, LabelSetId, LocationId, MappingId, Profile, StackId, Thread, ThreadId,
+};
+use flamelet_unwind::Module;
+use rustc_hash::FxHashMap;
+
+use crate::collect::{Intake, MappingNumber, Meaning, Row, StackNumber, SyscallStats, is_kernel};
+use crate::names::{FoundNames, calls, waits};
+use call_stacks::{CallStacks, shares};
+pub(crate) use columns::Columns;
+
+/// Makes the profile of what was collected so far. Locations have addresses; only those of the kernel and of
+/// generated code have names.
+pub(crate) fn profile(
+    intake: &Intake,
+    columns: &Columns,
+    names: &mut FoundNames,
+    start_nanos: i64,
+) -> Profile {
+    let mut recording = RecordedProfile {
+        intake,
+        columns,
+        assembler: Assembler::new(&columns.types()),
+        locations: Locations::new(intake, names),
+        thread_labels: Vec::with_capacity(intake.threads.rows.len()),
+    };
+    recording.map_program();
+    recording.add_threads();
+    let samples: Vec<Option<u32>> = intake.rows.rows.iter().map(|row| recording.add_row(row)).collect();
+    recording.add_syscalls();
+    recording.add_events(&samples);
+    recording.finish(start_nanos)
+}
+
+/// The profile of a recording that is being assembled.
+struct RecordedProfile<'a> {
+    intake: &'a Intake,
+    columns: &'a Columns,
+    assembler: Assembler<StackNumber>,
+    locations: Locations<'a>,
+    /// By the rows of [`Intake::threads`].
+    thread_labels: Vec<[Label; 4]>,
+}
+
+impl RecordedProfile<'_> {
+    /// By convention the first mapping is the program.
+    fn map_program(&mut self) {
+        let is_program =
+            |name: &str| name.starts_with('/') && !name.starts_with("//") && !name.contains(".so");
+        let mappings = &self.intake.stacks.mappings;
+        if let Some(program) = mappings.iter().position(|mapping| is_program(&mapping.module.name)) {
+            self.locations.mapping(&mut self.assembler, program as u32);
+        }
+    }
+
+    /// The rows of the timeline's threads are those of the intake.
+    fn add_threads(&mut self) {
+        let threads = &self.intake.threads;
+        let Assembler { builder, timeline, .. } = &mut self.assembler;
+        for seen in &threads.rows {
+            let process = &threads.process_names[seen.process as usize];
+            let (pid, tid) = (seen.of.pid, seen.of.tid);
+            self.thread_labels.push([
+                builder.text_label("thread", &seen.name),
+                builder.number_label("tid", tid.into(), ""),
+                builder.number_label("pid", pid.into(), ""),
+                builder.text_label("process", process),
+            ]);
+            let (name, process) = (builder.string(&seen.name), builder.string(process));
+            timeline.thread(Thread { pid: pid.into(), tid: tid.into(), name, process });
+        }
+    }
+
+    /// Adds a row; returns its sample if it counts in the timeline.
+    fn add_row(&mut self, row: &Row) -> Option<u32> {
+        if matches!(row.key.meaning, Meaning::Syscall { .. }) {
+            return None;
+        }
+        let stack = self.stack(row.key.stack);
+        let wait = match row.key.meaning {
+            Meaning::OffCpu { is_preempted: true } => Some("preempted"),
+            Meaning::OffCpu { is_preempted: false } => Some(self.wait(row.key.stack)),
+            _ => None,
+        };
+        let labels = self.labels(row.key.thread, wait.map(|wait| ("wait", wait)));
+        let values = self.columns.values(row);
+        let sample = self.assembler.builder.merge_sample(stack, labels, &values);
+        let (column, _) = self.columns.of_timeline()?;
+        (values[column] != 0).then_some(sample as u32)
+    }
+
+    fn labels(&mut self, thread: u32, extra: Option<(&str, &str)>) -> LabelSetId {
+        let builder = &mut self.assembler.builder;
+        let [thread, tid, pid, process] = self.thread_labels[thread as usize];
+        match extra {
+            Some((key, text)) => {
+                let extra = builder.text_label(key, text);
+                builder.labels(&[thread, tid, pid, process, extra])
+            }
+            None => builder.labels(&[thread, tid, pid, process]),
+        }
+    }
+
+    /// What a thread with this stack waits for.
+    fn wait(&self, stack: StackNumber) -> &'static str {
+        let locations = self.intake.stacks.list(stack).iter();
+        let addresses = locations.map(|&at| self.intake.stacks.locations[at as usize].address);
+        let in_kernel = addresses.take_while(|&address| is_kernel(address));
+        let names = in_kernel.filter_map(|address| self.locations.names.kernel(address));
+        let by_call =
+            || self.intake.waits.get(&stack).map(|&call| waits::wait_of_call(&calls::syscall(call)));
+        waits::wait_kind(names).or_else(by_call).unwrap_or("unknown")
+    }
+
+    fn stack(&mut self, stack: StackNumber) -> StackId {
+        let (intake, locations) = (self.intake, &mut self.locations);
+        self.assembler.stack(stack, |assembler, frames| {
+            frames.extend(intake.stacks.list(stack).iter().map(|&at| locations.location(assembler, at)));
+        })
+    }
+
+    /// System calls are all counted, but only some have their stacks taken: what each thread called is
+    /// shared out to the stacks from which it was seen to call it.
+    fn add_syscalls(&mut self) {
+        let mut stacks: FxHashMap<(u32, i64), CallStacks> = FxHashMap::default();
+        for row in &self.intake.rows.rows {
+            if let Meaning::Syscall { number, is_regular } = row.key.meaning {
+                stacks.entry((row.key.thread, number)).or_default().add(row, is_regular);
+            }
+        }
+        let mut calls: Vec<(&(u32, i64), &SyscallStats)> = self.intake.syscalls.iter().collect();
+        calls.sort_by_key(|(key, _)| **key);
+        for (key, stats) in calls {
+            self.add_syscall(*key, stats, &stacks.remove(key).unwrap_or_default().best());
+        }
+    }
+
+    /// Adds what one thread did of one system call, by the weights of the stacks that it was seen to call it from.
+    fn add_syscall(
+        &mut self,
+        (thread, number): (u32, i64),
+        stats: &SyscallStats,
+        seen: &[(StackNumber, u64)],
+    ) {
+        let labels = self.labels(thread, Some(("syscall", &calls::syscall(number))));
+        let totals = [stats.calls, stats.errors, stats.nanos];
+        let weights: Vec<u64> = seen.iter().map(|(_, weight)| *weight).collect();
+        for (at, share) in shares(&totals, &weights).into_iter().enumerate() {
+            let Some(values) = self.columns.syscall_values(share) else { return };
+            let stack = match seen.get(at) {
+                Some((stack, _)) => self.stack(*stack),
+                None => self.assembler.builder.stack(&[]),
+            };
+            self.assembler.builder.merge_sample(stack, labels, &values);
+        }
+    }
+
+    /// Adds the moments of the rows whose samples count in the timeline.
+    fn add_events(&mut self, samples: &[Option<u32>]) {
+        let Some((_, all_one)) = self.columns.of_timeline() else { return };
+        let intake = self.intake;
+        self.assembler.timeline.events(intake.rows.moments.iter().filter_map(|moment| {
+            let thread = intake.rows.rows[moment.row as usize].key.thread;
+            let value = if all_one { 1 } else { i64::try_from(moment.amount).unwrap_or(i64::MAX) };
+            Some(Event {
+                time: moment.time.saturating_sub(intake.started_at),
+                sample: samples[moment.row as usize]?,
+                thread: ThreadId::from_index(thread as usize),
+                value,
+            })
+        }));
+    }
+
+    fn finish(self, start_nanos: i64) -> Profile {
+        let Assembler { mut builder, timeline, .. } = self.assembler;
+        builder.set_default_sample_type(self.columns.default_kind());
+        builder.header_mut().time_nanos = start_nanos;
+        // Here, so that what is saved while it runs has it too.
+        self.intake.timeline_note().into_iter().for_each(|note| builder.comment(&note));
+        let timeline = self.columns.of_timeline().map(|(column, _)| timeline.finish(start_nanos, column));
+        builder.finish_with(timeline, None)
+    }
+}
+
+/// Where the locations of an intake are in the profile.
+struct Locations<'a> {
+    intake: &'a Intake,
+    names: &'a mut FoundNames,
+    /// By the numbers of the intake.
+    known: Vec<Option<LocationId>>,
+}
+
+impl<'a> Locations<'a> {
+    fn new(intake: &'a Intake, names: &'a mut FoundNames) -> Self {
+        Self { intake, names, known: vec![None; intake.stacks.locations.len()] }
+    }
+
+    fn location(&mut self, assembler: &mut Assembler<StackNumber>, at: u32) -> LocationId {
+        if let Some(id) = self.known[at as usize] {
+            return id;
+        }
+        let seen = self.intake.stacks.locations[at as usize];
+        let (mapping, name) = match seen.mapping {
+            Some(number) => {
+                let pid = self.intake.stacks.mappings[number as usize].pid;
+                let mapping = self.mapping(assembler, number);
+                (Some(mapping), pid.and_then(|pid| self.names.generated(pid, seen.address)))
+            }
+            None if is_kernel(seen.address) => {
+                (Some(assembler.kernel(self.names.has_kernel())), self.names.kernel(seen.address))
+            }
+            None => (None, None),
+        };
+        let id = match name {
+            Some(name) => assembler.builder.named_address(mapping, seen.address, name, "", 0),
+            None => assembler.builder.address(mapping, seen.address),
+        };
+        self.known[at as usize] = Some(id);
+        id
+    }
+
+    fn mapping(&self, assembler: &mut Assembler<StackNumber>, number: MappingNumber) -> MappingId {
+        let module = &self.intake.stacks.mappings[number as usize].module;
+        let Module { start, end, file_offset, name, .. } = module;
+        assembler.module(number.into(), |builder| {
+            builder.file_mapping(*start..*end, *file_offset, name, &module.build_id_hex())
+        })
+    }
+}

@@ -1,0 +1,137 @@
+//! Names, found while the recording runs if there is CPU time to spare, so that little is left to do at its end.
+
+use std::sync::mpsc;
+use std::thread::JoinHandle;
+
+use flamelet_symbol::MappedAt;
+use flamelet_symbol::kernel::KernelSymbols;
+use flamelet_symbol::symbolize::{ModuleName, Options, Symbolizer};
+
+use super::FoundNames;
+use crate::Result;
+use crate::collect::{Intake, MappingNumber, is_kernel};
+use crate::sys::{machine, sched};
+
+/// Something that needs names.
+#[derive(Debug)]
+enum Question {
+    /// Addresses of one module.
+    Module { module: ModuleName, mapped: MappedAt, addresses: Vec<u64> },
+    /// The kernel: all of its names are read, once.
+    Kernel,
+}
+
+/// The thread that finds names.
+pub(crate) struct Background {
+    questions: Questions,
+    thread: JoinHandle<FoundNames>,
+}
+
+impl Background {
+    /// Starts the thread. Without options only the kernel's names are found.
+    pub(crate) fn start(options: Option<Options>) -> Result<Self> {
+        let (sender, asked) = mpsc::channel::<Question>();
+        let questions = Questions { sender, about_files: options.is_some() };
+        let thread = std::thread::Builder::new().name("flamelet-names".to_owned()).spawn(move || {
+            sched::run_last();
+            answer(asked, options.map(Symbolizer::new))
+        })?;
+        Ok(Self { questions, thread })
+    }
+
+    /// Where to ask.
+    pub(crate) fn questions(&self) -> Questions {
+        self.questions.clone()
+    }
+
+    /// Waits for the last answer. All other [`Questions`] must be gone.
+    pub(crate) fn finish(self) -> FoundNames {
+        drop(self.questions);
+        self.thread.join().unwrap_or_default()
+    }
+}
+
+fn answer(asked: mpsc::Receiver<Question>, mut symbolizer: Option<Symbolizer>) -> FoundNames {
+    let mut kernel = None;
+    for question in asked {
+        match (question, &mut symbolizer) {
+            (Question::Kernel, _) => {
+                kernel.get_or_insert_with(KernelNames::load);
+            }
+            (Question::Module { module, mapped, addresses }, Some(symbolizer)) => {
+                symbolizer.frames(&module, mapped, &addresses);
+            }
+            (Question::Module { .. }, None) => {}
+        }
+    }
+    let (kernel, kernel_nanos) = kernel.map_or((None, 0), KernelNames::wait);
+    FoundNames::new(symbolizer, kernel, machine::thread_cpu_nanos() + kernel_nanos)
+}
+
+/// Asks for names in the background.
+#[derive(Clone)]
+pub(crate) struct Questions {
+    sender: mpsc::Sender<Question>,
+    about_files: bool,
+}
+
+impl Questions {
+    /// Asks for the names of all locations from the number `asked` on. Returns how many locations there are.
+    pub(crate) fn ask(&self, intake: &Intake, asked: usize) -> usize {
+        let mut by_mapping: Vec<(MappingNumber, Vec<u64>)> = Vec::new();
+        for location in &intake.stacks.locations[asked..] {
+            let Some(mapping) = location.mapping else {
+                if is_kernel(location.address) {
+                    self.send(Question::Kernel);
+                }
+                continue;
+            };
+            match by_mapping.iter_mut().find(|(known, _)| *known == mapping) {
+                Some((_, addresses)) => addresses.push(location.address),
+                None => by_mapping.push((mapping, vec![location.address])),
+            }
+        }
+        for (mapping, addresses) in by_mapping {
+            self.ask_about_file(intake, mapping, addresses);
+        }
+        intake.stacks.locations.len()
+    }
+
+    fn ask_about_file(&self, intake: &Intake, mapping: MappingNumber, addresses: Vec<u64>) {
+        let seen = &intake.stacks.mappings[mapping as usize];
+        if !self.about_files || seen.pid.is_some() {
+            return;
+        }
+        let module = &seen.module;
+        let stray = intake.spaces.images.stray(&module.name, &module.build_id);
+        let path = stray.map_or_else(|| module.name.to_string(), |path| path.to_string_lossy().into_owned());
+        let mapped = MappedAt { start: module.start, limit: module.end, offset: module.file_offset };
+        let module = ModuleName { path, build_id: module.build_id_hex() };
+        self.send(Question::Module { module, mapped, addresses });
+    }
+
+    fn send(&self, question: Question) {
+        // The thread can only be gone if it panicked; then the names are missing, and the recording is not.
+        let _ = self.sender.send(question);
+    }
+}
+
+/// The kernel's names, read on a thread of their own: that takes about as long as those of a program and its libraries,
+/// and at the end somebody waits for both.
+struct KernelNames(Option<JoinHandle<(Option<KernelSymbols>, u64)>>);
+
+impl KernelNames {
+    fn load() -> Self {
+        let thread = std::thread::Builder::new().name("flamelet-kernel".to_owned());
+        let load = || {
+            sched::run_last();
+            (KernelSymbols::load(), machine::thread_cpu_nanos())
+        };
+        Self(thread.spawn(load).ok())
+    }
+
+    /// The names, where the kernel shows them, and the CPU time that they took.
+    fn wait(self) -> (Option<KernelSymbols>, u64) {
+        self.0.and_then(|thread| thread.join().ok()).unwrap_or_default()
+    }
+}
