@@ -73,6 +73,7 @@ mod pace;
 #[allow(unsafe_code, reason = "hands memory between a signal handler and the collector")]
 #[cfg(target_os = "linux")]
 mod pool;
+mod sample_reader;
 #[cfg(target_os = "linux")]
 #[allow(unsafe_code, reason = "has its state anew in the child of a fork")]
 mod sampler;
@@ -83,8 +84,10 @@ mod session;
 #[cfg(target_os = "linux")]
 #[allow(unsafe_code, reason = "a system call, and the C library's type for sets of signals")]
 mod signal_mask;
+mod status;
 
 #[cfg(target_os = "linux")]
 pub use handler::program_action;
 pub use options::{Engine, MAX_FREQUENCY, Options, RecentOptions, Signal};
-pub use session::{Recent, Session, Status, start, start_recent, status};
+pub use session::{Recent, Session, start, start_recent, status};
+pub use status::Status;

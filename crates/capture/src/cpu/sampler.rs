@@ -13,7 +13,8 @@ use super::handler::{self, COUNTERS};
 use super::options::Options;
 use super::pace::{Look, Pace, Review};
 use super::pool::Pool;
-use super::session::{Marks, Reader, Status};
+use super::sample_reader::{Marks, SampleReader};
+use super::status::Status;
 use crate::clock;
 use crate::error::{Error, ErrorKind, Result};
 use crate::labels::{self, LabelSet};
@@ -42,7 +43,7 @@ static COLLECTOR_NANOS: AtomicU64 = AtomicU64::new(0);
 struct Control {
     /// Whether what the parent of this process left is still to be forgotten.
     has_parent: bool,
-    readers: Vec<Arc<Reader>>,
+    readers: Vec<Arc<SampleReader>>,
     running: Option<Running>,
     /// Counts starts, so that a collector knows when it is no longer wanted.
     generation: u64,
@@ -116,7 +117,7 @@ impl Running {
 }
 
 /// Adds a reader, starting the sampler if it is the first.
-pub(super) fn attach(options: &Options, window: Option<(Duration, usize)>) -> Result<Arc<Reader>> {
+pub(super) fn attach(options: &Options, window: Option<(Duration, usize)>) -> Result<Arc<SampleReader>> {
     live::refresh()?;
     let mut control = control();
     control.learn_modules();
@@ -127,7 +128,7 @@ pub(super) fn attach(options: &Options, window: Option<(Duration, usize)>) -> Re
     let engine = running.engine.choice();
     // Samples of before belong to the others.
     control.collect();
-    let reader = Arc::new(Reader::new(options, window, engine.name(), control.marks()));
+    let reader = Arc::new(SampleReader::new(options, window, engine.name(), control.marks()));
     reader.saw(&control.modules);
     remarks.into_iter().for_each(|remark| reader.remark(remark));
     control.readers.push(reader.clone());
@@ -136,7 +137,7 @@ pub(super) fn attach(options: &Options, window: Option<(Duration, usize)>) -> Re
 }
 
 /// Removes a reader, ending the sampler if it was the last.
-pub(super) fn detach(reader: &Arc<Reader>) {
+pub(super) fn detach(reader: &Arc<SampleReader>) {
     if reader.is_of_another_process() {
         return;
     }

@@ -1,16 +1,17 @@
 //! The sampler on systems that have none.
 
 use super::options::Options;
-use super::session::{Reader, Status};
+use super::sample_reader::SampleReader;
+use super::status::Status;
 use crate::error::{Error, ErrorKind, Result};
 use std::sync::Arc;
 use std::time::Duration;
 
-pub(super) fn attach(_options: &Options, _window: Option<(Duration, usize)>) -> Result<Arc<Reader>> {
+pub(super) fn attach(_options: &Options, _window: Option<(Duration, usize)>) -> Result<Arc<SampleReader>> {
     Err(Error::new(ErrorKind::Unsupported, "sampling CPU time is not supported here: it needs Linux"))
 }
 
-pub(super) fn detach(_reader: &Arc<Reader>) {}
+pub(super) fn detach(_reader: &Arc<SampleReader>) {}
 
 pub(super) fn flush() {}
 
