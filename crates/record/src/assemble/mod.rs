@@ -9,7 +9,7 @@ use flamelet_profile::{
 use flamelet_unwind::Module;
 use rustc_hash::FxHashMap;
 
-use crate::collect::{Intake, MappingNumber, Meaning, Row, StackNumber, SyscallStats, is_kernel};
+use crate::collect::{Findings, MappingNumber, Meaning, Row, StackNumber, SyscallStats, is_kernel};
 use crate::names::{FoundNames, calls, waits};
 use call_stacks::{CallStacks, shares};
 pub(crate) use columns::Columns;
@@ -17,21 +17,21 @@ pub(crate) use columns::Columns;
 /// Makes the profile of what was collected so far. Locations have addresses; only those of the kernel and of
 /// generated code have names.
 pub(crate) fn profile(
-    intake: &Intake,
+    findings: &Findings,
     columns: &Columns,
     names: &mut FoundNames,
     start_nanos: i64,
 ) -> Profile {
     let mut recording = RecordedProfile {
-        intake,
+        findings,
         columns,
         assembler: Assembler::new(&columns.types()),
-        locations: Locations::new(intake, names),
-        thread_labels: Vec::with_capacity(intake.threads.rows.len()),
+        locations: Locations::new(findings, names),
+        thread_labels: Vec::with_capacity(findings.threads.rows.len()),
     };
     recording.map_program();
     recording.add_threads();
-    let samples: Vec<Option<u32>> = intake.rows.rows.iter().map(|row| recording.add_row(row)).collect();
+    let samples: Vec<Option<u32>> = findings.rows.rows.iter().map(|row| recording.add_row(row)).collect();
     recording.add_syscalls();
     recording.add_events(&samples);
     recording.finish(start_nanos)
@@ -39,11 +39,11 @@ pub(crate) fn profile(
 
 /// The profile of a recording that is being assembled.
 struct RecordedProfile<'a> {
-    intake: &'a Intake,
+    findings: &'a Findings,
     columns: &'a Columns,
     assembler: Assembler<StackNumber>,
     locations: Locations<'a>,
-    /// By the rows of [`Intake::threads`].
+    /// By the rows of [`Findings::threads`].
     thread_labels: Vec<[Label; 4]>,
 }
 
@@ -52,15 +52,15 @@ impl RecordedProfile<'_> {
     fn map_program(&mut self) {
         let is_program =
             |name: &str| name.starts_with('/') && !name.starts_with("//") && !name.contains(".so");
-        let mappings = &self.intake.stacks.mappings;
+        let mappings = &self.findings.stacks.table.mappings;
         if let Some(program) = mappings.iter().position(|mapping| is_program(&mapping.module.name)) {
             self.locations.mapping(&mut self.assembler, program as u32);
         }
     }
 
-    /// The rows of the timeline's threads are those of the intake.
+    /// The rows of the timeline's threads are those of the findings.
     fn add_threads(&mut self) {
-        let threads = &self.intake.threads;
+        let threads = &self.findings.threads;
         let Assembler { builder, timeline, .. } = &mut self.assembler;
         for seen in &threads.rows {
             let process = &threads.process_names[seen.process as usize];
@@ -108,19 +108,21 @@ impl RecordedProfile<'_> {
 
     /// What a thread with this stack waits for.
     fn wait(&self, stack: StackNumber) -> &'static str {
-        let locations = self.intake.stacks.list(stack).iter();
-        let addresses = locations.map(|&at| self.intake.stacks.locations[at as usize].address);
+        let locations = self.findings.stacks.table.list(stack).iter();
+        let addresses = locations.map(|&at| self.findings.stacks.table.locations[at as usize].address);
         let in_kernel = addresses.take_while(|&address| is_kernel(address));
         let names = in_kernel.filter_map(|address| self.locations.names.kernel(address));
         let by_call =
-            || self.intake.waits.get(&stack).map(|&call| waits::wait_of_call(&calls::syscall(call)));
+            || self.findings.waits.get(&stack).map(|&call| waits::wait_of_call(&calls::syscall(call)));
         waits::wait_kind(names).or_else(by_call).unwrap_or("unknown")
     }
 
     fn stack(&mut self, stack: StackNumber) -> StackId {
-        let (intake, locations) = (self.intake, &mut self.locations);
+        let (findings, locations) = (self.findings, &mut self.locations);
         self.assembler.stack(stack, |assembler, frames| {
-            frames.extend(intake.stacks.list(stack).iter().map(|&at| locations.location(assembler, at)));
+            frames.extend(
+                findings.stacks.table.list(stack).iter().map(|&at| locations.location(assembler, at)),
+            );
         })
     }
 
@@ -128,12 +130,12 @@ impl RecordedProfile<'_> {
     /// shared out to the stacks from which it was seen to call it.
     fn add_syscalls(&mut self) {
         let mut stacks: FxHashMap<(u32, i64), CallStacks> = FxHashMap::default();
-        for row in &self.intake.rows.rows {
+        for row in &self.findings.rows.rows {
             if let Meaning::Syscall { number, is_regular } = row.key.meaning {
                 stacks.entry((row.key.thread, number)).or_default().add(row, is_regular);
             }
         }
-        let mut calls: Vec<(&(u32, i64), &SyscallStats)> = self.intake.syscalls.iter().collect();
+        let mut calls: Vec<(&(u32, i64), &SyscallStats)> = self.findings.syscalls.iter().collect();
         calls.sort_by_key(|(key, _)| **key);
         for (key, stats) in calls {
             self.add_syscall(*key, stats, &stacks.remove(key).unwrap_or_default().best());
@@ -163,12 +165,12 @@ impl RecordedProfile<'_> {
     /// Adds the moments of the rows whose samples count in the timeline.
     fn add_events(&mut self, samples: &[Option<u32>]) {
         let Some((_, all_one)) = self.columns.of_timeline() else { return };
-        let intake = self.intake;
-        self.assembler.timeline.events(intake.rows.moments.iter().filter_map(|moment| {
-            let thread = intake.rows.rows[moment.row as usize].key.thread;
+        let findings = self.findings;
+        self.assembler.timeline.events(findings.rows.moments.iter().filter_map(|moment| {
+            let thread = findings.rows.rows[moment.row as usize].key.thread;
             let value = if all_one { 1 } else { i64::try_from(moment.amount).unwrap_or(i64::MAX) };
             Some(Event {
-                time: moment.time.saturating_sub(intake.started_at),
+                time: moment.time.saturating_sub(findings.started_at),
                 sample: samples[moment.row as usize]?,
                 thread: ThreadId::from_index(thread as usize),
                 value,
@@ -181,33 +183,33 @@ impl RecordedProfile<'_> {
         builder.set_default_sample_type(self.columns.default_kind());
         builder.header_mut().time_nanos = start_nanos;
         // Here, so that what is saved while it runs has it too.
-        self.intake.timeline_note().into_iter().for_each(|note| builder.comment(&note));
+        self.findings.timeline_note().into_iter().for_each(|note| builder.comment(&note));
         let timeline = self.columns.of_timeline().map(|(column, _)| timeline.finish(start_nanos, column));
         builder.finish_with(timeline, None)
     }
 }
 
-/// Where the locations of an intake are in the profile.
+/// Where the locations of an findings are in the profile.
 struct Locations<'a> {
-    intake: &'a Intake,
+    findings: &'a Findings,
     names: &'a mut FoundNames,
-    /// By the numbers of the intake.
+    /// By the numbers of the findings.
     known: Vec<Option<LocationId>>,
 }
 
 impl<'a> Locations<'a> {
-    fn new(intake: &'a Intake, names: &'a mut FoundNames) -> Self {
-        Self { intake, names, known: vec![None; intake.stacks.locations.len()] }
+    fn new(findings: &'a Findings, names: &'a mut FoundNames) -> Self {
+        Self { findings, names, known: vec![None; findings.stacks.table.locations.len()] }
     }
 
     fn location(&mut self, assembler: &mut Assembler<StackNumber>, at: u32) -> LocationId {
         if let Some(id) = self.known[at as usize] {
             return id;
         }
-        let seen = self.intake.stacks.locations[at as usize];
+        let seen = self.findings.stacks.table.locations[at as usize];
         let (mapping, name) = match seen.mapping {
             Some(number) => {
-                let pid = self.intake.stacks.mappings[number as usize].pid;
+                let pid = self.findings.stacks.table.mappings[number as usize].pid;
                 let mapping = self.mapping(assembler, number);
                 (Some(mapping), pid.and_then(|pid| self.names.generated(pid, seen.address)))
             }
@@ -225,7 +227,7 @@ impl<'a> Locations<'a> {
     }
 
     fn mapping(&self, assembler: &mut Assembler<StackNumber>, number: MappingNumber) -> MappingId {
-        let module = &self.intake.stacks.mappings[number as usize].module;
+        let module = &self.findings.stacks.table.mappings[number as usize].module;
         let Module { start, end, file_offset, name, .. } = module;
         assembler.module(number.into(), |builder| {
             builder.file_mapping(*start..*end, *file_offset, name, &module.build_id_hex())

@@ -3,51 +3,45 @@
 //! A stack larger than its dump can be completed while its thread is blocked: the thread stands still. Whether
 //! it really did is told by the record of its next run, which must be later than the reading.
 
-use flamelet_unwind::{End, MAX_DEPTH, Modules, Reason, Registers};
+use flamelet_unwind::{End, MAX_DEPTH, Reason, Registers};
 
+use super::before::Wait;
+use super::findings::Findings;
+use super::intake::Intake;
+use super::order::Due;
 use super::rows::{Meaning, RowKey};
-use super::stacks::StackNumber;
-use super::threads::{ThreadRow, ThreadState};
-use super::{Due, Intake};
+use super::stack_collector::StackCollector;
+use super::stack_table::StackNumber;
+use super::threads::{Completed, Cut, ThreadRow};
 use crate::events::plan::Source;
 use crate::events::wire::{Sample, ThreadOf};
 use crate::sys::machine;
 
-/// Where a thread stopped, when its dump was too short to tell all of it.
-#[derive(Debug)]
-pub(super) struct Cut {
-    thread: ThreadOf,
-    kernel: Vec<u64>,
-    registers: Registers,
-}
-
-/// A stack that was read while its thread was blocked.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Completed {
-    stack: StackNumber,
-    /// When all of it was read.
-    read_at: u64,
-}
-
-impl ThreadState {
-    /// Where the thread stopped, now that it runs again at `now` (or never did), and whether that was completed.
-    fn take_stopped_at(&mut self, now: u64) -> (Option<StackNumber>, bool) {
-        self.cut = None;
-        let completed = self.completed.take().filter(|completed| completed.read_at <= now);
-        match (self.stopped_at.take(), completed) {
-            (Some(_), Some(completed)) => (Some(completed.stack), true),
-            (stopped_at, _) => (stopped_at, false),
+impl Intake {
+    /// Notes where `thread` waits now, as since before the recording.
+    pub(super) fn note_wait(&mut self, thread: ThreadOf) {
+        let Some(wait) = Wait::of(thread) else { return };
+        let mut frames = [0; MAX_DEPTH];
+        // The frame pointer is not told; rules that need it end the stack.
+        let registers = Registers { pc: wait.pc, sp: wait.sp, fp: 0, lr: 0 };
+        let Findings { threads, stacks, waits, started_at, .. } = &mut self.findings;
+        let walked = stacks.walk_standing(thread, &registers, &mut frames);
+        // It must have stood there all the time while it was read.
+        if Wait::of(thread) != Some(wait) {
+            return;
+        }
+        let stack = stacks.intern(thread.pid, &frames[..walked.depth]);
+        waits.insert(stack, wait.call);
+        let state = threads.of(thread);
+        if state.is_silent {
+            state.stopped_at = Some(stack);
+            state.stopped_since = Some((*started_at, false));
         }
     }
-}
 
-impl Intake {
     /// A thread stops running where `sample` says.
     pub(super) fn stop(&mut self, sample: &Sample<'_>, due: &Due<'_>) {
-        let (stack, end) = self.unwind(sample, due);
-        if let Some(end) = end {
-            self.count_end(end, Source::Switch);
-        }
+        let (stack, end) = self.findings.stacks.unwind(sample, due, Source::Switch);
         let is_cut = end == Some(End::Truncated(Reason::OutOfStack));
         let cut = sample.user.filter(|_| is_cut).map(|user| Cut {
             thread: sample.thread,
@@ -57,38 +51,26 @@ impl Intake {
         if cut.is_some() {
             self.cut_threads.push(sample.thread.tid);
         }
-        let state = self.threads.of(sample.thread);
+        let state = self.findings.threads.of(sample.thread);
         (state.stopped_at, state.cut, state.completed) = (Some(stack), cut, None);
     }
 
     /// Reads the stacks of the threads that are still blocked, as far as is known by now.
     pub(super) fn complete_blocked(&mut self) {
-        for tid in std::mem::take(&mut self.cut_threads) {
-            let Some(cut) = self.threads.known(tid).and_then(|state| state.cut.take()) else { continue };
-            let Some(completed) = self.read_blocked(&cut) else { continue };
-            if let Some(state) = self.threads.known(tid) {
+        let Findings { threads, stacks, .. } = &mut self.findings;
+        for tid in self.cut_threads.drain(..) {
+            let Some(cut) = threads.known(tid).and_then(|state| state.cut.take()) else { continue };
+            let Some(completed) = cut.complete(stacks) else { continue };
+            if let Some(state) = threads.known(tid) {
                 state.completed = Some(completed);
             }
         }
     }
 
-    fn read_blocked(&mut self, cut: &Cut) -> Option<Completed> {
-        let mut frames = cut.kernel.clone();
-        let depth = frames.len();
-        frames.resize(depth + MAX_DEPTH, 0);
-        let walked = self.walk_live(cut.thread, &cut.registers, &mut frames[depth..]);
-        let read_at = machine::monotonic_nanos();
-        frames.truncate(depth + walked.depth);
-        let space = self.spaces.of_stack(cut.thread.pid).clone();
-        let stack = (walked.end == End::Rooted)
-            .then(|| self.stacks.intern(cut.thread.pid, space.id, &space.modules, &frames))?;
-        Some(Completed { stack, read_at })
-    }
-
     /// A thread runs again.
     pub(super) fn resume(&mut self, thread: ThreadOf, now: u64) {
-        let started_at = self.started_at;
-        let state = self.threads.of(thread);
+        let started_at = self.findings.started_at;
+        let state = self.findings.threads.of(thread);
         let since = match state.stopped_since.take() {
             Some(since) => since,
             None if state.is_silent => (started_at, false),
@@ -107,22 +89,19 @@ impl Intake {
         (since, is_preempted): (u64, bool),
         now: u64,
     ) {
+        let Findings { stacks, rows, started_at, .. } = &mut self.findings;
         if is_completed {
-            self.quality.truncated -= 1;
-            self.quality.out_of_dump -= 1;
-            self.quality.rooted += 1;
+            stacks.quality.complete_one();
         }
-        let since = since.max(self.started_at);
-        let stack = stack.unwrap_or_else(|| self.stacks.intern(0, u32::MAX, &Modules::new(), &[]));
+        let stack = stack.unwrap_or_else(|| stacks.unknown());
         let key = RowKey { stack, thread, meaning: Meaning::OffCpu { is_preempted } };
-        self.rows.add_span(key, since, now);
+        rows.add_span(key, since.max(*started_at), now);
     }
 
     /// Closes what still goes on.
     pub(super) fn close(&mut self, now: u64) {
-        let stopped: Vec<_> = self
-            .threads
-            .living()
+        let living = self.findings.threads.living();
+        let stopped: Vec<_> = living
             .filter_map(|state| {
                 let since = state.stopped_since?;
                 Some((state.row, state.take_stopped_at(now), since))
@@ -131,5 +110,19 @@ impl Intake {
         for (row, stopped_at, since) in stopped {
             self.blocked(row, stopped_at, since, now);
         }
+    }
+}
+
+impl Cut {
+    /// Reads the stack from the thread, if it ends where the thread began.
+    fn complete(&self, stacks: &mut StackCollector) -> Option<Completed> {
+        let mut frames = self.kernel.clone();
+        let depth = frames.len();
+        frames.resize(depth + MAX_DEPTH, 0);
+        let walked = stacks.walk_standing(self.thread, &self.registers, &mut frames[depth..]);
+        let read_at = machine::monotonic_nanos();
+        frames.truncate(depth + walked.depth);
+        let is_whole = walked.end == End::Rooted;
+        is_whole.then(|| Completed { stack: stacks.intern(self.thread.pid, &frames), read_at })
     }
 }

@@ -2,7 +2,7 @@
 
 use rustc_hash::FxHashMap;
 
-use super::stacks::StackNumber;
+use super::stack_table::StackNumber;
 use super::threads::ThreadRow;
 
 /// What a row counts.

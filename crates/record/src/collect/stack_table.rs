@@ -10,7 +10,7 @@ use rustc_hash::{FxBuildHasher, FxHashMap, FxHasher};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct StackNumber(pub(crate) u32);
 
-/// The place of a mapping in [`Stacks::mappings`].
+/// The place of a mapping in [`StackTable::mappings`].
 pub(crate) type MappingNumber = u32;
 
 /// A file of which code was seen, where it was first seen. Another process may have it elsewhere; its
@@ -36,7 +36,7 @@ type MappingKey = (String, Box<[u8]>, u64, Option<(u32, u64)>);
 
 /// Everything that was seen of stacks.
 #[derive(Default)]
-pub(crate) struct Stacks {
+pub(crate) struct StackTable {
     pub(crate) mappings: Vec<SeenMapping>,
     by_module: FxHashMap<MappingKey, MappingNumber>,
     pub(crate) locations: Vec<SeenLocation>,
@@ -55,7 +55,7 @@ pub(crate) fn is_kernel(address: u64) -> bool {
     address >> 63 != 0
 }
 
-impl Stacks {
+impl StackTable {
     /// The number of the stack with these frames, leaf first, in the address space `space` of `pid`.
     pub(crate) fn intern(&mut self, pid: u32, space: u32, modules: &Modules, frames: &[u64]) -> StackNumber {
         let mut key = std::mem::take(&mut self.key);
@@ -172,7 +172,7 @@ mod tests {
 
     #[test]
     fn the_same_code_in_two_processes_is_one_location() {
-        let mut stacks = Stacks::default();
+        let mut stacks = StackTable::default();
         let (mut here, mut there) = (Modules::new(), Modules::new());
         here.insert(module(0x10000, "/bin/a"));
         there.insert(module(0x50000, "/bin/a"));
@@ -184,7 +184,7 @@ mod tests {
 
     #[test]
     fn generated_code_belongs_to_its_process() {
-        let mut stacks = Stacks::default();
+        let mut stacks = StackTable::default();
         let mut modules = Modules::new();
         modules.insert(module(0x10000, "//anon"));
         let first = stacks.intern(1, 0, &modules, &[0x10010]);

@@ -1,10 +1,10 @@
 //! The watched threads and what is going on in each.
 
+use flamelet_unwind::Registers;
 use rustc_hash::FxHashMap;
 
-use super::blocked::{Completed, Cut};
 use super::spaces::process_name;
-use super::stacks::StackNumber;
+use super::stack_table::StackNumber;
 use crate::events::plan::Source;
 use crate::events::session::Origin;
 use crate::events::wire::ThreadOf;
@@ -38,6 +38,22 @@ pub(crate) struct ThreadState {
     /// Was there before the recording, and nothing was heard of it yet.
     pub(crate) is_silent: bool,
     owners: Vec<(Source, u32, u32)>,
+}
+
+/// Where a thread stopped, when its dump was too short to tell all of it.
+#[derive(Debug)]
+pub(super) struct Cut {
+    pub(super) thread: ThreadOf,
+    pub(super) kernel: Vec<u64>,
+    pub(super) registers: Registers,
+}
+
+/// A stack that was read while its thread was blocked.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Completed {
+    pub(super) stack: StackNumber,
+    /// When all of it was read.
+    pub(super) read_at: u64,
 }
 
 /// All threads.
@@ -140,6 +156,16 @@ impl Threads {
 }
 
 impl ThreadState {
+    /// Where the thread stopped, now that it runs again at `now` (or never did), and whether that was completed.
+    pub(super) fn take_stopped_at(&mut self, now: u64) -> (Option<StackNumber>, bool) {
+        self.cut = None;
+        let completed = self.completed.take().filter(|completed| completed.read_at <= now);
+        match (self.stopped_at.take(), completed) {
+            (Some(_), Some(completed)) => (Some(completed.stack), true),
+            (stopped_at, _) => (stopped_at, false),
+        }
+    }
+
     /// Whether a record of this origin counts. A thread that started while events were being opened may both
     /// have inherited an event and been given one of its own; the first that is heard of is the one.
     pub(crate) fn accepts(&mut self, origin: &Origin) -> bool {

@@ -9,7 +9,7 @@ use flamelet_symbol::symbolize::{ModuleName, Options, Symbolizer};
 
 use super::FoundNames;
 use crate::Result;
-use crate::collect::{Intake, MappingNumber, is_kernel};
+use crate::collect::{MappingNumber, StackCollector, is_kernel};
 use crate::sys::{machine, sched};
 
 /// Something that needs names.
@@ -77,9 +77,9 @@ pub(crate) struct Questions {
 
 impl Questions {
     /// Asks for the names of all locations from the number `asked` on. Returns how many locations there are.
-    pub(crate) fn ask(&self, intake: &Intake, asked: usize) -> usize {
+    pub(crate) fn ask(&self, stacks: &StackCollector, asked: usize) -> usize {
         let mut by_mapping: Vec<(MappingNumber, Vec<u64>)> = Vec::new();
-        for location in &intake.stacks.locations[asked..] {
+        for location in &stacks.table.locations[asked..] {
             let Some(mapping) = location.mapping else {
                 if is_kernel(location.address) {
                     self.send(Question::Kernel);
@@ -92,18 +92,18 @@ impl Questions {
             }
         }
         for (mapping, addresses) in by_mapping {
-            self.ask_about_file(intake, mapping, addresses);
+            self.ask_about_file(stacks, mapping, addresses);
         }
-        intake.stacks.locations.len()
+        stacks.table.locations.len()
     }
 
-    fn ask_about_file(&self, intake: &Intake, mapping: MappingNumber, addresses: Vec<u64>) {
-        let seen = &intake.stacks.mappings[mapping as usize];
+    fn ask_about_file(&self, stacks: &StackCollector, mapping: MappingNumber, addresses: Vec<u64>) {
+        let seen = &stacks.table.mappings[mapping as usize];
         if !self.about_files || seen.pid.is_some() {
             return;
         }
         let module = &seen.module;
-        let stray = intake.spaces.images.stray(&module.name, &module.build_id);
+        let stray = stacks.spaces.images.stray(&module.name, &module.build_id);
         let path = stray.map_or_else(|| module.name.to_string(), |path| path.to_string_lossy().into_owned());
         let mapped = MappedAt { start: module.start, limit: module.end, offset: module.file_offset };
         let module = ModuleName { path, build_id: module.build_id_hex() };

@@ -22,7 +22,7 @@ use std::time::Instant;
 use crate::access::tracefs;
 use crate::assemble::Columns;
 use crate::checkpoint::Saver;
-use crate::collect::{Counters, Intake};
+use crate::collect::{Counters, Findings};
 use crate::names::Background;
 use crate::recording::{Ending, LOOK, TELL, command_failed, unix_nanos};
 use crate::sys::event::Event;
@@ -56,7 +56,7 @@ pub(crate) fn way(options: &Options) -> Way {
 
 /// What the tracing thread found.
 struct Traced {
-    intake: Intake,
+    findings: Findings,
     cpu_nanos: u64,
     save_failure: Option<std::io::Error>,
 }
@@ -85,7 +85,7 @@ pub(crate) fn record(
     let tracing = Tracing::start(tracer, whom, saver, columns.clone(), start_nanos)?;
     let (traced, child) = tracing.wait(&options, started, &counters, progress, stop)?;
     let background = Background::start(options.symbolize.clone())?;
-    background.questions().ask(&traced.intake, 0);
+    background.questions().ask(&traced.findings.stacks, 0);
     let ending = Ending {
         options: &options,
         engine: "ptrace",
@@ -95,7 +95,7 @@ pub(crate) fn record(
         elapsed: started.elapsed(),
         running_nanos: 0,
         own_cpu_nanos: traced.cpu_nanos,
-        intake: &traced.intake,
+        findings: &traced.findings,
     };
     let (mut profile, symbols, names_nanos) = ending.profile(background.finish());
     let mut summary = ending.summary(&counters, symbols.as_ref(), &profile);

@@ -12,7 +12,7 @@ use super::stacks::Skips;
 use super::wanted::Wanted;
 use crate::assemble::{self, Columns};
 use crate::checkpoint::Saver;
-use crate::collect::{Counters, Intake};
+use crate::collect::{Counters, Findings};
 use crate::events::wire::ThreadOf;
 use crate::names::FoundNames;
 use crate::sys::machine;
@@ -38,7 +38,7 @@ pub(super) struct Saving {
 /// Traces until its target ends or its alarm rings.
 pub(super) struct Tracer {
     wanted: Wanted,
-    intake: Intake,
+    findings: Findings,
     tracees: FxHashMap<u32, Tracee>,
     skips: Skips,
     /// The command or the processes, as long as they live: without them it is over.
@@ -59,7 +59,7 @@ impl Tracer {
     ) -> Self {
         Self {
             wanted,
-            intake: Intake::traced(counters, max_moments),
+            findings: Findings::traced(counters, max_moments),
             tracees: FxHashMap::default(),
             skips: Skips::default(),
             leaders: FxHashSet::default(),
@@ -98,7 +98,7 @@ impl Tracer {
         }
         let save_failure = saving.saver.take().and_then(|saver| saver.failure);
         let cpu_nanos = machine::thread_cpu_nanos();
-        let _ = found.send(Traced { intake: self.intake, cpu_nanos, save_failure });
+        let _ = found.send(Traced { findings: self.findings, cpu_nanos, save_failure });
     }
 
     fn begin(&mut self, command: Option<u32>, pids: &[u32]) -> Result<(Alarm, std::io::PipeWriter)> {
@@ -168,9 +168,9 @@ impl Tracer {
                 return false;
             }
             if let Some(saver) = &mut saving.saver {
-                let (intake, columns) = (&self.intake, &saving.columns);
+                let (findings, columns) = (&self.findings, &saving.columns);
                 let names = &mut FoundNames::default();
-                saver.save_if_due(|| assemble::profile(intake, columns, names, saving.start_nanos));
+                saver.save_if_due(|| assemble::profile(findings, columns, names, saving.start_nanos));
             }
         }
     }
@@ -181,7 +181,7 @@ impl Tracer {
             Happened::Ended(status) => {
                 self.leaders.remove(&tid);
                 if let Some(Tracee { pid, .. }) = self.tracees.remove(&tid) {
-                    self.intake.ended(ThreadOf { pid, tid });
+                    self.findings.ended(ThreadOf { pid, tid });
                     // The first thread of a process may have ended before it was traced.
                     if self.leaders.contains(&pid) && !self.tracees.values().any(|other| other.pid == pid) {
                         self.leaders.remove(&pid);
@@ -235,7 +235,7 @@ impl Tracer {
         self.tracees.insert(tid, Tracee { pid: tid, call, stacks: 0 });
         let thread = ThreadOf { pid: tid, tid };
         let name = processes::thread_name(tid, tid).unwrap_or_default();
-        self.intake.executed(thread, &name);
+        self.findings.executed(thread, &name);
     }
 
     fn at_call(&mut self, tid: u32, now: u64) {
@@ -263,10 +263,10 @@ impl Tracer {
         if !self.wanted.all {
             return;
         }
-        let row = self.intake.row_of(thread);
+        let row = self.findings.row_of(thread);
         if let Some(weight) = self.skips.count(row, number) {
             let stack = self.stack(thread);
-            self.intake.add_call_stack(thread, number, stack, weight);
+            self.findings.add_call_stack(thread, number, stack, weight);
         }
     }
 
@@ -275,13 +275,13 @@ impl Tracer {
             self.take_named(thread, at);
         }
         if self.wanted.all {
-            self.intake.add_call(thread, number, result, nanos);
+            self.findings.add_call(thread, number, result, nanos);
         }
     }
 
     fn take_named(&mut self, thread: ThreadOf, at: usize) {
         let stack = self.stack(thread);
-        self.intake.add_named(thread, at, stack, machine::monotonic_nanos());
+        self.findings.add_named(thread, at, stack, machine::monotonic_nanos());
     }
 
     fn stack(&mut self, thread: ThreadOf) -> crate::collect::StackNumber {
@@ -294,15 +294,17 @@ impl Tracer {
         if tracee.stacks.is_power_of_two()
             && let Some(name) = processes::thread_name(thread.pid, thread.tid)
         {
-            self.intake.renamed(thread, &name);
+            self.findings.renamed(thread, &name);
         }
         let registers = ptrace::registers(thread.tid).unwrap_or_default();
         let (last, times) = self.read_maps;
-        if (times < OFTEN || last.elapsed() >= SELDOM) && !self.intake.knows_stack(thread, &registers) {
-            self.intake.read_maps_again(thread.pid);
+        if (times < OFTEN || last.elapsed() >= SELDOM)
+            && !self.findings.stacks.knows_code_of(thread, &registers)
+        {
+            self.findings.read_maps_again(thread.pid);
             self.read_maps = (Instant::now(), times + 1);
         }
-        self.intake.standing_stack(thread, &registers)
+        self.findings.stacks.of_standing(thread, &registers)
     }
 
     /// Lets all tracees go: each must be stopped for that.

@@ -10,7 +10,7 @@ use rustc_hash::FxHashMap;
 
 use super::{Drain, Recording, Watched};
 use crate::assemble::{self, Columns};
-use crate::collect::{Counters, Intake};
+use crate::collect::{Counters, Findings};
 use crate::drain::Message;
 use crate::events::plan::{CpuClock, Source};
 use crate::names::{FoundNames, calls};
@@ -52,7 +52,7 @@ impl Recording {
             elapsed,
             running_nanos,
             own_cpu_nanos: self.drain_cpu_nanos + collected.cpu_nanos,
-            intake: &collected.intake,
+            findings: &collected.findings,
         };
         let (mut profile, symbols, names_nanos) = ending.profile(names);
         let mut summary = ending.summary(&self.counters, symbols.as_ref(), &profile);
@@ -97,21 +97,21 @@ pub(crate) struct Ending<'a> {
     pub(crate) elapsed: Duration,
     pub(crate) running_nanos: u64,
     pub(crate) own_cpu_nanos: u64,
-    pub(crate) intake: &'a Intake,
+    pub(crate) findings: &'a Findings,
 }
 
 impl Ending<'_> {
     /// The profile with names, and the CPU time that finding them took.
     pub(crate) fn profile(&self, mut names: FoundNames) -> (Profile, Option<symbolize::Summary>, u64) {
         let before = machine::thread_cpu_nanos();
-        let mut profile = assemble::profile(self.intake, self.columns, &mut names, self.start_nanos);
+        let mut profile = assemble::profile(self.findings, self.columns, &mut names, self.start_nanos);
         profile.header.duration_nanos = i64::try_from(self.elapsed.as_nanos()).unwrap_or(i64::MAX);
         if self.options.cpu {
             let (kind, unit) = (profile.intern("cpu"), profile.intern("nanoseconds"));
             profile.header.period_type = Some(ValueType { kind, unit });
             profile.header.period = 1_000_000_000 / i64::from(self.options.frequency);
         }
-        let symbols = names.symbolize(&mut profile, &self.intake.spaces.images);
+        let symbols = names.symbolize(&mut profile, &self.findings.stacks.spaces.images);
         (profile, symbols, names.cpu_nanos + (machine::thread_cpu_nanos() - before))
     }
 
@@ -123,7 +123,7 @@ impl Ending<'_> {
     ) -> Summary {
         let count = |counter: &std::sync::atomic::AtomicU64| counter.load(Ordering::Relaxed);
         let samples = count(&counters.samples);
-        let mut quality = self.intake.quality;
+        let mut quality = self.findings.stacks.quality;
         let begun = self.stacks_from_the_beginning(profile);
         quality.rooted += begun;
         quality.truncated = quality.truncated.saturating_sub(begun);
@@ -147,7 +147,7 @@ impl Ending<'_> {
                 .filter(|cpu| !cpu.is_zero() && self.options.events.is_empty() && !self.options.syscalls)
                 .map(|cpu| samples as f64 / cpu.as_secs_f64()),
             own_cpu: Duration::from_nanos(self.own_cpu_nanos),
-            throttled: self.intake.throttled,
+            throttled: self.findings.throttled,
             with_kernel: self.with_kernel,
             syscalls: self.syscalls(),
             ..Summary::default()
@@ -167,9 +167,9 @@ impl Ending<'_> {
             "__clone",
             "clone",
         ];
-        let stacks = &self.intake.stacks;
+        let stacks = &self.findings.stacks.table;
         let mut by_address: FxHashMap<u64, u64> = FxHashMap::default();
-        for (&stack, count) in &self.intake.open_ended {
+        for (&stack, count) in &self.findings.stacks.open_ended {
             if let Some(&root) = stacks.list(stack).last() {
                 *by_address.entry(stacks.locations[root as usize].address).or_default() += count;
             }
@@ -184,7 +184,7 @@ impl Ending<'_> {
 
     fn syscalls(&self) -> Vec<summary::SyscallSummary> {
         let mut by_number: FxHashMap<i64, crate::SyscallStats> = FxHashMap::default();
-        for ((_, number), stats) in &self.intake.syscalls {
+        for ((_, number), stats) in &self.findings.syscalls {
             by_number.entry(*number).or_default().merge(stats);
         }
         let named = |(number, stats)| summary::SyscallSummary { name: calls::syscall(number), stats };
@@ -223,7 +223,7 @@ impl Ending<'_> {
             profile.add_comment(note);
         }
         // The profile has this one already.
-        summary.notes.extend(self.intake.timeline_note());
+        summary.notes.extend(self.findings.timeline_note());
         for call in &summary.syscalls {
             let stats = &call.stats;
             profile.add_comment(&format!(

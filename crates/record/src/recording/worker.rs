@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use crate::Result;
 use crate::assemble::{self, Columns};
 use crate::checkpoint::Saver;
-use crate::collect::{Collector, Intake};
+use crate::collect::{Collector, Findings};
 use crate::drain::Message;
 use crate::names::{FoundNames, Questions};
 use crate::sys::machine;
@@ -31,7 +31,7 @@ pub(super) struct Worker {
 
 /// What it leaves.
 pub(super) struct Collected {
-    pub(super) intake: Intake,
+    pub(super) findings: Findings,
     pub(super) cpu_nanos: u64,
     pub(super) save_failure: Option<std::io::Error>,
 }
@@ -54,7 +54,7 @@ impl Worker {
             }
             let so_far = self.collector.so_far();
             if schedule.is_due(so_far) {
-                schedule.locations = self.questions.ask(so_far, schedule.locations);
+                schedule.locations = self.questions.ask(&so_far.stacks, schedule.locations);
             }
             if let Some(saver) = &mut self.saver {
                 let (columns, start_nanos) = (&self.columns, self.start_nanos);
@@ -63,10 +63,10 @@ impl Worker {
                 });
             }
         }
-        let intake = self.collector.finish(stopped.unwrap_or_else(machine::monotonic_nanos));
-        self.questions.ask(&intake, schedule.locations);
+        let findings = self.collector.finish(stopped.unwrap_or_else(machine::monotonic_nanos));
+        self.questions.ask(&findings.stacks, schedule.locations);
         let save_failure = self.saver.and_then(|saver| saver.failure);
-        Collected { intake, cpu_nanos: machine::thread_cpu_nanos(), save_failure }
+        Collected { findings, cpu_nanos: machine::thread_cpu_nanos(), save_failure }
     }
 }
 
@@ -83,9 +83,9 @@ impl AskSchedule {
         Self { started: Instant::now(), next: FIRST_ASK, spare: SpareTime::new(), locations: 0 }
     }
 
-    fn is_due(&mut self, so_far: &Intake) -> bool {
+    fn is_due(&mut self, so_far: &Findings) -> bool {
         let elapsed = self.started.elapsed();
-        if elapsed < self.next || so_far.stacks.locations.len() == self.locations {
+        if elapsed < self.next || so_far.stacks.table.locations.len() == self.locations {
             return false;
         }
         let is_due = self.spare.is_there() || elapsed >= LONG;

@@ -1,0 +1,147 @@
+//! From the kernel's records to findings.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use flamelet_unwind::perf_event::Mmap;
+
+use super::counters::Counters;
+use super::findings::Findings;
+use super::images::Mapped;
+use super::order::Due;
+use super::origins::KnownOrigins;
+use super::rows::{Meaning, RowKey};
+use super::spaces::SharedModules;
+use super::stack_table::StackNumber;
+use super::syscalls;
+use crate::events::plan::Source;
+use crate::events::session::Origins;
+use crate::events::wire::{Record, Sample, ThreadOf};
+
+/// Takes records, in the order of time.
+pub(super) struct Intake {
+    pub(super) findings: Findings,
+    origins: KnownOrigins,
+    /// The worth of a CPU sample in nanoseconds.
+    cpu_period: u64,
+    /// Threads that stopped with stacks larger than their dumps.
+    pub(super) cut_threads: Vec<u32>,
+}
+
+impl Intake {
+    pub(super) fn new(
+        origins: Origins,
+        modules: SharedModules,
+        counters: Arc<Counters>,
+        cpu_period: u64,
+        started_at: u64,
+        max_moments: usize,
+    ) -> Self {
+        let findings = Findings::new(modules, counters, started_at, max_moments);
+        Self { findings, origins: KnownOrigins::new(origins), cpu_period, cut_threads: Vec::new() }
+    }
+
+    pub(super) fn take(&mut self, due: &Due<'_>) {
+        if due.record.is_sample() {
+            self.take_sample(due);
+            return;
+        }
+        let Findings { threads, stacks, counters, throttled, .. } = &mut self.findings;
+        match due.record.parse() {
+            Some(Record::Mmap(mmap)) => self.take_mmap(&mmap, due.time),
+            Some(Record::Comm { thread, name, is_exec }) => {
+                threads.rename(thread, &String::from_utf8_lossy(name), is_exec);
+                if is_exec {
+                    stacks.spaces.exec(thread.pid, due.time);
+                }
+            }
+            Some(Record::Fork { thread, parent }) => {
+                threads.fork(thread, parent);
+                stacks.spaces.fork(thread.pid, parent.pid, due.time);
+            }
+            Some(Record::Exit { thread }) => self.exit(thread),
+            Some(Record::SwitchOut { thread, is_preempted }) => {
+                let state = threads.of(thread);
+                state.is_silent = false;
+                state.stopped_since = Some((due.time, is_preempted));
+            }
+            Some(Record::SwitchIn { thread }) => self.resume(thread, due.time),
+            Some(Record::Lost { count }) => {
+                counters.lost.fetch_add(count, Ordering::Relaxed);
+            }
+            Some(Record::Throttled) => *throttled += 1,
+            None => {}
+        }
+    }
+
+    fn take_mmap(&mut self, mmap: &Mmap<'_>, time: u64) {
+        let name = String::from_utf8_lossy(mmap.name);
+        let Mmap { pid, start, offset, build_id, .. } = *mmap;
+        let Some(end) = start.checked_add(mmap.length) else { return };
+        let mapped = Mapped { pid, start, end, offset, name: &name, build_id, is_deleted: false };
+        self.findings.stacks.spaces.map(&mapped, time);
+    }
+
+    fn exit(&mut self, thread: ThreadOf) {
+        self.findings.threads.exit(thread);
+        // The last thread of a process need not be its first; a process whose first thread is gone and whose
+        // others run on is read again from the system.
+        if thread.pid == thread.tid && crate::processes::threads(thread.pid).is_empty() {
+            self.findings.stacks.spaces.exit(thread.pid);
+        }
+    }
+
+    fn take_sample(&mut self, due: &Due<'_>) {
+        let Some(origin) = self.origins.of(&due.record) else { return };
+        let Some(sample) = due.record.sample(origin.sample_type) else { return };
+        let threads = &mut self.findings.threads;
+        // The idle task is nobody's work.
+        if sample.thread.pid == 0 || !threads.of(sample.thread).accepts(&origin) {
+            return;
+        }
+        match origin.source {
+            Source::Track => {}
+            Source::SyscallEnter => threads.of(sample.thread).syscall_since = Some(sample.time),
+            Source::SyscallExit => self.syscall_returned(&sample),
+            Source::Cpu => {
+                let stack = self.sampled_stack(&sample, due, origin.source);
+                self.add(stack, &sample, Meaning::Cpu, self.cpu_period);
+            }
+            Source::Switch => self.stop(&sample, due),
+            Source::SyscallStack { is_regular } => {
+                let stack = self.sampled_stack(&sample, due, origin.source);
+                let number = syscalls::number(sample.raw).unwrap_or(-1);
+                let key = self.key(stack, sample.thread, Meaning::Syscall { number, is_regular });
+                self.findings.rows.add(key, sample.period);
+            }
+            Source::Named(at) => {
+                let stack = self.sampled_stack(&sample, due, origin.source);
+                self.add(stack, &sample, Meaning::Named(at), sample.period);
+            }
+        }
+    }
+
+    fn sampled_stack(&mut self, sample: &Sample<'_>, due: &Due<'_>, source: Source) -> StackNumber {
+        self.findings.counters.samples.fetch_add(1, Ordering::Relaxed);
+        self.findings.stacks.of_sample(sample, due, source)
+    }
+
+    fn add(&mut self, stack: StackNumber, sample: &Sample<'_>, meaning: Meaning, amount: u64) {
+        let key = self.key(stack, sample.thread, meaning);
+        self.findings.rows.add_at(key, amount, sample.time);
+    }
+
+    fn key(&mut self, stack: StackNumber, thread: ThreadOf, meaning: Meaning) -> RowKey {
+        RowKey { stack, thread: self.findings.threads.of(thread).row, meaning }
+    }
+
+    fn syscall_returned(&mut self, sample: &Sample<'_>) {
+        let (Some(number), Some(result)) = (syscalls::number(sample.raw), syscalls::result(sample.raw))
+        else {
+            return;
+        };
+        let state = self.findings.threads.of(sample.thread);
+        let nanos = state.syscall_since.take().map(|since| sample.time.saturating_sub(since));
+        self.findings.add_call(sample.thread, number, result, nanos);
+    }
+}
