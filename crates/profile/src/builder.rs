@@ -1,6 +1,6 @@
 //! Making a profile from samples: everything that is added is interned.
 
-use std::hash::{BuildHasher, Hash};
+use std::hash::BuildHasher;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -8,43 +8,12 @@ use hashbrown::{HashMap, HashTable};
 use rustc_hash::FxBuildHasher;
 
 use crate::budget::hash_entry;
-use crate::model::{FunctionIndex, Rows};
+use crate::model::FunctionIndex;
+use crate::rows::RowIndex;
 use crate::{
     Budget, Function, FunctionId, KERNEL_MAPPING, KERNEL_START, Label, LabelSetId, Line, Location,
     LocationId, Mapping, MappingId, MappingSymbols, Profile, Quality, StackId, StringId, Timeline, ValueType,
 };
-
-/// Finds equal rows of a [`Rows`], so that each is stored once.
-#[derive(Default)]
-pub(crate) struct RowIndex {
-    rows: HashTable<u32>,
-}
-
-impl RowIndex {
-    /// The number of `row`, which is stored if it is new.
-    pub(crate) fn intern<T: Clone + Eq + Hash>(&mut self, table: &mut Rows<T>, row: &[T]) -> usize {
-        self.intern_if(table, row, || true).unwrap_or(0)
-    }
-
-    /// As [`RowIndex::intern`], but a new row is stored only if `has_room`.
-    fn intern_if<T: Clone + Eq + Hash>(
-        &mut self,
-        table: &mut Rows<T>,
-        row: &[T],
-        has_room: impl FnOnce() -> bool,
-    ) -> Option<usize> {
-        let hash = FxBuildHasher.hash_one(row);
-        if let Some(&found) = self.rows.find(hash, |&at| table.get(at as usize) == row) {
-            return Some(found as usize);
-        }
-        if !has_room() {
-            return None;
-        }
-        let at = table.push(row);
-        self.rows.insert_unique(hash, at as u32, |&at| FxBuildHasher.hash_one(table.get(at as usize)));
-        Some(at)
-    }
-}
 
 /// What is charged for a row of each table besides its own bytes: its place in the index that finds it again.
 const FUNCTION: usize = size_of::<Function>() + hash_entry(size_of::<(Function, FunctionId)>());

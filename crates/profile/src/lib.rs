@@ -30,6 +30,7 @@ mod number_units;
 pub mod pprof;
 pub mod protobuf;
 mod regroup;
+mod rows;
 mod strings;
 pub mod timeline;
 pub mod trend;
@@ -48,5 +49,6 @@ pub use model::{
     NamedLine, Profile, Renamed, Sample, ValueType,
 };
 pub use number_units::number_units;
+pub use rows::InternedLists;
 pub use strings::StringTable;
 pub use timeline::{Event, Quality, Thread, Timeline};

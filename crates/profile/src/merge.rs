@@ -5,9 +5,9 @@ use std::sync::Arc;
 use hashbrown::{HashMap, HashSet};
 use rustc_hash::FxBuildHasher;
 
-use crate::builder::{RowIndex, push_location, push_sample};
-use crate::model::FunctionIndex;
-use crate::model::MappingSymbols;
+use crate::builder::{push_location, push_sample};
+use crate::model::{FunctionIndex, MappingSymbols};
+use crate::rows::RowIndex;
 use crate::{
     Budget, Error, ErrorKind, Event, Function, FunctionId, Label, LabelSetId, Limits, Line, LocationId,
     Mapping, MappingId, Profile, Quality, Result, StackId, StringId, Thread, ThreadId, Timeline, ValueType,

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use hashbrown::HashMap;
 use rustc_hash::FxBuildHasher;
 
+use crate::rows::Rows;
 use crate::{
     FunctionId, LabelSetId, LocationId, MappingId, Quality, StackId, StringId, StringTable, Timeline,
 };
@@ -125,48 +126,6 @@ pub struct Sample<'a> {
     pub labels: LabelSetId,
     /// How much, one value for each of [`Profile::sample_types`].
     pub values: &'a [i64],
-}
-
-/// A flat array of rows of different lengths.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Rows<T> {
-    pub(crate) ends: Vec<u32>,
-    pub(crate) items: Vec<T>,
-}
-
-impl<T> Default for Rows<T> {
-    fn default() -> Self {
-        Self { ends: Vec::new(), items: Vec::new() }
-    }
-}
-
-impl<T> Rows<T> {
-    pub(crate) fn len(&self) -> usize {
-        self.ends.len()
-    }
-
-    fn byte_size(&self) -> usize {
-        size_of_val(&*self.ends) + size_of_val(&*self.items)
-    }
-
-    pub(crate) fn get(&self, index: usize) -> &[T] {
-        let start = if index == 0 { 0 } else { self.ends[index - 1] as usize };
-        &self.items[start..self.ends[index] as usize]
-    }
-
-    /// Ends the row that was being pushed to `items`.
-    pub(crate) fn finish_row(&mut self) -> usize {
-        self.ends.push(u32::try_from(self.items.len()).expect("a profile holds fewer than 2^32 frames"));
-        self.ends.len() - 1
-    }
-
-    pub(crate) fn push(&mut self, row: &[T]) -> usize
-    where
-        T: Clone,
-    {
-        self.items.extend_from_slice(row);
-        self.finish_row()
-    }
 }
 
 /// The columns of the samples.

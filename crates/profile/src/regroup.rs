@@ -66,7 +66,7 @@ impl Profile {
 
     /// Puts other locations into the stacks; a replaced one that equals its neighbour is left out.
     fn replace_locations(&mut self, replacements: &[LocationId]) {
-        let mut stacks = crate::model::Rows::default();
+        let mut stacks = crate::rows::Rows::default();
         for row in 0..self.stacks.len() {
             let mut last = None;
             for &location in self.stacks.get(row) {

@@ -1,10 +1,9 @@
 //! Samples of one reader (or one window of one), each distinct stack stored once.
 
 use crate::labels::LabelSet;
+use flamelet_profile::InternedLists;
 use flamelet_unwind::Era;
-use hashbrown::HashTable;
-use rustc_hash::{FxBuildHasher, FxHashMap};
-use std::hash::BuildHasher;
+use rustc_hash::FxHashMap;
 
 /// A thread under one of its names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -61,7 +60,8 @@ pub(crate) struct Incoming<'a> {
 /// The samples.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Aggregate {
-    stacks: Stacks,
+    /// Leaf first.
+    pub(crate) stacks: InternedLists<u64>,
     rows: FxHashMap<RowKey, u32>,
     /// Keys and counts, by row.
     pub(crate) counts: Vec<(RowKey, u64)>,
@@ -139,15 +139,10 @@ impl Aggregate {
         self.rows.get(&key).copied()
     }
 
-    /// The frames of a stack, leaf first.
-    pub(crate) fn frames(&self, stack: u32) -> &[u64] {
-        self.stacks.get(stack)
-    }
-
     /// Roughly what is allocated.
     pub(crate) fn byte_size(&self) -> usize {
-        self.stacks.frames.len() * 8
-            + self.stacks.ends.len() * 12
+        self.stacks.item_count() * 8
+            + self.stacks.len() * 12
             + self.counts.len() * 64
             + self.threads.len() * 64
             + self.names.len() * 48
@@ -180,43 +175,6 @@ impl Aggregate {
     }
 }
 
-/// Distinct stacks, one after the other.
-#[derive(Clone, Debug, Default)]
-struct Stacks {
-    frames: Vec<u64>,
-    ends: Vec<usize>,
-    index: HashTable<u32>,
-}
-
-impl Stacks {
-    fn find(&self, frames: &[u64]) -> Option<u32> {
-        let hash = FxBuildHasher.hash_one(frames);
-        self.index.find(hash, |&at| self.get(at) == frames).copied()
-    }
-
-    fn intern(&mut self, frames: &[u64]) -> u32 {
-        if let Some(found) = self.find(frames) {
-            return found;
-        }
-        let hash = FxBuildHasher.hash_one(frames);
-        let Self { frames: stored, ends, index } = self;
-        stored.extend_from_slice(frames);
-        ends.push(stored.len());
-        let at = ends.len() as u32 - 1;
-        index.insert_unique(hash, at, |&at| FxBuildHasher.hash_one(row(stored, ends, at)));
-        at
-    }
-
-    fn get(&self, at: u32) -> &[u64] {
-        row(&self.frames, &self.ends, at)
-    }
-}
-
-fn row<'a>(frames: &'a [u64], ends: &[usize], at: u32) -> &'a [u64] {
-    let start = (at as usize).checked_sub(1).map_or(0, |before| ends[before]);
-    &frames[start..ends[at as usize]]
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -237,7 +195,7 @@ mod tests {
         let counts: Vec<u64> = aggregate.counts.iter().map(|(_, count)| *count).collect();
         assert_eq!(counts, [4, 2, 2]);
         assert_eq!((aggregate.samples, aggregate.truncated), (8, 2));
-        assert_eq!(aggregate.frames(aggregate.counts[1].0.stack), [1, 3]);
+        assert_eq!(aggregate.stacks.get(aggregate.counts[1].0.stack), [1, 3]);
         assert_eq!((aggregate.threads.len(), aggregate.names.len(), aggregate.moments.len()), (3, 1, 4));
         assert_eq!(aggregate.threads[0].name(), "worker");
     }

@@ -68,7 +68,7 @@ impl CpuProfile<'_> {
     fn stack(&mut self, part: &Aggregate, key: &RowKey) -> StackId {
         let modules = self.modules;
         self.assembler.stack((key.stack, key.era, key.is_rooted), |assembler, frames| {
-            let addresses = part.frames(key.stack).iter();
+            let addresses = part.stacks.get(key.stack).iter();
             frames.extend(addresses.map(|&address| location(assembler, modules, address, key.era)));
             if !key.is_rooted {
                 frames.push(assembler.builder.named_frame("[truncated]"));

@@ -157,7 +157,7 @@ impl Profile {
         &mut self,
         mut rewrite: impl FnMut(&Profile, &[LocationId], &mut Vec<LocationId>) -> bool,
     ) {
-        let mut stacks = crate::model::Rows::default();
+        let mut stacks = crate::rows::Rows::default();
         let mut kept = Vec::with_capacity(self.stacks.len());
         for row in 0..self.stacks.len() {
             let before = stacks.items.len();

@@ -4,7 +4,7 @@ use hashbrown::HashMap;
 use rustc_hash::FxBuildHasher;
 
 use crate::builder::push_location;
-use crate::model::Rows;
+use crate::rows::Rows;
 use crate::{Function, FunctionId, LabelSetId, Line, LocationId, Profile, StackId, unit};
 
 impl Profile {

@@ -6,8 +6,8 @@
 use super::schema;
 use super::tables::{EventReader, IdMap, LabelSetReader};
 use crate::budget::hash_entry;
-use crate::model::Rows;
 use crate::protobuf::{FieldValue, Fields, unzigzag};
+use crate::rows::Rows;
 use crate::{
     Budget, Error, ErrorKind, Function, FunctionId, Header, Label, LabelSetId, Line, Location, LocationId,
     Mapping, MappingId, Profile, Quality, Result, StackId, StringId, StringTable, Thread, ThreadId, Timeline,

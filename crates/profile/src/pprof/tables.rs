@@ -7,8 +7,8 @@ use rustc_hash::FxBuildHasher;
 
 use super::read::{corrupt, row_number};
 use crate::budget::hash_entry;
-use crate::model::Rows;
 use crate::protobuf::FieldValue;
+use crate::rows::Rows;
 use crate::{Budget, Error, Event, Label, LabelSetId, Result};
 
 /// From the ids of the file, which may be any numbers, to rows. Files that number from 1 upwards, as all

@@ -11,6 +11,7 @@ use super::stack_collector::StackCollector;
 use super::stack_table::StackNumber;
 use super::syscalls::SyscallTable;
 use super::threads::Threads;
+use crate::sys::machine;
 
 /// What a recording found so far; profiles are made of it.
 pub(crate) struct Findings {
@@ -28,12 +29,8 @@ pub(crate) struct Findings {
 }
 
 impl Findings {
-    pub(super) fn new(
-        modules: SharedModules,
-        counters: Arc<Counters>,
-        started_at: u64,
-        max_moments: usize,
-    ) -> Self {
+    /// Nothing yet, from now on.
+    pub(crate) fn new(modules: SharedModules, counters: Arc<Counters>, max_moments: usize) -> Self {
         Self {
             threads: Threads::default(),
             stacks: StackCollector::new(modules, counters.clone()),
@@ -41,7 +38,7 @@ impl Findings {
             syscalls: SyscallTable::default(),
             waits: FxHashMap::default(),
             throttled: 0,
-            started_at,
+            started_at: machine::monotonic_nanos(),
             counters,
         }
     }

@@ -1,17 +1,14 @@
 //! From the kernel's records to findings.
 
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use flamelet_unwind::perf_event::Mmap;
 
-use super::counters::Counters;
 use super::findings::Findings;
 use super::images::Mapped;
 use super::order::Due;
 use super::origins::KnownOrigins;
 use super::rows::{Meaning, RowKey};
-use super::spaces::SharedModules;
 use super::stack_table::StackNumber;
 use super::syscalls;
 use crate::events::plan::Source;
@@ -29,15 +26,7 @@ pub(super) struct Intake {
 }
 
 impl Intake {
-    pub(super) fn new(
-        origins: Origins,
-        modules: SharedModules,
-        counters: Arc<Counters>,
-        cpu_period: u64,
-        started_at: u64,
-        max_moments: usize,
-    ) -> Self {
-        let findings = Findings::new(modules, counters, started_at, max_moments);
+    pub(super) fn new(origins: Origins, cpu_period: u64, findings: Findings) -> Self {
         Self { findings, origins: KnownOrigins::new(origins), cpu_period, cut_threads: Vec::new() }
     }
 

@@ -17,8 +17,6 @@ mod syscalls;
 mod threads;
 mod traced;
 
-use std::sync::Arc;
-
 pub(crate) use counters::Counters;
 pub(crate) use findings::Findings;
 pub(crate) use images::Images;
@@ -41,17 +39,9 @@ pub(crate) struct Collector {
 }
 
 impl Collector {
-    pub(crate) fn new(
-        rings: usize,
-        origins: Origins,
-        modules: SharedModules,
-        counters: Arc<Counters>,
-        cpu_period: u64,
-        started_at: u64,
-        max_moments: usize,
-    ) -> Self {
-        let intake = Intake::new(origins, modules, counters, cpu_period, started_at, max_moments);
-        Self { order: Order::new(rings), intake }
+    /// Adds to `findings` what so many rings bring; a CPU sample stands for `cpu_period` nanoseconds.
+    pub(crate) fn new(rings: usize, origins: Origins, cpu_period: u64, findings: Findings) -> Self {
+        Self { order: Order::new(rings), intake: Intake::new(origins, cpu_period, findings) }
     }
 
     /// Takes in what was read of some rings.

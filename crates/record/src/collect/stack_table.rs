@@ -1,10 +1,8 @@
 //! Stacks, each stored once: addresses become locations, and a list of locations a number.
 
-use std::hash::{BuildHasher, Hasher};
-
+use flamelet_profile::{InternedLists, KERNEL_START};
 use flamelet_unwind::{Module, Modules};
-use hashbrown::HashTable;
-use rustc_hash::{FxBuildHasher, FxHashMap, FxHasher};
+use rustc_hash::FxHashMap;
 
 /// The number of a stack.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -42,9 +40,9 @@ pub(crate) struct StackTable {
     pub(crate) locations: Vec<SeenLocation>,
     by_location: FxHashMap<SeenLocation, u32>,
     /// Stacks as locations, leaf first.
-    lists: Lists<u32>,
+    lists: InternedLists<u32>,
     /// Stacks as they came: the address space, then addresses. Found here, a stack needs no lookup by frame.
-    raw: Lists<u64>,
+    raw: InternedLists<u64>,
     raw_numbers: Vec<StackNumber>,
     key: Vec<u64>,
     list: Vec<u32>,
@@ -52,7 +50,7 @@ pub(crate) struct StackTable {
 
 /// The kernel has the upper half of the addresses.
 pub(crate) fn is_kernel(address: u64) -> bool {
-    address >> 63 != 0
+    address >= KERNEL_START
 }
 
 impl StackTable {
@@ -62,17 +60,16 @@ impl StackTable {
         key.clear();
         key.push(u64::from(space));
         key.extend_from_slice(frames);
-        let (raw, is_new) = self.raw.intern(&key);
+        let raw = self.raw.intern(&key) as usize;
         self.key = key;
-        if is_new {
+        if raw == self.raw_numbers.len() {
             let mut list = std::mem::take(&mut self.list);
             list.clear();
             list.extend(frames.iter().map(|&address| self.location(pid, modules, address)));
-            let (number, _) = self.lists.intern(&list);
+            self.raw_numbers.push(StackNumber(self.lists.intern(&list)));
             self.list = list;
-            self.raw_numbers.push(StackNumber(number));
         }
-        self.raw_numbers[raw as usize]
+        self.raw_numbers[raw]
     }
 
     /// The locations of a stack, leaf first.
@@ -109,51 +106,6 @@ impl StackTable {
     }
 }
 
-/// Lists of different lengths in one array, each stored once.
-struct Lists<T> {
-    items: Vec<T>,
-    ends: Vec<usize>,
-    index: HashTable<u32>,
-}
-
-impl<T> Default for Lists<T> {
-    fn default() -> Self {
-        Self { items: Vec::new(), ends: Vec::new(), index: HashTable::new() }
-    }
-}
-
-impl<T: Copy + Eq + Into<u64>> Lists<T> {
-    fn get(&self, number: u32) -> &[T] {
-        slice(&self.items, &self.ends, number)
-    }
-
-    /// The number of `list`, and whether it is new.
-    fn intern(&mut self, list: &[T]) -> (u32, bool) {
-        let hash = hash(list);
-        let (items, ends) = (&mut self.items, &mut self.ends);
-        if let Some(&number) = self.index.find(hash, |&number| slice(items, ends, number) == list) {
-            return (number, false);
-        }
-        let number = u32::try_from(ends.len()).expect("fewer than 2^32 stacks");
-        items.extend_from_slice(list);
-        ends.push(items.len());
-        self.index.insert_unique(hash, number, |&number| self::hash(slice(items, ends, number)));
-        (number, true)
-    }
-}
-
-fn slice<'a, T>(items: &'a [T], ends: &[usize], number: u32) -> &'a [T] {
-    let at = number as usize;
-    let start = if at == 0 { 0 } else { ends[at - 1] };
-    &items[start..ends[at]]
-}
-
-fn hash<T: Copy + Into<u64>>(list: &[T]) -> u64 {
-    let mut hasher: FxHasher = FxBuildHasher.build_hasher();
-    list.iter().for_each(|&item| hasher.write_u64(item.into()));
-    hasher.finish()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -179,7 +131,7 @@ mod tests {
         let first = stacks.intern(1, 0, &here, &[0x10010, 0x10020]);
         assert_eq!(stacks.intern(2, 1, &there, &[0x50010, 0x50020]), first);
         assert_ne!(stacks.intern(2, 1, &there, &[0x10010]), first);
-        assert_eq!((stacks.mappings.len(), stacks.locations.len(), stacks.lists.ends.len()), (1, 3, 2));
+        assert_eq!((stacks.mappings.len(), stacks.locations.len(), stacks.lists.len()), (1, 3, 2));
     }
 
     #[test]

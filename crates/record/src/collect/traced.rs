@@ -1,23 +1,14 @@
 //! What a tracer, which stops threads at their system calls, tells instead of records.
 
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use super::counters::Counters;
 use super::findings::Findings;
 use super::rows::{Meaning, RowKey};
-use super::spaces::SharedModules;
 use super::stack_table::StackNumber;
 use super::threads::ThreadRow;
 use crate::events::wire::ThreadOf;
-use crate::sys::machine;
 
 impl Findings {
-    /// For what a tracer tells, from now on.
-    pub(crate) fn traced(counters: Arc<Counters>, max_moments: usize) -> Self {
-        Self::new(SharedModules::default(), counters, machine::monotonic_nanos(), max_moments)
-    }
-
     /// The row of a thread.
     pub(crate) fn row_of(&mut self, thread: ThreadOf) -> ThreadRow {
         self.threads.of(thread).row

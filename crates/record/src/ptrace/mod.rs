@@ -97,16 +97,11 @@ pub(crate) fn record(
         own_cpu_nanos: traced.cpu_nanos,
         findings: &traced.findings,
     };
-    let (mut profile, symbols, names_nanos) = ending.profile(background.finish());
-    let mut summary = ending.summary(&counters, symbols.as_ref(), &profile);
-    summary.names_cpu = std::time::Duration::from_nanos(names_nanos);
-    summary.notes.push(format!(
+    let note = format!(
         "system calls were followed by ptrace, which slows the program down and lengthens their times: {why}"
-    ));
-    if let Some(error) = traced.save_failure {
-        summary.notes.push(format!("the recording could not be saved while it ran: {error}"));
-    }
-    ending.judge(&mut profile, &mut summary);
+    );
+    let (profile, summary, symbols) =
+        ending.finish(background.finish(), &counters, vec![note], traced.save_failure);
     let command = child.map(|child| end_of(child, &status)).transpose()?;
     Ok(Recorded { profile, summary, symbols, command })
 }

@@ -12,7 +12,7 @@ use super::stacks::Skips;
 use super::wanted::Wanted;
 use crate::assemble::{self, Columns};
 use crate::checkpoint::Saver;
-use crate::collect::{Counters, Findings};
+use crate::collect::{Counters, Findings, SharedModules};
 use crate::events::wire::ThreadOf;
 use crate::names::FoundNames;
 use crate::sys::machine;
@@ -59,7 +59,7 @@ impl Tracer {
     ) -> Self {
         Self {
             wanted,
-            findings: Findings::traced(counters, max_moments),
+            findings: Findings::new(SharedModules::default(), counters, max_moments),
             tracees: FxHashMap::default(),
             skips: Skips::default(),
             leaders: FxHashSet::default(),

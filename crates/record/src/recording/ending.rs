@@ -54,15 +54,9 @@ impl Recording {
             own_cpu_nanos: self.drain_cpu_nanos + collected.cpu_nanos,
             findings: &collected.findings,
         };
-        let (mut profile, symbols, names_nanos) = ending.profile(names);
-        let mut summary = ending.summary(&self.counters, symbols.as_ref(), &profile);
-        summary.names_cpu = Duration::from_nanos(names_nanos);
+        let (profile, mut summary, symbols) =
+            ending.finish(names, &self.counters, self.notes, collected.save_failure);
         summary.was_eager = self.was_eager;
-        summary.notes = self.notes;
-        if let Some(error) = collected.save_failure {
-            summary.notes.push(format!("the recording could not be saved while it ran: {error}"));
-        }
-        ending.judge(&mut profile, &mut summary);
         let command = match self.watched {
             Watched::Running(child) => Some(end_of(child)?),
             _ => None,
@@ -101,8 +95,26 @@ pub(crate) struct Ending<'a> {
 }
 
 impl Ending<'_> {
+    /// The profile, what there is to say about it (`notes` first), and how its names were found.
+    pub(crate) fn finish(
+        &self,
+        names: FoundNames,
+        counters: &Counters,
+        notes: Vec<String>,
+        save_failure: Option<std::io::Error>,
+    ) -> (Profile, Summary, Option<symbolize::Summary>) {
+        let (mut profile, symbols, names_nanos) = self.profile(names);
+        let mut summary = self.summary(counters, symbols.as_ref(), &profile);
+        summary.names_cpu = Duration::from_nanos(names_nanos);
+        summary.notes = notes;
+        let unsaved = |error| format!("the recording could not be saved while it ran: {error}");
+        summary.notes.extend(save_failure.map(unsaved));
+        self.judge(&mut profile, &mut summary);
+        (profile, summary, symbols)
+    }
+
     /// The profile with names, and the CPU time that finding them took.
-    pub(crate) fn profile(&self, mut names: FoundNames) -> (Profile, Option<symbolize::Summary>, u64) {
+    fn profile(&self, mut names: FoundNames) -> (Profile, Option<symbolize::Summary>, u64) {
         let before = machine::thread_cpu_nanos();
         let mut profile = assemble::profile(self.findings, self.columns, &mut names, self.start_nanos);
         profile.header.duration_nanos = i64::try_from(self.elapsed.as_nanos()).unwrap_or(i64::MAX);
@@ -115,7 +127,7 @@ impl Ending<'_> {
         (profile, symbols, names.cpu_nanos + (machine::thread_cpu_nanos() - before))
     }
 
-    pub(crate) fn summary(
+    fn summary(
         &self,
         counters: &Counters,
         symbols: Option<&symbolize::Summary>,
@@ -194,7 +206,7 @@ impl Ending<'_> {
     }
 
     /// Says in the profile how good it is.
-    pub(crate) fn judge(&self, profile: &mut Profile, summary: &mut Summary) {
+    fn judge(&self, profile: &mut Profile, summary: &mut Summary) {
         if summary.throttled > 0 {
             let note = format!("the kernel paused sampling {} times: lower the frequency", summary.throttled);
             summary.notes.push(note);

@@ -14,7 +14,7 @@ use rustc_hash::FxHashSet;
 
 use crate::assemble::Columns;
 use crate::checkpoint::Saver;
-use crate::collect::{Collector, Counters, SharedModules};
+use crate::collect::{Collector, Counters, Findings, SharedModules};
 use crate::drain::batch::BatchDrain;
 use crate::drain::eager::EagerDrain;
 use crate::drain::{Message, Outlet, Pace};
@@ -141,15 +141,9 @@ impl Recording {
         }
         let (modules, counters) = (SharedModules::default(), Arc::new(Counters::default()));
         let start_nanos = unix_nanos();
-        let collector = Collector::new(
-            rings.len() * 2,
-            session.origins(),
-            modules.clone(),
-            counters.clone(),
-            1_000_000_000 / u64::from(options.frequency),
-            machine::monotonic_nanos(),
-            options.max_moments,
-        );
+        let findings = Findings::new(modules.clone(), counters.clone(), options.max_moments);
+        let period = 1_000_000_000 / u64::from(options.frequency);
+        let collector = Collector::new(rings.len() * 2, session.origins(), period, findings);
         let columns = Columns::new(&options);
         let background = Background::start(options.symbolize.clone())?;
         let (messages, inbox) = mpsc::channel();
