@@ -47,17 +47,12 @@ pub fn router_with(handler: Handler) -> Router {
     let theirs = handler.clone();
     let answer = any(move |request: Request| answer(theirs.clone(), request));
     let prefix = literal(handler.prefix());
-    let paths = [
-        "/debug/pprof",
-        "/debug/pprof/",
-        "/debug/pprof/{*profile}",
-        "/pprof/profile/report",
-        "/pprof/profile/flamegraph",
-        "/pprof/heap/report",
-        "/pprof/heap/flamegraph",
-    ];
+    // The wildcard also takes what is not there, so that the handler can say so.
+    let paths = ["/debug/pprof", "/debug/pprof/", "/debug/pprof/{*profile}"]
+        .into_iter()
+        .chain(crate::http::beside_go());
     let paths = paths.map(|path| format!("{prefix}{path}"));
-    let router = paths.iter().fold(Router::new(), |router, path| router.route(path, answer.clone()));
+    let router = paths.fold(Router::new(), |router, path| router.route(&path, answer.clone()));
     #[cfg(feature = "view")]
     let router = router.nest(&format!("{prefix}/debug/pprof/view/"), viewer(handler));
     router

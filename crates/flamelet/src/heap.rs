@@ -30,15 +30,15 @@ pub use view::{View, recover_view};
 
 mod budget;
 mod growth;
-#[cfg(feature = "jemalloc")]
-mod own_sampling;
 mod view;
 
-use flamelet_capture::heap::{self, Snapshot};
+use flamelet_capture::heap::Snapshot;
 use flamelet_capture::profile::Profile;
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::profiler::HeapSettings;
+#[cfg(feature = "jemalloc")]
+use crate::heap_sampling::by_jemalloc;
+use crate::heap_sampling::not_enabled;
 use crate::{Profiler, profiler};
 
 /// Installs the allocator that makes the heap visible: around the system's allocator, or, with the feature of
@@ -77,54 +77,6 @@ macro_rules! global_allocator {
     };
 }
 
-/// What the program has to do, said wherever a heap profile is asked for in vain.
-pub(crate) fn not_enabled() -> &'static str {
-    match heap::is_installed() {
-        true => {
-            "heap profiling was switched off in this service, by `without_heap()` when its profiler was built"
-        }
-        false => NO_ALLOCATOR,
-    }
-}
-
-const NO_ALLOCATOR: &str = "heap profiling is not enabled in this service: \
-                            it needs flamelet's allocator, `flamelet::global_allocator!()`";
-
-/// Starts sampling if the program's allocator is flamelet's; whether it is.
-pub(crate) fn start(settings: &HeapSettings) -> Result<bool> {
-    #[cfg(feature = "jemalloc")]
-    if let Some(jemalloc) = &settings.jemalloc {
-        own_sampling::start(jemalloc, &settings.options)?;
-        return Ok(true);
-    }
-    if !heap::is_running() && !heap::is_installed() {
-        return match settings.has_files {
-            true => Err(Error::new(ErrorKind::NotEnabled, NO_ALLOCATOR)),
-            false => Ok(false),
-        };
-    }
-    if settings.options.start_unless_running()? {
-        #[cfg(feature = "jemalloc")]
-        mention_jemalloc();
-    }
-    Ok(true)
-}
-
-/// Puts jemalloc's statistics into the comments of heap profiles, if it is what the program allocates from: it
-/// must have handed out at least what is held here.
-#[cfg(feature = "jemalloc")]
-fn mention_jemalloc() {
-    const HELD: usize = 1 << 20;
-    heap::unaccounted(|| {
-        let block: Vec<u8> = std::hint::black_box(Vec::with_capacity(HELD));
-        let jemalloc = jemalloc::Jemalloc::linked();
-        if jemalloc.statistics().is_some_and(|statistics| statistics.allocated >= HELD) {
-            jemalloc.mention();
-        }
-        drop(std::hint::black_box(block));
-    });
-}
-
 /// A moment of the heap, of which profiles are made, see [`Profiler::heap`].
 #[derive(Clone, Debug)]
 pub struct HeapSnapshot {
@@ -148,7 +100,7 @@ impl Profiler {
             return Err(Error::new(ErrorKind::NotEnabled, not_enabled()));
         }
         #[cfg(feature = "jemalloc")]
-        if let Some(dump) = own_sampling::dump()? {
+        if let Some(dump) = by_jemalloc::dump()? {
             return Ok(HeapSnapshot { moment: Moment::Dump(Box::new(dump)), profiler: self.clone() });
         }
         Ok(HeapSnapshot { moment: Moment::Tables(Snapshot::take()?), profiler: self.clone() })
@@ -181,7 +133,7 @@ impl HeapSnapshot {
         self.complete(match (&self.moment, &before.moment) {
             (Moment::Tables(now), Moment::Tables(before)) => now.growth(before),
             #[cfg(feature = "jemalloc")]
-            _ => own_sampling::unknown("growth"),
+            _ => by_jemalloc::unknown("growth"),
         })
     }
 
@@ -238,7 +190,7 @@ impl HeapSnapshot {
         match (&self.moment, &before.moment) {
             (Moment::Tables(now), Moment::Tables(before)) => now.since(before),
             #[cfg(feature = "jemalloc")]
-            _ => own_sampling::difference(self.whole(), before.whole()),
+            _ => by_jemalloc::difference(self.whole(), before.whole()),
         }
     }
 
@@ -247,7 +199,7 @@ impl HeapSnapshot {
         self.complete(match &self.moment {
             Moment::Tables(snapshot) => tell(snapshot),
             #[cfg(feature = "jemalloc")]
-            Moment::Dump(_) => own_sampling::unknown(_kind),
+            Moment::Dump(_) => by_jemalloc::unknown(_kind),
         })
     }
 

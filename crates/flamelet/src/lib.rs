@@ -59,6 +59,8 @@ mod files;
 pub mod heap;
 #[cfg(all(feature = "heap", not(target_os = "linux")))]
 mod heap_elsewhere;
+#[cfg(all(feature = "heap", target_os = "linux"))]
+mod heap_sampling;
 #[cfg(feature = "http")]
 pub mod http;
 pub mod labels;

@@ -5,23 +5,23 @@ use std::sync::Arc;
 use flamelet_capture::profile::{HeapView, Profile};
 
 use super::answer::Refusal;
-use super::asked::Wanted;
-use super::plan::Make;
+use super::job::Make;
+use super::plan::Capture;
 use crate::Profiler;
 use crate::task::Cancel;
 
-/// Captures what is wanted; how its profile is made.
+/// Runs a capture. Returns how its profile is made.
 pub(super) fn take(
     profiler: &Profiler,
-    wanted: Wanted,
+    capture: Capture,
     cancel: &Arc<Cancel>,
 ) -> Result<Make<Profile>, Refusal> {
-    match wanted {
-        Wanted::Cpu { seconds, frequency } => cpu::take(profiler, seconds, frequency, cancel),
-        Wanted::Recent { seconds } => recent::take(profiler, seconds),
-        Wanted::Heap { view, seconds } => heap::take(profiler, view, seconds, cancel),
-        Wanted::Growth { seconds, windows } => heap::watch(profiler, seconds, windows, cancel),
-        Wanted::Empty(kind) => Ok(Box::new(move || Ok(super::empty::profile(kind)))),
+    match capture {
+        Capture::Cpu { seconds, frequency } => cpu::take(profiler, seconds, frequency, cancel),
+        Capture::Recent { seconds } => recent::take(profiler, seconds),
+        Capture::Heap { view, seconds } => heap::take(profiler, view, seconds, cancel),
+        Capture::Growth { seconds, windows } => heap::watch(profiler, seconds, windows, cancel),
+        Capture::Empty(kind) => Ok(Box::new(move || Ok(super::empty::profile(kind)))),
     }
 }
 

@@ -1,15 +1,12 @@
 //! CPU over HTTP.
 
-use http::HeaderMap;
-
 use super::answer::Refusal;
-use super::asked::{Asked, Wanted};
 use super::delivery::{Delivery, Form};
-use super::query::Query;
-use super::route;
+use super::incoming::Incoming;
+use super::plan::{Capture, Plan};
 use super::rules::Rules;
 
-/// What is taken for a parameter that the request does not have.
+/// The values of parameters that a request does not have.
 #[derive(Debug, PartialEq, Eq)]
 struct Defaults {
     seconds: u64,
@@ -26,18 +23,22 @@ impl Defaults {
 }
 
 /// `/debug/pprof/profile`.
-pub(super) fn read(rules: &Rules<'_>, query: &Query, headers: &HeaderMap) -> Result<Asked, Refusal> {
-    let form = Form::negotiate(query, headers)?;
-    read_with(rules, query, form, &Defaults::of_go(rules))
+pub(super) fn plan(request: &Incoming<'_>) -> Result<Plan, Refusal> {
+    plan_with(request, Form::negotiate(request)?, &Defaults::of_go(request.rules))
 }
 
-/// `/pprof/profile/report` and `/pprof/profile/flamegraph`.
-pub(super) fn read_family(rules: &Rules<'_>, query: &Query, form: route::Form) -> Result<Asked, Refusal> {
-    let form = Form::of_family(rules, query, form)?;
-    read_with(rules, query, form, &Defaults::OF_THE_FAMILY)
+/// `/pprof/profile/report`.
+pub(super) fn plan_report(request: &Incoming<'_>) -> Result<Plan, Refusal> {
+    plan_with(request, Form::Pprof, &Defaults::OF_THE_FAMILY)
 }
 
-fn read_with(rules: &Rules<'_>, query: &Query, form: Form, defaults: &Defaults) -> Result<Asked, Refusal> {
+/// `/pprof/profile/flamegraph`.
+pub(super) fn plan_flamegraph(request: &Incoming<'_>) -> Result<Plan, Refusal> {
+    plan_with(request, Form::picture(request)?, &Defaults::OF_THE_FAMILY)
+}
+
+fn plan_with(request: &Incoming<'_>, form: Form, defaults: &Defaults) -> Result<Plan, Refusal> {
+    let Incoming { rules, query, .. } = request;
     rules.cpu.map_err(Refusal::forbidden)?;
     let limits = rules.limits;
     let (max_seconds, max_frequency) = (limits.max_duration.as_secs(), u64::from(limits.max_frequency));
@@ -50,19 +51,19 @@ fn read_with(rules: &Rules<'_>, query: &Query, form: Form, defaults: &Defaults) 
                 return Err(Refusal::bad_parameter(format!("{name} and last params are incompatible")));
             }
         }
-        return read_recent(rules, query, delivery);
+        return plan_recent(request, delivery);
     }
     let seconds = seconds.unwrap_or(defaults.seconds).min(max_seconds);
     let frequency = frequency.unwrap_or(u64::from(defaults.frequency)).min(max_frequency);
     let frequency = u32::try_from(frequency).unwrap_or(limits.max_frequency);
-    Ok(Asked::Profile(Wanted::Cpu { seconds, frequency }, delivery))
+    Ok(Plan::Profile(Capture::Cpu { seconds, frequency }, delivery))
 }
 
 /// `?last=60`.
-fn read_recent(rules: &Rules<'_>, query: &Query, delivery: Delivery) -> Result<Asked, Refusal> {
-    let most = rules.past.map_err(Refusal::forbidden)?.as_secs().max(1);
-    let seconds = query.number("last", 1..=most, " (this service remembers no more)")?.unwrap_or(most);
-    Ok(Asked::Profile(Wanted::Recent { seconds }, delivery))
+fn plan_recent(request: &Incoming<'_>, delivery: Delivery) -> Result<Plan, Refusal> {
+    let most = request.rules.past.map_err(Refusal::forbidden)?.as_secs().max(1);
+    let seconds = request.query.number("last", 1..=most, " (this service remembers no more)")?;
+    Ok(Plan::Profile(Capture::Recent { seconds: seconds.unwrap_or(most) }, delivery))
 }
 
 #[cfg(all(test, feature = "cpu"))]

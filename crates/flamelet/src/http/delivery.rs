@@ -3,12 +3,10 @@
 use flamelet_capture::profile::{Profile, pprof};
 use flamelet_report::flame::{self, FlameOptions};
 use flamelet_report::page;
-use http::HeaderMap;
 
 use super::accept::{Preference, preference};
 use super::answer::{self, Answer, Refusal};
-use super::query::Query;
-use super::route;
+use super::incoming::Incoming;
 use super::rules::Rules;
 use super::text;
 
@@ -33,24 +31,21 @@ pub(super) enum Form {
 
 impl Form {
     /// As `debug` and `Accept` say.
-    pub(super) fn negotiate(query: &Query, headers: &HeaderMap) -> Result<Self, Refusal> {
-        if query.wants_text()? {
+    pub(super) fn negotiate(request: &Incoming<'_>) -> Result<Self, Refusal> {
+        if request.query.wants_text()? {
             return Ok(Self::Text);
         }
-        Ok(match preference(headers) {
+        Ok(match preference(&request.parts.headers) {
             Preference::Pprof => Self::Pprof,
             Preference::Html => Self::Html,
             Preference::Svg => Self::Svg { width: FlameOptions::default().image_width },
         })
     }
 
-    /// That of the `/pprof/…` family.
-    pub(super) fn of_family(rules: &Rules<'_>, query: &Query, form: route::Form) -> Result<Self, Refusal> {
-        if form == route::Form::Report {
-            return Ok(Self::Pprof);
-        }
-        let most = rules.limits.max_image_width;
-        let width = query.number("image_width", 1..=u64::from(most), " (the cap of this service)")?;
+    /// The picture of the `/pprof/…` family, as wide as `image_width` says.
+    pub(super) fn picture(request: &Incoming<'_>) -> Result<Self, Refusal> {
+        let most = request.rules.limits.max_image_width;
+        let width = request.query.number("image_width", 1..=u64::from(most), " (the cap of this service)")?;
         let width = width.and_then(|width| u32::try_from(width).ok()).unwrap_or(2500.min(most));
         Ok(Self::Svg { width })
     }

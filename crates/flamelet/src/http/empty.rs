@@ -5,29 +5,12 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use flamelet_capture::profile::{Profile, ProfileBuilder};
 
-/// A profile by the name of its endpoint.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
-    Allocs,
-    Block,
-    Goroutine,
-    Mutex,
-    Threadcreate,
-    Wall,
-}
+use super::answer::Refusal;
+use super::delivery::{Delivery, Form};
+use super::incoming::Incoming;
+use super::plan::{Capture, EmptyProfile, Plan};
 
-impl Kind {
-    pub(super) const fn name(self) -> &'static str {
-        match self {
-            Self::Allocs => "allocs",
-            Self::Block => "block",
-            Self::Goroutine => "goroutine",
-            Self::Mutex => "mutex",
-            Self::Threadcreate => "threadcreate",
-            Self::Wall => "wall",
-        }
-    }
-
+impl EmptyProfile {
     fn sample_types(self) -> &'static [(&'static str, &'static str)] {
         match self {
             Self::Allocs => &[
@@ -64,16 +47,25 @@ impl Kind {
     }
 }
 
+/// Delivers a profile of `kind` as the request asks for it.
+pub(super) fn plan(request: &Incoming<'_>, kind: EmptyProfile) -> Result<Plan, Refusal> {
+    let form = Form::negotiate(request)?;
+    let suffix = request.delta_seconds()?.map_or("", |_| "-delta");
+    let delivery = Delivery::new(request.rules, &format!("{}{suffix}", request.name), form);
+    Ok(Plan::Profile(Capture::Empty(kind), delivery))
+}
+
 /// The profile of `kind`.
-pub(super) fn profile(kind: Kind) -> Profile {
+pub(super) fn profile(kind: EmptyProfile) -> Profile {
     let mut builder = ProfileBuilder::new(kind.sample_types());
     builder.comment(kind.remark());
-    if kind == Kind::Threadcreate {
+    if kind == EmptyProfile::Threadcreate {
         add_threads(&mut builder);
     }
     let (period, unit) = kind.period_type();
     let period_type = builder.value_type(period, unit);
-    let default = if kind == Kind::Allocs { builder.string("alloc_space") } else { Default::default() };
+    let default =
+        if kind == EmptyProfile::Allocs { builder.string("alloc_space") } else { Default::default() };
     let header = builder.header_mut();
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     header.time_nanos = i64::try_from(now.as_nanos()).unwrap_or(i64::MAX);
@@ -101,17 +93,17 @@ mod tests {
 
     #[test]
     fn each_has_the_types_of_go() {
-        let block = profile(Kind::Block);
+        let block = profile(EmptyProfile::Block);
         let kinds: Vec<&str> = block.sample_types().iter().map(|value| block.string(value.kind)).collect();
         assert_eq!(kinds, ["contentions", "delay"]);
         assert_eq!(block.sample_count(), 0);
-        let allocs = profile(Kind::Allocs);
+        let allocs = profile(EmptyProfile::Allocs);
         assert_eq!(allocs.default_sample_index(), 1);
     }
 
     #[cfg(target_os = "linux")]
     #[test]
     fn threads_are_counted_by_name() {
-        assert!(profile(Kind::Threadcreate).total(0) >= 1);
+        assert!(profile(EmptyProfile::Threadcreate).total(0) >= 1);
     }
 }

@@ -3,10 +3,10 @@
 use http::request::{Builder, Parts};
 
 use super::answer::Refusal;
-use super::asked::{self, Asked, Wanted};
 use super::delivery::{Delivery, Form};
+use super::plan::{Capture, Plan};
 use super::rules::Rules;
-use super::sites;
+use super::{endpoints, sites};
 use crate::Limits;
 
 /// Reads `bytes` as a request (a line with method and address, lines of headers, an empty line, a body) and checks that
@@ -36,8 +36,8 @@ pub fn fuzz_request(bytes: &[u8]) {
             heap: has(()),
         };
         let hosts = if has_all { None } else { Some(&hosts[..]) };
-        match sites::check(&parts, hosts).and_then(|()| asked::read(&rules, &parts, body)) {
-            Ok(asked) => check_asked(&limits, &asked),
+        match sites::check(&parts, hosts).and_then(|()| endpoints::plan(&rules, &parts, body)) {
+            Ok(plan) => check_plan(&limits, &plan),
             Err(refusal) => check_refusal(&refusal),
         }
     }
@@ -56,31 +56,31 @@ fn request(bytes: &[u8]) -> Option<(Parts, &[u8])> {
     Some((builder.body(()).ok()?.into_parts().0, body))
 }
 
-fn check_asked(limits: &Limits, asked: &Asked) {
-    match asked {
-        Asked::Page { address } => {
+fn check_plan(limits: &Limits, plan: &Plan) {
+    match plan {
+        Plan::Page { address } => {
             assert!(!address.contains(['\'', '"', '<', '>', ' ', '\n']), "{address:?}");
         }
-        Asked::Names(addresses) => assert!(addresses.len() <= 200_000 && !addresses.contains(&0)),
-        Asked::Profile(wanted, delivery) => {
-            check_wanted(limits, *wanted);
+        Plan::Names(addresses) => assert!(addresses.len() <= 200_000 && !addresses.contains(&0)),
+        Plan::Profile(capture, delivery) => {
+            check_capture(limits, *capture);
             check_delivery(limits, delivery);
         }
-        Asked::Moved(_) | Asked::Cmdline => {}
+        Plan::Moved(_) | Plan::Now(_) => {}
     }
 }
 
-fn check_wanted(limits: &Limits, wanted: Wanted) {
+fn check_capture(limits: &Limits, capture: Capture) {
     let most = limits.max_duration.as_secs();
     let is_capped = |seconds: u64| (1..=most).contains(&seconds);
-    assert!(match wanted {
-        Wanted::Cpu { seconds, frequency } =>
+    assert!(match capture {
+        Capture::Cpu { seconds, frequency } =>
             is_capped(seconds) && (1..=limits.max_frequency).contains(&frequency),
-        Wanted::Recent { seconds } => (1..=300).contains(&seconds),
-        Wanted::Heap { seconds, .. } => seconds.is_none_or(is_capped),
-        Wanted::Growth { seconds, windows } =>
+        Capture::Recent { seconds } => (1..=300).contains(&seconds),
+        Capture::Heap { seconds, .. } => seconds.is_none_or(is_capped),
+        Capture::Growth { seconds, windows } =>
             is_capped(seconds) && windows.is_none_or(|windows| (1..=100).contains(&windows)),
-        Wanted::Empty(_) => true,
+        Capture::Empty(_) => true,
     });
 }
 

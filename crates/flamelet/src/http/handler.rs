@@ -11,9 +11,9 @@ use http::request::Parts;
 use http::{Method, Request, Response};
 
 use super::answer::{self, Answer, Refusal};
-use super::plan::{Cost, Plan, Work};
+use super::job::{Cost, Job, Work};
 use super::rules::Rules;
-use super::{asked, sites};
+use super::{endpoints, sites};
 use crate::Profiler;
 use crate::profiler::count;
 use crate::task::{self, Task};
@@ -96,15 +96,15 @@ impl Handler {
 
     /// Answers a request that [`Handler::admit`] admits, and does not ask again.
     pub(crate) fn answer_admitted(&self, parts: &Parts, body: &[u8]) -> Answering {
-        let asked = asked::read(&self.rules(), parts, body);
-        let plan = asked.map(|asked| Plan::new(&self.profiler, self.has_viewer, asked));
-        let outcome = plan.and_then(|plan| match plan {
-            Plan::Now(answer) => Ok(State::Done(Some(answer))),
-            Plan::Later { mut head, .. } if parts.method == Method::HEAD => {
+        let plan = endpoints::plan(&self.rules(), parts, body);
+        let job = plan.map(|plan| Job::new(&self.profiler, self.has_viewer, plan));
+        let outcome = job.and_then(|job| match job {
+            Job::Done(answer) => Ok(State::Done(Some(answer))),
+            Job::Thread { mut head, .. } if parts.method == Method::HEAD => {
                 head.body_mut().clear();
                 Ok(State::Done(Some(head)))
             }
-            Plan::Later { work, cost, .. } => Ok(State::Working(self.start(work, cost)?)),
+            Job::Thread { work, cost, .. } => Ok(State::Working(self.start(work, cost)?)),
         });
         let mut state = outcome.unwrap_or_else(|refusal| State::Done(Some(self.refuse(&refusal))));
         if let State::Done(Some(answer)) = &mut state {
@@ -162,8 +162,8 @@ impl Handler {
     /// Whether the body of this request matters; no other body needs to be read.
     #[cfg(feature = "axum")]
     pub(crate) fn wants_body(&self, parts: &Parts) -> bool {
-        let endpoint = asked::endpoint_of(&self.rules(), parts);
-        parts.method == Method::POST && endpoint == Some(super::route::Endpoint::Symbol)
+        let endpoint = endpoints::endpoint_of(&self.rules(), parts);
+        parts.method == Method::POST && endpoint.is_some_and(|endpoint| endpoint.allows("POST"))
     }
 
     /// Below what it serves.

@@ -5,25 +5,8 @@ use std::fmt::Write;
 use flamelet_report::page::escaped;
 
 use super::answer::{self, Answer};
+use super::endpoints::{ENDPOINTS, Link};
 use crate::Profiler;
-
-/// Each profile: its link, and what it is.
-const PROFILES: &[(&str, &str)] = &[
-    ("profile?seconds=10", "CPU: where the time of the next ten seconds goes"),
-    ("heap", "heap: who holds the memory that is in use"),
-    ("allocs", "allocs: who allocated, since the start"),
-    ("growth?seconds=10", "growth: what grows during the next ten seconds"),
-    ("peak", "peak: who held the memory at the highest moment"),
-    ("freed", "freed: who frees what others allocated"),
-    ("lifetime", "lifetime: how long freed memory had lived"),
-    ("temporary", "temporary: what was freed before its thread allocated anything else"),
-    ("threadcreate?debug=1", "threadcreate: the threads, by name"),
-    ("goroutine", "goroutine: empty here, for scrapers of Go services"),
-    ("block", "block: empty here, for scrapers of Go services"),
-    ("mutex", "mutex: empty here, for scrapers of Go services"),
-    ("wall", "wall: empty here, `flamelet record --off-cpu` has it"),
-    ("cmdline", "cmdline: the command line"),
-];
 
 const STYLE: &str = "body{font:15px/1.5 system-ui,sans-serif;max-width:46rem;margin:2rem auto;padding:0 1rem;\
                      color:#1b1f24}code,pre{background:#f3f4f6;border-radius:4px;padding:.1rem .3rem}\
@@ -43,8 +26,9 @@ pub(super) fn page(profiler: &Profiler, address: &str, has_viewer: bool) -> Answ
     if has_viewer {
         page.push_str("<li><a href=\"view/\">the viewer</a></li>\n");
     }
-    for (link, text) in PROFILES {
-        let _ = writeln!(page, "<li><a href=\"{link}\">{text}</a></li>");
+    for endpoint in ENDPOINTS {
+        let Some(Link { query, text }) = &endpoint.link else { continue };
+        let _ = writeln!(page, "<li><a href=\"{}{query}\">{text}</a></li>", endpoint.name());
     }
     let _ = write!(
         page,

@@ -1,6 +1,6 @@
 //! The endpoints, as a handler of plain [`http`] requests and a tower service.
 //!
-//! With axum, use [`crate::axum::router`]. Without, hand requests to a [`Handler`]:
+//! With axum, use `flamelet::axum::router`. Without, hand requests to a [`Handler`]:
 //!
 //! ```
 //! # async fn example(profiler: flamelet::Profiler) {
@@ -71,18 +71,19 @@
 mod accept;
 mod address;
 mod answer;
-mod asked;
 mod captures;
 mod cpu;
 mod delivery;
 mod empty;
+mod endpoints;
 mod fuzz;
 mod handler;
 mod heap;
+mod incoming;
 mod index;
+mod job;
 mod plan;
 mod query;
-mod route;
 mod rules;
 mod sites;
 mod symbol;
@@ -90,6 +91,8 @@ mod text;
 
 #[cfg(feature = "view")]
 pub(crate) use answer::hide_from_other_sites;
+#[cfg(feature = "axum")]
+pub(crate) use endpoints::beside_go;
 #[doc(hidden)]
 pub use fuzz::fuzz_request;
 pub(crate) use handler::SeenPath;

@@ -70,7 +70,7 @@ fn past(_: &Profiler) -> Result<Duration, &'static str> {
 
 #[cfg(all(feature = "heap", target_os = "linux"))]
 fn heap(profiler: &Profiler) -> Result<(), &'static str> {
-    if profiler.shared().has_heap { Ok(()) } else { Err(crate::heap::not_enabled()) }
+    if profiler.shared().has_heap { Ok(()) } else { Err(crate::heap_sampling::not_enabled()) }
 }
 
 #[cfg(not(all(feature = "heap", target_os = "linux")))]

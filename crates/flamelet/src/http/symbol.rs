@@ -1,19 +1,15 @@
 //! `cmdline` and `symbol`, by which `go tool pprof` names the addresses of a raw profile.
 
-use std::sync::Arc;
-
 use super::answer::{self, Answer, Refusal};
-use super::asked::Asked;
-use super::plan::{Cost, Plan};
+use super::incoming::Incoming;
+use super::plan::Plan;
 use crate::Profiler;
-use crate::task::Cancel;
-use crate::workshop;
 
 /// More addresses than this in one request are refused.
 const MOST_ADDRESSES: usize = 200_000;
 
 /// That there are symbols at all is said whatever was asked.
-const HEADING: &str = "num_symbols: 1\n";
+pub(super) const HEADING: &str = "num_symbols: 1\n";
 
 /// The arguments of the process, each ended by a zero byte but the last, as Go gives them.
 pub(super) fn cmdline() -> Answer {
@@ -23,30 +19,21 @@ pub(super) fn cmdline() -> Answer {
 }
 
 /// Addresses such as `0x4010+0x4020`, from the query of a GET or the body of a POST.
-pub(super) fn read(asked: &str) -> Result<Asked, Refusal> {
-    let addresses = asked.split(['+', '&', '\n']).filter_map(parse);
+pub(super) fn plan(request: &Incoming<'_>) -> Result<Plan, Refusal> {
+    let body = String::from_utf8_lossy(request.body);
+    let is_post = request.parts.method == http::Method::POST;
+    let list = if is_post { &*body } else { request.parts.uri.query().unwrap_or_default() };
+    let addresses = list.split(['+', '&', '\n']).filter_map(parse);
     let addresses: Vec<u64> = addresses.take(MOST_ADDRESSES + 1).collect();
     if addresses.len() > MOST_ADDRESSES {
         return Err(Refusal::bad_parameter(format!("at most {MOST_ADDRESSES} addresses at a time")));
     }
-    Ok(Asked::Names(addresses))
+    Ok(Plan::Names(addresses))
 }
 
-/// The names are the mangled ones: pprof demangles what it gets, and would take the `<…>` out of names that are
-/// demangled already.
-pub(super) fn plan(profiler: &Profiler, addresses: Vec<u64>) -> Plan {
-    let head = answer::inline(answer::TEXT, HEADING);
-    if addresses.is_empty() {
-        return Plan::Now(head);
-    }
-    let profiler = profiler.clone();
-    let work = move |_: &Arc<Cancel>| {
-        Ok(answer::inline(answer::TEXT, workshop::run(move || names(&profiler, &addresses))))
-    };
-    Plan::Later { head, work: Box::new(work), cost: Cost::Capture }
-}
-
-fn names(profiler: &Profiler, addresses: &[u64]) -> String {
+/// A line for each address that has a name. The names are the mangled ones: pprof demangles what it gets, and would take
+/// the `<…>` out of names that are demangled already.
+pub(super) fn names(profiler: &Profiler, addresses: &[u64]) -> String {
     let mut text = String::from(HEADING);
     for (address, frame) in addresses.iter().zip(profiler.symbols().frames(addresses)) {
         let Some(frame) = frame else { continue };

@@ -8,6 +8,8 @@ use super::metrics::Counters;
 use super::symbols::Symbols;
 use super::{Limits, Profiler, Settings, Shared};
 use crate::error::Result;
+#[cfg(all(feature = "heap", target_os = "linux"))]
+use crate::heap_sampling::HeapSettings;
 
 /// Sets up a [`Profiler`]. Everything has a default that is safe in production.
 #[derive(Clone, Debug)]
@@ -117,7 +119,7 @@ impl ProfilerBuilder {
             counters: Counters::default(),
             symbols: Symbols::new(self.settings.symbol_memory),
             #[cfg(all(feature = "heap", target_os = "linux"))]
-            has_heap: self.settings.heap.as_ref().map_or(Ok(false), crate::heap::start)?,
+            has_heap: self.settings.heap.as_ref().map_or(Ok(false), crate::heap_sampling::start)?,
             #[cfg(feature = "continuous")]
             recent: self.continuous.map(|chosen| chosen.start(&self.settings.cpu)).transpose()?,
             settings: self.settings,
@@ -180,28 +182,6 @@ impl ProfilerBuilder {
     pub fn timeline(mut self, keep: bool) -> Self {
         self.settings.cpu.timeline = keep;
         self
-    }
-}
-
-/// What was chosen for the heap.
-#[cfg(all(feature = "heap", target_os = "linux"))]
-#[derive(Clone, Debug)]
-pub(crate) struct HeapSettings {
-    pub(crate) options: flamelet_capture::heap::Options,
-    pub(crate) has_files: bool,
-    #[cfg(feature = "jemalloc")]
-    pub(crate) jemalloc: Option<flamelet_capture::heap::jemalloc::Jemalloc>,
-}
-
-#[cfg(all(feature = "heap", target_os = "linux"))]
-impl Default for HeapSettings {
-    fn default() -> Self {
-        Self {
-            options: flamelet_capture::heap::Options::new(),
-            has_files: false,
-            #[cfg(feature = "jemalloc")]
-            jemalloc: None,
-        }
     }
 }
 

@@ -19,8 +19,6 @@ pub use cpu::{CpuCapture, CpuRequest, CpuTask};
 pub use limits::Limits;
 pub use metrics::Metrics;
 
-#[cfg(all(feature = "heap", target_os = "linux"))]
-pub(crate) use builder::HeapSettings;
 #[cfg(any(feature = "heap", feature = "http"))]
 pub(crate) use metrics::count;
 #[cfg(feature = "view")]
@@ -78,7 +76,7 @@ pub(crate) struct Settings {
     #[cfg(feature = "cpu")]
     pub(crate) cpu: flamelet_capture::cpu::Options,
     #[cfg(all(feature = "heap", target_os = "linux"))]
-    pub(crate) heap: Option<HeapSettings>,
+    pub(crate) heap: Option<crate::heap_sampling::HeapSettings>,
 }
 
 impl Profiler {

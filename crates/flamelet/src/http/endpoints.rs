@@ -1,0 +1,200 @@
+//! The table of endpoints. An endpoint is one entry here: routing, the page of links and the documents' table follow
+//! from it, and a test compares them.
+
+use flamelet_capture::profile::HeapView;
+use http::StatusCode;
+use http::request::Parts;
+
+use super::answer::Refusal;
+use super::incoming::Incoming;
+use super::plan::{EmptyProfile, Plan};
+use super::query::Query;
+use super::rules::Rules;
+use super::{cpu, empty, heap, symbol};
+
+/// What a service answers at one path.
+pub(super) struct Endpoint {
+    /// The path, below the prefix of the handler.
+    pub(super) path: &'static str,
+    pub(super) methods: &'static str,
+    /// How the page of links shows it; `None` where there is nothing for a person to follow.
+    pub(super) link: Option<Link>,
+    /// Reads a request: checks its parameters against the caps, and says what to do. Starts nothing.
+    pub(super) plan: fn(&Incoming<'_>) -> Result<Plan, Refusal>,
+}
+
+/// A line of the page at `/debug/pprof/`.
+pub(super) struct Link {
+    /// What follows the endpoint's own name in the link.
+    pub(super) query: &'static str,
+    pub(super) text: &'static str,
+}
+
+/// Everything that can be asked for.
+pub(super) const ENDPOINTS: &[Endpoint] = &[
+    Endpoint::hidden("/debug/pprof", |_| Ok(Plan::Moved("pprof/"))),
+    Endpoint::hidden("/debug/pprof/", |request| Ok(Plan::Page { address: request.shown_address() })),
+    Endpoint::hidden("/debug/pprof/view", |_| Ok(Plan::Moved("view/"))),
+    Endpoint::linked(
+        "/debug/pprof/profile",
+        "?seconds=10",
+        "CPU: where the time of the next ten seconds goes",
+        cpu::plan,
+    ),
+    Endpoint::linked("/debug/pprof/heap", "", "heap: who holds the memory that is in use", |request| {
+        heap::plan(request, HeapView::InUse)
+    }),
+    Endpoint::linked("/debug/pprof/allocs", "", "allocs: who allocated, since the start", |request| {
+        heap::plan(request, HeapView::Allocated)
+    }),
+    Endpoint::linked(
+        "/debug/pprof/growth",
+        "?seconds=10",
+        "growth: what grows during the next ten seconds",
+        |request| heap::plan(request, HeapView::Growth),
+    ),
+    Endpoint::linked("/debug/pprof/peak", "", "peak: who held the memory when most was in use", |request| {
+        heap::plan(request, HeapView::Peak)
+    }),
+    Endpoint::linked("/debug/pprof/freed", "", "freed: who frees what others allocated", |request| {
+        heap::plan(request, HeapView::Freed)
+    }),
+    Endpoint::linked("/debug/pprof/lifetime", "", "lifetime: how long freed memory had lived", |request| {
+        heap::plan(request, HeapView::Lifetime)
+    }),
+    Endpoint::linked(
+        "/debug/pprof/temporary",
+        "",
+        "temporary: what was freed before its thread allocated anything else",
+        |request| heap::plan(request, HeapView::Temporary),
+    ),
+    Endpoint::linked(
+        "/debug/pprof/threadcreate",
+        "?debug=1",
+        "threadcreate: the threads, by name",
+        |request| empty::plan(request, EmptyProfile::Threadcreate),
+    ),
+    Endpoint::linked(
+        "/debug/pprof/goroutine",
+        "",
+        "goroutine: empty here, for scrapers of Go services",
+        |request| empty::plan(request, EmptyProfile::Goroutine),
+    ),
+    Endpoint::linked("/debug/pprof/block", "", "block: empty here, for scrapers of Go services", |request| {
+        empty::plan(request, EmptyProfile::Block)
+    }),
+    Endpoint::linked("/debug/pprof/mutex", "", "mutex: empty here, for scrapers of Go services", |request| {
+        empty::plan(request, EmptyProfile::Mutex)
+    }),
+    Endpoint::linked(
+        "/debug/pprof/wall",
+        "",
+        "wall: empty here, `flamelet record --off-cpu` has it",
+        |request| empty::plan(request, EmptyProfile::Wall),
+    ),
+    Endpoint::linked("/debug/pprof/cmdline", "", "cmdline: the command line", |_| {
+        Ok(Plan::Now(|_| symbol::cmdline()))
+    }),
+    Endpoint { methods: "GET, HEAD, POST", ..Endpoint::hidden("/debug/pprof/symbol", symbol::plan) },
+    Endpoint::hidden("/debug/pprof/trace", |_| Err(no_trace())),
+    Endpoint::hidden("/pprof/profile/report", cpu::plan_report),
+    Endpoint::hidden("/pprof/profile/flamegraph", cpu::plan_flamegraph),
+    Endpoint::hidden("/pprof/heap/report", heap::plan_report),
+    Endpoint::hidden("/pprof/heap/flamegraph", heap::plan_flamegraph),
+];
+
+impl Endpoint {
+    const fn hidden(path: &'static str, plan: fn(&Incoming<'_>) -> Result<Plan, Refusal>) -> Self {
+        Self { path, methods: "GET, HEAD", link: None, plan }
+    }
+
+    const fn linked(
+        path: &'static str,
+        query: &'static str,
+        text: &'static str,
+        plan: fn(&Incoming<'_>) -> Result<Plan, Refusal>,
+    ) -> Self {
+        Self { link: Some(Link { query, text }), ..Self::hidden(path, plan) }
+    }
+
+    /// The endpoint at `path`, as if the handler were mounted at the root.
+    pub(super) fn at(path: &str) -> Option<&'static Self> {
+        ENDPOINTS.iter().find(|endpoint| endpoint.path == path)
+    }
+
+    /// The last part of the path, by which files and titles are named.
+    pub(super) fn name(&self) -> &'static str {
+        self.path.rsplit('/').next().unwrap_or_default()
+    }
+
+    pub(super) fn allows(&self, method: &str) -> bool {
+        self.methods.split(", ").any(|allowed| allowed == method)
+    }
+}
+
+/// Reads a request: what to do, or why it is refused. A pure function of the request and the service's rules.
+pub(super) fn plan(rules: &Rules<'_>, parts: &Parts, body: &[u8]) -> Result<Plan, Refusal> {
+    let Some(endpoint) = endpoint_of(rules, parts) else {
+        return Err(Refusal::new(StatusCode::NOT_FOUND, "Unknown profile"));
+    };
+    if !endpoint.allows(parts.method.as_str()) {
+        return Err(Refusal::wrong_method(&parts.method, endpoint.methods));
+    }
+    let query = Query::parse(parts.uri.query().unwrap_or_default());
+    (endpoint.plan)(&Incoming { name: endpoint.name(), rules, parts, query, body })
+}
+
+/// The endpoint that a request names. There is no way to a viewer where none answers.
+pub(super) fn endpoint_of(rules: &Rules<'_>, parts: &Parts) -> Option<&'static Endpoint> {
+    let endpoint = Endpoint::at(parts.uri.path().strip_prefix(rules.prefix)?)?;
+    (endpoint.name() != "view" || rules.has_viewer).then_some(endpoint)
+}
+
+/// The paths that are not below Go's `/debug/pprof`.
+#[cfg(feature = "axum")]
+pub(crate) fn beside_go() -> impl Iterator<Item = &'static str> {
+    ENDPOINTS.iter().map(|endpoint| endpoint.path).filter(|path| !path.starts_with("/debug/pprof"))
+}
+
+fn no_trace() -> Refusal {
+    Refusal::new(
+        StatusCode::NOT_FOUND,
+        "there is no execution trace of a Rust service: ask for /debug/pprof/profile, \
+         whose samples carry their time and thread",
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_families_and_nothing_else() {
+        for known in ["/debug/pprof/profile", "/debug/pprof/", "/debug/pprof", "/pprof/heap/flamegraph"] {
+            assert_eq!(Endpoint::at(known).map(|endpoint| endpoint.path), Some(known));
+        }
+        for unknown in ["/", "/debug/pprof/profile/", "/debug/pprof/nonsense", "/pprof/profile", "/pprof"] {
+            assert!(Endpoint::at(unknown).is_none(), "{unknown}");
+        }
+    }
+
+    #[test]
+    fn every_endpoint_is_in_the_table_of_the_documents_and_no_path_is_there_twice() {
+        let table: String = include_str!("mod.rs").lines().filter(|line| line.starts_with("//! |")).collect();
+        for (index, endpoint) in ENDPOINTS.iter().enumerate() {
+            let is_there = [endpoint.path, endpoint.name()]
+                .iter()
+                .any(|name| ["`", "?", "/`"].iter().any(|end| table.contains(&format!("`{name}{end}"))));
+            assert!(is_there, "{} is missing in the table of http/mod.rs", endpoint.path);
+            assert_eq!(ENDPOINTS.iter().position(|other| other.path == endpoint.path), Some(index));
+        }
+    }
+
+    #[test]
+    fn what_a_person_can_look_at_is_linked_by_the_page() {
+        for endpoint in ENDPOINTS.iter().filter(|endpoint| endpoint.path.starts_with("/debug/pprof/")) {
+            let is_for_programs = ["", "view", "symbol", "trace"].contains(&endpoint.name());
+            assert_eq!(endpoint.link.is_none(), is_for_programs, "{}", endpoint.path);
+        }
+    }
+}

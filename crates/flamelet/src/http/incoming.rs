@@ -1,0 +1,36 @@
+//! A request on its way to a plan: everything that an endpoint may look at, and no running profiler.
+
+use http::request::Parts;
+
+use super::answer::Refusal;
+use super::query::Query;
+use super::rules::Rules;
+use super::{SeenPath, address, sites};
+
+/// One request for one endpoint.
+pub(super) struct Incoming<'a> {
+    /// The name of the endpoint, by which files and titles are named.
+    pub(super) name: &'static str,
+    pub(super) rules: &'a Rules<'a>,
+    pub(super) parts: &'a Parts,
+    pub(super) query: Query,
+    pub(super) body: &'a [u8],
+}
+
+impl Incoming<'_> {
+    /// The address of this request as the client knows it.
+    pub(super) fn shown_address(&self) -> String {
+        let path = self.parts.extensions.get::<SeenPath>().map_or(self.parts.uri.path(), |seen| &seen.0);
+        address::shown(self.parts, sites::host_of(self.parts), path)
+    }
+
+    /// `seconds`, where it means the change over that time.
+    pub(super) fn delta_seconds(&self) -> Result<Option<u64>, Refusal> {
+        let most = self.rules.limits.max_duration.as_secs();
+        let seconds = self.query.number("seconds", 1..=most, " (the cap of this service)")?;
+        if seconds.is_some() && self.query.wants_text()? {
+            return Err(Refusal::bad_parameter("seconds and debug params are incompatible"));
+        }
+        Ok(seconds)
+    }
+}

@@ -1,0 +1,90 @@
+//! The work behind a plan.
+//!
+//! ```text
+//!  capture: a thread for each request, which mostly waits
+//!     └─► make: names, pprof, pictures, one after another in the workshop
+//! ```
+
+use std::sync::Arc;
+
+use flamelet_capture::profile::Profile;
+
+use super::answer::{self, Answer, Refusal};
+use super::delivery::Delivery;
+use super::plan::{Capture, Plan};
+use super::{captures, empty, index, symbol};
+use crate::Profiler;
+use crate::task::{Cancel, cancelled};
+use crate::workshop;
+
+/// Work for a thread of its own.
+pub(super) type Work = Box<dyn FnOnce(&Arc<Cancel>) -> Result<Answer, Refusal> + Send>;
+
+/// Work for the workshop, which takes no time but the processor's.
+pub(super) type Make<T> = Box<dyn FnOnce() -> Result<T, Refusal> + Send>;
+
+/// What a thread is needed for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Cost {
+    /// It may take long, so only so many run at once.
+    Capture,
+    /// It is done in no time.
+    Nothing,
+}
+
+/// A plan on its way to an answer.
+pub(super) enum Job {
+    /// The answer is there.
+    Done(Answer),
+    /// The answer needs a thread. `head` is the answer without its body.
+    Thread { head: Answer, work: Work, cost: Cost },
+}
+
+impl Job {
+    pub(super) fn new(profiler: &Profiler, has_viewer: bool, plan: Plan) -> Self {
+        match plan {
+            Plan::Page { address } => Self::Done(index::page(profiler, &address, has_viewer)),
+            Plan::Moved(page) => Self::Done(answer::moved_to(page)),
+            Plan::Now(answer) => Self::Done(answer(profiler)),
+            Plan::Names(addresses) => Self::name(profiler.clone(), addresses),
+            Plan::Profile(Capture::Empty(kind), delivery) => {
+                let head = delivery.head();
+                let work = Box::new(move |_: &Arc<Cancel>| delivery.answer(&empty::profile(kind)));
+                Self::Thread { head, work, cost: Cost::Nothing }
+            }
+            Plan::Profile(capture, delivery) => Self::deliver(profiler.clone(), capture, delivery),
+        }
+    }
+
+    fn name(profiler: Profiler, addresses: Vec<u64>) -> Self {
+        let head = answer::inline(answer::TEXT, symbol::HEADING);
+        if addresses.is_empty() {
+            return Self::Done(head);
+        }
+        let work = Box::new(move |_: &Arc<Cancel>| {
+            let names = workshop::run(move || symbol::names(&profiler, &addresses));
+            Ok(answer::inline(answer::TEXT, names))
+        });
+        Self::Thread { head, work, cost: Cost::Capture }
+    }
+
+    /// Captures, makes a profile and delivers it.
+    fn deliver(profiler: Profiler, capture: Capture, delivery: Delivery) -> Self {
+        let head = delivery.head();
+        let work = Box::new(move |cancel: &Arc<Cancel>| {
+            let make = captures::take(&profiler, capture, cancel)?;
+            let cancel = cancel.clone();
+            workshop::run(move || made(make, &delivery, &cancel))
+        });
+        Self::Thread { head, work, cost: Cost::Capture }
+    }
+}
+
+fn made(make: Make<Profile>, delivery: &Delivery, cancel: &Cancel) -> Result<Answer, Refusal> {
+    let profile = make()?;
+    // Nobody is left to draw it for.
+    if cancel.is_cancelled() {
+        return Err(cancelled().into());
+    }
+    delivery.answer(&profile)
+}
