@@ -9,6 +9,7 @@
 //! | show the cost of source lines | [`source`] |
 //! | show the cost of instructions | `disassemble` (feature `disasm`) |
 //! | read a mangled name | [`demangle`](mod@demangle) |
+//! | know whose code a function is | [`owner`] |
 //!
 //! # What happens to an address
 //!
@@ -65,7 +66,9 @@ pub mod kernel;
 mod limits;
 pub mod locate;
 mod names;
+pub mod owner;
 pub mod process;
+pub mod rust_name;
 mod section;
 mod servers;
 pub mod source;

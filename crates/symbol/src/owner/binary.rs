@@ -1,0 +1,56 @@
+//! What the binary of an address says about whose code it is.
+
+use flamelet_profile::{Mapping, Profile};
+
+use super::{Owner, Package};
+
+/// Folders in which the system keeps its libraries.
+const SYSTEM: &[&str] =
+    &["/lib/", "/lib64/", "/usr/lib/", "/usr/lib64/", "/usr/local/lib/", "/nix/store/", "/snap/"];
+
+/// Programs that run other people's code: they are not what somebody wrote who looks at a profile of theirs.
+const INTERPRETERS: &[&str] =
+    &["python", "node", "java", "ruby", "php", "perl", "beam.smp", "dotnet", "deno", "bun"];
+
+/// The owner of each mapping, for addresses about which nothing else is known.
+pub(super) fn owners(profile: &Profile) -> Vec<Owner> {
+    profile.mappings().iter().enumerate().map(|(index, mapping)| owner(profile, index, mapping)).collect()
+}
+
+fn owner(profile: &Profile, index: usize, mapping: &Mapping) -> Owner {
+    let path = profile.string(mapping.filename);
+    let file = path.rsplit('/').next().unwrap_or(path);
+    if is_kernel(path, file) {
+        return Owner::Kernel;
+    }
+    if file.is_empty() {
+        return Owner::Unknown;
+    }
+    if path.starts_with('[') && path != "[anon]" && path != "[heap]" {
+        return Owner::System(path.to_owned());
+    }
+    if INTERPRETERS.iter().any(|name| is_interpreter(file, name)) {
+        return Owner::Runtime(Package { name: file.to_owned(), version: String::new() });
+    }
+    let is_library = file.contains(".so") || file.contains(".dylib") || file.contains(".dll");
+    match is_library && index > 0 && SYSTEM.iter().any(|folder| path.starts_with(folder)) {
+        true => Owner::System(file.to_owned()),
+        // The program itself, a library beside it, or code that was made at run time.
+        false => Owner::Yours,
+    }
+}
+
+fn is_kernel(path: &str, file: &str) -> bool {
+    path.starts_with("[kernel")
+        || path.starts_with("[guest.kernel")
+        || path.starts_with("[bpf")
+        || file.starts_with("vmlinux")
+        || file.ends_with(".ko")
+        || file.contains(".ko.")
+}
+
+/// Whether a file is this interpreter, with or without a version: `python3.12`.
+fn is_interpreter(file: &str, name: &str) -> bool {
+    let version = file.strip_prefix(name);
+    version.is_some_and(|version| version.chars().all(|c| c.is_ascii_digit() || c == '.'))
+}

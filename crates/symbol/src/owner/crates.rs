@@ -1,0 +1,141 @@
+//! The crate in a function's name, and what is known about crates.
+
+use rustc_hash::FxHashMap;
+
+use super::path::PathOwner;
+use super::{Evidence, Owner, Package};
+
+/// Crates of the standard library and of what the compiler adds.
+const STD: &[&str] =
+    &["std", "core", "alloc", "proc_macro", "test", "compiler_builtins", "std_detect", "panic_unwind"];
+
+/// Crates that run futures, or pass polls and wake-ups on.
+const RUNTIMES: &[&str] = &[
+    "tokio",
+    "tokio_util",
+    "tokio_stream",
+    "mio",
+    "async_std",
+    "async_executor",
+    "async_global_executor",
+    "async_io",
+    "async_task",
+    "async_channel",
+    "smol",
+    "polling",
+    "futures",
+    "futures_core",
+    "futures_executor",
+    "futures_lite",
+    "futures_util",
+    "pin_project",
+    "pin_project_lite",
+    "glommio",
+    "monoio",
+    "actix_rt",
+    "tower",
+    "tower_layer",
+    "tower_service",
+];
+
+/// Functions of C's names that the compiler or std puts into a Rust program.
+const STD_NAMES: &[&str] = &["__rust_", "rust_begin_unwind", "rust_eh_personality", "_Unwind_"];
+
+/// What the paths of some functions of a crate say about all of them.
+pub(super) struct CrateOwners {
+    by_crate: FxHashMap<String, Owner>,
+    /// The packages that have the program's `main`: they are yours, also when they were installed from a registry.
+    main_packages: Vec<String>,
+}
+
+impl CrateOwners {
+    pub(super) fn learn(functions: &[Evidence<'_>]) -> Self {
+        let mut known = Self { by_crate: FxHashMap::default(), main_packages: main_packages(functions) };
+        for function in functions {
+            let Some(path) = &function.by_path else { continue };
+            let Some(owner) = known.by_path(path) else { continue };
+            let krate = match (path, function.krate) {
+                (PathOwner::Package(package), _) => &package.name,
+                // An implementation of a trait may stand in another crate than its type: a package knows better.
+                (PathOwner::Workspace, Some(krate)) if !known.by_crate.contains_key(krate) => krate,
+                _ => continue,
+            };
+            known.by_crate.insert(krate.to_owned(), owner);
+        }
+        known
+    }
+
+    pub(super) fn owner(&self, function: &Evidence<'_>) -> Owner {
+        match &function.mapping {
+            Owner::Kernel => return Owner::Kernel,
+            Owner::System(_) if !matches!(function.by_path, Some(PathOwner::Package(_) | PathOwner::Std)) => {
+                return function.mapping.clone();
+            }
+            _ => {}
+        }
+        if is_java_std(function.name) {
+            return Owner::Std;
+        }
+        if let Some(owner) = function.by_path.as_ref().and_then(|path| self.by_path(path)) {
+            return owner;
+        }
+        match (function.krate, &function.by_path) {
+            (Some(krate), _) => self.of_crate(krate),
+            (None, Some(PathOwner::Generated(package))) => self.of_crate(package),
+            (None, _) if STD_NAMES.iter().any(|start| function.name.starts_with(start)) => Owner::Std,
+            (None, _) => function.mapping.clone(),
+        }
+    }
+
+    fn by_path(&self, path: &PathOwner) -> Option<Owner> {
+        Some(match path {
+            PathOwner::Package(package) if self.main_packages.contains(&package.name) => Owner::Yours,
+            PathOwner::Package(package) => of_package(package.clone()),
+            PathOwner::Std => Owner::Std,
+            PathOwner::Workspace => Owner::Yours,
+            PathOwner::Generated(_) => return None,
+        })
+    }
+
+    fn of_crate(&self, krate: &str) -> Owner {
+        if is_std(krate) {
+            return Owner::Std;
+        }
+        if let Some(owner) = self.by_crate.get(krate) {
+            return owner.clone();
+        }
+        match self.main_packages.iter().any(|package| package == krate) {
+            true => Owner::Yours,
+            false => of_package(Package { name: krate.to_owned(), version: String::new() }),
+        }
+    }
+}
+
+/// The packages, or where there are no paths the crates, of functions called `CRATE::main`.
+fn main_packages(functions: &[Evidence<'_>]) -> Vec<String> {
+    let mains = functions.iter().filter(|function| {
+        function.krate.is_some_and(|krate| function.name.strip_prefix(krate) == Some("::main"))
+    });
+    let names = mains.map(|function| match &function.by_path {
+        Some(PathOwner::Package(package)) => package.name.clone(),
+        _ => function.krate.unwrap_or_default().to_owned(),
+    });
+    names.collect()
+}
+
+fn of_package(package: Package) -> Owner {
+    match RUNTIMES.contains(&package.name.as_str()) {
+        true => Owner::Runtime(package),
+        false => Owner::Dependency(package),
+    }
+}
+
+fn is_std(krate: &str) -> bool {
+    STD.contains(&krate)
+}
+
+/// Whether this is a method of the JDK: `java.util.HashMap.get`, or with slashes.
+fn is_java_std(name: &str) -> bool {
+    let package = name.split(['.', '/']).next().unwrap_or_default();
+    name.len() > package.len() + 1 && ["java", "javax", "jdk", "sun"].contains(&package)
+}

@@ -1,0 +1,174 @@
+//! Whose code a function is: yours, a dependency's, the standard library's, the async runtime's, the system's or the
+//! kernel's.
+//!
+//! The path of the source file says it best; then the crate in the function's name, together with what other functions
+//! of that crate have as their path; then the binary that the address lies in.
+
+mod binary;
+mod crates;
+mod path;
+
+use flamelet_profile::{FunctionId, LocationId, MappingId, Profile};
+
+use crate::rust_name::crate_name;
+use crates::CrateOwners;
+use path::PathOwner;
+
+/// Whose code a function is.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Owner {
+    /// The code of whoever looks at the profile: the workspace of a Rust program, else the main binary.
+    Yours,
+    /// A library that the program is built with.
+    Dependency(Package),
+    /// The standard library of the language and what the compiler adds.
+    Std,
+    /// An async runtime, or the glue between futures.
+    Runtime(Package),
+    /// libc and other libraries of the system; the name of the file.
+    System(String),
+    /// The kernel.
+    Kernel,
+    /// Nothing says whose it is.
+    Unknown,
+}
+
+/// A library by name, with its version where that is known.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Package {
+    /// The name that it has in the program: `serde_json`, `github.com/gorilla/mux`.
+    pub name: String,
+    /// `1.0.149`, the commit of a git dependency, or empty.
+    pub version: String,
+}
+
+impl Owner {
+    /// Whether this is the code of whoever looks.
+    pub fn is_yours(&self) -> bool {
+        *self == Self::Yours
+    }
+
+    /// One word for the kind, which stays the same in files and JSON.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::Yours => "yours",
+            Self::Dependency(_) => "dependency",
+            Self::Std => "std",
+            Self::Runtime(_) => "runtime",
+            Self::System(_) => "system",
+            Self::Kernel => "kernel",
+            Self::Unknown => "unknown",
+        }
+    }
+
+    /// A name for people: `serde_json 1.0.149`, `std`, `libc.so.6`.
+    pub fn label(&self) -> String {
+        match self {
+            Self::Dependency(package) | Self::Runtime(package) if package.version.is_empty() => {
+                package.name.clone()
+            }
+            Self::Dependency(package) | Self::Runtime(package) => {
+                format!("{} {}", package.name, package.version)
+            }
+            Self::System(file) => file.clone(),
+            other => other.kind().to_owned(),
+        }
+    }
+}
+
+/// The owners of all functions of one profile.
+#[derive(Clone, Debug)]
+pub struct Owners {
+    functions: Vec<Owner>,
+    mappings: Vec<Owner>,
+}
+
+impl Owners {
+    /// Finds the owner of each function. Code for which `is_mine` (given a function's name and its file) returns true is
+    /// yours, whatever else is known about it.
+    pub fn of(profile: &Profile, is_mine: impl Fn(&str, &str) -> bool) -> Self {
+        let mappings = binary::owners(profile);
+        let evidence = evidence(profile, &mappings);
+        let crates = CrateOwners::learn(&evidence);
+        let functions = evidence.iter().map(|function| match is_mine(function.name, function.file) {
+            true => Owner::Yours,
+            false => crates.owner(function),
+        });
+        let functions = functions.collect();
+        Self { functions, mappings }
+    }
+
+    /// The owner of a function.
+    pub fn of_function(&self, function: FunctionId) -> &Owner {
+        self.functions.get(function.index()).unwrap_or(&Owner::Unknown)
+    }
+
+    /// The owner of an address without a name.
+    pub fn of_mapping(&self, mapping: Option<MappingId>) -> &Owner {
+        mapping.and_then(|mapping| self.mappings.get(mapping.index())).unwrap_or(&Owner::Unknown)
+    }
+}
+
+/// What is known about one function.
+struct Evidence<'p> {
+    name: &'p str,
+    file: &'p str,
+    /// The crate in its name, for Rust.
+    krate: Option<&'p str>,
+    by_path: Option<PathOwner>,
+    mapping: Owner,
+}
+
+/// Whether a function is one that only Rust programs have.
+fn is_start_of_rust(name: &str) -> bool {
+    ["std::rt::lang_start", "core::ops::function::FnOnce::call_once", "__rust_begin_short_backtrace"]
+        .iter()
+        .any(|part| name.contains(part))
+}
+
+/// Whether a mangled name is Rust's, and not C++'s.
+fn is_rust_symbol(name: &str) -> bool {
+    let is_hashed = || {
+        let hash = name.trim_end_matches('E').rsplit_once("17h").map(|(_, hash)| hash);
+        hash.is_some_and(|hash| hash.len() == 16 && hash.bytes().all(|byte| byte.is_ascii_hexdigit()))
+    };
+    name.starts_with("_R") || name.starts_with("_ZN") && is_hashed()
+}
+
+/// A binary that has each function, for functions that have one.
+fn first_mappings(profile: &Profile) -> Vec<Option<MappingId>> {
+    let mut mappings = vec![None; profile.functions().len()];
+    for (id, location) in profile.locations().iter().enumerate() {
+        for line in profile.lines(LocationId::from_index(id)) {
+            let Some(function) = line.function else { continue };
+            let place = &mut mappings[function.index()];
+            *place = place.or(location.mapping);
+        }
+    }
+    mappings
+}
+
+fn evidence<'p>(profile: &'p Profile, mappings: &[Owner]) -> Vec<Evidence<'p>> {
+    let is_rust_program =
+        profile.functions().iter().any(|function| is_start_of_rust(profile.string(function.name)));
+    let places = first_mappings(profile);
+    let functions = profile.functions().iter().zip(places);
+    let functions = functions.map(|(function, mapping)| {
+        let (name, file) = (profile.string(function.name), profile.string(function.filename));
+        let is_rust = match profile.string(function.system_name) {
+            mangled if mangled.is_empty() || mangled == name => is_rust_program || file.ends_with(".rs"),
+            mangled => is_rust_symbol(mangled),
+        };
+        Evidence {
+            name,
+            file,
+            krate: crate_name(name).filter(|_| is_rust),
+            by_path: path::owner(file),
+            mapping: mapping.map_or(Owner::Unknown, |mapping| mappings[mapping.index()].clone()),
+        }
+    });
+    functions.collect()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,103 @@
+use flamelet_profile::{Line, Mapping, ProfileBuilder};
+
+use super::*;
+
+/// A function of a profile, and what its owner should be called.
+type Row<'a> = (&'a str, &'a str, &'a str, &'a str);
+
+/// Checks the owners of functions given as (binary, name, file, kind and label of the owner).
+fn check(rows: &[Row<'_>], is_mine: impl Fn(&str, &str) -> bool) {
+    let mut builder = ProfileBuilder::new(&[("samples", "count")]);
+    for (binary, name, file, _) in rows {
+        let filename = builder.string(binary);
+        let mapping = builder.mapping(Mapping { filename, ..Mapping::default() });
+        let function = builder.named_function(name, file);
+        let line = Line { function: Some(function), ..Line::default() };
+        let location = builder.location(Some(mapping), 0, &[line]);
+        let stack = builder.stack(&[location]);
+        builder.merge_sample(stack, Default::default(), &[1]);
+    }
+    let profile = builder.finish();
+    let owners = Owners::of(&profile, is_mine);
+    for (index, (_, name, file, expected)) in rows.iter().enumerate() {
+        let owner = owners.of_function(FunctionId::from_index(index));
+        let found = match owner.label() {
+            label if label == owner.kind() => label,
+            label => format!("{} {label}", owner.kind()),
+        };
+        assert_eq!(found, *expected, "{name} in {file}");
+    }
+}
+
+const SHOP: &str = "/srv/shop";
+const LIBC: &str = "/usr/lib/x86_64-linux-gnu/libc.so.6";
+const REGISTRY: &str = "/home/a/.cargo/registry/src/index.crates.io-1949cf8c6b5b557f";
+
+#[test]
+fn a_rust_service() {
+    let serde = format!("{REGISTRY}/serde_json-1.0.149/src/de.rs");
+    let tokio = format!("{REGISTRY}/tokio-1.47.1/src/runtime/park.rs");
+    check(
+        &[
+            (SHOP, "shop::main", "/work/shop/src/main.rs", "yours"),
+            (SHOP, "std::rt::lang_start_internal", "/rustc/5980/library/std/src/rt.rs", "std"),
+            (SHOP, "from_str<shop::Cart>", &serde, "dependency serde_json 1.0.149"),
+            (SHOP, "tokio::runtime::park::Inner::park", &tokio, "runtime tokio 1.47.1"),
+            // Without a path, what other functions of the crate say.
+            (SHOP, "serde_json::ser::format_escaped_str", "", "dependency serde_json 1.0.149"),
+            (SHOP, "shop::cart::total", "", "yours"),
+            (SHOP, "core::ptr::drop_in_place<shop::Cart>", "", "std"),
+            (SHOP, "itoa::format", "", "dependency itoa"),
+            // A derived implementation stands in the file of its type.
+            (SHOP, "<shop::Cart as serde::ser::Serialize>::serialize", "/work/shop/src/cart.rs", "yours"),
+            (LIBC, "__memmove_avx_unaligned_erms", "", "system libc.so.6"),
+            (LIBC, "start_thread", "./nptl/pthread_create.c", "system libc.so.6"),
+            ("[kernel.kallsyms]", "do_syscall_64", "", "kernel"),
+            ("[vdso]", "__vdso_clock_gettime", "", "system [vdso]"),
+            (SHOP, "__rust_alloc", "", "std"),
+        ],
+        |_, _| false,
+    );
+}
+
+#[test]
+fn a_program_that_cargo_installed_is_yours_and_its_dependencies_are_not() {
+    let (rg, regex) = (
+        format!("{REGISTRY}/ripgrep-14.1.1/crates/core/main.rs"),
+        format!("{REGISTRY}/regex-1.10.4/src/lib.rs"),
+    );
+    check(
+        &[
+            ("/home/a/.cargo/bin/rg", "rg::main", &rg, "yours"),
+            ("/home/a/.cargo/bin/rg", "rg::search", &rg, "yours"),
+            ("/home/a/.cargo/bin/rg", "regex::Regex::find", &regex, "dependency regex 1.10.4"),
+            ("/home/a/.cargo/bin/rg", "std::rt::lang_start", "", "std"),
+        ],
+        |_, _| false,
+    );
+}
+
+#[test]
+fn programs_in_other_languages() {
+    check(
+        &[
+            ("/usr/lib/postgresql/17/bin/postgres", "ExecScan", "", "yours"),
+            ("/usr/lib/postgresql/17/bin/postgres", "boost::asio::run", "", "yours"),
+            (LIBC, "malloc", "", "system libc.so.6"),
+            ("/srv/shop", "std::vector<int>::push_back", "/usr/include/c++/12/bits/stl_vector.h", "std"),
+            ("/srv/goshop", "runtime.mallocgc", "/usr/local/go/src/runtime/malloc.go", "std"),
+            ("/srv/goshop", "main.handle", "/work/goshop/main.go", "yours"),
+            ("", "java.util.HashMap.get", "HashMap.java", "std"),
+            ("", "shop.Cart.total", "Cart.java", "yours"),
+            ("/usr/bin/python3.12", "_PyEval_EvalFrameDefault", "", "runtime python3.12"),
+            ("/tmp/perf-12.map", "py::handler:/work/app.py", "/work/app.py", "yours"),
+        ],
+        |_, _| false,
+    );
+}
+
+#[test]
+fn what_is_said_to_be_mine_is() {
+    let file = format!("{REGISTRY}/house-lib-0.3.0/src/lib.rs");
+    check(&[(SHOP, "house_lib::price", &file, "yours")], |name, _| name.starts_with("house_lib"));
+}
