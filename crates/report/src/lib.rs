@@ -19,6 +19,8 @@
 //! the feature `text`, which is on by default.
 
 #[cfg(feature = "text")]
+pub mod by;
+#[cfg(feature = "text")]
 pub mod diff;
 #[cfg(feature = "text")]
 pub mod disasm;

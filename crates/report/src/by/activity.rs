@@ -1,0 +1,397 @@
+//! What code of others is doing when yours calls it: allocating, hashing, formatting…
+//!
+//! The table is read from the top: the first row with a matching path names the activity. A path is the function's own
+//! (`core::fmt::write`); where an inlined function has no more than its last name, the path of its file stands in front
+//! (`core/src/fmt/mod.rs` and `write` make `core::fmt::write`).
+
+use std::borrow::Cow;
+
+use flamelet_symbol::rust_name::{bare_type, crate_name, matching_angle, split_as};
+
+/// One kind of work.
+pub(crate) struct Activity {
+    /// The name in reports.
+    pub(crate) name: &'static str,
+    /// How the paths of its functions begin.
+    starts: &'static [&'static str],
+    /// What the paths of its functions contain.
+    parts: &'static [&'static str],
+}
+
+const fn activity(
+    name: &'static str,
+    starts: &'static [&'static str],
+    parts: &'static [&'static str],
+) -> Activity {
+    Activity { name, starts, parts }
+}
+
+/// Every kind of work that reports tell apart.
+pub(crate) const ACTIVITIES: &[Activity] = &[
+    activity(
+        "page faults",
+        &["asm_exc_page_fault", "exc_page_fault", "do_user_addr_fault", "handle_mm_fault", "page_fault"],
+        &[],
+    ),
+    activity(
+        "system calls",
+        &["entry_SYSCALL_64", "do_syscall_64", "el0_svc", "el0t_64_sync", "syscall"],
+        &[],
+    ),
+    activity(
+        "logging",
+        &[
+            "log::",
+            "tracing::",
+            "tracing_core::",
+            "tracing_subscriber::",
+            "slog::",
+            "env_logger::",
+            "tracing_log::",
+        ],
+        &[],
+    ),
+    activity("JSON", &["serde_json::", "simd_json::", "sonic_rs::"], &[]),
+    activity(
+        "serializing",
+        &[
+            "serde::",
+            "serde_core::",
+            "bincode::",
+            "prost::",
+            "rmp_serde::",
+            "rmp::",
+            "ciborium::",
+            "postcard::",
+            "toml::",
+            "serde_yaml::",
+            "csv::",
+            "quick_xml::",
+            "protobuf::",
+            "flatbuffers::",
+        ],
+        &[],
+    ),
+    activity(
+        "compressing",
+        &[
+            "flate2::",
+            "miniz_oxide::",
+            "zstd::",
+            "zstd_safe::",
+            "ZSTD_",
+            "HUF_",
+            "FSE_",
+            "deflate",
+            "inflate",
+            "zlib_rs::",
+            "libz",
+            "lz4::",
+            "lz4_flex::",
+            "LZ4_",
+            "snap::",
+            "brotli",
+            "Brotli",
+            "lzma",
+        ],
+        &[],
+    ),
+    activity(
+        "encrypting",
+        &[
+            "rustls::",
+            "ring::",
+            "ring_core_",
+            "aws_lc_",
+            "openssl::",
+            "native_tls::",
+            "aes::",
+            "aes_gcm::",
+            "chacha20",
+            "poly1305::",
+            "sha1::",
+            "sha2::",
+            "sha3::",
+            "blake2::",
+            "blake3::",
+            "md5::",
+            "argon2::",
+            "bcrypt::",
+            "curve25519_dalek::",
+            "ed25519",
+            "rsa::",
+            "p256::",
+            "OPENSSL_",
+            "EVP_",
+            "SHA256_",
+            "SHA512_",
+        ],
+        &[],
+    ),
+    activity(
+        "compiling patterns",
+        &["regex_syntax::", "regex_automata::nfa::thompson::compiler", "regex_automata::meta::strategy"],
+        &[
+            "regex::builders::",
+            "Regex::new",
+            "::Builder::build",
+            "aho_corasick::nfa::noncontiguous::Compiler",
+        ],
+    ),
+    activity(
+        "matching patterns",
+        &["regex::", "regex_automata::", "regex_lite::", "fancy_regex::", "pcre2::"],
+        &[],
+    ),
+    activity("searching", &["memchr::", "aho_corasick::", "core::str::pattern::", "__memchr", "memchr"], &[]),
+    activity(
+        "formatting",
+        &["core::fmt::", "alloc::fmt::", "std::fmt::", "itoa::", "ryu::", "dtoa::", "core::num::flt2dec::"],
+        &["alloc::string::ToString"],
+    ),
+    activity(
+        "hashing",
+        &[
+            "core::hash::",
+            "std::hash::",
+            "std::collections::hash::",
+            "hashbrown::",
+            "ahash::",
+            "rustc_hash::",
+            "fxhash::",
+            "siphasher::",
+            "foldhash::",
+            "indexmap::",
+            "runtime.mapaccess",
+            "runtime.mapassign",
+        ],
+        &[],
+    ),
+    activity(
+        "maps and sets",
+        &["alloc::collections::btree::", "std::collections::btree", "std::_Rb_tree"],
+        &[],
+    ),
+    activity(
+        "sorting",
+        &[
+            "core::slice::sort::",
+            "alloc::slice::stable_sort",
+            "alloc::slice::merge_sort",
+            "std::__introsort_loop",
+        ],
+        &["::sort_unstable", "::sort_by"],
+    ),
+    activity("comparing", &["core::cmp::", "__memcmp", "memcmp", "bcmp", "core::slice::cmp::"], &[]),
+    activity(
+        "locking",
+        &[
+            "std::sync::",
+            "std::sys::sync::",
+            "parking_lot::",
+            "parking_lot_core::",
+            "lock_api::",
+            "pthread_mutex_",
+            "__pthread_mutex",
+            "pthread_cond_",
+            "___pthread_cond",
+            "__lll_lock",
+            "futex_wait",
+            "futex_wake",
+            "crossbeam_channel::",
+            "flume::",
+            "sync.(*Mutex)",
+            "sync.(*RWMutex)",
+            "runtime.lock2",
+        ],
+        &[],
+    ),
+    activity("counting references", &["alloc::sync::Arc", "alloc::sync::", "alloc::rc::"], &[]),
+    activity(
+        "dropping",
+        &["core::ptr::drop_in_place", "core::mem::drop", "core::mem::manually_drop"],
+        &["core::ops::drop::Drop"],
+    ),
+    activity(
+        "allocating",
+        &[
+            "alloc::alloc::",
+            "alloc::raw_vec::",
+            "__rust_alloc",
+            "__rust_dealloc",
+            "__rust_realloc",
+            "__rdl_alloc",
+            "std::alloc::",
+            "malloc",
+            "free",
+            "calloc",
+            "realloc",
+            "cfree",
+            "_int_malloc",
+            "_int_free",
+            "_int_realloc",
+            "__libc_malloc",
+            "__libc_free",
+            "__GI___libc_malloc",
+            "__libc_calloc",
+            "__libc_realloc",
+            "tcache_",
+            "unlink_chunk",
+            "sysmalloc",
+            "systrim",
+            "aligned_alloc",
+            "posix_memalign",
+            "operator new",
+            "operator delete",
+            "_rjem_",
+            "je_",
+            "arena_",
+            "tcache_bin_flush",
+            "mi_",
+            "_mi_",
+            "tikv_jemallocator::",
+            "tikv_jemalloc_sys::",
+            "mimalloc::",
+            "runtime.mallocgc",
+            "runtime.newobject",
+            "runtime.growslice",
+        ],
+        &["core::alloc::global::GlobalAlloc"],
+    ),
+    activity(
+        "copying",
+        &[
+            "__memcpy",
+            "__memmove",
+            "memcpy",
+            "memmove",
+            "core::intrinsics::copy",
+            "core::ptr::copy",
+            "core::ptr::mut_ptr::copy",
+            "core::slice::copy_from_slice",
+            "alloc::slice::hack::to_vec",
+            "alloc::borrow::",
+            "runtime.memmove",
+            "copy_nonoverlapping",
+            "copy_from_slice",
+            "to_vec",
+            "core::clone::",
+        ],
+        &["core::clone::Clone", "alloc::borrow::ToOwned", "::to_owned", "extend_from_slice"],
+    ),
+    activity(
+        "zeroing",
+        &["__memset", "memset", "core::ptr::write_bytes", "clear_page", "runtime.memclr"],
+        &[],
+    ),
+    activity("growing vectors", &["alloc::vec::", "alloc::string::"], &[]),
+    activity(
+        "strings",
+        &["core::str::", "alloc::str::", "core::char::", "__strlen", "strlen", "__strcmp"],
+        &[],
+    ),
+    activity(
+        "parsing numbers",
+        &["core::num::dec2flt::", "core::num::parse", "lexical"],
+        &["from_str_radix"],
+    ),
+    activity("collecting garbage", &["runtime.gcBgMarkWorker", "runtime.gcDrain", "runtime.scanobject"], &[]),
+    activity("iterating", &["core::iter::", "core::slice::iter", "core::array::"], &[]),
+    activity(
+        "files and sockets",
+        &["std::io::", "std::fs::", "std::net::", "std::sys::net::", "std::sys::fs::"],
+        &[],
+    ),
+    activity("clocks", &["std::time::", "__vdso_clock_gettime", "clock_gettime", "chrono::", "time::"], &[]),
+    activity("panics", &["std::panicking::begin_panic", "core::panicking::", "_Unwind_", "gimli::"], &[]),
+];
+
+/// The work that a function does, where the table has it.
+pub(crate) fn activity_of(name: &str, file: &str) -> Option<&'static str> {
+    let path = path_of(name, file);
+    let found = ACTIVITIES.iter().find(|activity| {
+        activity.starts.iter().any(|start| path.starts_with(start))
+            || activity.parts.iter().any(|part| name.contains(part))
+    });
+    found.map(|activity| activity.name)
+}
+
+/// The path of a function, from its name or else from its file.
+pub(crate) fn path_of<'n>(name: &'n str, file: &str) -> Cow<'n, str> {
+    let bare = bare_path(name);
+    if crate_name(bare).is_some() {
+        return Cow::Borrowed(bare);
+    }
+    match module_of_file(file) {
+        Some(module) => Cow::Owned(format!("{module}::{name}")),
+        None => Cow::Borrowed(name),
+    }
+}
+
+/// For `<Type as Trait>::f`, the path of the type, or of the trait where the type is no path of its own.
+fn bare_path(name: &str) -> &str {
+    let Some(inside) = name.strip_prefix('<') else { return name };
+    let Some(end) = matching_angle(inside) else { return name };
+    match split_as(&inside[..end]) {
+        Some((own, in_trait)) => {
+            let own = bare_type(own);
+            if crate_name(own).is_some() { own } else { in_trait }
+        }
+        None => bare_type(&inside[..end]),
+    }
+}
+
+/// The module that a Rust source file is: `tokio::runtime::task::core`.
+pub(crate) fn module_of_file(file: &str) -> Option<String> {
+    let (before, inside) = file.rsplit_once("/src/")?;
+    let folder = before.rsplit('/').next()?;
+    let name = match folder.rsplit_once('-') {
+        Some((name, version)) if version.starts_with(|c: char| c.is_ascii_digit()) => name,
+        _ => folder,
+    };
+    let module = inside.strip_suffix(".rs")?;
+    let module = module.strip_suffix("/mod").unwrap_or(module).replace('/', "::");
+    let krate = name.replace('-', "_");
+    match module.as_str() {
+        "lib" | "main" => Some(krate),
+        _ => Some(format!("{krate}::{module}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn work_is_known_by_its_path() {
+        let library = "/rustc/5980/library";
+        for (name, file, expected) in [
+            ("core::fmt::write", "", Some("formatting")),
+            ("<core::hash::sip::Hasher<S> as core::hash::Hasher>::write", "", Some("hashing")),
+            ("u8to64_le", "/rustc/5980/library/core/src/hash/sip.rs", Some("hashing")),
+            ("push<u8>", &format!("{library}/alloc/src/vec/mod.rs"), Some("growing vectors")),
+            ("alloc::raw_vec::RawVec<T,A>::grow_one", "", Some("allocating")),
+            ("<alloc::string::String as core::clone::Clone>::clone", "", Some("copying")),
+            ("__memmove_avx_unaligned_erms", "", Some("copying")),
+            ("serde_json::de::from_str", "", Some("JSON")),
+            ("do_syscall_64", "", Some("system calls")),
+            ("core::ptr::drop_in_place<shop::Cart>", "", Some("dropping")),
+            ("shop::cart::total", "/work/shop/src/cart.rs", None),
+            ("total", "/work/shop/src/cart.rs", None),
+            ("", "", None),
+        ] {
+            assert_eq!(activity_of(name, file), expected, "{name}");
+        }
+    }
+
+    #[test]
+    fn modules_of_files() {
+        assert_eq!(module_of_file("/work/shop/src/cart/mod.rs").as_deref(), Some("shop::cart"));
+        assert_eq!(module_of_file("/work/shop/src/main.rs").as_deref(), Some("shop"));
+        assert_eq!(
+            module_of_file("/r/tokio-1.47.1/src/runtime/park.rs").as_deref(),
+            Some("tokio::runtime::park")
+        );
+        assert_eq!(module_of_file("main.c"), None);
+    }
+}

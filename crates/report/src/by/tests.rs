@@ -1,0 +1,125 @@
+use flamelet_profile::ProfileBuilder;
+
+use super::*;
+use crate::options::{Command, ReportOptions};
+
+const LIBRARY: &str = "/rustc/5980/library";
+const REGISTRY: &str = "/home/a/.cargo/registry/src/index-1";
+
+/// A profile of stacks, leaf first: (name, file) of each frame, and the value.
+fn report(stacks: &[(&[(&str, &str)], i64)]) -> Report {
+    let mut builder = ProfileBuilder::new(&[("samples", "count")]);
+    for (thread, (stack, value)) in stacks.iter().enumerate() {
+        let frames: Vec<_> = stack
+            .iter()
+            .map(|(name, file)| {
+                let function = builder.named_function(name, file);
+                builder.frame(function, 7)
+            })
+            .collect();
+        let stack = builder.stack(&frames);
+        let label = builder.text_label("thread", &format!("worker-{thread}"));
+        let labels = builder.labels(&[label]);
+        builder.sample(stack, labels, &[*value]);
+    }
+    let options =
+        ReportOptions { granularity: Some(flamelet_profile::Granularity::Lines), ..ReportOptions::default() };
+    Report::new(builder.finish(), &options, Command::Top).expect("a report")
+}
+
+fn answer(stacks: &[(&[(&str, &str)], i64)], grouping: Grouping) -> Groups {
+    let report = report(stacks);
+    let owners = Owners::of(&report.profile, |_, _| false);
+    by(&report, grouping, &owners)
+}
+
+fn service() -> Vec<(Vec<(String, String)>, i64)> {
+    let at = |name: &str, file: &str| (name.to_owned(), file.to_owned());
+    let main = at("shop::main", "/work/shop/src/main.rs");
+    let total = at("shop::cart::total", "/work/shop/src/cart.rs");
+    let hash = at("core::hash::sip::Hasher::write", &format!("{LIBRARY}/core/src/hash/sip.rs"));
+    let json = at("serde_json::de::from_str", &format!("{REGISTRY}/serde_json-1.0.149/src/de.rs"));
+    let copy = at("__memmove_avx_unaligned_erms", "");
+    let park = at("tokio::runtime::park::park", &format!("{REGISTRY}/tokio-1.47.1/src/runtime/park.rs"));
+    let start = at("std::rt::lang_start", &format!("{LIBRARY}/std/src/rt.rs"));
+    vec![
+        (vec![total.clone(), main.clone(), start.clone()], 10),
+        (vec![hash, total.clone(), main.clone(), start.clone()], 30),
+        (vec![copy, json, main, start.clone()], 40),
+        (vec![park, start], 20),
+    ]
+}
+
+fn answered(grouping: Grouping) -> Groups {
+    let stacks = service();
+    let stacks: Vec<(Vec<(&str, &str)>, i64)> = stacks
+        .iter()
+        .map(|(stack, value)| (stack.iter().map(|(name, file)| (&**name, &**file)).collect(), *value))
+        .collect();
+    let stacks: Vec<(&[(&str, &str)], i64)> =
+        stacks.iter().map(|(stack, value)| (&**stack, *value)).collect();
+    answer(&stacks, grouping)
+}
+
+fn row<'a>(groups: &'a Groups, name: &str) -> &'a Group {
+    groups.rows.iter().find(|row| row.name == name).unwrap_or_else(|| panic!("{name} in {:?}", groups.rows))
+}
+
+#[test]
+fn costs_of_others_are_charged_to_the_nearest_frame_of_yours() {
+    let groups = answered(Grouping::Yours);
+    assert_eq!((groups.total, groups.without_yours), (100, 20));
+    let total = row(&groups, "shop::cart::total");
+    assert_eq!((total.flat, total.cum, total.owner), (40, 40, "yours"));
+    let parts: Vec<(&str, i64)> = total.parts.iter().map(|part| (&*part.name, part.value)).collect();
+    assert_eq!(parts, [("hashing", 30), ("own code", 10)]);
+    let main = row(&groups, "shop::main");
+    assert_eq!((main.flat, main.cum), (40, 80));
+    assert_eq!(
+        main.parts[0],
+        Part { name: "JSON".into(), value: 40 },
+        "what main asked for, not the memmove inside"
+    );
+    assert_eq!(row(&groups, "[none of yours: tokio 1.47.1]").flat, 20);
+    assert_eq!(groups.rows.iter().map(|row| row.flat).sum::<i64>(), groups.total, "nothing is lost");
+}
+
+#[test]
+fn crates_have_their_versions_and_yours_its_name() {
+    let groups = answered(Grouping::Crate);
+    assert_eq!(row(&groups, "shop").flat, 10);
+    assert_eq!(row(&groups, "shop").cum, 80);
+    assert_eq!(row(&groups, "serde_json 1.0.149").cum, 40);
+    assert_eq!(row(&groups, "tokio 1.47.1").flat, 20);
+    assert_eq!(row(&groups, "std").cum, 100);
+    assert_eq!(groups.rows.iter().map(|row| row.flat).sum::<i64>(), groups.total);
+}
+
+#[test]
+fn modules_lines_and_threads() {
+    assert_eq!(row(&answered(Grouping::Module), "shop::cart").cum, 40);
+    assert_eq!(row(&answered(Grouping::Line), "/work/shop/src/cart.rs:7 shop::cart::total").flat, 40);
+    assert_eq!(row(&answered(Grouping::Thread), "worker-2").flat, 40);
+}
+
+#[test]
+fn recursion_counts_once() {
+    let fold = ("shop::fold", "/work/shop/src/main.rs");
+    let groups = answer(&[(&[fold, fold, fold], 5)], Grouping::Yours);
+    assert_eq!((groups.rows[0].flat, groups.rows[0].cum), (5, 5));
+}
+
+#[test]
+fn the_text_says_of_what_it_consists() {
+    let mut text = Vec::new();
+    answered(Grouping::Yours).write_text(&mut text).expect("written");
+    let text = String::from_utf8(text).expect("text");
+    assert!(text.contains("hashing 75% · own code 25%"), "{text}");
+    assert!(text.contains("20.00% of the total ran without any of your code"), "{text}");
+}
+
+#[test]
+fn an_unknown_grouping_is_refused_with_the_names() {
+    let error = "function".parse::<Grouping>().expect_err("unknown");
+    assert!(error.contains("yours, crate, module, line, thread"), "{error}");
+}
