@@ -6,6 +6,8 @@
 //! | question | answer |
 //! |---|---|
 //! | which functions cost most | [`top`] |
+//! | whose code costs most: your functions, crates, threads | [`by`] |
+//! | what stands out, and what usually helps | [`explain`] |
 //! | who calls them, whom do they call | [`tree`], [`graph`] |
 //! | every stack | [`traces`] |
 //! | by label | [`labels`] |
@@ -24,6 +26,8 @@ pub mod by;
 pub mod diff;
 #[cfg(feature = "text")]
 pub mod disasm;
+#[cfg(feature = "text")]
+pub mod explain;
 #[cfg(feature = "text")]
 pub mod files;
 pub mod flame;

@@ -14,7 +14,8 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use serde::Serialize;
 
 use crate::report::Report;
-use activity::{activity_of, module_of_file, path_of};
+pub(crate) use activity::path_of;
+use activity::{activity_of, module_of_file};
 
 /// What costs are summed by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -368,7 +369,7 @@ fn outside(frames: &Frames, stack: &[Frame]) -> String {
 }
 
 /// The thread of a sample, by its label.
-fn thread_of(profile: &Profile, sample: &Sample<'_>) -> String {
+pub(crate) fn thread_of(profile: &Profile, sample: &Sample<'_>) -> String {
     let labels = profile.labels(sample.labels);
     let named = |key: &str| labels.iter().find(|label| profile.string(label.key) == key);
     let text = named("thread").or_else(|| named("thread_name")).map(|label| profile.string(label.text));

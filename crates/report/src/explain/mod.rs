@@ -1,0 +1,218 @@
+//! `explain`: what stands out in a profile, in sentences, how sure that is, and what usually helps.
+
+mod checks;
+mod facts;
+mod functions;
+mod rules;
+
+use std::io::{self, Write};
+
+use flamelet_profile::Profile;
+use flamelet_symbol::owner::Owners;
+use rustc_hash::FxHashMap;
+use serde::Serialize;
+
+use crate::report::{Report, comment_lines};
+use checks::Spoken;
+use facts::{About, Facts, Matches, Place, Wanted};
+use rules::{Look, RULES, Rule};
+
+/// The most findings that are given.
+const MOST: usize = 10;
+
+/// The answer. Its JSON form is stable.
+#[derive(Clone, Debug, Serialize)]
+pub struct Explanation {
+    /// What is explained: `cpu`, `inuse_space`, …
+    pub sample_type: String,
+    /// The unit of the total.
+    pub unit: String,
+    /// What shares are of.
+    pub total: i64,
+    /// How many observations the profile is made of.
+    pub observations: u64,
+    /// What the profile says about its own quality.
+    pub quality: Vec<String>,
+    /// What stands out, the largest first; a warning about the profile itself before everything else.
+    pub findings: Vec<Finding>,
+}
+
+/// One thing that stands out.
+#[derive(Clone, Debug, Serialize)]
+pub struct Finding {
+    /// The name of the rule, which stays the same.
+    pub rule: &'static str,
+    /// What was found.
+    pub title: String,
+    /// The share of the total, from 0 to 1.
+    pub share: f64,
+    /// The range in which the share lies with 95 % confidence, from the number of observations.
+    pub range: (f64, f64),
+    /// `high` where the whole range is above the rule's threshold, else `low`.
+    pub confidence: &'static str,
+    /// The places in your code that it sits in, the largest first.
+    pub places: Vec<FoundPlace>,
+    /// Why it matters.
+    pub why: &'static str,
+    /// What usually helps.
+    pub helps: &'static str,
+    /// The arguments of the command that digs deeper, without the file.
+    pub dig: String,
+}
+
+/// A place in your code.
+#[derive(Clone, Debug, Serialize)]
+pub struct FoundPlace {
+    /// The function.
+    pub function: String,
+    /// The source file, empty when unknown.
+    pub file: String,
+    /// The line, 0 when unknown.
+    pub line: i64,
+    /// The share of the total, from 0 to 1.
+    pub share: f64,
+}
+
+/// Explains what `report` is about.
+pub fn explain(report: &Report, owners: &Owners) -> Explanation {
+    let wanted = RULES.iter().map(|rule| match &rule.look {
+        Look::Anywhere(functions) => Wanted::Anywhere(functions),
+        Look::Innermost(functions) => Wanted::Innermost(functions),
+        Look::Check(_) => Wanted::Nothing,
+    });
+    let facts = Facts::of(report, owners, &wanted.collect::<Vec<_>>());
+    let mut findings: Vec<Finding> =
+        RULES.iter().enumerate().filter_map(|(row, rule)| finding(&facts, row, rule)).collect();
+    // A warning about the profile itself has no share, and comes first.
+    findings.sort_by(|a, b| {
+        let key = |finding: &Finding| if finding.rule == RULES[0].id { f64::INFINITY } else { finding.share };
+        key(b).total_cmp(&key(a))
+    });
+    findings.truncate(MOST);
+    Explanation {
+        sample_type: report.value_name(),
+        unit: report.unit().to_owned(),
+        total: report.total,
+        observations: facts.observations,
+        quality: comment_lines(&report.profile),
+        findings,
+    }
+}
+
+fn finding(facts: &Facts<'_>, row: usize, rule: &Rule) -> Option<Finding> {
+    if rule.about != About::Any && rule.about != facts.about {
+        return None;
+    }
+    let spoken = match &rule.look {
+        Look::Check(check) => check(facts)?,
+        Look::Anywhere(_) | Look::Innermost(_) => {
+            let Matches { value, places } = &facts.matches[row];
+            Spoken { value: *value, detail: String::new(), places: places.clone() }
+        }
+    };
+    let share = facts.share(spoken.value);
+    if share < rule.least {
+        return None;
+    }
+    let range = confidence_interval(share, facts.observations);
+    let title = match spoken.detail.as_str() {
+        "" => rule.title.to_owned(),
+        detail => format!("{}: {detail}", rule.title),
+    };
+    Some(Finding {
+        rule: rule.id,
+        title,
+        share,
+        range,
+        confidence: if range.0 >= rule.least && facts.observations > 0 { "high" } else { "low" },
+        places: places(facts, &spoken.places),
+        why: rule.why,
+        helps: rule.helps,
+        dig: match rule.focus {
+            "" => "top --by yours".to_owned(),
+            focus => format!("top --by yours --focus '{focus}'"),
+        },
+    })
+}
+
+/// Wilson's interval for a share that was observed in `count` independent samples.
+fn confidence_interval(share: f64, count: u64) -> (f64, f64) {
+    const Z: f64 = 1.96;
+    let n = count.max(1) as f64;
+    let share = share.clamp(0.0, 1.0);
+    let middle = share + Z * Z / (2.0 * n);
+    let half = Z * (share * (1.0 - share) / n + Z * Z / (4.0 * n * n)).sqrt();
+    let scale = 1.0 + Z * Z / n;
+    (((middle - half) / scale).max(0.0), ((middle + half) / scale).min(1.0))
+}
+
+fn places(facts: &Facts<'_>, places: &FxHashMap<Place, i64>) -> Vec<FoundPlace> {
+    let mut places: Vec<(&Place, &i64)> = places.iter().collect();
+    places.sort_by_key(|(place, value)| (std::cmp::Reverse(**value), **place));
+    places
+        .into_iter()
+        .take(3)
+        .map(|(place, &value)| found(&facts.report.profile, place, facts.share(value)))
+        .collect()
+}
+
+fn found(profile: &Profile, place: &Place, share: f64) -> FoundPlace {
+    let function = profile.function(place.function);
+    FoundPlace {
+        function: profile.string(function.name).to_owned(),
+        file: profile.string(function.filename).to_owned(),
+        line: place.line,
+        share,
+    }
+}
+
+impl Explanation {
+    /// Prints the findings for a person. `file` stands in the commands to copy.
+    pub fn write_text(&self, file: &str, out: &mut impl Write) -> io::Result<()> {
+        if self.findings.is_empty() {
+            return writeln!(
+                out,
+                "Nothing stands out in {} of {} samples.",
+                self.sample_type, self.observations
+            );
+        }
+        for (number, finding) in self.findings.iter().enumerate() {
+            if number > 0 {
+                writeln!(out)?;
+            }
+            finding.write_text(number + 1, file, out)?;
+        }
+        Ok(())
+    }
+}
+
+impl Finding {
+    fn write_text(&self, number: usize, file: &str, out: &mut impl Write) -> io::Result<()> {
+        let percent = |share: f64| format!("{:.1} %", share * 100.0);
+        match self.share > 0.0 {
+            true => {
+                let (low, high) = self.range;
+                writeln!(
+                    out,
+                    "{number}. {}: {} ({} to {})",
+                    self.title,
+                    percent(self.share),
+                    percent(low),
+                    percent(high)
+                )?;
+            }
+            false => writeln!(out, "{number}. {}", self.title)?,
+        }
+        for place in &self.places {
+            let line = if place.line > 0 { format!(":{}", place.line) } else { String::new() };
+            let at = if place.file.is_empty() { String::new() } else { format!("  {}{line}", place.file) };
+            writeln!(out, "   {:>7}  {}{at}", percent(place.share), place.function)?;
+        }
+        writeln!(out, "   Why it matters: {}.", self.why)?;
+        writeln!(out, "   What usually helps: {}.", self.helps)?;
+        writeln!(out, "   Look closer: flamelet {} {file}", self.dig)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,200 @@
+use flamelet_profile::{Granularity, ProfileBuilder};
+
+use super::*;
+use crate::options::{Command, ReportOptions};
+
+/// A frame: its name and its file.
+type FrameText<'a> = (&'a str, &'a str);
+
+const HANDLE: FrameText<'_> = ("shop::handle", "/work/shop/src/main.rs");
+const TOTAL: FrameText<'_> = ("shop::total", "/work/shop/src/cart.rs");
+
+/// A profile of stacks (leaf first) with their lines in your code, threads and values.
+struct Made {
+    builder: ProfileBuilder,
+}
+
+impl Made {
+    fn of(unit: (&str, &str)) -> Self {
+        Self { builder: ProfileBuilder::new(&[("samples", "count"), unit]) }
+    }
+
+    fn add(mut self, stack: &[FrameText<'_>], line: i64, thread: &str, count: i64) -> Self {
+        let builder = &mut self.builder;
+        let frames: Vec<_> = stack
+            .iter()
+            .map(|(name, file)| {
+                let function = builder.named_function(name, file);
+                builder.frame(function, line)
+            })
+            .collect();
+        let stack = builder.stack(&frames);
+        let label = builder.text_label("thread", thread);
+        let labels = builder.labels(&[label]);
+        builder.sample(stack, labels, &[count, count * 10]);
+        self
+    }
+
+    fn explained(self) -> Explanation {
+        let options = ReportOptions {
+            granularity: Some(Granularity::Lines),
+            sample_index: "1".into(),
+            ..ReportOptions::default()
+        };
+        let report = Report::new(self.builder.finish(), &options, Command::Top).expect("a report");
+        let owners = Owners::of(&report.profile, |_, _| false);
+        explain(&report, &owners)
+    }
+}
+
+fn cpu() -> Made {
+    Made::of(("cpu", "nanoseconds"))
+}
+
+fn speaks(explanation: &Explanation, rule: &str) -> bool {
+    explanation.findings.iter().any(|finding| finding.rule == rule)
+}
+
+/// A function that each rule must speak about, and a similar one about which it must not.
+const PAIRS: &[(&str, &str, &str)] = &[
+    (
+        "unoptimized",
+        "<core::ops::range::Range<u32> as core::iter::traits::collect::IntoIterator>::into_iter",
+        "shop::into_iter",
+    ),
+    (
+        "debug-assertions",
+        "core::ptr::const_ptr::<impl *const T>::add::precondition_check",
+        "shop::precondition",
+    ),
+    ("siphash", "<core::hash::sip::Hasher<S> as core::hash::Hasher>::write", "rustc_hash::FxHasher::write"),
+    ("allocation", "alloc::alloc::alloc", "shop::alloc_table"),
+    ("growing", "alloc::raw_vec::RawVec<T,A>::grow_one", "alloc::vec::Vec<T>::push"),
+    ("copying", "__memmove_avx_unaligned_erms", "__memcmp_avx2_movbe"),
+    ("formatting", "core::fmt::write", "itoa::Buffer::format"),
+    ("regex-compilation", "regex_syntax::parser::Parser::parse", "regex_automata::hybrid::search::find_fwd"),
+    ("json", "serde_json::de::from_str", "json_tools::walk"),
+    ("serialization", "bincode::serialize", "shop::bincode_like"),
+    ("compression", "miniz_oxide::deflate::core::compress", "shop::compress_names"),
+    ("cryptography", "sha2::sha256::compress256", "rustc_hash::FxHasher::write"),
+    ("reference-counts", "<alloc::sync::Arc<T> as core::clone::Clone>::clone", "shop::Arcade::play"),
+    (
+        "spinning",
+        "std::sys::sync::mutex::futex::Mutex::lock_contended",
+        "std::sys::sync::mutex::futex::Mutex::lock",
+    ),
+    ("page-faults", "asm_exc_page_fault", "shop::page"),
+    ("logging", "tracing_subscriber::registry::sharded::Registry::new_span", "shop::login"),
+    ("dropping", "core::ptr::drop_in_place<shop::Cart>", "shop::drop_off"),
+];
+
+#[test]
+fn each_rule_speaks_where_it_must_and_is_silent_where_it_must_not() {
+    for (rule, loud, quiet) in PAIRS {
+        for (name, expected) in [(loud, true), (quiet, false)] {
+            let explained = cpu()
+                .add(&[(name, ""), HANDLE], 3, "main", 400)
+                .add(&[TOTAL, HANDLE], 3, "main", 600)
+                .explained();
+            assert_eq!(speaks(&explained, rule), expected, "{rule} about {name}: {:#?}", explained.findings);
+        }
+    }
+}
+
+#[test]
+fn every_rule_is_tested_and_has_a_name_of_its_own() {
+    let elsewhere = ["poor-profile", "system-calls", "one-busy-thread", "few-lines", "few-owners"];
+    for (row, rule) in RULES.iter().enumerate() {
+        assert!(elsewhere.contains(&rule.id) || PAIRS.iter().any(|(id, _, _)| *id == rule.id), "{}", rule.id);
+        assert_eq!(RULES.iter().position(|other| other.id == rule.id), Some(row), "{}", rule.id);
+    }
+    assert!(RULES.len() <= 64, "a rule is a bit of a mask");
+}
+
+#[test]
+fn a_finding_says_where_how_much_and_how_sure() {
+    let hash = ("core::hash::sip::Hasher::write", "");
+    let explained =
+        cpu().add(&[hash, TOTAL, HANDLE], 7, "main", 300).add(&[TOTAL, HANDLE], 9, "main", 700).explained();
+    let finding = explained.findings.iter().find(|finding| finding.rule == "siphash").expect("SipHash");
+    assert!((finding.share - 0.3).abs() < 1e-9);
+    assert!(finding.range.0 > 0.27 && finding.range.1 < 0.33, "{:?}", finding.range);
+    assert_eq!(finding.confidence, "high");
+    assert_eq!((&*finding.places[0].function, finding.places[0].line), ("shop::total", 7));
+    let mut text = Vec::new();
+    explained.write_text("a.pb.gz", &mut text).expect("written");
+    let text = String::from_utf8(text).expect("text");
+    assert!(text.contains("SipHash on hot maps: 30.0 %"), "{text}");
+    assert!(text.contains("shop::total  /work/shop/src/cart.rs:7"), "{text}");
+    assert!(text.contains("--focus 'hash::sip|DefaultHasher' a.pb.gz"), "{text}");
+}
+
+#[test]
+fn a_poor_profile_is_said_first() {
+    let explained = cpu().add(&[("alloc::alloc::alloc", ""), HANDLE], 1, "main", 20).explained();
+    assert_eq!(explained.findings[0].rule, "poor-profile");
+    assert!(explained.findings[0].title.contains("20 samples"), "{}", explained.findings[0].title);
+    let good = cpu().add(&[TOTAL, HANDLE], 1, "main", 2000).explained();
+    assert!(!speaks(&good, "poor-profile"));
+}
+
+#[test]
+fn system_calls_are_named() {
+    let read = ("__x64_sys_read", "");
+    let made = |calls| {
+        cpu()
+            .add(&[read, ("do_syscall_64", ""), HANDLE], 1, "main", calls)
+            .add(&[TOTAL], 1, "main", 1000)
+            .explained()
+    };
+    let explained = made(500);
+    let finding = explained.findings.iter().find(|finding| finding.rule == "system-calls").expect("calls");
+    assert!(finding.title.contains("read 33 %"), "{}", finding.title);
+    assert!(!speaks(&made(50), "system-calls"));
+}
+
+#[test]
+fn one_busy_thread_among_idle_ones() {
+    let made = |busy| {
+        cpu()
+            .add(&[TOTAL], 1, "main", busy)
+            .add(&[TOTAL], 1, "worker-1", 100)
+            .add(&[TOTAL], 1, "worker-2", 100)
+            .explained()
+    };
+    assert!(speaks(&made(2000), "one-busy-thread"));
+    assert!(!speaks(&made(200), "one-busy-thread"));
+}
+
+#[test]
+fn few_lines_of_a_hot_function() {
+    let made = |hot| {
+        let made = cpu().add(&[TOTAL], 10, "main", hot);
+        (11..20).fold(made, |made, line| made.add(&[TOTAL], line, "main", 20)).explained()
+    };
+    assert!(speaks(&made(900), "few-lines"));
+    assert!(!speaks(&made(20), "few-lines"));
+}
+
+#[test]
+fn few_owners_of_memory() {
+    let made = |others: i64| {
+        let made =
+            Made::of(("inuse_space", "bytes")).add(&[("alloc::alloc::alloc", ""), TOTAL], 1, "main", 900);
+        let names: Vec<String> = (0..others).map(|number| format!("shop::keep_{number}")).collect();
+        names
+            .iter()
+            .fold(made, |made, name| made.add(&[(name, "/work/shop/src/keep.rs")], 1, "main", 500))
+            .explained()
+    };
+    assert!(speaks(&made(1), "few-owners"));
+    assert!(!speaks(&made(9), "few-owners"));
+    assert!(!speaks(&made(1), "allocation"), "a heap profile is not about time");
+}
+
+#[test]
+fn an_empty_profile_is_poor_and_nothing_else() {
+    let explained = cpu().explained();
+    assert_eq!(explained.findings.len(), 1);
+    assert_eq!(explained.findings[0].rule, "poor-profile");
+}
