@@ -20,7 +20,7 @@ pub fn crate_name(name: &str) -> Option<&str> {
 }
 
 /// A type without what stands around its path: `&mut dyn std::io::Write` is `std::io::Write`.
-pub fn bare_type(mut name: &str) -> &str {
+fn bare_type(mut name: &str) -> &str {
     for prefix in ["&", "mut ", "*const ", "*mut ", "dyn ", "impl ", "[", "("] {
         name = name.strip_prefix(prefix).unwrap_or(name);
     }
@@ -62,4 +62,18 @@ pub fn split_as(text: &str) -> Option<(&str, &str)> {
         }
     }
     None
+}
+
+/// For `<Type as Trait>::f`, the path that says whose code it is: the type's, or the trait's when the type
+/// is no path of its own.
+pub fn bare_path(name: &str) -> &str {
+    let Some(inside) = name.strip_prefix('<') else { return name };
+    let Some(end) = matching_angle(inside) else { return name };
+    match split_as(&inside[..end]) {
+        Some((own, in_trait)) => {
+            let own = bare_type(own);
+            if crate_name(own).is_some() { own } else { in_trait }
+        }
+        None => bare_type(&inside[..end]),
+    }
 }

@@ -6,7 +6,7 @@
 
 use std::borrow::Cow;
 
-use flamelet_symbol::rust_name::{bare_type, crate_name, matching_angle, split_as};
+use crate::names::{bare_path, crate_name, module_of_file};
 
 /// One kind of work.
 pub(crate) struct Activity {
@@ -325,36 +325,6 @@ pub(crate) fn path_of<'n>(name: &'n str, file: &str) -> Cow<'n, str> {
     match module_of_file(file) {
         Some(module) => Cow::Owned(format!("{module}::{name}")),
         None => Cow::Borrowed(name),
-    }
-}
-
-/// For `<Type as Trait>::f`, the path of the type, or of the trait where the type is no path of its own.
-fn bare_path(name: &str) -> &str {
-    let Some(inside) = name.strip_prefix('<') else { return name };
-    let Some(end) = matching_angle(inside) else { return name };
-    match split_as(&inside[..end]) {
-        Some((own, in_trait)) => {
-            let own = bare_type(own);
-            if crate_name(own).is_some() { own } else { in_trait }
-        }
-        None => bare_type(&inside[..end]),
-    }
-}
-
-/// The module that a Rust source file is: `tokio::runtime::task::core`.
-pub(crate) fn module_of_file(file: &str) -> Option<String> {
-    let (before, inside) = file.rsplit_once("/src/")?;
-    let folder = before.rsplit('/').next()?;
-    let name = match folder.rsplit_once('-') {
-        Some((name, version)) if version.starts_with(|c: char| c.is_ascii_digit()) => name,
-        _ => folder,
-    };
-    let module = inside.strip_suffix(".rs")?;
-    let module = module.strip_suffix("/mod").unwrap_or(module).replace('/', "::");
-    let krate = name.replace('-', "_");
-    match module.as_str() {
-        "lib" | "main" => Some(krate),
-        _ => Some(format!("{krate}::{module}")),
     }
 }
 

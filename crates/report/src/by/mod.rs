@@ -5,17 +5,17 @@
 mod activity;
 
 use std::collections::hash_map::Entry;
-use std::io::{self, Write};
 use std::str::FromStr;
 
-use flamelet_profile::{LocationId, Profile, Sample, unit};
+use flamelet_profile::{LocationId, Profile, Sample};
 use flamelet_symbol::owner::{Owner, Owners};
 use rustc_hash::{FxHashMap, FxHashSet};
 use serde::Serialize;
 
+use crate::names::module_of_file;
 use crate::report::Report;
+use activity::activity_of;
 pub(crate) use activity::path_of;
-use activity::{activity_of, module_of_file};
 
 /// What costs are summed by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -101,8 +101,6 @@ pub struct Groups {
     pub rows: Vec<Group>,
     /// How many groups there were before the count was limited.
     pub candidates: usize,
-    #[serde(skip)]
-    formatted: Vec<(String, String)>,
 }
 
 /// Sums the costs of `report` by `grouping`.
@@ -122,11 +120,6 @@ pub fn by(report: &Report, grouping: Grouping, owners: &Owners) -> Groups {
     if let Some(limit @ 1..) = report.options.node_count {
         rows.truncate(limit);
     }
-    let output_unit = report.output_unit(rows.iter().map(|row| (row.flat, row.cum)));
-    let formatted = rows
-        .iter()
-        .map(|row| (report.format(row.flat, &output_unit), report.format(row.cum, &output_unit)))
-        .collect();
     Groups {
         by: Grouping::ALL.iter().find(|(_, known)| *known == grouping).map_or("", |(name, _)| name),
         sample_type: report.value_name(),
@@ -135,7 +128,6 @@ pub fn by(report: &Report, grouping: Grouping, owners: &Owners) -> Groups {
         without_yours: sums.without_yours,
         rows,
         candidates,
-        formatted,
     }
 }
 
@@ -379,42 +371,6 @@ pub(crate) fn thread_of(profile: &Profile, sample: &Sample<'_>) -> String {
         (None, Some(tid)) => format!("thread {}", tid.number),
         (None, None) => "<unknown>".into(),
     }
-}
-
-impl Groups {
-    /// Prints the rows in pprof's columns, with what each consists of below it.
-    pub fn write_text(&self, out: &mut impl Write) -> io::Result<()> {
-        writeln!(out, "{:>10} {:>5}% {:>10} {:>5}%  by {}", "flat", "flat", "cum", "cum", self.by)?;
-        for (row, (flat, cum)) in std::iter::zip(&self.rows, &self.formatted) {
-            writeln!(
-                out,
-                "{flat:>10} {} {cum:>10} {}  {}",
-                unit::percentage(row.flat, self.total),
-                unit::percentage(row.cum, self.total),
-                row.name
-            )?;
-            if let Some(line) = parts_line(row) {
-                writeln!(out, "{:38}{line}", "")?;
-            }
-        }
-        if self.without_yours != 0 {
-            let share = unit::percentage(self.without_yours, self.total);
-            writeln!(out, "{} of the total ran without any of your code on the stack.", share.trim())?;
-        }
-        Ok(())
-    }
-}
-
-/// The largest parts of a group in one line; `None` where there is nothing but its own code.
-fn parts_line(row: &Group) -> Option<String> {
-    if row.parts.iter().all(|part| part.name == "own code") || row.flat == 0 {
-        return None;
-    }
-    let shown = row.parts.iter().take(5).map(|part| {
-        let share = part.value as f64 / row.flat as f64 * 100.0;
-        format!("{} {share:.0}%", part.name)
-    });
-    Some(shown.collect::<Vec<_>>().join(" · "))
 }
 
 #[cfg(test)]

@@ -28,9 +28,7 @@ fn report(stacks: &[(&[(&str, &str)], i64)]) -> Report {
 }
 
 fn answer(stacks: &[(&[(&str, &str)], i64)], grouping: Grouping) -> Groups {
-    let report = report(stacks);
-    let owners = Owners::of(&report.profile, |_, _| false);
-    by(&report, grouping, &owners)
+    grouped(&report(stacks), grouping)
 }
 
 fn service() -> Vec<(Vec<(String, String)>, i64)> {
@@ -50,7 +48,7 @@ fn service() -> Vec<(Vec<(String, String)>, i64)> {
     ]
 }
 
-fn answered(grouping: Grouping) -> Groups {
+fn made() -> Report {
     let stacks = service();
     let stacks: Vec<(Vec<(&str, &str)>, i64)> = stacks
         .iter()
@@ -58,7 +56,15 @@ fn answered(grouping: Grouping) -> Groups {
         .collect();
     let stacks: Vec<(&[(&str, &str)], i64)> =
         stacks.iter().map(|(stack, value)| (&**stack, *value)).collect();
-    answer(&stacks, grouping)
+    report(&stacks)
+}
+
+fn answered(grouping: Grouping) -> Groups {
+    grouped(&made(), grouping)
+}
+
+fn grouped(report: &Report, grouping: Grouping) -> Groups {
+    by(report, grouping, &Owners::of(&report.profile, |_, _| false))
 }
 
 fn row<'a>(groups: &'a Groups, name: &str) -> &'a Group {
@@ -112,7 +118,8 @@ fn recursion_counts_once() {
 #[test]
 fn the_text_says_of_what_it_consists() {
     let mut text = Vec::new();
-    answered(Grouping::Yours).write_text(&mut text).expect("written");
+    let report = made();
+    grouped(&report, Grouping::Yours).write_text(&report, &mut text).expect("written");
     let text = String::from_utf8(text).expect("text");
     assert!(text.contains("hashing 75% · own code 25%"), "{text}");
     assert!(text.contains("20.00% of the total ran without any of your code"), "{text}");

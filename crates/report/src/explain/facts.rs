@@ -111,8 +111,7 @@ impl<'a> Facts<'a> {
             }
         }
         found |= innermost(profile, stack).map_or(0, |function| masks[function.index()].innermost);
-        for (_, matches) in self.matches.iter_mut().enumerate().filter(|(rule, _)| found >> rule & 1 == 1)
-        {
+        for (_, matches) in self.matches.iter_mut().enumerate().filter(|(rule, _)| found >> rule & 1 == 1) {
             matches.add(yours, value);
         }
         if let Some(call) = call {

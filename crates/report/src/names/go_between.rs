@@ -3,7 +3,7 @@
 //! Two questions are asked. What starts threads, tasks and closures can be folded into one frame ([`is_glue`]); what
 //! asks for memory for others does not hold it ([`stands_for_itself`]).
 
-use super::{bare_path, crate_name, crate_of, matching_angle, split_as, split_file};
+use super::{bare_path, crate_name, crate_of, matching_angle, module_of_file, split_as};
 
 /// The standard libraries of Rust and Go.
 const STANDARD: [&str; 4] = ["std", "core", "alloc", "runtime"];
@@ -102,7 +102,7 @@ pub(super) fn is_glue(name: &str, file: &str) -> bool {
     if WHOLE.contains(&name) || starts(bare_path(name)) || is_boxed_call(name) {
         return true;
     }
-    crate_name(name).is_none() && path_of_file(file).is_some_and(|path| starts(&path))
+    crate_name(name).is_none() && module_of_file(file).is_some_and(|module| starts(&format!("{module}::")))
 }
 
 /// Whether a box or another pointer of the standard library calls or polls what it holds.
@@ -114,13 +114,6 @@ fn is_boxed_call(name: &str) -> bool {
     let passes_on = ["core::ops::function::", "core::future::"];
     matches!(crate_name(own), Some("alloc" | "core" | "std"))
         && passes_on.iter().any(|prefix| in_trait.starts_with(prefix))
-}
-
-/// The module that a source file of a crate is, as a path with its end: `tokio::runtime::task::core::`.
-fn path_of_file(file: &str) -> Option<String> {
-    let (krate, inside) = split_file(file)?;
-    let module = inside.strip_suffix(".rs")?.trim_end_matches("/mod").replace('/', "::");
-    Some(format!("{krate}::{module}::"))
 }
 
 #[cfg(test)]

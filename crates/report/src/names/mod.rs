@@ -3,6 +3,8 @@
 mod fold;
 mod go_between;
 
+pub(crate) use flamelet_symbol::rust_name::{bare_path, crate_name, matching_angle, split_as};
+
 pub use fold::{NameFolding, RUNTIME_GROUP, fold};
 pub(crate) use go_between::{is_standard, stands_for_itself};
 
@@ -52,6 +54,17 @@ fn split_file(file: &str) -> Option<(String, &str)> {
     Some((name.replace('-', "_"), inside))
 }
 
+/// The module that a Rust source file is: `tokio::runtime::task::core`.
+pub(crate) fn module_of_file(file: &str) -> Option<String> {
+    let (krate, inside) = split_file(file)?;
+    let module = inside.strip_suffix(".rs")?;
+    let module = module.strip_suffix("/mod").unwrap_or(module).replace('/', "::");
+    Some(match module.as_str() {
+        "lib" | "main" => krate,
+        _ => format!("{krate}::{module}"),
+    })
+}
+
 fn go_package(name: &str) -> Option<&str> {
     let slash = name.rfind('/').map_or(0, |at| at + 1);
     let dot = slash + name[slash..].find('.')?;
@@ -61,83 +74,6 @@ fn go_package(name: &str) -> Option<&str> {
     let is_clone = suffix.iter().any(|start| symbol.starts_with(start)) || symbol.is_empty();
     let is_path = package.chars().all(|c| c.is_alphanumeric() || "/_-.~".contains(c)) && !package.is_empty();
     (is_path && !is_clone && !symbol.starts_with(|c: char| c.is_ascii_digit())).then_some(package)
-}
-
-/// The crate that a Rust name belongs to; `None` for names that are not Rust's.
-pub fn crate_name(name: &str) -> Option<&str> {
-    // `<T as Trait>::f` belongs to its type; a type that is no path (`&T`, `[T]`, `F`) to its trait.
-    if let Some(inside) = name.strip_prefix('<') {
-        let end = matching_angle(inside)?;
-        let (inside, _) = inside.split_at(end);
-        let (self_type, in_trait) = match split_as(inside) {
-            Some((self_type, in_trait)) => (self_type, Some(in_trait)),
-            None => (inside, None),
-        };
-        return crate_name(bare_type(self_type)).or_else(|| crate_name(in_trait?));
-    }
-    // In `push<std::path::Path>` the path stands in the parameters: it says nothing about the function.
-    let (first, _) = name.split_once("::").filter(|(first, _)| !first.contains('<'))?;
-    let first = first.split(' ').next().unwrap_or(first);
-    let is_identifier = !first.is_empty() && first.chars().all(|c| c.is_alphanumeric() || c == '_');
-    is_identifier.then_some(first)
-}
-
-fn bare_type(mut name: &str) -> &str {
-    for prefix in ["&", "mut ", "*const ", "*mut ", "dyn ", "impl ", "[", "("] {
-        name = name.strip_prefix(prefix).unwrap_or(name);
-    }
-    name
-}
-
-/// Where the angle bracket that was opened before `text` closes.
-fn matching_angle(text: &str) -> Option<usize> {
-    let mut depth = 1usize;
-    let mut before = ' ';
-    for (at, c) in text.char_indices() {
-        match c {
-            '<' => depth += 1,
-            // An arrow (`->`) closes nothing.
-            '>' if before != '-' => {
-                depth -= 1;
-                if depth == 0 {
-                    return Some(at);
-                }
-            }
-            _ => {}
-        }
-        before = c;
-    }
-    None
-}
-
-/// Splits `Type as Trait` outside of brackets.
-fn split_as(text: &str) -> Option<(&str, &str)> {
-    let mut depth = 0usize;
-    for (at, c) in text.char_indices() {
-        match c {
-            '<' | '(' | '[' => depth += 1,
-            '>' | ')' | ']' => depth = depth.saturating_sub(1),
-            ' ' if depth == 0 && text[at..].starts_with(" as ") => {
-                return Some((&text[..at], &text[at + 4..]));
-            }
-            _ => {}
-        }
-    }
-    None
-}
-
-/// For `<Type as Trait>::f`, the path that says whose code it is: the type's, or the trait's when the type
-/// is no path of its own.
-fn bare_path(name: &str) -> &str {
-    let Some(inside) = name.strip_prefix('<') else { return name };
-    let Some(end) = matching_angle(inside) else { return name };
-    match split_as(&inside[..end]) {
-        Some((own, in_trait)) => {
-            let own = bare_type(own);
-            if crate_name(own).is_some() { own } else { in_trait }
-        }
-        None => bare_type(&inside[..end]),
-    }
 }
 
 #[cfg(test)]

@@ -1,6 +1,8 @@
 //! The answers for a terminal, in `go tool pprof`'s words and columns where it has the same report.
 
+mod by;
 mod diff;
+mod explain;
 mod heading;
 mod heap;
 mod info;

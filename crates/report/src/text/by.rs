@@ -1,0 +1,46 @@
+//! Costs by whose code they are, with what each consists of.
+
+use std::io::{self, Write};
+
+use flamelet_profile::unit;
+
+use crate::by::{Group, Groups};
+use crate::report::Report;
+
+impl Groups {
+    /// Prints the rows in pprof's columns, with what each consists of below it.
+    pub fn write_text(&self, report: &Report, out: &mut impl Write) -> io::Result<()> {
+        let output_unit = report.output_unit(self.rows.iter().map(|row| (row.flat, row.cum)));
+        writeln!(out, "{:>10} {:>5}% {:>10} {:>5}%  by {}", "flat", "flat", "cum", "cum", self.by)?;
+        for row in &self.rows {
+            let (flat, cum) = (report.format(row.flat, &output_unit), report.format(row.cum, &output_unit));
+            writeln!(
+                out,
+                "{flat:>10} {} {cum:>10} {}  {}",
+                unit::percentage(row.flat, self.total),
+                unit::percentage(row.cum, self.total),
+                row.name
+            )?;
+            if let Some(line) = parts_line(row) {
+                writeln!(out, "{:38}{line}", "")?;
+            }
+        }
+        if self.without_yours != 0 {
+            let share = unit::percentage(self.without_yours, self.total);
+            writeln!(out, "{} of the total ran without any of your code on the stack.", share.trim())?;
+        }
+        Ok(())
+    }
+}
+
+/// The largest parts of a group in one line; `None` where there is nothing but its own code.
+fn parts_line(row: &Group) -> Option<String> {
+    if row.parts.iter().all(|part| part.name == "own code") || row.flat == 0 {
+        return None;
+    }
+    let shown = row.parts.iter().take(5).map(|part| {
+        let share = part.value as f64 / row.flat as f64 * 100.0;
+        format!("{} {share:.0}%", part.name)
+    });
+    Some(shown.collect::<Vec<_>>().join(" · "))
+}

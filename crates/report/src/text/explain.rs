@@ -1,0 +1,53 @@
+//! The findings of `explain`, in sentences.
+
+use std::io::{self, Write};
+
+use crate::explain::{Explanation, Finding};
+
+impl Explanation {
+    /// Prints the findings for a person. `file` stands in the commands to copy.
+    pub fn write_text(&self, file: &str, out: &mut impl Write) -> io::Result<()> {
+        if self.findings.is_empty() {
+            return writeln!(
+                out,
+                "Nothing stands out in {} of {} samples.",
+                self.sample_type, self.observations
+            );
+        }
+        for (number, finding) in self.findings.iter().enumerate() {
+            if number > 0 {
+                writeln!(out)?;
+            }
+            finding.write_text(number + 1, file, out)?;
+        }
+        Ok(())
+    }
+}
+
+impl Finding {
+    fn write_text(&self, number: usize, file: &str, out: &mut impl Write) -> io::Result<()> {
+        let percent = |share: f64| format!("{:.1} %", share * 100.0);
+        match self.share > 0.0 {
+            true => {
+                let (low, high) = self.range;
+                writeln!(
+                    out,
+                    "{number}. {}: {} ({} to {})",
+                    self.title,
+                    percent(self.share),
+                    percent(low),
+                    percent(high)
+                )?;
+            }
+            false => writeln!(out, "{number}. {}", self.title)?,
+        }
+        for place in &self.places {
+            let line = if place.line > 0 { format!(":{}", place.line) } else { String::new() };
+            let at = if place.file.is_empty() { String::new() } else { format!("  {}{line}", place.file) };
+            writeln!(out, "   {:>7}  {}{at}", percent(place.share), place.function)?;
+        }
+        writeln!(out, "   Why it matters: {}.", self.why)?;
+        writeln!(out, "   What usually helps: {}.", self.helps)?;
+        writeln!(out, "   Look closer: flamelet {} {file}", self.dig)
+    }
+}
