@@ -6,7 +6,7 @@ use flamelet_profile::Granularity;
 use flamelet_profile::filter::FilterOptions;
 
 use crate::names::NameFolding;
-pub use table::{FILTER, OPTIONS, ReportOption, switch};
+pub use table::{FILTER, OPTIONS, ReportOption, parse_switch};
 
 /// The report that the options are for; some options mean something else for some reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -212,7 +212,7 @@ impl ReportOption {
         OPTIONS.iter().find(|option| joined(option.name) == joined(name))
     }
 
-    /// The option of which `choice` is one of the choices.
+    /// The option that has `choice` among its choices.
     pub fn with_choice(choice: &str) -> Option<&'static Self> {
         OPTIONS.iter().find(|option| option.choices.contains(&choice))
     }
@@ -226,7 +226,7 @@ impl ReportOption {
     pub fn set(&self, options: &mut ReportOptions, text: &str) -> Result<()> {
         match self.slot {
             Slot::Text(slot) | Slot::Unit(slot) => text.clone_into(slot(options)),
-            Slot::Switch(slot) => *slot(options) = switch(text)?,
+            Slot::Switch(slot) => *slot(options) = parse_switch(text)?,
             Slot::Number(slot) => *slot(options) = number(text)?,
             Slot::Share(slot) => *slot(options) = share(text)?,
             Slot::Count(slot) => *slot(options) = count(text)?,
@@ -276,7 +276,7 @@ fn wrong(message: &str) -> Error {
 }
 
 /// Reads the value of a switch, as Go and people write it.
-pub fn switch(text: &str) -> Result<bool> {
+pub fn parse_switch(text: &str) -> Result<bool> {
     match text {
         "" | "1" | "t" | "true" | "yes" | "y" | "T" | "TRUE" | "True" => Ok(true),
         "0" | "f" | "false" | "no" | "n" | "F" | "FALSE" | "False" => Ok(false),

@@ -172,7 +172,7 @@ pub(super) fn unknown_option(name: &str) -> Failure {
 /// `-normalize`, `-normalize=true`, `-cum=false`.
 fn switch(name: &str, value: Option<&str>) -> Result<bool> {
     let value = value.unwrap_or("true");
-    flamelet_report::switch(value).map_err(|error| Failure::new(format!("-{name}={value}: {error}")))
+    flamelet_report::parse_switch(value).map_err(|error| Failure::new(format!("-{name}={value}: {error}")))
 }
 
 fn number<T: std::str::FromStr>(name: &str, text: &str) -> Result<T> {
