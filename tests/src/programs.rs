@@ -1,5 +1,6 @@
 //! The programs under test and beside it, and how they are run.
 
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;
@@ -64,12 +65,30 @@ pub struct Answer {
     pub stderr: String,
 }
 
+/// Where the command keeps the libraries that it preloads: a folder that nobody else can replace, which it insists on.
+/// Below target/, unless others can write somewhere above (in a clone below /tmp, or where the group may write).
+fn cache(home: &Path) -> &'static Path {
+    static CACHE: OnceLock<PathBuf> = OnceLock::new();
+    CACHE.get_or_init(|| {
+        let here = home.join(".cache");
+        let own = std::env::var_os("HOME").map(|home| Path::new(&home).join(".cache/flamelet-tests"));
+        [Some(here.clone()), own].into_iter().flatten().find(|folder| is_private(folder)).unwrap_or(here)
+    })
+}
+
+/// Whether no folder above this one, as far as they are there, can be written by others.
+fn is_private(folder: &Path) -> bool {
+    let is_safe = |found: std::fs::Metadata| found.permissions().mode() & 0o022 == 0;
+    folder.ancestors().all(|above| above.metadata().map_or(true, is_safe))
+}
+
 /// A command in the environment that the tests hold still: UTC, no outside binaries, a home of its own.
 pub fn command(program: &Path) -> Command {
     let home = crate::profiles::scratch().join("home");
     std::fs::create_dir_all(&home).expect("a folder below target/");
     let mut command = Command::new(program);
     command.stdin(Stdio::null()).env("TZ", "UTC").env("HOME", &home);
+    command.env("XDG_CACHE_HOME", cache(&home));
     command.env("PPROF_TMPDIR", &home).env("PPROF_BINARY_PATH", &home);
     command.env_remove("DEBUGINFOD_URLS").env("NO_COLOR", "1");
     // How wide a terminal is and that it has colours is nothing to a pipe, but those who are told believe it.

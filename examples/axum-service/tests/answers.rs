@@ -1,66 +1,40 @@
 //! The example does what its first lines say.
 
+mod example;
+
+use example::{DEADLINE, Example};
 use flamelet_capture::profile::{Profile, pprof};
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::TcpStream;
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::io::Read;
+use std::process::{Command, ExitStatus};
 use std::time::{Duration, Instant};
 
-const DEADLINE: Duration = Duration::from_secs(180);
 /// The longest work that the example takes.
 const WORK: Duration = Duration::from_secs(60);
 
-/// The example, running until the test ends.
-struct Example {
-    process: Child,
-    address: String,
+fn start() -> Example {
+    Example::start(&["--busy"], &[])
 }
 
-impl Example {
-    fn start() -> Self {
-        let mut process = Command::new(env!("CARGO_BIN_EXE_axum-service"))
-            .args(["--listen", "127.0.0.1:0", "--busy"])
-            .stdout(Stdio::piped())
-            .spawn()
-            .expect("the example starts");
-        let mut line = String::new();
-        BufReader::new(process.stdout.take().expect("piped")).read_line(&mut line).expect("a line");
-        let address = line.strip_prefix("listening on http://").and_then(|rest| rest.split('/').next());
-        Self { address: address.expect("an address").to_owned(), process }
-    }
-
-    /// Asks, and leaves the connection to the caller.
-    fn send(&self, path: &str) -> TcpStream {
-        let mut stream = TcpStream::connect(&self.address).expect("a connection");
-        stream.set_read_timeout(Some(DEADLINE)).expect("a deadline");
-        let request = format!("GET {path} HTTP/1.1\r\nHost: example\r\nConnection: close\r\n\r\n");
-        stream.write_all(request.as_bytes()).expect("sent");
-        stream
-    }
-
-    /// The status line and the body of what `GET path` answers.
-    fn get(&self, path: &str) -> (String, Vec<u8>) {
-        let mut stream = self.send(path);
-        let mut answer = Vec::new();
-        stream.read_to_end(&mut answer).expect("an answer");
-        let head = answer.windows(4).position(|window| window == b"\r\n\r\n").expect("a head");
-        let status = answer[..head].split(|&byte| byte == b'\r').next().unwrap_or_default();
-        (String::from_utf8_lossy(status).into_owned(), answer[head + 4..].to_vec())
-    }
+/// The status line and the body of what `GET path` answers.
+fn get(example: &Example, path: &str) -> (String, Vec<u8>) {
+    let mut stream = example.send(path, "");
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer).expect("an answer");
+    let head = answer.windows(4).position(|window| window == b"\r\n\r\n").expect("a head");
+    let status = answer[..head].split(|&byte| byte == b'\r').next().unwrap_or_default();
+    (String::from_utf8_lossy(status).into_owned(), answer[head + 4..].to_vec())
 }
 
-impl Example {
-    /// Whether a thread of the example has this name.
-    fn has_thread(&self, name: &str) -> bool {
-        let tasks = std::fs::read_dir(format!("/proc/{}/task", self.process.id())).into_iter().flatten();
-        let mut names = tasks.flatten().map(|task| std::fs::read_to_string(task.path().join("comm")));
-        names.any(|found| found.is_ok_and(|found| found.trim_end() == name))
-    }
+/// Whether a thread of the example has this name.
+fn has_thread(example: &Example, name: &str) -> bool {
+    let tasks = std::fs::read_dir(format!("/proc/{}/task", example.process.id())).into_iter().flatten();
+    let mut names = tasks.flatten().map(|task| std::fs::read_to_string(task.path().join("comm")));
+    names.any(|found| found.is_ok_and(|found| found.trim_end() == name))
+}
 
-    /// How it ends, and long before the work that it has would be done.
-    fn wait(&mut self) -> ExitStatus {
-        wait_for("it ends", WORK / 2, || self.process.try_wait().expect("it is a child of this process"))
-    }
+/// How it ends, and long before the work that it has would be done.
+fn wait(example: &mut Example) -> ExitStatus {
+    wait_for("it ends", WORK / 2, || example.process.try_wait().expect("it is a child of this process"))
 }
 
 /// What `look` finds, soon or late.
@@ -76,18 +50,11 @@ fn wait_for<T>(what: &str, deadline: Duration, mut look: impl FnMut() -> Option<
     }
 }
 
-impl Drop for Example {
-    fn drop(&mut self) {
-        let _ = self.process.kill();
-        let _ = self.process.wait();
-    }
-}
-
 #[test]
 fn routes_and_both_families_of_profiles_answer() {
-    let example = Example::start();
+    let example = start();
     for path in ["/", "/burn?ms=10", "/allocate?mb=1", "/wait?ms=1", "/debug/pprof/"] {
-        assert_eq!(example.get(path).0, "HTTP/1.1 200 OK", "{path}");
+        assert_eq!(get(&example, path).0, "HTTP/1.1 200 OK", "{path}");
     }
     for path in [
         "/debug/pprof/profile?seconds=1",
@@ -97,7 +64,7 @@ fn routes_and_both_families_of_profiles_answer() {
         "/pprof/profile/report?seconds=1",
         "/pprof/heap/report",
     ] {
-        let (status, body) = example.get(path);
+        let (status, body) = get(&example, path);
         assert_eq!(status, "HTTP/1.1 200 OK", "{path}");
         assert_eq!(body.get(..2), Some(&[0x1f, 0x8b][..]), "{path} is gzipped pprof");
     }
@@ -105,7 +72,7 @@ fn routes_and_both_families_of_profiles_answer() {
         let start = Instant::now();
         // Again where the machine stood still for the very second of the capture.
         loop {
-            let picture = String::from_utf8(example.get(path).1).expect("text");
+            let picture = String::from_utf8(get(&example, path).1).expect("text");
             assert!(picture.contains("<svg"), "{path}");
             if picture.contains("axum_service::") {
                 break;
@@ -129,12 +96,12 @@ fn has_labelled(profile: &Profile, function: &str, label: (&str, &str)) -> bool 
 
 #[test]
 fn the_work_of_a_request_carries_its_route() {
-    let example = Example::start();
+    let example = start();
     let start = Instant::now();
     loop {
         let (_, bytes) = std::thread::scope(|scope| {
-            scope.spawn(|| example.get("/burn?ms=2000"));
-            example.get("/debug/pprof/profile?seconds=1")
+            scope.spawn(|| get(&example, "/burn?ms=2000"));
+            get(&example, "/debug/pprof/profile?seconds=1")
         });
         let profile = pprof::read(&bytes, &pprof::Limits::default()).expect("a profile");
         if has_labelled(&profile, "three_quarters", ("route", "/burn")) {
@@ -147,19 +114,19 @@ fn the_work_of_a_request_carries_its_route() {
 #[test]
 fn it_ends_when_it_is_asked_to_although_a_capture_and_work_go_on() {
     for signal in ["INT", "TERM"] {
-        let mut example = Example::start();
-        let _capture = example.send("/debug/pprof/profile?seconds=600");
-        wait_for("the capture runs", DEADLINE, || example.has_thread("flamelet-http").then_some(()));
-        let _work = example.send(&format!("/burn?ms={}", WORK.as_millis()));
+        let mut example = start();
+        let _capture = example.send("/debug/pprof/profile?seconds=600", "");
+        wait_for("the capture runs", DEADLINE, || has_thread(&example, "flamelet-http").then_some(()));
+        let _work = example.send(&format!("/burn?ms={}", WORK.as_millis()), "");
         // The work is on a thread of tokio's pool, for which a runtime that ends would wait.
         wait_for("the work is in a profile", DEADLINE, || {
-            let (_, bytes) = example.get("/debug/pprof/profile?seconds=1");
+            let (_, bytes) = get(&example, "/debug/pprof/profile?seconds=1");
             let profile = pprof::read(&bytes, &pprof::Limits::default()).expect("a profile");
             has_labelled(&profile, "three_quarters", ("route", "/burn")).then_some(())
         });
         let kill = format!("kill -{signal} {}", example.process.id());
         assert!(Command::new("sh").args(["-c", &kill]).status().expect("sh runs").success());
-        let status = example.wait();
+        let status = wait(&mut example);
         assert!(status.success(), "SIG{signal}: {status}");
     }
 }
