@@ -200,7 +200,12 @@ fn texts() {
         "HTTP/1.0 200 OK\r\n\r\nwithout a length",
     ];
     for (at, answer) in answers.iter().enumerate() {
-        put("remote", &at.to_string(), answer.as_bytes());
+        put("remote", &at.to_string(), &joined(&[b"", answer.as_bytes()]));
+    }
+    // Some, of several kinds; and more than the client follows.
+    let redirects = [b"\x00ath?seconds=1\n\x0belsewhere\n\x14\xff".to_vec(), b"\x01loop\n".repeat(16)];
+    for (at, lines) in redirects.iter().enumerate() {
+        put("remote", &format!("redirects-{at}"), &joined(&[lines, answers[3].as_bytes()]));
     }
 }
 

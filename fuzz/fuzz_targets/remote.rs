@@ -1,4 +1,5 @@
-//! Any bytes as what a service answers to `flamelet fetch`, headers included: bytes or an error of one line.
+//! Any bytes as what a service answers to `flamelet fetch`, headers included, after any redirects: bytes or an error of one
+//! line. The first part of the input is the redirects, one a line.
 
 #![no_main]
 #![allow(dead_code, unused_imports, unused_macros, reason = "only a part of the command is used here")]
@@ -12,35 +13,33 @@ mod note;
 #[path = "../../crates/cli/src/progress.rs"]
 mod progress;
 
+use std::collections::VecDeque;
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
-use std::sync::OnceLock;
-use std::sync::mpsc::{self, SyncSender};
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 use libfuzzer_sys::fuzz_target;
 
 const MOST: u64 = 1 << 20;
+/// More than the client follows.
+const MOST_REDIRECTS: usize = 16;
 
-/// A service that answers each request with what it is sent here.
-struct Service {
-    port: u16,
-    answers: SyncSender<Vec<u8>>,
-}
+/// What the service answers, request by request; then nothing.
+static ANSWERS: Mutex<VecDeque<Vec<u8>>> = Mutex::new(VecDeque::new());
 
-fn service() -> &'static Service {
-    static SERVICE: OnceLock<Service> = OnceLock::new();
-    SERVICE.get_or_init(|| {
+/// The port of a service that gives these answers.
+fn service() -> u16 {
+    static PORT: OnceLock<u16> = OnceLock::new();
+    *PORT.get_or_init(|| {
         let listener = TcpListener::bind("127.0.0.1:0").expect("loopback");
         let port = listener.local_addr().expect("bound").port();
-        let (answers, receiver) = mpsc::sync_channel::<Vec<u8>>(1);
         std::thread::spawn(move || {
             for stream in listener.incoming().flatten() {
-                // A redirect may bring the client here again, for which there is nothing more.
-                let answer = receiver.try_recv().unwrap_or_default();
-                let _ = reply(stream, &answer);
+                let answer = ANSWERS.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
+                let _ = reply(stream, &answer.unwrap_or_default());
             }
         });
-        Service { port, answers }
+        port
     })
 }
 
@@ -51,14 +50,28 @@ fn reply(mut stream: TcpStream, answer: &[u8]) -> std::io::Result<()> {
     stream.shutdown(Shutdown::Write)
 }
 
+/// A redirect to a path of this service, by a whole address or by the path alone. Its first byte says how.
+fn redirect(line: &[u8], port: u16) -> Vec<u8> {
+    let (&how, path) = line.split_first().unwrap_or((&0, &[]));
+    let status = [301, 302, 303, 307, 308, 300, 304, 399][usize::from(how % 8)];
+    let host = if how & 8 == 0 { format!("http://127.0.0.1:{port}") } else { String::new() };
+    // The first byte keeps the rest from being read as another host.
+    let mut answer = format!("HTTP/1.1 {status} Elsewhere\r\nLocation: {host}/p").into_bytes();
+    answer.extend(path.iter().filter(|byte| !matches!(byte, b'\r' | 0)));
+    answer.extend(if how & 16 == 0 { &b"\r\nContent-Length: 0\r\n\r\n"[..] } else { b"\r\n\r\nnot yet" });
+    answer
+}
+
 fuzz_target!(|bytes: &[u8]| {
-    if leads_elsewhere(bytes) {
+    let [redirects, last] = flamelet_fuzz::parts(bytes);
+    if leads_elsewhere(redirects) || leads_elsewhere(last) {
         return;
     }
-    let service = service();
-    // What an answer that nobody fetched left there.
-    let _ = service.answers.try_send(bytes.to_vec());
-    let url = fetch::profile_url(&format!("127.0.0.1:{}", service.port), None).expect("an address");
+    let port = service();
+    let lines = redirects.split(|&byte| byte == b'\n').filter(|line| !line.is_empty()).take(MOST_REDIRECTS);
+    let answers = lines.map(|line| redirect(line, port)).chain([last.to_vec()]);
+    *ANSWERS.lock().unwrap_or_else(PoisonError::into_inner) = answers.collect();
+    let url = fetch::profile_url(&format!("127.0.0.1:{port}"), None).expect("an address");
     let options = fetch::FetchOptions { timeout: Some(5), max_bytes: MOST, ..Default::default() };
     match fetch::fetch(&url, &options) {
         Ok(body) => assert!(body.len() as u64 <= MOST),
@@ -69,7 +82,7 @@ fuzz_target!(|bytes: &[u8]| {
     }
 });
 
-/// A fuzzer must not talk to other machines.
+/// A fuzzer must not talk to other machines: only [`redirect`] says where to go.
 fn leads_elsewhere(bytes: &[u8]) -> bool {
     bytes.to_ascii_lowercase().windows(8).any(|word| word == b"location")
 }
