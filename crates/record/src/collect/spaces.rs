@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock, RwLockWriteGuard};
 
 use flamelet_symbol::process::parse_maps;
-use flamelet_unwind::Modules;
+use flamelet_unwind::{AddressSpace, Eras, Modules};
 use rustc_hash::FxHashMap;
 
 use super::images::{Images, Mapped};
@@ -39,6 +39,11 @@ impl SharedModules {
         self.0.by_pid.read().unwrap_or_else(PoisonError::into_inner).keys().copied().collect()
     }
 
+    fn publish(&self, pid: u32, modules: &Arc<Modules>, as_of: u64) {
+        let published = Published { modules: modules.clone(), as_of };
+        self.change(|mut by_pid| drop(by_pid.insert(pid, published)));
+    }
+
     fn change(&self, change: impl FnOnce(RwLockWriteGuard<'_, FxHashMap<u32, Published>>)) {
         change(self.0.by_pid.write().unwrap_or_else(PoisonError::into_inner));
         // Release: whoever sees the new version sees the change.
@@ -56,27 +61,31 @@ pub(crate) struct Published {
 /// All address spaces.
 #[derive(Default)]
 pub(crate) struct Spaces {
-    by_pid: FxHashMap<u32, Space>,
+    by_pid: FxHashMap<u32, Followed>,
     shared: SharedModules,
     pub(crate) images: Images,
-    next_id: u32,
+    eras: Eras,
 }
 
-/// One address space.
-#[derive(Clone)]
-pub(crate) struct Space {
-    pub(crate) modules: Arc<Modules>,
-    /// Equal for two samples only when equal addresses mean the same code: each process has its own, and another one
-    /// when it maps code after stacks were taken of it.
-    pub(crate) id: u32,
-    /// Stacks were taken with this number.
-    is_used: bool,
+/// A process that is followed.
+struct Followed {
+    space: AddressSpace,
     /// It began with an exec that was seen.
-    pub(crate) was_executed: bool,
+    was_executed: bool,
     /// The time of the last record that is taken into account.
     as_of: u64,
     /// How many stacks were taken of it.
     stacks: u32,
+}
+
+/// One address space at one moment.
+#[derive(Clone)]
+pub(crate) struct Space {
+    pub(crate) modules: Arc<Modules>,
+    /// The number of its era: equal for two stacks only when equal addresses mean the same code.
+    pub(crate) id: u32,
+    /// It began with an exec that was seen.
+    pub(crate) was_executed: bool,
 }
 
 /// From so many stacks on the rules of their frames are remembered, which takes 64 KB.
@@ -87,61 +96,62 @@ impl Spaces {
         Self { shared, ..Self::default() }
     }
 
-    /// The address space of `pid`, read from the process itself when nothing is known of it yet.
-    pub(crate) fn of(&mut self, pid: u32) -> &Space {
-        if !self.by_pid.contains_key(&pid) {
-            let now = machine::monotonic_nanos();
-            let modules = self.read_modules(pid);
-            self.replace(pid, modules, false, now);
-        }
-        &self.by_pid[&pid]
+    /// What `pid` has mapped, read from the process itself when nothing is known of it yet.
+    pub(crate) fn of(&mut self, pid: u32) -> Arc<Modules> {
+        self.follow(pid).space.modules().clone()
     }
 
-    /// The same, for one of its stacks.
-    pub(crate) fn of_stack(&mut self, pid: u32) -> &Space {
-        self.of(pid);
-        if let Some(space) = self.by_pid.get_mut(&pid) {
-            space.stacks = space.stacks.saturating_add(1);
-            space.is_used = true;
-            if space.stacks == OFTEN {
-                Arc::make_mut(&mut space.modules).remember_rules(true);
-                let (modules, as_of) = (space.modules.clone(), space.as_of);
-                self.publish(pid, &modules, as_of);
-            }
+    /// The address space of `pid`, for one of its stacks.
+    pub(crate) fn of_stack(&mut self, pid: u32) -> Space {
+        let followed = self.follow(pid);
+        followed.stacks = followed.stacks.saturating_add(1);
+        let is_often = followed.stacks == OFTEN;
+        if is_often {
+            followed.space.remember_rules(true);
         }
-        &self.by_pid[&pid]
+        let (id, was_executed) = (followed.space.use_era().number(), followed.was_executed);
+        let space = Space { modules: followed.space.modules().clone(), id, was_executed };
+        if is_often {
+            let as_of = followed.as_of;
+            self.shared.publish(pid, &space.modules, as_of);
+        }
+        space
+    }
+
+    fn follow(&mut self, pid: u32) -> &mut Followed {
+        let Self { by_pid, shared, images, eras } = self;
+        by_pid.entry(pid).or_insert_with(|| {
+            let as_of = machine::monotonic_nanos();
+            let space = AddressSpace::new(read_modules(pid, images), eras);
+            shared.publish(pid, space.modules(), as_of);
+            Followed { space, was_executed: false, as_of, stacks: 0 }
+        })
     }
 
     /// `pid` runs another program from `time` on.
     pub(crate) fn exec(&mut self, pid: u32, time: u64) {
-        self.replace(pid, Modules::new(), true, time);
+        let space = AddressSpace::new(Modules::new(), &mut self.eras);
+        self.put(pid, Followed { space, was_executed: true, as_of: time, stacks: 0 });
     }
 
     /// `pid` began as a copy of `parent` at `time`.
     pub(crate) fn fork(&mut self, pid: u32, parent: u32, time: u64) {
         if pid != parent {
-            let id = self.take_id();
-            let space = Space { as_of: time, id, is_used: false, ..self.of(parent).clone() };
-            self.publish(pid, &space.modules, time);
-            self.by_pid.insert(pid, space);
+            let &mut Followed { ref space, was_executed, stacks, .. } = self.follow(parent);
+            let parent = space.clone();
+            let space = parent.fork(&mut self.eras);
+            self.put(pid, Followed { space, was_executed, as_of: time, stacks });
         }
     }
 
     /// A process mapped a file at `time`.
     pub(crate) fn map(&mut self, mapped: &Mapped<'_>, time: u64) {
-        self.of(mapped.pid);
+        self.follow(mapped.pid);
         let module = self.images.module(mapped);
-        let id = self.take_id();
-        let Some(space) = self.by_pid.get_mut(&mapped.pid) else { return };
-        // Stacks from before must not be taken for those from now on: there may be other code at the same addresses,
-        // or some where nothing was known.
-        if space.is_used {
-            (space.id, space.is_used) = (id, false);
-        }
-        Arc::make_mut(&mut space.modules).insert(module);
-        space.as_of = time;
-        let modules = space.modules.clone();
-        self.publish(mapped.pid, &modules, time);
+        let Some(followed) = self.by_pid.get_mut(&mapped.pid) else { return };
+        followed.space.map(module, &mut self.eras);
+        followed.as_of = time;
+        self.shared.publish(mapped.pid, followed.space.modules(), time);
     }
 
     /// What is known of `pid` may be old: it is read again when it is asked for.
@@ -155,43 +165,31 @@ impl Spaces {
         self.shared.change(|mut by_pid| drop(by_pid.remove(&pid)));
     }
 
-    fn replace(&mut self, pid: u32, modules: Modules, was_executed: bool, time: u64) {
-        let (modules, id) = (Arc::new(modules), self.take_id());
-        let space = Space { modules, id, is_used: false, was_executed, as_of: time, stacks: 0 };
-        self.publish(pid, &space.modules, time);
-        self.by_pid.insert(pid, space);
+    fn put(&mut self, pid: u32, followed: Followed) {
+        self.shared.publish(pid, followed.space.modules(), followed.as_of);
+        self.by_pid.insert(pid, followed);
     }
+}
 
-    fn take_id(&mut self) -> u32 {
-        self.next_id = self.next_id.wrapping_add(1);
-        self.next_id
-    }
-
-    fn publish(&self, pid: u32, modules: &Arc<Modules>, as_of: u64) {
-        let published = Published { modules: modules.clone(), as_of };
-        self.shared.change(|mut by_pid| drop(by_pid.insert(pid, published)));
-    }
-
-    fn read_modules(&mut self, pid: u32) -> Modules {
-        let mut modules = Modules::new();
-        let maps = std::fs::read(format!("/proc/{pid}/maps")).unwrap_or_default();
-        for mapping in parse_maps(&String::from_utf8_lossy(&maps)).unwrap_or_default() {
-            if !mapping.executable || mapping.path == "[vsyscall]" {
-                continue;
-            }
-            let name = if mapping.path.is_empty() { "//anon" } else { &mapping.path };
-            modules.insert(self.images.module(&Mapped {
-                pid,
-                start: mapping.start,
-                end: mapping.limit,
-                offset: mapping.offset,
-                name,
-                build_id: None,
-                is_deleted: mapping.deleted,
-            }));
+fn read_modules(pid: u32, images: &mut Images) -> Modules {
+    let mut modules = Modules::new();
+    let maps = std::fs::read(format!("/proc/{pid}/maps")).unwrap_or_default();
+    for mapping in parse_maps(&String::from_utf8_lossy(&maps)).unwrap_or_default() {
+        if !mapping.executable || mapping.path == "[vsyscall]" {
+            continue;
         }
-        modules
+        let name = if mapping.path.is_empty() { "//anon" } else { &mapping.path };
+        modules.insert(images.module(&Mapped {
+            pid,
+            start: mapping.start,
+            end: mapping.limit,
+            offset: mapping.offset,
+            name,
+            build_id: None,
+            is_deleted: mapping.deleted,
+        }));
     }
+    modules
 }
 
 /// The name of a process that was there before the recording.
@@ -204,7 +202,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn equal_numbers_mean_equal_code() {
+    fn each_process_has_what_it_mapped_and_eras_of_its_own() {
         let mut spaces = Spaces::default();
         spaces.exec(1, 10);
         let map = |spaces: &mut Spaces, pid, start| {
@@ -213,17 +211,19 @@ mod tests {
                 Mapped { pid, start, end, offset: 0, name: "//anon", build_id: None, is_deleted: false };
             spaces.map(&mapped, 20);
         };
-        // At the start of a program, before stacks are taken, the number stays.
-        let first = spaces.of(1).id;
         map(&mut spaces, 1, 0x1000);
-        assert_eq!(spaces.of_stack(1).id, first);
+        let first = spaces.of_stack(1);
         // Parent and child may load different code at the same free address.
         spaces.fork(2, 1, 30);
-        assert_ne!(spaces.of_stack(2).id, first);
+        assert_ne!(spaces.of_stack(2).id, first.id);
         // What had no name before may have one now.
         map(&mut spaces, 1, 0x5000);
-        let second = spaces.of(1).id;
-        assert_ne!(second, first);
-        assert_ne!(spaces.of(2).id, second);
+        let second = spaces.of_stack(1);
+        assert_ne!(second.id, first.id);
+        assert_ne!(spaces.of_stack(2).id, second.id);
+        let mapped = |modules: &Modules| [0x1800, 0x5800].map(|address| modules.find(address).is_some());
+        assert_eq!([mapped(&spaces.of(1)), mapped(&spaces.of(2))], [[true, true], [true, false]]);
+        spaces.exec(1, 40);
+        assert_eq!((mapped(&spaces.of(1)), spaces.of_stack(1).was_executed), ([false; 2], true));
     }
 }
