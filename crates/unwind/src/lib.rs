@@ -11,6 +11,11 @@
 //! | what `perf_event_open` recorded | [`perf_event`] reads the registers and the stack of a sample |
 //! | anything else whose memory can be read | [`walk`] over your own [`Memory`] |
 //!
+//! | to know which module an address was in … | use |
+//! |---|---|
+//! | in this process, later | [`History`]: a sample carries the [`Era`] that it was taken in |
+//! | in another process, as its records come | [`AddressSpace`] |
+//!
 //! # What comes out
 //!
 //! Addresses, leaf first. The first is the program counter itself; every caller is given as its **return
