@@ -53,6 +53,11 @@ impl AddressSpace {
         &self.modules
     }
 
+    /// The era of now.
+    pub fn era(&self) -> Era {
+        self.era
+    }
+
     /// The era of a stack that is taken now.
     pub fn use_era(&mut self) -> Era {
         self.is_used = true;
@@ -81,7 +86,7 @@ mod tests {
         let mut eras = Eras::default();
         let mut parent = AddressSpace::new(Modules::new(), &mut eras);
         // At the start of a program, before stacks are taken, the era stays.
-        let first = parent.clone().use_era();
+        let first = parent.era();
         parent.map(module(0x1000), &mut eras);
         assert_eq!(parent.use_era(), first);
         // Parent and child may load different code at the same free address.

@@ -78,6 +78,13 @@ struct Followed {
     stacks: u32,
 }
 
+impl Followed {
+    fn now(&self) -> Space {
+        let (id, was_executed) = (self.space.era().number(), self.was_executed);
+        Space { modules: self.space.modules().clone(), id, was_executed }
+    }
+}
+
 /// One address space at one moment.
 #[derive(Clone)]
 pub(crate) struct Space {
@@ -96,26 +103,23 @@ impl Spaces {
         Self { shared, ..Self::default() }
     }
 
-    /// What `pid` has mapped, read from the process itself when nothing is known of it yet.
-    pub(crate) fn of(&mut self, pid: u32) -> Arc<Modules> {
-        self.follow(pid).space.modules().clone()
+    /// The address space of `pid`, read from the process itself when nothing is known of it yet.
+    pub(crate) fn of(&mut self, pid: u32) -> Space {
+        self.follow(pid).now()
     }
 
     /// The address space of `pid`, for one of its stacks.
     pub(crate) fn of_stack(&mut self, pid: u32) -> Space {
         let followed = self.follow(pid);
         followed.stacks = followed.stacks.saturating_add(1);
-        let is_often = followed.stacks == OFTEN;
-        if is_often {
+        followed.space.use_era();
+        if followed.stacks == OFTEN {
             followed.space.remember_rules(true);
-        }
-        let (id, was_executed) = (followed.space.use_era().number(), followed.was_executed);
-        let space = Space { modules: followed.space.modules().clone(), id, was_executed };
-        if is_often {
-            let as_of = followed.as_of;
+            let (space, as_of) = (followed.now(), followed.as_of);
             self.shared.publish(pid, &space.modules, as_of);
+            return space;
         }
-        space
+        followed.now()
     }
 
     fn follow(&mut self, pid: u32) -> &mut Followed {
@@ -222,8 +226,12 @@ mod tests {
         assert_ne!(second.id, first.id);
         assert_ne!(spaces.of_stack(2).id, second.id);
         let mapped = |modules: &Modules| [0x1800, 0x5800].map(|address| modules.find(address).is_some());
-        assert_eq!([mapped(&spaces.of(1)), mapped(&spaces.of(2))], [[true, true], [true, false]]);
+        assert_eq!(
+            [mapped(&spaces.of(1).modules), mapped(&spaces.of(2).modules)],
+            [[true, true], [true, false]]
+        );
         spaces.exec(1, 40);
-        assert_eq!((mapped(&spaces.of(1)), spaces.of_stack(1).was_executed), ([false; 2], true));
+        let space = spaces.of(1);
+        assert_eq!((mapped(&space.modules), space.was_executed), ([false; 2], true));
     }
 }

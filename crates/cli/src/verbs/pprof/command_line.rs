@@ -133,7 +133,7 @@ pub(super) fn set_option(options: &mut ReportOptions, name: &str, value: &str) -
     if let Some(option) = ReportOption::named(name) {
         return option.set(options, value).map_err(about);
     }
-    let option = ReportOption::with_choice(name).ok_or_else(|| unknown_option(name))?;
+    let option = ReportOption::with_choice(name).ok_or_else(|| help::unknown_option(name))?;
     match switch(name, Some(value))? {
         true => option.set(options, name).map_err(about),
         false => option.set(options, &option.get(&ReportOptions::default())).map_err(about),
@@ -158,14 +158,6 @@ pub(super) fn plain_question(name: &str) -> Option<Question> {
         "flamegraph" => flame(Picture::Svg),
         "html" => flame(Picture::Html),
         _ => return None,
-    })
-}
-
-/// Says what to do instead of what is not there.
-pub(super) fn unknown_option(name: &str) -> Failure {
-    Failure::new(match help::instead_of(name) {
-        Some(instead) => format!("-{name}: {instead}"),
-        None => format!("unknown option -{name}; `flamelet pprof -help` lists what there is"),
     })
 }
 

@@ -2,8 +2,7 @@
 
 use flamelet_report::{OPTIONS, ReportOption};
 
-use super::command_line::unknown_option;
-use crate::error::Result;
+use crate::error::{Failure, Result};
 
 /// The flags that are not options of a report.
 const FLAGS: &str = "\
@@ -65,6 +64,14 @@ fn line(option: &ReportOption) -> String {
 /// What `help NAME` in the shell prints.
 pub(super) fn of_option(name: &str) -> Result<String> {
     ReportOption::named(name).map(line).ok_or_else(|| unknown_option(name))
+}
+
+/// Says what to do instead of what is not there.
+pub(super) fn unknown_option(name: &str) -> Failure {
+    Failure::new(match instead_of(name) {
+        Some(instead) => format!("-{name}: {instead}"),
+        None => format!("unknown option -{name}; `flamelet pprof -help` lists what there is"),
+    })
 }
 
 /// What to do instead of what pprof has and flamelet has not; `None` for what neither has.
