@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock, RwLockWriteGuard};
 
 use flamelet_symbol::process::parse_maps;
-use flamelet_unwind::{AddressSpace, Eras, Modules};
+use flamelet_unwind::{AddressSpace, Era, Eras, Modules};
 use rustc_hash::FxHashMap;
 
 use super::images::{Images, Mapped};
@@ -80,17 +80,16 @@ struct Followed {
 
 impl Followed {
     fn now(&self) -> Space {
-        let (id, was_executed) = (self.space.era().number(), self.was_executed);
-        Space { modules: self.space.modules().clone(), id, was_executed }
+        let (modules, era) = (self.space.modules().clone(), self.space.era());
+        Space { modules, era, was_executed: self.was_executed }
     }
 }
 
 /// One address space at one moment.
-#[derive(Clone)]
 pub(crate) struct Space {
     pub(crate) modules: Arc<Modules>,
-    /// The number of its era: equal for two stacks only when equal addresses mean the same code.
-    pub(crate) id: u32,
+    /// Equal for two stacks only when equal addresses mean the same code.
+    pub(crate) era: Era,
     /// It began with an exec that was seen.
     pub(crate) was_executed: bool,
 }
@@ -219,12 +218,12 @@ mod tests {
         let first = spaces.of_stack(1);
         // Parent and child may load different code at the same free address.
         spaces.fork(2, 1, 30);
-        assert_ne!(spaces.of_stack(2).id, first.id);
+        assert_ne!(spaces.of_stack(2).era, first.era);
         // What had no name before may have one now.
         map(&mut spaces, 1, 0x5000);
         let second = spaces.of_stack(1);
-        assert_ne!(second.id, first.id);
-        assert_ne!(spaces.of_stack(2).id, second.id);
+        assert_ne!(second.era, first.era);
+        assert_ne!(spaces.of_stack(2).era, second.era);
         let mapped = |modules: &Modules| [0x1800, 0x5800].map(|address| modules.find(address).is_some());
         assert_eq!(
             [mapped(&spaces.of(1).modules), mapped(&spaces.of(2).modules)],

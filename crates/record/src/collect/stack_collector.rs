@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use flamelet_unwind::{Dump, End, MAX_DEPTH, Module, Modules, Reason, Registers, Unwound, walk};
+use flamelet_unwind::{Dump, End, Era, MAX_DEPTH, Module, Modules, Reason, Registers, Unwound, walk};
 use rustc_hash::FxHashMap;
 
 use super::counters::{Counters, StackQuality};
@@ -66,7 +66,7 @@ impl StackCollector {
             *frame = address;
             depth += 1;
         }
-        let space = self.spaces.of_stack(sample.thread.pid).clone();
+        let space = self.spaces.of_stack(sample.thread.pid);
         // In the middle of an exec the registers are still those of the program that is gone.
         let user = sample.user.as_ref().filter(|user| {
             depth == 0 || !space.was_executed || space.modules.find(user.registers.pc).is_some()
@@ -77,7 +77,7 @@ impl StackCollector {
             depth += walked;
             end = Some(judged(how, &space.modules, frames[depth - 1]));
         }
-        let stack = self.table.intern(sample.thread.pid, space.id, &space.modules, &frames[..depth]);
+        let stack = self.table.intern(sample.thread.pid, space.era, &space.modules, &frames[..depth]);
         self.frames = frames;
         if let Some(end) = end {
             self.count_end(end, source);
@@ -130,24 +130,24 @@ impl StackCollector {
 
     /// Stores a stack of `pid`, leaf first.
     pub(super) fn intern(&mut self, pid: u32, frames: &[u64]) -> StackNumber {
-        let space = self.spaces.of_stack(pid).clone();
-        self.table.intern(pid, space.id, &space.modules, frames)
+        let space = self.spaces.of_stack(pid);
+        self.table.intern(pid, space.era, &space.modules, frames)
     }
 
     /// The stack of which nothing is known.
     pub(super) fn unknown(&mut self) -> StackNumber {
-        self.table.intern(0, u32::MAX, &Modules::new(), &[])
+        self.table.intern(0, Era::default(), &Modules::new(), &[])
     }
 
     /// The stack of a thread that stands still.
     pub(crate) fn of_standing(&mut self, thread: ThreadOf, registers: &Registers) -> StackNumber {
         let mut frames = std::mem::take(&mut self.frames);
         let walked = self.walk_standing(thread, registers, &mut frames[..MAX_DEPTH]);
-        let space = self.spaces.of_stack(thread.pid).clone();
+        let space = self.spaces.of_stack(thread.pid);
         let last = frames[..walked.depth].last().copied().unwrap_or(0);
         let end = judged(walked.end, &space.modules, last);
         self.count_end(end, Source::SyscallStack { is_regular: true });
-        let stack = self.table.intern(thread.pid, space.id, &space.modules, &frames[..walked.depth]);
+        let stack = self.table.intern(thread.pid, space.era, &space.modules, &frames[..walked.depth]);
         self.frames = frames;
         stack
     }
@@ -167,7 +167,7 @@ impl StackCollector {
         registers: &Registers,
         frames: &mut [u64],
     ) -> Unwound {
-        let space = self.spaces.of(thread.pid).clone();
+        let space = self.spaces.of(thread.pid);
         let live = &mut self.live;
         live.begin(thread.pid, machine::monotonic_nanos());
         walk(&space.modules, registers, &mut |address: u64| live.read(address), frames)

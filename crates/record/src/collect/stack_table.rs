@@ -1,7 +1,7 @@
 //! Stacks, each stored once: addresses become locations, and a list of locations a number.
 
 use flamelet_profile::{InternedLists, KERNEL_START};
-use flamelet_unwind::{Module, Modules};
+use flamelet_unwind::{Era, Module, Modules};
 use rustc_hash::FxHashMap;
 
 /// The number of a stack.
@@ -41,7 +41,7 @@ pub(crate) struct StackTable {
     by_location: FxHashMap<SeenLocation, u32>,
     /// Stacks as locations, leaf first.
     lists: InternedLists<u32>,
-    /// Stacks as they came: the address space, then addresses. Found here, a stack needs no lookup by frame.
+    /// Stacks as they came: the era, then addresses. Found here, a stack needs no lookup by frame.
     raw: InternedLists<u64>,
     raw_numbers: Vec<StackNumber>,
     key: Vec<u64>,
@@ -54,11 +54,11 @@ pub(crate) fn is_kernel(address: u64) -> bool {
 }
 
 impl StackTable {
-    /// The number of the stack with these frames, leaf first, in the address space `space` of `pid`.
-    pub(crate) fn intern(&mut self, pid: u32, space: u32, modules: &Modules, frames: &[u64]) -> StackNumber {
+    /// The number of the stack with these frames, leaf first, in this era of `pid`.
+    pub(crate) fn intern(&mut self, pid: u32, era: Era, modules: &Modules, frames: &[u64]) -> StackNumber {
         let mut key = std::mem::take(&mut self.key);
         key.clear();
-        key.push(u64::from(space));
+        key.push(u64::from(era.number()));
         key.extend_from_slice(frames);
         let raw = self.raw.intern(&key) as usize;
         self.key = key;
@@ -109,6 +109,7 @@ impl StackTable {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use flamelet_unwind::{AddressSpace, Eras};
 
     fn module(start: u64, name: &str) -> Module {
         Module {
@@ -122,15 +123,21 @@ mod tests {
         }
     }
 
+    fn two_eras() -> [Era; 2] {
+        let mut eras = Eras::default();
+        [(); 2].map(|()| AddressSpace::new(Modules::new(), &mut eras).era())
+    }
+
     #[test]
     fn the_same_code_in_two_processes_is_one_location() {
         let mut stacks = StackTable::default();
         let (mut here, mut there) = (Modules::new(), Modules::new());
         here.insert(module(0x10000, "/bin/a"));
         there.insert(module(0x50000, "/bin/a"));
-        let first = stacks.intern(1, 0, &here, &[0x10010, 0x10020]);
-        assert_eq!(stacks.intern(2, 1, &there, &[0x50010, 0x50020]), first);
-        assert_ne!(stacks.intern(2, 1, &there, &[0x10010]), first);
+        let [one, two] = two_eras();
+        let first = stacks.intern(1, one, &here, &[0x10010, 0x10020]);
+        assert_eq!(stacks.intern(2, two, &there, &[0x50010, 0x50020]), first);
+        assert_ne!(stacks.intern(2, two, &there, &[0x10010]), first);
         assert_eq!((stacks.mappings.len(), stacks.locations.len(), stacks.lists.len()), (1, 3, 2));
     }
 
@@ -139,7 +146,8 @@ mod tests {
         let mut stacks = StackTable::default();
         let mut modules = Modules::new();
         modules.insert(module(0x10000, "//anon"));
-        let first = stacks.intern(1, 0, &modules, &[0x10010]);
-        assert_ne!(stacks.intern(2, 1, &modules, &[0x10010]), first);
+        let [one, two] = two_eras();
+        let first = stacks.intern(1, one, &modules, &[0x10010]);
+        assert_ne!(stacks.intern(2, two, &modules, &[0x10010]), first);
     }
 }
