@@ -1,7 +1,7 @@
 //! Threads that waited already when the recording began: nothing is heard of them until they run again, if
 //! ever, but where they wait can be looked up.
 
-use crate::events::wire::ThreadOf;
+use crate::events::ring_records::ThreadOf;
 
 /// The system call that a thread waits in, and where.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

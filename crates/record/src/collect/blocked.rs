@@ -14,7 +14,7 @@ use super::stack_collector::StackCollector;
 use super::stack_table::StackNumber;
 use super::threads::{Completed, Cut, ThreadRow};
 use crate::events::plan::Source;
-use crate::events::wire::{Sample, ThreadOf};
+use crate::events::ring_records::{RingSample, ThreadOf};
 use crate::sys::machine;
 
 impl Intake {
@@ -40,7 +40,7 @@ impl Intake {
     }
 
     /// A thread stops running where `sample` says.
-    pub(super) fn stop(&mut self, sample: &Sample<'_>, due: &Due<'_>) {
+    pub(super) fn stop(&mut self, sample: &RingSample<'_>, due: &Due<'_>) {
         let (stack, end) = self.findings.stacks.unwind(sample, due, Source::Switch);
         let is_cut = end == Some(End::Truncated(Reason::OutOfStack));
         let cut = sample.user.filter(|_| is_cut).map(|user| Cut {

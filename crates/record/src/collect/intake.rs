@@ -13,7 +13,7 @@ use super::stack_table::StackNumber;
 use super::syscalls;
 use crate::events::plan::Source;
 use crate::events::session::Origins;
-use crate::events::wire::{Record, Sample, ThreadOf};
+use crate::events::ring_records::{Record, Sample, ThreadOf};
 
 /// Takes records, in the order of time.
 pub(super) struct Intake {

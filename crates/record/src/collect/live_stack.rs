@@ -68,7 +68,7 @@ impl LiveStack {
             Some(piece) => piece,
             None => self.fetch(address)?,
         };
-        crate::events::wire::u64_at(&self.pieces[piece], (address - self.places[piece].0) as usize)
+        crate::events::ring_records::u64_at(&self.pieces[piece], (address - self.places[piece].0) as usize)
     }
 
     fn fetch(&mut self, address: u64) -> Option<usize> {

@@ -28,7 +28,7 @@ pub use syscalls::{BUCKETS, SyscallStats};
 
 use crate::events::chunk::Chunk;
 use crate::events::session::Origins;
-use crate::events::wire::ThreadOf;
+use crate::events::ring_records::ThreadOf;
 use intake::Intake;
 use order::Order;
 

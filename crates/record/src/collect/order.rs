@@ -7,7 +7,7 @@
 use std::sync::mpsc;
 
 use crate::events::chunk::{Chunk, Kept, Pending, Unwound};
-use crate::events::wire::Raw;
+use crate::events::ring_records::RingRecord;
 
 /// Chunks whose records wait for their turn.
 pub(crate) struct Order {
@@ -36,7 +36,7 @@ struct Slot {
 /// A record whose turn it is.
 pub(crate) struct Due<'a> {
     pub(crate) time: u64,
-    pub(crate) record: Raw<'a>,
+    pub(crate) record: RingRecord<'a>,
     pub(crate) offset: u32,
     pub(crate) unwound: &'a Unwound,
 }
@@ -58,7 +58,7 @@ impl Order {
         });
         let before = self.waiting.len();
         let mut at = 0;
-        while let Some((record, length)) = chunk.kept.bytes.get(at..).and_then(Raw::first) {
+        while let Some((record, length)) = chunk.kept.bytes.get(at..).and_then(RingRecord::first) {
             if let Some(time) = record.time() {
                 self.waiting.push(Entry { time, chunk: slot, offset: at as u32 });
             }
@@ -94,7 +94,7 @@ impl Order {
             let Entry { time, chunk, offset } = self.waiting[at];
             let slot = &mut self.chunks[chunk as usize];
             slot.left -= 1;
-            if let Some((record, _)) = slot.kept.bytes.get(offset as usize..).and_then(Raw::first) {
+            if let Some((record, _)) = slot.kept.bytes.get(offset as usize..).and_then(RingRecord::first) {
                 take(Due { time, record, offset, unwound: &slot.kept.unwound });
             }
             if self.chunks[chunk as usize].left == 0 {

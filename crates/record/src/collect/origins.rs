@@ -5,7 +5,7 @@ use std::sync::PoisonError;
 use rustc_hash::FxHashMap;
 
 use crate::events::session::{Origin, Origins};
-use crate::events::wire::Raw;
+use crate::events::ring_records::RingRecord;
 
 /// The origins of records, copied so that the common case takes no lock.
 pub(super) struct KnownOrigins {
@@ -19,7 +19,7 @@ impl KnownOrigins {
     }
 
     /// The event that `record` comes from.
-    pub(super) fn of(&mut self, record: &Raw<'_>) -> Option<Origin> {
+    pub(super) fn of(&mut self, record: &RingRecord<'_>) -> Option<Origin> {
         let id = record.identifier()?;
         if let Some(&origin) = self.known.get(&id) {
             return Some(origin);

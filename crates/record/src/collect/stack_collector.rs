@@ -12,7 +12,7 @@ use super::order::Due;
 use super::spaces::{SharedModules, Spaces};
 use super::stack_table::{StackNumber, StackTable};
 use crate::events::plan::Source;
-use crate::events::wire::{Sample, ThreadOf, UserSide};
+use crate::events::ring_records::{Sample, ThreadOf, UserSide};
 use crate::sys::machine;
 
 /// In the largest dump there is some room for what is missing.

@@ -3,7 +3,7 @@
 use rustc_hash::FxHashMap;
 
 use super::threads::ThreadRow;
-use crate::events::wire::u64_at;
+use crate::events::ring_records::u64_at;
 
 /// Buckets of the histogram: the n-th holds what took from 2^(n-1) up to 2^n nanoseconds.
 pub const BUCKETS: usize = 48;

@@ -6,8 +6,8 @@ use rustc_hash::FxHashMap;
 use super::spaces::process_name;
 use super::stack_table::StackNumber;
 use crate::events::plan::Source;
+use crate::events::ring_records::ThreadOf;
 use crate::events::session::Origin;
-use crate::events::wire::ThreadOf;
 use crate::processes;
 
 /// The place of a thread in [`Threads::rows`].

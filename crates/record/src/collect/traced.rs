@@ -6,7 +6,7 @@ use super::findings::Findings;
 use super::rows::{Meaning, RowKey};
 use super::stack_table::StackNumber;
 use super::threads::ThreadRow;
-use crate::events::wire::ThreadOf;
+use crate::events::ring_records::ThreadOf;
 
 impl Findings {
     /// The row of a thread.

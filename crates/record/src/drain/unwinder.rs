@@ -12,8 +12,8 @@ use crate::collect::live_stack::LiveStack;
 use crate::collect::{Published, SharedModules};
 use crate::events::chunk::{Kept, Unwound, UnwoundStack};
 use crate::events::plan::Source;
+use crate::events::ring_records::{RingRecord, RingSample, UserSide};
 use crate::events::session::{Origin, Origins};
-use crate::events::wire::{Raw, Sample, UserSide};
 
 /// Unwinds samples in place. Never waits for a lock: the collector may hold it, and it may be what this very
 /// thread just preempted.
@@ -51,7 +51,7 @@ impl Unwinder {
 
     /// Keeps a record that tells of processes.
     pub(super) fn keep_track(&mut self, bytes: &[u8], kept: &mut Kept) {
-        if let Some((record, _)) = Raw::first(bytes)
+        if let Some((record, _)) = RingRecord::first(bytes)
             && let (Some(pid), Some(time)) = (record.changes_code_of(), record.time())
         {
             let known = self.changes.entry(pid).or_insert(time);
@@ -70,7 +70,7 @@ impl Unwinder {
         settled: u64,
         live: Option<&mut LiveStack>,
     ) -> Option<u64> {
-        let (record, _) = Raw::first(bytes)?;
+        let (record, _) = RingRecord::first(bytes)?;
         match self.unwind(&record, kept, settled, live) {
             Some(stack_at) => record.push_without_stack(stack_at, &mut kept.bytes),
             None => kept.bytes.extend_from_slice(bytes),
@@ -81,7 +81,7 @@ impl Unwinder {
     /// Unwinds a sample. Returns where its stack begins, which is of no more use then.
     fn unwind(
         &mut self,
-        record: &Raw<'_>,
+        record: &RingRecord<'_>,
         kept: &mut Kept,
         settled: u64,
         live: Option<&mut LiveStack>,
@@ -107,7 +107,7 @@ impl Unwinder {
         Some(stack_at)
     }
 
-    fn origin(&mut self, record: &Raw<'_>) -> Option<Origin> {
+    fn origin(&mut self, record: &RingRecord<'_>) -> Option<Origin> {
         let id = record.identifier()?;
         if let Some((_, origin)) = self.last_origin.filter(|(known, _)| *known == id) {
             return Some(origin);
@@ -142,7 +142,7 @@ impl Unwinder {
     fn whole_stack(
         &mut self,
         modules: &Modules,
-        sample: &Sample<'_>,
+        sample: &RingSample<'_>,
         user: &UserSide<'_>,
         live: Option<&mut LiveStack>,
     ) -> Option<usize> {

@@ -3,7 +3,7 @@
 pub(crate) mod chunk;
 mod name;
 pub(crate) mod plan;
+pub(crate) mod ring_records;
 pub(crate) mod session;
 mod uprobe;
 pub(crate) mod watch;
-pub(crate) mod wire;

@@ -7,7 +7,7 @@ use flamelet_unwind::perf_event::{EventAttr, NATIVE_REGISTERS, config, event_kin
 use crate::access::tracefs;
 use crate::access::{self, level};
 use crate::events::name::{self, NamedEvent};
-use crate::events::wire::COMMON_FIELDS;
+use crate::events::ring_records::COMMON_FIELDS;
 use crate::sys::event::{Event, READ_TIMES, Watch};
 use crate::{Error, Options, Result, Target};
 

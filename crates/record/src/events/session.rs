@@ -14,7 +14,7 @@ use rustc_hash::FxHashMap;
 use flamelet_unwind::perf_event::{EventAttr, config, event_kind, flag};
 
 use crate::events::plan::{Plan, PlannedEvent, Source, clocked};
-use crate::events::wire::COMMON_FIELDS;
+use crate::events::ring_records::COMMON_FIELDS;
 use crate::sys::event::{Event, Watch};
 use crate::sys::machine;
 use crate::sys::ring::Ring;

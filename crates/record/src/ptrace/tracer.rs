@@ -13,7 +13,7 @@ use super::wanted::Wanted;
 use crate::assemble::{self, Columns};
 use crate::checkpoint::Saver;
 use crate::collect::{Counters, Findings, SharedModules};
-use crate::events::wire::ThreadOf;
+use crate::events::ring_records::ThreadOf;
 use crate::names::FoundNames;
 use crate::sys::machine;
 use crate::sys::ptrace::{self, Alarm, Call, Happened};

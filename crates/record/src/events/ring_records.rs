@@ -13,12 +13,12 @@ const TRAILER: usize = 24;
 
 /// One record of a ring, of which only the header was looked at.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Raw<'a> {
+pub(crate) struct RingRecord<'a> {
     header: RecordHeader,
     body: &'a [u8],
 }
 
-impl<'a> Raw<'a> {
+impl<'a> RingRecord<'a> {
     /// The first record of `bytes`, and how long it is.
     pub(crate) fn first(bytes: &'a [u8]) -> Option<(Self, usize)> {
         let header = RecordHeader::parse(bytes, false)?;
@@ -106,7 +106,7 @@ impl<'a> Raw<'a> {
     }
 
     /// What the sample says, given what its event was asked to put in.
-    pub(crate) fn sample(&self, sample_type: u64) -> Option<Sample<'a>> {
+    pub(crate) fn sample(&self, sample_type: u64) -> Option<RingSample<'a>> {
         let layout =
             SampleLayout { sample_type, user_registers: NATIVE_REGISTERS, ..SampleLayout::default() };
         let sample = perf_event::Sample::parse(&layout, self.fields())?;
@@ -114,7 +114,7 @@ impl<'a> Raw<'a> {
             Some(registers) => Some(registers.for_unwinding()?),
             None => None,
         };
-        Some(Sample {
+        Some(RingSample {
             thread: ThreadOf { pid: sample.pid, tid: sample.tid },
             time: sample.time?,
             period: sample.period.unwrap_or(1),
@@ -125,7 +125,7 @@ impl<'a> Raw<'a> {
         })
     }
 
-    /// Appends the record to `into` without the stack that lies at [`Sample::stack_at`], which must come last:
+    /// Appends the record to `into` without the stack that lies at [`RingSample::stack_at`], which must come last:
     /// it was unwound already.
     pub(crate) fn push_without_stack(&self, stack_at: usize, into: &mut Vec<u8>) {
         const NO_STACK: [u8; 8] = [0; 8];
@@ -161,7 +161,7 @@ pub(crate) enum Record<'a> {
 
 /// A sample, its stack not yet unwound.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Sample<'a> {
+pub(crate) struct RingSample<'a> {
     pub(crate) thread: ThreadOf,
     pub(crate) time: u64,
     pub(crate) period: u64,
@@ -182,7 +182,7 @@ pub(crate) struct UserSide<'a> {
     pub(crate) stack: &'a [u8],
 }
 
-impl<'a> Sample<'a> {
+impl<'a> RingSample<'a> {
     /// The kernel's frames, leaf first; callers as addresses inside their call, like those of the user side.
     pub(crate) fn kernel_frames(&self) -> impl Iterator<Item = u64> + 'a {
         let frames = callchain_frames(self.callchain.iter(), callchain::USER);
@@ -218,7 +218,7 @@ mod tests {
     fn a_switch_names_its_thread_in_the_trailer() {
         let bytes =
             record(record_kind::SWITCH, misc::SWITCH_OUT | misc::SWITCH_OUT_PREEMPT, &trailer(7, 8, 99, 5));
-        let (raw, length) = Raw::first(&bytes).expect("whole");
+        let (raw, length) = RingRecord::first(&bytes).expect("whole");
         assert_eq!((length, raw.time(), raw.identifier()), (bytes.len(), Some(99), Some(5)));
         let thread = ThreadOf { pid: 7, tid: 8 };
         assert_eq!(raw.parse(), Some(Record::SwitchOut { thread, is_preempted: true }));
@@ -236,7 +236,7 @@ mod tests {
         words.extend([16, 0xaa, 0xbb, 8]);
         let body: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
         let bytes = record(record_kind::SAMPLE, 0, &body);
-        let (raw, _) = Raw::first(&bytes).expect("whole");
+        let (raw, _) = RingRecord::first(&bytes).expect("whole");
         let sample = raw.sample(FIELDS).expect("whole");
         assert_eq!(sample.thread, ThreadOf { pid: 7, tid: 8 });
         let kernel: Vec<u64> = sample.kernel_frames().collect();
@@ -245,17 +245,17 @@ mod tests {
         assert_eq!(user.stack, 0xaau64.to_le_bytes());
         let mut short = Vec::new();
         raw.push_without_stack(sample.stack_at.expect("it has one"), &mut short);
-        let (raw, length) = Raw::first(&short).expect("whole");
+        let (raw, length) = RingRecord::first(&short).expect("whole");
         let without = raw.sample(FIELDS).expect("whole");
         assert_eq!((length, raw.time(), raw.identifier()), (short.len(), Some(99), Some(42)));
         assert_eq!(without.user.expect("a user side").stack, []);
         assert_eq!(without.kernel_frames().collect::<Vec<_>>(), kernel);
         for length in 0..body.len() {
             let cut = record(record_kind::SAMPLE, 0, &body[..length]);
-            if let Some((raw, _)) = Raw::first(&cut) {
+            if let Some((raw, _)) = RingRecord::first(&cut) {
                 assert!(raw.sample(FIELDS).is_none());
             }
-            assert!(Raw::first(&bytes[..length + 8]).is_none());
+            assert!(RingRecord::first(&bytes[..length + 8]).is_none());
         }
     }
 }
