@@ -4,15 +4,17 @@
 //! (`contentions`, `delay`). Each chunk has its own metadata and constants.
 
 mod chunk;
+mod constants;
 mod metadata;
-mod values;
+mod value;
 
 use chunk::{Bytes, ChunkHeader};
+use constants::Pools;
 use flamelet_profile::budget::{ALLOCATION, hash_entry};
 use flamelet_profile::{Budget, ErrorKind, LocationId, Profile, Result};
 use metadata::Metadata;
 use rustc_hash::FxHashMap as HashMap;
-use values::{JavaValue, Pools};
+use value::JavaValue;
 
 use crate::assembly::{Assembly, ThreadRef};
 use crate::input::Input;

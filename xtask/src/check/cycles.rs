@@ -17,9 +17,6 @@ const STANDING: &[(&str, &[&str])] = &[
     ("capture", &["heap::jemalloc", "heap::snapshot"]),
     ("flamelet", &["heap", "profiler"]),
     ("flamelet", &["http::asked", "http::captures", "http::cpu", "http::heap", "http::plan", "http::symbol"]),
-    ("formats", &["jfr::metadata", "jfr::values"]),
-    ("formats", &["perf_data::source", "perf_data::sparse"]),
-    ("profile", &["pprof::read", "pprof::tables"]),
     ("record", &["preload::assemble", "preload::heap"]),
     ("symbol", &["symbolize::module", "symbolize::symbolizer"]),
 ];

@@ -1,39 +1,11 @@
-//! Values and the constants that they refer to.
-
-use std::rc::Rc;
+//! The constants that values refer to.
 
 use flamelet_profile::budget::hash_entry;
 use rustc_hash::FxHashMap as HashMap;
 
 use super::chunk::{Bytes, ChunkHeader};
 use super::metadata::{Class, Metadata};
-
-/// A value of a field.
-#[derive(Debug, Clone)]
-pub(super) enum JavaValue {
-    Number(i64),
-    Text(Rc<str>),
-    Struct(Vec<JavaValue>),
-    Array(Vec<JavaValue>),
-    /// A constant: its class and its number.
-    Reference(i64, i64),
-}
-
-impl JavaValue {
-    pub(super) fn number(&self) -> Option<i64> {
-        match self {
-            JavaValue::Number(number) => Some(*number),
-            _ => None,
-        }
-    }
-
-    pub(super) fn reference(&self) -> Option<(i64, i64)> {
-        match self {
-            JavaValue::Reference(class, key) => Some((*class, *key)),
-            _ => None,
-        }
-    }
-}
+use super::value::JavaValue;
 
 /// The constants of a chunk by class and number.
 pub(super) struct Pools {

@@ -5,7 +5,7 @@ use flamelet_profile::budget::{ALLOCATION, hash_entry};
 use rustc_hash::FxHashMap as HashMap;
 
 use super::chunk::{Bytes, StringOrNumber};
-use super::values::JavaValue;
+use super::value::JavaValue;
 
 /// Structures inside structures, and elements inside elements, go no deeper.
 const MAX_DEPTH: u32 = 32;

@@ -7,19 +7,8 @@ use flamelet_profile::{Error, Result};
 use flamelet_unwind::perf_event::{RecordHeader, SampleLayout};
 
 use super::blocks::{BLOCK, Blocks, RecordPlace};
-use super::sparse::{DumpPlace, Sparse};
+use super::sparse::{NextRecord, Sparse};
 use crate::input::Input;
-
-/// What came of asking for a record.
-pub(super) enum NextRecord {
-    Record(RecordHeader, RecordPlace, Option<DumpPlace>),
-    /// The file ends before a record.
-    End,
-    /// The file ends within a record.
-    Cut,
-    /// A record that is shorter than its header.
-    Senseless,
-}
 
 /// A file being read.
 pub(super) struct RecordSource<'a> {

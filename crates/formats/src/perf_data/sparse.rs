@@ -8,7 +8,6 @@ use std::io;
 use flamelet_unwind::perf_event::{ByteReader, RecordHeader, SampleLayout, record_kind};
 
 use super::blocks::{BLOCK, Blocks, RecordPlace};
-use super::source::NextRecord;
 
 /// How much is read at once besides the first part of a dump: the end of the one before, small records, and a sample up
 /// to its dump, which is half of it at most.
@@ -22,6 +21,17 @@ pub(super) struct DumpPlace {
     /// Where in the file it starts, and how many bytes of it are the stack.
     pub(super) at: u64,
     pub(super) used: u32,
+}
+
+/// What came of asking for a record.
+pub(super) enum NextRecord {
+    Record(RecordHeader, RecordPlace, Option<DumpPlace>),
+    /// The file ends before a record.
+    End,
+    /// The file ends within a record.
+    Cut,
+    /// A record that is shorter than its header.
+    Senseless,
 }
 
 /// Fills `buffer` from a place in a file, and returns how much of it the file had.

@@ -10,8 +10,8 @@ use super::inflate::Inflate;
 use super::own_records;
 use super::replay::Replay;
 use super::rounds::Rounds;
-use super::source::{NextRecord, RecordSource};
-use super::sparse::DumpPlace;
+use super::source::RecordSource;
+use super::sparse::{DumpPlace, NextRecord};
 use crate::input::Input;
 
 /// The header of a file, and of what comes through a pipe.

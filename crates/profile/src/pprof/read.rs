@@ -4,7 +4,7 @@
 //! once for the tables, once for the samples. Both walks skip what they do not need without looking inside.
 
 use super::schema;
-use super::tables::{EventReader, IdMap, LabelSetReader};
+use super::tables::{EventReader, IdMap, LabelSetReader, corrupt, row_number};
 use crate::budget::hash_entry;
 use crate::protobuf::{FieldValue, Fields, unzigzag};
 use crate::rows::Rows;
@@ -525,14 +525,4 @@ fn number_field(header: &mut Header, number: u32, value: FieldValue<'_>) -> Resu
         _ => {}
     }
     Ok(())
-}
-
-/// Row numbers are 32 bits wide.
-pub(super) fn row_number(rows: usize) -> Result<u32> {
-    u32::try_from(rows)
-        .map_err(|_| Error::new(ErrorKind::TooLarge, "has more than 2^32 frames, which flamelet cannot hold"))
-}
-
-pub(super) fn corrupt(what: impl std::fmt::Display) -> Error {
-    Error::new(ErrorKind::Corrupt, format!("the profile is damaged: {what}"))
 }

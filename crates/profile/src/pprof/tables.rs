@@ -5,11 +5,10 @@ use std::hash::BuildHasher;
 use hashbrown::{HashMap, HashTable};
 use rustc_hash::FxBuildHasher;
 
-use super::read::{corrupt, row_number};
 use crate::budget::hash_entry;
 use crate::protobuf::FieldValue;
 use crate::rows::Rows;
-use crate::{Budget, Error, Event, Label, LabelSetId, Result};
+use crate::{Budget, Error, ErrorKind, Event, Label, LabelSetId, Result};
 
 /// From the ids of the file, which may be any numbers, to rows. Files that number from 1 upwards, as all
 /// common writers do, need no table at all.
@@ -131,4 +130,14 @@ impl EventReader<'_> {
             Ok(())
         })
     }
+}
+
+/// Row numbers are 32 bits wide.
+pub(super) fn row_number(rows: usize) -> Result<u32> {
+    u32::try_from(rows)
+        .map_err(|_| Error::new(ErrorKind::TooLarge, "has more than 2^32 frames, which flamelet cannot hold"))
+}
+
+pub(super) fn corrupt(what: impl std::fmt::Display) -> Error {
+    Error::new(ErrorKind::Corrupt, format!("the profile is damaged: {what}"))
 }

@@ -13,7 +13,7 @@ use super::stack_table::StackNumber;
 use super::syscalls;
 use crate::events::plan::Source;
 use crate::events::session::Origins;
-use crate::events::ring_records::{Record, Sample, ThreadOf};
+use crate::events::ring_records::{Record, RingSample, ThreadOf};
 
 /// Takes records, in the order of time.
 pub(super) struct Intake {
@@ -110,12 +110,12 @@ impl Intake {
         }
     }
 
-    fn sampled_stack(&mut self, sample: &Sample<'_>, due: &Due<'_>, source: Source) -> StackNumber {
+    fn sampled_stack(&mut self, sample: &RingSample<'_>, due: &Due<'_>, source: Source) -> StackNumber {
         self.findings.counters.samples.fetch_add(1, Ordering::Relaxed);
         self.findings.stacks.of_sample(sample, due, source)
     }
 
-    fn add(&mut self, stack: StackNumber, sample: &Sample<'_>, meaning: Meaning, amount: u64) {
+    fn add(&mut self, stack: StackNumber, sample: &RingSample<'_>, meaning: Meaning, amount: u64) {
         let key = self.key(stack, sample.thread, meaning);
         self.findings.rows.add_at(key, amount, sample.time);
     }
@@ -124,7 +124,7 @@ impl Intake {
         RowKey { stack, thread: self.findings.threads.of(thread).row, meaning }
     }
 
-    fn syscall_returned(&mut self, sample: &Sample<'_>) {
+    fn syscall_returned(&mut self, sample: &RingSample<'_>) {
         let (Some(number), Some(result)) = (syscalls::number(sample.raw), syscalls::result(sample.raw))
         else {
             return;

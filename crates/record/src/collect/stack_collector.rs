@@ -12,7 +12,7 @@ use super::order::Due;
 use super::spaces::{SharedModules, Spaces};
 use super::stack_table::{StackNumber, StackTable};
 use crate::events::plan::Source;
-use crate::events::ring_records::{Sample, ThreadOf, UserSide};
+use crate::events::ring_records::{RingSample, ThreadOf, UserSide};
 use crate::sys::machine;
 
 /// In the largest dump there is some room for what is missing.
@@ -45,7 +45,7 @@ impl StackCollector {
     }
 
     /// The stack of a sample.
-    pub(super) fn of_sample(&mut self, sample: &Sample<'_>, due: &Due<'_>, source: Source) -> StackNumber {
+    pub(super) fn of_sample(&mut self, sample: &RingSample<'_>, due: &Due<'_>, source: Source) -> StackNumber {
         let (stack, end) = self.unwind(sample, due, source);
         if end == Some(End::Truncated(Reason::NoRule)) {
             *self.open_ended.entry(stack).or_default() += 1;
@@ -56,7 +56,7 @@ impl StackCollector {
     /// The stack of a sample, the kernel's frames and below them the user's, and how the user's end.
     pub(super) fn unwind(
         &mut self,
-        sample: &Sample<'_>,
+        sample: &RingSample<'_>,
         due: &Due<'_>,
         source: Source,
     ) -> (StackNumber, Option<End>) {
