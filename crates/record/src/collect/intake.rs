@@ -12,8 +12,8 @@ use super::rows::{Meaning, RowKey};
 use super::stack_table::StackNumber;
 use super::syscalls;
 use crate::events::plan::Source;
-use crate::events::session::Origins;
 use crate::events::ring_records::{Record, RingSample, ThreadOf};
+use crate::events::session::Origins;
 
 /// Takes records, in the order of time.
 pub(super) struct Intake {

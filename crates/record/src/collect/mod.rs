@@ -27,8 +27,8 @@ pub(crate) use stack_table::{MappingNumber, StackNumber, is_kernel};
 pub use syscalls::{BUCKETS, SyscallStats};
 
 use crate::events::chunk::Chunk;
-use crate::events::session::Origins;
 use crate::events::ring_records::ThreadOf;
+use crate::events::session::Origins;
 use intake::Intake;
 use order::Order;
 

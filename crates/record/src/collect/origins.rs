@@ -4,8 +4,8 @@ use std::sync::PoisonError;
 
 use rustc_hash::FxHashMap;
 
-use crate::events::session::{Origin, Origins};
 use crate::events::ring_records::RingRecord;
+use crate::events::session::{Origin, Origins};
 
 /// The origins of records, copied so that the common case takes no lock.
 pub(super) struct KnownOrigins {

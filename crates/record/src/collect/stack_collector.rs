@@ -45,7 +45,12 @@ impl StackCollector {
     }
 
     /// The stack of a sample.
-    pub(super) fn of_sample(&mut self, sample: &RingSample<'_>, due: &Due<'_>, source: Source) -> StackNumber {
+    pub(super) fn of_sample(
+        &mut self,
+        sample: &RingSample<'_>,
+        due: &Due<'_>,
+        source: Source,
+    ) -> StackNumber {
         let (stack, end) = self.unwind(sample, due, source);
         if end == Some(End::Truncated(Reason::NoRule)) {
             *self.open_ended.entry(stack).or_default() += 1;
