@@ -41,6 +41,7 @@ const SUITES: &[Suite] = &[
             "--test=foreign_stack",
             "--test=own_sigprof",
             "--test=loaded_later",
+            "--test=dlopened",
             "--test=full_buffer",
         ],
         without: &[],
