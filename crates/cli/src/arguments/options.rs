@@ -29,7 +29,7 @@ macro_rules! reports {
 
 reports!(
     Top, Tree, Peek, Traces, Tags, Raw, Dot, Callgrind, Proto, TopProto, List, Disasm, Flame, Heap, Diff,
-    Check
+    Check, Explain
 );
 
 /// Facts about the file itself, which no option changes.

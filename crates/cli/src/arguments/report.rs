@@ -25,6 +25,14 @@ pub(crate) struct JsonArgs {
     pub(crate) json: bool,
 }
 
+/// Whose code is yours, where paths and names do not say.
+#[derive(Args)]
+pub(crate) struct MineArgs {
+    /// Count functions whose name or file matches as yours (may be given several times)
+    #[arg(long, value_name = "REGEX")]
+    pub(crate) mine: Vec<String>,
+}
+
 /// What every report takes.
 #[derive(Args)]
 pub(crate) struct ReportArgs<T: Takes> {

@@ -2,11 +2,14 @@
 
 mod disasm;
 mod list;
+mod yours;
 
+use std::borrow::Cow;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use flamelet_profile::{Profile, filter, pprof};
+use flamelet_profile::{Granularity, Profile, filter, pprof};
+use flamelet_report::by::Grouping;
 use flamelet_report::files::{callgrind, dot, graph_svg, raw};
 use flamelet_report::flame::{self, FlameOptions};
 use flamelet_report::{Command, Report, ReportOptions, graph, info, labels, page, top, traces, tree};
@@ -29,6 +32,12 @@ pub(crate) enum Picture {
 #[derive(Clone, Debug)]
 pub(crate) enum Question {
     Top,
+    By(Grouping, Vec<String>),
+    /// `file` stands in the commands to copy.
+    Explain {
+        mine: Vec<String>,
+        file: String,
+    },
     Tree,
     Peek(String),
     List(String),
@@ -49,7 +58,8 @@ pub(crate) enum Question {
 impl Question {
     fn command(&self) -> Command {
         match self {
-            Self::Top => Command::Top,
+            Self::Top | Self::By(..) => Command::Top,
+            Self::Explain { .. } => Command::Explain,
             Self::Tree => Command::Tree,
             Self::Peek(_) => Command::Peek,
             Self::List(_) => Command::List,
@@ -68,7 +78,13 @@ impl Question {
     /// Whether the answer is for people; the others are formats of some program.
     fn is_text(&self) -> bool {
         match self {
-            Self::Top | Self::Tree | Self::Peek(_) | Self::List(_) | Self::Disasm(_) => true,
+            Self::Top
+            | Self::By(..)
+            | Self::Explain { .. }
+            | Self::Tree
+            | Self::Peek(_)
+            | Self::List(_)
+            | Self::Disasm(_) => true,
             Self::Traces | Self::Tags | Self::Raw | Self::Info | Self::Comments => true,
             Self::Dot | Self::Graph | Self::Callgrind | Self::Proto | Self::TopProto | Self::Flame(..) => {
                 false
@@ -120,9 +136,19 @@ pub(crate) fn answer_to(
     if is_text {
         output::text::keep_rows_apart(&mut profile, destination);
     }
-    let report = Report::new(profile, ask.options, question.command())?;
+    let report = Report::new(profile, &shaped(ask.options, question), question.command())?;
     report.warnings.iter().for_each(|warning| note!("{warning}"));
     write(is_text, destination, |out| answer(question, report, ask, out))
+}
+
+/// The options as the question needs them: whose code a function is, its file says.
+fn shaped<'o>(options: &'o ReportOptions, question: &Question) -> Cow<'o, ReportOptions> {
+    match question {
+        Question::By(..) => {
+            Cow::Owned(ReportOptions { granularity: Some(Granularity::Lines), ..options.clone() })
+        }
+        _ => Cow::Borrowed(options),
+    }
 }
 
 fn write(
@@ -148,6 +174,8 @@ fn answer(question: &Question, report: Report, ask: &Ask<'_>, mut out: &mut dyn 
     match question {
         Question::Top if json => write_json(&top::top(&report), out),
         Question::Top => Ok(top::top(&report).write_text(&report, &mut out)?),
+        Question::By(grouping, mine) => yours::write_groups(&report, *grouping, mine, json, out),
+        Question::Explain { mine, file } => yours::write_explanation(&report, mine, file, json, out),
         Question::Tree => write_tree(&report, None, json, out),
         Question::Peek(expression) => write_tree(&report, Some(expression), json, out),
         Question::Tags if json => write_json(&labels::tags(&report), out),

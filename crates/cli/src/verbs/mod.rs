@@ -12,6 +12,7 @@ mod diff;
 mod disasm;
 mod doctor;
 mod dot;
+mod explain;
 mod fetch;
 mod flame;
 mod graph;
@@ -67,6 +68,7 @@ macro_rules! verbs {
 
 verbs! {
     top => Top,
+    explain => Explain,
     tree => Tree,
     peek => Peek,
     list => List,
@@ -126,6 +128,7 @@ fn guide() -> Guide {
         about: "One profiler for Rust services: records, opens, compares, checks and shows profiles",
         examples: &[
             ("flamelet top cpu.pb.gz", "the functions that cost most"),
+            ("flamelet explain cpu.pb.gz", "what stands out, and what usually helps"),
             ("flamelet top http://localhost:3000", "30 s of CPU of a running service"),
             ("flamelet flame cpu.pb.gz -o cpu.html", "a picture to look at or send"),
             ("flamelet diff before.pb.gz after.pb.gz", "what changed, and is it noise"),

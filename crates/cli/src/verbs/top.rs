@@ -1,8 +1,10 @@
 //! `flamelet top`: functions by cost.
 
+use flamelet_report::by::Grouping;
+
 use crate::arguments::guide::Guide;
 use crate::arguments::options::Top;
-use crate::arguments::report::{JsonArgs, ReportArgs};
+use crate::arguments::report::{JsonArgs, MineArgs, ReportArgs};
 use crate::arguments::source::Sources;
 use crate::error::Result;
 use crate::job::Question;
@@ -13,6 +15,12 @@ pub(crate) struct Args {
     sources: Sources,
     #[command(flatten)]
     report: ReportArgs<Top>,
+    /// Sum up by whose code it is: yours (the cost of others is charged to the function of yours that called them),
+    /// crate, module, line or thread
+    #[arg(long, value_name = "WHAT", value_parser = str::parse::<Grouping>)]
+    by: Option<Grouping>,
+    #[command(flatten)]
+    mine: MineArgs,
     #[command(flatten)]
     json: JsonArgs,
 }
@@ -22,6 +30,8 @@ pub(crate) fn guide() -> Guide {
         about: "Show the functions that cost most",
         examples: &[
             ("flamelet top cpu.pb.gz", "the functions that cost most"),
+            ("flamelet top cpu.pb.gz --by yours", "your functions, with what they make others do"),
+            ("flamelet top cpu.pb.gz --by crate -n 10", "ten crates, with their versions"),
             ("flamelet top cpu.pb.gz --cum -n 10", "ten, with all that they call"),
             ("flamelet top cpu.pb.gz --focus serde", "only what passes through it"),
             ("flamelet top http://localhost:3000 --seconds 5", "of a running service"),
@@ -32,5 +42,9 @@ pub(crate) fn guide() -> Guide {
 }
 
 pub(crate) fn run(args: &Args) -> Result<()> {
-    args.report.job(Question::Top, &args.sources.sources, args.json.json).run()
+    let question = match args.by {
+        Some(grouping) => Question::By(grouping, args.mine.mine.clone()),
+        None => Question::Top,
+    };
+    args.report.job(question, &args.sources.sources, args.json.json).run()
 }

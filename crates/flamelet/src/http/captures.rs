@@ -5,10 +5,12 @@ use std::sync::Arc;
 use flamelet_capture::profile::{HeapView, Profile};
 
 use super::answer::Refusal;
-use super::job::Make;
 use super::plan::Capture;
 use crate::Profiler;
 use crate::task::Cancel;
+
+/// Work for the workshop, which takes no time but the processor's.
+pub(super) type Make<T> = Box<dyn FnOnce() -> Result<T, Refusal> + Send>;
 
 /// Runs a capture. Returns how its profile is made.
 pub(super) fn take(

@@ -11,6 +11,7 @@ use flamelet_capture::profile::Profile;
 
 use super::answer::{self, Answer, Refusal};
 use super::delivery::Delivery;
+use super::captures::Make;
 use super::plan::{Capture, Plan};
 use super::{captures, empty, index, symbol};
 use crate::Profiler;
@@ -19,9 +20,6 @@ use crate::workshop;
 
 /// Work for a thread of its own.
 pub(super) type Work = Box<dyn FnOnce(&Arc<Cancel>) -> Result<Answer, Refusal> + Send>;
-
-/// Work for the workshop, which takes no time but the processor's.
-pub(super) type Make<T> = Box<dyn FnOnce() -> Result<T, Refusal> + Send>;
 
 /// What a thread is needed for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

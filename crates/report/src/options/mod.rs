@@ -43,6 +43,8 @@ pub enum Command {
     Diff,
     /// Whether something grew between two profiles.
     Check,
+    /// What stands out, and what usually helps.
+    Explain,
 }
 
 impl Command {
@@ -60,6 +62,7 @@ impl Command {
     pub const fn usual_granularity(self) -> Granularity {
         match self {
             Self::Heap => Granularity::FileFunctions,
+            Self::Explain => Granularity::Lines,
             _ => Granularity::Functions,
         }
     }

@@ -5,8 +5,8 @@ use flamelet_profile::unit::are_compatible;
 use flamelet_profile::{Error, ErrorKind, Granularity, Result};
 
 use super::Command::{
-    Callgrind, Check, Diff, Disasm, Dot, Flame, Heap, List, Peek, Proto, Raw, Tags, Top, TopProto, Traces,
-    Tree,
+    Callgrind, Check, Diff, Disasm, Dot, Explain, Flame, Heap, List, Peek, Proto, Raw, Tags, Top, TopProto,
+    Traces, Tree,
 };
 use super::{Command, ReportOptions, Sort};
 use Slot::{Count, Number, Share, Switch, Text, Unit};
@@ -59,13 +59,14 @@ const SYMBOLS: &str = "Symbols";
 // Which reports take an option.
 const EVERY: &[Command] = &[
     Top, TopProto, Tree, Dot, Peek, List, Disasm, Traces, Tags, Raw, Callgrind, Proto, Flame, Heap, Diff,
-    Check,
+    Check, Explain,
 ];
 const GROUPED: &[Command] = &[Top, TopProto, Tree, Dot, Peek, Traces, Flame, Heap, Diff, Check];
 const WITH_PATHS: &[Command] =
-    &[Top, TopProto, Tree, Dot, Peek, List, Traces, Callgrind, Flame, Heap, Diff, Check];
-const OF_ONE_TYPE: &[Command] =
-    &[Top, TopProto, Tree, Dot, Peek, List, Disasm, Traces, Tags, Raw, Callgrind, Flame, Diff, Check];
+    &[Top, TopProto, Tree, Dot, Peek, List, Traces, Callgrind, Flame, Heap, Diff, Check, Explain];
+const OF_ONE_TYPE: &[Command] = &[
+    Top, TopProto, Tree, Dot, Peek, List, Disasm, Traces, Tags, Raw, Callgrind, Flame, Diff, Check, Explain,
+];
 const COMPUTED: &[Command] =
     &[Top, TopProto, Tree, Dot, Peek, List, Disasm, Traces, Tags, Callgrind, Diff, Check];
 const SCALED: &[Command] = &[Top, TopProto, Tree, Dot, Peek, List, Disasm, Traces, Tags, Callgrind];
