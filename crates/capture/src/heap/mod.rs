@@ -34,6 +34,7 @@ mod cgroup;
 mod context;
 mod emergency;
 mod files;
+mod form;
 mod growth;
 mod interval;
 pub mod jemalloc;

@@ -1,5 +1,6 @@
 //! A moment of the heap, and the profiles that can be made of it.
 
+use super::form::{HEAP_TYPES, describe};
 use super::interval::whole_objects;
 use super::ledger::image::{Counts, Image, Site};
 use super::ledger::{Field, ImageModule, Reason, RecordId, RowId};
@@ -9,22 +10,6 @@ use super::{jemalloc, modules, tracker, watch};
 use crate::{Error, ErrorKind, Result};
 use flamelet_profile::{Assembler, Label, LabelSetId, MappingId, Profile, ProfileBuilder, StackId};
 use rustc_hash::FxHashMap;
-
-/// Frames of the allocator itself, on top of every stack: not shown once names are known. The expression has to
-/// match whole names, as pprof reads it, and must not match what calls code of others (`budget`): all that is
-/// called from there would go too.
-const DROP_FRAMES: &str = concat!(
-    "<?flamelet_capture::heap::(alloc|emergency|jemalloc|ledger|live|thread|tracker|watch)::.*",
-    "|(__rustc::)?__rust_(alloc|alloc_zeroed|realloc|dealloc)",
-    "|__rg_(alloc|alloc_zeroed|realloc|dealloc)|_rjem_.*|je_.*|prof_backtrace.*"
-);
-
-pub(super) const HEAP_TYPES: [(&str, &str); 4] = [
-    ("alloc_objects", "count"),
-    ("alloc_space", "bytes"),
-    ("inuse_objects", "count"),
-    ("inuse_space", "bytes"),
-];
 
 /// What the heap profiler knew at a moment. Profiles are made of one snapshot, or of two.
 ///
@@ -358,13 +343,6 @@ impl<'a> HeapProfile<'a> {
         header.duration_nanos = duration_nanos.max(0);
         self.assembler.finish()
     }
-}
-
-/// Says what every heap profile says about itself.
-pub(super) fn describe(builder: &mut ProfileBuilder, mean: i64, default_type: &str) {
-    builder.set_period("space", "bytes", mean);
-    builder.set_default_sample_type(default_type);
-    builder.set_drop_frames(DROP_FRAMES);
 }
 
 fn mapping(builder: &mut ProfileBuilder, module: &ImageModule) -> MappingId {

@@ -10,8 +10,8 @@ use std::sync::Arc;
 use flamelet_capture::profile::Profile;
 
 use super::answer::{self, Answer, Refusal};
-use super::delivery::Delivery;
 use super::captures::Make;
+use super::delivery::Delivery;
 use super::plan::{Capture, Plan};
 use super::{captures, empty, index, symbol};
 use crate::Profiler;

@@ -8,7 +8,7 @@ use flamelet_preload_ledger::{FIRST_FRAME, NO_ROOM, ROOT, Row, SIZE_NODE, TRUNCA
 use flamelet_profile::{Assembler, Label, LabelSetId, LocationId, MappingId, Profile, Quality};
 use rustc_hash::FxHashMap;
 
-use super::heap::{Process, Summary};
+use super::heap_summary::{Process, Summary};
 
 const TYPES: [(&str, &str); 6] = [
     ("alloc_objects", "count"),

@@ -13,6 +13,8 @@ use flamelet_symbol::symbolize::{self, Symbolizer};
 
 use super::assemble;
 use super::folder::Folder;
+use super::heap_summary::Process;
+pub use super::heap_summary::Summary;
 use super::running::Running;
 use super::{Library, program};
 use crate::checkpoint::Saver;
@@ -65,45 +67,6 @@ pub struct Progress {
     pub live: u64,
 }
 
-/// How a recording went, all processes together. Estimates where allocations are sampled.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Summary {
-    /// How long it took.
-    pub elapsed: Duration,
-    /// Processes that allocated anything; a program started by `exec` counts anew.
-    pub processes: usize,
-    /// Calls of allocation functions.
-    pub allocations: u64,
-    /// Bytes that they asked for.
-    pub allocated: u64,
-    /// Blocks freed right after they were made, by the same thread.
-    pub temporary: u64,
-    /// The highest number of bytes alive; of several processes, the sum of their peaks.
-    pub peak: u64,
-    /// Blocks that were alive at the end …
-    pub live: u64,
-    /// … and their bytes.
-    pub live_bytes: u64,
-    /// Allocations and samples whose stack was looked at.
-    pub recorded: u64,
-    /// Of those, the ones whose stack does not reach the thread's first frame.
-    pub truncated: u64,
-    /// Of those, the ones whose stack found no room on the disk.
-    pub without_stack: u64,
-    /// Allocations that were not recorded.
-    pub lost: u64,
-    /// What the person should know, a line each.
-    pub notes: Vec<String>,
-}
-
-impl Summary {
-    /// The share of allocations whose stack reaches the thread's first frame; 1 when there are none.
-    pub fn rooted_share(&self) -> f64 {
-        let cut = self.truncated + self.without_stack;
-        if self.recorded == 0 { 1.0 } else { 1.0 - cut as f64 / self.recorded as f64 }
-    }
-}
-
 /// A finished recording.
 #[derive(Debug)]
 pub struct Recorded {
@@ -113,12 +76,6 @@ pub struct Recorded {
     pub summary: Summary,
     /// What became of the command.
     pub command: CommandEnd,
-}
-
-/// What one process image has left.
-pub(super) struct Process {
-    pub(super) counts: Counts,
-    pub(super) modules: Modules,
 }
 
 /// How often the caller is told how it goes.

@@ -13,6 +13,7 @@ mod assemble;
 pub mod cpu;
 mod folder;
 pub mod heap;
+mod heap_summary;
 mod library;
 mod private;
 mod program;

@@ -10,10 +10,12 @@
 
 mod core;
 mod module;
+mod options;
 mod profile;
 mod symbolizer;
 
 pub use self::core::{Resolved, frames_in_elf};
 pub use crate::frame::Frame;
+pub use options::{ModuleName, Options};
 pub use profile::{MappingSummary, Summary, symbolize_profile};
-pub use symbolizer::{ModuleName, Options, Symbolizer};
+pub use symbolizer::Symbolizer;

@@ -15,7 +15,7 @@ use crate::limits::Limits;
 use crate::locate::{Located, Wanted};
 use crate::names::NameTable;
 use crate::symbolize::core::{Parts, mini_debug_info};
-use crate::symbolize::symbolizer::{ModuleName, Options};
+use crate::symbolize::options::{ModuleName, Options};
 use crate::{kernel, process};
 
 /// A module, and what is known about it.

@@ -8,7 +8,7 @@ use rustc_hash::FxHashMap;
 
 use crate::MappedAt;
 use crate::kernel;
-use crate::symbolize::symbolizer::ModuleName;
+use crate::symbolize::options::ModuleName;
 use crate::symbolize::{Frame, Options, Symbolizer};
 
 /// What symbolizing a profile did.

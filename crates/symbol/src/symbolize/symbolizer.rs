@@ -5,39 +5,12 @@ use std::sync::Arc;
 use rustc_hash::FxHashMap;
 
 use crate::MappedAt;
-use crate::demangle::Demangle;
-use crate::limits::Limits;
-use crate::locate::Search;
 use crate::names::NameTable;
 use crate::symbolize::Frame;
 use crate::symbolize::module::Module;
+use crate::symbolize::options::{ModuleName, Options};
 
-/// How to symbolize.
-#[derive(Clone, Debug, Default)]
-pub struct Options {
-    /// Where to look for binaries and debug files.
-    pub search: Search,
-    /// What one file may cost, and how much the [`Symbolizer`] may remember.
-    pub limits: Limits,
-    /// Whether to demangle names.
-    pub demangle: Demangle,
-    /// Symbolize locations again that already have lines.
-    pub force: bool,
-    /// Of the debug files of the system's libraries (those below [`Search::debug_folders`]) take the symbols only,
-    /// not the lines: a service needs no line of its C library, and reading them costs as much as all of its own.
-    pub only_symbols_of_libraries: bool,
-}
-
-/// The file that addresses belong to, as a profile names it.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub struct ModuleName {
-    /// The path, or a name in brackets such as `[vdso]` or `[kernel.kallsyms]`.
-    pub path: String,
-    /// The build id in hexadecimal, empty when unknown.
-    pub build_id: String,
-}
-
-/// Symbolizes, and remembers files and answers for the next time, within [`Limits::memory`].
+/// Symbolizes, and remembers files and answers for the next time, within [`Limits::memory`](crate::Limits::memory).
 ///
 /// A service keeps one behind a lock and asks it about every profile it makes: the second profile of the
 /// same code costs next to nothing.

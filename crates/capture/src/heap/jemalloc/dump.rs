@@ -3,9 +3,9 @@
 
 use super::control::Control;
 use super::refused;
+use crate::heap::form::{HEAP_TYPES, describe};
 use crate::heap::interval::OBJECT;
 use crate::heap::interval::Weight;
-use crate::heap::snapshot::{HEAP_TYPES, describe};
 use crate::{Error, ErrorKind, Result};
 use flamelet_profile::{LocationId, Profile, ProfileBuilder};
 use flamelet_unwind::{Module, live};

@@ -1,0 +1,30 @@
+//! What a symbolizer is told: how to look, and which file addresses belong to.
+
+use crate::demangle::Demangle;
+use crate::limits::Limits;
+use crate::locate::Search;
+
+/// How to symbolize.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// Where to look for binaries and debug files.
+    pub search: Search,
+    /// What one file may cost, and how much the [`Symbolizer`](super::Symbolizer) may remember.
+    pub limits: Limits,
+    /// Whether to demangle names.
+    pub demangle: Demangle,
+    /// Symbolize locations again that already have lines.
+    pub force: bool,
+    /// Of the debug files of the system's libraries (those below [`Search::debug_folders`]) take the symbols only,
+    /// not the lines: a service needs no line of its C library, and reading them costs as much as all of its own.
+    pub only_symbols_of_libraries: bool,
+}
+
+/// The file that addresses belong to, as a profile names it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct ModuleName {
+    /// The path, or a name in brackets such as `[vdso]` or `[kernel.kallsyms]`.
+    pub path: String,
+    /// The build id in hexadecimal, empty when unknown.
+    pub build_id: String,
+}
