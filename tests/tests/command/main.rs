@@ -11,3 +11,4 @@ mod readme;
 mod refusals;
 mod sources;
 mod view;
+mod yours;

@@ -149,6 +149,8 @@ struct Frame {
     /// What it does, and whether that is more than the name of its crate.
     part: u32,
     is_activity: bool,
+    /// The name of its owner, in the same table.
+    owner: u32,
 }
 
 impl Frames {
@@ -167,6 +169,7 @@ impl Frames {
                     is_yours: owner.is_yours(),
                     part: interned(&mut parts, &mut table.part_names, part),
                     is_activity: activity.is_some() && !owner.is_yours(),
+                    owner: interned(&mut parts, &mut table.part_names, owner.label()),
                 };
                 table.frames.push(frame);
             };
@@ -352,12 +355,11 @@ fn part_of(below: &[Frame]) -> u32 {
 
 /// A name for a stack without a frame of yours: who it belongs to, seen from the root.
 fn outside(frames: &Frames, stack: &[Frame]) -> String {
-    let owner = stack
-        .iter()
-        .rev()
-        .find(|frame| !["std", "system", "unknown"].contains(&frames.names[frame.group as usize].1));
-    let owner = owner.or(stack.first()).map(|frame| &frames.part_names[frame.part as usize]);
-    format!("[none of yours: {}]", owner.map_or("nothing", |name| name.trim_start_matches("in ")))
+    let says_nothing =
+        |frame: &&Frame| ["std", "system", "unknown"].contains(&frames.names[frame.group as usize].1);
+    let speaking = stack.iter().rev().find(|frame| !says_nothing(frame)).or(stack.first());
+    let owner = speaking.map_or("nothing", |frame| &frames.part_names[frame.owner as usize]);
+    format!("[none of yours: {owner}]")
 }
 
 /// The thread of a sample, by its label.

@@ -6,8 +6,17 @@ use super::path::PathOwner;
 use super::{Evidence, Owner, Package};
 
 /// Crates of the standard library and of what the compiler adds.
-const STD: &[&str] =
-    &["std", "core", "alloc", "proc_macro", "test", "compiler_builtins", "std_detect", "panic_unwind"];
+const STD: &[&str] = &[
+    "std",
+    "core",
+    "alloc",
+    "proc_macro",
+    "test",
+    "compiler_builtins",
+    "std_detect",
+    "panic_unwind",
+    "__rustc",
+];
 
 /// Crates that run futures, or pass polls and wake-ups on.
 const RUNTIMES: &[&str] = &[

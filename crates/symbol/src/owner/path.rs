@@ -130,7 +130,8 @@ fn is_go_std(file: &str) -> bool {
         "regexp", "runtime", "slices", "sort", "strconv", "strings", "sync", "syscall", "testing", "text",
         "time", "unicode",
     ];
-    file.ends_with(".go") && file.contains('/') && PACKAGES.contains(&first_part(file))
+    let is_go = file.ends_with(".go") || file.ends_with(".s");
+    is_go && file.contains('/') && PACKAGES.contains(&first_part(file))
 }
 
 /// What a build script of cargo's wrote: `…/build/NAME-0123456789abcdef/out/bindings.rs`.
