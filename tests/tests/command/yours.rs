@@ -52,7 +52,7 @@ fn explain_gives_at_most_ten_findings_with_all_that_they_promise() {
                 assert!(finding[field].as_str().is_some_and(|text| !text.is_empty()), "{field} in {finding}");
             }
         }
-        let text = run_flamelet(&["explain", &file]);
+        let text = run_flamelet(["explain", &file]);
         assert_eq!(text.status, Some(0), "{}", text.stderr);
         assert!(!text.stdout.is_empty(), "{file}");
     }
@@ -61,17 +61,17 @@ fn explain_gives_at_most_ten_findings_with_all_that_they_promise() {
 #[test]
 fn what_makes_no_sense_is_said_in_one_line() {
     let file = profiles::committed("go-cpu").display().to_string();
-    let unknown = run_flamelet(&["top", "--by", "nonsense", &file]);
+    let unknown = run_flamelet(["top", "--by", "nonsense", &file]);
     assert_eq!(unknown.status, Some(2));
     assert!(unknown.stderr.contains("yours, crate, module, line, thread"), "{}", unknown.stderr);
-    let nothing = run_flamelet(&["top", "--by", "yours", "--mine", "matches_nothing_here", &file]);
+    let nothing = run_flamelet(["top", "--by", "yours", "--mine", "matches_nothing_here", &file]);
     assert_eq!(nothing.status, Some(0), "{}", nothing.stderr);
     assert!(
         nothing.stderr.contains("--mine 'matches_nothing_here' matches no function"),
         "{}",
         nothing.stderr
     );
-    let broken = run_flamelet(&["explain", "--mine", "(", &file]);
+    let broken = run_flamelet(["explain", "--mine", "(", &file]);
     assert_eq!(broken.status, Some(2));
     assert_eq!(broken.stderr.lines().count(), 1, "{}", broken.stderr);
 }
