@@ -1,4 +1,4 @@
-//! Documents must not mention files that no longer exist.
+//! Documents must not mention files or, in the tables of the architecture, functions that no longer exist.
 
 use std::path::{Path, PathBuf};
 
@@ -38,6 +38,9 @@ pub(super) fn check(tally: &mut Tally) -> Outcome {
             let document = document.strip_prefix(workspace::root()).unwrap_or(document);
             stale.push(format!("{} mentions {path}, which does not exist", document.display()));
         }
+        for (path, function) in functions(&text).filter(|(path, function)| !has_function(path, function)) {
+            stale.push(format!("{path} has no function {function}, which {} names", document.display()));
+        }
     }
     if stale.is_empty() {
         println!("   documents: {} looked at, every path they mention exists", documents.len());
@@ -54,6 +57,21 @@ fn mentioned_paths(text: &str) -> impl Iterator<Item = &str> {
         .filter(|word| !word.contains(['*', '<', '{', '$', '…', '|', '=']))
 }
 
+/// The rows of tables that name a file and a function of it: "| `path` | `function` | …".
+fn functions(text: &str) -> impl Iterator<Item = (&str, &str)> {
+    text.lines().filter_map(|line| {
+        let mut cells = line.strip_prefix("| `")?.splitn(3, " | ");
+        let (path, function) = (cells.next()?.strip_suffix('`')?, cells.next()?);
+        let function = function.strip_prefix('`')?.strip_suffix('`')?;
+        path.ends_with(".rs").then_some((path, function))
+    })
+}
+
+fn has_function(path: &str, function: &str) -> bool {
+    let source = std::fs::read_to_string(workspace::root().join(path)).unwrap_or_default();
+    [format!("fn {function}("), format!("fn {function}<")].iter().any(|start| source.contains(start))
+}
+
 /// A mention counts from the root, and from the document's own folder.
 fn exists(document: &Path, path: &str) -> bool {
     let path = path.split('#').next().unwrap_or(path);
@@ -64,6 +82,15 @@ fn exists(document: &Path, path: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn functions_are_found_in_tables() {
+        let row = "| `xtask/src/check/stale.rs` | `has_function` | looks |";
+        let found: Vec<_> = functions(row).collect();
+        assert_eq!(found, [("xtask/src/check/stale.rs", "has_function")]);
+        assert!(has_function(found[0].0, found[0].1));
+        assert!(!has_function(found[0].0, "has_no_such_function"));
+    }
 
     #[test]
     fn paths_are_found_in_quotes_and_links() {
