@@ -17,16 +17,16 @@
 
 mod clock;
 pub mod cpu;
-mod error;
 #[cfg(target_os = "linux")]
 pub mod heap;
 pub mod labels;
+mod loaded_modules;
 #[allow(unsafe_code, reason = "sets the signal mask of a thread")]
 pub mod own_threads;
 #[cfg(target_os = "linux")]
 #[allow(unsafe_code, reason = "asks the kernel which thread this is")]
 mod threads;
 
-pub use error::{Error, ErrorKind, Result};
 /// What captures give, for crates that use this one.
 pub use flamelet_profile as profile;
+pub use flamelet_profile::{Error, ErrorKind, Result};

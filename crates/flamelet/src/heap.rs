@@ -35,10 +35,10 @@ mod view;
 use flamelet_capture::heap::Snapshot;
 use flamelet_capture::profile::Profile;
 
-use crate::error::{Error, ErrorKind, Result};
 #[cfg(feature = "jemalloc")]
 use crate::heap_sampling::by_jemalloc;
 use crate::heap_sampling::not_enabled;
+use crate::{Error, ErrorKind, Result};
 use crate::{Profiler, profiler};
 
 /// Installs the allocator that makes the heap visible: around the system's allocator, or, with the feature of

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use flamelet_capture::profile::Profile;
 
-use crate::error::{Error, ErrorKind, Result};
+use crate::{Error, ErrorKind, Result};
 use crate::{Profiler, ProfilerBuilder};
 
 /// Installs the allocator that makes the heap visible. On this system there is none, and it installs nothing.

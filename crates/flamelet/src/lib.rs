@@ -51,8 +51,6 @@
 
 #[cfg(feature = "axum")]
 pub mod axum;
-#[cfg(any(feature = "cpu", feature = "heap", feature = "http"))]
-mod error;
 #[cfg(feature = "cpu")]
 mod files;
 #[cfg(all(feature = "heap", target_os = "linux"))]
@@ -75,8 +73,6 @@ mod view;
 #[cfg(feature = "http")]
 mod workshop;
 
-#[cfg(any(feature = "cpu", feature = "heap", feature = "http"))]
-pub use error::{Error, ErrorKind, Result};
 #[cfg(feature = "cpu")]
 pub use files::{DetachedFiles, IntervalFiles, IntervalFilesBuilder, setup_profiling};
 #[cfg(feature = "cpu")]
@@ -85,6 +81,8 @@ pub use flamelet_capture::cpu::Engine;
 pub use flamelet_capture::heap::Alloc;
 pub use flamelet_capture::profile::Profile;
 pub use flamelet_capture::profile::pprof::write_gzip as write_pprof;
+#[cfg(any(feature = "cpu", feature = "heap", feature = "http"))]
+pub use flamelet_capture::profile::{Error, ErrorKind, Result};
 #[cfg(all(feature = "heap", target_os = "linux"))]
 pub use heap::HeapSnapshot;
 #[cfg(all(feature = "heap", not(target_os = "linux")))]

@@ -12,8 +12,8 @@ use std::task::{Context, Poll, Waker};
 #[cfg(any(feature = "cpu", feature = "heap"))]
 use std::time::{Duration, Instant};
 
-use crate::error::{Error, ErrorKind, Result};
 use crate::lock::lock;
+use crate::{Error, ErrorKind, Result};
 
 /// Tells work that nobody waits for it any more.
 #[derive(Debug, Default)]

@@ -81,7 +81,7 @@ impl Live {
         let permit = self.permit(seconds).inspect_err(|_| count(&self.profiler.shared().counters.refused))?;
         let captured = capture();
         drop(permit);
-        Ok(captured?)
+        captured.map_err(Error::unreadable)
     }
 
     fn permit(&self, seconds: u32) -> Result<Permit, Error> {
@@ -89,7 +89,7 @@ impl Live {
         let most = limits.max_duration.as_secs();
         if seconds == 0 || u64::from(seconds) > most {
             let message = format!("seconds must be 1 to {most} (the cap of this service), not {seconds}");
-            return Err(Error::new(ErrorKind::BadRequest, message));
+            return Err(Error::new(ErrorKind::InvalidOption, message));
         }
         self.profiler.permit().ok_or_else(|| {
             let most = limits.max_captures;

@@ -1,8 +1,8 @@
-//! What can be wrong with a profile that comes from outside.
+//! The one error of the crates that stand on this one.
 
 use std::fmt;
 
-/// A profile could not be read, written or combined. The message is one line for a person.
+/// Something failed. The message is one line for a person: what is wrong and, where that is known, what to do.
 #[derive(Debug)]
 pub struct Error {
     kind: ErrorKind,
@@ -29,8 +29,26 @@ pub enum ErrorKind {
     OutOfWork,
     /// The profiles or options do not fit together.
     Incompatible,
-    /// The operating system refused to read or write.
+    /// There is no such file, process, profile or function.
+    NotFound,
+    /// A profile could not be read or taken.
+    Unreadable,
+    /// An option has a value that makes no sense, or options contradict each other.
+    InvalidOption,
+    /// This operating system, machine or build cannot do it.
+    Unsupported,
+    /// The operating system or a sandbox does not permit it.
+    Denied,
+    /// It was not switched on when the profiler was built, or the service has no allocator for it.
+    NotEnabled,
+    /// As many of these as are allowed are running already.
+    Busy,
+    /// The caller went away before the end.
+    Cancelled,
+    /// The operating system failed otherwise.
     Io,
+    /// flamelet itself failed.
+    Internal,
 }
 
 /// The result of anything in this crate that can fail.
@@ -40,6 +58,21 @@ impl Error {
     /// An error of `kind` that says `message`.
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
         Self { kind, message: message.into() }
+    }
+
+    /// An option, or a parameter of a request, makes no sense.
+    pub fn invalid(message: impl Into<String>) -> Self {
+        Self::new(ErrorKind::InvalidOption, message)
+    }
+
+    /// What was asked for is not there.
+    pub fn not_found(message: impl Into<String>) -> Self {
+        Self::new(ErrorKind::NotFound, message)
+    }
+
+    /// A profile could not be read or taken.
+    pub fn unreadable(message: impl Into<String>) -> Self {
+        Self::new(ErrorKind::Unreadable, message)
     }
 
     /// What kind of error this is.
@@ -60,6 +93,8 @@ impl From<std::io::Error> for Error {
     fn from(error: std::io::Error) -> Self {
         let kind = match error.kind() {
             std::io::ErrorKind::UnexpectedEof => ErrorKind::Truncated,
+            std::io::ErrorKind::NotFound => ErrorKind::NotFound,
+            std::io::ErrorKind::PermissionDenied => ErrorKind::Denied,
             _ => ErrorKind::Io,
         };
         Self::new(kind, error.to_string())

@@ -49,7 +49,6 @@ mod collect;
 pub mod doctor;
 mod drain;
 pub mod drive;
-mod error;
 mod events;
 mod names;
 mod options;
@@ -62,7 +61,7 @@ mod sweeper;
 mod sys;
 
 pub use collect::{BUCKETS, SyscallStats};
-pub use error::{Error, ErrorKind, Result};
+pub use flamelet_profile::{Error, ErrorKind, Result};
 pub use options::{Checkpoint, Completion, Options, Save, Target};
 pub use processes::signal;
 pub use recording::{CommandEnd, Recorded, RunningCommand};

@@ -124,7 +124,7 @@ impl Options {
 
     /// Whether the options make sense, before anything is started.
     pub(crate) fn check(&self) -> crate::Result<()> {
-        let bad = |message: String| Err(crate::Error::new(crate::ErrorKind::BadOption, message));
+        let bad = |message: String| Err(crate::Error::new(crate::ErrorKind::InvalidOption, message));
         if self.frequency == 0 || self.frequency > Self::MAX_FREQUENCY {
             return bad(format!("a frequency of {} Hz: give 1 to {}", self.frequency, Self::MAX_FREQUENCY));
         }

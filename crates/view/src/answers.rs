@@ -8,10 +8,10 @@ use flamelet_report::page::{
 use flamelet_report::profile::filter;
 use serde::Serialize;
 
+use crate::Error;
 use crate::cache::{Cache, Shaped};
 use crate::cancel::CancelToken;
 use crate::code::{Code, code_of};
-use crate::error::Error;
 use crate::lock::lock;
 use crate::query::Query;
 use crate::source::{Entry, LIVE_HEAP};
@@ -133,7 +133,7 @@ fn matching(shaped: &Shaped, search: &str) -> Result<Option<Vec<bool>>, Error> {
     let is_lower = search == search.to_lowercase();
     let pattern = if is_lower && !search.is_empty() { format!("(?i){search}") } else { search.to_owned() };
     let Some(pattern) =
-        filter::regex("search", &pattern).map_err(|error| Error::bad_request(error.to_string()))?
+        filter::regex("search", &pattern).map_err(|error| Error::invalid(error.to_string()))?
     else {
         return Ok(None);
     };

@@ -9,7 +9,7 @@ use flamelet_report::page::{FunctionRow, functions};
 use flamelet_report::profile::Profile;
 use flamelet_report::stacks::{Frames, StackWeights};
 
-use crate::error::Error;
+use crate::Error;
 use crate::lock::lock;
 use crate::query::{Query, ShapeKey};
 use crate::shape::{difference, shape};

@@ -9,7 +9,7 @@ use flamelet_report::profile::{Profile, filter};
 use flamelet_report::{Command, Report, ReportOptions};
 use serde::Serialize;
 
-use crate::error::Error;
+use crate::Error;
 
 /// Finds binaries, asks them for their source files, and disassembles functions: the command brings its symbolizer.
 pub trait Disassemble: Send + Sync {
@@ -50,7 +50,7 @@ pub(crate) fn code_of(
     options: &CodeOptions,
 ) -> Result<Code, Error> {
     if name.is_empty() {
-        return Err(Error::bad_request("no function was chosen"));
+        return Err(Error::invalid("no function was chosen"));
     }
     let pattern = format!("^{}$", escaped_pattern(name));
     let function = name.to_owned();
@@ -92,7 +92,7 @@ fn report(
         ..ReportOptions::default()
     };
     wanted.filters.focus = pattern.to_owned();
-    Report::new(profile.clone(), &wanted, command).map_err(|error| Error::bad_request(error.to_string()))
+    Report::new(profile.clone(), &wanted, command).map_err(|error| Error::invalid(error.to_string()))
 }
 
 fn sources(
@@ -103,7 +103,7 @@ fn sources(
     confirmed: BTreeSet<String>,
 ) -> Result<(Vec<ListedFunction>, String), Error> {
     let report = report(profile, sample_type, pattern, options, Command::List)?;
-    let regex = filter::regex("function", pattern).map_err(|error| Error::bad_request(error.to_string()))?;
+    let regex = filter::regex("function", pattern).map_err(|error| Error::invalid(error.to_string()))?;
     let found: List = list_confined(&report, regex.as_ref(), confirmed);
     let note = match found.functions.is_empty() {
         true => "The profile knows no source lines of this function.".to_owned(),

@@ -34,7 +34,6 @@ mod answers;
 mod cache;
 mod cancel;
 mod code;
-mod error;
 mod lock;
 mod memory;
 mod query;
@@ -47,7 +46,7 @@ mod usage;
 
 pub use cancel::CancelToken;
 pub use code::{CodeOptions, Disassemble};
-pub use error::{Error, ErrorKind};
+pub use flamelet_report::profile::{Error, ErrorKind, Result};
 pub use memory::Memory;
 pub use routes::{router, router_within};
 pub use server::{ServeOptions, Server};

@@ -4,8 +4,8 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, Instant};
 
+use crate::Error;
 use crate::cache::Cache;
-use crate::error::Error;
 use crate::lock::lock;
 
 /// After so long without a question, what can be worked out again is let go of; after the longer time, the profiles too.

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use flamelet_report::profile::HeapView;
 
-use crate::error::Error;
+use crate::Error;
 use crate::source::LIVE_HEAP;
 
 /// A filter that a chip on the page stands for.
@@ -82,9 +82,9 @@ impl Query {
 
     fn add_chip(&mut self, value: &str) -> Result<(), Error> {
         let (kind, text) =
-            value.split_once(':').ok_or_else(|| Error::bad_request("a filter is written kind:text"))?;
+            value.split_once(':').ok_or_else(|| Error::invalid("a filter is written kind:text"))?;
         if self.shape.chips.len() >= MAX_CHIPS {
-            return Err(Error::bad_request("too many filters at once: remove some"));
+            return Err(Error::invalid("too many filters at once: remove some"));
         }
         self.shape.chips.push(Chip { kind: kind.to_owned(), text: text.to_owned() });
         Ok(())
@@ -94,30 +94,30 @@ impl Query {
 /// At least one; the most is for who takes the profile to say.
 fn seconds(value: &str) -> Result<u32, Error> {
     match number("seconds", value)? {
-        0 => Err(Error::bad_request("seconds must be 1 or more")),
+        0 => Err(Error::invalid("seconds must be 1 or more")),
         seconds => Ok(seconds),
     }
 }
 
 fn heap_view(value: &str) -> Result<HeapView, Error> {
     let found = LIVE_HEAP.into_iter().find(|view| view.endpoint() == value);
-    found.ok_or_else(|| Error::bad_request(format!("heap: there is no '{value}' to take")))
+    found.ok_or_else(|| Error::invalid(format!("heap: there is no '{value}' to take")))
 }
 
 fn number<T: std::str::FromStr>(key: &str, value: &str) -> Result<T, Error> {
-    value.parse().map_err(|_| Error::bad_request(format!("{key}: '{value}' is not a number")))
+    value.parse().map_err(|_| Error::invalid(format!("{key}: '{value}' is not a number")))
 }
 
 fn time_span(value: &str) -> Result<Range<u64>, Error> {
     let span = value.split_once('-').and_then(|(from, to)| Some(from.parse().ok()?..to.parse().ok()?));
     span.filter(|span| span.start < span.end)
-        .ok_or_else(|| Error::bad_request("a span of time is written from-to, in nanoseconds"))
+        .ok_or_else(|| Error::invalid("a span of time is written from-to, in nanoseconds"))
 }
 
 fn zoom_path(value: &str) -> Result<Vec<u32>, Error> {
     let keys = value.split('.').filter(|key| !key.is_empty()).take(MAX_ZOOM);
     let keys: Result<_, _> = keys.map(|key| u32::from_str_radix(key, 36)).collect();
-    keys.map_err(|_| Error::bad_request("the zoom in this address is damaged: zoom out to go on"))
+    keys.map_err(|_| Error::invalid("the zoom in this address is damaged: zoom out to go on"))
 }
 
 #[cfg(test)]

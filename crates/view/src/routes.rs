@@ -12,10 +12,10 @@ use flamelet_report::page;
 use crate::answers::{self, Answer};
 use crate::cache::Cache;
 use crate::cancel::CancelToken;
-use crate::error::{Error, ErrorKind};
 use crate::memory::{Memory, within_budget};
 use crate::query::Query;
 use crate::source::Source;
+use crate::{Error, ErrorKind};
 
 /// What the page may do: run its own script, ask its own server, and nothing else.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; \
@@ -120,11 +120,11 @@ async fn work_apart(
 
 fn status(error: &Error) -> StatusCode {
     match error.kind() {
-        ErrorKind::BadRequest => StatusCode::BAD_REQUEST,
+        ErrorKind::InvalidOption => StatusCode::BAD_REQUEST,
         ErrorKind::NotFound => StatusCode::NOT_FOUND,
         ErrorKind::Busy => StatusCode::SERVICE_UNAVAILABLE,
         ErrorKind::Unreadable => StatusCode::UNPROCESSABLE_ENTITY,
-        ErrorKind::Io => StatusCode::INTERNAL_SERVER_ERROR,
+        _ => StatusCode::INTERNAL_SERVER_ERROR,
     }
 }
 

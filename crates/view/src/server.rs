@@ -11,8 +11,8 @@ use axum::response::Response;
 use tokio::net::TcpListener;
 use tokio::runtime::{Builder, Runtime};
 
+use crate::Error;
 use crate::cache::Cache;
-use crate::error::Error;
 use crate::routes::{failure, router_of};
 use crate::source::Source;
 use crate::token::{Brought, Token};

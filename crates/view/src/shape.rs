@@ -5,7 +5,7 @@ use flamelet_report::profile::{Profile, merge};
 use flamelet_report::stacks::DIFF_BASE_LABEL;
 use flamelet_report::{FILTER, ReportOption, ReportOptions};
 
-use crate::error::Error;
+use crate::Error;
 use crate::query::{Chip, ShapeKey};
 
 /// The difference of two profiles: both, with the base negated and labelled, as pprof does it.
@@ -13,7 +13,7 @@ pub(crate) fn difference(new: &Profile, base: &Profile) -> Result<Profile, Error
     let mut base = base.clone();
     base.scale(-1.0);
     base.label_all(DIFF_BASE_LABEL, "true");
-    merge(&[new, &base]).map_err(|error| Error::bad_request(format!("these two cannot be compared: {error}")))
+    merge(&[new, &base]).map_err(|error| Error::invalid(format!("these two cannot be compared: {error}")))
 }
 
 /// Applies what `key` asks for, in the order in which the chips were added, and notes for the reader.
@@ -40,11 +40,11 @@ fn apply(profile: &mut Profile, chip: &Chip, notes: &mut Vec<String>) -> Result<
     }
     let option = ReportOption::named(&chip.kind).filter(|option| option.section == FILTER);
     let option =
-        option.ok_or_else(|| Error::bad_request(format!("there is no filter called '{}'", chip.kind)))?;
+        option.ok_or_else(|| Error::invalid(format!("there is no filter called '{}'", chip.kind)))?;
     let mut options = ReportOptions::default();
-    option.set(&mut options, &chip.text).map_err(|error| Error::bad_request(error.to_string()))?;
+    option.set(&mut options, &chip.text).map_err(|error| Error::invalid(error.to_string()))?;
     let filter = options.filters;
-    let filter = filter.compile().map_err(|error| Error::bad_request(error.to_string()))?;
+    let filter = filter.compile().map_err(|error| Error::invalid(error.to_string()))?;
     let outcome = filter.apply(profile);
     notes.extend(outcome.notes);
     if !outcome.unmatched.is_empty() {

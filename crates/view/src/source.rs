@@ -9,9 +9,9 @@ use std::time::SystemTime;
 use flamelet_report::profile::{HeapView, Profile};
 use serde::Serialize;
 
+use crate::Error;
 use crate::cancel::CancelToken;
 use crate::code::CodeOptions;
-use crate::error::{Error, ErrorKind};
 use crate::lock::lock;
 
 /// A profile that was just taken, and what to call it.
@@ -39,7 +39,7 @@ pub trait Take: Send + Sync {
     /// Takes a heap profile; growth is watched for so many seconds, unless it is cancelled before.
     fn take_heap(&self, view: HeapView, seconds: u32, cancel: &CancelToken) -> Result<Taken, Error> {
         let _ = (view, seconds, cancel);
-        Err("this service cannot be asked about its memory".into())
+        Err(Error::unreadable("this service cannot be asked about its memory"))
     }
 }
 
@@ -158,7 +158,7 @@ impl Source {
             size.div_ceil(1024),
             most / 1024
         );
-        Err(Error::new(ErrorKind::Unreadable, message))
+        Err(Error::unreadable(message))
     }
 
     /// The profiles that are in memory.
@@ -212,7 +212,7 @@ impl Source {
                 // The id is looked up in the folder's own listing: no part of a request becomes a path.
                 let found = files(path)?.into_iter().find(|(entry, _)| entry.id == id);
                 let (entry, file) = found.ok_or_else(missing)?;
-                let profile = open(&file).map_err(|message| Error::new(ErrorKind::Unreadable, message))?;
+                let profile = open(&file).map_err(|message| Error::unreadable(message))?;
                 Ok((entry.name, Arc::new(as_shown(profile))))
             }
             Shelf::Memory(profiles) => {
@@ -248,7 +248,7 @@ impl Source {
         cancel: &CancelToken,
     ) -> Result<Entry, Error> {
         let (Some(take), Shelf::Memory(profiles)) = (&self.take, &self.shelf) else {
-            return Err(Error::bad_request("this is no live service: there is nothing to take a profile of"));
+            return Err(Error::invalid("this is no live service: there is nothing to take a profile of"));
         };
         let taken = match heap {
             None => take.take(seconds, cancel),
@@ -287,8 +287,7 @@ fn as_shown(mut profile: Profile) -> Profile {
 
 /// The plain files of a folder that may be profiles, oldest first. Links are not followed out of it.
 fn files(folder: &Path) -> Result<Vec<(Entry, PathBuf)>, Error> {
-    let unreadable =
-        |error| Error::new(ErrorKind::Unreadable, format!("{} cannot be listed: {error}", folder.display()));
+    let unreadable = |error| Error::unreadable(format!("{} cannot be listed: {error}", folder.display()));
     let mut found = Vec::new();
     for file in fs::read_dir(folder).map_err(unreadable)? {
         let file = file.map_err(unreadable)?;

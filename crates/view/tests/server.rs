@@ -267,7 +267,7 @@ struct Service;
 impl Take for Service {
     fn take(&self, seconds: u32, _: &CancelToken) -> Result<Taken, Error> {
         match seconds {
-            13 => Err("the service is down".into()),
+            13 => Err(flamelet_view::Error::unreadable("the service is down")),
             _ => Ok(Taken { name: format!("{seconds} s"), profile: small() }),
         }
     }

@@ -10,7 +10,7 @@ use super::kernel_ring::{KernelRing, Read};
 use super::options::{Engine, Signal};
 use super::pool::{Pool, Record, Taken};
 use super::signal_mask::SignalMask;
-use crate::error::{Error, ErrorKind, Result};
+use crate::{Error, ErrorKind, Result};
 use crate::{clock, labels, threads};
 use flamelet_unwind::{Registers, Unwound, live};
 use std::cell::Cell;

@@ -1,6 +1,6 @@
 //! What a reader of the sampler can choose.
 
-use crate::error::{Error, ErrorKind, Result};
+use crate::{Error, ErrorKind, Result};
 use std::time::Duration;
 
 /// The highest frequency that can be asked for, in hertz.

@@ -16,8 +16,9 @@ use super::pool::Pool;
 use super::sample_reader::{Marks, SampleReader};
 use super::status::Status;
 use crate::clock;
-use crate::error::{Error, ErrorKind, Result};
 use crate::labels::{self, LabelSet};
+use crate::loaded_modules;
+use crate::{Error, ErrorKind, Result};
 use crate::{own_threads, threads};
 use flamelet_unwind::fork::{self, Handlers, Part, PerProcess};
 use flamelet_unwind::live;
@@ -118,7 +119,7 @@ impl Running {
 
 /// Adds a reader, starting the sampler if it is the first.
 pub(super) fn attach(options: &Options, window: Option<(Duration, usize)>) -> Result<Arc<SampleReader>> {
-    live::refresh()?;
+    loaded_modules::refresh()?;
     let mut control = control();
     control.learn_modules();
     let remarks = control.run(options)?;

@@ -3,7 +3,7 @@
 use super::options::Options;
 use super::sample_reader::SampleReader;
 use super::status::Status;
-use crate::error::{Error, ErrorKind, Result};
+use crate::{Error, ErrorKind, Result};
 use std::sync::Arc;
 use std::time::Duration;
 

@@ -4,7 +4,7 @@ use super::options::{Options, RecentOptions};
 use super::sample_reader::SampleReader;
 use super::sampler;
 use super::status::Status;
-use crate::error::Result;
+use crate::Result;
 use flamelet_profile::Profile;
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,6 +1,7 @@
 //! The loaded modules, kept in the ledger too, so that it can be read when the process is gone.
 
 use super::ledger::Ledger;
+use crate::loaded_modules;
 use flamelet_unwind::fork::{Guard, HeldThroughFork, Lock};
 use flamelet_unwind::live;
 
@@ -27,13 +28,13 @@ pub(super) fn release_in_child() {
 }
 
 /// Learns what is loaded now, for the unwinder, and writes what is new to the ledger.
-pub(super) fn refresh(ledger: &Ledger) -> flamelet_unwind::Result<()> {
+pub(super) fn refresh(ledger: &Ledger) -> crate::Result<()> {
     let _writing = WRITING.lock();
-    let refreshed = live::refresh();
+    let refreshed = loaded_modules::refresh();
     if refreshed.is_ok() {
         for module in live::modules().iter() {
             ledger.module(module);
         }
     }
-    refreshed.map(drop)
+    refreshed
 }

@@ -22,9 +22,9 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use crate::error::{Error, ErrorKind, Result};
 use crate::task::Cancel;
 use crate::{CpuRequest, Profiler};
+use crate::{Error, ErrorKind, Result};
 
 use folder::Folder;
 use recorder::Recorder;

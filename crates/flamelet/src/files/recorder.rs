@@ -9,7 +9,7 @@ use flamelet_report::flame::{self, FlameOptions};
 
 use super::calendar;
 use super::folder::{Folder, Window};
-use crate::error::Result;
+use crate::Result;
 use crate::task::Cancel;
 use crate::{CpuCapture, CpuRequest};
 

@@ -7,8 +7,8 @@ use flamelet_capture::profile::Profile;
 
 use super::not_enabled;
 use crate::Profiler;
-use crate::error::{Error, ErrorKind, Result};
 use crate::profiler;
+use crate::{Error, ErrorKind, Result};
 
 /// In how many windows growth is watched where nobody says.
 pub const DEFAULT_WINDOWS: usize = 8;

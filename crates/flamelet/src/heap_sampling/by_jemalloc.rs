@@ -6,7 +6,7 @@ use flamelet_capture::heap::Options;
 use flamelet_capture::heap::jemalloc::{Feed, Jemalloc};
 use flamelet_capture::profile::{Profile, ProfileBuilder, merge};
 
-use crate::error::Result;
+use crate::Result;
 use crate::lock::lock;
 
 /// The jemalloc whose samples are only in its dumps.

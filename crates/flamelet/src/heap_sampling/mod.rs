@@ -5,7 +5,7 @@ pub(crate) mod by_jemalloc;
 
 use flamelet_capture::heap;
 
-use crate::error::{Error, ErrorKind, Result};
+use crate::{Error, ErrorKind, Result};
 
 /// What was chosen for the heap.
 #[derive(Clone, Debug)]

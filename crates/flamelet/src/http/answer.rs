@@ -6,7 +6,7 @@ use http::header::{
 };
 use http::{HeaderMap, HeaderValue, Method, Response, StatusCode};
 
-use crate::error::{Error, ErrorKind};
+use crate::{Error, ErrorKind};
 
 /// What goes back to the client.
 pub(super) type Answer = Response<Vec<u8>>;
@@ -81,7 +81,7 @@ impl From<Error> for Refusal {
             // Nobody is left to read it.
             ErrorKind::Cancelled => StatusCode::REQUEST_TIMEOUT,
             ErrorKind::Denied => StatusCode::SERVICE_UNAVAILABLE,
-            ErrorKind::Internal => StatusCode::INTERNAL_SERVER_ERROR,
+            _ => StatusCode::INTERNAL_SERVER_ERROR,
         };
         Self::new(status, error.to_string())
     }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::metrics::Counters;
 use super::symbols::Symbols;
 use super::{Limits, Profiler, Settings, Shared};
-use crate::error::Result;
+use crate::Result;
 #[cfg(all(feature = "heap", target_os = "linux"))]
 use crate::heap_sampling::HeapSettings;
 
@@ -247,7 +247,7 @@ impl ProfilerBuilder {
 
 #[cfg(feature = "cpu")]
 fn check(cpu: &flamelet_capture::cpu::Options) -> Result<()> {
-    use crate::error::Error;
+    use crate::Error;
 
     let highest = flamelet_capture::cpu::MAX_FREQUENCY;
     if cpu.frequency == 0 || cpu.frequency > highest {
@@ -335,7 +335,7 @@ fn program_name() -> String {
 #[cfg(all(test, feature = "cpu"))]
 mod tests {
     use super::*;
-    use crate::error::ErrorKind;
+    use crate::ErrorKind;
     use std::time::Duration;
 
     #[test]

@@ -10,8 +10,8 @@ use flamelet_capture::profile::Profile;
 
 use super::Profiler;
 use super::metrics::count;
-use crate::error::{Error, ErrorKind, Result};
 use crate::task::{self, Cancel, Task};
+use crate::{Error, ErrorKind, Result};
 
 impl Profiler {
     /// Where CPU time goes during the next `duration`.

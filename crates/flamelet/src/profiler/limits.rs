@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::error::{Error, Result};
+use crate::{Error, Result};
 
 /// What a request over HTTP may ask for. More is refused with a message that names the cap.
 ///

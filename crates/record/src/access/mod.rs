@@ -91,18 +91,18 @@ pub(crate) fn explain_ptrace(error: &io::Error) -> Error {
     let scope = setting("kernel/yama/ptrace_scope").unwrap_or(0);
     match error.raw_os_error() {
         Some(libc::EPERM | libc::EACCES) if scope > 0 => Error::new(
-            ErrorKind::NotPermitted,
+            ErrorKind::Denied,
             format!(
                 "ptrace is refused: kernel.yama.ptrace_scope={scope}; record a command instead of a process, or \
                  `sudo sysctl kernel.yama.ptrace_scope=0`"
             ),
         ),
         Some(libc::EPERM | libc::EACCES) => Error::new(
-            ErrorKind::NotPermitted,
+            ErrorKind::Denied,
             "ptrace is refused: the process belongs to another user, is traced already, or a sandbox forbids it; \
              try with sudo",
         ),
-        Some(libc::ESRCH) => Error::new(ErrorKind::NoTarget, "the process has ended"),
+        Some(libc::ESRCH) => Error::new(ErrorKind::NotFound, "the process has ended"),
         _ => Error::new(ErrorKind::Unsupported, format!("ptrace failed: {error}")),
     }
 }
@@ -113,7 +113,7 @@ pub(crate) const UNFILTER: &str =
 
 /// Says why `what`, which needs a `level`, could not be opened.
 pub(crate) fn explain(error: &io::Error, what: &str, level: i32) -> Error {
-    let refused = |message: String| Error::new(ErrorKind::NotPermitted, format!("{what}: {message}"));
+    let refused = |message: String| Error::new(ErrorKind::Denied, format!("{what}: {message}"));
     match error.raw_os_error() {
         Some(libc::EACCES | libc::EPERM) => refused(why_refused(level)),
         Some(libc::ENOSYS) if is_filtered() => {
@@ -131,7 +131,7 @@ pub(crate) fn explain(error: &io::Error, what: &str, level: i32) -> Error {
             let message = "too many open files: one is needed a thread, CPU and event; raise `ulimit -n`";
             Error::new(ErrorKind::Io, format!("{what}: {message}"))
         }
-        Some(libc::ESRCH) => Error::new(ErrorKind::NoTarget, format!("{what}: the process has ended")),
+        Some(libc::ESRCH) => Error::new(ErrorKind::NotFound, format!("{what}: the process has ended")),
         _ => Error::new(ErrorKind::Io, format!("{what}: {error}")),
     }
 }
@@ -143,7 +143,7 @@ pub(crate) fn explain_watch(error: &io::Error, watch: Watch, level: i32) -> Erro
     let is_refused = matches!(error.raw_os_error(), Some(libc::EACCES | libc::EPERM));
     match watch {
         Watch::Thread(tid) if is_refused && is_of_another_user(tid) => Error::new(
-            ErrorKind::NotPermitted,
+            ErrorKind::Denied,
             format!("{what}: it belongs to another user; try with sudo, or give flamelet CAP_PERFMON"),
         ),
         _ => explain(error, what, level),

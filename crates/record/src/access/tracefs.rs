@@ -36,7 +36,7 @@ pub(crate) fn folder() -> Result<PathBuf> {
 }
 
 fn unreadable(why: &str) -> Error {
-    Error::new(ErrorKind::NotPermitted, format!("no tracepoints without the trace file system: {why}"))
+    Error::new(ErrorKind::Denied, format!("no tracepoints without the trace file system: {why}"))
 }
 
 /// The number of the tracepoint `group:name`.
@@ -52,7 +52,7 @@ pub(crate) fn tracepoint_id(group: &str, name: &str) -> Result<u64> {
             Err(unreadable("only root may read its events; run with sudo"))
         }
         Err(_) => Err(Error::new(
-            ErrorKind::BadOption,
+            ErrorKind::InvalidOption,
             format!("no tracepoint {group}:{name} in {}/events", folder.display()),
         )),
     }

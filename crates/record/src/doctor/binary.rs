@@ -11,7 +11,7 @@ use crate::{Error, ErrorKind, Result};
 /// Looks at what a profile of the program or library at `path` will have.
 pub fn binary(path: &Path) -> Result<Report> {
     let inspection =
-        inspect::inspect(path).map_err(|error| Error::new(ErrorKind::NoTarget, error.to_string()))?;
+        inspect::inspect(path).map_err(|error| Error::new(ErrorKind::NotFound, error.to_string()))?;
     let mut report = Report::default();
     names(&mut report, path, &inspection);
     unwinding(&mut report, &inspection);

@@ -71,7 +71,7 @@ pub fn drive(drive: &Drive, stop: &AtomicBool) -> Result<Driven> {
     drive.tool.require()?;
     if matches!(drive.subject, Subject::Pid(_)) && !drive.tool.can_attach() {
         return Err(Error::new(
-            ErrorKind::BadOption,
+            ErrorKind::InvalidOption,
             format!("{} cannot attach to a running process: give it a command after --", drive.tool),
         ));
     }
@@ -111,7 +111,7 @@ impl Drive {
         let has_space = |word: &OsString| word.to_string_lossy().contains(char::is_whitespace);
         match words.iter().find(|word| has_space(word)) {
             Some(word) if self.tool == Tool::Bpftrace => Err(Error::new(
-                ErrorKind::BadOption,
+                ErrorKind::InvalidOption,
                 format!(
                     "bpftrace takes no word with a space ({word:?}): put the command into a script, or use -p PID"
                 ),
@@ -130,7 +130,7 @@ impl Drive {
             false if tool::in_path(&name).is_none() => format!("{name}: there is no such program in PATH"),
             _ => return Ok(()),
         };
-        Err(Error::new(ErrorKind::NoTarget, message))
+        Err(Error::new(ErrorKind::NotFound, message))
     }
 
     /// Leaves nothing behind of a run that left nothing.

@@ -123,7 +123,7 @@ impl Tool {
         match self.installed() {
             Some(_) => Ok(()),
             None => Err(Error::new(
-                ErrorKind::BadOption,
+                ErrorKind::InvalidOption,
                 format!(
                     "{} is not installed; install it with: apt-get install {}",
                     self.program(),
@@ -278,7 +278,7 @@ impl FromStr for Tool {
         found.ok_or_else(|| {
             let names: Vec<&str> = Self::ALL.iter().map(|tool| tool.name()).collect();
             let message = format!("unknown tool '{text}': use one of {}", names.join(", "));
-            Error::new(ErrorKind::BadOption, message)
+            Error::new(ErrorKind::InvalidOption, message)
         })
     }
 }

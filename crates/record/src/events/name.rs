@@ -54,7 +54,7 @@ pub(crate) fn find(name: &str) -> Result<NamedEvent> {
 fn unknown(name: &str) -> Error {
     let hint = "give a name of `perf list`, such as page-faults, cycles or syscalls:sys_enter_read, or a function as \
                 uprobe:/path/to/program:function";
-    Error::new(ErrorKind::BadOption, format!("no event is called {name:?}: {hint}"))
+    Error::new(ErrorKind::InvalidOption, format!("no event is called {name:?}: {hint}"))
 }
 
 /// `L1-dcache-load-misses` and its kin: cache, operation, and whether it missed, a byte each.

@@ -205,7 +205,7 @@ fn map_rings(cpus: &[u32], sample_bytes: usize) -> Result<Vec<CpuRings>> {
             })
             .collect();
         match made {
-            Err(error) if error.kind() == ErrorKind::NotPermitted && sample_bytes > SMALLEST_RING_BYTES => {
+            Err(error) if error.kind() == ErrorKind::Denied && sample_bytes > SMALLEST_RING_BYTES => {
                 sample_bytes /= 2;
             }
             made => return made,
@@ -227,7 +227,7 @@ fn ring(cpu: u32, bytes: usize) -> Result<Ring> {
 fn locked_too_much(error: &io::Error) -> Error {
     match error.raw_os_error() {
         Some(libc::EPERM | libc::ENOMEM) => Error::new(
-            ErrorKind::NotPermitted,
+            ErrorKind::Denied,
             "no memory for the rings: raise kernel.perf_event_mlock_kb or `ulimit -l`",
         ),
         _ => Error::new(ErrorKind::Io, format!("the rings cannot be mapped: {error}")),

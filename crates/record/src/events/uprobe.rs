@@ -34,7 +34,7 @@ impl Probe {
     /// Sets a probe at `PATH:FUNCTION`.
     pub(crate) fn set(place: &str) -> Result<Self> {
         static COUNT: AtomicU32 = AtomicU32::new(0);
-        let bad = |message: String| Error::new(ErrorKind::BadOption, message);
+        let bad = |message: String| Error::new(ErrorKind::InvalidOption, message);
         let (path, function) = place
             .split_once(':')
             .filter(|(path, function)| !path.is_empty() && !function.is_empty())
@@ -63,7 +63,7 @@ impl Probe {
                 Err(Error::new(ErrorKind::Unsupported, "this kernel has no uprobes (CONFIG_UPROBE_EVENTS)"))
             }
             Err(std::io::ErrorKind::PermissionDenied) => {
-                Err(Error::new(ErrorKind::NotPermitted, "only root may set probes; run with sudo"))
+                Err(Error::new(ErrorKind::Denied, "only root may set probes; run with sudo"))
             }
             Err(kind) => Err(bad(format!("{function}: the kernel sets no probe there: {kind}"))),
         }
@@ -107,7 +107,8 @@ fn remove_forgotten(list: &Path) {
 }
 
 fn offset_of(path: &Path, function: &str) -> Result<u64> {
-    let bad = |message: String| Error::new(ErrorKind::BadOption, format!("{}: {message}", path.display()));
+    let bad =
+        |message: String| Error::new(ErrorKind::InvalidOption, format!("{}: {message}", path.display()));
     let bytes = std::fs::read(path).map_err(|error| bad(error.to_string()))?;
     let file = object::File::parse(&*bytes).map_err(|error| bad(error.to_string()))?;
     let mut found: Vec<(u64, String)> = Vec::new();

@@ -37,7 +37,7 @@ pub fn record(
 ) -> Result<Recorded> {
     options.check()?;
     let Target::Command(command) = &mut options.target else {
-        return Err(Error::new(ErrorKind::BadOption, "only a command can be sampled from inside"));
+        return Err(Error::new(ErrorKind::InvalidOption, "only a command can be sampled from inside"));
     };
     let mut command = std::mem::replace(command, Command::new(""));
     program::check(command.get_program())?;

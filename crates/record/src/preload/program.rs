@@ -43,7 +43,7 @@ fn refused(path: &Path, why: &str, way_out: &str) -> Error {
 /// Where the program is, as a shell would find it.
 fn find(name: &OsStr) -> Result<PathBuf> {
     let path = Path::new(name);
-    let missing = || Error::new(ErrorKind::NoTarget, format!("{}: no such command", path.display()));
+    let missing = || Error::new(ErrorKind::NotFound, format!("{}: no such command", path.display()));
     if path.components().count() > 1 {
         return if path.exists() { Ok(path.to_owned()) } else { Err(missing()) };
     }

@@ -27,7 +27,7 @@ impl Running {
             command.process_group(0);
         }
         let failed =
-            |error| Error::new(ErrorKind::NoTarget, format!("the command could not be started: {error}"));
+            |error| Error::new(ErrorKind::NotFound, format!("the command could not be started: {error}"));
         Ok(Self { child: command.spawn().map_err(failed)?, started: Instant::now() })
     }
 

@@ -41,7 +41,7 @@ fn children(pid: u32) -> impl Iterator<Item = u32> {
 pub(crate) fn processes(ids: &[u32]) -> Result<Vec<u32>> {
     let process = |&id: &u32| {
         process_of(id)
-            .ok_or_else(|| Error::new(ErrorKind::NoTarget, format!("there is no process with the id {id}")))
+            .ok_or_else(|| Error::new(ErrorKind::NotFound, format!("there is no process with the id {id}")))
     };
     let mut pids = ids.iter().map(process).collect::<Result<Vec<u32>>>()?;
     pids.sort_unstable();

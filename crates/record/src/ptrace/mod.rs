@@ -74,7 +74,8 @@ pub(crate) fn record(
     progress: &mut dyn FnMut(&Progress),
     stop: &AtomicBool,
 ) -> Result<Recorded> {
-    let wanted = Wanted::of(&options).ok_or_else(|| Error::new(ErrorKind::BadOption, "no system calls"))?;
+    let wanted =
+        Wanted::of(&options).ok_or_else(|| Error::new(ErrorKind::InvalidOption, "no system calls"))?;
     let whom = Whom::new(&mut options)?;
     let counters = Arc::new(Counters::default());
     let columns = Columns::new(&options);
@@ -128,7 +129,7 @@ impl Whom {
                 *pids = processes::processes(pids)?;
                 Ok(Self::Processes(pids.clone()))
             }
-            Target::All => Err(Error::new(ErrorKind::BadOption, "ptrace cannot follow every process")),
+            Target::All => Err(Error::new(ErrorKind::InvalidOption, "ptrace cannot follow every process")),
         }
     }
 }

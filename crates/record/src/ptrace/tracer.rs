@@ -133,7 +133,7 @@ impl Tracer {
             }
         }
         if self.tracees.is_empty() {
-            return Err(Error::new(ErrorKind::NoTarget, "the process has ended"));
+            return Err(Error::new(ErrorKind::NotFound, "the process has ended"));
         }
         Ok(())
     }

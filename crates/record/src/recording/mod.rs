@@ -382,5 +382,5 @@ pub(crate) fn command_failed(program: &str, error: &std::io::Error) -> Error {
         std::io::ErrorKind::PermissionDenied => "it is not permitted to run it".to_owned(),
         _ => error.to_string(),
     };
-    Error::new(ErrorKind::NoTarget, format!("{program}: the command could not be started: {why}"))
+    Error::new(ErrorKind::NotFound, format!("{program}: the command could not be started: {why}"))
 }

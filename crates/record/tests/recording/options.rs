@@ -27,7 +27,7 @@ fn what_makes_no_sense_is_said_in_one_line() {
         refused(Options::new(Target::Pids(Vec::new()))),
     ];
     for (kind, message) in cases {
-        assert_eq!(kind, ErrorKind::BadOption, "{message}");
+        assert_eq!(kind, ErrorKind::InvalidOption, "{message}");
         assert!(!message.contains('\n') && !message.is_empty());
     }
 }
@@ -36,10 +36,10 @@ fn what_makes_no_sense_is_said_in_one_line() {
 fn what_is_not_there_is_named() {
     let _one = alone();
     let (kind, message) = refused(Options::new(Target::Pids(vec![u32::MAX >> 2])));
-    assert_eq!(kind, ErrorKind::NoTarget);
+    assert_eq!(kind, ErrorKind::NotFound);
     assert!(message.contains("1073741823"), "{message}");
     let (kind, message) = refused(Options::new(Target::Command(quiet("/no/such/program".as_ref(), &[]))));
-    assert_eq!(kind, ErrorKind::NoTarget);
+    assert_eq!(kind, ErrorKind::NotFound);
     assert!(message.contains("could not be started"), "{message}");
     assert_nothing_goes_on();
 }

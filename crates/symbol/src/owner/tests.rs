@@ -51,7 +51,7 @@ fn a_rust_service() {
             // A derived implementation stands in the file of its type.
             (SHOP, "<shop::Cart as serde::ser::Serialize>::serialize", "/work/shop/src/cart.rs", "yours"),
             (LIBC, "__memmove_avx_unaligned_erms", "", "system libc.so.6"),
-            (LIBC, "start_thread", "./nptl/pthread_create.c", "system libc.so.6"),
+            (LIBC, "start_thread", "./nptl/pthread_start.c", "system libc.so.6"),
             ("[kernel.kallsyms]", "do_syscall_64", "", "kernel"),
             ("[vdso]", "__vdso_clock_gettime", "", "system [vdso]"),
             (SHOP, "__rust_alloc", "", "std"),

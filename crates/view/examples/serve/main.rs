@@ -27,7 +27,7 @@ impl Take for Busy {
             HeapView::InUse => made_up_heap::heap(),
             HeapView::Lifetime => made_up_heap::lifetime(),
             HeapView::Growth => made_up_heap::growth(),
-            _ => return Err("made up: not this one".into()),
+            _ => return Err(flamelet_view::Error::unreadable("made up: not this one")),
         };
         Ok(Taken { name: view.endpoint().to_owned(), profile })
     }

@@ -5,8 +5,8 @@ mod setitimer;
 mod timer;
 
 use super::options::{Engine as Choice, Signal};
-use crate::error::{Error, ErrorKind, Result};
 use crate::threads::Tid;
+use crate::{Error, ErrorKind, Result};
 
 /// An engine that runs.
 pub(super) trait Engine: Send {

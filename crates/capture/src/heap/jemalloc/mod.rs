@@ -164,7 +164,7 @@ impl Jemalloc {
     fn dump_by(&self, text: impl FnOnce(Control) -> Result<String>) -> Result<Profile> {
         self.check_profiling()?;
         let _inside = Inside::enter();
-        flamelet_unwind::live::refresh()?;
+        crate::loaded_modules::refresh()?;
         let text = text(self.control)?;
         dump::profile(&text, hooks::takes_stacks()).map_err(|error| {
             Error::new(ErrorKind::Denied, format!("jemalloc's dump cannot be read: {error}"))

@@ -20,11 +20,11 @@ impl Demo {
     }
 
     /// Runs `work` while clients keep the service busy.
-    fn under_load<T>(&self, work: impl FnOnce() -> Result<T, flamelet::Error>) -> Result<T, String> {
-        let load = Load::start(self.address).map_err(|error| error.to_string())?;
+    fn under_load<T>(&self, work: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
+        let load = Load::start(self.address).map_err(|error| Error::unreadable(error.to_string()))?;
         let done = work();
         load.stop();
-        done.map_err(|error| error.to_string())
+        done.map_err(|error| Error::unreadable(error.to_string()))
     }
 }
 

@@ -10,7 +10,9 @@ use flamelet_report::disasm::{self, Disassembly};
 use flamelet_report::{Report, ReportOption};
 use flamelet_symbol::source::confirmed_sources;
 use flamelet_symbol::symbolize::{Options, Symbolizer};
-use flamelet_view::{CancelToken, CodeOptions, Disassemble, ServeOptions, Server, Source, Take, Taken};
+use flamelet_view::{
+    CancelToken, CodeOptions, Disassemble, Error, ServeOptions, Server, Source, Take, Taken,
+};
 
 use crate::arguments::guide::Guide;
 use crate::arguments::options::{OptionArgs, Takes};
@@ -177,24 +179,20 @@ struct Service {
 }
 
 impl Take for Service {
-    fn take(&self, seconds: u32, _: &CancelToken) -> std::result::Result<Taken, flamelet_view::Error> {
-        Ok(self.fetch(&self.address, Some(seconds.into()))?)
+    fn take(&self, seconds: u32, _: &CancelToken) -> std::result::Result<Taken, Error> {
+        self.fetch(&self.address, Some(seconds.into())).map_err(Error::unreadable)
     }
 
     fn has_heap(&self) -> bool {
         self.heap_address(HeapView::InUse).is_some()
     }
 
-    fn take_heap(
-        &self,
-        view: HeapView,
-        seconds: u32,
-        _: &CancelToken,
-    ) -> std::result::Result<Taken, flamelet_view::Error> {
-        let address = self.heap_address(view).ok_or("this address has no heap profiles beside it")?;
+    fn take_heap(&self, view: HeapView, seconds: u32, _: &CancelToken) -> std::result::Result<Taken, Error> {
+        let missing = || Error::unreadable("this address has no heap profiles beside it");
+        let address = self.heap_address(view).ok_or_else(missing)?;
         // Of the others, seconds would mean a difference, or nothing at all.
         let seconds = (view == HeapView::Growth).then_some(seconds.into());
-        Ok(self.fetch(&address, seconds)?)
+        self.fetch(&address, seconds).map_err(Error::unreadable)
     }
 }
 
