@@ -212,7 +212,7 @@ impl Source {
                 // The id is looked up in the folder's own listing: no part of a request becomes a path.
                 let found = files(path)?.into_iter().find(|(entry, _)| entry.id == id);
                 let (entry, file) = found.ok_or_else(missing)?;
-                let profile = open(&file).map_err(|message| Error::unreadable(message))?;
+                let profile = open(&file).map_err(Error::unreadable)?;
                 Ok((entry.name, Arc::new(as_shown(profile))))
             }
             Shelf::Memory(profiles) => {

@@ -10,6 +10,7 @@ use super::command_line::{PprofCommand, plain_question, set_option};
 use super::help;
 use crate::error::{Failure, Result};
 use crate::job::{Ask, Question, answer_to};
+use crate::note::escaped;
 use crate::output;
 
 const HELP: &str = "\
@@ -75,7 +76,8 @@ fn obey(line: &str, command: &mut PprofCommand, profile: &Profile) -> Result<Nex
 
 /// Every option with its value, by name.
 fn option_lines(options: &ReportOptions) -> Vec<String> {
-    let shown = |value: String| if value.is_empty() { "\"\"".to_owned() } else { value };
+    let shown =
+        |value: String| if value.is_empty() { "\"\"".to_owned() } else { escaped(&value).into_owned() };
     let line = |option: &ReportOption| format!("  {:<25} = {}", option.name, shown(option.get(options)));
     let mut lines: Vec<String> = OPTIONS.iter().map(line).collect();
     lines.sort();
