@@ -1,8 +1,8 @@
-//! What can go wrong with a recording.
+//! The errors of a recording.
 
 use std::fmt;
 
-/// A recording could not be made. The message is one line for a person and names the cause and the way out.
+/// A recording could not be made. The message is one line for the user and names the cause and the remedy.
 #[derive(Debug)]
 pub struct Error {
     kind: ErrorKind,
