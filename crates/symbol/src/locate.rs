@@ -56,8 +56,8 @@ impl Default for Search {
 }
 
 impl Search {
-    /// Adds the settings of the environment: `PPROF_BINARY_PATH` (without it `~/pprof/binaries`, like `go tool
-    /// pprof`), `DEBUGINFOD_URLS`, `DEBUGINFOD_TIMEOUT`, `XDG_CACHE_HOME`.
+    /// Adds the settings of the environment: `PPROF_BINARY_PATH` (without it `~/pprof/binaries`, like
+    /// `go tool pprof`), `DEBUGINFOD_URLS`, `DEBUGINFOD_TIMEOUT`, `XDG_CACHE_HOME`.
     pub fn from_environment() -> Self {
         let mut search = Self::default();
         let home = std::env::home_dir();

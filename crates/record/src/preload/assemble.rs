@@ -66,8 +66,8 @@ struct Scale {
 impl Scale {
     const ONE: Self = Self { objects: 1.0, size: None };
 
-    /// Every byte is hit with a probability of one in `mean`, so an object of `size` is seen with a probability of `1
-    /// - exp(-size/mean)`, and each one seen stands for the inverse of that.
+    /// Every byte is hit with a probability of one in `mean`, so an object of `size` is seen with a probability of
+    /// `1 - exp(-size/mean)`, and each one seen stands for the inverse of that.
     fn sampled(size: u64, mean: u64) -> Self {
         let chance = -(-(size.max(1) as f64) / mean.max(1) as f64).exp_m1();
         Self { objects: 1.0 / chance, size: Some(size) }

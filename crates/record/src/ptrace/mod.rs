@@ -5,8 +5,8 @@
 //! flamelet-trace:  seizes, waits, counts, resumes ◄──────────────────────────────────┘
 //! ```
 //!
-//! A tracee stops at the beginning and the end of every call, even if only some calls are requested (`-e
-//! syscalls:sys_enter_openat`). A seccomp filter could let the others pass at full speed, but it stays for as long as
+//! A tracee stops at the beginning and the end of every call, even if only some calls are requested
+//! (`-e syscalls:sys_enter_openat`). A seccomp filter could let the others pass at full speed, but it stays for as long as
 //! the command lives, and if the recorder is killed, the calls that it selects fail. ptrace ends with the tracer and
 //! leaves the tracee as it was.
 
