@@ -1,4 +1,4 @@
-//! Documents must not mention files that no longer exist.
+//! Checks that documents do not mention files that no longer exist.
 
 use std::path::{Path, PathBuf};
 
@@ -20,7 +20,7 @@ const FOLDERS: &[&str] = &[
     ".ci/",
 ];
 
-/// Looks at every tracked Markdown file.
+/// Checks every tracked Markdown file.
 pub(super) fn check(tally: &mut Tally) -> Outcome {
     let listed = run::output(
         std::process::Command::new("git").args(["ls-files", "*.md"]).current_dir(workspace::root()),
@@ -46,7 +46,7 @@ pub(super) fn check(tally: &mut Tally) -> Outcome {
     Err(Failure::failed(stale.join("\n       ")))
 }
 
-/// Words between back-quotes or link brackets that look like paths of ours. Patterns and commands are left out.
+/// Returns the words in back-quotes or link brackets that look like our paths. Patterns and commands are left out.
 fn mentioned_paths(text: &str) -> impl Iterator<Item = &str> {
     text.split(['`', '(', ')', '"', ' ', '\n', '\t', ',', ';'])
         .map(|word| word.trim_end_matches(['.', ':', '#']))
@@ -54,7 +54,7 @@ fn mentioned_paths(text: &str) -> impl Iterator<Item = &str> {
         .filter(|word| !word.contains(['*', '<', '{', '$', '…', '|', '=']))
 }
 
-/// A mention counts from the root, and from the document's own folder.
+/// Resolves a path from the root, and from the document's own folder.
 fn exists(document: &Path, path: &str) -> bool {
     let path = path.split('#').next().unwrap_or(path);
     let beside = document.parent().map(|folder| folder.join(path));
