@@ -1,7 +1,7 @@
-//! `cargo xtask fuzz`: the targets of `fuzz/`, built by the stable compiler without any tool that must be installed.
+//! `cargo xtask fuzz`: the targets of `fuzz/`, built by the stable compiler without installing any tool.
 //!
-//! Each folder below `fuzz/corpus` is a target; `read-FORMAT` are one program. What a run adds to its corpus stays in the
-//! target folder; what it finds is in `fuzz/artifacts`.
+//! Each folder below `fuzz/corpus` is a target; all `read-FORMAT` are one program. Inputs that a run adds to its
+//! corpus stay in the target folder; findings are in `fuzz/artifacts`.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -14,12 +14,14 @@ use crate::{Failure, Outcome, run, workspace};
 
 /// How long the gate runs each target.
 const GATE: Duration = Duration::from_secs(3);
-/// Longer for one input is a finding; the sanitizer, the counters and a busy machine make all of it some ten times slower.
+/// More time for one input is a finding; the sanitizer, the counters and a busy machine slow everything down about
+/// tenfold.
 const LONGEST_INPUT: Duration = Duration::from_secs(30);
-/// More memory is a finding: twice the budget that readers have in the targets, for the sanitizer keeps what was freed.
+/// More memory is a finding: twice the budget that readers have in the targets, because the sanitizer keeps freed
+/// memory.
 const MOST_MEMORY_MIB: u32 = 2048;
 
-/// What libFuzzer needs to see where an input leads.
+/// The flags that libFuzzer needs to see where an input leads.
 const COVERAGE: &str = "-Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
     -Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table \
     -Cllvm-args=-sanitizer-coverage-trace-compares --cfg fuzzing -Ccodegen-units=1 -Cdebug-assertions";
@@ -34,7 +36,7 @@ pub(crate) fn run(arguments: &[String]) -> Outcome {
     fuzz(&programs, options.targets, Duration::from_secs_f64(share.max(1.0)))
 }
 
-/// Every target for some seconds.
+/// Runs every target for a few seconds.
 pub(crate) fn gate(_: &mut Tally) -> Outcome {
     let programs = build()?;
     let targets = targets()?;
@@ -160,7 +162,8 @@ fn fuzz_one(programs: &std::path::Path, target: &str, time: Duration) -> Outcome
     )))
 }
 
-/// What the target starts from: its own corpus, and for the one that recognises formats, those of all.
+/// Returns the inputs that the target starts from: its own corpus, and for the one that recognises formats, all of
+/// them.
 fn corpora(target: &str) -> Result<Vec<PathBuf>, Failure> {
     let is_its_own = |name: &&String| *name == target || (target == "read-any" && name.starts_with("read-"));
     let names = targets()?;

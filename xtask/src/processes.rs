@@ -2,8 +2,8 @@
 
 use std::process::Command;
 
-/// Ends everything that the process `id` started, so that it goes on without; itself where there is nothing. Returns the
-/// names of what was ended.
+/// Kills everything that the process `id` started, so that it continues without them; or the process itself if it
+/// started nothing. Returns the names of the killed processes.
 pub(crate) fn end_what_runs(id: u32) -> String {
     let mut running = descendants(id);
     if running.is_empty() {
@@ -12,12 +12,12 @@ pub(crate) fn end_what_runs(id: u32) -> String {
     let name = |id: &u32| std::fs::read_to_string(format!("/proc/{id}/comm")).unwrap_or_default();
     let names: Vec<String> = running.iter().map(|id| format!("{} ({id})", name(id).trim_end())).collect();
     let ids = running.iter().map(ToString::to_string);
-    // One that has ended meanwhile is an error, and no matter.
+    // A process that has ended meanwhile is an error, which does not matter.
     let _ = Command::new("kill").arg("-KILL").args(ids).status();
     names.join(", ")
 }
 
-/// Its children, their children, and so on.
+/// Returns its children, their children, and so on.
 fn descendants(id: u32) -> Vec<u32> {
     let folders = std::fs::read_dir("/proc").into_iter().flatten().flatten();
     let ids = folders.filter_map(|folder| folder.file_name().to_str()?.parse().ok());
@@ -34,7 +34,7 @@ fn descendants(id: u32) -> Vec<u32> {
 
 fn parent(id: u32) -> Option<u32> {
     let stat = std::fs::read_to_string(format!("/proc/{id}/stat")).ok()?;
-    // The name before may hold anything, parentheses too.
+    // The name before it may contain anything, even parentheses.
     let (_, rest) = stat.rsplit_once(')')?;
     rest.split_whitespace().nth(1)?.parse().ok()
 }

@@ -1,4 +1,4 @@
-//! Running other programs: announced, with their output shown as it comes.
+//! Runs other programs: announces them, and shows their output as it arrives.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::PathBuf;
@@ -29,21 +29,23 @@ pub(crate) fn output(command: &mut Command) -> Result<String, Failure> {
     Err(Failure::failed(format!("{program} failed ({}): {last}", output.status)))
 }
 
-/// How long whatever a command left behind is listened to.
+/// How long to read the output of processes that a command left behind.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// A command that says nothing for so long hangs. The longest silence that is due is a fifth of this on a slow machine.
+/// A command that prints nothing for this long hangs. The longest legitimate silence on a slow machine is a fifth of
+/// this.
 const LONGEST_SILENCE: Duration = Duration::from_secs(20 * 60);
-/// How often it is looked whether a silent command has ended.
+/// How often to check whether a silent command has ended.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// Runs `command` and hands each line of both its outputs to `line`, in the order of arrival.
-/// Returns whether it succeeded.
+/// Runs `command` and passes each line of both its outputs to `line`, in the order of arrival. Returns whether it
+/// succeeded.
 pub(crate) fn lines(command: &mut Command, line: &mut dyn FnMut(&str)) -> Result<bool, Failure> {
     lines_within(PATIENCE, LONGEST_SILENCE, command, line)
 }
 
-/// The pipes end with the command, unless a process that it left behind holds them: that has `patience` and no more.
-/// What the command runs is ended after too long a `silence`, so that it is known what hung, and the rest goes on.
+/// The pipes end with the command, unless a process that it left behind holds them open: that one is given
+/// `patience`. After too long a `silence`, the command's children are killed and named, so that it is clear what
+/// hung, and the rest continues.
 fn lines_within(
     patience: Duration,
     silence: Duration,
@@ -81,7 +83,7 @@ fn lines_within(
     Ok(status.success())
 }
 
-/// Sends the lines of a pipe, from a thread of its own, until it ends or nobody listens any more.
+/// Sends the lines of a pipe, from its own thread, until the pipe ends or the receiver is gone.
 fn forward(pipe: impl Read + Send + 'static, into: SyncSender<String>) {
     std::thread::spawn(move || {
         let mut reader = BufReader::new(pipe);
@@ -96,14 +98,14 @@ fn forward(pipe: impl Read + Send + 'static, into: SyncSender<String>) {
     });
 }
 
-/// A heading between two suites or steps.
+/// Prints a heading between two suites or steps.
 pub(crate) fn heading(title: &str) {
     println!("\n== {title}");
-    // A pipe to a log must not show a step's output before its heading.
+    // A log that receives the output through a pipe must not show a step's output before its heading.
     let _ = std::io::stdout().flush();
 }
 
-/// Where `program` stands in `PATH`.
+/// Returns the path of `program` in `PATH`.
 pub(crate) fn which(program: &str) -> Option<PathBuf> {
     let paths = std::env::var_os("PATH")?;
     std::env::split_paths(&paths).map(|folder| folder.join(program)).find(|path| path.is_file())
@@ -146,7 +148,7 @@ mod tests {
     fn what_hangs_is_ended_and_named_and_the_rest_goes_on() {
         let (success, lines) = heard(PATIENCE, "echo one; (sh -c 'sleep 600; :'; :); echo two; exit 3");
         let said = lines.join("\n");
-        // In any order: the shell says of its child what became of it, by the other pipe.
+        // In any order: the shell reports the end of its child on the other pipe.
         assert!(["one", "two"].iter().all(|line| lines.contains(&(*line).to_owned())) && !success, "{said}");
         assert!(lines.iter().any(|line| line.contains("hangs") && line.contains("sleep")), "{said}");
     }

@@ -1,4 +1,4 @@
-//! The list of what tests may leave out: `xtask/skips.txt`.
+//! The list of skips that tests may use: `xtask/skips.txt`.
 
 use std::path::Path;
 
@@ -22,7 +22,7 @@ fn list(text: &str) -> impl Iterator<Item = Allowed<'_>> {
     })
 }
 
-/// Whether `text` begins as `pattern` says, in which `*` stands for anything.
+/// Returns whether `text` begins with `pattern`, in which `*` stands for anything.
 fn begins(text: &str, pattern: &str) -> bool {
     let mut parts = pattern.split('*');
     let Some(mut rest) = parts.next().and_then(|first| text.strip_prefix(first)) else { return false };
@@ -50,12 +50,12 @@ fn allowed_by(reason: &str, machine: &Machine) -> Option<&'static str> {
     lines.find(|line| machine.is(line.condition) == Some(true)).map(|line| line.condition)
 }
 
-/// What conditions ask of the machine and of who runs the tests.
+/// The facts about the machine and the user that conditions refer to.
 #[derive(Debug)]
 struct Machine {
     /// Bits as in capabilities(7).
     capabilities: u64,
-    /// `kernel.perf_event_paranoid`; very strict where the kernel has no perf events.
+    /// `kernel.perf_event_paranoid`; very strict if the kernel has no perf events.
     paranoid: i32,
     /// Whether a filter may refuse system calls, as in a container.
     is_filtered: bool,
@@ -64,7 +64,7 @@ struct Machine {
 const DAC_OVERRIDE: u32 = 1;
 const SYS_ADMIN: u32 = 21;
 const PERFMON: u32 = 38;
-/// From this on, as Debian has it, ordinary users have no perf events at all; from 2 on, none of the kernel.
+/// From this level on, as in Debian, ordinary users have no perf events at all; from 2 on, none of the kernel.
 const NOTHING_FOR_USERS: i32 = 3;
 
 impl Machine {
@@ -83,12 +83,12 @@ impl Machine {
         self.capabilities & (1 << capability) != 0
     }
 
-    /// Whether perf events are given at this level of strictness, unless a capability lifts it.
+    /// Returns whether perf events are allowed below this level of strictness, or by a capability.
     fn has_perf(&self, from: i32) -> bool {
         self.has(PERFMON) || self.has(SYS_ADMIN) || self.paranoid < from
     }
 
-    /// Whether a condition of the list holds; none if there is no such condition.
+    /// Returns whether a condition of the list holds; `None` if there is no such condition.
     fn is(&self, condition: &str) -> Option<bool> {
         if let Some(program) = condition.strip_prefix("no program ") {
             return Some(run::which(program).is_none());
@@ -114,7 +114,7 @@ impl Machine {
     }
 }
 
-/// Yama's levels from 2 on refuse what a parent does to its child, too.
+/// Returns whether ptrace is restricted: from level 2 on, Yama refuses even a parent that traces its child.
 fn has_strict_ptrace() -> bool {
     let scope = std::fs::read_to_string("/proc/sys/kernel/yama/ptrace_scope").unwrap_or_default();
     scope.trim().parse::<u32>().is_ok_and(|scope| scope >= 2)
@@ -158,7 +158,7 @@ mod tests {
         assert!(unknown.is_empty(), "{unknown:#?}");
     }
 
-    /// The sources that may say `SKIP: ` in a run of the tests.
+    /// Finds the sources that may print `SKIP: ` in a run of the tests.
     fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
         for entry in std::fs::read_dir(folder).expect("a folder of the repository").flatten() {
             let path = entry.path();
@@ -170,7 +170,7 @@ mod tests {
         }
     }
 
-    /// The texts of skips in a source, with `*` for what is filled in.
+    /// Returns the texts of skips in a source, with `*` for the parts that are filled in.
     fn texts(source: &str) -> Vec<String> {
         let mut found = Vec::new();
         for part in source.split("\"SKIP: ").skip(1) {
@@ -181,7 +181,7 @@ mod tests {
         found
     }
 
-    /// Whether both may be the beginning of the same line.
+    /// Returns whether both may be the beginning of the same line.
     fn may_be_same(text: &str, pattern: &str) -> bool {
         let (shorter, longer) = if text.len() < pattern.len() { (text, pattern) } else { (pattern, text) };
         begins(longer, shorter)

@@ -1,29 +1,29 @@
-//! Counting what test runners print: passed, failed, skipped.
+//! Counts what test runners print: passed, failed, skipped.
 
-/// A test that did not look at what it is there for.
+/// A test that did not check what it is there for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Skip {
-    /// The test's name, or its program's.
+    /// The name of the test, or of its program.
     pub(crate) test: String,
-    /// What followed `SKIP: `.
+    /// The text after `SKIP: `.
     pub(crate) reason: String,
 }
 
 /// Sums over all suites.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub(crate) struct Tally {
-    /// Tests that ran and held.
+    /// Tests that ran and passed.
     pub(crate) passed: u64,
-    /// Tests that did not hold, and suites that did not run to their end.
+    /// Tests that failed, and suites that did not run to their end.
     pub(crate) failed: u64,
-    /// Tests that said `SKIP: why`, or that the runner was told to leave out.
+    /// Tests that printed `SKIP: why`, or that the runner was told to leave out.
     pub(crate) skipped: u64,
-    /// Those that said why.
+    /// The skips with a reason.
     pub(crate) skips: Vec<Skip>,
 }
 
 impl Tally {
-    /// The sum of two tallies.
+    /// Adds another tally.
     pub(crate) fn add(&mut self, other: Tally) {
         self.passed += other.passed;
         self.failed += other.failed;
@@ -31,7 +31,7 @@ impl Tally {
         self.skips.extend(other.skips);
     }
 
-    /// Says that a part of xtask itself leaves something out, in a line that begins as those of tests do.
+    /// Reports that a part of xtask itself skips something, in a line that begins like those of tests.
     pub(crate) fn skip(&mut self, part: &str, line: &str) {
         eprintln!("{line}");
         self.skipped += 1;
@@ -48,18 +48,18 @@ impl std::fmt::Display for Tally {
 
 /// Reads the output of `cargo test -- --show-output` line by line.
 ///
-/// The output of tests that passed is wanted for its `SKIP:` lines only, so [`Watch::line`] says which lines
-/// a person should see.
+/// The output of tests that passed is needed for its `SKIP:` lines only, so [`Watch::line`] returns which lines to
+/// show.
 #[derive(Debug, Default)]
 pub(crate) struct Watch {
     tally: Tally,
-    /// Whose output the lines are: a test's, or a program's that has no tests of its own.
+    /// The source of the lines: a test, or a program that has no tests of its own.
     speaker: String,
     in_successes: bool,
 }
 
 impl Watch {
-    /// Takes one line in; true if it is worth showing.
+    /// Reads one line. Returns true if it is worth showing.
     pub(crate) fn line(&mut self, line: &str) -> bool {
         if let Some(reason) = line.trim_start().strip_prefix("SKIP: ") {
             self.tally.skips.push(Skip { test: self.speaker.clone(), reason: reason.to_owned() });
@@ -86,8 +86,8 @@ impl Watch {
         !self.in_successes
     }
 
-    /// The counts of a suite that ended with `success`. A test that said `SKIP:` is not also a pass; a suite
-    /// that broke without a failed test (it did not compile, it was killed) is one failure.
+    /// Returns the counts of a suite that ended with `success`. A test that printed `SKIP:` does not also count as
+    /// passed; a suite that broke without a failed test (it did not compile, it was killed) is one failure.
     pub(crate) fn finish(self, success: bool) -> Tally {
         let mut tally = self.tally;
         let said_skip = tally.skips.len() as u64;
@@ -100,21 +100,22 @@ impl Watch {
     }
 }
 
-/// Whose output follows: a test's, after `---- NAME stdout ----`, or a program's, after `Running FILE (PROGRAM)`.
+/// Returns the source of the output that follows: a test, after `---- NAME stdout ----`, or a program, after
+/// `Running FILE (PROGRAM)`.
 fn speaker(line: &str) -> Option<&str> {
     let test = line.strip_prefix("---- ").and_then(|rest| rest.strip_suffix(" stdout ----"));
     let program = || line.trim_start().strip_prefix("Running ")?.split(" (").next();
     test.or_else(program)
 }
 
-/// The number that stands before `word` in cargo's "ok. 3 passed; 0 failed; …".
+/// Returns the number before `word` in cargo's "ok. 3 passed; 0 failed; …".
 fn count_before(counts: &str, word: &str) -> u64 {
     let Some(end) = counts.find(word) else { return 0 };
     let digits = counts[..end].rsplit(|c: char| !c.is_ascii_digit()).next();
     digits.and_then(|digits| digits.parse().ok()).unwrap_or(0)
 }
 
-/// The count of node's own test runner: `ℹ pass 12` or `# pass 12`.
+/// Returns the count of node's own test runner: `ℹ pass 12` or `# pass 12`.
 fn node_count(line: &str, word: &str) -> Option<u64> {
     let rest = line.strip_prefix("ℹ ").or_else(|| line.strip_prefix("# "))?;
     rest.strip_prefix(word)?.strip_prefix(' ')?.trim().parse().ok()

@@ -1,4 +1,4 @@
-//! `cargo xtask test`: the one command that runs everything there is to test.
+//! `cargo xtask test`: the one command that runs all tests.
 
 use std::ffi::OsString;
 use std::process::Command;
@@ -36,7 +36,7 @@ pub(crate) fn run(arguments: &[String]) -> Outcome {
     end(tally, started)
 }
 
-/// Prints what a person should know of a run; the counts come last.
+/// Prints the results of a run; the counts come last.
 fn end(mut tally: Tally, started: Instant) -> Outcome {
     run::heading("what was left out");
     tally.failed += skips::judge(&tally.skips);
@@ -45,7 +45,7 @@ fn end(mut tally: Tally, started: Instant) -> Outcome {
     if tally.failed == 0 { Ok(()) } else { Err(Failure::failed("tests failed")) }
 }
 
-/// `cargo xtask tools`: the preparation alone, and the variables to export for a plain `cargo test`.
+/// `cargo xtask tools`: only prepares, and prints the variables to export for a plain `cargo test`.
 pub(crate) fn prepare_only(arguments: &[String]) -> Outcome {
     let options = Options::parse(arguments);
     for (name, value) in prepare(options.install)? {
@@ -54,11 +54,11 @@ pub(crate) fn prepare_only(arguments: &[String]) -> Outcome {
     Ok(())
 }
 
-/// How `test` was asked to run.
+/// The options of `test`.
 struct Options {
     install: bool,
     quick: bool,
-    /// Handed on to `cargo test` in place of `--workspace`.
+    /// Passed to `cargo test` in place of `--workspace`.
     cargo: Vec<String>,
 }
 
@@ -85,7 +85,7 @@ fn prepare(install: bool) -> Result<Environment, Failure> {
     Ok(environment)
 }
 
-/// The black-box tests run the command as a user would; it is built once, before them.
+/// Builds the command once, before the black-box tests, which run it as a user would.
 fn build_command() -> Outcome {
     run::step(
         "building the flamelet command",
@@ -99,14 +99,14 @@ fn cargo_tests(arguments: &[String], environment: &Environment) -> Result<Tally,
     if arguments.is_empty() {
         command.arg("--workspace");
     }
-    // What follows a `--` of the user's own belongs to the test binaries, as ours does.
+    // Arguments after the user's own `--` belong to the test binaries, as ours do.
     let mut parts = arguments.splitn(2, |argument| argument == "--");
     command.args(parts.next().unwrap_or_default());
     command.args(["--", "--show-output"]).args(parts.next().unwrap_or_default());
     suite("cargo test", &mut command, environment)
 }
 
-/// The viewer's page: its types, its logic under node, and itself in a browser. The script knows how.
+/// Tests the viewer's page: its types, its logic under node, and the page in a browser. The script knows how.
 fn page_tests(environment: &Environment) -> Result<Tally, Failure> {
     let script = workspace::root().join("ui/test");
     if !script.is_file() {
@@ -115,7 +115,7 @@ fn page_tests(environment: &Environment) -> Result<Tally, Failure> {
     suite("ui/test", Command::new(script).current_dir(workspace::root()), environment)
 }
 
-/// Runs one suite, shows what a person needs of its output, and counts.
+/// Runs one suite, shows the relevant part of its output, and counts.
 pub(crate) fn suite(title: &str, command: &mut Command, environment: &Environment) -> Result<Tally, Failure> {
     run::heading(title);
     let mut watch = Watch::default();

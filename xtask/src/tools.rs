@@ -1,17 +1,17 @@
-//! The programs that the tests run beside flamelet, and the Debian packages they come in.
+//! The programs that the tests need besides flamelet, and the Debian packages they come in.
 
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use crate::{Failure, Outcome, run, workspace};
 
-/// A program that some folder's tests start.
+/// A program that the tests in some folder start.
 struct Need {
-    /// The command looked for in `PATH`.
+    /// The command to look for in `PATH`.
     command: &'static str,
-    /// The Debian package that brings it.
+    /// The Debian package that contains it.
     package: &'static str,
-    /// The folder whose tests need it; without the folder, it is not asked for.
+    /// The folder whose tests need it; without the folder, it is not required.
     used_by: &'static str,
 }
 
@@ -19,7 +19,7 @@ const fn need(command: &'static str, package: &'static str, used_by: &'static st
     Need { command, package, used_by }
 }
 
-/// Every outside program, by the part that needs it.
+/// Every external program, by the part that needs it.
 const NEEDS: &[Need] = &[
     need("cc", "gcc", "xtask"),
     need("python3", "python3", "xtask"),
@@ -48,7 +48,7 @@ const NEEDS: &[Need] = &[
     need("chromium", "chromium", "ui"),
 ];
 
-/// The packages of the programs that this machine lacks, each once.
+/// Returns the packages of the programs that this machine lacks, each once.
 fn missing_packages() -> Vec<&'static str> {
     let mut packages = Vec::new();
     for need in NEEDS.iter().filter(|need| workspace::root().join(need.used_by).exists()) {
@@ -59,7 +59,7 @@ fn missing_packages() -> Vec<&'static str> {
     packages
 }
 
-/// Makes every needed program available: as root through apt, else by saying exactly what to type.
+/// Makes every needed program available: as root with apt, else by saying exactly what to type.
 pub(crate) fn install(allowed: bool) -> Outcome {
     let packages = missing_packages();
     if packages.is_empty() {
@@ -86,7 +86,8 @@ pub(crate) fn install_packages(packages: &[&str], allowed: bool) -> Outcome {
     run::step(&line, apt_get().args(["install", "--yes", "--no-install-recommends"]).args(packages))
 }
 
-/// The machine itself may hold the lists, for which apt-get does not wait, and mirrors change under its hands: three tries.
+/// Updates the package lists, in up to three tries: the machine itself may hold the lists, for which apt-get does not
+/// wait, and mirrors may change during the update.
 fn update_lists() -> Outcome {
     let update = || run::step("apt-get update", apt_get().arg("update"));
     let again = |_| {
@@ -96,7 +97,7 @@ fn update_lists() -> Outcome {
     update().or_else(again).or_else(again)
 }
 
-/// A fresh machine may be busy with its own updates, and connections fail: both are waited for.
+/// Returns an apt-get that waits for a fresh machine's own updates and retries failed connections.
 fn apt_get() -> Command {
     let mut command = Command::new("apt-get");
     command.args(["-o", "DPkg::Lock::Timeout=600", "-o", "Acquire::Retries=5", "--quiet"]);
@@ -104,7 +105,7 @@ fn apt_get() -> Command {
     command
 }
 
-/// Whether this process may install packages.
+/// Returns whether this process may install packages.
 pub(crate) fn is_root() -> bool {
     run::output(Command::new("id").arg("-u")).is_ok_and(|id| id.trim() == "0")
 }

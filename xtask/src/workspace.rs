@@ -1,16 +1,16 @@
-//! Where things are in the repository.
+//! The paths of the repository.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::{Failure, run};
 
-/// The repository's root folder.
+/// Returns the repository's root folder.
 pub(crate) fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask stands in the repository's root")
 }
 
-/// Cargo's target folder, wherever the user moved it.
+/// Returns cargo's target folder, wherever the user moved it.
 pub(crate) fn target() -> PathBuf {
     match std::env::var_os("CARGO_TARGET_DIR") {
         Some(folder) => root().join(folder),
@@ -18,25 +18,25 @@ pub(crate) fn target() -> PathBuf {
     }
 }
 
-/// Programs that xtask installs for the tests.
+/// Returns the folder of programs that xtask installs for the tests.
 pub(crate) fn tools() -> PathBuf {
     target().join("tools")
 }
 
-/// The machine that the compiler runs on, by its name.
+/// Returns the target name of the machine that the compiler runs on.
 pub(crate) fn host() -> Result<String, Failure> {
     let version = run::output(Command::new("rustc").arg("-vV"))?;
     let host = version.lines().find_map(|line| line.strip_prefix("host: "));
     host.map(str::to_owned).ok_or_else(|| Failure::failed("rustc -vV names no host"))
 }
 
-/// Where the compiler has the libraries of a target.
+/// Returns the folder with the compiler's libraries for a target.
 pub(crate) fn library_folder(target: &str) -> Result<PathBuf, Failure> {
     let folder = run::output(Command::new("rustc").args(["--print", "target-libdir", "--target", target]))?;
     Ok(PathBuf::from(folder.trim()))
 }
 
-/// Cargo, the same one that runs us, started in the root.
+/// Returns the same cargo that runs us, started in the root.
 pub(crate) fn cargo() -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.current_dir(root());

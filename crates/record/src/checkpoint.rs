@@ -1,4 +1,4 @@
-//! A readable file at any moment.
+//! Checkpoints: a readable file on disk at any moment.
 
 use std::fs::Permissions;
 use std::io::{self, BufWriter};
@@ -10,13 +10,13 @@ use flamelet_profile::{Profile, pprof};
 
 use crate::Checkpoint;
 
-/// Writes `profile` beside `path` and moves it there when it is whole, so that a full disk or a kill in the
-/// middle leaves the file from before. The folder may be one in which others can write: the file beside has a name
-/// that nobody can guess, and is new.
+/// Writes `profile` to a temporary file beside `path` and renames it when it is complete, so that a full disk or a
+/// kill leaves the previous file intact. Others may have write access to the folder: the temporary file is created
+/// new, under a name that cannot be guessed.
 pub(crate) fn replace_file(path: &Path, profile: &Profile) -> io::Result<()> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let mut part = tempfile::Builder::new();
-    // As any other program creates files: for everybody to read, less the umask.
+    // Created like any program's files: readable by everyone, less the umask.
     part.prefix(".flamelet-").suffix(".part").permissions(Permissions::from_mode(0o666));
     let mut out = BufWriter::new(part.tempfile_in(folder)?);
     pprof::write_gzip(profile, &mut out).map_err(io::Error::other)?;
@@ -24,7 +24,7 @@ pub(crate) fn replace_file(path: &Path, profile: &Profile) -> io::Result<()> {
     part.persist(path).map(drop).map_err(|error| error.error)
 }
 
-/// When to save next, and what went wrong when saving.
+/// Decides when to save next, and keeps the last error.
 pub(crate) struct Saver {
     checkpoint: Checkpoint,
     next: Instant,
@@ -37,15 +37,15 @@ impl Saver {
         Self { checkpoint, next, failure: None }
     }
 
-    /// Saves what `profile` makes if it is time to.
+    /// Saves the result of `profile` if a save is due.
     pub(crate) fn save_if_due(&mut self, profile: impl FnOnce() -> Profile) {
-        /// Saving takes at most this part of the time.
+        /// Saving takes at most one part in this many of the time.
         const SHARE: u32 = 50;
         let now = Instant::now();
         if now < self.next {
             return;
         }
-        // The recording goes on when the disk is full: there may be room at the end, or another place.
+        // A full disk does not end the recording: there may be room at the end, or in another place.
         self.failure = (self.checkpoint.save)(&profile()).err();
         let pause: Duration = self.checkpoint.every.max(now.elapsed() * SHARE);
         self.next = Instant::now() + pause;

@@ -1,4 +1,4 @@
-//! Sampling another process: where its CPU time goes, where it waits, what it asks of the kernel.
+//! Samples other processes: where their CPU time goes, where they wait, and which system calls they make.
 //!
 //! ```no_run
 //! use flamelet_record::{Options, Target, record};
@@ -30,16 +30,16 @@
 //!                                            names, in the background
 //! ```
 //!
-//! Stacks are unwound as they arrive and only their numbers are kept, so a recording takes megabytes. The
-//! draining thread unwinds in the ring itself what it has tables for and never waits; the rest is the
-//! collector's, so that nothing is lost while a large binary's unwind table is made. When many stacks are
-//! larger than their dumps, the eager drain takes over; see `drain::eager`. Where there are no tracepoints,
-//! system calls are followed by ptrace; see `trace`.
+//! Stacks are unwound as they arrive and only their numbers are kept, so a recording takes megabytes. The draining
+//! thread unwinds in the ring itself what it has tables for and never waits. The collector does the rest, so that
+//! nothing is lost while a large binary's unwind table is made. When many stacks are larger than their dumps, the
+//! eager drain takes over; see `drain::eager`. Without tracepoints, system calls are followed by ptrace; see
+//! `ptrace`.
 //!
 //! # What the caller must do
 //!
-//! Set `stop` when the person presses Ctrl-C ([`record`] installs no signal handler); write the profile; and
-//! decide what happens to a command that still runs ([`CommandEnd::Running`]).
+//! Set `stop` when the user presses Ctrl-C ([`record`] installs no signal handler); write the profile; and decide
+//! what happens to a command that is still running ([`CommandEnd::Running`]).
 #![cfg(target_os = "linux")]
 
 mod access;
@@ -69,8 +69,8 @@ pub use summary::{Progress, Summary, SyscallSummary};
 
 use std::sync::atomic::AtomicBool;
 
-/// Records until the target ends, the duration is over or `stop` is set. `progress` is called now and then,
-/// on this thread.
+/// Records until the target ends, the duration is over or `stop` is set. `progress` is called now and then, on this
+/// thread.
 pub fn record(options: Options, progress: &mut dyn FnMut(&Progress), stop: &AtomicBool) -> Result<Recorded> {
     options.check()?;
     match ptrace::way(&options) {

@@ -6,26 +6,26 @@ use std::time::Duration;
 
 use flamelet_profile::Profile;
 
-/// Whom to record.
+/// What to record.
 #[derive(Debug)]
 pub enum Target {
-    /// These processes: their threads, those that start later, and their children from now on.
+    /// These processes: their threads, threads that start later, and children from now on.
     Pids(Vec<u32>),
     /// A command, from its first instruction on, and its children.
     Command(Command),
-    /// Every process of the machine, where that is permitted.
+    /// Every process on the machine, where that is permitted.
     All,
 }
 
 /// How stacks that are larger than a dump are completed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Completion {
-    /// In batches, and eagerly from the moment on when more than 2 % of the stacks are cut.
+    /// In batches at first, and eagerly once more than 2 % of the stacks are cut.
     #[default]
     Auto,
     /// Never: a stack that does not fit its dump stays cut.
     Never,
-    /// From the start, by reading the live stack while the thread still stands where it was sampled.
+    /// From the start, by reading the live stack while the thread is still where it was sampled.
     Eager,
 }
 
@@ -34,14 +34,14 @@ pub type Save = Box<dyn FnMut(&Profile) -> std::io::Result<()> + Send>;
 
 /// How to save the recording while it runs.
 pub struct Checkpoint {
-    /// How often at most. Larger profiles are saved more rarely, so that saving stays below 2 % of the time.
+    /// The shortest interval. Larger profiles are saved more rarely, so that saving stays below 2 % of the time.
     pub every: Duration,
-    /// How. [`Checkpoint::to_file`] replaces a file atomically.
+    /// How to save. [`Checkpoint::to_file`] replaces a file atomically.
     pub save: Save,
 }
 
 impl Checkpoint {
-    /// Replaces the pprof file at `path` every `every`, so that there is a whole one at any moment.
+    /// Replaces the pprof file at `path` every `every`, so that a complete one exists at any moment.
     pub fn to_file(path: impl Into<PathBuf>, every: Duration) -> Self {
         let path = path.into();
         Self { every, save: Box::new(move |profile| crate::checkpoint::replace_file(&path, profile)) }
@@ -54,14 +54,14 @@ impl std::fmt::Debug for Checkpoint {
     }
 }
 
-/// What to record, of whom, how often and for how long. Start from [`Options::new`].
+/// What to record, how often and for how long. Start from [`Options::new`].
 #[derive(Debug)]
 pub struct Options {
-    /// Whom.
+    /// What to record.
     pub target: Target,
-    /// CPU samples a second of each running thread, at most [`Options::MAX_FREQUENCY`].
+    /// CPU samples per second of each running thread, at most [`Options::MAX_FREQUENCY`].
     pub frequency: u32,
-    /// When to stop; `None` for when the target ends or the caller says so.
+    /// When to stop; `None` to stop when the target ends or the caller says so.
     pub duration: Option<Duration>,
     /// Sample where CPU time goes.
     pub cpu: bool,
@@ -76,14 +76,14 @@ pub struct Options {
     pub kernel: bool,
     /// Bytes of stack copied with each sample, at most [`Options::MAX_DUMP`].
     pub dump_bytes: u32,
-    /// How stacks that are larger than that are completed.
+    /// How stacks larger than that are completed.
     pub completion: Completion,
-    /// Bytes of each CPU's ring; less is taken when the user may not lock as much. `None` for the default.
+    /// Bytes of each CPU's ring; smaller if the user may not lock as much memory. `None` for the default.
     pub ring_bytes: Option<usize>,
-    /// The most moments that the timeline has, 24 bytes each: then it ends, and the totals go on.
+    /// The most moments in the timeline, 24 bytes each. Beyond that the timeline ends, and the totals go on.
     pub max_moments: usize,
-    /// Give the command a process group of its own, so that Ctrl-C at the terminal ends the recording and
-    /// not the work.
+    /// Give the command a process group of its own, so that Ctrl-C at the terminal ends the recording and not the
+    /// command.
     pub shield_command: bool,
     /// Find names in the background while recording.
     pub symbolize: Option<flamelet_symbol::symbolize::Options>,
@@ -101,7 +101,7 @@ impl Options {
     /// The default length of a timeline: 384 MB.
     pub const DEFAULT_MOMENTS: usize = 16_000_000;
 
-    /// CPU samples of `target`, 997 a second, with names.
+    /// Samples the CPU time of `target`, 997 times a second, with names.
     pub fn new(target: Target) -> Self {
         Self {
             target,
@@ -122,7 +122,7 @@ impl Options {
         }
     }
 
-    /// Whether the options make sense, before anything is started.
+    /// Checks that the options make sense, before anything is started.
     pub(crate) fn check(&self) -> crate::Result<()> {
         let bad = |message: String| Err(crate::Error::new(crate::ErrorKind::InvalidOption, message));
         if self.frequency == 0 || self.frequency > Self::MAX_FREQUENCY {

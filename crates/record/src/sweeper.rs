@@ -1,8 +1,8 @@
 //! Cleans up after a recorder that was killed.
 //!
-//! A process of its own waits for the other end of a pipe to close, which the kernel does whatever ends the recorder, and
-//! then does the one thing that it was started for. It is in a process group of its own, so that what ends the recorder
-//! from a terminal does not end it too.
+//! A separate process waits for the other end of a pipe to close, which the kernel does however the recorder ends,
+//! and then does the one thing that it was started for. It has its own process group, so that a signal from the
+//! terminal that ends the recorder does not end it too.
 
 use std::ffi::OsStr;
 use std::io::Write;
@@ -10,11 +10,11 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-/// Waits; says nothing; does its work unless it was dismissed.
+/// Waits silently; cleans up unless it was dismissed.
 const WAIT: &str = "trap '' HUP INT TERM; read -r dismissed || ";
 const REMOVE_FOLDER: &str = "rm -rf -- \"$1\"";
-/// Appended: opening the kernel's list in any other way would remove all probes there are. A probe that is in use
-/// cannot be removed, and the kernel closes the recorder's events about when it closes the pipe.
+/// Appends, because opening the kernel's list in any other way would remove all existing probes. A probe that is in
+/// use cannot be removed, and the kernel closes the recorder's events at about the time it closes the pipe.
 const APPEND_LINE: &str =
     "{ n=0; until printf '%s\\n' \"$2\" >> \"$1\" || [ $((n += 1)) -ge 100 ]; do sleep 0.1; done; }";
 
@@ -25,7 +25,7 @@ pub(crate) struct Sweeper {
 }
 
 impl Sweeper {
-    /// Removes `folder`. `None` where there is no shell: then what is left is removed by the next recording.
+    /// Removes `folder`. Returns `None` if there is no shell; the next recording then cleans up.
     pub(crate) fn of_folder(folder: &Path) -> Option<Self> {
         Self::start(REMOVE_FOLDER, &[folder.as_os_str()])
     }
@@ -39,12 +39,12 @@ impl Sweeper {
         let mut shell = Command::new("/bin/sh");
         shell.arg("-c").arg(format!("{WAIT}{work}")).arg("flamelet-sweeper").args(arguments);
         shell.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
-        // Neither its variables nor its working folder are the recording's.
+        // It needs neither the environment nor the working folder of the recording.
         shell.env_clear().env("PATH", "/usr/bin:/bin").current_dir("/").process_group(0);
         Some(Self { child: shell.spawn().ok()? })
     }
 
-    /// There is nothing to clean up any more.
+    /// Ends it: there is nothing to clean up any more.
     pub(crate) fn dismiss(mut self) {
         if let Some(mut pipe) = self.child.stdin.take() {
             let _ = pipe.write_all(b"\n");

@@ -1,8 +1,8 @@
-//! From an address in a process to the address that the file's own tables use.
+//! Converts an address in a process to the address that the file's own tables use.
 //!
-//! A profile says where a file was mapped (start, limit, offset). The file's symbols and debug
-//! information count from where the linker put the code. Between them stand the program headers, since
-//! linkers (lld above all) put code at addresses that differ from its offset in the file.
+//! A profile says where a file was mapped (start, limit, offset). The file's symbols and debug information use the
+//! addresses that the linker chose. The program headers relate the two, since linkers (lld above all) put code at
+//! addresses that differ from its offset in the file.
 
 use crate::elf::Segment;
 
@@ -20,7 +20,7 @@ pub struct MappedAt {
     pub offset: u64,
 }
 
-/// Turns addresses of one mapping into addresses of the file.
+/// Converts addresses of one mapping to addresses of the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Translation {
     /// What to add, wrapping.
@@ -28,13 +28,13 @@ pub(crate) struct Translation {
 }
 
 impl Translation {
-    /// Nothing to do: the addresses are the file's own.
+    /// For addresses that are already the file's own.
     pub(crate) const NONE: Self = Self { bias: 0 };
 
-    /// How the addresses of `mapped` relate to those of a file with these segments.
+    /// Computes how the addresses of `mapped` relate to those of a file with these segments.
     ///
-    /// `offsets_are_real` is false for a separate debug file, whose headers keep the addresses of the
-    /// binary but not its offsets.
+    /// `offsets_are_real` is false for a separate debug file, whose headers keep the addresses of the binary but not
+    /// its offsets.
     pub(crate) fn new(mapped: MappedAt, segments: &[Segment], offsets_are_real: bool) -> Self {
         if mapped == MappedAt::default() {
             return Self::NONE;
@@ -68,7 +68,7 @@ impl Translation {
     }
 }
 
-/// Whether the mapping shows a part of the segment.
+/// Returns whether the mapping contains a part of the segment.
 fn holds(segment: &Segment, mapped: MappedAt) -> bool {
     let first = segment.offset & !(PAGE - 1);
     let end = segment.offset.saturating_add(segment.file_size);

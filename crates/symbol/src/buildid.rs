@@ -1,7 +1,7 @@
-//! Build ids: what tells two builds of the same program apart.
+//! Build ids, which distinguish builds of the same program.
 //!
-//! The linker writes one into a note of the file, and the note is mapped with the code, so a profile can
-//! say which build it saw and a symbolizer can refuse the wrong one.
+//! The linker writes a build id into a note of the file, and the note is mapped with the code. So a profile can
+//! record which build it saw, and a symbolizer can refuse the wrong one.
 
 use std::fmt;
 use std::path::Path;
@@ -18,12 +18,12 @@ use crate::{Result, elf};
 pub struct BuildId(Box<[u8]>);
 
 impl BuildId {
-    /// The id made of these bytes; `None` when there are none.
+    /// Makes an id of these bytes; `None` if there are none.
     pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
         (!bytes.is_empty()).then(|| Self(bytes.into()))
     }
 
-    /// Reads lower- or upper-case hexadecimal, as profiles carry it.
+    /// Parses lower- or upper-case hexadecimal, as in profiles.
     pub fn from_hex(text: &str) -> Option<Self> {
         if text.is_empty() || !text.is_ascii() || !text.len().is_multiple_of(2) {
             return None;
@@ -34,12 +34,12 @@ impl BuildId {
         bytes.map(Self)
     }
 
-    /// The bytes.
+    /// Returns the bytes.
     pub fn as_bytes(&self) -> &[u8] {
         &self.0
     }
 
-    /// Where the debug file of this build lies under a `.build-id` folder: `xx/yyyy….debug`.
+    /// Returns the path of this build's debug file in a `.build-id` folder: `xx/yyyy….debug`.
     pub fn debug_path(&self) -> String {
         let hex = self.to_string();
         format!("{}/{}.debug", &hex[..2], &hex[2..])
@@ -56,12 +56,12 @@ fn hex_digit(digit: u8) -> Option<u8> {
     (digit as char).to_digit(16).map(|value| value as u8)
 }
 
-/// The build id of the ELF file in `bytes`, if it has one.
+/// Returns the build id of the ELF file in `bytes`, if it has one.
 pub fn of_bytes(bytes: &[u8]) -> Result<Option<BuildId>> {
     of_image(&Image::of(bytes))
 }
 
-/// The build id of the ELF file at `path`, if it has one. Only its headers and notes are read.
+/// Returns the build id of the ELF file at `path`, if it has one. Reads only its headers and notes.
 pub fn of_file(path: &Path) -> Result<Option<BuildId>> {
     let image = Image::new(Bytes::open(path)?, Limits::SERVICE.memory);
     of_image(&image).map_err(|error| error.in_file(path))

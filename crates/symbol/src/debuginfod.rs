@@ -1,4 +1,4 @@
-//! Debug files from servers that know them by build id.
+//! Fetches debug files by build id from servers.
 
 use std::fs;
 use std::io::Read;
@@ -14,8 +14,8 @@ const DEFAULT_TIMEOUT: Duration = Duration::from_secs(90);
 /// The largest debug file that is fetched.
 const LARGEST_FILE: u64 = 8 << 30;
 
-/// The path of the debug file of the build `id`: from the cache, else from the first server that has it.
-/// `None` when no server has it, or none is to be asked.
+/// Returns the path of the debug file of the build `id`: from the cache, else from the first server that has it.
+/// `None` if no server has it, or there are no servers to ask.
 pub(crate) fn fetch(servers: &Servers, id: &BuildId) -> Result<Option<PathBuf>> {
     let Some(cache) = servers.cache.as_deref().filter(|_| !servers.urls.is_empty()) else { return Ok(None) };
     let path = cache.join("debuginfod").join(id.to_string()).join("debuginfo");
@@ -33,7 +33,7 @@ pub(crate) fn fetch(servers: &Servers, id: &BuildId) -> Result<Option<PathBuf>> 
     problem.map_or(Ok(None), Err)
 }
 
-/// Says whether the server had the file.
+/// Returns whether the server had the file.
 fn fetch_from(url: &str, id: &BuildId, to: &Path, timeout: Duration) -> Result<bool> {
     let url = format!("{}/buildid/{id}/debuginfo", url.trim_end_matches('/'));
     let failed = |why: &dyn std::fmt::Display| Error::new(ErrorKind::Io, format!("{url}: {why}"));
@@ -48,7 +48,7 @@ fn fetch_from(url: &str, id: &BuildId, to: &Path, timeout: Duration) -> Result<b
     Ok(true)
 }
 
-/// Writes the file whole or not at all, and only if it is the right one.
+/// Writes the file completely or not at all, and only if it has the right build id.
 fn store(body: &mut impl Read, id: &BuildId, to: &Path) -> Result<()> {
     // Several symbolizers of one process may fetch the same file.
     static FETCHES: AtomicU64 = AtomicU64::new(0);

@@ -1,25 +1,25 @@
-//! Names for people: Rust (v0 and legacy) and C++ symbol names, demangled.
+//! Demangles Rust (v0 and legacy) and C++ symbol names.
 
 use std::borrow::Cow;
 use std::fmt;
 
 /// Longer symbols are left as they are.
 const LONGEST_SYMBOL: usize = 1 << 16;
-/// A demangled name ends here: a short hostile symbol can describe a name of gigabytes.
+/// A symbol with a longer demangled name is left as it is: a short hostile symbol can describe a name of gigabytes.
 const LONGEST_NAME: usize = 1 << 16;
 
 /// Whether to demangle.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Demangle {
-    /// Leave names as the linker has them.
+    /// Leave names as they are in the binary.
     Never,
     /// Demangle whole names, with template and generic arguments, without the hash of Rust's legacy names.
     #[default]
     Full,
 }
 
-/// `symbol` demangled, or as it is when it is no Rust or C++ symbol.
+/// Returns `symbol` demangled, or unchanged if it is not a Rust or C++ symbol.
 ///
 /// ```
 /// use flamelet_symbol::demangle::demangle;
@@ -35,10 +35,10 @@ pub fn demangle(symbol: &str) -> Cow<'_, str> {
     rust(symbol).or_else(|| cpp(symbol)).map_or(Cow::Borrowed(symbol), Cow::Owned)
 }
 
-/// The (name, system name) pair that a profile stores for a symbol.
+/// Returns the (name, system name) pair that a profile stores for a symbol.
 ///
-/// `go tool pprof` strips `<…>` from names that equal their system name, so a name with angle brackets
-/// that is not mangled (debug information without linkage names has such) gets an empty system name.
+/// `go tool pprof` strips `<…>` from names that equal their system name. An unmangled name with angle brackets (as in
+/// debug information without linkage names) therefore gets an empty system name.
 pub fn profile_names(symbol: &str, how: Demangle) -> (Cow<'_, str>, &str) {
     let name = match how {
         Demangle::Never => Cow::Borrowed(symbol),
@@ -54,7 +54,7 @@ fn rust(symbol: &str) -> Option<String> {
     }
     let demangled = rustc_demangle::try_demangle(symbol).ok()?;
     let mut name = ShortString::default();
-    // The alternate form leaves out the hash.
+    // The alternate form omits the hash.
     fmt::write(&mut name, format_args!("{demangled:#}")).ok()?;
     Some(name.0)
 }
@@ -69,13 +69,13 @@ fn cpp(symbol: &str) -> Option<String> {
     Some(name.0)
 }
 
-/// A quick no for C names, which are most of what is asked.
+/// Quickly rules out C names, which are the most common.
 fn may_be_mangled(symbol: &str) -> bool {
     let start = symbol.trim_start_matches('_');
     start.starts_with('Z') || start.starts_with('R')
 }
 
-/// A string that refuses to grow over [`LONGEST_NAME`].
+/// A string that refuses to grow beyond [`LONGEST_NAME`].
 #[derive(Default)]
 struct ShortString(String);
 

@@ -10,7 +10,7 @@ use crate::limits::Patience;
 use crate::section::Section;
 use crate::{Error, ErrorKind, Result};
 
-/// An ELF file whose headers were read.
+/// An ELF file whose headers have been read.
 pub(crate) struct Elf<'d> {
     file: File<'d, &'d Image<'d>>,
     pub(crate) image: &'d Image<'d>,
@@ -24,7 +24,7 @@ impl<'d> Deref for Elf<'d> {
     }
 }
 
-/// Reads the headers of an ELF file; anything else is an error.
+/// Reads the headers of an ELF file. Fails for any other file.
 pub(crate) fn parse<'d>(image: &'d Image<'d>) -> Result<Elf<'d>> {
     match FileKind::parse(image) {
         Ok(FileKind::Elf32 | FileKind::Elf64) => Ok(Elf { file: File::parse(image)?, image }),
@@ -32,12 +32,12 @@ pub(crate) fn parse<'d>(image: &'d Image<'d>) -> Result<Elf<'d>> {
     }
 }
 
-/// The byte order of `file`, as gimli wants it.
+/// Returns the byte order of `file`, as gimli expects it.
 pub(crate) fn endianness(file: &Elf<'_>) -> gimli::RunTimeEndian {
     if file.is_little_endian() { gimli::RunTimeEndian::Little } else { gimli::RunTimeEndian::Big }
 }
 
-/// The section `name`, decompressed if need be; empty when there is none.
+/// Returns the section `name`, decompressed if necessary; empty if there is none.
 pub(crate) fn section<'d>(file: &Elf<'d>, name: &str, patience: &'d Patience) -> Result<Section<'d>> {
     let Some(section) = file.section_by_name(name) else { return Ok(Section::empty()) };
     let part = section.compressed_file_range()?;
@@ -67,8 +67,8 @@ fn decompress(format: CompressionFormat, data: impl BufRead, size: u64) -> Resul
     }
 }
 
-/// Reads `size` bytes, which the caller has checked against the memory limit. The vector grows with what
-/// really arrives: a header that lies about the size costs nothing.
+/// Reads `size` bytes, which the caller has checked against the memory limit. The vector grows with the bytes that
+/// arrive, so a header that lies about the size costs nothing.
 fn read_exactly(reader: impl Read, size: u64) -> Result<Vec<u8>> {
     let corrupt = |why: String| Error::new(ErrorKind::Corrupt, why);
     let mut bytes = Vec::with_capacity(usize::try_from(size.min(1 << 20)).unwrap_or(0));
@@ -82,15 +82,15 @@ fn read_exactly(reader: impl Read, size: u64) -> Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Whether `file` carries (whole or skeleton) DWARF of its own.
+/// Returns whether `file` contains (full or skeleton) DWARF of its own.
 pub(crate) fn has_debug_info(file: &Elf<'_>) -> bool {
     file.section_by_name(".debug_info").is_some_and(|section| {
-        // A debug file's twin keeps the header of the section it lost.
+        // A stripped binary may keep the header of a section that only its debug file contains.
         section.size() > 0 && section.file_range().is_some_and(|(_, size)| size > 0)
     })
 }
 
-/// A loaded part of the file: which file offsets go to which addresses.
+/// A loaded part of the file: which file offsets are mapped to which addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Segment {
     pub(crate) address: u64,
@@ -100,7 +100,7 @@ pub(crate) struct Segment {
     pub(crate) executable: bool,
 }
 
-/// The loadable segments (`object` lists no others).
+/// Returns the loadable segments (`object` lists no others).
 pub(crate) fn segments(file: &Elf<'_>) -> Vec<Segment> {
     file.segments()
         .map(|segment| {

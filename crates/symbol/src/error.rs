@@ -1,9 +1,9 @@
-//! What can be wrong with a binary or debug file that comes from outside.
+//! Errors in binaries and debug files, which are untrusted.
 
 use std::fmt;
 use std::path::Path;
 
-/// A file could not be read, understood or searched. The message is one line for a person.
+/// A file could not be read, understood or searched. The message is one line for the user.
 #[derive(Debug)]
 pub struct Error {
     kind: ErrorKind,
@@ -20,11 +20,11 @@ pub enum ErrorKind {
     WrongFormat,
     /// The file is in the expected format, but its parts contradict each other.
     Corrupt,
-    /// Going on would take more memory than allowed.
+    /// Continuing would take more memory than allowed.
     TooLarge,
-    /// Going on would take more time than allowed.
+    /// Continuing would take more time than allowed.
     TooSlow,
-    /// The file asks for something that this build does not have (a processor, a compression).
+    /// The file needs something that this build does not support (a processor, a compression).
     Unsupported,
     /// The operating system or a server refused.
     Io,
@@ -44,7 +44,7 @@ impl Error {
         self.kind
     }
 
-    /// The same error, naming the file it is about.
+    /// Adds the name of the file to the error.
     pub(crate) fn in_file(self, path: &Path) -> Self {
         Self { kind: self.kind, message: format!("{}: {}", path.display(), self.message) }
     }

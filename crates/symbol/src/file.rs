@@ -1,5 +1,6 @@
-//! Files that somebody else names: a profile, a binary, a folder's listing. Only regular ones are opened, and they are
-//! read, never mapped: a page behind the end of a file that was cut short meanwhile would end the process with SIGBUS.
+//! Files whose names come from a profile, a binary or a folder's listing. Only regular files are opened, and they are
+//! read, never mapped: accessing a page past the end of a file that was truncated meanwhile would kill the process
+//! with SIGBUS.
 
 use std::fs::File;
 use std::io;
@@ -9,11 +10,11 @@ use std::time::SystemTime;
 
 use crate::{Error, ErrorKind, Result};
 
-/// Opens a file whose name comes from elsewhere (a profile, a binary's link, a listing) for reading. What is no regular
-/// file is an error, and is not waited for: a pipe, a device, a folder. So is a file without a size: some of `/proc` wait
-/// when they are read.
+/// Opens a file whose name comes from elsewhere (a profile, a binary's link, a listing) for reading. Fails, without
+/// waiting, if it is not a regular file but a pipe, a device or a folder. Empty files fail too, because some files of
+/// `/proc`, which have no size, block when they are read.
 ///
-/// It is looked at before it is opened, and what was looked at is what is opened, whatever has its name by then.
+/// The check comes before the opening and applies to the same file, whatever has its name by then.
 pub fn open_regular(path: &Path) -> io::Result<File> {
     let file = open_unless_special(path)?;
     check(&file)?;
@@ -30,7 +31,7 @@ fn check(file: &File) -> io::Result<()> {
     }
 }
 
-/// Opening is an act of its own for a device, so the name is taken first without opening what it stands for.
+/// Opening a device can have effects, so the path is resolved first without opening the file.
 #[cfg(target_os = "linux")]
 fn open_unless_special(path: &Path) -> io::Result<File> {
     use std::os::fd::AsRawFd;
@@ -39,7 +40,7 @@ fn open_unless_special(path: &Path) -> io::Result<File> {
     let name = File::options().read(true).custom_flags(libc::O_PATH).open(path)?;
     check(&name)?;
     match open_without_waiting(format!("/proc/self/fd/{}", name.as_raw_fd()).as_ref()) {
-        // Without /proc, the caller's look at what was opened has to be enough.
+        // Without /proc, the caller's check of the opened file must be enough.
         Err(error) if error.kind() == io::ErrorKind::NotFound => open_without_waiting(path),
         opened => opened,
     }
@@ -70,7 +71,7 @@ pub(crate) enum Bytes {
     Memory(Arc<[u8]>),
 }
 
-/// A file, and what it was like when it was opened.
+/// A file, and its size and time when it was opened.
 pub(crate) struct OpenFile {
     file: File,
     size: u64,
@@ -78,7 +79,7 @@ pub(crate) struct OpenFile {
 }
 
 impl Bytes {
-    /// Opens the file at `path`; of its content, nothing is read yet.
+    /// Opens the file at `path` without reading its content yet.
     pub(crate) fn open(path: &Path) -> Result<Self> {
         let in_file = |error: io::Error| match error.kind() {
             io::ErrorKind::InvalidInput => {
@@ -102,14 +103,14 @@ impl Bytes {
         }
     }
 
-    /// Whether the file was written to since it was opened: what it says may be of another build now.
+    /// Returns whether the file was written to since it was opened: it may be another build now.
     pub(crate) fn has_changed(&self) -> bool {
         let Self::File(open) = self else { return false };
         let now = open.file.metadata().map(|now| (now.len(), now.modified().ok()));
         now.is_ok_and(|now| now != (open.size, open.modified))
     }
 
-    /// Fills `into` with the bytes from `offset` on. A file that has become too short for it is an error.
+    /// Fills `into` with the bytes from `offset` on. Fails if the file has become too short for that.
     pub(crate) fn read_at(&self, offset: u64, into: &mut [u8]) -> io::Result<()> {
         match self {
             Self::File(open) => read_exact_at(&open.file, offset, into),

@@ -1,20 +1,20 @@
-//! What an address is, for people.
+//! The function, file and line of an address.
 
 use std::sync::Arc;
 
 /// One function at an address.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Frame {
-    /// The name for people, demangled.
+    /// The demangled name.
     pub name: Arc<str>,
-    /// The name in the binary, mangled.
+    /// The mangled name in the binary.
     pub system_name: Arc<str>,
-    /// The source file, empty when unknown.
+    /// The source file, empty if unknown.
     pub file: Arc<str>,
-    /// The line where the function starts, 0 when unknown.
+    /// The line where the function starts, 0 if unknown.
     pub start_line: u32,
-    /// The line, 0 when unknown.
+    /// The line, 0 if unknown.
     pub line: u32,
-    /// The column, 0 when unknown.
+    /// The column, 0 if unknown.
     pub column: u32,
 }

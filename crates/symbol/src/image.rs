@@ -1,4 +1,4 @@
-//! An ELF file while it is being looked at: the parts that were asked for, in memory.
+//! An ELF file that is being read: the requested parts, in memory.
 #![allow(unsafe_code)] // Parts stay where they are while the image lives, which the compiler cannot see.
 
 use std::cell::{Cell, RefCell};
@@ -12,15 +12,15 @@ use rustc_hash::FxHashMap;
 use crate::file::Bytes;
 use crate::{Error, ErrorKind, Result};
 
-/// What headers take at most.
+/// The most that headers may take.
 const HEADERS: u64 = 1 << 20;
-/// Strings are looked for in parts of this size.
+/// Strings are searched for in parts of this size.
 const STRINGS: u64 = 256 << 10;
-/// No name is longer.
+/// The longest string that is read.
 const LONGEST_STRING: u64 = 128 << 10;
 
-/// The headers, symbols and small sections of a file, each read when it is first asked for and kept until the image is
-/// dropped. Debug information is too much for that: see `Section`.
+/// The headers, symbols and small sections of a file, each read on first use and kept until the image is dropped.
+/// Debug information is too large for that: see `Section`.
 pub(crate) struct Image<'a> {
     content: Content<'a>,
     parts: RefCell<Parts>,
@@ -37,7 +37,7 @@ enum Content<'a> {
 }
 
 impl Image<'static> {
-    /// An image that reads up to `room` bytes, and headers under any limit.
+    /// Creates an image that reads up to `room` bytes, and headers under any limit.
     pub(crate) fn new(bytes: Bytes, room: u64) -> Self {
         let room = Cell::new(room.max(HEADERS));
         Self { content: Content::Bytes(bytes), parts: RefCell::default(), room }
@@ -45,7 +45,7 @@ impl Image<'static> {
 }
 
 impl<'a> Image<'a> {
-    /// An image of bytes that are there already.
+    /// Creates an image of bytes that are already in memory.
     pub(crate) fn of(bytes: &'a [u8]) -> Self {
         Self { content: Content::Borrowed(bytes), parts: RefCell::default(), room: Cell::new(0) }
     }
@@ -57,7 +57,7 @@ impl<'a> Image<'a> {
         }
     }
 
-    /// The bytes of `range`, to keep.
+    /// Returns a copy of the bytes of `range`.
     pub(crate) fn copy(&self, range: Range<u64>) -> Result<Vec<u8>> {
         let short = || Error::new(ErrorKind::Corrupt, "the file is shorter than its headers say");
         let size = range.end.checked_sub(range.start).filter(|_| range.end <= self.size());
@@ -90,7 +90,7 @@ impl<'a> Image<'a> {
         }
     }
 
-    /// The part of `size` bytes at `offset`, which is inside of the file.
+    /// Returns the part of `size` bytes at `offset`, which is inside the file.
     fn part(&self, offset: u64, size: u64) -> Option<&[u8]> {
         let mut parts = self.parts.borrow_mut();
         let part: *const [u8] = match parts.entry((offset, size)) {
@@ -102,8 +102,8 @@ impl<'a> Image<'a> {
                 &**unknown.insert(part.into())
             }
         };
-        // SAFETY: the part is on the heap, is never changed, and is dropped with the image only: nothing is removed from
-        // `parts`, and moving the box does not move what it holds.
+        // SAFETY: the part is on the heap, is never changed, and is dropped only with the image: nothing is removed
+        // from `parts`, and moving the box does not move its content.
         Some(unsafe { &*part })
     }
 }
@@ -155,7 +155,7 @@ impl<'d> ReadRef<'d> for &'d Image<'_> {
         if let Some(end) = rest.iter().take((range.end - range.start) as usize).position(is_delimiter) {
             return Ok(&rest[..end]);
         }
-        // It goes on in the next part.
+        // The string continues in the next part.
         let whole = self.part(range.start, LONGEST_STRING.min(range.end - range.start)).ok_or(())?;
         let end = whole.iter().position(is_delimiter).ok_or(())?;
         Ok(&whole[..end])

@@ -12,12 +12,12 @@ use crate::image::Image;
 use crate::limits::{Limits, Patience};
 use crate::{Result, elf, symbols};
 
-/// So many functions are looked at to tell whether a binary keeps frame pointers.
+/// The most functions that are examined to find out whether a binary keeps frame pointers.
 const MOST_FUNCTIONS: usize = 4000;
-/// Shorter functions often call nothing and need no frame.
+/// Shorter functions often make no calls and need no frame.
 const SHORTEST_FUNCTION: u64 = 48;
 
-/// What is in an ELF file.
+/// The contents of an ELF file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Inspection {
     /// The processor, such as `x86_64`.
@@ -28,7 +28,7 @@ pub struct Inspection {
     pub build_id: Option<BuildId>,
     /// How much debug information there is.
     pub debug_info: DebugInfo,
-    /// Compressed debug sections, and how: such as `zlib` or `zstd`.
+    /// How debug sections are compressed, such as `zlib` or `zstd`; `None` if they are not.
     pub compression: Option<String>,
     /// The file that `.gnu_debuglink` names.
     pub debug_link: Option<String>,
@@ -44,11 +44,11 @@ pub struct Inspection {
     pub debug_unwind_tables: bool,
     /// How many functions set up a frame pointer.
     pub frame_pointers: FramePointers,
-    /// Compilers and linkers that say so in `.comment`, such as `rustc version 1.95.0`.
+    /// The compilers and linkers listed in `.comment`, such as `rustc version 1.95.0`.
     pub producers: Vec<String>,
 }
 
-/// What an ELF file is for.
+/// The type of an ELF file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Kind {
@@ -71,21 +71,21 @@ pub struct DebugInfo {
     pub split: bool,
     /// The DWARF version of the first unit.
     pub version: Option<u16>,
-    /// Units in which functions have bare names only, without the path: what Rust's
-    /// `debug = "line-tables-only"` leaves. Inlined functions of theirs are shown as `map<…>` instead of
-    /// `core::option::Option::map`; `debug = 1` keeps the whole names.
+    /// Units whose functions have only bare names without a path, as Rust's `debug = "line-tables-only"` leaves them.
+    /// Their inlined functions are shown as `map<…>` instead of `core::option::Option::map`; `debug = 1` keeps the
+    /// full names.
     pub units_with_bare_names: usize,
     /// Units with functions.
     pub units: usize,
 }
 
-/// How many of the functions that were looked at begin by setting up a frame pointer.
+/// How many of the examined functions begin by setting up a frame pointer.
 ///
-/// This is a guess from machine code: of up to 4,000 functions of 48 bytes or more (found by symbols,
-/// else by unwind tables) it counts those whose first bytes save and set the frame pointer.
+/// This is a guess from machine code: of up to 4,000 functions of 48 bytes or more (found by symbols, else by unwind
+/// tables) it counts those whose first bytes save and set the frame pointer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FramePointers {
-    /// Functions looked at.
+    /// Functions examined.
     pub functions: usize,
     /// Functions that set up a frame pointer.
     pub with: usize,
@@ -97,16 +97,16 @@ pub struct FramePointers {
 pub enum FramePointerUse {
     /// Nearly every function has one.
     Yes,
-    /// Some have: typically a standard library that was built with them, in a program that was not.
+    /// Some have one: typically a standard library that was built with them, in a program that was not.
     Partly,
     /// Nearly none has.
     No,
-    /// There was nothing to look at, or not for this processor.
+    /// There was nothing to examine, or the processor is not supported.
     Unknown,
 }
 
 impl FramePointers {
-    /// What the numbers mean: 70 % and more is yes, 5 % and less is no.
+    /// Interprets the numbers: 70 % and more is yes, 5 % and less is no.
     pub fn verdict(&self) -> FramePointerUse {
         match (self.with * 100).checked_div(self.functions) {
             None => FramePointerUse::Unknown,
@@ -241,7 +241,7 @@ fn frame_pointers(file: &Elf<'_>) -> FramePointers {
     found
 }
 
-/// The first bytes of the function at `address`.
+/// Returns the first bytes of the function at `address`.
 fn code_at(file: &Elf<'_>, segments: &[elf::Segment], address: u64) -> Option<Vec<u8>> {
     const LENGTH: u64 = 32;
     let offset = segments.iter().find_map(|segment| {
@@ -251,7 +251,7 @@ fn code_at(file: &Elf<'_>, segments: &[elf::Segment], address: u64) -> Option<Ve
     file.image.copy(offset..offset.checked_add(LENGTH)?).ok()
 }
 
-/// `None` when this processor's code is not understood.
+/// Returns `None` if this processor's code is not supported.
 fn sets_frame_pointer(architecture: Architecture, code: &[u8]) -> Option<bool> {
     match architecture {
         Architecture::X86_64 => {
@@ -260,7 +260,7 @@ fn sets_frame_pointer(architecture: Architecture, code: &[u8]) -> Option<bool> {
             // push %rbp; mov %rsp,%rbp in either of its two encodings.
             let is_prologue =
                 |start: &[u8]| matches!(start, [0x55, 0x48, 0x89, 0xe5] | [0x55, 0x48, 0x8b, 0xec]);
-            // Some checks may come first: arguments tested, a stack probe.
+            // Some checks may come first: tests of arguments, a stack probe.
             Some(code.windows(4).take(16).any(is_prologue))
         }
         Architecture::Aarch64 => {
@@ -273,7 +273,7 @@ fn sets_frame_pointer(architecture: Architecture, code: &[u8]) -> Option<bool> {
     }
 }
 
-/// (address, size) of every function that `.eh_frame` describes.
+/// Returns the (address, size) of every function that `.eh_frame` describes.
 fn functions_of_unwind_tables(file: &Elf<'_>) -> Vec<(u64, u64)> {
     let Some(section) = file.section_by_name(".eh_frame") else { return Vec::new() };
     let Ok(data) = section.data() else { return Vec::new() };

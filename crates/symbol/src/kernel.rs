@@ -1,7 +1,7 @@
-//! The kernel's own functions, where it shows their addresses.
+//! The kernel's own functions, if it shows their addresses.
 //!
-//! [`KernelSymbols`] holds all of them, for addresses that come one by one; what a profile asks for at once is found
-//! while the list is read, and the list is not kept.
+//! [`KernelSymbols`] holds all of them, for addresses that arrive one by one. The addresses of a profile are looked
+//! up while the list is read, and the list is not kept.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
@@ -18,29 +18,29 @@ use crate::{Error, ErrorKind, Result};
 /// Where Linux lists the kernel's symbols.
 pub(crate) const SYMBOLS: &str = "/proc/kallsyms";
 
-/// Whether a mapping of this name is the kernel's.
+/// Returns whether a mapping of this name is the kernel's.
 pub(crate) fn is_kernel(mapping: &str) -> bool {
     mapping.starts_with("[kernel") || mapping.starts_with("[guest.kernel") || mapping == "vmlinux"
 }
 
-/// Whether only the kernel can have this address: it is in the upper half.
+/// Returns whether only the kernel can have this address: it is in the upper half.
 pub(crate) fn is_kernel_address(address: u64) -> bool {
     address >> 63 != 0
 }
 
-/// The build id of the kernel that runs here, if it says so.
+/// Returns the build id of the running kernel, if it has one.
 fn own_build_id() -> Option<BuildId> {
     build_id_in_notes(&std::fs::read("/sys/kernel/notes").ok()?)
 }
 
-/// Whether `build_id`, as a profile names its kernel, is certainly that of another kernel: the addresses of one
-/// are nonsense in the other.
+/// Returns whether `build_id`, as a profile gives it for its kernel, certainly belongs to another kernel than the
+/// running one, in which the addresses would mean something else.
 pub(crate) fn is_another(build_id: &str) -> bool {
     let theirs = BuildId::from_hex(build_id);
     theirs.is_some_and(|theirs| own_build_id().is_some_and(|own| own != theirs))
 }
 
-/// The kernel functions at `addresses` (sorted).
+/// Returns the kernel functions at `addresses` (sorted).
 pub(crate) fn frames(addresses: &[u64], names: &mut NameTable) -> Result<Vec<Arc<[Frame]>>> {
     let file = File::open(SYMBOLS).map_err(|error| Error::from(error).in_file(SYMBOLS.as_ref()))?;
     let symbols = find(BufReader::new(file), addresses)?;
@@ -83,8 +83,8 @@ fn find(mut list: impl BufRead, addresses: &[u64]) -> Result<Vec<Option<String>>
     Ok(found.map(|symbol| symbol.map(|(_, name)| candidates[name].clone())).collect())
 }
 
-/// The address of the function on a line, and where in the line its name stands. Lines are `ADDRESS KIND name`, followed
-/// by a tab and `[module]` for a module's; the kinds of code are `t` and `w`.
+/// Returns the address of the function on a line, and the range of its name. Lines are `ADDRESS KIND name`, followed
+/// by a tab and `[module]` for functions of modules; the kinds of code are `t` and `w`.
 fn parse(line: &[u8]) -> Option<(u64, Range<usize>)> {
     let (digits, rest) = line.split_at(line.iter().position(|&byte| byte == b' ')?);
     let [b' ', b't' | b'T' | b'w' | b'W', b' ', name @ ..] = rest else { return None };
@@ -100,19 +100,19 @@ fn parse(line: &[u8]) -> Option<(u64, Range<usize>)> {
 /// All functions of the kernel, by address.
 #[derive(Debug, Default)]
 pub struct KernelSymbols {
-    /// Address, and where the name begins and ends in `list`.
+    /// The address, and the start and end of the name in `list`.
     functions: Vec<(u64, u32, u32)>,
     list: Vec<u8>,
 }
 
 impl KernelSymbols {
-    /// Reads them all; `None` when the kernel hides them.
+    /// Reads them all; `None` if the kernel hides them.
     pub fn load() -> Option<Self> {
         Self::read(File::open(SYMBOLS).ok()?)
     }
 
     fn read(mut file: impl Read) -> Option<Self> {
-        /// There are more than a hundred thousand lines of some forty bytes.
+        /// The usual size: more than a hundred thousand lines of some forty bytes.
         const USUAL: usize = 8 << 20;
         let mut list = Vec::with_capacity(USUAL);
         file.read_to_end(&mut list).ok()?;
@@ -132,7 +132,7 @@ impl KernelSymbols {
         functions.last().is_some_and(|last| last.0 != 0).then_some(Self { functions, list })
     }
 
-    /// The function at `address`.
+    /// Returns the function at `address`.
     pub fn name(&self, address: u64) -> Option<&str> {
         let at = self.functions.partition_point(|function| function.0 <= address).checked_sub(1)?;
         let (_, start, end) = self.functions[at];

@@ -1,4 +1,4 @@
-//! Addresses to functions, files, lines and inlined frames; and to source code and instructions.
+//! Maps addresses to functions, files, lines and inlined frames, and to source code and instructions.
 //!
 //! | to … | use |
 //! |---|---|
@@ -18,35 +18,36 @@
 //!    (mapping)               (program headers)      └─► else: symbol tables
 //! ```
 //!
-//! The binary is found at its path or by build id ([`locate`]); debug information is taken from it, or from
-//! its debug file, with split DWARF (`.dwo`, `.dwp`), dwz supplements, and sections compressed with zlib or
-//! zstd. Where there is none, the symbol tables answer (`.symtab`, `.dynsym`, MiniDebugInfo). Kernel
-//! addresses are looked up in `/proc/kallsyms`, those of the vdso in the vdso of this process.
+//! The binary is found at its path or by build id ([`locate`]). Debug information is read from it, or from its debug
+//! file, including split DWARF (`.dwo`, `.dwp`), dwz supplements, and sections compressed with zlib or zstd. Without
+//! debug information, the symbol tables are used (`.symtab`, `.dynsym`, MiniDebugInfo). Kernel addresses are looked
+//! up in `/proc/kallsyms`, those of the vdso in the vdso of this process.
 //!
 //! # As a user of this crate
 //!
 //! - Store the address of the *call*, not of the return (one less), for every frame but the innermost, as
-//!   pprof wants it: addresses are looked up as they are.
-//! - Files are read, not mapped: one that is cut short meanwhile costs names, not the process. They stay open while a
-//!   symbolizer remembers them. What is no regular file (a pipe, a device) is not opened, whoever names it.
+//!   pprof expects: addresses are looked up as they are.
+//! - Files are read, not mapped: if one is truncated meanwhile, names are lost, but the process survives. They stay
+//!   open while a symbolizer remembers them. Anything but a regular file (a pipe, a device) is not opened, no matter
+//!   what names it.
 //! - In a service, use `default-features = false`, one [`symbolize::Symbolizer`] behind a lock, and
 //!   [`Limits::SERVICE`].
 //!
 //! # Why gimli and object, and neither addr2line nor blazesym
 //!
-//! A profile asks about thousands of addresses at once. The addr2line crate answers one at a time and keeps
-//! what it parsed (every line row and function of every unit it touched) in structures that borrow from the
-//! file, so keeping it between requests means self-references or leaks, and memory that cannot be bounded.
-//! blazesym keeps much the same behind a cache of its own, and takes longer for such a batch. Here the sorted batch is taken through each unit once, on gimli: entries and line
-//! rows that hold none of the addresses are skipped, not stored; what is kept are answers and a plain index
-//! of units. In one run, 5,000 random addresses of a 20 MB binary with 20,374 frames took 75 ms of CPU and
-//! 12 MB here, names demangled; 102 ms and 33 MB with the addr2line crate; 137 ms and 30 MB with blazesym
-//! (`examples/against_addr2line.rs` repeats the first two).
+//! A profile contains thousands of addresses. The addr2line crate looks up one at a time and keeps what it parsed
+//! (every line row and function of every unit it touched) in structures that borrow from the file, so keeping it
+//! between requests means self-references or leaks, and memory that cannot be bounded. blazesym keeps much the same
+//! behind a cache of its own, and takes longer for such a batch. This crate takes the sorted batch through each unit
+//! once, on gimli: entries and line rows that contain none of the addresses are skipped, not stored; it keeps only
+//! answers and a plain index of units. In one run, 5,000 random addresses of a 20 MB binary with 20,374 frames took
+//! 75 ms of CPU and 12 MB with this crate, names demangled; 102 ms and 33 MB with the addr2line crate; 137 ms and 30
+//! MB with blazesym (`examples/against_addr2line.rs` repeats the first two).
 //!
 //! # Features
 //!
-//! `disasm` (default), `zstd` (default) and `xz` (default) read more kinds of files; `debuginfod` asks
-//! servers for debug files. All are additive.
+//! `disasm` (default), `zstd` (default) and `xz` (default) read more kinds of files; `debuginfod` asks servers for
+//! debug files. All are additive.
 
 mod address;
 pub mod buildid;

@@ -1,14 +1,13 @@
-//! From a path and a build id to the files that hold symbols.
+//! Finds the files with symbols, given a path and a build id.
 //!
-//! A file counts as the right one when its build id is the one asked for. Where the profile or the file
-//! has none, a file at the right path, or one of the right name that the person pointed at, is taken with
-//! a warning. A file with another build id is never taken.
+//! A file is the right one if it has the requested build id. If the profile or the file has none, a file at the right
+//! path, or one of the right name that the user pointed at, is used with a warning. A file with another build id is
+//! never used.
 //!
-//! The binary is looked for among the files and folders that the person named, then in
-//! `$PPROF_BINARY_PATH`, then at its own path. If it has no debug information, the debug file is looked
-//! for in the named folders, in `.build-id` folders under the debug folders, through the binary's
-//! `.gnu_debuglink` (its checksum is verified), and at last, with the feature `debuginfod`, at the
-//! servers in `DEBUGINFOD_URLS`.
+//! The binary is searched for among the files and folders that the user named, then in `$PPROF_BINARY_PATH`, then at
+//! its own path. If it has no debug information, the debug file is searched for in the named folders, in `.build-id`
+//! folders under the debug folders, through the binary's `.gnu_debuglink` (its checksum is verified), and finally,
+//! with the feature `debuginfod`, on the servers in `DEBUGINFOD_URLS`.
 
 use std::path::{Path, PathBuf};
 
@@ -31,20 +30,20 @@ const OWN_PROGRAM: &str = "/proc/self/exe";
 /// Where to look.
 #[derive(Clone, Debug)]
 pub struct Search {
-    /// Binaries and debug files that the person named.
+    /// Binaries and debug files that the user named.
     pub binaries: Vec<PathBuf>,
-    /// Folders that the person named.
+    /// Folders that the user named.
     pub folders: Vec<PathBuf>,
     /// Folders laid out like `/usr/lib/debug`.
     pub debug_folders: Vec<PathBuf>,
-    /// Put before the paths of mappings: the root of a container, or of another machine's copy.
+    /// A prefix for the paths of mappings: the root of a container, or of another machine's copy.
     pub root: Option<PathBuf>,
-    /// The servers to ask for debug files, and how. Without the feature `debuginfod` it is ignored.
+    /// The servers to ask for debug files, and how. Ignored without the feature `debuginfod`.
     pub servers: Servers,
 }
 
 impl Default for Search {
-    /// The system's debug folder only; the environment is not read.
+    /// Uses only the system's debug folder; the environment is not read.
     fn default() -> Self {
         Self {
             binaries: Vec::new(),
@@ -57,8 +56,8 @@ impl Default for Search {
 }
 
 impl Search {
-    /// Adds what the environment says: `PPROF_BINARY_PATH` (without it `~/pprof/binaries`, as
-    /// `go tool pprof` does), `DEBUGINFOD_URLS`, `DEBUGINFOD_TIMEOUT`, `XDG_CACHE_HOME`.
+    /// Adds the settings of the environment: `PPROF_BINARY_PATH` (without it `~/pprof/binaries`, like
+    /// `go tool pprof`), `DEBUGINFOD_URLS`, `DEBUGINFOD_TIMEOUT`, `XDG_CACHE_HOME`.
     pub fn from_environment() -> Self {
         let mut search = Self::default();
         let home = std::env::home_dir();
@@ -103,7 +102,7 @@ impl Search {
             .map(|path| (path.clone(), Trust::Name))
             .chain(self.folders.iter().flat_map(|folder| in_folder(folder, wanted)))
             .collect();
-        // The binary and its debug file have the same id; both are welcome.
+        // The binary and its debug file have the same id, and both are useful.
         for (path, _) in named.iter().filter(|(path, _)| wanted.is_exactly(path)) {
             found.take(path.clone());
         }
@@ -133,15 +132,15 @@ impl Search {
         } else if let Some(path) = own_path {
             found.take(path);
         } else if wanted.is_exactly(Path::new(OWN_PROGRAM)) {
-            // A service whose file was replaced by the next release, or deleted, still runs from it.
+            // A service whose file was deleted, or replaced by the next release, still runs from the old file.
             found.warnings.clear();
             found.take(PathBuf::from(OWN_PROGRAM));
         }
     }
 
-    /// The file at the mapping's own path, unless it is of another build.
+    /// Returns the file at the mapping's own path, unless it is another build.
     fn at_own_path(&self, wanted: &Wanted<'_>, found: &mut Located) -> Option<PathBuf> {
-        // Names in brackets and empty ones are no files.
+        // Empty names and names in brackets are not files.
         if wanted.path.as_os_str().is_empty() || wanted.path.as_os_str().as_encoded_bytes()[0] == b'[' {
             return None;
         }
@@ -225,7 +224,7 @@ impl Search {
         None
     }
 
-    /// The file that dwz split off the debug information, which several packages share.
+    /// Finds the file that dwz split off the debug information, which several packages share.
     fn locate_supplement(&self, found: &mut Located) {
         let Some(user) = found.debug.as_ref().or(found.binary.as_ref()) else { return };
         let Some(image) = image_of(user) else { return };
@@ -255,7 +254,7 @@ impl Search {
 pub struct Wanted<'a> {
     /// The path that the profiled process had mapped.
     pub path: &'a Path,
-    /// The build id in hexadecimal, empty when unknown.
+    /// The build id in hexadecimal, empty if unknown.
     pub build_id: &'a str,
 }
 
@@ -264,12 +263,12 @@ impl Wanted<'_> {
         !self.build_id.is_empty() && !self.build_id.eq_ignore_ascii_case(&id.to_string())
     }
 
-    /// The file has the build id.
+    /// Returns whether the file has the build id.
     fn is_exactly(&self, path: &Path) -> bool {
         BuildId::from_hex(self.build_id).is_some_and(|id| has_id(path, &id))
     }
 
-    /// The file is an ELF file and nothing speaks against it.
+    /// Returns whether the file is an ELF file and nothing rules it out.
     fn may_be(&self, path: &Path) -> bool {
         match build_id_of(path) {
             Ok(Some(id)) => !self.asks_for_another_than(&id),
@@ -284,17 +283,17 @@ impl Wanted<'_> {
 pub struct Located {
     /// The binary itself.
     pub binary: Option<PathBuf>,
-    /// The file with its debug information, when that is another one.
+    /// The file with its debug information, if that is a separate one.
     pub debug: Option<PathBuf>,
     /// The file that the debug information shares with others (dwz).
     pub supplement: Option<PathBuf>,
-    /// What the person should know, a line each.
+    /// Warnings for the user, a line each.
     pub warnings: Vec<String>,
 }
 
 impl Located {
-    /// Takes the file at `path` as what it is, unless there is one already: a debug file keeps the headers
-    /// of its binary but not its code.
+    /// Takes the file at `path` as a binary or a debug file, depending on its content, unless there is one already: a
+    /// debug file keeps the headers of its binary but not its code.
     fn take(&mut self, path: PathBuf) {
         let is_debug_file = is_elf_that(&path, |file| elf::has_debug_info(file) && lacks_code(file));
         if is_debug_file {
@@ -310,16 +309,16 @@ fn lacks_code(file: &Elf<'_>) -> bool {
     file.section_by_name(".text").is_some_and(|text| text.file_range().is_none_or(|(_, size)| size == 0))
 }
 
-/// Why a candidate would be the right one if its build id cannot tell.
+/// Why a candidate may be the right one if it has no build id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Trust {
     /// It has the right name.
     Name,
-    /// Nothing: only the build id counts.
+    /// No other reason: only the build id counts.
     IdOnly,
 }
 
-/// The candidates in a folder: at the places where `go tool pprof` looks, and every file in it.
+/// Returns the candidates in a folder: where `go tool pprof` looks, and every file in it.
 fn in_folder(folder: &Path, wanted: &Wanted<'_>) -> Vec<(PathBuf, Trust)> {
     let mut candidates = Vec::new();
     let name = wanted.path.file_name();
@@ -357,7 +356,7 @@ fn has_debug_info(path: &Path) -> bool {
     is_elf_that(path, elf::has_debug_info)
 }
 
-/// The file at `path`, of which headers are read.
+/// Opens the file at `path`, to read its headers.
 fn image_of(path: &Path) -> Option<Image<'static>> {
     Some(Image::new(Bytes::open(path).ok()?, Limits::SERVICE.memory))
 }
@@ -366,7 +365,7 @@ fn is_elf_that(path: &Path, holds: impl FnOnce(&Elf<'_>) -> bool) -> bool {
     image_of(path).is_some_and(|image| elf::parse(&image).is_ok_and(|file| holds(&file)))
 }
 
-/// The checksum that `.gnu_debuglink` carries; none if the file cannot be read to its end.
+/// Returns the checksum for `.gnu_debuglink`; `None` if the file cannot be read to its end.
 fn crc32(image: &Image<'_>) -> Option<u32> {
     let mut crc = flate2::CrcReader::new(image.stream(0..image.size()));
     std::io::copy(&mut crc, &mut std::io::sink()).ok()?;

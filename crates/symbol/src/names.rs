@@ -6,7 +6,7 @@ use rustc_hash::FxHashMap;
 
 use crate::demangle::{Demangle, profile_names};
 
-/// What a function is called.
+/// The names of a function.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct FunctionNames {
     pub(crate) name: Arc<str>,
@@ -33,7 +33,7 @@ impl NameTable {
         }
     }
 
-    /// Roughly how many bytes the names take.
+    /// Returns roughly how many bytes the names take.
     pub(crate) fn memory(&self) -> usize {
         self.memory
     }
@@ -42,7 +42,7 @@ impl NameTable {
         self.empty.clone()
     }
 
-    /// The names of the function with this symbol.
+    /// Returns the names of the function with this symbol.
     pub(crate) fn function(&mut self, symbol: &[u8]) -> FunctionNames {
         if let Some(known) = self.functions.get(symbol) {
             return known.clone();
@@ -57,7 +57,7 @@ impl NameTable {
         names
     }
 
-    /// The shared copy of `text`.
+    /// Returns the shared copy of `text`.
     pub(crate) fn string(&mut self, text: &str) -> Arc<str> {
         if text.is_empty() {
             return self.empty();

@@ -1,4 +1,4 @@
-//! What a running process has mapped, with build ids; and the vdso.
+//! The mappings of a running process, with build ids; and the vdso.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
@@ -7,18 +7,18 @@ use std::path::Path;
 use crate::buildid::{self, BuildId};
 use crate::{Error, ErrorKind, Result};
 
-/// Program headers beyond this many bytes are not looked at.
+/// Program headers beyond this many bytes are not read.
 const MOST_HEADERS: usize = 1 << 16;
-/// The largest note segment, and the largest vdso, that is read from memory.
+/// The largest note segment, and the largest vdso, to read from memory.
 const MOST_MEMORY: u64 = 1 << 20;
 
 /// A process.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Process {
-    /// This one.
+    /// This process.
     #[default]
     Own,
-    /// The one with this id.
+    /// The process with this id.
     Id(u32),
 }
 
@@ -40,17 +40,17 @@ pub struct ProcessMapping {
     pub limit: u64,
     /// The offset in the file of the byte at `start`.
     pub offset: u64,
-    /// Whether code runs from it.
+    /// Whether it is executable.
     pub executable: bool,
     /// The file, a name in brackets such as `[vdso]`, or empty for anonymous memory.
     pub path: String,
     /// Whether the file was deleted or replaced since it was mapped.
     pub deleted: bool,
-    /// The build id of the file, where it has one.
+    /// The build id of the file, if it has one.
     pub build_id: Option<BuildId>,
 }
 
-/// Everything that `process` has mapped, with the build ids of the mappings that hold code.
+/// Returns all mappings of `process`, with the build ids of the executable ones.
 pub fn mappings(process: Process) -> Result<Vec<ProcessMapping>> {
     let folder = process.folder();
     let path = format!("{folder}/maps");
@@ -63,14 +63,14 @@ pub fn mappings(process: Process) -> Result<Vec<ProcessMapping>> {
     Ok(mappings)
 }
 
-/// Only the mappings from which code runs, which are those that profiles need.
+/// Returns only the executable mappings, which are the ones that profiles need.
 pub fn code_mappings(process: Process) -> Result<Vec<ProcessMapping>> {
     let mut mappings = mappings(process)?;
     mappings.retain(|mapping| mapping.executable);
     Ok(mappings)
 }
 
-/// Reads the text of `/proc/PID/maps`. Build ids are not part of it.
+/// Parses the text of `/proc/PID/maps`, which contains no build ids.
 pub fn parse_maps(text: &str) -> Result<Vec<ProcessMapping>> {
     let lines = text.lines().enumerate();
     lines
@@ -88,7 +88,7 @@ fn parse_line(line: &str) -> Option<ProcessMapping> {
     let (permissions, rest) = rest.split_once(' ')?;
     let (offset, rest) = rest.split_once(' ')?;
     let (_device, rest) = rest.split_once(' ')?;
-    // The inode number, then blanks up to the path, which may hold blanks itself.
+    // The inode number, then blanks up to the path, which may itself contain blanks.
     let path = rest.trim_start_matches(|c: char| c.is_ascii_digit()).trim_start();
     let undeleted = path.strip_suffix(" (deleted)");
     Some(ProcessMapping {
@@ -102,8 +102,8 @@ fn parse_line(line: &str) -> Option<ProcessMapping> {
     })
 }
 
-/// The build id of the file behind `mapping`: from the memory of the process, which has what really runs
-/// even after the file was replaced, else from the file.
+/// Returns the build id of the file behind `mapping`: from the memory of the process, which contains the code that
+/// really runs even after the file was replaced, else from the file.
 fn find_build_id(
     mapping: &ProcessMapping,
     all: &[ProcessMapping],
@@ -150,7 +150,7 @@ fn build_id_in_memory(memory: &File, start: u64) -> Option<BuildId> {
     })
 }
 
-/// By the file's position, as every system can; nobody else uses these files.
+/// Uses the file's position, which works on every system; these files are not shared.
 fn read_exact_at(mut file: &File, into: &mut [u8], at: u64) -> io::Result<()> {
     file.seek(SeekFrom::Start(at))?;
     file.read_exact(into)
@@ -172,7 +172,7 @@ pub(crate) fn build_id_in_notes(mut notes: &[u8]) -> Option<BuildId> {
     None
 }
 
-/// The vdso of this process, an ELF file in memory.
+/// Returns the vdso of this process, an ELF file in memory.
 pub fn vdso() -> Option<Vec<u8>> {
     let maps = std::fs::read_to_string("/proc/self/maps").ok()?;
     let mapping = parse_maps(&maps).ok()?.into_iter().find(|mapping| mapping.path == "[vdso]")?;

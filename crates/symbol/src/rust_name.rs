@@ -1,8 +1,8 @@
 //! The parts of a demangled Rust name.
 
-/// The crate that a Rust name belongs to; `None` for names that are not Rust's.
+/// Returns the crate that a Rust name belongs to; `None` for other names.
 pub fn crate_name(name: &str) -> Option<&str> {
-    // `<T as Trait>::f` belongs to its type; a type that is no path (`&T`, `[T]`, `F`) to its trait.
+    // `<T as Trait>::f` belongs to its type; if the type is not a path (`&T`, `[T]`, `F`), to its trait.
     if let Some(inside) = name.strip_prefix('<') {
         let end = matching_angle(inside)?;
         let (inside, _) = inside.split_at(end);
@@ -12,14 +12,14 @@ pub fn crate_name(name: &str) -> Option<&str> {
         };
         return crate_name(bare_type(self_type)).or_else(|| crate_name(in_trait?));
     }
-    // In `push<std::path::Path>` the path stands in the parameters: it says nothing about the function.
+    // In `push<std::path::Path>` the path is a parameter, which says nothing about the function.
     let (first, _) = name.split_once("::").filter(|(first, _)| !first.contains('<'))?;
     let first = first.split(' ').next().unwrap_or(first);
     let is_identifier = !first.is_empty() && first.chars().all(|c| c.is_alphanumeric() || c == '_');
     is_identifier.then_some(first)
 }
 
-/// A type without what stands around its path: `&mut dyn std::io::Write` is `std::io::Write`.
+/// Strips a type down to its path: `&mut dyn std::io::Write` becomes `std::io::Write`.
 fn bare_type(mut name: &str) -> &str {
     for prefix in ["&", "mut ", "*const ", "*mut ", "dyn ", "impl ", "[", "("] {
         name = name.strip_prefix(prefix).unwrap_or(name);
@@ -27,14 +27,14 @@ fn bare_type(mut name: &str) -> &str {
     name
 }
 
-/// Where the angle bracket that was opened before `text` closes.
+/// Returns where the angle bracket that was opened before `text` closes.
 pub fn matching_angle(text: &str) -> Option<usize> {
     let mut depth = 1usize;
     let mut before = ' ';
     for (at, c) in text.char_indices() {
         match c {
             '<' => depth += 1,
-            // An arrow (`->`) closes nothing.
+            // The `>` of an arrow (`->`) closes nothing.
             '>' if before != '-' => {
                 depth -= 1;
                 if depth == 0 {
@@ -48,7 +48,7 @@ pub fn matching_angle(text: &str) -> Option<usize> {
     None
 }
 
-/// Splits `Type as Trait` outside of brackets.
+/// Splits `Type as Trait` outside brackets.
 pub fn split_as(text: &str) -> Option<(&str, &str)> {
     let mut depth = 0usize;
     for (at, c) in text.char_indices() {
@@ -64,8 +64,8 @@ pub fn split_as(text: &str) -> Option<(&str, &str)> {
     None
 }
 
-/// For `<Type as Trait>::f`, the path that says whose code it is: the type's, or the trait's when the type
-/// is no path of its own.
+/// Returns the path that shows whose code `<Type as Trait>::f` is: the type's, or the trait's if the type is not a
+/// path.
 pub fn bare_path(name: &str) -> &str {
     let Some(inside) = name.strip_prefix('<') else { return name };
     let Some(end) = matching_angle(inside) else { return name };

@@ -1,5 +1,5 @@
-//! Sections with debug information: gigabytes at times, of which a lookup reads a few places. They are read in blocks,
-//! which are let go when there are too many of them.
+//! Sections with debug information: sometimes gigabytes, of which a lookup reads a few places. They are read in
+//! blocks, which are dropped when there are too many of them.
 
 use std::borrow::Cow;
 use std::cell::{Cell, RefCell};
@@ -15,36 +15,36 @@ use crate::image::Image;
 /// How much is read at a time.
 const BLOCK: usize = 32 << 10;
 
-/// No string is longer: looking for its end would take a hostile file's readers forever.
+/// The longest string that is read: in a hostile file, the search for its end would take forever.
 const LONGEST_STRING: usize = 1 << 20;
 
-/// The blocks of all sections of one piece of work.
+/// The blocks of all sections of one job.
 pub(crate) struct Blocks {
     held: RefCell<Held>,
     most: usize,
     sections: Cell<u32>,
-    /// Where blocks are read to before they are shared.
+    /// The buffer that blocks are read into before they are shared.
     scratch: RefCell<Vec<u8>>,
 }
 
-/// By the number of the section and where the block starts in it.
+/// By the number of the section and the block's offset in it.
 type Held = FxHashMap<(u32, usize), Rc<Block>>;
 
 /// Some bytes of a section.
 struct Block {
-    /// Where they start in the section.
+    /// Their offset in the section.
     start: usize,
     bytes: Box<[u8]>,
 }
 
 impl Blocks {
-    /// Holds about `bytes` at most, and at least one block.
+    /// Holds at most about `bytes`, and at least one block.
     pub(crate) fn new(bytes: u64) -> Self {
         let most = usize::try_from(bytes / BLOCK as u64).unwrap_or(usize::MAX).max(1);
         Self { held: RefCell::default(), most, sections: Cell::new(0), scratch: RefCell::default() }
     }
 
-    /// The block with this key; `read` fills in its `size` bytes.
+    /// Returns the block with this key; `read` fills in its `size` bytes.
     fn block(
         &self,
         key: (u32, usize),
@@ -59,7 +59,7 @@ impl Blocks {
         read(&mut scratch[..size])?;
         let block = Rc::new(Block { start: key.1, bytes: scratch[..size].into() });
         let mut held = self.held.borrow_mut();
-        // Readers keep the block that they are in; all others can be read again.
+        // Readers keep their current block; all others can be read again.
         if held.len() >= self.most {
             held.clear();
         }
@@ -68,7 +68,7 @@ impl Blocks {
     }
 }
 
-/// A section, of which blocks are read when they are needed.
+/// A section whose blocks are read on demand.
 pub(crate) struct Section<'d> {
     content: Content<'d>,
     size: usize,
@@ -80,18 +80,18 @@ enum Content<'d> {
 }
 
 impl<'d> Section<'d> {
-    /// A section that is not there.
+    /// Creates a section for one that is missing.
     pub(crate) fn empty() -> Self {
         Self::in_memory(Vec::new())
     }
 
-    /// A section that had to be decompressed.
+    /// Creates a section that had to be decompressed.
     pub(crate) fn in_memory(bytes: Vec<u8>) -> Self {
         let size = bytes.len();
         Self { size, content: Content::Memory(Rc::new(Block { start: 0, bytes: bytes.into() })) }
     }
 
-    /// The section at `range` of a file.
+    /// Creates a section from the `range` of a file.
     pub(crate) fn part(image: &'d Image<'d>, range: Range<u64>, blocks: &'d Blocks) -> Self {
         let number = blocks.sections.get();
         blocks.sections.set(number + 1);
@@ -99,7 +99,7 @@ impl<'d> Section<'d> {
         Self { size, content: Content::Part { image, start: range.start, blocks, number } }
     }
 
-    /// Reads all of it. The endianness is the file's.
+    /// Returns a reader of the whole section. The endianness is the file's.
     pub(crate) fn reader(&'d self, endian: RunTimeEndian) -> Slice<'d> {
         let block = match &self.content {
             Content::Memory(all) => all.clone(),
@@ -108,7 +108,7 @@ impl<'d> Section<'d> {
         Slice { section: self, block, at: 0, end: self.size, endian }
     }
 
-    /// The block that holds the byte at `at`, which is inside of the section.
+    /// Returns the block that contains the byte at `at`, which is inside the section.
     fn block(&self, at: usize) -> Result<Rc<Block>> {
         match &self.content {
             Content::Memory(all) => Ok(all.clone()),
@@ -126,7 +126,7 @@ impl<'d> Section<'d> {
 #[derive(Clone)]
 pub(crate) struct Slice<'d> {
     section: &'d Section<'d>,
-    /// The block that was read last; whatever is needed may be in another one.
+    /// The block that was read last; the needed bytes may be in another one.
     block: Rc<Block>,
     at: usize,
     end: usize,
@@ -134,7 +134,7 @@ pub(crate) struct Slice<'d> {
 }
 
 impl<'d> Slice<'d> {
-    /// A part of what is left.
+    /// Returns a part of what is left.
     pub(crate) fn range(&self, range: Range<usize>) -> Result<Self> {
         let mut part = self.clone();
         part.truncate(range.end)?;
@@ -147,7 +147,7 @@ impl<'d> Slice<'d> {
         Ok(())
     }
 
-    /// What is left of the block that the reader is in, up to its own end.
+    /// Returns what is left of the current block, up to the reader's own end.
     fn rest_of_block(&self) -> &[u8] {
         let at = self.at.wrapping_sub(self.block.start);
         let rest = self.block.bytes.get(at..).unwrap_or_default();
@@ -316,7 +316,7 @@ mod tests {
     use super::*;
     use crate::file::Bytes;
 
-    /// Three blocks and a bit of counted bytes, held as `bytes` of blocks allow.
+    /// Reads three blocks and a bit of counted bytes, holding `held` bytes of blocks.
     fn check(held: u64) {
         let content: Vec<u8> = (0..3 * BLOCK + 100).map(|at| (at % 251) as u8).collect();
         let folder = tempfile::tempdir().expect("a temporary folder");
@@ -346,7 +346,7 @@ mod tests {
         let part = rest.split(2 * BLOCK - 7).expect("inside");
         assert_eq!(&*part.to_slice().expect("readable"), &content[BLOCK + 7..3 * BLOCK]);
         assert!(rest.skip(rest.len() + 1).is_err() && rest.truncate(rest.len() + 1).is_err());
-        // What was read and let go may not be there any more.
+        // A block that was read and dropped may be gone from the file.
         std::fs::File::options().write(true).open(&path).expect("ours").set_len(20).expect("cut");
         let outcome = reader.to_slice();
         assert_eq!(outcome.is_ok(), held > 4 * BLOCK as u64, "only what is held can still be read");

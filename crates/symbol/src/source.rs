@@ -11,9 +11,9 @@ use crate::{Error, ErrorKind, Result};
 
 pub use crate::source_path::{Reach, SourcePath, confirmed_sources};
 
-/// So many lines are shown before the first and after the last line with a cost, as pprof does.
+/// How many lines to show before the first and after the last line with a cost, like pprof.
 const MARGIN: i64 = 5;
-/// Larger files are no source code.
+/// Larger files are not source code.
 const LARGEST_SOURCE: u64 = 64 << 20;
 /// A window is not longer than this, whatever line numbers the profile claims.
 const LONGEST_WINDOW: i64 = 100_000;
@@ -25,15 +25,15 @@ pub struct AnnotatedFunction {
     pub name: String,
     /// The file as the profile names it. A function whose lines come from two files is listed twice.
     pub file: String,
-    /// The file as it was found here, or why it was not.
+    /// The path where the file was found, or why it was not.
     pub found: std::result::Result<PathBuf, String>,
     /// The cost of its lines alone.
     pub flat: i64,
-    /// The sum of [`AnnotatedLine::cumulative`], as `go tool pprof` prints it: a recursive function is
-    /// counted once for each of its lines on the stack.
+    /// The sum of [`AnnotatedLine::cumulative`], as `go tool pprof` prints it: a recursive function is counted once
+    /// for each of its lines on the stack.
     pub cumulative: i64,
-    /// From a few lines before the first to a few after the last that has a cost; if the file was not
-    /// found, only those with a cost.
+    /// The lines from shortly before the first to shortly after the last that has a cost; if the file was not found,
+    /// only those with a cost.
     pub lines: Vec<AnnotatedLine>,
 }
 
@@ -46,11 +46,11 @@ pub struct AnnotatedLine {
     pub flat: i64,
     /// The cost of the line and of what it calls.
     pub cumulative: i64,
-    /// The text, without the line end; empty when the file was not found.
+    /// The text, without the line end; empty if the file was not found.
     pub text: String,
 }
 
-/// The functions of `profile` whose name `matches`, with the cost of each line in the values number
+/// Returns the functions of `profile` whose name `matches`, with the cost of each line in the value at
 /// `sample_index`; the functions with the highest cost first.
 pub fn annotate(
     profile: &Profile,
@@ -127,7 +127,7 @@ impl Tally {
                     if depth == 0 && position == 0 && *has_leaf {
                         cost.flat = cost.flat.saturating_add(value);
                     }
-                    // A line counts once a sample, however often it is on the stack.
+                    // A line counts once per sample, no matter how often it is on the stack.
                     if std::mem::replace(&mut last_seen[slot as usize], number) != number {
                         cost.cumulative = cost.cumulative.saturating_add(value);
                     }
@@ -189,7 +189,7 @@ fn annotated(
     let lines = match source.found {
         Ok(_) => {
             let (first, last) = window(costs, source.lines.len() as i64);
-            // Costs at lines that the file does not have stay visible: the file may have changed.
+            // Costs at lines that the file does not have are still shown: the file may have changed.
             let beyond = costs.keys().copied().filter(|&line| line < first || line > last);
             let mut numbers: Vec<i64> = (first..=last).chain(beyond).collect();
             numbers.sort_unstable();
@@ -207,7 +207,7 @@ fn annotated(
     }
 }
 
-/// The first and the last line to show.
+/// Returns the first and the last line to show.
 fn window(costs: &BTreeMap<i64, Cost>, line_count: i64) -> (i64, i64) {
     let first_of = |(&line, cost): (&i64, &Cost)| match cost.start_line {
         0 => line.saturating_sub(MARGIN),

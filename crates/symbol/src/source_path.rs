@@ -1,4 +1,4 @@
-//! Where source files are, and which of them may be shown.
+//! Finds source files, and decides which of them may be shown.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -15,32 +15,32 @@ use crate::{Error, ErrorKind, Result, buildid};
 pub struct SourcePath {
     /// Folders to search, in order; see [`SourcePath::find`].
     pub folders: Vec<PathBuf>,
-    /// Prefixes to take off the names that the compiler recorded, before the folders are searched.
+    /// Prefixes to remove from the names that the compiler recorded, before the folders are searched.
     pub trim: Vec<String>,
     /// Which files may be read.
     pub reach: Reach,
 }
 
-/// Which files a profile can have read by naming them.
+/// Which files may be read because a profile names them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Reach {
-    /// Any: for a report to a person who may read them anyway.
+    /// Any file: for a report to a user who may read them anyway.
     #[default]
     Anywhere,
-    /// Files below the folders of the [`SourcePath`], the sources of installed toolchains, and the files in this list,
-    /// which [`confirmed_sources`] makes: for whoever shows profiles of others to others.
+    /// Files below the folders of the [`SourcePath`], the sources of installed toolchains, and the files in this
+    /// list, which [`confirmed_sources`] makes: for a server that shows profiles from others to others.
     Confined(BTreeSet<String>),
 }
 
-/// A place where a file may be, and whether it is enough that the name is confirmed.
+/// A path where a file may be, and whether a confirmed name is enough to read it.
 struct Candidate {
     path: PathBuf,
     is_confirmed: bool,
 }
 
 impl SourcePath {
-    /// Reads the values of `--source-path` and `--trim-path`, both lists separated by colons. Without
-    /// folders the current one is searched.
+    /// Parses the values of `--source-path` and `--trim-path`, both lists separated by colons. Without folders, the
+    /// current one is searched.
     pub fn from_arguments(source_path: &str, trim_path: &str) -> Self {
         let parts = |text: &str| text.split(':').filter(|part| !part.is_empty()).map(str::to_owned).collect();
         let folders: Vec<String> = parts(source_path);
@@ -51,11 +51,11 @@ impl SourcePath {
 
     /// Finds the file that the compiler called `name`.
     ///
-    /// With a prefix of [`SourcePath`]'s `trim` taken off, it is looked for at its own absolute path; then
-    /// under each folder and each of the folder's parents; then under each folder with ever more of its
-    /// leading components left out, so that a profile of another machine's build folder finds its files in
-    /// a checkout. The standard library's files (`/rustc/…`) are also looked for in installed toolchains.
-    /// What is out of [`SourcePath::reach`] is not found.
+    /// After removing a prefix of [`SourcePath`]'s `trim`, the file is searched for at its own absolute path; then
+    /// under each folder and each of the folder's parents; then under each folder with more and more of its leading
+    /// components removed, so that a profile from another machine's build folder finds its files in a checkout. The
+    /// standard library's files (`/rustc/…`) are also searched for in installed toolchains. Files outside
+    /// [`SourcePath::reach`] are not found.
     pub fn find(&self, name: &str) -> Option<PathBuf> {
         self.open(name).ok().map(|(path, _)| path)
     }
@@ -73,7 +73,8 @@ impl SourcePath {
         opened.ok_or_else(|| self.missing(name))
     }
 
-    /// The same words for a file that is not there and for one that is not shown: what is there is nobody's business.
+    /// Uses the same message for a file that does not exist and for one that may not be shown, so as not to reveal
+    /// which files exist.
     fn missing(&self, name: &str) -> Error {
         let message = match self.reach {
             Reach::Anywhere => format!("could not find {name} in the source path"),
@@ -85,7 +86,8 @@ impl SourcePath {
         Error::new(ErrorKind::NotFound, message)
     }
 
-    /// The folders, as they are on the disk. All of a machine is no source, even where somebody works in `/`.
+    /// Returns the folders, resolved on the disk. When confined, `/` is not one of them, even if it is the current
+    /// folder.
     fn roots(&self) -> Vec<PathBuf> {
         let folders = self.folders.iter().filter_map(|folder| folder.canonicalize().ok());
         folders.filter(|folder| self.reach == Reach::Anywhere || folder.parent().is_some()).collect()
@@ -122,7 +124,7 @@ impl SourcePath {
         whole.chain(shortened.map(|(root, skipped)| root.join(part(skipped)))).collect()
     }
 
-    /// Whether `file`, which was opened at the candidate's path, may be read.
+    /// Returns whether `file`, which was opened at the candidate's path, may be read.
     fn allows(&self, candidate: &Candidate, file: &File, roots: &[PathBuf]) -> bool {
         if self.reach == Reach::Anywhere {
             return true;
@@ -133,14 +135,15 @@ impl SourcePath {
     }
 }
 
-/// Whether a file is below a folder of sources, and not hidden there: `.ssh/id_rsa` and `.env` are no sources.
+/// Returns whether a file is below a folder of sources, and not hidden there: `.ssh/id_rsa` and `.env` are not
+/// sources.
 fn is_source_below(root: &Path, file: &Path) -> bool {
     let is_hidden = |part: Component<'_>| part.as_os_str().as_encoded_bytes().starts_with(b".");
     file.strip_prefix(root).is_ok_and(|inside| !inside.components().any(is_hidden))
 }
 
-/// Whether `path` leads to the file at `real` without `..` and without a link in the last place: those of a folder are
-/// how people arrange their disks, but a file that stands for another one is not what a compiler has read.
+/// Returns whether `path` leads to the file at `real` without `..` and without being a link itself. Users arrange
+/// their disks with links to folders, but a link to another file is not what a compiler has read.
 fn is_plain(path: &Path, real: &Path) -> bool {
     let has_parent = path.components().any(|part| part == Component::ParentDir);
     let folder = path.parent().and_then(|folder| folder.canonicalize().ok());
@@ -148,7 +151,7 @@ fn is_plain(path: &Path, real: &Path) -> bool {
     !has_parent && plain.as_deref() == Some(real)
 }
 
-/// Where an open file is, whatever led to it.
+/// Returns the path of an open file, however it was opened.
 #[cfg(target_os = "linux")]
 fn real_path(file: &File, _: &Path) -> Option<PathBuf> {
     use std::os::fd::AsRawFd;
@@ -160,7 +163,7 @@ fn real_path(_: &File, path: &Path) -> Option<PathBuf> {
     path.canonicalize().ok()
 }
 
-/// The sources of the installed toolchains, each a folder.
+/// Returns the source folders of the installed toolchains.
 fn toolchains() -> Vec<PathBuf> {
     let home = std::env::var_os("RUSTUP_HOME").map(PathBuf::from);
     let home = home.or_else(|| std::env::home_dir().map(|home| home.join(".rustup")));
@@ -172,14 +175,15 @@ fn toolchains() -> Vec<PathBuf> {
     sources
 }
 
-/// `/rustc/HASH/library/…` in the sources of the installed toolchains.
+/// Finds `/rustc/HASH/library/…` in the sources of the installed toolchains.
 fn in_toolchains(name: &str) -> Vec<PathBuf> {
     let library = name.strip_prefix("/rustc/").and_then(|rest| rest.split_once('/'));
     library.map_or(Vec::new(), |(_, path)| toolchains().iter().map(|chain| chain.join(path)).collect())
 }
 
-/// The source files of the functions in `profile`, as the debug information of its own binaries names them: of files
-/// that have the build id that the profile says, and that nobody but the owner of this process and root can have put here.
+/// Returns the source files of the functions in `profile`, as named by the debug information of its own binaries: of
+/// files that have the build id given in the profile, and that only the owner of this process or root can have put
+/// there.
 pub fn confirmed_sources(profile: &Profile, symbolizer: &mut Symbolizer) -> BTreeSet<String> {
     let mut named = profile.clone();
     named.relabel_locations(|_, _| Some(Vec::new()));
@@ -195,7 +199,7 @@ pub fn confirmed_sources(profile: &Profile, symbolizer: &mut Symbolizer) -> BTre
     names.flat_map(|name| [name.to_owned(), cleaned(name)]).collect()
 }
 
-/// The path without `.` and `..`, as reports show it.
+/// Returns the path without `.` and `..`, as reports show it.
 fn cleaned(name: &str) -> String {
     let mut path = PathBuf::new();
     for part in Path::new(name).components() {
@@ -240,7 +244,7 @@ mod tests {
         assert_eq!(path.folders, [PathBuf::from(".")]);
     }
 
-    /// A folder with `inside/a.rs`, `secret`, and links from the one to the other.
+    /// Creates a folder with `inside/a.rs`, `secret`, and links from one to the other.
     fn arranged() -> (tempfile::TempDir, SourcePath) {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let at = |name: &str| folder.path().join(name);

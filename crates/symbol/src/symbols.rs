@@ -1,4 +1,4 @@
-//! Symbol tables: what is left to go by in a binary without debug information.
+//! Symbol tables, the fallback for a binary without debug information.
 
 use object::{Object, ObjectSection, ObjectSymbol, SectionKind, SymbolKind};
 
@@ -7,17 +7,16 @@ use crate::elf::Elf;
 use crate::image::Image;
 use crate::limits::Patience;
 
-/// A function as a symbol table knows it.
+/// A function of a symbol table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Symbol<'d> {
     pub(crate) name: &'d [u8],
     pub(crate) address: u64,
-    /// 0 when the table does not say, as for hand-written assembly.
+    /// 0 if the table does not have it, as for hand-written assembly.
     pub(crate) size: u64,
 }
 
-/// Finds the nearest symbol at or below each of a sorted batch of addresses, whatever the order in which
-/// the symbols come.
+/// Finds the nearest symbol at or below each of a sorted batch of addresses. The symbols may come in any order.
 pub(crate) struct Nearest<'a, S> {
     addresses: &'a [u64],
     /// For each address, the highest symbol between it and the address before it.
@@ -38,7 +37,7 @@ impl<'a, S: Copy> Nearest<'a, S> {
         }
     }
 
-    /// The answer for each address.
+    /// Returns the answer for each address.
     pub(crate) fn finish(mut self) -> Vec<Option<(u64, S)>> {
         let mut last = None;
         for best in &mut self.best {
@@ -49,10 +48,10 @@ impl<'a, S: Copy> Nearest<'a, S> {
     }
 }
 
-/// The function symbol that holds each of `addresses` (sorted).
+/// Returns the function symbol that contains each of `addresses` (sorted).
 ///
-/// A symbol with a size holds what lies in it; of several the innermost, then the one that others can
-/// link to. A symbol without a size holds what follows it up to the next symbol of the section.
+/// A symbol with a size contains the addresses inside it; of several, the innermost is used, then the one that is
+/// visible to the linker. A symbol without a size contains everything up to the next symbol of the section.
 pub(crate) fn find<'d>(
     file: &Elf<'d>,
     addresses: &[u64],
@@ -73,7 +72,7 @@ pub(crate) fn find<'d>(
             patience.spend(1)?;
             let rank = rank(&symbol.symbol);
             if found.is_none_or(|(known, known_rank)| (known.address, known_rank) < (address, rank)) {
-                // A file that was cut short has lost its names.
+                // A truncated file has lost its names.
                 let Ok(name) = symbol.symbol.name_bytes() else { break };
                 *found = Some((Symbol { name: strip_version(name), address, size }, rank));
             }
@@ -94,7 +93,7 @@ pub(crate) fn find<'d>(
     Ok(found.into_iter().map(|found| found.map(|(symbol, _)| symbol)).collect())
 }
 
-/// Every function symbol of the file, the same one perhaps twice.
+/// Returns every function symbol of the file; one may appear twice.
 pub(crate) fn all<'d>(file: &Elf<'d>) -> impl Iterator<Item = Symbol<'d>> {
     functions(file).filter_map(|symbol| {
         let name = strip_version(symbol.symbol.name_bytes().ok()?);
@@ -147,7 +146,7 @@ fn rank(symbol: &ObjectSymbolOf<'_, '_>) -> u8 {
     }
 }
 
-/// `memcpy@@GLIBC_2.14` is called `memcpy`.
+/// Strips the version: `memcpy@@GLIBC_2.14` becomes `memcpy`.
 fn strip_version(name: &[u8]) -> &[u8] {
     match name.iter().position(|&byte| byte == b'@') {
         Some(at) if at > 0 => &name[..at],

@@ -1,4 +1,4 @@
-//! CPU sampling inside a process: flamelet beside pprof-rs with each of its unwinders.
+//! CPU sampling inside a process: flamelet compared with pprof-rs and each of its unwinders.
 
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ use crate::Failure;
 struct Variant {
     feature: &'static str,
     name: &'static str,
-    /// The frame-pointer walk gets the build it asks for; all others an ordinary one.
+    /// Whether to build with frame pointers, which only the frame-pointer walk needs.
     frame_pointers: bool,
 }
 
@@ -35,10 +35,10 @@ const TABLE_SHARE: &str = "unwind tables, of the text";
 const TABLE_TIME: &str = "making them, CPU for a MB of text";
 /// Several times what the longest run takes.
 const LONGEST_RUN: &str = "400";
-/// pprof-rs can deadlock in its handler; a run of it that does not end is repeated so often.
+/// pprof-rs can deadlock in its handler; a run that does not end is tried this many times.
 const TRIES: usize = 3;
 
-/// A figure of one program run: what is asked of the program, and the field of its answer.
+/// A figure of one program run: the program's arguments, and the field of its output.
 #[derive(Clone)]
 struct Measure {
     arguments: Vec<String>,
@@ -58,7 +58,7 @@ pub(super) fn run(options: &Options) -> Result<Section, Failure> {
         for (arguments, figures) in runs.iter().zip(&mut figures) {
             println!("   round {round} of {rounds}: {}", arguments.join(" "));
             for (at, (program, figures)) in programs.iter().zip(figures).enumerate() {
-                // What a thread feels takes minutes to see, and is there to check our own figure.
+                // Measuring what a thread feels takes minutes, and serves only to check our own figure.
                 if at > 0 && arguments[0] == FELT {
                     figures.push(Value::Null);
                     continue;
@@ -81,7 +81,7 @@ pub(super) fn run(options: &Options) -> Result<Section, Failure> {
     let measures = measures(options.quick);
     let rows = measures.iter().map(|measure| {
         let figures = (0..programs.len()).map(|program| match middle(measure, program) {
-            // It has no such thing.
+            // This profiler has no such figure.
             missing if missing.is_nan() => "–".to_owned(),
             value => (measure.show)(value),
         });
@@ -115,7 +115,7 @@ pub(super) fn run(options: &Options) -> Result<Section, Failure> {
     })
 }
 
-/// Builds `bench-cpu` with one profiler and keeps the program under a name of its own.
+/// Builds `bench-cpu` with one profiler and stores the program under its own name.
 fn build(variant: &Variant) -> Result<PathBuf, Failure> {
     let mut arguments = vec!["--features", variant.feature];
     if variant.frame_pointers {
@@ -123,14 +123,14 @@ fn build(variant: &Variant) -> Result<PathBuf, Failure> {
     }
     let built = build_apart("bench-cpu", &arguments)?;
     let program = folder()?.join(format!("bench-cpu-{}", variant.feature));
-    // Removed first: an earlier one may still be running, and its text cannot be written over.
+    // Removed first: an earlier copy may still be running, and cannot be overwritten.
     let _ = std::fs::remove_file(&program);
     std::fs::copy(&built, &program)
         .map_err(|error| Failure::failed(format!("{}: {error}", program.display())))?;
     Ok(program)
 }
 
-/// What the program printed. One that does not end is killed, counted and tried again.
+/// Returns what the program printed. A run that does not end is killed, counted and repeated.
 fn answer(program: &Path, arguments: &[String], hangs: &mut usize) -> Result<Value, Failure> {
     const KILLED: i32 = 128 + 9;
     for _ in 0..TRIES {
@@ -159,7 +159,7 @@ fn words(words: &[&dyn std::fmt::Display]) -> Vec<String> {
     words.iter().map(ToString::to_string).collect()
 }
 
-/// Arguments of each kind of run; `quick` only shows that everything works.
+/// The arguments of each kind of run; `quick` only shows that everything works.
 fn capture(hertz: u32, threads: u32, quick: bool) -> Vec<String> {
     words(&[&"capture", &hertz, &threads, &if quick { 300 } else { 2_400 / threads }])
 }
@@ -180,7 +180,7 @@ fn sample(depth: u32, quick: bool) -> Vec<String> {
     words(&[&SAMPLE, &depth, &if quick { 400 } else { 4_000 }])
 }
 
-/// A quarter of it for the peers: their figures are so much larger that they need not be as fine.
+/// A quarter of the work for the peers: their figures are so much larger that they need less precision.
 fn fewer(arguments: &[String]) -> Vec<String> {
     match arguments {
         [kind, first, count] if kind == SAMPLE => {
@@ -191,7 +191,7 @@ fn fewer(arguments: &[String]) -> Vec<String> {
     }
 }
 
-/// Every distinct run, in the order they are made.
+/// Returns every distinct run, in the order they are made.
 fn runs(quick: bool) -> Vec<Vec<String>> {
     let mut runs: Vec<Vec<String>> = Vec::new();
     for measure in measures(quick) {
@@ -249,7 +249,7 @@ fn measures(quick: bool) -> Vec<Measure> {
     all
 }
 
-/// The middle of some figures, of which there is an odd number.
+/// Returns the median of an odd number of figures.
 fn median(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
     values[(values.len() - 1) / 2]

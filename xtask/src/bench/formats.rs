@@ -1,4 +1,4 @@
-//! Reading other tools' files: perf script text beside inferno, perf.data beside `perf script`, the rest alone.
+//! Reading other tools' files: perf script text compared with inferno, perf.data with `perf script`, the rest alone.
 
 mod inputs;
 
@@ -12,11 +12,11 @@ use super::statistics::{median_cost, megabytes, seconds, times};
 use super::{Options, build_apart, build_flamelet};
 use crate::{Failure, run};
 
-/// Programs on a file.
+/// Programs that read the same file.
 struct Contest {
     what: &'static str,
     file: PathBuf,
-    /// The first one is what the others are compared with.
+    /// The others are compared with the first one.
     programs: Vec<(String, Vec<String>)>,
 }
 
@@ -93,7 +93,7 @@ fn recorded_contests(inputs: &Inputs<'_>) -> Result<Vec<Contest>, Failure> {
     Ok(contests)
 }
 
-/// What flamelet writes by itself, read back.
+/// Formats that flamelet writes itself, read back.
 const ALONE: [(&str, &str); 6] = [
     ("pprof", "pprof"),
     ("folded", "folded stacks"),
@@ -113,7 +113,7 @@ fn lone_contests(inputs: &Inputs<'_>) -> Result<Vec<Contest>, Failure> {
     Ok(contests)
 }
 
-/// A format that is read as a stream, and what a file and one four times as long with the same stacks cost.
+/// A format that is read as a stream, and the cost of a file and of one four times as long with the same stacks.
 struct Growth {
     what: &'static str,
     bytes: [u64; 2],
@@ -244,7 +244,7 @@ fn convert(flamelet: &Path, file: &Path) -> (String, Vec<String>) {
     ("`flamelet convert`".to_owned(), std::iter::once(path(flamelet)).chain(words).collect())
 }
 
-/// Both must find as many different stacks.
+/// Checks that both find the same number of distinct stacks.
 fn check_same_stacks(flamelet: &Path, inferno: &Path, text: &Path) -> Result<(), Failure> {
     let mut ours = Command::new(flamelet);
     ours.arg("convert").arg(text).args(["--to", "folded", "-o", "-"]);

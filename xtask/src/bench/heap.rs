@@ -1,4 +1,5 @@
-//! Heap profiling inside a process: flamelet on three allocators beside jemalloc's own, pprof-alloc and dhat-rs.
+//! Heap profiling inside a process: flamelet on three allocators, compared with jemalloc's own, pprof-alloc and
+//! dhat-rs.
 
 use std::path::Path;
 use std::process::Command;
@@ -13,11 +14,11 @@ use crate::{Failure, run};
 struct Row {
     name: &'static str,
     mode: &'static str,
-    /// The row without profiling whose figures are taken off.
+    /// The row without profiling whose figures are subtracted.
     base: usize,
     /// jemalloc's configuration, for a mean in powers of two.
     jemalloc: Option<fn(u32) -> String>,
-    /// Whether it samples at all, and whether a profile can be asked for.
+    /// Whether it samples at all, and whether it can produce a profile.
     samples: bool,
     snapshot: bool,
 }
@@ -56,7 +57,7 @@ const ROWS: [Row; 10] = [
     row("flamelet on jemalloc", "flamelet-jemalloc", 1),
     row("flamelet on mimalloc", "flamelet-mimalloc", 2),
 ];
-/// One more, by jemalloc's own sampling.
+/// One more row, with jemalloc's own sampling.
 const HOOKS: Row = Row {
     jemalloc: Some(inactive),
     ..row("flamelet fed by jemalloc's sampling", "flamelet-jemalloc-hooks", 1)
@@ -68,9 +69,9 @@ const LG_MEAN: u32 = 19;
 /// The figures of one row, the best of all rounds.
 #[derive(Default)]
 struct Figures {
-    /// Nanoseconds a pair, by number of threads.
+    /// Nanoseconds per pair, by number of threads.
     pairs: [Option<f64>; 4],
-    /// What the profiler adds to them, against turns without it in the same process; of each round.
+    /// What the profiler adds to them, compared with turns without it in the same process; one for each round.
     added: [Vec<f64>; 4],
     /// The same when every allocation is sampled.
     each: Vec<f64>,
@@ -95,8 +96,8 @@ pub(super) fn run(options: &Options) -> Result<Section, Failure> {
     Ok(section(&rows, &figures, rounds, mebibytes))
 }
 
-/// Allocations and frees. What is compared runs one right after the other: all modes with one number of threads,
-/// then with the next.
+/// Measures allocations and frees. Runs that are compared follow each other directly: all modes with one number of
+/// threads, then with the next.
 fn measure_pairs(program: &Path, rows: &[&Row], figures: &mut [Figures], millis: u32) -> Result<(), Failure> {
     let least = |known: &mut Option<f64>, answer: &Value, field: &str| {
         let value = answer[field].as_f64().unwrap_or(f64::NAN);
@@ -146,7 +147,7 @@ fn section(rows: &[&Row], figures: &[Figures], rounds: usize, mebibytes: u32) ->
     };
     let sample = |at: usize| -> Option<f64> {
         let each = middle_of(&figures[at].each)?;
-        // Where there were no turns without the profiler, the allocation itself is in it.
+        // Without turns that run without the profiler, the figure includes the allocation itself.
         let base = if figures[at].added[0].is_empty() { figures[rows[at].base].pairs[0]? } else { 0.0 };
         Some((each - base) / 1e3)
     };

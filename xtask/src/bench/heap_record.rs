@@ -1,4 +1,4 @@
-//! Every allocation of a program that was not built for it: `flamelet record --heap` beside heaptrack.
+//! Recording every allocation of an unmodified program: `flamelet record --heap` compared with heaptrack.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -10,7 +10,7 @@ use super::statistics::megabytes;
 use super::{Options, build_flamelet, folder};
 use crate::{Failure, run, workspace};
 
-/// A program's work: its name here, and its arguments (the last one is the number of turns).
+/// A workload: its name in the table, and its arguments (the last one is the number of turns).
 const WORKLOADS: [(&str, [&str; 2], u32); 4] = [
     ("64 blocks, one replaced at a time", ["pairs", "1"], 2_000_000),
     ("the same, 2 threads", ["pairs", "2"], 1_000_000),
@@ -18,7 +18,7 @@ const WORKLOADS: [(&str, [&str; 2], u32); 4] = [
     ("the same, 2 threads", ["service", "2"], 3_000),
 ];
 
-/// Who records.
+/// The recorder.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Tool {
     Nobody,
@@ -139,7 +139,7 @@ fn length(path: &Path) -> u64 {
     std::fs::metadata(path).map_or(0, |file| file.len())
 }
 
-/// heaptrack_print's last lines.
+/// Parses the last lines of heaptrack_print.
 fn printed(text: &str) -> Totals {
     let of = |label: &str| {
         let line = text.lines().find_map(|line| line.strip_prefix(label)).unwrap_or_default();

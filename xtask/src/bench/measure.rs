@@ -1,4 +1,4 @@
-//! What one run of a program cost, as the kernel counted it.
+//! Measures the cost of one run of a program, as the kernel counted it.
 #![allow(unsafe_code)] // wait4 is the only call that gives one child's own CPU time and peak memory.
 
 use std::process::{Command, Stdio};
@@ -13,11 +13,11 @@ pub(super) struct Cost {
     pub(super) cpu: Duration,
     /// From start to end.
     pub(super) wall: Duration,
-    /// The largest resident size of it or any of its children, in bytes.
+    /// The largest resident size of the program or any of its children, in bytes.
     pub(super) peak: u64,
 }
 
-/// Runs `command` with its output thrown away; it must succeed.
+/// Runs `command` and discards its output; it must succeed.
 pub(super) fn cost(command: &mut Command) -> Result<Cost, Failure> {
     let floor = forget_own_peak()?;
     let started = Instant::now();
@@ -31,7 +31,7 @@ pub(super) fn cost(command: &mut Command) -> Result<Cost, Failure> {
     let mut status = 0;
     // SAFETY: zero is a valid value of every field of `rusage`.
     let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
-    // SAFETY: `pid` is a child of ours that nobody else waits for, and both pointers are to live values.
+    // SAFETY: `pid` is a child of ours that nothing else waits for, and both pointers are to live values.
     let waited = unsafe { libc::wait4(pid, &raw mut status, 0, &raw mut usage) };
     if waited != pid || status != 0 {
         return Err(Failure::failed(format!("{command:?} failed (wait status {status})")));
@@ -44,8 +44,8 @@ pub(super) fn cost(command: &mut Command) -> Result<Cost, Failure> {
     Ok(Cost { cpu: duration(usage.ru_utime) + duration(usage.ru_stime), wall, peak })
 }
 
-/// A child starts as a copy of this program, and the kernel counts that copy's peak as the child's own. So what this
-/// program needed before is forgotten; what it has now, which is returned in bytes, is the least that can be seen.
+/// Resets this program's own peak memory: a child starts as a copy of this program, and the kernel counts that copy's
+/// peak as the child's own. Returns the current memory in bytes, which is the least that can be measured.
 fn forget_own_peak() -> Result<u64, Failure> {
     const RESET_PEAK: &str = "5";
     let failed = |error: std::io::Error| Failure::failed(format!("own peak memory: {error}"));

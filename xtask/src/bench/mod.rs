@@ -1,4 +1,4 @@
-//! `cargo xtask bench NAME`: flamelet beside its peers, in one run, interleaved. One file a benchmark.
+//! `cargo xtask bench NAME`: compares flamelet with its peers, in one run, interleaved. Each benchmark is a file.
 
 mod cpu;
 mod formats;
@@ -16,15 +16,15 @@ mod view;
 
 use crate::{Failure, Outcome, run, workspace};
 
-/// How a benchmark was asked to run.
+/// The options of a benchmark.
 pub(crate) struct Options {
-    /// How often each program runs; the middle figure counts.
+    /// How often each program runs; the median is reported.
     rounds: usize,
-    /// Tiny runs that only show that everything works; nothing is written down.
+    /// Short runs that only show that everything works; no results are written.
     quick: bool,
 }
 
-/// A benchmark: its name, and what runs it and gives its section of docs/benchmarks.md.
+/// A benchmark: its name, and the function that runs it and returns its section of docs/benchmarks.md.
 struct Bench {
     name: &'static str,
     run: fn(&Options) -> Result<page::Section, Failure>,
@@ -68,7 +68,7 @@ fn parse(arguments: &[String]) -> Result<Options, Failure> {
         }
         let value = arguments.next().and_then(|value| value.parse().ok());
         match (argument.as_str(), value) {
-            // Of an even number of rounds there is no middle, and the lower of two would flatter.
+            // An even number of rounds has no middle, and the lower of the two would flatter.
             ("--rounds", Some(rounds)) if rounds % 2 == 1 => options.rounds = rounds,
             ("--rounds", _) => {
                 return Err(Failure::unusable("--rounds needs an odd number: the middle counts"));
@@ -79,7 +79,7 @@ fn parse(arguments: &[String]) -> Result<Options, Failure> {
     Ok(options)
 }
 
-/// The release build of the flamelet command.
+/// Builds the flamelet command in release mode.
 fn build_flamelet() -> Result<std::path::PathBuf, Failure> {
     let mut build = workspace::cargo();
     build.args(["build", "--release", "--package", "flamelet-cli"]);
@@ -87,7 +87,7 @@ fn build_flamelet() -> Result<std::path::PathBuf, Failure> {
     Ok(workspace::target().join("release/flamelet"))
 }
 
-/// The release build of a package of the bench workspace, whose program has the package's name.
+/// Builds a package of the bench workspace in release mode; its program has the package's name.
 fn build_peer(package: &str) -> Result<std::path::PathBuf, Failure> {
     let mut build = workspace::cargo();
     build.args(["build", "--release", "--manifest-path", "bench/Cargo.toml", "--package", package]);
@@ -96,8 +96,8 @@ fn build_peer(package: &str) -> Result<std::path::PathBuf, Failure> {
     Ok(workspace::target().join("release").join(package))
 }
 
-/// The same in the bench workspace's own target folder: for peers with many dependencies that nothing else shares.
-/// `arguments` may choose features, and compiler flags after `--`.
+/// Does the same in the bench workspace's own target folder: for peers with many dependencies that nothing else
+/// shares. `arguments` may select features, and compiler flags after `--`.
 fn build_apart(package: &str, arguments: &[&str]) -> Result<std::path::PathBuf, Failure> {
     let target = workspace::root().join("bench/target");
     let mut build = workspace::cargo();
@@ -107,7 +107,7 @@ fn build_apart(package: &str, arguments: &[&str]) -> Result<std::path::PathBuf, 
     Ok(target.join("release").join(package))
 }
 
-/// The folder for generated inputs and outputs.
+/// Returns the folder for generated inputs and outputs.
 fn folder() -> Result<std::path::PathBuf, Failure> {
     let folder = workspace::target().join("bench");
     std::fs::create_dir_all(&folder).map_err(|error| Failure::failed(error.to_string()))?;

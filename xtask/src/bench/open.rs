@@ -1,4 +1,4 @@
-//! Opening a large profile: `flamelet top` and `flamelet flame` beside `pprof -top`.
+//! Opening a large profile: `flamelet top` and `flamelet flame` compared with `pprof -top`.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -13,7 +13,7 @@ use crate::{Failure, run};
 /// The profile of ANCHORS.md, and a tenth of it.
 const STACKS: [usize; 2] = [1_000_000, 100_000];
 
-/// What one profile cost each program.
+/// The costs of one profile for each program.
 struct Figures {
     stacks: usize,
     bytes: u64,
@@ -36,7 +36,7 @@ pub(super) fn run(options: &Options) -> Result<Section, Failure> {
     Ok(section(&figures, options.rounds))
 }
 
-/// Writes the seeded profile, unless an earlier run has.
+/// Writes the seeded profile, unless an earlier run has done so.
 fn generate(stacks: usize) -> Result<PathBuf, Failure> {
     let path = folder()?.join(format!("stacks-{stacks}.pb"));
     let generator = build_peer("bench-generate")?;
@@ -47,7 +47,7 @@ fn generate(stacks: usize) -> Result<PathBuf, Failure> {
     Ok(path)
 }
 
-/// A fast wrong answer is worth nothing: both must print the same rows.
+/// Checks that both print the same rows: a fast wrong answer is worth nothing.
 fn check_same_rows(flamelet: &Path, pprof: &Path, profile: &Path) -> Result<(), Failure> {
     let rows = |text: String| -> Vec<String> {
         text.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect()

@@ -1,26 +1,26 @@
-//! docs/benchmarks.md: a section a benchmark, each replaced in place when it is run again.
+//! docs/benchmarks.md: one section for each benchmark, replaced in place by the next run.
 
 use std::path::PathBuf;
 use std::process::Command;
 
 use crate::{Failure, Outcome, run, workspace};
 
-/// One benchmark's part of the page.
+/// One benchmark's section of the page.
 pub(super) struct Section {
     /// The heading.
     pub(super) title: String,
     /// What was run, in a sentence or two.
     pub(super) about: String,
-    /// The table's head.
+    /// The table's header.
     pub(super) columns: Vec<&'static str>,
     /// Its rows.
     pub(super) rows: Vec<Vec<String>>,
-    /// What is to be reached, and what was.
+    /// The goals, and whether they were reached.
     pub(super) goals: Vec<String>,
 }
 
 impl Section {
-    /// The section as Markdown, with the day and the machine.
+    /// Returns the section as Markdown, with the day and the machine.
     pub(super) fn markdown(&self) -> String {
         let row = |cells: &[String]| format!("| {} |\n", cells.join(" | "));
         let head: Vec<String> = self.columns.iter().map(|column| (*column).to_owned()).collect();
@@ -39,7 +39,7 @@ const HEAD: &str = "# Benchmarks\n\nEach section is written by `cargo xtask benc
                     interleaved, on the\nsame input; the middle of the rounds counts. Figures of two days are not \
                     to be compared, the ratios are.\n";
 
-/// Puts the section where the last run of the same benchmark stands, else at the end.
+/// Replaces the section of the last run of the same benchmark, or appends it.
 pub(super) fn replace(name: &str, section: &Section) -> Outcome {
     let path = path();
     let page = std::fs::read_to_string(&path).unwrap_or_else(|_| HEAD.to_owned());
@@ -63,7 +63,7 @@ fn replaced(page: &str, name: &str, section: &str) -> String {
     }
 }
 
-/// The day and the machine of a run.
+/// Returns the day and the machine of a run.
 pub(super) fn day_and_machine() -> String {
     format!("{}: {}", today(), machine())
 }
@@ -73,7 +73,7 @@ fn today() -> String {
     date.map_or_else(|_| "an unknown day".to_owned(), |date| date.trim().to_owned())
 }
 
-/// The processor, how many of them, the memory and the kernel.
+/// Returns the processor, the number of CPUs, the memory and the kernel.
 fn machine() -> String {
     let field = |file: &str, name: &str| {
         let text = std::fs::read_to_string(file).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Symbolizing addresses: flamelet-symbol beside blazesym and addr2line.
+//! Symbolizing addresses: flamelet-symbol compared with blazesym and addr2line.
 
 use std::process::Command;
 use std::time::Duration;
@@ -10,12 +10,12 @@ use crate::{Failure, run};
 
 const ENGINES: [&str; 3] = ["flamelet", "blazesym", "addr2line"];
 
-/// One engine's rounds: the first pass over a binary just opened, and a second over the same addresses.
+/// The rounds of one engine: a first pass over a freshly opened binary, and a second over the same addresses.
 #[derive(Default)]
 struct Passes {
     cold: Vec<Duration>,
     warm: Vec<Duration>,
-    /// How many addresses got a name, and frames in all.
+    /// How many addresses got a name, and the number of frames.
     found: String,
 }
 
@@ -38,7 +38,7 @@ pub(super) fn run(options: &Options) -> Result<Section, Failure> {
 }
 
 impl Passes {
-    /// Reads `cold-µs warm-µs what-was-found`.
+    /// Parses `cold-µs warm-µs what-was-found`.
     fn take(&mut self, line: &str) -> Result<(), Failure> {
         let mut words = line.trim().splitn(3, ' ');
         let mut micros = || words.next().and_then(|word| word.parse().ok()).map(Duration::from_micros);

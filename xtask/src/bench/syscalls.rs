@@ -1,4 +1,5 @@
-//! Recording system calls: `flamelet record --syscalls` beside `strace -f -c`; a part of the benchmark `record`.
+//! Recording system calls: `flamelet record --syscalls` compared with `strace -f -c`; a part of the benchmark
+//! `record`.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -12,7 +13,8 @@ use crate::{Failure, run, workspace};
 /// 20,500 calls each.
 const REPEATS: &str = "20";
 
-/// Lines that say how long each took for the same calls, whether both counted the same, and whether the goal is reached.
+/// Returns lines that say how long each took for the same calls, whether the counts agree, and whether the goal is
+/// reached.
 pub(super) fn compare(flamelet: &Path, folder: &Path, rounds: usize) -> Result<Vec<String>, Failure> {
     if run::which("strace").is_none() {
         eprintln!("SKIP: system calls, because strace is not installed");
@@ -63,7 +65,7 @@ pub(super) fn compare(flamelet: &Path, folder: &Path, rounds: usize) -> Result<V
     ])
 }
 
-/// Calls and errors by name, from the table of `strace -c -U calls,errors,name`.
+/// Returns calls and errors by name, from the table of `strace -c -U calls,errors,name`.
 fn counted_by_strace(table: &str) -> BTreeMap<String, (u64, u64)> {
     let row = |line: &str| {
         let words: Vec<&str> = line.split_whitespace().collect();
@@ -75,7 +77,7 @@ fn counted_by_strace(table: &str) -> BTreeMap<String, (u64, u64)> {
     table.lines().filter_map(row).collect()
 }
 
-/// The same from the comments of a profile: `syscall NAME: N calls, N errors, …`.
+/// Returns the same from the comments of a profile: `syscall NAME: N calls, N errors, …`.
 fn counted_by_us(info: &str) -> BTreeMap<String, (u64, u64)> {
     let row = |line: &str| {
         let (name, rest) = line.split_once("syscall ")?.1.split_once(": ")?;

@@ -1,4 +1,4 @@
-//! How much slower a program runs under each tool that `flamelet run` drives, and under `flamelet record`.
+//! Measures how much slower a program runs under each tool that `flamelet run` drives, and under `flamelet record`.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -12,7 +12,7 @@ const PARTS: [&str; 3] = ["computing", "allocating", "system calls"];
 const TOOLS: [&str; 8] =
     ["perf", "strace", "massif", "callgrind", "cachegrind", "dhat", "heaptrack", "bpftrace"];
 
-/// What `flamelet run list` shows.
+/// The file that `flamelet run list` shows.
 const SLOWDOWNS: &str = "crates/record/src/drive/slowdowns.txt";
 
 /// Nanoseconds of each part.
@@ -67,7 +67,7 @@ fn shown(ratio: f64) -> String {
     if ratio < 10.0 { format!("{ratio:.2} ×") } else { format!("{ratio:.0} ×") }
 }
 
-/// A line of what `flamelet run list` shows.
+/// Returns a line of that file.
 fn slowdown_line(tool: &str, ratios: [f64; 3]) -> String {
     let rounded =
         ratios.map(|ratio| if ratio < 10.0 { format!("{ratio:.1}") } else { format!("{ratio:.0}") });
@@ -114,8 +114,8 @@ impl Bench {
         command
     }
 
-    /// How many times longer each part takes than in runs of the program alone, one before and one after: the speed of
-    /// a machine drifts. The middle of some rounds.
+    /// Returns how many times longer each part takes than in runs of the program alone, one before and one after,
+    /// because the speed of a machine drifts. The median of all rounds.
     fn slowdowns(&self, rounds: usize, command: &dyn Fn(&Path) -> Command) -> Result<[f64; 3], Failure> {
         let mut all: [Vec<f64>; 3] = Default::default();
         for _ in 0..rounds {
@@ -132,7 +132,7 @@ impl Bench {
         }))
     }
 
-    /// How long each part takes by the program's own clock.
+    /// Returns how long each part takes by the program's own clock.
     fn times(&self, command: &dyn Fn(&Path) -> Command) -> Result<Times, Failure> {
         let out = folder()?.join("mixed.times");
         let _ = std::fs::remove_file(&out);

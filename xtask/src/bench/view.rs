@@ -1,4 +1,4 @@
-//! Looking at a profile in Chromium: `flamelet view` beside `pprof -http`.
+//! Viewing a profile in Chromium: `flamelet view` compared with `pprof -http`.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -10,12 +10,12 @@ use super::{Options, build_flamelet, build_peer, folder};
 use crate::golang::Golang;
 use crate::{Failure, run, workspace};
 
-/// Both open the smaller one; the larger is flamelet's alone (pprof: ten gigabytes).
+/// Both open the smaller one; only flamelet opens the larger (pprof would need ten gigabytes).
 const STACKS: [usize; 2] = [100_000, 1_000_000];
-/// Only pprof has to be told an address.
+/// Only pprof needs an explicit address.
 const PPROF_ADDRESS: &str = "127.0.0.1:47391";
 
-/// One program on one profile, a value a round.
+/// One program on one profile, a value for each round.
 struct Figures {
     name: String,
     rounds: Vec<Value>,
@@ -50,7 +50,7 @@ pub(super) fn run(options: &Options) -> Result<Section, Failure> {
     Ok(section(&all, rounds))
 }
 
-/// playwright-core, as the page's own tests install it.
+/// Installs playwright-core, like the page's own tests.
 fn prepare_page_tests() -> Result<(), Failure> {
     let out = workspace::target().join("ui-tests");
     if out.join("node_modules/playwright-core").is_dir() {
@@ -60,7 +60,7 @@ fn prepare_page_tests() -> Result<(), Failure> {
     std::fs::copy(workspace::root().join("ui/package.json"), out.join("package.json"))
         .map_err(|error| Failure::failed(error.to_string()))?;
     let mut install = Command::new("npm");
-    // There, not with --prefix: npm would look for the machine's settings below that folder.
+    // In that folder, not with --prefix: npm would look for the machine's settings below it.
     install.args(["install", "--no-audit", "--no-fund", "--no-package-lock", "--silent"]).current_dir(out);
     run::step("installing playwright-core", &mut install)
 }
@@ -96,7 +96,7 @@ fn of_pprof(pprof: &Path, profile: &Path) -> Result<Value, Failure> {
     answer(&mut command)
 }
 
-/// The script that opens a profile in the browser; its head says what it measures.
+/// The script that opens a profile in the browser; its header says what it measures.
 fn script(what: &str, kind: &str) -> Command {
     let mut command = Command::new("node");
     command.arg(workspace::root().join("bench/view/open.mjs")).args([what, kind]);

@@ -1,8 +1,8 @@
-//! Whether the modules of a crate use each other in a circle.
+//! Checks that the modules of a crate do not use each other in a cycle.
 //!
-//! Modules beside each other (those of a crate's root, those of one folder) must have an order: each uses only those
-//! that come before it. A module stands for all that is below it. What a folder's own `mod.rs` does with its files, and
-//! they with it, is not looked at: they are one room.
+//! Sibling modules (those of a crate's root, those of one folder) must have an order: each uses only those before it.
+//! A module stands for everything below it. Uses between a folder's own `mod.rs` and its files are not checked: they
+//! belong together.
 
 mod source;
 
@@ -12,16 +12,16 @@ use std::path::{Path, PathBuf};
 use crate::{Failure, Outcome, workspace};
 use source::Source;
 
-/// Circles that still stand: the crate's folder and the modules. Never to be added to.
+/// Known cycles: the crate's folder and the modules. Never to be added to.
 const STANDING: &[(&str, &[&str])] = &[];
 
 /// A module by its path in the crate.
 type ModulePath = Vec<String>;
 
-/// Who uses whom: modules beside each other, and a place where one names the other.
+/// Which sibling modules use each other, with a place where one names the other.
 type Uses = BTreeMap<(ModulePath, ModulePath), String>;
 
-/// Fails on circles that the list does not have, and on those in the list that are gone.
+/// Fails on cycles that are not in the list, and on those in the list that are gone.
 pub(super) fn check() -> Outcome {
     let crates = workspace::root().join("crates");
     let folders = std::fs::read_dir(&crates).map_err(|error| Failure::failed(error.to_string()))?;
@@ -45,7 +45,7 @@ pub(super) fn check() -> Outcome {
     Err(Failure::failed("module circles: move what both modules need into a third one, below them"))
 }
 
-/// What each module says, from the files under `src`.
+/// Parses each module from the files under `src`.
 fn modules_of(src: &Path) -> BTreeMap<ModulePath, Source> {
     let mut files = Vec::new();
     list_files(src, &mut files);
@@ -87,7 +87,7 @@ fn without_tests(mut modules: BTreeMap<ModulePath, Source>) -> BTreeMap<ModulePa
     modules
 }
 
-/// Which modules that stand beside each other use one another.
+/// Returns which sibling modules use each other.
 fn uses(modules: &BTreeMap<ModulePath, Source>) -> Uses {
     let mut uses = Uses::new();
     for (user, source) in modules {
@@ -105,7 +105,7 @@ fn uses(modules: &BTreeMap<ModulePath, Source>) -> Uses {
     uses
 }
 
-/// The module that `path` leads to, seen from the module `from`.
+/// Returns the module that `path` leads to, as seen from the module `from`.
 fn resolve(from: &[String], path: &[String], modules: &BTreeMap<ModulePath, Source>) -> Option<ModulePath> {
     let mut at = from.to_vec();
     let mut parts = path.iter();
@@ -121,14 +121,14 @@ fn resolve(from: &[String], path: &[String], modules: &BTreeMap<ModulePath, Sour
         }
     }
     at.extend(parts.cloned());
-    // Behind the modules comes what they hold.
+    // The rest of the path, after the modules, names their items.
     while !at.is_empty() && !modules.contains_key(&at) {
         at.pop();
     }
     Some(at)
 }
 
-/// Groups of modules beside each other in which each uses, by way of others or not, each.
+/// Returns the groups of sibling modules in which each one uses every other, directly or indirectly.
 fn circles(uses: &Uses) -> Vec<Circle> {
     let modules: BTreeSet<&ModulePath> = uses.keys().map(|(user, _)| user).collect();
     let reach: BTreeMap<&ModulePath, BTreeSet<&ModulePath>> =

@@ -1,10 +1,10 @@
-//! Which crate may use which: arrows point down only.
+//! Checks which crate may use which: dependencies point down only.
 
 use serde_json::Value;
 
 use crate::{Failure, Outcome};
 
-/// Every crate and the crates of ours that it may name in its manifest. Dev-dependencies are free.
+/// Every crate and our crates that it may name in its manifest. Dev-dependencies are not restricted.
 const ALLOWED: &[(&str, &[&str])] = &[
     ("flamelet-profile", &[]),
     ("flamelet-unwind", &[]),
@@ -50,11 +50,11 @@ const ALLOWED: &[(&str, &[&str])] = &[
         ],
     ),
     ("xtask", &[]),
-    // One of its programs is a service as users write them.
+    // One of its programs is a service like those that users write.
     ("flamelet-tests", &["flamelet"]),
 ];
 
-/// Fails on the first look at any edge that the table does not have, naming all of them.
+/// Fails if there is any edge that is not in the table, and names all of them.
 pub(super) fn check() -> Outcome {
     let packages = super::metadata()?;
     let wrong = wrong_edges(&packages);
@@ -75,7 +75,7 @@ fn wrong_edges(packages: &[Value]) -> Vec<String> {
         let name = package["name"].as_str().unwrap_or_default();
         let allowed = ALLOWED.iter().find(|(krate, _)| *krate == name).map(|(_, allowed)| *allowed);
         let Some(allowed) = allowed else {
-            // Examples use what they show; they are leaves that nothing depends on.
+            // Examples use what they demonstrate; nothing depends on them.
             if !package["manifest_path"].as_str().is_some_and(|path| path.contains("/examples/")) {
                 wrong.push(format!("{name} is not in the table of crates"));
             }
@@ -88,7 +88,7 @@ fn wrong_edges(packages: &[Value]) -> Vec<String> {
     wrong
 }
 
-/// What a package names under `[dependencies]` and `[build-dependencies]`.
+/// Returns the packages under `[dependencies]` and `[build-dependencies]`.
 fn dependencies(package: &Value) -> impl Iterator<Item = &str> {
     let dependencies = package["dependencies"].as_array().map(Vec::as_slice).unwrap_or_default();
     dependencies

@@ -1,4 +1,4 @@
-//! Features are additive: each crate compiles with none, with each alone, and with all.
+//! Checks that features are additive: each crate compiles with none, with each alone, and with all.
 
 use serde_json::Value;
 
@@ -24,7 +24,7 @@ fn feature_names(package: &Value) -> Vec<&str> {
     names.map(String::as_str).filter(|name| *name != "default").collect()
 }
 
-/// The arguments of each run; none for a crate without features, which the other checks compile anyway.
+/// Returns the arguments of each run; none for a crate without features, which the other checks compile anyway.
 fn combinations(features: &[&str]) -> Vec<Vec<String>> {
     if features.is_empty() {
         return Vec::new();

@@ -1,4 +1,4 @@
-//! `cargo xtask check`: everything that can be said about the sources without running them.
+//! `cargo xtask check`: checks everything about the sources that does not require running them.
 
 mod cycles;
 mod edges;
@@ -9,7 +9,7 @@ mod targets;
 use crate::tally::Tally;
 use crate::{Failure, Outcome, run, skips, workspace};
 
-/// All checks.
+/// Runs all checks.
 pub(crate) fn run(arguments: &[String]) -> Outcome {
     if let Some(unknown) = arguments.first() {
         return Err(Failure::unusable(format!("check takes no arguments, not `{unknown}`")));
@@ -26,7 +26,7 @@ pub(crate) fn run(arguments: &[String]) -> Outcome {
     Ok(())
 }
 
-/// The checks that `cargo xtask test` begins with.
+/// Runs the checks that `cargo xtask test` begins with.
 pub(crate) fn fast(tally: &mut Tally) -> Outcome {
     if installed("fmt", tally) {
         run::step("formatting", workspace::cargo().args(["fmt", "--all", "--check"]))?;
@@ -41,19 +41,20 @@ pub(crate) fn fast(tally: &mut Tally) -> Outcome {
     Ok(())
 }
 
-/// Every combination of features compiles.
+/// Checks that every combination of features compiles.
 pub(crate) fn features() -> Outcome {
     features::check()
 }
 
-/// What services link compiles for other machines.
+/// Checks that the crates that services link compile for other machines.
 pub(crate) fn targets(tally: &mut Tally) -> Outcome {
     targets::check(tally)
 }
 
 const CLIPPY: [&str; 6] = ["clippy", "--workspace", "--all-targets", "--", "--deny", "warnings"];
 
-/// A machine with Rust's minimal profile has neither; the tests do not depend on them.
+/// Returns whether the component is installed. Rust's minimal profile has neither clippy nor rustfmt; the tests do
+/// not depend on them.
 fn installed(component: &str, tally: &mut Tally) -> bool {
     let there = run::output(workspace::cargo().args([component, "--version"])).is_ok();
     if !there {
@@ -65,14 +66,14 @@ fn installed(component: &str, tally: &mut Tally) -> bool {
     there
 }
 
-/// The documentation of all crates, without a warning.
+/// Builds the documentation of all crates; warnings are errors.
 pub(crate) fn docs() -> Outcome {
     let mut command = workspace::cargo();
     command.args(["doc", "--workspace", "--no-deps"]).env("RUSTDOCFLAGS", "--deny warnings");
     run::step("docs", &mut command)
 }
 
-/// `cargo metadata` of the workspace's own packages.
+/// Returns `cargo metadata` of the workspace's own packages.
 fn metadata() -> Result<Vec<serde_json::Value>, Failure> {
     let text = run::output(workspace::cargo().args(["metadata", "--format-version", "1", "--no-deps"]))?;
     let mut metadata: serde_json::Value =

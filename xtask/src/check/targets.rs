@@ -1,16 +1,16 @@
-//! The crates that services link compile for the other machines whose standard library is installed.
+//! Checks that the crates that services link compile for the other machines whose standard library is installed.
 //!
-//! `rustup target add NAME` installs one. Without rustup, Debian's `libstd-rust-dev:arm64` beside its own
-//! rustc does, and `qemu-user` then runs the tests too; see CONTRIBUTING.md.
+//! `rustup target add NAME` installs one. Without rustup, Debian's `libstd-rust-dev:arm64` beside its own rustc does,
+//! and `qemu-user` then runs the tests too; see CONTRIBUTING.md.
 
 use crate::tally::Tally;
 use crate::{Outcome, run, workspace};
 
-/// Samples on the first; must build and say "not supported here" on the others.
+/// The first can sample; the others must build and report "not supported here".
 const TARGETS: [&str; 3] = ["aarch64-unknown-linux-gnu", "x86_64-apple-darwin", "x86_64-pc-windows-gnu"];
 const LINKED_BY_SERVICES: [&str; 3] = ["flamelet-unwind", "flamelet-capture", "flamelet"];
 
-/// Checks every target that is there; the others are skips that are said.
+/// Checks every installed target; the others are reported as skipped.
 pub(super) fn check(tally: &mut Tally) -> Outcome {
     for target in TARGETS {
         if !workspace::library_folder(target)?.is_dir() {

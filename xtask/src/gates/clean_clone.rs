@@ -1,4 +1,4 @@
-//! The README's first command, in a clone that nobody has built in. (Its second is what runs this.)
+//! Runs the README's first command in a clean clone. (Its second is what runs this.)
 
 use std::process::Command;
 

@@ -1,6 +1,6 @@
-//! Licences and versions of all dependencies, by the lists of `deny.toml`.
+//! Checks licences and versions of all dependencies against the lists in `deny.toml`.
 //!
-//! `cargo deny` says more, where it is installed; building it takes longer than all the rest of this.
+//! `cargo deny` reports more, but building it takes longer than all the rest of this.
 
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -30,7 +30,7 @@ pub(super) fn check(_: &mut Tally) -> Outcome {
     }
 }
 
-/// The strings of the list `name` in a TOML file: of tables, the first string of each.
+/// Returns the strings of the list `name` in a TOML file; for tables, the first string of each.
 fn strings(text: &str, name: &str) -> Vec<String> {
     let start = format!("{name} = [");
     let lines = text.lines().skip_while(|line| *line != start).skip(1).take_while(|line| *line != "]");
@@ -38,14 +38,15 @@ fn strings(text: &str, name: &str) -> Vec<String> {
     lines.filter_map(|line| line.split('"').nth(1).map(str::to_owned)).collect()
 }
 
-/// Packages none of whose choices of licences are all allowed.
+/// Returns the packages that offer no choice of licences that are all allowed.
 fn unlicensed(packages: &[Value], allowed: &[String]) -> Vec<String> {
     let is_wrong = |package: &&Value| !holds(package["license"].as_str().unwrap_or("none"), allowed);
     let wrong = packages.iter().filter(is_wrong);
     wrong.map(|package| format!("{}: licence {}", name(package), package["license"])).collect()
 }
 
-/// Whether an expression can be met: `AND` binds before `OR`, and an alternative within parentheses counts as one.
+/// Returns whether an expression is satisfied: `AND` binds tighter than `OR`, and an alternative within parentheses
+/// counts as one.
 fn holds(expression: &str, allowed: &[String]) -> bool {
     let expression = expression.replace('/', " OR ");
     if let Some((before, rest)) = expression.split_once('(')
@@ -58,7 +59,8 @@ fn holds(expression: &str, allowed: &[String]) -> bool {
     expression.split(" OR ").any(|choice| choice.split(" AND ").all(is_allowed))
 }
 
-/// Packages of which there are several versions, but for those in the list; and what stands there in vain.
+/// Returns the packages with several versions, except for those in the list; and entries of the list that are not
+/// needed.
 fn doubled(packages: &[Value], skipped: &[String]) -> Vec<String> {
     let mut versions: BTreeMap<&str, Vec<String>> = BTreeMap::new();
     let is_skipped = |package: &&Value| skipped.contains(&name(package));

@@ -1,4 +1,5 @@
-//! What must hold beside the tests: each gate is a step of the full `cargo xtask test`, and `cargo xtask gate NAME` alone.
+//! Checks beyond the tests: each gate is a step of the full `cargo xtask test`, and runs alone with
+//! `cargo xtask gate NAME`.
 
 mod clean_clone;
 mod licences;
@@ -14,11 +15,11 @@ use crate::{Failure, Outcome, check, fuzz, run, skips};
 struct Gate {
     name: &'static str,
     title: &'static str,
-    /// Fails, or returns what it counted: the tests it ran, and what it left out.
+    /// Fails, or returns its counts: the tests it ran, and those it skipped.
     run: fn(&mut Tally) -> Outcome,
 }
 
-/// Cheap ones first.
+/// All gates, cheap ones first.
 const GATES: &[Gate] = &[
     Gate { name: "licences", title: "licences and versions", run: licences::check },
     Gate { name: "docs", title: "documentation", run: |_| check::docs() },
@@ -42,22 +43,22 @@ pub(crate) fn run(names: &[String]) -> Outcome {
     if wrong == 0 { Ok(()) } else { Err(Failure::failed("gates failed")) }
 }
 
-/// All gates, each to its end, whatever the others come to.
+/// Runs all gates, each to its end, even if others fail.
 pub(crate) fn all() -> Results {
     pass(GATES.iter())
 }
 
-/// What the gates came to.
+/// The results of the gates.
 #[derive(Default)]
 pub(crate) struct Results {
-    /// What they counted: the tests that ran again in another build are no further tests.
+    /// Their counts; tests that ran again in another build are not counted again.
     pub(crate) tally: Tally,
     lines: Vec<String>,
     failed: u64,
 }
 
 impl Results {
-    /// Prints a line a gate, and returns how many failed.
+    /// Prints a line for each gate, and returns how many failed.
     pub(crate) fn print(&self) -> u64 {
         run::heading("gates");
         self.lines.iter().for_each(|line| println!("   {line}"));

@@ -1,17 +1,17 @@
-//! The tests of what is `unsafe` or reads others' files, under LLVM's address sanitizer.
+//! Runs the tests of code that is `unsafe` or reads untrusted files under LLVM's address sanitizer.
 //!
-//! The stable compiler has it, behind a switch that is not stable. The preloaded library is not here: it and the
-//! sanitizer both replace `malloc`, and only one can. What it counts with (`preload-ledger`, the distances between
-//! samples) is.
+//! The stable compiler has it, behind an unstable switch. The preloaded library is not tested: it and the sanitizer
+//! both replace `malloc`, and only one can. The parts that it counts with (`preload-ledger`, the distances between
+//! samples) are.
 
 use crate::tally::Tally;
 use crate::{Failure, Outcome, test, workspace};
 
-/// A crate, which of its tests run, and which do not.
+/// A crate, which of its tests run, and which are left out.
 struct Suite {
     package: &'static str,
     tests: &'static [&'static str],
-    /// Tests of what the sanitizer itself changes.
+    /// Tests whose results the sanitizer itself changes.
     without: &'static [&'static str],
 }
 
@@ -48,10 +48,11 @@ const SUITES: &[Suite] = &[
     },
 ];
 
-/// Walking a stack reads words that belong to no variable: the sanitizer must not guard those between variables.
+/// Walking a stack reads words that belong to no variable, so the sanitizer must not guard the gaps between
+/// variables.
 const FLAGS: &str = "-Zsanitizer=address -Cllvm-args=-asan-stack=0";
 
-/// What the sanitizer is told: it looks for leaks by tracing the process, which containers forbid.
+/// The sanitizer's options: it looks for leaks by tracing the process, which containers forbid.
 pub(crate) const OPTIONS: &str = "detect_leaks=0:allocator_may_return_null=1:quarantine_size_mb=32";
 
 pub(super) fn check(tally: &mut Tally) -> Outcome {
@@ -69,14 +70,14 @@ pub(super) fn check(tally: &mut Tally) -> Outcome {
             cargo.args(["--skip", name]);
         });
         cargo.env("RUSTC_BOOTSTRAP", "1").env("RUSTFLAGS", FLAGS).env("ASAN_OPTIONS", OPTIONS);
-        // Readers without optimization take minutes for what tests of hostile files give them.
+        // Without optimization, readers take minutes for the inputs of the tests with hostile files.
         cargo.env("CARGO_PROFILE_DEV_OPT_LEVEL", "1");
         tally.add(test::suite(suite.package, &mut cargo, &Vec::new())?);
     }
     if tally.failed == 0 { Ok(()) } else { Err(Failure::failed(format!("{} tests failed", tally.failed))) }
 }
 
-/// Whether the compiler has the sanitizer's library, as those of rustup do for Linux.
+/// Returns whether the compiler has the sanitizer's library, as rustup's do for Linux.
 pub(crate) fn is_there() -> Result<bool, Failure> {
     let folder = workspace::library_folder(&workspace::host()?)?;
     let files = std::fs::read_dir(folder).into_iter().flatten().flatten();

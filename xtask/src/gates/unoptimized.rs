@@ -1,4 +1,5 @@
-//! The storms with the sampler as a service's debug build has it: without optimization, its handler runs on another stack.
+//! Runs the storm tests with the sampler built like a service's debug build: without optimization, its handler runs
+//! on another stack.
 
 use crate::tally::Tally;
 use crate::{Failure, Outcome, test, workspace};

@@ -1,4 +1,4 @@
-//! What the kernel permits, and why it said no, in a person's words.
+//! What the kernel permits, and plain explanations of why it refused.
 
 pub(crate) mod tracefs;
 
@@ -9,11 +9,11 @@ use flamelet_unwind::perf_event::{EventAttr, config, event_kind, flag};
 use crate::sys::event::{Event, Watch};
 use crate::{Error, ErrorKind};
 
-/// Up to which `kernel.perf_event_paranoid` an ordinary user may do what.
+/// The highest `kernel.perf_event_paranoid` at which an ordinary user may record each thing.
 pub(crate) mod level {
-    /// The user side of own processes.
+    /// The user side of the user's own processes.
     pub(crate) const USER_SIDE: i32 = 2;
-    /// The kernel's side of them.
+    /// The kernel side of the user's own processes.
     pub(crate) const KERNEL_SIDE: i32 = 1;
     /// Every process.
     pub(crate) const EVERY_PROCESS: i32 = 0;
@@ -21,29 +21,29 @@ pub(crate) mod level {
     pub(crate) const TRACEPOINTS: i32 = -1;
 }
 
-/// `kernel.perf_event_paranoid`; `None` where there is no such setting.
+/// Returns `kernel.perf_event_paranoid`, or `None` where there is no such setting.
 pub(crate) fn paranoid() -> Option<i32> {
     setting("kernel/perf_event_paranoid")
 }
 
-/// A number under `/proc/sys`.
+/// Reads a number under `/proc/sys`.
 pub(crate) fn setting(path: &str) -> Option<i32> {
     std::fs::read_to_string(format!("/proc/sys/{path}")).ok()?.trim().parse().ok()
 }
 
-/// A line of `/proc/self/status`.
+/// Returns a line of `/proc/self/status`.
 pub(crate) fn status(name: &str) -> Option<String> {
     let text = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
     Some(line.trim().to_owned())
 }
 
-/// Whether a seccomp filter is in force for this process.
+/// Returns whether a seccomp filter is in force for this process.
 pub(crate) fn is_filtered() -> bool {
     status("Seccomp").as_deref() == Some("2")
 }
 
-/// Capabilities that matter here.
+/// The capabilities that matter to a recorder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Capabilities(u64);
 
@@ -54,7 +54,7 @@ impl Capabilities {
     pub(crate) const SYSLOG: u32 = 34;
     pub(crate) const PERFMON: u32 = 38;
 
-    /// Those in effect for this process.
+    /// Returns the capabilities in effect for this process.
     pub(crate) fn own() -> Self {
         let mask = status("CapEff").and_then(|text| u64::from_str_radix(&text, 16).ok());
         Self(mask.unwrap_or(0))
@@ -64,7 +64,7 @@ impl Capabilities {
         self.0 >> number & 1 != 0
     }
 
-    /// May watch the kernel and other users' processes.
+    /// Returns whether they allow watching the kernel and other users' processes.
     pub(crate) fn may_watch_everything(self) -> bool {
         self.has(Self::PERFMON) || self.has(Self::SYS_ADMIN)
     }
@@ -86,7 +86,7 @@ pub(crate) fn try_tracepoint(id: u64) -> io::Result<Event> {
     Event::open(&attr, Watch::Thread(0), first_cpu)
 }
 
-/// Says why a process could not be traced.
+/// Explains why a process could not be traced.
 pub(crate) fn explain_ptrace(error: &io::Error) -> Error {
     let scope = setting("kernel/yama/ptrace_scope").unwrap_or(0);
     match error.raw_os_error() {
@@ -107,11 +107,11 @@ pub(crate) fn explain_ptrace(error: &io::Error) -> Error {
     }
 }
 
-/// The way out of a seccomp filter.
+/// How to get around a seccomp filter.
 pub(crate) const UNFILTER: &str =
     "run the container with --cap-add PERFMON or --security-opt seccomp=unconfined";
 
-/// Says why `what`, which needs a `level`, could not be opened.
+/// Explains why `what`, which needs `level`, could not be opened.
 pub(crate) fn explain(error: &io::Error, what: &str, level: i32) -> Error {
     let refused = |message: String| Error::new(ErrorKind::Denied, format!("{what}: {message}"));
     match error.raw_os_error() {
@@ -136,8 +136,8 @@ pub(crate) fn explain(error: &io::Error, what: &str, level: i32) -> Error {
     }
 }
 
-/// Says why `watch`, which needs a `level`, could not be watched. Of another user's process no setting of the kernel's
-/// is the reason.
+/// Explains why `watch`, which needs `level`, could not be watched. For another user's process, no kernel setting is
+/// the reason.
 pub(crate) fn explain_watch(error: &io::Error, watch: Watch, level: i32) -> Error {
     let what = "cannot watch the process";
     let is_refused = matches!(error.raw_os_error(), Some(libc::EACCES | libc::EPERM));
@@ -164,7 +164,7 @@ fn why_refused(needed: i32) -> String {
     by_level(paranoid(), needed, may_nothing)
 }
 
-/// What to do where the level is `now` and another one is `needed`.
+/// What to do when the level is `now` and a lower one is `needed`.
 fn by_level(now: Option<i32>, needed: i32, may_nothing: bool) -> String {
     match now {
         Some(level) if level > needed => format!(

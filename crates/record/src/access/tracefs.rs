@@ -7,12 +7,12 @@ use crate::{Error, ErrorKind, Result};
 
 const PLACES: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
 
-/// The folder of the trace file system, if it is mounted and can be read.
+/// Returns the folder of the trace file system, if it is mounted and readable.
 pub(crate) fn mounted() -> Option<PathBuf> {
     PLACES.iter().map(PathBuf::from).find(|place| place.join("events").is_dir())
 }
 
-/// The folder of the trace file system, which is mounted first where that is permitted.
+/// Returns the folder of the trace file system, mounting it first if it can.
 pub(crate) fn folder() -> Result<PathBuf> {
     if let Some(folder) = mounted() {
         return Ok(folder);

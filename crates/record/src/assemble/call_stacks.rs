@@ -1,4 +1,4 @@
-//! Sharing the counts of system calls out to the stacks that made them.
+//! Distributes the counts of system calls over the stacks that made them.
 
 use crate::collect::{Row, StackNumber};
 
@@ -21,14 +21,16 @@ impl CallStacks {
         }
     }
 
-    /// Regular ones tell best who calls how often, if there are enough of them.
+    /// Prefers the samples taken every n-th call: if there are enough of them, they show best which stack calls how
+    /// often.
     pub(super) fn best(self) -> Vec<(StackNumber, u64)> {
         const ENOUGH: u64 = 20;
         if self.regular_count >= ENOUGH || self.frequent.is_empty() { self.regular } else { self.frequent }
     }
 }
 
-/// Shares `totals` out by `weights`, so that each total is kept exactly. Without weights all goes to one.
+/// Distributes `totals` by `weights` so that each total is preserved exactly. Without weights, everything goes to one
+/// share.
 pub(super) fn shares(totals: &[u64; 3], weights: &[u64]) -> Vec<[i64; 3]> {
     let one = [1];
     let weights = if weights.iter().all(|&weight| weight == 0) { &one } else { weights };

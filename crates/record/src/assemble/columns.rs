@@ -1,8 +1,8 @@
-//! What the values of a recording's samples count.
+//! The sample values of a recording.
 
 use crate::collect::{Meaning, Row};
 
-/// What the values of samples are, given what is recorded.
+/// The values that each sample has, depending on what is recorded.
 #[derive(Clone, Debug)]
 pub(crate) struct Columns {
     types: Vec<(String, &'static str)>,
@@ -32,12 +32,12 @@ impl Columns {
         Self { types, cpu, off_cpu, wall, syscalls, named }
     }
 
-    /// The kinds and units of all values.
+    /// The types and units of all values.
     pub(super) fn types(&self) -> Vec<(&str, &str)> {
         self.types.iter().map(|(kind, unit)| (kind.as_str(), *unit)).collect()
     }
 
-    /// The column that the timeline's shares are given in, and whether they are all 1.
+    /// The column that the timeline is weighted by, and whether all of its weights are 1.
     pub(super) fn of_timeline(&self) -> Option<(usize, bool)> {
         let time = self.wall.or(self.off_cpu);
         time.map(|column| (column, false))
@@ -45,7 +45,7 @@ impl Columns {
             .or_else(|| self.named.map(|column| (column, false)))
     }
 
-    /// What to show first.
+    /// The sample type to show first.
     pub(super) fn default_kind(&self) -> &str {
         let column = self.cpu.map(|column| column + 1).or(self.off_cpu).or(self.syscalls).or(self.named);
         column.map_or("", |column| self.types[column].0.as_str())
@@ -71,7 +71,7 @@ impl Columns {
         values
     }
 
-    /// The values of system calls: calls, errors and nanoseconds. `None` where they are not recorded.
+    /// The values of system calls: calls, errors and nanoseconds. `None` if system calls are not recorded.
     pub(super) fn syscall_values(&self, totals: [i64; 3]) -> Option<Vec<i64>> {
         let first = self.syscalls?;
         let mut values = vec![0; self.types.len()];

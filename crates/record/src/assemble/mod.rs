@@ -1,4 +1,4 @@
-//! From what was collected to a profile.
+//! Turns what was collected into a profile.
 
 mod call_stacks;
 mod columns;
@@ -14,8 +14,8 @@ use crate::names::{FoundNames, calls, waits};
 use call_stacks::{CallStacks, shares};
 pub(crate) use columns::Columns;
 
-/// Makes the profile of what was collected so far. Locations have addresses; only those of the kernel and of
-/// generated code have names.
+/// Makes a profile of what was collected so far. Locations have addresses; only the kernel's and those of generated
+/// code have names.
 pub(crate) fn profile(
     findings: &Findings,
     columns: &Columns,
@@ -37,13 +37,13 @@ pub(crate) fn profile(
     recording.finish(start_nanos)
 }
 
-/// The profile of a recording that is being assembled.
+/// A profile that is being assembled from a recording.
 struct RecordedProfile<'a> {
     findings: &'a Findings,
     columns: &'a Columns,
     assembler: Assembler<StackNumber>,
     locations: Locations<'a>,
-    /// By the rows of [`Findings::threads`].
+    /// Indexed like [`Findings::threads`].
     thread_labels: Vec<[Label; 4]>,
 }
 
@@ -58,7 +58,7 @@ impl RecordedProfile<'_> {
         }
     }
 
-    /// The rows of the timeline's threads are those of the findings.
+    /// Adds the threads in the order of the findings, so that the timeline can use the same indices.
     fn add_threads(&mut self) {
         let threads = &self.findings.threads;
         let Assembler { builder, timeline, .. } = &mut self.assembler;
@@ -76,7 +76,7 @@ impl RecordedProfile<'_> {
         }
     }
 
-    /// Adds a row; returns its sample if it counts in the timeline.
+    /// Adds a row. Returns its sample if it counts in the timeline.
     fn add_row(&mut self, row: &Row) -> Option<u32> {
         if matches!(row.key.meaning, Meaning::Syscall { .. }) {
             return None;
@@ -106,7 +106,7 @@ impl RecordedProfile<'_> {
         }
     }
 
-    /// What a thread with this stack waits for.
+    /// Returns what a thread with this stack waits for.
     fn wait(&self, stack: StackNumber) -> &'static str {
         let locations = self.findings.stacks.table.list(stack).iter();
         let addresses = locations.map(|&at| self.findings.stacks.table.locations[at as usize].address);
@@ -126,8 +126,8 @@ impl RecordedProfile<'_> {
         })
     }
 
-    /// System calls are all counted, but only some have their stacks taken: what each thread called is
-    /// shared out to the stacks from which it was seen to call it.
+    /// Adds the system calls. All are counted, but only some have their stacks taken, so each thread's counts are
+    /// distributed over the stacks that it was seen to make the call from.
     fn add_syscalls(&mut self) {
         let mut stacks: FxHashMap<(u32, i64), CallStacks> = FxHashMap::default();
         for row in &self.findings.rows.rows {
@@ -142,7 +142,7 @@ impl RecordedProfile<'_> {
         }
     }
 
-    /// Adds what one thread did of one system call, by the weights of the stacks that it was seen to call it from.
+    /// Adds one thread's counts of one system call, weighted by the stacks that it was seen to make the call from.
     fn add_syscall(
         &mut self,
         (thread, number): (u32, i64),
@@ -162,7 +162,7 @@ impl RecordedProfile<'_> {
         }
     }
 
-    /// Adds the moments of the rows whose samples count in the timeline.
+    /// Adds the times of the rows whose samples count in the timeline.
     fn add_events(&mut self, samples: &[Option<u32>]) {
         let Some((_, all_one)) = self.columns.of_timeline() else { return };
         let findings = self.findings;
@@ -182,18 +182,18 @@ impl RecordedProfile<'_> {
         let Assembler { mut builder, timeline, .. } = self.assembler;
         builder.set_default_sample_type(self.columns.default_kind());
         builder.header_mut().time_nanos = start_nanos;
-        // Here, so that what is saved while it runs has it too.
+        // Added here so that checkpoints have it too.
         self.findings.timeline_note().into_iter().for_each(|note| builder.comment(&note));
         let timeline = self.columns.of_timeline().map(|(column, _)| timeline.finish(start_nanos, column));
         builder.finish_with(timeline, None)
     }
 }
 
-/// Where the locations of an findings are in the profile.
+/// Maps the locations of the findings to those of the profile.
 struct Locations<'a> {
     findings: &'a Findings,
     names: &'a mut FoundNames,
-    /// By the numbers of the findings.
+    /// Indexed by the findings' location numbers.
     known: Vec<Option<LocationId>>,
 }
 

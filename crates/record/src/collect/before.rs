@@ -1,9 +1,9 @@
-//! Threads that waited already when the recording began: nothing is heard of them until they run again, if
-//! ever, but where they wait can be looked up.
+//! Threads that were already waiting when the recording began. They produce no records until they run again, if ever,
+//! but where they wait can be looked up.
 
 use crate::events::ring_records::ThreadOf;
 
-/// The system call that a thread waits in, and where.
+/// The system call in which a thread waits, and its registers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Wait {
     pub(super) call: i64,
@@ -12,13 +12,13 @@ pub(super) struct Wait {
 }
 
 impl Wait {
-    /// `None` for a thread that runs.
+    /// Returns `None` for a running thread.
     pub(super) fn of(thread: ThreadOf) -> Option<Self> {
         let path = format!("/proc/{}/task/{}/syscall", thread.pid, thread.tid);
         Self::parse(&std::fs::read_to_string(path).ok()?)
     }
 
-    /// `NUMBER ARGUMENT… SP PC`, or `running`.
+    /// Parses `NUMBER ARGUMENT… SP PC`, or `running`.
     fn parse(line: &str) -> Option<Self> {
         let words: Vec<&str> = line.split_whitespace().collect();
         let [call, .., sp, pc] = words[..] else { return None };

@@ -1,7 +1,7 @@
-//! Threads that do not run: since when, where, and until when.
+//! Threads that are not running: since when, where, and until when.
 //!
-//! A stack larger than its dump can be completed while its thread is blocked: the thread stands still. Whether
-//! it really did is told by the record of its next run, which must be later than the reading.
+//! While its thread is blocked, a stack larger than its dump can be completed from memory. The record of the thread's
+//! next run proves that it stood still: it must be later than the reading.
 
 use flamelet_unwind::{End, MAX_DEPTH, Reason, Registers};
 
@@ -18,15 +18,15 @@ use crate::events::ring_records::{RingSample, ThreadOf};
 use crate::sys::machine;
 
 impl Intake {
-    /// Notes where `thread` waits now, as since before the recording.
+    /// Notes where `thread` waits now, as if since before the recording.
     pub(super) fn note_wait(&mut self, thread: ThreadOf) {
         let Some(wait) = Wait::of(thread) else { return };
         let mut frames = [0; MAX_DEPTH];
-        // The frame pointer is not told; rules that need it end the stack.
+        // The frame pointer is unknown; a rule that needs it ends the stack.
         let registers = Registers { pc: wait.pc, sp: wait.sp, fp: 0, lr: 0 };
         let Findings { threads, stacks, waits, started_at, .. } = &mut self.findings;
         let walked = stacks.walk_standing(thread, &registers, &mut frames);
-        // It must have stood there all the time while it was read.
+        // It must have stood still for the whole time that it was read.
         if Wait::of(thread) != Some(wait) {
             return;
         }
@@ -39,7 +39,7 @@ impl Intake {
         }
     }
 
-    /// A thread stops running where `sample` says.
+    /// Handles a thread that stops running at `sample`.
     pub(super) fn stop(&mut self, sample: &RingSample<'_>, due: &Due<'_>) {
         let (stack, end) = self.findings.stacks.unwind(sample, due, Source::Switch);
         let is_cut = end == Some(End::Truncated(Reason::OutOfStack));
@@ -55,7 +55,7 @@ impl Intake {
         (state.stopped_at, state.cut, state.completed) = (Some(stack), cut, None);
     }
 
-    /// Reads the stacks of the threads that are still blocked, as far as is known by now.
+    /// Reads the stacks of the threads that are still blocked according to the records taken so far.
     pub(super) fn complete_blocked(&mut self) {
         let Findings { threads, stacks, .. } = &mut self.findings;
         for tid in self.cut_threads.drain(..) {
@@ -67,7 +67,7 @@ impl Intake {
         }
     }
 
-    /// A thread runs again.
+    /// Handles a thread that runs again.
     pub(super) fn resume(&mut self, thread: ThreadOf, now: u64) {
         let started_at = self.findings.started_at;
         let state = self.findings.threads.of(thread);
@@ -81,7 +81,7 @@ impl Intake {
         self.blocked(row, stopped_at, since, now);
     }
 
-    /// A thread did not run from `since` to `now`.
+    /// Adds the time from `since` to `now` in which a thread did not run.
     fn blocked(
         &mut self,
         thread: ThreadRow,
@@ -98,7 +98,7 @@ impl Intake {
         rows.add_span(key, since.max(*started_at), now);
     }
 
-    /// Closes what still goes on.
+    /// Closes every wait that is still open.
     pub(super) fn close(&mut self, now: u64) {
         let living = self.findings.threads.living();
         let stopped: Vec<_> = living
@@ -114,7 +114,7 @@ impl Intake {
 }
 
 impl Cut {
-    /// Reads the stack from the thread, if it ends where the thread began.
+    /// Reads the stack from the thread's memory. Returns it only if it reaches the thread's first frame.
     fn complete(&self, stacks: &mut StackCollector) -> Option<Completed> {
         let mut frames = self.kernel.clone();
         let depth = frames.len();

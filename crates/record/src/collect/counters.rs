@@ -1,33 +1,33 @@
-//! What is counted besides samples.
+//! Counters other than samples.
 
 use std::sync::atomic::AtomicU64;
 
-/// Counters that other threads look at while the recording runs.
+/// Counters that other threads read while the recording runs.
 #[derive(Debug, Default)]
 pub(crate) struct Counters {
     pub(crate) samples: AtomicU64,
     pub(crate) lost: AtomicU64,
-    /// Stacks of CPU samples, in all and those larger than their dump.
+    /// Stacks of CPU samples: all of them, then those larger than their dump.
     pub(crate) stacks: AtomicU64,
     pub(crate) cut: AtomicU64,
-    /// Stacks whose first missing word would lie in the largest dump.
+    /// Stacks whose first missing word would fit in the largest dump.
     pub(crate) cut_nearby: AtomicU64,
     pub(crate) syscalls: AtomicU64,
 }
 
-/// How the stacks came out.
+/// How well the stacks could be unwound.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct StackQuality {
     pub(crate) rooted: u64,
     pub(crate) truncated: u64,
-    /// Of the truncated: larger than the dump.
+    /// Truncated stacks that are larger than the dump.
     pub(crate) out_of_dump: u64,
-    /// Of the truncated: in code without unwind information, or unknown.
+    /// Truncated stacks that end in code without unwind information, or in unknown code.
     pub(crate) no_rule: u64,
 }
 
 impl StackQuality {
-    /// A stack that was larger than its dump has been completed.
+    /// Notes that a stack larger than its dump has been completed.
     pub(super) fn complete_one(&mut self) {
         self.truncated -= 1;
         self.out_of_dump -= 1;

@@ -1,4 +1,4 @@
-//! Everything that is found, by whatever means.
+//! Everything that a recording finds, by events or by ptrace.
 
 use std::sync::Arc;
 
@@ -13,15 +13,15 @@ use super::syscalls::SyscallTable;
 use super::threads::Threads;
 use crate::sys::machine;
 
-/// What a recording found so far; profiles are made of it.
+/// What a recording has found so far. Profiles are made from it.
 pub(crate) struct Findings {
     pub(crate) threads: Threads,
     pub(crate) stacks: StackCollector,
     pub(crate) rows: Rows,
     pub(crate) syscalls: SyscallTable,
-    /// The system calls in which threads waited before the recording, by their stacks.
+    /// The system calls in which threads were already waiting before the recording, by stack.
     pub(crate) waits: FxHashMap<StackNumber, i64>,
-    /// How often the kernel paused the sampling.
+    /// How often the kernel throttled the sampling.
     pub(crate) throttled: u64,
     /// By the clock of the records.
     pub(crate) started_at: u64,
@@ -29,7 +29,7 @@ pub(crate) struct Findings {
 }
 
 impl Findings {
-    /// Nothing yet, from now on.
+    /// Starts empty, from now on.
     pub(crate) fn new(modules: SharedModules, counters: Arc<Counters>, max_moments: usize) -> Self {
         Self {
             threads: Threads::default(),
@@ -43,7 +43,7 @@ impl Findings {
         }
     }
 
-    /// What a person should know of a timeline that ended before the recording.
+    /// A note for the user when the timeline ended before the recording did.
     pub(crate) fn timeline_note(&self) -> Option<String> {
         let seconds = self.rows.timeline_end?.saturating_sub(self.started_at) as f64 / 1e9;
         let moments = self.rows.moments.len();

@@ -1,5 +1,5 @@
-//! The files that processes run code from: found even when they were deleted, replaced, or lie in a
-//! container, and checked by their build ids.
+//! The files from which processes run code. They are found even if they were deleted, replaced, or are in a
+//! container, and are checked by their build ids.
 
 use std::fs::{File, Metadata};
 use std::os::fd::AsRawFd;
@@ -11,7 +11,7 @@ use flamelet_symbol::open_regular;
 use flamelet_unwind::{Image, Module};
 use rustc_hash::FxHashMap;
 
-/// A part of a file that a process mapped to run code from.
+/// A part of a file that a process mapped executable.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Mapped<'a> {
     pub(crate) pid: u32,
@@ -20,20 +20,20 @@ pub(crate) struct Mapped<'a> {
     pub(crate) offset: u64,
     pub(crate) name: &'a str,
     pub(crate) build_id: Option<&'a [u8]>,
-    /// Another file may have the name by now.
+    /// If set, another file may have the name by now.
     pub(crate) is_deleted: bool,
 }
 
-/// Files that are kept open at most.
+/// The most files that are kept open.
 const MOST_FILES: usize = 1024;
 
-/// Images by what they are, so that each is read once however many processes run it.
+/// Images by their identity, so that each is read once, no matter how many processes run it.
 #[derive(Default)]
 pub(crate) struct Images {
     by_build_id: FxHashMap<Box<[u8]>, Arc<Image>>,
     by_file: FxHashMap<FileKey, Option<Arc<Image>>>,
     vdso: Option<Option<Arc<Image>>>,
-    /// Kept open so that symbols can be read from them when their names do not lead to them, now or later.
+    /// Kept open so that symbols can be read from them even if their names no longer lead to them.
     files: FxHashMap<(String, Box<[u8]>), File>,
 }
 
@@ -46,7 +46,7 @@ struct FileKey {
 }
 
 impl Images {
-    /// The module for a mapping. What cannot be read or is no ELF file becomes a module without a table.
+    /// Returns the module for a mapping. A file that cannot be read or is not ELF becomes a module without a table.
     pub(crate) fn module(&mut self, mapped: &Mapped<'_>) -> Module {
         let image = match mapped.name {
             "[vdso]" => self.vdso(),
@@ -66,8 +66,8 @@ impl Images {
         })
     }
 
-    /// Where symbols of a file can be read if its name does not lead to it (any more); valid in this process, as
-    /// long as this value lives.
+    /// Returns where the symbols of a file can be read if its name does not lead to it (any more). The path is valid
+    /// in this process, for as long as this value lives.
     pub(crate) fn stray(&self, name: &str, build_id: &[u8]) -> Option<PathBuf> {
         let file = self.files.get(&(name.to_owned(), build_id.into()))?;
         let identity = |file: Metadata| (file.dev(), file.ino());
@@ -91,7 +91,7 @@ impl Images {
             PathBuf::from(format!("/proc/{}/map_files/{:x}-{:x}", mapped.pid, mapped.start, mapped.end));
         let candidates = if mapped.is_deleted { vec![exact] } else { vec![in_root, plain, exact] };
         let (image, file) = candidates.into_iter().find_map(|path| {
-            // The target's owner may put anything there at any moment.
+            // The target's owner may put anything there at any time.
             let file = open_regular(&path).ok()?;
             let image = self.read(&file)?;
             let is_right = mapped.build_id.is_none_or(|id| id == image.build_id());

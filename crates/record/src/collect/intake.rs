@@ -1,4 +1,4 @@
-//! From the kernel's records to findings.
+//! Turns the kernel's records into findings.
 
 use std::sync::atomic::Ordering;
 
@@ -15,13 +15,13 @@ use crate::events::plan::Source;
 use crate::events::ring_records::{Record, RingSample, ThreadOf};
 use crate::events::session::Origins;
 
-/// Takes records, in the order of time.
+/// Takes records in the order of time.
 pub(super) struct Intake {
     pub(super) findings: Findings,
     origins: KnownOrigins,
-    /// The worth of a CPU sample in nanoseconds.
+    /// The nanoseconds that a CPU sample stands for.
     cpu_period: u64,
-    /// Threads that stopped with stacks larger than their dumps.
+    /// Threads that stopped with a stack larger than its dump.
     pub(super) cut_threads: Vec<u32>,
 }
 
@@ -73,8 +73,8 @@ impl Intake {
 
     fn exit(&mut self, thread: ThreadOf) {
         self.findings.threads.exit(thread);
-        // The last thread of a process need not be its first; a process whose first thread is gone and whose
-        // others run on is read again from the system.
+        // The last thread of a process need not be its first. A process whose first thread is gone while others run
+        // on is read again from the system.
         if thread.pid == thread.tid && crate::processes::threads(thread.pid).is_empty() {
             self.findings.stacks.spaces.exit(thread.pid);
         }
@@ -84,7 +84,7 @@ impl Intake {
         let Some(origin) = self.origins.of(&due.record) else { return };
         let Some(sample) = due.record.sample(origin.sample_type) else { return };
         let threads = &mut self.findings.threads;
-        // The idle task is nobody's work.
+        // The idle task does no work for any process.
         if sample.thread.pid == 0 || !threads.of(sample.thread).accepts(&origin) {
             return;
         }

@@ -1,38 +1,38 @@
-//! The stack of a thread, read from the living process: what a dump is too short for.
+//! Reads a thread's stack from the live process, where the dump is too short.
 
 use crate::sys::machine;
 use crate::sys::memory::Memory;
 
-/// Bytes that are read at a time at most, and how many at least, where there are so many: behind a huge frame there
-/// is seldom more left of a stack, and each page more takes time.
+/// The most and the fewest bytes to read at a time, if there are that many. Behind a huge frame there is seldom much
+/// left of a stack, and each further page takes time.
 const PIECE: usize = 8 << 10;
 const LITTLE: u64 = 1 << 10;
 const PAGE: u64 = 4 << 10;
-/// Pieces of one stack that are kept at a time.
+/// The most pieces of one stack that are kept at a time.
 const MOST_PIECES: usize = 8;
-/// What lies below the first address that was asked for: saved registers of the same frame.
+/// How far below the first requested address to read: registers saved by the same frame are there.
 const BELOW: u64 = 128;
-/// Processes whose memory is kept open.
+/// The most processes whose memory is kept open.
 const MOST_OPEN: usize = 32;
 
-/// Reads a stack piece by piece. Whether the thread can be trusted to have stood still is asked once, at the end: the
-/// clock costs more than what is read in vain now and then.
+/// Reads a stack piece by piece. Whether the thread can be trusted to have stood still is checked once, at the end:
+/// reading the clock costs more than an occasional useless read.
 pub(crate) struct LiveStack {
     pid: u32,
-    /// When the thread was seen to stand there.
+    /// When the thread was seen to stand still there.
     seen_at: u64,
-    /// For how long after that what is read is believed.
+    /// For how long after that the contents are trusted.
     patience: u64,
     is_used: bool,
     used: usize,
     places: [(u64, usize); MOST_PIECES],
     pieces: Box<[[u8; PIECE]; MOST_PIECES]>,
-    /// The one that was used last comes last.
+    /// Ordered by use, the last used at the end.
     open: Vec<Memory>,
 }
 
 impl LiveStack {
-    /// Believes what is read within `patience` nanoseconds.
+    /// Trusts what is read within `patience` nanoseconds.
     pub(crate) fn new(patience: u64) -> Self {
         Self {
             pid: 0,
@@ -46,17 +46,17 @@ impl LiveStack {
         }
     }
 
-    /// Another stack: of a thread of `pid` that stood there at `seen_at`.
+    /// Begins another stack, of a thread of `pid` that stood still at `seen_at`.
     pub(crate) fn begin(&mut self, pid: u32, seen_at: u64) {
         (self.pid, self.seen_at, self.is_used, self.used) = (pid, seen_at, false, 0);
     }
 
-    /// Whether everything was read in time.
+    /// Returns whether everything was read in time.
     pub(crate) fn is_right(&self) -> bool {
         !self.is_used || machine::monotonic_nanos().saturating_sub(self.seen_at) < self.patience
     }
 
-    /// The word at `address`.
+    /// Returns the word at `address`.
     pub(crate) fn read(&mut self, address: u64) -> Option<u64> {
         if !address.is_multiple_of(8) {
             return None;
@@ -77,12 +77,12 @@ impl LiveStack {
         }
         self.is_used = true;
         let piece = self.used;
-        // The word may stand at the very beginning of what can be read.
+        // The word may be at the very start of the readable memory.
         let starts = [address.saturating_sub(BELOW) & !63, address];
         let (start, length) = starts.into_iter().find_map(|start| {
             let end = (start + LITTLE).next_multiple_of(PAGE).min(start + PIECE as u64);
             let length = self.read_piece(piece, start, (end - start) as usize)?;
-            // Less is read at the end of the stack.
+            // At the end of the stack, less is read.
             (start + length as u64 >= address + 8).then_some((start, length))
         })?;
         self.places[piece] = (start, length);
@@ -94,7 +94,7 @@ impl LiveStack {
         let is_new = self.select()?;
         let mut read = |memory: Option<&Memory>| memory?.read(start, &mut self.pieces[piece][..length]).ok();
         match read(self.open.last()) {
-            // The process may run another program since: then this is the memory of the one before.
+            // The process may have executed another program since; this is then the memory of the old one.
             Some(0) | None if !is_new => {
                 self.open.pop();
                 self.open.push(Memory::open(self.pid).ok()?);
@@ -104,7 +104,7 @@ impl LiveStack {
         }
     }
 
-    /// Puts the memory of the process last. Returns whether it was opened just now.
+    /// Moves the memory of the process to the end. Returns whether it was opened just now.
     fn select(&mut self) -> Option<bool> {
         if self.open.last().is_some_and(|memory| memory.pid() == self.pid) {
             return Some(false);

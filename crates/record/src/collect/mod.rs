@@ -1,4 +1,4 @@
-//! What becomes of the records: processes are followed, stacks unwound and counted, times paired.
+//! Processes the records: follows processes, unwinds and counts stacks, and pairs times.
 
 mod before;
 mod blocked;
@@ -39,12 +39,12 @@ pub(crate) struct Collector {
 }
 
 impl Collector {
-    /// Adds to `findings` what so many rings bring; a CPU sample stands for `cpu_period` nanoseconds.
+    /// Adds the records of `rings` rings to `findings`; a CPU sample stands for `cpu_period` nanoseconds.
     pub(crate) fn new(rings: usize, origins: Origins, cpu_period: u64, findings: Findings) -> Self {
         Self { order: Order::new(rings), intake: Intake::new(origins, cpu_period, findings) }
     }
 
-    /// Takes in what was read of some rings.
+    /// Takes in what was read from some rings.
     pub(crate) fn add(&mut self, chunks: Vec<Chunk>) {
         chunks.into_iter().for_each(|chunk| self.order.add(chunk));
         let intake = &mut self.intake;
@@ -52,7 +52,7 @@ impl Collector {
         intake.complete_blocked();
     }
 
-    /// The end: what waits is taken, and what still goes on is closed at `now`.
+    /// Takes the records that still wait, and closes whatever is open at `now`.
     pub(crate) fn finish(mut self, now: u64) -> Findings {
         let intake = &mut self.intake;
         self.order.take_rest(|due| intake.take(&due));
@@ -60,12 +60,12 @@ impl Collector {
         self.intake.findings
     }
 
-    /// What was collected so far.
+    /// Returns what has been collected so far.
     pub(crate) fn so_far(&self) -> &Findings {
         &self.intake.findings
     }
 
-    /// A process that was there before.
+    /// Adds a process that existed before the recording.
     pub(crate) fn introduce(&mut self, pid: u32, with_waits: bool) {
         self.intake.findings.stacks.spaces.of(pid);
         for tid in crate::processes::threads(pid) {

@@ -1,8 +1,8 @@
-//! Records of many rings, in the order of their times.
+//! Puts the records of many rings in the order of their times.
 //!
-//! Each ring is in order by itself, but a process may map a library on one CPU and run it on another. A
-//! record is due when every ring has been read twice after it was written: once so that it is here, and once
-//! more for the writer that had taken the time but not yet finished.
+//! Each ring is in order by itself, but a process may map a library on one CPU and run it on another. A record is due
+//! when every ring has been read twice after it was written: once to fetch it, and once more for a writer that had
+//! taken its timestamp but not yet finished.
 
 use std::sync::mpsc;
 
@@ -14,7 +14,7 @@ pub(crate) struct Order {
     waiting: Vec<Entry>,
     chunks: Vec<Slot>,
     free: Vec<u32>,
-    /// For each ring, when it was read the last time and the time before.
+    /// For each ring, when it was last read and when the time before.
     reads: Vec<[u64; 2]>,
 }
 
@@ -42,12 +42,12 @@ pub(crate) struct Due<'a> {
 }
 
 impl Order {
-    /// For so many rings.
+    /// Creates the order for this many rings.
     pub(crate) fn new(rings: usize) -> Self {
         Self { waiting: Vec::new(), chunks: Vec::new(), free: Vec::new(), reads: vec![[0; 2]; rings] }
     }
 
-    /// Takes in what was read of one ring.
+    /// Takes in what was read from one ring.
     pub(crate) fn add(&mut self, chunk: Chunk) {
         if let Some(read) = self.reads.get_mut(chunk.ring) {
             *read = [chunk.read_at, read[0]];
@@ -72,13 +72,13 @@ impl Order {
         }
     }
 
-    /// Hands every record that is due to `take`, oldest first.
+    /// Passes every record that is due to `take`, oldest first.
     pub(crate) fn take_due(&mut self, take: impl FnMut(Due<'_>)) {
         let due = self.reads.iter().map(|read| read[1]).min().unwrap_or(0);
         self.take_before(due, take);
     }
 
-    /// Hands every record to `take`, oldest first; none will follow.
+    /// Passes all remaining records to `take`, oldest first; none will follow.
     pub(crate) fn take_rest(&mut self, take: impl FnMut(Due<'_>)) {
         self.take_before(u64::MAX, take);
     }
@@ -122,7 +122,7 @@ impl Order {
 mod tests {
     use super::*;
 
-    /// A LOST record, which holds nothing but its time here.
+    /// A LOST record with nothing but its time.
     fn record(time: u64) -> Vec<u8> {
         let mut bytes = [2u32.to_le_bytes().as_slice(), &0u16.to_le_bytes(), &48u16.to_le_bytes()].concat();
         bytes.extend([0; 24]);

@@ -18,7 +18,7 @@ impl KnownOrigins {
         Self { shared, known: FxHashMap::default() }
     }
 
-    /// The event that `record` comes from.
+    /// Returns the event that `record` comes from.
     pub(super) fn of(&mut self, record: &RingRecord<'_>) -> Option<Origin> {
         let id = record.identifier()?;
         if let Some(&origin) = self.known.get(&id) {

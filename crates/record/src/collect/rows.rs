@@ -1,4 +1,4 @@
-//! Samples as they are kept: one row for each stack, thread and meaning, and the moments of each row.
+//! Samples as they are stored: one row for each stack, thread and kind, and the times of each row.
 
 use rustc_hash::FxHashMap;
 
@@ -12,20 +12,20 @@ pub(crate) enum Meaning {
     Cpu,
     /// Time in which the thread did not run.
     OffCpu {
-        /// It could have run, but others did.
+        /// It was ready to run, but other threads ran instead.
         is_preempted: bool,
     },
     /// Weights of stacks from which a system call was made.
     Syscall {
         number: i64,
-        /// Of every so many calls, not of so many a second.
+        /// Sampled every n-th call, not n times a second.
         is_regular: bool,
     },
-    /// The event at this place of the options.
+    /// The event at this index of the options.
     Named(usize),
 }
 
-/// What makes two samples the same row.
+/// Two samples with the same key share a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct RowKey {
     pub(crate) stack: StackNumber,
@@ -37,7 +37,7 @@ pub(crate) struct RowKey {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Row {
     pub(crate) key: RowKey,
-    /// How many times.
+    /// The number of samples.
     pub(crate) count: u64,
     /// Nanoseconds, or the sum of the periods.
     pub(crate) amount: u64,
@@ -51,14 +51,14 @@ pub(crate) struct Moment {
     pub(crate) row: u32,
 }
 
-/// All rows and moments. There are as many rows as the program has stacks, but a moment for every sample: of those only
-/// so many are kept, and then the timeline ends, whole until that moment, and the rows go on.
+/// All rows and moments. There are only as many rows as the program has stacks, but a moment for every sample, so the
+/// number of moments is limited. At the limit the timeline ends, complete up to that time, and the rows go on.
 pub(crate) struct Rows {
     pub(crate) rows: Vec<Row>,
     index: FxHashMap<RowKey, u32>,
     pub(crate) moments: Vec<Moment>,
     max_moments: usize,
-    /// When the first moment came for which there was no room.
+    /// When the first moment arrived for which there was no room.
     pub(crate) timeline_end: Option<u64>,
 }
 
@@ -73,7 +73,7 @@ impl Rows {
         }
     }
 
-    /// Adds to a row, which begins if it is new. Returns its place.
+    /// Adds to a row, creating it if it is new. Returns its index.
     pub(crate) fn add(&mut self, key: RowKey, amount: u64) -> u32 {
         let at = *self.index.entry(key).or_insert_with(|| {
             self.rows.push(Row { key, count: 0, amount: 0 });
@@ -85,7 +85,7 @@ impl Rows {
         at
     }
 
-    /// Adds to a row and keeps the moment.
+    /// Adds to a row and stores the moment.
     pub(crate) fn add_at(&mut self, key: RowKey, amount: u64, time: u64) {
         let row = self.add(key, amount);
         if self.has_room(time) {
@@ -93,8 +93,8 @@ impl Rows {
         }
     }
 
-    /// Adds nanoseconds that have just passed to a row and keeps when. Of what began before the end of the timeline, the
-    /// part until then is kept: at most one for each thread.
+    /// Adds nanoseconds that have just passed to a row and stores when. If the span began before the end of the
+    /// timeline, the part before that end is stored: at most one for each thread.
     pub(crate) fn add_span(&mut self, key: RowKey, since: u64, until: u64) {
         let row = self.add(key, until.saturating_sub(since));
         let has_room = self.has_room(until);
@@ -104,7 +104,7 @@ impl Rows {
         }
     }
 
-    /// Whether there is room for a moment of which is heard now.
+    /// Returns whether there is room for a moment that is reported now.
     fn has_room(&mut self, now: u64) -> bool {
         if self.timeline_end.is_none() && self.moments.len() >= self.max_moments {
             self.timeline_end = Some(now);

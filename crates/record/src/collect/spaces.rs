@@ -1,4 +1,4 @@
-//! The watched processes: what each has mapped where, and what it is called.
+//! The watched processes: their mappings and names.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock, RwLockWriteGuard};
@@ -11,30 +11,30 @@ use super::images::{Images, Mapped};
 use crate::processes;
 use crate::sys::machine;
 
-/// What each process has mapped, as the draining threads see it.
+/// The mappings of each process, as the draining threads see them.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct SharedModules(Arc<Shared>);
 
 #[derive(Debug, Default)]
 struct Shared {
     by_pid: RwLock<FxHashMap<u32, Published>>,
-    /// Changes with every change of the above.
+    /// Increases with every change of the above.
     version: AtomicU64,
 }
 
 impl SharedModules {
-    /// As long as this stays the same, so does everything else.
+    /// Returns the version. While it stays the same, so does everything else.
     pub(crate) fn version(&self) -> u64 {
         // Acquire: what is read after this is at least as new.
         self.0.version.load(Ordering::Acquire)
     }
 
-    /// What `pid` has mapped; `None` also when that cannot be told without waiting.
+    /// Returns what `pid` has mapped; `None` if it is unknown, or if the lock is taken.
     pub(crate) fn try_get(&self, pid: u32) -> Option<Published> {
         self.0.by_pid.try_read().ok()?.get(&pid).cloned()
     }
 
-    /// The processes that are known.
+    /// Returns the known processes.
     pub(crate) fn pids(&self) -> Vec<u32> {
         self.0.by_pid.read().unwrap_or_else(PoisonError::into_inner).keys().copied().collect()
     }
@@ -46,12 +46,12 @@ impl SharedModules {
 
     fn change(&self, change: impl FnOnce(RwLockWriteGuard<'_, FxHashMap<u32, Published>>)) {
         change(self.0.by_pid.write().unwrap_or_else(PoisonError::into_inner));
-        // Release: whoever sees the new version sees the change.
+        // Release: a reader of the new version also sees the change.
         self.0.version.fetch_add(1, Ordering::Release);
     }
 }
 
-/// What a process has mapped, and the time of the last record that is taken into account.
+/// The mappings of a process, and the time of the last record that they include.
 #[derive(Clone, Debug)]
 pub(crate) struct Published {
     pub(crate) modules: Arc<Modules>,
@@ -70,11 +70,11 @@ pub(crate) struct Spaces {
 /// A process that is followed.
 struct Followed {
     space: AddressSpace,
-    /// It began with an exec that was seen.
+    /// Whether it began with an exec that was recorded.
     was_executed: bool,
-    /// The time of the last record that is taken into account.
+    /// The time of the last record that is included.
     as_of: u64,
-    /// How many stacks were taken of it.
+    /// How many of its stacks were taken.
     stacks: u32,
 }
 
@@ -88,13 +88,13 @@ impl Followed {
 /// One address space at one moment.
 pub(crate) struct Space {
     pub(crate) modules: Arc<Modules>,
-    /// Equal for two stacks only when equal addresses mean the same code.
+    /// Two stacks of the same era map equal addresses to the same code.
     pub(crate) era: Era,
-    /// It began with an exec that was seen.
+    /// Whether it began with an exec that was recorded.
     pub(crate) was_executed: bool,
 }
 
-/// From so many stacks on the rules of their frames are remembered, which takes 64 KB.
+/// From this many stacks on, the rules of their frames are cached, which takes 64 KB.
 const OFTEN: u32 = 32;
 
 impl Spaces {
@@ -102,12 +102,12 @@ impl Spaces {
         Self { shared, ..Self::default() }
     }
 
-    /// The address space of `pid`, read from the process itself when nothing is known of it yet.
+    /// Returns the address space of `pid`, read from the process itself if nothing is known of it yet.
     pub(crate) fn of(&mut self, pid: u32) -> Space {
         self.follow(pid).now()
     }
 
-    /// The address space of `pid`, for one of its stacks.
+    /// Returns the address space of `pid`, for one of its stacks.
     pub(crate) fn of_stack(&mut self, pid: u32) -> Space {
         let followed = self.follow(pid);
         followed.stacks = followed.stacks.saturating_add(1);
@@ -131,13 +131,13 @@ impl Spaces {
         })
     }
 
-    /// `pid` runs another program from `time` on.
+    /// Notes that `pid` runs another program from `time` on.
     pub(crate) fn exec(&mut self, pid: u32, time: u64) {
         let space = AddressSpace::new(Modules::new(), &mut self.eras);
         self.put(pid, Followed { space, was_executed: true, as_of: time, stacks: 0 });
     }
 
-    /// `pid` began as a copy of `parent` at `time`.
+    /// Notes that `pid` began as a copy of `parent` at `time`.
     pub(crate) fn fork(&mut self, pid: u32, parent: u32, time: u64) {
         if pid != parent {
             let &mut Followed { ref space, was_executed, stacks, .. } = self.follow(parent);
@@ -147,7 +147,7 @@ impl Spaces {
         }
     }
 
-    /// A process mapped a file at `time`.
+    /// Notes that a process mapped a file at `time`.
     pub(crate) fn map(&mut self, mapped: &Mapped<'_>, time: u64) {
         self.follow(mapped.pid);
         let module = self.images.module(mapped);
@@ -157,12 +157,12 @@ impl Spaces {
         self.shared.publish(mapped.pid, followed.space.modules(), time);
     }
 
-    /// What is known of `pid` may be old: it is read again when it is asked for.
+    /// Forgets `pid`, because what is known of it may be outdated. It is read again on the next use.
     pub(crate) fn forget(&mut self, pid: u32) {
         self.by_pid.remove(&pid);
     }
 
-    /// `pid` has ended. Its records are all done, as they come in order.
+    /// Notes that `pid` has ended. Records come in order, so all of its records are done.
     pub(crate) fn exit(&mut self, pid: u32) {
         self.by_pid.remove(&pid);
         self.shared.change(|mut by_pid| drop(by_pid.remove(&pid)));
@@ -195,7 +195,7 @@ fn read_modules(pid: u32, images: &mut Images) -> Modules {
     modules
 }
 
-/// The name of a process that was there before the recording.
+/// Returns the name of a process that existed before the recording.
 pub(crate) fn process_name(pid: u32) -> String {
     processes::thread_name(pid, pid).unwrap_or_default()
 }
@@ -219,7 +219,7 @@ mod tests {
         // Parent and child may load different code at the same free address.
         spaces.fork(2, 1, 30);
         assert_ne!(spaces.of_stack(2).era, first.era);
-        // What had no name before may have one now.
+        // Code that had no name before may have one now.
         map(&mut spaces, 1, 0x5000);
         let second = spaces.of_stack(1);
         assert_ne!(second.era, first.era);

@@ -1,4 +1,4 @@
-//! From a sample, or a thread that stands still, to the number of its stack.
+//! Turns a sample, or a thread that stands still, into the number of its stack.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -15,15 +15,15 @@ use crate::events::plan::Source;
 use crate::events::ring_records::{RingSample, ThreadOf, UserSide};
 use crate::sys::machine;
 
-/// In the largest dump there is some room for what is missing.
+/// The largest dump, less some room for what is missing.
 const LARGEST_DUMP: u64 = crate::Options::MAX_DUMP as u64 - 4096;
 
-/// Unwinds stacks and keeps each once.
+/// Unwinds stacks and stores each once.
 pub(crate) struct StackCollector {
     pub(crate) table: StackTable,
     pub(crate) spaces: Spaces,
     pub(crate) quality: StackQuality,
-    /// Stacks that end in code without unwind information, and how often: it may be where everything begins.
+    /// Stacks that end in code without unwind information, and how often. Such code may be where the thread begins.
     pub(crate) open_ended: FxHashMap<StackNumber, u64>,
     counters: Arc<Counters>,
     /// Reused from stack to stack.
@@ -44,7 +44,7 @@ impl StackCollector {
         }
     }
 
-    /// The stack of a sample.
+    /// Returns the stack of a sample.
     pub(super) fn of_sample(
         &mut self,
         sample: &RingSample<'_>,
@@ -58,7 +58,7 @@ impl StackCollector {
         stack
     }
 
-    /// The stack of a sample, the kernel's frames and below them the user's, and how the user's end.
+    /// Unwinds the stack of a sample: the kernel's frames, then the user's. Returns how the user's part ends.
     pub(super) fn unwind(
         &mut self,
         sample: &RingSample<'_>,
@@ -90,7 +90,7 @@ impl StackCollector {
         (stack, end)
     }
 
-    /// Unwinds the user's part, unless whoever drained the ring has done that; returns how many frames there are.
+    /// Unwinds the user's part, unless the drain has done so already. Returns the number of frames.
     fn walk_user(
         &self,
         user: &UserSide<'_>,
@@ -113,7 +113,7 @@ impl StackCollector {
     }
 
     fn count_end(&mut self, end: End, source: Source) {
-        // Only samples of running threads can be completed, so only they count for the decision to.
+        // Only samples of running threads can be completed eagerly, so only they count towards that decision.
         let is_cpu = source == Source::Cpu;
         if is_cpu {
             self.counters.stacks.fetch_add(1, Ordering::Relaxed);
@@ -139,12 +139,12 @@ impl StackCollector {
         self.table.intern(pid, space.era, &space.modules, frames)
     }
 
-    /// The stack of which nothing is known.
+    /// Returns the stack that stands for "unknown".
     pub(super) fn unknown(&mut self) -> StackNumber {
         self.table.intern(0, Era::default(), &Modules::new(), &[])
     }
 
-    /// The stack of a thread that stands still.
+    /// Returns the stack of a thread that stands still.
     pub(crate) fn of_standing(&mut self, thread: ThreadOf, registers: &Registers) -> StackNumber {
         let mut frames = std::mem::take(&mut self.frames);
         let walked = self.walk_standing(thread, registers, &mut frames[..MAX_DEPTH]);
@@ -157,7 +157,7 @@ impl StackCollector {
         stack
     }
 
-    /// Whether all code on the stack of a thread that stands still is known.
+    /// Returns whether all code on the stack of a thread that stands still is known.
     pub(crate) fn knows_code_of(&mut self, thread: ThreadOf, registers: &Registers) -> bool {
         let mut frames = std::mem::take(&mut self.frames);
         let walked = self.walk_standing(thread, registers, &mut frames[..MAX_DEPTH]);
@@ -179,7 +179,8 @@ impl StackCollector {
     }
 }
 
-/// The start of a process, in the dynamic loader, is assembly without unwind information: nothing called it.
+/// Judges the end of a stack: the start of a process, in the dynamic loader, is assembly without unwind information,
+/// and has no caller.
 fn judged(end: End, modules: &Modules, last: u64) -> End {
     let is_loader = |module: &Module| {
         let name = module.name.rsplit('/').next().unwrap_or("");

@@ -1,4 +1,4 @@
-//! Stacks, each stored once: addresses become locations, and a list of locations a number.
+//! Stores each stack once: addresses become locations, and a list of locations becomes a number.
 
 use flamelet_profile::{InternedLists, KERNEL_START};
 use flamelet_unwind::{Era, Module, Modules};
@@ -8,31 +8,31 @@ use rustc_hash::FxHashMap;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct StackNumber(pub(crate) u32);
 
-/// The place of a mapping in [`StackTable::mappings`].
+/// An index into [`StackTable::mappings`].
 pub(crate) type MappingNumber = u32;
 
-/// A file of which code was seen, where it was first seen. Another process may have it elsewhere; its
-/// addresses are moved, so that the same code is the same location.
+/// A file whose code was seen, at the address where it was first seen. If another process has it elsewhere, the
+/// addresses are shifted, so that the same code is the same location.
 #[derive(Clone, Debug)]
 pub(crate) struct SeenMapping {
     pub(crate) module: Module,
-    /// The process, for memory that is no file and belongs to that process alone.
+    /// The process, for anonymous memory, which belongs to that process alone.
     pub(crate) pid: Option<u32>,
 }
 
 /// Code at an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct SeenLocation {
-    /// `None` for the kernel, and for addresses where nothing is known to be mapped.
+    /// `None` for the kernel, and for addresses with no known mapping.
     pub(crate) mapping: Option<MappingNumber>,
     pub(crate) address: u64,
 }
 
-/// What makes two mappings the same: name, build id, offset in the file, and for memory that is no file the
-/// process and the address.
+/// The identity of a mapping: name, build id, offset in the file, and for anonymous memory the process and the
+/// address.
 type MappingKey = (String, Box<[u8]>, u64, Option<(u32, u64)>);
 
-/// Everything that was seen of stacks.
+/// All stacks that were seen.
 #[derive(Default)]
 pub(crate) struct StackTable {
     pub(crate) mappings: Vec<SeenMapping>,
@@ -41,20 +41,20 @@ pub(crate) struct StackTable {
     by_location: FxHashMap<SeenLocation, u32>,
     /// Stacks as locations, leaf first.
     lists: InternedLists<u32>,
-    /// Stacks as they came: the era, then addresses. Found here, a stack needs no lookup by frame.
+    /// Stacks as they arrived: the era, then addresses. A stack that is found here needs no lookup by frame.
     raw: InternedLists<u64>,
     raw_numbers: Vec<StackNumber>,
     key: Vec<u64>,
     list: Vec<u32>,
 }
 
-/// The kernel has the upper half of the addresses.
+/// Returns whether an address is in the upper half, which is the kernel's.
 pub(crate) fn is_kernel(address: u64) -> bool {
     address >= KERNEL_START
 }
 
 impl StackTable {
-    /// The number of the stack with these frames, leaf first, in this era of `pid`.
+    /// Returns the number of the stack with these frames, leaf first, in this era of `pid`.
     pub(crate) fn intern(&mut self, pid: u32, era: Era, modules: &Modules, frames: &[u64]) -> StackNumber {
         let mut key = std::mem::take(&mut self.key);
         key.clear();
@@ -72,7 +72,7 @@ impl StackTable {
         self.raw_numbers[raw]
     }
 
-    /// The locations of a stack, leaf first.
+    /// Returns the locations of a stack, leaf first.
     pub(crate) fn list(&self, stack: StackNumber) -> &[u32] {
         self.lists.get(stack.0)
     }

@@ -1,14 +1,14 @@
-//! System calls: every one is counted, and how long each took.
+//! Statistics of system calls: every call is counted and timed.
 
 use rustc_hash::FxHashMap;
 
 use super::threads::ThreadRow;
 use crate::events::ring_records::u64_at;
 
-/// Buckets of the histogram: the n-th holds what took from 2^(n-1) up to 2^n nanoseconds.
+/// The number of buckets in the histogram: the n-th holds durations from 2^(n-1) up to 2^n nanoseconds.
 pub const BUCKETS: usize = 48;
 
-/// What is known of one system call.
+/// The statistics of one system call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SyscallStats {
     /// How many calls returned.
@@ -19,9 +19,9 @@ pub struct SyscallStats {
     pub nanos: u64,
     /// The longest, in nanoseconds.
     pub longest_nanos: u64,
-    /// How many took how long: the n-th bucket counts those of 2^(n-1) up to 2^n nanoseconds.
+    /// The histogram of durations: the n-th bucket counts calls of 2^(n-1) up to 2^n nanoseconds.
     pub histogram: [u64; BUCKETS],
-    /// How many failed with which error number.
+    /// How often each error number was returned.
     pub errors_by_number: Vec<(i32, u64)>,
 }
 
@@ -39,7 +39,7 @@ impl Default for SyscallStats {
 }
 
 impl SyscallStats {
-    /// A call returned `result` after `nanos`; `None` when nobody saw it begin.
+    /// Adds a call that returned `result` after `nanos`, or `None` if its start was not seen.
     pub(crate) fn add(&mut self, result: i64, nanos: Option<u64>) {
         self.calls += 1;
         if let Some(nanos) = nanos {
@@ -58,7 +58,7 @@ impl SyscallStats {
         }
     }
 
-    /// Adds what another thread did.
+    /// Adds the statistics of another thread.
     pub(crate) fn merge(&mut self, other: &Self) {
         self.calls += other.calls;
         self.errors += other.errors;
@@ -73,7 +73,7 @@ impl SyscallStats {
         }
     }
 
-    /// At most this long took `share` (0 to 1) of the calls, to the precision of the histogram.
+    /// Returns the duration within which `share` (0 to 1) of the calls returned, to the precision of the histogram.
     pub fn quantile_nanos(&self, share: f64) -> u64 {
         let timed: u64 = self.histogram.iter().sum();
         let wanted = (timed as f64 * share).ceil().max(1.0) as u64;
@@ -88,15 +88,15 @@ impl SyscallStats {
     }
 }
 
-/// What each thread called.
+/// The system calls of each thread.
 pub(crate) type SyscallTable = FxHashMap<(ThreadRow, i64), SyscallStats>;
 
-/// The number of the system call in the data of both tracepoints.
+/// Returns the number of the system call from the data of either tracepoint.
 pub(crate) fn number(raw: &[u8]) -> Option<i64> {
     u64_at(raw, 8).map(|word| word as i64)
 }
 
-/// What it returned, in the data of `sys_exit`.
+/// Returns the result from the data of `sys_exit`.
 pub(crate) fn result(raw: &[u8]) -> Option<i64> {
     u64_at(raw, 16).map(|word| word as i64)
 }

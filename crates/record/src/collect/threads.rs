@@ -1,4 +1,4 @@
-//! The watched threads and what is going on in each.
+//! The watched threads and the state of each.
 
 use flamelet_unwind::Registers;
 use rustc_hash::FxHashMap;
@@ -10,37 +10,37 @@ use crate::events::ring_records::ThreadOf;
 use crate::events::session::Origin;
 use crate::processes;
 
-/// The place of a thread in [`Threads::rows`].
+/// An index into [`Threads::rows`].
 pub(crate) type ThreadRow = u32;
 
-/// A thread as the profile names it. One that runs another program from some moment on is another row.
+/// A thread as the profile names it. A thread that executes another program gets a new row.
 #[derive(Clone, Debug)]
 pub(crate) struct SeenThread {
     pub(crate) of: ThreadOf,
     pub(crate) name: String,
-    /// The place of its process in [`Threads::process_names`].
+    /// An index into [`Threads::process_names`].
     pub(crate) process: u32,
 }
 
-/// What is going on in a thread.
+/// The state of a thread.
 #[derive(Debug)]
 pub(crate) struct ThreadState {
     pub(crate) row: ThreadRow,
     /// Where it was when it last stopped running.
     pub(crate) stopped_at: Option<StackNumber>,
-    /// Since when it does not run, and whether that is only because others do.
+    /// Since when it has not been running, and whether only because it was preempted.
     pub(crate) stopped_since: Option<(u64, bool)>,
-    /// How to complete that, as long as it does not run.
+    /// How to complete that stack while the thread is not running.
     pub(super) cut: Option<Cut>,
     pub(super) completed: Option<Completed>,
-    /// Since when it is in a system call.
+    /// Since when it has been in a system call.
     pub(crate) syscall_since: Option<u64>,
-    /// Was there before the recording, and nothing was heard of it yet.
+    /// Whether it existed before the recording and no record of it has arrived yet.
     pub(crate) is_silent: bool,
     owners: Vec<(Source, u32, u32)>,
 }
 
-/// Where a thread stopped, when its dump was too short to tell all of it.
+/// Where a thread stopped, if its dump was too short for the whole stack.
 #[derive(Debug)]
 pub(super) struct Cut {
     pub(super) thread: ThreadOf,
@@ -66,7 +66,7 @@ pub(crate) struct Threads {
 }
 
 impl Threads {
-    /// The thread; asks the system when nothing is known of it yet.
+    /// Returns the thread, reading it from the system if it is not known yet.
     pub(crate) fn of(&mut self, thread: ThreadOf) -> &mut ThreadState {
         if !self.by_tid.contains_key(&thread.tid) {
             let process = self.process(thread.pid);
@@ -77,7 +77,7 @@ impl Threads {
         self.by_tid.get_mut(&thread.tid).expect("it was just inserted")
     }
 
-    /// A new thread or process, named as what started it.
+    /// Adds a new thread or process, which inherits the name of its parent.
     pub(crate) fn fork(&mut self, thread: ThreadOf, parent: ThreadOf) {
         let parent_row = self.of(parent).row;
         let SeenThread { name, process, .. } = self.rows[parent_row as usize].clone();
@@ -91,7 +91,7 @@ impl Threads {
         self.begin(thread, name, process, false);
     }
 
-    /// The thread has another name from now on. After an exec it is another program.
+    /// Renames the thread. After an exec it is another program.
     pub(crate) fn rename(&mut self, thread: ThreadOf, name: &str, is_exec: bool) {
         if is_exec {
             self.process_names.push(name.to_owned());
@@ -110,7 +110,7 @@ impl Threads {
         }
     }
 
-    /// The thread has ended.
+    /// Notes that the thread has ended.
     pub(crate) fn exit(&mut self, thread: ThreadOf) {
         self.by_tid.remove(&thread.tid);
         if thread.pid == thread.tid {
@@ -118,12 +118,12 @@ impl Threads {
         }
     }
 
-    /// The thread, if something is known of it.
+    /// Returns the thread, if it is known.
     pub(super) fn known(&mut self, tid: u32) -> Option<&mut ThreadState> {
         self.by_tid.get_mut(&tid)
     }
 
-    /// Every thread that lives.
+    /// All living threads.
     pub(crate) fn living(&mut self) -> impl Iterator<Item = &mut ThreadState> {
         self.by_tid.values_mut()
     }
@@ -156,7 +156,8 @@ impl Threads {
 }
 
 impl ThreadState {
-    /// Where the thread stopped, now that it runs again at `now` (or never did), and whether that was completed.
+    /// Returns where the thread stopped, now that it runs again at `now` (or never did), and whether that stack was
+    /// completed.
     pub(super) fn take_stopped_at(&mut self, now: u64) -> (Option<StackNumber>, bool) {
         self.cut = None;
         let completed = self.completed.take().filter(|completed| completed.read_at <= now);
@@ -166,8 +167,8 @@ impl ThreadState {
         }
     }
 
-    /// Whether a record of this origin counts. A thread that started while events were being opened may both
-    /// have inherited an event and been given one of its own; the first that is heard of is the one.
+    /// Returns whether a record of this origin counts. A thread that started while events were being opened may have
+    /// both an inherited event and one of its own; the first one to report is used.
     pub(crate) fn accepts(&mut self, origin: &Origin) -> bool {
         let Some(known) = self.owners.iter_mut().find(|(source, ..)| *source == origin.source) else {
             self.owners.push((origin.source, origin.generation, origin.owner));

@@ -1,4 +1,4 @@
-//! A binary: whether its profile will have names, lines and whole stacks.
+//! Checks of a binary: whether its profile will have names, lines and complete stacks.
 
 use std::path::Path;
 
@@ -8,7 +8,7 @@ use flamelet_symbol::locate::{Search, Wanted};
 use super::{Report, State};
 use crate::{Error, ErrorKind, Result};
 
-/// Looks at what a profile of the program or library at `path` will have.
+/// Checks what a profile of the program or library at `path` will contain.
 pub fn binary(path: &Path) -> Result<Report> {
     let inspection =
         inspect::inspect(path).map_err(|error| Error::new(ErrorKind::NotFound, error.to_string()))?;

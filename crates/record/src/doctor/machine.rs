@@ -1,4 +1,4 @@
-//! The machine, the container and the user.
+//! Checks of the machine, the container and the user.
 
 use std::path::Path;
 
@@ -11,7 +11,7 @@ use crate::sys::event::{Event, Watch};
 use crate::sys::machine as system;
 use crate::sys::machine::online_cpus;
 
-/// Looks at what this user may record on this machine.
+/// Checks what this user may record on this machine.
 pub fn machine() -> Report {
     let mut report = Report::default();
     let capabilities = Capabilities::own();
@@ -107,7 +107,7 @@ fn kernel_names(report: &mut Report, capabilities: Capabilities) {
     }
 }
 
-/// Those settings that hide the kernel's addresses and are not as they must be.
+/// Returns the command that changes the settings which hide the kernel's addresses.
 fn names_remedy(restrict: i32, paranoid: i32, may_read_log: bool) -> String {
     let needed = [
         (restrict > 0 && (restrict > 1 || !may_read_log), "kernel.kptr_restrict=0"),

@@ -1,4 +1,4 @@
-//! What this machine, this user and a binary allow a profiler, and what would allow more.
+//! Checks what this machine, this user and a binary allow a profiler to do, and what would allow more.
 
 mod binary;
 mod machine;
@@ -6,25 +6,25 @@ mod machine;
 pub use binary::binary;
 pub use machine::machine;
 
-/// How good it is.
+/// The result of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
     /// Nothing is missing.
     Good,
-    /// Something works, but not all.
+    /// It works in part.
     Limited,
     /// It does not work.
     Missing,
 }
 
-/// One thing that was looked at.
+/// One check.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Check {
-    /// What.
+    /// What was checked.
     pub name: &'static str,
     /// What was found, such as `kernel.perf_event_paranoid=2`.
     pub found: String,
-    /// How good that is.
+    /// The result.
     pub state: State,
     /// What it allows or prevents.
     pub allows: String,
@@ -32,20 +32,20 @@ pub struct Check {
     pub remedy: Option<String>,
 }
 
-/// Everything that was looked at.
+/// All checks.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
-    /// Each thing.
+    /// The checks.
     pub checks: Vec<Check>,
 }
 
 impl Report {
-    /// Whether nothing is [`State::Missing`].
+    /// Returns whether nothing is [`State::Missing`].
     pub fn is_usable(&self) -> bool {
         self.checks.iter().all(|check| check.state != State::Missing)
     }
 
-    /// The check called `name`.
+    /// Returns the check called `name`.
     pub fn check(&self, name: &str) -> Option<&Check> {
         self.checks.iter().find(|check| check.name == name)
     }
@@ -63,7 +63,7 @@ impl Report {
     }
 }
 
-/// For a person: a line each, and the remedy below it.
+/// One line for each check, with the remedy below it.
 impl std::fmt::Display for Report {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         for check in &self.checks {

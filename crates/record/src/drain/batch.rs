@@ -1,4 +1,4 @@
-//! One thread for all rings.
+//! One thread that drains all rings.
 
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -11,14 +11,14 @@ use crate::events::session::{CpuRings, Origins};
 use crate::sys::machine::{self, Bell};
 use crate::sys::sched;
 
-/// The running thread. Ends when this is dropped: a recording may fail after it was prepared.
+/// The running thread. It ends when this is dropped, because a recording may fail after it was prepared.
 pub(crate) struct BatchDrain {
     bell: Arc<Bell>,
-    /// Until it is joined.
+    /// `None` once it is joined.
     thread: Option<JoinHandle<Drained>>,
 }
 
-/// What a drain leaves when it ends: the rings, emptied a last time.
+/// What a drain returns when it ends: the rings, emptied a last time.
 pub(crate) struct Drained {
     pub(crate) rings: Vec<CpuRings>,
     pub(crate) cpu_nanos: u64,
@@ -35,14 +35,14 @@ impl BatchDrain {
         let theirs = bell.clone();
         let unwinder = Unwinder::new(modules, origins);
         let thread = std::thread::Builder::new().name("flamelet-drain".to_owned()).spawn(move || {
-            // It never waits for anything but records; that it runs late is what loses samples.
+            // It waits for nothing but records, and running late would lose samples.
             sched::run_first();
             run(rings, &outlet, &theirs, unwinder)
         })?;
         Ok(Self { bell, thread: Some(thread) })
     }
 
-    /// Empties the rings once more and ends. Stop the events first, or what they write later stays there.
+    /// Empties the rings once more and ends. Stop the events first: records that are written later stay in the rings.
     pub(crate) fn finish(mut self) -> Result<Drained> {
         self.join().ok_or_else(|| crate::Error::new(crate::ErrorKind::Io, "the draining thread failed"))
     }
@@ -76,7 +76,7 @@ fn run(mut rings: Vec<CpuRings>, outlet: &Outlet, bell: &Bell, mut unwinder: Unw
     }
 }
 
-/// Takes everything out of every ring; only out of those that track processes when too much waits already.
+/// Empties every ring; only the rings that track processes if the backlog is too large already.
 fn drain_all(rings: &mut [CpuRings], outlet: &Outlet, unwinder: &mut Unwinder, is_last: bool) {
     let mut chunks = Vec::with_capacity(rings.len() * 2);
     let mut settled = u64::MAX;

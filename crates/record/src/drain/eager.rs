@@ -1,8 +1,8 @@
 //! A thread pinned to each CPU, which takes each sample as soon as it is written.
 //!
-//! It preempts the thread that was just sampled, so that thread stands still where the sample says, and what
-//! its stack holds beyond the dump can be read live. A reader that comes late reads another call's frames: a
-//! sample older than [`FRESH`] is therefore left as it is, cut.
+//! It preempts the thread that was just sampled, so that thread is still where the sample says, and the rest of its
+//! stack beyond the dump can be read live. A late reader would read the frames of another call, so a sample older
+//! than [`FRESH`] stays cut.
 
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::thread::JoinHandle;
@@ -54,7 +54,7 @@ impl EagerDrain {
             };
             let urgency = urgency.clone();
             let thread = std::thread::Builder::new().name(format!("flamelet-cpu{}", cpu.cpu));
-            // No thread has its rings before all threads run: should one be missing, all rings are still here.
+            // Threads receive their rings only once all threads run: if one cannot start, all rings are still here.
             let (door, entering) = mpsc::channel::<CpuRings>();
             let started = thread.spawn(move || {
                 let Ok(rings) = entering.recv() else { return 0 };
@@ -75,18 +75,18 @@ impl EagerDrain {
         Ok(Self { bell, nudge, threads, urgency })
     }
 
-    /// How the threads got to run early, once they do.
+    /// How the threads got their priority, once they run.
     pub(crate) fn urgency(&self) -> Option<Urgency> {
         *self.urgency.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Makes every thread look at its rings, also where no samples are: to be called now and then. (A timeout of
-    /// their own would cost a timer for each sample.)
+    /// Makes every thread look at its rings, even without samples; call it now and then. (Timeouts of their own would
+    /// cost a timer for each sample.)
     pub(crate) fn nudge(&self) {
         self.nudge.ring();
     }
 
-    /// Empties the rings once more and ends. Returns the CPU time that was used.
+    /// Empties the rings once more and ends. Returns the CPU time used.
     pub(crate) fn finish(mut self) -> u64 {
         self.join()
     }
@@ -103,7 +103,7 @@ impl Drop for EagerDrain {
     }
 }
 
-/// What was taken out of a ring and not handed over yet.
+/// Records taken out of a ring and not handed over yet.
 #[derive(Default)]
 struct Batch {
     kept: Kept,
@@ -144,20 +144,20 @@ impl Worker {
                 self.outlet.send(vec![track]);
                 continue;
             }
-            // Where there are samples, the last of them tells the time.
+            // If there are samples, the last of them gives the time.
             if ready != SAMPLES {
                 batch.read_at = machine::monotonic_nanos();
             }
             let (unwinder, live, kept) = (&mut self.unwinder, &mut self.live, &mut batch.kept);
-            // What happened to processes on other CPUs a moment ago is not known here. Who waited for that
-            // would come too late for the stack; code that is not known ends it.
+            // What happened to processes on other CPUs a moment ago is not known on this one. Waiting for it would be
+            // too late for the stack; unknown code ends the stack.
             let mut latest = batch.read_at;
             rings.samples.for_each(|record| {
                 let time = unwinder.keep(record, kept, u64::MAX, Some(&mut *live));
                 latest = time.map_or(latest, |time| time.max(latest));
             });
             batch.read_at = latest;
-            // The collector is woken for many samples at a time; only unwinding is urgent.
+            // The collector is woken once for many samples; only unwinding is urgent.
             if is_last || batch.is_due(longest) {
                 self.hand_over(&mut batch, &mut rings);
             }

@@ -1,9 +1,9 @@
-//! Emptying the rings, apart from everything that takes time.
+//! Empties the rings, separately from everything slow.
 //!
-//! [`batch`] wakes up when a ring is a quarter full or a moment has passed, and hands what the rings hold to
-//! the collector. [`eager`] has a thread pinned to each CPU that takes each sample at once and completes its
-//! stack from the live memory of the thread, which still stands where it was sampled. Both unwind what they
-//! can in the ring itself ([`unwinder`]).
+//! [`batch`] wakes up when a ring is a quarter full or some time has passed, and passes what the rings hold to the
+//! collector. [`eager`] has a thread pinned to each CPU that takes each sample at once and completes its stack from
+//! the live memory of the thread, which is still where it was sampled. Both unwind what they can in the ring itself
+//! ([`unwinder`]).
 
 pub(crate) mod batch;
 pub(crate) mod eager;
@@ -14,21 +14,21 @@ use std::time::Duration;
 
 use crate::events::chunk::{Backlog, Chunk, Kept};
 
-/// How long records may lie in a ring that does not fill up, or wait to be handed over.
+/// How long records may stay in a ring that does not fill up, or wait to be handed over.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Pace {
     longest: Duration,
 }
 
 impl Pace {
-    /// Each time threads are woken that the target could have run instead of; but blocked threads, whose stacks are
-    /// read where they stand, wait for nobody.
+    /// Each wake-up takes CPU time that the target could have used; but blocked threads, whose stacks are read in
+    /// place, may run again at any time.
     pub(crate) fn new(with_blocked_threads: bool) -> Self {
         Self { longest: Duration::from_millis(if with_blocked_threads { 50 } else { 150 }) }
     }
 
-    /// At first rings are emptied more often, so that the programs are known, and stacks that are cut noticed, before
-    /// many samples were taken.
+    /// At first the rings are emptied more often, so that the programs are known, and cut stacks noticed, before many
+    /// samples are taken.
     fn early(self, round: u32) -> Duration {
         const EARLY_ROUNDS: u32 = 80;
         const EARLY: Duration = Duration::from_millis(5);
@@ -36,22 +36,22 @@ impl Pace {
     }
 }
 
-/// What the collector is told.
+/// A message to the collector.
 #[derive(Debug)]
 pub(crate) enum Message {
     /// Records of several rings.
     Chunks(Vec<Chunk>),
-    /// The events were stopped at this moment.
+    /// The events were stopped at this time.
     Stopped(u64),
-    /// A process that was there before the recording.
+    /// A process that existed before the recording.
     Introduce {
         pid: u32,
-        /// Find out where its threads wait.
+        /// Whether to find out where its threads wait.
         with_waits: bool,
     },
 }
 
-/// Sends chunks to the collector and gets emptied buffers back.
+/// Sends chunks to the collector and receives emptied buffers back.
 pub(crate) struct Outlet {
     chunks: mpsc::Sender<Message>,
     empty: mpsc::Receiver<Kept>,
@@ -66,18 +66,18 @@ impl Outlet {
         Self { chunks, empty, home, backlog, pace }
     }
 
-    /// Buffers that were used before, or new ones; empty.
+    /// Returns empty buffers, reused or new.
     fn buffers(&self) -> Kept {
         self.empty.try_recv().unwrap_or_default()
     }
 
-    /// What was read of one ring.
+    /// Wraps what was read from one ring.
     fn chunk(&self, ring: usize, read_at: u64, kept: Kept) -> Chunk {
         let waiting = Some(self.backlog.add(kept.bytes.len()));
         Chunk { ring, read_at, kept, waiting, home: Some(self.home.clone()) }
     }
 
-    /// Hands over what was read. A collector that is gone needs nothing.
+    /// Hands over what was read. A collector that has ended needs nothing.
     fn send(&self, chunks: Vec<Chunk>) {
         let _ = self.chunks.send(Message::Chunks(chunks));
     }

@@ -1,8 +1,8 @@
-//! What is kept of the records of a ring: the stacks of samples are unwound where they lie, so that their
-//! dumps, by far the most of it, need not be copied.
+//! Keeps the records of a ring. The stacks of samples are unwound in place, so that their dumps, by far the largest
+//! part, need not be copied.
 //!
-//! A stack that does not come out whole is kept as it is: the collector, which hears of new code in the right
-//! order and may take its time, unwinds it.
+//! A stack that cannot be unwound completely is kept as it is: the collector, which sees new code in the right order
+//! and is in no hurry, unwinds it.
 
 use flamelet_unwind::perf_event::sample_bit;
 use flamelet_unwind::{Dump, End, MAX_DEPTH, Modules, walk};
@@ -15,21 +15,21 @@ use crate::events::plan::Source;
 use crate::events::ring_records::{RingRecord, RingSample, UserSide};
 use crate::events::session::{Origin, Origins};
 
-/// Unwinds samples in place. Never waits for a lock: the collector may hold it, and it may be what this very
-/// thread just preempted.
+/// Unwinds samples in place. Never waits for a lock: the collector may hold it, and may be the very thread that this
+/// one just preempted.
 pub(super) struct Unwinder {
     modules: SharedModules,
     origins: Origins,
     known: FxHashMap<u64, Origin>,
-    /// What was met last: most samples are like the one before.
+    /// The last ones used: most samples are like the one before.
     last_origin: Option<(u64, Origin)>,
     last_process: Option<LastProcess>,
-    /// When the code of a process last changed, until the collector knows of it.
+    /// When the code of a process last changed, until the collector has processed the change.
     changes: FxHashMap<u32, u64>,
     frames: Box<[u64; MAX_DEPTH]>,
 }
 
-/// The code of a process, as it was in a version of the shared modules.
+/// The code of a process at one version of the shared modules.
 struct LastProcess {
     pid: u32,
     version: u64,
@@ -49,7 +49,7 @@ impl Unwinder {
         }
     }
 
-    /// Keeps a record that tells of processes.
+    /// Keeps a record about processes.
     pub(super) fn keep_track(&mut self, bytes: &[u8], kept: &mut Kept) {
         if let Some((record, _)) = RingRecord::first(bytes)
             && let (Some(pid), Some(time)) = (record.changes_code_of(), record.time())
@@ -60,9 +60,9 @@ impl Unwinder {
         kept.bytes.extend_from_slice(bytes);
     }
 
-    /// Keeps a record of the ring of samples. What happened to processes must be known up to `settled`: a later
-    /// sample may be in code that was not heard of. With `live`, stacks larger than their dumps are completed.
-    /// Returns the time of the record.
+    /// Keeps a record from the ring of samples. Records about processes must be known up to `settled`: a later sample
+    /// may be in code that is not known yet. With `live`, stacks larger than their dumps are completed. Returns the
+    /// time of the record.
     pub(super) fn keep(
         &mut self,
         bytes: &[u8],
@@ -78,7 +78,7 @@ impl Unwinder {
         record.time()
     }
 
-    /// Unwinds a sample. Returns where its stack begins, which is of no more use then.
+    /// Unwinds a sample. Returns the offset of its stack, which is no longer needed.
     fn unwind(
         &mut self,
         record: &RingRecord<'_>,
@@ -113,7 +113,7 @@ impl Unwinder {
             return Some(origin);
         }
         if !self.known.contains_key(&id) {
-            // Only opened events are new, so this is rare.
+            // Only newly opened events are missing, so this is rare.
             self.known = self.origins.try_lock().ok()?.clone();
         }
         let origin = *self.known.get(&id)?;
@@ -121,7 +121,7 @@ impl Unwinder {
         Some(origin)
     }
 
-    /// The code of `pid`, unless something that happened to it is not known there yet.
+    /// Returns the code of `pid`, unless a change to it is not included yet.
     fn code_of(&mut self, pid: u32) -> Option<LastProcess> {
         let version = self.modules.version();
         let last = self.last_process.take().filter(|last| last.pid == pid && last.version == version);
@@ -138,7 +138,7 @@ impl Unwinder {
         Some(process)
     }
 
-    /// How many frames the stack has, if it is whole.
+    /// Returns the number of frames, if the stack is complete.
     fn whole_stack(
         &mut self,
         modules: &Modules,
@@ -153,7 +153,7 @@ impl Unwinder {
                 live.begin(sample.thread.pid, sample.time);
                 let mut stack = Dump::with_beyond(sp, user.stack, |address| live.read(address));
                 let walked = walk(modules, &user.registers, &mut stack, frames);
-                // What was read too late may belong to another call.
+                // Memory that was read too late may belong to another call.
                 if !live.is_right() {
                     return None;
                 }

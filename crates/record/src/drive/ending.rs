@@ -1,4 +1,4 @@
-//! A polite end: the command is asked to end, so that the tool around it writes its file.
+//! Ends a run politely: the command is asked to end, so that the tool around it writes its file.
 
 use std::fs;
 use std::time::Duration;
@@ -7,13 +7,13 @@ use super::{Drive, Subject, Tool};
 use crate::processes::descendants;
 use crate::processes::signal::{Signal, send};
 
-/// Asks for the end of a run. A tool that started the command ends with it; one that attached to a process is
-/// interrupted, as by Ctrl-C, and leaves the process alone.
+/// Asks a run to end. A tool that started the command ends with it; one that attached to a process is interrupted, as
+/// with Ctrl-C, and leaves the process alone.
 pub(super) fn ask_to_end(tool: u32, drive: &Drive) {
     if let Subject::Pid(_) = drive.subject {
         return send(tool, Signal::Interrupt);
     }
-    // Valgrind is the command itself; the others have it as a child.
+    // Valgrind is the command itself; for the other tools it is a child.
     let commands = commands_of(tool, drive);
     if commands.is_empty() {
         return send(tool, Signal::Terminate);
@@ -21,18 +21,19 @@ pub(super) fn ask_to_end(tool: u32, drive: &Drive) {
     commands.into_iter().for_each(|pid| send(pid, Signal::Terminate));
 }
 
-/// How long a tool may take to let go of a process.
+/// How long a tool may take to detach from a process.
 pub(super) const PATIENCE: Duration = Duration::from_secs(5);
 
-/// strace that lets go waits until each process has stopped. One in the middle of a vfork waits for its child, which
-/// waits for strace: that never ends. What it saw is in its file, and without it both go on.
+/// Ends an strace that hangs. When strace detaches, it waits until each process has stopped. A process in the middle
+/// of a vfork waits for its child, which waits for strace, so that never happens. What it saw is in its file, and
+/// both processes go on without it.
 pub(super) fn end_what_hangs(tool: u32, drive: &Drive) {
     if drive.tool == Tool::Strace && matches!(drive.subject, Subject::Pid(_)) {
         send(tool, Signal::Kill);
     }
 }
 
-/// The processes that a tool started, but for its own.
+/// Returns the processes that a tool started, except for its own helpers.
 pub(super) fn commands_of(tool: u32, drive: &Drive) -> Vec<u32> {
     descendants(tool).into_iter().filter(|&pid| !is_part_of_tool(pid, drive)).collect()
 }

@@ -1,5 +1,5 @@
-//! What the watched process has mapped, noted while it lives: bpftrace looks for names at its own end, when the process
-//! is gone, and leaves addresses.
+//! Records what the watched process has mapped while it lives: bpftrace resolves names when it ends itself, by which
+//! time the process is gone, and leaves addresses.
 
 use std::fs;
 use std::io::Write;
@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use super::ending::commands_of;
 use super::{Drive, Subject};
 
-/// How long to wait before the next look: twice as long as before, within these.
+/// How long to wait before the next look: doubles each time, within these limits.
 const FIRST_WAIT: Duration = Duration::from_millis(20);
 const LONGEST_WAIT: Duration = Duration::from_millis(500);
 
@@ -37,7 +37,7 @@ impl MemoryMap {
             Subject::Command(_) => commands_of(tool, drive).first().copied(),
         };
         let text = process.and_then(|pid| fs::read_to_string(format!("/proc/{pid}/maps")).ok());
-        // One that has just ended has an empty map.
+        // A process that has just ended has an empty map.
         if let Some(text) = text.filter(|text| !text.is_empty()) {
             self.text = text;
             self.first_seen.get_or_insert(now);
@@ -46,12 +46,12 @@ impl MemoryMap {
         self.next_look = now + self.wait;
     }
 
-    /// When the process was seen first.
+    /// Returns when the process was first seen.
     pub(super) fn first_seen(&self) -> Option<Instant> {
         self.first_seen
     }
 
-    /// Adds the map to the tool's file, in the way of pprof's text formats.
+    /// Appends the map to the tool's file, as in pprof's text formats.
     pub(super) fn append_to(&self, raw: &Path) -> std::io::Result<()> {
         if self.text.is_empty() {
             return Ok(());

@@ -1,5 +1,5 @@
-//! Driving other tools: perf, strace, valgrind, heaptrack and bpftrace, each with the options that make its file
-//! worth opening here, in a folder of its own.
+//! Drives other tools: perf, strace, valgrind, heaptrack and bpftrace, each with the options that make its file
+//! useful here, and each run in a folder of its own.
 //!
 //! ```text
 //! {folder}/{name}/{time}-{tool}/{raw file}
@@ -21,12 +21,12 @@ use self::memory_map::MemoryMap;
 pub use self::tool::Tool;
 use crate::{Error, ErrorKind, Result};
 
-/// Whom a tool is to watch.
+/// What a tool is to watch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Subject {
-    /// A command that is started for it.
+    /// A command, which the tool starts.
     Command(Vec<OsString>),
-    /// A process that runs already, where the tool can attach.
+    /// A running process, if the tool can attach to it.
     Pid(u32),
 }
 
@@ -35,17 +35,17 @@ pub enum Subject {
 pub struct Drive {
     /// The tool.
     pub tool: Tool,
-    /// Whom it watches.
+    /// What it watches.
     pub subject: Subject,
     /// Where runs are kept.
     pub folder: PathBuf,
-    /// The name of the service; by default that of the command.
+    /// The name of the service; defaults to that of the command.
     pub name: Option<String>,
-    /// The name of the moment, which makes the run's folder unique.
+    /// The time of the run as text, which makes the run's folder unique.
     pub time: String,
     /// End politely after this long, so that the tool writes its file.
     pub duration: Option<Duration>,
-    /// The most address space that the command may have, in bytes (`ulimit -v`).
+    /// The address space limit of the command, in bytes (`ulimit -v`).
     pub memory_limit: Option<u64>,
     /// More options for the tool itself.
     pub options: Vec<String>,
@@ -53,20 +53,21 @@ pub struct Drive {
     pub script: Option<String>,
 }
 
-/// What came of it.
+/// The result of a run.
 #[derive(Debug)]
 pub struct Driven {
     /// The folder of the run.
     pub folder: PathBuf,
     /// The file that the tool wrote.
     pub raw: PathBuf,
-    /// How the tool ended: most end as their command does.
+    /// The tool's exit status; for most tools, that of the command.
     pub status: ExitStatus,
-    /// Whether the end was asked for, so that the status says nothing of the command.
+    /// Whether the tool was asked to end, so that the status says nothing about the command.
     pub was_asked: bool,
 }
 
-/// Runs a tool to its end, or until `duration` is over or `stop` is set; then it is asked to end, and waited for.
+/// Runs a tool until it ends, `duration` is over or `stop` is set; in the latter cases it is asked to end, and waited
+/// for.
 pub fn drive(drive: &Drive, stop: &AtomicBool) -> Result<Driven> {
     drive.tool.require()?;
     if matches!(drive.subject, Subject::Pid(_)) && !drive.tool.can_attach() {
@@ -105,7 +106,7 @@ fn run_in(drive: &Drive, folder: PathBuf, stop: &AtomicBool) -> Result<Driven> {
 }
 
 impl Drive {
-    /// bpftrace takes a command as one text, which it splits at every space.
+    /// Checks the words of a bpftrace command: bpftrace takes it as one string and splits it at every space.
     fn check_words(&self) -> Result<()> {
         let Subject::Command(words) = &self.subject else { return Ok(()) };
         let has_space = |word: &OsString| word.to_string_lossy().contains(char::is_whitespace);
@@ -120,7 +121,7 @@ impl Drive {
         }
     }
 
-    /// A command that is not there should not cost the start of a tool.
+    /// Checks that the command exists before starting a tool for it.
     fn check_program(&self) -> Result<()> {
         let Subject::Command(words) = &self.subject else { return Ok(()) };
         let Some(program) = words.first() else { return Ok(()) };
@@ -133,9 +134,9 @@ impl Drive {
         Err(Error::new(ErrorKind::NotFound, message))
     }
 
-    /// Leaves nothing behind of a run that left nothing.
+    /// Removes the folders of a run that wrote nothing.
     fn remove_if_empty(&self, run: &Path, had_folder: bool) {
-        // Folders that hold anything are not removed, which is right.
+        // Folders that are not empty are not removed, as intended.
         let _ = fs::remove_dir(run);
         let _ = fs::remove_dir(self.service_folder());
         if !had_folder {
@@ -143,7 +144,7 @@ impl Drive {
         }
     }
 
-    /// Makes a folder of the run's own; a second run in the same second has a number.
+    /// Creates a folder for the run; a second run in the same second gets a number.
     fn make_run_folder(&self) -> Result<PathBuf> {
         let of_service = self.service_folder();
         let failed = |folder: &Path, error: io::Error| {
@@ -169,12 +170,12 @@ impl Drive {
                 .map_or_else(|_| format!("pid-{pid}"), |name| name.trim().to_string()),
         };
         let name = self.name.clone().unwrap_or(of_subject);
-        // A name is one part of a path, whatever the service is called.
+        // The name is a single path component, whatever the service is called.
         let name: String = name.chars().map(|c| if c == '/' || c == '\0' { '-' } else { c }).collect();
         self.folder.join(name)
     }
 
-    /// After how long the end is asked for, where the tool does not end by itself.
+    /// After how long to ask for the end, if the tool does not end by itself.
     fn duration_from_outside(&self) -> Option<Duration> {
         /// How long bpftrace may take until it watches a process.
         const START: Duration = Duration::from_secs(60);
@@ -200,10 +201,10 @@ fn base_name(program: &OsString) -> String {
     Path::new(program).file_name().unwrap_or(program).to_string_lossy().into_owned()
 }
 
-/// How often the end is looked for.
+/// How often to check whether the tool has ended.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// Waits for the end of a tool. Returns its status, and whether it was asked to end.
+/// Waits for a tool to end. Returns its status, and whether it was asked to end.
 fn wait(
     mut child: Child,
     drive: &Drive,
@@ -217,12 +218,12 @@ fn wait(
             .try_wait()
             .map_err(|error| Error::new(ErrorKind::Io, format!("{}: {error}", drive.tool)))?;
         if let Some(status) = status {
-            // It may have heard of what ends both, such as Ctrl-C, before it was asked.
+            // Something that ends both, such as Ctrl-C, may have reached the tool before it was asked.
             return Ok((status, asked.is_some() || stop.load(Ordering::Relaxed)));
         }
         if drive.tool.leaves_addresses() {
             memory_map.look(child.id(), drive);
-            // It starts the command once it is ready, which may take seconds.
+            // The tool starts the command once it is ready, which may take seconds.
             started = memory_map.first_seen();
         }
         let is_over =

@@ -28,12 +28,12 @@ pub enum Tool {
     Dhat,
     /// heaptrack.
     Heaptrack,
-    /// bpftrace, with a program of the user's or one that samples stacks.
+    /// bpftrace, with the user's program or one that samples stacks.
     Bpftrace,
 }
 
 impl Tool {
-    /// All of them.
+    /// All tools.
     pub const ALL: [Self; 8] = [
         Self::Perf,
         Self::Strace,
@@ -45,7 +45,7 @@ impl Tool {
         Self::Bpftrace,
     ];
 
-    /// Its name here.
+    /// Its name in flamelet.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Perf => "perf",
@@ -89,8 +89,9 @@ impl Tool {
         }
     }
 
-    /// How many times longer computing, allocating and system calls take under it: a loop of nothing but that, so real
-    /// programs suffer less. [`Tool::slowdowns_measured`] says when and where that was measured.
+    /// How many times longer computing, allocating and system calls take under it, measured with loops that do
+    /// nothing else, so real programs suffer less. [`Tool::slowdowns_measured`] says when and where that was
+    /// measured.
     pub fn slowdown(self) -> String {
         let line = SLOWDOWNS.lines().find_map(|line| line.strip_prefix(self.name())?.strip_prefix(' '));
         let mut times = line.unwrap_or_default().split(' ');
@@ -103,22 +104,22 @@ impl Tool {
         SLOWDOWNS.lines().next().unwrap_or_default()
     }
 
-    /// Whether it can watch a process that runs already.
+    /// Returns whether it can watch a process that is already running.
     pub const fn can_attach(self) -> bool {
         matches!(self, Self::Perf | Self::Strace | Self::Heaptrack | Self::Bpftrace)
     }
 
-    /// Whether its file may hold addresses whose names it did not find, because the command had ended.
+    /// Returns whether its file may hold addresses without names, because the command had ended.
     pub(super) const fn leaves_addresses(self) -> bool {
         matches!(self, Self::Bpftrace)
     }
 
-    /// Where the program is, if it is installed.
+    /// Returns the path of the program, if it is installed.
     pub fn installed(self) -> Option<PathBuf> {
         in_path(self.program())
     }
 
-    /// Says how to install it when it is missing.
+    /// Fails with how to install it if it is missing.
     pub(super) fn require(self) -> Result<()> {
         match self.installed() {
             Some(_) => Ok(()),
@@ -133,7 +134,7 @@ impl Tool {
         }
     }
 
-    /// The words of the whole command line.
+    /// Returns the words of the whole command line.
     pub(super) fn command_line(self, drive: &Drive, folder: &Path) -> Vec<OsString> {
         let file = |name: &str| folder.join(name).into_os_string();
         let equals = |option: &str, name: &str| {
@@ -192,7 +193,7 @@ impl Tool {
         words
     }
 
-    /// The file that it wrote.
+    /// Returns the file that it wrote.
     pub(super) fn raw_file(self, folder: &Path) -> Option<PathBuf> {
         let start = match self {
             Self::Perf => "perf.data",
@@ -204,7 +205,7 @@ impl Tool {
             Self::Heaptrack => "heaptrack",
             Self::Bpftrace => "bpftrace.txt",
         };
-        // heaptrack adds the ending of whatever it compresses with.
+        // heaptrack appends the extension of its compression.
         let files = std::fs::read_dir(folder).ok()?.filter_map(|entry| Some(entry.ok()?.path()));
         let mut found: Vec<PathBuf> = files
             .filter(|path| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(start)))
@@ -235,7 +236,7 @@ fn bpftrace_subject(drive: &Drive) -> Vec<OsString> {
         Subject::Command(command) => {
             let mut command: Vec<String> =
                 command.iter().map(|word| word.to_string_lossy().into_owned()).collect();
-            // Of a name that stands in two folders, it would not take the first.
+            // If the name exists in two folders of PATH, bpftrace does not take the first.
             if let Some(program) = command.first_mut().filter(|program| !program.contains('/'))
                 && let Some(path) = in_path(program)
             {
@@ -247,7 +248,7 @@ fn bpftrace_subject(drive: &Drive) -> Vec<OsString> {
     words
 }
 
-/// Where a program is that is called by its name.
+/// Finds a program in PATH.
 pub(super) fn in_path(program: &str) -> Option<PathBuf> {
     let folders = std::env::var_os("PATH")?;
     std::env::split_paths(&folders).map(|folder| folder.join(program)).find(|path| path.is_file())
@@ -257,8 +258,8 @@ fn is_file(script: &str) -> bool {
     Path::new(script).is_file()
 }
 
-/// Whether the program that bpftrace is given holds when to end, counted from when it watches. Else the command is
-/// asked to end, which bpftrace would kill.
+/// Returns whether the bpftrace program itself ends after the duration, counted from when it starts to watch. If not,
+/// the command is asked to end, because bpftrace would kill it.
 pub(super) fn bpftrace_ends_itself(drive: &Drive) -> bool {
     let has_text = drive.script.as_deref().is_none_or(|script| !is_file(script));
     drive.duration.is_some() && has_text && matches!(drive.subject, Subject::Pid(_))

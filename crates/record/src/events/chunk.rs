@@ -1,24 +1,24 @@
-//! What is taken out of a ring and handed to the collector, and how much of it there may be.
+//! What is taken out of a ring and passed to the collector, and the limit on how much may wait.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, mpsc};
 
-/// What was taken out of one ring at one moment.
+/// What was taken out of one ring at one time.
 #[derive(Debug, Default)]
 pub(crate) struct Chunk {
     /// Which ring.
     pub(crate) ring: usize,
-    /// Everything that was written before this moment is in this chunk or in one before it.
+    /// Everything written before this time is in this chunk or in an earlier one.
     pub(crate) read_at: u64,
     pub(crate) kept: Kept,
-    /// Counts it for as long as it waits.
+    /// Counts towards the backlog for as long as it waits.
     pub(crate) waiting: Option<Pending>,
-    /// Where the buffers go when their records are done.
+    /// Where the buffers go when their records are processed.
     pub(crate) home: Option<mpsc::Sender<Kept>>,
 }
 
-/// How much was taken out of the rings and not worked off. Beyond a limit it stays there: a ring that is full loses
-/// records, which is counted, and this process does not take all memory.
+/// How much was taken out of the rings and is not processed yet. Beyond a limit, records stay in the rings: a full
+/// ring loses records, which is counted, but this process does not use up all memory.
 #[derive(Clone, Debug)]
 pub(crate) struct Backlog {
     bytes: Arc<AtomicUsize>,
@@ -26,8 +26,8 @@ pub(crate) struct Backlog {
 }
 
 impl Backlog {
-    /// For rings of so many bytes together. What they hold twice must have room: the last records of each ring wait for
-    /// the next ones.
+    /// For rings of this many bytes in all. There must be room for twice their content, because the last records of
+    /// each ring wait for the next ones.
     pub(crate) fn new(ring_bytes: usize) -> Self {
         const USUAL: usize = 512 << 20;
         Self { bytes: Arc::default(), most: USUAL.max(ring_bytes.saturating_mul(4)) }
@@ -43,7 +43,7 @@ impl Backlog {
     }
 }
 
-/// A part of the backlog, until it is dropped.
+/// A part of the backlog, which is released on drop.
 #[derive(Debug)]
 pub(crate) struct Pending {
     bytes: usize,
@@ -59,14 +59,14 @@ impl Drop for Pending {
 /// What was kept of the records of a ring.
 #[derive(Debug, Default)]
 pub(crate) struct Kept {
-    /// The records, whole but for the stacks below.
+    /// The records, complete except for the stacks below.
     pub(crate) bytes: Vec<u8>,
-    /// The stacks of samples that were unwound already.
+    /// The stacks of samples that have been unwound already.
     pub(crate) unwound: Unwound,
 }
 
 impl Kept {
-    /// Leaves the buffers only.
+    /// Empties the buffers and keeps their memory.
     pub(crate) fn clear(&mut self) {
         self.bytes.clear();
         self.unwound.frames.clear();
@@ -74,7 +74,7 @@ impl Kept {
     }
 }
 
-/// Whole stacks, unwound when their samples were taken out of the ring.
+/// Complete stacks, unwound when their samples were taken out of the ring.
 #[derive(Debug, Default)]
 pub(crate) struct Unwound {
     pub(crate) frames: Vec<u64>,
@@ -92,7 +92,7 @@ pub(crate) struct UnwoundStack {
 }
 
 impl Unwound {
-    /// The stack of the record at `offset`.
+    /// Returns the stack of the record at `offset`.
     pub(crate) fn stack(&self, offset: u32) -> Option<&[u64]> {
         let at = self.stacks.binary_search_by_key(&offset, |stack| stack.record).ok()?;
         let stack = self.stacks[at];

@@ -1,4 +1,4 @@
-//! Perf events: which ones a recording opens, on whom, their rings, and what their records say.
+//! Perf events: which ones a recording opens and on what, their rings, and the contents of their records.
 
 pub(crate) mod chunk;
 mod name;

@@ -12,7 +12,7 @@ pub(crate) struct NamedEvent {
     pub(crate) name: String,
     pub(crate) kind: u32,
     pub(crate) config: u64,
-    /// The probe in a program that it comes from.
+    /// The uprobe that it comes from.
     pub(crate) _probe: Option<Probe>,
 }
 
@@ -20,8 +20,8 @@ const CACHES: [&[&str]; 7] =
     [&["l1-dcache"], &["l1-icache"], &["llc"], &["dtlb"], &["itlb"], &["branch", "bpu"], &["node"]];
 const CACHE_OPERATIONS: [&str; 3] = ["load", "store", "prefetch"];
 
-/// The event called `name`: hardware, software, cache, raw (`r1a8`), a tracepoint (`group:name`)
-/// or a function of a program (`uprobe:/path:function`).
+/// Finds the event called `name`: hardware, software, cache, raw (`r1a8`), a tracepoint (`group:name`) or a function
+/// of a program (`uprobe:/path:function`).
 pub(crate) fn find(name: &str) -> Result<NamedEvent> {
     let found = |kind, config| Ok(NamedEvent { name: name.to_owned(), kind, config, _probe: None });
     if let Some(place) = name.strip_prefix("uprobe:") {
@@ -57,7 +57,7 @@ fn unknown(name: &str) -> Error {
     Error::new(ErrorKind::InvalidOption, format!("no event is called {name:?}: {hint}"))
 }
 
-/// `L1-dcache-load-misses` and its kin: cache, operation, and whether it missed, a byte each.
+/// Parses `L1-dcache-load-misses` and the like: cache, operation, and whether it missed, a byte each.
 fn cache_event(name: &str) -> Option<u64> {
     let (cache, rest) = CACHES.iter().enumerate().find_map(|(number, names)| {
         names.iter().find_map(|cache| Some((number, name.strip_prefix(cache)?.strip_prefix('-')?)))

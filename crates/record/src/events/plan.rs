@@ -1,4 +1,4 @@
-//! Which events a recording opens, with which fields, given what the kernel permits.
+//! Chooses which events a recording opens, with which fields, within what the kernel permits.
 
 use std::io;
 
@@ -16,7 +16,7 @@ use crate::{Error, Options, Result, Target};
 pub(crate) enum Source {
     /// No samples: maps, names, forks and exits.
     Track,
-    /// CPU time passed.
+    /// A sample of CPU time.
     Cpu,
     /// A thread stopped running.
     Switch,
@@ -24,9 +24,9 @@ pub(crate) enum Source {
     SyscallEnter,
     /// A system call ended.
     SyscallExit,
-    /// Now and then a system call that begins, with its stack: every so many calls, or so many a second.
+    /// A system call that began, sampled with its stack: every n-th call, or n times a second.
     SyscallStack { is_regular: bool },
-    /// The event at this place of the options.
+    /// The event at this index of the options.
     Named(usize),
 }
 
@@ -46,34 +46,34 @@ pub(crate) enum CpuClock {
     Software,
 }
 
-/// All events of a recording, and what had to be left out.
+/// All events of a recording, and notes on what had to be left out.
 #[derive(Debug)]
 pub(crate) struct Plan {
     pub(crate) events: Vec<PlannedEvent>,
-    /// What was opened to try. Closing the last event of a tracepoint takes the kernel a twentieth of a second, so
-    /// these are kept until the real ones are open.
+    /// Events that were opened as a trial. Closing the last event of a tracepoint takes the kernel a twentieth of a
+    /// second, so these are kept until the real ones are open.
     pub(crate) tried: Vec<Event>,
     pub(crate) clock: CpuClock,
-    /// The probes among them last as long as this does.
+    /// The probes among them live as long as this does.
     _named: Vec<NamedEvent>,
-    /// Whether the kernel's side is seen.
+    /// Whether the kernel's side is sampled.
     pub(crate) with_kernel: bool,
-    /// The level of `kernel.perf_event_paranoid` that all of it needs.
+    /// The level of `kernel.perf_event_paranoid` that the whole plan needs.
     pub(crate) level: i32,
-    /// What the person should know, a line each.
+    /// Notes for the user, a line each.
     pub(crate) notes: Vec<String>,
 }
 
-/// How many stacks of system calls are taken a second, so that rare calls have some; all calls are counted.
+/// How many stacks of system calls are taken a second, so that rare calls get some; all calls are counted.
 const SYSCALL_STACK_FREQUENCY: u64 = 499;
-/// Of how many calls one has its stack taken, for programs that call often. A prime number: a frequency settles at
-/// periods that divide the program's own, and then always meets the same place of its loop.
+/// One in this many calls has its stack taken, for programs that call often. A prime number: a frequency settles at
+/// periods that divide the program's own, and then always hits the same place in its loop.
 const SYSCALL_STACK_PERIOD: u64 = 509;
 
 impl Plan {
     /// Chooses the events for `options` by trying each on `watch`.
     pub(crate) fn new(options: &Options, watch: Watch, cpu: u32) -> Result<Self> {
-        // Before anything is opened: probes go when all of their events are closed.
+        // Before anything is opened: probes can be removed only when all of their events are closed.
         let named: Vec<NamedEvent> =
             options.events.iter().map(|name| name::find(name)).collect::<Result<_>>()?;
         let (tried, notes) = (Vec::new(), Vec::new());
@@ -99,7 +99,7 @@ impl Plan {
         Ok(Self { events, tried, _named: named, clock, with_kernel, level, notes })
     }
 
-    /// The planned event for `source`.
+    /// Returns the planned event for `source`.
     pub(crate) fn event(&self, source: Source) -> Option<&PlannedEvent> {
         self.events.iter().find(|event| event.source == source)
     }
@@ -116,7 +116,7 @@ struct Planner<'a> {
 }
 
 impl Planner<'_> {
-    /// What every event has.
+    /// The attributes that every event has.
     fn base(&self, kind: u32, config: u64) -> EventAttr {
         let mut attr = EventAttr::new(kind, config).with(flag::DISABLED | flag::SAMPLE_ID_ALL);
         attr = clocked(attr).with(flag::EXCLUDE_HV);
@@ -131,7 +131,7 @@ impl Planner<'_> {
         attr
     }
 
-    /// With the stack of the thread, and where it may be seen that of the kernel.
+    /// Adds the thread's stack, and the kernel's if permitted.
     fn with_stack(&self, mut attr: EventAttr) -> EventAttr {
         attr.sample_type |= sample_bit::REGS_USER | sample_bit::STACK_USER;
         attr.sample_regs_user = NATIVE_REGISTERS;
@@ -189,7 +189,7 @@ impl Planner<'_> {
         Ok((PlannedEvent { source: Source::Cpu, attr: clock }, CpuClock::Software))
     }
 
-    /// Whether the kernel's side is refused where the user's is not.
+    /// Returns whether the kernel's side is refused although the user's is not.
     fn try_kernel_side(&mut self) -> bool {
         let mut attr = self.with_stack(self.base(event_kind::SOFTWARE, config::CPU_CLOCK));
         attr.sample_period = 1_000_000;
@@ -212,12 +212,12 @@ impl Planner<'_> {
         let mut stacks = self.with_stack(enter).without(flag::EXCLUDE_KERNEL);
         stacks.sample_type |= sample_bit::RAW;
         stacks.sample_type &= !sample_bit::CALLCHAIN;
-        // Which call it is and what it returned is told at its end; of the beginning only the time matters, and
-        // six arguments would make most of what is written.
+        // The call's number and result come with its end. Of its beginning only the time matters, and its six
+        // arguments would be most of the data.
         exit.sample_type |= sample_bit::RAW;
         (enter.sample_period, exit.sample_period) = (1, 1);
         let (mut regular, mut frequent) = (stacks, stacks.with(flag::FREQ));
-        // Asked for its period, an event of a fixed period samples every single call.
+        // If asked for its period, an event of a fixed period samples every single call.
         frequent.sample_type |= sample_bit::PERIOD;
         (regular.sample_period, frequent.sample_period) = (SYSCALL_STACK_PERIOD, SYSCALL_STACK_FREQUENCY);
         let events = [
@@ -248,7 +248,7 @@ impl Planner<'_> {
         }
         let what = format!("cannot record {}", event.name);
         let tried = match self.try_open(&attr) {
-            // The kernel's side may be refused where the user's is not.
+            // The kernel's side may be refused although the user's is not.
             Err(error) if matches!(error.raw_os_error(), Some(libc::EACCES | libc::EPERM)) => {
                 attr = attr.with(flag::EXCLUDE_KERNEL).without(flag::EXCLUDE_CALLCHAIN_USER);
                 attr.sample_type &= !sample_bit::CALLCHAIN;
@@ -261,7 +261,7 @@ impl Planner<'_> {
     }
 }
 
-/// The level of `kernel.perf_event_paranoid` that everything which is asked for needs, so that whoever sets it is not
+/// The level of `kernel.perf_event_paranoid` that all requested events need, so that a user who sets it is not
 /// refused again.
 fn needed_level(options: &Options, named: &[NamedEvent]) -> i32 {
     if options.syscalls || named.iter().any(|event| event.kind == event_kind::TRACEPOINT) {
@@ -275,7 +275,7 @@ fn needed_level(options: &Options, named: &[NamedEvent]) -> i32 {
     }
 }
 
-/// All events and rings share one clock, by which their records are put in order.
+/// Sets the clock that all events and rings share, by which their records are put in order.
 pub(crate) fn clocked(mut attr: EventAttr) -> EventAttr {
     attr.clockid = libc::CLOCK_MONOTONIC;
     attr.with(flag::USE_CLOCKID)

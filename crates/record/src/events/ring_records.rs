@@ -1,17 +1,17 @@
-//! The records of a ring, as this recorder has the kernel write them.
+//! The records of a ring, in the layout that this recorder requests.
 
 use flamelet_unwind::perf_event::{
     self, ByteReader, Comm, Mmap, NATIVE_REGISTERS, RecordHeader, SampleLayout, TaskChange, WordArray,
     callchain, callchain_frames, misc, record_kind, sample_bit,
 };
 
-/// What every event of a recording carries, so that every record but samples ends in the same trailer: the thread, the
-/// time and the identifier.
+/// The fields that every event of a recording has, so that every record but samples ends in the same trailer: the
+/// thread, the time and the identifier.
 pub(crate) const COMMON_FIELDS: u64 =
     sample_bit::IDENTIFIER | sample_bit::IP | sample_bit::TID | sample_bit::TIME;
 const TRAILER: usize = 24;
 
-/// One record of a ring, of which only the header was looked at.
+/// One record of a ring, of which only the header has been parsed.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RingRecord<'a> {
     header: RecordHeader,
@@ -19,14 +19,14 @@ pub(crate) struct RingRecord<'a> {
 }
 
 impl<'a> RingRecord<'a> {
-    /// The first record of `bytes`, and how long it is.
+    /// Returns the first record of `bytes`, and its length.
     pub(crate) fn first(bytes: &'a [u8]) -> Option<(Self, usize)> {
         let header = RecordHeader::parse(bytes, false)?;
         let length = usize::from(header.size);
         Some((Self { header, body: bytes.get(RecordHeader::SIZE..length)? }, length))
     }
 
-    /// When it was written, by the clock of the recording.
+    /// Returns when it was written, by the clock of the recording.
     pub(crate) fn time(&self) -> Option<u64> {
         match self.is_sample() {
             true => u64_at(self.body, 24),
@@ -34,7 +34,7 @@ impl<'a> RingRecord<'a> {
         }
     }
 
-    /// Which event wrote it.
+    /// Returns which event wrote it.
     pub(crate) fn identifier(&self) -> Option<u64> {
         match self.is_sample() {
             true => u64_at(self.body, 0),
@@ -50,7 +50,8 @@ impl<'a> RingRecord<'a> {
         ByteReader::new(self.body, false)
     }
 
-    /// The process whose code is another after this record: it mapped a file, runs another program, or is new.
+    /// Returns the process whose code changes with this record: it mapped a file, executed another program, or is
+    /// new.
     pub(crate) fn changes_code_of(&self) -> Option<u32> {
         let mut fields = self.fields();
         let (pid, second) = (fields.u32()?, fields.u32()?);
@@ -64,13 +65,13 @@ impl<'a> RingRecord<'a> {
         changes.then_some(pid)
     }
 
-    /// The thread that a record without a body of its own is about.
+    /// Returns the thread that a record without a body of its own is about.
     fn trailing_thread(&self) -> Option<ThreadOf> {
         let mut trailer = ByteReader::new(&self.body[self.body.len().checked_sub(TRAILER)?..], false);
         Some(ThreadOf { pid: trailer.u32()?, tid: trailer.u32()? })
     }
 
-    /// What the record says, other than a sample.
+    /// Parses the record, unless it is a sample.
     pub(crate) fn parse(&self) -> Option<Record<'a>> {
         let (header, mut fields) = (self.header, self.fields());
         match header.kind {
@@ -105,7 +106,7 @@ impl<'a> RingRecord<'a> {
         }
     }
 
-    /// What the sample says, given what its event was asked to put in.
+    /// Parses a sample with the fields of `sample_type`.
     pub(crate) fn sample(&self, sample_type: u64) -> Option<RingSample<'a>> {
         let layout =
             SampleLayout { sample_type, user_registers: NATIVE_REGISTERS, ..SampleLayout::default() };
@@ -125,8 +126,8 @@ impl<'a> RingRecord<'a> {
         })
     }
 
-    /// Appends the record to `into` without the stack that lies at [`RingSample::stack_at`], which must come last:
-    /// it was unwound already.
+    /// Appends the record to `into` without the stack at [`RingSample::stack_at`], which must come last: it has been
+    /// unwound already.
     pub(crate) fn push_without_stack(&self, stack_at: usize, into: &mut Vec<u8>) {
         const NO_STACK: [u8; 8] = [0; 8];
         let kept = &self.body[..stack_at];
@@ -146,7 +147,7 @@ pub(crate) struct ThreadOf {
     pub(crate) tid: u32,
 }
 
-/// What a record other than a sample says.
+/// The content of a record other than a sample.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Record<'a> {
     Mmap(Mmap<'a>),
@@ -159,22 +160,22 @@ pub(crate) enum Record<'a> {
     Throttled,
 }
 
-/// A sample, its stack not yet unwound.
+/// A sample whose stack is not unwound yet.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RingSample<'a> {
     pub(crate) thread: ThreadOf,
     pub(crate) time: u64,
     pub(crate) period: u64,
     callchain: WordArray<'a>,
-    /// What the tracepoint itself recorded.
+    /// The data of the tracepoint itself.
     pub(crate) raw: &'a [u8],
-    /// `None` for a thread of the kernel.
+    /// `None` for a kernel thread.
     pub(crate) user: Option<UserSide<'a>>,
-    /// Where the copy of the stack begins in the body, its length included.
+    /// The offset of the stack's copy in the body, including its length field.
     pub(crate) stack_at: Option<usize>,
 }
 
-/// The user side of a thread at the moment of the sample.
+/// The user side of a thread at the time of the sample.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct UserSide<'a> {
     pub(crate) registers: flamelet_unwind::Registers,
@@ -183,14 +184,14 @@ pub(crate) struct UserSide<'a> {
 }
 
 impl<'a> RingSample<'a> {
-    /// The kernel's frames, leaf first; callers as addresses inside their call, like those of the user side.
+    /// The kernel's frames, leaf first. Callers are addresses inside their call instruction, as on the user side.
     pub(crate) fn kernel_frames(&self) -> impl Iterator<Item = u64> + 'a {
         let frames = callchain_frames(self.callchain.iter(), callchain::USER);
         frames.filter_map(|(context, address)| (context == callchain::KERNEL).then_some(address))
     }
 }
 
-/// The number of eight bytes at `at`.
+/// Returns the eight-byte number at `at`.
 pub(crate) fn u64_at(bytes: &[u8], at: usize) -> Option<u64> {
     Some(u64::from_le_bytes(*bytes.get(at..)?.first_chunk()?))
 }

@@ -1,8 +1,8 @@
 //! The open events of a recording and the rings that they write into.
 //!
-//! Each CPU has two rings: a small one for what tracks processes (maps, names, forks, exits), so that a
-//! flood of samples cannot push those out, and a large one for samples. A ring belongs to a dummy event on
-//! the recorder's own thread: it never hangs up, whichever of the watched threads end.
+//! Each CPU has two rings: a small one for records that track processes (maps, names, forks, exits), so that a flood
+//! of samples cannot push them out, and a large one for samples. A ring belongs to a dummy event on the recorder's
+//! own thread, so it never hangs up, whichever of the watched threads end.
 
 use std::io;
 use std::os::fd::RawFd;
@@ -23,23 +23,23 @@ use crate::{Error, ErrorKind, Result, access};
 const TRACK_RING_BYTES: usize = 256 << 10;
 const SMALLEST_RING_BYTES: usize = 64 << 10;
 const DEFAULT_RING_BYTES: usize = 8 << 20;
-/// What loses no system call of a program that does nothing else.
+/// Enough to lose no system call of a program that does nothing else.
 const FLOOD_RING_BYTES: usize = 16 << 20;
-/// All rings of a machine with many CPUs together.
+/// The limit for all rings together, on a machine with many CPUs.
 const MOST_RING_BYTES: usize = 512 << 20;
 
-/// What the records of one event mean, and on whom it was opened.
+/// What the records of one event mean, and the thread that it was opened on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Origin {
     pub(crate) source: Source,
     pub(crate) sample_type: u64,
-    /// The thread that the event was opened on; 0 for everything. Threads that inherited it keep it.
+    /// The thread that the event was opened on; 0 for everything. Threads that inherit the event keep this owner.
     pub(crate) owner: u32,
-    /// Counts the times that events were opened anew with other options.
+    /// How often the events had been reopened with other options.
     pub(crate) generation: u32,
 }
 
-/// Events by the number that their records carry.
+/// Events by the id that their records carry.
 pub(crate) type Origins = Arc<Mutex<FxHashMap<u64, Origin>>>;
 
 /// The rings of one CPU.
@@ -50,14 +50,14 @@ pub(crate) struct CpuRings {
     pub(crate) samples: Ring,
 }
 
-/// The open events. Dropping it ends them.
+/// The open events. Dropping it closes them.
 pub(crate) struct Session {
     cpus: Vec<Outputs>,
     events: Vec<(Source, Event)>,
     origins: Origins,
     generation: u32,
     past_running_nanos: u64,
-    /// As of the plan.
+    /// The level of the plan.
     level: i32,
 }
 
@@ -65,7 +65,7 @@ fn running_nanos<'a>(events: impl IntoIterator<Item = &'a (Source, Event)>) -> u
     events.into_iter().map(|(_, event)| event.running_nanos().unwrap_or(0)).sum()
 }
 
-/// Where the events of one CPU write.
+/// The rings that the events of one CPU write into.
 struct Outputs {
     cpu: u32,
     track: RawFd,
@@ -73,11 +73,11 @@ struct Outputs {
 }
 
 impl Session {
-    /// Makes the rings. Events are opened by [`Session::watch`].
+    /// Creates the rings. [`Session::watch`] opens the events.
     pub(crate) fn new(plan: &Plan, ring_bytes: Option<usize>) -> Result<(Self, Vec<CpuRings>)> {
         machine::raise_file_limit();
         let cpus = machine::online_cpus();
-        // Events that are all recorded come in floods.
+        // Events that are recorded every time come in floods.
         let flood = |event: &PlannedEvent| event.source != Source::Track && event.attr.sample_period == 1;
         let wanted = if plan.events.iter().any(flood) { FLOOD_RING_BYTES } else { DEFAULT_RING_BYTES };
         let most = (MOST_RING_BYTES / cpus.len().max(1)).max(SMALLEST_RING_BYTES);
@@ -99,12 +99,12 @@ impl Session {
         Ok((session, rings))
     }
 
-    /// What the numbers in records mean; grows when more is watched.
+    /// Returns the meaning of the ids in records; it grows when more is watched.
     pub(crate) fn origins(&self) -> Origins {
         self.origins.clone()
     }
 
-    /// Opens `events` on `watch`. Returns false when the thread has ended meanwhile.
+    /// Opens `events` on `watch`. Returns false if the thread has ended meanwhile.
     pub(crate) fn watch(&mut self, watch: Watch, events: &[PlannedEvent]) -> Result<bool> {
         let owner = match watch {
             Watch::Thread(tid) => tid,
@@ -131,7 +131,7 @@ impl Session {
         Ok(true)
     }
 
-    /// Starts every event that waits.
+    /// Starts every event.
     pub(crate) fn enable(&self) -> Result<()> {
         self.events.iter().try_for_each(|(_, event)| event.enable()).map_err(Error::from)
     }
@@ -144,8 +144,8 @@ impl Session {
         }
     }
 
-    /// Closes every event. The kernel takes a twentieth of a second for the last one of each tracepoint, so those of
-    /// different sources are closed side by side, while the caller does something else; join what is returned.
+    /// Closes every event. The kernel takes a twentieth of a second for the last event of each tracepoint, so those
+    /// of different sources are closed in parallel, while the caller does something else. Join the returned threads.
     pub(crate) fn close(self) -> Vec<JoinHandle<()>> {
         let mut by_source: FxHashMap<Source, Vec<Event>> = FxHashMap::default();
         for (source, event) in self.events {
@@ -154,12 +154,12 @@ impl Session {
         let close = |events: Vec<Event>| {
             std::thread::Builder::new().name("flamelet-close".to_owned()).spawn(move || drop(events))
         };
-        // Where no thread can be started they are closed here.
+        // If no thread can be started, the events are closed on this one.
         by_source.into_values().filter_map(|events| close(events).ok()).collect()
     }
 
-    /// Opens the events of one source anew, with other options: `open` opens them, then the old ones stop
-    /// and the new ones start. When that fails the old ones go on.
+    /// Reopens the events of one source with other options: `open` opens the new ones, then the old ones stop and the
+    /// new ones start. On failure the old ones continue.
     pub(crate) fn replace(
         &mut self,
         source: Source,
@@ -179,7 +179,7 @@ impl Session {
             let _ = event.disable();
         }
         for (_, event) in &new {
-            // One whose thread has ended meanwhile cannot be started.
+            // An event whose thread has ended meanwhile cannot be started.
             let _ = event.enable();
         }
         self.past_running_nanos += running_nanos(&old);
@@ -187,13 +187,13 @@ impl Session {
         Ok(())
     }
 
-    /// For how long the events of `source` watched something that ran.
+    /// Returns for how long the events of `source` watched a running thread.
     pub(crate) fn running_nanos(&self, source: Source) -> u64 {
         self.past_running_nanos + running_nanos(self.events.iter().filter(|(known, _)| *known == source))
     }
 }
 
-/// Makes rings of `sample_bytes`, or of less if this user may not lock that much.
+/// Maps rings of `sample_bytes`, or smaller ones if this user may not lock that much memory.
 fn map_rings(cpus: &[u32], sample_bytes: usize) -> Result<Vec<CpuRings>> {
     let mut sample_bytes = sample_bytes.next_power_of_two();
     loop {

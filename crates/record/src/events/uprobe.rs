@@ -1,8 +1,8 @@
-//! Probes at functions of programs, found by name.
+//! Uprobes at functions of programs, found by name.
 //!
-//! A probe is a tracepoint of the trace file system for the time of the recording. (The kernel's other way, an event of
-//! the kind `uprobe`, names its file by a pointer, which each new thread of the target would follow in its own memory:
-//! threads and children could not be started any more.)
+//! A probe is a tracepoint in the trace file system for the duration of the recording. (The kernel's other way, an
+//! event of the kind `uprobe`, names its file by a pointer, which each new thread of the target would follow in its
+//! own memory: the target could no longer start threads and children.)
 
 use std::fs::{File, OpenOptions};
 use std::io::Write;
@@ -17,17 +17,17 @@ use crate::access::tracefs;
 use crate::sweeper::Sweeper;
 use crate::{Error, ErrorKind, Result};
 
-/// A probe, which is there until this is dropped. All of its events must be closed before.
+/// A probe, which exists until this is dropped. All of its events must be closed before.
 #[derive(Debug)]
 pub(crate) struct Probe {
     list: PathBuf,
     group: String,
     name: String,
-    /// Removes it when this process is killed.
+    /// Removes it if this process is killed.
     sweeper: Option<Sweeper>,
 }
 
-/// What the groups of our probes begin with; the number of the process that made them follows.
+/// The prefix of the groups of our probes, followed by the pid of the recorder.
 const GROUP: &str = "flamelet_";
 
 impl Probe {
@@ -51,7 +51,7 @@ impl Probe {
             group: format!("{GROUP}{}", std::process::id()),
             name: format!("probe{}", COUNT.fetch_add(1, Ordering::Relaxed)),
         };
-        // By its descriptor, since a path may have spaces; the kernel looks for it now and keeps what it finds.
+        // Named by its descriptor, because a path may contain spaces. The kernel resolves it now and keeps the file.
         let path = format!("/proc/self/fd/{}", file.as_raw_fd());
         let set = write_line(&probe.list, &format!("p:{}/{} {path}:{offset:#x}", probe.group, probe.name));
         match set.map_err(|error| error.kind()) {
@@ -69,12 +69,12 @@ impl Probe {
         }
     }
 
-    /// The line that removes it.
+    /// Returns the line that removes it.
     fn removal(&self) -> String {
         format!("-:{}/{}", self.group, self.name)
     }
 
-    /// The number of its tracepoint.
+    /// Returns the id of its tracepoint.
     pub(crate) fn tracepoint_id(&self) -> Result<u64> {
         tracefs::tracepoint_id(&self.group, &self.name)
     }
@@ -82,7 +82,7 @@ impl Probe {
 
 impl Drop for Probe {
     fn drop(&mut self) {
-        // One that cannot be removed is removed by the next recording.
+        // If it cannot be removed now, the next recording removes it.
         let _ = write_line(&self.list, &self.removal());
         if let Some(sweeper) = self.sweeper.take() {
             sweeper.dismiss();
@@ -90,7 +90,7 @@ impl Drop for Probe {
     }
 }
 
-/// Adds a line to the kernel's list; to open it in any other way would remove all probes there are.
+/// Appends a line to the kernel's list; opening it in any other way would remove all existing probes.
 fn write_line(list: &Path, line: &str) -> std::io::Result<()> {
     OpenOptions::new().append(true).open(list)?.write_all(format!("{line}\n").as_bytes())
 }
@@ -133,7 +133,7 @@ fn offset_of(path: &Path, function: &str) -> Result<u64> {
     }
 }
 
-/// Whether `path::to::function` ends in `function`, at a whole part.
+/// Returns whether `path::to::function` ends in `function`, at a component boundary.
 fn is_last_part(name: &str, function: &str) -> bool {
     name.strip_suffix(function).is_some_and(|front| front.ends_with("::"))
 }

@@ -1,4 +1,4 @@
-//! Opening events on threads that exist already when a recording starts.
+//! Opens events on threads that already exist when a recording starts.
 
 use rustc_hash::FxHashSet;
 
@@ -8,14 +8,14 @@ use crate::Result;
 use crate::processes::{add_descendants, threads};
 use crate::sys::event::Watch;
 
-/// Opens `events` on every thread of `pids`. A thread that starts meanwhile is found by looking again: it
-/// may have been started by one that was not watched yet. (One that is both opened and inherited is
-/// recognised by its records, see `collect::owner`.) Returns how many threads are watched.
+/// Opens `events` on every thread of `pids`. Looks again to find threads that start meanwhile, because one that was
+/// not watched yet may have started them. (A thread that has both an event of its own and an inherited one is
+/// recognised by its records, see `ThreadState::accepts`.) Returns the number of watched threads.
 pub(crate) fn watch_all(session: &mut Session, pids: &[u32], events: &[PlannedEvent]) -> Result<usize> {
     watch_found(session, || pids.to_vec(), events)
 }
 
-/// The same for `pids` and all processes below them, but for `bystanders` and what is below those.
+/// Does the same for `pids` and all processes below them, except for `bystanders` and what is below those.
 pub(crate) fn watch_families(
     session: &mut Session,
     pids: &[u32],
@@ -34,7 +34,7 @@ fn watch_found(session: &mut Session, find: impl Fn() -> Vec<u32>, events: &[Pla
     const MOST_LOOKS: usize = 8;
     let mut seen = FxHashSet::default();
     let mut watched = 0;
-    // A program that starts threads all the time shows new ones at every look; those come from watched ones.
+    // A program that starts threads all the time shows new ones at every look, but watched threads started those.
     for _ in 0..MOST_LOOKS {
         let mut found_more = false;
         for pid in find() {

@@ -1,4 +1,4 @@
-//! Names, found while the recording runs if there is CPU time to spare, so that little is left to do at its end.
+//! Finds names while the recording runs, if there is CPU time to spare, so that little is left to do at its end.
 
 use std::sync::mpsc;
 use std::thread::JoinHandle;
@@ -12,12 +12,12 @@ use crate::Result;
 use crate::collect::{MappingNumber, StackCollector, is_kernel};
 use crate::sys::{machine, sched};
 
-/// Something that needs names.
+/// A request for names.
 #[derive(Debug)]
 enum Question {
     /// Addresses of one module.
     Module { module: ModuleName, mapped: MappedAt, addresses: Vec<u64> },
-    /// The kernel: all of its names are read, once.
+    /// The kernel, whose names are all read at once.
     Kernel,
 }
 
@@ -28,7 +28,7 @@ pub(crate) struct Background {
 }
 
 impl Background {
-    /// Starts the thread. Without options only the kernel's names are found.
+    /// Starts the thread. Without options, only the kernel's names are found.
     pub(crate) fn start(options: Option<Options>) -> Result<Self> {
         let (sender, asked) = mpsc::channel::<Question>();
         let questions = Questions { sender, about_files: options.is_some() };
@@ -39,12 +39,12 @@ impl Background {
         Ok(Self { questions, thread })
     }
 
-    /// Where to ask.
+    /// Returns a handle for requesting names.
     pub(crate) fn questions(&self) -> Questions {
         self.questions.clone()
     }
 
-    /// Waits for the last answer. All other [`Questions`] must be gone.
+    /// Waits for the last answer. All [`Questions`] must have been dropped.
     pub(crate) fn finish(self) -> FoundNames {
         drop(self.questions);
         self.thread.join().unwrap_or_default()
@@ -68,7 +68,7 @@ fn answer(asked: mpsc::Receiver<Question>, mut symbolizer: Option<Symbolizer>) -
     FoundNames::new(symbolizer, kernel, machine::thread_cpu_nanos() + kernel_nanos)
 }
 
-/// Asks for names in the background.
+/// Requests names from the background thread.
 #[derive(Clone)]
 pub(crate) struct Questions {
     sender: mpsc::Sender<Question>,
@@ -76,7 +76,7 @@ pub(crate) struct Questions {
 }
 
 impl Questions {
-    /// Asks for the names of all locations from the number `asked` on. Returns how many locations there are.
+    /// Requests the names of all locations from the number `asked` on. Returns the number of locations.
     pub(crate) fn ask(&self, stacks: &StackCollector, asked: usize) -> usize {
         let mut by_mapping: Vec<(MappingNumber, Vec<u64>)> = Vec::new();
         for location in &stacks.table.locations[asked..] {
@@ -111,13 +111,13 @@ impl Questions {
     }
 
     fn send(&self, question: Question) {
-        // The thread can only be gone if it panicked; then the names are missing, and the recording is not.
+        // The thread can only be gone if it panicked; the recording then lacks names, but is not lost.
         let _ = self.sender.send(question);
     }
 }
 
-/// The kernel's names, read on a thread of their own: that takes about as long as those of a program and its libraries,
-/// and at the end somebody waits for both.
+/// The kernel's names, read on a separate thread: that takes about as long as those of a program and its libraries,
+/// and at the end the user waits for both.
 struct KernelNames(Option<JoinHandle<(Option<KernelSymbols>, u64)>>);
 
 impl KernelNames {
@@ -130,7 +130,7 @@ impl KernelNames {
         Self(thread.spawn(load).ok())
     }
 
-    /// The names, where the kernel shows them, and the CPU time that they took.
+    /// Returns the names, if the kernel shows them, and the CPU time that reading them took.
     fn wait(self) -> (Option<KernelSymbols>, u64) {
         self.0.and_then(|thread| thread.join().ok()).unwrap_or_default()
     }

@@ -1,6 +1,6 @@
 //! The names of system calls and errors.
 
-/// What both machines have.
+/// System calls of both architectures.
 const COMMON: &[(libc::c_long, &str)] = &[
     (libc::SYS_read, "read"),
     (libc::SYS_write, "write"),
@@ -306,7 +306,7 @@ const COMMON: &[(libc::c_long, &str)] = &[
     (libc::SYS_mseal, "mseal"),
 ];
 
-/// What only this machine has.
+/// System calls of x86-64 only.
 #[cfg(target_arch = "x86_64")]
 const NATIVE: &[(libc::c_long, &str)] = &[
     (libc::SYS_open, "open"),
@@ -369,19 +369,19 @@ const NATIVE: &[(libc::c_long, &str)] = &[
     (libc::SYS_fchmodat2, "fchmodat2"),
 ];
 
-/// What only this machine has.
+/// System calls of this architecture only.
 #[cfg(not(target_arch = "x86_64"))]
 const NATIVE: &[(libc::c_long, &str)] = &[];
 
-/// The name of the system call `number`; `syscall_N` for one that is newer than this table.
+/// Returns the name of the system call `number`; `syscall_N` if it is newer than this table.
 pub(crate) fn syscall(number: i64) -> String {
     let known = COMMON.iter().chain(NATIVE).find(|(known, _)| *known == number as libc::c_long);
     known.map_or_else(|| format!("syscall_{number}"), |(_, name)| (*name).to_owned())
 }
 
-/// The number of the system call called `name`, as tracepoints name it.
+/// Returns the number of the system call that tracepoints call `name`.
 pub(crate) fn number(name: &str) -> Option<i64> {
-    // The kernel names these by its own functions.
+    // The kernel names these after its own functions.
     let name = match name {
         "newstat" => "stat",
         "newfstat" => "fstat",

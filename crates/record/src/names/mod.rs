@@ -1,5 +1,5 @@
-//! Names of functions, from wherever they come: the kernel's list, the perf maps of processes that generate code, and
-//! the symbols of files.
+//! Names of functions from all sources: the kernel's list, the perf maps of processes that generate code, and the
+//! symbols of files.
 
 mod background;
 pub(crate) mod calls;
@@ -17,14 +17,14 @@ use rustc_hash::FxHashMap;
 use crate::collect::Images;
 use perf_map::PerfMap;
 
-/// All names that are known. Without any (the default), only generated code is named.
+/// All known names. Without any (the default), only generated code is named.
 #[derive(Default)]
 pub(crate) struct FoundNames {
     symbolizer: Option<Symbolizer>,
     kernel: Option<KernelSymbols>,
-    /// By process; read at the first use.
+    /// By process; read on first use.
     perf_maps: FxHashMap<u32, Option<PerfMap>>,
-    /// The CPU time that finding them took in the background.
+    /// The CPU time spent in the background on finding them.
     pub(crate) cpu_nanos: u64,
 }
 
@@ -33,23 +33,23 @@ impl FoundNames {
         Self { symbolizer, kernel, cpu_nanos, ..Self::default() }
     }
 
-    /// Whether the kernel shows its names.
+    /// Returns whether the kernel shows its names.
     pub(crate) fn has_kernel(&self) -> bool {
         self.kernel.is_some()
     }
 
-    /// The kernel's function at `address`.
+    /// Returns the kernel's function at `address`.
     pub(crate) fn kernel(&self, address: u64) -> Option<&str> {
         self.kernel.as_ref()?.name(address)
     }
 
-    /// The function that the process `pid` generated at `address`.
+    /// Returns the function that the process `pid` generated at `address`.
     pub(crate) fn generated(&mut self, pid: u32, address: u64) -> Option<&str> {
         let map = self.perf_maps.entry(pid).or_insert_with(|| PerfMap::of_process(pid));
         map.as_ref()?.name(address)
     }
 
-    /// Names the remaining locations of `profile` by the symbols of their files, where that was asked for.
+    /// Names the remaining locations of `profile` by the symbols of their files, if that was requested.
     pub(crate) fn symbolize(&mut self, profile: &mut Profile, images: &Images) -> Option<symbolize::Summary> {
         let symbolizer = self.symbolizer.as_mut()?;
         let renamed = point_at_open_fds(profile, images);
@@ -61,8 +61,8 @@ impl FoundNames {
     }
 }
 
-/// Lets mappings whose names do not lead to their files name open descriptors instead. Returns the rows of these
-/// mappings and their old names.
+/// Changes mappings whose names do not lead to their files so that they name open descriptors instead. Returns the
+/// indices of these mappings and their old names.
 fn point_at_open_fds(profile: &mut Profile, images: &Images) -> Vec<(usize, StringId)> {
     let mut renamed = Vec::new();
     for at in 0..profile.mappings().len() {

@@ -1,4 +1,4 @@
-//! `/tmp/perf-PID.map`, in which a JIT compiler tells the names of the code that it made.
+//! `/tmp/perf-PID.map`, in which a JIT compiler lists the names of its code.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
@@ -6,18 +6,18 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 
 use crate::sys::machine;
 
-/// More than any such file is read; one that never ends must not be.
+/// More than any real map has. A file that never ends must not be read whole.
 const MOST_BYTES: u64 = 256 << 20;
 
 /// The functions of one process, by address.
 #[derive(Debug, Default)]
 pub(crate) struct PerfMap {
-    /// Start, end, name. Later lines come later: code is thrown away and its memory used again.
+    /// Start, end, name, by start and then in the order of the file: a JIT discards code and reuses its memory.
     functions: Vec<(u64, u64, String)>,
 }
 
 impl PerfMap {
-    /// Reads the map of `pid`, where it is still running in its own view of the files, else in ours.
+    /// Reads the map of `pid`: from its own view of the files while it is running, else from ours.
     pub(crate) fn of_process(pid: u32) -> Option<Self> {
         let inner = inner_pid(pid);
         let owner = std::fs::metadata(format!("/proc/{pid}")).ok().map(|process| process.uid());
@@ -38,7 +38,7 @@ impl PerfMap {
         Self { functions }
     }
 
-    /// The function at `address`; the one that was made last if there were several.
+    /// Returns the function at `address`; if there were several, the last one generated.
     pub(crate) fn name(&self, address: u64) -> Option<&str> {
         let after = self.functions.partition_point(|(start, ..)| *start <= address);
         let near = self.functions[..after].iter().rev().take(64);
@@ -46,8 +46,8 @@ impl PerfMap {
     }
 }
 
-/// Opens a plain file. Anybody may put something else there, such as a pipe that nobody ever writes to. While the
-/// process lives, the file must be its user's, root's or ours.
+/// Opens a regular file. Other users may put something else there, such as a pipe that is never written to. While the
+/// process lives, the file must belong to its user, to root or to us.
 fn open(place: &str, owner: Option<u32>) -> Option<File> {
     let file =
         File::options().read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOFOLLOW).open(place).ok()?;
@@ -56,7 +56,7 @@ fn open(place: &str, owner: Option<u32>) -> Option<File> {
     (facts.is_file() && is_theirs).then_some(file)
 }
 
-/// `START SIZE name`, in hexadecimal.
+/// Parses `START SIZE name`, in hexadecimal.
 fn parse(line: &str) -> Option<(u64, u64, String)> {
     let mut words = line.trim_end().splitn(3, ' ');
     let mut number = || u64::from_str_radix(words.next()?.trim_start_matches("0x"), 16).ok();
@@ -65,7 +65,7 @@ fn parse(line: &str) -> Option<(u64, u64, String)> {
     (!name.is_empty()).then(|| (start, start.saturating_add(size), name.to_owned()))
 }
 
-/// The number of the process in its own container.
+/// Returns the pid of the process in its own container.
 fn inner_pid(pid: u32) -> u32 {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
     let numbers = status.lines().find_map(|line| line.strip_prefix("NSpid:"));
@@ -95,7 +95,7 @@ mod tests {
         let made = std::process::Command::new("mkfifo").arg(place("pipe")).status();
         assert!(made.is_ok_and(|status| status.success()));
         assert!(open(&place("plain"), own).is_some() && open(&place("plain"), None).is_some());
-        // Opened as usual, the pipe would be waited for without end.
+        // A plain open would wait for the pipe forever.
         assert!(open(&place("pipe"), own).is_none());
         assert!(open(&place("link"), own).is_none());
         assert!(open(folder.path().to_str().expect("a plain path"), own).is_none());

@@ -1,11 +1,11 @@
-//! What a thread waits for, told by the kernel functions or the system call that it waits in.
+//! What a thread waits for, derived from the kernel functions or the system call that it waits in.
 
-/// What a thread waits for, given the kernel functions it waits in (leaf first).
+/// Returns what a thread waits for, given the kernel functions it waits in (leaf first).
 pub(crate) fn wait_kind<'a>(functions: impl Iterator<Item = &'a str>) -> Option<&'static str> {
     let mut found = None;
     for function in functions {
         if let Some(kind) = wait_of(function) {
-            // The outermost says best what the thread asked for: a read that waits for a page is a read.
+            // The outermost function shows best what the thread asked for: a read that waits for a page is a read.
             found = Some(kind);
         }
     }
@@ -29,7 +29,7 @@ fn wait_of(function: &str) -> Option<&'static str> {
     Some(wait_of_call(call))
 }
 
-/// What kind of wait a system call is.
+/// Returns what kind of wait a system call is.
 pub(crate) fn wait_of_call(call: &str) -> &'static str {
     match call {
         call if call.starts_with("futex") => "futex",

@@ -1,4 +1,4 @@
-//! From the counts of processes to a profile.
+//! Turns the counts of processes into a profile.
 
 use std::path::Path;
 use std::time::Duration;
@@ -18,13 +18,13 @@ const TYPES: [(&str, &str); 6] = [
     ("peak_space", "bytes"),
     ("temporary_objects", "count"),
 ];
-/// What to show first: what is left at the end of a program that cleans up tells little.
+/// The sample type to show first: what is left at the end of a program that cleans up says little.
 const DEFAULT_TYPE: &str = "peak_space";
-/// Rust's way from `alloc` to malloc, on top of every stack: not shown once names are known.
+/// Rust's frames from `alloc` to malloc, on top of every stack; hidden once names are known.
 const DROP_FRAMES: &str =
     "^(__rustc::)?__(rust|rdl|rg)_(alloc|alloc_zeroed|realloc)$|^std::sys::alloc::|^<std::alloc::System as ";
 
-/// Makes a profile of all processes; addresses have no names yet.
+/// Makes a profile of all processes. Addresses have no names yet.
 pub(super) fn profile(processes: &[Process], elapsed: Duration) -> (Profile, Summary) {
     let mut assembler = Assembler::new(&TYPES);
     let mut summary = Summary { elapsed, ..Summary::default() };
@@ -42,7 +42,7 @@ pub(super) fn profile(processes: &[Process], elapsed: Duration) -> (Profile, Sum
     (assembler.finish(), summary)
 }
 
-/// Says in the profile how good it is.
+/// Adds the quality to the profile.
 pub(super) fn judge(profile: &mut Profile, summary: &Summary) {
     profile.quality = Some(Quality {
         engine: profile.intern("preload"),
@@ -59,15 +59,15 @@ pub(super) fn judge(profile: &mut Profile, summary: &Summary) {
 #[derive(Clone, Copy)]
 struct Scale {
     objects: f64,
-    /// Known where allocations are sampled.
+    /// Set if allocations are sampled.
     size: Option<u64>,
 }
 
 impl Scale {
     const ONE: Self = Self { objects: 1.0, size: None };
 
-    /// Every byte is hit with the chance of one in `mean`, so an object of `size` is seen with
-    /// `1 - exp(-size/mean)`, and each that is seen stands for one over that.
+    /// Every byte is hit with a probability of one in `mean`, so an object of `size` is seen with a probability of
+    /// `1 - exp(-size/mean)`, and each one seen stands for the inverse of that.
     fn sampled(size: u64, mean: u64) -> Self {
         let chance = -(-(size.max(1) as f64) / mean.max(1) as f64).exp_m1();
         Self { objects: 1.0 / chance, size: Some(size) }
@@ -81,9 +81,9 @@ impl Scale {
     }
 }
 
-/// The heap of one process, which is being added to the profile.
+/// The heap of one process, while it is added to the profile.
 struct ProcessHeap<'a> {
-    /// Tells its modules from those of other processes.
+    /// Distinguishes its modules from those of other processes.
     number: usize,
     process: &'a Process,
     assembler: &'a mut Assembler<()>,
@@ -184,7 +184,7 @@ impl<'a> ProcessHeap<'a> {
         self.process.counts.rows.get(number as usize).copied().unwrap_or_default()
     }
 
-    /// The locations of a stack, leaf first, and what it ends in.
+    /// Returns the locations of a stack, leaf first, and how it ends.
     fn stack(&mut self, leaf: u32) -> (Vec<LocationId>, u32) {
         let mut locations = Vec::new();
         let mut number = leaf;

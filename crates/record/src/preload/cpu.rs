@@ -1,4 +1,4 @@
-//! CPU time where `perf_event_open` is forbidden: the sampler of `flamelet-capture`, inside the command.
+//! Records CPU time where `perf_event_open` is forbidden: with the sampler of `flamelet-capture`, inside the command.
 
 use std::path::Path;
 use std::process::Command;
@@ -16,13 +16,13 @@ use super::{Library, program};
 use crate::checkpoint::Saver;
 use crate::{Error, ErrorKind, Options, Progress, Recorded, Result, Summary, Target, access};
 
-/// Why nothing at all may be recorded by `perf_event_open`, with the way out; `None` where it works.
+/// Returns why `perf_event_open` allows no recording at all, with the remedy; `None` if it works.
 pub fn why_needed() -> Option<String> {
     let error = access::try_own_clock(false).err()?;
     Some(access::explain(&error, "perf_event_open", access::level::USER_SIDE).to_string())
 }
 
-/// Whether [`record`] can do what is asked: CPU time of a command.
+/// Returns whether [`record`] supports the options: CPU time of a command.
 pub fn can_record(options: &Options) -> bool {
     let only_cpu = options.cpu && !options.off_cpu && !options.syscalls && options.events.is_empty();
     only_cpu && matches!(options.target, Target::Command(_))
@@ -58,7 +58,7 @@ pub fn record(
         .iter()
         .any(|file| file.symlink_metadata().is_ok_and(|file| file.len() > 0))
     {
-        // One that goes on has saved nothing in its first second.
+        // A process that is still running has saved nothing in its first second.
         running.wait(Some(elapsed + SAVED_AFTER), &AtomicBool::new(false), |_| {})?;
     }
     let (mut profile, quality) = gather(&folder)?;
@@ -74,7 +74,7 @@ pub fn record(
     Ok(Recorded { profile, summary, symbols, command: Some(running.end()?) })
 }
 
-/// A little longer than the library's pause between two savings.
+/// A little longer than the library's interval between two saves.
 const SAVED_AFTER: Duration = Duration::from_millis(1500);
 
 fn summary(options: &Options, elapsed: Duration, profile: &Profile, quality: &Quality) -> Summary {
@@ -95,7 +95,7 @@ fn summary(options: &Options, elapsed: Duration, profile: &Profile, quality: &Qu
     }
 }
 
-/// All processes' profiles as one, each labelled with its process; and how good they are together.
+/// Merges the profiles of all processes, each labelled with its process, and their quality.
 fn gather(folder: &Folder) -> Result<(Profile, Quality)> {
     let mut quality = Quality::default();
     let mut profiles = Vec::new();

@@ -6,9 +6,9 @@
 //!         PID-N.counts …
 //! ```
 //!
-//! The inner name is a secret that only the environment of the recorded processes has: strangers can neither write into
-//! the folder nor make it anew once it is gone. What a recorded process of another user writes is its own affair, and is
-//! read without trust: no links, pipes or devices, and no more than [`MOST_BYTES`] of a file.
+//! The inner name is a secret that only the environment of the recorded processes contains: other users can neither
+//! write into the folder nor recreate it once it is gone. A recorded process of another user may write anything
+//! there, so its files are not trusted: no links, pipes or devices, and no more than [`MOST_BYTES`] of a file.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -25,25 +25,26 @@ use crate::sweeper::Sweeper;
 use crate::sys::files;
 use crate::{Error, ErrorKind, Result};
 
-/// What the names of these folders begin with.
+/// The prefix of these folders' names.
 const PREFIX: &str = "flamelet-";
-/// A file of counts has 64 bytes for each distinct stack; this is sixteen million of them.
+/// A file of counts has 64 bytes for each distinct stack; this is room for sixteen million.
 const MOST_BYTES: u64 = 1 << 30;
-/// Processes of one recording, of which each has up to three files.
+/// The most files of one recording, whose processes have up to three each.
 const MOST_FILES: usize = 300_000;
 
-/// Removed when dropped; when the recorder is killed, by the sweeper.
+/// A folder that is removed on drop, or by the sweeper if the recorder is killed.
 pub(super) struct Folder {
     outer: PathBuf,
     inner: PathBuf,
     library: PathBuf,
-    /// Tells other recorders that this folder is in use.
+    /// Shows other recorders that this folder is in use.
     _lock: File,
     sweeper: Option<Sweeper>,
 }
 
 impl Folder {
-    /// Makes a folder, and puts the library where it can be loaded.
+    /// Creates a folder, on a disk rather than in memory if possible, and installs the library where it can be
+    /// loaded.
     pub(super) fn new(library: Library) -> Result<Self> {
         let library = library::install(library)?;
         let mut refused = Vec::new();
@@ -60,7 +61,7 @@ impl Folder {
         Err(Error::new(ErrorKind::Io, message))
     }
 
-    /// On a disk rather than in memory, where there is one.
+    /// Creates the folder in `place`.
     fn make_in(place: &Path, library: &Path) -> std::result::Result<Self, String> {
         if let Some(why) = private::weakness(place, Others::AddOnly) {
             return Err(why);
@@ -79,7 +80,7 @@ impl Folder {
         Ok(folder)
     }
 
-    /// Lets `command` load the library before others that it loads first, and write into this folder.
+    /// Makes `command` load the library before its other preloaded ones, and write into this folder.
     pub(super) fn preload_into(&self, command: &mut Command) {
         let mut list = OsString::from(&self.library);
         if let Some(others) = std::env::var_os(env::PRELOAD).filter(|others| !others.is_empty()) {
@@ -89,7 +90,7 @@ impl Folder {
         command.env(env::PRELOAD, list).env(env::FOLDER, &self.inner);
     }
 
-    /// The files with this ending, in the order in which they were made.
+    /// Returns the files with this extension, in the order of their creation.
     pub(super) fn files(&self, ending: &str) -> Vec<PathBuf> {
         let entries = std::fs::read_dir(&self.inner).into_iter().flatten().flatten();
         let paths = entries.take(MOST_FILES).map(|entry| entry.path());
@@ -100,7 +101,7 @@ impl Folder {
         files
     }
 
-    /// What one of the files holds; `None` where it is not a file that the library can have made.
+    /// Reads one of the files; `None` if the library cannot have written it.
     pub(super) fn read(path: &Path) -> Option<Vec<u8>> {
         private::read(path, MOST_BYTES).ok()
     }
@@ -115,7 +116,7 @@ impl Drop for Folder {
     }
 }
 
-/// Removes the folders of recorders that were killed together with their sweepers: those that nobody holds locked.
+/// Removes the folders of recorders that were killed together with their sweepers: those that are not locked.
 fn remove_forgotten(place: &Path) {
     let (user, _) = files::own_ids();
     for entry in std::fs::read_dir(place).into_iter().flatten().flatten() {

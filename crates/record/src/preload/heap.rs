@@ -1,4 +1,4 @@
-//! What a program allocates, that was not built for it.
+//! Records the allocations of a program that was not built for it.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -29,9 +29,9 @@ pub struct Options {
     pub library: Library,
     /// Bytes between samples on average; `None` to record every allocation.
     pub mean: Option<u64>,
-    /// When to stop; `None` for when the command ends or the caller says so.
+    /// When to stop; `None` to stop when the command ends or the caller says so.
     pub duration: Option<Duration>,
-    /// Give the command a process group of its own, so that Ctrl-C at the terminal ends the recording only.
+    /// Give the command a process group of its own, so that Ctrl-C at the terminal ends only the recording.
     pub shield_command: bool,
     /// How to find names; `None` to leave addresses.
     pub symbolize: Option<symbolize::Options>,
@@ -40,7 +40,7 @@ pub struct Options {
 }
 
 impl Options {
-    /// Every allocation of `command`, with names.
+    /// Records every allocation of `command`, with names.
     pub fn new(command: Command, library: Library) -> Self {
         Self {
             command,
@@ -54,14 +54,14 @@ impl Options {
     }
 }
 
-/// How a recording goes.
+/// The progress of a recording.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Progress {
-    /// Since it began.
+    /// The time since it began.
     pub elapsed: Duration,
     /// Processes seen so far.
     pub processes: usize,
-    /// Allocations so far; samples of them where they are sampled.
+    /// Allocations so far, or samples of them if they are sampled.
     pub allocations: u64,
     /// Bytes alive now.
     pub live: u64,
@@ -72,13 +72,13 @@ pub struct Progress {
 pub struct Recorded {
     /// What was recorded: Go's four sample types, then `peak_space` and `temporary_objects`.
     pub profile: Profile,
-    /// How it went.
+    /// The summary of the recording.
     pub summary: Summary,
     /// What became of the command.
     pub command: CommandEnd,
 }
 
-/// How often the caller is told how it goes.
+/// How often to report progress.
 const TELL: Duration = Duration::from_millis(500);
 
 /// Records until the command ends, the duration is over or `stop` is set.
@@ -151,7 +151,7 @@ fn never_loaded(name: &str, was_ended: bool) -> Error {
     Error::new(ErrorKind::Unsupported, message)
 }
 
-/// What all processes have left so far. One that is only starting is passed over.
+/// Reads what all processes have written so far. A process that is only starting is skipped.
 fn gather(folder: &Folder) -> Vec<Process> {
     let read = |path: &PathBuf| {
         let counts = read_counts(path)?;
@@ -165,14 +165,14 @@ fn read_counts(path: &Path) -> Option<Counts> {
     flamelet_preload_ledger::read(&Folder::read(path)?).ok()
 }
 
-/// Processes that made their file and got no room in it.
+/// Counts the processes that created their file and had no room to fill it.
 fn without_room(folder: &Folder) -> usize {
     let is_empty =
         |path: &&PathBuf| path.symlink_metadata().is_ok_and(|file| file.is_file() && file.len() == 0);
     folder.files(COUNTS_ENDING).iter().filter(is_empty).count()
 }
 
-/// How it goes, without reading what processes have left that ended long ago: a build has thousands of them.
+/// Progress, without rereading the files of processes that have ended: a build has thousands of them.
 #[derive(Default)]
 struct Sums {
     ended: HashMap<PathBuf, (u64, u64)>,
@@ -190,12 +190,12 @@ impl Sums {
         progress
     }
 
-    /// Allocations and bytes alive of one process image.
+    /// Returns the allocations and live bytes of one process image.
     fn of(&mut self, path: PathBuf) -> Option<(u64, u64)> {
         if let Some(&known) = self.ended.get(&path) {
             return Some(known);
         }
-        // Asked first: what it counts between the two would be missing.
+        // Checked first: anything it counts between the two reads would be missed.
         let has_ended = !is_running(&path);
         let rows = read_counts(&path)?.rows;
         let sums =
@@ -207,8 +207,8 @@ impl Sums {
     }
 }
 
-/// Whether there is a process of the number that the file's name begins with. In a container its number there is
-/// another: then what is told while it runs may be too old, and what is recorded is not.
+/// Returns whether a process with the pid at the start of the file's name exists. In a container the pid differs: the
+/// progress shown may then be outdated, but the recording is not.
 fn is_running(path: &Path) -> bool {
     let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     name.split_once('-').is_none_or(|(pid, _)| Path::new("/proc").join(pid).exists())

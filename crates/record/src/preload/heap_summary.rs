@@ -1,11 +1,11 @@
-//! What processes leave behind, and what it adds up to.
+//! What processes leave behind, and the summary of it.
 
 use std::time::Duration;
 
 use flamelet_preload_ledger::Counts;
 use flamelet_preload_ledger::modules::Modules;
 
-/// How a recording went, all processes together. Estimates where allocations are sampled.
+/// The summary of a recording, all processes together. Values are estimates if allocations are sampled.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Summary {
     /// How long it took.
@@ -18,33 +18,33 @@ pub struct Summary {
     pub allocated: u64,
     /// Blocks freed right after they were made, by the same thread.
     pub temporary: u64,
-    /// The highest number of bytes alive; of several processes, the sum of their peaks.
+    /// The highest number of live bytes; for several processes, the sum of their peaks.
     pub peak: u64,
     /// Blocks that were alive at the end …
     pub live: u64,
     /// … and their bytes.
     pub live_bytes: u64,
-    /// Allocations and samples whose stack was looked at.
+    /// Allocations and samples whose stack was taken.
     pub recorded: u64,
     /// Of those, the ones whose stack does not reach the thread's first frame.
     pub truncated: u64,
-    /// Of those, the ones whose stack found no room on the disk.
+    /// Of those, the ones whose stack did not fit on the disk.
     pub without_stack: u64,
     /// Allocations that were not recorded.
     pub lost: u64,
-    /// What the person should know, a line each.
+    /// Notes for the user, a line each.
     pub notes: Vec<String>,
 }
 
 impl Summary {
-    /// The share of allocations whose stack reaches the thread's first frame; 1 when there are none.
+    /// Returns the share of allocations whose stack reaches the thread's first frame; 1 if there are none.
     pub fn rooted_share(&self) -> f64 {
         let cut = self.truncated + self.without_stack;
         if self.recorded == 0 { 1.0 } else { 1.0 - cut as f64 / self.recorded as f64 }
     }
 }
 
-/// What one process image has left.
+/// The files of one process image.
 pub(super) struct Process {
     pub(super) counts: Counts,
     pub(super) modules: Modules,

@@ -1,9 +1,9 @@
-//! Where the library lies while programs load it.
+//! Where the library is stored while programs load it.
 //!
-//! A program that outlives its recording, a daemon or a build server, still has the library's path in its environment
-//! and loads it with everything it starts. So the path must mean the same library for ever: it lies in a folder in
-//! which only this user can write, with every folder above it the same; its name has a hash of its content; and it is
-//! never removed or changed. A recording leaves nothing else behind.
+//! A program that outlives its recording, such as a daemon or a build server, still has the library's path in its
+//! environment and loads it into everything it starts. So the path must refer to the same library for ever: it is in
+//! a folder that only this user can write to, like every folder above it; its name contains a hash of its content;
+//! and it is never removed or changed. A recording leaves nothing else behind.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io;
@@ -15,11 +15,11 @@ use super::private::{self, Others};
 use crate::sys::files;
 use crate::{Error, ErrorKind, Result};
 
-/// Everybody may load it: children of a recording may run as other users.
+/// Everyone may load it: children of a recording may run as other users.
 const FOLDER_MODE: u32 = 0o755;
 const FILE_MODE: u32 = 0o644;
 
-/// Puts the library where programs can load it, unless it is there. Returns its path.
+/// Puts the library where programs can load it, unless it is there already. Returns its path.
 pub(super) fn install(library: Library) -> Result<PathBuf> {
     if library.bytes.is_empty() {
         let message = "this flamelet was built without its preloaded library (a static or a checking build); \
@@ -45,7 +45,7 @@ pub(super) fn install(library: Library) -> Result<PathBuf> {
     Err(Error::new(ErrorKind::Io, message))
 }
 
-/// Root's is where other users can read it; their own caches are not root's to use.
+/// Root's library is where other users can read it. Root does not use other users' caches.
 fn folders() -> Vec<PathBuf> {
     let root = files::is_root().then(|| PathBuf::from("/var/cache"));
     let variable = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
@@ -70,7 +70,7 @@ fn install_in(cache: &Path, library: Library) -> std::result::Result<PathBuf, St
     put_into(&folder, library).map_err(failed)
 }
 
-/// Writes the library into its folder, unless it is there.
+/// Writes the library into its folder, unless it is there already.
 fn put_into(folder: &Path, library: Library) -> io::Result<PathBuf> {
     let path = folder.join(file_name(library));
     if !is_there(&path, library) {
@@ -79,7 +79,7 @@ fn put_into(folder: &Path, library: Library) -> io::Result<PathBuf> {
     Ok(path)
 }
 
-/// Makes the folder and those above it that are missing.
+/// Creates the folder and any missing folders above it.
 fn make_all(folder: &Path) -> io::Result<()> {
     if folder.is_dir() {
         return Ok(());

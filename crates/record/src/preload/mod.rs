@@ -1,13 +1,13 @@
-//! Recording a program from inside, by a library that the loader puts into it: no right of the kernel is needed.
+//! Records a program from inside, with a preloaded library, which needs no permission from the kernel.
 //!
 //! | to … | use |
 //! |---|---|
 //! | know what a program allocates | [`heap::record`] |
 //! | sample its CPU time where `perf_event_open` is forbidden | [`cpu::record`] |
 //!
-//! The libraries come with the `flamelet` command; callers hand over their bytes ([`Library`]). Each process of the
-//! command, children and what they `exec` included, writes files of its own into a folder of this recording, which
-//! are read while it runs and after its end, whatever that end was.
+//! The libraries come with the `flamelet` command; callers pass their bytes ([`Library`]). Each process of the
+//! command, including children and what they `exec`, writes its own files into the folder of the recording. They are
+//! read while it runs and after it ends, in whatever way it ends.
 
 mod assemble;
 pub mod cpu;
@@ -22,8 +22,8 @@ mod running;
 /// A shared library to be loaded into the command, as bytes.
 #[derive(Clone, Copy, Debug)]
 pub struct Library {
-    /// What is in the file; empty where the command was built without it.
+    /// The content of the file; empty if the command was built without it.
     pub bytes: &'static [u8],
-    /// What the file is called.
+    /// The name of the file.
     pub name: &'static str,
 }

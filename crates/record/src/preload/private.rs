@@ -1,6 +1,6 @@
-//! Folders that nobody else can change, and files in them that are read without trusting them.
+//! Folders that no other user can change, and files in them that are read without trusting them.
 //!
-//! A path is only as safe as every folder on its way: whoever may rename one of them decides what lies behind it.
+//! A path is only as safe as every folder on it: a user who may rename one of them controls everything below.
 
 use std::fs::{DirBuilder, File, Metadata, OpenOptions};
 use std::io::{self, Read, Write};
@@ -13,17 +13,17 @@ const ROOT_USER: u32 = 0;
 const WRITABLE_BY_OTHERS: u32 = 0o022;
 const STICKY: u32 = 0o1000;
 
-/// Who besides root and this user may change what lies in a folder.
+/// What users other than root and this one may change in a folder.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Others {
-    /// Nobody: a path below it means the same for ever.
+    /// Nothing: a path below it means the same for ever.
     Nothing,
-    /// Everybody may add entries, and nobody may rename or remove those of others, as in `/var/tmp`. A path below it
-    /// means the same for as long as it exists.
+    /// Anyone may add entries, but not rename or remove those of others, as in `/var/tmp`. A path below it means the
+    /// same for as long as it exists.
     AddOnly,
 }
 
-/// Why `folder`, or a folder above it, does not keep others out; `None` where it does.
+/// Returns why `folder`, or a folder above it, does not keep others out; `None` if it does.
 pub(super) fn weakness(folder: &Path, allowed: Others) -> Option<String> {
     let real = match folder.canonicalize() {
         Ok(real) => real,
@@ -47,13 +47,13 @@ fn weakness_of_one(folder: &Path, allowed: Others) -> Option<String> {
     is_open.then(|| format!("{name} can be written by others (`chmod go-w {name}` changes that)"))
 }
 
-/// Makes the folder `path` with exactly this mode. Fails if anything is there already.
+/// Creates the folder `path` with exactly this mode. Fails if the path exists.
 pub(super) fn make_folder(path: &Path, mode: u32) -> io::Result<()> {
     DirBuilder::new().mode(0o700).create(path)?;
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode))
 }
 
-/// Puts `bytes` into the file `path` as a whole: whoever opens it sees all of them or what was there before.
+/// Writes `bytes` into the file `path` atomically: a reader sees either all of them or the previous content.
 pub(super) fn put_file(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
     let part = sibling(path)?;
     let written = (|| {
@@ -76,8 +76,8 @@ fn sibling(path: &Path) -> io::Result<PathBuf> {
     Ok(path.with_file_name(name))
 }
 
-/// Opens a file to read it, whatever others may have put there: nothing but a regular file with one name. Never waits,
-/// as a pipe would, and never follows a link.
+/// Opens a file for reading, whatever others may have put there: only a regular file with one name. Never waits, as a
+/// pipe would, and never follows a link.
 pub(super) fn open(path: &Path) -> io::Result<(File, Metadata)> {
     let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK | libc::O_NOCTTY | libc::O_CLOEXEC;
     let file = OpenOptions::new().read(true).custom_flags(flags).open(path)?;
@@ -88,7 +88,7 @@ pub(super) fn open(path: &Path) -> io::Result<(File, Metadata)> {
     Ok((file, found))
 }
 
-/// Reads a file as [`open`] does, if it has at most `most` bytes.
+/// Opens a file like [`open`] and reads it, if it has at most `most` bytes.
 pub(super) fn read(path: &Path, most: u64) -> io::Result<Vec<u8>> {
     let (file, found) = open(path)?;
     if found.len() > most {
@@ -113,7 +113,7 @@ mod tests {
         let set = |mode| {
             std::fs::set_permissions(outer.path(), std::fs::Permissions::from_mode(mode)).expect("ours");
         };
-        // What is above is the machine's; only what this test made is judged.
+        // The folders above belong to the machine; only those that this test created are checked.
         let judged = |allowed| {
             [&inner, &outer.path().to_owned()].into_iter().find_map(|folder| weakness_of_one(folder, allowed))
         };

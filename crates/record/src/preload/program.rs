@@ -1,4 +1,4 @@
-//! Whether a library can be loaded into a program, before it is tried.
+//! Checks whether a library can be loaded into a program, before trying it.
 
 use std::ffi::{OsStr, OsString};
 use std::io::Read;
@@ -12,17 +12,17 @@ use object::{Endianness, Object, ObjectSymbol};
 use crate::sys::files;
 use crate::{Error, ErrorKind, Result};
 
-/// A program that was looked at.
+/// A program that was checked.
 #[derive(Debug)]
 pub(super) struct Program {
-    /// An allocator of its own that its calls go to instead of the C library's.
+    /// The allocator linked into it that it uses instead of the C library's.
     pub(super) own_allocator: Option<&'static str>,
 }
 
-/// A script may name an interpreter that is a script.
+/// How many scripts may interpret each other: the interpreter of a script may be a script.
 const MOST_SCRIPTS: usize = 4;
 
-/// Looks at the program that `name` stands for.
+/// Checks the program that `name` stands for.
 pub(super) fn check(name: &OsStr) -> Result<Program> {
     let mut path = find(name)?;
     for _ in 0..MOST_SCRIPTS {
@@ -40,7 +40,7 @@ fn refused(path: &Path, why: &str, way_out: &str) -> Error {
     Error::new(ErrorKind::Unsupported, format!("{}: {why}; {way_out}", path.display()))
 }
 
-/// Where the program is, as a shell would find it.
+/// Finds the program, as a shell would.
 fn find(name: &OsStr) -> Result<PathBuf> {
     let path = Path::new(name);
     let missing = || Error::new(ErrorKind::NotFound, format!("{}: no such command", path.display()));
@@ -54,7 +54,7 @@ fn find(name: &OsStr) -> Result<PathBuf> {
     found.ok_or_else(missing)
 }
 
-/// The loader ignores preloaded libraries where a program gains rights by being started.
+/// Rejects programs that gain rights when they are started: the loader ignores preloaded libraries for them.
 fn check_rights(path: &Path) -> Result<()> {
     let Ok(file) = std::fs::metadata(path) else { return Ok(()) };
     let (user, group) = files::own_ids();
@@ -76,11 +76,11 @@ fn check_rights(path: &Path) -> Result<()> {
 fn start_of(path: &Path) -> Result<Vec<u8>> {
     let mut bytes = Vec::new();
     let opened = std::fs::File::open(path).and_then(|file| file.take(1 << 16).read_to_end(&mut bytes));
-    // What may be run but not read is left to the loader.
+    // A file that may be run but not read is left to the loader.
     opened.map(|_| bytes).or_else(|_| Ok(Vec::new()))
 }
 
-/// The program that runs a script; with `env`, the one that it starts.
+/// Returns the program that runs a script; for `env`, the program that it starts.
 fn interpreter(bytes: &[u8]) -> Option<OsString> {
     let line = bytes.strip_prefix(b"#!")?.split(|&byte| byte == b'\n').next()?;
     let line = String::from_utf8_lossy(line);
@@ -124,7 +124,7 @@ fn check_binary(path: &Path, bytes: &[u8]) -> Result<Program> {
     Ok(Program { own_allocator: own_allocator(path) })
 }
 
-/// Allocators that are linked into programs: their calls never reach the C library's functions.
+/// Returns the allocator that is linked into the program: its calls never reach the C library's functions.
 fn own_allocator(path: &Path) -> Option<&'static str> {
     const KNOWN: [(&str, &str); 3] =
         [("_rjem_malloc", "jemalloc"), ("mi_malloc", "mimalloc"), ("je_malloc", "jemalloc")];

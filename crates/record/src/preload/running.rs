@@ -10,18 +10,18 @@ use crate::sys::machine;
 use crate::sys::process::open_pidfd;
 use crate::{CommandEnd, Error, ErrorKind, Result};
 
-/// How often stop and duration are looked at.
+/// How often to check `stop` and the duration.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// See the module's introduction.
+/// See the module documentation.
 pub(super) struct Running {
     child: Child,
     pub(super) started: Instant,
 }
 
 impl Running {
-    /// Starts the command; with `shielded` in a process group of its own, so that Ctrl-C at the terminal reaches the
-    /// recorder only.
+    /// Starts the command; if `shielded`, in a process group of its own, so that Ctrl-C at the terminal reaches only
+    /// the recorder.
     pub(super) fn start(mut command: Command, shielded: bool) -> Result<Self> {
         if shielded {
             command.process_group(0);
@@ -31,7 +31,7 @@ impl Running {
         Ok(Self { child: command.spawn().map_err(failed)?, started: Instant::now() })
     }
 
-    /// Until the command ends, `duration` is over or `stop` is set; calls `look` now and then.
+    /// Waits until the command ends, `duration` is over or `stop` is set; calls `look` now and then.
     pub(super) fn wait(
         &self,
         duration: Option<Duration>,
@@ -53,7 +53,7 @@ impl Running {
         }
     }
 
-    /// Ends a command that cannot be recorded. Returns whether it still ran.
+    /// Kills a command that cannot be recorded. Returns whether it was still running.
     pub(super) fn kill(mut self) -> bool {
         let still_ran = matches!(self.child.try_wait(), Ok(None));
         let _ = self.child.kill();
@@ -61,7 +61,7 @@ impl Running {
         still_ran
     }
 
-    /// What became of the command.
+    /// Returns what became of the command.
     pub(super) fn end(mut self) -> Result<CommandEnd> {
         Ok(match self.child.try_wait()? {
             Some(status) => CommandEnd::Exited(status),

@@ -1,4 +1,4 @@
-//! Processes and threads that exist: found in `/proc`, and asked to end.
+//! Existing processes and threads: finding them in `/proc`, and asking them to end.
 
 pub mod signal;
 
@@ -6,20 +6,20 @@ use rustc_hash::FxHashSet;
 
 use crate::{Error, ErrorKind, Result};
 
-/// The ids of the threads of `pid`; empty when it has ended.
+/// Returns the ids of the threads of `pid`; empty if it has ended.
 pub(crate) fn threads(pid: u32) -> Vec<u32> {
     let Ok(entries) = std::fs::read_dir(format!("/proc/{pid}/task")) else { return Vec::new() };
     entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok()).collect()
 }
 
-/// All processes below `pid`, where the kernel tells.
+/// Returns all processes below `pid`, if the kernel lists them.
 pub(crate) fn descendants(pid: u32) -> Vec<u32> {
     let mut found = Vec::new();
     add_descendants(pid, &FxHashSet::default(), &mut found);
     found
 }
 
-/// Adds all processes below `pid` to `found`, without `bystanders` and what is below those.
+/// Adds all processes below `pid` to `found`, except for `bystanders` and what is below those.
 pub(crate) fn add_descendants(pid: u32, bystanders: &FxHashSet<u32>, found: &mut Vec<u32>) {
     let mut at = found.len();
     found.extend(children(pid).filter(|child| !bystanders.contains(child)));
@@ -37,7 +37,7 @@ fn children(pid: u32) -> impl Iterator<Item = u32> {
     threads(pid).into_iter().flat_map(of_thread)
 }
 
-/// The processes that are meant by `ids`, which may be those of threads, as `top -H` shows them; each once.
+/// Returns the processes that `ids` refer to, each once. The ids may be those of threads, as `top -H` shows them.
 pub(crate) fn processes(ids: &[u32]) -> Result<Vec<u32>> {
     let process = |&id: &u32| {
         process_of(id)
@@ -49,20 +49,20 @@ pub(crate) fn processes(ids: &[u32]) -> Result<Vec<u32>> {
     Ok(pids)
 }
 
-/// The process of a thread.
+/// Returns the process of a thread.
 pub(crate) fn process_of(tid: u32) -> Option<u32> {
     let status = std::fs::read_to_string(format!("/proc/{tid}/status")).ok()?;
     status.lines().find_map(|line| line.strip_prefix("Tgid:")?.trim().parse().ok())
 }
 
-/// Whether a thread has ended, though nobody may have heard of it yet.
+/// Returns whether a thread has ended, even if its parent has not been notified yet.
 pub(crate) fn has_ended(pid: u32, tid: u32) -> bool {
     let stat = std::fs::read(format!("/proc/{pid}/task/{tid}/stat")).unwrap_or_default();
     let state = stat.iter().rposition(|&byte| byte == b')').and_then(|at| stat.get(at + 2));
     matches!(state, None | Some(b'Z' | b'X'))
 }
 
-/// The name of a thread, as the kernel has it.
+/// Returns the kernel's name of a thread.
 pub(crate) fn thread_name(pid: u32, tid: u32) -> Option<String> {
     let name = std::fs::read(format!("/proc/{pid}/task/{tid}/comm")).ok()?;
     Some(String::from_utf8_lossy(&name).trim_end().to_owned())

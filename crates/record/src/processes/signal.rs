@@ -1,28 +1,28 @@
-//! Asking processes to end, without the program `kill`, which small images lack.
+//! Asks processes to end, without the program `kill`, which small images lack.
 
 use super::descendants;
 use crate::sys::process;
 
-/// How a process is asked to end.
+/// How to end a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Signal {
-    /// As by Ctrl-C.
+    /// Like Ctrl-C.
     Interrupt,
-    /// As `kill` does it.
+    /// Like `kill`.
     Terminate,
-    /// It is not asked.
+    /// Without asking.
     Kill,
 }
 
-/// Sends `signal` to the process `pid` alone. One that has ended is left alone.
+/// Sends `signal` to the process `pid` alone. Does nothing if it has ended.
 pub fn send(pid: u32, signal: Signal) {
     if let Ok(pid @ 2..) = i32::try_from(pid) {
         process::kill(pid, number(signal));
     }
 }
 
-/// Sends `signal` to the process `pid` and to what it started: its group if it leads one, else all processes below
-/// it. One that is stopped goes on to get it.
+/// Sends `signal` to the process `pid` and everything it started: its group if it leads one, else all processes below
+/// it. Stopped processes are continued so that they receive it.
 pub fn send_to_all(pid: u32, signal: Signal) {
     let Ok(leader @ 2..) = i32::try_from(pid) else { return };
     if process::group_of(leader) == Some(leader) {
@@ -37,8 +37,8 @@ pub fn send_to_all(pid: u32, signal: Signal) {
     }
 }
 
-/// Whether this process is in the foreground of a terminal. A command that it starts must then stay in its group: one
-/// of another group is stopped when it reads from the terminal.
+/// Returns whether this process is in the foreground of a terminal. A command that it starts must then stay in its
+/// group: a process of another group is stopped when it reads from the terminal.
 pub fn is_in_foreground() -> bool {
     process::is_in_foreground()
 }

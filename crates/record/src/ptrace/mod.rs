@@ -1,14 +1,14 @@
-//! System calls without tracepoints: by ptrace, as strace does it.
+//! Records system calls without tracepoints: with ptrace, as strace does.
 //!
 //! ```text
 //! caller's thread: looks at stop and duration ──drops the bell──► alarm child ends ─┐
 //! flamelet-trace:  seizes, waits, counts, resumes ◄──────────────────────────────────┘
 //! ```
 //!
-//! A tracee stops at the beginning and the end of every call, also where only some calls are asked for
-//! (`-e syscalls:sys_enter_openat`). A seccomp filter could let the others pass at full speed; but it stays for as long
-//! as the command lives, and when the recorder is killed, the calls that it chose fail. ptrace itself ends with the
-//! tracer and leaves the tracee as it was.
+//! A tracee stops at the beginning and the end of every call, even if only some calls are requested
+//! (`-e syscalls:sys_enter_openat`). A seccomp filter could let the others pass at full speed, but it stays for as long as
+//! the command lives, and if the recorder is killed, the calls that it selects fail. ptrace ends with the tracer and
+//! leaves the tracee as it was.
 
 mod stacks;
 mod tracer;
@@ -33,13 +33,14 @@ use wanted::Wanted;
 
 /// How a recording is made.
 pub(crate) enum Way {
-    /// By events. What was opened to find out is kept until the recording's own are open, see [`crate::events::plan::Plan`].
+    /// By events. Events opened as a trial are kept until the recording's own are open, see
+    /// [`crate::events::plan::Plan`].
     Events(Option<Event>),
     /// By ptrace, and why.
     Ptrace(String),
 }
 
-/// By ptrace where only system calls are asked for and this user has no tracepoints.
+/// Chooses ptrace if only system calls are requested and this user has no tracepoints.
 pub(crate) fn way(options: &Options) -> Way {
     let only_calls = !options.cpu && !options.off_cpu && Wanted::of(options).is_some();
     if !only_calls || matches!(options.target, Target::All) {
@@ -54,14 +55,14 @@ pub(crate) fn way(options: &Options) -> Way {
     }
 }
 
-/// What the tracing thread found.
+/// The results of the tracing thread.
 struct Traced {
     findings: Findings,
     cpu_nanos: u64,
     save_failure: Option<std::io::Error>,
 }
 
-/// Whom to trace, when they are known to exist.
+/// What to trace, once it is known to exist.
 enum Whom {
     Processes(Vec<u32>),
     Command(Waiting),
@@ -107,7 +108,7 @@ pub(crate) fn record(
     Ok(Recorded { profile, summary, symbols, command })
 }
 
-/// The tracer hears of the end of its tracees first; one that was let go ends as any child does.
+/// The tracer learns of the end of its tracees first; one that was detached ends like any child.
 fn end_of(mut child: Child, status: &OnceLock<ExitStatus>) -> Result<CommandEnd> {
     let told = status.get().copied();
     Ok(match told.map_or_else(|| child.try_wait(), |status| Ok(Some(status)))? {
@@ -134,7 +135,7 @@ impl Whom {
     }
 }
 
-/// The tracing thread, from the side of the caller.
+/// The tracing thread, as the caller sees it.
 struct Tracing {
     found: mpsc::Receiver<Traced>,
     /// Dropped to end the tracing.
@@ -176,7 +177,7 @@ impl Tracing {
         Ok(Self { found, bell: Some(bell), child })
     }
 
-    /// Until the target ends, or it is enough.
+    /// Waits until the target ends, the duration is over or `stop` is set.
     fn wait(
         mut self,
         options: &Options,

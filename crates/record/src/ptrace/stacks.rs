@@ -1,8 +1,8 @@
-//! Which calls have their stacks taken: reading one takes as long as the call, so of many calls only some have.
+//! Chooses which calls have their stacks taken: reading a stack takes as long as the call, so only some are taken.
 
 use rustc_hash::FxHashMap;
 
-/// For each thread and call, how many calls until the next stack.
+/// For each thread and call, how many calls to skip until the next stack.
 pub(super) struct Skips {
     by_call: FxHashMap<(u32, i64), Skip>,
     random: u64,
@@ -15,8 +15,8 @@ struct Skip {
     last: u64,
 }
 
-/// Stacks are taken further apart the more there were: every one of so many calls, so that rare calls have stacks, and
-/// some thousand of a million.
+/// The gap between stacks grows by one for every this many calls, so that rare calls all have stacks, and a million
+/// calls have a few thousand.
 const SHARE: u64 = 512;
 
 impl Default for Skips {
@@ -26,7 +26,7 @@ impl Default for Skips {
 }
 
 impl Skips {
-    /// A thread makes a call. Returns for how many calls its stack counts, if it is to be taken.
+    /// Counts a call of a thread. If its stack is to be taken, returns the number of calls that it stands for.
     pub(super) fn count(&mut self, thread: u32, number: i64) -> Option<u64> {
         let random = self.random();
         let skip = self.by_call.entry((thread, number)).or_default();
@@ -36,7 +36,7 @@ impl Skips {
         }
         let weight = skip.calls - skip.last;
         skip.last = skip.calls;
-        // Not every so many calls: that may always meet the same place of the program's loop.
+        // Random, because a fixed period might always hit the same place in the program's loop.
         skip.next = skip.calls + 1 + random % (2 * skip.calls / SHARE + 1);
         Some(weight)
     }

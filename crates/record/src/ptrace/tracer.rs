@@ -1,4 +1,4 @@
-//! The thread that waits for its tracees and lets them go on.
+//! The thread that waits for its tracees and resumes them.
 
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
@@ -23,7 +23,7 @@ use crate::{Error, ErrorKind, Result, access, processes};
 #[derive(Default)]
 struct Tracee {
     pid: u32,
-    /// The call that it is in, and since when, if that was seen.
+    /// The call that it is in, and when it began, if that was seen.
     call: Option<(i64, Option<u64>)>,
     stacks: u32,
 }
@@ -35,18 +35,18 @@ pub(super) struct Saving {
     pub(super) start_nanos: i64,
 }
 
-/// Traces until its target ends or its alarm rings.
+/// Traces until the target ends or the alarm rings.
 pub(super) struct Tracer {
     wanted: Wanted,
     findings: Findings,
     tracees: FxHashMap<u32, Tracee>,
     skips: Skips,
-    /// The command or the processes, as long as they live: without them it is over.
+    /// The command or the processes, as long as they live; the tracing ends without them.
     leaders: FxHashSet<u32>,
-    /// The command, and where its end is told.
+    /// The command, and where its exit status goes.
     command: Option<u32>,
     status: Arc<OnceLock<ExitStatus>>,
-    /// When maps were last read again because of an address without a module, and how often they were.
+    /// When maps were last reread because of an address without a module, and how often.
     read_maps: (Instant, u32),
 }
 
@@ -69,8 +69,8 @@ impl Tracer {
         }
     }
 
-    /// Seizes the command or the processes and says so to `began`, with the bell that ends the tracing; lets them go,
-    /// and sends what was found.
+    /// Seizes the command or the processes and reports that to `began`, with the bell that ends the tracing; finally
+    /// detaches from them, and sends the findings.
     pub(super) fn run(
         mut self,
         command: Option<u32>,
@@ -104,7 +104,7 @@ impl Tracer {
     fn begin(&mut self, command: Option<u32>, pids: &[u32]) -> Result<(Alarm, std::io::PipeWriter)> {
         let refused = |error: std::io::Error| access::explain_ptrace(&error);
         match command {
-            // It is not followed before its exec, which is told.
+            // It is followed only from its exec on, which ptrace reports.
             Some(pid) => ptrace::seize(pid).map_err(refused)?,
             None => {
                 self.seize_all(pids)?;
@@ -115,7 +115,7 @@ impl Tracer {
         Ok(Alarm::set()?)
     }
 
-    /// Seizes and stops every thread of `pids`, those that start meanwhile too.
+    /// Seizes and stops every thread of `pids`, including those that start meanwhile.
     fn seize_all(&mut self, pids: &[u32]) -> Result<()> {
         let mut seen = FxHashSet::default();
         loop {
@@ -148,13 +148,13 @@ impl Tracer {
             Err(error) if error.raw_os_error() == Some(libc::ESRCH) || processes::has_ended(pid, tid) => {
                 Ok(())
             }
-            // It was started by one that is traced, and so is traced already.
+            // A traced thread started it, so it is traced already.
             Err(_) if self.tracees.values().any(|tracee| tracee.pid == pid) => Ok(()),
             Err(error) => Err(access::explain_ptrace(&error)),
         }
     }
 
-    /// Counts until the command or the processes have ended. Returns true when the alarm rang before.
+    /// Counts until the command or the processes have ended. Returns true if the alarm rang first.
     fn follow(&mut self, alarm: &Alarm, saving: &mut Saving) -> bool {
         loop {
             let Ok((tid, happened)) = ptrace::wait() else { return false };
@@ -175,7 +175,7 @@ impl Tracer {
         }
     }
 
-    /// Takes note of what happened. Returns whether the tracee should stop at the next call, or end of one.
+    /// Handles what happened. Returns whether the tracee should stop at the next beginning or end of a call.
     fn take(&mut self, tid: u32, happened: Happened, now: u64) -> bool {
         match happened {
             Happened::Ended(status) => {
@@ -212,7 +212,7 @@ impl Tracer {
     }
 
     fn go_on(&self, tid: u32, happened: Happened, to_call: bool) {
-        // A tracee that was killed meanwhile cannot go on; its end is told next.
+        // A tracee that was killed meanwhile cannot go on; its end is reported next.
         let _ = match happened {
             Happened::Ended(_) => Ok(()),
             Happened::JobStopped => ptrace::listen(tid),
@@ -227,7 +227,7 @@ impl Tracer {
             .or_insert_with(|| Tracee { pid: processes::process_of(tid).unwrap_or(tid), ..Tracee::default() })
     }
 
-    /// All threads of the process but this one are gone, and it has the id of the first.
+    /// Handles an exec: all other threads of the process are gone, and this one has taken over the id of the first.
     fn executed(&mut self, tid: u32) {
         let former = ptrace::former_id(tid).unwrap_or(tid);
         let before = self.tracees.remove(&former);
@@ -243,7 +243,7 @@ impl Tracer {
         match ptrace::call(tid) {
             Ok(Some(Call::Begins { number })) => {
                 self.begins(thread, number);
-                // Counted from when it goes on.
+                // Timed from when it is resumed.
                 self.tracee(tid).call = Some((number, Some(machine::monotonic_nanos())));
             }
             Ok(Some(Call::Ends { result })) => {
@@ -285,7 +285,8 @@ impl Tracer {
     }
 
     fn stack(&mut self, thread: ThreadOf) -> crate::collect::StackNumber {
-        /// A program loads its libraries at its start, and a JIT compiler may never be known.
+        /// Maps are reread freely at first, when a program loads its libraries, and rarely later: the code of a JIT
+        /// compiler may never be known.
         const OFTEN: u32 = 100;
         const SELDOM: Duration = Duration::from_millis(100);
         let tracee = self.tracee(thread.tid);
@@ -307,12 +308,12 @@ impl Tracer {
         self.findings.stacks.of_standing(thread, &registers)
     }
 
-    /// Lets all tracees go: each must be stopped for that.
+    /// Detaches from all tracees: each must be stopped for that.
     fn let_go(&mut self) {
-        // The first thread of a process that has ended before the others is not told of before they have.
+        // If the first thread of a process ends before the others, its end is not reported until they end too.
         self.tracees.retain(|&tid, tracee| !processes::has_ended(tracee.pid, tid));
         let tids: Vec<u32> = self.tracees.keys().copied().collect();
-        // One that is stopped already is told of below all the same.
+        // One that is already stopped is reported below all the same.
         tids.iter().for_each(|&tid| drop(ptrace::interrupt(tid)));
         while !self.tracees.is_empty() {
             let Ok((tid, happened)) = ptrace::wait() else { return };

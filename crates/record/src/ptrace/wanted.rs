@@ -1,33 +1,33 @@
-//! Which system calls are asked for.
+//! Which system calls are requested.
 
 use crate::Options;
 use crate::names::calls;
 
-/// What to do at which call.
+/// What to do at each call.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Wanted {
-    /// Count them all.
+    /// Count all calls.
     pub(super) all: bool,
-    /// Events by the names of tracepoints: the call, and whether it is its end.
+    /// Events by the names of tracepoints: the call, and whether its end is meant.
     pub(super) named: Vec<(i64, bool)>,
 }
 
 impl Wanted {
-    /// `None` when something else is asked for too, or nothing.
+    /// Returns `None` if anything else is requested too, or nothing.
     pub(super) fn of(options: &Options) -> Option<Self> {
         let named: Option<Vec<_>> = options.events.iter().map(|name| tracepoint(name)).collect();
         let wanted = Self { all: options.syscalls, named: named? };
         (wanted.all || !wanted.named.is_empty()).then_some(wanted)
     }
 
-    /// The places of the events that are the beginning, or the end, of the call.
+    /// Returns the indices of the events for the beginning, or the end, of the call.
     pub(super) fn events(&self, number: i64, is_end: bool) -> impl Iterator<Item = usize> + '_ {
         let is_it = move |event: &&(i64, bool)| **event == (number, is_end);
         self.named.iter().enumerate().filter(move |(_, event)| is_it(event)).map(|(at, _)| at)
     }
 }
 
-/// `syscalls:sys_enter_NAME` or `syscalls:sys_exit_NAME`.
+/// Parses `syscalls:sys_enter_NAME` or `syscalls:sys_exit_NAME`.
 fn tracepoint(name: &str) -> Option<(i64, bool)> {
     let point = name.strip_prefix("syscalls:")?;
     let (call, is_end) = match point.strip_prefix("sys_enter_") {

@@ -1,4 +1,4 @@
-//! The end of a recording: the last records, names, and the verdict.
+//! Ends a recording: the last records, the names, and the summary.
 
 use std::process::Child;
 use std::sync::atomic::Ordering;
@@ -80,7 +80,7 @@ fn end_of(mut child: Child) -> Result<CommandEnd> {
     })
 }
 
-/// What is known when everything has stopped.
+/// What is known once everything has stopped.
 pub(crate) struct Ending<'a> {
     pub(crate) options: &'a Options,
     /// What took the samples.
@@ -95,7 +95,7 @@ pub(crate) struct Ending<'a> {
 }
 
 impl Ending<'_> {
-    /// The profile, what there is to say about it (`notes` first), and how its names were found.
+    /// Returns the profile, its summary (with `notes` first), and how its names were found.
     pub(crate) fn finish(
         &self,
         names: FoundNames,
@@ -113,7 +113,7 @@ impl Ending<'_> {
         (profile, summary, symbols)
     }
 
-    /// The profile with names, and the CPU time that finding them took.
+    /// Returns the profile with names, and the CPU time spent on finding them.
     fn profile(&self, mut names: FoundNames) -> (Profile, Option<symbolize::Summary>, u64) {
         let before = machine::thread_cpu_nanos();
         let mut profile = assemble::profile(self.findings, self.columns, &mut names, self.start_nanos);
@@ -166,8 +166,8 @@ impl Ending<'_> {
         }
     }
 
-    /// How many stacks that end without unwind information end where programs and threads begin, which is assembly
-    /// (or, in musl, C built without it). Told by their names, which are known only now.
+    /// Counts the stacks that end in code without unwind information because programs and threads begin there: in
+    /// assembly (or, in musl, C built without it). Recognised by their names, which are known only now.
     fn stacks_from_the_beginning(&self, profile: &Profile) -> u64 {
         const BEGINNINGS: [&str; 8] = [
             "_start",
@@ -205,7 +205,7 @@ impl Ending<'_> {
         calls
     }
 
-    /// Says in the profile how good it is.
+    /// Adds the quality to the profile.
     fn judge(&self, profile: &mut Profile, summary: &mut Summary) {
         if summary.throttled > 0 {
             let note = format!("the kernel paused sampling {} times: lower the frequency", summary.throttled);
@@ -217,7 +217,7 @@ impl Ending<'_> {
                 summary.lost
             ));
         }
-        /// Of fewer samples no rate can be told.
+        /// With fewer samples, a rate means nothing.
         const ENOUGH_SAMPLES: f64 = 100.0;
         let expected = summary.target_cpu.map_or(0.0, |cpu| cpu.as_secs_f64() * summary.asked_hertz);
         let asked_hertz = if expected < ENOUGH_SAMPLES { 0.0 } else { summary.asked_hertz };
@@ -234,7 +234,7 @@ impl Ending<'_> {
         for note in &summary.notes {
             profile.add_comment(note);
         }
-        // The profile has this one already.
+        // The profile already has this note.
         summary.notes.extend(self.findings.timeline_note());
         for call in &summary.syscalls {
             let stats = &call.stats;

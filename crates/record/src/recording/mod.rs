@@ -38,13 +38,13 @@ pub use running::RunningCommand;
 /// A finished recording.
 #[derive(Debug)]
 pub struct Recorded {
-    /// What was recorded, with names where they were looked for.
+    /// The profile, with names if they were requested.
     pub profile: Profile,
-    /// How it went.
+    /// The summary of the recording.
     pub summary: Summary,
-    /// What was found out about names; `None` when they were not looked for.
+    /// What was found out about names; `None` if they were not requested.
     pub symbols: Option<symbolize::Summary>,
-    /// What became of the command; `None` when there was none.
+    /// What became of the command; `None` if there was none.
     pub command: Option<CommandEnd>,
 }
 
@@ -57,19 +57,19 @@ pub enum CommandEnd {
     Running(RunningCommand),
 }
 
-/// How often `stop` is looked at.
+/// How often to check `stop`.
 pub(crate) const LOOK: Duration = Duration::from_millis(100);
-/// The same at first, when it is found out whether stacks are cut.
+/// The same at the start, to find out early whether stacks are cut.
 const EARLY_LOOK: Duration = Duration::from_millis(5);
 const EARLY: Duration = Duration::from_millis(500);
-/// How often the caller is told how it goes.
+/// How often to report progress.
 pub(crate) const TELL: Duration = Duration::from_millis(200);
-/// From this many stacks on the share of cut ones is believed.
+/// From this many stacks on, the share of cut ones is trusted.
 const ENOUGH_STACKS: u64 = 25;
-/// One in so many stacks may be cut before the eager drain takes over.
+/// One in this many stacks may be cut before the eager drain takes over.
 const TOLERATED_CUTS: u64 = 50;
 
-/// Records by events. What was opened to find out that they are permitted is kept until the recording's own are open.
+/// Records with events. Events opened as a trial are kept until the recording's own are open.
 pub(crate) fn record(
     options: Options,
     tried: Option<Event>,
@@ -83,20 +83,20 @@ pub(crate) fn record(
     recording.finish()
 }
 
-/// Whom the recording watches, once it is known to exist.
+/// What the recording watches, once it is known to exist.
 enum Watched {
     Processes(Vec<u32>),
     Waiting(Waiting),
     Running(Child),
     Everything,
-    /// Only in between.
+    /// A placeholder during transitions.
     Nobody,
 }
 
 enum Drain {
     Batch(BatchDrain),
     Eager(EagerDrain),
-    /// Only in between.
+    /// A placeholder during transitions.
     None,
 }
 
@@ -104,7 +104,7 @@ struct Recording {
     options: Options,
     watched: Watched,
     session: Session,
-    /// Dropped after the session's events, which may be those of its probes.
+    /// Dropped after the session, whose events may belong to its probes.
     plan: Plan,
     drain: Drain,
     messages: mpsc::Sender<Message>,
@@ -114,9 +114,9 @@ struct Recording {
     modules: SharedModules,
     counters: Arc<Counters>,
     columns: Columns,
-    /// Children that watched processes had before the recording, which are nobody's concern.
+    /// Children that watched processes had before the recording; they are not recorded.
     bystanders: FxHashSet<u32>,
-    /// Become readable when the target ends.
+    /// These become readable when the target ends.
     ends: Vec<OwnedFd>,
     started: Instant,
     start_nanos: i64,
@@ -181,7 +181,7 @@ impl Recording {
         })
     }
 
-    /// Opens the events and lets them run.
+    /// Opens the events and starts them.
     fn start(&mut self) -> Result<()> {
         let events = self.plan.events.clone();
         match std::mem::replace(&mut self.watched, Watched::Nobody) {
@@ -201,7 +201,7 @@ impl Recording {
                 for &pid in &pids {
                     match open_pidfd(pid) {
                         Ok(end) => self.ends.push(end),
-                        // One that has ended meanwhile is over already.
+                        // One that has ended meanwhile has nothing left to watch.
                         Err(error) if error.raw_os_error() == Some(libc::ESRCH) => {}
                         Err(error) => return Err(not_followed(pid, &error)),
                     }
@@ -223,7 +223,7 @@ impl Recording {
         Ok(())
     }
 
-    /// Looks after the recording until it is over.
+    /// Supervises the recording until it is over.
     fn wait(&mut self, progress: &mut dyn FnMut(&Progress), stop: &AtomicBool) -> Result<()> {
         let mut told = Instant::now();
         loop {
@@ -271,7 +271,7 @@ impl Recording {
         self.options.cpu && stacks >= ENOUGH_STACKS && cut * TOLERATED_CUTS > stacks
     }
 
-    /// Opens the CPU events anew so that each sample wakes a drain, and puts one on every CPU.
+    /// Reopens the CPU events so that each sample wakes a drain, and starts a drain on every CPU.
     fn become_eager(&mut self) {
         self.was_eager = true;
         if let Err(error) = self.try_become_eager() {
@@ -283,7 +283,7 @@ impl Recording {
         let Some(planned) = self.plan.event(Source::Cpu).copied() else { return Ok(()) };
         let mut attr = planned.attr.without(flag::ENABLE_ON_EXEC);
         attr.wakeup = 1;
-        // For the samples that are taken out too late to read more.
+        // A larger dump, for samples that are drained too late to read the live stack.
         let cut = self.counters.cut.load(Ordering::Relaxed);
         if self.counters.cut_nearby.load(Ordering::Relaxed) * 2 > cut {
             attr.sample_stack_user = attr.sample_stack_user.max(Options::MAX_DUMP);
@@ -295,7 +295,7 @@ impl Recording {
             if everything {
                 session.watch(Watch::Everything, &events).map(usize::from)
             } else {
-                // Of what was forked a moment ago no record has been read yet.
+                // Processes forked a moment ago are not in the records read so far.
                 watch::watch_families(session, &pids, bystanders, &events)
             }
         })?;
@@ -321,7 +321,7 @@ impl Recording {
         Outlet::new(self.messages.clone(), self.backlog.clone(), Pace::new(self.options.off_cpu))
     }
 
-    /// The watched processes that live now.
+    /// Returns the watched processes that are alive.
     fn living(&self) -> Vec<u32> {
         let mut pids = self.modules.pids();
         pids.retain(|&pid| pid != 0);
@@ -353,7 +353,7 @@ impl Watched {
         }
     }
 
-    /// On whom events are tried before they are opened on all.
+    /// Returns where to try events before they are opened everywhere.
     fn first(&self) -> Watch {
         match self {
             Self::Processes(pids) => Watch::Thread(pids.first().copied().unwrap_or(0)),
@@ -373,7 +373,7 @@ pub(crate) fn unix_nanos() -> i64 {
     i64::try_from(since).unwrap_or(0)
 }
 
-/// Says why `program` could not be started.
+/// Explains why `program` could not be started.
 pub(crate) fn command_failed(program: &str, error: &std::io::Error) -> Error {
     let why = match error.kind() {
         std::io::ErrorKind::NotFound => {

@@ -1,11 +1,11 @@
-//! A command that goes on when its recording has ended.
+//! A command that continues after its recording has ended.
 
 use std::io;
 use std::process::{Child, ExitStatus};
 
 use crate::processes::signal::{self, Signal};
 
-/// The command of a recording that ended first.
+/// The command of a recording that ended before it.
 #[derive(Debug)]
 pub struct RunningCommand {
     child: Child,
@@ -23,22 +23,22 @@ impl RunningCommand {
         self.child.id()
     }
 
-    /// How it ended; `None` as long as it runs.
+    /// Returns how it ended; `None` while it is running.
     pub fn try_wait(&mut self) -> io::Result<Option<ExitStatus>> {
         self.child.try_wait()
     }
 
-    /// Waits for its end.
+    /// Waits for it to end.
     pub fn wait(&mut self) -> io::Result<ExitStatus> {
         self.child.wait()
     }
 
-    /// Asks it, and what it started, to end. Only as long as it runs: later its number may be another's.
+    /// Asks it, and what it started, to end. Does so only while it runs: later its pid may be reused.
     pub fn ask_to_end(&self, how: Signal) {
         signal::send_to_all(self.id(), how);
     }
 
-    /// Ends it at once.
+    /// Kills it.
     pub fn kill(&mut self) -> io::Result<()> {
         self.child.kill()
     }

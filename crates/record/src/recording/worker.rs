@@ -1,4 +1,4 @@
-//! The thread of the collector: takes in records, asks for names, saves now and then.
+//! The collector's thread: takes in records, requests names, and saves checkpoints.
 
 use std::sync::mpsc;
 use std::thread::JoinHandle;
@@ -13,11 +13,11 @@ use crate::names::{FoundNames, Questions};
 use crate::sys::machine;
 use crate::sys::spare::SpareTime;
 
-/// When names are asked for first. Each time after that takes twice as long: a module that is asked again has to be
-/// searched again.
+/// When names are first requested. The interval then doubles each time, because a module that is requested again has
+/// to be searched again.
 const FIRST_ASK: Duration = Duration::from_millis(250);
-/// Where the machine has nothing to spare, finding names would take time from what is measured; in a recording this
-/// long that does not show, and at its end somebody waits.
+/// On a busy machine, finding names would take time from what is measured. In a recording this long that does not
+/// matter, and finding them now shortens the wait at the end.
 const LONG: Duration = Duration::from_secs(30);
 
 /// What the thread works with.
@@ -29,7 +29,7 @@ pub(super) struct Worker {
     pub(super) start_nanos: i64,
 }
 
-/// What it leaves.
+/// What it returns.
 pub(super) struct Collected {
     pub(super) findings: Findings,
     pub(super) cpu_nanos: u64,
@@ -42,7 +42,7 @@ impl Worker {
         Ok(thread.spawn(move || self.run(&inbox))?)
     }
 
-    /// Until all who send are gone.
+    /// Runs until all senders are gone.
     fn run(mut self, inbox: &mpsc::Receiver<Message>) -> Collected {
         let mut schedule = AskSchedule::new();
         let mut stopped = None;
@@ -70,7 +70,7 @@ impl Worker {
     }
 }
 
-/// When to ask for names, and how many locations were asked about.
+/// When to request names, and how many locations have been requested.
 struct AskSchedule {
     started: Instant,
     next: Duration,

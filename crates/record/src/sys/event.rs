@@ -8,16 +8,16 @@ use flamelet_unwind::perf_event::{EventAttr, control};
 /// The read format that [`Event::running_nanos`] expects: the count, the time enabled, the time running.
 pub(crate) const READ_TIMES: u64 = 3;
 
-/// Whom an event watches.
+/// What an event watches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Watch {
-    /// One thread, and with inheritance what it starts.
+    /// One thread, and with inheritance everything it starts.
     Thread(u32),
     /// Everything on the CPU.
     Everything,
 }
 
-/// An event that was opened by `perf_event_open`; closing it ends it.
+/// An event opened by `perf_event_open`; dropping it closes it.
 #[derive(Debug)]
 pub(crate) struct Event {
     fd: OwnedFd,
@@ -46,11 +46,11 @@ impl Event {
         if fd < 0 {
             return Err(io::Error::last_os_error());
         }
-        // SAFETY: the call just returned this descriptor, and nobody else has it.
+        // SAFETY: the call just returned this descriptor, and it has no other owner.
         Ok(Self { fd: unsafe { OwnedFd::from_raw_fd(fd as RawFd) } })
     }
 
-    /// The number that records of this event, and of those inherited from it, carry.
+    /// Returns the id that records of this event, and of those inherited from it, carry.
     pub(crate) fn id(&self) -> io::Result<u64> {
         let mut id = 0u64;
         // SAFETY: the kernel writes one u64 to the pointer, which points to one.
@@ -58,22 +58,22 @@ impl Event {
         if result < 0 { Err(io::Error::last_os_error()) } else { Ok(id) }
     }
 
-    /// Starts it, and what inherited it.
+    /// Starts it, with all events inherited from it.
     pub(crate) fn enable(&self) -> io::Result<()> {
         self.control(control::ENABLE, 0)
     }
 
-    /// Stops it, and what inherited it.
+    /// Stops it, with all events inherited from it.
     pub(crate) fn disable(&self) -> io::Result<()> {
         self.control(control::DISABLE, 0)
     }
 
-    /// Writes its records into the ring of `other`.
+    /// Makes it write its records into the ring of `other`.
     pub(crate) fn redirect_to(&self, other: RawFd) -> io::Result<()> {
         self.control(control::SET_OUTPUT, other as u64)
     }
 
-    /// For how long it watched something that ran, with what inherited it. Needs [`READ_TIMES`].
+    /// Returns for how long it, and what inherited it, watched a running thread. Needs [`READ_TIMES`].
     pub(crate) fn running_nanos(&self) -> io::Result<u64> {
         let mut values = [0u64; 3];
         let length = size_of_val(&values);

@@ -10,18 +10,18 @@ pub(crate) fn page_size() -> usize {
     usize::try_from(size).unwrap_or(4096)
 }
 
-/// The effective user.
+/// Returns the effective user id.
 pub(crate) fn effective_user() -> u32 {
     // SAFETY: takes nothing and cannot fail.
     unsafe { libc::geteuid() }
 }
 
-/// Nanoseconds of the clock that records are stamped with.
+/// Returns the nanoseconds of the clock that records are stamped with.
 pub(crate) fn monotonic_nanos() -> u64 {
     clock(libc::CLOCK_MONOTONIC)
 }
 
-/// CPU time that this thread has used.
+/// Returns the CPU time that this thread has used.
 pub(crate) fn thread_cpu_nanos() -> u64 {
     clock(libc::CLOCK_THREAD_CPUTIME_ID)
 }
@@ -33,7 +33,7 @@ fn clock(clock: libc::clockid_t) -> u64 {
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
-/// The soft and the hard limit of a resource.
+/// Returns the soft and the hard limit of a resource.
 fn limit(resource: libc::__rlimit_resource_t) -> Option<(u64, u64)> {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: the call writes one rlimit to a valid place.
@@ -41,23 +41,23 @@ fn limit(resource: libc::__rlimit_resource_t) -> Option<(u64, u64)> {
     (result == 0).then_some((limit.rlim_cur, limit.rlim_max))
 }
 
-/// Bytes that this process may lock in memory; `None` when unknown.
+/// Returns how many bytes this process may lock in memory; `None` if unknown.
 pub(crate) fn lockable_bytes() -> Option<u64> {
     limit(libc::RLIMIT_MEMLOCK).map(|(soft, _)| soft)
 }
 
-/// Lets this process open as many files as it may at all: an event a thread and CPU takes one each.
+/// Raises the limit of open files as far as possible: each event takes one for each thread and CPU.
 pub(crate) fn raise_file_limit() {
     if let Some((soft, hard)) = limit(libc::RLIMIT_NOFILE)
         && soft < hard
     {
         let raised = libc::rlimit { rlim_cur: hard, rlim_max: hard };
-        // SAFETY: the call reads one rlimit. Should it fail, fewer threads can be attached to, which is said.
+        // SAFETY: the call reads one rlimit. If it fails, fewer threads can be attached to, which is reported.
         unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const raised) };
     }
 }
 
-/// Mounts the trace file system where the kernel wants it.
+/// Mounts the trace file system at its usual place.
 pub(crate) fn mount_tracefs(at: &std::path::Path) -> io::Result<()> {
     use std::os::unix::ffi::OsStrExt;
     let target = std::ffi::CString::new(at.as_os_str().as_bytes())?;
@@ -67,8 +67,8 @@ pub(crate) fn mount_tracefs(at: &std::path::Path) -> io::Result<()> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
-/// Waits until one of `fds` can be read or was hung up, or `timeout` passes. Returns what happened at each;
-/// descriptors below 0 are skipped.
+/// Waits until one of `fds` can be read or was hung up, or `timeout` passes. Returns the state of each; negative
+/// descriptors are skipped.
 pub(crate) fn poll(fds: &[i32], timeout: Duration) -> io::Result<Vec<Readiness>> {
     let mut entries: Vec<libc::pollfd> =
         fds.iter().map(|&fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 }).collect();
@@ -89,22 +89,22 @@ pub(crate) fn poll(fds: &[i32], timeout: Duration) -> io::Result<Vec<Readiness>>
     Ok(entries.iter().map(readiness).collect())
 }
 
-/// What [`poll`] saw at one descriptor.
+/// The state of one descriptor after [`poll`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Readiness {
     pub(crate) readable: bool,
     pub(crate) hung_up: bool,
 }
 
-/// Waits for the same descriptors again and again, for less than [`poll`] takes. What could be read before and was not
-/// is not told again.
+/// Waits for the same descriptors again and again, at a lower cost than [`poll`]. Edge-triggered: data that was ready
+/// before and was not read is not reported again.
 #[derive(Debug)]
 pub(crate) struct Waiter {
     epoll: std::os::fd::OwnedFd,
 }
 
 impl Waiter {
-    /// For `fds`, at most 64.
+    /// Waits for `fds`, at most 64.
     pub(crate) fn new(fds: &[i32]) -> io::Result<Self> {
         use std::os::fd::{AsRawFd, FromRawFd};
         // SAFETY: takes an integer only.
@@ -112,7 +112,7 @@ impl Waiter {
         if epoll < 0 {
             return Err(io::Error::last_os_error());
         }
-        // SAFETY: the call just returned this descriptor, and nobody else has it.
+        // SAFETY: the call just returned this descriptor, and it has no other owner.
         let epoll = unsafe { std::os::fd::OwnedFd::from_raw_fd(epoll) };
         for (at, &fd) in fds.iter().enumerate() {
             let events = (libc::EPOLLIN | libc::EPOLLET) as u32;
@@ -127,7 +127,7 @@ impl Waiter {
         Ok(Self { epoll })
     }
 
-    /// The descriptors that can be read, a bit each in the order they were given.
+    /// Waits and returns the readable descriptors, a bit each in the order they were given.
     pub(crate) fn wait(&self) -> io::Result<u64> {
         use std::os::fd::AsRawFd;
         const FOREVER: libc::c_int = -1;
@@ -143,7 +143,7 @@ impl Waiter {
     }
 }
 
-/// An event that another thread can raise to end a [`poll`].
+/// An event that another thread can signal to end a [`poll`].
 #[derive(Debug)]
 pub(crate) struct Bell {
     fd: std::os::fd::OwnedFd,
@@ -157,7 +157,7 @@ impl Bell {
         if fd < 0 {
             return Err(io::Error::last_os_error());
         }
-        // SAFETY: the call just returned this descriptor, and nobody else has it.
+        // SAFETY: the call just returned this descriptor, and it has no other owner.
         Ok(Self { fd: unsafe { std::os::fd::OwnedFd::from_raw_fd(fd) } })
     }
 
@@ -166,7 +166,7 @@ impl Bell {
         self.fd.as_raw_fd()
     }
 
-    /// Ends every poll of [`Bell::fd`], now and from now on; a [`Waiter`] once.
+    /// Ends every poll of [`Bell::fd`], now and from now on; a [`Waiter`] only once.
     pub(crate) fn ring(&self) {
         let one = 1u64;
         // SAFETY: eight bytes are read from a u64.
@@ -174,7 +174,7 @@ impl Bell {
     }
 }
 
-/// The CPUs that are in use.
+/// Returns the online CPUs.
 pub(crate) fn online_cpus() -> Vec<u32> {
     let text = std::fs::read_to_string("/sys/devices/system/cpu/online").unwrap_or_default();
     let cpus = parse_cpus(&text);
@@ -185,7 +185,7 @@ pub(crate) fn online_cpus() -> Vec<u32> {
     (0..count as u32).collect()
 }
 
-/// Reads a list such as `0-3,8`.
+/// Parses a list such as `0-3,8`.
 fn parse_cpus(text: &str) -> Vec<u32> {
     let ranges = text.trim().split(',').filter_map(|part| {
         let (first, last) = part.split_once('-').unwrap_or((part, part));

@@ -1,11 +1,11 @@
-//! Reading the memory of another process.
+//! Reads the memory of another process.
 
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 
-/// The memory of one process. It is opened once: the kernel checks then whether that is permitted, and not again at
-/// every read.
+/// The memory of one process. It is opened once, because the kernel checks permission on opening and not on every
+/// read.
 #[derive(Debug)]
 pub(crate) struct Memory {
     pid: u32,
@@ -13,18 +13,18 @@ pub(crate) struct Memory {
 }
 
 impl Memory {
-    /// The memory of the process (or of the process of the thread) `pid`.
+    /// Opens the memory of the process `pid`, or of the process of the thread `pid`.
     pub(crate) fn open(pid: u32) -> io::Result<Self> {
         Ok(Self { pid, file: File::open(format!("/proc/{pid}/mem"))? })
     }
 
-    /// Whose it is.
+    /// Returns the process id.
     pub(crate) fn pid(&self) -> u32 {
         self.pid
     }
 
-    /// Reads up to `into.len()` bytes at `address`. Returns how many there were; none when the process runs another
-    /// program since, or has ended.
+    /// Reads up to `into.len()` bytes at `address`. Returns how many were read; none if the process has executed
+    /// another program since, or has ended.
     pub(crate) fn read(&self, address: u64, into: &mut [u8]) -> io::Result<usize> {
         self.file.read_at(into, address)
     }

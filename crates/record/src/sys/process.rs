@@ -1,4 +1,4 @@
-//! Other processes: waiting for their end, and starting one that waits to be watched.
+//! Other processes: waiting for them to end, and starting one that waits to be watched.
 
 use std::io::{self, Read, Write};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
@@ -6,38 +6,38 @@ use std::os::unix::process::CommandExt;
 use std::process::{Child, Command};
 use std::thread::JoinHandle;
 
-/// A descriptor that becomes readable when the process `pid` ends.
+/// Returns a descriptor that becomes readable when the process `pid` ends.
 pub(crate) fn open_pidfd(pid: u32) -> io::Result<OwnedFd> {
     // SAFETY: takes integers only.
     let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, pid as libc::pid_t, 0) };
     if fd < 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: the call just returned this descriptor, and nobody else has it.
+    // SAFETY: the call just returned this descriptor, and it has no other owner.
     Ok(unsafe { OwnedFd::from_raw_fd(fd as RawFd) })
 }
 
-/// Sends a signal to the process `pid`, or to the group `-pid`. Whoever has ended meanwhile needs none.
+/// Sends a signal to the process `pid`, or to the group `-pid`. Does nothing if it has ended meanwhile.
 pub(crate) fn kill(pid: i32, signal: i32) {
     // SAFETY: takes integers only.
     unsafe { libc::kill(pid, signal) };
 }
 
-/// The process group of `pid`.
+/// Returns the process group of `pid`.
 pub(crate) fn group_of(pid: i32) -> Option<i32> {
     // SAFETY: takes an integer only.
     let group = unsafe { libc::getpgid(pid) };
     (group >= 0).then_some(group)
 }
 
-/// Whether this process is in the foreground of its terminal.
+/// Returns whether this process is in the foreground of its terminal.
 pub(crate) fn is_in_foreground() -> bool {
     let Ok(terminal) = std::fs::File::open("/dev/tty") else { return false };
     // SAFETY: the descriptor is open during the call; the other takes nothing.
     unsafe { libc::tcgetpgrp(terminal.as_raw_fd()) == libc::getpgrp() }
 }
 
-/// A command that was forked and stands before its `exec`, so that events can be opened on it.
+/// A command that was forked and waits before its `exec`, so that events can be opened on it.
 pub(crate) struct Waiting {
     program: String,
     pid: u32,
@@ -46,8 +46,8 @@ pub(crate) struct Waiting {
 }
 
 impl Waiting {
-    /// Forks for `command`. With `shielded` it gets a process group of its own, so that Ctrl-C at the
-    /// terminal reaches the recorder only.
+    /// Forks for `command`. If `shielded`, it gets a process group of its own, so that Ctrl-C at the terminal reaches
+    /// only the recorder.
     pub(crate) fn fork(mut command: Command, shielded: bool) -> io::Result<Self> {
         let program = command.get_program().to_string_lossy().into_owned();
         let (mut told, tell) = io::pipe()?;
@@ -73,9 +73,9 @@ impl Waiting {
                 }
             }
         };
-        // SAFETY: the closure keeps to what may be done between fork and exec, see there.
+        // SAFETY: the closure makes only calls that are allowed between fork and exec, see its own comment.
         unsafe { command.pre_exec(barrier) };
-        // `spawn` returns only after the exec, so it waits in a thread of its own.
+        // `spawn` returns only after the exec, so it waits on a thread of its own.
         let spawning = std::thread::Builder::new().name("flamelet-spawn".to_owned()).spawn(move || {
             let spawned = command.spawn();
             drop((tell, wait));
@@ -91,7 +91,7 @@ impl Waiting {
         Ok(Self { program, pid: u32::from_ne_bytes(pid), go, spawning })
     }
 
-    /// What it is to run.
+    /// Returns the program that it will run.
     pub(crate) fn program(&self) -> &str {
         &self.program
     }

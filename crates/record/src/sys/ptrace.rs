@@ -1,6 +1,6 @@
-//! Stopping other threads at their system calls.
+//! Stops other threads at their system calls.
 //!
-//! A tracee belongs to the thread that seized it: all calls here must come from that thread.
+//! A tracee belongs to the thread that seized it: all functions of this module must be called from that thread.
 
 use std::io;
 use std::os::fd::{AsRawFd, RawFd};
@@ -21,7 +21,7 @@ const EVENT_CLONE: i32 = 3;
 const EVENT_EXEC: i32 = 4;
 const EVENT_STOP: i32 = 128;
 
-/// Stops at system calls are told apart from signals, and whatever a tracee starts is traced too.
+/// Distinguishes stops at system calls from signals, and traces everything that a tracee starts.
 const FOLLOW: usize = 1 | 1 << EVENT_FORK | 1 << EVENT_VFORK | 1 << EVENT_CLONE | 1 << EVENT_EXEC;
 
 /// Something that happened to a thread.
@@ -31,13 +31,13 @@ pub(crate) enum Happened {
     Ended(i32),
     /// It is at the beginning or the end of a system call.
     AtCall,
-    /// It runs another program.
+    /// It executed another program.
     Executed,
-    /// It was stopped by us, or is new, or started another.
+    /// It was stopped by us, or is new, or started another thread.
     Stopped,
-    /// It is stopped as a job is, until it is told to go on.
+    /// It is stopped by job control, until it is continued.
     JobStopped,
-    /// It is about to get this signal.
+    /// It is about to receive this signal.
     Signal(i32),
 }
 
@@ -48,47 +48,47 @@ fn request(request: libc::c_uint, tid: u32, address: usize, data: usize) -> io::
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
 }
 
-/// Becomes the tracer of `tid`, which goes on running.
+/// Becomes the tracer of `tid`, which keeps running.
 pub(crate) fn seize(tid: u32) -> io::Result<()> {
     request(SEIZE, tid, 0, FOLLOW).map(drop)
 }
 
-/// Stops `tid`; [`wait`] tells when it is.
+/// Stops `tid`; [`wait`] reports when it has stopped.
 pub(crate) fn interrupt(tid: u32) -> io::Result<()> {
     request(INTERRUPT, tid, 0, 0).map(drop)
 }
 
-/// Lets `tid` go on, with `signal` if that is not 0; with `to_call`, to the next beginning or end of a call.
+/// Resumes `tid`, with `signal` if that is not 0; if `to_call`, until the next beginning or end of a call.
 pub(crate) fn resume(tid: u32, to_call: bool, signal: i32) -> io::Result<()> {
     let how = if to_call { libc::PTRACE_SYSCALL } else { libc::PTRACE_CONT };
     request(how as _, tid, 0, signal as usize).map(drop)
 }
 
-/// Leaves `tid` stopped as a job, but hears when it goes on.
+/// Leaves `tid` stopped by job control, but is notified when it continues.
 pub(crate) fn listen(tid: u32) -> io::Result<()> {
     request(LISTEN, tid, 0, 0).map(drop)
 }
 
-/// Lets `tid` go, with `signal` if that is not 0.
+/// Detaches from `tid`, with `signal` if that is not 0.
 pub(crate) fn detach(tid: u32, signal: i32) -> io::Result<()> {
     request(libc::PTRACE_DETACH as _, tid, 0, signal as usize).map(drop)
 }
 
-/// The id that a thread had before its exec took over that of the process.
+/// Returns the id that a thread had before its exec took over that of the process.
 pub(crate) fn former_id(tid: u32) -> io::Result<u32> {
     let mut message: libc::c_ulong = 0;
     request(GETEVENTMSG, tid, 0, (&raw mut message) as usize)?;
     Ok(message as u32)
 }
 
-/// What a thread at a system call is about to do or has done.
+/// The call that a thread is about to make or has made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Call {
     Begins { number: i64 },
     Ends { result: i64 },
 }
 
-/// Where `tid` is, which stands at a system call. `None` for anything else.
+/// Returns the call at which `tid` is stopped. `None` if it is stopped for anything else.
 pub(crate) fn call(tid: u32) -> io::Result<Option<Call>> {
     const ENTRY: u8 = 1;
     const EXIT: u8 = 2;
@@ -103,7 +103,7 @@ pub(crate) fn call(tid: u32) -> io::Result<Option<Call>> {
     })
 }
 
-/// What unwinding needs of the registers of `tid`, which is stopped.
+/// Returns the registers of `tid`, which must be stopped, that unwinding needs.
 pub(crate) fn registers(tid: u32) -> io::Result<Registers> {
     // SAFETY: registers are plain integers, for which zero is a value.
     let mut registers: libc::user_regs_struct = unsafe { std::mem::zeroed() };
@@ -120,7 +120,7 @@ pub(crate) fn registers(tid: u32) -> io::Result<Registers> {
     });
 }
 
-/// Waits for the next thing that happens to a tracee or a child of this thread.
+/// Waits for the next event of a tracee or a child of this thread.
 pub(crate) fn wait() -> io::Result<(u32, Happened)> {
     loop {
         let mut status = 0;
@@ -150,13 +150,13 @@ fn happened(status: i32) -> Happened {
     }
 }
 
-/// A child that does nothing but end when the other side is dropped, which ends a [`wait`].
+/// A child that only waits, and ends when the pipe's writer is dropped, which ends a [`wait`].
 pub(crate) struct Alarm {
     pid: u32,
 }
 
 impl Alarm {
-    /// Forks the child. It rings when the returned end of a pipe is dropped.
+    /// Forks the child. It ends when the returned writer is dropped.
     pub(crate) fn set() -> io::Result<(Self, io::PipeWriter)> {
         let (held, bell) = io::pipe()?;
         // SAFETY: the child makes only async-signal-safe calls, on descriptors of its own copy, and never returns.
@@ -176,12 +176,12 @@ impl Alarm {
         Ok((Self { pid: pid as u32 }, bell))
     }
 
-    /// Whether it is what [`wait`] told of.
+    /// Returns whether `pid`, as reported by [`wait`], is this child.
     pub(crate) fn is(&self, pid: u32) -> bool {
         self.pid == pid
     }
 
-    /// Ends the child, unless [`wait`] told of its end already.
+    /// Kills the child. Do not call it once [`wait`] has reported its end.
     pub(crate) fn cancel(self) {
         // SAFETY: takes integers only; the child is ours and was not waited for, so the number is still its own.
         unsafe {
@@ -191,8 +191,8 @@ impl Alarm {
     }
 }
 
-/// Closes what a fork copied. Others wait for the end of what is written there, who starts the command in another
-/// thread at this very moment for one: std learns of an exec by that.
+/// Closes the descriptors that a fork copied. Others wait for their end of file: for one, std may be starting the
+/// command on another thread at this very moment, and learns of its exec that way.
 ///
 /// # Safety
 /// Only in a child that uses nothing but `kept` from now on.
@@ -207,7 +207,7 @@ unsafe fn close_all_but(kept: RawFd) {
     // Before Linux 5.9.
     const USUAL_LIMIT: RawFd = 1024;
     for other in (0..USUAL_LIMIT).filter(|&other| other != kept) {
-        // SAFETY: takes an integer only; what is not open is an error.
+        // SAFETY: takes an integer only; closing what is not open returns an error.
         unsafe { libc::close(other) };
     }
 }

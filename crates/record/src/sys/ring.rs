@@ -1,4 +1,4 @@
-//! The ring that the kernel writes records into, mapped into this process.
+//! The ring into which the kernel writes records, mapped into this process.
 
 use std::io;
 use std::os::fd::{AsRawFd, RawFd};
@@ -8,7 +8,7 @@ use flamelet_unwind::perf_event::ring_page::{DATA_HEAD, DATA_OFFSET, DATA_TAIL};
 
 use super::event::Event;
 
-/// After so many bytes their place is given back to the kernel.
+/// After this many bytes, their space is returned to the kernel.
 const FREE_BYTES: u64 = 64 << 10;
 
 /// A ring, which owns the event that it was mapped from.
@@ -20,7 +20,7 @@ pub(crate) struct Ring {
     data: *const u8,
     /// A power of two.
     size: usize,
-    /// The record that reaches around the end.
+    /// A copy of the record that wraps around the end.
     wrapped: Vec<u8>,
 }
 
@@ -28,7 +28,7 @@ pub(crate) struct Ring {
 unsafe impl Send for Ring {}
 
 impl Ring {
-    /// Maps a ring of `pages` pages (a power of two) for `event`. Gives the event back on failure.
+    /// Maps a ring of `pages` pages (a power of two) for `event`. Returns the event on failure.
     pub(crate) fn map(event: Event, pages: usize) -> Result<Self, (Event, io::Error)> {
         let page = super::machine::page_size();
         let mapped = (pages + 1) * page;
@@ -56,18 +56,18 @@ impl Ring {
         Ok(Self { event, base, mapped, data, size: pages * page, wrapped: Vec::new() })
     }
 
-    /// The descriptor to poll and to redirect other events to.
+    /// Returns the descriptor to poll and to redirect other events to.
     pub(crate) fn fd(&self) -> RawFd {
         self.event.as_raw_fd()
     }
 
-    /// Bytes that the ring holds.
+    /// Returns the capacity in bytes.
     pub(crate) fn size(&self) -> usize {
         self.size
     }
 
-    /// Hands every record that was written to `take`, whole and in order; then its place is free. The records
-    /// are not copied, so `take` sees them while the kernel may still wait for their place: it should not wait.
+    /// Passes every written record to `take`, complete and in order, and then frees its space. The records are not
+    /// copied, and the kernel may need their space while `take` runs, so it should not block.
     pub(crate) fn for_each(&mut self, mut take: impl FnMut(&[u8])) {
         // Acquire: what the kernel wrote before it moved the head is visible after this.
         let end = self.counter(DATA_HEAD).load(Ordering::Acquire);
@@ -79,19 +79,19 @@ impl Ring {
             take(self.bytes_at(at, length));
             at = next;
             if at.wrapping_sub(freed) >= FREE_BYTES {
-                // Release: the kernel may overwrite only after the record was taken.
+                // Release: the kernel may overwrite the record only after it was taken.
                 self.counter(DATA_TAIL).store(at, Ordering::Release);
                 freed = at;
             }
         }
         if freed != end {
-            // Release, as above. Should a length have been wrong, the rest cannot be told apart and is dropped.
+            // Release, as above. If a length was wrong, the remaining records cannot be separated and are dropped.
             self.counter(DATA_TAIL).store(end, Ordering::Release);
         }
     }
 
-    /// Fetches the beginning of a record while the one before it is taken: another CPU wrote it, and unwinding would
-    /// wait for it line by line.
+    /// Prefetches the beginning of a record while the previous one is processed: another CPU wrote it, and unwinding
+    /// would wait for it cache line by cache line.
     fn prefetch(&self, at: u64, end: u64) {
         const LINE: usize = 64;
         const LONGEST: u64 = 3 << 10;
@@ -109,7 +109,7 @@ impl Ring {
         }
     }
 
-    /// The length of the record at `at`, of those before `end`.
+    /// Returns the length of the record at `at`, which must be before `end`.
     fn length_at(&self, at: u64, end: u64) -> Option<usize> {
         let left = end.wrapping_sub(at);
         if left < 8 || left > self.size as u64 {
@@ -123,7 +123,7 @@ impl Ring {
         (length >= 8 && length as u64 <= left && length.is_multiple_of(8)).then_some(length)
     }
 
-    /// `length` bytes from `at` on; those that wrap around the end are put together first.
+    /// Returns `length` bytes from `at` on, copied together if they wrap around the end.
     fn bytes_at(&mut self, at: u64, length: usize) -> &[u8] {
         let from = at as usize & (self.size - 1);
         let first = length.min(self.size - from);

@@ -1,8 +1,8 @@
-//! How this thread is scheduled.
+//! The scheduling of this thread.
 
 use std::io;
 
-/// Lets this thread run on `cpu` only.
+/// Pins this thread to `cpu`.
 pub(crate) fn pin_to(cpu: u32) -> io::Result<()> {
     // SAFETY: an all-zero cpu_set_t is the empty set; the macros stay within it for cpu < 1024, which the
     // check ensures; the call reads the set that it is given the size of.
@@ -31,8 +31,8 @@ struct SchedAttr {
     period: u64,
 }
 
-/// Lets this thread run before all others as soon as it can: as a real-time thread where that is permitted,
-/// else with the shortest time slice. Returns which of them it is.
+/// Gives this thread priority over all others: as a real-time thread if permitted, else with the shortest time slice.
+/// Returns which of them it is.
 pub(crate) fn run_first() -> Urgency {
     let realtime = SchedAttr { policy: libc::SCHED_FIFO as u32, priority: 1, ..SchedAttr::default() };
     if set_attr(realtime).is_ok() {
@@ -43,13 +43,13 @@ pub(crate) fn run_first() -> Urgency {
     if set_attr(short_slice).is_ok() { Urgency::ShortSlice } else { Urgency::Ordinary }
 }
 
-/// Lets this thread yield to what wakes up: background work must not disturb what is measured. (A nice value
-/// would stay when the recording is over and a person waits for this very thread.)
+/// Makes this thread yield to whatever wakes up: background work must not disturb what is measured. (A nice value
+/// would persist after the recording, when the user waits for this very thread.)
 pub(crate) fn run_last() {
     let _ = set_attr(SchedAttr { policy: libc::SCHED_BATCH as u32, ..SchedAttr::default() });
 }
 
-/// How a thread got to run early.
+/// How a thread got its priority.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Urgency {
     Realtime,

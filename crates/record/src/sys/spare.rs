@@ -1,12 +1,12 @@
-//! Whether the machine has CPU time that nobody wants.
+//! Measures whether the machine has spare CPU time.
 
-/// Looks at how long CPUs were idle since the time before.
+/// Measures how long CPUs have been idle since the last call.
 #[derive(Debug)]
 pub(crate) struct SpareTime {
     before: Option<Ticks>,
 }
 
-/// What all CPUs together have done since the machine started.
+/// The time that all CPUs together have spent since the machine started.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Ticks {
     all: u64,
@@ -15,12 +15,12 @@ struct Ticks {
 }
 
 impl SpareTime {
-    /// Begins to look.
+    /// Starts measuring.
     pub(crate) fn new() -> Self {
         Self { before: now() }
     }
 
-    /// Whether about one CPU was idle since the last time. Where it cannot be told there is enough.
+    /// Returns whether about one CPU has been idle since the last call. Returns true if that is unknown.
     pub(crate) fn is_there(&mut self) -> bool {
         let now = now();
         let before = std::mem::replace(&mut self.before, now);
@@ -32,7 +32,7 @@ impl Ticks {
     fn is_idle_since(self, before: Self) -> bool {
         let all = self.all.saturating_sub(before.all);
         let idle = self.idle.saturating_sub(before.idle);
-        // Three quarters of one CPU: the recorder itself takes a little.
+        // Three quarters of one CPU, because the recorder itself takes a little.
         4 * idle * self.cpus >= 3 * all
     }
 }
@@ -41,7 +41,7 @@ fn now() -> Option<Ticks> {
     parse(&std::fs::read_to_string("/proc/stat").ok()?)
 }
 
-/// Reads the lines `cpu user nice system idle iowait irq softirq steal …` and `cpuN …`.
+/// Parses the lines `cpu user nice system idle iowait irq softirq steal …` and `cpuN …`.
 fn parse(text: &str) -> Option<Ticks> {
     const USER_TO_STEAL: usize = 8;
     let mut lines = text.lines().take_while(|line| line.starts_with("cpu"));

@@ -1,11 +1,11 @@
-//! AArch64, by yaxpeax-arm. Its instructions are all four bytes long.
+//! Disassembles AArch64 with yaxpeax-arm. All instructions are four bytes long.
 
 use yaxpeax_arch::{Decoder, U8Reader};
 use yaxpeax_arm::armv8::a64::{InstDecoder, Operand};
 
 use crate::disassemble::{Instruction, Names, with_name};
 
-/// Decodes everything in `code`. Words that are no instruction become `.word`.
+/// Decodes all of `code`. Words that are not an instruction become `.word`.
 pub(super) fn decode(code: &[u8], address: u64, names: &Names) -> Vec<Instruction> {
     let decoder = InstDecoder::default();
     let words = code.chunks_exact(4).enumerate();

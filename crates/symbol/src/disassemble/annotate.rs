@@ -35,15 +35,15 @@ pub struct AnnotatedCode {
 /// An instruction, what it cost, and where it comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AnnotatedInstruction {
-    /// The instruction; its address is as the file counts.
+    /// The instruction, with its address in the file.
     pub instruction: Instruction,
-    /// Its address as the profile counts.
+    /// Its address in the profile.
     pub process_address: u64,
     /// The cost of the instruction itself.
     pub flat: i64,
     /// The cost of the instruction and of what it calls.
     pub cumulative: i64,
-    /// The source it was compiled from, innermost inlined function first; empty when unknown.
+    /// The source it was compiled from, innermost inlined function first; empty if unknown.
     pub frames: Arc<[Frame]>,
 }
 
@@ -53,8 +53,8 @@ struct Cost {
     cumulative: i64,
 }
 
-/// The functions whose name `matches` and that have a cost in the values number `sample_index`, the
-/// highest cost first. Also returns what could not be read, a line each.
+/// Returns the functions whose name `matches` and that have a cost in the value at `sample_index`, the highest cost
+/// first. Also returns what could not be read, a line each.
 pub fn annotate(
     profile: &Profile,
     sample_index: usize,
@@ -81,7 +81,7 @@ pub fn annotate(
     (functions, warnings)
 }
 
-/// What each location cost, once a sample.
+/// Returns the cost of each location, counted once per sample.
 fn costs_by_address(profile: &Profile, sample_index: usize) -> Vec<Cost> {
     let mut costs = vec![Cost::default(); profile.locations().len()];
     let mut last_seen = vec![usize::MAX; costs.len()];
@@ -148,7 +148,7 @@ fn annotate_mapping(
     Ok(annotated)
 }
 
-/// The matching functions in which there is a cost, each once, with their names.
+/// Returns the matching functions that have a cost, each once, with their names.
 fn hot_functions<'d>(
     file: &Elf<'d>,
     by_address: &[(u64, Cost)],
@@ -167,8 +167,8 @@ fn hot_functions<'d>(
     hot.collect()
 }
 
-/// The cost of the addresses from `start` on. A capture that stores the address of a call as one less
-/// than the return address points into the instruction, not at its start.
+/// Returns the cost of the addresses from `start` on. A capture that stores a call as the return address less one
+/// points into the instruction, not at its start.
 fn cost_between(by_address: &[(u64, Cost)], start: u64, length: usize) -> Cost {
     let first = by_address.partition_point(|&(address, _)| address < start);
     let end = start.saturating_add(length as u64);

@@ -1,4 +1,4 @@
-//! Machine code as text, with the cost of each instruction: the data of `disasm`.
+//! Disassembles machine code, with the cost of each instruction: the data of `disasm`.
 //!
 //! | to … | use |
 //! |---|---|
@@ -22,26 +22,26 @@ use crate::{Error, ErrorKind, Result, elf, symbols};
 pub use annotate::{AnnotatedCode, AnnotatedInstruction, annotate};
 pub use x86_64::Syntax;
 
-/// No function is longer; a hostile symbol may claim to be.
+/// Real functions are shorter; a hostile symbol may claim any size.
 const LONGEST_FUNCTION: u64 = 16 << 20;
 
 /// One machine instruction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Instruction {
-    /// Where it is, as the file counts addresses.
+    /// Its address in the file.
     pub address: u64,
-    /// How many bytes it takes.
+    /// Its length in bytes.
     pub length: usize,
     /// The instruction, such as `mov %rsp,%rbp`. Addresses of known functions are followed by their name.
     pub text: String,
-    /// The address that it calls or jumps to, where the instruction itself says so.
+    /// The address that it calls or jumps to, if the instruction contains it.
     pub target: Option<u64>,
 }
 
 /// How to disassemble.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Style {
-    /// The way x86-64 instructions are written.
+    /// The syntax of x86-64 instructions.
     pub syntax: Syntax,
 }
 
@@ -50,7 +50,7 @@ pub struct Style {
 pub(crate) struct Names(FxHashMap<u64, String>);
 
 impl Names {
-    /// The demangled names of the functions that start at exactly these addresses.
+    /// Looks up the demangled names of the functions that start at exactly these addresses.
     fn of(file: &Elf<'_>, mut addresses: Vec<u64>) -> Self {
         addresses.sort_unstable();
         addresses.dedup();
@@ -69,7 +69,7 @@ impl Names {
     }
 }
 
-/// Disassembles the function of the ELF file in `bytes` whose symbol, mangled or demangled, is `name`.
+/// Disassembles the function in the ELF file `bytes` whose symbol, mangled or demangled, is `name`.
 pub fn function(bytes: &[u8], name: &str, style: Style) -> Result<Vec<Instruction>> {
     let image = Image::of(bytes);
     let file = elf::parse(&image)?;
@@ -81,14 +81,14 @@ pub fn function(bytes: &[u8], name: &str, style: Style) -> Result<Vec<Instructio
     instructions(&file, symbol.address..symbol.address.saturating_add(symbol.size), style)
 }
 
-/// Disassembles a range of addresses, as the file counts them, of the ELF file in `bytes`.
+/// Disassembles a range of file addresses of the ELF file in `bytes`.
 pub fn range(bytes: &[u8], addresses: Range<u64>, style: Style) -> Result<Vec<Instruction>> {
     instructions(&elf::parse(&Image::of(bytes))?, addresses, style)
 }
 
 pub(crate) fn instructions(file: &Elf<'_>, addresses: Range<u64>, style: Style) -> Result<Vec<Instruction>> {
     let code = code(file, &addresses)?;
-    // The names can only be looked up once it is known which ones are wanted.
+    // The first pass finds out which names are needed.
     let bare = decode(file.architecture(), &code, addresses.start, style, &Names::default())?;
     let names = Names::of(file, bare.iter().filter_map(|instruction| instruction.target).collect());
     decode(file.architecture(), &code, addresses.start, style, &names)
@@ -108,7 +108,7 @@ fn decode(
     }
 }
 
-/// The bytes of the file that are loaded at `addresses`.
+/// Returns the bytes of the file that are loaded at `addresses`.
 fn code(file: &Elf<'_>, addresses: &Range<u64>) -> Result<Vec<u8>> {
     let size = addresses.end.saturating_sub(addresses.start);
     if size == 0 || size > LONGEST_FUNCTION {
@@ -131,7 +131,7 @@ fn code(file: &Elf<'_>, addresses: &Range<u64>) -> Result<Vec<u8>> {
     file.image.copy(start..start.checked_add(size).ok_or_else(missing)?)
 }
 
-/// What follows an address whose function is known.
+/// Appends the function's name to an address, if it is known.
 fn with_name(text: &mut String, target: Option<u64>, names: &Names) {
     if let Some(name) = target.and_then(|target| names.get(target)) {
         text.push_str(" <");

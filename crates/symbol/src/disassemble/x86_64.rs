@@ -1,10 +1,10 @@
-//! x86-64, by iced-x86.
+//! Disassembles x86-64 with iced-x86.
 
 use iced_x86::{Decoder, DecoderOptions, Formatter, GasFormatter, IntelFormatter, OpKind};
 
 use crate::disassemble::{Instruction, Names, with_name};
 
-/// The way x86-64 instructions are written.
+/// The syntax of x86-64 instructions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Syntax {
     /// `mov %rsp,%rbp`, as objdump and `go tool pprof` print it.
@@ -14,7 +14,7 @@ pub enum Syntax {
     Intel,
 }
 
-/// Decodes everything in `code`. Bytes that are no instruction become one `(bad)` each.
+/// Decodes all of `code`. Bytes that are not an instruction become one `(bad)` each.
 pub(super) fn decode(code: &[u8], address: u64, syntax: Syntax, names: &Names) -> Vec<Instruction> {
     let mut formatter = formatter(syntax);
     let mut decoder = Decoder::with_ip(64, code, address, DecoderOptions::NONE);
@@ -59,7 +59,7 @@ fn formatter(syntax: Syntax) -> Box<dyn Formatter> {
     formatter
 }
 
-/// Only calls and jumps have an operand of these kinds.
+/// Returns the operand of a call or jump; no other instruction has an operand of these kinds.
 fn target(instruction: &iced_x86::Instruction) -> Option<u64> {
     let is_near =
         matches!(instruction.op0_kind(), OpKind::NearBranch16 | OpKind::NearBranch32 | OpKind::NearBranch64);

@@ -8,7 +8,7 @@ use crate::limits::Patience;
 
 type Value<'d> = AttributeValue<Slice<'d>>;
 
-/// What one entry says. Strings and references are resolved only when they are wanted.
+/// The attributes of one entry. Strings and references are resolved only when they are needed.
 pub(super) struct Attributes<'d> {
     low_pc: Option<Value<'d>>,
     high_pc: Option<Value<'d>>,
@@ -76,13 +76,13 @@ impl<'d> Attributes<'d> {
         Ok(attributes)
     }
 
-    /// Whether the entry has code of its own; else it is a declaration or an abstract instance.
+    /// Returns whether the entry has code of its own; otherwise it is a declaration or an abstract instance.
     pub(super) fn has_code(&self) -> bool {
         self.low_pc.is_some() || self.ranges.is_some()
     }
 
-    /// Whether this unit says where its code is, be it that it has none or that the linker has dropped all of it. rustc
-    /// always says it; the units that it leaves from inlining across crates have no code.
+    /// Returns whether this unit records its ranges, even if it has no code or the linker has dropped all of it.
+    /// rustc always does; the units that it leaves from inlining across crates have no code.
     pub(super) fn tells_its_ranges(&self) -> bool {
         self.is_rust || self.ranges.is_some() || (self.low_pc.is_some() && self.high_pc.is_some())
     }

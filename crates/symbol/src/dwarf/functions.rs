@@ -1,4 +1,4 @@
-//! One unit: which functions and inlined calls the addresses are in.
+//! Finds the functions and inlined calls of one unit that contain the addresses.
 
 use gimli::UnitRef;
 
@@ -13,7 +13,7 @@ use crate::limits::Patience;
 use crate::names::NameTable;
 use crate::{Error, ErrorKind, Result};
 
-/// Looks for a batch of addresses in one unit.
+/// Looks up a batch of addresses in one unit.
 pub(super) struct UnitVisit<'l, 'd> {
     lookup: &'l Lookup<'l, 'd>,
     /// Positions of the addresses in the whole batch.
@@ -33,7 +33,7 @@ impl<'l, 'd> UnitVisit<'l, 'd> {
         }
     }
 
-    /// Walks the unit. An error ends the walk early; what was found until then counts.
+    /// Walks the unit. An error ends the walk early; what was found before it is kept.
     pub(super) fn run(
         &mut self,
         number: UnitNumber,
@@ -59,7 +59,7 @@ impl<'l, 'd> UnitVisit<'l, 'd> {
         outcome
     }
 
-    /// The frames found, each with the position of its address in the batch.
+    /// Returns the frames found, each with the position of its address in the batch.
     pub(super) fn into_frames(self) -> impl Iterator<Item = (u32, Vec<DwarfFrame>)> {
         self.rows.into_iter().zip(self.frames)
     }
@@ -88,7 +88,7 @@ impl<'l, 'd> UnitVisit<'l, 'd> {
     }
 }
 
-/// A function, or a call that was inlined into one, which holds at least one of the addresses.
+/// A function, or a call inlined into one, that contains at least one of the addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct ScopeId(u32);
 
@@ -117,13 +117,13 @@ struct Search<'l> {
     addresses: Vec<u64>,
     found: Vec<Found>,
     patience: &'l Patience,
-    /// The scopes around the entry that is being read, outermost first.
+    /// The scopes around the current entry, outermost first.
     scopes: Vec<Scope>,
     scope_count: u32,
     without_function: usize,
-    /// The addresses in the scope that is being read; kept to save allocations.
+    /// The addresses in the current scope; reused to save allocations.
     inside: Vec<usize>,
-    /// For each address, the last entry (counted from 1) that holds it.
+    /// For each address, the last entry (counted from 1) that contains it.
     seen: Vec<u64>,
     entry_count: u64,
 }
@@ -158,7 +158,7 @@ impl<'l> Search<'l> {
         names: &mut NameTable,
     ) -> Result<()> {
         let mut entries = unit.entries_raw(None)?;
-        // Inlined calls below an entry that holds no address hold none either.
+        // If an entry contains no address, neither do the inlined calls below it.
         let mut barren_depth = isize::MAX;
         while !entries.is_empty() {
             let depth = entries.next_depth();
@@ -216,7 +216,7 @@ impl<'l> Search<'l> {
         Ok(())
     }
 
-    /// Says whether the call holds any address.
+    /// Returns whether the call contains any address.
     fn enter_call<'d>(
         &mut self,
         unit: UnitRef<'_, Slice<'d>>,
@@ -227,7 +227,7 @@ impl<'l> Search<'l> {
     ) -> Result<bool> {
         let around = self.scopes.last().map(|scope| scope.id);
         self.find_inside(unit, attributes)?;
-        // An address can be in one only of several calls side by side.
+        // An address can be in only one of several sibling calls.
         self.inside.retain(|&row| {
             let found = &self.found[row];
             found.scope == around && found.calls.len() < DEEPEST_INLINING

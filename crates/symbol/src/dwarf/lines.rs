@@ -1,4 +1,4 @@
-//! The line table: from addresses to file, line and column, in one run of the unit's line program.
+//! The line table: maps addresses to file, line and column, in one run of the unit's line program.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::dwarf::units::is_discarded;
 use crate::limits::Patience;
 use crate::names::NameTable;
 
-/// A place in the source, its file as the unit numbers it.
+/// A place in the source, with the unit's number of the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Place {
     pub(super) file: u64,
@@ -26,12 +26,12 @@ impl Place {
             ColumnType::LeftEdge => 0,
             ColumnType::Column(column) => u32::try_from(column.get()).unwrap_or(0),
         };
-        // Line 0 stands for code without a source; a column would mean nothing.
+        // Line 0 stands for code without a source, for which a column is meaningless.
         Self { file: row.file_index(), line, column: if line == 0 { 0 } else { column } }
     }
 }
 
-/// Finds the place of each of `addresses` (sorted). `places` has as many items; those already known stay.
+/// Finds the place of each of `addresses` (sorted). `places` has the same length; known places are kept.
 pub(super) fn find_places(
     program: IncompleteLineProgram<Slice<'_>>,
     addresses: &[u64],
@@ -66,7 +66,7 @@ pub(super) fn find_places(
     Ok(())
 }
 
-/// The files of one unit, named when they are asked for.
+/// The files of one unit, whose paths are built on demand.
 pub(super) struct Files<'f, 'd> {
     unit: UnitRef<'f, Slice<'d>>,
     known: FxHashMap<u64, Arc<str>>,
@@ -77,7 +77,7 @@ impl<'f, 'd> Files<'f, 'd> {
         Self { unit, known: FxHashMap::default() }
     }
 
-    /// The path of the file with this number; empty when there is none.
+    /// Returns the path of the file with this number; empty if there is none.
     pub(super) fn path(&mut self, file: u64, names: &mut NameTable) -> Arc<str> {
         if let Some(known) = self.known.get(&file) {
             return known.clone();

@@ -1,9 +1,9 @@
-//! DWARF: from addresses to functions, inlined calls, files and lines.
+//! DWARF: maps addresses to functions, inlined calls, files and lines.
 //!
-//! Everything is done in one pass for a sorted batch of addresses: units that hold none are not opened,
-//! and of those that do, each entry and each line row is looked at once and kept only if an address falls
-//! into it. Nothing parsed outlives the batch except the [`UnitIndex`], which is plain numbers. So memory
-//! stays small, and there are no self-referential caches.
+//! A sorted batch of addresses is processed in one pass: units that contain none are not opened, and in the others
+//! each entry and each line row is read once and kept only if it contains an address. Nothing parsed outlives the
+//! batch except the [`UnitIndex`], which is plain numbers. So memory use stays small, and there are no
+//! self-referential caches.
 
 mod attributes;
 mod functions;
@@ -32,15 +32,15 @@ pub(crate) type Dwarf<'d> = gimli::Dwarf<Slice<'d>>;
 type Unit<'d> = gimli::Unit<Slice<'d>>;
 type Sections<'d> = gimli::DwarfSections<Section<'d>>;
 
-/// Deeper chains of inlined calls are cut: nobody writes them, but a hostile file may.
+/// Deeper chains of inlined calls are cut: real programs have none, but a hostile file may.
 const DEEPEST_INLINING: usize = 256;
 
 /// One function at an address: the real one, or one inlined there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct DwarfFrame {
-    /// The names; none when only the line is known.
+    /// The names; `None` if only the line is known.
     pub(crate) names: Option<FunctionNames>,
-    /// The names come from `DW_AT_name`, which lacks the path; a symbol table may know better.
+    /// Whether the names come from `DW_AT_name`, which lacks the path; a symbol table may have a better one.
     pub(crate) has_short_name: bool,
     pub(crate) file: Arc<str>,
     pub(crate) start_line: u32,
@@ -48,7 +48,7 @@ pub(crate) struct DwarfFrame {
     pub(crate) column: u32,
 }
 
-/// The DWARF sections of a file, decompressed, that lookups need.
+/// The DWARF sections of a file that lookups need, decompressed.
 pub(crate) struct DebugSections<'d> {
     sections: Sections<'d>,
     supplement: Option<Sections<'d>>,
@@ -56,7 +56,7 @@ pub(crate) struct DebugSections<'d> {
 }
 
 impl<'d> DebugSections<'d> {
-    /// Loads them from `file` and from the `supplement` that dwz has split off it, if any.
+    /// Loads them from `file` and from the `supplement` that dwz has split off, if any.
     pub(crate) fn load(file: &Elf<'d>, supplement: Option<&Elf<'d>>, patience: &'d Patience) -> Result<Self> {
         let endian = elf::endianness(file);
         let sections = Sections::load(|id| load_section(file, id, id.name(), patience))?;
@@ -103,9 +103,8 @@ pub(crate) struct Lookup<'l, 'd> {
 }
 
 impl<'d> Lookup<'_, 'd> {
-    /// The frames at each of `addresses` (sorted, without repetition), innermost first. Where nothing is
-    /// known the answer is empty. Damage in one unit does not keep the others from answering; `warnings`
-    /// says what went wrong.
+    /// Returns the frames at each of `addresses` (sorted, without duplicates), innermost first, or none if nothing is
+    /// known. A damaged unit does not affect the others; `warnings` says what went wrong.
     pub(crate) fn frames(
         &self,
         addresses: &[u64],
@@ -155,8 +154,8 @@ fn has_function(frames: &[DwarfFrame]) -> bool {
     frames.iter().any(|frame| frame.names.is_some())
 }
 
-/// Whether the functions of a Rust or C++ unit carry their linkage names: looks at the first few that are
-/// or were inlined. `None` for other languages, and when there is no such function.
+/// Returns whether the functions of a Rust or C++ unit have their linkage names, by looking at the first few that are
+/// or were inlined. `None` for other languages, and if there is no such function.
 pub(crate) fn has_linkage_names(unit: &Unit<'_>) -> gimli::Result<Option<bool>> {
     const MOST_ENTRIES: usize = 20_000;
     const ENOUGH: usize = 32;

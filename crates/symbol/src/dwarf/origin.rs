@@ -1,4 +1,4 @@
-//! What a function is called: its own entry may say so, or the entries it refers to.
+//! Finds the name of a function: in its own entry, or in the entries that it refers to.
 
 use gimli::{AttributeValue, DebugInfoOffset, Reader, UnitOffset, UnitRef};
 use rustc_hash::FxHashMap;
@@ -9,11 +9,11 @@ use crate::dwarf::{Dwarf, Slice, Unit};
 use crate::limits::Patience;
 use crate::names::{FunctionNames, NameTable};
 
-/// An inlined function refers to its abstract instance, which refers to its declaration. Longer walks are
-/// circles or worse.
+/// An inlined function refers to its abstract instance, which refers to its declaration. Longer chains are cycles or
+/// worse.
 const LONGEST_WALK: usize = 8;
 
-/// So many units are kept open because others refer to them.
+/// The most units that are kept open because others refer to them.
 const MOST_OPEN: usize = 64;
 
 /// A function as the debug information describes it.
@@ -24,10 +24,10 @@ pub(super) struct Described {
     pub(super) start_line: u32,
 }
 
-/// Which `.debug_info` an entry is in.
+/// Which `.debug_info` section an entry is in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Space {
-    /// The file's own.
+    /// The file's own section.
     Main,
     /// The file that dwz split off.
     Supplement,
@@ -39,12 +39,12 @@ pub(super) struct Origins<'o, 'd> {
     index: &'o UnitIndex,
     patience: &'o Patience,
     supplement_index: Option<UnitIndex>,
-    /// Units that were opened only because another one refers to them.
+    /// Units that were opened only because another unit refers to them.
     units: FxHashMap<(Space, UnitNumber), Option<Unit<'d>>>,
     described: FxHashMap<(Space, usize), Described>,
 }
 
-/// Collects what the entries on the way say. The first to say something wins.
+/// Collects the attributes of the entries on the way. The first value wins.
 #[derive(Default)]
 struct Collected<'d> {
     linkage_name: Option<Slice<'d>>,
@@ -58,7 +58,7 @@ impl<'d> Collected<'d> {
         if self.linkage_name.is_none() {
             self.linkage_name = string(&attributes.linkage_name);
         }
-        // Names are long and lie far apart in the file; the short one is read only if it is needed.
+        // Names are long and scattered over the file; the short one is read only if it is needed.
         if self.linkage_name.is_none() && self.name.is_none() {
             self.name = string(&attributes.name);
         }
@@ -67,7 +67,7 @@ impl<'d> Collected<'d> {
         }
     }
 
-    /// Adds what `attributes` and the entries say that they lead to, as long as the way stays in `unit`.
+    /// Adds `attributes` and those of the entries that they refer to, as long as the references stay in `unit`.
     /// Returns the reference that leaves it.
     fn walk(
         &mut self,
@@ -161,7 +161,7 @@ impl<'o, 'd> Origins<'o, 'd> {
         collected
     }
 
-    /// Opens the unit that holds the entry at `offset`, and says where in it the entry is.
+    /// Opens the unit that contains the entry at `offset`, and returns the entry's offset in it.
     fn open(
         &mut self,
         space: Space,
@@ -178,7 +178,7 @@ impl<'o, 'd> Origins<'o, 'd> {
             }
         };
         let number = index.unit_at(offset)?;
-        // Each keeps blocks of its sections.
+        // Each unit keeps blocks of its sections.
         if self.units.len() >= MOST_OPEN {
             self.units.clear();
         }

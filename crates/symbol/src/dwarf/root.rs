@@ -1,5 +1,6 @@
-//! The first entry of a unit, which says where the unit's code is. To find the unit of an address all first entries are
-//! read: parsing every abbreviation and line table header of every unit for them would take most of the time.
+//! The first entry of a unit, which contains the ranges of the unit's code. Finding the unit of an address requires
+//! all first entries: parsing every abbreviation and line table header of every unit for them would take most of the
+//! time.
 
 use std::sync::Arc;
 
@@ -10,10 +11,11 @@ use crate::dwarf::Slice;
 use crate::dwarf::attributes::Attributes;
 use crate::limits::Patience;
 
-/// Reads first entries, one unit after the other.
+/// Reads the first entries of units, one after the other.
 #[derive(Default)]
 pub(super) struct Roots {
-    /// The last unit's. Units of one object file share a table, and most of their first entries look the same.
+    /// The previous unit's abbreviation. Units of one object file share a table, and most of their first entries look
+    /// the same.
     last: Option<Abbreviation>,
 }
 
@@ -24,7 +26,8 @@ struct Abbreviation {
 }
 
 impl Roots {
-    /// The first entry of `unit`, and the one abbreviation that it uses; `table` has all those of the unit.
+    /// Returns the first entry of `unit`, and the one abbreviation that it uses; `table` contains all abbreviations
+    /// of the unit.
     pub(super) fn read<'d>(
         &mut self,
         unit: &UnitHeader<Slice<'d>>,
@@ -48,7 +51,7 @@ impl Roots {
     }
 }
 
-/// The abbreviation with the code `wanted`, alone.
+/// Returns the abbreviation with the code `wanted`, alone.
 fn find(wanted: u64, table: &Slice<'_>, patience: &Patience) -> Result<Abbreviations> {
     let mut rest = table.clone();
     loop {

@@ -1,4 +1,4 @@
-//! Split DWARF: units whose entries were left in `.dwo` files or packed into one `.dwp`.
+//! Split DWARF: units whose entries are in `.dwo` files or packed into one `.dwp`.
 
 use std::borrow::Cow;
 
@@ -12,10 +12,10 @@ use crate::limits::Patience;
 use crate::section::Section;
 use crate::{Error, ErrorKind, Result, elf};
 
-/// A `.dwo` file that a unit asks for.
+/// A `.dwo` file that a unit refers to.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct SplitRequest {
-    /// The directory of the compilation.
+    /// The compilation directory.
     pub(crate) directory: String,
     /// The file, relative to the directory unless it is absolute.
     pub(crate) name: String,
@@ -23,9 +23,9 @@ pub(crate) struct SplitRequest {
 
 /// Fetches what split units refer to; lookups do no I/O of their own.
 pub(crate) trait SplitFiles {
-    /// The `.dwp` that belongs to the file, if there is one.
+    /// Returns the `.dwp` that belongs to the file, if there is one.
     fn package(&self) -> Option<Bytes>;
-    /// A single `.dwo` file.
+    /// Returns a single `.dwo` file.
     fn object(&self, request: &SplitRequest) -> Option<Bytes>;
 }
 
@@ -42,7 +42,7 @@ impl SplitFiles for NoSplitFiles {
     }
 }
 
-/// What `unit` asks for, if its entries are elsewhere.
+/// Returns the file that `unit` needs, if its entries are elsewhere.
 pub(super) fn request(dwarf: &Dwarf<'_>, unit: &Unit<'_>) -> Option<SplitRequest> {
     unit.dwo_id?;
     let name = dwarf.attr_string(unit, unit.dwo_name().ok()??).ok()?;
@@ -62,7 +62,7 @@ impl<'p> Package<'p> {
     pub(super) fn load(image: &'p Image<'p>, patience: &'p Patience) -> Result<Self> {
         let file = elf::parse(image)?;
         let endian = elf::endianness(&file);
-        // All of them: the index refers to parts of sections that lookups do not need, too.
+        // All sections, because the index also refers to parts of sections that lookups do not need.
         let sections = DwarfPackageSections::load(|id| match id.dwo_name() {
             Some(name) => elf::section(&file, name, patience),
             None => Ok(Section::empty()),
@@ -70,7 +70,7 @@ impl<'p> Package<'p> {
         Ok(Self { sections, nothing: Section::empty(), endian })
     }
 
-    /// The sections of the unit with this id, if the package has it.
+    /// Returns the sections of the unit with this id, if the package has it.
     pub(super) fn find<'x>(&'x self, id: gimli::DwoId, parent: &Dwarf<'x>) -> Result<Option<Dwarf<'x>>> {
         let endian = self.endian;
         let package = self.sections.borrow(|section| section.reader(endian), self.nothing.reader(endian))?;
@@ -78,7 +78,7 @@ impl<'p> Package<'p> {
     }
 }
 
-/// The sections of a `.dwo` file.
+/// Loads the sections of a `.dwo` file.
 pub(super) fn load_object<'p>(
     image: &'p Image<'p>,
     patience: &'p Patience,
@@ -91,7 +91,7 @@ pub(super) fn load_object<'p>(
     Ok((sections, elf::endianness(&file)))
 }
 
-/// Finds the unit with this id among those of a `.dwo` file or package, ready to be walked.
+/// Finds the unit with this id in a `.dwo` file or package, ready to be walked.
 pub(super) fn find_unit<'x>(dwo: &Dwarf<'x>, index: &UnitIndex, skeleton: &Unit<'x>) -> Result<Unit<'x>> {
     for number in index.numbers() {
         let Ok(mut unit) = index.unit(dwo, number) else { continue };

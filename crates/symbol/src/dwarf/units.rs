@@ -1,4 +1,4 @@
-//! Which unit holds which addresses.
+//! Maps addresses to units.
 
 use std::sync::Arc;
 
@@ -9,10 +9,10 @@ use crate::dwarf::root::Roots;
 use crate::dwarf::{Dwarf, Slice, Unit};
 use crate::limits::Patience;
 
-/// An address is looked for in at most this many units. Honest files need one, rarely two.
+/// The most units in which an address is looked up. Honest files need one, rarely two.
 const UNITS_AN_ADDRESS: u8 = 16;
 
-/// Compilers and linkers leave less than this between functions.
+/// The longest gap that compilers and linkers leave between functions.
 const PADDING: u64 = 63;
 
 /// The position of a unit in a [`UnitIndex`].
@@ -25,8 +25,8 @@ pub(crate) struct UnitIndex {
     /// Where each unit starts in `.debug_info`, ascending.
     starts: Vec<usize>,
     ranges: Vec<UnitRange>,
-    /// Where abbreviation tables start, ascending. A table ends at or before the next one, which keeps
-    /// the cost of parsing them all linear even in a file whose units claim overlapping tables.
+    /// Where abbreviation tables start, ascending. A table ends at or before the next one, which keeps the cost of
+    /// parsing them all linear even in a file whose units claim overlapping tables.
     abbreviation_starts: Vec<usize>,
 }
 
@@ -38,8 +38,8 @@ struct UnitRange {
 }
 
 impl UnitIndex {
-    /// Reads the header of every unit, and the ranges of each: from `.debug_aranges` where it speaks of
-    /// the unit, else from the unit's first entry, else from its line table.
+    /// Reads the header of every unit, and the ranges of each: from `.debug_aranges` if it covers the unit, else from
+    /// the unit's first entry, else from its line table.
     pub(crate) fn new(dwarf: &Dwarf<'_>, patience: &Patience) -> Result<Self> {
         let mut index = Self::default();
         let wants_ranges = index.read_headers(dwarf, patience);
@@ -47,7 +47,7 @@ impl UnitIndex {
         let mut roots = Roots::default();
         for (unit, wanted) in wants_ranges.into_iter().enumerate() {
             if wanted && !covered[unit] {
-                // A damaged unit is as good as none.
+                // A damaged unit counts as missing.
                 let _ = index.read_unit_ranges(dwarf, UnitNumber(unit as u32), &mut roots, patience);
                 patience.spend(1 << 8)?;
             }
@@ -55,14 +55,14 @@ impl UnitIndex {
         Ok(index)
     }
 
-    /// Only where the units are, for files in which addresses are not looked up.
+    /// Reads only where the units are, for files in which no addresses are looked up.
     pub(crate) fn headers_only(dwarf: &Dwarf<'_>, patience: &Patience) -> Self {
         let mut index = Self::default();
         index.read_headers(dwarf, patience);
         index
     }
 
-    /// Fills in `starts` and `abbreviation_starts`, and says which units can hold code.
+    /// Fills in `starts` and `abbreviation_starts`, and returns which units can contain code.
     fn read_headers(&mut self, dwarf: &Dwarf<'_>, patience: &Patience) -> Vec<bool> {
         let mut wants_ranges = Vec::new();
         let mut headers = dwarf.units();
@@ -84,7 +84,7 @@ impl UnitIndex {
         wants_ranges
     }
 
-    /// Reads `.debug_aranges` and says which units it covers.
+    /// Reads `.debug_aranges` and returns which units it covers.
     fn read_aranges(&mut self, dwarf: &Dwarf<'_>, patience: &Patience) -> Result<Vec<bool>> {
         let mut covered = vec![false; self.starts.len()];
         let mut headers = dwarf.debug_aranges.headers();
@@ -98,11 +98,11 @@ impl UnitIndex {
                         let begin = entry.address();
                         let end = begin.saturating_add(entry.length());
                         self.add(gimli::Range { begin, end }, UnitNumber(unit as u32));
-                        // Also where the linker has dropped all the code of the unit, as it does with most units of std.
+                        // Even if the linker has dropped all the code of the unit, as with most units of std.
                         covered[unit] = true;
                     }
                     Ok(None) => break,
-                    // The iterator ends by itself after an error that it cannot get over.
+                    // The iterator ends by itself after an error that it cannot recover from.
                     Err(_) => {}
                 }
             }
@@ -158,7 +158,7 @@ impl UnitIndex {
         let is_real = range.begin < range.end && !is_discarded(range.begin);
         match self.ranges.last_mut() {
             _ if !is_real => {}
-            // Functions of a unit mostly lie side by side, with a little padding that belongs to nobody.
+            // Functions of a unit are mostly adjacent, with a little padding that belongs to no unit.
             Some(last)
                 if last.unit == unit
                     && (last.end..=last.end.saturating_add(PADDING)).contains(&range.begin) =>
@@ -169,7 +169,7 @@ impl UnitIndex {
         }
     }
 
-    /// Which of the sorted `addresses` (as positions) each unit may know about, units in file order.
+    /// Returns which of the sorted `addresses` (as positions) each unit may contain, units in file order.
     pub(crate) fn units_of(
         &self,
         addresses: &[u64],
@@ -208,7 +208,7 @@ impl UnitIndex {
         Unit::new_with_abbreviations(dwarf, header, Arc::new(abbreviations))
     }
 
-    /// The abbreviations that start here: up to where the next ones do.
+    /// Returns the abbreviations from here up to the start of the next table.
     fn abbreviation_table<'d>(
         &self,
         dwarf: &Dwarf<'d>,
@@ -220,26 +220,27 @@ impl UnitIndex {
         section.range(offset.0.min(end)..end)
     }
 
-    /// The unit that holds the entry at `offset` of `.debug_info`.
+    /// Returns the unit that contains the entry at `offset` of `.debug_info`.
     pub(crate) fn unit_at(&self, offset: DebugInfoOffset<usize>) -> Option<UnitNumber> {
-        // No entry stands where a unit starts: its header does.
+        // A unit starts with its header, so no entry has the unit's own offset.
         let after = self.starts.partition_point(|&start| start < offset.0);
         after.checked_sub(1).map(|unit| UnitNumber(unit as u32))
     }
 
-    /// How much memory the index takes.
+    /// Returns the memory that the index takes, in bytes.
     pub(crate) fn memory(&self) -> usize {
         (self.starts.len() + self.abbreviation_starts.len()) * size_of::<usize>()
             + self.ranges.len() * size_of::<UnitRange>()
     }
 }
 
-/// Linkers leave the debug information of functions they dropped, at one of these addresses.
+/// Returns whether code was dropped: linkers keep the debug information of dropped functions at one of these
+/// addresses.
 pub(super) fn is_discarded(begin: u64) -> bool {
     begin <= 1 || begin >= u64::MAX - 1
 }
 
-/// The position in `.debug_info` of an entry of a unit.
+/// Returns the position of a unit's entry in `.debug_info`.
 pub(super) fn section_offset(unit: &Unit<'_>, offset: UnitOffset<usize>) -> usize {
     let UnitSectionOffset(start) = unit.header.offset();
     start + offset.0

@@ -1,4 +1,4 @@
-//! What the binary of an address says about whose code it is.
+//! Determines the owner of code from the binary that contains it.
 
 use flamelet_profile::{Mapping, Profile};
 
@@ -8,11 +8,11 @@ use super::{Owner, Package};
 const SYSTEM: &[&str] =
     &["/lib/", "/lib64/", "/usr/lib/", "/usr/lib64/", "/usr/local/lib/", "/nix/store/", "/snap/"];
 
-/// Programs that run other people's code: they are not what somebody wrote who looks at a profile of theirs.
+/// Programs that run other people's code: the user who profiles such a program did not write it.
 const INTERPRETERS: &[&str] =
     &["python", "node", "java", "ruby", "php", "perl", "beam.smp", "dotnet", "deno", "bun"];
 
-/// The owner of each mapping, for addresses about which nothing else is known.
+/// Returns the owner of each mapping, for addresses about which nothing else is known.
 pub(super) fn owners(profile: &Profile) -> Vec<Owner> {
     profile.mappings().iter().enumerate().map(|(index, mapping)| owner(profile, index, mapping)).collect()
 }
@@ -35,7 +35,7 @@ fn owner(profile: &Profile, index: usize, mapping: &Mapping) -> Owner {
     let is_library = file.contains(".so") || file.contains(".dylib") || file.contains(".dll");
     match is_library && index > 0 && SYSTEM.iter().any(|folder| path.starts_with(folder)) {
         true => Owner::System(file.to_owned()),
-        // The program itself, a library beside it, or code that was made at run time.
+        // The program itself, a library beside it, or code generated at run time.
         false => Owner::Yours,
     }
 }
@@ -49,7 +49,7 @@ fn is_kernel(path: &str, file: &str) -> bool {
         || file.contains(".ko.")
 }
 
-/// Whether a file is this interpreter, with or without a version: `python3.12`.
+/// Returns whether a file is this interpreter, with or without a version: `python3.12`.
 fn is_interpreter(file: &str, name: &str) -> bool {
     let version = file.strip_prefix(name);
     version.is_some_and(|version| version.chars().all(|c| c.is_ascii_digit() || c == '.'))

@@ -1,11 +1,11 @@
-//! The crate in a function's name, and what is known about crates.
+//! Extracts the crate from a function's name, and lists known crates.
 
 use rustc_hash::FxHashMap;
 
 use super::path::PathOwner;
 use super::{Evidence, Owner, Package};
 
-/// Crates of the standard library and of what the compiler adds.
+/// Crates of the standard library and those that the compiler adds.
 const STD: &[&str] = &[
     "std",
     "core",
@@ -47,13 +47,13 @@ const RUNTIMES: &[&str] = &[
     "tower_service",
 ];
 
-/// Functions of C's names that the compiler or std puts into a Rust program.
+/// Functions with C names that the compiler or std puts into a Rust program.
 const STD_NAMES: &[&str] = &["__rust_", "rust_begin_unwind", "rust_eh_personality", "_Unwind_"];
 
-/// What the paths of some functions of a crate say about all of them.
+/// The owners of crates, derived from the paths of some of their functions.
 pub(super) struct CrateOwners {
     by_crate: FxHashMap<String, Owner>,
-    /// The packages that have the program's `main`: they are yours, also when they were installed from a registry.
+    /// The packages that contain the program's `main`: they are yours, even if they were installed from a registry.
     main_packages: Vec<String>,
 }
 
@@ -65,7 +65,8 @@ impl CrateOwners {
             let Some(owner) = known.by_path(path) else { continue };
             let krate = match (path, function.krate) {
                 (PathOwner::Package(package), _) => &package.name,
-                // An implementation of a trait may stand in another crate than its type: a package knows better.
+                // The implementation of a trait may be in another crate than its type, so a package is better
+                // evidence.
                 (PathOwner::Workspace, Some(krate)) if !known.by_crate.contains_key(krate) => krate,
                 _ => continue,
             };
@@ -120,7 +121,7 @@ impl CrateOwners {
     }
 }
 
-/// The packages, or where there are no paths the crates, of functions called `CRATE::main`.
+/// Returns the packages of functions called `CRATE::main`, or their crates if there are no paths.
 fn main_packages(functions: &[Evidence<'_>]) -> Vec<String> {
     let mains = functions.iter().filter(|function| {
         function.krate.is_some_and(|krate| function.name.strip_prefix(krate) == Some("::main"))
@@ -143,7 +144,7 @@ fn is_std(krate: &str) -> bool {
     STD.contains(&krate)
 }
 
-/// Whether this is a method of the JDK: `java.util.HashMap.get`, or with slashes.
+/// Returns whether this is a method of the JDK: `java.util.HashMap.get`, or with slashes.
 fn is_java_std(name: &str) -> bool {
     let package = name.split(['.', '/']).next().unwrap_or_default();
     name.len() > package.len() + 1 && ["java", "javax", "jdk", "sun"].contains(&package)

@@ -1,8 +1,8 @@
-//! Whose code a function is: yours, a dependency's, the standard library's, the async runtime's, the system's or the
-//! kernel's.
+//! Determines whose code a function is: yours, a dependency's, the standard library's, the async runtime's, the
+//! system's or the kernel's.
 //!
-//! The path of the source file says it best; then the crate in the function's name, together with what other functions
-//! of that crate have as their path; then the binary that the address lies in.
+//! The path of the source file is the best evidence; then the crate in the function's name, together with the paths
+//! of other functions of that crate; then the binary that contains the address.
 
 mod binary;
 mod crates;
@@ -17,7 +17,7 @@ use path::PathOwner;
 /// Whose code a function is.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Owner {
-    /// The code of whoever looks at the profile: the workspace of a Rust program, else the main binary.
+    /// The user's own code: the workspace of a Rust program, else the main binary.
     Yours,
     /// A library that the program is built with.
     Dependency(Package),
@@ -25,30 +25,30 @@ pub enum Owner {
     Std,
     /// An async runtime, or the glue between futures.
     Runtime(Package),
-    /// libc and other libraries of the system; the name of the file.
+    /// libc and other system libraries, by file name.
     System(String),
     /// The kernel.
     Kernel,
-    /// Nothing says whose it is.
+    /// There is no evidence.
     Unknown,
 }
 
-/// A library by name, with its version where that is known.
+/// A library by name, with its version if known.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Package {
-    /// The name that it has in the program: `serde_json`, `github.com/gorilla/mux`.
+    /// Its name in the program: `serde_json`, `github.com/gorilla/mux`.
     pub name: String,
     /// `1.0.149`, the commit of a git dependency, or empty.
     pub version: String,
 }
 
 impl Owner {
-    /// Whether this is the code of whoever looks.
+    /// Returns whether this is the user's own code.
     pub fn is_yours(&self) -> bool {
         *self == Self::Yours
     }
 
-    /// One word for the kind, which stays the same in files and JSON.
+    /// Returns one word for the kind, which is stable in files and JSON.
     pub fn kind(&self) -> &'static str {
         match self {
             Self::Yours => "yours",
@@ -61,7 +61,7 @@ impl Owner {
         }
     }
 
-    /// A name for people: `serde_json 1.0.149`, `std`, `libc.so.6`.
+    /// Returns a readable name: `serde_json 1.0.149`, `std`, `libc.so.6`.
     pub fn label(&self) -> String {
         match self {
             Self::Dependency(package) | Self::Runtime(package) if package.version.is_empty() => {
@@ -84,8 +84,8 @@ pub struct Owners {
 }
 
 impl Owners {
-    /// Finds the owner of each function. Code for which `is_mine` (given a function's name and its file) returns true is
-    /// yours, whatever else is known about it.
+    /// Finds the owner of each function. Code for which `is_mine` (given a function's name and its file) returns true
+    /// is yours, whatever else is known about it.
     pub fn of(profile: &Profile, is_mine: impl Fn(&str, &str) -> bool) -> Self {
         let mappings = binary::owners(profile);
         let evidence = evidence(profile, &mappings);
@@ -98,12 +98,12 @@ impl Owners {
         Self { functions, mappings }
     }
 
-    /// The owner of a function.
+    /// Returns the owner of a function.
     pub fn of_function(&self, function: FunctionId) -> &Owner {
         self.functions.get(function.index()).unwrap_or(&Owner::Unknown)
     }
 
-    /// The owner of an address without a name.
+    /// Returns the owner of an address without a name.
     pub fn of_mapping(&self, mapping: Option<MappingId>) -> &Owner {
         mapping.and_then(|mapping| self.mappings.get(mapping.index())).unwrap_or(&Owner::Unknown)
     }
@@ -119,14 +119,14 @@ struct Evidence<'p> {
     mapping: Owner,
 }
 
-/// Whether a function is one that only Rust programs have.
+/// Returns whether a function is one that only Rust programs have.
 fn is_start_of_rust(name: &str) -> bool {
     ["std::rt::lang_start", "core::ops::function::FnOnce::call_once", "__rust_begin_short_backtrace"]
         .iter()
         .any(|part| name.contains(part))
 }
 
-/// Whether a mangled name is Rust's, and not C++'s.
+/// Returns whether a mangled name is Rust's, and not C++'s.
 fn is_rust_symbol(name: &str) -> bool {
     let is_hashed = || {
         let hash = name.trim_end_matches('E').rsplit_once("17h").map(|(_, hash)| hash);
@@ -135,7 +135,7 @@ fn is_rust_symbol(name: &str) -> bool {
     name.starts_with("_R") || name.starts_with("_ZN") && is_hashed()
 }
 
-/// A binary that has each function, for functions that have one.
+/// Returns a binary that contains each function, for functions that have one.
 fn first_mappings(profile: &Profile) -> Vec<Option<MappingId>> {
     let mut mappings = vec![None; profile.functions().len()];
     for (id, location) in profile.locations().iter().enumerate() {

@@ -1,21 +1,21 @@
-//! What the path of a source file says about whose it is.
+//! Determines the owner of a source file from its path.
 
 use super::Package;
 
-/// Whose a source file is, by its path alone.
+/// The owner of a source file, by its path alone.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum PathOwner {
-    /// A package that a package manager put there.
+    /// A package that a package manager installed.
     Package(Package),
-    /// A file that a build script made for a package.
+    /// A file that a build script generated for a package.
     Generated(String),
     /// The standard library of a language.
     Std,
-    /// Any other path: the workspace of whoever built the program.
+    /// Any other path: the workspace in which the program was built.
     Workspace,
 }
 
-/// Folders of standard libraries: Rust's (as the compiler records it, as an installed toolchain has it, and std's own
+/// Folders of standard libraries: Rust's (as recorded by the compiler, as in an installed toolchain, and std's own
 /// dependencies), Go's, Python's, Node's, and the headers of C and C++.
 const STD: &[&str] = &[
     "/rustc/",
@@ -30,7 +30,7 @@ const STD: &[&str] = &[
     "node:",
 ];
 
-/// Returns whose `file` is; `None` where there is no path.
+/// Returns the owner of `file`; `None` if there is no path.
 pub(super) fn owner(file: &str) -> Option<PathOwner> {
     let file = file.replace('\\', "/");
     if file.is_empty() {
@@ -50,7 +50,7 @@ pub(super) fn owner(file: &str) -> Option<PathOwner> {
     })
 }
 
-/// A package of cargo's: in the registry, a git checkout, a vendor folder, or below a path that was remapped.
+/// Returns a cargo package: in the registry, a git checkout, a vendor folder, or below a remapped path.
 fn cargo_package(file: &str) -> Option<Package> {
     if let Some((_, inside)) = file.split_once("/registry/src/") {
         // The folder of the index, then the folder of the package.
@@ -74,14 +74,14 @@ fn cargo_package(file: &str) -> Option<Package> {
     versioned(folder.rsplit('/').next()?)
 }
 
-/// `serde_json-1.0.149` as a package; `None` where no version ends the name.
+/// Parses `serde_json-1.0.149` as a package; `None` if the name does not end in a version.
 fn versioned(folder: &str) -> Option<Package> {
     let dashes = folder.match_indices('-').map(|(at, _)| at);
     let at = dashes.into_iter().find(|&at| at > 0 && is_version(&folder[at + 1..]))?;
     Some(package(&folder[..at], &folder[at + 1..]))
 }
 
-/// Whether the text begins with three numbers: `1.0.149`, `0.9.0-rc.1`.
+/// Returns whether the text begins with three numbers: `1.0.149`, `0.9.0-rc.1`.
 fn is_version(text: &str) -> bool {
     let mut parts = text.splitn(3, '.');
     let is_number = |part: Option<&str>| {
@@ -92,7 +92,7 @@ fn is_version(text: &str) -> bool {
         && parts.next().is_some_and(|patch| patch.starts_with(|c: char| c.is_ascii_digit()))
 }
 
-/// A Go module: `…/pkg/mod/github.com/gorilla/mux@v1.8.1/mux.go`, or the same without what stands before.
+/// Returns a Go module: `…/pkg/mod/github.com/gorilla/mux@v1.8.1/mux.go`, or the same without the prefix.
 fn go_module(file: &str) -> Option<Package> {
     let inside = file.split_once("/pkg/mod/").map_or(file, |(_, inside)| inside);
     if let Some((name, rest)) = inside.split_once('@') {
@@ -106,7 +106,7 @@ fn go_module(file: &str) -> Option<Package> {
     (parts.len() > length).then(|| Package { name: parts[..length].join("/"), version: String::new() })
 }
 
-/// A package of Python's or Node's.
+/// Returns a Python or Node package.
 fn script_package(file: &str) -> Option<Package> {
     for folder in ["/site-packages/", "/dist-packages/", "/node_modules/"] {
         let Some((_, inside)) = file.rsplit_once(folder) else { continue };
@@ -122,7 +122,7 @@ fn is_python_std(file: &str) -> bool {
     file.ends_with(".py") && inside.contains('/')
 }
 
-/// Whether this is a file of Go's standard library as `-trimpath` leaves it: `net/http/server.go`.
+/// Returns whether this is a file of Go's standard library as `-trimpath` leaves it: `net/http/server.go`.
 fn is_go_std(file: &str) -> bool {
     const PACKAGES: &[&str] = &[
         "bufio", "bytes", "compress", "context", "crypto", "database", "encoding", "errors", "fmt", "hash",
@@ -134,7 +134,7 @@ fn is_go_std(file: &str) -> bool {
     is_go && file.contains('/') && PACKAGES.contains(&first_part(file))
 }
 
-/// What a build script of cargo's wrote: `…/build/NAME-0123456789abcdef/out/bindings.rs`.
+/// Returns the package whose build script wrote the file: `…/build/NAME-0123456789abcdef/out/bindings.rs`.
 fn generated(file: &str) -> Option<String> {
     let (before, _) = file.split_once("/out/")?;
     let (before, folder) = before.rsplit_once('/')?;
@@ -147,7 +147,7 @@ fn first_part(path: &str) -> &str {
     path.split('/').next().unwrap_or_default()
 }
 
-/// A package of cargo's, by the name that its crate has in code.
+/// Returns a cargo package, named like its crate in code.
 fn package(name: &str, version: &str) -> Package {
     Package { name: name.replace('-', "_"), version: version.to_owned() }
 }

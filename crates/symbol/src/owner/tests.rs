@@ -2,7 +2,7 @@ use flamelet_profile::{Line, Mapping, ProfileBuilder};
 
 use super::*;
 
-/// A function of a profile, and what its owner should be called.
+/// A function of a profile, and the expected label of its owner.
 type Row<'a> = (&'a str, &'a str, &'a str, &'a str);
 
 /// Checks the owners of functions given as (binary, name, file, kind and label of the owner).
@@ -43,12 +43,12 @@ fn a_rust_service() {
             (SHOP, "std::rt::lang_start_internal", "/rustc/5980/library/std/src/rt.rs", "std"),
             (SHOP, "from_str<shop::Cart>", &serde, "dependency serde_json 1.0.149"),
             (SHOP, "tokio::runtime::park::Inner::park", &tokio, "runtime tokio 1.47.1"),
-            // Without a path, what other functions of the crate say.
+            // Without a path, other functions of the crate decide.
             (SHOP, "serde_json::ser::format_escaped_str", "", "dependency serde_json 1.0.149"),
             (SHOP, "shop::cart::total", "", "yours"),
             (SHOP, "core::ptr::drop_in_place<shop::Cart>", "", "std"),
             (SHOP, "itoa::format", "", "dependency itoa"),
-            // A derived implementation stands in the file of its type.
+            // A derived implementation is in the file of its type.
             (SHOP, "<shop::Cart as serde::ser::Serialize>::serialize", "/work/shop/src/cart.rs", "yours"),
             (LIBC, "__memmove_avx_unaligned_erms", "", "system libc.so.6"),
             (LIBC, "start_thread", "./nptl/pthread_start.c", "system libc.so.6"),

@@ -1,4 +1,4 @@
-//! The work itself, on bytes: debug information first, symbol tables for what is left.
+//! Symbolizes bytes: with debug information first, then symbol tables for what is left.
 
 use std::sync::Arc;
 
@@ -14,20 +14,20 @@ use crate::names::{FunctionNames, NameTable};
 use crate::symbols::{self, Symbol};
 use crate::{Result, elf};
 
-/// What [`frames_in_elf`] found.
+/// The result of [`frames_in_elf`].
 #[derive(Clone, Debug, Default)]
 pub struct Resolved {
-    /// For each address, in the order asked, its frames: innermost inlined function first, the real
-    /// function last; empty where nothing is known.
+    /// For each address, in the order of the request, its frames: innermost inlined function first, the real function
+    /// last; empty if nothing is known.
     pub frames: Vec<Arc<[Frame]>>,
-    /// What went wrong on the way, a line each.
+    /// Warnings about what went wrong, a line each.
     pub warnings: Vec<String>,
 }
 
-/// Symbolizes `addresses` of the ELF file in `bytes`. The addresses are the file's own, as in its symbol
-/// table; for those of a process see [`Symbolizer::frames`](crate::symbolize::Symbolizer::frames).
+/// Symbolizes `addresses` of the ELF file in `bytes`. The addresses are the file's own, as in its symbol table; for
+/// those of a process see [`Symbolizer::frames`](crate::symbolize::Symbolizer::frames).
 ///
-/// Only the file itself is asked: no separate debug file, no split DWARF.
+/// Uses only the file itself: no separate debug file, no split DWARF.
 pub fn frames_in_elf(bytes: &[u8], addresses: &[u64], limits: Limits) -> Result<Resolved> {
     let image = Image::of(bytes);
     let binary = elf::parse(&image)?;
@@ -44,18 +44,18 @@ pub fn frames_in_elf(bytes: &[u8], addresses: &[u64], limits: Limits) -> Result<
     Ok(Resolved { frames: frames.collect(), warnings: batch.warnings })
 }
 
-/// The files that speak about one module.
+/// The files that describe one module.
 pub(crate) struct Parts<'f, 'd> {
     /// The file with DWARF.
     pub(crate) with_debug_info: Option<&'f Elf<'d>>,
-    /// What dwz split off it.
+    /// The file that dwz split off it.
     pub(crate) supplement: Option<&'f Elf<'d>>,
     /// The files with symbol tables, the best first.
     pub(crate) with_symbols: Vec<&'f Elf<'d>>,
 }
 
 impl Parts<'_, '_> {
-    /// Symbolizes `addresses` (sorted, without repetition). `index` is made when it is first needed.
+    /// Symbolizes `addresses` (sorted, without duplicates). `index` is built when it is first needed.
     pub(crate) fn resolve(
         &self,
         addresses: &[u64],
@@ -101,7 +101,7 @@ impl Parts<'_, '_> {
         Ok(lookup.frames(addresses, names, warnings))
     }
 
-    /// The symbols at those addresses whose function is not known well.
+    /// Returns the symbols at those addresses whose function is not known well.
     fn find_symbols(
         &self,
         addresses: &[u64],
@@ -130,7 +130,7 @@ fn needs_symbol(frames: &[DwarfFrame]) -> bool {
     frames.last().is_none_or(|frame| frame.names.is_none() || frame.has_short_name)
 }
 
-/// The frames of debug information, the last of them named by the symbol where that knows better.
+/// Returns the frames of the debug information, the last of them named by the symbol if that has the better name.
 fn join(frames: Vec<DwarfFrame>, symbol: Option<Symbol<'_>>, names: &mut NameTable) -> Arc<[Frame]> {
     let symbol = symbol.map(|symbol| names.function(symbol.name));
     if frames.is_empty() {
@@ -165,14 +165,14 @@ fn join(frames: Vec<DwarfFrame>, symbol: Option<Symbol<'_>>, names: &mut NameTab
     named.collect()
 }
 
-/// Assembly may have lines but neither a function nor a symbol around them. It goes by the name of its
-/// file then; the symbol before it would be a guess.
+/// Names a frame after its file. Assembly may have lines without a function or a symbol around them; the symbol
+/// before it would be a guess.
 fn named_after_file(file: &str, names: &mut NameTable) -> Option<FunctionNames> {
     let name = file.rsplit('/').next().filter(|name| !name.is_empty())?;
     Some(FunctionNames { name: names.string(name), system_name: names.empty() })
 }
 
-/// The symbols in `.gnu_debugdata` (MiniDebugInfo), as an ELF file of its own.
+/// Returns the symbols in `.gnu_debugdata` (MiniDebugInfo), as an ELF file of its own.
 pub(crate) fn mini_debug_info(file: &Elf<'_>, limits: Limits) -> Result<Option<Vec<u8>>> {
     let patience = Patience::new(limits);
     let section = elf::section(file, ".gnu_debugdata", &patience)?;

@@ -1,10 +1,10 @@
-//! Addresses to functions, files, lines and inlined frames.
+//! Maps addresses to functions, files, lines and inlined frames.
 //!
-//! Three doors:
+//! There are three entry points:
 //!
 //! | to symbolize … | use |
 //! |---|---|
-//! | a whole profile | [`symbolize_profile`], or [`Symbolizer::symbolize_profile`] to keep what was learned |
+//! | a whole profile | [`symbolize_profile`], or [`Symbolizer::symbolize_profile`] to reuse what was found |
 //! | addresses of a mapped file | [`Symbolizer::frames`] |
 //! | addresses of an ELF file that is already in memory | [`frames_in_elf`], which does no I/O |
 

@@ -1,4 +1,4 @@
-//! One file that addresses belong to: what was found for it, opened, and what it answered.
+//! One file that addresses belong to: its located and opened files, and the answers so far.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -24,7 +24,7 @@ pub(super) struct Module {
     answers: FxHashMap<u64, Arc<[Frame]>>,
     answer_memory: usize,
     nothing: Arc<[Frame]>,
-    /// What the person should know, a line each.
+    /// Warnings for the user, a line each.
     pub(super) warnings: Vec<String>,
     pub(super) last_question: u64,
 }
@@ -43,10 +43,10 @@ struct Files {
     supplement: Option<Bytes>,
     mini: Option<Bytes>,
     segments: Vec<Segment>,
-    /// The segments come from the binary itself, whose offsets can be trusted.
+    /// Whether the segments come from the binary itself, whose offsets can be trusted.
     has_real_offsets: bool,
     has_debug_info: bool,
-    /// Lines come from the binary or not at all.
+    /// Whether to use only the symbols of the debug file: lines come from the binary or not at all.
     only_symbols: bool,
     index: Option<Arc<UnitIndex>>,
     located: Located,
@@ -68,7 +68,7 @@ impl Module {
         module
     }
 
-    /// Looks for the files again if one of them was written to. What was answered stays.
+    /// Searches for the files again if one of them was written to. Earlier answers stay.
     pub(super) fn keep_up(&mut self, name: &ModuleName, options: &Options) {
         let has_changed = |file: &Option<Bytes>| file.as_ref().is_some_and(Bytes::has_changed);
         if let Source::Files(files) = &self.source
@@ -147,7 +147,7 @@ impl Module {
         Source::Files(Box::new(files))
     }
 
-    /// The files that the answers come from, the one with debug information first.
+    /// Returns the files that the answers come from, the one with debug information first.
     pub(super) fn sources(&self) -> Vec<PathBuf> {
         match &self.source {
             Source::Files(files) => {
@@ -159,12 +159,12 @@ impl Module {
         }
     }
 
-    /// Whether the module has debug information: files, lines and inlined calls.
+    /// Returns whether the module has debug information: files, lines and inlined calls.
     pub(super) fn has_debug_info(&self) -> bool {
         matches!(&self.source, Source::Files(files) if files.has_debug_info)
     }
 
-    /// The frames at each of `addresses` of a process.
+    /// Returns the frames at each of `addresses` of a process.
     pub(super) fn frames(
         &mut self,
         mapped: MappedAt,
@@ -233,7 +233,7 @@ impl Module {
     }
 }
 
-/// Whether the debug file comes from the system's folder and belongs to something else than this program.
+/// Returns whether the debug file comes from the system's folder and does not belong to this program.
 fn is_of_a_library(located: &Located, name: &ModuleName, options: &Options) -> bool {
     let is_below = |debug: &Path| options.search.debug_folders.iter().any(|folder| debug.starts_with(folder));
     let is_program = || std::env::current_exe().is_ok_and(|program| program == Path::new(&name.path));
@@ -278,7 +278,7 @@ impl Files {
         resolved
     }
 
-    /// Every folder in which a split debug file may lie besides where the compiler left it.
+    /// Returns every folder where a split debug file may be, besides where the compiler left it.
     fn folders(&self) -> impl Iterator<Item = &Path> {
         let paths = [self.located.debug.as_deref(), self.located.binary.as_deref(), Some(&*self.wanted_path)];
         paths.into_iter().flatten().filter_map(Path::parent)

@@ -1,4 +1,4 @@
-//! What a symbolizer is told: how to look, and which file addresses belong to.
+//! The input of a symbolizer: how to search, and which file the addresses belong to.
 
 use crate::demangle::Demangle;
 use crate::limits::Limits;
@@ -15,8 +15,9 @@ pub struct Options {
     pub demangle: Demangle,
     /// Symbolize locations again that already have lines.
     pub force: bool,
-    /// Of the debug files of the system's libraries (those below [`Search::debug_folders`]) take the symbols only,
-    /// not the lines: a service needs no line of its C library, and reading them costs as much as all of its own.
+    /// From the debug files of the system's libraries (those below [`Search::debug_folders`]), take only the symbols
+    /// and not the lines: a service does not need the lines of its C library, and reading them costs as much as all
+    /// of its own.
     pub only_symbols_of_libraries: bool,
 }
 
@@ -25,6 +26,6 @@ pub struct Options {
 pub struct ModuleName {
     /// The path, or a name in brackets such as `[vdso]` or `[kernel.kallsyms]`.
     pub path: String,
-    /// The build id in hexadecimal, empty when unknown.
+    /// The build id in hexadecimal, empty if unknown.
     pub build_id: String,
 }

@@ -1,4 +1,4 @@
-//! A whole profile: every location that is only an address gets its frames.
+//! Symbolizes a whole profile: every location that is only an address gets its frames.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -11,40 +11,40 @@ use crate::kernel;
 use crate::symbolize::options::ModuleName;
 use crate::symbolize::{Frame, Options, Symbolizer};
 
-/// What symbolizing a profile did.
+/// The result of symbolizing a profile.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Summary {
     /// Locations that were looked up.
     pub asked: usize,
-    /// Locations of which the function was found.
+    /// Locations whose function was found.
     pub resolved: usize,
-    /// Locations of which also the line was found.
+    /// Locations whose line was found too.
     pub with_lines: usize,
-    /// Each mapping that was asked about.
+    /// Each mapping that was looked up.
     pub mappings: Vec<MappingSummary>,
 }
 
-/// What was done for one mapping.
+/// The result for one mapping.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MappingSummary {
     /// The file, as the profile names it; `[kernel.kallsyms]` for kernel addresses without a mapping.
     pub file: String,
-    /// Its build id in hexadecimal, empty when the profile does not say.
+    /// Its build id in hexadecimal, empty if the profile does not have it.
     pub build_id: String,
     /// Locations that were looked up.
     pub asked: usize,
-    /// Locations of which the function was found.
+    /// Locations whose function was found.
     pub resolved: usize,
-    /// Locations of which also the line was found.
+    /// Locations whose line was found too.
     pub with_lines: usize,
-    /// The files that answered, the one with debug information first.
+    /// The files that were used, the one with debug information first.
     pub sources: Vec<PathBuf>,
-    /// What the person should know, a line each: a wrong build, a damaged file, a guess.
+    /// Warnings for the user, a line each: a wrong build, a damaged file, a guess.
     pub warnings: Vec<String>,
 }
 
 impl Summary {
-    /// Every warning, with the file it is about.
+    /// Returns every warning, with the file it is about.
     pub fn warnings(&self) -> impl Iterator<Item = (&str, &str)> {
         self.mappings.iter().flat_map(|mapping| {
             mapping.warnings.iter().map(|warning| (mapping.file.as_str(), warning.as_str()))
@@ -59,7 +59,7 @@ pub fn symbolize_profile(profile: &mut Profile, options: &Options) -> Summary {
     Symbolizer::new(options.clone()).symbolize_profile(profile)
 }
 
-/// The locations of one mapping that want symbols.
+/// The locations of one mapping that need symbols.
 struct Group {
     mapping: Option<MappingId>,
     name: ModuleName,
@@ -107,8 +107,8 @@ impl Symbolizer {
     }
 }
 
-/// The locations that want symbols, grouped by mapping. Addresses without a mapping belong to the kernel
-/// if only it can have them, else to the one binary that the person named.
+/// Returns the locations that need symbols, grouped by mapping. Addresses without a mapping belong to the kernel if
+/// only it can have them, else to the one binary that the user named.
 fn groups(profile: &Profile, options: &Options) -> Vec<Group> {
     let mut groups: Vec<Group> = Vec::new();
     let mut by_mapping: FxHashMap<(Option<MappingId>, bool), usize> = FxHashMap::default();

@@ -1,4 +1,4 @@
-//! The symbolizer: what was asked, what is remembered.
+//! The symbolizer and its cache.
 
 use std::sync::Arc;
 
@@ -10,35 +10,35 @@ use crate::symbolize::Frame;
 use crate::symbolize::module::Module;
 use crate::symbolize::options::{ModuleName, Options};
 
-/// Symbolizes, and remembers files and answers for the next time, within [`Limits::memory`](crate::Limits::memory).
+/// Symbolizes, and caches files and answers for the next time, within [`Limits::memory`](crate::Limits::memory).
 ///
-/// A service keeps one behind a lock and asks it about every profile it makes: the second profile of the
-/// same code costs next to nothing.
+/// A service keeps one behind a lock and uses it for every profile it makes: the second profile of the same code
+/// costs next to nothing.
 pub struct Symbolizer {
     options: Options,
     names: NameTable,
     modules: FxHashMap<ModuleName, Module>,
-    /// Counts questions, to know which module was not asked for longest.
+    /// Counts requests, to find the least recently used module.
     questions: u64,
 }
 
 impl Symbolizer {
-    /// A symbolizer that knows nothing yet.
+    /// Creates a symbolizer with an empty cache.
     pub fn new(options: Options) -> Self {
         Self { names: NameTable::new(options.demangle), options, modules: FxHashMap::default(), questions: 0 }
     }
 
-    /// How it symbolizes.
+    /// Returns its options.
     pub fn options(&self) -> &Options {
         &self.options
     }
 
-    /// The frames at each of `addresses`, in the order asked: innermost inlined function first, the real
-    /// function last; empty where nothing is known.
+    /// Returns the frames at each of `addresses`, in the order of the request: innermost inlined function first, the
+    /// real function last; empty if nothing is known.
     ///
-    /// The addresses are those of a process in which the module was mapped at `mapped`; with
-    /// [`MappedAt::default`] they are the file's own. An address is taken as it is: a capture that has
-    /// return addresses stores the address of the call (one less), as pprof wants it.
+    /// The addresses are those of a process in which the module was mapped at `mapped`; with [`MappedAt::default`]
+    /// they are the file's own. An address is used as it is: a capture that has return addresses stores the address
+    /// of the call (one less), as pprof expects.
     pub fn frames(&mut self, module: &ModuleName, mapped: MappedAt, addresses: &[u64]) -> Vec<Arc<[Frame]>> {
         self.questions += 1;
         let (options, names) = (&self.options, &mut self.names);
@@ -50,13 +50,13 @@ impl Symbolizer {
         frames
     }
 
-    /// What was found out about a module that [`Symbolizer::frames`] was asked about.
+    /// Returns what was found out about a module that was passed to [`Symbolizer::frames`].
     pub(super) fn module(&self, module: &ModuleName) -> Option<&Module> {
         self.modules.get(module)
     }
 
-    /// Roughly how many bytes of memory the remembered answers take. Of files, nothing is remembered between two
-    /// questions; they stay open.
+    /// Returns roughly how many bytes of memory the cached answers take. The content of files is not cached between
+    /// two requests; they stay open.
     pub fn memory(&self) -> usize {
         self.modules.values().map(Module::memory).sum::<usize>() + self.names.memory()
     }
@@ -71,7 +71,7 @@ impl Symbolizer {
         self.shrink_to(self.options.limits.memory);
     }
 
-    /// Forgets the modules that were not asked for longest until what is remembered takes at most about `bytes`.
+    /// Drops the least recently used modules until the cache takes at most about `bytes`.
     pub fn shrink_to(&mut self, bytes: u64) {
         let limit = usize::try_from(bytes).unwrap_or(usize::MAX);
         if self.memory() <= limit {
@@ -80,7 +80,7 @@ impl Symbolizer {
         let mut by_age: Vec<(u64, ModuleName)> =
             self.modules.iter().map(|(name, module)| (module.last_question, name.clone())).collect();
         by_age.sort_unstable_by_key(|&(age, _)| age);
-        // The names are shared, so what they take is only known once they are dropped.
+        // The names are shared, so the memory they take is only known once they are dropped.
         self.names = NameTable::new(self.options.demangle);
         for (_, name) in by_age {
             if self.memory() <= limit {

@@ -1,4 +1,4 @@
-//! The files that the readers are measured on: generated, or just recorded by the real tools.
+//! The files that the readers are measured on: generated, or freshly recorded by the real tools.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, BufWriter, Write};
@@ -8,7 +8,7 @@ use std::process::Command;
 use super::super::{build_peer, folder};
 use crate::{Failure, run, workspace};
 
-/// What makes the files, and how large.
+/// The tools that make the files, and their size.
 pub(super) struct Inputs<'a> {
     pub(super) flamelet: &'a Path,
     pub(super) quick: bool,
@@ -19,7 +19,7 @@ fn failed(error: std::io::Error) -> Failure {
     Failure::failed(error.to_string())
 }
 
-/// A number that a name always has, so that a function keeps its address.
+/// Returns a number that depends only on the name, so that a function keeps its address.
 fn number_of(name: &str) -> u64 {
     name.bytes()
         .fold(0xcbf2_9ce4_8422_2325, |sum, byte| (sum ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3))
@@ -41,7 +41,7 @@ impl Inputs<'_> {
         Ok(path)
     }
 
-    /// The generated profile in a format that flamelet writes.
+    /// Returns the generated profile in a format that flamelet writes.
     pub(super) fn converted(&self, format: &str) -> Result<PathBuf, Failure> {
         self.converted_from(self.stacks(), format)
     }
@@ -54,7 +54,8 @@ impl Inputs<'_> {
         Ok(file)
     }
 
-    /// The generated stacks as `perf script` prints them, `times` times; calls come from two places of a function.
+    /// Returns the generated stacks as `perf script` prints them, `times` times; calls come from two places in a
+    /// function.
     pub(super) fn perf_script(&self, name: &str, times: usize) -> Result<PathBuf, Failure> {
         let folded = self.converted("folded")?;
         write_text(&folded, &format!("perf-script-{name}"), times, |frame, callee, _| {
@@ -62,13 +63,13 @@ impl Inputs<'_> {
         })
     }
 
-    /// The same, but a function has another address at every depth.
+    /// Does the same, but with a different address of a function at every depth.
     pub(super) fn perf_script_with_sites(&self) -> Result<PathBuf, Failure> {
         let folded = self.converted("folded")?;
         write_text(&folded, "perf-script-sites", 1, |frame, _, depth| number_of(frame) * 64 + depth as u64)
     }
 
-    /// As much text of a thousand stacks.
+    /// Returns the same amount of text, with only a thousand stacks.
     pub(super) fn repeated_text(&self) -> Result<PathBuf, Failure> {
         let folded = self.converted_from(1_000, "folded")?;
         write_text(&folded, "perf-script-few", self.stacks() / 1_000, |frame, callee, _| {
@@ -76,7 +77,7 @@ impl Inputs<'_> {
         })
     }
 
-    /// The folded stacks, `times` times.
+    /// Returns the folded stacks, `times` times.
     pub(super) fn repeated_folded(&self, times: usize) -> Result<PathBuf, Failure> {
         let once = self.converted("folded")?;
         let file = folder()?.join(format!("folded-{times}.folded"));
@@ -87,7 +88,7 @@ impl Inputs<'_> {
         Ok(file)
     }
 
-    /// A log of system calls, as `strace -f -T -ttt` writes it.
+    /// Returns a log of system calls, as `strace -f -T -ttt` writes it.
     pub(super) fn strace_log(&self, times: usize) -> Result<PathBuf, Failure> {
         let file = folder()?.join(format!("strace-{times}.log"));
         let mut out = BufWriter::new(File::create(&file).map_err(failed)?);
@@ -105,7 +106,7 @@ impl Inputs<'_> {
         Ok(file)
     }
 
-    /// A recording through frame pointers, at a high rate.
+    /// Records with frame pointers, at a high rate.
     pub(super) fn frame_pointers(&self) -> Result<Option<PathBuf>, Failure> {
         let program =
             build("deep-fp", "crates/record/tests/programs/deep.rs", &["-Cforce-frame-pointers=yes"])?;
@@ -113,12 +114,12 @@ impl Inputs<'_> {
         record("deep-fp.perf.data", &["-F", "8000", "--call-graph", "fp"], &program, &["2", millis])
     }
 
-    /// A recording with stack dumps, of fifty thousand samples.
+    /// Records with stack dumps, fifty thousand samples.
     pub(super) fn dumps(&self) -> Result<Option<PathBuf>, Failure> {
         self.dumps_for(25)
     }
 
-    /// A recording with stack dumps, of about two thousand samples for each of `seconds`.
+    /// Records with stack dumps, about two thousand samples for each of `seconds`.
     pub(super) fn dumps_for(&self, seconds: u64) -> Result<Option<PathBuf>, Failure> {
         let program = build("deep", "crates/record/tests/programs/deep.rs", &[])?;
         let millis = if self.quick { 50 * seconds } else { 1000 * seconds };
@@ -126,7 +127,7 @@ impl Inputs<'_> {
         record(&name, &["-F", "997", "--call-graph", "dwarf,16384"], &program, &["2", &millis.to_string()])
     }
 
-    /// A recording of flamelet itself at work: many places, most of them inlined.
+    /// Records flamelet itself at work: many locations, most of them inlined.
     pub(super) fn rust_program(&self) -> Result<Option<PathBuf>, Failure> {
         let profile = self.pprof(self.stacks())?;
         let options = ["-F", "997", "--call-graph", "dwarf,16384"];
@@ -135,7 +136,8 @@ impl Inputs<'_> {
     }
 }
 
-/// Writes folded stacks as `perf script` prints them; `address` gives a frame's from its name, callee and depth.
+/// Writes folded stacks as `perf script` prints them; `address` returns a frame's address from its name, callee and
+/// depth.
 fn write_text(
     folded: &Path,
     name: &str,
@@ -172,7 +174,7 @@ fn write_text(
     Ok(text)
 }
 
-/// Builds a program that is recorded.
+/// Builds a program to be recorded.
 fn build(name: &str, source: &str, options: &[&str]) -> Result<PathBuf, Failure> {
     let program = folder()?.join(name);
     let mut build = Command::new("rustc");
@@ -181,7 +183,7 @@ fn build(name: &str, source: &str, options: &[&str]) -> Result<PathBuf, Failure>
     Ok(program)
 }
 
-/// A recording of perf's; `None` where perf may not record.
+/// Records with perf; `None` if perf may not record.
 fn record(
     name: &str,
     options: &[&str],

@@ -9,7 +9,7 @@ use super::{Load, Tools, cpu_goal, goal, middle};
 use crate::bench::measure::cost;
 use crate::{Failure, workspace};
 
-/// Lines that say how much of the stacks was kept, and how much of that is right.
+/// Returns lines that say how much of the stacks was kept, and how much of that is right.
 pub(super) fn compare(tools: &Tools, rounds: usize, millis: u32) -> Result<Vec<String>, Failure> {
     let load = Load { name: "tokio, 122 KB frames", kind: "tokio", threads: 2, hertz: 997, millis };
     let mut recordings = Vec::new();
@@ -27,7 +27,7 @@ pub(super) fn compare(tools: &Tools, rounds: usize, millis: u32) -> Result<Vec<S
         .into_iter()
         .filter(|peer| matches!(peer, Recorder::Samply | Recorder::Flamegraph));
     for peer in peers {
-        // Short: it is about the roots only, and cargo-flamegraph writes 60 MB a second of each thread.
+        // Short, because only the roots matter, and cargo-flamegraph writes 60 MB a second for each thread.
         let short = Load { millis: millis.min(3000), ..load };
         println!("   {}: {}", load.name, peer.name());
         let rooted = Recording::make(tools, short, peer)?.rooted.unwrap_or(f64::NAN) * 100.0;
@@ -37,7 +37,7 @@ pub(super) fn compare(tools: &Tools, rounds: usize, millis: u32) -> Result<Vec<S
     Ok(lines)
 }
 
-/// The share of completed stacks with the wrong caller, and of those without one, over all rounds.
+/// Returns the share of completed stacks with the wrong caller, and of those without one, over all rounds.
 fn two_callers(tools: &Tools, rounds: usize, millis: u32) -> Result<[String; 2], Failure> {
     const NAME: &str = "two callers that alternate every 30 µs above a frame of 122 KB";
     let program = tools.folder.join("two_callers");
@@ -63,7 +63,7 @@ fn two_callers(tools: &Tools, rounds: usize, millis: u32) -> Result<[String; 2],
     ])
 }
 
-/// Time in the two leaves: under their own caller, under the other one, under none.
+/// Time in the two leaves: under the right caller, under the wrong one, under none.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Seen {
     right: u64,

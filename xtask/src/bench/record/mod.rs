@@ -1,4 +1,4 @@
-//! Recording another process: `flamelet record` beside samply, `perf record` and cargo-flamegraph.
+//! Recording another process: `flamelet record` compared with samply, `perf record` and cargo-flamegraph.
 
 mod huge;
 mod peers;
@@ -27,7 +27,7 @@ struct Load {
     millis: u32,
 }
 
-/// The programs and places of a run.
+/// The programs and paths of a run.
 struct Tools {
     flamelet: PathBuf,
     target: PathBuf,
@@ -72,7 +72,7 @@ pub(super) fn run(options: &Options) -> Result<Section, Failure> {
         }
     }
     goals.extend(huge::compare(&tools, rounds, millis(10_000))?);
-    // strace takes half a minute, and the answer is far from the goal.
+    // strace takes half a minute, and the result is far from the goal.
     goals.extend(syscalls::compare(&tools.flamelet, &tools.folder, 1)?);
     Ok(Section {
         title: "record: sampling another process".to_owned(),
@@ -105,12 +105,13 @@ pub(super) fn run(options: &Options) -> Result<Section, Failure> {
 /// All recordings of a load.
 struct Compared {
     all: Vec<(Recorder, Vec<Recording>)>,
-    /// By how many percent two runs differ between which somebody recorded: the machine's own noise.
+    /// By how many percent two unrecorded runs, one before and one after a recording, differ: the machine's own
+    /// noise.
     noise: f64,
 }
 
-/// Every recorder in turn, so often, there and back; nobody before and after each, for a machine's speed drifts by
-/// more than what is measured.
+/// Runs every recorder `rounds` times, alternately forwards and backwards, with an unrecorded run before and after
+/// each, because a machine's speed drifts by more than the effect that is measured.
 fn record_all(tools: &Tools, load: Load, rounds: usize) -> Result<Compared, Failure> {
     let calm = Load { millis: load.millis.min(2500), ..load };
     let nobody = || Recording::make(tools, calm, Recorder::Nobody).map(|run| run.turns_a_second);
@@ -137,7 +138,7 @@ fn record_all(tools: &Tools, load: Load, rounds: usize) -> Result<Compared, Fail
     Ok(Compared { all, noise: middle_of(differences).unwrap_or(0.0) })
 }
 
-/// The middle of a figure over the rounds; `None` when a round lacks it.
+/// Returns the median of a figure over the rounds; `None` if a round lacks it.
 fn middle(recordings: &[Recording], figure: impl Fn(&Recording) -> Option<f64>) -> Option<f64> {
     middle_of(recordings.iter().map(figure).collect::<Option<_>>()?)
 }
@@ -172,14 +173,14 @@ fn row(load: Load, recorder: Recorder, recordings: &[Recording]) -> Vec<String> 
     ]
 }
 
-/// A line that says whether a figure is small enough.
+/// Returns a line that says whether a figure is small enough.
 fn goal(load: &str, what: &str, value: Option<f64>, limit: f64) -> String {
     let value = value.unwrap_or(f64::NAN);
     let verdict = if value <= limit { "reached" } else { "**missed**" };
     format!("{load}: {what}, {limit} or less: {value:.2}, {verdict}")
 }
 
-/// The recorder's CPU, finding names apart.
+/// The goal for the recorder's CPU, without finding names.
 fn cpu_goal(load: &str, how: &str, ours: &[Recording], limit: f64) -> String {
     let with_names = middle(ours, Recording::micros_a_sample).unwrap_or(f64::NAN);
     let what = format!("µs of recorder CPU a sample, {how}, finding names apart");
@@ -196,10 +197,10 @@ fn goals_of(load: Load, ours: &[Recording]) -> Vec<String> {
     ]
 }
 
-/// Which figures, if any, are worse than samply's by more than runs of the same differ.
+/// Returns which figures, if any, are worse than samply's by more than the noise.
 fn against_samply(load: Load, ours: &[Recording], samply: &[Recording], noise: f64) -> String {
     type Figure<'a> = (&'static str, f64, &'a dyn Fn(&[Recording]) -> Option<f64>);
-    // Figures that are small for both are noise below the second column.
+    // Differences below the second column are noise, for figures that are small for both.
     let figures: [Figure<'_>; 7] = [
         ("bytes a sample", 0.0, &|all| middle(all, Recording::bytes_a_sample)),
         ("lost", 0.0, &|all| middle(all, lost)),

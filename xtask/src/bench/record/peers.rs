@@ -1,10 +1,10 @@
-//! The peers that are built from crates.io, once, into target/bench/tools.
+//! The peers, built once from crates.io into target/bench/tools.
 
 use std::path::{Path, PathBuf};
 
 use crate::{Failure, run, workspace};
 
-/// samply and cargo-flamegraph's `flamegraph`; what cannot be had here is named and left out.
+/// samply and cargo-flamegraph's `flamegraph`; one that is not available is reported and left out.
 pub(super) struct Peers {
     pub(super) samply: Option<PathBuf>,
     pub(super) flamegraph: Option<PathBuf>,
@@ -28,7 +28,7 @@ impl Peers {
 fn installed(folder: &Path, package: &str, program: &str) -> Option<PathBuf> {
     let root = folder.join("tools");
     let built = root.join("bin").join(program);
-    // A lock file may name a version that was withdrawn; then cargo chooses.
+    // A lock file may name a version that was yanked; then cargo chooses.
     for locked in [true, false] {
         if built.is_file() {
             break;
@@ -50,7 +50,7 @@ fn installed(folder: &Path, package: &str, program: &str) -> Option<PathBuf> {
 
 const PARANOID: &str = "/proc/sys/kernel/perf_event_paranoid";
 
-/// samply wants a lower `kernel.perf_event_paranoid` even from root. It is put back when this is dropped.
+/// Lowers `kernel.perf_event_paranoid` for samply, which wants that even from root. It is restored on drop.
 pub(super) struct Permission {
     before: Option<String>,
 }

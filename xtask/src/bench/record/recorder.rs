@@ -1,14 +1,14 @@
-//! Who records, and how each is called.
+//! The recorders, and their command lines.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::Tools;
 
-/// Who records.
+/// A recorder.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Recorder {
-    /// Nobody: what the slowdown is measured against.
+    /// No recorder: the baseline for the slowdown.
     Nobody,
     Flamelet,
     Samply,
@@ -17,7 +17,7 @@ pub(super) enum Recorder {
 }
 
 impl Recorder {
-    /// Those that are here.
+    /// Returns the available recorders.
     pub(super) fn all(tools: &Tools) -> Vec<Self> {
         let peers = &tools.peers;
         let wanted = [
@@ -39,19 +39,19 @@ impl Recorder {
         }
     }
 
-    /// The file that it writes samples into.
+    /// Returns the file that it writes samples into.
     pub(super) fn file(self, tools: &Tools) -> PathBuf {
         tools.folder.join(match self {
             Self::Nobody => "record-nothing",
             Self::Flamelet => "record-flamelet.pb.gz",
             Self::Samply => "record-samply.json.gz",
             Self::Perf => "record-perf.data",
-            // It always takes this name, in the folder where it runs.
+            // It always uses this name, in the folder where it runs.
             Self::Flamegraph => "perf.data",
         })
     }
 
-    /// A command that records what is appended to it, its standard error kept in `errors`.
+    /// Returns a command that records the program appended to it, with its standard error in `errors`.
     pub(super) fn command(self, tools: &Tools, hertz: u32, errors: &Path) -> Command {
         let (hertz, file) = (hertz.to_string(), self.file(tools));
         let mut command = Command::new("sh");
@@ -62,7 +62,7 @@ impl Recorder {
                 command.arg(&tools.flamelet).args(["record", "-F", &hertz, "-o"]).arg(file).arg("--");
             }
             Self::Samply => {
-                // With its names beside it, as the other's have them inside.
+                // With its names in a file beside it; the other recorders have them in their file.
                 let program = tools.peers.samply.as_deref().unwrap_or(Path::new("samply"));
                 let options = ["record", "--save-only", "--unstable-presymbolicate", "-r", &hertz, "-o"];
                 command.arg(program).args(options).arg(file).arg("--");

@@ -1,4 +1,4 @@
-//! One recording: what it cost, what it gave.
+//! One recording: its cost and its results.
 
 use std::path::Path;
 use std::process::Command;
@@ -17,13 +17,13 @@ pub(super) struct Recording {
     /// Turns that the target made, and its CPU time in seconds.
     pub(super) turns_a_second: f64,
     target_cpu: f64,
-    /// Seconds of CPU that finding names took, where that is told.
+    /// Seconds of CPU for finding names, if the recorder reports that.
     names_cpu: f64,
     pub(super) bytes: u64,
     pub(super) samples: Option<u64>,
     pub(super) lost: Option<u64>,
     pub(super) rooted: Option<f64>,
-    /// Percent of the work that was not done, against what nobody recorded; the caller fills it in.
+    /// The percentage of work not done, compared with unrecorded runs; the caller fills it in.
     pub(super) slowdown: Option<f64>,
     /// Seconds from the target's end to the file, and to a picture.
     pub(super) to_file: f64,
@@ -31,7 +31,7 @@ pub(super) struct Recording {
 }
 
 impl Recording {
-    /// Lets `recorder` record `load`.
+    /// Records `load` with `recorder`.
     pub(super) fn make(tools: &Tools, load: Load, recorder: Recorder) -> Result<Self, Failure> {
         let (report, errors) =
             (tools.folder.join("record-report.txt"), tools.folder.join("record-errors.txt"));
@@ -63,7 +63,7 @@ impl Recording {
         Ok(recording)
     }
 
-    /// Finds out what the file holds, and how long a picture of it takes.
+    /// Examines the file, and measures how long a picture of it takes.
     fn look_at(
         &mut self,
         tools: &Tools,
@@ -82,7 +82,7 @@ impl Recording {
                 self.to_picture = Some(self.to_file + cost(&mut flame)?.wall.as_secs_f64());
             }
             Recorder::Samply => {
-                // It is silent when it lost nothing.
+                // It prints nothing when it lost nothing.
                 self.lost = Some(errors.lines().filter_map(|line| number_after(line, "Lost ")).sum());
                 let names = file.with_extension("").with_extension("json.syms.json");
                 self.bytes += std::fs::metadata(names).map_or(0, |file| file.len());
@@ -113,7 +113,7 @@ impl Recording {
         Ok(())
     }
 
-    /// CPU time of everything that the recorder started, without the target's.
+    /// Returns the CPU time of everything that the recorder started, without the target's.
     pub(super) fn recorder_cpu(&self) -> f64 {
         (self.cost.cpu.as_secs_f64() - self.target_cpu).max(0.0)
     }
@@ -126,26 +126,26 @@ impl Recording {
         Some(self.recorder_cpu() * 1e6 / self.samples?.max(1) as f64)
     }
 
-    /// The same without finding names, which takes as long for a thousand samples as for a million.
+    /// Returns the same without finding names, which takes as long for a thousand samples as for a million.
     pub(super) fn micros_without_names(&self) -> Option<f64> {
         Some((self.recorder_cpu() - self.names_cpu).max(0.0) * 1e6 / self.samples?.max(1) as f64)
     }
 }
 
-/// The last number that stands right before `word`.
+/// Returns the last number right before `word`.
 pub(in crate::bench) fn number_before(text: &str, word: &str) -> Option<u64> {
     let (before, _) = text.rsplit_once(word)?;
     let digits = before.len() - before.trim_end_matches(|letter: char| letter.is_ascii_digit()).len();
     before[before.len() - digits..].parse().ok()
 }
 
-/// The number that follows `word`.
+/// Returns the number that follows `word`.
 fn number_after(text: &str, word: &str) -> Option<u64> {
     let (_, after) = text.rsplit_once(word)?;
     after.split(|letter: char| !letter.is_ascii_digit()).next()?.parse().ok()
 }
 
-/// The three numbers that the target writes at its end.
+/// Reads the three numbers that the target writes when it ends.
 fn numbers(report: &Path) -> Result<[f64; 3], Failure> {
     let text = std::fs::read_to_string(report).unwrap_or_default();
     let numbers: Vec<f64> = text.split_whitespace().filter_map(|word| word.parse().ok()).collect();

@@ -1,4 +1,4 @@
-//! Which stacks reach the start of their thread, told by what each recorder wrote.
+//! Computes which stacks reach the start of their thread, from the file of each recorder.
 
 use std::path::Path;
 
@@ -11,7 +11,7 @@ fn is_root(name: &str) -> bool {
     ROOTS.iter().any(|root| name == *root || name.starts_with(&format!("{root}+")))
 }
 
-/// The share in the text of `perf script`: a stack is a paragraph, leaf first.
+/// Returns the share in the text of `perf script`: a stack is a paragraph, leaf first.
 pub(super) fn of_perf_script(text: &str) -> Option<f64> {
     let stacks: Vec<&str> = text.split("\n\n").filter(|stack| !stack.trim().is_empty()).collect();
     let reaches = |stack: &&&str| {
@@ -22,7 +22,7 @@ pub(super) fn of_perf_script(text: &str) -> Option<f64> {
     (!stacks.is_empty()).then(|| rooted as f64 / stacks.len() as f64)
 }
 
-/// The share in a flame graph of inferno's: the boxes of the third row from below (all, the program, the roots).
+/// Returns the share in an inferno flame graph: the boxes of the third row from below (all, the program, the roots).
 pub(super) fn of_flame_graph(svg: &str) -> Option<f64> {
     let mut boxes: Vec<(f64, String, f64)> = Vec::new();
     for part in svg.split("<title>").skip(1) {
@@ -43,14 +43,14 @@ pub(super) fn of_flame_graph(svg: &str) -> Option<f64> {
     Some(sum(roots, &is_root) / sum(all, &|_| true))
 }
 
-/// What samply's file holds.
+/// The contents of samply's file.
 pub(super) struct SamplySeen {
     pub(super) samples: u64,
-    /// Of the threads other than the first, whose names are not needed to tell: they begin in libc.
+    /// The share for the threads other than the first, which needs no names: they begin in libc.
     pub(super) rooted: Option<f64>,
 }
 
-/// Counts samples and the stacks that begin in libc.
+/// Counts the samples and the stacks that begin in libc.
 pub(super) fn of_samply(profile: &Value) -> Option<SamplySeen> {
     let libs = profile["libs"].as_array()?;
     let (mut samples, mut in_threads, mut rooted) = (0, 0u64, 0u64);

@@ -1,13 +1,13 @@
-//! What a source file says about modules: which it declares, and which paths it names.
+//! Extracts from a source file the modules that it declares and the paths that it names.
 //!
-//! Comments, texts and everything under `#[cfg(test)]` are left out.
+//! Comments, literals and everything under `#[cfg(test)]` are left out.
 
-/// A file, as far as modules are concerned.
+/// The parts of a file that concern modules.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Source {
-    /// Paths that begin with `crate`, `super` or `self`, with the inline module that they stand in.
+    /// Paths that begin with `crate`, `super` or `self`, with the inline module that contains them.
     pub(super) paths: Vec<Named>,
-    /// Modules in other files that only tests have.
+    /// Modules in other files that exist only for tests.
     pub(super) test_modules: Vec<String>,
 }
 
@@ -40,7 +40,7 @@ impl Token {
     }
 }
 
-/// Words and signs, without comments and literals.
+/// Splits the text into words and symbols, without comments and literals.
 fn tokens(text: &str) -> Vec<Token> {
     let mut tokens = Vec::new();
     let mut rest = text;
@@ -76,7 +76,7 @@ fn tokens(text: &str) -> Vec<Token> {
     tokens
 }
 
-/// How long `#"…"#` is, with any number of `#`.
+/// Returns the length of `#"…"#`, with any number of `#`.
 fn raw_text(rest: &str) -> Option<usize> {
     let hashes = rest.len() - rest.trim_start_matches('#').len();
     let inner = rest[hashes..].strip_prefix('"')?;
@@ -112,7 +112,7 @@ fn quoted(rest: &str, quote: char) -> usize {
     rest.len()
 }
 
-/// A character in quotes; of a lifetime only the quote.
+/// Returns the length of a quoted character; for a lifetime, only of the quote.
 fn character(rest: &str) -> usize {
     let mut inside = rest.chars().skip(1);
     let is_character = inside.next() == Some('\\') || inside.next() == Some('\'');
@@ -153,7 +153,7 @@ impl Reading<'_> {
         }
     }
 
-    /// `#[…]`; with what it belongs to if that is only for tests.
+    /// Skips `#[…]`, with the item it belongs to if that is only for tests.
     fn attribute(&mut self) {
         let tokens = &self.tokens[1..];
         let tokens = if tokens.first().is_some_and(|token| token.is('!')) { &tokens[1..] } else { tokens };
@@ -195,7 +195,7 @@ impl Reading<'_> {
         &self.tokens[..end]
     }
 
-    /// `mod name;` or `mod name { … }`.
+    /// Reads `mod name;` or `mod name { … }`.
     fn module(&mut self, inside: &mut Vec<String>) {
         if let [_, Token::Word(name), Token::Sign('{'), rest @ ..] = self.tokens {
             self.tokens = rest;
@@ -207,7 +207,7 @@ impl Reading<'_> {
         }
     }
 
-    /// A path, or several in braces.
+    /// Reads a path, or several in braces.
     fn path(&mut self, inside: &[String]) {
         let mut path = Vec::new();
         while let [Token::Word(word), rest @ ..] = self.tokens {
@@ -224,7 +224,7 @@ impl Reading<'_> {
         self.source.paths.push(Named { inside: inside.to_vec(), path });
     }
 
-    /// `a, b::{c, d}, e::*}`, each behind `stem`.
+    /// Reads `a, b::{c, d}, e::*}`, each prefixed with `stem`.
     fn branches(&mut self, inside: &[String], stem: &[String]) {
         let known = self.source.paths.len();
         while let Some((first, rest)) = self.tokens.split_first() {
@@ -244,7 +244,7 @@ impl Reading<'_> {
     }
 }
 
-/// How many tokens a block with its brackets has.
+/// Returns the number of tokens in a block, including its brackets.
 fn block_length(tokens: &[Token]) -> usize {
     let mut depth = 0;
     for (at, token) in tokens.iter().enumerate() {
@@ -260,7 +260,7 @@ fn block_length(tokens: &[Token]) -> usize {
     tokens.len()
 }
 
-/// Whether an attribute is `cfg(test)`, or asks for it among other things.
+/// Returns whether an attribute is `cfg(test)`, or requires it among other conditions.
 fn is_for_tests(attribute: &[Token]) -> bool {
     let words: Vec<&str> = attribute
         .iter()
