@@ -1,15 +1,15 @@
-//! What can be wrong with a profile that comes from outside.
+//! The errors of profiles that come from outside.
 
 use std::fmt;
 
-/// A profile could not be read, written or combined. The message is one line for a person.
+/// A profile could not be read, written or combined. The message is one line for the user.
 #[derive(Debug)]
 pub struct Error {
     kind: ErrorKind,
     message: String,
 }
 
-/// The kinds of [`Error`], for callers that decide by them.
+/// The kinds of [`Error`], for callers that need to distinguish them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {
@@ -21,11 +21,11 @@ pub enum ErrorKind {
     WrongFormat,
     /// The input is in the expected format, but its parts contradict each other.
     Corrupt,
-    /// The input has more of something than can be held, whatever the limits.
+    /// The input has more of something than can be stored, whatever the limits.
     TooLarge,
-    /// Reading on would take more memory than the [`Limits`](crate::Limits) allow.
+    /// Reading further would take more memory than the [`Limits`](crate::Limits) allow.
     OutOfMemory,
-    /// Reading on would take more work than the [`Limits`](crate::Limits) allow.
+    /// Reading further would take more work than the [`Limits`](crate::Limits) allow.
     OutOfWork,
     /// The profiles or options do not fit together.
     Incompatible,
@@ -37,12 +37,12 @@ pub enum ErrorKind {
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 impl Error {
-    /// An error of `kind` that says `message`.
+    /// Creates an error of `kind` with this message.
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
         Self { kind, message: message.into() }
     }
 
-    /// What kind of error this is.
+    /// Returns what kind of error this is.
     pub fn kind(&self) -> ErrorKind {
         self.kind
     }

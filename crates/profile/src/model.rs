@@ -19,12 +19,12 @@ pub struct ValueType {
     pub unit: StringId,
 }
 
-/// A function as source code knows it.
+/// A function in the source code.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Function {
-    /// The name for people, demangled.
+    /// The demangled name, for display.
     pub name: StringId,
-    /// The name in the binary, mangled.
+    /// The mangled name, as in the binary.
     pub system_name: StringId,
     /// The source file.
     pub filename: StringId,
@@ -35,7 +35,7 @@ pub struct Function {
 /// The name of the mapping that holds the kernel, as perf writes it too.
 pub const KERNEL_MAPPING: &str = "[kernel.kallsyms]";
 
-/// The first address of the kernel, which has the upper half of them.
+/// The first address of the kernel, which occupies the upper half of the address space.
 pub const KERNEL_START: u64 = 1 << 63;
 
 /// A file mapped into the address space of the profiled process.
@@ -91,7 +91,8 @@ pub struct Location {
     pub mapping: Option<MappingId>,
     /// The address as the process had it, 0 when only symbols are known.
     pub address: u64,
-    /// Identical code folding joined several functions here, so the names are one guess of several.
+    /// Identical code folding merged several functions at this address, so the name is only one of several
+    /// candidates.
     pub is_folded: bool,
     pub(crate) first_line: u32,
     pub(crate) line_count: u32,
@@ -111,7 +112,7 @@ pub struct Label {
 }
 
 impl Label {
-    /// Whether the label carries text; else it carries a number.
+    /// Returns whether the label carries text; otherwise it carries a number.
     pub const fn is_text(&self) -> bool {
         !self.text.is_empty()
     }
@@ -120,11 +121,11 @@ impl Label {
 /// One row of [`Profile::samples`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sample<'a> {
-    /// Where: read it with [`Profile::stack`].
+    /// Where the sample was taken: read it with [`Profile::stack`].
     pub stack: StackId,
-    /// Under which labels: read them with [`Profile::labels`].
+    /// The labels of the sample: read them with [`Profile::labels`].
     pub labels: LabelSetId,
-    /// How much, one value for each of [`Profile::sample_types`].
+    /// How much was counted: one value for each of [`Profile::sample_types`].
     pub values: &'a [i64],
 }
 
@@ -133,11 +134,11 @@ pub struct Sample<'a> {
 pub(crate) struct Samples {
     pub(crate) stacks: Vec<StackId>,
     pub(crate) labels: Vec<LabelSetId>,
-    /// Row-major: as many values a sample as there are sample types.
+    /// Row-major: each sample has as many values as there are sample types.
     pub(crate) values: Vec<i64>,
 }
 
-/// One profile: what was sampled, where, how much, and how well.
+/// A profile: what was sampled, where, how much, and how well.
 ///
 /// Everything that flamelet captures or reads becomes a `Profile`, and everything it shows or writes
 /// starts from one. Build one with [`ProfileBuilder`](crate::ProfileBuilder) or read one with
@@ -150,15 +151,15 @@ pub struct Profile {
     pub(crate) mappings: Vec<Mapping>,
     pub(crate) locations: Vec<Location>,
     pub(crate) lines: Vec<Line>,
-    /// By far the largest column, so clones share it until one of them rewrites it.
+    /// By far the largest column, so clones share it until one of them changes it.
     pub(crate) stacks: Arc<Rows<LocationId>>,
     pub(crate) label_sets: Rows<Label>,
     pub(crate) samples: Samples,
     /// Facts about the whole capture.
     pub header: Header,
-    /// When and on which thread each sample was taken, where the capture knows.
+    /// When and on which thread each sample was taken, if the capture knows.
     pub timeline: Option<Timeline>,
-    /// How good the capture is, where it says.
+    /// How good the capture is, if it says so.
     pub quality: Option<Quality>,
 }
 
@@ -173,15 +174,15 @@ pub struct Header {
     pub period_type: Option<ValueType>,
     /// How many `period_type` units lie between two samples.
     pub period: i64,
-    /// Free text, a line each.
+    /// Free text, one line each.
     pub comments: Vec<StringId>,
     /// The kind of the sample type to show first; empty for the last one.
     pub default_sample_type: StringId,
-    /// Frames matching this pattern, and all below them, are dropped when shown.
+    /// Frames that match this pattern, and all frames below them, are dropped when the profile is shown.
     pub drop_frames: StringId,
-    /// Frames matching this pattern are kept although `drop_frames` matches them.
+    /// Frames that match this pattern are kept even if `drop_frames` matches them.
     pub keep_frames: StringId,
-    /// Where the profile is explained.
+    /// The address of the profile's documentation.
     pub doc_url: StringId,
 }
 
@@ -216,7 +217,7 @@ impl Profile {
         &self.mappings
     }
 
-    /// All mappings, to be corrected in place (a file name, a build id).
+    /// All mappings, for corrections in place (a file name, a build id).
     pub fn mappings_mut(&mut self) -> &mut [Mapping] {
         &mut self.mappings
     }
@@ -267,7 +268,7 @@ impl Profile {
         self.stacks.len()
     }
 
-    /// About how much memory it takes, in bytes. (Clones share their stacks, and each counts them.)
+    /// Returns about how much memory the profile takes, in bytes. (Clones share their stacks, but each counts them.)
     pub fn byte_size(&self) -> usize {
         let Self { functions, mappings, locations, lines, stacks, label_sets, samples, .. } = self;
         let timeline = self
@@ -333,15 +334,15 @@ impl Profile {
         self.header.comments.push(id);
     }
 
-    /// The sample type to show when nobody chose one: the default named by the file, else the last.
+    /// Returns the sample type to show when none is chosen: the default named by the file, or else the last one.
     pub fn default_sample_index(&self) -> usize {
         let wanted = self.header.default_sample_type;
         let named = self.sample_types.iter().position(|value| value.kind == wanted);
         named.filter(|_| !wanted.is_empty()).unwrap_or(self.sample_types.len().saturating_sub(1))
     }
 
-    /// Renames functions: `rename` is asked once about every function (its name and file) and answers with
-    /// what to change.
+    /// Renames functions: `rename` is called once for every function (with its name and file) and returns what to
+    /// change.
     pub fn rename_functions(&mut self, mut rename: impl FnMut(&str, &str) -> Renamed) {
         for function in &mut self.functions {
             let renamed = rename(self.strings.get(function.name), self.strings.get(function.filename));
@@ -354,10 +355,10 @@ impl Profile {
         }
     }
 
-    /// Gives each location new lines: `lines_for` is asked about every location and answers with its
-    /// frames (innermost first), or `None` to keep what it has. Symbolizers work through this.
+    /// Gives each location new lines: `lines_for` is called for every location and returns its frames (innermost
+    /// first), or `None` to keep what it has. Symbolizers use this.
     ///
-    /// The frames name functions by text, which are interned here.
+    /// The frames name their functions by text, which is interned.
     pub fn relabel_locations(
         &mut self,
         mut lines_for: impl FnMut(&Profile, LocationId) -> Option<Vec<NamedLine>>,
@@ -386,7 +387,7 @@ impl Profile {
     }
 }
 
-/// What [`Profile::rename_functions`] is to change; `None` keeps what there is.
+/// What [`Profile::rename_functions`] changes; `None` keeps the present value.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Renamed {
     /// The new name.
@@ -398,9 +399,9 @@ pub struct Renamed {
 /// A frame whose function is given by its names; see [`Profile::relabel_locations`].
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct NamedLine {
-    /// The name for people, demangled.
+    /// The demangled name, for display.
     pub name: String,
-    /// The name in the binary, mangled.
+    /// The mangled name, as in the binary.
     pub system_name: String,
     /// The source file, empty when unknown.
     pub filename: String,
@@ -412,7 +413,7 @@ pub struct NamedLine {
     pub column: i64,
 }
 
-/// Finds functions by what they are.
+/// Finds functions by their contents.
 pub(crate) type FunctionIndex = HashMap<Function, FunctionId, FxBuildHasher>;
 
 pub(crate) fn function_index(functions: &[Function]) -> FunctionIndex {
