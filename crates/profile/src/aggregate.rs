@@ -49,7 +49,7 @@ impl FromStr for Granularity {
 
 impl Profile {
     /// Removes everything finer than `granularity`. Without `inlines`, inlined frames are removed too, and only the
-    /// real function that contains them stays. Without `columns`, column numbers are removed, unless nothing else is.
+    /// real function that contains them stays. Without `columns`, column numbers go too, unless all else is kept.
     pub fn aggregate(&mut self, granularity: Granularity, inlines: bool, columns: bool) {
         use Granularity::{Addresses, FileFunctions, Files, Functions, Lines};
         if !inlines {

@@ -12,14 +12,8 @@
 //! | combine profiles | [`merge`], [`Profile::scale`], [`Profile::normalize_to`] |
 //! | keep a part of one | [`filter`] (feature `filter`), [`Profile::aggregate`] |
 //! | understand units | [`mod@unit`] |
-//!
-//!  read and write other protobuf messages
-//!  [`protobuf`]
-//!
-//!
-//!  limit what reading may take
-//!  [`mod@budget`]
-//!
+//! | read and write other protobuf messages | [`protobuf`] |
+//! | limit what reading may take | [`mod@budget`] |
 
 mod aggregate;
 mod assembler;

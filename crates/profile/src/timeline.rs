@@ -14,11 +14,7 @@
 //!
 //! | field of `Timeline` | number | encoding |
 //! |---|---|---|
-//!
-//!  `start_nanos`
-//!  1
-//!  int64, time zero in nanoseconds since 1970
-//!
+//! | `start_nanos` | 1 | int64, time zero in nanoseconds since 1970 |
 //! | `thread` | 2 | repeated message `Thread` { 1 pid, 2 tid, 3 name (string index), 4 process (string index) } |
 //! | `time_delta` | 3 | packed uint64: nanoseconds since the event before (events are sorted by time) |
 //! | `sample` | 4 | packed uint64: the row of `Profile.sample` |
