@@ -108,7 +108,7 @@ impl AddressSamples {
         self.samples.push((self.frames.len(), labels, values));
     }
 
-    /// How many samples there are.
+    /// Returns how many samples there are.
     pub(crate) fn len(&self) -> usize {
         self.samples.len()
     }

@@ -106,7 +106,7 @@ impl Assembly {
         self.columns.iter().position(|column| column.kind == kind)
     }
 
-    /// How many columns there are.
+    /// Returns how many columns there are.
     pub(crate) fn column_count(&self) -> usize {
         self.columns.len()
     }
@@ -190,7 +190,7 @@ impl Assembly {
         row
     }
 
-    /// How many rows there are.
+    /// Returns how many rows there are.
     pub(crate) fn row_count(&self) -> usize {
         self.keys.len()
     }

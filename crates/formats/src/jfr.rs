@@ -37,7 +37,7 @@ pub(crate) fn read(input: Input<'_>, options: &Options, notes: &mut Notes) -> Re
     let mut rest = &bytes[..];
     while !rest.is_empty() {
         let header = ChunkHeader::parse(rest)?;
-        // A chunk that is still being written has size 0.
+        // A chunk that is still being written has no size yet.
         let size = usize::try_from(header.size).ok().filter(|&size| size > 0).unwrap_or(rest.len());
         let Some((chunk, after)) = rest.split_at_checked(size) else {
             if recording.chunks == 0 {

@@ -2,7 +2,7 @@
 //!
 //! [`read()`] (and [`read_file`]) takes any file, unpacks it (gzip, zstd, xz, bzip2), recognises it by its content
 //! and turns it into a [`Profile`]; [`write()`] writes a profile to a file. Both return notes about what was dropped
-//! or guessed. [`Format`] names the formats, and [`recognise`] only tells which one a file is in.
+//! or guessed. [`Format`] names the formats, and [`recognise`] only returns the format of a file.
 //!
 //! A format is one file (or folder) with `recognise`, `read` and `write` side by side, and one entry in the registry
 //! (`format.rs`). Line-based formats are read as a stream; their memory grows with their content (distinct stacks,

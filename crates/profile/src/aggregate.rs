@@ -23,7 +23,7 @@ pub enum Granularity {
 impl Granularity {
     const ALL: [Self; 5] = [Self::Functions, Self::FileFunctions, Self::Files, Self::Lines, Self::Addresses];
 
-    /// The name, as pprof spells it.
+    /// Returns the name, as pprof spells it.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Functions => "functions",

@@ -27,7 +27,7 @@ pub struct Assembler<S> {
 }
 
 impl<S: Eq + Hash> Assembler<S> {
-    /// A profile whose samples carry these values, each given as (kind, unit).
+    /// Starts a profile whose samples carry these values, each given as (kind, unit).
     pub fn new(sample_types: &[(&str, &str)]) -> Self {
         Self {
             builder: ProfileBuilder::new(sample_types),

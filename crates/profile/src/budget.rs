@@ -69,7 +69,7 @@ const WORK: u8 = 2;
 const IDS: u8 = 3;
 
 impl Budget {
-    /// Creates a budget of which nothing is spent.
+    /// Creates an unspent budget.
     pub fn new(limits: Limits) -> Self {
         Self(Arc::new(Account {
             limits,

@@ -18,7 +18,7 @@ macro_rules! id {
                 Self(u32::try_from(index).expect("a table holds fewer than 2^32 rows"))
             }
 
-            /// The row in its table.
+            /// Returns the row in its table.
             pub const fn index(self) -> usize {
                 self.0 as usize
             }

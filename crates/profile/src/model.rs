@@ -187,12 +187,12 @@ pub struct Header {
 }
 
 impl Profile {
-    /// The interned strings.
+    /// Returns the interned strings.
     pub fn strings(&self) -> &StringTable {
         &self.strings
     }
 
-    /// The text of `id`.
+    /// Returns the text of `id`.
     pub fn string(&self, id: StringId) -> &str {
         self.strings.get(id)
     }
@@ -202,7 +202,7 @@ impl Profile {
         self.strings.intern(text)
     }
 
-    /// What the values of each sample count.
+    /// Returns what the values of each sample count.
     pub fn sample_types(&self) -> &[ValueType] {
         &self.sample_types
     }
@@ -227,43 +227,43 @@ impl Profile {
         &self.locations
     }
 
-    /// The function `id`.
+    /// Returns the function `id`.
     pub fn function(&self, id: FunctionId) -> &Function {
         &self.functions[id.index()]
     }
 
-    /// The mapping `id`.
+    /// Returns the mapping `id`.
     pub fn mapping(&self, id: MappingId) -> &Mapping {
         &self.mappings[id.index()]
     }
 
-    /// The location `id`.
+    /// Returns the location `id`.
     pub fn location(&self, id: LocationId) -> &Location {
         &self.locations[id.index()]
     }
 
-    /// How many locations have no function.
+    /// Returns how many locations have no function.
     pub fn unnamed_locations(&self) -> usize {
         self.locations.iter().filter(|location| location.line_count == 0).count()
     }
 
-    /// The frames at `id`, innermost inlined function first, the real function last.
+    /// Returns the frames at `id`, innermost inlined function first, the real function last.
     pub fn lines(&self, id: LocationId) -> &[Line] {
         self.lines_of(&self.locations[id.index()])
     }
 
-    /// The frames of `location`, which must be one of [`Profile::locations`].
+    /// Returns the frames of `location`, which must be one of [`Profile::locations`].
     pub fn lines_of(&self, location: &Location) -> &[Line] {
         let first = location.first_line as usize;
         &self.lines[first..first + location.line_count as usize]
     }
 
-    /// The locations of `id`, leaf first.
+    /// Returns the locations of `id`, leaf first.
     pub fn stack(&self, id: StackId) -> &[LocationId] {
         self.stacks.get(id.index())
     }
 
-    /// How many stacks are stored.
+    /// Returns how many stacks are stored.
     pub fn stack_count(&self) -> usize {
         self.stacks.len()
     }
@@ -288,22 +288,22 @@ impl Profile {
             + timeline
     }
 
-    /// The labels of `id`, in the order of the file.
+    /// Returns the labels of `id`, in the order of the file.
     pub fn labels(&self, id: LabelSetId) -> &[Label] {
         self.label_sets.get(id.index())
     }
 
-    /// How many label sets are stored, the empty one included.
+    /// Returns how many label sets are stored, including the empty one.
     pub fn label_set_count(&self) -> usize {
         self.label_sets.len()
     }
 
-    /// How many samples there are.
+    /// Returns how many samples there are.
     pub fn sample_count(&self) -> usize {
         self.samples.stacks.len()
     }
 
-    /// The sample at `index`.
+    /// Returns the sample at `index`.
     pub fn sample(&self, index: usize) -> Sample<'_> {
         let width = self.sample_types.len();
         Sample {
@@ -318,12 +318,12 @@ impl Profile {
         (0..self.sample_count()).map(|index| self.sample(index))
     }
 
-    /// The sum of the values of one sample type.
+    /// Returns the sum of the values of one sample type.
     pub fn total(&self, sample_type: usize) -> i64 {
         self.samples().fold(0i64, |sum, sample| sum.saturating_add(sample.values[sample_type]))
     }
 
-    /// The comments as text.
+    /// Returns the comments as text.
     pub fn comments(&self) -> impl Iterator<Item = &str> {
         self.header.comments.iter().map(|&id| self.string(id))
     }
@@ -424,7 +424,7 @@ pub(crate) fn function_index(functions: &[Function]) -> FunctionIndex {
 mod tests {
     use crate::{Event, LabelSetId, Profile, ProfileBuilder, ThreadId, Timeline};
 
-    /// A thousand stacks of fifty frames each.
+    /// Builds a thousand stacks of fifty frames each.
     fn profile() -> Profile {
         let mut builder = ProfileBuilder::new(&[("samples", "count")]);
         for leaf in 0..1000 {

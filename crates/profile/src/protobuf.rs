@@ -70,7 +70,7 @@ impl<'a> Fields<'a> {
 }
 
 impl<'a> FieldValue<'a> {
-    /// An unsigned number.
+    /// Reads an unsigned number.
     pub fn uint(self) -> Result<u64> {
         match self {
             Self::Varint(value) => Ok(value),
@@ -78,17 +78,17 @@ impl<'a> FieldValue<'a> {
         }
     }
 
-    /// A signed number that is not zigzag encoded.
+    /// Reads a signed number that is not zigzag encoded.
     pub fn int(self) -> Result<i64> {
         self.uint().map(|value| value as i64)
     }
 
-    /// A flag.
+    /// Reads a flag.
     pub fn bool(self) -> Result<bool> {
         self.uint().map(|value| value != 0)
     }
 
-    /// A number of the type `fixed64`.
+    /// Reads a number of the type `fixed64`.
     pub fn fixed64(self) -> Result<u64> {
         match self {
             Self::Fixed64(value) => Ok(value),
@@ -96,7 +96,7 @@ impl<'a> FieldValue<'a> {
         }
     }
 
-    /// A message or a string.
+    /// Reads a message or a string.
     pub fn bytes(self) -> Result<&'a [u8]> {
         match self {
             Self::Bytes(bytes) => Ok(bytes),
@@ -229,20 +229,20 @@ impl MessageWriter {
         self.bytes.push(value as u8);
     }
 
-    /// An unsigned number.
+    /// Writes an unsigned number.
     pub fn uint(&mut self, number: u32, value: u64) {
         if value != 0 {
             self.uint_of_oneof(number, value);
         }
     }
 
-    /// A number of a `oneof`, which is written even when it is 0.
+    /// Writes a number of a `oneof`, which is written even when it is 0.
     pub fn uint_of_oneof(&mut self, number: u32, value: u64) {
         self.varint(u64::from(number) << 3);
         self.varint(value);
     }
 
-    /// A number of the type `fixed64`.
+    /// Writes a number of the type `fixed64`.
     pub fn fixed64(&mut self, number: u32, value: u64) {
         if value != 0 {
             self.varint(u64::from(number) << 3 | 1);
@@ -250,31 +250,31 @@ impl MessageWriter {
         }
     }
 
-    /// A signed number, not zigzag encoded.
+    /// Writes a signed number, not zigzag encoded.
     pub fn int(&mut self, number: u32, value: i64) {
         self.uint(number, value as u64);
     }
 
-    /// A flag.
+    /// Writes a flag.
     pub fn bool(&mut self, number: u32, value: bool) {
         self.uint(number, u64::from(value));
     }
 
-    /// A message that `write` fills, written even when it is empty.
+    /// Writes a message that `write` fills, written even when it is empty.
     pub fn message(&mut self, number: u32, write: impl FnOnce(&mut Self)) {
         let mut inner = Self::default();
         write(&mut inner);
         self.bytes(number, &inner.bytes);
     }
 
-    /// A message or string, written even when it is empty.
+    /// Writes a message or string, written even when it is empty.
     pub fn bytes(&mut self, number: u32, bytes: &[u8]) {
         self.varint(u64::from(number) << 3 | 2);
         self.varint(bytes.len() as u64);
         self.bytes.extend_from_slice(bytes);
     }
 
-    /// A packed list of numbers; nothing when it is empty.
+    /// Writes a packed list of numbers; nothing when it is empty.
     pub fn packed(&mut self, number: u32, values: impl Iterator<Item = u64> + Clone) {
         let length: usize = values.clone().map(varint_length).sum();
         if length == 0 {
@@ -285,7 +285,7 @@ impl MessageWriter {
         values.for_each(|value| self.varint(value));
     }
 
-    /// A packed list of numbers of the type `fixed64`; nothing when it is empty.
+    /// Writes a packed list of numbers of the type `fixed64`; nothing when it is empty.
     pub fn packed_fixed64(&mut self, number: u32, values: &[u64]) {
         if !values.is_empty() {
             self.varint(u64::from(number) << 3 | 2);

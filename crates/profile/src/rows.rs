@@ -104,12 +104,12 @@ impl<T: Clone + Eq + Hash> InternedLists<T> {
         self.index.find_hashed(&self.rows, list, FxBuildHasher.hash_one(list)).map(|at| at as u32)
     }
 
-    /// The list with this number.
+    /// Returns the list with this number.
     pub fn get(&self, number: u32) -> &[T] {
         self.rows.get(number as usize)
     }
 
-    /// How many lists there are.
+    /// Returns how many lists there are.
     pub fn len(&self) -> usize {
         self.rows.len()
     }
@@ -119,7 +119,7 @@ impl<T: Clone + Eq + Hash> InternedLists<T> {
         self.len() == 0
     }
 
-    /// How many items all lists hold together.
+    /// Returns how many items all lists hold together.
     pub fn item_count(&self) -> usize {
         self.rows.items.len()
     }

@@ -82,7 +82,7 @@ impl StringTable {
         self.ids.find(hash, |&id| slice(&self.text, &self.ends, id) == string).copied()
     }
 
-    /// The text of `id`.
+    /// Returns the text of `id`.
     pub fn get(&self, id: StringId) -> &str {
         slice(&self.text, &self.ends, id)
     }

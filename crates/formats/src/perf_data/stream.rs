@@ -177,7 +177,7 @@ impl<'a> Stream<'a> {
         Ok(())
     }
 
-    /// The next record of the file.
+    /// Returns the next record of the file.
     fn next_record(&mut self, replay: &mut Replay<'a>) -> Result<Option<HeldRecord>> {
         if self.records_left.is_some_and(|left| left < RecordHeader::SIZE as u64) {
             return Ok(None);

@@ -21,12 +21,12 @@ pub struct Viewport {
 }
 
 impl Viewport {
-    /// The whole graph, `width` pixels wide, without boxes narrower than half a pixel.
+    /// Shows the whole graph, `width` pixels wide, without boxes narrower than half a pixel.
     pub fn of_width(width: f64) -> Self {
         Self { root: NodeId::ROOT, width, min_pixels: 0.5, max_boxes: 20_000 }
     }
 
-    /// The same viewport with another root.
+    /// Returns the same viewport with another root.
     pub fn zoomed(self, root: NodeId) -> Self {
         Self { root, ..self }
     }

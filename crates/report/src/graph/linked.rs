@@ -10,8 +10,8 @@ use crate::stacks::NodeInfo;
 /// The functions of a report and the calls between them.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Graph {
-    /// The nodes: first those that are shown, sorted as requested; then those whose cost is zero, which appear only
-    /// as callers and callees.
+    /// The nodes: first those that are shown, sorted as requested; then hidden ones, which appear only as
+    /// callers and callees.
     pub(crate) nodes: Vec<GraphNode>,
     /// How many of the nodes are shown.
     pub(crate) shown: usize,

@@ -145,7 +145,7 @@ impl FlamePayload {
         }
     }
 
-    /// How many boxes there are.
+    /// Returns how many boxes there are.
     pub fn box_count(&self) -> usize {
         self.parent.len()
     }

@@ -112,7 +112,7 @@ impl Nodes {
         self.table.at(location)
     }
 
-    /// How many nodes there are.
+    /// Returns how many nodes there are.
     pub(crate) fn len(&self) -> usize {
         self.infos.len()
     }
