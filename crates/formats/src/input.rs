@@ -112,7 +112,7 @@ impl<'a> Input<'a> {
         }
     }
 
-    /// Returns the file line by line.
+    /// Returns the lines of the file.
     pub(crate) fn lines(self) -> Lines<'a> {
         Lines { input: self, buffer: Vec::new(), start: 0, end: 0, number: 0, ended: false }
     }

@@ -116,7 +116,7 @@ fn add(
             flat_sigmas: 0.0,
             cum_sigmas: 0.0,
         });
-        // Several rows can have the same name: unnamed functions in files with equal base names.
+        // Several nodes can have the same name: unnamed functions in files with equal base names.
         let (flat, cum) = costs(row);
         *flat = flat.saturating_add(weights[at].flat.sum);
         *cum = cum.saturating_add(weights[at].cum.sum);

@@ -92,7 +92,7 @@ fn push_indices(value: FieldValue<'_>, into: &mut Vec<i32>, budget: &Budget) -> 
     })
 }
 
-/// Appends a message to its table; the first one reserves room for some more.
+/// Appends a message to its table; the first one allocates room for some more.
 fn push<T>(table: &mut Vec<T>, row: T, budget: &Budget) -> Result<()> {
     let rows = if table.is_empty() { 4 } else { 1 };
     budget.charge(rows * size_of::<T>())?;

@@ -1,4 +1,4 @@
-//! `dot`: the call graph for Graphviz, with the attributes that `go tool pprof` writes.
+//! `dot`: the call graph for Graphviz, in the same form as `go tool pprof`'s.
 
 use std::io::{self, Write};
 use std::sync::LazyLock;
