@@ -1,4 +1,4 @@
-//! Samples that are addresses, in files that say only at their end which modules were loaded where.
+//! Samples that consist of addresses, in files that list the loaded modules only at their end.
 
 use flamelet_profile::budget::{ALLOCATION, hash_entry};
 use flamelet_profile::{Budget, Label, Line, LocationId, MappingId};
@@ -17,7 +17,7 @@ pub(crate) struct Module {
     pub(crate) executable: bool,
 }
 
-/// Reads a line of `/proc/PID/maps`: `start-limit perms offset dev inode path`, or the short `start-limit: path`.
+/// Parses a line of `/proc/PID/maps`: `start-limit perms offset dev inode path`, or the short `start-limit: path`.
 pub(crate) fn parse_module(line: &[u8]) -> Option<Module> {
     parse_full(line).or_else(|| parse_short(line))
 }
@@ -37,7 +37,7 @@ fn parse_full(line: &[u8]) -> Option<Module> {
     let perms = fields.next().filter(|perms| perms.len() >= 3)?;
     let offset = hex(fields.next()?)?;
     let (start, limit) = (hex(&range[..dash])?, hex(&range[dash + 1..])?);
-    // The device and the inode are always there; the path may be missing and may hold spaces.
+    // The device and the inode are always present; the path may be missing and may contain spaces.
     let path = fields.nth(2).map_or(&b""[..], |first| {
         let at = first.as_ptr() as usize - line.as_ptr() as usize;
         line[at..].trim_ascii_end()
@@ -46,7 +46,7 @@ fn parse_full(line: &[u8]) -> Option<Module> {
     (start < limit).then_some(Module { start, limit, offset, path, executable: perms.contains(&b'x') })
 }
 
-/// A frame's names, where the file has them.
+/// A frame's names, if the file has them.
 #[derive(Debug, Clone)]
 pub(crate) struct Symbol {
     pub(crate) name: String,
@@ -54,12 +54,12 @@ pub(crate) struct Symbol {
     pub(crate) line: i64,
 }
 
-/// What a sample is charged with besides its frames, labels and values.
+/// What a sample costs in addition to its frames, labels and values.
 const SAMPLE: usize = size_of::<(usize, Vec<Label>, Vec<i64>)>() + 2 * ALLOCATION;
-/// What an address that is named is charged with, and one of its names.
+/// What a named address costs, and each of its names.
 const NAMED: usize = hash_entry(size_of::<(u64, Vec<Symbol>)>()) + 4 * size_of::<Symbol>() + ALLOCATION;
 const NAME: usize = size_of::<Symbol>() + 2 * ALLOCATION;
-/// What an address is charged with when its location is looked for.
+/// What an address costs while its location is looked up.
 const PLACED: usize = hash_entry(size_of::<(u64, LocationId)>());
 
 /// Collects samples until the modules are known, as long as the budget has room.
@@ -74,14 +74,14 @@ pub(crate) struct AddressSamples {
 }
 
 impl Module {
-    /// Whether addresses in it may be code of a file.
+    /// Returns whether addresses in it may be code of a file.
     pub(crate) fn is_code(&self) -> bool {
         self.executable && !self.path.is_empty() && !self.path.starts_with("[heap")
     }
 }
 
 impl AddressSamples {
-    /// No samples yet.
+    /// Creates a collection without samples.
     pub(crate) fn new(budget: &Budget) -> Self {
         let budget = budget.clone();
         Self {
@@ -108,7 +108,7 @@ impl AddressSamples {
         self.samples.push((self.frames.len(), labels, values));
     }
 
-    /// How many samples there are.
+    /// Returns how many samples there are.
     pub(crate) fn len(&self) -> usize {
         self.samples.len()
     }
@@ -129,12 +129,12 @@ impl AddressSamples {
         }
     }
 
-    /// Whether `address` has a name.
+    /// Returns whether `address` has a name.
     pub(crate) fn is_named(&self, address: u64) -> bool {
         self.symbols.contains_key(&address)
     }
 
-    /// Puts everything into `assembly`, whose columns must exist.
+    /// Adds everything to `assembly`, whose columns must exist.
     pub(crate) fn finish(mut self, assembly: &mut Assembly) {
         self.modules.sort_by_key(|module| module.start);
         let mappings: Vec<MappingId> = self.modules.iter().map(|module| mapping(module, assembly)).collect();
@@ -164,13 +164,13 @@ impl AddressSamples {
     }
 }
 
-/// The mapping that a module becomes.
+/// Returns the mapping for a module.
 pub(crate) fn mapping(module: &Module, assembly: &mut Assembly) -> MappingId {
     let Module { start, limit, offset, path, .. } = module;
     assembly.builder.file_mapping(*start..*limit, *offset, path, "")
 }
 
-/// Which of the modules, sorted by address, holds an address.
+/// Returns which of the modules, sorted by address, contains an address.
 pub(crate) fn find(modules: &[Module], address: u64) -> Option<usize> {
     let at = modules.partition_point(|module| module.start <= address).checked_sub(1)?;
     (address < modules[at].limit).then_some(at)

@@ -1,5 +1,5 @@
-//! Putting a profile together from a file: kinds of values may turn up at any time, samples with the same
-//! stack and labels become one row, and moments are kept beside them.
+//! Assembles a profile from a file: kinds of values may appear at any time, samples with the same stack and labels
+//! become one row, and the times of samples are kept beside them.
 
 use flamelet_profile::budget::hash_entry;
 use flamelet_profile::{
@@ -13,16 +13,16 @@ use std::hash::BuildHasher;
 
 use crate::linked_names::readable;
 
-/// What is charged for a row of each table, its place in the index that finds it again included.
+/// What a row of each table costs, including its entry in the index used to look it up.
 const FRAME: usize = hash_entry(size_of::<(StringId, StringId, i64, LocationId)>());
 const ROW: usize = size_of::<(StackId, LabelSetId)>() + hash_entry(size_of::<(StackId, LabelSetId, u32)>());
-/// Readers keep what they know of a thread by its numbers.
+/// Readers index what they know about a thread by its ids.
 const THREAD: usize = size_of::<Thread>() + 2 * hash_entry(size_of::<((u64, u64, StringId), ThreadRef)>());
 const COLUMN: usize = 3 * size_of::<Column>() + hash_entry(size_of::<((StringId, StringId), usize)>());
 /// An event, and its share of the memory that sorting takes.
 const EVENT: usize = size_of::<Event>() / 2 * 3;
 
-/// A thread as samples need it: its row in the timeline and its labels.
+/// What samples need to know about a thread: its row in the timeline and its labels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ThreadRef {
     pub(crate) id: ThreadId,
@@ -36,8 +36,8 @@ struct Column {
     values: Vec<i64>,
 }
 
-/// A profile being put together, within a budget. When that has run out, what is added is left out, and
-/// [`Assembly::finish`] answers with its error.
+/// A profile being assembled within a budget. Once the budget has run out, whatever is added is left out, and
+/// [`Assembly::finish`] returns the budget's error.
 pub(crate) struct Assembly {
     pub(crate) builder: ProfileBuilder,
     budget: Budget,
@@ -49,14 +49,14 @@ pub(crate) struct Assembly {
     timeline: TimelineBuilder,
     thread_refs: HashMap<(u64, u64, StringId), ThreadRef, FxBuildHasher>,
     keep_timeline: bool,
-    /// There were times, which were not kept.
+    /// The file has times that were not kept.
     drops_times: bool,
     value_type: usize,
     start_nanos: i64,
 }
 
 impl Assembly {
-    /// An empty profile; `keep_timeline` says whether moments are kept.
+    /// Creates an empty profile; `keep_timeline` says whether times are kept.
     pub(crate) fn new(keep_timeline: bool, budget: &Budget) -> Self {
         Self {
             builder: ProfileBuilder::new(&[]).within(budget.clone()),
@@ -75,18 +75,18 @@ impl Assembly {
         }
     }
 
-    /// What reading may take.
+    /// Returns the budget for reading.
     pub(crate) fn budget(&self) -> &Budget {
         &self.budget
     }
 
-    /// An error if the budget has run out. [`Assembly::finish`] asks too, and so do those who hand out lines; who walks
-    /// trees asks earlier.
+    /// Fails if the budget has run out. [`Assembly::finish`] and the line readers check this too; code that walks
+    /// trees calls it earlier.
     pub(crate) fn check_room(&self) -> Result<()> {
         self.budget.check()
     }
 
-    /// The column of values of this kind, added if it is new.
+    /// Returns the column for values of this kind, added if it is new.
     pub(crate) fn column(&mut self, kind: &str, unit: &str) -> usize {
         let key = (self.builder.string(kind), self.builder.string(unit));
         if let Some(&found) = self.column_index.get(&key) {
@@ -100,18 +100,18 @@ impl Assembly {
         self.columns.len() - 1
     }
 
-    /// The column of this kind, if there is one.
+    /// Returns the column of this kind, if there is one.
     pub(crate) fn find_column(&self, kind: &str) -> Option<usize> {
         let kind = self.builder.profile().strings().find(kind)?;
         self.columns.iter().position(|column| column.kind == kind)
     }
 
-    /// How many columns there are.
+    /// Returns how many columns there are.
     pub(crate) fn column_count(&self) -> usize {
         self.columns.len()
     }
 
-    /// The location of a function without an address.
+    /// Returns the location of a function without an address.
     pub(crate) fn frame(&mut self, name: &str, filename: &str, line: i64) -> LocationId {
         let key = (self.builder.string(name), self.builder.string(filename), line);
         if let Some(&id) = self.frames.get(&key) {
@@ -125,21 +125,21 @@ impl Assembly {
         id
     }
 
-    /// The function with a name as the linker or another tool has it.
+    /// Returns the function whose name comes from the linker or another tool.
     pub(crate) fn linked_function(&mut self, name: &str, filename: &str) -> FunctionId {
         let system_name = self.builder.string(name);
         let (name, filename) = (self.builder.string(&readable(name)), self.builder.string(filename));
         self.builder.function(Function { name, system_name, filename, ..Function::default() })
     }
 
-    /// The mapping of a file of which only the name is known, and whose functions are named already.
+    /// Returns the mapping of a file when only its name is known and its functions are named already.
     pub(crate) fn module(&mut self, filename: &str) -> MappingId {
         let filename = self.builder.string(filename);
         let symbols = MappingSymbols { functions: true, ..MappingSymbols::default() };
         self.builder.mapping(Mapping { filename, symbols, ..Mapping::default() })
     }
 
-    /// The thread with these numbers and name; its labels are `thread`, `tid` and `pid`, where known.
+    /// Returns the thread with these ids and this name; its labels are `thread`, `tid` and `pid`, where known.
     pub(crate) fn thread(&mut self, pid: u64, tid: u64, name: &str, process: &str) -> ThreadRef {
         let name_id = self.builder.string(name);
         if let Some(&found) = self.thread_refs.get(&(pid, tid, name_id)) {
@@ -170,13 +170,13 @@ impl Assembly {
         self.builder.labels(&labels)
     }
 
-    /// The row of a stack (leaf first) and labels.
+    /// Returns the row for a stack (leaf first) and labels.
     pub(crate) fn row(&mut self, stack: &[LocationId], labels: LabelSetId) -> u32 {
         let stack = self.builder.stack(stack);
         self.row_of(stack, labels)
     }
 
-    /// The row of a stack that was made before.
+    /// Returns the row for an existing stack.
     pub(crate) fn row_of(&mut self, stack: StackId, labels: LabelSetId) -> u32 {
         if let Some(&known) = self.rows.get(&(stack, labels)) {
             return known;
@@ -190,7 +190,7 @@ impl Assembly {
         row
     }
 
-    /// How many rows there are.
+    /// Returns how many rows there are.
     pub(crate) fn row_count(&self) -> usize {
         self.keys.len()
     }
@@ -207,7 +207,7 @@ impl Assembly {
         values[row] = values[row].saturating_add(value);
     }
 
-    /// Leaves a column out.
+    /// Drops a column.
     pub(crate) fn drop_column(&mut self, column: usize) {
         self.columns.remove(column);
         self.column_index =
@@ -215,7 +215,7 @@ impl Assembly {
         self.value_type -= usize::from(self.value_type > column);
     }
 
-    /// Gives the values of a column another name.
+    /// Renames the values of a column.
     pub(crate) fn rename(&mut self, column: usize, kind: &str) {
         self.columns[column].kind = self.builder.string(kind);
     }
@@ -228,7 +228,7 @@ impl Assembly {
         column.unit = unit;
     }
 
-    /// Notes that `row` was sampled at `time` (nanoseconds) on `thread`, with this share of its value.
+    /// Records that `row` was sampled at `time` (nanoseconds) on `thread`, with this share of its value.
     pub(crate) fn event(&mut self, time: u64, row: u32, thread: ThreadId, value: i64) {
         if self.keep_timeline {
             if !self.budget.has_room(EVENT) {
@@ -240,7 +240,7 @@ impl Assembly {
         }
     }
 
-    /// Says which column the values of events are given in.
+    /// Sets the column that the values of events are in.
     pub(crate) fn events_count(&mut self, column: usize) {
         self.value_type = column;
     }
@@ -251,12 +251,12 @@ impl Assembly {
         self.timeline.count_events();
     }
 
-    /// The wall-clock time of time 0 in nanoseconds since 1970, when the file knows it.
+    /// Sets the wall-clock time of time 0 in nanoseconds since 1970, if the file has it.
     pub(crate) fn starts_at(&mut self, nanos: i64) {
         self.start_nanos = nanos;
     }
 
-    /// Ends the work. Events are sorted and made relative to the first one.
+    /// Returns the finished profile. Events are sorted and made relative to the first one.
     pub(crate) fn finish(mut self) -> Result<Profile> {
         for column in &self.columns {
             self.builder.push_sample_type(ValueType { kind: column.kind, unit: column.unit });
@@ -274,7 +274,7 @@ impl Assembly {
             if self.start_nanos != 0 {
                 self.builder.header_mut().time_nanos = self.start_nanos;
             }
-            // A timeline without moments: a writer can still say that there were some.
+            // A timeline without events: it lets a writer report that the file had times.
             return Ok(self.builder.finish_with(self.drops_times.then(Timeline::default), None));
         }
         let timeline = from_first_event(self.timeline.finish(self.start_nanos, self.value_type));
@@ -287,7 +287,7 @@ impl Assembly {
     }
 }
 
-/// The timeline with its first event at time 0. A start that is not known (0) stays so.
+/// Returns the timeline with its first event at time 0. An unknown start (0) stays unknown.
 fn from_first_event(mut timeline: Timeline) -> Timeline {
     let first = timeline.events.first().map_or(0, |event| event.time);
     timeline.events.iter_mut().for_each(|event| event.time -= first);
@@ -298,12 +298,12 @@ fn from_first_event(mut timeline: Timeline) -> Timeline {
     timeline
 }
 
-/// Finds what was made of a piece of text before, without allocating for the question.
+/// Looks up what was stored for a piece of text, without allocating for the lookup.
 pub(crate) struct ByteIndex<T> {
     budget: Budget,
     text: Vec<u8>,
     table: HashTable<Known<T>>,
-    /// What was charged for it all.
+    /// What all entries were charged.
     charged: usize,
 }
 
@@ -314,7 +314,7 @@ impl<T> Drop for ByteIndex<T> {
 }
 
 struct Known<T> {
-    /// Kept, so that growing the table does not read all text again.
+    /// Kept so that the table can grow without hashing all the text again.
     hash: u64,
     start: usize,
     length: u32,
@@ -326,7 +326,7 @@ impl<T: Copy> ByteIndex<T> {
         Self { budget: budget.clone(), text: Vec::new(), table: HashTable::new(), charged: 0 }
     }
 
-    /// What `key` was stored with.
+    /// Returns what `key` was stored with.
     pub(crate) fn get(&self, key: &[u8]) -> Option<T> {
         let is_key = |known: &Known<T>| {
             known.length as usize == key.len() && self.text[known.start..][..key.len()] == *key
@@ -334,7 +334,7 @@ impl<T: Copy> ByteIndex<T> {
         self.table.find(FxBuildHasher.hash_one(key), is_key).map(|known| known.value)
     }
 
-    /// What is charged for all that is stored.
+    /// Returns what all entries were charged.
     pub(crate) fn charged(&self) -> usize {
         self.charged
     }

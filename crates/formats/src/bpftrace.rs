@@ -1,8 +1,8 @@
-//! What bpftrace prints of its maps: `@[stack, keys]: count`, plain keys, and histograms.
+//! bpftrace's printed maps: `@[stack, keys]: count`, plain keys, and histograms.
 //!
-//! Stacks become stacks, and other keys of the same map the label `key`. Maps without stacks become stacks of
-//! their keys below the map's name; buckets of a histogram likewise. Frames that bpftrace found no name for are
-//! addresses; `flamelet run` adds what the process had mapped (`MAPPED_LIBRARIES:`), so that they can be named.
+//! Stacks stay stacks, and the other keys of a map become the label `key`. Maps without stacks become stacks of their
+//! keys below the map's name, and so do histogram buckets. Frames that bpftrace found no name for are addresses;
+//! `flamelet run` adds what the process had mapped (`MAPPED_LIBRARIES:`), so that they can be named.
 
 use flamelet_profile::budget::ALLOCATION;
 use flamelet_profile::{Budget, ErrorKind, LabelSetId, LocationId, Profile, Result};
@@ -14,7 +14,7 @@ use crate::linked_names::readable;
 use crate::number::{decimal, prefixed_hex, signed};
 use crate::{Error, Notes, Options};
 
-/// Whether `head` looks like bpftrace's maps: a line that opens or holds one.
+/// Returns whether `head` looks like bpftrace's maps: a line that opens or holds one.
 pub(crate) fn recognise(head: &[u8]) -> bool {
     let mut lines = head
         .split(|&byte| byte == b'\n')
@@ -39,18 +39,18 @@ pub(crate) fn read(input: Input<'_>, _options: &Options, notes: &mut Notes) -> R
     reader.finish(notes)
 }
 
-/// `name…]: 12` or `@x: 12` as what stands before the colon and the number.
+/// Splits `name…]: 12` or `@x: 12` into what precedes the colon and the number.
 fn split_value(line: &[u8]) -> Option<(&[u8], i64)> {
     let colon = memchr::memmem::rfind(line, b": ")?;
     Some((&line[..colon], signed(line[colon + 2..].trim_ascii())?))
 }
 
-/// An entry whose stacks are being read.
+/// A map entry whose stacks are being read.
 struct MapEntry {
     map: String,
     frames: Vec<MapFrame>,
     keys: Vec<String>,
-    /// The next frame is the first of a stack, the others are callers.
+    /// The next frame is the first of a stack; the others are callers.
     is_leaf: bool,
 }
 
@@ -61,7 +61,7 @@ impl MapEntry {
     }
 }
 
-/// A frame: what is known, or an address in a module that is not known yet.
+/// A frame: a known location, or an address in a module that is not known yet.
 #[derive(Clone, Copy)]
 enum MapFrame {
     Known(LocationId),
@@ -162,14 +162,14 @@ impl MapReader {
         self.keys_sample(&frames, value);
     }
 
-    /// A sample of keys, root first.
+    /// Adds a sample whose stack is `keys`, root first.
     fn keys_sample(&mut self, keys: &[String], value: i64) {
         let stack: Vec<_> = keys.iter().rev().map(|key| self.assembly.frame(key, "", 0)).collect();
         let row = self.assembly.row(&stack, flamelet_profile::LabelSetId::EMPTY);
         self.assembly.add(row, 0, value);
     }
 
-    /// A line inside of an entry: a frame (indented), keys (after a comma), or the end with the value.
+    /// Takes a line inside an entry: a frame (indented), keys (after a comma), or the end with the value.
     fn inside(&mut self, line: &[u8]) {
         let Some(mut entry) = self.entry.take() else { return };
         let trimmed = line.trim_ascii();
@@ -208,7 +208,7 @@ impl MapReader {
         };
         let module = module.map(|module| self.assembly.module(&String::from_utf8_lossy(module)));
         if let Some(address) = prefixed_hex(text) {
-            // Callers are return addresses; one less lies in the call.
+            // Callers are return addresses; subtracting 1 gives an address inside the call.
             let address = address.saturating_sub(u64::from(!is_leaf));
             return match module {
                 Some(_) => MapFrame::Known(self.assembly.builder.address(module, address)),
@@ -277,13 +277,13 @@ impl MapReader {
     }
 }
 
-/// Keys between commas.
+/// Splits keys at commas.
 fn split_keys(text: &[u8]) -> Vec<String> {
     let keys = text.split(|&byte| byte == b',').map(<[u8]>::trim_ascii).filter(|key| !key.is_empty());
     keys.map(|key| String::from_utf8_lossy(key).into_owned()).collect()
 }
 
-/// `[4, 8)    2 |@@@  |` as the bucket and its count.
+/// Splits `[4, 8)    2 |@@@  |` into the bucket and its count.
 fn parse_bucket(line: &[u8]) -> Option<(String, i64)> {
     let end = line
         .iter()

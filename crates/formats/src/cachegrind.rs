@@ -1,4 +1,4 @@
-//! cachegrind's out file: what each line of source cost. There are no callers, so stacks have one frame.
+//! cachegrind's output file: what each source line cost. There are no callers, so stacks have one frame.
 
 use flamelet_profile::{ErrorKind, LabelSetId, Profile, Result};
 
@@ -9,7 +9,8 @@ use crate::{Error, Notes, Options};
 
 const MAX_EVENTS: usize = 64;
 
-/// Whether `head` looks like cachegrind's out file: `events:` and `fl=`, and nothing that only callgrind has.
+/// Returns whether `head` looks like cachegrind's output file: `events:` and `fl=`, and nothing that only callgrind
+/// has.
 pub(crate) fn recognise(head: &[u8]) -> bool {
     let mut lines = head.split(|&byte| byte == b'\n').take(200);
     let mut has_events = false;
@@ -19,7 +20,7 @@ pub(crate) fn recognise(head: &[u8]) -> bool {
     })
 }
 
-/// Reads cachegrind's out file.
+/// Reads cachegrind's output file.
 pub(crate) fn read(input: Input<'_>, _options: &Options, _notes: &mut Notes) -> Result<Profile> {
     let budget = &input.budget().clone();
     let assembly = Assembly::new(false, budget);

@@ -1,4 +1,4 @@
-//! V8's `.cpuprofile`: a tree of nodes, and the node that was on top at each moment.
+//! V8's `.cpuprofile`: a tree of nodes, and the node on top at each moment.
 
 mod nested;
 
@@ -18,14 +18,14 @@ use crate::{Error, Notes, Options, json};
 struct CpuProfileFile {
     #[serde(default)]
     nodes: Vec<ProfileNode>,
-    /// How V8 wrote the tree until 2016.
+    /// The form of the tree that V8 wrote until 2016.
     #[serde(default)]
     head: Option<nested::NestedNode>,
     #[serde(default)]
     samples: Vec<u64>,
     #[serde(rename = "timeDeltas", default)]
     deltas: Vec<i64>,
-    /// Microseconds, in the nested form instead of `timeDeltas`. Start and end are seconds there.
+    /// Microseconds; the nested form has them instead of `timeDeltas`, and its start and end are in seconds.
     #[serde(default)]
     timestamps: Vec<i64>,
     #[serde(rename = "startTime", default)]
@@ -67,16 +67,16 @@ const fn unknown_line() -> i64 {
     -1
 }
 
-/// A node of the tree: where it is, and its caller.
+/// A node of the tree: its location and its caller.
 struct TreeNode {
     location: LocationId,
     parent: Option<u32>,
 }
 
-/// What a node is charged with.
+/// What a node costs.
 const NODE: usize = size_of::<TreeNode>() + hash_entry(size_of::<(u64, u32)>()) + size_of::<Option<u32>>();
 
-/// The nodes of a tree, from which stacks are made.
+/// The nodes of a tree, from which stacks are built.
 #[derive(Default)]
 pub(crate) struct Tree {
     nodes: Vec<TreeNode>,
@@ -96,7 +96,7 @@ impl Tree {
         }
     }
 
-    /// The place of the node `id`, of which nothing may be known yet.
+    /// Returns the index of the node `id`, which may not have been read yet.
     fn number(&mut self, id: u64, assembly: &Assembly) -> Option<u32> {
         if let Some(&known) = self.by_id.get(&id) {
             return Some(known);
@@ -113,7 +113,7 @@ impl Tree {
         }
     }
 
-    /// The stack of node `top`, leaf first; the root stands for nothing and is left out.
+    /// Collects the stack of node `top`, leaf first; the root is only a placeholder and is left out.
     fn stack(&self, top: u32, into: &mut Vec<LocationId>, budget: &Budget) -> Result<()> {
         into.clear();
         let mut at = Some(top);
@@ -136,7 +136,7 @@ impl Tree {
     }
 }
 
-/// The rows of nodes under the labels of one thread: each stack is made once, however many samples have it.
+/// The rows of nodes with the labels of one thread; each stack is built once, however many samples have it.
 struct NodeRows<'a> {
     tree: &'a Tree,
     labels: LabelSetId,
@@ -163,7 +163,7 @@ impl<'a> NodeRows<'a> {
     }
 }
 
-/// Whether a file with these keys is a CPU profile, of flat nodes or of nested ones.
+/// Returns whether a file with these keys is a CPU profile, of flat nodes or of nested ones.
 pub(crate) fn recognise(keys: &json::Keys<'_>) -> bool {
     keys.has("nodes")
         || (keys.has("head") && ["samples", "startTime", "endTime"].iter().any(|key| keys.has(key)))
@@ -212,9 +212,9 @@ impl Columns {
     }
 }
 
-/// What ordering a sample by time takes, its time included.
+/// What ordering a sample by time costs, including its time.
 const ORDER: usize = 2 * size_of::<usize>() + size_of::<i64>();
-/// The location of a node that others name but that is not there.
+/// The location of a node that is referred to but missing.
 const MISSING: LocationId = LocationId::MAX;
 
 impl CpuProfileFile {
@@ -226,13 +226,13 @@ impl CpuProfileFile {
         }
     }
 
-    /// How many microseconds one of the start and the end is.
+    /// Returns the length in microseconds of the unit of start and end.
     fn micros(&self) -> f64 {
         let last = self.timestamps.iter().copied().max().unwrap_or(0);
         if (last as f64) > self.end { 1e6 } else { 1.0 }
     }
 
-    /// When each sample was taken and when the last one ended, in microseconds since the start.
+    /// Returns when each sample was taken and when the last one ended, in microseconds since the start.
     fn times(&self) -> (Vec<i64>, i64) {
         let (start, end) = ((self.start * self.micros()) as i64, (self.end * self.micros()) as i64);
         let times = match self.timestamps.is_empty() {
@@ -243,7 +243,7 @@ impl CpuProfileFile {
     }
 }
 
-/// The times of samples, from the time of each after the one before.
+/// Returns the times of samples, given the time between each and the previous one.
 fn sums(deltas: &[i64], start: i64) -> Vec<i64> {
     let sum = |sum: &mut i64, delta: &i64| {
         *sum = sum.saturating_add(*delta);
@@ -252,7 +252,7 @@ fn sums(deltas: &[i64], start: i64) -> Vec<i64> {
     deltas.iter().scan(start, sum).collect()
 }
 
-/// Adds samples, each of which lasts until the next one; `times` and `end` are microseconds.
+/// Adds samples, each of which lasts until the next one; `times` and `end` are in microseconds.
 fn by_samples(
     samples: &[u64],
     times: &[i64],
@@ -264,7 +264,7 @@ fn by_samples(
 ) -> Result<()> {
     let last = times.iter().copied().max().unwrap_or(0);
     let at = |index: usize| times.get(index).copied().unwrap_or(last);
-    // V8 does not always write them in the order of time.
+    // V8 does not always write them in time order.
     assembly.budget().charge(samples.len() * ORDER)?;
     let mut order: Vec<usize> = (0..samples.len()).collect();
     order.sort_by_key(|&index| at(index));
@@ -290,7 +290,7 @@ fn by_hits(file: &CpuProfileFile, tree: &Tree, columns: Columns, assembly: &mut 
     Ok(())
 }
 
-/// A chunk of a profile inside a trace, as Chrome's developer tools write it.
+/// A chunk of a profile inside a trace, as written by Chrome's developer tools.
 #[derive(Deserialize, Default)]
 pub(crate) struct Chunk {
     #[serde(rename = "cpuProfile", default)]
@@ -312,7 +312,7 @@ struct ChunkProfile {
 pub(crate) struct Chunked {
     tree: Tree,
     samples: Vec<u64>,
-    /// The time of each sample after the one before, microseconds.
+    /// The time between each sample and the previous one, in microseconds.
     deltas: Vec<i64>,
     /// Microseconds of the trace's clock.
     pub(crate) start: i64,
@@ -354,7 +354,7 @@ struct OutFile {
     deltas: Vec<i64>,
 }
 
-/// Writes a `.cpuprofile` of one value. Without times, samples are laid out one after another.
+/// Writes one value as a `.cpuprofile`. Without times, samples are placed one after another.
 pub(crate) fn write(
     profile: &Profile,
     out: &mut dyn Write,
@@ -403,7 +403,7 @@ struct TreeWriter<'a> {
     threads: HashMap<String, u64>,
     samples: Vec<u64>,
     deltas: Vec<i64>,
-    /// The exact end so far, so that rounding to microseconds does not add up.
+    /// The exact end so far, so that rounding to microseconds does not accumulate.
     end: f64,
     stack: Vec<u32>,
 }
@@ -474,7 +474,8 @@ impl<'a> TreeWriter<'a> {
         id
     }
 
-    /// A delta is the time before a sample, so the last one's own time is what is left at the end.
+    /// Returns the file. A delta is the time before a sample, so the last sample's own time is the rest up to the
+    /// end.
     fn finish(mut self) -> OutFile {
         self.deltas.pop();
         OutFile {

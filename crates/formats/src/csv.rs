@@ -1,4 +1,5 @@
-//! A table for spreadsheets and data frames: a line a sample, its stack as folded text, its labels, its values.
+//! A table for spreadsheets and data frames: one line per sample, with its stack as folded text, its labels and its
+//! values.
 
 use std::io::Write;
 
@@ -7,7 +8,7 @@ use flamelet_profile::{Label, Profile, Result};
 use crate::frames::{FrameTable, value_type};
 use crate::{Notes, Options};
 
-/// Writes a table. Its first line names the columns: `stack`, one a label key, one a value.
+/// Writes a table. Its first line names the columns: `stack`, one per label key, one per value.
 pub(crate) fn write(
     profile: &Profile,
     out: &mut dyn Write,
@@ -52,7 +53,7 @@ pub(crate) fn write(
     Ok(())
 }
 
-/// The keys of all labels, in the order in which they come.
+/// Returns the keys of all labels, in order of appearance.
 fn label_keys(profile: &Profile) -> Vec<&str> {
     let mut keys = Vec::new();
     let mut seen = rustc_hash::FxHashSet::default();
@@ -67,7 +68,7 @@ fn label_keys(profile: &Profile) -> Vec<&str> {
     keys
 }
 
-/// The values of one label of a sample; several are separated as frames are.
+/// Returns the values of one label of a sample; several values are separated as frames are.
 fn label_text(profile: &Profile, labels: &[Label], key: &str) -> String {
     let text = |label: &Label| match profile.string(label.text) {
         "" => label.number.to_string(),
@@ -83,7 +84,7 @@ fn push_field(line: &mut String, text: &str) {
     push_text(line, text);
 }
 
-/// A field as RFC 4180 has it: quoted where it must be, quotes doubled.
+/// Appends a field as RFC 4180 specifies: quoted where necessary, with quotes doubled.
 fn push_text(line: &mut String, text: &str) {
     if !text.contains([',', '"', '\n', '\r']) {
         line.push_str(text);

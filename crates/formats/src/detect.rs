@@ -1,4 +1,4 @@
-//! Recognising a file by its content, and handing it to its reader.
+//! Recognises a file by its content and calls its reader.
 
 use flamelet_profile::{ErrorKind, Profile, Result};
 
@@ -7,14 +7,14 @@ use crate::input::Input;
 use crate::json::{self, is_json};
 use crate::{Error, Format, Notes, Options, folded};
 
-/// Reads `input` in the format it is in.
+/// Reads `input` in whichever format it is.
 pub(crate) fn read(mut input: Input<'_>, options: &Options, notes: &mut Notes) -> Result<(Format, Profile)> {
     if let Some(format) = options.format {
         return Ok((format, read_as(format, input, options, notes)?));
     }
     match recognise(input.head(), input.head_is_all()) {
         Ok(format) => Ok((format, read_as(format, input, options, notes)?)),
-        // The keys that tell JSON formats apart may stand at the end of the file.
+        // The keys that distinguish JSON formats may be at the end of the file.
         Err(_) if !input.head_is_all() && is_json(input.head()) => {
             let budget = input.budget().clone();
             let text = input.slurp()?;
@@ -22,7 +22,7 @@ pub(crate) fn read(mut input: Input<'_>, options: &Options, notes: &mut Notes) -
             let input = Input::open(&text[..], &budget)?;
             Ok((format, read_as(format, input, options, notes)?))
         }
-        // The first stack may be longer than what was looked at.
+        // The first stack may be longer than the head.
         Err(_) if !input.head_is_all() && folded::may_have_long_line(input.head()) => {
             input.look_further()?;
             let format = recognise(input.head(), input.head_is_all())?;
@@ -40,7 +40,7 @@ fn read_as(format: Format, input: Input<'_>, options: &Options, notes: &mut Note
     read(input, options, notes)
 }
 
-/// The format of the file that starts with `head`.
+/// Returns the format of the file that starts with `head`.
 pub(crate) fn recognise(head: &[u8], head_is_all: bool) -> Result<Format> {
     if head.is_empty() {
         return Err(Error::new(ErrorKind::Truncated, "the file is empty"));
@@ -55,13 +55,13 @@ pub(crate) fn recognise(head: &[u8], head_is_all: bool) -> Result<Format> {
     })
 }
 
-/// `head` without valgrind's messages (`==123== …`), which stand above its output where both go the same way.
+/// Returns `head` without valgrind's messages (`==123== …`), which precede its output when both go to the same place.
 fn without_noise(head: &[u8]) -> Vec<u8> {
     let lines = head.split_inclusive(|&byte| byte == b'\n').filter(|line| !line.starts_with(b"=="));
     lines.flatten().copied().collect()
 }
 
-/// The first format that is told so.
+/// Returns the first format whose test satisfies `is_so`.
 fn first_told(is_so: impl Fn(&ToldBy) -> bool) -> Option<Format> {
     let told = |format: &&Format| format.entry().read.as_ref().is_some_and(|(told_by, _)| is_so(told_by));
     Format::all().iter().find(told).copied()

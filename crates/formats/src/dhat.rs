@@ -1,7 +1,7 @@
 //! DHAT's JSON, version 2, from valgrind and from dhat-rs.
 //!
-//! Besides Go's four values there are those at the moment of the global maximum (`peak_…`), and how much was
-//! read and written. In dhat-rs' ad-hoc mode the values are `units` and `events`.
+//! In addition to Go's four values there are those at the global maximum (`peak_…`), and how much was read and
+//! written. In dhat-rs' ad-hoc mode the values are `units` and `events`.
 
 use flamelet_profile::{ErrorKind, LabelSetId, LocationId, Profile, Result};
 use serde::Deserialize;
@@ -52,7 +52,7 @@ struct Point {
     fs: Vec<usize>,
 }
 
-/// Whether a file with these keys is DHAT's.
+/// Returns whether a file with these keys is DHAT's.
 pub(crate) fn recognise(keys: &json::Keys<'_>) -> bool {
     keys.has("dhatFileVersion")
 }
@@ -96,7 +96,7 @@ pub(crate) fn read(input: Input<'_>, _options: &Options, notes: &mut Notes) -> R
     assembly.finish()
 }
 
-/// Adds the columns and says whether there are those of reads and writes.
+/// Adds the columns and returns whether there are any for reads and writes.
 fn add_columns(file: &DhatFile, assembly: &mut Assembly) -> bool {
     if file.bklt {
         add_go_columns(assembly);

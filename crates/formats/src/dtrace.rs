@@ -1,4 +1,4 @@
-//! DTrace's aggregated stacks: frames one a line, leaf first, then the count; an empty line between stacks.
+//! DTrace's aggregated stacks: one frame per line, leaf first, then the count; an empty line between stacks.
 
 use flamelet_profile::{ErrorKind, LabelSetId, LocationId, Profile, Result};
 
@@ -7,7 +7,7 @@ use crate::input::Input;
 use crate::number::{decimal, prefixed_hex, words};
 use crate::{Error, Notes, Options};
 
-/// Whether `head` looks like DTrace's stacks: indented frames with a backquote, and a count of its own line.
+/// Returns whether `head` looks like DTrace's stacks: indented frames with a backquote, and a count on its own line.
 pub(crate) fn recognise(head: &[u8]) -> bool {
     let mut has_frame = false;
     head.split(|&byte| byte == b'\n').take(2000).any(|line| {
@@ -52,7 +52,7 @@ pub(crate) fn read(input: Input<'_>, _options: &Options, notes: &mut Notes) -> R
     assembly.finish()
 }
 
-/// A line of a probe that fired: `0  75816  :tick-10s`.
+/// Returns whether a line is about a probe that fired: `0  75816  :tick-10s`.
 fn is_probe(text: &[u8]) -> bool {
     let mut words = words(text);
     words.next().is_some_and(|word| decimal(word).is_some())

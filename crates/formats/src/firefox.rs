@@ -1,6 +1,6 @@
-//! The Firefox profiler's JSON: processed profiles (samply's too) and what Firefox writes before processing.
+//! The Firefox profiler's JSON: processed profiles (including samply's) and the unprocessed ones that Firefox writes.
 //!
-//! Tables are columns. Newer versions moved them from each thread to `shared`; whichever is there is used.
+//! Tables are stored as columns. Newer versions moved them from each thread to `shared`; the reader accepts both.
 
 pub(crate) mod gecko;
 mod write;
@@ -39,7 +39,7 @@ struct Meta {
     start: f64,
     #[serde(default, deserialize_with = "json::or_default")]
     product: String,
-    /// Whether addresses have names already. What samply saves has none: its page asks for them.
+    /// Whether addresses have names already. samply saves profiles without them: its page requests them.
     #[serde(rename = "symbolicated", default)]
     is_symbolicated: Option<bool>,
     #[serde(rename = "sampleUnits", default)]
@@ -62,7 +62,7 @@ struct Lib {
     code_id: String,
 }
 
-/// The tables that are in a thread or in `shared`.
+/// The tables that are either in a thread or in `shared`.
 #[derive(Deserialize, Default)]
 struct Tables {
     #[serde(rename = "stringArray", alias = "stringTable", default)]
@@ -177,7 +177,7 @@ struct Samples {
 }
 
 impl Samples {
-    /// The times in milliseconds.
+    /// Returns the times in milliseconds.
     fn times(&self, budget: &Budget) -> Result<Vec<f64>> {
         let count = self.time.as_ref().or(self.deltas.as_ref()).map_or(0, Vec::len);
         budget.charge(count * size_of::<f64>())?;
@@ -195,7 +195,7 @@ impl Samples {
     }
 }
 
-/// Whether a file with these keys is a processed profile.
+/// Returns whether a file with these keys is a processed profile.
 pub(crate) fn recognise(keys: &json::Keys<'_>) -> bool {
     keys.has("meta") && keys.mentions("\"preprocessedProfileVersion\"")
 }
@@ -229,7 +229,7 @@ pub(crate) fn read(input: Input<'_>, options: &Options, notes: &mut Notes) -> Re
     assembly.finish()
 }
 
-/// Ids are written `123`, `"123"` or `"123.1"` for the second process with a number.
+/// Parses an id, written as `123`, `"123"`, or `"123.1"` for the second process with the same number.
 fn number(id: &str) -> u64 {
     id.split('.').next().and_then(|id| id.parse().ok()).unwrap_or(0)
 }
@@ -310,10 +310,10 @@ impl Values {
     }
 }
 
-/// What is charged for a row that was looked up.
+/// What a row that was looked up costs.
 const KNOWN: usize = hash_entry(size_of::<(u32, u32)>());
 
-/// The stacks of one thread, resolved when they are first asked for.
+/// The stacks of one thread, resolved on first use.
 struct ThreadStacks<'a> {
     own: &'a Tables,
     shared: &'a Tables,
@@ -336,7 +336,7 @@ impl<'a> ThreadStacks<'a> {
         }
     }
 
-    /// The row of stack `at` under the labels of the thread.
+    /// Returns the row of stack `at` with the labels of the thread.
     fn row(&mut self, at: u32, labels: LabelSetId, assembly: &mut Assembly) -> Result<u32> {
         if let Some(&known) = self.rows.get(&at) {
             return Ok(known);
@@ -381,7 +381,8 @@ impl<'a> ThreadStacks<'a> {
         let line = frames.line.get(row).copied().flatten().unwrap_or(0);
         let module = self.module_of(functions, function);
         let location = match unnamed_address(name) {
-            // The name may be an address in the process; the frame's own counts from where the module starts.
+            // The name may be an address in the process; the frame's own address is relative to the start of the
+            // module.
             Some(_) if module.is_some() && address > 0 => assembly.builder.address(module, address as u64),
             Some(in_process) => assembly.builder.address(None, in_process),
             None => assembly.builder.named_address(module, address as u64, name, file, line),
@@ -416,7 +417,7 @@ impl<'a> ThreadStacks<'a> {
     }
 }
 
-/// The address of a frame whose function is not known: it stands where the name would.
+/// Returns the address of a frame whose function is unknown: it takes the place of the name.
 fn unnamed_address(name: &str) -> Option<u64> {
     u64::from_str_radix(name.strip_prefix("0x")?, 16).ok()
 }

@@ -1,8 +1,8 @@
-//! Folded stacks: `root;middle;leaf 42`, one stack a line, as flame graph scripts, `inferno` and
-//! `tracing-flame` write them.
+//! Folded stacks: `root;middle;leaf 42`, one stack per line, as written by flame graph scripts, `inferno` and
+//! `tracing-flame`.
 //!
-//! Two counts at the end of every line are a differential file: they become the values `before` and
-//! `after`. Counts with a fraction are kept as thousandths or millionths of a count.
+//! Two counts at the end of every line mean a differential file: they become the values `before` and `after`. Counts
+//! with a fraction are kept as thousandths or millionths of a count.
 
 mod write;
 
@@ -27,7 +27,7 @@ pub(crate) fn read(input: Input<'_>, _options: &Options, notes: &mut Notes) -> R
     reader.finish(notes)
 }
 
-/// Whether `head` looks like folded stacks: nearly every line has a stack and ends in a count.
+/// Returns whether `head` looks like folded stacks: nearly every line has a stack and ends in a count.
 pub(crate) fn recognise(head: &[u8], head_is_all: bool) -> bool {
     if is_binary(head) {
         return false;
@@ -45,7 +45,7 @@ pub(crate) fn recognise(head: &[u8], head_is_all: bool) -> bool {
     good > 0 && bad * 10 <= good && (joined > 0 || bad == 0)
 }
 
-/// Whether most of `head` is the beginning of a stack, whose line does not end in it.
+/// Returns whether most of `head` is the beginning of a stack whose line does not end inside it.
 pub(crate) fn may_have_long_line(head: &[u8]) -> bool {
     let last = memchr::memrchr(b'\n', head).map_or(head, |at| &head[at + 1..]);
     last.len() > head.len() / 2 && last.contains(&b';')
@@ -61,18 +61,18 @@ fn looks_differential(head: &[u8], head_is_all: bool) -> bool {
     lines.peek().is_some() && lines.all(two_counts)
 }
 
-/// The lines of `head` without the last one, which may be cut.
+/// Returns the lines of `head` without the last one, which may be cut off.
 fn complete_lines(head: &[u8], head_is_all: bool) -> impl Iterator<Item = &[u8]> {
     let end = if head_is_all { head.len() } else { memchr::memrchr(b'\n', head).unwrap_or(head.len()) };
     head[..end].split(|&byte| byte == b'\n').map(|line| line.strip_suffix(b"\r").unwrap_or(line))
 }
 
-/// Whether a line is neither empty, nor a comment, nor one of valgrind's messages.
+/// Returns whether a line is neither empty, nor a comment, nor one of valgrind's messages.
 fn is_stack_line(line: &[u8]) -> bool {
     !line.trim_ascii().is_empty() && line[0] != b'#' && !line.starts_with(b"==")
 }
 
-/// The stack and the count at its end.
+/// Splits a line into the stack and the count at its end.
 fn split_count(line: &[u8]) -> Option<(&[u8], &[u8])> {
     let line = line.trim_ascii_end();
     let at = line.iter().rposition(|&byte| byte == b' ' || byte == b'\t')?;
@@ -80,7 +80,7 @@ fn split_count(line: &[u8]) -> Option<(&[u8], &[u8])> {
     (decimal(count).is_some() || float(count).is_some()).then(|| (line[..at].trim_ascii_end(), count))
 }
 
-/// How much a count is multiplied by before it is stored.
+/// The factor by which counts are multiplied before they are stored.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd)]
 struct CountScale(i64);
 
@@ -91,7 +91,7 @@ impl CountScale {
         Self::UNITS.iter().find(|(factor, _)| *factor == self.0).map_or("count", |(_, unit)| unit)
     }
 
-    /// The scale that `count` needs.
+    /// Returns the scale that `count` needs.
     fn for_count(count: &[u8]) -> Self {
         match memchr::memchr(b'.', count).map_or(0, |dot| count.len() - dot - 1) {
             0 => CountScale(1),
@@ -101,7 +101,7 @@ impl CountScale {
     }
 }
 
-/// How many units of a folded file one count of `unit` is; see [`CountScale`].
+/// Returns how many `unit`s make one count of a folded file; see [`CountScale`].
 fn units_in_count(unit: &str) -> i64 {
     CountScale::UNITS.iter().find(|(_, name)| *name == unit).map_or(1, |(factor, _)| *factor)
 }
@@ -111,8 +111,8 @@ struct FoldedReader {
     frames: ByteIndex<LocationId>,
     differential: bool,
     scale: CountScale,
-    /// The stack of the line before, and where each of its frames ends: files are mostly sorted, so
-    /// lines share their beginning with the one before.
+    /// The stack of the previous line, and where each of its frames ends: files are mostly sorted, so consecutive
+    /// lines start with the same frames.
     previous: Vec<u8>,
     ends: Vec<usize>,
     locations: Vec<LocationId>,
@@ -144,7 +144,7 @@ impl FoldedReader {
         }
     }
 
-    /// Takes one line; false when it is none of ours.
+    /// Takes one line; returns false if it is not a stack.
     fn line(&mut self, line: &[u8]) -> bool {
         if !is_stack_line(line) {
             return true;
@@ -204,7 +204,7 @@ impl FoldedReader {
         self.leaf_first.extend(self.locations.iter().rev());
     }
 
-    /// Keeps the frames that `stack` begins with, as the stack before did.
+    /// Keeps the frames that `stack` has in common with the previous stack.
     fn reuse_common_frames(&mut self, stack: &[u8]) {
         let common = self.previous.iter().zip(stack).take_while(|(a, b)| a == b).count();
         let keeps = |end: &usize| *end <= common && stack.get(*end).is_none_or(|&byte| byte == b';');

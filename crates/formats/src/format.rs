@@ -1,6 +1,8 @@
-//! The registry of formats: an entry each, from which recognising, reading, writing and every list of formats follow.
+//! The registry of formats: one entry each, used for recognising, reading and writing files and for every list of
+//! formats.
 //!
-//! A new format is a module with its functions, an entry here, and a sample that `tests/registry.rs` asks for.
+//! A new format is a module with its functions, an entry in this registry, and a sample that `tests/registry.rs` asks
+//! for.
 
 use std::fmt;
 use std::io::Write;
@@ -16,7 +18,7 @@ use crate::{
     strace, trace_event, xctrace,
 };
 
-/// What is known of a format.
+/// The properties of a format.
 pub(crate) struct FormatEntry {
     name: &'static str,
     title: &'static str,
@@ -27,13 +29,14 @@ pub(crate) struct FormatEntry {
     holds_times: bool,
 }
 
-/// What tells whether a file is in the format.
+/// How files of the format are recognised.
 pub(crate) enum ToldBy {
-    /// How the file begins.
+    /// By the beginning of the file.
     Bytes(fn(&[u8]) -> bool),
-    /// How the file begins, and whether that is all of it.
+    /// By the beginning of the file, and whether that is all of it.
     MaybeCut(fn(&[u8], bool) -> bool),
-    /// The keys of its outermost object. Only asked where the file is JSON, and the others only where it is not.
+    /// By the keys of the outermost object. Used only for files that are JSON; the other variants only for files that
+    /// are not.
     Json(fn(&Keys<'_>) -> bool),
 }
 
@@ -64,7 +67,7 @@ macro_rules! formats {
         }
 
         impl Format {
-            /// Every format, in the order in which a file is compared with them.
+            /// Every format, in the order in which files are tested for them.
             pub const fn all() -> &'static [Format] {
                 &[$(Format::$variant),*]
             }
@@ -75,9 +78,9 @@ macro_rules! formats {
     };
 }
 
-// The surest first: magic numbers, then first lines and keys, then what only looks alike.
+// The most reliable tests come first: magic numbers, then first lines and keys, then mere resemblance.
 formats! {
-    /// What `perf record` writes.
+    /// The file that `perf record` writes.
     PerfData: FormatEntry {
         name: "perf-data",
         title: "perf.data, file and pipe mode",
@@ -101,7 +104,7 @@ formats! {
         read: Some((Bytes(jemalloc::recognise), jemalloc::read)),
         ..FormatEntry::EMPTY
     }
-    /// pprof's older kinds: binary CPU profiles and the text of heap, contention, thread and count profiles.
+    /// pprof's legacy formats: binary CPU profiles and the text of heap, contention, thread and count profiles.
     PprofLegacy: FormatEntry {
         name: "pprof-legacy",
         title: "pprof's older kinds (binary CPU, heap, growth, contention, thread, count, Java)",
@@ -124,14 +127,14 @@ formats! {
         read: Some((Bytes(heaptrack::recognise), heaptrack::read)),
         ..FormatEntry::EMPTY
     }
-    /// massif's out file.
+    /// massif's output file.
     Massif: FormatEntry {
         name: "massif",
         title: "massif out",
         read: Some((Bytes(massif::recognise), massif::read)),
         ..FormatEntry::EMPTY
     }
-    /// callgrind's out file.
+    /// callgrind's output file.
     Callgrind: FormatEntry {
         name: "callgrind",
         title: "callgrind out",
@@ -141,14 +144,14 @@ formats! {
         write: Some(callgrind::write),
         holds_times: false,
     }
-    /// cachegrind's out file.
+    /// cachegrind's output file.
     Cachegrind: FormatEntry {
         name: "cachegrind",
         title: "cachegrind out",
         read: Some((Bytes(cachegrind::recognise), cachegrind::read)),
         ..FormatEntry::EMPTY
     }
-    /// The report of macOS' `sample`.
+    /// The report of macOS's `sample`.
     MacSample: FormatEntry {
         name: "sample",
         title: "macOS sample report",
@@ -170,7 +173,7 @@ formats! {
         read: Some((Bytes(bpftrace::recognise), bpftrace::read)),
         ..FormatEntry::EMPTY
     }
-    /// Chrome's trace events, as `tracing-chrome` and Perfetto have them.
+    /// Chrome's trace events, which `tracing-chrome` and Perfetto use too.
     TraceEvent: FormatEntry {
         name: "chrome-trace",
         title: "Chrome trace-event JSON",
@@ -215,7 +218,7 @@ formats! {
         write: Some(cpuprofile::write),
         ..FormatEntry::EMPTY
     }
-    /// The Firefox profiler's processed JSON, as samply writes it too.
+    /// The Firefox profiler's processed JSON, which samply writes too.
     Firefox: FormatEntry {
         name: "firefox",
         title: "Firefox processed profile JSON",
@@ -225,7 +228,7 @@ formats! {
         write: Some(firefox::write),
         ..FormatEntry::EMPTY
     }
-    /// What Firefox itself writes before processing.
+    /// The unprocessed profile that Firefox itself writes.
     Gecko: FormatEntry {
         name: "gecko",
         title: "Gecko profile JSON",
@@ -242,7 +245,7 @@ formats! {
         write: Some(otlp::write),
         ..FormatEntry::EMPTY
     }
-    /// pprof's protobuf, flamelet's native file.
+    /// pprof's protobuf, flamelet's native format.
     Pprof: FormatEntry {
         name: "pprof",
         title: "pprof protobuf",
@@ -275,7 +278,7 @@ formats! {
         read: Some((Bytes(dtrace::recognise), dtrace::read)),
         ..FormatEntry::EMPTY
     }
-    /// Folded stacks, one a line.
+    /// Folded stacks, one per line.
     Folded: FormatEntry {
         name: "folded",
         title: "folded stacks (also differential)",
@@ -285,7 +288,7 @@ formats! {
         write: Some(folded::write),
         holds_times: false,
     }
-    /// A table, a line a sample.
+    /// A table with one line per sample.
     Csv: FormatEntry {
         name: "csv",
         title: "CSV table, a line a sample",
@@ -301,42 +304,42 @@ impl Format {
         &REGISTRY[self as usize]
     }
 
-    /// The name to write on a command line.
+    /// Returns the name used on the command line.
     pub fn name(self) -> &'static str {
         self.entry().name
     }
 
-    /// The name for people.
+    /// Returns the name for display.
     pub fn title(self) -> &'static str {
         self.entry().title
     }
 
-    /// Other names that are understood.
+    /// Returns other accepted names.
     pub fn aliases(self) -> &'static [&'static str] {
         self.entry().aliases
     }
 
-    /// How the names of such files end, without the first dot; the usual one first.
+    /// Returns the file name extensions, without the first dot; the usual one comes first.
     pub fn extensions(self) -> &'static [&'static str] {
         self.entry().extensions
     }
 
-    /// Whether files of this format can be read.
+    /// Returns whether files of this format can be read.
     pub fn can_read(self) -> bool {
         self.entry().read.is_some()
     }
 
-    /// Whether files of this format can be written.
+    /// Returns whether files of this format can be written.
     pub fn can_write(self) -> bool {
         self.entry().write.is_some()
     }
 
-    /// Whether it can hold when each sample was taken.
+    /// Returns whether the format can store when each sample was taken.
     pub fn holds_times(self) -> bool {
         self.entry().holds_times
     }
 
-    /// The format that a file named `path` should be written in, by the longest ending that fits.
+    /// Returns the format for an output file named `path`, by the longest extension that matches.
     pub fn for_output(path: &str) -> Option<Format> {
         let path = path.to_ascii_lowercase();
         let endings = Format::all()

@@ -1,4 +1,4 @@
-//! Stacks as writers need them: one frame a function, inlined ones included, with text for every part.
+//! Stacks as writers need them: one frame per function, including inlined ones, with text for every part.
 
 use std::num::NonZero;
 
@@ -9,23 +9,23 @@ use rustc_hash::FxBuildHasher;
 /// One frame of a written stack.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Frame {
-    /// The function's name, or the best stand-in.
+    /// The function's name, or the best substitute.
     pub(crate) name: String,
-    /// The source file, may be empty.
+    /// The source file, or empty.
     pub(crate) file: String,
     /// The line, 0 when unknown.
     pub(crate) line: i64,
     /// The column, 0 when unknown.
     pub(crate) column: i64,
-    /// The module's file name, may be empty.
+    /// The module's file name, or empty.
     pub(crate) module: String,
     /// The address in the process, 0 when unknown.
     pub(crate) address: u64,
-    /// How many frames inlined at the same address stand outside of this one.
+    /// How many frames inlined at the same address enclose this one.
     pub(crate) inline_depth: u32,
 }
 
-/// What makes two frames the same, without their text.
+/// What identifies a frame, without its text.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 struct Key {
     name: StringId,
@@ -43,9 +43,9 @@ pub(crate) struct FrameTable<'a> {
     with_lines: bool,
     frames: Vec<Frame>,
     index: HashMap<Key, u32, FxBuildHasher>,
-    /// Where in `numbers` the frames of each location are, once they were asked for.
+    /// Where in `numbers` the frames of each location are, once they have been requested.
     by_location: Vec<Option<Span>>,
-    /// The locations that were asked for.
+    /// The locations that have been requested.
     asked: Vec<LocationId>,
     numbers: Vec<u32>,
 }
@@ -57,12 +57,12 @@ struct Span {
 }
 
 impl<'a> FrameTable<'a> {
-    /// Frames that differ by line and address.
+    /// Creates a table in which frames are distinguished by line and address.
     pub(crate) fn with_lines(profile: &'a Profile) -> Self {
         Self::new(profile, true)
     }
 
-    /// Frames that differ by function only.
+    /// Creates a table in which frames are distinguished by function only.
     pub(crate) fn by_function(profile: &'a Profile) -> Self {
         Self::new(profile, false)
     }
@@ -80,7 +80,7 @@ impl<'a> FrameTable<'a> {
         }
     }
 
-    /// Forgets every frame, to start another table. Takes no longer than what was asked for.
+    /// Forgets every frame, to start another table. Takes time only for the locations that were requested.
     pub(crate) fn restart(&mut self) {
         self.asked.drain(..).for_each(|location| self.by_location[location.index()] = None);
         self.frames.clear();
@@ -88,12 +88,12 @@ impl<'a> FrameTable<'a> {
         self.numbers.clear();
     }
 
-    /// All frames that were asked for, by number.
+    /// Returns all frames that were requested, by number.
     pub(crate) fn frames(&self) -> &[Frame] {
         &self.frames
     }
 
-    /// The frames of a stack, root first.
+    /// Appends the frames of a stack, root first.
     pub(crate) fn stack(&mut self, stack: StackId, into: &mut Vec<u32>) {
         into.clear();
         for &location in self.profile.stack(stack).iter().rev() {
@@ -145,7 +145,7 @@ impl<'a> FrameTable<'a> {
         let file = function.map_or(StringId::EMPTY, |f| f.filename);
         let module = location.mapping.map_or(StringId::EMPTY, |at| self.profile.mapping(at).filename);
         let (line, column) = line.filter(|_| self.with_lines).map_or((0, 0), |at| (at.line, at.column));
-        // Where there is no name, the address stands for it.
+        // A frame without a name is identified by its address.
         let address = if self.with_lines || name.is_empty() { location.address } else { 0 };
         let inline_depth = if self.with_lines { depth as u32 } else { 0 };
         Key { name, file, module, line, column, address, inline_depth }
@@ -161,7 +161,7 @@ impl<'a> FrameTable<'a> {
     }
 }
 
-/// What to call a frame that has no function.
+/// Returns the name for a frame that has no function.
 fn stand_in(module: &str, address: u64) -> String {
     let base = module.rsplit('/').next().unwrap_or(module);
     match (base.is_empty(), address) {
@@ -172,14 +172,14 @@ fn stand_in(module: &str, address: u64) -> String {
     }
 }
 
-/// The events of each thread, in the order of time.
+/// Returns the events of each thread in time order.
 pub(crate) fn events_by_thread(timeline: &Timeline) -> Vec<Vec<&Event>> {
     let mut threads = vec![Vec::new(); timeline.threads.len()];
     timeline.events.iter().for_each(|event| threads[event.thread.index()].push(event));
     threads
 }
 
-/// The kind and unit of a sample type.
+/// Returns the kind and unit of a sample type.
 pub(crate) fn value_type(profile: &Profile, index: usize) -> (&str, &str) {
     profile
         .sample_types()
@@ -187,7 +187,7 @@ pub(crate) fn value_type(profile: &Profile, index: usize) -> (&str, &str) {
         .map_or(("samples", "count"), |value| (profile.string(value.kind), profile.string(value.unit)))
 }
 
-/// How many nanoseconds one of `unit` is, when it is a unit of time.
+/// Returns how many nanoseconds one `unit` is, if it is a unit of time.
 pub(crate) fn nanos_per(unit: &str) -> Option<f64> {
     Some(match unit {
         "nanoseconds" | "nanosecond" | "ns" => 1.0,

@@ -1,4 +1,4 @@
-//! What heap formats share: the names of their values, and undoing the bias of sampling.
+//! What heap formats share: the names of their values, and the correction of sampling bias.
 
 use crate::assembly::Assembly;
 
@@ -17,8 +17,8 @@ pub(crate) fn add_go_columns(assembly: &mut Assembly) {
     }
 }
 
-/// What was really allocated, told by what a sampler that takes one sample in `rate` bytes saw: an object of
-/// size `s` is seen with probability `1 - exp(-s / rate)`.
+/// Estimates what was really allocated from what a sampler with one sample per `rate` bytes saw: an object of size
+/// `s` is seen with probability `1 - exp(-s / rate)`.
 pub(crate) fn unbias(objects: i64, bytes: i64, rate: i64) -> (i64, i64) {
     if objects <= 0 || bytes <= 0 || rate <= 1 {
         return (objects, bytes);

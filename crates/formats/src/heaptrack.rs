@@ -1,7 +1,7 @@
-//! heaptrack's data: raw (addresses and pointers, as recorded) and interpreted (names and allocation kinds).
+//! heaptrack's data: raw (addresses and pointers, as recorded) or interpreted (names and allocation kinds).
 //!
-//! Values: Go's four, where `inuse_…` is what was never freed ("leaked"), and besides `temporary_objects`
-//! (freed before anything else was allocated) and `peak_space`. Everything in a line is hexadecimal.
+//! The values are Go's four, where `inuse_…` is what was never freed ("leaked"), and also `temporary_objects` (freed
+//! before anything else was allocated) and `peak_space`. All numbers in a line are hexadecimal.
 
 mod costs;
 
@@ -16,16 +16,16 @@ use crate::input::Input;
 use crate::number::{hex, words};
 use crate::{Error, Notes, Options};
 
-/// The newest version of the file that is known.
+/// The newest known version of the file format.
 const NEWEST: u64 = 3;
 
-/// What a trace is charged with, its figures included, and a pointer that was allocated.
+/// What a trace with its figures costs, and a pointer that was allocated.
 const TRACE: usize = size_of::<TraceLine>() + 2 * size_of::<costs::TraceCost>();
 const POINTER: usize = hash_entry(size_of::<(u64, (u32, u64))>());
-/// What a frame is charged with when its location is looked for.
+/// What a frame costs while its location is looked up.
 const PLACED: usize = hash_entry(size_of::<(u64, LocationId)>());
 
-/// Whether `head` starts like a heaptrack file: `v HEAPTRACK-VERSION FILE-VERSION`.
+/// Returns whether `head` starts like a heaptrack file: `v HEAPTRACK-VERSION FILE-VERSION`.
 pub(crate) fn recognise(head: &[u8]) -> bool {
     let first = head.split(|&byte| byte == b'\n').next().unwrap_or_default();
     let Some(versions) = first.strip_prefix(b"v ") else { return false };
@@ -49,7 +49,7 @@ pub(crate) fn read(input: Input<'_>, _options: &Options, notes: &mut Notes) -> R
 
 type LineResult = std::result::Result<(), &'static str>;
 
-/// A frame as `t` lines have it: an address (raw) or the number of an `i` line, and the frame that called it.
+/// A frame from a `t` line: an address (raw) or the number of an `i` line, and the frame that called it.
 struct TraceLine {
     frame: u64,
     parent: u32,
@@ -63,7 +63,7 @@ struct InstructionLine {
     frames: Vec<(u32, u32, u32)>,
 }
 
-/// An `m` line: one module, from where to where.
+/// An `m` line: one module and its address range.
 struct ModuleLine {
     name: String,
     base: u64,
@@ -77,7 +77,7 @@ struct EventReader {
     traces: Vec<TraceLine>,
     places: Vec<InstructionLine>,
     modules: Vec<ModuleLine>,
-    /// `a` lines: size and trace. Their presence tells interpreted data from raw.
+    /// `a` lines: size and trace. Only interpreted data has them.
     kinds: Vec<(u64, u32)>,
     interpreted: bool,
     costs: TraceCosts,
@@ -87,7 +87,7 @@ struct EventReader {
     peak_rss: u64,
     page_size: u64,
     attached: bool,
-    /// How many pointers were known at once, at most.
+    /// The largest number of pointers known at once.
     most_pointers: usize,
 }
 
@@ -149,7 +149,7 @@ impl EventReader {
                 self.attached = true;
                 Ok(())
             }
-            // Comments, and lines of newer versions that say nothing about allocations.
+            // Comments, and lines of newer versions that are not about allocations.
             _ => Ok(()),
         }
     }
@@ -166,7 +166,7 @@ impl EventReader {
         Ok(())
     }
 
-    /// A text and what follows it. Since version 3 its length stands before it.
+    /// Splits off a text. Since version 3 it is preceded by its length.
     fn text<'a>(&self, rest: &'a [u8]) -> std::result::Result<(&'a str, &'a [u8]), &'static str> {
         let (text, after) = if self.version.unwrap_or(0) >= 3 {
             let space = memchr::memchr(b' ', rest).ok_or("a text without its length")?;
@@ -178,7 +178,8 @@ impl EventReader {
         Ok((std::str::from_utf8(text).map_err(|_| "a text that is not UTF-8")?, after))
     }
 
-    /// Raw: size, trace, pointer. Interpreted: the number of an `a` line, or size and trace in version 0.
+    /// Takes an allocation. Raw: size, trace, pointer. Interpreted: the number of an `a` line, or size and trace in
+    /// version 0.
     fn allocation(&mut self, rest: &[u8]) -> LineResult {
         let mut numbers = Numbers(words(rest));
         let first = numbers.next()?;
@@ -224,7 +225,7 @@ impl EventReader {
         Ok(())
     }
 
-    /// `ip module [function file line]…`; a function without file and line may stand alone.
+    /// Takes `ip module [function file line]…`; a function may come without file and line.
     fn place(&mut self, rest: &[u8]) -> LineResult {
         self.interpreted = true;
         let numbers: Vec<u32> = words(rest)
@@ -250,7 +251,7 @@ impl EventReader {
         Ok(())
     }
 
-    /// `name base [vaddr size]…`, or `-`, after which all modules are listed anew.
+    /// Takes `name base [vaddr size]…`, or `-`, after which all modules are listed again.
     fn module(&mut self, rest: &[u8]) -> LineResult {
         let (name, numbers) = if self.version >= Some(3) {
             self.text(rest)?
@@ -319,7 +320,7 @@ impl EventReader {
     }
 }
 
-/// The numbers of a line, one after another.
+/// Reads the numbers of a line, one after another.
 struct Numbers<I>(I);
 
 impl<'a, I: Iterator<Item = &'a [u8]>> Numbers<I> {
@@ -332,7 +333,7 @@ fn number(word: &[u8]) -> std::result::Result<u64, &'static str> {
     hex(word).ok_or("a number is missing or bad")
 }
 
-/// Makes stacks of traces.
+/// Turns traces into stacks.
 struct StackResolver<'a> {
     reader: &'a EventReader,
     assembly: &'a mut Assembly,
@@ -353,7 +354,7 @@ impl<'a> StackResolver<'a> {
     fn sample(&mut self, trace: u32, values: [i64; 6]) -> Result<()> {
         let mut stack = Vec::new();
         let mut at = trace;
-        // Callers come before what they call, so the numbers fall and the walk ends.
+        // Callers come before their callees, so the numbers decrease and the walk ends.
         while let Some(row) = at.checked_sub(1) {
             let TraceLine { frame, parent } = self.reader.traces[row as usize];
             self.reader.budget.work(1)?;

@@ -1,6 +1,6 @@
-//! What a reader gets: a stream whose beginning can be looked at, unpacked, within a budget.
+//! The input of a reader: an unpacked stream whose beginning can be inspected, within a budget.
 //!
-//! Whoever reads on after the budget has run out gets its error, so no reader goes on for long.
+//! Reading after the budget has run out returns its error, so no reader continues for long.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -12,31 +12,30 @@ use crate::unpack::{damaged, packing, unpack};
 
 /// How much of a file is looked at to recognise it.
 const HEAD: usize = 64 << 10;
-/// How often a file may be packed inside a packed file.
+/// How many layers of compression a file may have.
 const MAX_LAYERS: usize = 4;
 /// The longest line of a text file.
 const MAX_LINE: usize = 64 << 20;
-/// How much is read at once.
+/// How much is read at a time.
 const CHUNK: usize = 256 << 10;
-/// What is charged for each byte of a long line: readers take lines apart, and each word of a line becomes an id, a
-/// place, or both.
+/// What each byte of a long line costs: readers split lines, and each word of a line becomes an id, a place, or both.
 const LINE_PARTS: usize = 8;
 
-/// A file being read: unpacked, and its beginning known.
+/// A file being read: unpacked, with its beginning in memory.
 pub(crate) struct Input<'a> {
     head: Vec<u8>,
-    /// How much of `head` has been handed out.
+    /// How much of `head` has been returned.
     taken: usize,
     head_is_all: bool,
     rest: Box<dyn Read + 'a>,
     budget: Budget,
     is_packed: bool,
-    /// The file itself, where it can be read here and there.
+    /// The file itself, if it supports random access.
     file: Option<&'a File>,
 }
 
 impl<'a> Input<'a> {
-    /// Opens `file` from its beginning on.
+    /// Opens `file` at its beginning.
     pub(crate) fn of_file(file: &'a File, budget: &Budget) -> Result<Self> {
         let mut input = Self::open(file, budget)?;
         let is_regular = file.metadata().is_ok_and(|metadata| metadata.is_file());
@@ -65,17 +64,17 @@ impl<'a> Input<'a> {
         Err(Error::new(ErrorKind::TooLarge, "the file is packed inside packed files too many times"))
     }
 
-    /// The beginning of the file.
+    /// Returns the beginning of the file.
     pub(crate) fn head(&self) -> &[u8] {
         &self.head
     }
 
-    /// Whether [`Input::head`] is the whole file.
+    /// Returns whether [`Input::head`] is the whole file.
     pub(crate) fn head_is_all(&self) -> bool {
         self.head_is_all
     }
 
-    /// Makes the head longer until it has a whole line more, which may be a long one.
+    /// Extends the head until it has one more whole line, which may be a long one.
     pub(crate) fn look_further(&mut self) -> Result<()> {
         let mut searched = self.head.len();
         while memchr::memchr(b'\n', &self.head[searched..]).is_none() && !self.head_is_all {
@@ -91,17 +90,17 @@ impl<'a> Input<'a> {
         Ok(())
     }
 
-    /// The file itself, where places in it are places in what is read.
+    /// Returns the file itself, if offsets in it are offsets in the input.
     pub(crate) fn file(&self) -> Option<&'a File> {
         self.file
     }
 
-    /// What reading the file may take.
+    /// Returns the budget for reading the file.
     pub(crate) fn budget(&self) -> &Budget {
         &self.budget
     }
 
-    /// The whole file in memory.
+    /// Reads the whole file into memory.
     pub(crate) fn slurp(mut self) -> Result<Slurped> {
         let mut slurped = Slurped { bytes: Vec::new(), loan: self.budget.lend(0)? };
         loop {
@@ -113,18 +112,18 @@ impl<'a> Input<'a> {
         }
     }
 
-    /// The file line by line.
+    /// Returns the lines of the file.
     pub(crate) fn lines(self) -> Lines<'a> {
         Lines { input: self, buffer: Vec::new(), start: 0, end: 0, number: 0, ended: false }
     }
 
-    /// What an I/O error means: the budget has its own.
+    /// Converts an I/O error; when the budget has run out, that is the error.
     pub(crate) fn explain(&self, error: &io::Error) -> Error {
         self.budget.check().err().unwrap_or_else(|| damaged(error))
     }
 }
 
-/// A file in memory, which is charged as long as it is there.
+/// A file in memory, which is charged as long as it exists.
 pub(crate) struct Slurped {
     bytes: Vec<u8>,
     loan: Loan,
@@ -163,7 +162,7 @@ impl Read for Input<'_> {
 pub(crate) struct Lines<'a> {
     input: Input<'a>,
     buffer: Vec<u8>,
-    /// What was read and not returned yet lies here.
+    /// The start of what was read but not returned yet.
     start: usize,
     end: usize,
     number: u64,
@@ -171,7 +170,7 @@ pub(crate) struct Lines<'a> {
 }
 
 impl Lines<'_> {
-    /// The next line without its end, or `None` at the end of the file.
+    /// Returns the next line without its line ending, or `None` at the end of the file.
     pub(crate) fn next(&mut self) -> Result<Option<&[u8]>> {
         self.input.budget.check()?;
         let mut searched = 0;
@@ -192,17 +191,17 @@ impl Lines<'_> {
         }
     }
 
-    /// The number of the line that was returned last, from 1.
+    /// Returns the number of the last line returned, counted from 1.
     pub(crate) fn number(&self) -> u64 {
         self.number
     }
 
-    /// An error about the line that was returned last.
+    /// Returns an error about the last line returned.
     pub(crate) fn corrupt(&self, what: &str) -> Error {
         Error::new(ErrorKind::Corrupt, format!("line {}: {what}", self.number))
     }
 
-    /// Reads on. What was returned makes room when there is too little.
+    /// Reads more. When there is too little room, lines already returned are discarded.
     fn fill(&mut self) -> Result<()> {
         if self.buffer.len() - self.end < CHUNK / 2 {
             self.buffer.copy_within(self.start..self.end, 0);
@@ -231,7 +230,7 @@ fn trim_return(line: &[u8]) -> &[u8] {
     line.strip_suffix(b"\r").unwrap_or(line)
 }
 
-/// Whether `head` holds bytes that no text has.
+/// Returns whether `head` contains bytes that do not occur in text.
 pub(crate) fn is_binary(head: &[u8]) -> bool {
     head.iter().any(|&byte| byte < 0x20 && !matches!(byte, b'\t' | b'\n' | b'\r' | 0x1b | 0x0c))
 }

@@ -12,9 +12,10 @@
 //! 5f02500000-5f02600000 r-xp …
 //! ```
 //!
-//! Figures are of sampled objects: live, and in brackets all since the start (0 unless `prof_accum` is on).
-//! Each stack is scaled up by its mean size. `t*` is the sum of all threads, and what jeprof reads; with threads listed,
-//! they share it, labelled, as their own figures say. (Of few samples, those are off by more than the sum.)
+//! Figures are of sampled objects: live, and in brackets all since the start (0 unless `prof_accum` is on). Each
+//! stack is scaled up by its mean size. `t*` is the sum of all threads, and the line jeprof reads; if threads are
+//! listed, the sum is divided among them, labelled, in proportion to their own figures. (Scaled from few samples,
+//! those would be less accurate than the sum.)
 
 use flamelet_profile::{Budget, Error, ErrorKind, Profile, Result};
 
@@ -27,7 +28,7 @@ use crate::{Notes, Options};
 
 const START: &[u8] = b"heap_v2/";
 
-/// Whether `head` is a jemalloc dump.
+/// Returns whether `head` is a jemalloc dump.
 pub(crate) fn recognise(head: &[u8]) -> bool {
     head.starts_with(START)
 }
@@ -53,7 +54,7 @@ struct DumpReader {
     samples: AddressSamples,
     rate: Option<i64>,
     stack: Vec<u64>,
-    /// The figures of the open stack: of all threads, and thread by thread.
+    /// The figures of the open stack: for all threads, and for each thread.
     all: Option<Counts>,
     threads: Vec<(u64, Counts)>,
     in_stack: bool,
@@ -97,7 +98,7 @@ impl DumpReader {
                 self.close();
                 self.in_stack = true;
                 for word in words(addresses) {
-                    // Return addresses: one less lies in the call.
+                    // Return addresses; subtracting 1 gives an address inside the call.
                     self.stack.push(prefixed_hex(word).ok_or("a bad address")?.saturating_sub(1));
                 }
             }
@@ -107,7 +108,7 @@ impl DumpReader {
         Ok(())
     }
 
-    /// `*: 13: 6688 [40: 20480]` or `3: …`; the lines above the first stack are totals.
+    /// Takes `*: 13: 6688 [40: 20480]` or `3: …`; the lines above the first stack are totals.
     fn thread_line(&mut self, line: &[u8]) -> std::result::Result<(), &'static str> {
         let colon = memchr::memchr(b':', line).ok_or("no colon after the thread")?;
         let counts = parse_counts(&line[colon + 1..]).ok_or("bad figures")?;
@@ -139,7 +140,7 @@ impl DumpReader {
         self.stack.clear();
     }
 
-    /// A sample of so many `seen`, which stand for so many `scaled`.
+    /// Adds a sample of the `seen` figures, which stand for the `scaled` ones.
     fn sample(&mut self, thread: Option<u64>, seen: Counts, scaled: Counts) {
         let mut labels = Vec::new();
         if let Some(thread) = thread {
@@ -171,14 +172,14 @@ impl DumpReader {
     }
 }
 
-/// What sampled figures stand for.
+/// Returns what sampled figures stand for.
 fn scaled([live, live_bytes, all, all_bytes]: Counts, rate: i64) -> Counts {
     let ((live, live_bytes), (all, all_bytes)) =
         (unbias(live, live_bytes, rate), unbias(all, all_bytes, rate));
     [live, live_bytes, all, all_bytes]
 }
 
-/// Parts in the same proportions that add up to `all`.
+/// Divides `all` in the proportions of `parts`, so that the results add up to it.
 fn shared_out(all: Counts, parts: &[Counts]) -> Vec<Counts> {
     let mut shares = vec![[0; 4]; parts.len()];
     for (column, &whole) in all.iter().enumerate() {
@@ -186,7 +187,7 @@ fn shared_out(all: Counts, parts: &[Counts]) -> Vec<Counts> {
         let (mut so_far, mut given) = (0, 0);
         for (share, part) in shares.iter_mut().zip(parts) {
             so_far += i128::from(part[column]);
-            // Up to here, so that what rounding takes from one part goes to the next.
+            // Cumulative, so that what rounding takes from one part goes to the next.
             let up_to_here = if sum > 0 { i128::from(whole) * so_far / sum } else { 0 };
             share[column] = i64::try_from(up_to_here - given).unwrap_or(i64::MAX);
             given = up_to_here;

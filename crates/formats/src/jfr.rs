@@ -1,6 +1,6 @@
-//! Java Flight Recorder: chunks of events that describe themselves.
+//! Java Flight Recorder: self-describing chunks of events.
 //!
-//! Read are execution samples (`samples`), allocation samples (`alloc_space`), and waiting for monitors
+//! The reader takes execution samples (`samples`), allocation samples (`alloc_space`), and waits for monitors
 //! (`contentions`, `delay`). Each chunk has its own metadata and constants.
 
 mod chunk;
@@ -21,10 +21,10 @@ use crate::input::Input;
 use crate::{Error, Notes, Options};
 
 const MAGIC: &[u8] = b"FLR\0";
-/// What a stack that was resolved is charged with besides its frames.
+/// What a resolved stack costs in addition to its frames.
 const STACK: usize = hash_entry(size_of::<(i64, Vec<LocationId>)>()) + ALLOCATION;
 
-/// Whether `head` is a flight recording.
+/// Returns whether `head` is a flight recording.
 pub(crate) fn recognise(head: &[u8]) -> bool {
     head.starts_with(MAGIC)
 }
@@ -37,7 +37,7 @@ pub(crate) fn read(input: Input<'_>, options: &Options, notes: &mut Notes) -> Re
     let mut rest = &bytes[..];
     while !rest.is_empty() {
         let header = ChunkHeader::parse(rest)?;
-        // A chunk that is still being written says that it has no size.
+        // A chunk that is still being written has no size yet.
         let size = usize::try_from(header.size).ok().filter(|&size| size > 0).unwrap_or(rest.len());
         let Some((chunk, after)) = rest.split_at_checked(size) else {
             if recording.chunks == 0 {
@@ -62,16 +62,16 @@ pub(crate) fn read(input: Input<'_>, options: &Options, notes: &mut Notes) -> Re
     recording.finish(notes)
 }
 
-/// What an event becomes.
+/// What an event is converted to.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum EventMeaning {
     Sample,
-    /// The field that holds the bytes, and the column it goes to.
+    /// The field with the number of bytes, and the column it goes to.
     Allocation(&'static str, &'static str),
     Contention,
 }
 
-/// Bytes by the buffers that threads allocate from, and by samples: two ways to count the same.
+/// Bytes by the buffers that threads allocate from, and by samples: two ways of counting the same thing.
 const ALLOCATED: &str = "alloc_space";
 const ALLOCATED_SAMPLED: &str = "sampled_alloc_space";
 
@@ -147,7 +147,7 @@ impl Recording {
 }
 
 impl Recording {
-    /// Leaves out the samples where a recording counts allocations both ways.
+    /// Drops the samples if a recording counts allocations both ways.
     fn count_allocations_once(&mut self, notes: &mut Notes) {
         let Some(sampled) = self.assembly.find_column(ALLOCATED_SAMPLED) else { return };
         if self.assembly.find_column(ALLOCATED).is_some() {
@@ -166,7 +166,7 @@ struct ChunkReader<'a> {
     pools: &'a Pools,
     /// Stacks by their number in the constants.
     stacks: HashMap<i64, Vec<LocationId>>,
-    /// What these are charged with.
+    /// What the stacks were charged.
     stack_memory: usize,
 }
 
@@ -177,7 +177,7 @@ impl ChunkReader<'_> {
         let type_id = bytes.long()?;
         let Some(class) = self.metadata.class(type_id) else { return Some(()) };
         let Some(kind) = kind_of(&class.name) else {
-            // 0 and 1 are the metadata and the constants themselves.
+            // Types 0 and 1 are the metadata and the constants themselves.
             self.recording.others += u64::from(type_id > 1);
             return Some(());
         };
@@ -226,7 +226,7 @@ impl ChunkReader<'_> {
         Some(self.recording.assembly.thread(0, tid as u64, &name, ""))
     }
 
-    /// The text of a string or of a symbol, which is a constant that holds one.
+    /// Returns the text of a string or of a symbol, which is a constant that contains a string.
     fn text(&self, value: &JavaValue) -> Option<String> {
         if let JavaValue::Text(text) = value {
             return Some(text.to_string());
@@ -281,7 +281,7 @@ impl ChunkReader<'_> {
 mod tests {
     use super::*;
 
-    /// The totals of a recording whose events of allocations are `kinds`, each of 100 bytes.
+    /// Returns the totals of a recording whose allocation events are `kinds`, each of 100 bytes.
     fn totals(kinds: &[&str]) -> Vec<(String, i64)> {
         let mut recording = Recording::new(&Options::default(), &Budget::new(crate::Limits::default()));
         recording.chunks = 1;

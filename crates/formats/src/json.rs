@@ -1,4 +1,4 @@
-//! JSON: telling formats apart by the keys of the outermost object, and reading with one-line errors.
+//! JSON: distinguishes formats by the keys of the outermost object, and parses with one-line errors.
 
 mod metered;
 
@@ -7,10 +7,10 @@ use metered::Metered;
 use serde::de::{DeserializeOwned, DeserializeSeed};
 use serde::{Deserialize, Deserializer};
 
-/// The most keys that are looked at; files of the formats that are known have some dozens.
+/// The most keys that are looked at; files of known formats have a few dozen.
 const MAX_KEYS: usize = 4096;
 
-/// What formats are told apart by: the keys of the outermost object, or of the first one in an outermost array.
+/// The keys that distinguish formats: those of the outermost object, or of the first object in an outermost array.
 pub(crate) struct Keys<'a> {
     text: &'a [u8],
     keys: Vec<&'a [u8]>,
@@ -18,7 +18,7 @@ pub(crate) struct Keys<'a> {
 }
 
 impl<'a> Keys<'a> {
-    /// The keys of `text`, which may be cut anywhere; `None` when it holds no object.
+    /// Returns the keys of `text`, which may be cut off anywhere; `None` if it contains no object.
     pub(crate) fn of(text: &'a [u8]) -> Option<Self> {
         let mut scanner = Scanner { text: without_mark(text), at: 0 };
         let is_list = scanner.skip_space()? == b'[';
@@ -26,23 +26,23 @@ impl<'a> Keys<'a> {
         (scanner.skip_space()? == b'{').then(|| Self { text, keys: scanner.keys(), is_list })
     }
 
-    /// Whether the outermost object has this key.
+    /// Returns whether the outermost object has this key.
     pub(crate) fn has(&self, key: &str) -> bool {
         !self.is_list && self.keys.contains(&key.as_bytes())
     }
 
-    /// Whether the outermost array begins with an object that has this key.
+    /// Returns whether the outermost array begins with an object that has this key.
     pub(crate) fn items_have(&self, key: &str) -> bool {
         self.is_list && self.keys.contains(&key.as_bytes())
     }
 
-    /// Whether `what` stands anywhere in the text.
+    /// Returns whether `what` occurs anywhere in the text.
     pub(crate) fn mentions(&self, what: &str) -> bool {
         memchr::memmem::find(self.text, what.as_bytes()).is_some()
     }
 }
 
-/// Whether `head` starts like an object with a key, or like an array of objects.
+/// Returns whether `head` starts like an object with a key, or like an array of objects.
 pub(crate) fn is_json(head: &[u8]) -> bool {
     match without_mark(head).trim_ascii_start() {
         [b'{', rest @ ..] => matches!(rest.trim_ascii_start().first(), Some(b'"')),
@@ -63,7 +63,7 @@ impl<'a> Scanner<'a> {
         Some(self.text[self.at])
     }
 
-    /// The keys of the object at the cursor, as far as the text goes.
+    /// Returns the keys of the object at the cursor, as far as the text goes.
     fn keys(&mut self) -> Vec<&'a [u8]> {
         let mut keys = Vec::new();
         let mut depth = 0u32;
@@ -98,7 +98,7 @@ impl<'a> Scanner<'a> {
         keys
     }
 
-    /// The string whose opening quote was read.
+    /// Reads a string whose opening quote has been read.
     fn string(&mut self) -> Option<&'a [u8]> {
         let start = self.at;
         self.at = string_end(self.text, start)?;
@@ -106,7 +106,7 @@ impl<'a> Scanner<'a> {
     }
 }
 
-/// Where the string ends whose text starts at `at`, behind the closing quote.
+/// Returns where a string whose text starts at `at` ends, after the closing quote.
 pub(crate) fn string_end(text: &[u8], mut at: usize) -> Option<usize> {
     loop {
         at += memchr::memchr2(b'"', b'\\', text.get(at..)?)? + 1;
@@ -117,7 +117,7 @@ pub(crate) fn string_end(text: &[u8], mut at: usize) -> Option<usize> {
     }
 }
 
-/// The length of the longest string with escapes.
+/// Returns the length of the longest string with escapes.
 fn longest_escaped(text: &[u8]) -> usize {
     let (mut at, mut longest) = (0, 0);
     while let Some(quote) = text.get(at..).and_then(|rest| memchr::memchr(b'"', rest)) {
@@ -130,21 +130,21 @@ fn longest_escaped(text: &[u8]) -> usize {
     longest
 }
 
-/// `text` without the mark that some editors put in front of it.
+/// Returns `text` without the byte order mark that some editors put in front of it.
 pub(crate) fn without_mark(text: &[u8]) -> &[u8] {
     text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text)
 }
 
-/// Reads the whole of `text` as `T`, which is charged to `budget`; `what` names the format in errors.
+/// Parses all of `text` as a `T`, which is charged to `budget`; `what` names the format in errors.
 pub(crate) fn parse<T: DeserializeOwned>(text: &[u8], what: &str, budget: &Budget) -> Result<T> {
-    // The parser puts a text with escapes together before anybody sees it.
+    // The parser unescapes a text with escapes in its own memory first.
     let _escaped = budget.lend(longest_escaped(text))?;
     let mut from = serde_json::Deserializer::from_slice(without_mark(text));
     let parsed = parse_seed(std::marker::PhantomData, &mut from, budget);
     parsed.and_then(|parsed| from.end().map(|()| parsed)).map_err(|error| explain(&error, what, budget))
 }
 
-/// Reads what `seed` makes, which is charged to `budget`.
+/// Parses a value with `seed`, charged to `budget`.
 pub(crate) fn parse_seed<'de, S: DeserializeSeed<'de>, D: Deserializer<'de>>(
     seed: S,
     from: D,
@@ -153,7 +153,7 @@ pub(crate) fn parse_seed<'de, S: DeserializeSeed<'de>, D: Deserializer<'de>>(
     Metered { inner: seed, budget }.deserialize(from)
 }
 
-/// Reads a `T` that is charged to a budget, inside of something that is not.
+/// Parses a `T` that is charged to a budget, inside a value that is not.
 pub(crate) struct Charged<'b, T> {
     budget: &'b Budget,
     kind: std::marker::PhantomData<T>,
@@ -173,7 +173,7 @@ impl<'de, T: Deserialize<'de>> DeserializeSeed<'de> for Charged<'_, T> {
     }
 }
 
-/// What is wrong with a JSON text, unless the budget has run out.
+/// Explains what is wrong with a JSON text, unless the budget has run out.
 pub(crate) fn explain(error: &serde_json::Error, what: &str, budget: &Budget) -> Error {
     if let Err(error) = budget.check() {
         return error;
@@ -186,13 +186,13 @@ pub(crate) fn explain(error: &serde_json::Error, what: &str, budget: &Budget) ->
     Error::new(kind, format!("the {what} JSON is damaged: {error}"))
 }
 
-/// A string that may be missing, null or a number, which some writers use for ids.
+/// Parses a string that may be missing, null or a number, which some writers use for ids.
 pub(crate) fn loose_text<'de, D: Deserializer<'de>>(from: D) -> std::result::Result<String, D::Error> {
     #[derive(Deserialize)]
     #[serde(untagged)]
     enum Loose {
         Text(String),
-        /// Not as a float, which would round large ones.
+        /// Not a float, which would round large numbers.
         Whole(u64),
         Number(f64),
         Other(serde::de::IgnoredAny),
@@ -205,7 +205,7 @@ pub(crate) fn loose_text<'de, D: Deserializer<'de>>(from: D) -> std::result::Res
     })
 }
 
-/// A value, or its default where the file has null.
+/// Parses a value, or its default where the file has null.
 pub(crate) fn or_default<'de, D: Deserializer<'de>, T: Deserialize<'de> + Default>(
     from: D,
 ) -> std::result::Result<T, D::Error> {

@@ -1,4 +1,4 @@
-//! pprof's older kinds, as gperftools, tcmalloc, Go's `debug=1` pages and Java agents write them.
+//! pprof's legacy formats, as written by gperftools, tcmalloc, Go's `debug=1` pages and Java agents.
 //!
 //! | kind | first line |
 //! |---|---|
@@ -34,7 +34,7 @@ enum ProfileKind {
     Java,
 }
 
-/// Whether `head` starts like one of the older kinds.
+/// Returns whether `head` starts like one of the legacy formats.
 pub(crate) fn recognise(head: &[u8]) -> bool {
     kind_of(head).is_some()
 }
@@ -62,7 +62,7 @@ fn kind_of(head: &[u8]) -> Option<ProfileKind> {
     }
 }
 
-/// Reads a profile of one of the older kinds.
+/// Reads a profile in one of the legacy formats.
 pub(crate) fn read(input: Input<'_>, _options: &Options, notes: &mut Notes) -> Result<Profile> {
     let Some(kind) = kind_of(input.head()) else {
         return Err(Error::new(ErrorKind::WrongFormat, "this is none of pprof's older kinds of profiles"));
@@ -96,7 +96,7 @@ pub(crate) fn read(input: Input<'_>, _options: &Options, notes: &mut Notes) -> R
     assembly.finish()
 }
 
-/// What the text kinds share while they are read.
+/// State that the text formats share while they are read.
 struct TextProfile {
     assembly: Assembly,
     samples: AddressSamples,
@@ -104,7 +104,7 @@ struct TextProfile {
 }
 
 impl TextProfile {
-    /// Takes the list of modules at the end of a file.
+    /// Takes a line of the list of modules at the end of a file.
     fn module_line(&mut self, line: &[u8]) -> bool {
         if line == b"MAPPED_LIBRARIES:" || line == b"--- Memory map: ---" {
             self.in_modules = true;
@@ -119,23 +119,23 @@ impl TextProfile {
     }
 }
 
-/// One of the text kinds.
+/// A reader for one of the text formats.
 trait LineReader {
-    /// Takes a line, trimmed; an error says what is wrong with it.
+    /// Takes a trimmed line; an error says what is wrong with it.
     fn line(&mut self, line: &[u8], text: &mut TextProfile) -> std::result::Result<(), &'static str>;
 
-    /// Ends the file, before modules are matched.
+    /// Called at the end of the file, before modules are matched.
     fn finish(&mut self, text: &mut TextProfile, notes: &mut Notes) -> Result<()>;
 }
 
-/// The addresses of a stack: return addresses, so that one less lies in the call.
+/// Parses the addresses of a stack. They are return addresses; subtracting 1 gives an address inside the call.
 fn stack(text: &[u8]) -> std::result::Result<Vec<u64>, &'static str> {
     words(text)
         .map(|word| prefixed_hex(word).map(|address| address.saturating_sub(1)).ok_or("a bad address"))
         .collect()
 }
 
-/// The numbers of a line with the punctuation around them.
+/// Returns the numbers of a line, ignoring the punctuation around them.
 fn numbers(text: &[u8]) -> impl Iterator<Item = i64> {
     text.split(|byte| !byte.is_ascii_digit())
         .filter(|word| !word.is_empty())

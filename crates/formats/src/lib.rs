@@ -1,24 +1,23 @@
-//! Every profile opens: the file formats of other profilers, read and written.
+//! Reads and writes the file formats of other profilers.
 //!
-//! Two doors. [`read()`] (and [`read_file`]) takes any file, unpacks it (gzip, zstd, xz, bzip2), recognises it by its content and
-//! makes a [`Profile`] of it; [`write()`] makes a file of a profile. Both say in notes what was dropped or
-//! guessed. [`Format`] names the formats, and [`recognise`] only asks which one a file is in.
+//! [`read()`] (and [`read_file`]) takes any file, unpacks it (gzip, zstd, xz, bzip2), recognises it by its content
+//! and turns it into a [`Profile`]; [`write()`] writes a profile to a file. Both return notes about what was dropped
+//! or guessed. [`Format`] names the formats, and [`recognise`] only returns the format of a file.
 //!
 //! A format is one file (or folder) with `recognise`, `read` and `write` side by side, and one entry in the registry
-//! (`format.rs`). Line-based formats are read as a stream; their memory
-//! grows with what they hold (distinct stacks, and moments where [`Options::timeline`] is set), not with the
-//! file. Whatever a file says, reading it takes no more than [`Options::limits`]: see
-//! [`flamelet_profile::budget`]. What formats of the same family share:
+//! (`format.rs`). Line-based formats are read as a stream; their memory grows with their content (distinct stacks,
+//! and events if [`Options::timeline`] is set), not with the size of the file. Whatever a file says, reading it takes
+//! no more than [`Options::limits`]: see [`flamelet_profile::budget`]. Formats of the same family share their sample
+//! types:
 //!
 //! | | sample types |
 //! |---|---|
-//! | samplers | `samples/count`, then one a kind of event: `cpu/nanoseconds` for clocks, else the event's name |
+//! | samplers | `samples/count`, then one per kind of event: `cpu/nanoseconds` for clocks, else the event's name |
 //! | time-ordered traces | `spans/count` or `samples/count`, and `time/nanoseconds` |
-//! | cost counters | one an event: `Ir`, `Dr`, `D1mr`, … |
+//! | cost counters | one per event: `Ir`, `Dr`, `D1mr`, … |
 //! | heap | `alloc_objects/count, alloc_space/bytes, inuse_objects/count, inuse_space/bytes` where known |
 //!
-//! Threads are rows of the timeline where the file knows times, and the labels `thread`, `tid` and `pid` in
-//! any case.
+//! Threads are rows of the timeline if the file has times, and the labels `thread`, `tid` and `pid` in any case.
 
 mod addresses;
 mod assembly;
@@ -66,7 +65,7 @@ pub use format::Format;
 use input::Input;
 use notes::Notes;
 
-/// How to read and write.
+/// Options for reading and writing.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Options {
@@ -74,9 +73,9 @@ pub struct Options {
     pub limits: Limits,
     /// Read the file as this format instead of recognising it.
     pub format: Option<Format>,
-    /// Keep when each sample was taken, where the file knows; else the timeline has no moments.
+    /// Keep when each sample was taken, if the file says so; otherwise the timeline has no events.
     pub timeline: bool,
-    /// Which value to write to a format that holds one: a row of the profile's sample types, or the
+    /// Which value to write to a format that holds only one: a row of the profile's sample types; `None` for the
     /// profile's default.
     pub sample_index: Option<usize>,
 }
@@ -88,7 +87,7 @@ impl Default for Options {
 }
 
 impl Options {
-    /// The value to write.
+    /// Returns the value to write.
     fn sample_index(&self, profile: &Profile) -> Result<usize> {
         let count = profile.sample_types().len();
         let index = self.sample_index.unwrap_or_else(|| profile.default_sample_index());
@@ -103,25 +102,25 @@ impl Options {
     }
 }
 
-/// A file that was read.
+/// The result of reading a file.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Read {
-    /// What it holds.
+    /// The profile in the file.
     pub profile: Profile,
     /// The format it is in.
     pub format: Format,
-    /// What was dropped or guessed, a line each.
+    /// What was dropped or guessed, one line each.
     pub notes: Vec<String>,
 }
 
-/// Reads a profile in any format. The format is told by the content, unless [`Options::format`] names it.
+/// Reads a profile in any format. The format is recognised by the content, unless [`Options::format`] names it.
 pub fn read(file: impl io::Read, options: &Options) -> Result<Read> {
     read_input(Input::open(file, &Budget::new(options.limits))?, options)
 }
 
-/// Reads a profile from a file, from its beginning on. As [`read()`], but the stack dumps of a recording of perf, most
-/// of which are not needed, stay in the file until they are.
+/// Reads a profile from a file, starting at its beginning. Like [`read()`], but the stack dumps in a perf recording,
+/// most of which are not needed, stay in the file until they are.
 pub fn read_file(file: &File, options: &Options) -> Result<Read> {
     read_input(Input::of_file(file, &Budget::new(options.limits))?, options)
 }
@@ -130,19 +129,19 @@ fn read_input(input: Input<'_>, options: &Options) -> Result<Read> {
     let mut notes = Notes::default();
     let budget = input.budget().clone();
     let read = detect::read(input, options, &mut notes);
-    // A reader that was given no more room may think that the file is damaged, or empty.
+    // A reader that ran out of budget may think that the file is damaged or empty.
     budget.check()?;
     let (format, profile) = read?;
     Ok(Read { profile, format, notes: notes.into_vec() })
 }
 
-/// The format of the file that starts with `head` (64 KiB are plenty), unpacked if need be.
+/// Returns the format of the file that starts with `head` (64 KiB are plenty), which is unpacked if necessary.
 pub fn recognise(head: &[u8]) -> Result<Format> {
     let input = Input::open(head, &Budget::new(Limits::default()))?;
     detect::recognise(input.head(), true)
 }
 
-/// Writes `profile` in `format` and returns what the format could not hold, a line each.
+/// Writes `profile` in `format` and returns what the format could not hold, one line each.
 pub fn write(
     profile: &Profile,
     format: Format,

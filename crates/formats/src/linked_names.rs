@@ -1,9 +1,10 @@
-//! Names as other tools leave them: those of Rust and C++ mangled, or those of Rust taken for C++ and so half demangled.
+//! Names as other tools leave them: Rust and C++ names mangled, or Rust names taken for C++ and so only half
+//! demangled.
 
 use std::borrow::Cow;
 use std::fmt;
 
-/// What stands for characters that the linker's older names cannot have.
+/// The escapes for characters that the older mangled names cannot contain.
 const ESCAPES: [(&str, &str); 12] = [
     ("$LT$", "<"),
     ("$GT$", ">"),
@@ -18,10 +19,10 @@ const ESCAPES: [(&str, &str); 12] = [
     ("$u7d$", "}"),
     ("..", "::"),
 ];
-/// Longer names are left as they are, and so are those that describe longer ones, which a short name can.
+/// Longer names are left as they are, and so are short names that expand to longer ones.
 const LONGEST: usize = 1 << 14;
 
-/// `name` as a person writes it, without the hash at its end.
+/// Returns `name` in readable form, without the hash at its end.
 pub(crate) fn readable(name: &str) -> Cow<'_, str> {
     if name.len() > LONGEST {
         return Cow::Borrowed(name);
@@ -50,7 +51,7 @@ fn cpp(name: &str) -> Option<String> {
     Some(text.0)
 }
 
-/// Text that refuses to grow over [`LONGEST`].
+/// Text that refuses to grow beyond [`LONGEST`].
 #[derive(Default)]
 struct ShortText(String);
 
@@ -64,14 +65,14 @@ impl fmt::Write for ShortText {
     }
 }
 
-/// `a::b::h0123456789abcdef` without its last part, which only Rust's names have.
+/// Returns `a::b::h0123456789abcdef` without its last part, which only Rust names have.
 fn without_hash(name: &str) -> Option<&str> {
     let (rest, hash) = name.rsplit_once("::h")?;
     (hash.len() == 16 && hash.bytes().all(|byte| byte.is_ascii_hexdigit())).then_some(rest)
 }
 
 fn unescaped(name: &str) -> String {
-    // A part that begins with an escape has an underscore before it.
+    // A part that begins with an escape is preceded by an underscore.
     let mut text = name.replace("::_$", "::$");
     if let Some(rest) = text.strip_prefix("_$") {
         text = format!("${rest}");
@@ -101,7 +102,7 @@ mod tests {
 
     #[test]
     fn a_short_name_of_a_huge_one_stays_as_it_is() {
-        // Each argument is a pair of what came before: twice as long.
+        // Each argument is a pair of the previous one, and so twice as long.
         let mut name = String::from("_Z1f1PIiiE");
         for step in 0..24 {
             let before = if step == 0 {

@@ -1,4 +1,4 @@
-//! The report of macOS' `sample`: a tree of counts, drawn with `+`, `!`, `:` and `|`.
+//! The report of macOS's `sample`: a tree of counts, drawn with `+`, `!`, `:` and `|`.
 
 use flamelet_profile::{Budget, ErrorKind, LabelSetId, LocationId, Profile, Result};
 
@@ -7,7 +7,7 @@ use crate::input::Input;
 use crate::number::{decimal, prefixed_hex, words};
 use crate::{Error, Notes, Options};
 
-/// Whether `head` is such a report.
+/// Returns whether `head` is such a report.
 pub(crate) fn recognise(head: &[u8]) -> bool {
     let has = |text: &[u8]| memchr::memmem::find(head, text).is_some();
     has(b"Analysis of sampling ") && has(b"Call graph:") || head.starts_with(b"Call graph:")
@@ -26,7 +26,7 @@ pub(crate) fn read(input: Input<'_>, _options: &Options, _notes: &mut Notes) -> 
 /// A node of the tree whose children are being read.
 struct OpenNode {
     column: usize,
-    /// Samples that its children do not account for.
+    /// Samples not accounted for by its children.
     left: i64,
     location: Option<LocationId>,
     labels: LabelSetId,
@@ -101,7 +101,7 @@ impl CallTreeReader {
         self.open.push(OpenNode { column, left: count, location, labels });
     }
 
-    /// Ends all nodes that stand at `column` or further right.
+    /// Closes all nodes at `column` or further right.
     fn close_to(&mut self, column: usize) {
         while self.open.last().is_some_and(|node| node.column >= column) {
             let stack: Vec<_> = self.open.iter().rev().filter_map(|node| node.location).collect();

@@ -1,8 +1,8 @@
-//! massif's out file: how much heap there was at each snapshot, and for some of them who allocated it.
+//! massif's output file: the size of the heap at each snapshot, and for some of them what allocated it.
 //!
-//! The profile is the peak's tree as `inuse_space`; without a peak, that of the largest detailed snapshot. What every
-//! snapshot holds is kept beside it as `snapshot_space`, labelled with the snapshot's number and placed on the timeline
-//! at its time, so that `--sample-index snapshot_space --tagfocus snapshot=7` shows one of them.
+//! The profile is the peak's tree as `inuse_space`, or without a peak that of the largest detailed snapshot. The
+//! content of every snapshot is also kept as `snapshot_space`, labelled with the snapshot's number and placed on the
+//! timeline at its time, so that `--sample-index snapshot_space --tagfocus snapshot=7` shows one of them.
 
 use flamelet_profile::budget::ALLOCATION;
 use flamelet_profile::{Budget, ErrorKind, LabelSetId, LocationId, Profile, Result, ThreadId};
@@ -12,13 +12,13 @@ use crate::input::Input;
 use crate::number::{decimal, signed};
 use crate::{Error, Notes, Options, valgrind};
 
-/// Whether `head` looks like massif's out file.
+/// Returns whether `head` looks like massif's output file.
 pub(crate) fn recognise(head: &[u8]) -> bool {
     let has = |text: &[u8]| memchr::memmem::find(head, text).is_some();
     head.starts_with(b"desc:") && has(b"\ntime_unit:") && has(b"\nsnapshot=")
 }
 
-/// Reads massif's out file.
+/// Reads massif's output file.
 pub(crate) fn read(input: Input<'_>, options: &Options, notes: &mut Notes) -> Result<Profile> {
     let budget = &input.budget().clone();
     let mut reader = SnapshotReader::new(budget);
@@ -31,7 +31,7 @@ pub(crate) fn read(input: Input<'_>, options: &Options, notes: &mut Notes) -> Re
     reader.finish(options.timeline, notes)
 }
 
-/// A line of a tree: how deep, how much, and what.
+/// A line of a tree: its depth, its bytes and its location.
 struct TreeLine {
     depth: usize,
     bytes: i64,
@@ -136,7 +136,7 @@ impl SnapshotReader {
         ));
     }
 
-    /// Adds the tree that is the profile: the peak's, or the largest.
+    /// Adds the tree shown as the profile: the peak's, or the largest.
     fn add_shown(&self, assembly: &mut Assembly, notes: &mut Notes) {
         let detailed = self.snapshots.iter().filter(|snapshot| !snapshot.tree.is_empty());
         let Some(shown) = detailed.max_by_key(|snapshot| (snapshot.is_peak, snapshot.heap)) else {
@@ -157,7 +157,7 @@ impl SnapshotReader {
 }
 
 impl Snapshot {
-    /// Adds who held how much at the time of the snapshot, or how much was held where it does not say who.
+    /// Adds what held how much at the time of the snapshot, or only the total if the snapshot has no details.
     fn add_to_timeline(&self, time_unit: &str, column: usize, thread: ThreadId, assembly: &mut Assembly) {
         let label = assembly.builder.number_label("snapshot", self.number as i64, "");
         let labels = assembly.builder.labels(&[label]);
@@ -215,13 +215,13 @@ fn parse_tree_line(line: &[u8]) -> Option<TreeLine> {
 /// A node of a tree whose children are being read.
 struct OpenNode {
     depth: usize,
-    /// What its children do not account for.
+    /// Bytes not accounted for by its children.
     left: i64,
     location: Option<LocationId>,
 }
 
-/// Hands out the stacks of a tree, whose root is the allocation and whose leaves are the outermost callers, with what
-/// each holds.
+/// Calls a function with each stack of a tree and the bytes it holds. The tree's root is the allocation, and its
+/// leaves are the outermost callers.
 fn for_each_stack(
     tree: &[TreeLine],
     assembly: &mut Assembly,

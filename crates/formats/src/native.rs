@@ -7,7 +7,7 @@ use flamelet_profile::{Profile, Result, pprof};
 use crate::input::{Input, is_binary};
 use crate::{Notes, Options};
 
-/// Whether `head` starts like a pprof message.
+/// Returns whether `head` starts like a pprof message.
 pub(crate) fn recognise(head: &[u8]) -> bool {
     is_binary(head) && pprof::looks_like_pprof(head)
 }
@@ -18,7 +18,7 @@ pub(crate) fn read(input: Input<'_>, _options: &Options, _notes: &mut Notes) -> 
     pprof::decode_within(&input.slurp()?, &budget)
 }
 
-/// Writes a packed pprof message.
+/// Writes a compressed pprof message.
 pub(crate) fn write(
     profile: &Profile,
     out: &mut dyn Write,

@@ -1,4 +1,4 @@
-//! What a person should know about a conversion: what was dropped, and what was guessed.
+//! Notes for the user about a conversion: what was dropped, and what was guessed.
 
 use flamelet_profile::Profile;
 
@@ -14,7 +14,7 @@ const MOST: usize = 100;
 const LONGEST: usize = 10_000;
 
 impl Notes {
-    /// Adds a note, one line, once.
+    /// Adds a one-line note, unless it is there already.
     pub(crate) fn push(&mut self, mut note: String) {
         if note.len() > LONGEST {
             let end = (0..=LONGEST).rev().find(|&at| note.is_char_boundary(at)).unwrap_or(0);
@@ -31,7 +31,7 @@ impl Notes {
         self.0
     }
 
-    /// Says which values are lost by a format that holds one.
+    /// Notes which values are lost in a format that holds only one.
     pub(crate) fn dropped_values(&mut self, profile: &Profile, kept: usize) {
         let lost: Vec<_> = (0..profile.sample_types().len())
             .filter(|&index| index != kept)
@@ -43,14 +43,14 @@ impl Notes {
         }
     }
 
-    /// Says that labels are lost, when there are any.
+    /// Notes that labels are lost, if there are any.
     pub(crate) fn dropped_labels(&mut self, profile: &Profile) {
         if profile.samples().any(|sample| !profile.labels(sample.labels).is_empty()) {
             self.push("labels are dropped".into());
         }
     }
 
-    /// Says that labels are lost, when there are any besides those of the thread, which the format has.
+    /// Notes that labels are lost, if there are any besides the thread labels, which the format can store.
     pub(crate) fn dropped_labels_but_threads(&mut self, profile: &Profile) {
         let mut lost: Vec<&str> = profile
             .samples()
@@ -65,14 +65,14 @@ impl Notes {
         }
     }
 
-    /// Says that comments are lost, when there are any.
+    /// Notes that comments are lost, if there are any.
     pub(crate) fn dropped_comments(&mut self, profile: &Profile) {
         if profile.comments().next().is_some() {
             self.push("comments are dropped".into());
         }
     }
 
-    /// Says that `what` is lost, when locations have more than names.
+    /// Notes that `what` is lost, if locations have more than names.
     pub(crate) fn dropped_places(&mut self, profile: &Profile, what: &str) {
         let has_place = |location: &flamelet_profile::Location| {
             location.address != 0 || profile.lines_of(location).iter().any(|line| line.line != 0)
@@ -82,7 +82,7 @@ impl Notes {
         }
     }
 
-    /// Says that the timeline is lost, when there is one.
+    /// Notes that the timeline is lost, if there is one.
     pub(crate) fn dropped_timeline(&mut self, profile: &Profile) {
         if profile.timeline.is_some() {
             self.push("the times of samples are dropped".into());

@@ -1,6 +1,6 @@
-//! Numbers in the bytes of a line, without going through `str`.
+//! Parses numbers from the bytes of a line, without going through `str`.
 
-/// A decimal number that fills `bytes`.
+/// Parses `bytes` as a decimal number.
 pub(crate) fn decimal(bytes: &[u8]) -> Option<u64> {
     if bytes.is_empty() || bytes.len() > 20 {
         return None;
@@ -11,7 +11,7 @@ pub(crate) fn decimal(bytes: &[u8]) -> Option<u64> {
     })
 }
 
-/// A decimal number with an optional sign.
+/// Parses a decimal number with an optional sign.
 pub(crate) fn signed(bytes: &[u8]) -> Option<i64> {
     match bytes {
         [b'-', rest @ ..] => decimal(rest).and_then(|n| 0i64.checked_sub_unsigned(n)),
@@ -20,12 +20,12 @@ pub(crate) fn signed(bytes: &[u8]) -> Option<i64> {
     }
 }
 
-/// A hexadecimal number without prefix.
+/// Parses a hexadecimal number without a prefix.
 pub(crate) fn hex(bytes: &[u8]) -> Option<u64> {
     if bytes.is_empty() || bytes.len() > 16 {
         return None;
     }
-    // One check for all digits: most numbers are good.
+    // One check for all digits: most numbers are valid.
     let (sum, all) = bytes.iter().fold((0u64, 0), |(sum, all), &byte| {
         let digit = HEX_DIGITS[usize::from(byte)];
         (sum << 4 | u64::from(digit & 15), all | digit)
@@ -33,7 +33,7 @@ pub(crate) fn hex(bytes: &[u8]) -> Option<u64> {
     (all < 16).then_some(sum)
 }
 
-/// What each byte is as a hexadecimal digit; 16 and above where it is none.
+/// The value of each byte as a hexadecimal digit; 16 and above if it is not one.
 const HEX_DIGITS: [u8; 256] = {
     let mut digits = [16; 256];
     let mut value = 0;
@@ -45,12 +45,12 @@ const HEX_DIGITS: [u8; 256] = {
     digits
 };
 
-/// A hexadecimal number after `0x`.
+/// Parses a hexadecimal number after `0x`.
 pub(crate) fn prefixed_hex(bytes: &[u8]) -> Option<u64> {
     hex(bytes.strip_prefix(b"0x")?)
 }
 
-/// `seconds.fraction` in nanoseconds.
+/// Parses `seconds.fraction` as nanoseconds.
 pub(crate) fn seconds(bytes: &[u8]) -> Option<u64> {
     let dot = memchr::memchr(b'.', bytes)?;
     let fraction = &bytes[dot + 1..];
@@ -61,19 +61,19 @@ pub(crate) fn seconds(bytes: &[u8]) -> Option<u64> {
     decimal(&bytes[..dot])?.checked_mul(1_000_000_000)?.checked_add(decimal(fraction)? * scale)
 }
 
-/// Any finite number.
+/// Parses any finite number.
 pub(crate) fn float(bytes: &[u8]) -> Option<f64> {
     let starts_well = matches!(bytes.first(), Some(b'0'..=b'9' | b'.' | b'-' | b'+'));
     let text = std::str::from_utf8(bytes).ok().filter(|_| starts_well)?;
     text.parse().ok().filter(|number: &f64| number.is_finite())
 }
 
-/// A float as a count, clamped to what fits.
+/// Converts a float to a count, clamped to what fits.
 pub(crate) fn to_count(number: f64) -> i64 {
     number.round() as i64
 }
 
-/// The words of a line, split at spaces and tabs.
+/// Splits a line into words at spaces and tabs.
 pub(crate) fn words(line: &[u8]) -> impl Iterator<Item = &[u8]> {
     line.split(|&byte| byte == b' ' || byte == b'\t').filter(|word| !word.is_empty())
 }

@@ -1,8 +1,8 @@
-//! OTLP profiles, schema `v1development` (one sample type a profile, everything shared in one dictionary), as
+//! OTLP profiles, schema `v1development` (one sample type per profile, everything shared in one dictionary), as
 //! protobuf and as JSON.
 //!
-//! The schema is not stable; the numbers here are those of opentelemetry-proto 1.9, which has stack tables and
-//! singular sample types. Files of older drafts are not understood.
+//! The schema is not stable; the field numbers are those of opentelemetry-proto 1.9, which has stack tables and
+//! singular sample types. Files of older drafts cannot be read.
 
 mod model;
 mod proto;
@@ -16,13 +16,13 @@ use flamelet_profile::{ErrorKind, Profile, Result};
 use crate::input::Input;
 use crate::{Error, Notes, Options, json};
 
-/// Whether `bytes` are OTLP protobuf: only the two fields of `ProfilesData`, the second of which looks like a
+/// Returns whether `bytes` are OTLP protobuf: only the two fields of `ProfilesData`, the second of which looks like a
 /// dictionary. pprof's message has more fields, and its second is a sample.
 pub(crate) fn recognise(bytes: &[u8], is_all: bool) -> bool {
     proto::looks_like_otlp(bytes, is_all)
 }
 
-/// Whether a file with these keys is `ProfilesData`.
+/// Returns whether a file with these keys is `ProfilesData`.
 pub(crate) fn recognise_json(keys: &json::Keys<'_>) -> bool {
     keys.has("resourceProfiles")
 }

@@ -1,15 +1,15 @@
-//! What `perf record` writes: records of samples, mappings, threads and processes, in file or pipe mode.
+//! The file that `perf record` writes: records of samples, mappings, threads and processes, in file or pipe mode.
 //!
 //! ```text
 //! file: the header, attrs, and later features → stream: records, unpacked → rounds: records by time
 //!     → replay: processes and their modules, samples → stacks
 //! ```
 //!
-//! The file is read once from front to back, into blocks that records stay in; memory is bounded by two rounds of
-//! perf's buffers, whatever the size of the file. Most samples repeat a stack that was seen before: the
-//! replay finds what became of it by its bytes, so that only new ones are taken apart. Addresses are kept, to be symbolized elsewhere; callers are given as addresses inside their
-//! call instruction. User stacks that were dumped (`--call-graph dwarf`) are unwound here, with the files that the
-//! recording names, as far as they are still there.
+//! The file is read once from front to back, into blocks where the records stay; memory is bounded by two rounds of
+//! perf's buffers, whatever the size of the file. Most samples repeat an earlier stack: the replay looks it up by its
+//! bytes, so that only new stacks are parsed. Addresses are kept and symbolized elsewhere; callers are given as
+//! addresses inside their call instruction. Dumped user stacks (`--call-graph dwarf`) are unwound by the replay, with
+//! the files that the recording names, as far as they still exist.
 
 mod blocks;
 mod dumps;
@@ -30,7 +30,7 @@ use flamelet_profile::{Profile, Result};
 use crate::input::Input;
 use crate::{Notes, Options};
 
-/// Whether `head` is a perf.data file of either byte order.
+/// Returns whether `head` is a perf.data file of either byte order.
 pub(crate) fn recognise(head: &[u8]) -> bool {
     head.starts_with(b"PERFILE2") || head.starts_with(b"2ELIFREP")
 }

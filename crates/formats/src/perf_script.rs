@@ -1,7 +1,7 @@
-//! The text of `perf script`: a header line a sample, its frames below it, an empty line between samples.
+//! The text of `perf script`: one header line per sample, its frames below it, an empty line between samples.
 //!
-//! Functions inlined into a frame stand on lines before it; `-F srcline` adds a line with the source below each. Each
-//! event becomes a kind of value.
+//! Functions inlined into a frame are on the lines before it; `-F srcline` adds a line with the source below each.
+//! Each event becomes a kind of value.
 
 mod frame;
 mod header;
@@ -27,7 +27,7 @@ pub(crate) fn read(input: Input<'_>, options: &Options, notes: &mut Notes) -> Re
     reader.finish(notes)
 }
 
-/// Whether `head` looks like the text of `perf script`: a header of a sample, and a frame or an event.
+/// Returns whether `head` looks like the text of `perf script`: a header of a sample, and a frame or an event.
 pub(crate) fn recognise(head: &[u8]) -> bool {
     let mut lines = head.split(|&byte| byte == b'\n').take(400).filter(|line| !line.starts_with(b"#"));
     let mut was_header = false;
@@ -68,30 +68,31 @@ struct ScriptReader {
     tracepoint_fields: bool,
 }
 
-/// What the line of a function ends with that was inlined into the frame below.
+/// The end of a line whose function was inlined into the frame below.
 const INLINED: &[u8] = b" (inlined)";
 
-/// The frames of a sample as they are read. They are looked up together, when the sample ends: one after the other, each
-/// would wait for memory by itself.
+/// The frames of a sample as they are read. They are looked up together when the sample ends: one at a time, each
+/// lookup would wait for memory separately.
 #[derive(Default)]
 struct OpenFrames {
-    /// The lines of each frame: functions inlined into it, then its own. Behind a line, after a tab, stands its source,
-    /// if that is known.
+    /// The lines of each frame: functions inlined into it, then its own. Each line is followed by a tab and its
+    /// source, if known.
     text: Vec<u8>,
-    /// What to look for, and where in `text` the frame ends.
+    /// The key to look up, and where in `text` the frame ends.
     keys: Vec<(FrameKey, usize)>,
-    /// Where in `text` the frame starts that is being read.
+    /// Where in `text` the frame being read starts.
     start: usize,
     address: u64,
-    /// Its own line was read.
+    /// The frame's own line was read.
     is_whole: bool,
-    /// Places on the stack of frames that are new, and where in `text` they are.
+    /// Places on the stack of new frames, and where in `text` they are.
     new: Vec<(usize, FrameKey, Range<usize>)>,
-    /// What the largest sample so far is charged with.
+    /// What the largest sample so far was charged.
     charged: usize,
 }
 
-/// What a frame of the open sample takes besides its text: its key, its place on the stack, and another when it is new.
+/// What a frame of the open sample costs in addition to its text: its key, its place on the stack, and another one if
+/// it is new.
 const OPEN_FRAME: usize =
     size_of::<(FrameKey, usize)>() + size_of::<LocationId>() + size_of::<(usize, FrameKey, Range<usize>)>();
 
@@ -108,7 +109,8 @@ impl OpenFrames {
         (self.address, self.is_whole) = (address, !line.ends_with(INLINED));
     }
 
-    /// Takes the source of the line before, which then says whether that was inlined; false when it is no source.
+    /// Takes the source of the previous line, which also says whether that was inlined; returns false if it is not a
+    /// source.
     fn source(&mut self, line: &[u8]) -> bool {
         let source = line.strip_suffix(INLINED).unwrap_or(line);
         let is_source = self.text.len() > self.start && split_source(source).is_some();
@@ -120,7 +122,7 @@ impl OpenFrames {
         is_source
     }
 
-    /// Ends the frame that was read last. Inlined functions without one are dropped.
+    /// Ends the last frame read. Inlined functions without a frame are dropped.
     fn end_frame(&mut self) {
         if self.is_whole {
             let key = FrameKey::new(self.address, &self.text[self.start..]);
@@ -130,7 +132,7 @@ impl OpenFrames {
         (self.start, self.is_whole) = (self.text.len(), false);
     }
 
-    /// Charges what the open sample takes, as far as it is larger than those before.
+    /// Charges what the open sample takes beyond the largest one before.
     fn charge(&mut self, budget: &Budget) {
         let size = self.text.len() + (self.keys.len() + 1) * OPEN_FRAME;
         if size > self.charged {
@@ -200,7 +202,7 @@ impl ScriptReader {
         self.without_period |= header.period.is_none();
         self.open =
             Some(OpenSample { thread, time: header.time, period: header.period.unwrap_or(1), column });
-        // Samples without a call chain have their only frame on the same line; tracepoints their fields.
+        // Samples without a call chain have their only frame on the same line; tracepoints have their fields there.
         if let Some(frame) = parse_frame(header.rest).filter(|frame| !frame.module.is_empty()) {
             let location = self.location(frame.address, header.rest);
             self.stack.push(location);
@@ -222,7 +224,7 @@ impl ScriptReader {
         thread
     }
 
-    /// The column of an event's values.
+    /// Returns the column of an event's values.
     fn column(&mut self, name: &[u8]) -> usize {
         let name = plain_event(name);
         if let Some(known) = self.events.get(name) {
@@ -247,7 +249,7 @@ impl ScriptReader {
         }
     }
 
-    /// Puts the frames that were read onto the stack.
+    /// Puts the frames that were read on the stack.
     fn end_frames(&mut self) {
         let mut open = std::mem::take(&mut self.open_frames);
         open.end_frame();
@@ -261,7 +263,7 @@ impl ScriptReader {
             start = end;
         }
         for (place, key, text) in open.new.drain(..) {
-            // The same frame may stand on a stack more than once.
+            // The same frame may occur more than once on a stack.
             self.stack[place] = self.frames.get(key).unwrap_or_else(|| {
                 let location = self.location(key.address(), &open.text[text]);
                 if self.assembly.budget().has_room(KnownFrames::ENTRY) {
@@ -274,7 +276,7 @@ impl ScriptReader {
         self.open_frames = open;
     }
 
-    /// The location that the lines of a frame are about, innermost first.
+    /// Returns the location that the lines of a frame describe, innermost first.
     fn location(&mut self, address: u64, text: &[u8]) -> LocationId {
         let mut lines = Vec::new();
         let mut module = None;
@@ -322,7 +324,7 @@ impl ScriptReader {
         module
     }
 
-    /// Ends the sample whose frames were read.
+    /// Ends the open sample.
     fn close(&mut self) {
         let Some(open) = self.open.take() else { return };
         self.end_frames();
@@ -362,14 +364,14 @@ impl ScriptReader {
     }
 }
 
-/// `file:line`; `??:0` where it is not known.
+/// Splits `file:line`; `??:0` means unknown.
 fn split_source(line: &[u8]) -> Option<(&[u8], i64)> {
     let colon = memchr::memrchr(b':', line)?;
     let (file, line) = (&line[..colon], i64::try_from(decimal(&line[colon + 1..])?).ok()?);
     Some((if file == b"??" { b"" } else { file }, line))
 }
 
-/// An event's name without its modifiers: `cycles:u` and `cpu-clock:pppH` are `cycles` and `cpu-clock`.
+/// Returns an event's name without its modifiers: `cycles` for `cycles:u`, `cpu-clock` for `cpu-clock:pppH`.
 fn plain_event(name: &[u8]) -> &[u8] {
     match memchr::memrchr(b':', name) {
         Some(at) if name[at + 1..].iter().all(|byte| b"ukhpPHGIDSWe".contains(byte)) => &name[..at],
@@ -377,7 +379,7 @@ fn plain_event(name: &[u8]) -> &[u8] {
     }
 }
 
-/// What an event counts.
+/// Returns what an event counts, as kind and unit.
 pub(crate) fn event_value_type(event: &str) -> (String, &'static str) {
     match event {
         "cpu-clock" | "task-clock" => ("cpu".into(), "nanoseconds"),
@@ -390,7 +392,7 @@ pub(crate) fn event_value_type(event: &str) -> (String, &'static str) {
 mod tests {
     use super::*;
 
-    /// Each location of the only stack as its functions, with their sources.
+    /// Returns the functions of each location of the only stack, with their sources.
     fn stack_of(text: &str) -> (Vec<Vec<String>>, u64) {
         let mut reader = ScriptReader::new(&Options::default(), &Budget::new(crate::Limits::default()));
         text.lines().for_each(|line| reader.line(line.as_bytes()));

@@ -1,7 +1,7 @@
 //! speedscope's JSON: `evented` and `sampled` profiles over one table of frames.
 //!
-//! A file holds several profiles, mostly one a thread. Each becomes a thread here; profiles in different
-//! units become different kinds of values.
+//! A file holds several profiles, usually one per thread. Each becomes a thread; profiles in different units become
+//! different kinds of values.
 
 use std::io::Write;
 
@@ -14,7 +14,7 @@ use crate::input::Input;
 use crate::number::to_count;
 use crate::{Error, Notes, Options, json};
 
-/// How many frames are compared in a step of work.
+/// How many frames are compared per step of work.
 const FRAMES_PER_STEP: usize = 8;
 const SCHEMA: &str = "https://www.speedscope.app/file-format-schema.json";
 
@@ -70,7 +70,7 @@ struct FileEvent {
     at: f64,
 }
 
-/// Whether a file with these keys is speedscope's.
+/// Returns whether a file with these keys is speedscope's.
 pub(crate) fn recognise(keys: &json::Keys<'_>) -> bool {
     keys.has("profiles") && (keys.has("shared") || keys.has("$schema"))
 }
@@ -110,13 +110,13 @@ pub(crate) fn read(input: Input<'_>, options: &Options, notes: &mut Notes) -> Re
     assembly.finish()
 }
 
-/// `name (123)`, as threads are written here and elsewhere.
+/// Splits `name (123)`, a common way to write threads.
 fn split_tid(name: &str) -> Option<(&str, u64)> {
     let (name, tid) = name.strip_suffix(')')?.rsplit_once(" (")?;
     Some((name, tid.parse().ok()?))
 }
 
-/// How the numbers of a profile become values.
+/// How the numbers of a profile are converted to values.
 #[derive(Clone, Copy)]
 struct UnitScale {
     column: usize,
@@ -154,7 +154,7 @@ impl ProfileReader<'_> {
         })
     }
 
-    /// Adds `weight` to the stack, at a moment given in the file's unit.
+    /// Adds `weight` to the stack, at a time given in the file's unit.
     fn add(&mut self, leaf_first: &[LocationId], at: f64, weight: f64) -> Result<()> {
         let value = to_count(weight * self.scale.factor);
         let row = self.assembly.row(leaf_first, self.thread.labels);
@@ -210,7 +210,7 @@ impl ProfileReader<'_> {
         Ok(())
     }
 
-    /// Which of the open frames an event ends: mostly the last one.
+    /// Returns which of the open frames an event ends, usually the last one.
     fn find_open(&self, open: &[u32], wanted: u32) -> Result<Option<usize>> {
         let found = open.iter().rposition(|&frame| frame == wanted);
         self.assembly.budget().work((open.len() - found.unwrap_or(0)) / FRAMES_PER_STEP)?;
@@ -270,7 +270,7 @@ impl OutProfile {
     }
 }
 
-/// Writes a speedscope file of one value: a profile a thread where times are known, else one profile.
+/// Writes one value as a speedscope file: one profile per thread if times are known, otherwise one profile.
 pub(crate) fn write(
     profile: &Profile,
     out: &mut dyn Write,

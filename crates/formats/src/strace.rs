@@ -1,7 +1,7 @@
 //! The log of `strace -f -T -ttt [-k]`: each system call is a sample of the time it took.
 //!
-//! The leaf is the call; with `-k` its stack stands above it. Calls that are interrupted in the log
-//! (`<unfinished ...>`, `<... resumed>`) are put together again. Also the table of `strace -c`.
+//! The leaf is the call; with `-k` its stack is above it. Calls that are interrupted in the log (`<unfinished ...>`,
+//! `<... resumed>`) are joined again. The table of `strace -c` is read too.
 
 pub(crate) mod summary;
 
@@ -14,7 +14,7 @@ use crate::input::Input;
 use crate::number::{decimal, float, prefixed_hex, seconds, to_count};
 use crate::{Error, Notes, Options};
 
-/// Whether `head` looks like an strace log: several of its first lines are calls.
+/// Returns whether `head` looks like an strace log: several of its first lines are calls.
 pub(crate) fn recognise(head: &[u8]) -> bool {
     let lines = head.split(|&byte| byte == b'\n').filter(|line| !line.is_empty()).take(50);
     let (mut calls, mut others) = (0, 0);
@@ -81,7 +81,7 @@ fn parse(line: &[u8]) -> Option<Parsed<'_>> {
     Some(Parsed { pid, time, what })
 }
 
-/// `[pid 123] rest` or `123 rest`; a log of one process has neither.
+/// Splits `[pid 123] rest` or `123 rest`; a log of one process has neither.
 fn split_pid(line: &[u8]) -> Option<(u64, &[u8])> {
     if let Some(rest) = line.strip_prefix(b"[pid") {
         let end = memchr::memchr(b']', rest)?;
@@ -94,7 +94,7 @@ fn split_pid(line: &[u8]) -> Option<(u64, &[u8])> {
     }
 }
 
-/// `1794711191.748771 rest`, or `12:34:56.789 rest`.
+/// Splits `1794711191.748771 rest` or `12:34:56.789 rest`.
 fn split_time(line: &[u8]) -> (Option<u64>, &[u8]) {
     let end = line.iter().position(|&byte| byte == b' ').unwrap_or(line.len());
     let word = &line[..end];
@@ -115,7 +115,7 @@ fn split_time(line: &[u8]) -> (Option<u64>, &[u8]) {
     }
 }
 
-/// What follows the last `) = ` of a call.
+/// Returns what follows the last `) = ` of a call.
 fn result(text: &[u8]) -> Option<&[u8]> {
     let mut at = memchr::memmem::rfind(text, b" = ");
     while let Some(equals) = at {
@@ -127,7 +127,7 @@ fn result(text: &[u8]) -> Option<&[u8]> {
     None
 }
 
-/// The `<0.000413>` at the end, in nanoseconds.
+/// Returns the `<0.000413>` at the end, in nanoseconds.
 fn duration(result: &[u8]) -> Option<i64> {
     let inside = result.strip_suffix(b">")?;
     let start = memchr::memrchr(b'<', inside)?;
@@ -149,14 +149,14 @@ fn parse_frame(line: &[u8]) -> Option<FrameLine<'_>> {
     let Some(inside) = place.strip_suffix(b")") else {
         return Some(FrameLine { module: place, symbol: b"", address });
     };
-    // Modules hold no parentheses, while demangled names do.
+    // Module names contain no parentheses, while demangled names do.
     let paren = memchr::memchr(b'(', inside)?;
     let symbol = &inside[paren + 1..];
     let symbol = memchr::memmem::rfind(symbol, b"+0x").map_or(symbol, |plus| &symbol[..plus]);
     Some(FrameLine { module: &inside[..paren], symbol, address })
 }
 
-/// A finished call whose stack may follow.
+/// A finished call that may be followed by its stack.
 struct FinishedCall {
     thread: ThreadRef,
     time: Option<u64>,
@@ -167,7 +167,7 @@ struct FinishedCall {
 
 struct LogReader {
     assembly: Assembly,
-    /// When calls that are not finished began, by thread.
+    /// When unfinished calls began, by thread.
     unfinished: HashMap<u64, Option<u64>>,
     open: Option<FinishedCall>,
     stack: Vec<LocationId>,
@@ -177,7 +177,7 @@ struct LogReader {
     is_epoch: bool,
 }
 
-/// What a call that is not finished is charged with.
+/// What an unfinished call costs.
 const UNFINISHED: usize = hash_entry(size_of::<(u64, Option<u64>)>());
 const CALLS: usize = 0;
 const ERRORS: usize = 1;
@@ -239,7 +239,7 @@ impl LogReader {
     fn finished(&mut self, pid: u64, time: Option<u64>, name: &[u8], rest: &[u8]) {
         let thread = self.assembly.thread(0, pid, "", "");
         let call = self.assembly.frame(&String::from_utf8_lossy(name), "", 0);
-        // These do not return, so they have no time.
+        // These calls do not return, so they have no time.
         let ends = matches!(name, b"exit" | b"exit_group").then_some(0);
         let nanos = duration(rest).or(ends);
         self.open = Some(FinishedCall { thread, time, nanos, failed: rest.starts_with(b"-1 E"), call });
@@ -281,7 +281,7 @@ impl LogReader {
             return Err(Error::new(ErrorKind::Corrupt, "the strace log holds no finished call"));
         }
         if self.is_epoch {
-            // Times are since 1970, so their zero is too; 1 ns stands for it, as 0 means unknown.
+            // Times count from 1970, so time zero is 1970; it is written as 1 ns, since 0 means unknown.
             self.assembly.starts_at(1);
         }
         let counts = [

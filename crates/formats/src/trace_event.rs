@@ -1,8 +1,9 @@
-//! Chrome's trace events, as Chrome, Perfetto's older tools and `tracing-chrome` write them.
+//! Chrome's trace events, as written by Chrome, Perfetto's older tools and `tracing-chrome`.
 //!
-//! Durations (`B`/`E` and `X`) nest by thread, asynchronous spans (`b`/`e`) by their id, whichever thread begins and
-//! ends them. Both become stacks: the time that a span does not spend in spans inside it is the value of its stack. CPU profiles inside (`Profile`, `ProfileChunk`) become
-//! samples. The file is read as a stream; what stays in memory is one small record a span.
+//! Durations (`B`/`E` and `X`) nest by thread; asynchronous spans (`b`/`e`) nest by their id, whichever threads begin
+//! and end them. Both become stacks whose value is the time a span does not spend in spans inside it. Embedded CPU
+//! profiles (`Profile`, `ProfileChunk`) become samples. The file is read as a stream; only one small record per span
+//! stays in memory.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -22,7 +23,7 @@ use crate::frames::{FrameTable, events_by_thread, nanos_per, value_type};
 use crate::input::Input;
 use crate::{Error, Notes, Options, json};
 
-/// One event of the file. Only what is needed is kept.
+/// One event of the file, with only the fields that are needed.
 #[derive(Deserialize, Default)]
 struct Event {
     #[serde(default, deserialize_with = "json::or_default")]
@@ -43,10 +44,10 @@ struct Event {
     scope: String,
     #[serde(default)]
     id: Option<Value>,
-    /// Says whether the id is one of the process or of all: `{"local": "0x1"}`.
+    /// Whether the id is local to the process or global: `{"local": "0x1"}`.
     #[serde(default)]
     id2: Option<Value>,
-    /// Where `tracing-chrome` puts the place of a span.
+    /// Where `tracing-chrome` puts the source file of a span.
     #[serde(rename = ".file", default, deserialize_with = "json::loose_text")]
     file: String,
     #[serde(rename = ".line", default, deserialize_with = "json::loose_text")]
@@ -64,15 +65,15 @@ impl Event {
         TrackKey::Thread { pid: self.pid.clone(), tid: self.tid.clone() }
     }
 
-    /// The track of an asynchronous span.
+    /// Returns the track of an asynchronous span.
     fn async_track(&self) -> TrackKey {
         let second = |kind: &str| self.id2.as_ref().and_then(|id| id.get(kind));
         let (pid, id) = match (second("global"), second("local").or(self.id.as_ref())) {
             (Some(global), _) => ("", Some(global)),
             (None, id) => (&*self.pid, id),
         };
-        // Chrome's ids, which are text, count for their category. Those of `tracing-chrome` are the numbers of the
-        // outermost spans, and the spans below them are of the categories of their modules.
+        // Chrome's ids are text, and unique within their category. Those of `tracing-chrome` are the numbers of the
+        // outermost spans, while the spans below them have the categories of their modules.
         let category = if matches!(id, Some(Value::Number(_))) { "" } else { &self.cat };
         let id = id.map_or_else(String::new, id_text);
         TrackKey::Async { pid: pid.into(), category: category.into(), scope: self.scope.clone(), id }
@@ -83,7 +84,7 @@ fn id_text(id: &Value) -> String {
     id.as_str().map_or_else(|| id.to_string(), str::to_owned)
 }
 
-/// Whether a file with these keys holds trace events, in an object or as a bare list.
+/// Returns whether a file with these keys holds trace events, in an object or as a bare list.
 pub(crate) fn recognise(keys: &json::Keys<'_>) -> bool {
     keys.has("traceEvents") || keys.items_have("ph")
 }
@@ -97,7 +98,7 @@ pub(crate) fn read(input: Input<'_>, options: &Options, notes: &mut Notes) -> Re
     let mut stream = serde_json::Deserializer::from_reader(BufReader::with_capacity(1 << 18, source));
     if let Err(error) = TopLevel(&mut trace).deserialize(&mut stream) {
         budget.check()?;
-        // The array form may lack its end: whoever wrote it may have been killed.
+        // The array form may lack its end, if its writer was killed.
         let cut_array = error.is_eof() && trace.events > 0;
         if !cut_array {
             return Err(json::explain(&error, "trace-event", budget));
@@ -107,8 +108,8 @@ pub(crate) fn read(input: Input<'_>, options: &Options, notes: &mut Notes) -> Re
     trace.finish(notes)
 }
 
-/// A stream whose bytes are charged until the event is read that they are part of: the parser puts texts together
-/// before anybody sees them.
+/// A stream whose bytes are charged until the event they belong to has been read: the parser assembles texts in its
+/// own memory first.
 struct Pending<R> {
     input: R,
     pending: Rc<Cell<usize>>,
@@ -123,7 +124,7 @@ impl Read for Pending<Input<'_>> {
     }
 }
 
-/// The outermost value: an array of events, or an object that holds one.
+/// The outermost value: an array of events, or an object that contains one.
 struct TopLevel<'a>(&'a mut Trace);
 
 impl<'de> DeserializeSeed<'de> for TopLevel<'_> {
@@ -142,7 +143,7 @@ impl<'de> Visitor<'de> for TopLevel<'_> {
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> std::result::Result<(), A::Error> {
-        // Of an event only what is needed is kept, which is charged by itself.
+        // Only the needed fields of an event are kept, and these are charged separately.
         let budget = self.0.assembly.budget().clone();
         budget.refund(self.0.pending.take());
         let mut before = budget.used();
@@ -172,18 +173,18 @@ struct Span {
     start: u64,
     end: u64,
     frame: LocationId,
-    /// The event that began it: of two spans with the same times, the first holds the other.
+    /// The number of the event that began it: of two spans with the same times, the first contains the other.
     number: u64,
 }
 
-/// What a span is charged with, its share of what sorting takes included, and one that is open.
+/// What a span costs, including its share of the memory for sorting; and what an open one costs.
 const SPAN: usize = size_of::<Span>() / 2 * 3;
 const OPEN: usize = hash_entry(size_of::<(StringId, Vec<(u64, LocationId, u64)>)>()) + 4 * size_of::<Span>();
-/// What a track is charged with, and a CPU profile, besides their texts. The nodes of their maps are half full.
+/// What a track and a CPU profile cost in addition to their texts. The nodes of their maps are half full.
 const TRACK: usize = 2 * size_of::<(TrackKey, Track)>() + 4 * ALLOCATION;
 const PROFILE: usize = 2 * size_of::<((String, String), (String, Chunked))>() + 4 * ALLOCATION;
 
-/// Which spans nest in each other.
+/// The key of spans that nest in each other.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
 enum TrackKey {
     Thread { pid: String, tid: String },
@@ -191,7 +192,7 @@ enum TrackKey {
 }
 
 impl TrackKey {
-    /// How much text it holds.
+    /// Returns how much text the key contains.
     fn text_size(&self) -> usize {
         match self {
             Self::Thread { pid, tid } => pid.len() + tid.len(),
@@ -200,7 +201,7 @@ impl TrackKey {
     }
 }
 
-/// What is known of one thread, or of one asynchronous track.
+/// The state of one thread, or of one asynchronous track.
 #[derive(Default)]
 struct Track {
     process: String,
@@ -208,13 +209,12 @@ struct Track {
     tid: u64,
     name: String,
     spans: Vec<Span>,
-    /// Spans that have begun and not ended: start, frame and number. Those of a thread end in order; asynchronous ones
-    /// are found by name.
+    /// Open spans: start, frame and number. Those of a thread end in order; asynchronous ones are found by name.
     open: HashMap<StringId, Vec<(u64, LocationId, u64)>>,
 }
 
 struct Trace {
-    /// Bytes of the file that are charged because the event is not whole.
+    /// Bytes of the file that are charged because their event is incomplete.
     pending: Rc<Cell<usize>>,
     assembly: Assembly,
     tracks: BTreeMap<TrackKey, Track>,
@@ -293,7 +293,7 @@ impl Trace {
         let next = self.tracks.len() as u64 + 1;
         let budget = self.assembly.budget().clone();
         self.tracks.entry(key).or_insert_with_key(|key| {
-            // Whoever adds the event asks later whether there was room.
+            // The caller that adds the event checks for room later.
             budget.has_room(TRACK + key.text_size() + event.pid.len());
             Track {
                 process: event.pid.clone(),
@@ -304,7 +304,7 @@ impl Trace {
         })
     }
 
-    /// What an end must have in common with its beginning, in the same track.
+    /// Returns what an end must have in common with its beginning, within the same track.
     fn pair(&mut self, event: &Event, key: &TrackKey) -> StringId {
         match key {
             TrackKey::Thread { .. } => StringId::EMPTY,
@@ -420,18 +420,18 @@ impl Trace {
     }
 }
 
-/// Microseconds of the file as nanoseconds.
+/// Converts the file's microseconds to nanoseconds.
 fn nanos(micros: f64) -> u64 {
     (micros * 1000.0).round().max(0.0) as u64
 }
 
-/// Turns the spans of one track into stacks with their own time.
+/// Converts the spans of one track to stacks with their own time.
 struct Nesting<'a> {
     assembly: &'a mut Assembly,
     thread: crate::assembly::ThreadRef,
     count: usize,
     time: usize,
-    /// The spans that hold the current one: end, frame, start, and time spent in spans inside.
+    /// The spans that contain the current one: end, frame, start, and time spent in spans inside.
     open: Vec<(u64, LocationId, u64, u64)>,
 }
 
@@ -451,7 +451,7 @@ impl<'a> Nesting<'a> {
             while self.open.last().is_some_and(|open| open.0 <= span.start) {
                 self.close()?;
             }
-            // A span that outlives the one around it is cut to fit.
+            // A span that outlives its parent is cut to fit.
             let end = self.open.last().map_or(span.end, |open| span.end.min(open.0));
             if let Some(outer) = self.open.last_mut() {
                 outer.3 += end - span.start;
@@ -563,8 +563,7 @@ impl SpanWriter<'_, '_> {
     }
 }
 
-/// When a sample ends: as its value says, but it reaches up to the next one if that follows soon, and never
-/// beyond.
+/// Returns when a sample ends: after its value, or at the next sample if that follows soon.
 fn end_of(event: &flamelet_profile::Event, next: Option<u64>, scale: Option<f64>) -> u64 {
     let Some(scale) = scale else { return next.unwrap_or(event.time + 1) };
     let length = (event.value as f64 * scale).max(0.0);
@@ -575,7 +574,7 @@ fn end_of(event: &flamelet_profile::Event, next: Option<u64>, scale: Option<f64>
     }
 }
 
-/// Nanoseconds as microseconds with their fraction.
+/// Formats nanoseconds as microseconds with their fraction.
 fn micros(nanos: u64) -> String {
     format!("{}.{:03}", nanos / 1000, nanos % 1000)
 }

@@ -1,4 +1,4 @@
-//! Unpacking gzip, zstd, xz and bzip2 as a stream.
+//! Unpacks gzip, zstd, xz and bzip2 as a stream.
 
 use std::io::{self, BufRead, BufReader, Read};
 
@@ -6,15 +6,15 @@ use flamelet_profile::budget::Loan;
 use flamelet_profile::pprof::{zstd_memory, zstd_window};
 use flamelet_profile::{Budget, Error, ErrorKind, Result};
 
-/// The largest window that a packed file may ask for.
+/// The largest window that a compressed file may request.
 const MAX_WINDOW: u64 = 128 << 20;
-/// What the decoders take that do not depend on a window.
+/// The memory of decoders that does not depend on a window.
 const GZIP_MEMORY: usize = 128 << 10;
 const BZIP2_MEMORY: usize = 8 << 20;
-/// The longest header of a frame of zstd.
+/// The longest header of a zstd frame.
 const ZSTD_HEADER: usize = 18;
 
-/// How bytes are packed, as their first bytes tell.
+/// How a file is compressed, judging by its first bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Packing {
     Gzip,
@@ -23,7 +23,7 @@ pub(crate) enum Packing {
     Bzip2,
 }
 
-/// How a file that starts with `head` is packed.
+/// Returns how a file that starts with `head` is compressed.
 pub(crate) fn packing(head: &[u8]) -> Option<Packing> {
     match head {
         [0x1f, 0x8b, 8, ..] => Some(Packing::Gzip),
@@ -34,8 +34,8 @@ pub(crate) fn packing(head: &[u8]) -> Option<Packing> {
     }
 }
 
-/// The content of `packed`. What the decoder takes is charged as long as it is there, and each byte that it makes is a
-/// step of work: packed files may hold far more than they weigh.
+/// Returns the content of `packed`. The decoder's memory is charged as long as the decoder exists, and each byte it
+/// produces is a step of work: compressed files may contain far more than their size.
 pub(crate) fn unpack<'a>(
     packing: Packing,
     packed: impl Read + 'a,
@@ -49,7 +49,7 @@ pub(crate) fn unpack<'a>(
         }
         Packing::Zstd => Box::new(ZstdFrames::new(packed, budget)),
         Packing::Xz => {
-            // Each block may ask for a window of its own, so the largest one is charged.
+            // Each block may request its own window, so the largest possible one is charged.
             let limit = MAX_WINDOW.min(budget.room() / 4);
             loan.add(limit as usize)?;
             Box::new(lzma_rust2::XzReader::new_mem_limit(packed, true, (limit >> 10) as u32))
@@ -79,7 +79,7 @@ impl<R: Read> Read for Charged<R> {
 
 type ZstdFrame<R> = ruzstd::decoding::StreamingDecoder<BufReader<R>, ruzstd::decoding::FrameDecoder>;
 
-/// Zstd files may hold several frames one after another; the decoder reads one.
+/// Reads all frames of a zstd file, which may contain several; the decoder reads only one.
 struct ZstdFrames<R: Read> {
     frame: Option<(ZstdFrame<R>, Loan)>,
     packed: Option<BufReader<R>>,
@@ -91,14 +91,14 @@ impl<R: Read> ZstdFrames<R> {
         Self { frame: None, packed: Some(BufReader::new(packed)), budget: budget.clone() }
     }
 
-    /// Opens the next frame; false at the end of the file.
+    /// Opens the next frame; returns false at the end of the file.
     fn next_frame(&mut self) -> io::Result<bool> {
         let Some(mut packed) = self.packed.take() else { return Ok(false) };
         let head = packed.fill_buf()?;
         if head.is_empty() {
             return Ok(false);
         }
-        // The header may be cut where the buffer ends.
+        // The header may be cut off at the end of the buffer.
         let window = match head.len() {
             0..ZSTD_HEADER => MAX_WINDOW.min(self.budget.room() / 4),
             _ => zstd_window(head).clamp(1 << 10, MAX_WINDOW),
@@ -131,10 +131,10 @@ impl<R: Read> Read for ZstdFrames<R> {
     }
 }
 
-/// What a decoder's complaint means for the person who opened the file.
+/// Converts a decoder's error to one for the user who opened the file.
 pub(crate) fn damaged(error: &io::Error) -> Error {
     let message = error.to_string();
-    // The one for zstd wraps it up in its own.
+    // The zstd decoder wraps the I/O error in its own.
     if error.kind() == io::ErrorKind::UnexpectedEof || message.contains("UnexpectedEof") {
         let message = "the file is cut off: its packed data ends early; copy or fetch it again";
         return Error::new(ErrorKind::Truncated, message);

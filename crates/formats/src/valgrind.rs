@@ -1,11 +1,11 @@
-//! How valgrind's tools write a frame: `0x11F656: name (file.rs:433)` or `0x…: name (in /path/object)`. The crate
-//! dhat writes `(file.rs:433:9)`, the column behind the line.
+//! Frames as valgrind's tools write them: `0x11F656: name (file.rs:433)` or `0x…: name (in /path/object)`. The dhat
+//! crate writes `(file.rs:433:9)`, with the column after the line.
 
 use flamelet_profile::{Line, LocationId};
 
 use crate::assembly::Assembly;
 
-/// The location of a frame as massif and DHAT write it.
+/// Returns the location of a frame written by massif or DHAT.
 pub(crate) fn location(text: &str, assembly: &mut Assembly) -> LocationId {
     let Some((address, rest)) = split_address(text) else { return assembly.frame(text, "", 0) };
     let (name, place) = match rest.strip_suffix(')').and_then(|rest| rest.rsplit_once(" (")) {
@@ -21,7 +21,7 @@ pub(crate) fn location(text: &str, assembly: &mut Assembly) -> LocationId {
     assembly.builder.location(module, address, &[Line { function, line, column }])
 }
 
-/// The file, the line and the column of `file:line:column` or `file:line`.
+/// Splits `file:line:column` or `file:line` into file, line and column.
 fn split_place(place: &str) -> (&str, i64, i64) {
     let (file, line, column) = match split_number(place) {
         Some((rest, last)) => match split_number(rest) {

@@ -1,6 +1,6 @@
 //! The XML of `xctrace export` with the `time-profile` table of Instruments.
 //!
-//! Everything that occurs again is written once with an `id` and then named by `ref`.
+//! Anything that occurs again is written once with an `id` and then referred to by `ref`.
 
 mod xml;
 
@@ -14,7 +14,7 @@ use crate::input::Input;
 use crate::number::{decimal, prefixed_hex};
 use crate::{Error, Notes, Options};
 
-/// Whether `head` looks like the XML of `xctrace export`.
+/// Returns whether `head` looks like the XML of `xctrace export`.
 pub(crate) fn recognise(head: &[u8]) -> bool {
     let text = head.trim_ascii_start();
     text.starts_with(b"<") && memchr::memmem::find(text, b"<trace-query-result").is_some()
@@ -37,17 +37,17 @@ pub(crate) fn read(input: Input<'_>, options: &Options, notes: &mut Notes) -> Re
     reader.finish(notes)
 }
 
-/// An element that is open.
+/// An open element.
 struct OpenElement {
     name: String,
     id: Option<u64>,
     text: String,
-    /// What its text is charged with.
+    /// What its text was charged.
     charged: usize,
     is_reference: bool,
 }
 
-/// A row of the table being read.
+/// The table row being read.
 #[derive(Default)]
 struct SampleRow {
     time: Option<u64>,
@@ -79,12 +79,12 @@ struct ExportReader {
     threads: HashMap<u64, ThreadRef>,
     known_frames: HashMap<u64, LocationId>,
     backtraces: HashMap<u64, Vec<LocationId>>,
-    /// The numbers of the open thread: its own and its process'.
+    /// The ids of the open thread: its own and its process's.
     thread: (u64, u64),
     without_stack: u64,
 }
 
-/// What something that may be named again is charged with.
+/// What an element that may be referred to costs.
 const KNOWN: usize = hash_entry(size_of::<(u64, String)>()) + ALLOCATION;
 
 const SAMPLES: usize = 0;
@@ -161,7 +161,7 @@ impl ExportReader {
         Ok(())
     }
 
-    /// An element that stands for one that was written before.
+    /// Takes an element that refers to an earlier one.
     fn reference(&mut self, name: &str, at: u64) -> Result<()> {
         let missing = || {
             Error::new(ErrorKind::Corrupt, format!("the XML refers to `{name}` {at}, which it does not hold"))

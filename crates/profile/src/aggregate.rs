@@ -1,29 +1,29 @@
-//! Forgetting detail: which frames count as the same.
+//! Reduces the detail of a profile: which frames count as the same.
 
 use std::str::FromStr;
 
 use crate::{Error, ErrorKind, Profile, Result, StringId};
 
-/// How fine the frames of a report are.
+/// How finely a report distinguishes frames.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Granularity {
-    /// One entry a function.
+    /// One entry per function.
     #[default]
     Functions,
-    /// One entry a function and file.
+    /// One entry per function and file.
     FileFunctions,
-    /// One entry a file.
+    /// One entry per file.
     Files,
-    /// One entry a source line.
+    /// One entry per source line.
     Lines,
-    /// One entry an address.
+    /// One entry per address.
     Addresses,
 }
 
 impl Granularity {
     const ALL: [Self; 5] = [Self::Functions, Self::FileFunctions, Self::Files, Self::Lines, Self::Addresses];
 
-    /// The name, as pprof spells it.
+    /// Returns the name, as pprof spells it.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Functions => "functions",
@@ -48,9 +48,8 @@ impl FromStr for Granularity {
 }
 
 impl Profile {
-    /// Removes what is finer than `granularity`; with `inlines` unset, also the inlined frames, of which
-    /// only the real function that holds them stays. With `columns` unset, columns go, unless everything
-    /// is to stay.
+    /// Removes everything finer than `granularity`. Without `inlines`, inlined frames are removed too, and only the
+    /// real function that contains them stays. Without `columns`, column numbers go too, unless all else is kept.
     pub fn aggregate(&mut self, granularity: Granularity, inlines: bool, columns: bool) {
         use Granularity::{Addresses, FileFunctions, Files, Functions, Lines};
         if !inlines {

@@ -1,4 +1,4 @@
-//! From what a capture holds (addresses, stacks, labels, values and times) to a [`Profile`].
+//! Turns what a capture holds (addresses, stacks, labels, values and times) into a [`Profile`].
 //!
 //! Every capture keeps its samples in tables of its own and numbers its modules and stacks. An [`Assembler`] remembers
 //! what became of those numbers, so that each module and each stack is described once, however many samples name it.
@@ -11,7 +11,7 @@ use rustc_hash::FxBuildHasher;
 
 use crate::{Event, LocationId, MappingId, Profile, ProfileBuilder, StackId, Thread, ThreadId, Timeline};
 
-/// Assembles the profile of a capture, which tells its stacks apart by an `S`.
+/// Assembles the profile of a capture that identifies its stacks by an `S`.
 ///
 /// See [`ProfileBuilder`] for profiles without a capture behind them.
 pub struct Assembler<S> {
@@ -27,7 +27,7 @@ pub struct Assembler<S> {
 }
 
 impl<S: Eq + Hash> Assembler<S> {
-    /// A profile whose samples carry these values, each given as (kind, unit).
+    /// Starts a profile whose samples carry these values, each given as (kind, unit).
     pub fn new(sample_types: &[(&str, &str)]) -> Self {
         Self {
             builder: ProfileBuilder::new(sample_types),
@@ -39,7 +39,7 @@ impl<S: Eq + Hash> Assembler<S> {
         }
     }
 
-    /// The mapping of the module that the capture numbers `number`; `describe` adds it at its first use.
+    /// Returns the mapping of the module that the capture numbers `number`; `describe` adds it on first use.
     pub fn module(
         &mut self,
         number: u64,
@@ -49,13 +49,13 @@ impl<S: Eq + Hash> Assembler<S> {
         *self.modules.entry(number).or_insert_with(|| describe(builder))
     }
 
-    /// The mapping of the kernel.
+    /// Returns the mapping of the kernel.
     pub fn kernel(&mut self, has_names: bool) -> MappingId {
         let builder = &mut self.builder;
         *self.kernel.get_or_insert_with(|| builder.kernel_mapping(has_names))
     }
 
-    /// The stack that the capture calls `key`; `list` pushes its locations, leaf first, at its first use.
+    /// Returns the stack that the capture calls `key`; `list` pushes its locations, leaf first, on first use.
     pub fn stack(&mut self, key: S, list: impl FnOnce(&mut Self, &mut Vec<LocationId>)) -> StackId {
         if let Some(&known) = self.stacks.get(&key) {
             return known;
@@ -69,13 +69,13 @@ impl<S: Eq + Hash> Assembler<S> {
         stack
     }
 
-    /// Forgets what stacks are called: from now on the same keys mean others.
+    /// Forgets the stack keys: from now on the same keys mean other stacks.
     pub fn forget_stacks(&mut self) {
         self.stacks.clear();
     }
 
-    /// Ends the work for a capture without times and quality. One that has them takes `builder` and `timeline` out
-    /// and finishes both.
+    /// Finishes the profile of a capture without times and quality. A capture that has them takes `builder` and
+    /// `timeline` out and finishes both.
     pub fn finish(self) -> Profile {
         self.builder.finish()
     }
@@ -105,13 +105,13 @@ impl TimelineBuilder {
         self.events.iter_mut().for_each(|event| event.value = 1);
     }
 
-    /// Whether there are no events.
+    /// Returns whether there are no events.
     pub fn is_empty(&self) -> bool {
         self.events.is_empty()
     }
 
-    /// Ends the work. Times count from `start_nanos` (since 1970), and the values of events are of the sample type
-    /// `value_type`.
+    /// Finishes the timeline. Times count from `start_nanos` (since 1970), and the values of events are of the sample
+    /// type `value_type`.
     pub fn finish(self, start_nanos: i64, value_type: usize) -> Timeline {
         let Self { threads, mut events } = self;
         events.sort_by_key(|event| event.time);

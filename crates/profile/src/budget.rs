@@ -1,12 +1,12 @@
-//! How much memory and work reading a file may take, whatever the file says.
+//! Limits on the memory and work that reading a file may take, whatever the file says.
 //!
-//! One [`Budget`] goes through a whole reading: what unpacks, what parses and what builds the profile charge it for
-//! everything that they keep, and loops whose length the file controls charge it for their steps. Once it has run out
-//! it stays so: tables that are charged to it take nothing more, sources of input end with its error, and so does
-//! whatever finishes a profile. So memory stays bounded even where a reader does not ask after each step.
+//! One [`Budget`] covers a whole read: unpacking, parsing and building the profile charge it for everything they
+//! keep, and loops whose length the file controls charge it for their steps. Once it has run out, it stays so: tables
+//! charged to it take nothing more, input sources end with its error, and finishing a profile fails. So memory stays
+//! bounded even where a reader does not check after each step.
 //!
-//! Charges are estimates that err on the high side: a row counts with its share of the indexes that find it again
-//! while the profile is built, and of the room that those take while they grow.
+//! Charges are estimates that err on the high side: a row includes its share of the indexes used to look it up while
+//! the profile is built, and of the room they take while they grow.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
@@ -15,30 +15,30 @@ use crate::{Error, ErrorKind, Result};
 
 /// How many steps of work a byte of memory allows.
 const STEPS_PER_BYTE: u64 = 2;
-/// How many bytes of text are looked at in one step of work.
+/// How many bytes of text one step of work covers.
 const BYTES_PER_STEP: usize = 16;
-/// What an allocation costs besides its bytes.
+/// What an allocation costs in addition to its bytes.
 pub const ALLOCATION: usize = 32;
 
-/// What reading a file may take.
+/// How much reading a file may take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Bytes of memory.
     pub memory: u64,
-    /// Steps of work: rounds of loops whose length the file controls beyond its own size.
+    /// Steps of work: iterations of loops whose length the file controls beyond its own size.
     pub work: u64,
 }
 
 impl Limits {
-    /// For a command that a person runs: 1 GiB.
+    /// For a command run by a user: 1 GiB.
     pub const PERSON: Self = Self::of_memory(1 << 30);
-    /// For reading inside a service, which has other things to do with its memory: 128 MiB.
+    /// For reading inside a service, which needs its memory for other things: 128 MiB.
     pub const SERVICE: Self = Self::of_memory(128 << 20);
 
-    /// No limits, for what does not come from outside.
+    /// No limits, for trusted input.
     pub const NONE: Self = Self::of_memory(u64::MAX);
 
-    /// Limits of so many bytes of memory, and of work in proportion.
+    /// Limits of this many bytes of memory, and of work in proportion.
     pub const fn of_memory(bytes: u64) -> Self {
         Self { memory: bytes, work: bytes.saturating_mul(STEPS_PER_BYTE) }
     }
@@ -50,7 +50,7 @@ impl Default for Limits {
     }
 }
 
-/// What is left of some [`Limits`]. Clones share what is left.
+/// What is left of some [`Limits`]. Clones share it.
 #[derive(Clone, Debug)]
 pub struct Budget(Arc<Account>);
 
@@ -59,7 +59,7 @@ struct Account {
     limits: Limits,
     memory: AtomicU64,
     work: AtomicU64,
-    /// What has run out first; one of the constants below.
+    /// What ran out first; one of the constants below.
     spent: AtomicU8,
 }
 
@@ -69,7 +69,7 @@ const WORK: u8 = 2;
 const IDS: u8 = 3;
 
 impl Budget {
-    /// A budget of which nothing is spent.
+    /// Creates an unspent budget.
     pub fn new(limits: Limits) -> Self {
         Self(Arc::new(Account {
             limits,
@@ -79,12 +79,12 @@ impl Budget {
         }))
     }
 
-    /// Charges memory that is kept; an error when there is no room for it.
+    /// Charges memory that is kept; fails when there is no room for it.
     pub fn charge(&self, bytes: usize) -> Result<()> {
         if self.has_room(bytes) { Ok(()) } else { self.check() }
     }
 
-    /// As [`Budget::charge`], for those who leave out what there is no room for: [`Budget::check`] tells later.
+    /// Like [`Budget::charge`], for callers that leave out what does not fit: [`Budget::check`] reports it later.
     #[inline]
     pub fn has_room(&self, bytes: usize) -> bool {
         let before = self.0.memory.fetch_add(bytes as u64, Ordering::Relaxed);
@@ -92,7 +92,7 @@ impl Budget {
         self.goes_on(fits, MEMORY)
     }
 
-    /// Appends to a table that is charged, and says whether there was room.
+    /// Appends to a table charged to this budget, and returns whether there was room.
     pub fn push<T>(&self, table: &mut Vec<T>, row: T) -> bool {
         let has_room = self.has_room(size_of::<T>());
         if has_room {
@@ -101,24 +101,24 @@ impl Budget {
         has_room
     }
 
-    /// Gives back what was charged for something that is gone.
+    /// Gives back what was charged for something that has been freed.
     pub fn refund(&self, bytes: usize) {
         self.0.memory.fetch_sub(bytes as u64, Ordering::Relaxed);
     }
 
-    /// Charges memory until the answer is dropped.
+    /// Charges memory until the returned [`Loan`] is dropped.
     pub fn lend(&self, bytes: usize) -> Result<Loan> {
         let mut loan = Loan { budget: self.clone(), bytes: 0 };
         loan.add(bytes)?;
         Ok(loan)
     }
 
-    /// Charges steps of work; an error when they are too many.
+    /// Charges steps of work; fails when there are too many.
     pub fn work(&self, steps: usize) -> Result<()> {
         if self.can_work(steps) { Ok(()) } else { self.check() }
     }
 
-    /// As [`Budget::work`], for those who leave out what would be too much: [`Budget::check`] tells later.
+    /// Like [`Budget::work`], for callers that leave out what would be too much: [`Budget::check`] reports it later.
     #[inline]
     pub fn can_work(&self, steps: usize) -> bool {
         let before = self.0.work.fetch_add(steps as u64, Ordering::Relaxed);
@@ -126,24 +126,24 @@ impl Budget {
         self.goes_on(fits, WORK)
     }
 
-    /// Whether a table may grow to so many rows: their numbers are 32 bits wide.
+    /// Returns whether a table may grow to this many rows: row numbers are 32 bits wide.
     #[inline]
     pub fn has_ids(&self, rows: usize) -> bool {
         self.goes_on(rows < u32::MAX as usize, IDS)
     }
 
-    /// Charges the work of looking through so many bytes of text.
+    /// Charges the work of looking through this many bytes of text.
     #[inline]
     pub fn can_look_through(&self, bytes: usize) -> bool {
         self.can_work(bytes / BYTES_PER_STEP + 1)
     }
 
-    /// How much memory is charged.
+    /// Returns how much memory is charged.
     pub fn used(&self) -> usize {
         usize::try_from(self.0.memory.load(Ordering::Relaxed)).unwrap_or(usize::MAX)
     }
 
-    /// How much memory may still be charged.
+    /// Returns how much memory may still be charged.
     pub fn room(&self) -> u64 {
         self.0.limits.memory.saturating_sub(self.0.memory.load(Ordering::Relaxed))
     }
@@ -156,7 +156,7 @@ impl Budget {
         self.0.spent.load(Ordering::Relaxed) == NOTHING
     }
 
-    /// An error if there was no room for something, or too much work.
+    /// Fails if there was no room for something, or too much work.
     #[inline]
     pub fn check(&self) -> Result<()> {
         match self.0.spent.load(Ordering::Relaxed) {
@@ -188,7 +188,7 @@ impl Budget {
     }
 }
 
-/// `1 GiB`, `1.5 MiB`, `100 bytes`.
+/// Formats a size: `1 GiB`, `1.5 MiB`, `100 bytes`.
 fn size_text(bytes: u64) -> String {
     let units = [("GiB", 30), ("MiB", 20), ("KiB", 10)];
     match units.into_iter().find(|&(_, shift)| bytes >> shift > 0) {
@@ -208,7 +208,7 @@ pub struct Loan {
 }
 
 impl Loan {
-    /// Charges more of it.
+    /// Charges more memory to this loan.
     pub fn add(&mut self, bytes: usize) -> Result<()> {
         self.bytes += bytes;
         self.budget.charge(bytes)
@@ -221,13 +221,13 @@ impl Drop for Loan {
     }
 }
 
-/// What an entry of a hash table costs whose key and value have this size: tables are at least 7/16 full, and while one
-/// grows, the old one is still there.
+/// What an entry of a hash table costs if its key and value have this size: tables are at least 7/16 full, and while
+/// one grows, the old one is still there.
 pub const fn hash_entry(size: usize) -> usize {
     (size + 1) * 7 / 2
 }
 
-/// Bytes of memory as a person writes them: `2GiB`, `512M`, `1.5g`; a number without a unit is one of GiB.
+/// Parses a size in bytes as users write it: `2GiB`, `512M`, `1.5g`; a number without a unit is in GiB.
 pub fn parse_size(text: &str) -> Option<u64> {
     let text = text.trim();
     let digits = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());

@@ -1,4 +1,4 @@
-//! Making a profile from samples: everything that is added is interned.
+//! Builds a profile from samples; everything that is added is interned.
 
 use std::hash::BuildHasher;
 use std::ops::Range;
@@ -15,7 +15,7 @@ use crate::{
     LocationId, Mapping, MappingId, MappingSymbols, Profile, Quality, StackId, StringId, Timeline, ValueType,
 };
 
-/// What is charged for a row of each table besides its own bytes: its place in the index that finds it again.
+/// What a row of each table costs: its own bytes and its entry in the index used to look it up.
 const FUNCTION: usize = size_of::<Function>() + hash_entry(size_of::<(Function, FunctionId)>());
 const MAPPING: usize = size_of::<Mapping>() + hash_entry(size_of::<(Mapping, MappingId)>());
 const LOCATION: usize = size_of::<Location>() + hash_entry(size_of::<(u64, LocationId)>());
@@ -24,18 +24,18 @@ const ROW: usize = size_of::<u32>() + hash_entry(size_of::<u32>());
 const SAMPLE: usize =
     size_of::<(StackId, LabelSetId)>() + hash_entry(size_of::<(StackId, LabelSetId, usize)>());
 
-/// Collects samples into a [`Profile`]. Functions, locations, stacks and label sets that are equal are
-/// stored once; samples are kept as they are added, unless [`ProfileBuilder::merge_sample`] is used.
+/// Collects samples into a [`Profile`]. Equal functions, locations, stacks and label sets are stored once; samples
+/// are kept as they are added, unless [`ProfileBuilder::merge_sample`] is used.
 ///
-/// With a [`Budget`], what there is no room for is not stored, and ids that stand for it mean nothing: the profile is
-/// good only if [`Budget::check`] says so in the end.
+/// With a [`Budget`], anything that does not fit is not stored, and its id means nothing: the profile is valid only
+/// if [`Budget::check`] succeeds in the end.
 pub struct ProfileBuilder {
     profile: Profile,
     budget: Option<Budget>,
     functions: FunctionIndex,
     mappings: HashMap<Mapping, MappingId, FxBuildHasher>,
     addresses: HashMap<(Option<MappingId>, u64), LocationId, FxBuildHasher>,
-    /// Locations with lines by the hash of what they are, which is kept so that growing needs no look at them.
+    /// Locations with lines by their hash, which is kept so that the table can grow without hashing them again.
     locations: HashTable<(u64, LocationId)>,
     stacks: RowIndex,
     label_sets: RowIndex,
@@ -43,7 +43,7 @@ pub struct ProfileBuilder {
 }
 
 impl ProfileBuilder {
-    /// A profile whose samples carry these values, each given as (kind, unit).
+    /// Creates a builder for samples that carry these values, each given as (kind, unit).
     pub fn new(sample_types: &[(&str, &str)]) -> Self {
         let mut builder = Self {
             profile: Profile::default(),
@@ -82,12 +82,12 @@ impl ProfileBuilder {
         self.budget.as_ref().is_none_or(|budget| budget.can_work(steps))
     }
 
-    /// The profile as far as it is built; its header can be set through [`ProfileBuilder::header_mut`].
+    /// Returns the profile as built so far; its header can be set through [`ProfileBuilder::header_mut`].
     pub fn profile(&self) -> &Profile {
         &self.profile
     }
 
-    /// The header, to be filled in.
+    /// Returns the header, to be filled in.
     pub fn header_mut(&mut self) -> &mut crate::Header {
         &mut self.profile.header
     }
@@ -106,29 +106,29 @@ impl ProfileBuilder {
         ValueType { kind: self.string(kind), unit: self.string(unit) }
     }
 
-    /// Says that a sample was taken every `period` of this kind.
+    /// Records that a sample was taken every `period` of this kind.
     pub fn set_period(&mut self, kind: &str, unit: &str, period: i64) {
         self.profile.header.period_type = Some(self.value_type(kind, unit));
         self.profile.header.period = period;
     }
 
-    /// Says which kind of value to show first.
+    /// Sets which kind of value to show first.
     pub fn set_default_sample_type(&mut self, kind: &str) {
         self.profile.header.default_sample_type = self.string(kind);
     }
 
-    /// Says which frames to drop when the profile is shown, by a regular expression.
+    /// Sets which frames to drop when the profile is shown, as a regular expression.
     pub fn set_drop_frames(&mut self, expression: &str) {
         self.profile.header.drop_frames = self.string(expression);
     }
 
-    /// Adds another kind of value. Only before the first sample.
+    /// Adds another kind of value. Call it only before the first sample.
     pub fn add_sample_type(&mut self, kind: &str, unit: &str) {
         let value_type = self.value_type(kind, unit);
         self.push_sample_type(value_type);
     }
 
-    /// As [`ProfileBuilder::add_sample_type`], for strings that are interned already.
+    /// Like [`ProfileBuilder::add_sample_type`], for strings that are interned already.
     pub fn push_sample_type(&mut self, value_type: ValueType) {
         assert!(self.profile.samples.stacks.is_empty(), "sample types come before samples");
         self.profile.sample_types.push(value_type);
@@ -156,7 +156,7 @@ impl ProfileBuilder {
         id
     }
 
-    /// Interns a function of which only the name (and perhaps the file) is known.
+    /// Interns a function when only its name (and perhaps its file) is known.
     pub fn named_function(&mut self, name: &str, filename: &str) -> FunctionId {
         let (name, filename) = (self.string(name), self.string(filename));
         self.function(Function { name, filename, ..Function::default() })
@@ -189,7 +189,7 @@ impl ProfileBuilder {
         self.mapping(Mapping { start, limit, offset, filename, build_id, ..Mapping::default() })
     }
 
-    /// Interns the mapping of the kernel, which has the upper half of the addresses.
+    /// Interns the mapping of the kernel, which occupies the upper half of the address space.
     pub fn kernel_mapping(&mut self, has_names: bool) -> MappingId {
         let symbols = MappingSymbols { functions: has_names, ..MappingSymbols::default() };
         let filename = self.string(KERNEL_MAPPING);
@@ -247,7 +247,7 @@ impl ProfileBuilder {
         self.location(mapping, address, &[Line { function, line, column: 0 }])
     }
 
-    /// Interns a location that is only a function, as formats without addresses have it.
+    /// Interns a location that is only a function, for formats without addresses.
     pub fn frame(&mut self, function: FunctionId, line: i64) -> LocationId {
         self.location(None, 0, &[Line { function: Some(function), line, column: 0 }])
     }
@@ -287,17 +287,17 @@ impl ProfileBuilder {
         LabelSetId::from_index(self.label_sets.intern_if(sets, labels, has_room).unwrap_or(0))
     }
 
-    /// A text label.
+    /// Returns a text label.
     pub fn text_label(&mut self, key: &str, text: &str) -> Label {
         Label { key: self.string(key), text: self.string(text), ..Label::default() }
     }
 
-    /// A numeric label.
+    /// Returns a numeric label.
     pub fn number_label(&mut self, key: &str, number: i64, unit: &str) -> Label {
         Label { key: self.string(key), number, unit: self.string(unit), ..Label::default() }
     }
 
-    /// Adds a sample of its own and returns its row.
+    /// Adds a separate sample and returns its row.
     pub fn sample(&mut self, stack: StackId, labels: LabelSetId, values: &[i64]) -> usize {
         if !self.has_room(size_of::<(StackId, LabelSetId)>() + size_of_val(values)) {
             return 0;
@@ -321,12 +321,12 @@ impl ProfileBuilder {
         row
     }
 
-    /// Ends the work.
+    /// Returns the finished profile.
     pub fn finish(self) -> Profile {
         self.profile
     }
 
-    /// Ends the work for a capture that knows when its samples were taken and how good they are.
+    /// Returns the finished profile of a capture that knows when its samples were taken and how good they are.
     pub fn finish_with(mut self, timeline: Option<Timeline>, quality: Option<Quality>) -> Profile {
         self.profile.timeline = timeline;
         self.profile.quality = quality;

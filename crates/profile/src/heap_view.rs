@@ -1,19 +1,19 @@
-//! What profiles of memory can tell.
+//! The views of a heap profile.
 
 use crate::Profile;
 
-/// A question about memory, each with a profile of its own.
+/// A question about memory; each has a profile of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum HeapView {
-    /// Who holds memory.
+    /// What holds memory now.
     InUse,
-    /// Who allocated it, since the start.
+    /// What has allocated memory since the start.
     Allocated,
-    /// Who held it at the highest moment.
+    /// What held memory at its peak.
     Peak,
     /// What grows.
     Growth,
-    /// Who frees what others allocated.
+    /// What frees memory that others allocated.
     Freed,
     /// How long freed memory had lived.
     Lifetime,
@@ -22,7 +22,7 @@ pub enum HeapView {
 }
 
 impl HeapView {
-    /// All of them.
+    /// All views.
     pub const ALL: [Self; 7] = [
         Self::InUse,
         Self::Allocated,
@@ -33,7 +33,7 @@ impl HeapView {
         Self::Temporary,
     ];
 
-    /// The name of its endpoint under `/debug/pprof/`.
+    /// Returns the name of the view's endpoint under `/debug/pprof/`.
     pub const fn endpoint(self) -> &'static str {
         match self {
             Self::InUse => "heap",
@@ -46,12 +46,12 @@ impl HeapView {
         }
     }
 
-    /// The view whose endpoint has this name.
+    /// Returns the view whose endpoint has this name.
     pub fn of_endpoint(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|view| view.endpoint() == name)
     }
 
-    /// The sample types it counts: objects and bytes.
+    /// Returns the sample types that the view counts: objects and bytes.
     pub const fn sample_types(self) -> [&'static str; 2] {
         match self {
             Self::InUse => ["inuse_objects", "inuse_space"],
@@ -62,7 +62,7 @@ impl HeapView {
         }
     }
 
-    /// The view that a profile was made for, by its sample types.
+    /// Returns the view that a profile was made for, judging by its sample types.
     pub fn of(profile: &Profile) -> Option<Self> {
         let has =
             |wanted: &str| profile.sample_types().iter().any(|known| profile.string(known.kind) == wanted);

@@ -1,4 +1,4 @@
-//! Ids of their own types, so that a function can never be looked up with a location's number.
+//! A separate id type for each table, so that a function can never be looked up with a location's number.
 
 macro_rules! id {
     ($(#[$doc:meta])* $name:ident) => {
@@ -18,7 +18,7 @@ macro_rules! id {
                 Self(u32::try_from(index).expect("a table holds fewer than 2^32 rows"))
             }
 
-            /// The row in its table.
+            /// Returns the row in its table.
             pub const fn index(self) -> usize {
                 self.0 as usize
             }
@@ -59,7 +59,7 @@ impl StringId {
     /// The empty string, which every table holds at row 0.
     pub const EMPTY: Self = Self(0);
 
-    /// Whether this is the empty string.
+    /// Returns whether this is the empty string.
     pub const fn is_empty(self) -> bool {
         self.0 == 0
     }

@@ -1,4 +1,4 @@
-//! The noun of flamelet: a [`Profile`], and what can be done with one.
+//! The data model of flamelet: a [`Profile`], and the operations on it.
 //!
 //! A profile is stored in columns: interned strings, functions, mappings, locations with their inlined
 //! lines, stacks as one flat array, interned label sets, and samples that name a stack, a label set and
@@ -12,8 +12,8 @@
 //! | combine profiles | [`merge`], [`Profile::scale`], [`Profile::normalize_to`] |
 //! | keep a part of one | [`filter`] (feature `filter`), [`Profile::aggregate`] |
 //! | understand units | [`mod@unit`] |
-//! | read and write other messages of protobuf | [`protobuf`] |
-//! | bound what reading may take | [`mod@budget`] |
+//! | read and write other protobuf messages | [`protobuf`] |
+//! | limit what reading may take | [`mod@budget`] |
 
 mod aggregate;
 mod assembler;

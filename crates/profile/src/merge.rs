@@ -1,4 +1,4 @@
-//! Combining profiles: merge, subtract, scale, normalize.
+//! Combines profiles: merge, subtract, scale, normalize.
 
 use std::sync::Arc;
 
@@ -14,18 +14,18 @@ use crate::{
     unit,
 };
 
-/// One profile with the samples of all: equal stacks with equal labels are added up, and samples that come
-/// to nothing are dropped.
+/// Merges profiles into one: values of equal stacks with equal labels are added up, and samples whose values are all
+/// 0 are dropped.
 ///
-/// Sample types are matched by name, in any order; those that not all profiles have are dropped, and units
-/// are converted to the finest. Mappings are matched by build id (or file) and size, so that the same binary
-/// at two addresses is one.
+/// Sample types are matched by name, in any order; those that are not in all profiles are dropped, and units are
+/// converted to the finest. Mappings are matched by build id (or file) and size, so that the same binary at two
+/// addresses counts once.
 pub fn merge(profiles: &[&Profile]) -> Result<Profile> {
     merge_within(profiles, &Budget::new(Limits::NONE))
 }
 
-/// As [`merge`], charging what it takes to `budget`: about what the profiles take, and as much for the indexes that find
-/// equal rows. The profiles themselves are the caller's.
+/// Like [`merge`], but charges its memory to `budget`: about as much as the profiles take, and as much again for the
+/// indexes that find equal rows. The caller accounts for the profiles themselves.
 pub fn merge_within(profiles: &[&Profile], budget: &Budget) -> Result<Profile> {
     let _indexes = budget.lend(profiles.iter().map(|profile| profile.byte_size()).sum())?;
     budget.charge(profiles.iter().map(|profile| profile.byte_size()).sum())?;
@@ -50,7 +50,7 @@ pub fn merge_within(profiles: &[&Profile], budget: &Budget) -> Result<Profile> {
 struct Column {
     kind: String,
     unit: String,
-    /// For each profile: where its value stands, and what to multiply it with.
+    /// For each profile, the column of its value and the factor to multiply it by.
     sources: Vec<(usize, f64)>,
 }
 
@@ -96,7 +96,7 @@ fn common_sample_types(profiles: &[&Profile]) -> Result<Vec<Column>> {
     Ok(columns)
 }
 
-/// Where each kind of value stands first.
+/// The first column of each kind of value.
 type KindIndex<'a> = HashMap<&'a str, usize, FxBuildHasher>;
 
 fn kind_index(profile: &Profile) -> KindIndex<'_> {
@@ -165,7 +165,7 @@ fn merge_quality(into: &mut Profile, from: &Profile) -> Option<Quality> {
     })
 }
 
-/// What makes two mappings the same file, wherever it was loaded.
+/// What identifies a mapped file, wherever it was loaded.
 #[derive(PartialEq, Eq, Hash)]
 struct MappingKey {
     size: u64,
@@ -173,7 +173,7 @@ struct MappingKey {
     build_id_or_file: StringId,
 }
 
-/// What makes two locations the same, wherever their mapping was loaded.
+/// What identifies a location, wherever its mapping was loaded.
 #[derive(PartialEq, Eq, Hash)]
 struct LocationKey {
     mapping: Option<MappingId>,
@@ -195,7 +195,7 @@ struct Merger {
 }
 
 impl Merger {
-    /// Adds the samples of `from`, whose values stand at the given places and are to be multiplied.
+    /// Adds the samples of `from`; `values` gives the column and the factor of each value.
     fn add(&mut self, from: &Profile, values: &[(usize, f64)]) {
         let strings: Vec<StringId> = from.strings.iter().map(|text| self.into.strings.intern(text)).collect();
         let functions: Vec<FunctionId> =
@@ -238,7 +238,7 @@ impl Merger {
         })
     }
 
-    /// The mapping's new id, and what to add to the addresses inside it.
+    /// Returns the mapping's new id, and what to add to the addresses inside it.
     fn mapping(&mut self, from: &Mapping, strings: &[StringId]) -> (MappingId, u64) {
         let mapping = Mapping {
             filename: strings[from.filename.index()],
@@ -318,8 +318,8 @@ impl Merger {
         row
     }
 
-    /// Adds the moments of a profile whose values stand at `values`. Those of a kind that is not kept, or of another
-    /// kind than those before, cannot be added to them and are left out.
+    /// Adds the events of a profile whose columns are `values`. Events that count a kind of value that is not kept,
+    /// or a different kind from the events already added, are left out.
     fn timeline(&mut self, from: &Timeline, rows: &[usize], strings: &[StringId], values: &[(usize, f64)]) {
         let Some(value_type) = values.iter().position(|&(at, _)| at == from.value_type) else { return };
         let is_other = |known: &Timeline| !known.events.is_empty() && known.value_type != value_type;
@@ -347,7 +347,7 @@ impl Merger {
         if into.events.is_empty() {
             (into.start_nanos, into.value_type) = (from.start_nanos, value_type);
         }
-        // Times count from the earliest start. One that does not know its date begins with the others.
+        // Times count from the earliest start. A timeline without a date starts with the others.
         let start = if from.start_nanos == 0 { into.start_nanos } else { from.start_nanos };
         if into.start_nanos == 0 {
             into.start_nanos = start;
@@ -380,13 +380,14 @@ fn scale_value(value: i64, factor: f64) -> i64 {
 }
 
 impl Profile {
-    /// Multiplies every value with `factor`.
+    /// Multiplies every value by `factor`.
     pub fn scale(&mut self, factor: f64) {
         self.scale_each(&vec![factor; self.sample_types.len()]);
     }
 
-    /// Multiplies the values of each sample type with its own factor; samples that come to nothing go. What is to be
-    /// subtracted has no moments: they are of another time than those of what it is subtracted from.
+    /// Multiplies the values of each sample type by its own factor, and drops samples whose values all become 0. A
+    /// profile to be subtracted loses its events: they belong to a different time from the profile it is subtracted
+    /// from.
     pub fn scale_each(&mut self, factors: &[f64]) {
         assert_eq!(factors.len(), self.sample_types.len(), "one factor for each sample type");
         if factors.iter().all(|&factor| factor == 1.0) {
@@ -405,7 +406,7 @@ impl Profile {
         self.drop_zero_samples();
     }
 
-    /// Scales this profile so that each of its totals equals that of `base`.
+    /// Scales this profile so that each of its totals equals the one in `base`.
     pub fn normalize_to(&mut self, base: &Profile) -> Result<()> {
         let kinds = kind_index(base);
         let factors: Result<Vec<f64>> = (0..self.sample_types.len())
@@ -440,7 +441,7 @@ impl Profile {
         }
     }
 
-    /// Changes every label set, the empty one included, for the samples that have it.
+    /// Changes every label set, including the empty one, for the samples that have it.
     pub(crate) fn map_label_sets(&mut self, mut change: impl FnMut(&mut Vec<Label>)) {
         let mut index = RowIndex::default();
         let old = std::mem::take(&mut self.label_sets);

@@ -19,12 +19,12 @@ pub struct ValueType {
     pub unit: StringId,
 }
 
-/// A function as source code knows it.
+/// A function in the source code.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Function {
-    /// The name for people, demangled.
+    /// The demangled name, for display.
     pub name: StringId,
-    /// The name in the binary, mangled.
+    /// The mangled name, as in the binary.
     pub system_name: StringId,
     /// The source file.
     pub filename: StringId,
@@ -35,7 +35,7 @@ pub struct Function {
 /// The name of the mapping that holds the kernel, as perf writes it too.
 pub const KERNEL_MAPPING: &str = "[kernel.kallsyms]";
 
-/// The first address of the kernel, which has the upper half of them.
+/// The first address of the kernel, which occupies the upper half of the address space.
 pub const KERNEL_START: u64 = 1 << 63;
 
 /// A file mapped into the address space of the profiled process.
@@ -91,7 +91,8 @@ pub struct Location {
     pub mapping: Option<MappingId>,
     /// The address as the process had it, 0 when only symbols are known.
     pub address: u64,
-    /// Identical code folding joined several functions here, so the names are one guess of several.
+    /// Identical code folding merged several functions at this address, so the name is only one of several
+    /// candidates.
     pub is_folded: bool,
     pub(crate) first_line: u32,
     pub(crate) line_count: u32,
@@ -111,7 +112,7 @@ pub struct Label {
 }
 
 impl Label {
-    /// Whether the label carries text; else it carries a number.
+    /// Returns whether the label carries text; otherwise it carries a number.
     pub const fn is_text(&self) -> bool {
         !self.text.is_empty()
     }
@@ -120,11 +121,11 @@ impl Label {
 /// One row of [`Profile::samples`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sample<'a> {
-    /// Where: read it with [`Profile::stack`].
+    /// Where the sample was taken: read it with [`Profile::stack`].
     pub stack: StackId,
-    /// Under which labels: read them with [`Profile::labels`].
+    /// The labels of the sample: read them with [`Profile::labels`].
     pub labels: LabelSetId,
-    /// How much, one value for each of [`Profile::sample_types`].
+    /// How much was counted: one value for each of [`Profile::sample_types`].
     pub values: &'a [i64],
 }
 
@@ -133,11 +134,11 @@ pub struct Sample<'a> {
 pub(crate) struct Samples {
     pub(crate) stacks: Vec<StackId>,
     pub(crate) labels: Vec<LabelSetId>,
-    /// Row-major: as many values a sample as there are sample types.
+    /// Row-major: each sample has as many values as there are sample types.
     pub(crate) values: Vec<i64>,
 }
 
-/// One profile: what was sampled, where, how much, and how well.
+/// A profile: what was sampled, where, how much, and how well.
 ///
 /// Everything that flamelet captures or reads becomes a `Profile`, and everything it shows or writes
 /// starts from one. Build one with [`ProfileBuilder`](crate::ProfileBuilder) or read one with
@@ -150,15 +151,15 @@ pub struct Profile {
     pub(crate) mappings: Vec<Mapping>,
     pub(crate) locations: Vec<Location>,
     pub(crate) lines: Vec<Line>,
-    /// By far the largest column, so clones share it until one of them rewrites it.
+    /// By far the largest column, so clones share it until one of them changes it.
     pub(crate) stacks: Arc<Rows<LocationId>>,
     pub(crate) label_sets: Rows<Label>,
     pub(crate) samples: Samples,
     /// Facts about the whole capture.
     pub header: Header,
-    /// When and on which thread each sample was taken, where the capture knows.
+    /// When and on which thread each sample was taken, if the capture knows.
     pub timeline: Option<Timeline>,
-    /// How good the capture is, where it says.
+    /// How good the capture is, if it says so.
     pub quality: Option<Quality>,
 }
 
@@ -173,25 +174,25 @@ pub struct Header {
     pub period_type: Option<ValueType>,
     /// How many `period_type` units lie between two samples.
     pub period: i64,
-    /// Free text, a line each.
+    /// Free text, one line each.
     pub comments: Vec<StringId>,
     /// The kind of the sample type to show first; empty for the last one.
     pub default_sample_type: StringId,
-    /// Frames matching this pattern, and all below them, are dropped when shown.
+    /// Frames that match this pattern, and all frames below them, are dropped when the profile is shown.
     pub drop_frames: StringId,
-    /// Frames matching this pattern are kept although `drop_frames` matches them.
+    /// Frames that match this pattern are kept even if `drop_frames` matches them.
     pub keep_frames: StringId,
-    /// Where the profile is explained.
+    /// The address of the profile's documentation.
     pub doc_url: StringId,
 }
 
 impl Profile {
-    /// The interned strings.
+    /// Returns the interned strings.
     pub fn strings(&self) -> &StringTable {
         &self.strings
     }
 
-    /// The text of `id`.
+    /// Returns the text of `id`.
     pub fn string(&self, id: StringId) -> &str {
         self.strings.get(id)
     }
@@ -201,7 +202,7 @@ impl Profile {
         self.strings.intern(text)
     }
 
-    /// What the values of each sample count.
+    /// Returns what the values of each sample count.
     pub fn sample_types(&self) -> &[ValueType] {
         &self.sample_types
     }
@@ -216,7 +217,7 @@ impl Profile {
         &self.mappings
     }
 
-    /// All mappings, to be corrected in place (a file name, a build id).
+    /// All mappings, for corrections in place (a file name, a build id).
     pub fn mappings_mut(&mut self) -> &mut [Mapping] {
         &mut self.mappings
     }
@@ -226,48 +227,48 @@ impl Profile {
         &self.locations
     }
 
-    /// The function `id`.
+    /// Returns the function `id`.
     pub fn function(&self, id: FunctionId) -> &Function {
         &self.functions[id.index()]
     }
 
-    /// The mapping `id`.
+    /// Returns the mapping `id`.
     pub fn mapping(&self, id: MappingId) -> &Mapping {
         &self.mappings[id.index()]
     }
 
-    /// The location `id`.
+    /// Returns the location `id`.
     pub fn location(&self, id: LocationId) -> &Location {
         &self.locations[id.index()]
     }
 
-    /// How many locations have no function.
+    /// Returns how many locations have no function.
     pub fn unnamed_locations(&self) -> usize {
         self.locations.iter().filter(|location| location.line_count == 0).count()
     }
 
-    /// The frames at `id`, innermost inlined function first, the real function last.
+    /// Returns the frames at `id`, innermost inlined function first, the real function last.
     pub fn lines(&self, id: LocationId) -> &[Line] {
         self.lines_of(&self.locations[id.index()])
     }
 
-    /// The frames of `location`, which must be one of [`Profile::locations`].
+    /// Returns the frames of `location`, which must be one of [`Profile::locations`].
     pub fn lines_of(&self, location: &Location) -> &[Line] {
         let first = location.first_line as usize;
         &self.lines[first..first + location.line_count as usize]
     }
 
-    /// The locations of `id`, leaf first.
+    /// Returns the locations of `id`, leaf first.
     pub fn stack(&self, id: StackId) -> &[LocationId] {
         self.stacks.get(id.index())
     }
 
-    /// How many stacks are stored.
+    /// Returns how many stacks are stored.
     pub fn stack_count(&self) -> usize {
         self.stacks.len()
     }
 
-    /// About how much memory it takes, in bytes. (Clones share their stacks, and each counts them.)
+    /// Returns about how much memory the profile takes, in bytes. (Clones share their stacks, but each counts them.)
     pub fn byte_size(&self) -> usize {
         let Self { functions, mappings, locations, lines, stacks, label_sets, samples, .. } = self;
         let timeline = self
@@ -287,22 +288,22 @@ impl Profile {
             + timeline
     }
 
-    /// The labels of `id`, in the order of the file.
+    /// Returns the labels of `id`, in the order of the file.
     pub fn labels(&self, id: LabelSetId) -> &[Label] {
         self.label_sets.get(id.index())
     }
 
-    /// How many label sets are stored, the empty one included.
+    /// Returns how many label sets are stored, including the empty one.
     pub fn label_set_count(&self) -> usize {
         self.label_sets.len()
     }
 
-    /// How many samples there are.
+    /// Returns how many samples there are.
     pub fn sample_count(&self) -> usize {
         self.samples.stacks.len()
     }
 
-    /// The sample at `index`.
+    /// Returns the sample at `index`.
     pub fn sample(&self, index: usize) -> Sample<'_> {
         let width = self.sample_types.len();
         Sample {
@@ -317,12 +318,12 @@ impl Profile {
         (0..self.sample_count()).map(|index| self.sample(index))
     }
 
-    /// The sum of the values of one sample type.
+    /// Returns the sum of the values of one sample type.
     pub fn total(&self, sample_type: usize) -> i64 {
         self.samples().fold(0i64, |sum, sample| sum.saturating_add(sample.values[sample_type]))
     }
 
-    /// The comments as text.
+    /// Returns the comments as text.
     pub fn comments(&self) -> impl Iterator<Item = &str> {
         self.header.comments.iter().map(|&id| self.string(id))
     }
@@ -333,15 +334,15 @@ impl Profile {
         self.header.comments.push(id);
     }
 
-    /// The sample type to show when nobody chose one: the default named by the file, else the last.
+    /// Returns the sample type to show when none is chosen: the default named by the file, or else the last one.
     pub fn default_sample_index(&self) -> usize {
         let wanted = self.header.default_sample_type;
         let named = self.sample_types.iter().position(|value| value.kind == wanted);
         named.filter(|_| !wanted.is_empty()).unwrap_or(self.sample_types.len().saturating_sub(1))
     }
 
-    /// Renames functions: `rename` is asked once about every function (its name and file) and answers with
-    /// what to change.
+    /// Renames functions: `rename` is called once for every function (with its name and file) and returns what to
+    /// change.
     pub fn rename_functions(&mut self, mut rename: impl FnMut(&str, &str) -> Renamed) {
         for function in &mut self.functions {
             let renamed = rename(self.strings.get(function.name), self.strings.get(function.filename));
@@ -354,10 +355,10 @@ impl Profile {
         }
     }
 
-    /// Gives each location new lines: `lines_for` is asked about every location and answers with its
-    /// frames (innermost first), or `None` to keep what it has. Symbolizers work through this.
+    /// Gives each location new lines: `lines_for` is called for every location and returns its frames (innermost
+    /// first), or `None` to keep what it has. Symbolizers use this.
     ///
-    /// The frames name functions by text, which are interned here.
+    /// The frames name their functions by text, which is interned.
     pub fn relabel_locations(
         &mut self,
         mut lines_for: impl FnMut(&Profile, LocationId) -> Option<Vec<NamedLine>>,
@@ -386,7 +387,7 @@ impl Profile {
     }
 }
 
-/// What [`Profile::rename_functions`] is to change; `None` keeps what there is.
+/// What [`Profile::rename_functions`] changes; `None` keeps the present value.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Renamed {
     /// The new name.
@@ -398,9 +399,9 @@ pub struct Renamed {
 /// A frame whose function is given by its names; see [`Profile::relabel_locations`].
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct NamedLine {
-    /// The name for people, demangled.
+    /// The demangled name, for display.
     pub name: String,
-    /// The name in the binary, mangled.
+    /// The mangled name, as in the binary.
     pub system_name: String,
     /// The source file, empty when unknown.
     pub filename: String,
@@ -412,7 +413,7 @@ pub struct NamedLine {
     pub column: i64,
 }
 
-/// Finds functions by what they are.
+/// Finds functions by their contents.
 pub(crate) type FunctionIndex = HashMap<Function, FunctionId, FxBuildHasher>;
 
 pub(crate) fn function_index(functions: &[Function]) -> FunctionIndex {
@@ -423,7 +424,7 @@ pub(crate) fn function_index(functions: &[Function]) -> FunctionIndex {
 mod tests {
     use crate::{Event, LabelSetId, Profile, ProfileBuilder, ThreadId, Timeline};
 
-    /// A thousand stacks of fifty frames each.
+    /// Builds a thousand stacks of fifty frames each.
     fn profile() -> Profile {
         let mut builder = ProfileBuilder::new(&[("samples", "count")]);
         for leaf in 0..1000 {

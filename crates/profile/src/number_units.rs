@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::{LabelSetId, Profile, StringId};
 
-/// The unit of each numeric label: what the file says, else what the key implies.
+/// Returns the unit of each numeric label: the one in the file, or else the one its key implies.
 pub fn number_units(profile: &Profile) -> BTreeMap<StringId, String> {
     let mut units = BTreeMap::new();
     for row in 0..profile.label_set_count() {

@@ -1,29 +1,29 @@
 //! The protobuf wire format: [`Fields`] reads a message without copying it, [`MessageWriter`] writes one. Each format
-//! that is protobuf brings its own field numbers. No length and no number in the bytes is trusted.
+//! based on protobuf has its own field numbers. No length and no number in the bytes is trusted.
 
 use crate::{Error, ErrorKind, Result};
 
 /// The value of one field, as it is encoded.
 #[derive(Clone, Copy, Debug)]
 pub enum FieldValue<'a> {
-    /// A number of variable length.
+    /// A variable-length number.
     Varint(u64),
     /// A string, a message, or packed numbers.
     Bytes(&'a [u8]),
-    /// A number of eight bytes.
+    /// An eight-byte number.
     Fixed64(u64),
-    /// A number of four bytes.
+    /// A four-byte number.
     Fixed32(u32),
 }
 
-/// Walks the fields of one message.
+/// Iterates over the fields of one message.
 #[derive(Clone, Debug)]
 pub struct Fields<'a> {
     rest: &'a [u8],
 }
 
 impl<'a> Fields<'a> {
-    /// The fields of `message`, from its beginning on.
+    /// Starts at the first field of `message`.
     pub fn new(message: &'a [u8]) -> Self {
         Self { rest: message }
     }
@@ -70,7 +70,7 @@ impl<'a> Fields<'a> {
 }
 
 impl<'a> FieldValue<'a> {
-    /// An unsigned number.
+    /// Reads an unsigned number.
     pub fn uint(self) -> Result<u64> {
         match self {
             Self::Varint(value) => Ok(value),
@@ -78,17 +78,17 @@ impl<'a> FieldValue<'a> {
         }
     }
 
-    /// A signed number that is not zigzag encoded.
+    /// Reads a signed number that is not zigzag encoded.
     pub fn int(self) -> Result<i64> {
         self.uint().map(|value| value as i64)
     }
 
-    /// A flag.
+    /// Reads a flag.
     pub fn bool(self) -> Result<bool> {
         self.uint().map(|value| value != 0)
     }
 
-    /// A number of the type `fixed64`.
+    /// Reads a number of the type `fixed64`.
     pub fn fixed64(self) -> Result<u64> {
         match self {
             Self::Fixed64(value) => Ok(value),
@@ -96,7 +96,7 @@ impl<'a> FieldValue<'a> {
         }
     }
 
-    /// A message or a string.
+    /// Reads a message or a string.
     pub fn bytes(self) -> Result<&'a [u8]> {
         match self {
             Self::Bytes(bytes) => Ok(bytes),
@@ -104,7 +104,7 @@ impl<'a> FieldValue<'a> {
         }
     }
 
-    /// How many numbers a repeated field has, packed or not: each ends with a byte below 128.
+    /// Returns how many numbers a repeated field has, packed or not: each ends with a byte below 128.
     #[inline]
     pub fn count(self) -> usize {
         match self {
@@ -131,7 +131,7 @@ impl<'a> FieldValue<'a> {
         }
     }
 
-    /// The numbers of a repeated field of the type `fixed64`, packed or not.
+    /// Returns the numbers of a repeated field of the type `fixed64`, packed or not.
     pub fn fixed64s(self) -> Result<impl Iterator<Item = u64> + 'a> {
         let (one, packed) = match self {
             Self::Bytes(packed) => (None, packed),
@@ -143,10 +143,10 @@ impl<'a> FieldValue<'a> {
     }
 }
 
-/// Takes a number of variable length from the beginning of `rest`.
+/// Takes a variable-length number from the beginning of `rest`.
 #[inline]
 pub fn varint(rest: &mut &[u8]) -> Result<u64> {
-    // Ids and line numbers: nearly all take one to three bytes.
+    // Most are ids and line numbers, and nearly all take one to three bytes.
     match rest {
         [byte @ 0..=0x7f, tail @ ..] => {
             *rest = tail;
@@ -176,7 +176,7 @@ fn long_varint(rest: &mut &[u8]) -> Result<u64> {
     Err(if rest.len() < 10 { truncated() } else { wrong("a number is longer than ten bytes") })
 }
 
-/// Undoes the zigzag that makes small negative numbers short.
+/// Undoes zigzag encoding, which makes small negative numbers short.
 pub fn unzigzag(value: u64) -> i64 {
     (value >> 1) as i64 ^ -((value & 1) as i64)
 }
@@ -189,24 +189,24 @@ fn wrong(what: &str) -> Error {
     Error::new(ErrorKind::WrongFormat, format!("not a valid protobuf message: {what}"))
 }
 
-/// Writes a message. Numbers that are 0 are left out, as protobuf does.
+/// Writes a message. Numbers that are 0 are left out, as usual in protobuf.
 #[derive(Clone, Debug, Default)]
 pub struct MessageWriter {
     bytes: Vec<u8>,
 }
 
 impl MessageWriter {
-    /// An empty message with room for so many bytes.
+    /// Creates an empty message with room for this many bytes.
     pub fn with_capacity(bytes: usize) -> Self {
         Self { bytes: Vec::with_capacity(bytes) }
     }
 
-    /// Makes the message empty; its memory is kept.
+    /// Empties the message but keeps its memory.
     pub fn clear(&mut self) {
         self.bytes.clear();
     }
 
-    /// The fields that were written so far.
+    /// Returns the fields written so far.
     pub fn as_bytes(&self) -> &[u8] {
         &self.bytes
     }
@@ -216,7 +216,7 @@ impl MessageWriter {
         self.bytes.extend_from_slice(fields);
     }
 
-    /// The finished message.
+    /// Returns the finished message.
     pub fn into_bytes(self) -> Vec<u8> {
         self.bytes
     }
@@ -229,20 +229,20 @@ impl MessageWriter {
         self.bytes.push(value as u8);
     }
 
-    /// An unsigned number.
+    /// Writes an unsigned number.
     pub fn uint(&mut self, number: u32, value: u64) {
         if value != 0 {
             self.uint_of_oneof(number, value);
         }
     }
 
-    /// A number of a `oneof`, which is written even when it is 0.
+    /// Writes a number of a `oneof`, which is written even when it is 0.
     pub fn uint_of_oneof(&mut self, number: u32, value: u64) {
         self.varint(u64::from(number) << 3);
         self.varint(value);
     }
 
-    /// A number of the type `fixed64`.
+    /// Writes a number of the type `fixed64`.
     pub fn fixed64(&mut self, number: u32, value: u64) {
         if value != 0 {
             self.varint(u64::from(number) << 3 | 1);
@@ -250,31 +250,31 @@ impl MessageWriter {
         }
     }
 
-    /// A signed number, not zigzag encoded.
+    /// Writes a signed number, not zigzag encoded.
     pub fn int(&mut self, number: u32, value: i64) {
         self.uint(number, value as u64);
     }
 
-    /// A flag.
+    /// Writes a flag.
     pub fn bool(&mut self, number: u32, value: bool) {
         self.uint(number, u64::from(value));
     }
 
-    /// A message that `write` fills, written even when it is empty.
+    /// Writes a message that `write` fills, written even when it is empty.
     pub fn message(&mut self, number: u32, write: impl FnOnce(&mut Self)) {
         let mut inner = Self::default();
         write(&mut inner);
         self.bytes(number, &inner.bytes);
     }
 
-    /// A message or string, written even when it is empty.
+    /// Writes a message or string, written even when it is empty.
     pub fn bytes(&mut self, number: u32, bytes: &[u8]) {
         self.varint(u64::from(number) << 3 | 2);
         self.varint(bytes.len() as u64);
         self.bytes.extend_from_slice(bytes);
     }
 
-    /// A packed list of numbers; nothing when it is empty.
+    /// Writes a packed list of numbers; nothing when it is empty.
     pub fn packed(&mut self, number: u32, values: impl Iterator<Item = u64> + Clone) {
         let length: usize = values.clone().map(varint_length).sum();
         if length == 0 {
@@ -285,7 +285,7 @@ impl MessageWriter {
         values.for_each(|value| self.varint(value));
     }
 
-    /// A packed list of numbers of the type `fixed64`; nothing when it is empty.
+    /// Writes a packed list of numbers of the type `fixed64`; nothing when it is empty.
     pub fn packed_fixed64(&mut self, number: u32, values: &[u64]) {
         if !values.is_empty() {
             self.varint(u64::from(number) << 3 | 2);
@@ -299,7 +299,7 @@ fn varint_length(value: u64) -> usize {
     (64 - (value | 1).leading_zeros() as usize).div_ceil(7)
 }
 
-/// Makes small negative numbers short.
+/// Applies zigzag encoding, which makes small negative numbers short.
 pub fn zigzag(value: i64) -> u64 {
     (value << 1 ^ value >> 63) as u64
 }

@@ -1,4 +1,4 @@
-//! Giving frames another name and folding neighbours that end up with the same one.
+//! Renames frames and merges neighbours that end up with the same name.
 
 use hashbrown::HashMap;
 use rustc_hash::FxBuildHasher;
@@ -7,8 +7,8 @@ use crate::builder::push_location;
 use crate::{Function, FunctionId, Line, LocationId, Profile};
 
 impl Profile {
-    /// Renames frames: `group_of` is asked about every frame and answers with the name of the group it
-    /// belongs to, or `None` for a frame that stays itself. Neighbouring frames of one group become one.
+    /// Renames frames: `group_of` is called for every frame and returns the name of the group it belongs to, or
+    /// `None` to leave the frame unchanged. Neighbouring frames of one group become one.
     pub fn regroup_frames(
         &mut self,
         mut group_of: impl FnMut(&Profile, LocationId, &Line) -> Option<String>,
@@ -64,7 +64,7 @@ impl Profile {
         id
     }
 
-    /// Puts other locations into the stacks; a replaced one that equals its neighbour is left out.
+    /// Replaces locations in the stacks; a replacement that equals its neighbour is left out.
     fn replace_locations(&mut self, replacements: &[LocationId]) {
         let mut stacks = crate::rows::Rows::default();
         for row in 0..self.stacks.len() {

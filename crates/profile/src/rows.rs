@@ -58,12 +58,12 @@ impl RowIndex {
         self.rows.find(hash, |&at| table.get(at as usize) == row).map(|&at| at as usize)
     }
 
-    /// The number of `row`, which is stored if it is new.
+    /// Returns the number of `row`, which is stored if it is new.
     pub(crate) fn intern<T: Clone + Eq + Hash>(&mut self, table: &mut Rows<T>, row: &[T]) -> usize {
         self.intern_if(table, row, || true).unwrap_or(0)
     }
 
-    /// As [`RowIndex::intern`], but a new row is stored only if `has_room`.
+    /// Like [`RowIndex::intern`], but stores a new row only if `has_room`.
     pub(crate) fn intern_if<T: Clone + Eq + Hash>(
         &mut self,
         table: &mut Rows<T>,
@@ -83,7 +83,7 @@ impl RowIndex {
     }
 }
 
-/// Lists of different lengths, each stored once and known by its number, such as the stacks of a capture.
+/// Lists of different lengths, each stored once and identified by its number, such as the stacks of a capture.
 #[derive(Clone, Debug, Default)]
 pub struct InternedLists<T> {
     rows: Rows<T>,
@@ -91,7 +91,7 @@ pub struct InternedLists<T> {
 }
 
 impl<T: Clone + Eq + Hash> InternedLists<T> {
-    /// The number of `list`, which is stored if it is new. Numbers count from 0.
+    /// Returns the number of `list`, which is stored if it is new. Numbers count from 0.
     ///
     /// # Panics
     /// When all lists together would hold more than 2^32 items.
@@ -99,27 +99,27 @@ impl<T: Clone + Eq + Hash> InternedLists<T> {
         self.index.intern(&mut self.rows, list) as u32
     }
 
-    /// The number of `list` if it is stored.
+    /// Returns the number of `list` if it is stored.
     pub fn find(&self, list: &[T]) -> Option<u32> {
         self.index.find_hashed(&self.rows, list, FxBuildHasher.hash_one(list)).map(|at| at as u32)
     }
 
-    /// The list with this number.
+    /// Returns the list with this number.
     pub fn get(&self, number: u32) -> &[T] {
         self.rows.get(number as usize)
     }
 
-    /// How many lists there are.
+    /// Returns how many lists there are.
     pub fn len(&self) -> usize {
         self.rows.len()
     }
 
-    /// Whether there are no lists.
+    /// Returns whether there are no lists.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// How many items all lists hold together.
+    /// Returns how many items all lists hold together.
     pub fn item_count(&self) -> usize {
         self.rows.items.len()
     }

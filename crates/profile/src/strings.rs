@@ -8,7 +8,7 @@ use rustc_hash::FxBuildHasher;
 use crate::budget::hash_entry;
 use crate::{Budget, StringId};
 
-/// What is charged for a string besides its text.
+/// What a string costs in addition to its text.
 const STRING: usize = size_of::<u32>() + hash_entry(size_of::<StringId>());
 
 /// Strings stored once each, so that two [`StringId`]s are equal exactly when their texts are.
@@ -28,7 +28,7 @@ impl Default for StringTable {
 }
 
 impl StringTable {
-    /// A table with room for about `strings` strings of `bytes` bytes together.
+    /// Creates a table with room for about `strings` strings of `bytes` bytes in total.
     pub fn with_capacity(strings: usize, bytes: usize) -> Self {
         let mut table = Self {
             text: String::with_capacity(bytes),
@@ -39,15 +39,15 @@ impl StringTable {
         table
     }
 
-    /// The id of `string`, which is stored if it is new.
+    /// Returns the id of `string`, which is stored if it is new.
     ///
     /// # Panics
-    /// When the table would grow over 4 GiB of text. Readers of files use [`StringTable::intern_within`].
+    /// When the table would grow beyond 4 GiB of text. Readers of files use [`StringTable::intern_within`].
     pub fn intern(&mut self, string: &str) -> StringId {
         self.intern_if(string, |_| true).unwrap_or_default()
     }
 
-    /// As [`StringTable::intern`], but `None` if the budget has no room for a new string.
+    /// Like [`StringTable::intern`], but returns `None` if the budget has no room for a new string.
     pub fn intern_within(&mut self, string: &str, budget: &Budget) -> Option<StringId> {
         self.intern_if(string, |text| {
             budget.has_ids(text.len() + string.len()) && budget.has_room(STRING + string.len())
@@ -70,34 +70,34 @@ impl StringTable {
         Some(id)
     }
 
-    /// About how much memory the table takes, in bytes.
+    /// Returns about how much memory the table takes, in bytes.
     pub(crate) fn byte_size(&self) -> usize {
-        // The index has an id and a byte of its hash for each place.
+        // The index has an id and one byte of hash for each slot.
         self.text.len() + size_of_val(&*self.ends) + self.ids.capacity() * (size_of::<StringId>() + 1)
     }
 
-    /// The id of `string` if it is stored.
+    /// Returns the id of `string` if it is stored.
     pub fn find(&self, string: &str) -> Option<StringId> {
         let hash = FxBuildHasher.hash_one(string);
         self.ids.find(hash, |&id| slice(&self.text, &self.ends, id) == string).copied()
     }
 
-    /// The text of `id`.
+    /// Returns the text of `id`.
     pub fn get(&self, id: StringId) -> &str {
         slice(&self.text, &self.ends, id)
     }
 
-    /// How many strings there are, the empty one included.
+    /// Returns how many strings there are, including the empty one.
     pub fn len(&self) -> usize {
         self.ends.len()
     }
 
-    /// Whether only the empty string is stored.
+    /// Returns whether only the empty string is stored.
     pub fn is_empty(&self) -> bool {
         self.len() == 1
     }
 
-    /// Every string in the order of its id.
+    /// Returns every string in the order of its id.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = &str> {
         (0..self.len()).map(|index| self.get(StringId::from_index(index)))
     }

@@ -1,11 +1,11 @@
-//! When samples were taken, on which thread, and how good the capture was: what pprof has no fields for.
+//! When samples were taken, on which thread, and how good the capture was: facts that pprof has no fields for.
 //!
 //! # In the file
 //!
-//! Both travel in the pprof file itself, as extra fields of the `Profile` message whose numbers the pprof
-//! schema does not use. Protobuf readers skip fields they do not know (`go tool pprof`, Parca, Pyroscope
-//! and Polar Signals all do), so one file opens everywhere and still has a timeline here. A reader that
-//! writes the file again, such as `go tool pprof -proto`, drops them.
+//! Both are stored in the pprof file itself, as extra fields of the `Profile` message whose numbers the pprof schema
+//! does not use. Protobuf readers skip fields they do not know (`go tool pprof`, Parca, Pyroscope and Polar Signals
+//! all do), so one file opens everywhere and still has a timeline in flamelet. A tool that rewrites the file, such as
+//! `go tool pprof -proto`, drops them.
 //!
 //! | field of `Profile` | number | encoding |
 //! |---|---|---|
@@ -14,7 +14,7 @@
 //!
 //! | field of `Timeline` | number | encoding |
 //! |---|---|---|
-//! | `start_nanos` | 1 | int64, nanoseconds since 1970 of the zero of all times |
+//! | `start_nanos` | 1 | int64, time zero in nanoseconds since 1970 |
 //! | `thread` | 2 | repeated message `Thread` { 1 pid, 2 tid, 3 name (string index), 4 process (string index) } |
 //! | `time_delta` | 3 | packed uint64: nanoseconds since the event before (events are sorted by time) |
 //! | `sample` | 4 | packed uint64: the row of `Profile.sample` |
@@ -29,20 +29,20 @@
 //! | `samples`, `lost`, `truncated`, `unresolved` | 4, 5, 6, 7 | uint64 |
 //! | `own_cpu_nanos` | 8 | uint64 |
 //!
-//! The quality is written as `comment` lines as well, where every reader shows it.
+//! The quality is also written as `comment` lines, which every reader shows.
 
 use crate::{StringId, ThreadId};
 
 /// One thread of the profiled processes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Thread {
-    /// The process.
+    /// The process id.
     pub pid: u64,
-    /// The thread.
+    /// The thread id.
     pub tid: u64,
     /// The thread's name.
     pub name: StringId,
-    /// The process' name.
+    /// The process's name.
     pub process: StringId,
 }
 
@@ -62,31 +62,31 @@ pub struct Event {
 /// The moments at which the samples of a profile were taken.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Timeline {
-    /// Nanoseconds since 1970 of the zero of all times.
+    /// Time zero, in nanoseconds since 1970.
     pub start_nanos: i64,
     /// The threads that events name.
     pub threads: Vec<Thread>,
     /// The moments, sorted by time.
     pub events: Vec<Event>,
-    /// The sample type that [`Event::value`] is given in.
+    /// The sample type of [`Event::value`].
     pub value_type: usize,
 }
 
 impl Timeline {
-    /// From the zero of all times to the last event.
+    /// Returns the time from zero to the last event.
     pub fn span_nanos(&self) -> u64 {
         self.events.last().map_or(0, |event| event.time)
     }
 }
 
-/// How good a capture is, in its own words.
+/// How good a capture is, according to the capture itself.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Quality {
-    /// What took the samples: `timer`, `perf`, `setitimer`, …
+    /// The engine that took the samples: `timer`, `perf`, `setitimer`, …
     pub engine: StringId,
-    /// The rate that was asked for, in thousandths of a hertz.
+    /// The requested rate, in thousandths of a hertz.
     pub asked_millihertz: u64,
-    /// The rate that was reached, in thousandths of a hertz.
+    /// The achieved rate, in thousandths of a hertz.
     pub achieved_millihertz: u64,
     /// Samples taken.
     pub samples: u64,
@@ -101,10 +101,10 @@ pub struct Quality {
 }
 
 impl Quality {
-    /// The lines for the profile's comments.
+    /// Returns the lines for the profile's comments.
     pub fn comment_lines(&self, engine: &str) -> Vec<String> {
         let hertz = |millihertz: u64| millihertz as f64 / 1000.0;
-        // What counts every event has no rate.
+        // A capture that counts every event has no rate.
         let rate = if self.asked_millihertz == 0 {
             String::new()
         } else {
@@ -124,7 +124,7 @@ impl Quality {
         ]
     }
 
-    /// Whether `comment` is one that [`Quality::comment_lines`] wrote.
+    /// Returns whether `comment` was written by [`Quality::comment_lines`].
     pub(crate) fn wrote(comment: &str) -> bool {
         comment.starts_with("flamelet: engine ")
             || (comment.starts_with("flamelet: ") && comment.contains(" frames unresolved, own CPU "))

@@ -1,24 +1,24 @@
-//! Whether a series rises steadily: how a leak tells itself from noise.
+//! Tests whether a series rises steadily, which distinguishes a leak from noise.
 //!
-//! The Mann–Kendall test: of all pairs of moments, in how many was the later one higher? It asks nothing of how
-//! the values are spread, and one large step does not count as growth.
+//! This is the Mann–Kendall test: of all pairs of moments, in how many was the later one higher? It assumes nothing
+//! about the distribution of the values, and one large step does not count as growth.
 
-/// With fewer moments nothing can be said.
+/// The shortest series that says anything.
 pub const FEWEST_MOMENTS: usize = 4;
 
-/// A series that rose by chance would look steady once in twenty times.
+/// The test's threshold: a series without a trend exceeds it once in twenty times.
 const STEADY: f64 = 1.645;
 
-/// What a series does.
+/// The direction of a series.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Trend {
-    /// Pairs of moments that rose minus those that fell, in percent of all: 100 when every step was up.
+    /// Pairs that rose minus pairs that fell, in percent of all: 100 when every step was up.
     pub percent: i64,
-    /// Whether that is more than chance.
+    /// Whether the rise is more than chance.
     pub is_steady: bool,
 }
 
-/// The trend of a series in the order of time; `None` when it is too short.
+/// Returns the trend of a series in time order, or `None` when it is too short.
 pub fn trend(series: &[i64]) -> Option<Trend> {
     if series.len() < FEWEST_MOMENTS {
         return None;
@@ -47,7 +47,7 @@ mod tests {
         assert_eq!(trend(&[1, 2, 3]), None);
         assert_eq!(trend(&[5, 5, 5, 5, 5, 5]), Some(Trend { percent: 0, is_steady: false }));
         assert_eq!(is_steady(&[1, 9, 2, 8, 3, 7, 4]), Some(false));
-        // A saw that rises all the same.
+        // A sawtooth that still rises.
         assert_eq!(is_steady(&[1, 3, 2, 4, 3, 5, 4, 6, 5, 7]), Some(true));
         // One step is not growth.
         assert_eq!(is_steady(&[0, 0, 0, 0, 0, 0, 0, 9]), Some(false));

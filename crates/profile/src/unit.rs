@@ -1,8 +1,8 @@
-//! Units of values, and how people read them: `1536 bytes` is `1.50kB`, `90 seconds` is `90s`.
+//! Units of values, formatted for people: `1536 bytes` is `1.50kB`, `90 seconds` is `90s`.
 //!
 //! The names, factors and roundings are those of `go tool pprof`, so that figures can be compared by eye.
 
-/// A unit of a [`Family`]: its name for people, the names it goes by in files, and its size.
+/// A unit of a [`Family`]: its name for display, the names it has in files, and its size.
 struct Unit {
     name: &'static str,
     aliases: &'static [&'static str],
@@ -66,14 +66,14 @@ impl Family {
         self.units.iter().find(|unit| unit.aliases.contains(&name))
     }
 
-    /// The largest unit of which `value` holds at least one.
+    /// Returns the largest unit in which `value` is at least 1.
     fn fitting(&self, value: f64) -> (&'static str, f64) {
         let fits = self.units.iter().rev().find(|unit| value / unit.factor >= 1.0);
         fits.map_or(self.default, |unit| (unit.name, unit.factor))
     }
 }
 
-/// `value` in another unit, and the name of that unit. `auto` and `minimum` pick the unit that fits; a unit
+/// Returns `value` in another unit, and the name of that unit. `auto` and `minimum` pick the unit that fits; a unit
 /// that says nothing (`count`) has an empty name.
 pub fn scale<'a>(value: i64, from: &str, to: &'a str) -> (f64, &'a str) {
     let magnitude = value.unsigned_abs() as f64;
@@ -91,7 +91,7 @@ pub fn scale<'a>(value: i64, from: &str, to: &'a str) -> (f64, &'a str) {
     (value as f64, name)
 }
 
-/// `value` as a person reads it, in the unit `to`.
+/// Formats `value` for people, in the unit `to`.
 pub fn label_in(value: i64, from: &str, to: &str) -> String {
     let (scaled, unit) = scale(value, from, to);
     let text = format!("{scaled:.2}");
@@ -101,12 +101,12 @@ pub fn label_in(value: i64, from: &str, to: &str) -> String {
     }
 }
 
-/// `value` as a person reads it, in the unit that fits.
+/// Formats `value` for people, in the unit that fits.
 pub fn label(value: i64, unit: &str) -> String {
     label_in(value, unit, "auto")
 }
 
-/// The share of `value` in `total`, six characters wide: `12.34%`, `  100%`, ` 0.12%`.
+/// Formats the share of `value` in `total`, six characters wide: `12.34%`, `  100%`, ` 0.12%`.
 pub fn percentage(value: i64, total: i64) -> String {
     let share = if total == 0 { 0.0 } else { (value as f64 / total as f64).abs() * 100.0 };
     if (99.95..=100.05).contains(&share) {
@@ -118,7 +118,7 @@ pub fn percentage(value: i64, total: i64) -> String {
     }
 }
 
-/// Like C's `%.2g`: two significant digits, no trailing zeros, an exponent below 0.0001.
+/// Formats like C's `%.2g`: two significant digits, no trailing zeros, an exponent below 0.0001.
 fn two_significant_digits(value: f64) -> String {
     if value == 0.0 {
         return "0".into();
@@ -135,12 +135,12 @@ fn two_significant_digits(value: f64) -> String {
     text.to_string()
 }
 
-/// Whether values of one unit can be given in the other.
+/// Returns whether values of one unit can be given in the other.
 pub fn are_compatible(one: &str, other: &str) -> bool {
     one == other || FAMILIES.iter().any(|family| family.find(one).is_some() && family.find(other).is_some())
 }
 
-/// How many `to` one `from` is, for compatible units; 1 for others.
+/// Returns how many `to` one `from` is, for compatible units; 1 for others.
 pub fn ratio(from: &str, to: &str) -> f64 {
     let family = FAMILIES.iter().find_map(|family| Some((family.find(from)?, family.find(to)?)));
     family.map_or(1.0, |(from, to)| from.factor / to.factor)

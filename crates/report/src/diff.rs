@@ -1,8 +1,8 @@
 //! `diff` and `check`: what changed between two profiles, and whether it is more than sampling noise.
 //!
-//! A sampled value is a count of samples times the sampling period, and counts of rare, independent events
-//! scatter by their square root. A change is called real when it is more than [`SIGMAS`] times what the two
-//! counts together scatter; a profile that says neither its period nor how many samples it has is taken as counted.
+//! A sampled value is a number of samples times the sampling period, and counts of rare, independent events vary by
+//! their square root. A change counts as real when it exceeds [`SIGMAS`] times the combined standard deviation of the
+//! two counts; a profile with neither a period nor a number of samples is treated as exact counts.
 
 use rustc_hash::FxHashMap;
 use serde::Serialize;
@@ -11,7 +11,7 @@ use crate::info::per_sample;
 use crate::report::Report;
 use crate::stacks::Nodes;
 
-/// How many standard deviations a change must be to be more than noise.
+/// How many standard deviations a change must exceed to be more than noise.
 pub const SIGMAS: f64 = 3.0;
 
 /// One function in both profiles.
@@ -23,28 +23,28 @@ pub struct DiffRow {
     pub base_flat: i64,
     /// Its own cost in the new profile.
     pub new_flat: i64,
-    /// Its whole cost in the base.
+    /// Its cumulative cost in the base.
     pub base_cum: i64,
-    /// Its whole cost in the new profile.
+    /// Its cumulative cost in the new profile.
     pub new_cum: i64,
     /// How many standard deviations its own cost changed by.
     pub flat_sigmas: f64,
-    /// How many standard deviations its whole cost changed by.
+    /// How many standard deviations its cumulative cost changed by.
     pub cum_sigmas: f64,
 }
 
 impl DiffRow {
-    /// The change of its own cost.
+    /// Returns the change of its own cost.
     pub fn flat_change(&self) -> i64 {
         self.new_flat.saturating_sub(self.base_flat)
     }
 
-    /// The change of its whole cost.
+    /// Returns the change of its cumulative cost.
     pub fn cum_change(&self) -> i64 {
         self.new_cum.saturating_sub(self.base_cum)
     }
 
-    /// Whether either change is more than noise.
+    /// Returns whether either change is more than noise.
     pub fn is_real(&self) -> bool {
         self.flat_sigmas.abs() >= SIGMAS || self.cum_sigmas.abs() >= SIGMAS
     }
@@ -67,7 +67,7 @@ pub struct Diff {
     pub rows: Vec<DiffRow>,
 }
 
-/// Compares two reports of the same kind. With `by_cum`, rows are ordered by the change of the whole cost.
+/// Compares two reports of the same kind. With `by_cum`, rows are sorted by the change of the cumulative cost.
 pub fn diff(base: &Report, new: &Report, by_cum: bool) -> Diff {
     let stands_for =
         |report: &Report| per_sample(&report.profile, report.value_index, |at| report.profile.total(at));
@@ -116,7 +116,7 @@ fn add(
             flat_sigmas: 0.0,
             cum_sigmas: 0.0,
         });
-        // Several can have one name: what has none in files of equal base names.
+        // Several nodes can have the same name: unnamed functions in files with equal base names.
         let (flat, cum) = costs(row);
         *flat = flat.saturating_add(weights[at].flat.sum);
         *cum = cum.saturating_add(weights[at].cum.sum);
@@ -130,8 +130,8 @@ struct Sampling {
 }
 
 impl Sampling {
-    /// The change in standard deviations: the variance of a value is its count of samples times the square of
-    /// what a sample stands for.
+    /// Returns the change in standard deviations: the variance of a value is its number of samples times the square
+    /// of what a sample stands for.
     fn sigmas(&self, base: i64, new: i64) -> f64 {
         let variance = base.unsigned_abs() as f64 * self.base + new.unsigned_abs() as f64 * self.new;
         if variance == 0.0 { 0.0 } else { (new as f64 - base as f64) / variance.sqrt() }
@@ -139,7 +139,7 @@ impl Sampling {
 }
 
 impl Diff {
-    /// The functions that grew by more than `limit` (0.05 is 5 %) and by more than noise, of those that make
+    /// Returns the functions that grew by more than `limit` (0.05 is 5 %) and by more than noise, of those that make
     /// up at least `min_share` of the new total; largest growth first.
     pub fn offenders(&self, limit: f64, min_share: f64) -> Vec<&DiffRow> {
         let grew = |base: i64, new: i64, sigmas: f64| {
@@ -154,7 +154,7 @@ impl Diff {
         self.rows.iter().filter(is_offender).collect()
     }
 
-    /// Whether the total grew by more than `limit` and by more than noise.
+    /// Returns whether the total grew by more than `limit` and by more than noise.
     pub fn has_total_grown(&self, limit: f64) -> bool {
         let growth = self.new_total as f64 - self.base_total as f64;
         self.total_sigmas >= SIGMAS && growth > self.base_total.unsigned_abs() as f64 * limit
@@ -167,7 +167,8 @@ mod tests {
     use crate::{Command, ReportOptions};
     use flamelet_profile::{Line, Mapping, ProfileBuilder};
 
-    /// A profile as perf's: samples and their time, and no period. Each function has so many samples of 10 ms.
+    /// Builds a profile like perf's: samples and their time, and no period. Each function has this many samples of 10
+    /// ms.
     fn sampled(functions: &[(&str, i64)]) -> Report {
         let mut builder = ProfileBuilder::new(&[("samples", "count"), ("cpu", "nanoseconds")]);
         for &(name, samples) in functions {

@@ -13,13 +13,13 @@ use crate::report::{Measure, Report};
 pub struct ListedInstruction {
     /// Its address in the file.
     pub address: u64,
-    /// What it cost itself.
+    /// Its own cost.
     pub flat: i64,
-    /// What it and all it called cost.
+    /// Its cost, including everything it called.
     pub cum: i64,
     /// The instruction.
     pub text: String,
-    /// The function and line it was compiled from, when they are known.
+    /// The function and line it was compiled from, if known.
     pub source: Option<String>,
 }
 
@@ -30,9 +30,9 @@ pub struct ListedCode {
     pub name: String,
     /// The binary.
     pub file: String,
-    /// What its instructions cost themselves.
+    /// The own cost of its instructions.
     pub flat: i64,
-    /// What its instructions and all they called cost.
+    /// The cost of its instructions, including everything they called.
     pub cum: i64,
     /// Its instructions.
     pub instructions: Vec<ListedInstruction>,
@@ -46,11 +46,11 @@ pub struct Disassembly {
     pub measure: Measure,
     /// The functions, costliest first.
     pub functions: Vec<ListedCode>,
-    /// What could not be read, a line each.
+    /// What could not be read, one line each.
     pub warnings: Vec<String>,
 }
 
-/// Answers `disasm` for the functions that match `wanted`; binaries are found by `symbolizer`.
+/// Disassembles the functions that match `wanted`; `symbolizer` finds the binaries.
 pub fn disasm(report: &Report, wanted: Option<&Regex>, symbolizer: &mut Symbolizer) -> Disassembly {
     let syntax = if report.options.intel_syntax { Syntax::Intel } else { Syntax::default() };
     let is_wanted = |name: &str| wanted.is_none_or(|wanted| wanted.is_match(name));

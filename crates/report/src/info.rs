@@ -10,7 +10,7 @@ use serde::Serialize;
 pub struct SampleTypeInfo {
     /// What is counted.
     pub kind: String,
-    /// In which unit.
+    /// The unit.
     pub unit: String,
     /// The sum over all samples.
     pub total: i64,
@@ -25,7 +25,7 @@ pub struct MappingInfo {
     pub file: String,
     /// The build id.
     pub build_id: String,
-    /// The addresses it was mapped at.
+    /// The first address it was mapped at.
     pub start: u64,
     /// One past the last address.
     pub limit: u64,
@@ -35,11 +35,11 @@ pub struct MappingInfo {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Verdict {
-    /// Nothing speaks against it.
+    /// No faults found.
     Good,
-    /// Usable, with the faults that are named.
+    /// Usable, with the listed faults.
     Fair,
-    /// It misleads: read the faults first.
+    /// Misleading: read the faults first.
     Poor,
 }
 
@@ -50,7 +50,7 @@ pub struct Info {
     pub sample_types: Vec<SampleTypeInfo>,
     /// When the capture started, in nanoseconds since 1970; 0 when unknown.
     pub time_nanos: i64,
-    /// How long it took; 0 when unknown.
+    /// The length of the capture; 0 when unknown.
     pub duration_nanos: i64,
     /// The sampling period.
     pub period: i64,
@@ -64,7 +64,7 @@ pub struct Info {
     pub unnamed_locations: usize,
     /// How many functions there are.
     pub functions: usize,
-    /// The deepest stack, in frames with inlined ones.
+    /// The depth of the deepest stack, in frames, including inlined ones.
     pub deepest_stack: usize,
     /// The binaries.
     pub mappings: Vec<MappingInfo>,
@@ -80,7 +80,7 @@ pub struct Info {
     pub faults: Vec<String>,
 }
 
-/// Answers `info`.
+/// Computes `info`.
 pub fn info(profile: &Profile) -> Info {
     let text = |id| profile.string(id).to_string();
     let default = profile.default_sample_index();
@@ -130,13 +130,13 @@ pub fn info(profile: &Profile) -> Info {
     info
 }
 
-/// How many locations have no function name.
+/// Returns how many locations have no function name.
 pub(crate) fn unnamed_locations(profile: &Profile) -> usize {
     let is_unnamed = |line: &Line| line.function.is_none_or(|id| profile.function(id).name.is_empty());
     profile.locations().iter().filter(|location| profile.lines_of(location).iter().all(is_unnamed)).count()
 }
 
-/// The keys of all labels, sorted.
+/// Returns the keys of all labels, sorted.
 pub(crate) fn label_keys(profile: &Profile) -> Vec<String> {
     let sets = (0..profile.label_set_count()).map(LabelSetId::from_index);
     let keys: BTreeSet<&str> =
@@ -144,8 +144,8 @@ pub(crate) fn label_keys(profile: &Profile) -> Vec<String> {
     keys.into_iter().map(str::to_owned).collect()
 }
 
-/// What one sample stands for, in the unit of the sample type at `value_index`: its period, or where only the number of
-/// samples is known, as in what perf writes, the mean. `total` gives the sums of the sample types.
+/// Returns what one sample stands for, in the unit of the sample type at `value_index`: its period, or the mean if
+/// only the number of samples is known, as in files from perf. `total` gives the sums of the sample types.
 pub(crate) fn per_sample(profile: &Profile, value_index: usize, total: impl Fn(usize) -> i64) -> f64 {
     let types = profile.sample_types();
     let Some(period_type) = profile.header.period_type.filter(|_| profile.header.period > 0) else {
@@ -159,14 +159,14 @@ pub(crate) fn per_sample(profile: &Profile, value_index: usize, total: impl Fn(u
     if is_period { profile.header.period as f64 * unit::ratio(period_unit, unit) } else { 1.0 }
 }
 
-/// The comments of a profile, with what it says about its quality, as the file has them.
+/// Returns the comments of a profile, including the lines about its quality, as in the file.
 pub(crate) fn comment_lines(profile: &Profile) -> Vec<String> {
     let quality = profile.quality.iter();
     let quality = quality.flat_map(|quality| quality.comment_lines(profile.string(quality.engine)));
     profile.comments().map(str::to_string).chain(quality).collect()
 }
 
-/// Shares above which something is worth a word, and above which it misleads.
+/// Shares above which a fault is mentioned, and above which the profile is misleading.
 const FAIR: f64 = 0.02;
 const POOR: f64 = 0.20;
 
@@ -207,7 +207,7 @@ fn judge(profile: &Profile, info: &mut Info) {
     }
 }
 
-/// The share of samples, by their default value, whose leaf has no name.
+/// Returns the share of samples, by their default value, whose leaf has no name.
 fn unnamed_share(profile: &Profile) -> f64 {
     let at = profile.default_sample_index();
     let (mut unnamed, mut all) = (0f64, 0f64);

@@ -1,24 +1,24 @@
-//! Answers about a profile as data, and the rooms that say them.
+//! Answers about a profile as data, and their output as text, files and web page.
 //!
-//! A report is asked for with [`ReportOptions`] and made in two steps: [`Report::new`] brings the profile into
-//! shape (filters, granularity, names), and the module of an answer computes it as data, which serializes to JSON.
+//! A report takes [`ReportOptions`] and has two steps: [`Report::new`] prepares the profile (filters, granularity,
+//! names), and the module of an answer computes it as data, which serializes to JSON.
 //!
 //! | question | answer |
 //! |---|---|
 //! | which functions cost most | [`top`] |
 //! | whose code costs most: your functions, crates, threads | [`by`] |
 //! | what stands out, and what usually helps | [`explain`] |
-//! | who calls them, whom do they call | [`tree`], [`graph`] |
+//! | which functions call them, and which do they call | [`tree`], [`graph`] |
 //! | every stack | [`traces`] |
 //! | by label | [`labels`] |
 //! | down to lines and instructions | [`list`], [`disasm`] |
 //! | what changed, and is it more than noise | [`diff`] |
-//! | who holds memory, frees it, how long it lives, what grows | [`heap`] |
+//! | what holds memory, what frees it, how long it lives, what grows | [`heap`] |
 //! | what is this file and how good is it | [`info`] |
 //!
-//! [`text`] says the answers to a terminal, [`files`] writes those that other programs read, and [`page`] says them to
-//! the viewer. [`flame`] lays out flame graphs. A service links only what `page` and `flame` need; the rest is behind
-//! the feature `text`, which is on by default.
+//! [`text`] formats the answers for a terminal, [`files`] writes those for other programs, and [`page`] prepares them
+//! for the viewer. [`flame`] lays out flame graphs. A service links only what `page` and `flame` need; the rest is
+//! behind the feature `text`, which is on by default.
 
 #[cfg(feature = "text")]
 pub mod by;
@@ -56,7 +56,7 @@ pub mod tree;
 mod utc;
 mod xml;
 
-/// The model, for crates that stand on this one.
+/// The data model, for crates that depend on this one.
 pub use flamelet_profile as profile;
 #[cfg(feature = "text")]
 pub use options::{Command, FILTER, OPTIONS, ReportOption, ReportOptions, Sort, parse_switch};

@@ -13,9 +13,9 @@ use crate::report::{Measure, Report};
 pub struct ListedLine {
     /// Its number.
     pub line: i64,
-    /// What it cost itself.
+    /// Its own cost.
     pub flat: i64,
-    /// What it and all it called cost.
+    /// Its cost, including everything it called.
     pub cum: i64,
     /// The text; empty when the file was not found.
     pub text: String,
@@ -28,11 +28,11 @@ pub struct ListedFunction {
     pub name: String,
     /// Its file, as the profile names it.
     pub file: String,
-    /// Why there is no source, when there is none.
+    /// Why there is no source, if there is none.
     pub missing: Option<String>,
-    /// What its lines cost themselves.
+    /// The own cost of its lines.
     pub flat: i64,
-    /// What its lines and all they called cost.
+    /// The cost of its lines, including everything they called.
     pub cum: i64,
     /// Its lines.
     pub lines: Vec<ListedLine>,
@@ -48,13 +48,13 @@ pub struct List {
     pub functions: Vec<ListedFunction>,
 }
 
-/// Answers `list` for the functions that match `wanted`. It reads any file that the profile names.
+/// Lists the functions that match `wanted`. Reads any file that the profile names.
 pub fn list(report: &Report, wanted: Option<&Regex>) -> List {
     list_within(report, wanted, Reach::Anywhere)
 }
 
-/// Answers `list`, for others than the person who may read the files of this machine: only source files are shown, which
-/// are those below the source path, those of toolchains, and those that are `confirmed` by the profile's own binaries
+/// Like [`list()`], for users who may not read all files of this machine: only source files are shown, which are those
+/// below the source path, those of toolchains, and those `confirmed` by the profile's own binaries
 /// ([`confirmed_sources`](flamelet_symbol::source::confirmed_sources)).
 pub fn list_confined(report: &Report, wanted: Option<&Regex>, confirmed: BTreeSet<String>) -> List {
     list_within(report, wanted, Reach::Confined(confirmed))

@@ -1,4 +1,4 @@
-//! Bringing a profile into the shape that the options ask for.
+//! Prepares a profile as the options specify.
 
 use std::ops::AddAssign;
 
@@ -11,16 +11,16 @@ use crate::names::{self, base_name};
 use crate::options::{Command, ReportOptions};
 use crate::stacks::{EntryCost, Nodes, base_label_sets, costs};
 
-/// A sum over samples, and the sum that divides it where a mean is asked for.
+/// A sum over samples, and the sum that divides it if a mean is requested.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Cost {
     pub(crate) sum: i64,
-    /// 0 where no mean is asked for.
+    /// 0 if no mean is requested.
     pub(crate) divisor: i64,
 }
 
 impl Cost {
-    /// The sum, or the mean.
+    /// Returns the sum, or the mean.
     pub(crate) fn value(self) -> i64 {
         if self.divisor == 0 { self.sum } else { self.sum / self.divisor }
     }
@@ -40,11 +40,11 @@ pub struct Measure {
     pub sample_type: String,
     /// The unit of the values.
     pub unit: String,
-    /// What percentages are of.
+    /// The base of percentages.
     pub total: i64,
 }
 
-/// What part of a profile an answer shows.
+/// Which part of a profile an answer shows.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Extent {
     /// The sum of the shown functions' own cost.
@@ -55,27 +55,27 @@ pub(crate) struct Extent {
     pub(crate) candidates: usize,
     /// How many functions were too small to be shown.
     pub(crate) dropped: usize,
-    /// The same for calls, where the answer draws them.
+    /// The same for calls, if the answer draws them.
     pub(crate) dropped_edges: Option<usize>,
 }
 
-/// A profile in the shape that its options ask for, ready for the modules that give answers.
+/// A profile prepared as its options specify, from which the modules compute their answers.
 pub struct Report {
     pub(crate) profile: Profile,
     pub(crate) options: ReportOptions,
     pub(crate) command: Command,
-    /// The place of the value in each sample.
+    /// The index of the value in each sample.
     pub(crate) value_index: usize,
-    /// What percentages are of.
+    /// The base of percentages.
     pub(crate) total: i64,
     /// The units of the numeric labels.
     pub(crate) label_units: std::collections::BTreeMap<StringId, String>,
-    /// Things to tell the person who asked: filters that matched nothing, and the like.
+    /// Warnings for the user, such as filters that matched nothing.
     pub warnings: Vec<String>,
 }
 
 impl Report {
-    /// Applies the options that shape the profile itself.
+    /// Applies the options that change the profile itself.
     pub fn new(mut profile: Profile, options: &ReportOptions, command: Command) -> Result<Self> {
         let options = options.for_command(command);
         if options.divide_by == 0.0 || !options.divide_by.is_finite() {
@@ -94,7 +94,7 @@ impl Report {
             let unmatched = outcome.unmatched.into_iter();
             warnings.extend(unmatched.map(|name| format!("{name} expression matched no samples")));
         };
-        // Percentages are of everything, unless what is left is to be the whole.
+        // Percentages are of everything, unless they are to be of what is left.
         if options.relative_percentages {
             apply(&mut profile);
         }
@@ -103,7 +103,7 @@ impl Report {
             apply(&mut profile);
         }
         profile.aggregate(options.granularity.unwrap_or_default(), !options.no_inlines, options.show_columns);
-        // What is written to a file keeps its paths as they are.
+        // Output that is a copy of the profile keeps its paths unchanged.
         let is_kept = matches!(command, Command::Raw | Command::Proto);
         if options.granularity != Some(Granularity::Functions) && !is_kept {
             trim_paths(&mut profile, &options.trim_path, &options.source_path);
@@ -111,38 +111,38 @@ impl Report {
         Ok(Self { profile, options, command, value_index, total, label_units, warnings })
     }
 
-    /// The profile as the filters left it.
+    /// Returns the profile after filtering.
     pub fn profile(&self) -> &Profile {
         &self.profile
     }
 
-    /// The profile as the filters left it, to be written to a file.
+    /// Returns the profile after filtering, to be written to a file.
     pub fn into_profile(self) -> Profile {
         self.profile
     }
 
-    /// What percentages are of.
+    /// Returns the base of percentages.
     pub fn total(&self) -> i64 {
         self.total
     }
 
-    /// The place of the chosen value in each sample.
+    /// Returns the index of the chosen value in each sample.
     pub fn value_index(&self) -> usize {
         self.value_index
     }
 
-    /// The name of what is shown: `cpu`, `inuse_space`, or `mean_…`.
+    /// Returns the name of what is shown: `cpu`, `inuse_space`, or `mean_…`.
     pub fn value_name(&self) -> String {
         let kind = self.profile.string(self.profile.sample_types()[self.value_index].kind);
         if self.options.mean { format!("mean_{kind}") } else { kind.to_string() }
     }
 
-    /// What the values of an answer count.
+    /// Returns what the values of an answer count.
     pub fn measure(&self) -> Measure {
         Measure { sample_type: self.value_name(), unit: self.unit().to_string(), total: self.total }
     }
 
-    /// The unit of the values as the profile has it.
+    /// Returns the unit of the values in the profile.
     pub fn unit(&self) -> &str {
         self.profile.string(self.profile.sample_types()[self.value_index].unit)
     }
@@ -151,7 +151,7 @@ impl Report {
         sample.values[self.value_index]
     }
 
-    /// What each sample costs, those left out that cost nothing.
+    /// Returns the cost of each sample, without samples that cost nothing.
     pub(crate) fn weighed(&self) -> impl Iterator<Item = (Sample<'_>, Cost)> {
         let cost = |sample: &Sample<'_>| Cost { sum: self.value(sample), divisor: self.divisor(sample) };
         self.profile
@@ -160,18 +160,18 @@ impl Report {
             .filter(|(_, cost)| *cost != Cost::default())
     }
 
-    /// What each node costs.
+    /// Returns the cost of each node.
     pub(crate) fn costs(&self, nodes: &Nodes) -> Vec<EntryCost<Cost>> {
         let stacks = self.weighed().map(|(sample, cost)| (sample.stack, cost));
         costs(&self.profile, &nodes.table, nodes.len(), stacks)
     }
 
-    /// What a value is divided by for a mean, 0 when there is none.
+    /// Returns the divisor of a value for a mean, or 0 if there is none.
     pub(crate) fn divisor(&self, sample: &Sample<'_>) -> i64 {
         if self.options.mean { sample.values[0] } else { 0 }
     }
 
-    /// `value` as a person reads it, in `output_unit`.
+    /// Formats `value` for people, in `output_unit`.
     pub(crate) fn format(&self, value: i64, output_unit: &str) -> String {
         unit::label_in(self.scaled(value), self.unit(), output_unit)
     }
@@ -183,8 +183,8 @@ impl Report {
         (value as f64 * (1.0 / self.options.divide_by)) as i64
     }
 
-    /// The unit for all values of the report: as asked, or one in which the smallest value of the entries
-    /// (each given by its own and its cumulative value) is still seen.
+    /// Returns the unit for all values of the report: the requested one, or one in which the smallest value of the
+    /// entries (each given by its own and its cumulative value) is still visible.
     pub(crate) fn output_unit(&self, entries: impl Iterator<Item = (i64, i64)>) -> String {
         let mut entries = entries.peekable();
         if self.options.unit != "minimum" || entries.peek().is_none() {
@@ -204,7 +204,7 @@ impl Report {
         let (_, large_unit) = unit::scale(largest, from, "minimum");
         let mut chosen = small_unit;
         let is_far = smallest.saturating_mul(100) < largest;
-        // KCachegrind reads whole numbers only, so nothing may be scaled to a fraction there.
+        // KCachegrind reads only whole numbers, so nothing may be scaled to a fraction in its files.
         if small_unit != large_unit && is_far && self.command != Command::Callgrind {
             (_, chosen) = unit::scale(smallest.saturating_mul(100), from, "minimum");
         }
@@ -227,7 +227,7 @@ fn add_tag_frames(profile: &mut Profile, options: &ReportOptions, warnings: &mut
     }
 }
 
-/// The place of a sample type given by name or number; empty text asks for the default.
+/// Returns the index of a sample type given by name or number; empty text means the default.
 pub fn sample_index(profile: &Profile, wanted: &str) -> Result<usize> {
     let types = profile.sample_types();
     if types.is_empty() {
@@ -240,7 +240,7 @@ pub fn sample_index(profile: &Profile, wanted: &str) -> Result<usize> {
     if let Some(number) = wanted.parse::<usize>().ok().filter(|&number| number < types.len()) {
         return Ok(number);
     }
-    // Old names of heap profiles leave `inuse_` out.
+    // Old heap profiles use names without `inuse_`.
     let short = wanted.strip_prefix("inuse_").unwrap_or(wanted);
     let found = (0..types.len()).find(|&at| kind(at) == wanted || kind(at) == short);
     found.ok_or_else(|| {
@@ -249,7 +249,7 @@ pub fn sample_index(profile: &Profile, wanted: &str) -> Result<usize> {
     })
 }
 
-/// The sum of all values without their signs; of the base alone where the profile is a difference to one.
+/// Returns the sum of all absolute values; of the base alone if the profile is a diff.
 fn total(profile: &Profile, value_index: usize, divisor: Option<usize>) -> i64 {
     let is_base = base_label_sets(profile);
     let (mut all, mut base) = ((0i64, 0i64), (0i64, 0i64));
@@ -292,7 +292,7 @@ fn trim_source_path<'a>(path: &'a str, trim_path: &str, source_path: &str) -> &'
     path
 }
 
-/// The path without `.`, `..` and doubled slashes.
+/// Returns the path without `.`, `..` and doubled slashes.
 fn clean_path(path: &str) -> String {
     if path.is_empty() {
         return String::new();

@@ -24,14 +24,14 @@ pub struct Trace {
     pub value: i64,
     /// Its text labels.
     pub labels: BTreeMap<String, Vec<String>>,
-    /// Its numeric labels, as a person reads them.
+    /// Its numeric labels, formatted for people.
     pub numbers: BTreeMap<String, Vec<String>>,
     /// Its frames, leaf first.
     pub frames: Vec<TraceFrame>,
 }
 
-/// Every sample that has a stack, in the order of the file. They are made one at a time, since there may be
-/// millions.
+/// Returns every sample that has a stack, in the order of the file. They are produced one at a time, since there may
+/// be millions.
 pub fn traces(report: &Report) -> impl Iterator<Item = Trace> {
     let nodes = Nodes::of(&report.profile, false);
     let names: Vec<String> = nodes.infos.iter().map(|info| info.printable(&report.profile)).collect();

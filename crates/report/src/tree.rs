@@ -9,7 +9,7 @@ use crate::report::{Extent, Measure, Report};
 /// A caller or callee of an entry.
 #[derive(Clone, Debug, Serialize)]
 pub struct Call {
-    /// The other function.
+    /// The name of the caller or callee.
     pub name: String,
     /// The cost of the calls.
     pub weight: i64,
@@ -22,13 +22,13 @@ pub struct Call {
 pub struct TreeEntry {
     /// The function.
     pub name: String,
-    /// What the function cost itself.
+    /// Its own cost.
     pub flat: i64,
-    /// What the function and all it called cost.
+    /// Its cost, including everything it called.
     pub cum: i64,
-    /// Who calls it, heaviest first.
+    /// Its callers, heaviest first.
     pub callers: Vec<Call>,
-    /// Whom it calls, heaviest first.
+    /// Its callees, heaviest first.
     pub callees: Vec<Call>,
 }
 
@@ -40,7 +40,7 @@ pub struct Tree {
     pub measure: Measure,
     /// The functions.
     pub entries: Vec<TreeEntry>,
-    /// What of the profile the graph shows from which the entries were picked.
+    /// Which part of the profile is shown by the graph from which the entries were selected.
     #[serde(skip)]
     pub(crate) extent: Extent,
     /// The unit in which all values of that graph are legible.
@@ -48,7 +48,7 @@ pub struct Tree {
     pub(crate) output_unit: String,
 }
 
-/// Answers `tree`, or `peek` for the functions that match `wanted`.
+/// Computes `tree`, or `peek` for the functions that match `wanted`.
 pub fn tree(report: &Report, wanted: Option<&Regex>) -> Tree {
     let trimmed = graph::trimmed(report);
     let graph = &trimmed.graph;

@@ -1,6 +1,6 @@
-//! Moments as people write them.
+//! Formats times.
 
-/// A moment as `2026-11-15 12:34:56 UTC`.
+/// Formats a time as `2026-11-15 12:34:56 UTC`.
 pub fn utc(nanos: i64) -> String {
     let seconds = nanos.div_euclid(1_000_000_000);
     let (days, second) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400));
@@ -9,7 +9,7 @@ pub fn utc(nanos: i64) -> String {
     format!("{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02} UTC")
 }
 
-/// Year, month and day of a number of days since 1970, in the Gregorian calendar. Years are counted from
+/// Returns year, month and day of a number of days since 1970, in the Gregorian calendar. Years are counted from
 /// March, so that the leap day comes last.
 fn civil_date(days: i64) -> (i64, i64, i64) {
     let since_march_0000 = days + 719_468;

@@ -1,6 +1,6 @@
-//! Text inside of XML, and of HTML.
+//! Text inside XML and HTML.
 
-/// `text` with everything replaced that XML could take for its own, and without what XML cannot hold.
+/// Returns `text` with XML's special characters escaped, and without characters that XML cannot contain.
 pub fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 8);
     for c in text.chars() {

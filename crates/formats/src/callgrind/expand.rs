@@ -1,10 +1,10 @@
-//! From a call graph to stacks.
+//! Expands a call graph into stacks.
 //!
-//! A function's costs are shared out to its callers in proportion to what their calls cost (the first event),
-//! theirs to their callers, and so on up to functions that nobody calls. The contexts that this gives are
-//! unfolded from the roots, heaviest first, as long as they weigh anything; a call back into a function of the
-//! same stack is not followed again. Whatever is left of a function's costs then goes to the stack of its
-//! heaviest callers. Own costs therefore always add up exactly.
+//! A function's costs are distributed to its callers in proportion to what their calls cost (by the first event),
+//! theirs to their callers, and so on up to functions without callers. The resulting contexts are expanded from the
+//! roots, heaviest first, until their weight is negligible; a call back into a function of the same stack is not
+//! followed again. The remainder of a function's costs then goes to the stack of its heaviest callers, so own costs
+//! always add up exactly.
 
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
@@ -14,11 +14,11 @@ use flamelet_profile::{Budget, LabelSetId, Line, LocationId};
 use super::graph::{CostPlace, Edge, Graph};
 use crate::assembly::Assembly;
 
-/// Contexts lighter than this share of everything are not unfolded.
+/// Contexts below this share of the total are not expanded.
 const MIN_SHARE: f64 = 1e-4;
-/// Less than this of a function's costs without a caller is rounding.
+/// If less than this share of a function's costs has no caller, it is rounding.
 const MIN_ROOTLESS: f64 = 0.05;
-/// The most contexts, and the deepest.
+/// The maximum number of contexts, and their maximum depth.
 const MAX_CONTEXTS: usize = 50_000;
 const MAX_DEPTH: u32 = 256;
 
@@ -27,7 +27,7 @@ struct Context {
     function: usize,
     parent: Option<(usize, usize)>,
     depth: u32,
-    /// Which part of all runs of the function this is.
+    /// The share of all executions of the function that this context stands for.
     part: f64,
 }
 
@@ -47,7 +47,7 @@ impl PartialOrd for Queued {
 
 impl Ord for Queued {
     fn cmp(&self, other: &Self) -> Ordering {
-        // Older contexts first where the weight is the same, so that the result does not depend on the heap.
+        // Of equal weights the older context comes first, so that the result does not depend on the heap.
         self.weight.total_cmp(&other.weight).then(other.context.cmp(&self.context))
     }
 }
@@ -84,18 +84,18 @@ pub(super) fn expand(
     }
 }
 
-/// Who calls whom, and how much of a function's costs each caller answers for.
+/// The call graph, with the share of each function's costs that each caller accounts for.
 struct Shares {
-    /// Calls out of each function (numbers of edges), calls to itself left out.
+    /// Calls from each function (edge numbers), without calls to itself.
     callees: Vec<Vec<usize>>,
     /// By edge.
     share: Vec<f64>,
     /// By function: own costs and those of everything called.
     inclusive: Vec<f64>,
-    /// By function: the part of its costs that no caller answers for. A thread's first function costs all that the
-    /// thread does, while the call that started it cost next to nothing.
+    /// By function: the share of its costs that no caller accounts for. A thread's first function costs everything
+    /// the thread does, while the call that started it cost next to nothing.
     rootless: Vec<f64>,
-    /// By function: the call of the caller that answers for most.
+    /// By function: the call of the caller that accounts for most.
     heaviest_caller: Vec<Option<usize>>,
     total: f64,
 }
@@ -168,14 +168,14 @@ impl Unfolding<'_> {
         for &edge in &self.shares.callees[function] {
             let callee = self.graph.edges[edge].callee;
             let part = part * self.shares.share[edge];
-            // The cheap question first: most calls weigh nothing.
+            // The cheap check comes first: most calls weigh nothing.
             if self.weighs(callee, part) && !self.is_open(at, callee) {
                 self.push(Context { function: callee, parent: Some((at, edge)), depth: depth + 1, part });
             }
         }
     }
 
-    /// Whether `function` is already in the stack of the context `at`.
+    /// Returns whether `function` is already in the stack of the context `at`.
     fn is_open(&self, at: usize, function: usize) -> bool {
         self.budget.can_work(self.contexts[at].depth as usize);
         let mut next = Some(at);
@@ -203,7 +203,7 @@ impl Unfolding<'_> {
     }
 }
 
-/// How much of each cost has been written, so that rounding never adds up.
+/// How much of each cost has been written, so that rounding errors do not accumulate.
 struct Spent {
     parts: Vec<f64>,
     costs: Vec<Vec<Box<[u64]>>>,
@@ -226,13 +226,13 @@ struct StackWriter<'a> {
     labels: LabelSetId,
     assembly: &'a mut Assembly,
     spent: Spent,
-    /// Locations of calls by edge, and of own costs by function and place, once they were needed.
+    /// Locations of calls by edge, and of own costs by function and place, filled in on first use.
     call_sites: Vec<Option<LocationId>>,
     own_places: Vec<Vec<Option<LocationId>>>,
 }
 
 impl StackWriter<'_> {
-    /// Writes a context's part of its function's own costs.
+    /// Writes a context's share of its function's own costs.
     fn context(&mut self, contexts: &[Context], at: usize) {
         let mut stack = Vec::new();
         let mut next = contexts[at].parent;
@@ -263,7 +263,7 @@ impl StackWriter<'_> {
         self.write(function, &stack, 1.0);
     }
 
-    /// Writes own costs until `part` of them is spent. `callers` are innermost first.
+    /// Writes own costs until the share `part` of them is spent. `callers` are innermost first.
     fn write(&mut self, function: usize, callers: &[LocationId], part: f64) {
         if !self.assembly.budget().can_work(callers.len() + self.graph.nodes[function].own.len()) {
             return;
@@ -296,7 +296,7 @@ impl StackWriter<'_> {
         }
         let edge = &self.graph.edges[number];
         let own_file = self.graph.functions[edge.caller].file;
-        // The caller is shown in its own file: a call inside inlined code has a line of another one.
+        // The caller is shown in its own file: a call inside inlined code has a line number of another file.
         let line = if edge.place.file == own_file { edge.place.line } else { 0 };
         let place = CostPlace { file: own_file, line, address: edge.place.address };
         let site = location(self.graph, self.names, self.addresses, edge.caller, place, self.assembly);

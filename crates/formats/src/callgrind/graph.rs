@@ -1,11 +1,11 @@
-//! The call graph of one thread, as the file has it.
+//! The call graph of one thread, as in the file.
 
 use flamelet_profile::Budget;
 use flamelet_profile::budget::{ALLOCATION, hash_entry};
 use hashbrown::HashMap;
 use rustc_hash::FxBuildHasher;
 
-/// A name of the file: of an object, a source file or a function. 0 is "not given".
+/// A name in the file, of an object, a source file or a function; 0 means not given.
 pub(super) type NameId = u32;
 
 /// A function: its object, its file and its name.
@@ -24,7 +24,7 @@ pub(super) struct CostPlace {
     pub(super) address: u64,
 }
 
-/// The costs of one place or call, one an event.
+/// The costs of one place or call, one per event.
 pub(super) type Costs = Box<[u64]>;
 
 /// Adds `from` to `into`.
@@ -51,8 +51,7 @@ pub(super) struct Edge {
     dearest: u64,
 }
 
-/// What is charged for a function, for a place of its own and for a call, the tables included that stacks are made
-/// with.
+/// What a function, a place with costs of its own and a call cost, including the tables used to build stacks.
 const FUNCTION: usize = size_of::<FunctionKey>()
     + size_of::<OwnCosts>()
     + hash_entry(size_of::<(FunctionKey, usize)>())
@@ -73,7 +72,7 @@ pub(super) struct Graph {
 }
 
 impl Graph {
-    /// An empty graph.
+    /// Creates an empty graph.
     pub(super) fn new(budget: &Budget) -> Self {
         Self {
             budget: budget.clone(),
@@ -85,7 +84,7 @@ impl Graph {
         }
     }
 
-    /// The number of a function. Without room there is none but the first.
+    /// Returns the number of a function; when there is no room, that of the first one.
     pub(super) fn function(&mut self, key: FunctionKey) -> usize {
         if let Some(&known) = self.function_index.get(&key) {
             return known;
@@ -99,12 +98,12 @@ impl Graph {
         self.functions.len() - 1
     }
 
-    /// Adds costs that a function has itself.
+    /// Adds to a function's own costs.
     pub(super) fn add_own(&mut self, function: usize, place: CostPlace, costs: &[u64]) {
         let node = &mut self.nodes[function];
         match node.own_index.get(&place) {
             Some(&at) => add_costs(&mut node.own[at].1, costs),
-            // What is spent of the costs is counted beside them.
+            // Charged twice: the costs already spent are stored as well.
             None if self.budget.has_room(PLACE + 2 * size_of_val(costs)) => {
                 node.own_index.insert(place, node.own.len());
                 node.own.push((place, costs.into()));
@@ -113,7 +112,7 @@ impl Graph {
         }
     }
 
-    /// Adds calls and what they cost, everything below included.
+    /// Adds calls and their cost, including everything below them.
     pub(super) fn add_calls(
         &mut self,
         caller: usize,

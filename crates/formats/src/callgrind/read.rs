@@ -1,4 +1,4 @@
-//! Reading the lines of an out file into call graphs.
+//! Reads the lines of an output file into call graphs.
 
 use std::collections::BTreeMap;
 
@@ -14,12 +14,12 @@ use crate::input::Input;
 use crate::number::{decimal, hex, words};
 use crate::{Error, Notes, Options};
 
-/// What a graph is charged with: the maps of them have nodes that are half full.
+/// What a graph costs; the nodes of the map that holds it are half full.
 const GRAPH: usize = 2 * size_of::<(u64, Graph)>() + ALLOCATION;
-/// The most events a file may have; real ones have up to 14.
+/// The most events a file may have; real files have up to 14.
 const MAX_EVENTS: usize = 64;
 
-/// Whether `head` looks like callgrind's out file.
+/// Returns whether `head` looks like callgrind's output file.
 pub(crate) fn recognise(head: &[u8]) -> bool {
     let starts =
         |prefix: &[u8]| head.split(|&byte| byte == b'\n').take(60).any(|line| line.starts_with(prefix));
@@ -27,7 +27,7 @@ pub(crate) fn recognise(head: &[u8]) -> bool {
     signed || (starts(b"events:") && (starts(b"positions:") || starts(b"calls=")))
 }
 
-/// Reads callgrind's out file.
+/// Reads callgrind's output file.
 pub(crate) fn read(input: Input<'_>, _options: &Options, notes: &mut Notes) -> Result<Profile> {
     let budget = &input.budget().clone();
     let mut parser = OutFileParser::new(budget);
@@ -42,7 +42,7 @@ pub(crate) fn read(input: Input<'_>, _options: &Options, notes: &mut Notes) -> R
 
 type LineResult = std::result::Result<(), &'static str>;
 
-/// Which of the compressed names `(1) name` a line speaks of.
+/// Which kind of compressed name, `(1) name`, a line contains.
 #[derive(Clone, Copy)]
 enum NameSpace {
     Object,
@@ -50,14 +50,14 @@ enum NameSpace {
     Function,
 }
 
-/// What the names of a file are called, and what their numbers stand for.
+/// The names in a file, and what their numbers stand for.
 #[derive(Default)]
 struct NumberedNames {
     texts: Vec<String>,
     compressed: [HashMap<u64, NameId, FxBuildHasher>; 3],
 }
 
-/// The position of a line: numbers that the next line may refer to.
+/// The position of a line: numbers that the next line may be relative to.
 #[derive(Clone, Copy, Default)]
 struct Position {
     address: u64,
@@ -83,7 +83,7 @@ struct OutFileParser {
     called_name: Option<NameId>,
     /// The next line is the cost of this many calls.
     calls: Option<u64>,
-    /// The next line only tells where a jump is.
+    /// The next line only says where a jump is.
     jump: bool,
     thread: u64,
     graphs: BTreeMap<u64, Graph>,
@@ -157,7 +157,7 @@ impl OutFileParser {
                 let count = words(value).next().and_then(decimal).ok_or("calls= without a number")?;
                 self.calls = Some(count);
             }
-            // The file and function that a jump leads to. Their names may be given here first.
+            // The file and function that a jump leads to. Their names may be defined by this line.
             b"jfi" => _ = self.name(NameSpace::File, value)?,
             b"jfn" => _ = self.name(NameSpace::Function, value)?,
             b"jump" | b"jcnd" => {
@@ -211,7 +211,7 @@ impl OutFileParser {
         })
     }
 
-    /// A name, `(7) name` which names number 7, or `(7)` which repeats it.
+    /// Reads a plain name, `(7) name`, which gives number 7 a name, or `(7)`, which refers to it.
     fn name(&mut self, space: NameSpace, value: &[u8]) -> std::result::Result<NameId, &'static str> {
         let Some((number, rest)) = compressed(value) else { return Ok(self.text(value)) };
         if rest.is_empty() {
@@ -315,7 +315,7 @@ impl OutFileParser {
     }
 }
 
-/// An event as kind and unit: `write` puts units that are no counts at the end of the name.
+/// Splits an event into kind and unit: `write` appends units other than counts to the name.
 fn event_value_type(event: &str) -> (&str, &str) {
     const UNITS: [&str; 7] =
         ["nanoseconds", "microseconds", "milliseconds", "seconds", "bytes", "thousandths", "millionths"];
@@ -326,14 +326,14 @@ fn event_value_type(event: &str) -> (&str, &str) {
     }
 }
 
-/// `(7) rest` as 7 and `rest`.
+/// Splits `(7) rest` into 7 and `rest`.
 fn compressed(value: &[u8]) -> Option<(u64, &[u8])> {
     let inside = value.strip_prefix(b"(")?;
     let end = memchr::memchr(b')', inside)?;
     Some((decimal(&inside[..end])?, inside[end + 1..].trim_ascii()))
 }
 
-/// A number, or one relative to the position before: `+3`, `-3`, `*`.
+/// Parses a number, or one relative to the previous position: `+3`, `-3`, `*`.
 fn subposition(word: Option<&[u8]>, before: u64) -> std::result::Result<u64, &'static str> {
     let number = |digits: &[u8]| decimal(digits).or_else(|| hex(digits.strip_prefix(b"0x")?));
     match word {
@@ -342,7 +342,7 @@ fn subposition(word: Option<&[u8]>, before: u64) -> std::result::Result<u64, &'s
         Some([b'+', digits @ ..]) => {
             number(digits).and_then(|by| before.checked_add(by)).ok_or("a bad position")
         }
-        // Lines of call targets may lie below 0 after subtraction in odd files; the position is then unknown.
+        // In unusual files the line of a call target is negative after subtraction; the position is then unknown.
         Some([b'-', digits @ ..]) => {
             number(digits).map(|by| before.saturating_sub(by)).ok_or("a bad position")
         }

@@ -1,4 +1,4 @@
-//! Writing an out file: own costs by line, and calls with what they cost, summed over all stacks.
+//! Writes an output file: own costs by line, and calls with their costs, summed over all stacks.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -15,7 +15,7 @@ type Key<'a> = (&'a str, &'a str, &'a str);
 #[derive(Default)]
 struct FunctionCosts<'a> {
     own: BTreeMap<i64, Vec<i64>>,
-    /// By the line of the call and the function called: calls and costs.
+    /// Call counts and costs, by the line of the call and the called function.
     calls: BTreeMap<(i64, Key<'a>), (u64, Vec<i64>)>,
 }
 
@@ -98,7 +98,7 @@ fn add_sample<'a>(
     };
     let Some(leaf) = frames.last() else { return };
     add(functions.entry(key(leaf)).or_default().own.entry(leaf.line).or_default());
-    // A call that recursion repeats in one stack must count once, or it would cost more than everything.
+    // A call that recursion repeats in one stack must count once; otherwise it would cost more than the total.
     let mut seen = HashSet::default();
     for pair in frames.windows(2) {
         let (caller, callee) = (pair[0], pair[1]);
@@ -147,7 +147,7 @@ fn spaced(values: &[i64]) -> String {
     values.iter().map(|value| format!(" {value}")).collect()
 }
 
-/// Gives each name a number, and writes the name only with the first use.
+/// Gives each name a number, and writes the name only on first use.
 #[derive(Default)]
 struct Compressor {
     objects: HashMap<String, usize>,

@@ -1,5 +1,5 @@
-//! The tree as V8 wrote it until 2016: each node holds its children. Stacks are deeper than a parser of JSON may
-//! recurse, so the nodes are taken apart before they are parsed, each without its children.
+//! The tree as V8 wrote it until 2016, where each node contains its children. Stacks are deeper than a JSON parser
+//! may recurse, so the nodes are separated first, and each is parsed without its children.
 
 use flamelet_profile::budget::ALLOCATION;
 use flamelet_profile::{Budget, Result};
@@ -24,12 +24,12 @@ impl NestedNode {
     }
 }
 
-/// Whether the tree of the file is nested.
+/// Returns whether the tree of the file is nested.
 pub(super) fn recognise(text: &[u8]) -> bool {
     json::Keys::of(text).is_some_and(|keys| keys.has("head"))
 }
 
-/// Reads the file, all nodes of the tree included.
+/// Reads the file with all nodes of the tree.
 pub(super) fn parse(text: &[u8], budget: &Budget) -> Result<CpuProfileFile> {
     let parts = Parts::of(text, budget);
     budget.check()?;
@@ -39,31 +39,31 @@ pub(super) fn parse(text: &[u8], budget: &Budget) -> Result<CpuProfileFile> {
     for (text, &parent) in parts.texts.iter().zip(&parts.parents).skip(1) {
         let before = budget.used();
         let node: NestedNode = json::parse(text, "cpuprofile", budget)?;
-        // Most of it is what the parser puts aside; what stays is the node and its text.
+        // Most of the charge is for the parser's temporary memory; only the node and its text stay.
         budget.refund(budget.used() - before);
         budget.charge(size_of::<ProfileNode>() + text.len())?;
-        // The first part is the file, whose node is the head; parents come before their children.
+        // Part 0 is the file, whose node is the head; parents come before their children.
         let parent = file.nodes[parent].id;
         file.nodes.push(node.below(Some(parent)));
     }
     Ok(file)
 }
 
-/// What a part is charged with besides its text.
+/// What a part costs in addition to its text.
 const PART: usize = size_of::<(Vec<u8>, usize, usize, OpenBracket)>() + ALLOCATION;
 
-/// What is open at a place of the text.
+/// An open bracket.
 enum OpenBracket {
     Object { is_part: bool },
     Array { is_children: bool, has_parts: bool },
 }
 
-/// A text of which each object in an array called `children` has become a part of its own.
+/// A text in which each object in an array called `children` has become a separate part.
 struct Parts {
     texts: Vec<Vec<u8>>,
-    /// Which part each was taken out of.
+    /// The part that each was taken from.
     parents: Vec<usize>,
-    /// The parts that are open, innermost last; the first stays.
+    /// The open parts, innermost last; the first one stays open.
     inside: Vec<usize>,
     open: Vec<OpenBracket>,
 }
@@ -113,7 +113,7 @@ impl Parts {
     }
 
     fn push(&mut self, byte: u8, piece: &[u8]) {
-        // Nothing is left between commas when parts were taken out.
+        // The commas between parts that were taken out are dropped.
         if byte == b',' && matches!(self.open.last(), Some(OpenBracket::Array { has_parts: true, .. })) {
             return;
         }

@@ -1,4 +1,4 @@
-//! What Firefox itself writes: rows with a schema, and frames as text.
+//! Unprocessed Firefox profiles: rows with a schema, and frames as text.
 
 use flamelet_profile::budget::hash_entry;
 use flamelet_profile::{ErrorKind, LocationId, Profile, Result};
@@ -11,7 +11,7 @@ use crate::input::Input;
 use crate::number::to_count;
 use crate::{Error, Notes, Options, json};
 
-/// Cells are looked for by the names of their columns.
+/// Cells are looked up by the names of their columns.
 const STEPS_PER_FRAME: usize = 4;
 
 #[derive(Deserialize)]
@@ -59,12 +59,12 @@ impl RowTable {
     }
 }
 
-/// Whether a file with these keys is a profile that was not processed.
+/// Returns whether a file with these keys is an unprocessed profile.
 pub(crate) fn recognise(keys: &json::Keys<'_>) -> bool {
     keys.has("threads") && (keys.has("meta") || keys.has("libs"))
 }
 
-/// Reads a Gecko profile with the processes inside it.
+/// Reads a Gecko profile, including the processes inside it.
 pub(crate) fn read(input: Input<'_>, options: &Options, notes: &mut Notes) -> Result<Profile> {
     let budget = &input.budget().clone();
     let file: GeckoFile = json::parse(&input.slurp()?, "Gecko", budget)?;
@@ -96,7 +96,7 @@ fn read_thread(
     let nanos = to_count(interval * 1e6);
     let mut frames: HashMap<usize, LocationId> = HashMap::default();
     let mut stack = Vec::new();
-    // Many samples have the same stack, which is walked once.
+    // Many samples have the same stack, which is walked only once.
     let mut rows: HashMap<usize, u32> = HashMap::default();
     for row in 0..thread.samples.data.len() {
         let Some(top) = thread.samples.index(row, "stack") else { continue };

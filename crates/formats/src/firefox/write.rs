@@ -1,4 +1,4 @@
-//! Writing a processed profile, version 49: every table in its thread.
+//! Writes a processed profile, version 49, which has every table in its thread.
 
 use std::io::Write;
 
@@ -127,7 +127,7 @@ impl Libs {
     }
 }
 
-/// The first 16 bytes of a build id as a GUID: its first three fields are little-endian numbers.
+/// Formats the first 16 bytes of a build id as a GUID, whose first three fields are little-endian numbers.
 fn breakpad_id(build_id: &str) -> String {
     let mut hex = build_id.to_ascii_uppercase();
     hex.retain(|c| c.is_ascii_hexdigit());

@@ -1,4 +1,4 @@
-//! Writing folded stacks.
+//! Writes folded stacks.
 
 use std::hash::BuildHasher;
 use std::io::Write;
@@ -12,7 +12,7 @@ use crate::assembly::ByteIndex;
 use crate::frames::{FrameTable, value_type};
 use crate::{Limits, Notes, Options};
 
-/// Writes folded stacks of one value.
+/// Writes one value as folded stacks.
 pub(crate) fn write(
     profile: &Profile,
     out: &mut dyn Write,
@@ -51,10 +51,10 @@ pub(crate) fn write(
     Ok(())
 }
 
-/// Samples that differ only in what is dropped are one line, where the first of them stood.
+/// The lines to write. Samples that differ only in what is dropped become one line, at the place of the first.
 #[derive(Default)]
 struct SummedLines {
-    /// The frames of all lines, root first, and where each line's end with its value.
+    /// The frames of all lines, root first, and the end of each line's frames with its value.
     frames: Vec<u32>,
     sums: Vec<(usize, i64)>,
     index: HashTable<(u64, usize)>,
@@ -83,13 +83,13 @@ impl SummedLines {
     }
 }
 
-/// The names of frames as lines have them, each once.
+/// The names of frames as written in lines, each stored once.
 struct FrameNames<'a> {
     table: FrameTable<'a>,
-    /// What each frame of the table is called, as a number.
+    /// The number of each frame's name.
     by_frame: Vec<u32>,
     texts: ByteIndex<u32>,
-    /// Where each text lies in `text`, its semicolon included.
+    /// Where each name ends in `text`, including its semicolon.
     ends: Vec<usize>,
     text: Vec<u8>,
 }
@@ -139,7 +139,7 @@ impl<'a> FrameNames<'a> {
     }
 }
 
-/// A frame's name without what would end it.
+/// Appends a frame's name without the characters that would end it.
 fn push_name(line: &mut Vec<u8>, name: &str) {
     line.extend(name.bytes().map(|byte| match byte {
         b';' => b':',

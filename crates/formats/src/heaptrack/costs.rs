@@ -15,7 +15,7 @@ pub(super) struct TraceCost {
     changed: bool,
 }
 
-/// Follows allocations, and keeps what each trace held when everything together was largest.
+/// Tracks allocations, and keeps what each trace held when the total was largest.
 #[derive(Debug, Default)]
 pub(super) struct TraceCosts {
     by_trace: Vec<TraceCost>,
@@ -23,14 +23,14 @@ pub(super) struct TraceCosts {
     changed: Vec<u32>,
     live: i64,
     peak: i64,
-    /// What was allocated last, while nothing was freed since: freeing it makes it temporary.
+    /// The last allocation, if nothing was freed since: freeing it now makes it temporary.
     last: Option<u64>,
     pointers: HashMap<u64, (u32, u64)>,
     unknown_frees: u64,
 }
 
 impl TraceCosts {
-    /// Allocates `size` bytes; `key` is what a free will name.
+    /// Allocates `size` bytes; a free refers to them by `key`.
     pub(super) fn allocate(&mut self, trace: u32, size: u64, key: u64) {
         let size = i64::try_from(size).unwrap_or(i64::MAX);
         let cost = self.cost(trace);
@@ -53,7 +53,7 @@ impl TraceCosts {
         self.change(trace, -1, -size);
     }
 
-    /// As [`TraceCosts::allocate`], remembering the pointer.
+    /// Like [`TraceCosts::allocate`], but remembers the pointer.
     pub(super) fn allocate_pointer(&mut self, trace: u32, size: u64, pointer: u64) {
         self.pointers.insert(pointer, (trace, size));
         self.allocate(trace, size, pointer);
@@ -71,7 +71,7 @@ impl TraceCosts {
         self.unknown_frees
     }
 
-    /// How many pointers are known.
+    /// Returns how many pointers are known.
     pub(super) fn pointers(&self) -> usize {
         self.pointers.len()
     }
@@ -80,7 +80,7 @@ impl TraceCosts {
         self.by_trace.is_empty()
     }
 
-    /// The traces that ever allocated.
+    /// Returns the traces that ever allocated.
     pub(super) fn by_trace(&self) -> impl Iterator<Item = (u32, TraceCost)> {
         (0..).zip(&self.by_trace).filter(|(_, cost)| cost.objects > 0).map(|(trace, cost)| (trace, *cost))
     }
@@ -103,7 +103,7 @@ impl TraceCosts {
         self.live = self.live.saturating_add(bytes);
     }
 
-    /// Takes over what has changed since the last peak, so that a new peak costs only what changed.
+    /// Updates the peak with what has changed since the last one, so that a new peak costs only that much.
     fn keep_peak(&mut self) {
         for trace in self.changed.drain(..) {
             let cost = &mut self.by_trace[trace as usize];

@@ -4,10 +4,10 @@ use std::rc::Rc;
 
 use flamelet_profile::{Error, ErrorKind, Result};
 
-/// The longest text; real ones are names, and the command line.
+/// The longest text; real ones are names and the command line.
 const LONGEST_TEXT: usize = 1 << 20;
 
-/// What a chunk says about itself.
+/// The header of a chunk.
 #[derive(Debug)]
 pub(super) struct ChunkHeader {
     pub(super) size: i64,
@@ -16,7 +16,7 @@ pub(super) struct ChunkHeader {
     start_nanos: i64,
     start_ticks: i64,
     ticks_per_second: i64,
-    /// Whether numbers have variable lengths.
+    /// Whether numbers have variable length.
     pub(super) compressed: bool,
 }
 
@@ -50,12 +50,12 @@ impl ChunkHeader {
         })
     }
 
-    /// The chunk from `offset` on.
+    /// Returns the chunk from `offset` on.
     pub(super) fn at<'a>(&self, chunk: &'a [u8], offset: i64) -> Option<&'a [u8]> {
         chunk.get(usize::try_from(offset).ok().filter(|&offset| offset >= Self::SIZE)?..)
     }
 
-    /// Ticks as nanoseconds since 1970.
+    /// Converts ticks to nanoseconds since 1970.
     pub(super) fn nanos(&self, ticks: i64) -> u64 {
         let since = self.duration_nanos(ticks.saturating_sub(self.start_ticks));
         u64::try_from(self.start_nanos.saturating_add(since)).unwrap_or(0)
@@ -91,12 +91,12 @@ impl<'a> Bytes<'a> {
         self.take(1).map(|byte| byte[0])
     }
 
-    /// The size of an event, whose number is of fixed length where numbers are.
+    /// Reads the size of an event, which has fixed length if numbers do.
     pub(super) fn size(&mut self) -> Option<i64> {
         self.int()
     }
 
-    /// A number of `width` bytes, or of as many as it needs: seven bits each, and eight in the ninth.
+    /// Reads a number of `width` bytes, or a variable-length one: seven bits per byte, and eight in the ninth.
     fn number(&mut self, width: usize) -> Option<i64> {
         if !self.compressed {
             let bytes = self.take(width)?;
@@ -133,7 +133,7 @@ impl<'a> Bytes<'a> {
         self.take(count).map(drop)
     }
 
-    /// A string, or the number of one in the constants.
+    /// Reads a string, or the number of one in the constants.
     pub(super) fn string(&mut self) -> Option<StringOrNumber> {
         let text = match self.byte()? {
             0 | 1 => String::new(),
@@ -159,7 +159,7 @@ impl<'a> Bytes<'a> {
     }
 }
 
-/// What stands where a string is expected.
+/// A string, or a reference to one.
 pub(super) enum StringOrNumber {
     Text(Rc<str>),
     Number(i64),

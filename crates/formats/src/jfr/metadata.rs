@@ -7,7 +7,7 @@ use rustc_hash::FxHashMap as HashMap;
 use super::chunk::{Bytes, StringOrNumber};
 use super::value::JavaValue;
 
-/// Structures inside structures, and elements inside elements, go no deeper.
+/// The maximum nesting of structures and of elements.
 const MAX_DEPTH: u32 = 32;
 
 /// A field of a class.
@@ -27,7 +27,7 @@ pub(super) struct Class {
 }
 
 impl Class {
-    /// The place of the field called `name`.
+    /// Returns the index of the field called `name`.
     pub(super) fn field(&self, name: &str) -> Option<usize> {
         self.fields.iter().position(|field| field.name == name)
     }
@@ -35,15 +35,15 @@ impl Class {
 
 /// All classes of a chunk.
 pub(super) struct Metadata {
-    /// Everything that is read is charged to it: an object of a class without fields takes no bytes of the file, and so
-    /// do the objects inside it.
+    /// Everything that is read is charged to this budget: an object of a class without fields takes no bytes of the
+    /// file, and neither do the objects inside it.
     pub(super) budget: Budget,
     classes: HashMap<i64, Class>,
-    /// The class of strings, whose constants stand apart.
+    /// The class of strings, whose constants are stored separately.
     pub(super) string_class: i64,
 }
 
-/// An element of the tree that the metadata are.
+/// An element of the metadata tree.
 struct Element {
     name: usize,
     attributes: Vec<(usize, usize)>,

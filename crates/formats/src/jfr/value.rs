@@ -9,7 +9,7 @@ pub(super) enum JavaValue {
     Text(Rc<str>),
     Struct(Vec<JavaValue>),
     Array(Vec<JavaValue>),
-    /// A constant: its class and its number.
+    /// A reference to a constant: its class and its number.
     Reference(i64, i64),
 }
 

@@ -1,5 +1,5 @@
-//! Parsing that charges a budget for what it keeps: an element of a list with the size of its type, text with its
-//! length. `[[],[],[]]` costs three bytes a list in the file and 24 in memory; a struct costs far more.
+//! Parsing that charges a budget for what it keeps: the size of its type for an element of a list, and its length for
+//! a text. Each list in `[[],[],[]]` takes three bytes in the file and 24 in memory; a struct takes far more.
 
 use std::fmt;
 
@@ -7,12 +7,12 @@ use flamelet_profile::Budget;
 use flamelet_profile::budget::ALLOCATION;
 use serde::de::{DeserializeSeed, Deserializer, EnumAccess, Error, MapAccess, SeqAccess, Visitor};
 
-/// How many elements a list has room for from the start.
+/// How many elements a list initially has room for.
 const FIRST_ELEMENTS: usize = 4;
-/// How many entries a map has room for from the start.
+/// How many entries a map initially has room for.
 const FIRST_ENTRIES: usize = 11;
 
-/// Something of serde's that charges `budget`.
+/// A serde object that charges `budget`.
 pub(super) struct Metered<'b, T> {
     pub(super) inner: T,
     pub(super) budget: &'b Budget,
@@ -81,7 +81,7 @@ impl<'de, D: Deserializer<'de>> Deserializer<'de> for Metered<'_, D> {
         self.inner.deserialize_struct(name, fields, visitor)
     }
 
-    // Of these nothing is kept.
+    // Nothing of these is kept.
     fn deserialize_identifier<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Self::Error> {
         self.inner.deserialize_identifier(visitor)
     }
@@ -167,7 +167,7 @@ impl<'de, V: Visitor<'de>> Visitor<'de> for Metered<'_, V> {
     }
 }
 
-/// The visitor of a struct, whose fields are charged with the struct itself.
+/// The visitor of a struct, whose fields are charged as part of the struct.
 struct StructVisitor<'b, V>(Metered<'b, V>);
 
 impl<'de, V: Visitor<'de>> Visitor<'de> for StructVisitor<'_, V> {
@@ -227,7 +227,7 @@ impl<'de, A: MapAccess<'de>> MapAccess<'de> for Metered<'_, Entries<A>> {
 
     fn next_value_seed<T: DeserializeSeed<'de>>(&mut self, seed: T) -> Result<T::Value, A::Error> {
         if self.inner.are_kept {
-            // Keys are text. Maps have nodes that are half full.
+            // Keys are text. The nodes of maps are half full.
             let entry = size_of::<T::Value>() + size_of::<String>();
             self.inner.count += 1;
             match self.inner.count {

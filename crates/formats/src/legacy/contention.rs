@@ -1,4 +1,4 @@
-//! Contention and mutex profiles: how long was waited for locks, and how often.
+//! Contention and mutex profiles: how long and how often threads waited for locks.
 
 use flamelet_profile::{ErrorKind, Result};
 
@@ -62,7 +62,7 @@ impl Contention {
         Ok(())
     }
 
-    /// `DELAY COUNT @ 0x1 0x2`, the delay in cycles where their rate is known, else in nanoseconds.
+    /// Takes `DELAY COUNT @ 0x1 0x2`; the delay is in cycles if their rate is known, otherwise in nanoseconds.
     fn sample(&self, line: &[u8], text: &mut TextProfile) -> std::result::Result<(), &'static str> {
         let at = memchr::memchr(b'@', line).ok_or("a sample without `@`")?;
         let mut counts = numbers(&line[..at]);

@@ -1,11 +1,11 @@
-//! Go's counts with `debug=1`: `goroutine profile: total 7`, then `2 @ 0x1 0x2` with names below.
+//! Go's count profiles with `debug=1`: `goroutine profile: total 7`, then `2 @ 0x1 0x2` with names below.
 
 use flamelet_profile::{ErrorKind, Result};
 
 use super::{LineReader, TextProfile, numbers, stack};
 use crate::{Error, Notes};
 
-/// The kind that a first line names.
+/// Returns the kind of count that a first line names.
 pub(super) fn parse_first(line: &[u8]) -> Option<&str> {
     let text = std::str::from_utf8(line).ok()?;
     let (kind, total) = text.split_once(" profile: total ")?;

@@ -1,4 +1,4 @@
-//! gperftools' binary CPU profile: machine words of either size and order, then the modules as text.
+//! gperftools' binary CPU profile: machine words of either size and byte order, then the modules as text.
 
 use flamelet_profile::{Budget, ErrorKind, Profile, Result};
 
@@ -6,7 +6,7 @@ use crate::Error;
 use crate::addresses::{AddressSamples, parse_module};
 use crate::assembly::Assembly;
 
-/// How the words of a file are written.
+/// The size and byte order of a file's words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Words {
     wide: bool,
@@ -42,7 +42,7 @@ fn layout(bytes: &[u8]) -> Option<Words> {
     })
 }
 
-/// Whether `head` starts like a binary CPU profile.
+/// Returns whether `head` starts like a binary CPU profile.
 pub(super) fn recognise(head: &[u8]) -> bool {
     layout(head).is_some()
 }
@@ -72,7 +72,7 @@ pub(super) fn read(bytes: &[u8], budget: &Budget) -> Result<Profile> {
             break;
         }
         let count = i64::try_from(count).unwrap_or(i64::MAX);
-        // The leaf is where the program was; the others are return addresses.
+        // The leaf is the program counter; the others are return addresses.
         let frames = frames.iter().enumerate().map(|(row, &frame)| frame.saturating_sub(u64::from(row > 0)));
         samples.push(frames, Vec::new(), vec![count, count.saturating_mul(period_nanos)]);
     }

@@ -12,7 +12,7 @@ use crate::{Error, Notes};
 pub(super) struct Heap {
     started: bool,
     rate: i64,
-    /// Whether figures are of sampled objects and must be scaled up.
+    /// Whether figures are for sampled objects and must be scaled up.
     sampled: bool,
 }
 
@@ -54,7 +54,7 @@ impl Heap {
         let rate = i64::try_from(rate).unwrap_or(i64::MAX);
         (self.sampled, self.rate) = match name {
             b"heap_v2" | b"heapz_v2" => (true, rate),
-            // Go writes twice its rate, as the first version of this format wants it.
+            // Go writes twice its rate, as the first version of this format requires.
             b"heap" => (true, rate / 2),
             _ => (false, 1),
         };
@@ -63,7 +63,7 @@ impl Heap {
         Ok(())
     }
 
-    /// `1: 4 [7: 1000] @ 0x1 0x2`: live, and in brackets all.
+    /// Takes `1: 4 [7: 1000] @ 0x1 0x2`: live objects, and in brackets all.
     fn sample(&mut self, line: &[u8], text: &mut TextProfile) -> std::result::Result<(), &'static str> {
         let at = memchr::memchr(b'@', line).ok_or("a sample without `@`")?;
         let counts: Vec<i64> = numbers(&line[..at]).collect();
@@ -84,7 +84,7 @@ impl Heap {
     }
 }
 
-/// Go's names below a stack: `# 0x43b1f2 runtime.gopark+0xd2 /go/src/runtime/proc.go:364`.
+/// Takes one of Go's names below a stack: `# 0x43b1f2 runtime.gopark+0xd2 /go/src/runtime/proc.go:364`.
 pub(super) fn go_symbol(comment: &[u8], text: &mut TextProfile) {
     let mut fields = crate::number::words(comment);
     let (Some(address), Some(name), Some(place)) =

@@ -1,4 +1,4 @@
-//! Java's heap and contention profiles: settings, samples, then what each address is called.
+//! Java's heap and contention profiles: settings, samples, then the name of each address.
 
 use flamelet_profile::{ErrorKind, Result};
 
@@ -13,7 +13,7 @@ pub(super) struct Java {
     started: bool,
     is_heap: bool,
     period: i64,
-    /// Nanoseconds in a unit of delay.
+    /// Nanoseconds per unit of delay.
     resolution: i64,
 }
 
@@ -70,7 +70,7 @@ impl Java {
         Ok(())
     }
 
-    /// `OBJECTS BYTES @ …` for a heap, `DELAY COUNT @ …` for contention. Addresses stand for names only.
+    /// Takes `OBJECTS BYTES @ …` for a heap, `DELAY COUNT @ …` for contention. Addresses only refer to names.
     fn sample(
         &self,
         figures: &[u8],

@@ -11,7 +11,7 @@ pub(super) struct Threads {
     started: bool,
     name: String,
     frames: Vec<u64>,
-    /// The thread has the stack of the one before.
+    /// The thread has the same stack as the previous one.
     same: bool,
     last: Vec<u64>,
     open: bool,
@@ -38,8 +38,8 @@ impl LineReader for Threads {
         if line.starts_with(b"creator:") {
             return Ok(());
         }
-        // The program counter is exact; the others are return addresses, so that one less lies in the call.
-        // Names and states may stand beside them.
+        // The program counter is exact; the others are return addresses, so subtracting 1 gives an address inside the
+        // call. There may be names and states beside them.
         let addresses = words(line).filter_map(|word| prefixed_hex(word.strip_suffix(b":").unwrap_or(word)));
         for address in addresses {
             self.frames.push(address.saturating_sub(u64::from(!self.frames.is_empty())));
@@ -75,7 +75,7 @@ impl Threads {
     }
 }
 
-/// `--- Thread 7f794ab90940 (name: main/14748) stack: ---` is `main/14748`.
+/// Returns the name in `--- Thread 7f794ab90940 (name: main/14748) stack: ---`, which is `main/14748`.
 fn thread_name(line: &str) -> String {
     let name = line.split_once("(name: ").and_then(|(_, rest)| rest.split_once(')'));
     name.map_or("", |(name, _)| name).to_owned()

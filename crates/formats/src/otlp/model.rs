@@ -1,8 +1,8 @@
-//! The messages of the schema, as far as they are used, with their names in JSON.
+//! The messages of the schema, as far as they are used, with their JSON names.
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// 64-bit numbers are text in JSON; readers must take both.
+/// Parses a 64-bit number. In JSON these are text, but readers must accept both forms.
 fn number<'de, D: Deserializer<'de>, T: TryFrom<i128>>(from: D) -> Result<T, D::Error> {
     #[derive(Deserialize)]
     #[serde(untagged)]
@@ -65,7 +65,7 @@ pub(super) struct KeyValue {
     pub(super) value: AnyValue,
 }
 
-/// A value of an attribute; others than text and whole numbers are not kept.
+/// The value of an attribute; only text and whole numbers are kept.
 #[derive(Debug, Default, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(super) struct AnyValue {
@@ -77,7 +77,7 @@ pub(super) struct AnyValue {
     pub(super) int_value: Option<IntText>,
 }
 
-/// A 64-bit number that JSON has as text.
+/// A 64-bit number that is text in JSON.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct IntText(pub(super) i64);
 
@@ -146,7 +146,7 @@ pub(super) struct Dictionary {
     pub(super) mapping_table: Vec<Mapping>,
     pub(super) location_table: Vec<Location>,
     pub(super) function_table: Vec<Function>,
-    /// Entry 0 is required; traces are not linked here.
+    /// Entry 0 is required; links to traces are not used.
     pub(super) link_table: Vec<Link>,
     pub(super) string_table: Vec<String>,
     pub(super) attribute_table: Vec<Attribute>,

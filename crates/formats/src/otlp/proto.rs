@@ -1,4 +1,4 @@
-//! The messages as protobuf. Whatever does not fit the schema is an error.
+//! The messages as protobuf. Anything that does not fit the schema is an error.
 
 use flamelet_profile::budget::ALLOCATION;
 use flamelet_profile::protobuf::{FieldValue, Fields, MessageWriter, varint};
@@ -9,7 +9,7 @@ use super::model::{
     ProfilesData, Resource, ResourceProfiles, Sample, ScopeProfiles, Stack, ValueType,
 };
 
-/// Whether `bytes` start like `ProfilesData` and like nothing else.
+/// Returns whether `bytes` start like `ProfilesData` and like nothing else.
 pub(super) fn looks_like_otlp(bytes: &[u8], is_all: bool) -> bool {
     let mut fields = Fields::new(bytes);
     let mut seen = false;
@@ -20,14 +20,14 @@ pub(super) fn looks_like_otlp(bytes: &[u8], is_all: bool) -> bool {
                 seen = true;
             }
             Ok(None) => return seen,
-            // The message may go on beyond what is at hand.
+            // The message may continue beyond `bytes`.
             Err(_) => return !is_all && starts_like_otlp(bytes),
             Ok(Some(_)) => return false,
         }
     }
 }
 
-/// Whether `inside` has only fields of these numbers, each a message or text.
+/// Returns whether `inside` has only fields of these numbers, each a message or text.
 fn is_message_of(inside: &[u8], numbers: &[u32]) -> bool {
     let mut fields = Fields::new(inside);
     loop {
@@ -39,8 +39,8 @@ fn is_message_of(inside: &[u8], numbers: &[u32]) -> bool {
     }
 }
 
-/// The beginning of a long message: a resource with its scopes, or a dictionary. pprof starts with a sample type,
-/// whose fields are numbers.
+/// Returns whether `bytes` begin a long message: a resource with its scopes, or a dictionary. pprof starts with a
+/// sample type, whose fields are numbers.
 fn starts_like_otlp(bytes: &[u8]) -> bool {
     let mut rest = bytes;
     let tag = varint(&mut rest);
@@ -66,14 +66,14 @@ fn text(value: FieldValue<'_>, budget: &Budget) -> Result<String> {
     match std::str::from_utf8(bytes) {
         Ok(text) => Ok(text.into()),
         Err(_) => {
-            // Each damaged byte becomes a character of three.
+            // Each invalid byte becomes a three-byte character.
             budget.charge(bytes.len() * 3)?;
             Ok(String::from_utf8_lossy(bytes).into_owned())
         }
     }
 }
 
-/// A row of a table.
+/// Reads the index of a table row.
 fn index(value: FieldValue<'_>) -> Result<i32> {
     checked_index(value.uint()?)
 }
@@ -83,7 +83,7 @@ fn checked_index(number: u64) -> Result<i32> {
     i32::try_from(number as i64).map_err(damaged)
 }
 
-/// Rows of a table.
+/// Reads the indices of table rows.
 fn push_indices(value: FieldValue<'_>, into: &mut Vec<i32>, budget: &Budget) -> Result<()> {
     budget.charge(value.count() * size_of::<i32>() + ALLOCATION)?;
     value.each_uint(|number| {
@@ -92,7 +92,7 @@ fn push_indices(value: FieldValue<'_>, into: &mut Vec<i32>, budget: &Budget) -> 
     })
 }
 
-/// Appends a message to its table; the first one makes room for some more.
+/// Appends a message to its table; the first one allocates room for some more.
 fn push<T>(table: &mut Vec<T>, row: T, budget: &Budget) -> Result<()> {
     let rows = if table.is_empty() { 4 } else { 1 };
     budget.charge(rows * size_of::<T>())?;

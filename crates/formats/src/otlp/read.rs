@@ -1,4 +1,4 @@
-//! From the messages to a profile.
+//! Converts the messages to a profile.
 
 use flamelet_profile::budget::{ALLOCATION, hash_entry};
 use flamelet_profile::{
@@ -12,11 +12,11 @@ use super::write::{BUILD_ID, PROCESS_ID, THREAD_ID, THREAD_NAME};
 use crate::assembly::Assembly;
 use crate::{Error, Notes, Options};
 
-/// What is charged for a row that was looked up, and for a set of attributes.
+/// What a row that was looked up costs, and a set of attributes.
 const KNOWN: usize = hash_entry(size_of::<(i32, u32)>());
 const ATTRIBUTES: usize = hash_entry(size_of::<(Vec<i32>, Attributes)>()) + ALLOCATION;
 
-/// Makes a profile of everything in `data`; profiles with the same sample type are added up.
+/// Converts everything in `data` to one profile; profiles with the same sample type are added up.
 pub(super) fn to_profile(
     data: &ProfilesData,
     options: &Options,
@@ -51,7 +51,7 @@ pub(super) fn to_profile(
     reader.assembly.finish()
 }
 
-/// The labels of a sample, and the thread it names.
+/// The labels of a sample, and its thread.
 #[derive(Clone, Copy)]
 struct Attributes {
     labels: LabelSetId,
@@ -135,7 +135,7 @@ impl<'a> DictionaryReader<'a> {
         Ok(())
     }
 
-    /// The stack of a row of the table, which is made once, however many samples have it.
+    /// Returns the stack of a table row, which is built once, however many samples have it.
     fn stack(&mut self, at: i32) -> Result<StackId> {
         if let Some(&known) = self.stacks.get(&at) {
             return Ok(known);

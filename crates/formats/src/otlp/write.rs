@@ -1,4 +1,4 @@
-//! From a profile to the messages: every table has an entry 0 that stands for nothing.
+//! Converts a profile to the messages. Entry 0 of every table stands for nothing.
 
 use flamelet_profile::{Label, LabelSetId, Profile, StringId, ValueType as ProfileValueType};
 use rustc_hash::FxHashMap as HashMap;
@@ -9,13 +9,13 @@ use super::model::{
 };
 use crate::Notes;
 
-/// Names of attributes by OpenTelemetry's conventions.
+/// Attribute names by OpenTelemetry's conventions.
 pub(super) const BUILD_ID: &str = "process.executable.build_id.gnu";
 pub(super) const THREAD_ID: &str = "thread.id";
 pub(super) const THREAD_NAME: &str = "thread.name";
 pub(super) const PROCESS_ID: &str = "process.pid";
 
-/// Makes one OTLP profile a kind of value.
+/// Creates one OTLP profile per kind of value.
 pub(super) fn from_profile(profile: &Profile, notes: &mut Notes) -> ProfilesData {
     let mut writer = DictionaryWriter::new(profile);
     writer.tables();
@@ -41,7 +41,7 @@ pub(super) fn from_profile(profile: &Profile, notes: &mut Notes) -> ProfilesData
     }
 }
 
-/// The moments of each sample: times since 1970 and values.
+/// The events of each sample: times since 1970 and values.
 struct EventTimes {
     by_row: HashMap<u32, Vec<(u64, i64)>>,
     value_type: usize,
@@ -140,7 +140,7 @@ impl<'a> DictionaryWriter<'a> {
         self.attribute(Attribute { key_strindex, value, unit_strindex: 0 })
     }
 
-    /// Mappings, functions, locations and stacks keep their rows, moved by the entry 0.
+    /// Fills the tables. Mappings, functions, locations and stacks keep their rows, shifted by entry 0.
     fn tables(&mut self) {
         let profile = self.profile;
         for mapping in profile.mappings() {
@@ -195,7 +195,7 @@ impl<'a> DictionaryWriter<'a> {
             let stack_index = index(sample.stack.index() + 1);
             let events = times.by_row.get(&(row as u32)).filter(|_| times.value_type == number);
             let (values, timestamps_unix_nano) = match events {
-                // Times are kept where they account for all of the value.
+                // Times are kept only if their values add up to the sample's value.
                 Some(events) if events.iter().map(|event| event.1).sum::<i64>() == value => (
                     events.iter().map(|event| event.1).collect(),
                     events.iter().map(|event| event.0).collect(),

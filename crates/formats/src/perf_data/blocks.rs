@@ -1,20 +1,19 @@
-//! Memory that records lie in while they are held back.
+//! Memory for records that are held back.
 //!
-//! The file is read into blocks, and records stay where they were read to: most of a recording with stack dumps is
-//! never looked at, so it is copied once, from the kernel, and no more. A block is used again when nothing in it is
-//! held.
+//! The file is read into blocks, and records stay where they were read: most of a recording with stack dumps is never
+//! looked at, so it is copied only once, from the kernel. A block is reused when nothing in it is held.
 
 use flamelet_profile::Budget;
 
 /// The size of a block; a record is shorter than a quarter of it.
 pub(super) const BLOCK: usize = 256 << 10;
-/// The most blocks in use; beyond that some records must go.
+/// The most blocks in use; beyond that some records must be released.
 const MAX_BLOCKS: usize = 512;
-/// Blocks take this part of a budget at most, but for the few that are needed in any case.
+/// Blocks take at most this fraction of a budget, apart from the few that are always needed.
 const BUDGET_PART: usize = 8;
 const FEWEST_BLOCKS: usize = 16;
 
-/// Where a record lies.
+/// The place of a record.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct RecordPlace {
     pub(super) block: u32,
@@ -24,7 +23,7 @@ pub(super) struct RecordPlace {
 
 struct Block {
     bytes: Box<[u8]>,
-    /// How many records and readers need it.
+    /// How many records and readers use it.
     users: u32,
 }
 
@@ -34,22 +33,22 @@ pub(super) struct Blocks {
     most: usize,
     blocks: Vec<Block>,
     free: Vec<u32>,
-    /// The block that copies are put into, and how full it is.
+    /// The block that copies go to, and how full it is.
     copies: Option<(u32, usize)>,
 }
 
 impl Blocks {
-    /// No blocks yet; those to come are charged to `budget`.
+    /// Creates an empty set of blocks, which are charged to `budget` as they are added.
     pub(super) fn within(budget: &Budget) -> Self {
         let most = usize::try_from(budget.room()).unwrap_or(usize::MAX) / BUDGET_PART / BLOCK;
         let most = most.clamp(FEWEST_BLOCKS, MAX_BLOCKS);
         Self { budget: budget.clone(), most, blocks: Vec::new(), free: Vec::new(), copies: None }
     }
 
-    /// A block for the caller, who must [`Blocks::let_go`] of it.
+    /// Returns a block for the caller, which must [`Blocks::let_go`] of it.
     pub(super) fn take(&mut self) -> u32 {
         let number = self.free.pop().unwrap_or_else(|| {
-            // Who reads the records asks whether there was room; there are only a few blocks more than that.
+            // The caller that reads the records checks for room; only a few blocks can be added after it ran out.
             self.budget.has_room(BLOCK);
             self.blocks.push(Block { bytes: vec![0; BLOCK].into(), users: 0 });
             self.blocks.len() as u32 - 1
@@ -66,17 +65,17 @@ impl Blocks {
         &self.blocks[block as usize].bytes
     }
 
-    /// The bytes of a record.
+    /// Returns the bytes of a record.
     pub(super) fn record(&self, place: RecordPlace) -> &[u8] {
         &self.bytes(place.block)[place.start as usize..][..place.length as usize]
     }
 
-    /// One more needs the block.
+    /// Adds a user of the block.
     pub(super) fn hold(&mut self, block: u32) {
         self.blocks[block as usize].users += 1;
     }
 
-    /// One less needs the block.
+    /// Removes a user of the block.
     pub(super) fn let_go(&mut self, block: u32) {
         let users = &mut self.blocks[block as usize].users;
         *users -= 1;
@@ -93,7 +92,7 @@ impl Blocks {
         self.blocks[to as usize].bytes = target;
     }
 
-    /// Stores a record that lies elsewhere.
+    /// Copies a record from outside into a block.
     pub(super) fn store(&mut self, record: &[u8]) -> RecordPlace {
         let (block, start) = match self.copies {
             Some((block, used)) if used + record.len() <= BLOCK => (block, used),
@@ -107,12 +106,12 @@ impl Blocks {
         RecordPlace { block, start: start as u32, length: record.len() as u32 }
     }
 
-    /// Whether so much is held that less of each record should be.
+    /// Returns whether so much is held that less of each record should be kept.
     pub(super) fn is_half_full(&self) -> bool {
         self.blocks.len() - self.free.len() > self.most / 2
     }
 
-    /// Whether so much is held that some must go.
+    /// Returns whether so much is held that some records must be released.
     pub(super) fn is_full(&self) -> bool {
         self.blocks.len() - self.free.len() > self.most
     }

@@ -1,4 +1,4 @@
-//! Unwinding stacks whose dumps were left in the file.
+//! Unwinds stacks whose dumps were left in the file.
 
 use std::fs::File;
 
@@ -6,12 +6,13 @@ use flamelet_unwind::Unwound;
 
 use super::sparse::{DumpPlace, read_at};
 
-/// How much of a dump is looked at first: at the least, in the beginning, at the most.
+/// How much of a dump is looked at first: the minimum, the initial value and the maximum.
 const LEAST_PART: usize = 1 << 10;
 const FIRST_PART: usize = 4 << 10;
 const MOST_PART: usize = 64 << 10;
 
-/// Dumps that were left in the file. Most stacks need a part of theirs only; how large a part is learnt.
+/// Dumps that were left in the file. Most stacks need only part of theirs; the size of that part is adjusted as dumps
+/// are unwound.
 pub(super) struct Dumps {
     bytes: Vec<u8>,
     part: usize,
@@ -24,13 +25,13 @@ impl Default for Dumps {
 }
 
 impl Dumps {
-    /// How much of a dump most stacks need.
+    /// Returns how much of a dump most stacks need.
     pub(super) fn part(&self) -> usize {
         self.part
     }
 
-    /// Walks over the first part of a dump, and over all of it where that does not reach the stack's start.
-    /// `first` was read already.
+    /// Unwinds over the first part of a dump, and over all of it if that does not reach the stack's start. `first`
+    /// has been read already.
     pub(super) fn unwind(
         &mut self,
         file: &File,
@@ -42,7 +43,7 @@ impl Dumps {
         let part = self.part.min(used).max(first.len());
         let unwound = walk_over(if first.len() == part { first } else { self.load(file, dump.at, part)? });
         if unwound.end.is_rooted() || part == used {
-            // So that the part shrinks again while hardly any stack needs more.
+            // The part shrinks again while hardly any stack needs more.
             self.part = (self.part - 8).max(LEAST_PART);
             return (part > 0).then_some(unwound);
         }

@@ -1,4 +1,4 @@
-//! What the file says about itself besides its records: event names, build ids, the command.
+//! The metadata of the file: event names, build ids, the command.
 
 use flamelet_unwind::perf_event::{ByteReader, RecordHeader};
 use rustc_hash::FxHashMap as HashMap;
@@ -6,15 +6,15 @@ use rustc_hash::FxHashMap as HashMap;
 const BUILD_ID: u64 = 2;
 const CMDLINE: u64 = 11;
 const EVENT_DESC: u64 = 12;
-/// In `misc` of a build id: its length is given.
+/// A bit in `misc` of a build id: its length is given.
 const MISC_HAS_SIZE: u16 = 1 << 15;
 
-/// The features that matter here.
+/// The features that flamelet uses.
 #[derive(Debug, Default)]
 pub(super) struct Features {
     /// Names of events in the order of the attrs.
     pub(super) event_names: Vec<String>,
-    /// Names of events by one of their ids, which is how pipe mode tells them.
+    /// Names of events by one of their ids, which is how pipe mode identifies them.
     pub(super) names_by_id: HashMap<u64, String>,
     /// Build ids in hexadecimal by file name.
     pub(super) build_ids: HashMap<String, String>,
@@ -22,7 +22,7 @@ pub(super) struct Features {
 }
 
 impl Features {
-    /// Reads one feature; what cannot be read is left out.
+    /// Reads one feature; a feature that cannot be read is left out.
     pub(super) fn add(&mut self, number: u64, bytes: &[u8], big: bool) {
         let fields = ByteReader::new(bytes, big);
         match number {
@@ -45,7 +45,7 @@ impl Features {
         }
     }
 
-    /// A build id record: the process, the id in 24 bytes, the file's name.
+    /// Takes a build id record: the process, the id in 24 bytes, the file's name.
     pub(super) fn build_id(&mut self, header: RecordHeader, body: &[u8], big: bool) {
         let mut fields = ByteReader::new(body, big);
         let (Some(_), Some(id)) = (fields.u32(), fields.bytes(24)) else { return };
@@ -53,7 +53,7 @@ impl Features {
         self.build_ids.insert(text(fields), hex(&id[..size]));
     }
 
-    /// An update of an event: only its name matters.
+    /// Takes an event update, of which only the name matters.
     pub(super) fn event_update(&mut self, mut fields: ByteReader<'_>) {
         const NAME: u64 = 2;
         if let (Some(NAME), Some(id)) = (fields.u64(), fields.u64()) {
@@ -66,12 +66,12 @@ pub(super) fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// The text up to the first zero byte of what is left.
+/// Returns the remaining text up to the first zero byte.
 fn text(fields: ByteReader<'_>) -> String {
     String::from_utf8_lossy(fields.text()).into_owned()
 }
 
-/// A text with its length before it.
+/// Returns a text that is preceded by its length.
 fn counted_text(fields: &mut ByteReader<'_>) -> Option<String> {
     let length = fields.u32()? as usize;
     Some(text(ByteReader::new(fields.bytes(length)?, false)))

@@ -1,4 +1,4 @@
-//! Unpacking `PERF_RECORD_COMPRESSED`: pieces of one long zstd frame.
+//! Unpacks `PERF_RECORD_COMPRESSED`: pieces of one long zstd frame.
 
 use std::io::Read;
 
@@ -6,19 +6,19 @@ use flamelet_profile::pprof::{zstd_memory, zstd_window};
 use flamelet_profile::{Budget, Error, ErrorKind, Result};
 use ruzstd::decoding::FrameDecoder;
 
-/// An empty last block: perf does not end its frame, and the decoder holds back a window until it ends.
+/// An empty last block. perf does not end its frame, and the decoder holds back a window until the end.
 const LAST_BLOCK: [u8; 3] = [1, 0, 0];
 
-/// A block starts with three bytes: whether it is the last, its kind, and its size.
+/// The size of a block's header: whether it is the last, its kind, and its size.
 const BLOCK_HEADER: usize = 3;
-/// The kind of block that is one byte, repeated.
+/// The kind of block that consists of one repeated byte.
 const REPEATED: u32 = 1;
 const CHECKSUM: usize = 4;
 
-/// The largest window that a frame may ask for.
+/// The largest window that a frame may request.
 const MAX_WINDOW: u64 = 128 << 20;
 
-/// Unpacks pieces as they come.
+/// Unpacks pieces as they arrive.
 pub(super) struct Inflate {
     decoder: FrameDecoder,
     /// A frame is being read.
@@ -28,7 +28,7 @@ pub(super) struct Inflate {
     packed: Vec<u8>,
     room: Vec<u8>,
     budget: Budget,
-    /// What the largest window and the most unpacked bytes at once are charged with.
+    /// What the largest window and the largest unpacked piece are charged.
     window: usize,
     unpacked: usize,
 }
@@ -47,7 +47,7 @@ impl Inflate {
         }
     }
 
-    /// Takes a piece and appends what it unpacks to.
+    /// Takes a piece and appends its unpacked content.
     pub(super) fn push(&mut self, piece: &[u8], out: &mut Vec<u8>) -> Result<()> {
         self.packed.extend_from_slice(piece);
         let mut packed = std::mem::take(&mut self.packed);
@@ -71,8 +71,8 @@ impl Inflate {
         Ok(())
     }
 
-    /// Reads the beginning of a frame if none is open; each process of perf writes one of its own. Says whether there
-    /// is one to go on with.
+    /// Reads the beginning of a frame if none is open; each perf process writes its own. Returns whether a frame is
+    /// open.
     fn start(&mut self, packed: &mut &[u8]) -> Result<bool> {
         if self.started && self.decoder.is_finished() {
             self.started = false;
@@ -97,8 +97,7 @@ impl Inflate {
         Ok(())
     }
 
-    /// The next block of `packed` and what follows it, if it is there as a whole. Behind the last one may stand a
-    /// checksum.
+    /// Splits off the next block of `packed`, if it is complete. The last block may be followed by a checksum.
     fn next_block<'a>(&mut self, packed: &'a [u8]) -> Option<(&'a [u8], &'a [u8])> {
         if self.ended {
             return packed.split_at_checked(CHECKSUM);
@@ -111,7 +110,7 @@ impl Inflate {
         Some(block)
     }
 
-    /// Unpacks one block, so that no more than it is unpacked before the limit is looked at.
+    /// Unpacks one block, so that the limit is checked after every block.
     fn block(&mut self, block: &[u8], out: &mut Vec<u8>) -> Result<()> {
         let (_, mut made) = self.decoder.decode_from_to(block, &mut self.room).map_err(damaged)?;
         while made > 0 {
@@ -140,12 +139,12 @@ mod tests {
         Budget::new(flamelet_profile::Limits::of_memory(bytes))
     }
 
-    /// The header of a frame with a window of 1 KiB: no checksum, no size.
+    /// The header of a frame with a window of 1 KiB, without checksum and size.
     const FRAME: [u8; 6] = [0x28, 0xb5, 0x2f, 0xfd, 0, 0];
     /// The same, with a checksum at the end.
     const CHECKED_FRAME: [u8; 6] = [0x28, 0xb5, 0x2f, 0xfd, 4, 0];
 
-    /// A block of `size` bytes that are all the same.
+    /// Returns a block of `size` equal bytes.
     fn repeated(size: u32, is_last: bool) -> [u8; 4] {
         let [low, middle, high, _] = (size << 3 | REPEATED << 1 | u32::from(is_last)).to_le_bytes();
         [low, middle, high, b'x']
@@ -165,7 +164,7 @@ mod tests {
         let frame = |size| [&FRAME[..], &repeated(size, true)].concat();
         let checked = [&CHECKED_FRAME[..], &repeated(30, true), &[1, 2, 3, 4]].concat();
         let whole = [frame(10), frame(20), checked, frame(40)].concat();
-        // Where a frame begins, perf writes it in one piece.
+        // perf writes the beginning of a frame in one piece.
         for cut in [whole.len(), 10, 28, 30, 32] {
             let (mut inflate, mut out) = (Inflate::new(&budget(1 << 20)), Vec::new());
             inflate.push(&whole[..cut], &mut out).unwrap();
@@ -173,7 +172,7 @@ mod tests {
             inflate.finish(&mut out).unwrap();
             assert_eq!(out.len(), 100, "cut at {cut}");
         }
-        // A checksum that is missing is no reason to wait.
+        // A missing checksum is no reason to wait.
         let (mut inflate, mut out) = (Inflate::new(&budget(1 << 20)), Vec::new());
         inflate.push(&whole[..32], &mut out).unwrap();
         inflate.finish(&mut out).unwrap();

@@ -1,4 +1,4 @@
-//! The processes of a recording: what each has mapped, from when it is first heard of until after its end.
+//! The processes of a recording: what each has mapped, from its first record until after its end.
 
 use std::collections::VecDeque;
 
@@ -8,9 +8,9 @@ use flamelet_unwind::perf_event::TaskChange;
 use flamelet_unwind::{AddressSpace, Era, Eras, Module, Modules};
 use rustc_hash::FxHashMap as HashMap;
 
-/// The number that mappings of the kernel carry.
+/// The pid of the kernel's mappings.
 pub(super) const KERNEL: u32 = u32::MAX;
-/// So many processes that have ended are kept: records of their last moments may follow.
+/// How many ended processes are kept: records of their last moments may follow.
 const KEPT_AFTER_END: usize = 256;
 
 /// One process, or the kernel.
@@ -22,7 +22,7 @@ pub(super) struct Process {
     locations: HashMap<u64, LocationId>,
     /// How many stacks were unwound.
     pub(super) unwound: u32,
-    /// Its first thread has ended, and no other was seen since.
+    /// Its first thread has ended, and no other thread was seen since.
     ended: bool,
 }
 
@@ -44,7 +44,7 @@ impl Process {
         location
     }
 
-    /// What it is charged with.
+    /// Returns what the process is charged.
     fn size(&self) -> usize {
         PROCESS + self.space.modules().len() * size_of::<Module>()
     }
@@ -55,7 +55,7 @@ impl Process {
         self.locations.clear();
     }
 
-    /// What a child has from the start.
+    /// Returns the initial state of a child process.
     fn forked(&self, eras: &mut Eras) -> Self {
         let mut space = self.space.fork(eras);
         space.remember_rules(false);
@@ -68,23 +68,23 @@ pub(super) fn intern_module(builder: &mut ProfileBuilder, module: &Module) -> Ma
     builder.file_mapping(*start..*end, *file_offset, name, &module.build_id_hex())
 }
 
-/// What is charged for a process besides its modules, and for an address that it was seen at.
+/// What a process costs in addition to its modules, and each address seen in it.
 const PROCESS: usize = hash_entry(size_of::<(u32, Process)>()) + 4 * ALLOCATION;
 const LOCATION: usize = hash_entry(size_of::<(u64, LocationId)>());
-/// How many modules are moved in a step of work when one is put between them.
+/// How many modules count as one step of work when they are moved to insert one.
 const MODULES_PER_STEP: usize = 16;
 
-/// All processes by number.
+/// All processes by pid.
 pub(super) struct Processes {
     budget: Budget,
     known: HashMap<u32, Process>,
-    /// The numbers of those that ended last.
+    /// The pids of those that ended last.
     ended: VecDeque<u32>,
     eras: Eras,
 }
 
 impl Processes {
-    /// No processes yet; those to come are charged to `budget`.
+    /// Creates an empty set of processes, which are charged to `budget` as they are added.
     pub(super) fn within(budget: &Budget) -> Self {
         Self {
             budget: budget.clone(),
@@ -94,7 +94,7 @@ impl Processes {
         }
     }
 
-    /// Puts a process in place of the one with its number.
+    /// Replaces the process with this pid.
     fn put(&mut self, pid: u32, process: Process) {
         if self.budget.has_room(process.size()) {
             self.remove(pid);
@@ -113,12 +113,12 @@ impl Processes {
         self.known.get(&pid)
     }
 
-    /// The era of samples that are taken now in the process.
+    /// Returns the era of samples taken now in the process.
     pub(super) fn era(&mut self, pid: u32) -> Era {
         self.known.get_mut(&pid).map_or(Era::default(), |process| process.space.use_era())
     }
 
-    /// The process with this number, of which nothing may be known.
+    /// Returns the process with this pid, which is added if it is unknown.
     pub(super) fn entry(&mut self, pid: u32) -> &mut Process {
         self.known.entry(pid).or_insert_with(|| {
             self.budget.has_room(PROCESS);
@@ -126,7 +126,7 @@ impl Processes {
         })
     }
 
-    /// The process has mapped a module.
+    /// Records that the process has mapped a module.
     pub(super) fn map(&mut self, pid: u32, module: Module) {
         let budget = self.budget.clone();
         self.entry(pid);
@@ -139,18 +139,18 @@ impl Processes {
         }
         process.space.map(module, &mut self.eras);
         process.forget_locations(&budget);
-        // A module that is cut in two becomes two, and one that is covered goes.
+        // Mapping over a module can split it in two, or remove it.
         budget.has_room(process.size());
         budget.refund(before);
     }
 
-    /// The process runs another program from now on, or is a new one that has nothing from its parent.
+    /// Records that the process now runs another program, or is new and inherits nothing from its parent.
     pub(super) fn exec(&mut self, pid: u32) {
         let space = AddressSpace::new(Modules::new(), &mut self.eras);
         self.put(pid, Process { space, ..Process::default() });
     }
 
-    /// A process has started, or a thread, which changes nothing here.
+    /// Records that a process has started. A new thread changes nothing.
     pub(super) fn fork(&mut self, fork: TaskChange) {
         if fork.pid == fork.parent_pid {
             return;
@@ -165,7 +165,8 @@ impl Processes {
         }
     }
 
-    /// A thread has ended. The process is forgotten some time after its first one has, unless others go on.
+    /// Records that a thread has ended. The process is forgotten some time after its first thread ends, unless others
+    /// continue.
     pub(super) fn exit(&mut self, thread: TaskChange) {
         match self.known.get_mut(&thread.pid) {
             Some(process) if thread.pid == thread.tid => process.ended = true,
@@ -180,7 +181,7 @@ impl Processes {
         }
     }
 
-    /// A thread runs.
+    /// Records that a thread is running.
     pub(super) fn is_seen(&mut self, pid: u32, tid: u32) {
         if pid != tid
             && let Some(process) = self.known.get_mut(&pid)
@@ -240,7 +241,7 @@ mod tests {
         processes.fork(of(2, 1));
         assert!(processes.entry(2).locations.is_empty());
         assert_eq!(processes.entry(2).location(&mut builder, 0x1800, &budget()), seen);
-        // perf found this one running; and of that one's parent nothing is known.
+        // perf found process 3 already running, and the parent of process 4 is unknown.
         processes.fork(TaskChange { is_exec: true, ..of(3, 1) });
         processes.map(4, module());
         processes.fork(of(4, 77));

@@ -1,4 +1,4 @@
-//! Processes, what they have mapped, and their samples, in the order of time.
+//! Replays processes, what they have mapped, and their samples, in time order.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -21,18 +21,18 @@ use crate::assembly::{Assembly, ByteIndex, ThreadRef};
 use crate::perf_script::event_value_type;
 use crate::{Notes, Options};
 
-/// A process of which so many stacks were unwound has the rules of its frames remembered, but no more processes than
-/// this: each takes 64 KB.
+/// After this many stacks of a process were unwound, the rules of its frames are cached, but for no more processes
+/// than the maximum: each takes 64 KB.
 const MANY_UNWOUND: u32 = 256;
 const MAX_REMEMBERED: u32 = 64;
-/// A thread, as long as nothing changes about it.
+/// A thread, until something about it changes.
 #[derive(Clone, Copy)]
 struct Task {
     thread: ThreadRef,
     era: Era,
 }
 
-/// What was counted for a stack and an event, to become columns when events have names.
+/// What was counted for a stack and an event; it becomes a column once events have names.
 struct Sum {
     row: u32,
     event: usize,
@@ -40,14 +40,14 @@ struct Sum {
     value: i64,
 }
 
-/// An event of the recording and what was counted for it.
+/// An event of the recording and its totals.
 struct SampledEvent {
     attr: EventAttr,
     ids: Vec<u64>,
     samples: u64,
 }
 
-/// What is lost or doubtful.
+/// What was lost or is doubtful.
 #[derive(Default)]
 struct Doubts {
     lost: u64,
@@ -55,7 +55,7 @@ struct Doubts {
     unreadable: u64,
     missing_files: BTreeSet<String>,
     changed_files: BTreeSet<String>,
-    /// A program that generates code told perf about it.
+    /// A program that generates code reported it to perf.
     has_jitdump: bool,
     used_files: HashMap<String, String>,
 }
@@ -69,19 +69,19 @@ impl Doubts {
     }
 }
 
-/// What is charged for an event besides its ids, for a sum, and besides their text for the name of a thread and of a
-/// file.
+/// What an event costs in addition to its ids, and a sum; and what the names of a thread and of a file cost in
+/// addition to their text.
 const EVENT: usize = size_of::<SampledEvent>() + ALLOCATION;
 const SUM: usize = size_of::<Sum>() + hash_entry(size_of::<((u32, usize), usize)>());
 const NAME: usize = hash_entry(size_of::<(u32, String)>()) + ALLOCATION;
 const FILE: usize = hash_entry(size_of::<(String, String)>()) + 4 * ALLOCATION;
 
-/// Everything that is known while records are read.
+/// The state while records are read.
 pub(super) struct Replay<'a> {
-    /// Where dumps were left.
+    /// The file that dumps were left in.
     pub(super) file: Option<&'a File>,
     pub(super) big: bool,
-    /// The file ends early.
+    /// The file is cut off.
     pub(super) cut: bool,
     assembly: Assembly,
     events: Vec<SampledEvent>,
@@ -90,15 +90,15 @@ pub(super) struct Replay<'a> {
     thread_names: HashMap<u32, String>,
     tasks: HashMap<(u32, u32), Task>,
     images: ImageCache,
-    /// How many processes have the rules of their frames remembered.
+    /// How many processes have the rules of their frames cached.
     remembered: u32,
     doubts: Doubts,
     sums: Vec<Sum>,
-    /// Which sum a row and an event have.
+    /// The sum of a row and an event.
     sum_of: HashMap<(u32, usize), usize>,
-    /// Which sum the bytes of a sample's stack have.
+    /// The sum for the bytes of a sample's stack.
     seen: ByteIndex<usize>,
-    /// What these may be charged with; then they are forgotten, for all of them can be found again.
+    /// The most that these may be charged; then they are dropped, since all of them can be computed again.
     most_seen: usize,
     key: Vec<u8>,
     dumps: Dumps,
@@ -132,7 +132,7 @@ impl Replay<'_> {
         }
     }
 
-    /// How much of a dump most stacks need.
+    /// Returns how much of a dump most stacks need.
     pub(super) fn dump_part(&self) -> usize {
         self.dumps.part()
     }
@@ -325,7 +325,7 @@ impl Replay<'_> {
         Some(())
     }
 
-    /// Where a sample is added up. Only a stack whose bytes are new is looked at frame by frame.
+    /// Returns the sum that a sample belongs to. Only a stack whose bytes are new is examined frame by frame.
     fn sum(
         &mut self,
         in_user: bool,
@@ -362,7 +362,7 @@ impl Replay<'_> {
         sum
     }
 
-    /// Unwinds the dump of a sample's user stack, if it has one, and returns how many addresses there are.
+    /// Unwinds the dump of a sample's user stack, if it has one, and returns how many addresses were found.
     fn unwind(&mut self, sample: &Sample<'_>, dump: Option<DumpPlace>) -> Option<usize> {
         let registers = sample.registers?.for_unwinding()?;
         let process = self.processes.entry(sample.pid);
@@ -384,7 +384,7 @@ impl Replay<'_> {
         Some(unwound.depth)
     }
 
-    /// Makes the stack of a sample, leaf first: the kernel's part, then the user's.
+    /// Builds the stack of a sample, leaf first: the kernel's part, then the user's.
     fn build_stack(&mut self, in_user: bool, unwound: Option<usize>, sample: &Sample<'_>) {
         self.stack.clear();
         if let Some(chain) = sample.callchain {
@@ -446,7 +446,7 @@ impl Replay<'_> {
         Ok(profile)
     }
 
-    /// A column for each event that was sampled, or for the first if none was.
+    /// Returns a column for each event that was sampled, or for the first event if none was.
     fn columns(&mut self, features: &Features) -> Vec<usize> {
         let mut columns = Vec::new();
         for (number, event) in self.events.iter().enumerate() {
@@ -465,7 +465,7 @@ impl Replay<'_> {
         let frequency = self.events.iter().find_map(|event| event.attr.frequency());
         let asked = frequency.unwrap_or(0).saturating_mul(1000);
         let samples: u64 = self.events.iter().map(|event| event.samples).sum();
-        // perf does not tell for how long it was to sample; what it lost is all that is known to be missing.
+        // perf does not say how long it was asked to sample; only the records it lost are known to be missing.
         let share = samples as f64 / samples.saturating_add(self.doubts.lost).max(1) as f64;
         Quality {
             asked_millihertz: asked,

@@ -1,42 +1,42 @@
-//! Putting records in the order of their times.
+//! Sorts records by time.
 //!
-//! perf empties its buffers one after another, round by round: a record may stand behind younger ones of
-//! another CPU, but never by more than a round. Records are held until the end of the round after theirs.
+//! perf empties its buffers one after another, round by round: a record may come after younger ones from another CPU,
+//! but never by more than a round. Records are held until the end of the round after theirs.
 
 use flamelet_profile::Budget;
 
 use super::blocks::{Blocks, RecordPlace};
 use super::sparse::DumpPlace;
 
-/// The most records that are held; beyond that the older half is let go.
+/// The most records that are held; beyond that the older half is released.
 const MAX_RECORDS: usize = 4 << 20;
-/// They take this part of a budget at most, but for the few that are needed in any case.
+/// Records take at most this fraction of a budget, apart from the few that are always needed.
 const BUDGET_PART: usize = 4;
 const FEWEST_RECORDS: usize = 4 << 10;
-/// What a record is charged with, its share of what sorting takes included.
+/// What a record costs, including its share of the memory for sorting.
 const RECORD: usize = size_of::<(u64, RecordPlace, Option<DumpPlace>)>() / 2 * 3 + size_of::<u64>();
 
 /// Records that are held back.
 pub(super) struct Rounds {
     budget: Budget,
     most: usize,
-    /// How many were held at once.
+    /// The most records held at once.
     charged: usize,
     records: Vec<(u64, RecordPlace, Option<DumpPlace>)>,
     newest: u64,
-    /// Everything up to here may go at the end of this round.
+    /// Records up to this time may be released at the end of this round.
     due: u64,
 }
 
 impl Rounds {
-    /// No records yet; those to come are charged to `budget`.
+    /// Creates an empty set of records, which are charged to `budget` as they are added.
     pub(super) fn within(budget: &Budget) -> Self {
         let most = usize::try_from(budget.room()).unwrap_or(usize::MAX) / BUDGET_PART / RECORD;
         let most = most.clamp(FEWEST_RECORDS, MAX_RECORDS);
         Self { budget: budget.clone(), most, charged: 0, records: Vec::new(), newest: 0, due: 0 }
     }
 
-    /// Holds a record back, and where its dump is, if that was left in the file.
+    /// Holds back a record, and the place of its dump if that was left in the file.
     pub(super) fn push(
         &mut self,
         time: u64,
@@ -53,18 +53,18 @@ impl Rounds {
         self.newest = self.newest.max(time);
     }
 
-    /// Whether so many are held that some must go.
+    /// Returns whether so many records are held that some must be released.
     pub(super) fn is_full(&self) -> bool {
         self.records.len() > self.most
     }
 
-    /// Ends a round: hands out everything that cannot be overtaken any more.
+    /// Ends a round: releases everything that no later record can precede.
     pub(super) fn end_round(&mut self, blocks: &mut Blocks, each: impl FnMut(&[u8], Option<DumpPlace>)) {
         let due = std::mem::replace(&mut self.due, self.newest);
         self.release(due, blocks, each);
     }
 
-    /// Hands out the older half.
+    /// Releases the older half.
     pub(super) fn release_half(&mut self, blocks: &mut Blocks, each: impl FnMut(&[u8], Option<DumpPlace>)) {
         let mut times: Vec<u64> = self.records.iter().map(|record| record.0).collect();
         if times.is_empty() {
@@ -75,7 +75,7 @@ impl Rounds {
         self.release(due, blocks, each);
     }
 
-    /// Hands out everything.
+    /// Releases everything.
     pub(super) fn release_all(&mut self, blocks: &mut Blocks, each: impl FnMut(&[u8], Option<DumpPlace>)) {
         self.release(u64::MAX, blocks, each);
     }

@@ -1,4 +1,4 @@
-//! The file from front to back, block by block.
+//! Reads the file from front to back, block by block.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -13,11 +13,11 @@ use crate::input::Input;
 /// A file being read.
 pub(super) struct RecordSource<'a> {
     input: Input<'a>,
-    /// The block that is read into; what was read and not taken yet lies at `start..end`.
+    /// The block being filled; bytes that were read but not taken yet are at `start..end`.
     block: u32,
     start: usize,
     end: usize,
-    /// How records with stack dumps are read instead, where the file can be read here and there.
+    /// Reads records with stack dumps instead, if the file supports random access.
     sparse: Option<(Sparse<'a>, SampleLayout)>,
 }
 
@@ -26,18 +26,18 @@ impl<'a> RecordSource<'a> {
         Self { input, block: blocks.take(), start: 0, end: 0, sparse: None }
     }
 
-    /// Fills `buffer`; only before the first record.
+    /// Fills `buffer`; call it only before the first record.
     pub(super) fn fill(&mut self, buffer: &mut [u8]) -> io::Result<()> {
         self.input.read_exact(buffer)
     }
 
-    /// What an error of [`RecordSource::fill`] means for the person.
+    /// Converts an error of [`RecordSource::fill`] to one for the user.
     pub(super) fn explain(&self, error: &io::Error) -> Error {
         self.input.explain(error)
     }
 
-    /// From now on leaves the dumps of samples in the file, if that is possible; records start at `at`, and samples
-    /// are laid out so.
+    /// Leaves the dumps of samples in the file from now on, if possible; records start at `at`, and samples have this
+    /// layout.
     pub(super) fn leave_dumps(
         &mut self,
         at: u64,
@@ -49,7 +49,7 @@ impl<'a> RecordSource<'a> {
         Some(file)
     }
 
-    /// The next record. Of a dump that is left in the file, about the first `part` is wanted.
+    /// Returns the next record. Of a dump that is left in the file, about the first `part` bytes are returned.
     pub(super) fn record(&mut self, big: bool, part: usize, blocks: &mut Blocks) -> Result<NextRecord> {
         if let Some((sparse, layout)) = &mut self.sparse {
             let next = sparse.record(big, layout, part, blocks);
@@ -70,7 +70,7 @@ impl<'a> RecordSource<'a> {
         Ok(NextRecord::Record(header, RecordPlace { block: self.block, start, length }, None))
     }
 
-    /// Reads until there are `count` bytes; false at the end of the file.
+    /// Reads until there are `count` bytes; returns false at the end of the file.
     fn need(&mut self, count: usize, blocks: &mut Blocks) -> Result<bool> {
         while self.end - self.start < count {
             if self.start + count > BLOCK {
@@ -87,7 +87,7 @@ impl<'a> RecordSource<'a> {
         Ok(true)
     }
 
-    /// Goes on in another block, to which the beginning of the record is taken along.
+    /// Continues in another block, and moves the beginning of the record there.
     fn next_block(&mut self, blocks: &mut Blocks) {
         let next = blocks.take();
         let length = self.end - self.start;
@@ -109,7 +109,7 @@ impl<'a> RecordSource<'a> {
         Ok(here + copied.map_err(|error| self.explain(&error))?)
     }
 
-    /// What is left, up to `max` bytes, and whether it could be read.
+    /// Returns what is left, up to `max` bytes, and whether it could be read.
     pub(super) fn rest(&mut self, max: u64, blocks: &Blocks) -> (Vec<u8>, bool) {
         if let Some((sparse, _)) = &self.sparse {
             return sparse.rest(max).map_or((Vec::new(), false), |bytes| (bytes, true));

@@ -1,6 +1,8 @@
-//! Reading a recording with stack dumps without reading all of the dumps: of 16 or 64 KB a sample, a stack needs a few.
+//! Reads a recording with stack dumps without reading all of the dumps: a stack needs only a few KB of the 16 or 64
+//! KB per sample.
 //!
-//! The end of a dump, the next sample and the first part of its dump lie side by side in the file: one read each.
+//! The end of a dump, the next sample and the first part of its dump are adjacent in the file, so one read covers
+//! them.
 
 use std::fs::File;
 use std::io;
@@ -9,32 +11,32 @@ use flamelet_unwind::perf_event::{ByteReader, RecordHeader, SampleLayout, record
 
 use super::blocks::{BLOCK, Blocks, RecordPlace};
 
-/// How much is read at once besides the first part of a dump: the end of the one before, small records, and a sample up
-/// to its dump, which is half of it at most.
+/// How much is read at once in addition to the first part of a dump: the end of the previous dump, small records, and
+/// a sample up to its dump, which takes at most half of this.
 const FRONT: usize = 1 << 10;
 /// Records up to this size are read whole.
 const SMALL: usize = 4 << 10;
 
-/// A stack dump that was left in the file, but for its first part.
+/// A stack dump that was left in the file, except for its first part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct DumpPlace {
-    /// Where in the file it starts, and how many bytes of it are the stack.
+    /// Where in the file it starts, and how many of its bytes are the stack.
     pub(super) at: u64,
     pub(super) used: u32,
 }
 
-/// What came of asking for a record.
+/// The result of reading a record.
 pub(super) enum NextRecord {
     Record(RecordHeader, RecordPlace, Option<DumpPlace>),
     /// The file ends before a record.
     End,
-    /// The file ends within a record.
+    /// The file ends inside a record.
     Cut,
-    /// A record that is shorter than its header.
+    /// The record's size is smaller than its header.
     Senseless,
 }
 
-/// Fills `buffer` from a place in a file, and returns how much of it the file had.
+/// Fills `buffer` from a place in a file, and returns how many bytes the file had.
 pub(super) fn read_at(file: &File, buffer: &mut [u8], at: u64) -> io::Result<usize> {
     let mut done = 0;
     while done < buffer.len() {
@@ -48,15 +50,15 @@ pub(super) fn read_at(file: &File, buffer: &mut [u8], at: u64) -> io::Result<usi
     Ok(done)
 }
 
-/// A file that is read here and there.
+/// A file read by random access.
 pub(super) struct Sparse<'a> {
     file: &'a File,
     /// Where the next record starts.
     pub(super) at: u64,
-    /// What was read last, and where in the file that starts.
+    /// The bytes read last, and where in the file they start.
     window: RecordPlace,
     window_at: u64,
-    /// The block before the window's, in which the record that is being put together may still lie.
+    /// The block before the window's, which may still contain the record being read.
     before: Option<u32>,
 }
 
@@ -66,7 +68,7 @@ impl<'a> Sparse<'a> {
         Self { file, at, window, window_at: at, before: None }
     }
 
-    /// The next record. A sample with a dump ends with the first `part` of it or so.
+    /// Returns the next record. A sample with a dump ends after about the first `part` bytes of the dump.
     pub(super) fn record(
         &mut self,
         big: bool,
@@ -74,7 +76,7 @@ impl<'a> Sparse<'a> {
         part: usize,
         blocks: &mut Blocks,
     ) -> io::Result<NextRecord> {
-        // Where much is held back, dumps are not.
+        // When much is held back, dumps are left out.
         let ahead = FRONT + if blocks.is_half_full() { 0 } else { part };
         let Some(place) = self.look(self.at, RecordHeader::SIZE, ahead, blocks)? else {
             return Ok(NextRecord::End);
@@ -96,7 +98,7 @@ impl<'a> Sparse<'a> {
         Ok(NextRecord::Record(header, place, None))
     }
 
-    /// The beginning of a sample and of its dump, when that starts soon.
+    /// Returns the beginning of a sample and of its dump, if the dump starts early enough.
     fn without_dump(
         &mut self,
         size: usize,
@@ -110,7 +112,7 @@ impl<'a> Sparse<'a> {
         let body = ByteReader::new(&blocks.record(head)[RecordHeader::SIZE..], big);
         let Some((start, length)) = layout.stack_place(body) else { return Ok(None) };
         let start = RecordHeader::SIZE + start;
-        // Behind the dump there is only how much of it was used.
+        // The dump is followed only by how much of it was used.
         if start + length + 8 > size {
             return Ok(None);
         }
@@ -122,8 +124,8 @@ impl<'a> Sparse<'a> {
         Ok(Some((place, DumpPlace { at, used })))
     }
 
-    /// Where `count` bytes of the file are; they are read, and `ahead` bytes if those are more, where they were not yet.
-    /// What was found before stays there once more.
+    /// Returns the place of `count` bytes of the file. If they have not been read yet, it reads them, or `ahead`
+    /// bytes if that is more. The previous result stays valid for one more call.
     fn look(
         &mut self,
         at: u64,
@@ -148,7 +150,7 @@ impl<'a> Sparse<'a> {
         Ok((got >= count).then_some(RecordPlace { length: count as u32, ..self.window }))
     }
 
-    /// What is left, up to `max` bytes.
+    /// Returns what is left, up to `max` bytes.
     pub(super) fn rest(&self, max: u64) -> io::Result<Vec<u8>> {
         let left = self.file.metadata()?.len().saturating_sub(self.at).min(max);
         let mut bytes = vec![0; usize::try_from(left).unwrap_or(0)];

@@ -1,4 +1,4 @@
-//! The file from front to back: header, attrs, records, features.
+//! Reads the file from front to back: header, attrs, records, features.
 
 use flamelet_profile::budget::ALLOCATION;
 use flamelet_profile::{Budget, Error, ErrorKind, Result};
@@ -14,28 +14,28 @@ use super::source::RecordSource;
 use super::sparse::{DumpPlace, NextRecord};
 use crate::input::Input;
 
-/// The header of a file, and of what comes through a pipe.
+/// The size of the header of a file, and of a pipe's.
 const FILE_HEADER: u64 = 104;
 const PIPE_HEADER: u64 = 16;
-/// The most that may stand before the records, and after them.
+/// The maximum size of what precedes the records, and of what follows them.
 const MAX_FRONT: u64 = 64 << 20;
 const MAX_FEATURES: u64 = 256 << 20;
-/// What a byte of them is charged with: a short record becomes two texts and an entry of a table.
+/// What a byte of these costs: a short record becomes two texts and an entry of a table.
 const PER_BYTE: usize = 12;
-/// What an event is charged with besides its ids.
+/// What an event costs in addition to its ids.
 const ATTR: usize = size_of::<(EventAttr, Vec<u64>)>() + ALLOCATION;
 
-/// A record, where it lies, and where its dump does if that was left in the file.
+/// A record, its place, and the place of its dump if that was left in the file.
 type HeldRecord = (RecordHeader, RecordPlace, Option<DumpPlace>);
 
 /// A perf.data file being read.
 pub(super) struct Stream<'a> {
     source: RecordSource<'a>,
     big: bool,
-    /// How many bytes of records follow; `None` up to the end.
+    /// How many bytes of records follow; `None` means up to the end.
     records_left: Option<u64>,
     feature_bits: Vec<u64>,
-    /// Where in the file the records start, and the features.
+    /// Where the records and the features start in the file.
     records_at: u64,
     features_at: u64,
     attrs: Vec<(EventAttr, Vec<u64>)>,
@@ -43,7 +43,7 @@ pub(super) struct Stream<'a> {
     blocks: Blocks,
     rounds: Rounds,
     inflate: Option<Inflate>,
-    /// Unpacked records, of which the last may be incomplete.
+    /// Unpacked records; the last may be incomplete.
     unpacked: Vec<u8>,
     budget: Budget,
 }
@@ -109,7 +109,7 @@ impl<'a> Stream<'a> {
             return Err(corrupt("where its records start"));
         }
         let _front = self.budget.lend(data_at as usize)?;
-        // Everything before the records, so that places in it are places in the file.
+        // Everything before the records, so that offsets in it are offsets in the file.
         let mut front = vec![0; data_at as usize];
         self.fill(&mut front[FILE_HEADER as usize..], "its events")?;
         self.parse_attrs(&front, attr_size, attrs_at, attrs_size)?;
@@ -130,7 +130,7 @@ impl<'a> Stream<'a> {
             let attr = EventAttr::parse(attr, self.big).ok_or_else(bad)?;
             let mut ids = ByteReader::new(ids, self.big);
             let (ids_at, ids_size) = (ids.u64().unwrap_or(0), ids.u64().unwrap_or(0));
-            // The lists of several events may be one and the same.
+            // Several events may share one list.
             let ids = slice(ids_at, ids_size).unwrap_or_default();
             self.budget.charge(ATTR + ids.len())?;
             let mut ids = ByteReader::new(ids, self.big);
@@ -139,7 +139,7 @@ impl<'a> Stream<'a> {
         if self.attrs.is_empty() { Err(bad()) } else { Ok(()) }
     }
 
-    /// Hands every record to `replay`, in the order of their times, and reads the features.
+    /// Passes every record to `replay` in time order, and reads the features.
     pub(super) fn each_record(&mut self, replay: &mut Replay<'a>) -> Result<()> {
         replay.big = self.big;
         if let [(first, _), others @ ..] = &self.attrs[..]
@@ -152,12 +152,12 @@ impl<'a> Stream<'a> {
         while let Some((header, place, dump)) = self.next_record(replay)? {
             match header.kind {
                 own_records::FINISHED_ROUND => {
-                    // Unpacked records lag behind the others, so rounds do not count for them.
+                    // Unpacked records lag behind the others, so rounds do not apply to them.
                     if self.inflate.is_none() {
                         self.rounds.end_round(&mut self.blocks, |record, dump| replay.record(record, dump));
                     }
                 }
-                // What perf itself adds is rare, or to be unpacked.
+                // The records that perf adds are rare, or compressed.
                 own_records::FIRST.. => {
                     let record = self.blocks.record(place).to_vec();
                     self.record(header, &record[RecordHeader::SIZE..], replay)?;
@@ -177,7 +177,7 @@ impl<'a> Stream<'a> {
         Ok(())
     }
 
-    /// The next record of the file.
+    /// Returns the next record of the file.
     fn next_record(&mut self, replay: &mut Replay<'a>) -> Result<Option<HeldRecord>> {
         if self.records_left.is_some_and(|left| left < RecordHeader::SIZE as u64) {
             return Ok(None);
@@ -190,14 +190,14 @@ impl<'a> Stream<'a> {
                 return Ok(Some((header, place, dump)));
             }
             NextRecord::Senseless => return Err(corrupt("a record without a size")),
-            // A recording that was killed has no end; everything up to here is good.
+            // A recording that was killed has no end; everything before is valid.
             NextRecord::End => replay.cut |= self.records_left.is_some(),
             NextRecord::Cut => replay.cut = true,
         }
         Ok(None)
     }
 
-    /// Takes a record that perf itself added.
+    /// Takes a record that perf added.
     fn record(&mut self, header: RecordHeader, body: &[u8], replay: &mut Replay<'a>) -> Result<()> {
         let mut fields = ByteReader::new(body, self.big);
         match header.kind {
@@ -246,7 +246,7 @@ impl<'a> Stream<'a> {
         self.unpacked_records(replay)
     }
 
-    /// Takes the records that are unpacked completely.
+    /// Takes the records that have been unpacked completely.
     fn unpacked_records(&mut self, replay: &mut Replay<'a>) -> Result<()> {
         let unpacked = std::mem::take(&mut self.unpacked);
         let mut rest = &unpacked[..];
@@ -266,7 +266,7 @@ impl<'a> Stream<'a> {
         Ok(())
     }
 
-    /// Holds a record of the kernel back until its time has come.
+    /// Holds back a record of the kernel until it is due.
     fn hold(
         &mut self,
         header: RecordHeader,
@@ -285,7 +285,7 @@ impl<'a> Stream<'a> {
         }
     }
 
-    /// Reads the features behind the records; without them names and build ids are missing, no more.
+    /// Reads the features after the records; without them only names and build ids are missing.
     fn read_features(&mut self, replay: &mut Replay<'a>) {
         if self.records_left.is_none() || self.feature_bits.is_empty() {
             return;
@@ -307,7 +307,7 @@ impl<'a> Stream<'a> {
     }
 }
 
-/// An event as pipe mode tells it: the attr (its size inside), then its ids.
+/// Takes an event from pipe mode: the attr (which contains its size), then its ids.
 fn header_attr(fields: ByteReader<'_>, big: bool, replay: &mut Replay<'_>) -> Result<()> {
     let bytes = fields.rest();
     let size = bytes.get(4..).and_then(|rest| ByteReader::new(rest, big).u32()).unwrap_or(0) as usize;

@@ -1,4 +1,4 @@
-//! Recordings made by hand, of what this machine cannot record.
+//! Hand-made recordings of things that this machine cannot record.
 
 use crate::{Options, read};
 
@@ -19,7 +19,7 @@ fn record(kind: u32, misc: u16, body: &[u8]) -> Vec<u8> {
     [&kind.to_le_bytes()[..], &misc.to_le_bytes(), &size.to_le_bytes(), body].concat()
 }
 
-/// A mapping of `name` at `start..start + 0x1000`.
+/// Returns a mapping of `name` at `start..start + 0x1000`.
 fn mmap(pid: u32, start: u64, name: &str) -> Vec<u8> {
     let mut name = name.as_bytes().to_vec();
     name.resize(name.len().next_multiple_of(8) + 8, 0);
@@ -27,7 +27,7 @@ fn mmap(pid: u32, start: u64, name: &str) -> Vec<u8> {
     record(1, USER, &[words(&[ids, start, 0x1000, 0]), name].concat())
 }
 
-/// A file with one event of this sample type and these kinds of branches.
+/// Returns a file with one event of this sample type and these kinds of branches.
 fn file(sample_type: u64, branch_type: u64, records: &[Vec<u8>]) -> Vec<u8> {
     let data: Vec<u8> = records.concat();
     // The kind and size, config, period, sample type, read format, flags, three words, branches, registers.
@@ -57,7 +57,7 @@ fn the_processors_own_call_stack_replaces_the_callers() {
     let records = [mmap(7, 0x1000, "/bin/program"), record(9, USER, &body)];
     let with_calls = file(sample_type, 1 << 11, &records);
     assert_eq!(stacks(&with_calls), [[0xffff_0000, 0x1010, 0x1900, 0x1a00]]);
-    // Branches that were taken lately are no callers.
+    // Recently taken branches are not callers.
     let with_branches = file(sample_type, 1 << 3, &records);
     assert_eq!(stacks(&with_branches), [[0xffff_0000, 0x1010, 0x6665]]);
 }

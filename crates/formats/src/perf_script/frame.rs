@@ -1,4 +1,4 @@
-//! The lines of frames, and what was made of each before.
+//! Parses the lines of frames, and remembers the location of each.
 
 use std::hash::BuildHasher;
 
@@ -16,7 +16,7 @@ pub(super) struct FrameLine<'a> {
     pub(super) module: &'a [u8],
 }
 
-/// A frame, if `line` is one.
+/// Parses a frame, if `line` is one.
 pub(super) fn parse_frame(line: &[u8]) -> Option<FrameLine<'_>> {
     let line = line.trim_ascii();
     let end = line.iter().position(|&byte| byte == b' ').unwrap_or(line.len());
@@ -47,13 +47,13 @@ fn strip_offset(symbol: &[u8]) -> &[u8] {
     }
 }
 
-/// The address that a frame's line starts with; other lines start with something else.
+/// Returns the address at the start of a frame's line; other lines do not start with one.
 pub(super) fn address_of(line: &[u8]) -> Option<u64> {
     let end = line.iter().position(|&byte| byte == b' ').unwrap_or(line.len());
     hex(&line[..end])
 }
 
-/// Whether `line` is a frame below a sample's first line.
+/// Returns whether `line` is a frame below a sample's first line.
 pub(super) fn is_frame(line: &[u8]) -> bool {
     if !matches!(line.first(), Some(b' ' | b'\t')) {
         return false;
@@ -62,8 +62,9 @@ pub(super) fn is_frame(line: &[u8]) -> bool {
     words.next().is_some_and(|word| hex(word).is_some()) && words.next().is_some()
 }
 
-/// Finds what was made of a frame before. Of its text only a hash is kept, beside the address: a file of many addresses
-/// is read faster without a look at the text of each, and a wrong answer would take two texts that share both.
+/// Finds the location of a frame seen before. Only a hash of its text is kept with the address: a file with many
+/// addresses is read faster without comparing the text of each, and a wrong result would require two texts that share
+/// both.
 #[derive(Default)]
 pub(super) struct KnownFrames {
     table: HashTable<Known>,
@@ -75,7 +76,7 @@ struct Known {
     location: LocationId,
 }
 
-/// A frame that was looked for.
+/// The key of a frame.
 #[derive(Clone, Copy)]
 pub(super) struct FrameKey {
     hash: u64,
@@ -83,7 +84,7 @@ pub(super) struct FrameKey {
 }
 
 impl FrameKey {
-    /// The key of a frame at `address` with this text.
+    /// Returns the key of a frame at `address` with this text.
     pub(super) fn new(address: u64, text: &[u8]) -> Self {
         Self { hash: FxBuildHasher.hash_one(text), address }
     }
@@ -94,7 +95,7 @@ impl FrameKey {
 }
 
 impl KnownFrames {
-    /// What a frame is charged with.
+    /// What a frame costs.
     pub(super) const ENTRY: usize = hash_entry(size_of::<Known>());
 
     pub(super) fn get(&self, key: FrameKey) -> Option<LocationId> {

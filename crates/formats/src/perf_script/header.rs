@@ -1,7 +1,7 @@
 //! The first line of a sample.
 //!
-//! Which fields it has depends on `-F` and on the version; what is looked for is, from the right end of what is fixed:
-//! `COMM PID[/TID] [CPU] TIME: [PERIOD] EVENT: rest`. Everything but the name may be missing.
+//! Its fields depend on `-F` and on the version of perf. The parser looks for this, from the right end of the fixed
+//! part: `COMM PID[/TID] [CPU] TIME: [PERIOD] EVENT: rest`. Everything but the name may be missing.
 
 use crate::number::{decimal, seconds};
 
@@ -14,11 +14,11 @@ pub(super) struct SampleHeader<'a> {
     pub(super) time: Option<u64>,
     pub(super) period: Option<u64>,
     pub(super) event: &'a [u8],
-    /// What follows the event: nothing, an address of a sample without a stack, or a tracepoint's fields.
+    /// What follows the event: nothing, the address of a sample without a stack, or a tracepoint's fields.
     pub(super) rest: &'a [u8],
 }
 
-/// A sample's first line, if `line` is one.
+/// Parses a sample's first line, if `line` is one.
 pub(super) fn parse_header(line: &[u8]) -> Option<SampleHeader<'_>> {
     let line = line.trim_ascii_end();
     if line.first().is_none_or(|&byte| byte == b'\t') {
@@ -35,10 +35,10 @@ pub(super) fn parse_header(line: &[u8]) -> Option<SampleHeader<'_>> {
     }
 }
 
-/// The first word that is `seconds.fraction:`, as its start, the end after the colon, and its value.
+/// Finds the first word of the form `seconds.fraction:`; returns its start, its end after the colon, and its value.
 fn find_time(line: &[u8]) -> Option<(usize, usize, u64)> {
     memchr::memchr_iter(b':', line).find_map(|colon| {
-        // The cheap question first: only the last colon of a word may end it, so each word is looked through once.
+        // The cheap check comes first: only the last colon of a word may end it, so each word is scanned once.
         let ends_here = line.get(colon + 1).is_none_or(|&byte| byte == b' ');
         if !ends_here {
             return None;
@@ -48,7 +48,7 @@ fn find_time(line: &[u8]) -> Option<(usize, usize, u64)> {
     })
 }
 
-/// `COMM PID[/TID] [CPU] FLAGS`, read from the right: a command may hold spaces and numbers.
+/// Parses `COMM PID[/TID] [CPU] FLAGS` from the right, since a command may contain spaces and numbers.
 fn parse_task(text: &[u8]) -> Option<(&[u8], u64, u64)> {
     let mut text = text.trim_ascii_end();
     for _ in 0..4 {
@@ -62,7 +62,7 @@ fn parse_task(text: &[u8]) -> Option<(&[u8], u64, u64)> {
     None
 }
 
-/// `PID/TID`, or the one number that `perf script` prints by default, which is the thread's.
+/// Parses `PID/TID`, or the single number that `perf script` prints by default, which is the thread's.
 fn parse_ids(word: &[u8]) -> Option<(u64, u64)> {
     match memchr::memchr(b'/', word) {
         Some(slash) => Some((decimal(&word[..slash])?, decimal(&word[slash + 1..])?)),
@@ -70,7 +70,7 @@ fn parse_ids(word: &[u8]) -> Option<(u64, u64)> {
     }
 }
 
-/// `[PERIOD] EVENT: rest`. An event may hold colons (`sched:sched_switch`, `cycles:u`).
+/// Parses `[PERIOD] EVENT: rest`. An event may contain colons (`sched:sched_switch`, `cycles:u`).
 fn parse_event(text: &[u8]) -> (Option<u64>, &[u8], &[u8]) {
     let end_of_word = |text: &[u8]| text.iter().position(|&byte| byte == b' ').unwrap_or(text.len());
     let mut text = text;
@@ -86,7 +86,7 @@ fn parse_event(text: &[u8]) -> (Option<u64>, &[u8], &[u8]) {
     }
 }
 
-/// A header without a time: the first word after the name that is one or two numbers.
+/// Parses a header without a time: the ids are the first word after the name that is one or two numbers.
 fn parse_untimed(line: &[u8]) -> Option<SampleHeader<'_>> {
     let mut at = 0;
     let mut seen_name = false;

@@ -7,7 +7,7 @@ use crate::input::Input;
 use crate::number::{decimal, float, to_count, words};
 use crate::{Error, Notes, Options};
 
-/// Whether `head` holds the head of the table.
+/// Returns whether `head` contains the table's heading.
 pub(crate) fn recognise(head: &[u8]) -> bool {
     head.split(|&byte| byte == b'\n').take(50).any(is_title)
 }
@@ -16,7 +16,7 @@ fn is_title(line: &[u8]) -> bool {
     line.trim_ascii().starts_with(b"% time ") && line.trim_ascii_end().ends_with(b"syscall")
 }
 
-/// Reads the table; several (one a process, with `-cw`) are added up.
+/// Reads the table; several tables (one per process, with `-cw`) are added up.
 pub(crate) fn read(input: Input<'_>, _options: &Options, notes: &mut Notes) -> Result<Profile> {
     let budget = &input.budget().clone();
     let mut assembly = Assembly::new(false, budget);
@@ -51,7 +51,7 @@ pub(crate) fn read(input: Input<'_>, _options: &Options, notes: &mut Notes) -> R
     assembly.finish()
 }
 
-/// `% time seconds usecs/call calls [errors] syscall`; the column of errors is empty where there are none.
+/// Parses `% time seconds usecs/call calls [errors] syscall`; the errors column is empty if there are none.
 fn parse_row(line: &[u8]) -> Option<(&[u8], [i64; 3])> {
     let fields: Vec<_> = words(line).collect();
     let (calls, errors, name) = match fields[..] {

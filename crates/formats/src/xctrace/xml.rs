@@ -1,8 +1,8 @@
-//! As much XML as exported tables use: elements, attributes, text and the five entities.
+//! The subset of XML that exported tables use: elements, attributes, text and the five entities.
 
 use flamelet_profile::{Error, ErrorKind, Result};
 
-/// Longer tags are not read: their attributes are copied.
+/// The longest tag; longer ones are refused, since their attributes are copied.
 const LONGEST_TAG: usize = 1 << 20;
 
 /// A piece of a document.
@@ -19,7 +19,7 @@ pub(super) struct Element<'a> {
 }
 
 impl Element<'_> {
-    /// The value of an attribute, its entities resolved.
+    /// Returns the value of an attribute, with its entities resolved.
     pub(super) fn attribute(&self, wanted: &str) -> Option<String> {
         let mut rest = self.attributes;
         loop {
@@ -35,7 +35,7 @@ impl Element<'_> {
     }
 }
 
-/// The entities in `text` resolved.
+/// Returns `text` with its entities resolved.
 pub(super) fn unescape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
@@ -68,10 +68,10 @@ pub(super) fn unescape(text: &str) -> String {
     out + rest
 }
 
-/// The pieces of a document in order.
+/// Iterates over the pieces of a document.
 pub(super) struct Tokens<'a> {
     text: &'a [u8],
-    /// The end of an element that was written `<a/>`.
+    /// The element that was written as `<a/>` and still has to be ended.
     ended: Option<&'a str>,
 }
 
@@ -80,7 +80,7 @@ impl<'a> Tokens<'a> {
         Self { text, ended: None }
     }
 
-    /// The next piece, or `None` at the end.
+    /// Returns the next piece, or `None` at the end.
     pub(super) fn next(&mut self) -> Result<Option<Token<'a>>> {
         if let Some(name) = self.ended.take() {
             return Ok(Some(Token::End(name)));
@@ -125,7 +125,7 @@ impl<'a> Tokens<'a> {
     }
 }
 
-/// Where the tag ends: at the first `>` outside of quotes.
+/// Returns where the tag ends: at the first `>` outside quotes.
 fn end_of_tag(tag: &[u8]) -> Option<usize> {
     let mut quote = None;
     tag.iter().position(|&byte| {

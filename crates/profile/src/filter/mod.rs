@@ -1,4 +1,4 @@
-//! Keeping a part of a profile, with the names and the meaning that `go tool pprof` gives its options.
+//! Filters that keep part of a profile, with the names and meanings of `go tool pprof`'s options.
 //!
 //! [`Filter`] is compiled from text once and applied to any number of profiles.
 
@@ -13,7 +13,7 @@ use regex::Regex;
 pub use crate::number_units;
 use crate::{Error, ErrorKind, Profile, Result};
 
-/// The filters as a person writes them; empty text means no filter.
+/// The filters as the user writes them; empty text means no filter.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct FilterOptions {
     /// Keep samples with a frame that matches.
@@ -39,7 +39,7 @@ pub struct FilterOptions {
     pub tag_hide: String,
 }
 
-/// Filters, compiled.
+/// Compiled filters.
 #[derive(Clone, Debug, Default)]
 pub struct Filter {
     focus: Option<Regex>,
@@ -54,7 +54,7 @@ pub struct Filter {
     tag_hide: Option<Regex>,
 }
 
-/// What a filter found, for the person who wrote it.
+/// What the filters found, for the user who wrote them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FilterOutcome {
     /// The names of the filters that matched nothing, as pprof names them: `Focus`, `TagIgnore`, …
@@ -64,7 +64,7 @@ pub struct FilterOutcome {
 }
 
 impl FilterOptions {
-    /// Compiles the filters, or says which one is not a regular expression.
+    /// Compiles the filters; the error names the one that is not a regular expression.
     pub fn compile(&self) -> Result<Filter> {
         Ok(Filter {
             focus: regex("focus", &self.focus)?,
@@ -81,7 +81,7 @@ impl FilterOptions {
     }
 }
 
-/// Compiles one regular expression of the option `name`; empty text is none.
+/// Compiles the regular expression of the option `name`; empty text gives `None`.
 pub fn regex(name: &str, text: &str) -> Result<Option<Regex>> {
     if text.is_empty() {
         return Ok(None);
@@ -89,7 +89,7 @@ pub fn regex(name: &str, text: &str) -> Result<Option<Regex>> {
     let size_limit = 4 << 20;
     let compiled = regex::RegexBuilder::new(text).size_limit(size_limit).build();
     compiled.map(Some).map_err(|error| {
-        // The regex crate explains over several lines with a pointer; a message here is one line.
+        // The regex crate's message spans several lines with a pointer; ours must be one line.
         let reason = error.to_string();
         let reason = reason.lines().last().unwrap_or_default().trim().trim_start_matches("error: ");
         Error::new(ErrorKind::Incompatible, format!("{name}: '{text}' is not a regular expression: {reason}"))

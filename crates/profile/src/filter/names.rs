@@ -5,7 +5,7 @@ use regex::Regex;
 use super::{Filter, FilterOutcome};
 use crate::{Line, Location, LocationId, Profile, StackId};
 
-/// For each row of a table, whether an expression matches it: each text is looked at once.
+/// For each row of a table, whether an expression matches it. Each text is matched once.
 pub(super) struct Matches {
     functions: Vec<bool>,
     mappings: Vec<bool>,
@@ -34,7 +34,7 @@ impl Matches {
     }
 }
 
-/// What focus and ignore think of a location.
+/// What focus and ignore say about a location.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Verdict {
     Indifferent,
@@ -80,7 +80,7 @@ fn verdicts(profile: &Profile, filter: &Filter, outcome: &mut FilterOutcome) -> 
     verdicts
 }
 
-/// Removes lines from locations, and says which locations have none left.
+/// Removes lines from locations, and returns which locations have none left.
 fn hide_lines(profile: &mut Profile, filter: &Filter, outcome: &mut FilterOutcome) -> Vec<bool> {
     let mut hidden = vec![false; profile.locations.len()];
     if let Some(regex) = &filter.hide {
@@ -137,7 +137,7 @@ pub(super) fn show_from(profile: &mut Profile, regex: Option<&Regex>, outcome: &
 }
 
 impl Profile {
-    /// Keeps the lines of a location that `keep` wants, and says how many are left.
+    /// Keeps the lines of a location for which `keep` returns true, and returns how many are left.
     pub(crate) fn retain_lines(&mut self, row: usize, keep: impl Fn(&Line) -> bool) -> u32 {
         let location = self.locations[row];
         let range = location.first_line as usize..(location.first_line + location.line_count) as usize;
@@ -152,7 +152,7 @@ impl Profile {
         location.line_count
     }
 
-    /// Replaces every stack by what `rewrite` pushes, and drops the samples of stacks for which it says no.
+    /// Replaces every stack by what `rewrite` pushes, and drops the samples of stacks for which it returns false.
     pub(crate) fn rewrite_stacks(
         &mut self,
         mut rewrite: impl FnMut(&Profile, &[LocationId], &mut Vec<LocationId>) -> bool,

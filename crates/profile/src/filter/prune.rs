@@ -5,10 +5,10 @@ use regex::Regex;
 use super::regex as compile;
 use crate::{Error, ErrorKind, Profile, Result, StringId};
 
-/// The longest expression that a file may bring; those of real files have some hundreds of characters.
+/// The longest expression that a file may contain; those of real files have a few hundred characters.
 const LONGEST_PATTERN: usize = 16 << 10;
 
-/// The name without its argument list, which expressions written for other tools do not expect.
+/// Returns the name without its argument list, which expressions written for other tools do not expect.
 fn without_arguments(name: &str) -> &str {
     const RESERVED: [&str; 2] = ["(anonymous namespace)", "operator()"];
     let name = name.strip_prefix('.').unwrap_or(name);
@@ -31,7 +31,7 @@ fn matching_functions(profile: &Profile, matches: impl Fn(&str) -> bool) -> Vec<
     names.map(|name| !name.is_empty() && matches(without_arguments(name))).collect()
 }
 
-/// Removes all frames below the lowest one that matches, which stays.
+/// Removes all frames below the lowest one that matches, and keeps that one.
 pub(super) fn prune_from(profile: &mut Profile, regex: &Regex) {
     let functions = matching_functions(profile, |name| regex.is_match(name));
     let mut cut = vec![false; profile.locations.len()];
@@ -55,8 +55,8 @@ pub(super) fn prune_from(profile: &mut Profile, regex: &Regex) {
 }
 
 impl Profile {
-    /// Removes the frames that the profile itself calls uninteresting (`drop_frames`, less `keep_frames`),
-    /// and all below them.
+    /// Removes the frames that the profile itself calls uninteresting (`drop_frames` minus `keep_frames`), and all
+    /// frames below them.
     pub fn drop_uninteresting(&mut self) -> Result<()> {
         let drop = self.file_pattern("drop_frames", self.header.drop_frames)?;
         let keep = self.file_pattern("keep_frames", self.header.keep_frames)?;
@@ -70,7 +70,8 @@ impl Profile {
         Ok(())
     }
 
-    /// An expression that comes with the file. It may be hostile: the parser takes a hundred times its length.
+    /// Compiles an expression that comes with the file. It may be hostile: the parser uses a hundred times its
+    /// length.
     fn file_pattern(&self, name: &str, id: StringId) -> Result<Option<Regex>> {
         match self.string(id) {
             "" => Ok(None),
@@ -87,9 +88,9 @@ impl Profile {
         #[derive(Clone, Copy, PartialEq, Eq)]
         enum Cut {
             Not,
-            /// The location and all below it go.
+            /// The location and everything below it are dropped.
             Whole,
-            /// All below the location goes; of its own lines, the outer ones stay.
+            /// Everything below the location is dropped, and only its own outer lines are kept.
             Below,
         }
         let mut cuts = vec![Cut::Not; self.locations.len()];
@@ -107,7 +108,7 @@ impl Profile {
             }
         }
         self.rewrite_stacks(|_, stack, into| {
-            // Frames before the first one of the user's own stay, or everything might go.
+            // Frames above the user's first own frame stay; otherwise everything might be dropped.
             let first_own = stack.iter().rposition(|id| cuts[id.index()] == Cut::Not);
             let below = first_own.map_or(&[][..], |first_own| &stack[..first_own]);
             let lowest = match below.iter().rposition(|id| cuts[id.index()] != Cut::Not) {

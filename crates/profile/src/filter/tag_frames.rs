@@ -8,8 +8,8 @@ use crate::rows::Rows;
 use crate::{Function, FunctionId, LabelSetId, Line, LocationId, Profile, StackId, unit};
 
 impl Profile {
-    /// Adds a frame for each of the keys: at the root of every stack for `roots` (the first key outermost),
-    /// and at its leaf for `leaves` (the last key innermost). Says for each list whether any label matched.
+    /// Adds a frame for each of the keys: at the root of every stack for `roots` (the first key outermost), and at
+    /// its leaf for `leaves` (the last key innermost). Returns for each list whether any label matched.
     pub fn add_tag_frames(&mut self, roots: &[&str], leaves: &[&str], output_unit: &str) -> (bool, bool) {
         if roots.is_empty() && leaves.is_empty() {
             return (true, true);
@@ -47,7 +47,7 @@ impl Profile {
         (has_roots, has_leaves)
     }
 
-    /// The values of a label in a set, joined by commas.
+    /// Returns the values of a label in a set, joined by commas.
     fn label_text(&self, labels: LabelSetId, key: &str, output_unit: &str) -> String {
         let labels = self.labels(labels).iter().filter(|label| self.string(label.key) == key);
         let texts = labels.clone().filter(|label| label.is_text()).map(|l| self.string(l.text).to_string());

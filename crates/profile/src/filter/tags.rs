@@ -17,7 +17,7 @@ pub(super) struct TagFilter {
 
 #[derive(Clone, Debug)]
 enum Test {
-    /// Text labels: all expressions must match `key:value`, or, when a key is named, any its value.
+    /// Text labels: every expression must match a `key:value`; with a key given, any expression may match its value.
     Text(Vec<Regex>),
     /// Numeric labels.
     Range { range: Range, written: String },
@@ -89,7 +89,7 @@ impl TagFilter {
 }
 
 impl Range {
-    /// Reads `32kb`, `:64kb`, `4mb:` or `12kb:64mb`; anything else is not a range.
+    /// Parses `32kb`, `:64kb`, `4mb:` or `12kb:64mb`; anything else is not a range.
     fn parse(text: &str) -> Option<Self> {
         let (low, high) = match text.split_once(':') {
             None => (Some(bound(text)?), Some(bound(text)?)),
@@ -119,7 +119,7 @@ impl Range {
     }
 }
 
-/// A number and its unit: digits, then letters.
+/// Parses a number and its unit: digits, then letters.
 fn bound(text: &str) -> Option<(i64, &str)> {
     let signless = text.trim_start_matches(['+', '-']);
     if text.len() - signless.len() > 1 {

@@ -1,10 +1,10 @@
-//! Keeping a span of time, for profiles that know when their samples were taken.
+//! Keeps a span of time, for profiles that know when their samples were taken.
 
 use std::ops::Range;
 
 use crate::Profile;
 
-/// The moments at which a sample was taken, all together.
+/// The total of the moments at which a sample was taken.
 #[derive(Clone, Copy, Default)]
 struct Moments {
     value: i64,
@@ -17,7 +17,7 @@ impl Moments {
         self.count += 1;
     }
 
-    /// By their values; by their number where they have none, as idle samples and untimed calls.
+    /// Returns the share by value, or by count where the values are zero, as for idle samples and untimed calls.
     fn share_of(self, all: Self) -> f64 {
         match all {
             Self { count: 0, .. } => 0.0,
@@ -28,8 +28,8 @@ impl Moments {
 }
 
 impl Profile {
-    /// Keeps what was sampled in `span` (nanoseconds since the timeline's start). A sample that was taken
-    /// several times keeps its share. A profile without a timeline stays as it is.
+    /// Keeps what was sampled in `span` (nanoseconds since the timeline's start). A sample that was taken several
+    /// times keeps the share that falls inside it. A profile without a timeline is left unchanged.
     pub fn keep_time(&mut self, span: Range<u64>) {
         let Some(timeline) = &mut self.timeline else { return };
         let mut before = vec![Moments::default(); self.samples.stacks.len()];

@@ -1,7 +1,7 @@
-//! pprof, flamelet's native file: reading (plain, gzip or zstd) and writing.
+//! pprof, flamelet's native format: reading (plain, gzip or zstd) and writing.
 //!
-//! Two doors: [`read`] and [`write()`] work on files as they lie on disk, packed or not; [`decode`] and
-//! [`encode`] on the bare protobuf message. Reading takes no more than its [`Limits`].
+//! [`read`] and [`write()`] work on files as they are on disk, compressed or not; [`decode`] and [`encode`] work on
+//! the bare protobuf message. Reading takes no more than its [`Limits`].
 
 mod read;
 mod schema;
@@ -21,7 +21,7 @@ pub fn read(bytes: &[u8], limits: &Limits) -> Result<Profile> {
     read_within(bytes, &Budget::new(*limits))
 }
 
-/// As [`read`], charging what it takes to `budget`; `bytes` themselves are the caller's.
+/// Like [`read`], but charges its memory to `budget`; the caller accounts for `bytes`.
 pub fn read_within(bytes: &[u8], budget: &Budget) -> Result<Profile> {
     match packing(bytes) {
         Packing::None => decode_within(bytes, budget),

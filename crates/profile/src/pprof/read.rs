@@ -1,4 +1,4 @@
-//! Decoding a pprof message into the columns of a [`Profile`].
+//! Decodes a pprof message into the columns of a [`Profile`].
 //!
 //! Samples come first in most files and name locations that come later, so the message is walked twice:
 //! once for the tables, once for the samples. Both walks skip what they do not need without looking inside.
@@ -14,7 +14,7 @@ use crate::{
     ValueType,
 };
 
-/// As [`decode`](super::decode), charging what it takes to `budget`; `message` itself is the caller's.
+/// Like [`decode`](super::decode), but charges its memory to `budget`; the caller accounts for `message`.
 pub fn decode_within(message: &[u8], budget: &Budget) -> Result<Profile> {
     if message.is_empty() {
         return Err(Error::new(ErrorKind::Truncated, "the file is empty"));
@@ -36,7 +36,7 @@ pub fn decode_within(message: &[u8], budget: &Budget) -> Result<Profile> {
     Ok(decoder.profile)
 }
 
-/// Whether `bytes` could be the start of a bare pprof message. Cheap, and wrong only for odd files.
+/// Returns whether `bytes` could be the start of a bare pprof message. Cheap, and wrong only for unusual files.
 pub fn looks_like_pprof(bytes: &[u8]) -> bool {
     if is_text(&bytes[..bytes.len().min(256)]) {
         return false;
@@ -46,7 +46,7 @@ pub fn looks_like_pprof(bytes: &[u8]) -> bool {
         match fields.next() {
             Ok(Some((number, value))) if is_plausible(number, value) => {}
             Ok(None) => return known > 0,
-            // Cut off, but what came before made sense.
+            // The input is cut off, but everything before made sense.
             Err(error) if error.kind() == ErrorKind::Truncated => return known > 0,
             Ok(Some(_)) | Err(_) => return false,
         }
@@ -54,7 +54,8 @@ pub fn looks_like_pprof(bytes: &[u8]) -> bool {
     true
 }
 
-/// Messages hold short lengths and numbers, which are control characters; text does not.
+/// Returns whether `bytes` are text. Messages contain short lengths and numbers, which are control characters; text
+/// does not.
 fn is_text(bytes: &[u8]) -> bool {
     bytes.iter().all(|&byte| byte >= b' ' || matches!(byte, b'\t' | b'\n' | b'\r'))
 }
@@ -69,7 +70,7 @@ fn is_plausible(number: u32, value: FieldValue<'_>) -> bool {
     }
 }
 
-/// How many rows each table will have: checked before anything is allocated.
+/// How many rows each table will have, checked before anything is allocated.
 #[derive(Default)]
 struct Counts {
     sample_types: usize,
@@ -102,10 +103,10 @@ impl Counts {
         Ok(counts)
     }
 
-    /// Charges the tables that have a row a message; what is repeated inside of these is charged as it is read.
+    /// Charges the tables that have one row per message; repeated fields inside these are charged as they are read.
     fn check(&self, budget: &Budget) -> Result<()> {
         const SAMPLE: usize = size_of::<(u32, StackId, LabelSetId)>();
-        // The text's end, the id by the number in the file, and the place in the index.
+        // The end of the text, the id by its number in the file, and the entry in the index.
         const STRING: usize = size_of::<(u32, StringId)>() + hash_entry(size_of::<StringId>());
         budget.charge(
             self.sample_types * size_of::<ValueType>()
@@ -117,7 +118,7 @@ impl Counts {
                 + self.string_bytes,
         )?;
         let rows = [self.samples, self.mappings, self.locations, self.functions, self.strings];
-        // Damaged text takes up to three times its size when it is mended.
+        // Invalid UTF-8 takes up to three times its size once it is replaced.
         let text = self.string_bytes.saturating_mul(3);
         if !rows.into_iter().chain([text]).all(|rows| budget.has_ids(rows)) {
             budget.check()?;
@@ -142,7 +143,7 @@ fn read_strings(message: &[u8], counts: &Counts, budget: &Budget) -> Result<(Str
             ids.push(match std::str::from_utf8(bytes) {
                 Ok(text) => table.intern(text),
                 Err(_) => {
-                    // Each damaged byte becomes a character of three, here and in the table.
+                    // Each invalid byte becomes a three-byte character, in this copy and in the table.
                     budget.charge(bytes.len().saturating_mul(6))?;
                     table.intern(&String::from_utf8_lossy(bytes))
                 }
@@ -173,7 +174,7 @@ impl Decoder<'_> {
         let found = usize::try_from(index).ok().and_then(|index| self.strings.get(index));
         match found {
             Some(&id) => Ok(id),
-            // Writers that have no string at all leave the table out.
+            // Writers that have no strings at all leave the table out.
             None if index == 0 => Ok(StringId::EMPTY),
             None => Err(corrupt(format!("refers to string {index} of {}", self.strings.len()))),
         }
@@ -183,7 +184,7 @@ impl Decoder<'_> {
         self.profile.functions.reserve_exact(counts.functions);
         self.profile.locations.reserve_exact(counts.locations);
         self.profile.lines.reserve(counts.locations);
-        // Functions and mappings before the locations that name them, whatever their order in the file.
+        // Functions and mappings are read before the locations that name them, whatever their order in the file.
         let mut fields = Fields::new(message);
         while let Some((number, value)) = fields.next()? {
             match number {
@@ -339,7 +340,7 @@ impl Decoder<'_> {
         let samples = &mut self.profile.samples;
         samples.stacks.reserve_exact(counts.samples);
         samples.labels.reserve_exact(counts.samples);
-        // Each value takes at least one byte of the file, whatever the counts claim.
+        // Each value takes at least one byte of the file, whatever the counts say.
         let values = counts.samples.saturating_mul(width).min(message.len());
         self.budget.charge(values.saturating_mul(size_of::<i64>()))?;
         samples.values.reserve_exact(values);
@@ -429,7 +430,7 @@ impl Decoder<'_> {
             }
         }
         if self.profile.quality.is_some() {
-            // They are written anew from the quality itself.
+            // The comment lines are generated again from the quality when the profile is written.
             let strings = &self.profile.strings;
             self.profile.header.comments.retain(|&id| !Quality::wrote(strings.get(id)));
         }

@@ -16,9 +16,9 @@ pub(super) mod profile {
     pub(crate) const COMMENT: u32 = 13;
     pub(crate) const DEFAULT_SAMPLE_TYPE: u32 = 14;
     pub(crate) const DOC_URL: u32 = 15;
-    /// flamelet's own: see [`crate::timeline`].
+    /// A flamelet extension: see [`crate::timeline`].
     pub(crate) const TIMELINE: u32 = 2601;
-    /// flamelet's own: see [`crate::timeline`].
+    /// A flamelet extension: see [`crate::timeline`].
     pub(crate) const QUALITY: u32 = 2602;
 }
 

@@ -10,8 +10,8 @@ use crate::protobuf::FieldValue;
 use crate::rows::Rows;
 use crate::{Budget, Error, ErrorKind, Event, Label, LabelSetId, Result};
 
-/// From the ids of the file, which may be any numbers, to rows. Files that number from 1 upwards, as all
-/// common writers do, need no table at all.
+/// Maps the ids of the file, which may be any numbers, to rows. Files that count from 1 upwards, as all common
+/// writers do, need no table at all.
 pub(super) struct IdMap {
     what: &'static str,
     rows: u32,
@@ -58,7 +58,7 @@ impl IdMap {
         Err(self.missing(id))
     }
 
-    /// The row of an optional reference, for which pprof writes 0.
+    /// Returns the row of an optional reference; pprof writes 0 for none.
     pub(super) fn optional(&self, id: u64) -> Result<Option<usize>> {
         if id == 0 { Ok(None) } else { self.row(id).map(Some) }
     }
@@ -105,14 +105,14 @@ impl LabelSetReader {
     }
 }
 
-/// Fills events column by column, in whichever order the columns come.
+/// Fills events column by column, whatever order the columns come in.
 pub(super) struct EventReader<'a> {
     pub(super) budget: &'a Budget,
     pub(super) events: Vec<Event>,
 }
 
 impl EventReader<'_> {
-    /// Sets a field of the events from number `at` on.
+    /// Sets one field of the events, starting with number `at`.
     pub(super) fn fill(
         &mut self,
         column: FieldValue<'_>,
@@ -132,7 +132,7 @@ impl EventReader<'_> {
     }
 }
 
-/// Row numbers are 32 bits wide.
+/// Returns `rows` as a row number, which is 32 bits wide.
 pub(super) fn row_number(rows: usize) -> Result<u32> {
     u32::try_from(rows)
         .map_err(|_| Error::new(ErrorKind::TooLarge, "has more than 2^32 frames, which flamelet cannot hold"))

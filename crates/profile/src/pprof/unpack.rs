@@ -1,11 +1,11 @@
-//! Unpacking gzip and zstd within a budget, so that a small file cannot fill the memory.
+//! Unpacks gzip and zstd within a budget, so that a small file cannot fill the memory.
 
 use std::io::Read;
 
 use crate::budget::Loan;
 use crate::{Budget, Error, ErrorKind, Result};
 
-/// How the bytes of a file are packed, as their first bytes tell.
+/// How the bytes of a file are compressed, judging by the first of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Packing {
     /// Not at all.
@@ -16,7 +16,7 @@ pub enum Packing {
     Zstd,
 }
 
-/// How `bytes` are packed.
+/// Returns how `bytes` are compressed.
 pub fn packing(bytes: &[u8]) -> Packing {
     match bytes {
         [0x1f, 0x8b, ..] => Packing::Gzip,
@@ -25,7 +25,7 @@ pub fn packing(bytes: &[u8]) -> Packing {
     }
 }
 
-/// The bytes inside a packed file, and what they are charged with.
+/// Returns the bytes inside a compressed file, and the loan they are charged to.
 pub(super) fn unpack(bytes: &[u8], packing: Packing, budget: &Budget) -> Result<(Vec<u8>, Loan)> {
     let mut unpacked = Unpacked { bytes: Vec::new(), loan: budget.lend(0)? };
     match packing {
@@ -44,7 +44,7 @@ pub(super) fn unpack(bytes: &[u8], packing: Packing, budget: &Budget) -> Result<
 fn unpack_zstd(bytes: &[u8], budget: &Budget, unpacked: &mut Unpacked) -> Result<()> {
     let damaged = |error| Error::new(ErrorKind::Corrupt, format!("the zstd data is damaged: {error}"));
     let mut rest = bytes;
-    // As with gzip, what was appended belongs to it.
+    // As with gzip, appended frames belong to the content.
     while !rest.is_empty() {
         let window = zstd_window(rest);
         let _window = budget.lend(zstd_memory(window))?;
@@ -60,7 +60,7 @@ fn unpack_zstd(_: &[u8], _: &Budget, _: &mut Unpacked) -> Result<()> {
     Err(Error::new(ErrorKind::WrongFormat, "the profile is packed with zstd, which this build cannot read"))
 }
 
-/// How far back a frame of zstd refers, by its first bytes; 0 where they make no sense.
+/// Returns how far back a zstd frame refers, judging by its first bytes; 0 where they make no sense.
 pub fn zstd_window(frame: &[u8]) -> u64 {
     let Some(&[_, _, _, _, descriptor, window, ..]) = frame.first_chunk::<6>() else { return 0 };
     let is_single_segment = descriptor & 0x20 != 0;
@@ -68,7 +68,7 @@ pub fn zstd_window(frame: &[u8]) -> u64 {
         let base = 1u64 << (10 + (window >> 3));
         return base + base / 8 * u64::from(window & 7);
     }
-    // The whole content is the window. Its size follows the number of a dictionary.
+    // The whole content is the window. Its size follows the dictionary's number.
     let dictionary = [0, 1, 2, 4][usize::from(descriptor & 3)];
     let size = [1, 2, 4, 8][usize::from(descriptor >> 6)];
     let field = frame.get(5 + dictionary..5 + dictionary + size).unwrap_or_default();
@@ -76,19 +76,19 @@ pub fn zstd_window(frame: &[u8]) -> u64 {
     content.saturating_add(if size == 2 { 256 } else { 0 })
 }
 
-/// What unpacking a frame of zstd takes: a ring of twice its window, and some tables.
+/// Returns what unpacking a zstd frame takes: a ring of twice its window, and some tables.
 pub fn zstd_memory(window: u64) -> usize {
     usize::try_from(window.saturating_mul(2).saturating_add(512 << 10)).unwrap_or(usize::MAX)
 }
 
-/// gzip ends with the size of its content modulo 4 GiB. It may lie, so it is only a hint, bounded by what
-/// deflate can reach.
+/// Returns the size of the content modulo 4 GiB, with which gzip ends. It may be wrong, so it is only a hint, bounded
+/// by what deflate can reach.
 fn gzip_size_hint(bytes: &[u8]) -> usize {
     let said = bytes.last_chunk::<4>().map_or(0, |last| u32::from_le_bytes(*last) as usize);
     said.min(bytes.len().saturating_mul(1032)).min(256 << 20)
 }
 
-/// What was unpacked so far.
+/// The bytes unpacked so far.
 struct Unpacked {
     bytes: Vec<u8>,
     loan: Loan,

@@ -1,4 +1,4 @@
-//! Encoding a [`Profile`] as a pprof message: equal profiles give equal bytes.
+//! Encodes a [`Profile`] as a pprof message: equal profiles give equal bytes.
 
 use std::io::Write;
 
@@ -23,10 +23,10 @@ pub fn write(profile: &Profile, mut out: impl Write) -> Result<()> {
     Ok(())
 }
 
-/// The bare pprof message of `profile`.
+/// Returns the bare pprof message of `profile`.
 ///
-/// Only what samples use is written, and all mappings. Rows are numbered in the order of their first use and strings in the
-/// order of their first mention, so the bytes depend on nothing but the samples and the header.
+/// It contains only what samples use, and all mappings. Rows are numbered in the order of their first use and strings
+/// in the order of their first mention, so the bytes depend only on the samples and the header.
 pub fn encode(profile: &Profile) -> Vec<u8> {
     Encoder::new(profile).run()
 }
@@ -42,7 +42,7 @@ impl Renumber {
         Self { ids: vec![0; rows], order: Vec::new() }
     }
 
-    /// The id of `row` in the file; ids start at 1.
+    /// Returns the id of `row` in the file; ids start at 1.
     fn id(&mut self, row: usize) -> u64 {
         if self.ids[row] == 0 {
             self.order.push(row as u32);
@@ -92,7 +92,7 @@ impl<'a> Encoder<'a> {
         for sample in profile.samples() {
             self.sample(sample);
         }
-        // Locations name mappings and functions, so those are complete only after them.
+        // Locations name mappings and functions, so those are complete only after the locations.
         let locations = std::mem::take(&mut self.locations.order);
         let mut location_bytes = MessageWriter::default();
         std::mem::swap(&mut self.out, &mut location_bytes);
@@ -117,7 +117,7 @@ impl<'a> Encoder<'a> {
         self.finish()
     }
 
-    /// The string table, last, since all strings are known only now. The quality's comment lines are not in
+    /// Writes the string table last, since all strings are known only then. The quality's comment lines are not in
     /// the profile's own table, so they follow it.
     fn finish(mut self) -> Vec<u8> {
         let table: &StringTable = &self.profile.strings;

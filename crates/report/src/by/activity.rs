@@ -1,8 +1,8 @@
-//! What code of others is doing when yours calls it: allocating, hashing, formatting…
+//! What others' code does when yours calls it: allocating, hashing, formatting…
 //!
-//! The table is read from the top: the first row with a matching path names the activity. A path is the function's own
-//! (`core::fmt::write`); where an inlined function has no more than its last name, the path of its file stands in front
-//! (`core/src/fmt/mod.rs` and `write` make `core::fmt::write`).
+//! The table is searched from the top: the first row with a matching path names the activity. A path is the
+//! function's own (`core::fmt::write`); if an inlined function has only its last name, the path of its file is
+//! prepended (`core/src/fmt/mod.rs` and `write` make `core::fmt::write`).
 
 use std::borrow::Cow;
 
@@ -26,7 +26,7 @@ const fn activity(
     Activity { name, starts, parts }
 }
 
-/// Every kind of work that reports tell apart.
+/// Every kind of work that reports distinguish.
 pub(crate) const ACTIVITIES: &[Activity] = &[
     activity(
         "page faults",
@@ -306,7 +306,7 @@ pub(crate) const ACTIVITIES: &[Activity] = &[
     activity("panics", &["std::panicking::begin_panic", "core::panicking::", "_Unwind_", "gimli::"], &[]),
 ];
 
-/// The work that a function does, where the table has it.
+/// Returns the kind of work that a function does, if the table has it.
 pub(crate) fn activity_of(name: &str, file: &str) -> Option<&'static str> {
     let path = path_of(name, file);
     let found = ACTIVITIES.iter().find(|activity| {
@@ -316,7 +316,7 @@ pub(crate) fn activity_of(name: &str, file: &str) -> Option<&'static str> {
     found.map(|activity| activity.name)
 }
 
-/// The path of a function, from its name or else from its file.
+/// Returns the path of a function, from its name or else from its file.
 pub(crate) fn path_of<'n>(name: &'n str, file: &str) -> Cow<'n, str> {
     let bare = bare_path(name);
     if crate_name(bare).is_some() {

@@ -1,6 +1,6 @@
-//! Costs by whose code they are: your functions, crates, modules, lines or threads.
+//! Costs by the owner of the code: your functions, crates, modules, lines or threads.
 //!
-//! What code of others costs is charged to the nearest frame of yours, with what it consists of.
+//! The cost of others' code is charged to the nearest frame of yours, broken down into its parts.
 
 mod activity;
 
@@ -42,7 +42,7 @@ impl Grouping {
         ("thread", Self::Thread),
     ];
 
-    /// Whether the code of others is charged to yours.
+    /// Returns whether others' code is charged to yours.
     const fn charges_yours(self) -> bool {
         matches!(self, Self::Yours | Self::Line)
     }
@@ -67,37 +67,37 @@ pub struct Group {
     pub name: String,
     /// Whose code it is: `yours`, `dependency`, `std`, `runtime`, `system`, `kernel`, `unknown`; empty for threads.
     pub owner: &'static str,
-    /// What is charged to this group.
+    /// The cost charged to this group.
     pub flat: i64,
-    /// What is charged to this group and everything that it calls.
+    /// The cost charged to this group and everything that it calls.
     pub cum: i64,
-    /// What the flat cost consists of, the largest first.
+    /// What the flat cost consists of, largest first.
     pub parts: Vec<Part>,
 }
 
 /// A part of what a group costs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Part {
-    /// `own code`, `allocating`, `hashing`, …, or the crate that did it.
+    /// `own code`, `allocating`, `hashing`, …, or the name of the crate.
     pub name: String,
-    /// How much.
+    /// Its cost.
     pub value: i64,
 }
 
 /// The answer. Its JSON form is stable.
 #[derive(Clone, Debug, Serialize)]
 pub struct Groups {
-    /// What was summed by.
+    /// The name of the grouping.
     pub by: &'static str,
     /// What is shown: `cpu`, `inuse_space`, …
     pub sample_type: String,
     /// The unit of the values.
     pub unit: String,
-    /// What percentages are of.
+    /// The base of percentages.
     pub total: i64,
-    /// How much of the total has no frame of yours; 0 where that does not matter.
+    /// How much of the total has no frame of yours; 0 if that does not matter.
     pub without_yours: i64,
-    /// The groups, the most expensive first.
+    /// The groups, most expensive first.
     pub rows: Vec<Group>,
     /// How many groups there were before the count was limited.
     pub candidates: usize,
@@ -146,7 +146,7 @@ struct Frames {
 struct Frame {
     group: GroupId,
     is_yours: bool,
-    /// What it does, and whether that is more than the name of its crate.
+    /// The work it does, and whether that is an activity or only the name of its crate.
     part: u32,
     is_activity: bool,
     /// The name of its owner, in the same table.
@@ -198,7 +198,7 @@ impl Frames {
     }
 }
 
-/// The row of `value` in `table`, to which it is added when it is new.
+/// Returns the row of `value` in `table`, to which it is added if it is new.
 fn interned<T: Clone + Eq + std::hash::Hash>(
     known: &mut FxHashMap<T, u32>,
     table: &mut Vec<T>,
@@ -229,7 +229,7 @@ fn group_name(grouping: Grouping, name: &str, file: &str, line: i64, binary: &st
     }
 }
 
-/// The crate of a frame: with its version for a dependency, by its own name for yours.
+/// Returns the crate of a frame: with its version for a dependency, by its plain name for yours.
 fn crate_label(name: &str, file: &str, owner: &Owner, unnamed: impl Fn() -> String) -> String {
     match owner {
         Owner::Yours => {
@@ -242,7 +242,7 @@ fn crate_label(name: &str, file: &str, owner: &Owner, unnamed: impl Fn() -> Stri
     }
 }
 
-/// The module of a Rust function: by its file where that is known, else its path without the last name.
+/// Returns the module of a Rust function: by its file if that is known, else its path without the last name.
 fn module_name(name: &str, file: &str) -> Option<String> {
     if let Some(module) = module_of_file(file) {
         return Some(module);
@@ -252,12 +252,12 @@ fn module_name(name: &str, file: &str) -> Option<String> {
     path.rsplit_once("::").map(|(module, _)| module.to_owned())
 }
 
-/// What the samples add up to.
+/// The sums over the samples.
 #[derive(Default)]
 struct Sums {
     groups: FxHashMap<GroupKey, GroupSums>,
     without_yours: i64,
-    /// Groups of the sample at hand, so that recursion counts once.
+    /// The groups of the current sample, so that recursion counts once.
     seen: FxHashSet<GroupKey>,
 }
 
@@ -275,7 +275,7 @@ struct GroupSums {
     parts: FxHashMap<u32, i64>,
 }
 
-/// The part of code that is a group's own.
+/// The part that is a group's own code.
 const OWN: u32 = u32::MAX;
 
 impl Sums {
@@ -345,7 +345,8 @@ impl Sums {
     }
 }
 
-/// What the frames below yours do: the outermost that the table knows, since that is what yours asked for.
+/// Returns what the frames below yours do: the outermost activity in the table, since that is what your code asked
+/// for.
 fn part_of(below: &[Frame]) -> u32 {
     match below {
         [] => OWN,
@@ -353,7 +354,7 @@ fn part_of(below: &[Frame]) -> u32 {
     }
 }
 
-/// A name for a stack without a frame of yours: who it belongs to, seen from the root.
+/// Returns a name for a stack without a frame of yours: its owner, seen from the root.
 fn outside(frames: &Frames, stack: &[Frame]) -> String {
     let says_nothing =
         |frame: &&Frame| ["std", "system", "unknown"].contains(&frames.names[frame.group as usize].1);
@@ -362,7 +363,7 @@ fn outside(frames: &Frames, stack: &[Frame]) -> String {
     format!("[none of yours: {owner}]")
 }
 
-/// The thread of a sample, by its label.
+/// Returns the thread of a sample, by its label.
 pub(crate) fn thread_of(profile: &Profile, sample: &Sample<'_>) -> String {
     let labels = profile.labels(sample.labels);
     let named = |key: &str| labels.iter().find(|label| profile.string(label.key) == key);

@@ -6,7 +6,7 @@ use crate::options::{Command, ReportOptions};
 const LIBRARY: &str = "/rustc/5980/library";
 const REGISTRY: &str = "/home/a/.cargo/registry/src/index-1";
 
-/// A profile of stacks, leaf first: (name, file) of each frame, and the value.
+/// Builds a report on stacks, leaf first: (name, file) of each frame, and the value.
 fn report(stacks: &[(&[(&str, &str)], i64)]) -> Report {
     let mut builder = ProfileBuilder::new(&[("samples", "count")]);
     for (thread, (stack, value)) in stacks.iter().enumerate() {

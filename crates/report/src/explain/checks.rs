@@ -4,16 +4,16 @@ use rustc_hash::FxHashMap;
 
 use super::facts::{Facts, Place};
 
-/// What a rule with a check of its own found.
+/// What a check found.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Spoken {
     pub(super) value: i64,
-    /// More than the rule's title says.
+    /// Details to add to the rule's title.
     pub(super) detail: String,
     pub(super) places: FxHashMap<Place, i64>,
 }
 
-/// Fewer observations than this say little.
+/// Fewer observations than this prove little.
 const FEW: u64 = 100;
 
 pub(super) fn poor_profile(facts: &Facts<'_>) -> Option<Spoken> {
@@ -39,7 +39,7 @@ pub(super) fn poor_profile(facts: &Facts<'_>) -> Option<Spoken> {
     (!reasons.is_empty()).then(|| Spoken { detail: reasons.join("; "), ..Spoken::default() })
 }
 
-/// All system calls, with those that cost most.
+/// Reports all system calls, and names the most expensive ones.
 pub(super) fn system_calls(facts: &Facts<'_>) -> Option<Spoken> {
     let all: i64 = facts.calls.values().map(|calls| calls.value).sum();
     let mut calls: Vec<_> = facts.calls.iter().collect();
@@ -61,7 +61,7 @@ pub(super) fn one_busy_thread(facts: &Facts<'_>) -> Option<Spoken> {
     })
 }
 
-/// A function of yours with much of the time, nearly all of it in at most three of its lines.
+/// Reports a function of yours with much of the time, nearly all of it in at most three of its lines.
 pub(super) fn few_lines(facts: &Facts<'_>) -> Option<Spoken> {
     let mut functions: FxHashMap<_, Vec<_>> = FxHashMap::default();
     for (place, &value) in facts.places.iter().filter(|(place, _)| place.line > 0) {
@@ -81,7 +81,7 @@ pub(super) fn few_lines(facts: &Facts<'_>) -> Option<Spoken> {
     })
 }
 
-/// At most three functions of yours that hold four fifths.
+/// Reports at most three functions of yours that account for four fifths of the cost.
 pub(super) fn few_owners(facts: &Facts<'_>) -> Option<Spoken> {
     let mut functions: FxHashMap<_, i64> = FxHashMap::default();
     for (place, &value) in &facts.places {

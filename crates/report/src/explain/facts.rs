@@ -8,7 +8,7 @@ use super::functions::Functions;
 use crate::by::path_of;
 use crate::report::Report;
 
-/// Which profiles a rule is about.
+/// Which profiles a rule applies to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum About {
     /// Time, or samples of it.
@@ -19,7 +19,7 @@ pub(super) enum About {
     Any,
 }
 
-/// What a rule wants to see of each stack.
+/// What a rule looks for in each stack.
 #[derive(Clone, Copy)]
 pub(super) enum Wanted<'r> {
     Anywhere(&'r Functions),
@@ -27,7 +27,7 @@ pub(super) enum Wanted<'r> {
     Nothing,
 }
 
-/// A place in your code: the function, and the line where that is known.
+/// A place in your code: the function, and the line if known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) struct Place {
     pub(super) function: FunctionId,
@@ -38,29 +38,29 @@ pub(super) struct Place {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Matches {
     pub(super) value: i64,
-    /// How much of it is charged to each place of yours.
+    /// How much of it is charged to each place in your code.
     pub(super) places: FxHashMap<Place, i64>,
 }
 
 /// Everything that rules look at.
 pub(super) struct Facts<'a> {
     pub(super) report: &'a Report,
-    /// How many observations the profile is made of.
+    /// How many observations the profile consists of.
     pub(super) observations: u64,
     pub(super) about: About,
-    /// What the rules that look for functions found, by the row of the rule.
+    /// What the rules that look for functions found, by the index of the rule.
     pub(super) matches: Vec<Matches>,
     /// The total by thread.
     pub(super) threads: FxHashMap<String, i64>,
-    /// The total by place of yours.
+    /// The total by place in your code.
     pub(super) places: FxHashMap<Place, i64>,
-    /// The total by system call, with the places of yours that make it.
+    /// The total by system call, with the places in your code that make it.
     pub(super) calls: FxHashMap<String, Matches>,
     /// The total of stacks whose innermost frame has no name.
     pub(super) unnamed: i64,
 }
 
-/// Which rules a function is an instance of: a bit each.
+/// Which rules a function matches: one bit each.
 #[derive(Clone, Copy, Default)]
 struct Masks {
     anywhere: u64,
@@ -68,7 +68,7 @@ struct Masks {
 }
 
 impl<'a> Facts<'a> {
-    /// Goes through the samples once, for all rules: `wanted` has one entry for each, at most 64.
+    /// Goes through the samples once, for all rules: `wanted` has one entry per rule, at most 64.
     pub(super) fn of(report: &'a Report, owners: &Owners, wanted: &[Wanted<'_>]) -> Self {
         let profile = &report.profile;
         let mut facts = Self {
@@ -88,7 +88,7 @@ impl<'a> Facts<'a> {
         facts
     }
 
-    /// The share of the total.
+    /// Returns the share of the total.
     pub(super) fn share(&self, value: i64) -> f64 {
         if self.report.total == 0 { 0.0 } else { value as f64 / self.report.total as f64 }
     }
@@ -136,7 +136,7 @@ impl Matches {
     }
 }
 
-/// The function that the innermost frame is compiled into: not what was inlined there.
+/// Returns the function that the innermost frame is compiled into, not one that was inlined there.
 fn innermost(profile: &Profile, stack: &[LocationId]) -> Option<FunctionId> {
     profile.lines(*stack.first()?).last()?.function
 }
@@ -159,14 +159,14 @@ fn masks(profile: &Profile, wanted: &[Wanted<'_>]) -> Vec<Masks> {
     masks.collect()
 }
 
-/// The system call that a kernel function is the entry of: `__x64_sys_read` is `read`.
+/// Returns the system call of a kernel entry function: `read` for `__x64_sys_read`.
 fn system_call(name: &str) -> Option<&str> {
     ["__x64_sys_", "__arm64_sys_", "__do_sys_", "__se_sys_", "ksys_"]
         .iter()
         .find_map(|prefix| name.strip_prefix(prefix))
 }
 
-/// How many times something was observed: the count of samples where the profile has one, else its rows.
+/// Returns how many observations there are: the number of samples if the profile counts them, else its rows.
 fn observations(report: &Report) -> u64 {
     let profile = &report.profile;
     let is_count = |at: &usize| {
@@ -176,7 +176,7 @@ fn observations(report: &Report) -> u64 {
     };
     let counted = (0..profile.sample_types().len()).find(is_count).map(|at| profile.total(at).unsigned_abs());
     let events = profile.timeline.as_ref().map(|timeline| timeline.events.len() as u64);
-    // An event may stand for several samples, and a count may be scaled: the smaller number is the safer one.
+    // An event may stand for several samples, and a count may be scaled: the smaller number is safer.
     match (counted, events.filter(|&events| events > 0)) {
         (Some(counted), Some(events)) => counted.min(events),
         (Some(counted), None) => counted,

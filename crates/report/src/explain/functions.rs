@@ -8,7 +8,7 @@ pub(super) struct Functions {
     pub(super) parts: &'static [&'static str],
 }
 
-/// A short way to write a row of the table.
+/// Shorthand for a row of the table.
 pub(super) const fn functions(starts: &'static [&'static str], parts: &'static [&'static str]) -> Functions {
     Functions { starts, parts }
 }

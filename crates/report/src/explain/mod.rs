@@ -1,4 +1,4 @@
-//! `explain`: what stands out in a profile, in sentences, how sure that is, and what usually helps.
+//! `explain`: reports in sentences what stands out in a profile, how certain that is, and what usually helps.
 
 mod checks;
 mod facts;
@@ -16,7 +16,7 @@ use checks::Spoken;
 use facts::{About, Facts, Matches, Place, Wanted};
 use rules::{Look, RULES, Rule};
 
-/// The most findings that are given.
+/// The most findings that are reported.
 const MOST: usize = 10;
 
 /// The answer. Its JSON form is stable.
@@ -26,30 +26,30 @@ pub struct Explanation {
     pub sample_type: String,
     /// The unit of the total.
     pub unit: String,
-    /// What shares are of.
+    /// The base of shares.
     pub total: i64,
-    /// How many observations the profile is made of.
+    /// How many observations the profile consists of.
     pub observations: u64,
     /// What the profile says about its own quality.
     pub quality: Vec<String>,
-    /// What stands out, the largest first; a warning about the profile itself before everything else.
+    /// What stands out, largest first; warnings about the profile itself come before everything else.
     pub findings: Vec<Finding>,
 }
 
 /// One thing that stands out.
 #[derive(Clone, Debug, Serialize)]
 pub struct Finding {
-    /// The name of the rule, which stays the same.
+    /// The stable name of the rule.
     pub rule: &'static str,
     /// What was found.
     pub title: String,
     /// The share of the total, from 0 to 1.
     pub share: f64,
-    /// The range in which the share lies with 95 % confidence, from the number of observations.
+    /// The 95 % confidence interval of the share, from the number of observations.
     pub range: (f64, f64),
-    /// `high` where the whole range is above the rule's threshold, else `low`.
+    /// `high` if the whole range is above the rule's threshold, else `low`.
     pub confidence: &'static str,
-    /// The places in your code that it sits in, the largest first.
+    /// The places in your code that cause it, largest first.
     pub places: Vec<FoundPlace>,
     /// Why it matters.
     pub why: &'static str,
@@ -72,7 +72,7 @@ pub struct FoundPlace {
     pub share: f64,
 }
 
-/// Explains what `report` is about.
+/// Explains what stands out in `report`.
 pub fn explain(report: &Report, owners: &Owners) -> Explanation {
     let wanted = RULES.iter().map(|rule| match &rule.look {
         Look::Anywhere(functions) => Wanted::Anywhere(functions),
@@ -134,7 +134,7 @@ fn finding(facts: &Facts<'_>, row: usize, rule: &Rule) -> Option<Finding> {
     })
 }
 
-/// Wilson's interval for a share that was observed in `count` independent samples.
+/// Returns Wilson's interval for a share that was observed in `count` independent samples.
 fn confidence_interval(share: f64, count: u64) -> (f64, f64) {
     const Z: f64 = 1.96;
     let n = count.max(1) as f64;

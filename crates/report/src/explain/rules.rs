@@ -1,7 +1,8 @@
-//! The rules of `explain`: what to look for, from which share on to speak, why it matters and what usually helps.
+//! The rules of `explain`: what to look for, the share from which to report it, why it matters and what usually
+//! helps.
 //!
-//! To add one, add a row. Most rules look for functions by their path; a rule that needs more has a check of its own in
-//! [`checks`](super::checks). Each rule has a test with a profile where it speaks and a similar one where it does not.
+//! To add a rule, add a row. Most rules look for functions by their path; a rule that needs more has its own check in
+//! [`checks`](super::checks). Each rule has a test with a profile that triggers it and a similar one that does not.
 
 use super::checks::{self, Spoken};
 use super::facts::{About, Facts};
@@ -9,30 +10,30 @@ use super::functions::{Functions, functions};
 
 /// One thing that `explain` can find.
 pub(super) struct Rule {
-    /// A name that stays the same, for programs.
+    /// A stable name, for programs.
     pub(super) id: &'static str,
     pub(super) about: About,
     pub(super) title: &'static str,
     pub(super) look: Look,
-    /// The share of the total below which the rule is silent.
+    /// The share of the total below which the rule reports nothing.
     pub(super) least: f64,
     pub(super) why: &'static str,
     pub(super) helps: &'static str,
-    /// What the command that digs deeper looks for; empty for a plain `top --by yours`.
+    /// The focus of the command that digs deeper; empty for a plain `top --by yours`.
     pub(super) focus: &'static str,
 }
 
-/// How a rule looks.
+/// How a rule searches.
 pub(super) enum Look {
     /// Samples with such a function anywhere on their stack.
     Anywhere(Functions),
-    /// Samples whose innermost function (after inlining) is such a one.
+    /// Samples whose innermost function (after inlining) is one of these.
     Innermost(Functions),
     /// Anything else.
     Check(fn(&Facts<'_>) -> Option<Spoken>),
 }
 
-/// Every rule. Those that say that nothing else can be trusted come first.
+/// Every rule. Rules that cast doubt on everything else come first.
 pub(super) const RULES: &[Rule] = &[
     Rule {
         id: "poor-profile",

@@ -55,7 +55,7 @@ fn speaks(explanation: &Explanation, rule: &str) -> bool {
     explanation.findings.iter().any(|finding| finding.rule == rule)
 }
 
-/// A function that each rule must speak about, and a similar one about which it must not.
+/// For each rule, a function that triggers it and a similar one that must not.
 const PAIRS: &[(&str, &str, &str)] = &[
     (
         "unoptimized",

@@ -48,7 +48,7 @@ pub fn write_text(report: &Report, out: &mut impl Write) -> io::Result<()> {
     Ok(())
 }
 
-/// The names of the nodes as callees. Readers join functions of the same file and name, so functions that
+/// Returns the names of the nodes as callees. Readers merge functions of the same file and name, so functions that
 /// differ in their binary or place get a number: `name [1/2]`.
 fn distinct_names(report: &Report, graph: &Graph) -> Vec<String> {
     let mut variants: FxHashMap<_, Vec<_>> = FxHashMap::default();
@@ -71,7 +71,7 @@ fn distinct_names(report: &Report, graph: &Graph) -> Vec<String> {
     graph.nodes.iter().map(name).collect()
 }
 
-/// Callgrind writes a name once, with a number, and then only the number.
+/// Numbers names: callgrind writes a name once, with a number, and then only the number.
 #[derive(Default)]
 struct Names {
     numbers: FxHashMap<String, usize>,
@@ -82,7 +82,7 @@ impl Names {
         if name.is_empty() {
             return String::new();
         }
-        // A line of its own would be read as a cost.
+        // A line break in a name would start a line that is read as a cost.
         let name = &*name.replace(['\n', '\r'], " ");
         if let Some(number) = self.numbers.get(name) {
             return format!("({number})");
@@ -93,7 +93,7 @@ impl Names {
     }
 }
 
-/// An address relative to the one before, where that is shorter.
+/// Returns an address relative to the previous one, if that is shorter.
 fn relative(before: Option<u64>, address: u64) -> String {
     let absolute = format!("{address:#x}");
     let Some(before) = before else { return absolute };

@@ -1,4 +1,4 @@
-//! `dot`: the call graph for Graphviz, laid out as `go tool pprof` describes it.
+//! `dot`: the call graph for Graphviz, in the same form as `go tool pprof`'s.
 
 use std::io::{self, Write};
 use std::sync::LazyLock;
@@ -98,9 +98,9 @@ impl<W: Write> Drawing<'_, W> {
         )
     }
 
-    /// The labels of a node, as boxes beside it. Says whether there were any.
+    /// Writes the labels of a node, as boxes beside it. Returns whether there were any.
     fn nodelets(&mut self, row: usize, node: &GraphNode) -> io::Result<bool> {
-        // What a leaf called may have been trimmed, so its labels count with all below it.
+        // A leaf's callees may have been trimmed, so its labels count with everything below it.
         let by_flat = !node.outgoing.is_empty();
         let value = |tag: &Tag| if by_flat { tag.flat.value() } else { tag.cum.value() };
         let mut texts: Vec<Tag> = node.tags.texts.values().cloned().collect();
@@ -179,7 +179,7 @@ impl<W: Write> Drawing<'_, W> {
     }
 }
 
-/// Joins numbers into at most four ranges around the heaviest of them.
+/// Merges numbers into at most four ranges around the heaviest of them.
 fn collapse(mut tags: Vec<Tag>, by_flat: bool) -> Vec<Tag> {
     graph::sort_tags(&mut tags, by_flat);
     if tags.len() <= MAX_NODELETS {
@@ -223,7 +223,7 @@ fn escape(text: &str) -> String {
     text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\l")
 }
 
-/// Red for what costs, green for what a diff saved, grey for what hardly matters.
+/// Returns a colour: red for cost, green for what a diff saved, grey for what hardly matters.
 pub(crate) fn heat(score: f64, is_background: bool) -> String {
     let (mut saturation, value): (f64, f64) = if is_background { (0.1, 0.93) } else { (1.0, 0.7) };
     let score = score.clamp(-1.0, 1.0);
@@ -241,7 +241,7 @@ pub(crate) fn heat(score: f64, is_background: bool) -> String {
     format!("#{:02x}{:02x}{:02x}", byte(red), byte(green), byte(value * (1.0 - saturation)))
 }
 
-/// A name for a box of a graph: without the path of a Go package, the package of a Java class, or the
+/// Returns a name for a box of a graph: without the path of a Go package, the package of a Java class, or the
 /// namespaces before the first type of a C++ or Rust name.
 fn short_name(name: &str) -> String {
     static SHAPES: LazyLock<[Regex; 3]> = LazyLock::new(|| {

@@ -1,4 +1,4 @@
-//! The call graph as an SVG image, laid out here, without Graphviz.
+//! The call graph as an SVG image, laid out without Graphviz.
 
 use std::fmt::Write;
 
@@ -10,7 +10,7 @@ use crate::graph::{self, Edge, GraphNode};
 use crate::report::Report;
 use crate::xml::escaped;
 
-/// The call graph as an SVG image: callers above, callees below; a box is as warm as its function is costly.
+/// Returns the call graph as an SVG image: callers above, callees below; the costlier a function, the warmer its box.
 pub fn svg(report: &Report) -> String {
     let graph = graph::trimmed(report).graph;
     let output_unit = graph.output_unit(report);
@@ -28,7 +28,7 @@ pub fn svg(report: &Report) -> String {
     drawing.draw(&edges, &placed)
 }
 
-/// What a box says.
+/// The text of a box.
 struct Label {
     lines: Vec<String>,
     title: String,
@@ -39,9 +39,9 @@ const LINE_HEIGHT: f64 = 15.0;
 const CHARACTER_WIDTH: f64 = 7.3;
 const PADDING: f64 = 8.0;
 const MARGIN: f64 = 24.0;
-/// Between layers there is room for what the calls cost.
+/// The gap between layers leaves room for the cost of the calls.
 const GAPS: Gaps = Gaps { boxes: 24.0, layers: 56.0 };
-/// Longer names are cut in the box, and whole in its tooltip.
+/// Longer names are shortened in the box, and shown in full in its tooltip.
 const LONGEST_NAME: usize = 48;
 
 impl Label {
@@ -70,7 +70,7 @@ impl Label {
     }
 }
 
-/// The end of a long name says more than its start.
+/// Shortens a name; the end of a long name says more than its start.
 fn shortened(name: &str) -> String {
     let length = name.chars().count();
     if length <= LONGEST_NAME {
@@ -169,7 +169,7 @@ impl Label {
     }
 }
 
-/// A line through the points that leaves and enters vertically.
+/// Returns a line through the points that leaves and enters vertically.
 fn curve(points: &[(f64, f64)]) -> String {
     let mut path = String::new();
     let (x, y) = points[0];

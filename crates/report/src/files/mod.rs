@@ -1,4 +1,4 @@
-//! Answers as files that other programs read.
+//! Answers as files for other programs.
 
 pub mod callgrind;
 pub mod dot;

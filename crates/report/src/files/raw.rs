@@ -76,7 +76,7 @@ fn header(profile: &Profile, out: &mut impl Write) -> io::Result<()> {
     Ok(())
 }
 
-/// A moment as Go prints it: `2026-11-15 03:04:18.162281497 +0000 UTC`.
+/// Formats a time as Go prints it: `2026-11-15 03:04:18.162281497 +0000 UTC`.
 fn go_time(nanos: i64) -> String {
     let moment = crate::utc::utc(nanos);
     let moment = moment.trim_end_matches(" UTC");
@@ -85,7 +85,7 @@ fn go_time(nanos: i64) -> String {
     format!("{moment}{} +0000 UTC", fraction.trim_end_matches('0'))
 }
 
-/// A length of time as Go prints it: `1h2m3.5s`, `2.51s`, `1.5ms`.
+/// Formats a duration as Go prints it: `1h2m3.5s`, `2.51s`, `1.5ms`.
 fn go_duration(nanos: i64) -> String {
     let (minutes, rest) = (nanos / 60_000_000_000, (nanos % 60_000_000_000) as f64 / 1e9);
     if nanos < 1_000 {

@@ -1,4 +1,4 @@
-//! The layout: which boxes of a tree are wide enough to be seen.
+//! The layout: which boxes of a tree are wide enough to be visible.
 
 use std::ops::Deref;
 
@@ -7,7 +7,7 @@ use flamelet_profile::Profile;
 use super::tree::{FlameTree, NodeId};
 use crate::stacks::{NameId, Value};
 
-/// What somebody looks at.
+/// The visible part of a flame graph.
 #[derive(Clone, Copy, Debug)]
 pub struct Viewport {
     /// The box that fills the width.
@@ -16,22 +16,22 @@ pub struct Viewport {
     pub width: f64,
     /// Boxes narrower than this many pixels are left out.
     pub min_pixels: f64,
-    /// No more boxes than this; a picture that has more is cut at wider boxes.
+    /// The maximum number of boxes; if there are more, narrower boxes are left out.
     pub max_boxes: usize,
 }
 
 impl Viewport {
-    /// The whole graph, `width` pixels wide, without what is narrower than half a pixel.
+    /// Shows the whole graph, `width` pixels wide, without boxes narrower than half a pixel.
     pub fn of_width(width: f64) -> Self {
         Self { root: NodeId::ROOT, width, min_pixels: 0.5, max_boxes: 20_000 }
     }
 
-    /// The same picture of another root.
+    /// Returns the same viewport with another root.
     pub fn zoomed(self, root: NodeId) -> Self {
         Self { root, ..self }
     }
 
-    /// The least weight of a box that is drawn.
+    /// Returns the least weight of a box that is drawn.
     fn cutoff(&self, weight: u64) -> u64 {
         let share = self.min_pixels / self.width.max(1.0);
         ((weight as f64 * share).ceil() as u64).max(1)
@@ -41,37 +41,37 @@ impl Viewport {
 /// One box of a picture.
 #[derive(Clone, Copy, Debug)]
 pub struct FlameBox {
-    /// The node that it shows.
+    /// The node it shows.
     pub node: NodeId,
-    /// The box that it stands on: its place in [`Boxes::boxes`].
+    /// Its parent, as an index into [`Boxes::boxes`].
     pub parent: Option<u32>,
-    /// Its name; none for the root of all stacks.
+    /// Its name; `None` for the root of all stacks.
     pub name: Option<NameId>,
-    /// How many boxes stand below it.
+    /// How many ancestors it has.
     pub depth: u32,
     /// Where it starts, in weight from the left edge of the root of all stacks.
     pub x: u64,
-    /// What it counts; [`Value::weight`] is its width.
+    /// Its value; [`Value::weight`] is its width.
     pub value: Value,
-    /// What ends in it.
+    /// The value of the stacks that end in it.
     pub own: Value,
 }
 
-/// The boxes of a [`Viewport`], each after the one it stands on, siblings from left to right.
+/// The boxes of a [`Viewport`], each after its parent, siblings from left to right.
 #[derive(Clone, Debug)]
 pub struct Boxes {
-    /// The boxes: first those that the root of the viewport stands on, then what stands on it.
+    /// The boxes: first the ancestors of the viewport's root, then the root and its descendants.
     pub boxes: Vec<FlameBox>,
-    /// Where in `boxes` the root of the viewport is.
+    /// The index in `boxes` of the viewport's root.
     pub zoom: usize,
-    /// The least weight of a box that is in here.
+    /// The least weight of a box in this layout.
     pub cutoff: u64,
-    /// How many boxes were met that are narrower. What stands on those was not looked at.
+    /// How many narrower boxes were skipped. Their descendants are not counted.
     pub narrower: u64,
 }
 
 impl<P: Deref<Target = Profile>> FlameTree<P> {
-    /// The boxes that can be seen in `viewport`.
+    /// Returns the boxes that are visible in `viewport`.
     pub fn layout(&mut self, viewport: &Viewport) -> Boxes {
         let mut cutoff = viewport.cutoff(self.value(viewport.root).weight());
         loop {
@@ -82,13 +82,13 @@ impl<P: Deref<Target = Profile>> FlameTree<P> {
         }
     }
 
-    /// The most boxes of the whole graph, widest first, that `max_boxes` allows; for a file that is
-    /// looked at without the profile at hand.
+    /// Returns as many boxes of the whole graph, widest first, as `max_boxes` allows; for a file that is viewed
+    /// without the profile.
     pub fn layout_most(&mut self, max_boxes: usize) -> Boxes {
         let total = self.value(NodeId::ROOT).weight();
         let mut cutoff = Viewport { max_boxes, ..Viewport::of_width(4000.0) }.cutoff(total);
         let mut best = self.layout(&Viewport { max_boxes, ..Viewport::of_width(4000.0) });
-        // Four times finer is at most some four times more boxes: stop before work is thrown away.
+        // A cutoff four times finer gives at most about four times more boxes: stop before work is wasted.
         while best.narrower > 0 && best.boxes.len() * 3 < max_boxes && cutoff > 1 {
             cutoff = (cutoff / 4).max(1);
             match self.boxes_over(NodeId::ROOT, cutoff, max_boxes) {
@@ -99,7 +99,7 @@ impl<P: Deref<Target = Profile>> FlameTree<P> {
         best
     }
 
-    /// All boxes of at least `cutoff`, or nothing if there are more than `max_boxes`.
+    /// Returns all boxes of at least `cutoff`, or `None` if there are more than `max_boxes`.
     fn boxes_over(&mut self, root: NodeId, cutoff: u64, max_boxes: usize) -> Option<Boxes> {
         let mut boxes = Vec::new();
         let mut path = Vec::new();

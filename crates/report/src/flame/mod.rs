@@ -1,4 +1,4 @@
-//! Flame graphs: the one layout for the page, the SVG and the HTML file.
+//! Flame graphs: one layout for the page, the SVG and the HTML file.
 //!
 //! | to … | use |
 //! |---|---|
@@ -30,21 +30,21 @@ pub use palette::{NEUTRAL, hue_of};
 pub use svg::svg;
 pub use tree::{Direction, FlameTree, NodeId, name_key};
 
-/// How [`svg`] and the viewer's page draw.
+/// Options for [`svg`] and the viewer's page.
 #[derive(Clone, Debug)]
 pub struct FlameOptions {
-    /// What the picture is called.
+    /// The title of the picture.
     pub title: String,
-    /// Which kind of value is drawn: a row of [`flamelet_profile::Profile::sample_types`]. None is
-    /// the profile's default.
+    /// Which kind of value is drawn: a row of [`flamelet_profile::Profile::sample_types`]. `None` means the profile's
+    /// default.
     pub sample_type: Option<usize>,
-    /// How wide the SVG is, in pixels.
+    /// The width of the SVG, in pixels.
     pub image_width: u32,
-    /// From the leaves up (callers), instead of from the roots.
+    /// Draw from the leaves up (callers), instead of from the roots.
     pub inverted: bool,
-    /// The root at the top, growing down. The page lets its reader choose.
+    /// Draw the root at the top, growing down. The page lets its user choose.
     pub icicle: bool,
-    /// How many bytes the HTML file may have. What is too narrow to fit is left out, and the page says so.
+    /// The maximum size of the HTML file in bytes. Boxes too narrow to fit are left out, and the page says so.
     pub max_bytes: usize,
 }
 

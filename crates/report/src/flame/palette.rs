@@ -3,25 +3,25 @@
 use super::tree::name_key;
 use crate::names::is_standard;
 
-/// How many hues crates share. Warm ones are missing on purpose: they are kept for heat.
+/// How many hues crates share. Warm hues are reserved for heat.
 const HUES: u32 = 24;
 
-/// The hue of code whose crate is the standard library or is not known.
+/// The hue of code from the standard library or from an unknown crate.
 pub const NEUTRAL: u32 = HUES;
 
-/// The fills of a picture on white, by hue; `ui/palette.css` holds the same for the page.
+/// The fill colours of a picture on white, by hue; `ui/palette.css` has the same colours for the page.
 pub(crate) const LIGHT: [&str; HUES as usize + 1] = [
     "#b5cdeb", "#a9dcd3", "#cdc1ee", "#b2dcb8", "#b9c3ef", "#a8d8e6", "#dcc0ea", "#c8dda9", "#c3c8e0",
     "#b9d9c6", "#e6c3dc", "#d3d9b0", "#8fb3de", "#87d3c7", "#ab98e0", "#8dd398", "#929ee0", "#86c7da",
     "#c897dd", "#b3d487", "#99a5d6", "#92d1ae", "#da99c7", "#c8d18c", "#d3d7dd",
 ];
 
-/// The hue of a crate, below [`NEUTRAL`]; [`NEUTRAL`] for standard libraries and unknown code.
+/// Returns the hue of a crate, below [`NEUTRAL`]; [`NEUTRAL`] for standard libraries and unknown code.
 pub fn hue_of(krate: &str) -> u32 {
     if krate.is_empty() || krate == "<unknown>" || krate.starts_with('[') || is_standard(krate) {
         return NEUTRAL;
     }
-    // The factor was picked so that the crates most services are made of differ from each other.
+    // The factor was chosen so that the crates common in services get different hues.
     (name_key(krate).wrapping_mul(0xf47b_14c5) >> 16) % HUES
 }
 

@@ -1,4 +1,4 @@
-//! A flame graph as one SVG file: a still picture everywhere, zoom and search where scripts run.
+//! A flame graph as one SVG file: a still picture everywhere, with zoom and search where scripts run.
 
 use std::fmt::Write;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use super::tree::{FlameTree, name_key};
 use crate::stacks::{Frames, StackWeights, Value};
 use crate::xml::escaped;
 
-/// What zooms and searches inside of the file; its source is `ui/`.
+/// The script that zooms and searches inside the file; its source is `ui/`.
 const SCRIPT: &str = include_str!("svg.js");
 const STYLE: &str = include_str!("svg.css");
 
@@ -22,7 +22,7 @@ const MARGIN: f64 = 10.0;
 /// The width of an average character of the 11 pixel system font.
 const CHARACTER: f64 = 6.1;
 
-/// The flame graph of `profile`. Boxes narrower than a third of a pixel are not drawn.
+/// Draws the flame graph of `profile`. Boxes narrower than a third of a pixel are not drawn.
 pub fn svg(profile: &Profile, options: &FlameOptions) -> String {
     let sample_type = options.sample_type.unwrap_or_else(|| profile.default_sample_index());
     let weights = StackWeights::new(profile, sample_type);
@@ -118,7 +118,7 @@ impl FlameDrawing<'_> {
             ROW - 1,
             self.fill(name, found),
         );
-        // The text is always there, empty where it does not fit, for the script to fill after a zoom.
+        // The text element always exists, empty if the name does not fit, for the script to fill after a zoom.
         let _ = writeln!(
             out,
             "<text x=\"{:.2}\" y=\"{}\">{}</text></g>",
@@ -136,7 +136,7 @@ impl FlameDrawing<'_> {
         unit::percentage(value, self.total.weight().try_into().unwrap_or(i64::MAX)).trim().to_owned()
     }
 
-    /// `name (12.30ms, 4.56%)`, and in a diff what it was and how it changed.
+    /// Returns `name (12.30ms, 4.56%)`, and in a diff also the base value and the change.
     fn tooltip(&self, name: &str, found: &FlameBox) -> String {
         let value = found.value;
         if self.is_diff {
@@ -163,13 +163,13 @@ impl FlameDrawing<'_> {
                 LIGHT[hue_of(&krate.unwrap_or_default()) as usize]
             }
         };
-        // Two shades of a crate's hue, by name, so that neighbours can be told apart.
+        // Two shades of a crate's hue, by name, so that neighbours can be distinguished.
         let opacity = ["1", ".84"][(name_key(name) / 64 % 2) as usize];
         format!("fill=\"{colour}\" fill-opacity=\"{opacity}\"")
     }
 }
 
-/// From blue (gone) over grey (as before) to red (new), by the share that changed.
+/// Returns a colour from blue (gone) through grey (unchanged) to red (new), by the share that changed.
 fn diff_colour(value: Value) -> String {
     let both = value.weight().max(1) as f64;
     let change = (value.delta() as f64 / both).clamp(-1.0, 1.0);
@@ -180,7 +180,7 @@ fn diff_colour(value: Value) -> String {
     format!("#{:02x}{:02x}{:02x}", mix(0), mix(1), mix(2))
 }
 
-/// As much of `name` as fits, with dots where it goes on.
+/// Returns as much of `name` as fits, with dots where it is cut.
 fn clipped(name: &str, width: f64) -> String {
     let room = ((width - 6.0) / CHARACTER).max(0.0) as usize;
     if name.chars().count() <= room {

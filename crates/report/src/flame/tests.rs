@@ -1,4 +1,4 @@
-//! Known answers, and the lazy tree against one that is built whole.
+//! Known results, and the lazy tree compared with one that is built in full.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use flamelet_profile::{LabelSetId, Line, Profile, ProfileBuilder};
 use super::*;
 use crate::stacks::{Frames, StackWeights, costs};
 
-/// Stacks root first, `a;b;c`, with inlined frames joined by `+` (outermost first).
+/// Builds a profile of stacks, root first, `a;b;c`, with inlined frames joined by `+` (outermost first).
 pub(crate) fn profile(stacks: &[(&str, i64)]) -> Profile {
     let mut builder = ProfileBuilder::new(&[("samples", "count"), ("cpu", "nanoseconds")]);
     for (stack, value) in stacks {
@@ -35,7 +35,7 @@ fn tree(profile: &Profile, direction: Direction) -> FlameTree<&Profile> {
     FlameTree::new(profile, Arc::new(Frames::new(profile)), &StackWeights::new(profile, 1), direction)
 }
 
-/// The whole tree as text: `name total/self` with two spaces a level.
+/// Returns the whole tree as text: `name total/self`, indented by two spaces per level.
 fn whole(tree: &mut FlameTree<&Profile>) -> Vec<String> {
     let boxes = tree.layout(&Viewport { max_boxes: usize::MAX, ..Viewport::of_width(1e12) });
     let text = |found: &FlameBox| {
@@ -177,7 +177,7 @@ fn a_diff_shows_both_sides() {
     assert!(picture.contains("grown (0 → 5ns, +5ns)"));
 }
 
-/// A deterministic stream of numbers.
+/// Returns a deterministic stream of numbers.
 pub(crate) fn numbers(mut state: u64) -> impl FnMut(u64) -> u64 {
     move |below| {
         state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);

@@ -1,9 +1,9 @@
-//! The tree of a flame graph, built only where somebody looks.
+//! The tree of a flame graph, built only as far as it is viewed.
 //!
-//! A profile of a million stacks has some forty million boxes, of which a screen can show a few thousand.
-//! So the tree starts as one node that owns all stacks, and expanding a node sorts *its* stacks by their
-//! next frame: each child then owns a contiguous range of them. A subtree too narrow to be seen is never
-//! descended into, and zooming there later expands it then. Nothing is ever lumped into an "other".
+//! A profile of a million stacks has some forty million boxes, but a screen can show only a few thousand. So the tree
+//! starts as one node that owns all stacks, and expanding a node sorts *its* stacks by their next frame: each child
+//! then owns a contiguous range of them. A subtree too narrow to be visible is not expanded until someone zooms in
+//! there. Nothing is ever lumped into an "other".
 //!
 //! ```text
 //! entries  [ s7 s2 s9 s4 | s1 s8 | s3 | s5 s6 ]      one row per stack, with a cursor into it
@@ -35,7 +35,7 @@ pub enum Direction {
 pub struct NodeId(u32);
 
 impl NodeId {
-    /// The node that owns all stacks and has no name of its own, unless the tree has a pivot.
+    /// The node that owns all stacks and has no name, unless the tree has a pivot.
     pub const ROOT: Self = Self(0);
 
     const fn index(self) -> usize {
@@ -43,7 +43,7 @@ impl NodeId {
     }
 }
 
-/// How many frames an entry reads ahead. Stacks lie far apart in memory, so a visit takes several.
+/// How many frames an entry reads ahead. Stacks lie far apart in memory, so one visit reads several.
 const AHEAD: usize = 8;
 
 /// One stack and how far the tree has walked along it.
@@ -61,7 +61,7 @@ struct StackCursor {
 }
 
 impl StackCursor {
-    /// `location` and `line` are where the walk starts; see [`step_to_leaf`] and [`step_to_root`].
+    /// Creates an entry; `location` and `line` are where the walk starts; see [`step_to_leaf`] and [`step_to_root`].
     fn new(stack: StackId, part: Part, location: usize, line: usize) -> Self {
         Self {
             value: part.value,
@@ -78,7 +78,7 @@ impl StackCursor {
         Part { value: self.value, is_base: self.is_base }.into()
     }
 
-    /// The frame that the last step read.
+    /// Returns the frame that the last step read.
     fn name(&self) -> u32 {
         self.ahead[self.used as usize - 1]
     }
@@ -105,9 +105,9 @@ pub struct FlameTree<P> {
     direction: Direction,
     entries: Vec<StackCursor>,
     nodes: Vec<TreeNode>,
-    /// A name whose boxes are one when they follow each other, else [`NONE`].
+    /// A name whose consecutive boxes are merged, else [`NONE`].
     folded: u32,
-    /// For each name its group in the expansion at hand, else [`NONE`].
+    /// For each name its group in the current expansion, else [`NONE`].
     groups_by_name: Vec<u32>,
 }
 
@@ -119,14 +119,14 @@ struct Group {
 }
 
 impl<P: Deref<Target = Profile>> FlameTree<P> {
-    /// About how many bytes it takes beside its profile and its frames.
+    /// Returns about how many bytes the tree takes, not counting its profile and its frames.
     pub fn byte_size(&self) -> usize {
         let Self { entries, nodes, groups_by_name, .. } = self;
-        // Nodes are added as they are looked at, so there is room for more.
+        // Nodes are added as they are viewed, so there is spare capacity.
         size_of_val(&**entries) + nodes.capacity() * size_of::<TreeNode>() + size_of_val(&**groups_by_name)
     }
 
-    /// The tree of all stacks.
+    /// Creates the tree of all stacks.
     pub fn new(profile: P, frames: Arc<Frames>, weights: &StackWeights, direction: Direction) -> Self {
         let mut entries = Vec::with_capacity(weights.len());
         for (stack, part) in weights.parts() {
@@ -139,8 +139,8 @@ impl<P: Deref<Target = Profile>> FlameTree<P> {
         Self::with_entries(profile, frames, direction, entries, NONE)
     }
 
-    /// The tree of what `pivot` calls, or of what calls it: one half of a sandwich. A stack counts once,
-    /// from its outermost call of `pivot`, so that both halves weigh as much as the function does.
+    /// Creates the tree of what `pivot` calls, or of what calls it: one half of a sandwich. A stack counts once, from
+    /// its outermost call of `pivot`, so that both halves have the weight of the function.
     pub fn around(
         profile: P,
         frames: Arc<Frames>,
@@ -190,59 +190,59 @@ impl<P: Deref<Target = Profile>> FlameTree<P> {
         Self { profile, frames, direction, entries, nodes: vec![root], folded, groups_by_name }
     }
 
-    /// The profile that the tree shows.
+    /// Returns the profile that the tree shows.
     pub fn profile(&self) -> &Profile {
         &self.profile
     }
 
-    /// The names of its boxes.
+    /// Returns the names of its boxes.
     pub fn frames(&self) -> &Arc<Frames> {
         &self.frames
     }
 
-    /// How many nodes have been made so far.
+    /// Returns how many nodes have been created so far.
     pub fn node_count(&self) -> usize {
         self.nodes.len()
     }
 
-    /// The node's name; none for the root of all stacks.
+    /// Returns the node's name; `None` for the root of all stacks.
     pub fn name(&self, node: NodeId) -> Option<NameId> {
         let name = self.nodes[node.index()].name;
         (name != NONE).then_some(NameId(name))
     }
 
-    /// The text of the node's name, `root` for the root of all stacks.
+    /// Returns the text of the node's name, `root` for the root of all stacks.
     pub fn text(&self, node: NodeId) -> &str {
         self.name(node).map_or("root", |name| self.frames.text(&self.profile, name))
     }
 
-    /// How many boxes stand below this one.
+    /// Returns how many ancestors the node has.
     pub fn depth(&self, node: NodeId) -> u32 {
         self.nodes[node.index()].depth
     }
 
-    /// The node that this one stands on.
+    /// Returns the parent node.
     pub fn parent(&self, node: NodeId) -> Option<NodeId> {
         let parent = self.nodes[node.index()].parent;
         (parent != NONE).then_some(NodeId(parent))
     }
 
-    /// What the node's stacks weigh together.
+    /// Returns the total of the node's stacks.
     pub fn value(&self, node: NodeId) -> Value {
         self.nodes[node.index()].value
     }
 
-    /// What the stacks weigh that end at this node. Known once the node has been expanded.
+    /// Returns the total of the stacks that end at this node. Known only once the node has been expanded.
     pub fn own(&self, node: NodeId) -> Value {
         self.nodes[node.index()].own
     }
 
-    /// Where the node starts, in weight from the left edge of the root.
+    /// Returns where the node starts, in weight from the left edge of the root.
     pub fn x(&self, node: NodeId) -> u64 {
         self.nodes[node.index()].x
     }
 
-    /// The children, heaviest first. Builds them on the first call.
+    /// Returns the children, heaviest first. The first call creates them.
     pub fn children(&mut self, node: NodeId) -> impl ExactSizeIterator<Item = NodeId> + use<P> {
         if self.nodes[node.index()].first_child == NONE {
             self.expand(node.index());
@@ -251,8 +251,8 @@ impl<P: Deref<Target = Profile>> FlameTree<P> {
         (found.first_child..found.first_child + found.child_count).map(NodeId)
     }
 
-    /// The node that `keys` lead to from the root, each the [`name_key`] of a child; and how many of them
-    /// were found. A path that names frames which are no longer there leads as far as it can.
+    /// Follows `keys` from the root, each the [`name_key`] of a child; returns the node reached and how many keys
+    /// were found. A path with frames that no longer exist is followed as far as possible.
     pub fn walk(&mut self, keys: impl IntoIterator<Item = u32>) -> (NodeId, usize) {
         let (mut node, mut found) = (NodeId::ROOT, 0);
         for key in keys {
@@ -280,7 +280,7 @@ impl<P: Deref<Target = Profile>> FlameTree<P> {
         self.nodes[at].own = own;
     }
 
-    /// Reads the next frame of every stack in `range`, and what each name weighs.
+    /// Reads the next frame of every stack in `range`, and sums the weight of each name.
     fn step_all(&mut self, range: Range<usize>) -> (Vec<Group>, Value) {
         let mut groups: Vec<Group> = Vec::new();
         let mut own = Value::default();
@@ -307,7 +307,7 @@ impl<P: Deref<Target = Profile>> FlameTree<P> {
         (groups, own)
     }
 
-    /// Puts the entries of each group side by side, in the order of `groups`, those that ended last.
+    /// Groups the entries in the order of `groups`, with ended stacks last.
     fn sort_entries(&mut self, range: Range<usize>, groups: &mut [Group]) {
         let moved_nowhere = match groups {
             [] => true,
@@ -323,7 +323,7 @@ impl<P: Deref<Target = Profile>> FlameTree<P> {
             next += group.count;
             self.groups_by_name[group.name as usize] = at as u32;
         }
-        // In place: each entry is swapped to where its group goes on, so a million stacks need no second copy.
+        // In place: each entry is swapped to the next position of its group, so a million stacks need no second copy.
         let entries = &mut self.entries[range];
         let (mut ended, mut end) = (next, 0);
         for at in 0..groups.len() {
@@ -369,8 +369,8 @@ impl<P: Deref<Target = Profile>> FlameTree<P> {
     }
 }
 
-/// Reads the next frames of a stack; those called `folded` that follow each other are one. After the stack's
-/// end come [`NONE`]s; no cursor steps past the first.
+/// Reads the next frames of a stack; consecutive frames called `folded` become one. The stack's end is followed by
+/// [`NONE`]s; no cursor steps past the first.
 fn read_ahead(
     profile: &Profile,
     frames: &Frames,
@@ -396,8 +396,8 @@ fn read_ahead(
     entry.used = 0;
 }
 
-/// The next frame towards the leaf. `location` counts the locations not yet entered (so it is the index
-/// of the current one), `line` the frames left in the current one.
+/// Returns the next frame towards the leaf. `location` counts the locations not yet entered (so it is the index of
+/// the current one), `line` the frames left in the current one.
 #[inline]
 fn step_to_leaf(frames: &Frames, locations: &[LocationId], entry: &mut StackCursor) -> u32 {
     if entry.line == 0 {
@@ -414,7 +414,7 @@ fn step_to_leaf(frames: &Frames, locations: &[LocationId], entry: &mut StackCurs
     frames.raw(locations[entry.location as usize])[entry.line as usize]
 }
 
-/// The next frame towards the root; `location` and `line` name the next frame to read.
+/// Returns the next frame towards the root; `location` and `line` identify the next frame to read.
 #[inline]
 fn step_to_root(frames: &Frames, locations: &[LocationId], entry: &mut StackCursor) -> u32 {
     while let Some(&location) = locations.get(entry.location as usize) {
@@ -428,14 +428,15 @@ fn step_to_root(frames: &Frames, locations: &[LocationId], entry: &mut StackCurs
     NONE
 }
 
-/// For each location whether one of its frames is `name`.
+/// Returns for each location whether one of its frames is `name`.
 fn frames_named(profile: &Profile, frames: &Frames, name: NameId) -> Vec<bool> {
     (0..profile.locations().len())
         .map(|index| frames.raw(LocationId::from_index(index)).contains(&name.0))
         .collect()
 }
 
-/// A short number for a name, the same in every profile and every run: steps of a zoom path in an address.
+/// Returns a short number for a name, the same in every profile and every run, used for the steps of a zoom path in a
+/// URL.
 pub fn name_key(name: &str) -> u32 {
     let mut hash = 0x811c_9dc5_u32;
     for byte in name.bytes() {

@@ -22,28 +22,28 @@ pub struct CallGraph {
 pub struct CallGraphNode {
     /// The function.
     pub name: String,
-    /// What it cost itself.
+    /// Its own cost.
     pub flat: i64,
-    /// What it and all it called cost.
+    /// Its cost, including everything it called.
     pub cum: i64,
 }
 
 /// Calls of a [`CallGraph`].
 #[derive(Clone, Debug, Serialize)]
 pub struct CallGraphEdge {
-    /// The caller's place in [`CallGraph::nodes`].
+    /// The caller's index in [`CallGraph::nodes`].
     pub caller: usize,
-    /// The callee's place in [`CallGraph::nodes`].
+    /// The callee's index in [`CallGraph::nodes`].
     pub callee: usize,
-    /// What the calls cost.
+    /// The cost of the calls.
     pub weight: i64,
-    /// Functions that are not shown lie between the two.
+    /// Functions that are not shown are between the two.
     pub residual: bool,
     /// The callee was inlined into the caller.
     pub inlined: bool,
 }
 
-/// The call graph, trimmed as it would be drawn.
+/// Returns the call graph, trimmed as it would be drawn.
 pub fn graph(report: &Report) -> CallGraph {
     let graph = trimmed(report).graph;
     let nodes = graph.shown().iter().map(|node| CallGraphNode {

@@ -1,4 +1,4 @@
-//! Functions and what flows between them, summed up from stacks: what every call graph is made of.
+//! Functions and the cost that flows between them, summed over stacks: the basis of every call graph.
 
 use std::ops::AddAssign;
 
@@ -13,15 +13,15 @@ use crate::stacks::FrameTable;
 pub(crate) struct FlowNode<I, W> {
     /// What it is.
     pub(crate) info: I,
-    /// What it cost itself.
+    /// Its own cost.
     pub(crate) flat: W,
-    /// What it and all it called cost.
+    /// Its cost, including everything it called.
     pub(crate) cum: W,
     #[cfg(feature = "text")]
     pub(crate) tags: NodeTags<W>,
 }
 
-/// What flows from a caller to a callee.
+/// The cost that flows from a caller to a callee.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Flow<W> {
     /// The caller's row in [`FlowGraph::nodes`].
@@ -30,36 +30,36 @@ pub(crate) struct Flow<W> {
     pub(crate) callee: usize,
     /// The cost of the calls.
     pub(crate) weight: W,
-    /// In some stacks, functions that are not in the graph lie between the two.
+    /// In some stacks, functions that are not in the graph are between the two.
     pub(crate) is_residual: bool,
-    /// In some stacks, nothing lies between the two.
+    /// In some stacks, nothing is between the two.
     pub(crate) is_direct: bool,
     /// The callee was inlined into the caller.
     pub(crate) is_inlined: bool,
-    /// The last stack that counted.
+    /// The last stack that was counted.
     seen: u32,
 }
 
 /// Functions, and the calls between them.
 pub(crate) struct FlowGraph<I, W> {
-    /// The functions, in the order in which the stacks lead to them.
+    /// The functions, in the order in which the stacks reach them.
     pub(crate) nodes: Vec<FlowNode<I, W>>,
     /// The calls between them.
     pub(crate) edges: Vec<Flow<W>>,
 }
 
-/// Which functions a graph is to have, and how.
+/// Which functions a graph contains, and how.
 #[derive(Clone, Copy)]
 pub(crate) struct Plan<'a> {
     pub(crate) profile: &'a Profile,
-    /// Which of the `count` entries each frame stands for.
+    /// The entry, out of `count`, that each frame stands for.
     pub(crate) table: &'a FrameTable,
     pub(crate) count: usize,
     /// The entries to keep; `None` for all.
     pub(crate) kept: Option<&'a [bool]>,
     /// One node for each way to reach a function, instead of one for the function.
     pub(crate) as_tree: bool,
-    /// A function that calls itself has an edge to itself.
+    /// A function that calls itself gets an edge to itself.
     pub(crate) with_recursion: bool,
     #[cfg(feature = "text")]
     pub(crate) tags: Option<&'a TagNames>,
@@ -67,7 +67,7 @@ pub(crate) struct Plan<'a> {
 
 const NONE: usize = usize::MAX;
 
-/// Sums `stacks` up, given with their labels. `info` says what an entry is.
+/// Builds the graph of `stacks`, given with their labels. `info` returns what an entry is.
 pub(crate) fn build<I, W: Copy + Default + AddAssign>(
     plan: &Plan<'_>,
     stacks: impl Iterator<Item = (StackId, LabelSetId, W)>,
@@ -88,7 +88,7 @@ pub(crate) fn build<I, W: Copy + Default + AddAssign>(
     builder.graph
 }
 
-/// One stack on its way through the graph. Its stamp tells what it has passed already, so that recursion counts once.
+/// One stack on its way through the graph. Its stamp marks the nodes it has passed, so that recursion counts once.
 struct Passage<W> {
     stamp: u32,
     #[cfg_attr(not(feature = "text"), expect(dead_code, reason = "labels are drawn by text reports only"))]
@@ -107,11 +107,11 @@ struct CallStep {
 struct Builder<'a, I, W, F> {
     plan: &'a Plan<'a>,
     info: F,
-    /// The rows of nodes: by entry, or in a tree by the node above and the entry.
+    /// The rows of nodes: by entry, or in a tree by parent node and entry.
     by_entry: Vec<usize>,
     by_path: FxHashMap<(usize, u32), usize>,
     edges: FxHashMap<(usize, usize), usize>,
-    /// The last stack that counted for each node.
+    /// The last stack that was counted for each node.
     seen: Vec<u32>,
     graph: FlowGraph<I, W>,
 }

@@ -1,4 +1,4 @@
-//! A layered layout: callers above callees, few crossings, long calls led around the boxes between.
+//! A layered layout: callers above callees, few crossings, long edges routed around the boxes between.
 
 use std::cmp::Ordering;
 
@@ -9,10 +9,10 @@ pub(crate) struct Size {
     pub(crate) height: f64,
 }
 
-/// Where everything is.
+/// The positions of boxes and edges.
 #[derive(Debug, Default)]
 pub(crate) struct Placed {
-    /// The middle of each box.
+    /// The centre of each box.
     pub(crate) boxes: Vec<(f64, f64)>,
     /// For each edge, the points it passes, from caller to callee.
     pub(crate) paths: Vec<Vec<(f64, f64)>>,
@@ -20,7 +20,7 @@ pub(crate) struct Placed {
     pub(crate) height: f64,
 }
 
-/// A call between two boxes. The heavier it is, the nearer they are drawn.
+/// A call between two boxes. The heavier it is, the closer they are drawn.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Call {
     pub(crate) caller: usize,
@@ -28,17 +28,17 @@ pub(crate) struct Call {
     pub(crate) weight: f64,
 }
 
-/// How far boxes of a layer, and layers, are apart.
+/// The gaps between boxes of a layer and between layers.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Gaps {
     pub(crate) boxes: f64,
     pub(crate) layers: f64,
 }
 
-/// An even number: the last goes up, which puts callers above the middle of what they call.
+/// An even number: the last sweep goes up, which centres callers above their callees.
 const SWEEPS: usize = 12;
 
-/// Places boxes of these sizes.
+/// Lays out boxes of these sizes.
 pub(crate) fn place(sizes: &[Size], calls: &[Call], gaps: Gaps) -> Placed {
     let edges: Vec<(usize, usize)> = calls.iter().map(|call| (call.caller, call.callee)).collect();
     let edges = &edges;
@@ -54,7 +54,7 @@ pub(crate) fn place(sizes: &[Size], calls: &[Call], gaps: Gaps) -> Placed {
     grid.finish(sizes, edges, &downward)
 }
 
-/// The edges as (upper, lower): calls that lead back to a caller point the other way, so that all go down.
+/// Returns the edges as (upper, lower): calls back to a caller are reversed, so that all edges go down.
 fn break_cycles(boxes: usize, edges: &[(usize, usize)]) -> Vec<(usize, usize)> {
     let mut outgoing = vec![Vec::new(); boxes];
     let mut has_caller = vec![false; boxes];
@@ -98,7 +98,7 @@ fn break_cycles(boxes: usize, edges: &[(usize, usize)]) -> Vec<(usize, usize)> {
     downward
 }
 
-/// The layer of each box: one below its lowest caller.
+/// Returns the layer of each box: one below its lowest caller.
 fn layers(boxes: usize, downward: &[(usize, usize)]) -> Vec<usize> {
     let mut waiting = vec![0usize; boxes];
     let mut below = vec![Vec::new(); boxes];
@@ -120,12 +120,12 @@ fn layers(boxes: usize, downward: &[(usize, usize)]) -> Vec<usize> {
     layer
 }
 
-/// A box, or a point that a long edge passes.
+/// A box, or a point on a long edge.
 #[derive(Clone, Debug)]
 struct GridCell {
     width: f64,
     x: f64,
-    /// What it is tied to in the layers around, and how much.
+    /// Its neighbours in the layers above and below, with weights.
     above: Vec<(usize, f64)>,
     below: Vec<(usize, f64)>,
 }
@@ -187,7 +187,7 @@ impl Grid {
         grid
     }
 
-    /// Sorts each layer by the middle of its neighbours, sweeping down and up.
+    /// Sorts each layer by the mean position of its neighbours, sweeping down and up.
     fn order(&mut self) {
         let mut place = vec![0.0; self.cells.len()];
         for layer in &self.layers {
@@ -237,8 +237,8 @@ impl Grid {
         }
     }
 
-    /// Places a layer as near to what is wanted as its order and widths allow: once pushed from the left and
-    /// once from the right, and the middle of both.
+    /// Places a layer as close to the wanted positions as its order and widths allow: pushed once from the left and
+    /// once from the right, then the mean of both.
     fn settle(&mut self, layer: &[usize], wanted: &[f64]) {
         let gap = |a: usize, b: usize| (self.cells[a].width + self.cells[b].width) / 2.0 + self.gaps.boxes;
         let mut from_left = wanted.to_vec();
@@ -290,7 +290,7 @@ impl Grid {
     }
 }
 
-/// The mean of values with their weights.
+/// Returns the weighted mean of values.
 fn mean(values: impl Iterator<Item = (f64, f64)>) -> Option<f64> {
     let (sum, weights) =
         values.fold((0.0, 0.0), |(sum, weights), (value, weight)| (sum + value * weight, weights + weight));
@@ -318,7 +318,7 @@ mod tests {
 
     #[test]
     fn callers_are_above_and_boxes_do_not_overlap() {
-        // A diamond, a long edge, a cycle and a box alone.
+        // A diamond, a long edge, a cycle and a single box.
         let edges = [(0, 1), (0, 2), (1, 3), (2, 3), (0, 3), (3, 1), (4, 4)];
         let placed = placed(5, &edges);
         let y = |node: usize| placed.boxes[node].1;

@@ -1,4 +1,4 @@
-//! The graph of a report, whose nodes know their calls: sorting it and leaving nodes out.
+//! The graph of a report, whose nodes list their calls; it can be sorted and trimmed.
 
 use flamelet_profile::Profile;
 
@@ -10,8 +10,8 @@ use crate::stacks::NodeInfo;
 /// The functions of a report and the calls between them.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Graph {
-    /// The nodes: first those that are shown, sorted as the report asked; then those that came to nothing and
-    /// are only seen as callers and callees.
+    /// The nodes: first those that are shown, sorted as requested; then hidden ones, which appear only as
+    /// callers and callees.
     pub(crate) nodes: Vec<GraphNode>,
     /// How many of the nodes are shown.
     pub(crate) shown: usize,
@@ -24,9 +24,9 @@ pub(crate) struct Graph {
 pub(crate) struct GraphNode {
     /// What it is.
     pub(crate) info: NodeInfo,
-    /// What it cost itself.
+    /// Its own cost.
     pub(crate) flat: Cost,
-    /// What it and all it called cost.
+    /// Its cost, including everything it called.
     pub(crate) cum: Cost,
     pub(crate) tags: NodeTags,
     /// The calls to it.
@@ -39,41 +39,41 @@ pub(crate) struct GraphNode {
 pub(crate) type Edge = Flow<Cost>;
 
 impl GraphNode {
-    /// Its own cost, as a mean where one was asked for.
+    /// Returns its own cost, as a mean if requested.
     pub(crate) fn flat_value(&self) -> i64 {
         self.flat.value()
     }
 
-    /// Its whole cost, as a mean where one was asked for.
+    /// Returns its cumulative cost, as a mean if requested.
     pub(crate) fn cum_value(&self) -> i64 {
         self.cum.value()
     }
 }
 
 impl Edge {
-    /// The cost of the calls, as a mean where one was asked for.
+    /// Returns the cost of the calls, as a mean if requested.
     pub(crate) fn value(&self) -> i64 {
         self.weight.value()
     }
 }
 
-/// Whether a node is one that a diff saved.
+/// Returns whether a node is one whose cost decreased in a diff.
 pub(crate) fn is_negative(flat: i64, cum: i64) -> bool {
     flat < 0 || (flat == 0 && cum < 0)
 }
 
 impl Graph {
-    /// The unit in which all values of the nodes are legible.
+    /// Returns the unit in which all values of the nodes are legible.
     pub(crate) fn output_unit(&self, report: &Report) -> String {
         report.output_unit(self.shown().iter().map(|node| (node.flat_value(), node.cum_value())))
     }
 
-    /// The nodes to show.
+    /// Returns the nodes to show.
     pub(crate) fn shown(&self) -> &[GraphNode] {
         &self.nodes[..self.shown]
     }
 
-    /// The graph of what flows. Nodes whose samples cancel each other out are not shown; calls from and to them are.
+    /// Builds the graph from `flows`. Nodes whose samples cancel out are not shown; calls from and to them are.
     pub(super) fn of(flows: FlowGraph<NodeInfo, Cost>, drop_negative: bool) -> Self {
         let node = |node: FlowNode<NodeInfo, Cost>| {
             let FlowNode { info, flat, cum, tags } = node;
@@ -104,7 +104,7 @@ impl Graph {
         self.reorder(&order);
     }
 
-    /// Puts the nodes into `order`; nodes that it does not name go, with their edges.
+    /// Reorders the nodes; nodes that `order` does not contain are removed with their edges.
     pub(super) fn reorder(&mut self, order: &[usize]) {
         const GONE: usize = usize::MAX;
         let mut new_rows = vec![GONE; self.nodes.len()];
@@ -119,7 +119,7 @@ impl Graph {
         self.link();
     }
 
-    /// Makes the nodes' lists of edges anew.
+    /// Rebuilds the nodes' lists of edges.
     pub(super) fn link(&mut self) {
         for node in &mut self.nodes {
             node.incoming.clear();
@@ -131,7 +131,7 @@ impl Graph {
         }
     }
 
-    /// The edges, heaviest first, then by the names at their ends.
+    /// Returns the edges, heaviest first, then by the names at their ends.
     pub(crate) fn sorted_edges(&self, edges: &[usize], profile: &Profile) -> Vec<usize> {
         let mut keyed: Vec<(i64, String, String, usize)> = edges
             .iter()

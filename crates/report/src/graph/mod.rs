@@ -1,4 +1,4 @@
-//! The call graph of a profile: nodes with their cost, edges with what flows over them, trimmed to what
+//! The call graph of a profile: nodes with their cost, edges with the cost that flows over them, trimmed to what
 //! matters. Trimming follows `go tool pprof`, so that both show the same functions.
 
 #[cfg(feature = "text")]

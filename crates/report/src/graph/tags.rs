@@ -20,7 +20,7 @@ pub(crate) struct Tag<W = Cost> {
 }
 
 impl<W: Copy + Default + AddAssign> Tag<W> {
-    /// A value of a label before any cost.
+    /// Creates a label value without cost.
     fn new(label: &TagName) -> Self {
         let TagName { name, number, unit } = label.clone();
         Self { name, number, unit, flat: W::default(), cum: W::default() }
@@ -38,14 +38,14 @@ impl Tag {
     }
 }
 
-/// The labels of one node: text labels by their joined text, numbers below the text they came with.
+/// The labels of one node: text labels by their joined text, and numbers under the text they came with.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct NodeTags<W = Cost> {
     pub(crate) texts: BTreeMap<String, Tag<W>>,
     pub(crate) numbers: BTreeMap<String, BTreeMap<String, Tag<W>>>,
 }
 
-/// What a value of a label is called.
+/// The name of a label value.
 #[derive(Clone)]
 struct TagName {
     name: String,
@@ -53,13 +53,13 @@ struct TagName {
     unit: String,
 }
 
-/// What each label set is called under a node: its texts joined, and its numbers.
+/// The names of each label set under a node: its texts joined, and its numbers.
 pub(crate) struct TagNames {
     sets: Vec<(TagName, Vec<TagName>)>,
 }
 
 impl TagNames {
-    /// Text labels are joined; of the numeric ones only `bytes` is drawn, as pprof does.
+    /// Computes the names. Text labels are joined; of the numeric ones only `bytes` is drawn, as in pprof.
     pub(super) fn of(report: &Report) -> Self {
         let profile = &report.profile;
         let name_set = |id: LabelSetId| {
@@ -106,7 +106,7 @@ impl NodeTags {
         }
     }
 
-    /// How many labels have a cost of their own here.
+    /// Returns how many labels have a flat cost at this node.
     pub(super) fn count(&self) -> usize {
         let all = self.texts.values().chain(self.numbers.values().flat_map(BTreeMap::values));
         all.filter(|tag| tag.flat.sum != 0).count()
@@ -125,7 +125,7 @@ fn size(cost: Cost) -> u64 {
     cost.sum.unsigned_abs()
 }
 
-/// One label for a group of numbers: `1MB..2MB`.
+/// Merges a group of numbers into one label: `1MB..2MB`.
 pub(crate) fn join(group: &[Tag]) -> Tag {
     let bytes = |tag: &&Tag| unit::scale(tag.number, &tag.unit, "b").0 as i64;
     let (Some(smallest), Some(largest)) = (group.iter().min_by_key(bytes), group.iter().max_by_key(bytes))

@@ -1,4 +1,4 @@
-//! Leaving out what is too small to matter.
+//! Leaves out what is too small to matter.
 
 use std::collections::VecDeque;
 
@@ -9,14 +9,14 @@ use crate::options::{Command, Sort};
 use crate::report::{Extent, Report};
 use crate::stacks::Nodes;
 
-/// Below which values nodes and edges are left out.
+/// The values below which nodes and edges are left out.
 pub(crate) struct Cutoffs {
     pub(crate) node: i64,
     pub(crate) edge: i64,
 }
 
 impl Cutoffs {
-    /// The cut-offs for a graph whose nodes cost `total`.
+    /// Returns the cut-offs for a graph whose nodes cost `total`.
     pub(crate) fn of(report: &Report, total: i64) -> Self {
         let share = |fraction: f64| ((total as f64 * fraction) as i64).saturating_abs();
         Self { node: share(report.options.node_fraction), edge: share(report.options.edge_fraction) }
@@ -33,7 +33,7 @@ pub(crate) struct Trimmed {
 }
 
 impl Trimmed {
-    /// What part of the profile the graph shows.
+    /// Returns which part of the profile the graph shows.
     pub(crate) fn extent(&self) -> Extent {
         Extent {
             shown: self.graph.shown().iter().map(GraphNode::flat_value).sum(),
@@ -45,8 +45,8 @@ impl Trimmed {
     }
 }
 
-/// The graph of a report, trimmed by the report's options. Each step builds the graph anew from the samples,
-/// since costs of dropped nodes flow over residual edges.
+/// Builds the graph of a report, trimmed by the report's options. Each step rebuilds the graph from the samples,
+/// since the costs of dropped nodes flow over residual edges.
 pub(crate) fn trimmed(report: &Report) -> Trimmed {
     let is_drawn = report.command == Command::Dot;
     let by_object =
@@ -57,7 +57,7 @@ pub(crate) fn trimmed(report: &Report) -> Trimmed {
     Steps { report, nodes, tags, is_drawn, as_tree }.run()
 }
 
-/// The label boxes that a drawn node may have.
+/// How many label boxes a drawn node may have.
 pub(crate) const MAX_NODELETS: usize = 4;
 
 struct Steps<'a> {
@@ -115,7 +115,7 @@ impl Steps<'_> {
         Graph::of(flows, self.report.options.drop_negative)
     }
 
-    /// The graph with only the nodes that `is_wanted` accepts, in the order of the graph.
+    /// Returns the graph with only the nodes that `is_wanted` accepts, in the same order.
     fn keep(&self, graph: Graph, mut is_wanted: impl FnMut(&GraphNode) -> bool) -> Graph {
         let wanted: Vec<bool> = graph.shown().iter().map(&mut is_wanted).collect();
         if wanted.iter().all(|&wanted| wanted) {
@@ -158,7 +158,7 @@ impl Steps<'_> {
     }
 }
 
-/// How many nodes to draw so that nodes and their labels together come to about `limit` boxes.
+/// Returns how many nodes to draw so that nodes and their labels add up to about `limit` boxes.
 fn drawn_limit(graph: &Graph, limit: usize) -> usize {
     let mut boxes = 0;
     for (row, node) in graph.shown().iter().enumerate() {
@@ -170,7 +170,7 @@ fn drawn_limit(graph: &Graph, limit: usize) -> usize {
     limit
 }
 
-/// Joins the children of nodes that go to the parents that stay.
+/// Connects the children of removed nodes to the nearest ancestors that stay.
 fn trim_tree(mut graph: Graph, wanted: &[bool]) -> Graph {
     let is_wanted = |row: usize| wanted.get(row).copied().unwrap_or(false);
     let parent_edge: Vec<Option<usize>> =
@@ -199,7 +199,7 @@ fn trim_edges(graph: &mut Graph, cutoff: i64) -> usize {
     before - graph.edges.len()
 }
 
-/// Removes residual edges whose ends are connected otherwise, lightest first.
+/// Removes residual edges whose ends are connected in another way, lightest first.
 fn remove_redundant_edges(graph: &mut Graph, report: &Report) {
     for row in (0..graph.shown).rev() {
         let incoming = graph.sorted_edges(&graph.nodes[row].incoming, &report.profile);
@@ -243,7 +243,7 @@ fn is_redundant(graph: &Graph, edge: usize) -> bool {
     false
 }
 
-/// How informative a node is: nodes that only pass on what they receive score low.
+/// Returns how informative a node is: nodes that only pass on what they receive score low.
 fn entropy_score(graph: &Graph, node: &GraphNode) -> i64 {
     let entropy = |edges: &[usize], own: i64| {
         if edges.is_empty() {

@@ -1,4 +1,4 @@
-//! Who frees what others allocated.
+//! What frees memory that others allocated.
 
 use flamelet_profile::{HeapView, Result};
 use rustc_hash::FxHashMap;
@@ -8,7 +8,7 @@ use super::stacks::{Counts, MemoryStacks, period};
 use crate::report::Report;
 use crate::stacks::NodeId;
 
-/// The frame between where memory was freed (inside of it) and where it had been allocated (outside).
+/// The frame between where memory was freed (inner frames) and where it was allocated (outer frames).
 const MARK: &str = "[freed by]";
 
 /// Memory that one function allocated and another freed.
@@ -18,20 +18,20 @@ pub struct FreedRow {
     pub bytes: i64,
     /// The objects.
     pub objects: i64,
-    /// The function that allocated.
+    /// The function that allocated it.
     pub allocated_by: String,
-    /// The function that freed.
+    /// The function that freed it.
     pub freed_by: String,
-    /// How many different pairs of stacks that were.
+    /// How many different pairs of stacks there are.
     pub stacks: usize,
 }
 
 /// The answer. Its JSON form is stable.
 #[derive(Clone, Debug, Serialize)]
 pub struct Freed {
-    /// Bytes in all.
+    /// The total number of bytes.
     pub total_bytes: i64,
-    /// Objects in all.
+    /// The total number of objects.
     pub total_objects: i64,
     /// The mean distance between samples in bytes; 0 when every allocation was recorded.
     pub period: i64,
@@ -39,14 +39,14 @@ pub struct Freed {
     pub rows: Vec<FreedRow>,
 }
 
-/// Who frees what, by pairs of functions.
+/// Returns what frees memory, by pairs of functions.
 pub fn freed(report: &Report) -> Result<Freed> {
     let stacks = MemoryStacks::of(report, HeapView::Freed)?;
     let mark = stacks.names.iter().position(|name| name == MARK).map(|at| at as NodeId);
     let mut pairs: FxHashMap<(String, String), (Counts, usize)> = FxHashMap::default();
     for (stack, counts) in &stacks.rows {
         let at = stack.iter().position(|&node| Some(node) == mark);
-        // Without the mark it is not known where it was freed.
+        // Without the mark it is unknown where the memory was freed.
         let (freed, allocated) = at.map_or((&[][..], &stack[..]), |at| (&stack[..at], &stack[at + 1..]));
         let pair = pairs
             .entry((stacks.own(allocated).swap_remove(0), stacks.own(freed).swap_remove(0)))

@@ -1,4 +1,4 @@
-//! What grows: suspects of a leak, ranked.
+//! What grows: leak suspects, ranked.
 
 use flamelet_profile::trend::{Trend, trend};
 use flamelet_profile::{HeapView, LabelSetId, Profile, Result};
@@ -15,21 +15,21 @@ pub(crate) const CERTAIN: f64 = 1000.0;
 /// A stack whose memory grew.
 #[derive(Clone, Debug, Serialize)]
 pub struct GrowthRow {
-    /// Bytes more than at the first moment.
+    /// The growth in bytes since the first moment.
     pub bytes: i64,
-    /// Objects more than at the first moment.
+    /// The growth in objects since the first moment.
     pub objects: i64,
-    /// How many standard deviations of the sampling that is.
+    /// The growth in standard deviations of the sampling.
     pub sigmas: f64,
-    /// Pairs of moments that rose minus those that fell, in percent; none with fewer than four moments.
+    /// Pairs of moments that rose minus those that fell, in percent; `None` with fewer than four moments.
     pub trend: Option<i64>,
-    /// Whether it rose steadily, window after window; none with fewer than four moments.
+    /// Whether it rose steadily, window after window; `None` with fewer than four moments.
     pub steady: Option<bool>,
-    /// Whether it is more than noise, and nothing speaks against a leak.
+    /// Whether the growth is more than noise, with no evidence against a leak.
     pub suspect: bool,
-    /// The bytes at each moment; empty when the profile knows only the growth.
+    /// The bytes at each moment; empty if the profile has only the growth.
     pub series: Vec<i64>,
-    /// The functions that stand for themselves (no go-betweens), innermost first.
+    /// The functions of interest (no go-betweens), innermost first.
     pub own: Vec<String>,
     /// All functions, innermost first.
     pub stack: Vec<String>,
@@ -38,21 +38,21 @@ pub struct GrowthRow {
 /// The answer. Its JSON form is stable.
 #[derive(Clone, Debug, Serialize)]
 pub struct Growth {
-    /// Bytes that stacks grew by together; those that shrank are left out.
+    /// The total growth in bytes; stacks that shrank are left out.
     pub total_bytes: i64,
-    /// How many moments were compared; 0 when the profile does not say.
+    /// How many moments were compared; 0 if the profile does not say.
     pub moments: usize,
-    /// Between the first and the last moment.
+    /// The time between the first and the last moment.
     pub seconds: f64,
     /// Suspects first, then the others, most bytes first in both.
     pub rows: Vec<GrowthRow>,
 }
 
-/// The growth that a service has found out itself: a profile of `/debug/pprof/growth`.
+/// Returns the growth that a service has measured itself: a profile of `/debug/pprof/growth`.
 pub fn growth(report: &Report) -> Result<Growth> {
     let profile = report.profile();
     let (period, of_sets) = (period(profile), trends_of_sets(profile));
-    // A stack has a sample for each size and thread: what holds for the steadiest of them holds for it.
+    // A stack has one sample per size and thread; the steadiest of them decides.
     let mut trends: FxHashMap<Vec<NodeId>, Trend> = FxHashMap::default();
     let stacks = MemoryStacks::noting(report, HeapView::Growth, |stack, labels, _| {
         if let Some(found) = of_sets[labels.index()] {
@@ -69,7 +69,7 @@ pub fn growth(report: &Report) -> Result<Growth> {
     Ok(Growth::ranked(rows.collect(), 0, profile.header.duration_nanos as f64 / 1e9))
 }
 
-/// The growth between heap profiles of one service, in the order of time.
+/// Returns the growth between heap profiles of one service, given in time order.
 pub fn growth_between(reports: &[Report]) -> Result<Growth> {
     let moments: Vec<MemoryStacks> =
         reports.iter().map(|report| MemoryStacks::of(report, HeapView::InUse)).collect::<Result<_>>()?;
@@ -103,7 +103,7 @@ pub fn growth_between(reports: &[Report]) -> Result<Growth> {
     Ok(Growth::ranked(rows, reports.len(), seconds))
 }
 
-/// How many standard deviations `bytes` are; more than a thousand are as good as certain.
+/// Returns how many standard deviations `bytes` are, at most a thousand, which is as good as certain.
 fn sigmas(bytes: i64, error: f64) -> f64 {
     if error == 0.0 { CERTAIN } else { (bytes as f64 / error).min(CERTAIN) }
 }
@@ -130,7 +130,7 @@ fn row(
     }
 }
 
-/// For each set of labels what its labels `trend` and `steady` say.
+/// Returns for each label set what its labels `trend` and `steady` say.
 fn trends_of_sets(profile: &Profile) -> Vec<Option<Trend>> {
     let key = |name: &str| profile.strings().find(name);
     let (percent, steady) = (key("trend"), key("steady"));

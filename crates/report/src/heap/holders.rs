@@ -1,4 +1,4 @@
-//! Who holds memory: stacks with what is in use, was allocated, or was held at the peak.
+//! What holds memory: stacks with what is in use, was allocated, or was held at the peak.
 
 use flamelet_profile::{HeapView, Result};
 use serde::Serialize;
@@ -15,7 +15,7 @@ pub struct Holder {
     pub error: i64,
     /// The objects.
     pub objects: i64,
-    /// The functions that stand for themselves (no go-betweens), innermost first.
+    /// The functions of interest (no go-betweens), innermost first.
     pub own: Vec<String>,
     /// All functions, innermost first.
     pub stack: Vec<String>,
@@ -26,9 +26,9 @@ pub struct Holder {
 pub struct Holders {
     /// What is counted: `inuse_space`, `alloc_space`, …
     pub sample_type: &'static str,
-    /// Bytes in all.
+    /// The total number of bytes.
     pub total_bytes: i64,
-    /// Objects in all.
+    /// The total number of objects.
     pub total_objects: i64,
     /// The mean distance between samples in bytes; 0 when every allocation was recorded.
     pub period: i64,
@@ -36,7 +36,7 @@ pub struct Holders {
     pub rows: Vec<Holder>,
 }
 
-/// The stacks of a view of one moment: [`HeapView::InUse`], [`HeapView::Allocated`] or [`HeapView::Peak`].
+/// Returns the stacks of a view of one moment: [`HeapView::InUse`], [`HeapView::Allocated`] or [`HeapView::Peak`].
 pub fn holders(report: &Report, view: HeapView) -> Result<Holders> {
     let stacks = MemoryStacks::of(report, view)?;
     Ok(Holders::of(report, view, &stacks))

@@ -16,10 +16,10 @@ pub(crate) const LIFETIMES: [&str; 10] = [
     ">=1h",
 ];
 
-/// The row in [`LIFETIMES`] of what was freed before its thread allocated anything else.
+/// The row in [`LIFETIMES`] of memory freed before its thread allocated anything else.
 pub(crate) const TEMPORARY: usize = 0;
 
-/// For each label set the row of [`LIFETIMES`] that it names.
+/// Returns for each label set the row of [`LIFETIMES`] that it names.
 pub(crate) fn lifetimes_of_sets(profile: &Profile) -> Vec<Option<usize>> {
     let Some(key) = profile.strings().find("lifetime") else { return vec![None; profile.label_set_count()] };
     let class = |set: usize| {

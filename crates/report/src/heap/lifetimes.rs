@@ -1,4 +1,4 @@
-//! How long memory lives, and what lives for nothing.
+//! How long memory lives, and which allocations are only temporary.
 
 use flamelet_profile::{Error, ErrorKind, HeapView, Profile, Result};
 use rustc_hash::FxHashMap;
@@ -10,7 +10,7 @@ use super::stacks::{Counts, MemoryStacks, period, type_index};
 use crate::report::Report;
 use crate::stacks::NodeId;
 
-/// Memory that lived about as long.
+/// Memory with a similar lifetime.
 #[derive(Clone, Debug, Serialize)]
 pub struct LifetimeClass {
     /// `temporary`, `<1ms`, …
@@ -24,15 +24,15 @@ pub struct LifetimeClass {
 /// A stack, and how long its memory lives.
 #[derive(Clone, Debug, Serialize)]
 pub struct LifetimeRow {
-    /// The bytes that it allocated and that were freed by now.
+    /// The bytes that it allocated and that have been freed.
     pub bytes: i64,
     /// The objects.
     pub objects: i64,
-    /// The class that most of its bytes are in.
+    /// The class with most of its bytes.
     pub mostly: &'static str,
-    /// The bytes in each class, as [`Lifetimes::classes`] has them.
+    /// The bytes in each class, in the order of [`Lifetimes::classes`].
     pub by_class: Vec<i64>,
-    /// The functions that stand for themselves (no go-betweens), innermost first.
+    /// The functions of interest (no go-betweens), innermost first.
     pub own: Vec<String>,
     /// All functions, innermost first.
     pub stack: Vec<String>,
@@ -41,9 +41,9 @@ pub struct LifetimeRow {
 /// The answer. Its JSON form is stable.
 #[derive(Clone, Debug, Serialize)]
 pub struct Lifetimes {
-    /// Bytes in all.
+    /// The total number of bytes.
     pub total_bytes: i64,
-    /// Objects in all.
+    /// The total number of objects.
     pub total_objects: i64,
     /// The mean distance between samples in bytes; 0 when every allocation was recorded.
     pub period: i64,
@@ -53,7 +53,7 @@ pub struct Lifetimes {
     pub rows: Vec<LifetimeRow>,
 }
 
-/// How long freed memory had lived.
+/// Returns how long freed memory had lived.
 pub fn lifetimes(report: &Report) -> Result<Lifetimes> {
     let lifetime_of = known_lifetimes(report.profile())?;
     let mut by_class: FxHashMap<Vec<NodeId>, Vec<i64>> = FxHashMap::default();
@@ -88,7 +88,7 @@ pub fn lifetimes(report: &Report) -> Result<Lifetimes> {
     })
 }
 
-/// What was freed before its thread allocated anything else: what a buffer that is kept would save.
+/// Returns what was freed before its thread allocated anything else: what reusing a buffer would save.
 pub fn temporary(report: &Report) -> Result<Holders> {
     let classes = known_lifetimes(report.profile())?;
     let stacks = MemoryStacks::noting(report, HeapView::Temporary, |_, labels, _| {
@@ -97,9 +97,9 @@ pub fn temporary(report: &Report) -> Result<Holders> {
     Ok(Holders::of(report, HeapView::Temporary, &stacks))
 }
 
-/// For each label set its class of lifetimes; an error where the profile has none.
+/// Returns the lifetime class of each label set; fails if the profile has none.
 fn known_lifetimes(profile: &Profile) -> Result<Vec<Option<usize>>> {
-    // Nothing may have been freed yet.
+    // Perhaps nothing has been freed yet.
     let is_empty =
         profile.sample_count() == 0 && type_index(profile, HeapView::Lifetime.sample_types()[1]).is_some();
     if is_empty || profile.strings().find("lifetime").is_some() {

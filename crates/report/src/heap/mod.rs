@@ -1,13 +1,13 @@
-//! `heap`: who holds memory, who allocates and frees it, how long it lives, and what grows.
+//! `heap`: what holds memory, what allocates and frees it, how long it lives, and what grows.
 //!
-//! | question | answer | of which profile |
+//! | question | answer | from profile |
 //! |---|---|---|
-//! | who holds it, who allocated it, who held it at the peak | [`holders`] | `heap`, `allocs`, `peak` |
-//! | who frees what others allocated | [`freed`] | `freed` |
-//! | how long does it live, and what lives for nothing | [`lifetimes`], [`temporary`] | `lifetime` |
+//! | what holds it, what allocated it, what held it at the peak | [`holders`] | `heap`, `allocs`, `peak` |
+//! | what frees memory that others allocated | [`freed`] | `freed` |
+//! | how long does it live, and what is only temporary | [`lifetimes`], [`temporary`] | `lifetime` |
 //! | what grows, and does it grow steadily | [`growth`], [`growth_between`] | `growth`, or several of `heap` |
 //!
-//! Rows are whole stacks: a leak has one. Each value is an estimate, and says how good it is.
+//! Rows are whole stacks, because a leak has one. Each value is an estimate with its error.
 
 #[cfg(feature = "text")]
 mod freed;

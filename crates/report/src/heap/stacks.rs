@@ -1,4 +1,4 @@
-//! The stacks of a profile of memory, by name, with their objects and bytes.
+//! The stacks of a memory profile, by name, with their objects and bytes.
 
 use flamelet_profile::{Error, ErrorKind, Granularity, HeapView, LabelSetId, Profile, Result, unit};
 use rustc_hash::FxHashMap;
@@ -20,8 +20,8 @@ impl Counts {
         self.bytes = self.bytes.saturating_add(other.bytes);
     }
 
-    /// How far off the bytes may be: one standard deviation of what sampling one byte in `period` leaves.
-    /// Every object was found with the chance `1 - exp(-size/period)`.
+    /// Returns how far off the bytes may be: one standard deviation of the error of sampling one byte in `period`.
+    /// Every object was found with probability `1 - exp(-size/period)`.
     pub(super) fn error(self, period: i64) -> i64 {
         let (objects, bytes) = (self.objects.unsigned_abs() as f64, self.bytes.unsigned_abs() as f64);
         if objects == 0.0 || period <= 1 {
@@ -36,7 +36,8 @@ impl Counts {
     }
 }
 
-/// The mean distance between samples in bytes; 0 when every allocation was recorded or the profile does not say.
+/// Returns the mean distance between samples in bytes; 0 if every allocation was recorded or the profile does not
+/// say.
 pub(super) fn period(profile: &Profile) -> i64 {
     profile.header.period_type.map_or(0, |kind| {
         let is_space = unit::are_compatible(profile.string(kind.unit), "bytes");
@@ -44,13 +45,13 @@ pub(super) fn period(profile: &Profile) -> i64 {
     })
 }
 
-/// The place of a sample type.
+/// Returns the index of a sample type.
 pub(super) fn type_index(profile: &Profile, kind: &str) -> Option<usize> {
     profile.sample_types().iter().position(|known| profile.string(known.kind) == kind)
 }
 
-/// The places of a view's objects, which not every profile counts, and bytes; an error that says what the profile has
-/// instead.
+/// Returns the indexes of a view's objects, which not every profile counts, and bytes. The error says what the
+/// profile has instead.
 pub(super) fn type_indexes(profile: &Profile, view: HeapView) -> Result<(Option<usize>, usize)> {
     let [objects, bytes] = view.sample_types();
     match type_index(profile, bytes) {
@@ -77,12 +78,13 @@ pub(super) struct MemoryStacks {
 }
 
 impl MemoryStacks {
-    /// All stacks, most bytes first.
+    /// Returns all stacks, most bytes first.
     pub(super) fn of(report: &Report, view: HeapView) -> Result<Self> {
         Self::noting(report, view, |_, _, _| true)
     }
 
-    /// The stacks of those samples that `note` says yes to; it sees every sample's stack, labels and counts.
+    /// Returns the stacks of the samples for which `note` returns true; it gets every sample's stack, labels and
+    /// counts.
     pub(super) fn noting(
         report: &Report,
         view: HeapView,
@@ -91,7 +93,7 @@ impl MemoryStacks {
         let profile = report.profile();
         let (objects, bytes) = type_indexes(profile, view)?;
         let nodes = Nodes::of(profile, false);
-        // Files tell the standard library's functions where their names do not; nobody asked to see them.
+        // Files identify functions of the standard library whose names do not; they are not meant to be shown.
         let hides_files = report.options.granularity == Some(Granularity::FileFunctions);
         let name = |info: &NodeInfo| match hides_files && !profile.string(info.name).is_empty() {
             true => profile.string(info.name).to_owned(),
@@ -125,12 +127,12 @@ impl MemoryStacks {
         total
     }
 
-    /// The names of a stack's frames, leaf first.
+    /// Returns the names of a stack's frames, leaf first.
     pub(super) fn named(&self, stack: &[NodeId]) -> Vec<String> {
         stack.iter().map(|&node| self.names[node as usize].clone()).collect()
     }
 
-    /// The names of the frames that stand for themselves, innermost first; at least one.
+    /// Returns the names of the frames that are not go-betweens, innermost first; at least one.
     pub(super) fn own(&self, stack: &[NodeId]) -> Vec<String> {
         let own: Vec<NodeId> = stack.iter().copied().filter(|&node| self.is_own[node as usize]).collect();
         match (own.is_empty(), stack.first()) {
@@ -147,7 +149,7 @@ mod tests {
 
     #[test]
     fn the_error_is_that_of_the_sampling() {
-        // A thousand objects of 512 KiB, sampled with a mean of 512 KiB: each with the chance 1 - 1/e.
+        // A thousand objects of 512 KiB, sampled with a mean of 512 KiB: each with probability 1 - 1/e.
         let counts = Counts { objects: 1000, bytes: 1000 << 19 };
         let chance = 1.0 - (-1.0f64).exp();
         let expected = (1000.0 * (1u64 << 38) as f64 * (1.0 - chance) / chance).sqrt();

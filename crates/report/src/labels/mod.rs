@@ -1,4 +1,4 @@
-//! What the values of each label cost.
+//! The cost of each label value.
 
 #[cfg(feature = "text")]
 mod tags;
@@ -11,15 +11,15 @@ use flamelet_profile::{Label, LabelSetId, Profile};
 #[cfg(feature = "text")]
 pub use tags::{TagKey, TagValue, Tags, tags};
 
-/// What a label costs.
+/// The cost of a label.
 pub(crate) struct LabelCost<N, W> {
-    /// The samples that carry it.
+    /// The cost of the samples that carry it.
     pub(crate) total: W,
-    /// Each of its values.
+    /// The cost of each of its values.
     pub(crate) values: BTreeMap<N, W>,
 }
 
-/// What each label set costs; `None` where no sample has it.
+/// Returns the cost of each label set; `None` if no sample has it.
 pub(crate) fn costs_of_sets<W: Copy + Default + AddAssign>(
     profile: &Profile,
     samples: impl Iterator<Item = (LabelSetId, W)>,
@@ -31,7 +31,8 @@ pub(crate) fn costs_of_sets<W: Copy + Default + AddAssign>(
     sums
 }
 
-/// What each label costs, by its key. `name` says what a value is called; values without a name are left out.
+/// Returns the cost of each label, by its key. `name` returns the name of a value; values without a name are left
+/// out.
 pub(crate) fn costs_of_labels<'a, N: Ord, W: Copy + Default + AddAssign>(
     profile: &'a Profile,
     sets: &[Option<W>],

@@ -1,4 +1,4 @@
-//! `tags`: labels as `go tool pprof` has them.
+//! `tags`: labels as in `go tool pprof`.
 
 use flamelet_profile::{Label, unit};
 use serde::Serialize;
@@ -9,9 +9,9 @@ use crate::report::{Cost, Measure, Report};
 /// One value of a label.
 #[derive(Clone, Debug, Serialize)]
 pub struct TagValue {
-    /// The value, as a person reads it.
+    /// The value, formatted for people.
     pub name: String,
-    /// What the samples with it cost.
+    /// The cost of the samples with it.
     pub value: i64,
 }
 
@@ -20,7 +20,7 @@ pub struct TagValue {
 pub struct TagKey {
     /// The label.
     pub key: String,
-    /// What the samples with it cost.
+    /// The cost of the samples with it.
     pub total: i64,
     /// Its values, heaviest first.
     pub values: Vec<TagValue>,
@@ -36,7 +36,7 @@ pub struct Tags {
     pub keys: Vec<TagKey>,
 }
 
-/// Answers `tags`.
+/// Computes `tags`.
 pub fn tags(report: &Report) -> Tags {
     let profile = &report.profile;
     let samples = profile.samples().map(|sample| (sample.labels, report.value(&sample)));

@@ -1,4 +1,4 @@
-//! Grouping functions: without type parameters, without the glue between a service's own functions, or by crate.
+//! Groups functions: without type parameters, without the glue between a service's own functions, or by crate.
 
 use flamelet_profile::{Line, LocationId, Profile, Renamed};
 
@@ -8,9 +8,9 @@ use super::{base_name, crate_name, matching_angle, split_as};
 /// How Rust names are grouped.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct NameFolding {
-    /// Leave type parameters out: `Vec<u8>::push` and `Vec<String>::push` are one.
+    /// Leave out type parameters, so that `Vec<u8>::push` and `Vec<String>::push` are the same.
     pub generics: bool,
-    /// Fold the frames of the standard library's and the async runtime's glue into one.
+    /// Fold glue frames of the standard library and the async runtime into one.
     pub runtime: bool,
     /// Show crates instead of functions.
     pub crates: bool,
@@ -38,7 +38,7 @@ pub fn fold(profile: &mut Profile, folding: NameFolding) {
     }
 }
 
-/// The crate of a frame, or its binary when it is not Rust.
+/// Returns the crate of a frame, or its binary if it is not Rust.
 fn frame_crate(profile: &Profile, location: LocationId, line: &Line) -> String {
     let name = line.function.map_or("", |function| profile.string(profile.function(function).name));
     if name == RUNTIME_GROUP {
@@ -53,7 +53,7 @@ fn frame_crate(profile: &Profile, location: LocationId, line: &Line) -> String {
     })
 }
 
-/// The name without type parameters. The type in `<Type as Trait>::f` stays, without its own parameters.
+/// Returns the name without type parameters. The type in `<Type as Trait>::f` stays, without its own parameters.
 fn without_generics(name: &str) -> String {
     if !name.contains('<') {
         return name.to_string();

@@ -1,22 +1,22 @@
-//! Go-betweens: functions that only act for their callers. The lists are here and nowhere else.
+//! Go-betweens: functions that only act for their callers. This module has the only lists of them.
 //!
-//! Two questions are asked. What starts threads, tasks and closures can be folded into one frame ([`is_glue`]); what
-//! asks for memory for others does not hold it ([`stands_for_itself`]).
+//! There are two kinds. Functions that start threads, tasks and closures can be folded into one frame ([`is_glue`]);
+//! functions that request memory for others do not hold it ([`stands_for_itself`]).
 
 use super::{bare_path, crate_name, crate_of, matching_angle, module_of_file, split_as};
 
 /// The standard libraries of Rust and Go.
 const STANDARD: [&str; 4] = ["std", "core", "alloc", "runtime"];
 
-/// Whether a crate is a standard library.
+/// Returns whether a crate is a standard library.
 pub(crate) fn is_standard(krate: &str) -> bool {
     STANDARD.contains(&krate)
 }
 
-/// Crates beside the standard libraries that are asked for memory on behalf of others.
+/// Crates besides the standard libraries that allocate memory on behalf of others.
 const ALLOCATING: [&str; 4] = ["hashbrown", "compiler_builtins", "flamelet_capture", "flamelet_preload"];
 
-/// Functions that are asked for memory, in any language, without the underscores before them.
+/// Functions that allocate memory, in any language, without their leading underscores.
 const ALLOCATORS: [&str; 12] = [
     "malloc",
     "calloc",
@@ -32,7 +32,7 @@ const ALLOCATORS: [&str; 12] = [
     "rdl_alloc",
 ];
 
-/// Whether a function stands for itself, and not for whoever called it to get memory.
+/// Returns whether a function acts for itself, and not for a caller that needs memory.
 pub(crate) fn stands_for_itself(name: &str, file: &str) -> bool {
     // The compiler's own sources, wherever they were when the standard library was built.
     let std_files = ["/library/alloc/src/", "/library/core/src/", "/library/std/src/", "/hashbrown-"];
@@ -44,7 +44,7 @@ pub(crate) fn stands_for_itself(name: &str, file: &str) -> bool {
         && !ALLOCATING.contains(&krate)
 }
 
-/// Whether a name says where a frame is and not what it does: `[libc.so.6]`.
+/// Returns whether a name says only where a frame is and not what it does: `[libc.so.6]`.
 fn is_nameless(name: &str) -> bool {
     name.is_empty() || name == "<unknown>" || name.starts_with('[')
 }
@@ -56,8 +56,8 @@ fn is_allocator(name: &str) -> bool {
         || ["rust_", "rustc::", "rg_"].iter().any(|prefix| plain.starts_with(prefix))
 }
 
-/// Whether a function only passes calls on: the start of threads, closures, futures and tasks. Inlined functions
-/// often have none but their last name (`catch_unwind`, `with_mut`): those are known by their `file`.
+/// Returns whether a function only passes calls on: the start of threads, closures, futures and tasks. Inlined
+/// functions often have only their last name (`catch_unwind`, `with_mut`) and are recognised by their `file`.
 pub(super) fn is_glue(name: &str, file: &str) -> bool {
     const PREFIXES: &[&str] = &[
         "std::rt::",
@@ -105,7 +105,7 @@ pub(super) fn is_glue(name: &str, file: &str) -> bool {
     crate_name(name).is_none() && module_of_file(file).is_some_and(|module| starts(&format!("{module}::")))
 }
 
-/// Whether a box or another pointer of the standard library calls or polls what it holds.
+/// Returns whether a box or another pointer of the standard library calls or polls its content.
 fn is_boxed_call(name: &str) -> bool {
     let Some(inside) = name.strip_prefix('<') else { return false };
     let Some(Some((own, in_trait))) = matching_angle(inside).map(|end| split_as(&inside[..end])) else {

@@ -1,4 +1,4 @@
-//! Names of functions: whose code they are, and how a Rust person groups them.
+//! Function names: which crate they belong to, and how Rust developers group them.
 
 mod fold;
 mod go_between;
@@ -8,12 +8,12 @@ pub(crate) use flamelet_symbol::rust_name::{bare_path, crate_name, matching_angl
 pub use fold::{NameFolding, RUNTIME_GROUP, fold};
 pub(crate) use go_between::{is_standard, stands_for_itself};
 
-/// The last part of a path. Profiles come from other machines, so paths are text and never looked up here.
+/// Returns the last part of a path. Profiles come from other machines, so paths are text and are never opened.
 pub(crate) fn base_name(path: &str) -> &str {
     path.trim_end_matches('/').rsplit('/').next().unwrap_or(path)
 }
 
-/// The crate, Go package or C++ namespace that a function belongs to; empty when the name does not say.
+/// Returns the crate, Go package or C++ namespace that a function belongs to; empty if the name does not say.
 ///
 /// ```
 /// use flamelet_report::names::crate_of;
@@ -30,8 +30,8 @@ pub fn crate_of(name: &str) -> &str {
     crate_name(name).or_else(|| go_package(name)).unwrap_or("")
 }
 
-/// The crate that a source file belongs to, for functions whose names do not say (inlined ones often have
-/// none but their last step): the folder around `src`, without a version.
+/// Returns the crate that a source file belongs to, for functions whose names do not say (inlined ones often have
+/// only their last part): the folder around `src`, without a version.
 ///
 /// ```
 /// use flamelet_report::names::crate_of_file;
@@ -43,7 +43,7 @@ pub fn crate_of_file(file: &str) -> String {
     split_file(file).map_or_else(String::new, |(krate, _)| krate)
 }
 
-/// The crate of a source file, and the file's path below the crate's `src`.
+/// Returns the crate of a source file, and the file's path below the crate's `src`.
 fn split_file(file: &str) -> Option<(String, &str)> {
     let (before, inside) = file.rsplit_once("/src/")?;
     let folder = before.rsplit('/').next()?;
@@ -54,7 +54,7 @@ fn split_file(file: &str) -> Option<(String, &str)> {
     Some((name.replace('-', "_"), inside))
 }
 
-/// The module that a Rust source file is: `tokio::runtime::task::core`.
+/// Returns the module of a Rust source file: `tokio::runtime::task::core`.
 pub(crate) fn module_of_file(file: &str) -> Option<String> {
     let (krate, inside) = split_file(file)?;
     let module = inside.strip_suffix(".rs")?;

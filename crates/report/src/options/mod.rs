@@ -1,4 +1,4 @@
-//! What a person can ask of a report, with pprof's names and defaults.
+//! The options of a report, with pprof's names and defaults.
 
 mod table;
 
@@ -8,7 +8,7 @@ use flamelet_profile::filter::FilterOptions;
 use crate::names::NameFolding;
 pub use table::{FILTER, OPTIONS, ReportOption, parse_switch};
 
-/// The report that the options are for; some options mean something else for some reports.
+/// The report that the options are for; some options have a different meaning for some reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Command {
     /// Functions by cost.
@@ -27,9 +27,9 @@ pub enum Command {
     Dot,
     /// The call graph for KCachegrind.
     Callgrind,
-    /// A pprof file of what is left after filtering.
+    /// A pprof file of what the filters keep.
     Proto,
-    /// A pprof file with one frame a stack: the functions of [`Command::Top`].
+    /// A pprof file with one frame per stack: the functions of [`Command::Top`].
     TopProto,
     /// Annotated source.
     List,
@@ -37,7 +37,7 @@ pub enum Command {
     Disasm,
     /// A flame graph.
     Flame,
-    /// Who holds memory, frees it, how long it lives, what grows.
+    /// What holds memory, what frees it, how long it lives, what grows.
     Heap,
     /// What changed between two profiles.
     Diff,
@@ -48,7 +48,7 @@ pub enum Command {
 }
 
 impl Command {
-    /// How many entries are shown when nobody says: 0 is all.
+    /// Returns how many entries are shown by default; 0 means all.
     pub const fn usual_node_count(self) -> usize {
         match self {
             Self::Tree | Self::Traces | Self::Tags | Self::Dot => 80,
@@ -58,7 +58,7 @@ impl Command {
         }
     }
 
-    /// Which frames count as the same when nobody says.
+    /// Returns which frames count as the same by default.
     pub const fn usual_granularity(self) -> Granularity {
         match self {
             Self::Heap => Granularity::FileFunctions,
@@ -74,11 +74,11 @@ pub enum Sort {
     /// By a function's own cost.
     #[default]
     Flat,
-    /// By the cost of a function and all it calls.
+    /// By the cost of a function including everything it calls.
     Cum,
 }
 
-/// Everything that can be set for a report.
+/// All settings of a report.
 #[derive(Clone, Debug)]
 pub struct ReportOptions {
     /// The sample type by name or number; empty for the profile's default.
@@ -87,11 +87,11 @@ pub struct ReportOptions {
     pub mean: bool,
     /// Which samples and frames to keep.
     pub filters: FilterOptions,
-    /// Percentages of what the filters keep instead of the whole.
+    /// Percentages are of what the filters keep, instead of the whole.
     pub relative_percentages: bool,
-    /// Which frames count as the same; `None` for what suits the report.
+    /// Which frames count as the same; `None` for the report's default.
     pub granularity: Option<Granularity>,
-    /// Do not show inlined functions of their own.
+    /// Do not show inlined functions as separate frames.
     pub no_inlines: bool,
     /// Keep columns where lines are kept.
     pub show_columns: bool,
@@ -103,7 +103,7 @@ pub struct ReportOptions {
     pub unit: String,
     /// Divide all values by this.
     pub divide_by: f64,
-    /// Show so many entries; `None` for what suits the report, 0 for all.
+    /// Show this many entries; `None` for the report's default, 0 for all.
     pub node_count: Option<usize>,
     /// Hide entries below this share of the total.
     pub node_fraction: f64,
@@ -115,17 +115,17 @@ pub struct ReportOptions {
     pub sort: Sort,
     /// A call tree instead of a call graph (dot and callgrind).
     pub call_tree: bool,
-    /// Leave entries out whose values are negative.
+    /// Leave out entries with negative values.
     pub drop_negative: bool,
-    /// Leave the lines about the file out of the heading.
+    /// Leave out the lines about the file in the heading.
     pub compact_labels: bool,
-    /// Where source files are, separated by colons.
+    /// The folders with source files, separated by colons.
     pub source_path: String,
-    /// What to remove from the start of source paths, separated by colons.
+    /// Prefixes to remove from source paths, separated by colons.
     pub trim_path: String,
-    /// Intel's syntax for instructions.
+    /// Use Intel syntax for instructions.
     pub intel_syntax: bool,
-    /// Group Rust names as a Rust person thinks.
+    /// Group Rust names.
     pub folding: NameFolding,
 }
 
@@ -160,14 +160,14 @@ impl Default for ReportOptions {
 }
 
 impl ReportOptions {
-    /// The options as `command` reads them.
+    /// Returns the options as they apply to `command`.
     pub(crate) fn for_command(&self, command: Command) -> Self {
         let mut options = self.clone();
         let mut granularity = options.granularity.unwrap_or(command.usual_granularity());
         let mut trim = options.trim;
         match command {
             Command::Disasm => {
-                // One frame an address, or cumulative values would be counted once for each inlined frame.
+                // One frame per address; otherwise cumulative values would be counted once for each inlined frame.
                 (trim, granularity, options.no_inlines) = (false, Granularity::Addresses, true);
             }
             Command::List => (trim, granularity) = (false, Granularity::Lines),
@@ -185,7 +185,7 @@ impl ReportOptions {
         options
     }
 
-    /// The filters that are set, as a heading shows them.
+    /// Returns the filters that are set, as shown in a heading.
     pub(crate) fn active_filters(&self) -> Vec<String> {
         // pprof's heading leaves prune_from out.
         let filters = OPTIONS.iter().filter(|option| option.section == FILTER && option.name != "prune_from");

@@ -1,5 +1,5 @@
-//! Every option of a report, once. The flags of the command, the command line and the shell of `flamelet pprof` and the
-//! filters of the page are made from this table.
+//! Every option of a report, defined once. The flags of the command, the command line and the shell of `flamelet
+//! pprof`, and the filters of the page are generated from this table.
 
 use flamelet_profile::unit::are_compatible;
 use flamelet_profile::{Error, ErrorKind, Granularity, Result};
@@ -14,28 +14,28 @@ use Slot::{Count, Number, Share, Switch, Text, Unit};
 /// An option of reports.
 #[derive(Debug)]
 pub struct ReportOption {
-    /// The name, as pprof spells it: `show_from`, `nodecount`.
+    /// The name in pprof's spelling: `show_from`, `nodecount`.
     pub name: &'static str,
-    /// The name with a dash between its words, where pprof runs them together.
+    /// The name with dashes between its words, if pprof writes them as one word.
     pub alias: Option<&'static str>,
     /// The one-letter form.
     pub letter: Option<char>,
-    /// What help calls the value, such as `REGEX`; empty for a switch.
+    /// The name of the value in the help, such as `REGEX`; empty for a switch.
     pub value_name: &'static str,
-    /// A flag without a value that sets the option, and the value that it sets: `no_trim` sets `trim` to `false`.
+    /// A flag without a value that sets the option, and the value it sets: `no_trim` sets `trim` to `false`.
     pub flag: Option<(&'static str, &'static str)>,
-    /// Values that are also flags of pprof's: `-cum` is `-sort=cum`.
+    /// Values that are also flags in pprof: `-cum` is `-sort=cum`.
     pub choices: &'static [&'static str],
-    /// The section of the help; empty for options of no section.
+    /// The section of the help; empty for options without a section.
     pub section: &'static str,
-    /// The reports that take it.
+    /// The reports that accept it.
     pub reports: &'static [Command],
     /// What it does, in one line.
     pub help: &'static str,
     slot: Slot,
 }
 
-/// Where the value is kept, and which values there are.
+/// Where the value is stored, and which values are allowed.
 #[derive(Clone, Copy, Debug)]
 enum Slot {
     Text(fn(&mut ReportOptions) -> &mut String),
@@ -49,14 +49,14 @@ enum Slot {
     Sort(fn(&mut ReportOptions) -> &mut Sort),
 }
 
-/// The section of the options that choose samples and frames, which are the page's filters too.
+/// The section of the options that select samples and frames, which are also the page's filters.
 pub const FILTER: &str = "Filter";
 const GROUPING: &str = "Grouping";
 const VALUES: &str = "Values";
 const TRIM: &str = "Trim";
 const SYMBOLS: &str = "Symbols";
 
-// Which reports take an option.
+// Which reports accept an option.
 const EVERY: &[Command] = &[
     Top, TopProto, Tree, Dot, Peek, List, Disasm, Traces, Tags, Raw, Callgrind, Proto, Flame, Heap, Diff,
     Check, Explain,
@@ -207,23 +207,23 @@ impl ReportOption {
         self
     }
 
-    /// The option of this name, however its words are separated: `show_from`, `show-from`, `showfrom`.
+    /// Returns the option with this name, however its words are separated: `show_from`, `show-from`, `showfrom`.
     pub fn named(name: &str) -> Option<&'static Self> {
         let joined = |name: &str| name.replace(['_', '-'], "");
         OPTIONS.iter().find(|option| joined(option.name) == joined(name))
     }
 
-    /// The option that has `choice` among its choices.
+    /// Returns the option that has `choice` among its choices.
     pub fn with_choice(choice: &str) -> Option<&'static Self> {
         OPTIONS.iter().find(|option| option.choices.contains(&choice))
     }
 
-    /// Whether it is on or off.
+    /// Returns whether the option is a switch.
     pub fn is_switch(&self) -> bool {
         matches!(self.slot, Slot::Switch(_))
     }
 
-    /// Reads a value and sets it. The error says what is wrong with the value, and does not repeat it.
+    /// Parses and sets a value. The error says what is wrong with the value, and does not repeat it.
     pub fn set(&self, options: &mut ReportOptions, text: &str) -> Result<()> {
         match self.slot {
             Slot::Text(slot) | Slot::Unit(slot) => text.clone_into(slot(options)),
@@ -237,7 +237,7 @@ impl ReportOption {
         Ok(())
     }
 
-    /// Refuses what [`set`](Self::set) refuses, and unknown units, which pprof accepts and ignores.
+    /// Rejects what [`set`](Self::set) rejects, and unknown units, which pprof accepts and ignores.
     pub fn check(&self, text: &str) -> Result<()> {
         match self.slot {
             Slot::Unit(_) => unit(text),
@@ -245,7 +245,7 @@ impl ReportOption {
         }
     }
 
-    /// The value as [`set`](Self::set) reads it.
+    /// Returns the value in the form that [`set`](Self::set) parses.
     pub fn get(&self, options: &ReportOptions) -> String {
         let options = &mut options.clone();
         match self.slot {
@@ -258,7 +258,7 @@ impl ReportOption {
         }
     }
 
-    /// The value that `report` has by default, where help should mention it.
+    /// Returns the default value for `report`, if the help should mention it.
     pub fn default_for(&self, report: Command) -> Option<String> {
         match self.slot {
             Slot::Switch(_) | Slot::Sort(_) => None,
@@ -276,7 +276,7 @@ fn wrong(message: &str) -> Error {
     Error::new(ErrorKind::Incompatible, message)
 }
 
-/// Reads the value of a switch, as Go and people write it.
+/// Parses the value of a switch, as written by Go and by people.
 pub fn parse_switch(text: &str) -> Result<bool> {
     match text {
         "" | "1" | "t" | "true" | "yes" | "y" | "T" | "TRUE" | "True" => Ok(true),
@@ -294,7 +294,7 @@ fn share(text: &str) -> Result<f64> {
     share.ok_or_else(|| wrong("this is not a share between 0 and 1, such as 0.005"))
 }
 
-/// A negative count is the default, as in pprof.
+/// Parses a count; a negative one means the default, as in pprof.
 fn count(text: &str) -> Result<Option<usize>> {
     let count: i64 = text.parse().map_err(|_| wrong("this is not a whole number"))?;
     Ok(usize::try_from(count).ok())
@@ -308,7 +308,7 @@ fn sort(text: &str) -> Result<Sort> {
     }
 }
 
-/// A unit that values can be printed in.
+/// Checks that values can be printed in a unit.
 fn unit(text: &str) -> Result<()> {
     let is_general = matches!(text, "minimum" | "auto" | "count" | "sample" | "samples" | "unit");
     if is_general || ["b", "s", "gcu"].iter().any(|known| are_compatible(text, known)) {
@@ -327,7 +327,7 @@ mod tests {
         option.set(&mut options, text).map(|()| option.get(&options))
     }
 
-    /// A value that is not the default.
+    /// Returns a value that is not the default.
     fn other_value(option: &ReportOption) -> &'static str {
         match (option.name, option.flag) {
             ("unit", _) => "ms",
@@ -351,7 +351,7 @@ mod tests {
         }
     }
 
-    /// An option that shares its slot with another would undo it.
+    /// An option that shares its field with another would overwrite it.
     #[test]
     fn each_option_has_a_slot_of_its_own() {
         let usual = ReportOptions::default();

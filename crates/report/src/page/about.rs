@@ -11,11 +11,11 @@ use crate::stacks::{DIFF_BASE_LABEL, Part, base_label_sets};
 struct AboutType {
     kind: String,
     unit: String,
-    /// The sum over all samples; in a diff over those of the new side.
+    /// The sum over all samples; in a diff, over the new side.
     total: i64,
     /// The sum over the base of a diff.
     base_total: i64,
-    /// What one sample stands for, for judging which changes are noise.
+    /// What one sample stands for, to judge which changes are noise.
     per_sample: f64,
 }
 
@@ -32,7 +32,7 @@ struct AboutQuality {
     own_cpu_nanos: u64,
 }
 
-/// A file that was mapped into the profiled process.
+/// A file mapped into the profiled process.
 #[derive(Clone, Debug, Serialize)]
 struct AboutMapping {
     file: String,
@@ -40,7 +40,7 @@ struct AboutMapping {
     symbols: bool,
 }
 
-/// What the page's first request answers, and what an exported page starts with.
+/// The response to the page's first request, and the start of an exported page.
 #[derive(Clone, Debug, Serialize)]
 pub struct About {
     title: String,
@@ -70,7 +70,7 @@ pub struct About {
 }
 
 impl About {
-    /// Reads what `profile` says; `title` is what the reader calls it.
+    /// Collects the facts about `profile`, shown under `title`.
     pub fn new(profile: &Profile, title: &str) -> Self {
         let header = &profile.header;
         let base_sets = base_label_sets(profile);
@@ -102,7 +102,7 @@ impl About {
     }
 }
 
-/// Whether a sample type counts bytes that were allocated, freed or kept.
+/// Returns whether a sample type counts bytes that were allocated, freed or kept.
 pub(super) fn counts_memory(profile: &Profile) -> bool {
     let is_memory = |kind: &str| ["_space", "_bytes", "space", "bytes"].iter().any(|end| kind.ends_with(end));
     profile.sample_types().iter().any(|value| {

@@ -1,4 +1,4 @@
-//! What the page reads: pictures and tables as columns of JSON.
+//! The data of the page: pictures and tables as columns of JSON.
 
 use std::ops::Deref;
 
@@ -11,7 +11,7 @@ use crate::flame::Boxes;
 use crate::flame::{FlameTree, hue_of, name_key};
 use crate::stacks::{Frames, NameId, Value};
 
-/// Names that a picture or table uses, each once, with crate and hue.
+/// The names that a picture or table uses, each once, with crate and hue.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct NameColumns {
     names: Vec<String>,
@@ -84,7 +84,7 @@ impl<'a> NameIndex<'a> {
     }
 }
 
-/// New and base values of a diff, or signed values; absent where the weight says it all.
+/// New and base values of a diff, or signed values; absent if the weight says everything.
 #[derive(Clone, Debug, Default, Serialize)]
 struct Sides {
     new: Vec<i64>,
@@ -103,8 +103,8 @@ impl Sides {
     }
 }
 
-/// A picture: boxes after the boxes they stand on, siblings from left to right without gaps, so that
-/// their places follow from their weights.
+/// A picture: boxes after their parents, siblings from left to right without gaps, so that their positions follow
+/// from their weights.
 #[derive(Clone, Debug, Serialize)]
 pub struct FlamePayload {
     #[serde(flatten)]
@@ -113,7 +113,7 @@ pub struct FlamePayload {
     cutoff: u64,
     narrower: u64,
     diff: bool,
-    /// The box that each stands on, -1 for the root.
+    /// The parent of each box, -1 for the root.
     parent: Vec<i32>,
     /// The row of `names`, -1 for the root of all stacks.
     name: Vec<i32>,
@@ -126,7 +126,7 @@ pub struct FlamePayload {
 }
 
 impl FlamePayload {
-    /// The columns of `boxes`, which were laid out from `tree`.
+    /// Converts `boxes`, which were laid out from `tree`, to columns.
     pub fn new<P: Deref<Target = Profile>>(tree: &FlameTree<P>, boxes: &Boxes, diff: bool) -> Self {
         let mut index = NameIndex::new(tree.profile(), tree.frames());
         let rows = &boxes.boxes;
@@ -145,7 +145,7 @@ impl FlamePayload {
         }
     }
 
-    /// How many boxes there are.
+    /// Returns how many boxes there are.
     pub fn box_count(&self) -> usize {
         self.parent.len()
     }
@@ -156,7 +156,7 @@ impl FlamePayload {
 pub struct FunctionsPayload {
     #[serde(flatten)]
     names: NameColumns,
-    /// How many functions there are, of which this may be a part.
+    /// How many functions there are; the table may contain only some of them.
     count: usize,
     total: u64,
     diff: bool,
@@ -170,7 +170,7 @@ pub struct FunctionsPayload {
 }
 
 impl FunctionsPayload {
-    /// The columns of `rows`, out of `count` in all.
+    /// Converts `rows`, out of `count` in total, to columns.
     pub fn new(
         profile: &Profile,
         frames: &Frames,

@@ -9,13 +9,13 @@ use crate::stacks::{EntryCost, Frames, NameId, StackWeights, Value, costs};
 pub struct FunctionRow {
     /// Its name.
     pub name: NameId,
-    /// What stacks weigh in which it is the innermost frame.
+    /// The total of the stacks in which it is the innermost frame.
     pub flat: Value,
-    /// What stacks weigh that hold it anywhere; a recursive one counts once.
+    /// The total of the stacks that contain it anywhere; recursion counts once.
     pub cum: Value,
 }
 
-/// Every function that any stack with a weight holds, the heaviest cum first.
+/// Returns every function in a stack with a weight, sorted by cum, heaviest first.
 pub fn functions(profile: &Profile, frames: &Frames, weights: &StackWeights) -> Vec<FunctionRow> {
     let costs = costs(profile, &frames.table, frames.name_count(), weights.iter());
     let row =

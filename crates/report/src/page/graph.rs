@@ -1,4 +1,4 @@
-//! The call graph for the page: the heaviest functions, what flows between them, and where to draw them.
+//! The call graph for the page: the heaviest functions, the cost that flows between them, and where to draw them.
 
 use std::cmp::Reverse;
 
@@ -11,13 +11,13 @@ use crate::graph::layers::{Call, Gaps, Size, place};
 use crate::graph::{Flow, FlowGraph, Plan, build};
 use crate::stacks::{Frames, StackWeights, Value};
 
-/// Boxes are as high as two lines, and the wider the more their function costs.
+/// Boxes are two lines high, and the more their function costs, the wider they are.
 const BOX_HEIGHT: f64 = 38.0;
 const NARROWEST_BOX: f64 = 110.0;
 const WIDEST_BOX: f64 = 240.0;
 const GAPS: Gaps = Gaps { boxes: 18.0, layers: 34.0 };
 
-/// More lines than these cannot be told apart.
+/// More lines than this cannot be distinguished.
 const MAX_EDGES_PER_NODE: usize = 5;
 
 #[derive(Clone, Debug, Serialize)]
@@ -26,12 +26,12 @@ struct GraphNode {
     hue: u32,
     flat: u64,
     cum: u64,
-    /// What `flat` and `cum` were in the base of a difference, and what they are now.
+    /// The values of `flat` and `cum` on the new side and in the base of a diff.
     flat_new: i64,
     flat_base: i64,
     cum_new: i64,
     cum_base: i64,
-    /// The middle of its box.
+    /// The centre of its box.
     x: i32,
     y: i32,
     width: i32,
@@ -45,13 +45,13 @@ struct GraphEdge {
     weight: u64,
     new: i64,
     base: i64,
-    /// Whether one calls the other; else through functions that are not in the graph.
+    /// Whether one calls the other directly, not only through functions that are not in the graph.
     direct: bool,
-    /// What its line passes, from the caller to the callee.
+    /// The points of its line, from the caller to the callee.
     points: Vec<(i32, i32)>,
 }
 
-/// Functions and who calls whom.
+/// Functions and the calls between them.
 #[derive(Clone, Debug, Serialize)]
 pub struct CallGraph {
     nodes: Vec<GraphNode>,
@@ -63,8 +63,9 @@ pub struct CallGraph {
     height: i32,
 }
 
-/// The graph of the first `count` of `rows` (as [`functions`](super::functions()) sorts them) and of those
-/// that cost most themselves; of a difference, those that changed most. An edge counts a stack once, however often it recurs.
+/// Builds the graph of the first `count` of `rows` (as [`functions`](super::functions()) sorts them) and of those
+/// with the largest own cost; for a diff, of those that changed most. An edge counts a stack once, however often it
+/// recurs.
 pub fn call_graph(
     profile: &Profile,
     frames: &Frames,
@@ -96,7 +97,7 @@ pub fn call_graph(
     CallGraph { nodes, edges, diff, left_out, width: rounded(placed.width), height: rounded(placed.height) }
 }
 
-/// Whole pixels are short to write.
+/// Rounds to whole pixels, which are short to write.
 fn rounded(pixels: f64) -> i32 {
     pixels.round() as i32
 }
@@ -119,7 +120,7 @@ fn node(profile: &Profile, frames: &Frames, row: &FunctionRow, total: u64) -> Gr
     }
 }
 
-/// What flows between the `chosen` functions.
+/// Returns the cost that flows between the `chosen` functions.
 fn edges(
     profile: &Profile,
     frames: &Frames,
@@ -153,8 +154,7 @@ fn edges(
     graph.edges.iter().map(edge).collect()
 }
 
-/// Half by what they cost with all they call, half by what they cost themselves. Of a difference it is not the
-/// cost that counts but its change.
+/// Chooses half of the functions by cumulative cost and half by own cost; for a diff, by the change of the cost.
 fn heaviest(rows: &[FunctionRow], count: usize, diff: bool) -> Vec<FunctionRow> {
     let rank = |value: &Value| if diff { value.delta().unsigned_abs() } else { value.weight() };
     let mut chosen = rows.to_vec();

@@ -1,6 +1,6 @@
-//! Memory: how large the objects are, how long they lived, and which code asked for them.
+//! Memory: how large the objects are, how long they lived, and which code requested them.
 //!
-//! A heap profile of flamelet (and those of Go) has the sizes of its objects in the numeric label `bytes`; its
+//! A heap profile of flamelet (or of Go) has the sizes of its objects in the numeric label `bytes`; flamelet's
 //! profile of freed memory has the label `lifetime`. Other profiles have neither, and only their sites are shown.
 
 use std::collections::BTreeMap;
@@ -14,18 +14,18 @@ use crate::heap::{LIFETIMES, TEMPORARY, lifetimes_of_sets};
 use crate::names::stands_for_itself;
 use crate::stacks::{Frames, NameId, Part, base_label_sets};
 
-/// The most sites that are given.
+/// The most sites that are returned.
 const MAX_SITES: usize = 500;
 
-/// A class of sizes or of lifetimes.
+/// A class of sizes or lifetimes.
 #[derive(Clone, Debug, Serialize)]
 struct Class {
     text: String,
-    /// What a `tagfocus` filter has to say to keep only this class.
+    /// The `tagfocus` filter that keeps only this class.
     filter: String,
-    /// By sample type; of a difference, the new side.
+    /// By sample type; in a diff, the new side.
     values: Vec<i64>,
-    /// By sample type, the base of a difference.
+    /// By sample type, the base of a diff.
     base: Vec<i64>,
 }
 
@@ -33,22 +33,22 @@ struct Class {
 struct Sites {
     #[serde(flatten)]
     names: NameColumns,
-    /// How many sites there are, of which this may be a part.
+    /// How many sites there are; the columns may contain only some of them.
     count: usize,
-    /// The innermost function that stands for itself: a row of `names`.
+    /// The innermost function that is not a go-between: a row of `names`.
     name: Vec<u32>,
-    /// The function that called the allocator, most often: a row of `names`.
+    /// The innermost function, or the heaviest of several: a row of `names`.
     inner: Vec<u32>,
     /// By sample type, then by site.
     values: Vec<Vec<i64>>,
-    /// The same of the base; empty unless this is a difference.
+    /// The same for the base; empty unless this is a diff.
     base: Vec<Vec<i64>>,
-    /// What of the first sample type was freed before its thread allocated anything else; empty where
-    /// lifetimes are not known.
+    /// How much of the first sample type was freed before its thread allocated anything else; empty if lifetimes are
+    /// unknown.
     temporary: Vec<i64>,
 }
 
-/// What the page's heap view shows.
+/// The data of the page's heap view.
 #[derive(Clone, Debug, Serialize)]
 pub struct HeapPayload {
     sizes: Vec<Class>,
@@ -81,7 +81,7 @@ impl Sums {
     }
 }
 
-/// The heap view of `profile`; sites that count most of `sample_type` come first.
+/// Computes the heap view of `profile`; sites with the largest value of `sample_type` come first.
 pub fn heap(profile: &Profile, frames: &Frames, sample_type: usize) -> HeapPayload {
     let base_sets = base_label_sets(profile);
     HeapPayload {
@@ -107,7 +107,8 @@ fn classes<K: Ord>(
     classes
 }
 
-/// Powers of two, those between the smallest and the largest included, so that gaps show as gaps.
+/// Sums samples by powers of two, including empty ones between the smallest and the largest, so that gaps are
+/// visible.
 fn sizes(profile: &Profile, base_sets: &[bool]) -> Vec<Class> {
     let Some(key) = profile.strings().find("bytes") else { return Vec::new() };
     let sets = (0..profile.label_set_count()).map(LabelSetId::from_index);
@@ -131,7 +132,7 @@ fn sizes(profile: &Profile, base_sets: &[bool]) -> Vec<Class> {
         .collect()
 }
 
-/// `64 B`, `4 kB`: a power of two needs no fraction.
+/// Formats a power of two, which needs no fraction: `64 B`, `4 kB`.
 fn size_text(bytes: u64) -> String {
     let units = ["B", "kB", "MB", "GB", "TB", "PB", "EB"];
     let step = (bytes.ilog2() / 10) as usize;
@@ -153,7 +154,7 @@ fn lifetimes(profile: &Profile, base_sets: &[bool]) -> Vec<Class> {
 struct Site {
     sums: Sums,
     temporary: i64,
-    /// The heaviest of its innermost functions so far, and how heavy.
+    /// The heaviest of its innermost functions so far, and its weight.
     inner: (u32, u64),
 }
 

@@ -16,19 +16,19 @@ use super::{SCRIPT, STYLE, document, json_for_html};
 use crate::flame::{Direction, FlameOptions, FlameTree};
 use crate::stacks::{Frames, StackWeights};
 
-/// How many functions the table of an exported page holds.
+/// How many functions the table of an exported page contains.
 const MAX_FUNCTIONS: usize = 2_000;
-/// The most boxes of one tree, before the size of the file is looked at.
+/// The most boxes of one tree, before the size of the file is considered.
 const MAX_BOXES: usize = 40_000;
-/// A profile with fewer stacks than this carries the trees of all its sample types.
+/// A profile with fewer stacks than this includes the trees of all its sample types.
 const SMALL_PROFILE: usize = 20_000;
 
 /// How many functions the call graph of an exported page shows.
 const GRAPH_NODES: usize = 60;
-/// How finely an exported page cuts its time.
+/// How many buckets the timeline of an exported page has.
 const LANE_BUCKETS: usize = 400;
 
-/// What an exported page carries of one sample type.
+/// The data of one sample type in an exported page.
 #[derive(Serialize)]
 struct ExportedType {
     sample_type: usize,
@@ -40,7 +40,7 @@ struct ExportedType {
     heap: Option<HeapPayload>,
 }
 
-/// What an exported page carries.
+/// The data of an exported page.
 #[derive(Serialize)]
 struct Export {
     about: About,
@@ -48,16 +48,15 @@ struct Export {
     inverted: bool,
     icicle: bool,
     pictures: Vec<ExportedType>,
-    /// Where there is room for them.
+    /// Included if there is room.
     #[serde(skip_serializing_if = "Option::is_none")]
     timeline: Option<Lanes>,
     #[serde(skip_serializing_if = "Option::is_none")]
     heatmap: Option<Heatmap>,
 }
 
-/// The viewer's page for `profile`, with everything inside one file of at most about
-/// [`FlameOptions::max_bytes`]. It loads nothing from anywhere. What is too narrow to fit is left out, and
-/// the page says so.
+/// Returns the viewer's page for `profile`, with everything in one file of at most about [`FlameOptions::max_bytes`].
+/// It loads nothing from elsewhere. Boxes too narrow to fit are left out, and the page says so.
 pub fn html(profile: &Profile, options: &FlameOptions) -> String {
     let first = options.sample_type.unwrap_or_else(|| profile.default_sample_index());
     let frames = Arc::new(Frames::new(profile));
@@ -99,7 +98,7 @@ pub fn html(profile: &Profile, options: &FlameOptions) -> String {
     document(&options.title, &data)
 }
 
-/// The chosen type, and the others where that is cheap.
+/// Returns the chosen type, and the others if that is cheap.
 fn types_to_show(profile: &Profile, first: usize) -> Vec<usize> {
     let others = 0..profile.sample_types().len();
     let small = profile.stack_count() <= SMALL_PROFILE;

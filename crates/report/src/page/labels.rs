@@ -1,4 +1,4 @@
-//! How a value spreads over the labels of its samples.
+//! How a value is distributed over the labels of its samples.
 
 use flamelet_profile::{Label, Profile, number_units, unit};
 use serde::Serialize;
@@ -6,37 +6,37 @@ use serde::Serialize;
 use crate::labels::{LabelCost, costs_of_labels, costs_of_sets};
 use crate::stacks::{DIFF_BASE_LABEL, Part, Value, base_label_sets};
 
-/// The most values of a label that are given.
+/// The most values of a label that are returned.
 const MAX_VALUES: usize = 50;
 
 #[derive(Clone, Debug, Serialize)]
 struct LabelValue {
     text: String,
-    /// What a `tagfocus` filter has to say to keep only this value.
+    /// The `tagfocus` filter that keeps only this value.
     filter: String,
     weight: u64,
     new: i64,
     base: i64,
 }
 
-/// What the samples weigh that carry a label, in all and by its values.
+/// The total of the samples that carry a label, and its distribution over the label's values.
 #[derive(Clone, Debug, Serialize)]
 pub struct LabelSpread {
     key: String,
     weight: u64,
     new: i64,
     base: i64,
-    /// How many values there are, of which `values` may be the first.
+    /// How many values there are; `values` may contain only the first.
     count: usize,
     numeric: bool,
     values: Vec<LabelValue>,
 }
 
-/// Whether it is a number, the number, the text: numbers sort by what they count.
+/// Whether it is a number, the number, the text: numbers sort by value.
 type Key = (bool, i64, String);
 
-/// How the sample type at `sample_type` spreads over labels. The label that marks the base of a difference is
-/// left out: it says which side a sample is on.
+/// Returns how the sample type at `sample_type` is distributed over labels. The label that marks the base of a diff
+/// is left out: it says which side a sample is on.
 pub fn labels(profile: &Profile, sample_type: usize) -> Vec<LabelSpread> {
     let units = number_units(profile);
     let base_sets = base_label_sets(profile);
@@ -73,7 +73,7 @@ fn spread(key: &str, LabelCost { total, values }: LabelCost<Key, Value>) -> Labe
             }
         })
         .collect();
-    // Numbers stay in their order, which is their histogram; texts come by weight.
+    // Numbers stay in order, as a histogram; texts are sorted by weight.
     if !numeric {
         values.sort_by_key(|value| std::cmp::Reverse(value.weight));
     }
@@ -82,11 +82,11 @@ fn spread(key: &str, LabelCost { total, values }: LabelCost<Key, Value>) -> Labe
     LabelSpread { key: key.to_owned(), weight, new, base, count, numeric, values }
 }
 
-/// `text` as a regular expression that matches it alone.
+/// Returns a regular expression that matches only `text`.
 pub fn escaped_pattern(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
-        // Filters on labels take a comma for the end of an expression.
+        // In label filters, a comma ends an expression.
         if c == ',' {
             out.push_str(r"\x2c");
             continue;

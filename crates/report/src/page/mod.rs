@@ -1,8 +1,8 @@
 //! The answers for the viewer: columns of JSON, the page that draws them, and both as one HTML file.
 //!
-//! The page's source is `ui/`; what stands in `assets/` is put together from there by a test of this crate
-//! (`tests/page.rs`), which fails when the two differ and rewrites `assets/` when `UPDATE_PAGE=1` is set. Neither
-//! `cargo build` nor `cargo install` needs Node.
+//! The page's source is `ui/`; `assets/` is built from it by a test of this crate (`tests/page.rs`), which fails if
+//! the two differ and rewrites `assets/` if `UPDATE_PAGE=1` is set. Neither `cargo build` nor `cargo install` needs
+//! Node.
 
 mod about;
 mod columns;
@@ -27,23 +27,22 @@ pub use timeline::{Heatmap, Lanes, heatmap, lanes};
 /// Text as HTML shows it, in an element or a quoted attribute.
 pub use crate::xml::escaped;
 
-/// The page's script, one file, to be run after the page's elements exist.
+/// The page's script, in one file, to be run after the page's elements exist.
 pub const SCRIPT: &str = include_str!("assets/app.js");
 /// The page's style sheet.
 pub const STYLE: &str = include_str!("assets/app.css");
-/// `'sha256-…'` of [`SCRIPT`] and [`STYLE`], for a content-security policy of a page that has them inline.
+/// `'sha256-…'` of [`SCRIPT`] and [`STYLE`], for the content security policy of a page that has them inline.
 pub const SCRIPT_HASH: &str = include_str!("assets/app.js.sha256");
 /// See [`SCRIPT_HASH`].
 pub const STYLE_HASH: &str = include_str!("assets/app.css.sha256");
 
-/// `data` as JSON that can stand inside a `<script>` element: no `<`, so nothing ends the element.
+/// Returns `data` as JSON that can be placed inside a `<script>` element: it has no `<`, so nothing ends the element.
 pub fn json_for_html(data: &impl Serialize) -> String {
     let json = serde_json::to_string(data).expect("columns of numbers and strings can always be written");
     json.replace('<', "\\u003c").replace("\u{2028}", "\\u2028").replace("\u{2029}", "\\u2029")
 }
 
-/// The page with `json` (as [`json_for_html`] gives it) inside, allowed to run its own script and
-/// nothing else, and to load nothing.
+/// Returns the page with `json` (from [`json_for_html`]) inside. It may run only its own script and load nothing.
 pub fn document(title: &str, json: &str) -> String {
     format!(
         "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\

@@ -1,4 +1,4 @@
-//! Known answers of what the page shows.
+//! Known results of the page's data.
 
 use flamelet_profile::{LabelSetId, Profile, ProfileBuilder};
 

@@ -1,4 +1,4 @@
-//! Time: a lane a thread, and the heatmap within seconds.
+//! Time: one lane per thread, and the heatmap within seconds.
 
 use flamelet_profile::{LabelSetId, Profile, StackId, Timeline};
 use rustc_hash::FxHashMap;
@@ -7,7 +7,7 @@ use serde::Serialize;
 use crate::flame::{NEUTRAL, hue_of};
 use crate::stacks::{Frames, NameId};
 
-/// The most lanes that are given; the busiest threads come first.
+/// The most lanes that are returned; the busiest threads come first.
 const MAX_LANES: usize = 200;
 const SECOND: u64 = 1_000_000_000;
 /// The heatmap's rows within a column.
@@ -21,22 +21,22 @@ struct Lane {
     process: String,
     tid: u64,
     total: i64,
-    /// What each bucket of time counts.
+    /// The value of each bucket of time.
     values: Vec<i64>,
-    /// How much of it was spent waiting, off the CPU: samples with the label `wait`.
+    /// How much of it was spent waiting off the CPU: samples with the label `wait`.
     waits: Vec<i64>,
-    /// The hue of the innermost crate that has one and counts most in each bucket.
+    /// In each bucket, the hue of the innermost crate that has one, by the largest value.
     hues: Vec<u32>,
-    /// The innermost function that counts most in each bucket: a row of `names`, or -1.
+    /// In each bucket, the innermost function with the largest value: a row of `names`, or -1.
     tops: Vec<i32>,
 }
 
 /// A lane for each thread.
 #[derive(Clone, Debug, Serialize)]
 pub struct Lanes {
-    /// Nanoseconds from the first event to the last.
+    /// Nanoseconds between the first and the last event.
     span: u64,
-    /// Nanoseconds of a bucket.
+    /// The length of a bucket in nanoseconds.
     bucket: u64,
     /// The largest value of a bucket.
     peak: i64,
@@ -45,7 +45,7 @@ pub struct Lanes {
     names: Vec<String>,
 }
 
-/// The lanes of a profile that knows its time, cut into `buckets`.
+/// Returns the lanes of a profile with a timeline, divided into `buckets`.
 pub fn lanes(profile: &Profile, frames: &Frames, buckets: usize) -> Option<Lanes> {
     let timeline = profile.timeline.as_ref()?;
     let span = timeline.span_nanos().max(1).saturating_add(1);
@@ -95,7 +95,7 @@ pub fn lanes(profile: &Profile, frames: &Frames, buckets: usize) -> Option<Lanes
     Some(Lanes { span, bucket, peak, unit: unit(profile, timeline), lanes, names: names.texts })
 }
 
-/// What a thread did in a bucket: what each innermost function counts, and each hue.
+/// What a thread did in a bucket: the values by innermost function and by hue.
 #[derive(Default)]
 struct Bucket {
     functions: FxHashMap<NameId, i64>,
@@ -108,7 +108,7 @@ impl Bucket {
     }
 }
 
-/// The threads that get a lane, the busiest first. A file may name any number of them.
+/// Returns the threads that get a lane, busiest first. A file may name any number of threads.
 fn busiest_threads(cells: &FxHashMap<(usize, usize), Bucket>) -> Vec<usize> {
     let mut totals: FxHashMap<usize, i64> = FxHashMap::default();
     for (&(thread, _), cell) in cells {
@@ -125,12 +125,12 @@ fn add<K: Eq + std::hash::Hash>(sums: &mut FxHashMap<K, i64>, key: K, value: i64
     *sum = sum.saturating_add(value);
 }
 
-/// The key with the largest value, the first of equals.
+/// Returns the key with the largest value, the first if several are equal.
 fn largest<K: Copy + Ord>(sums: &FxHashMap<K, i64>) -> Option<K> {
     sums.iter().max_by_key(|&(key, value)| (*value, std::cmp::Reverse(*key))).map(|(&key, _)| key)
 }
 
-/// For each stack the hue of its innermost frame that has one: a thread in `memcpy` is busy for its caller.
+/// Returns for each stack the hue of its innermost frame that has one: a thread in `memcpy` works for its caller.
 fn stack_hues(profile: &Profile, frames: &Frames) -> Vec<u32> {
     let hues: Vec<u32> = frames.name_ids().map(|name| hue_of(&frames.krate(profile, name))).collect();
     let hue = |stack: usize| {
@@ -155,7 +155,7 @@ fn empty_lane(profile: &Profile, thread: &flamelet_profile::Thread, count: usize
     }
 }
 
-/// For each label set whether it says that the thread waited.
+/// Returns for each label set whether it says that the thread waited.
 fn waiting_sets(profile: &Profile) -> Vec<bool> {
     let key = profile.strings().find("wait");
     let sets = (0..profile.label_set_count()).map(LabelSetId::from_index);
@@ -178,7 +178,7 @@ impl NameRows {
     }
 }
 
-/// The unit of the timeline's values.
+/// Returns the unit of the timeline's values.
 fn unit(profile: &Profile, timeline: &Timeline) -> String {
     let value_type = profile.sample_types().get(timeline.value_type).copied().unwrap_or_default();
     profile.string(value_type.unit).to_owned()
@@ -189,7 +189,7 @@ fn unit(profile: &Profile, timeline: &Timeline) -> String {
 pub struct Heatmap {
     columns: usize,
     rows: usize,
-    /// Nanoseconds of a column.
+    /// The length of a column in nanoseconds.
     column: u64,
     peak: i64,
     unit: String,
@@ -197,7 +197,7 @@ pub struct Heatmap {
     cells: Vec<i64>,
 }
 
-/// The heatmap of a profile that knows its time.
+/// Returns the heatmap of a profile with a timeline.
 pub fn heatmap(profile: &Profile) -> Option<Heatmap> {
     let timeline = profile.timeline.as_ref()?;
     let span = timeline.span_nanos().max(1).saturating_add(1);

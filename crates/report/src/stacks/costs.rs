@@ -1,5 +1,5 @@
-//! What each entry costs by itself and with all it calls, without the calls: enough for `top`, even of millions of
-//! stacks.
+//! The own and cumulative cost of each entry, without the calls between them: enough for `top`, and fast even for
+//! millions of stacks.
 
 use std::ops::AddAssign;
 
@@ -8,16 +8,16 @@ use flamelet_profile::{Profile, StackId};
 use super::table::FrameTable;
 use super::walk::{OpenFrame, Visitor, walk};
 
-/// What an entry costs.
+/// The cost of an entry.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct EntryCost<W> {
-    /// By itself: the stacks in which it is the innermost frame.
+    /// Its own cost: the stacks in which it is the innermost frame.
     pub(crate) flat: W,
-    /// With all it calls: the stacks that hold it anywhere, each counted once.
+    /// Its cumulative cost: the stacks that contain it anywhere, each counted once.
     pub(crate) cum: W,
 }
 
-/// What each of the `count` entries of `table` costs in `stacks`.
+/// Returns the cost of each of the `count` entries of `table` in `stacks`.
 pub(crate) fn costs<W: Copy + Default + AddAssign>(
     profile: &Profile,
     table: &FrameTable,

@@ -8,12 +8,12 @@ use rustc_hash::{FxBuildHasher, FxHashMap};
 use super::table::FrameTable;
 use crate::names::{crate_of, crate_of_file};
 
-/// A row of [`Frames`]: a name that boxes carry.
+/// A row of [`Frames`]: the name of boxes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct NameId(pub(crate) u32);
 
 impl NameId {
-    /// The row in the table.
+    /// Returns the row in the table.
     pub const fn index(self) -> usize {
         self.0 as usize
     }
@@ -31,15 +31,15 @@ struct Name {
     function: Option<FunctionId>,
 }
 
-/// The frames of every location of a profile as names, inlined frames included. Two functions with the
-/// same name are one, as in pprof's `functions` granularity; a location without symbols carries the name
-/// of its mapping in brackets.
+/// The frames of every location of a profile as names, including inlined frames. Two functions with the same name
+/// count as one, as in pprof's `functions` granularity; a location without symbols gets the name of its mapping in
+/// brackets.
 #[derive(Clone, Debug)]
 pub struct Frames {
     names: Vec<Name>,
     /// Innermost first, as in [`Profile::lines`].
     pub(crate) table: FrameTable,
-    /// The name of each location that has one frame, as most have, else [`MANY`]: one look instead of three.
+    /// The name of each location that has one frame, as most do, else [`MANY`]: one lookup instead of three.
     only: Vec<u32>,
 }
 
@@ -47,7 +47,7 @@ pub struct Frames {
 const MANY: u32 = u32::MAX;
 
 impl Frames {
-    /// About how many bytes it takes.
+    /// Returns about how many bytes it takes.
     pub fn byte_size(&self) -> usize {
         let Self { names, table, only } = self;
         size_of_val(&**names) + table.byte_size() + size_of_val(&**only)
@@ -72,17 +72,17 @@ impl Frames {
         Self { names: made.names, only: only.collect(), table }
     }
 
-    /// How many different names there are.
+    /// Returns how many different names there are.
     pub fn name_count(&self) -> usize {
         self.names.len()
     }
 
-    /// Every name.
+    /// Returns every name.
     pub fn name_ids(&self) -> impl ExactSizeIterator<Item = NameId> + use<> {
         (0..self.names.len() as u32).map(NameId)
     }
 
-    /// The text of a name; `profile` is the one that [`Frames::new`] was given.
+    /// Returns the text of a name; `profile` must be the one given to [`Frames::new`].
     pub fn text<'a>(&'a self, profile: &'a Profile, name: NameId) -> &'a str {
         match &self.names[name.index()].text {
             Text::Interned(id) => profile.string(*id),
@@ -90,12 +90,12 @@ impl Frames {
         }
     }
 
-    /// One function of this name, where symbols are known.
+    /// Returns one function of this name, if symbols are known.
     pub fn function(&self, name: NameId) -> Option<FunctionId> {
         self.names[name.index()].function
     }
 
-    /// The crate that a name belongs to: as the name says, else as its source file says; empty if unknown.
+    /// Returns the crate of a name: from the name itself, or else from its source file; empty if unknown.
     pub fn krate(&self, profile: &Profile, name: NameId) -> String {
         match crate_of(self.text(profile, name)) {
             "" => crate_of_file(self.file(profile, name)),
@@ -103,22 +103,22 @@ impl Frames {
         }
     }
 
-    /// The source file of a name; empty if unknown.
+    /// Returns the source file of a name; empty if unknown.
     pub(crate) fn file<'a>(&self, profile: &'a Profile, name: NameId) -> &'a str {
         self.function(name).map_or("", |function| profile.string(profile.function(function).filename))
     }
 
-    /// The name whose text is `text`.
+    /// Returns the name whose text is `text`.
     pub fn find(&self, profile: &Profile, text: &str) -> Option<NameId> {
         self.name_ids().find(|&name| self.text(profile, name) == text)
     }
 
-    /// The frames at a location, innermost first. There is always at least one.
+    /// Returns the frames at a location, innermost first. There is always at least one.
     pub fn of(&self, location: LocationId) -> impl DoubleEndedIterator<Item = NameId> + '_ {
         self.raw(location).iter().map(|&name| NameId(name))
     }
 
-    /// The name of a location that has one frame only.
+    /// Returns the name of a location that has only one frame.
     #[inline]
     pub(crate) fn only(&self, location: LocationId) -> Option<u32> {
         Some(self.only[location.index()]).filter(|&name| name != MANY)
@@ -165,7 +165,7 @@ impl Builder<'_> {
         name
     }
 
-    /// A frame without symbols: its mapping says where it is.
+    /// Returns the name of a frame without symbols, which is that of its mapping.
     fn unnamed(&mut self, location: &Location) -> u32 {
         let file = location.mapping.map_or("", |id| self.profile.string(self.profile.mapping(id).filename));
         let base = file.rsplit('/').next().unwrap_or_default();

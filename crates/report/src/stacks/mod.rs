@@ -1,4 +1,4 @@
-//! The stacks of a profile as the answers read them: frames as entries or as names, and what each stack weighs.
+//! The stacks of a profile as the answers read them: frames as entries or as names, and the weight of each stack.
 
 mod costs;
 mod frames;

@@ -1,4 +1,4 @@
-//! The nodes of reports: which frames are one entry, and what it is called.
+//! The nodes of reports: which frames form one entry, and its name.
 
 use flamelet_profile::{Line, LocationId, Profile, StringId};
 use rustc_hash::FxHashMap;
@@ -6,7 +6,7 @@ use rustc_hash::FxHashMap;
 use super::table::FrameTable;
 use crate::names::base_name;
 
-/// What makes a frame an entry of its own. Two frames with the same info are one node.
+/// What identifies an entry. Frames with the same info belong to one node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct NodeInfo {
     /// The function.
@@ -26,7 +26,7 @@ pub(crate) struct NodeInfo {
 }
 
 impl NodeInfo {
-    /// The parts of the name, as far as they are known.
+    /// Returns the known parts of the name.
     pub(crate) fn name_parts(&self, profile: &Profile) -> Vec<String> {
         let mut parts = Vec::new();
         if self.address != 0 {
@@ -42,7 +42,7 @@ impl NodeInfo {
         } else if !file.is_empty() {
             parts.push(file.to_string());
         } else if !self.name.is_empty() {
-            // A function's name says enough.
+            // A function's name is enough.
         } else if !self.object.is_empty() {
             parts.push(format!("[{}]", base_name(profile.string(self.object))));
         } else {
@@ -51,7 +51,7 @@ impl NodeInfo {
         parts
     }
 
-    /// The name as reports print it.
+    /// Returns the name as reports print it.
     pub(crate) fn printable(&self, profile: &Profile) -> String {
         self.name_parts(profile).join(" ")
     }
@@ -106,13 +106,13 @@ impl Nodes {
         Self { infos, table }
     }
 
-    /// The nodes of a location, innermost inlined frame first.
+    /// Returns the nodes of a location, innermost inlined frame first.
     #[inline]
     pub(crate) fn at(&self, location: LocationId) -> &[NodeId] {
         self.table.at(location)
     }
 
-    /// How many nodes there are.
+    /// Returns how many nodes there are.
     pub(crate) fn len(&self) -> usize {
         self.infos.len()
     }

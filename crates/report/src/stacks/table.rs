@@ -2,11 +2,11 @@
 
 use flamelet_profile::LocationId;
 
-/// For each location the entries of its frames, innermost first. What an entry is, its owner says: a node of a report,
-/// or a name.
+/// The entries of each location's frames, innermost first. The table's owner defines what an entry is: a node of a
+/// report, or a name.
 #[derive(Clone, Debug)]
 pub(crate) struct FrameTable {
-    /// Where the frames of each location start in `entries`; one more than there are locations.
+    /// Where the frames of each location start in `entries`; has one element more than there are locations.
     starts: Vec<u32>,
     entries: Vec<u32>,
 }
@@ -24,7 +24,7 @@ impl FrameTable {
         self.starts.push(u32::try_from(self.entries.len()).expect("a profile holds fewer than 2^32 lines"));
     }
 
-    /// The entries of a location, innermost inlined frame first.
+    /// Returns the entries of a location, innermost inlined frame first.
     #[inline]
     pub(crate) fn at(&self, location: LocationId) -> &[u32] {
         let at = location.index();

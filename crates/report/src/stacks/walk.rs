@@ -1,7 +1,7 @@
-//! Walking all stacks from their roots, with the work done once for neighbours that share their outer frames.
+//! Walks all stacks from their roots, doing the work only once for neighbours that share their outer frames.
 //!
-//! Files come with neighbouring stacks alike, so most of a stack is that of the one before. A frame collects the
-//! weight of all stacks that pass it and hands it out once, when the first stack without it comes.
+//! Neighbouring stacks in files are similar, so most of a stack equals the previous one. A frame collects the weight
+//! of all stacks that pass through it and reports it once, at the first stack without it.
 
 use std::ops::AddAssign;
 
@@ -9,26 +9,26 @@ use flamelet_profile::{LocationId, Profile, StackId};
 
 use super::table::FrameTable;
 
-/// A frame that the stack at hand passes.
+/// A frame of the current stack.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct OpenFrame<W> {
     /// What the frame stands for.
     pub(crate) entry: u32,
-    /// The entry is not further up in the stack already.
+    /// The entry does not occur further up in the stack.
     pub(crate) is_first: bool,
-    /// What all stacks that passed the frame so far weigh.
+    /// The weight of all stacks that passed through the frame so far.
     pub(crate) weight: W,
 }
 
-/// What [`walk`] calls for each frame.
+/// The callbacks of [`walk`].
 pub(crate) trait Visitor<W> {
-    /// A frame is entered, below these; it may be inlined into the last of them.
+    /// Called when a frame is entered, below `_above`; it may be inlined into the last of those.
     fn enter(&mut self, _above: &[OpenFrame<W>], _frame: &OpenFrame<W>, _is_inlined: bool) {}
 
-    /// A stack of this weight ends in the frame.
+    /// Called when a stack of this weight ends in the frame.
     fn end(&mut self, _leaf: &OpenFrame<W>, _weight: W) {}
 
-    /// A frame is left, with all that passed it.
+    /// Called when a frame is left, with the weight of everything that passed through it.
     fn leave(&mut self, frame: &OpenFrame<W>);
 }
 
@@ -90,7 +90,7 @@ impl<W: Copy + Default + AddAssign, V: Visitor<W>> Path<'_, W, V> {
         }
     }
 
-    /// Leaves all but the outermost `locations`.
+    /// Leaves all locations but the outermost `locations`.
     fn leave_to(&mut self, locations: usize) {
         self.ends.truncate(locations);
         let keep = self.ends.last().copied().unwrap_or(0);

@@ -1,4 +1,4 @@
-//! What each stack weighs, for one kind of value.
+//! The weight of each stack, for one kind of value.
 
 use std::iter::Sum;
 use std::ops::AddAssign;
@@ -7,21 +7,21 @@ use flamelet_profile::{LabelSetId, Profile, StackId};
 
 use super::frames::{Frames, NameId};
 
-/// The label of samples that are the base of a difference, as pprof names it.
+/// The label of samples that are the base of a diff, as pprof names it.
 pub const DIFF_BASE_LABEL: &str = "pprof::base";
 
-/// What a stack, a box or a function counts: in the profile itself and, in a diff, in its base.
+/// The value of a stack, a box or a function: in the profile itself and, in a diff, in its base.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Value {
     /// The sum in the profile. In a diff, the new side alone.
     pub new: i64,
     /// The sum in the base of a diff, else 0.
     pub base: i64,
-    /// The sum without signs. [`Value::weight`] is the width of a box.
+    /// The sum of absolute values. [`Value::weight`] is the width of a box.
     size: u64,
 }
 
-/// One side of a stack's value: what it counts in the profile, or in the base of a diff.
+/// One side of a stack's value: in the profile, or in the base of a diff.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Part {
     pub(crate) value: i64,
@@ -29,7 +29,7 @@ pub(crate) struct Part {
 }
 
 impl Part {
-    /// What a sample counts on its side: those of a base are negative, and count as what they were.
+    /// Returns the value of a sample on its side: base samples are negative, and count with their original value.
     pub(crate) const fn of(value: i64, is_base: bool) -> Self {
         Self { value: if is_base { value.saturating_neg() } else { value }, is_base }
     }
@@ -46,13 +46,13 @@ impl From<Part> for Value {
 }
 
 impl Value {
-    /// How wide a box is: everything counted without its sign, so that what a diff took away is as
-    /// visible as what it added.
+    /// Returns the width of a box: the sum of absolute values, so that what a diff removed is as visible as what it
+    /// added.
     pub const fn weight(&self) -> u64 {
         self.size
     }
 
-    /// New less base.
+    /// Returns new minus base.
     pub const fn delta(&self) -> i64 {
         self.new.saturating_sub(self.base)
     }
@@ -75,16 +75,16 @@ impl Sum for Value {
     }
 }
 
-/// The stacks of a profile that weigh anything, in the order of their ids; in a diff, those of the base
-/// follow those of the profile.
+/// The stacks of a profile with a weight, in the order of their ids; in a diff, those of the base follow those of the
+/// profile.
 ///
-/// A profile that is a difference carries its base as samples of negative value with the label
-/// `pprof::base` = `true`, as pprof writes them; those count as [`Value::base`].
+/// A profile that is a diff contains its base as samples of negative value with the label `pprof::base` = `true`, as
+/// pprof writes them; those count as [`Value::base`].
 #[derive(Clone, Debug, Default)]
 pub struct StackWeights {
     stacks: Vec<StackId>,
     values: Vec<i64>,
-    /// From here on `stacks` and `values` are those of the base.
+    /// The index from which `stacks` and `values` are those of the base.
     first_of_base: usize,
     total: Value,
     is_diff: bool,
@@ -121,7 +121,7 @@ impl StackWeights {
         self.stacks.len()
     }
 
-    /// About how many bytes it takes.
+    /// Returns about how many bytes it takes.
     pub fn byte_size(&self) -> usize {
         size_of_val(&*self.stacks) + size_of_val(&*self.values)
     }
@@ -131,22 +131,22 @@ impl StackWeights {
         self.stacks.iter().copied().zip(self.values.iter().enumerate().map(part))
     }
 
-    /// Each stack and what it weighs; twice in a diff if it weighs something on both sides.
+    /// Returns each stack and its weight; twice in a diff if it has a weight on both sides.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = (StackId, Value)> + '_ {
         self.parts().map(|(stack, part)| (stack, part.into()))
     }
 
-    /// The sum over all stacks.
+    /// Returns the sum over all stacks.
     pub fn total(&self) -> Value {
         self.total
     }
 
-    /// Whether the profile is a difference of two.
+    /// Returns whether the profile is a diff.
     pub fn is_diff(&self) -> bool {
         self.is_diff
     }
 
-    /// What the stacks weigh that hold a frame for which `wanted` (by [`NameId::index`]) is true.
+    /// Returns the total of the stacks that contain a frame for which `wanted` (by [`NameId::index`]) is true.
     pub fn matching(&self, profile: &Profile, frames: &Frames, wanted: &[bool]) -> Value {
         let locations = location_flags(profile, frames, wanted);
         self.iter()
@@ -161,7 +161,7 @@ fn location_flags(profile: &Profile, frames: &Frames, wanted: &[bool]) -> Vec<bo
     ids.map(|id| frames.of(id).any(|name: NameId| wanted[name.index()])).collect()
 }
 
-/// For each label set whether it marks the base of a diff.
+/// Returns for each label set whether it marks the base of a diff.
 pub(crate) fn base_label_sets(profile: &Profile) -> Vec<bool> {
     let (key, text) = (profile.strings().find(DIFF_BASE_LABEL), profile.strings().find("true"));
     let mut sets = vec![false; profile.label_set_count().max(1)];

@@ -1,4 +1,4 @@
-//! Costs by whose code they are, with what each consists of.
+//! Costs by the owner of the code, broken down into their parts.
 
 use std::io::{self, Write};
 
@@ -8,7 +8,7 @@ use crate::by::{Group, Groups};
 use crate::report::Report;
 
 impl Groups {
-    /// Prints the rows in pprof's columns, with what each consists of below it.
+    /// Prints the rows in pprof's columns, with the parts of each below it.
     pub fn write_text(&self, report: &Report, out: &mut impl Write) -> io::Result<()> {
         let output_unit = report.output_unit(self.rows.iter().map(|row| (row.flat, row.cum)));
         writeln!(out, "{:>10} {:>5}% {:>10} {:>5}%  by {}", "flat", "flat", "cum", "cum", self.by)?;
@@ -33,7 +33,7 @@ impl Groups {
     }
 }
 
-/// The largest parts of a group in one line; `None` where there is nothing but its own code.
+/// Formats the largest parts of a group in one line; `None` if there is only its own code.
 fn parts_line(row: &Group) -> Option<String> {
     if row.parts.iter().all(|part| part.name == "own code") || row.flat == 0 {
         return None;

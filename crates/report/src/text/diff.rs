@@ -1,4 +1,4 @@
-//! What changed between two profiles, for a person.
+//! Prints what changed between two profiles.
 
 use std::io::{self, Write};
 
@@ -7,7 +7,7 @@ use flamelet_profile::unit;
 use crate::diff::{Diff, SIGMAS};
 
 impl Diff {
-    /// Prints the rows for a person; a mark says which changes are more than noise.
+    /// Prints the rows; a mark shows which changes are more than noise.
     pub fn write_text(&self, out: &mut impl Write, limit: usize) -> io::Result<()> {
         let format = |value: i64| unit::label(value, &self.unit);
         let signed = |value: i64| if value > 0 { format!("+{}", format(value)) } else { format(value) };
@@ -56,7 +56,7 @@ impl Diff {
     }
 }
 
-/// The change in percent of the base.
+/// Formats the change in percent of the base.
 fn relative(base: i64, new: i64) -> String {
     match base {
         0 if new == 0 => "0%".into(),

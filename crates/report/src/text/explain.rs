@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use crate::explain::{Explanation, Finding};
 
 impl Explanation {
-    /// Prints the findings for a person. `file` stands in the commands to copy.
+    /// Prints the findings. `file` is inserted into the commands to copy.
     pub fn write_text(&self, file: &str, out: &mut impl Write) -> io::Result<()> {
         if self.findings.is_empty() {
             return writeln!(

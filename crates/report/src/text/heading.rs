@@ -9,7 +9,7 @@ use crate::report::{Extent, Report};
 use crate::utc::utc;
 
 impl Report {
-    /// The lines that say what the profile is, with its total in `output_unit`.
+    /// Returns the lines that describe the profile, with its total in `output_unit`.
     pub fn heading(&self, output_unit: &str) -> Vec<String> {
         let profile = &self.profile;
         let mut lines = Vec::new();
@@ -50,7 +50,7 @@ impl Report {
     }
 }
 
-/// The lines about the profile, the filters and the part that is shown, as `go tool pprof` prints them.
+/// Returns the lines about the profile, the filters and the part that is shown, as `go tool pprof` prints them.
 pub(crate) fn heading(report: &Report, output_unit: &str, extent: &Extent) -> Vec<String> {
     let options = &report.options;
     let mut lines = Vec::new();

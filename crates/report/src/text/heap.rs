@@ -1,4 +1,4 @@
-//! Memory for a person: rows of stacks, each by the functions that are not go-betweens.
+//! Prints memory answers: rows of stacks, each named by the functions that are not go-betweens.
 
 use std::io::{self, Write};
 
@@ -8,7 +8,7 @@ use flamelet_profile::unit;
 use crate::heap::{CERTAIN, Freed, Growth, Holders, LIFETIMES, Lifetimes, TEMPORARY};
 
 impl Freed {
-    /// Prints the first `limit` rows for a person.
+    /// Prints the first `limit` rows.
     pub fn write_text(&self, limit: usize, out: &mut impl Write) -> io::Result<()> {
         write_heading("Freed", self.total_objects, self.total_bytes, self.period, out)?;
         writeln!(out, "{:>10} {:>7} {:>10}  allocated by, freed by", "bytes", "share", "objects")?;
@@ -24,7 +24,7 @@ impl Freed {
 }
 
 impl Lifetimes {
-    /// Prints the classes and the first `limit` stacks for a person.
+    /// Prints the classes and the first `limit` stacks.
     pub fn write_text(&self, limit: usize, out: &mut impl Write) -> io::Result<()> {
         const BAR: usize = 40;
         write_heading("Freed", self.total_objects, self.total_bytes, self.period, out)?;
@@ -63,7 +63,7 @@ impl Lifetimes {
 }
 
 impl Holders {
-    /// Prints the first `limit` rows for a person, below a line that begins with `title`.
+    /// Prints the first `limit` rows, below a line that begins with `title`.
     pub fn write_text(&self, title: &str, limit: usize, out: &mut impl Write) -> io::Result<()> {
         write_heading(title, self.total_objects, self.total_bytes, self.period, out)?;
         writeln!(
@@ -72,7 +72,7 @@ impl Holders {
             "bytes", "share", "±", "objects", "average"
         )?;
         for row in self.rows.iter().take(limit) {
-            // Without a count of the objects: it is not known, rather than none.
+            // Objects of 0 with bytes means that objects were not counted, not that there are none.
             let is_known = row.objects != 0 || row.bytes == 0;
             let known = |text: String| if is_known { text } else { "–".into() };
             let average = row.bytes.checked_div(row.objects).unwrap_or(0);
@@ -92,7 +92,7 @@ impl Holders {
 }
 
 impl Growth {
-    /// Prints the first `limit` rows for a person.
+    /// Prints the first `limit` rows.
     pub fn write_text(&self, limit: usize, out: &mut impl Write) -> io::Result<()> {
         let suspects = self.rows.iter().filter(|row| row.suspect).count();
         let bytes = unit::label(self.total_bytes, "bytes");
@@ -122,7 +122,7 @@ impl Growth {
     }
 }
 
-/// `In use: 12.40MB in 8120 objects, one sample in 512kB`.
+/// Prints `In use: 12.40MB in 8120 objects, one sample in 512kB`.
 fn write_heading(title: &str, objects: i64, bytes: i64, period: i64, out: &mut impl Write) -> io::Result<()> {
     write!(out, "{title}: {}", unit::label(bytes, "bytes"))?;
     if objects != 0 || bytes == 0 {
@@ -134,7 +134,7 @@ fn write_heading(title: &str, objects: i64, bytes: i64, period: i64, out: &mut i
     writeln!(out)
 }
 
-/// `12%`: how far off a value may be.
+/// Formats how far off a value may be: `12%`.
 fn relative(error: i64, value: i64) -> String {
     if error == 0 || value == 0 {
         return "–".into();
@@ -149,7 +149,7 @@ fn write_rest(rows: usize, limit: usize, out: &mut impl Write) -> io::Result<()>
     }
 }
 
-/// A function and its callers, in two lines of a terminal.
+/// Prints a function and its callers, in two lines.
 fn write_place(out: &mut impl Write, own: &[String], indent: usize) -> io::Result<()> {
     const CALLERS: usize = 4;
     let Some((place, callers)) = own.split_first() else { return writeln!(out) };

@@ -1,4 +1,4 @@
-//! What a profile is and how good it is, for a person.
+//! Prints what a profile is and how good it is.
 
 use std::io::{self, Write};
 
@@ -8,7 +8,7 @@ use crate::info::{Info, Verdict};
 use crate::utc::utc;
 
 impl Info {
-    /// Prints the facts for a person.
+    /// Prints the facts.
     pub fn write_text(&self, out: &mut impl Write) -> io::Result<()> {
         let verdict = match self.verdict {
             Verdict::Good => "good",

@@ -63,7 +63,7 @@ impl Disassembly {
     }
 }
 
-/// The line below a routine's name.
+/// Prints the line below a routine's name.
 pub(crate) fn routine_total(
     out: &mut impl Write,
     flat: &str,

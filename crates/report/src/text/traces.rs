@@ -15,7 +15,7 @@ pub fn write_text(report: &Report, out: &mut impl Write) -> io::Result<()> {
     for trace in traces(report) {
         writeln!(out, "{SEPARATOR}")?;
         for labels in [&trace.labels, &trace.numbers] {
-            // Sorted as they are printed: keys are padded, so short ones come first.
+            // Sorted in printed form: keys are padded, so short ones come first.
             let mut lines: Vec<String> =
                 labels.iter().map(|(key, values)| format!("{key:>10}:  {}", values.join(" "))).collect();
             lines.sort();

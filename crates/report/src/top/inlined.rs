@@ -21,7 +21,7 @@ pub enum Inlined {
 }
 
 impl Inlined {
-    /// What stands behind the function's name.
+    /// Returns what follows the function's name.
     pub(crate) fn mark(self) -> &'static str {
         match self {
             Self::No => "",
@@ -31,8 +31,8 @@ impl Inlined {
     }
 }
 
-/// For each of the nodes that are shown, whether calls to it were inlined. A call counts when it is worth at
-/// least `cutoff` and its caller is shown too; what lies between the two does not matter.
+/// Returns for each shown node whether calls to it were inlined. A call counts if it costs at least `cutoff` and its
+/// caller is shown too; frames between the two do not matter.
 pub(super) fn inlined(report: &Report, nodes: &Nodes, shown: &[NodeId], cutoff: i64) -> Vec<Inlined> {
     let mut is_shown = vec![false; nodes.len()];
     shown.iter().for_each(|&node| is_shown[node as usize] = true);
@@ -59,7 +59,7 @@ pub(super) fn inlined(report: &Report, nodes: &Nodes, shown: &[NodeId], cutoff: 
     shown.iter().map(mark).collect()
 }
 
-/// The shown nodes that are inlined somewhere: the only ones whose callers matter.
+/// Returns the shown nodes that are inlined somewhere; only their callers matter.
 fn ever_inlined(profile: &Profile, nodes: &Nodes, is_shown: &[bool]) -> Vec<bool> {
     let mut ever = vec![false; nodes.len()];
     for row in 0..profile.locations().len() {
@@ -85,7 +85,7 @@ struct Calls<'a> {
 }
 
 impl Calls<'_> {
-    /// The shown node that calls `frame`, if the call counts.
+    /// Returns the shown node that calls `frame`, if the call counts.
     fn caller(&self, above: &[OpenFrame<Cost>], frame: &OpenFrame<Cost>) -> Option<NodeId> {
         if !self.candidates[frame.entry as usize] {
             return None;

@@ -1,4 +1,4 @@
-//! `top`: the functions, by what they cost themselves and with all they call.
+//! `top`: the functions, by their own and their cumulative cost.
 
 use serde::Serialize;
 
@@ -18,9 +18,9 @@ pub struct TopRow {
     pub name: String,
     /// Whether the function was inlined into its callers: always, sometimes or never.
     pub inlined: Inlined,
-    /// What the function cost itself.
+    /// Its own cost.
     pub flat: i64,
-    /// What the function and all it called cost.
+    /// Its cost, including everything it called.
     pub cum: i64,
 }
 
@@ -40,7 +40,7 @@ pub struct Top {
     pub rows: Vec<TopRow>,
 }
 
-/// Answers `top`.
+/// Computes `top`.
 pub fn top(report: &Report) -> Top {
     let nodes = Nodes::of(&report.profile, false);
     let costs = report.costs(&nodes);
@@ -69,7 +69,7 @@ pub fn top(report: &Report) -> Top {
     Top { measure: report.measure(), shown, dropped, candidates, rows }
 }
 
-/// The nodes that cost anything.
+/// Returns the nodes that cost anything.
 fn present(costs: &[EntryCost<Cost>], drop_negative: bool) -> Vec<NodeId> {
     let is_present = |&node: &NodeId| {
         let (flat, cum) = (costs[node as usize].flat.sum, costs[node as usize].cum.sum);
@@ -78,7 +78,7 @@ fn present(costs: &[EntryCost<Cost>], drop_negative: bool) -> Vec<NodeId> {
     (0..costs.len() as NodeId).filter(is_present).collect()
 }
 
-/// Sorts by size, then by name.
+/// Sorts by cost, then by name.
 fn sort(ids: &mut Vec<NodeId>, report: &Report, nodes: &Nodes, costs: &[EntryCost<Cost>]) {
     let by_cum = report.options.sort == Sort::Cum;
     let mut keyed: Vec<((u64, u64), String, NodeId)> = ids
@@ -97,7 +97,7 @@ fn sort(ids: &mut Vec<NodeId>, report: &Report, nodes: &Nodes, costs: &[EntryCos
     *ids = keyed.into_iter().map(|(.., node)| node).collect();
 }
 
-/// A profile with one frame a sample: the functions of `top` with their cumulative and own values.
+/// Returns a profile with one frame per sample: the functions of `top` with their cumulative and own values.
 pub fn top_profile(report: &Report) -> flamelet_profile::Profile {
     let answer = top(report);
     let mut builder = flamelet_profile::ProfileBuilder::new(&[
