@@ -1,27 +1,28 @@
-//! Why something could not be profiled.
+//! Errors.
 
 use std::fmt;
 
-/// Something could not be profiled, or a profile could not be kept. The message is one line for a person.
+/// Something could not be profiled, or a profile could not be written. The message is one line for a person to read.
 #[derive(Debug)]
 pub struct Error {
     kind: ErrorKind,
     message: String,
 }
 
-/// The kinds of [`Error`], for callers that decide by them.
+/// The kinds of [`Error`], for callers that handle them differently.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {
     /// This operating system or machine is not supported.
     Unsupported,
-    /// An option has a value that makes no sense.
+    /// An option has an invalid value.
     InvalidOption,
-    /// The operating system refused.
+    /// The operating system refused the operation.
     Denied,
-    /// It was not switched on when the profiler was built, or the service has no allocator for it.
+    /// The feature was not switched on when the profiler was built, or the service does not have the allocator it
+    /// needs.
     NotEnabled,
-    /// Whoever asked went away before the end.
+    /// The client or caller went away before the profile was finished.
     Cancelled,
     /// flamelet itself failed.
     Internal,
@@ -39,7 +40,7 @@ impl Error {
         Self::new(ErrorKind::InvalidOption, message)
     }
 
-    /// What kind of error this is.
+    /// Returns what kind of error this is.
     pub fn kind(&self) -> ErrorKind {
         self.kind
     }
