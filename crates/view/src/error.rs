@@ -1,8 +1,8 @@
-//! What can go wrong while something is shown.
+//! Errors of the viewer.
 
 use std::fmt;
 
-/// Something could not be shown. The message is one line for the person in front of the page.
+/// Something could not be shown. The message is one line for the user of the page.
 #[derive(Debug)]
 pub struct Error {
     kind: ErrorKind,
@@ -13,25 +13,25 @@ pub struct Error {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {
-    /// The request asks for something that cannot be meant: a wrong pattern, a wrong number.
+    /// The request is invalid: a wrong pattern, a wrong number.
     BadRequest,
     /// There is no such profile or function.
     NotFound,
     /// A profile could not be read or taken.
     Unreadable,
-    /// As many profiles as allowed are being taken already.
+    /// The maximum number of profiles is already being taken.
     Busy,
     /// The operating system refused to listen.
     Io,
 }
 
 impl Error {
-    /// An error of `kind` that says `message`.
+    /// Returns an error of `kind` with this message.
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
         Self { kind, message: message.into() }
     }
 
-    /// What kind of error this is.
+    /// Returns what kind of error this is.
     pub fn kind(&self) -> ErrorKind {
         self.kind
     }
