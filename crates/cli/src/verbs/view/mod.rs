@@ -20,7 +20,7 @@ use crate::output;
 use crate::profiles::fetch;
 use crate::profiles::{SourceOptions, SymbolOptions, is_service};
 
-/// How long a service is profiled for the page where nobody says how long.
+/// How long a service is profiled for the page by default.
 const LIVE_SECONDS: u64 = 10;
 
 #[derive(clap::Args)]
@@ -46,7 +46,7 @@ pub(crate) struct Args {
     source: SourceArgs,
 }
 
-/// The page has filters of its own.
+/// The few report options that the page takes: it has its own filters.
 struct Page;
 
 impl Takes for Page {
@@ -90,20 +90,20 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     serve(source, &listen, !args.no_browser)
 }
 
-/// Where to listen: on loopback, if `host` is its name or empty.
+/// Returns where to listen: on loopback if `host` is its name or empty.
 pub(super) fn listen_on(host: &str, port: u16) -> ServeOptions {
     let host = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
     let is_loopback = matches!(host, "" | "localhost");
     ServeOptions { port, host: (!is_loopback).then(|| host.to_owned()), ..ServeOptions::default() }
 }
 
-/// Source files and binaries where they are usually found.
+/// Returns the usual places for source files and binaries.
 pub(super) fn code_options(symbols: &SymbolOptions) -> CodeOptions {
     let disassembler = Disassembler { symbols: symbols.clone() };
     CodeOptions { disassembler: Some(Box::new(disassembler)), ..CodeOptions::default() }
 }
 
-/// Finds binaries for the page as the reports do.
+/// Finds binaries for the page in the same way as the reports.
 struct Disassembler {
     symbols: SymbolOptions,
 }
@@ -121,7 +121,7 @@ impl Disassemble for Disassembler {
     }
 }
 
-/// What the page shows: a folder to choose from, a live service, or profiles.
+/// Returns what the page shows: a folder to choose from, a live service, or profiles.
 pub(super) fn source(options: &SourceOptions) -> Result<Source> {
     if let [only] = options.sources.as_slice() {
         let path = Path::new(only);
@@ -159,7 +159,7 @@ pub(super) fn source(options: &SourceOptions) -> Result<Source> {
     Ok(Source::profiles(profiles?))
 }
 
-/// An empty page would not say why it is empty.
+/// Says why the page is empty if a folder has no files.
 fn note_empty(folder: &Path) -> Result<()> {
     let name = folder.display();
     if std::fs::read_dir(folder).about(&name)?.flatten().all(|entry| entry.path().is_dir()) {
@@ -170,7 +170,7 @@ fn note_empty(folder: &Path) -> Result<()> {
     Ok(())
 }
 
-/// A service that the page can ask for more.
+/// A service from which the page can take more profiles.
 struct Service {
     address: String,
     options: SourceOptions,
@@ -192,7 +192,7 @@ impl Take for Service {
         _: &CancelToken,
     ) -> std::result::Result<Taken, flamelet_view::Error> {
         let address = self.heap_address(view).ok_or("this address has no heap profiles beside it")?;
-        // Of the others, seconds would mean a difference, or nothing at all.
+        // For the other views, `seconds` would mean a difference, or nothing at all.
         let seconds = (view == HeapView::Growth).then_some(seconds.into());
         Ok(self.fetch(&address, seconds)?)
     }
@@ -208,7 +208,7 @@ impl Service {
         Ok(Taken { name, profile })
     }
 
-    /// Where the service answers about its memory: beside its CPU profile.
+    /// Returns the address of the service's heap profile, which is next to its CPU profile.
     fn heap_address(&self, view: HeapView) -> Option<String> {
         let profile = fetch::profile_url(&self.address, None)?;
         let (place, _) = profile.url.split_once("/debug/pprof/")?;
@@ -228,7 +228,7 @@ fn live(address: &str, options: &SourceOptions) -> Result<Source> {
     Ok(Source::live(vec![Taken { name, profile }], service))
 }
 
-/// Shows `source` until the process is interrupted.
+/// Serves `source` until the process is interrupted.
 pub(crate) fn serve(source: Source, options: &ServeOptions, open_browser: bool) -> Result<()> {
     let server = Server::bind(source, options).map_err(|error| {
         let port = options.port;
@@ -250,7 +250,7 @@ pub(crate) fn serve(source: Source, options: &ServeOptions, open_browser: bool) 
     server.run().map_err(|error| Failure::new(error.to_string()))
 }
 
-/// Asks the desktop to open the address; where there is none, the printed address is enough.
+/// Opens the address on the desktop; without a desktop, the printed address is enough.
 pub(super) fn open_in_browser(url: &str) {
     let has_desktop = std::env::var_os("DISPLAY").or(std::env::var_os("WAYLAND_DISPLAY")).is_some();
     if !has_desktop && !cfg!(target_os = "macos") {
