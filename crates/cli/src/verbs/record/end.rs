@@ -3,7 +3,7 @@
 //! ```text
 //! Ctrl-C, or the duration is over ──► the recording ends, the command is asked to end (as by Ctrl-C, or SIGTERM)
 //!                                     the profile is written; then the command is waited for:
-//!    Ctrl-C again: SIGTERM;  once more: SIGKILL;  after some seconds it is left running, and that is said
+//!    Ctrl-C again: SIGTERM;  once more: SIGKILL;  after some seconds it is left running, and a note says so
 //! ```
 
 use std::process::ExitStatus;
