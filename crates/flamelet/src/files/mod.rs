@@ -1,7 +1,7 @@
 //! A profile of each interval, written to a folder.
 //!
 //! ```text
-//!  start ──► window ──► window ──► … ──► stop: what there is of the last window
+//!  start ──► window ──► window ──► … ──► stop: the unfinished last window
 //!               │
 //!               ├─ profile-SERVICE-TIME.pb.gz        for `flamelet view`, `go tool pprof`
 //!               └─ flamegraph-SERVICE-TIME.svg       for a browser

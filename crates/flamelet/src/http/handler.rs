@@ -1,4 +1,4 @@
-//! From a request to its answer.
+//! Turns requests into answers.
 
 use std::convert::Infallible;
 use std::fmt;

@@ -40,15 +40,15 @@
 //!
 //! - Browsers mark requests that a page of another site makes (`Sec-Fetch-Site: cross-site`), over HTTPS and on
 //!   loopback. Links, from a chat for instance, still work.
-//! - Over plain HTTP to any address but loopback, browsers do not mark them. There, the host and port of `Origin`, or else
-//!   of `Referer`, must be those of `Host`, of `X-Forwarded-Host` (for a proxy in front) or of [`Handler::hosts`]. A link on
-//!   another plain HTTP page is refused too, since it cannot be told from a picture; from HTTPS pages, browsers send no
-//!   `Referer` there.
-//! - A page that hides its origin (`referrerpolicy="no-referrer"`) cannot be told from curl. It can start a capture but
-//!   not see the result: every answer carries `Cross-Origin-Resource-Policy: same-origin`, `nosniff` and
-//!   `frame-ancestors 'none'`, so browsers keep it from the page. The same caps apply as to all clients: on the number of
-//!   captures at once ([`max_captures`](crate::ProfilerBuilder::max_captures)), on their duration, and on their CPU time
-//!   (`overhead_budget`). Where that is too much, use [`Handler::authorize`].
+//! - Over plain HTTP to any address but loopback, browsers do not mark them. There, the host and port of `Origin`, or
+//!   else of `Referer`, must be those of `Host`, of `X-Forwarded-Host` (for a proxy in front) or of
+//!   [`Handler::hosts`]. A link on another plain HTTP page is refused too, since it cannot be told from a picture;
+//!   from HTTPS pages, browsers send no `Referer` there.
+//! - A page that hides its origin (`referrerpolicy="no-referrer"`) cannot be told from curl. It can start a capture
+//!   but not see the result: every answer carries `Cross-Origin-Resource-Policy: same-origin`, `nosniff` and
+//!   `frame-ancestors 'none'`, so browsers keep it from the page. The same caps apply as to all clients: on the
+//!   number of captures at once ([`max_captures`](crate::ProfilerBuilder::max_captures)), on their duration, and on
+//!   their CPU time (`overhead_budget`). Where that is too much, use [`Handler::authorize`].
 //!
 //! Programs such as curl, pprof and scrapers send none of these headers and are not affected. A page of your own,
 //! such as a dashboard, that fetches profiles must be served from the same origin, or fetch them through its own
