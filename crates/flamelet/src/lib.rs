@@ -46,7 +46,7 @@
 //! # Other systems
 //!
 //! Profiles are taken on Linux only. On macOS and Windows the same program builds, but starting a capture returns an
-//! error: the builder's heap options have no effect there, and [`Profiler::heap`] always fails. Only the contents of
+//! error. The builder's heap options have no effect there, and [`Profiler::heap`] always fails. Only the contents of
 //! [`mod@heap`], and `Alloc`, do not exist there: use them under `cfg(target_os = "linux")`.
 
 #[cfg(feature = "axum")]

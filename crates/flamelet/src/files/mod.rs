@@ -166,52 +166,52 @@ pub struct IntervalFilesBuilder {
 }
 
 impl IntervalFilesBuilder {
-    /// The length of one window; two minutes unless set.
+    /// Sets the length of one window; two minutes by default.
     pub fn interval(mut self, interval: Duration) -> Self {
         self.interval = interval;
         self
     }
 
-    /// Samples per second of CPU time; the profiler's setting unless set.
+    /// Sets the samples per second of CPU time; by default the profiler's.
     pub fn frequency(mut self, hertz: u32) -> Self {
         self.frequency = Some(hertz);
         self
     }
 
-    /// The service's name, which is part of every file name; the profiler's name unless set.
+    /// Sets the service's name, which is part of every file name; by default the profiler's.
     pub fn name(mut self, name: impl Into<String>) -> Self {
         self.name = Some(name.into());
         self
     }
 
-    /// The profiler whose symbols and settings to share; a new one with the defaults unless set.
+    /// Sets the profiler whose symbols and settings to share; by default a new one with default settings.
     pub fn profiler(mut self, profiler: Profiler) -> Self {
         self.profiler = Some(profiler);
         self
     }
 
-    /// The maximum number of windows to keep; 1000 unless set.
+    /// Sets the maximum number of windows to keep; 1000 by default.
     pub fn keep_windows(mut self, windows: usize) -> Self {
         self.retention.windows = windows.max(1);
         self
     }
 
-    /// How long to keep a window; seven days unless set. The time between two windows counts as at most an eighth of
-    /// that (or as two intervals, if that is more), so that a clock that jumps forward, or a month without the
-    /// service, does not make all windows old at once. They are removed one by one as the service keeps running.
+    /// Sets how long to keep a window; seven days by default. The time between two windows counts as at most an
+    /// eighth of that (or as two intervals, if that is more), so that a clock that jumps forward, or a month without
+    /// the service, does not make all windows old at once. They are removed one by one as the service keeps running.
     pub fn keep_for(mut self, age: Duration) -> Self {
         self.retention.age = age;
         self
     }
 
-    /// The maximum number of bytes to keep; 256 MiB unless set. The newest window is kept whatever its size.
+    /// Sets the maximum number of bytes to keep; 256 MiB by default. The newest window is kept whatever its size.
     pub fn keep_bytes(mut self, bytes: u64) -> Self {
         self.retention.bytes = bytes;
         self
     }
 
-    /// Called once when the folder cannot be written, and once when it can be written again; prints to standard error
-    /// unless set. It is called on the recorder's thread, and a panic in it stays there.
+    /// Sets a function that is called once when the folder cannot be written, and once when it can be written again;
+    /// by default, it prints to standard error. It is called on the recorder's thread, and a panic in it stays there.
     pub fn on_problem(mut self, report: impl Fn(&str) + Send + 'static) -> Self {
         self.on_problem = Box::new(report);
         self

@@ -42,7 +42,7 @@ impl ProfilerBuilder {
         }
     }
 
-    /// The service's name in titles, comments and file names; the program's name unless set.
+    /// Sets the service's name in titles, comments and file names; by default the program's name.
     pub fn name(mut self, name: impl Into<String>) -> Self {
         self.settings.name = name.into();
         self
@@ -54,56 +54,56 @@ impl ProfilerBuilder {
         self
     }
 
-    /// Whether the service looks up function names for its profiles (the default). Without names, profiles carry
+    /// Sets whether the service looks up function names for its profiles (the default). Without names, profiles carry
     /// addresses and build ids, and `flamelet symbolize` or `go tool pprof` adds the names elsewhere.
     pub fn symbolize(mut self, symbolize: bool) -> Self {
         self.settings.symbolize = symbolize;
         self
     }
 
-    /// How many bytes of looked-up names to keep between profiles; 64 MiB unless set. A lookup may
-    /// briefly take 64 MiB, even if less is set here.
+    /// Sets how many bytes of looked-up names to keep between profiles; 64 MiB by default. A lookup may briefly take
+    /// 64 MiB, even if less is set here.
     pub fn symbol_memory(mut self, bytes: u64) -> Self {
         self.settings.symbol_memory = bytes;
         self
     }
 
-    /// How many bytes the web viewer inside the service may keep: the profiles taken with it, and what it computed
-    /// from them; 64 MiB unless set. Beyond that, the least recently used data is dropped. A single profile may take
-    /// a quarter; a larger one is refused. What can be computed again is freed after a minute without requests, and
-    /// the profiles after half an hour.
+    /// Sets how many bytes the web viewer inside the service may keep: the profiles taken with it, and what it
+    /// computed from them; 64 MiB by default. Beyond that, the least recently used data is dropped. A single profile
+    /// may take a quarter; a larger one is refused. What can be computed again is freed after a minute without
+    /// requests, and the profiles after half an hour.
     #[cfg(feature = "view")]
     pub fn view_memory(mut self, bytes: usize) -> Self {
         self.settings.view_memory = bytes;
         self
     }
 
-    /// The longest capture that an HTTP request may ask for; ten minutes unless set.
+    /// Sets the longest capture that an HTTP request may ask for; ten minutes by default.
     pub fn max_duration(mut self, duration: std::time::Duration) -> Self {
         self.settings.limits.max_duration = duration;
         self
     }
 
-    /// The highest frequency that an HTTP request may ask for; 1000 Hz unless set.
+    /// Sets the highest frequency that an HTTP request may ask for; 1000 Hz by default.
     pub fn max_frequency(mut self, hertz: u32) -> Self {
         self.settings.limits.max_frequency = hertz;
         self
     }
 
-    /// How many HTTP requests are processed at the same time; 16 unless set. Further requests are refused.
+    /// Sets how many HTTP requests are processed at the same time; 16 by default. Further requests are refused.
     pub fn max_captures(mut self, count: usize) -> Self {
         self.settings.limits.max_captures = count;
         self
     }
 
-    /// The widest picture that an HTTP request may ask for; 20,000 pixels unless set.
+    /// Sets the widest picture that an HTTP request may ask for; 20,000 pixels by default.
     pub fn max_image_width(mut self, pixels: u32) -> Self {
         self.settings.limits.max_image_width = pixels;
         self
     }
 
-    /// How many bytes of finished HTTP answers may wait for clients that read slowly; 32 MiB unless set. While that
-    /// much is waiting, requests are refused. A single answer may have any size.
+    /// Sets how many bytes of finished HTTP answers may wait for clients that read slowly; 32 MiB by default. While
+    /// that much is waiting, requests are refused. A single answer may have any size.
     pub fn max_unread(mut self, bytes: usize) -> Self {
         self.settings.limits.max_unread = bytes;
         self
@@ -130,15 +130,15 @@ impl ProfilerBuilder {
 
 #[cfg(feature = "cpu")]
 impl ProfilerBuilder {
-    /// Samples per second of CPU time, for captures that do not set their own; 99 unless set.
+    /// Sets the samples per second of CPU time, for captures that do not set their own; 99 by default.
     pub fn frequency(mut self, hertz: u32) -> Self {
         self.settings.cpu.frequency = hertz;
         self
     }
 
-    /// How samples are taken; unless set, the best engine that works on this system without privileges. That is a
-    /// timer on each thread, which on Linux 5.10 and later interrupts no sleep; on older kernels, a sample taken on
-    /// the way into a sleep may end the sleep with `EINTR`.
+    /// Sets how samples are taken; by default, with the best engine that works on this system without privileges.
+    /// That is a timer on each thread, which on Linux 5.10 and later interrupts no sleep; on older kernels, a sample
+    /// taken on the way into a sleep may end the sleep with `EINTR`.
     /// [`Engine::Setitimer`](flamelet_capture::cpu::Engine::Setitimer), the fallback where those timers do not work,
     /// may do the same: when a busy thread blocks all signals, its signals go to a thread that sleeps. So may
     /// [`Engine::Perf`](flamelet_capture::cpu::Engine::Perf), which sees more, as root or with `CAP_PERFMON`.
@@ -151,36 +151,36 @@ impl ProfilerBuilder {
         self
     }
 
-    /// The deepest stack that is kept, 1024 frames unless set; deeper ones keep their leaf end and count as
+    /// Sets how many frames of a stack are kept, 1024 by default; deeper stacks keep their leaf end and count as
     /// truncated.
     pub fn max_depth(mut self, frames: usize) -> Self {
         self.settings.cpu.max_depth = frames;
         self
     }
 
-    /// How many samples can wait to be collected before further ones are lost; 2048 unless set.
+    /// Sets how many samples can wait to be collected before further ones are lost; 2048 by default.
     pub fn buffered_samples(mut self, samples: usize) -> Self {
         self.settings.cpu.buffered_samples = samples;
         self
     }
 
-    /// How many bytes the samples of one capture may take, 64 MiB unless set. Beyond half of that, no timeline is
-    /// kept; beyond all of it, known stacks are still counted and new ones count as lost; the profile says so.
+    /// Sets how many bytes the samples of one capture may take, 64 MiB by default. Beyond half of that, no timeline
+    /// is kept; beyond all of it, known stacks are still counted and new ones count as lost; the profile says so.
     /// Captures over HTTP share it: the more of them run, the less each one gets, but at least 4 MiB.
     pub fn memory_budget(mut self, bytes: usize) -> Self {
         self.settings.cpu.memory_budget = bytes;
         self
     }
 
-    /// The share of the process' CPU time, in percent, that sampling may use. Above it, flamelet looks for new
-    /// threads less often or lowers the frequency, whichever saves more, and profiles say so. `None` for no limit; 2
-    /// % unless set.
+    /// Sets the share of the process' CPU time, in percent, that sampling may use; 2 by default, `None` for no limit.
+    /// Above it, flamelet looks for new threads less often or lowers the frequency, whichever saves more, and
+    /// profiles say so.
     pub fn overhead_budget(mut self, percent: impl Into<Option<f64>>) -> Self {
         self.settings.cpu.overhead_budget = percent.into();
         self
     }
 
-    /// Whether profiles record when and on which thread each sample was taken (the default).
+    /// Sets whether profiles record when and on which thread each sample was taken (the default).
     pub fn timeline(mut self, keep: bool) -> Self {
         self.settings.cpu.timeline = keep;
         self
@@ -189,7 +189,7 @@ impl ProfilerBuilder {
 
 #[cfg(all(feature = "heap", target_os = "linux"))]
 impl ProfilerBuilder {
-    /// Samples one allocated byte in `bytes`; 512 KiB unless set.
+    /// Samples one allocated byte in `bytes`; 512 KiB by default.
     pub fn heap_interval(self, bytes: u64) -> Self {
         self.heap(|heap| HeapSettings { options: heap.options.mean(bytes), ..heap })
     }
@@ -283,20 +283,20 @@ impl Default for Continuous {
 
 #[cfg(feature = "continuous")]
 impl Continuous {
-    /// Samples per second of CPU time.
+    /// Sets the samples per second of CPU time.
     pub fn frequency(mut self, hertz: u32) -> Self {
         self.frequency = hertz;
         self
     }
 
-    /// The length of one window, 100 ms or more. Profiles of the past consist of whole windows.
+    /// Sets the length of one window, 100 ms or more. Profiles of the past consist of whole windows.
     pub fn window(mut self, length: Duration) -> Self {
         self.window = length;
         self
     }
 
-    /// How far back samples are kept. All windows together may take the memory budget, but at most 32 MiB, and each
-    /// needs 32 KiB: to keep more than a thousand windows, make them longer.
+    /// Sets how far back samples are kept. All windows together may take the memory budget, but at most 32 MiB, and
+    /// each needs 32 KiB: to keep more than a thousand windows, make them longer.
     pub fn keep(mut self, span: Duration) -> Self {
         self.keep = span;
         self

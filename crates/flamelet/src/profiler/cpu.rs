@@ -72,13 +72,13 @@ pub struct CpuRequest {
 }
 
 impl CpuRequest {
-    /// Samples per second of CPU time.
+    /// Sets the samples per second of CPU time.
     pub fn frequency(mut self, hertz: u32) -> Self {
         self.options.frequency = hertz;
         self
     }
 
-    /// How samples are taken. [`Engine::Perf`] may, as root or with `CAP_PERFMON`, end a sleep or a wait of the
+    /// Sets how samples are taken. [`Engine::Perf`] may, as root or with `CAP_PERFMON`, end a sleep or a wait of the
     /// service with `EINTR`.
     ///
     /// A process has one sampler: while another capture runs, or sampling is continuous, their engine is used, and
@@ -88,7 +88,7 @@ impl CpuRequest {
         self
     }
 
-    /// Whether the service looks up function names for this profile.
+    /// Sets whether the service looks up function names for this profile.
     pub fn symbolize(mut self, symbolize: bool) -> Self {
         self.symbolize = symbolize;
         self
