@@ -27,8 +27,8 @@ Options of `flamelet record` are given one word at a time after --record:
 
 const NAME_ONE: &str = "name one with --bin, --example, --lib, --test or --bench";
 
-/// What a recorded build needs whatever its profile says: functions, files, lines, inlined calls. (Line tables only would
-/// leave the crate and module out of the names of inlined functions.)
+/// Settings that a recorded build needs, whatever its profile says, for functions, files, lines and inlined calls.
+/// (Line tables only would leave the crate and module out of the names of inlined functions.)
 const KEPT: [&str; 2] = ["debug=\"limited\"", "strip=\"none\""];
 
 fn main() -> ExitCode {
@@ -40,7 +40,7 @@ fn main() -> ExitCode {
             ExitCode::from(2)
         }),
         Ok(None) => {
-            // A closed pipe is nobody's fault.
+            // A closed pipe is not an error.
             let _ = writeln!(std::io::stdout(), "{HELP}");
             ExitCode::SUCCESS
         }
@@ -54,7 +54,7 @@ fn main() -> ExitCode {
 /// What to build, how to record it, and with which arguments.
 struct Plan {
     build: Vec<String>,
-    /// A test or a benchmark is to be recorded: cargo builds the programs that it may call as well.
+    /// A test or a benchmark is to be recorded: then cargo also builds the programs that it may call.
     is_test: bool,
     record: Vec<String>,
     arguments: Vec<String>,
@@ -88,12 +88,12 @@ impl Plan {
             }
         }
         if verb.starts_with(&["bench"]) {
-            // As cargo does; without it, benchmarks only try themselves out.
+            // As cargo does; without it, benchmarks run only once, as tests.
             arguments.push("--bench".to_owned());
         }
         let mut build: Vec<String> = verb.iter().copied().map(String::from).collect();
         build.extend(["--profile".to_owned(), profile.clone()]);
-        // Before the person's own words, so that a --config of theirs has the last word.
+        // Before the user's own arguments, so that their --config takes precedence.
         build.extend(
             KEPT.into_iter().flat_map(|kept| ["--config".to_owned(), format!("profile.{profile}.{kept}")]),
         );
@@ -110,7 +110,7 @@ impl Plan {
         Ok(ExitCode::from(u8::try_from(status.code().unwrap_or(1)).unwrap_or(1)))
     }
 
-    /// Builds, and returns the one executable that came out.
+    /// Builds, and returns the one executable that was built.
     fn built_binary(&self) -> Result<PathBuf, String> {
         let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
         let mut child = Command::new(cargo)

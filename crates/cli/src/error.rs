@@ -1,4 +1,4 @@
-//! What went wrong, in one line for a person: what it is about, what is wrong, what to do.
+//! Errors as one line for the user: what it is about, what is wrong, what to do.
 
 use std::fmt;
 use std::io;
@@ -14,12 +14,12 @@ pub(crate) type Result<T, E = Failure> = std::result::Result<T, E>;
 
 impl Failure {
     pub(crate) fn new(message: impl Into<String>) -> Self {
-        // One line, whatever a library or a file name puts into it.
+        // One line, even if the text comes from a library or contains a file name with line breaks.
         let message: String = message.into().split(['\n', '\r']).collect::<Vec<_>>().join(" ");
         Self { message: without_number(&message), is_closed_pipe: false }
     }
 
-    /// The reader of our output has gone, as with `| head`: nothing to complain about.
+    /// The reader of our output has gone, as with `| head`: this is not reported.
     pub(crate) fn is_closed_pipe(&self) -> bool {
         self.is_closed_pipe
     }
@@ -38,7 +38,7 @@ impl From<io::Error> for Failure {
     }
 }
 
-/// What the operating system said, for a person.
+/// Returns the operating system's error in words.
 pub(crate) fn plain_words(error: &io::Error) -> String {
     if error.raw_os_error().is_none() {
         return error.to_string();
@@ -55,7 +55,7 @@ pub(crate) fn plain_words(error: &io::Error) -> String {
     words.to_owned()
 }
 
-/// Without the number that only programmers know.
+/// Removes the error number.
 fn without_number(text: &str) -> String {
     match text.split_once(" (os error ") {
         Some((before, after)) => {
@@ -69,7 +69,7 @@ fn without_number(text: &str) -> String {
 impl From<flamelet_profile::Error> for Failure {
     fn from(error: flamelet_profile::Error) -> Self {
         use flamelet_profile::ErrorKind::{OutOfMemory, OutOfWork};
-        // The library does not know how its caller is told to allow more.
+        // The library does not know the option that raises the limit.
         match error.kind() {
             OutOfMemory | OutOfWork => Self::new(format!("{error}; raise it with --max-memory SIZE")),
             _ => Self::new(error.to_string()),
@@ -77,7 +77,7 @@ impl From<flamelet_profile::Error> for Failure {
     }
 }
 
-/// Says what a failure is about.
+/// Adds what a failure is about.
 pub(crate) trait About<T> {
     fn about(self, subject: impl fmt::Display) -> Result<T>;
 }

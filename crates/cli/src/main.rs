@@ -1,6 +1,6 @@
-//! The `flamelet` command. Each verb is a file or a folder in `verbs/`, with its arguments, its help and what it does.
+//! The `flamelet` command. Each verb is a file or a folder in `verbs/`, with its arguments, its help and its code.
 
-// `note!` and `output` instead, which do not panic when nobody listens.
+// Use `note!` and `output` instead, which do not panic when the reader is gone.
 #![deny(clippy::print_stderr, clippy::print_stdout)]
 
 #[macro_use]
@@ -18,7 +18,7 @@ use std::process::ExitCode;
 
 use error::Failure;
 
-// The demo profiles its own heap; elsewhere nothing is sampled.
+// The demo profiles its own heap; all other verbs sample nothing.
 flamelet::global_allocator!();
 
 fn main() -> ExitCode {

@@ -1,10 +1,10 @@
-//! Lines to standard error, and text that cannot act on a terminal.
+//! Messages on standard error, and escaping for terminals.
 
 use std::borrow::Cow;
 use std::fmt::Write;
 
-/// Writes a line to standard error. `eprintln!` panics where standard error is a closed terminal or a pipe without a
-/// reader; a note is never worth that. Names out of a profile, a file or a service are escaped.
+/// Writes a line to standard error. `eprintln!` panics if standard error is a closed terminal or a pipe without a
+/// reader; a note is never worth that. Names from a profile, a file or a service are escaped.
 macro_rules! note {
     ($($text:tt)*) => {{
         use std::io::Write as _;
@@ -14,8 +14,8 @@ macro_rules! note {
     }};
 }
 
-/// `text` as a terminal may have it: what would act there instead of being shown stands as `\x1b` or `\u{202e}`. Lines and
-/// tabs stay.
+/// Returns `text` in a form that is safe to print on a terminal: control characters become `\x1b` or `\u{202e}`. Line
+/// ends and tabs stay.
 pub(crate) fn escaped(text: &str) -> Cow<'_, str> {
     if !text.contains(acts) {
         return Cow::Borrowed(text);
@@ -35,8 +35,8 @@ fn push(plain: &mut String, letter: char) {
     }
 }
 
-/// Whether a terminal obeys it (control characters), lets it reorder or split the line (bidirectional and line controls), or
-/// shows nothing for it though it is there (tags).
+/// Returns whether a terminal obeys the character (control characters), may reorder or split the line because of it
+/// (bidirectional and line controls), or does not show it at all (tags).
 fn acts(letter: char) -> bool {
     match letter {
         '\n' | '\t' => false,
@@ -53,7 +53,7 @@ mod tests {
     #[test]
     fn what_acts_on_a_terminal_is_shown() {
         assert_eq!(escaped("\x1b]0;title\x07 \x7f\0\r"), "\\x1b]0;title\\x07 \\x7f\\x00\\r");
-        // The one-byte form of ESC [, and what turns the line around.
+        // The one-byte form of ESC [, and characters that reverse the line.
         assert_eq!(escaped("\u{9b}31m \u{202e}evil\u{2066}"), "\\u{9b}31m \\u{202e}evil\\u{2066}");
     }
 

@@ -1,4 +1,4 @@
-//! A line on standard error for anything that takes longer than a second, when a person is watching.
+//! A progress line on standard error for anything that takes longer than a second, if that is a terminal.
 
 use std::io::{IsTerminal, Write};
 use std::sync::Arc;
@@ -13,7 +13,7 @@ pub(crate) struct Waiting {
 }
 
 impl Waiting {
-    /// Says that `what` is going on, and how long it will take if that is known.
+    /// Shows that `what` is in progress, and how long it will take if that is known.
     pub(crate) fn start(what: &str, expected: Option<Duration>) -> Self {
         let is_done = Arc::new(AtomicBool::new(false));
         if !std::io::stderr().is_terminal() {

@@ -13,12 +13,12 @@
 //! }
 //! ```
 //!
-//! The service decides where the router is: `nest` puts it below a path, a listener of its own puts it on an
-//! internal port. A router with state takes it as `router(profiler).with_state(())`.
+//! The service decides where to mount the router: `nest` puts it below a path, a separate listener puts it on an
+//! internal port. To merge it into a router with state, write `router(profiler).with_state(())`.
 //!
-//! A graceful shutdown waits for the requests that are being answered, and so for a capture that runs: for up to
-//! [`max_duration`](crate::ProfilerBuilder::max_duration), ten minutes unless set. Give it an end of its own, as
-//! `examples/axum-service` does; a capture holds nothing that must be put back.
+//! A graceful shutdown waits for requests in progress, and so for a running capture: up to
+//! [`max_duration`](crate::ProfilerBuilder::max_duration), ten minutes by default. Give the shutdown a time limit, as
+//! `examples/axum-service` does; a capture can be cut off at any time, since it leaves nothing to restore.
 
 use axum::Router;
 use axum::body::{Body, Bytes, to_bytes};
@@ -30,16 +30,16 @@ use axum::routing::any;
 use crate::Profiler;
 use crate::http::{Handler, SeenPath};
 
-/// The longest list of addresses that `/debug/pprof/symbol` takes.
+/// The longest body, a list of addresses, that `/debug/pprof/symbol` accepts.
 const MAX_BODY: usize = 4 << 20;
 
-/// All endpoints of [`crate::http`], for everybody who can reach the server.
+/// Returns a router with all endpoints of [`crate::http`], open to every client that can reach the server.
 pub fn router(profiler: Profiler) -> Router {
     router_with(Handler::new(profiler))
 }
 
-/// All endpoints of [`crate::http`] as `handler` answers them, for instance after
-/// [`Handler::authorize`].
+/// Returns a router with all endpoints of [`crate::http`], answered by `handler`: one with [`Handler::authorize`],
+/// for instance.
 #[cfg_attr(not(feature = "view"), allow(clippy::needless_pass_by_value, reason = "the viewer keeps it"))]
 pub fn router_with(handler: Handler) -> Router {
     #[cfg(feature = "view")]
@@ -47,7 +47,7 @@ pub fn router_with(handler: Handler) -> Router {
     let theirs = handler.clone();
     let answer = any(move |request: Request| answer(theirs.clone(), request));
     let prefix = literal(handler.prefix());
-    // The wildcard also takes what is not there, so that the handler can say so.
+    // The wildcard also matches unknown endpoints, so that the handler can answer them with an error.
     let paths = ["/debug/pprof", "/debug/pprof/", "/debug/pprof/{*profile}"]
         .into_iter()
         .chain(crate::http::beside_go());
@@ -58,7 +58,7 @@ pub fn router_with(handler: Handler) -> Router {
     router
 }
 
-/// `path` as a route that matches it and nothing else.
+/// Returns `path` as a route that matches it and nothing else.
 fn literal(path: &str) -> String {
     path.replace('{', "{{").replace('}', "}}")
 }
@@ -87,12 +87,12 @@ fn viewer(handler: Handler) -> Router {
 
 async fn answer(handler: Handler, request: Request) -> Response {
     let (mut parts, body) = request.into_parts();
-    // Within `nest` the other one lacks the prefix.
+    // Within `nest`, the request's own URI lacks the prefix.
     if let Some(OriginalUri(uri)) = parts.extensions.get::<OriginalUri>() {
         let path = uri.path().to_owned();
         parts.extensions.insert(SeenPath(path));
     }
-    // Nothing is read for those who may not ask.
+    // The body of an unauthorized request is not read.
     if let Err(refusal) = handler.admit(&parts) {
         return handler.refuse_stranger(&parts, &refusal).map(Body::from);
     }
@@ -111,7 +111,8 @@ async fn answer(handler: Handler, request: Request) -> Response {
     handler.counted(answer).map(Body::from)
 }
 
-/// Nothing, of which axum does not say that it is 0 bytes long: to HEAD it would say so of the profile.
+/// An empty body of unknown length: otherwise axum would answer HEAD with a length of 0, as if that were the
+/// profile's.
 fn of_unknown_length() -> Body {
     Body::from_stream(Body::empty().into_data_stream())
 }

@@ -1,4 +1,4 @@
-//! Who holds the service's memory, who allocates it, who frees it, and how long it lives.
+//! Heap profiles: which code holds the service's memory, allocates it and frees it, and how long it lives.
 //!
 //! ```
 //! flamelet::global_allocator!();
@@ -11,14 +11,15 @@
 //! # }
 //! ```
 //!
-//! With the allocator in place, a profiler that starts also starts to sample allocations: one in 512 KiB, at
-//! a cost of about a nanosecond for each of the others. Functions of this module change that at run time.
+//! With the allocator in place, starting a profiler also starts sampling allocations: one byte in 512 KiB, at a cost
+//! of about a nanosecond for each allocation that is not sampled. The functions of this module change that at run
+//! time.
 //!
-//! Tests can hold code to a [`budget()`] of allocations, counted exactly.
+//! Tests can limit the allocations of code with a [`budget()`], which counts exactly.
 
 pub use budget::budget;
 pub use flamelet_capture::heap::budget::{Budget, GuiltyStack, Usage, measure};
-/// jemalloc's own sampling, dumps and statistics, where something else needs those.
+/// jemalloc's own sampling, dumps and statistics, for programs that need those.
 #[cfg(feature = "jemalloc")]
 pub use flamelet_capture::heap::jemalloc;
 pub use flamelet_capture::heap::{
@@ -41,11 +42,11 @@ use crate::heap_sampling::not_enabled;
 use crate::{Error, ErrorKind, Result};
 use crate::{Profiler, profiler};
 
-/// Installs the allocator that makes the heap visible: around the system's allocator, or, with the feature of
-/// that name, around `jemalloc` or `mimalloc`. For any other, see [`Alloc`](crate::Alloc).
+/// Installs the allocator that heap profiling needs: around the system's allocator, or, with the feature of that
+/// name, around `jemalloc` or `mimalloc`. For any other allocator, see [`Alloc`](crate::Alloc).
 ///
-/// With `(jemalloc, profiling)`, jemalloc is also made ready to sample by itself, for
-/// `ProfilerBuilder::heap_by_jemalloc` and for whatever else asks it for profiles.
+/// With `(jemalloc, profiling)`, jemalloc is also prepared to sample by itself, for
+/// `ProfilerBuilder::heap_by_jemalloc` and for other users of jemalloc's profiles.
 ///
 /// ```
 /// flamelet::global_allocator!();
@@ -65,7 +66,7 @@ macro_rules! global_allocator {
     (jemalloc, profiling) => {
         $crate::global_allocator!(jemalloc);
 
-        /// What jemalloc reads at its start: ready to profile, and off.
+        /// The configuration that jemalloc reads when it starts: profiling is available, but off.
         #[doc(hidden)]
         #[unsafe(export_name = "_rjem_malloc_conf")]
         pub static FLAMELET_MALLOC_CONF: $crate::heap::jemalloc::Conf = $crate::heap::jemalloc::CONF;
@@ -77,24 +78,25 @@ macro_rules! global_allocator {
     };
 }
 
-/// A moment of the heap, of which profiles are made, see [`Profiler::heap`].
+/// A snapshot of the heap, from which profiles are made, see [`Profiler::heap`].
 #[derive(Clone, Debug)]
 pub struct HeapSnapshot {
     moment: Moment,
     profiler: Profiler,
 }
 
-/// What is known of a moment.
+/// The data of a snapshot.
 #[derive(Clone, Debug)]
 enum Moment {
     Tables(Snapshot),
-    /// jemalloc's dump: only what is in use, and what was allocated if it was told to count that.
+    /// jemalloc's dump: only what is in use, and what was allocated if jemalloc is configured to count that.
     #[cfg(feature = "jemalloc")]
     Dump(Box<Profile>),
 }
 
 impl Profiler {
-    /// The heap, now. Taking it stops nothing; names are looked up when a profile is made of it.
+    /// Takes a snapshot of the heap. This does not pause the service; names are looked up when a profile is made from
+    /// it.
     pub fn heap(&self) -> Result<HeapSnapshot> {
         if !self.shared().has_heap {
             return Err(Error::new(ErrorKind::NotEnabled, not_enabled()));
@@ -108,17 +110,18 @@ impl Profiler {
 }
 
 impl HeapSnapshot {
-    /// What is in use, and by whom: Go's `heap`.
+    /// Returns what is in use, by the stack that allocated it: Go's `heap`.
     pub fn in_use(&self) -> Profile {
         self.complete(self.whole())
     }
 
-    /// What was allocated since the start, and by whom: the same numbers, shown the other way: Go's `allocs`.
+    /// Returns what was allocated since the start, by stack: Go's `allocs`. The profile has the same numbers as
+    /// [`in_use`](Self::in_use), but shows another sample type first.
     pub fn allocated(&self) -> Profile {
         self.complete(shown_as_allocated(self.whole()))
     }
 
-    /// What happened since `before`: differences, which may be negative for what is in use.
+    /// Returns what changed since `before`. What is in use may have shrunk, so its values may be negative.
     pub fn since(&self, before: &Self) -> Profile {
         self.complete(self.difference(before))
     }
@@ -128,7 +131,7 @@ impl HeapSnapshot {
         self.complete(shown_as_allocated(self.difference(before)))
     }
 
-    /// What grew since `before`, the largest first: suspects of a leak.
+    /// Returns what grew since `before`, the largest first: the suspects in a leak.
     pub fn growth(&self, before: &Self) -> Profile {
         self.complete(match (&self.moment, &before.moment) {
             (Moment::Tables(now), Moment::Tables(before)) => now.growth(before),
@@ -137,27 +140,28 @@ impl HeapSnapshot {
         })
     }
 
-    /// What was in use at the highest moment.
+    /// Returns what was in use when the heap was largest.
     pub fn peak(&self) -> Profile {
         self.told("peak", Snapshot::peak)
     }
 
-    /// Who frees what others allocated.
+    /// Returns which code frees memory that other code allocated.
     pub fn freed(&self) -> Profile {
         self.told("freed", Snapshot::freed)
     }
 
-    /// How long memory lived that is freed by now, in classes: the label `lifetime`.
+    /// Returns how long freed memory had lived, in classes: the label `lifetime`.
     pub fn lifetime(&self) -> Profile {
         self.told("freed", Snapshot::lifetime)
     }
 
-    /// What was freed before its thread allocated anything else: what a buffer that is kept would save.
+    /// Returns what was freed before its thread allocated anything else: what reusing a buffer would save.
     pub fn temporary(&self) -> Profile {
         self.told("freed", Snapshot::temporary)
     }
 
-    /// What `view` asks of this moment. One moment does not say what grows: for [`View::Growth`] it is what is in use.
+    /// Returns the profile for `view`. A single snapshot cannot show growth: for [`View::Growth`] it returns what is
+    /// in use.
     pub fn view(&self, view: View) -> Profile {
         match view {
             View::Allocated => self.allocated(),
@@ -169,7 +173,7 @@ impl HeapSnapshot {
         }
     }
 
-    /// Bytes in use, estimated.
+    /// Returns the bytes in use, estimated.
     pub fn live_bytes(&self) -> u64 {
         match &self.moment {
             Moment::Tables(snapshot) => snapshot.live_bytes(),
@@ -194,7 +198,7 @@ impl HeapSnapshot {
         }
     }
 
-    /// What only the tables know; a dump does not, and its profile is empty and says so.
+    /// Returns a profile that only the tables can give. For a dump it is empty and says why.
     fn told(&self, _kind: &str, tell: fn(&Snapshot) -> Profile) -> Profile {
         self.complete(match &self.moment {
             Moment::Tables(snapshot) => tell(snapshot),

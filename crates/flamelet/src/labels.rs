@@ -1,4 +1,4 @@
-//! What a thread or a future is working on: labels that every sample carries.
+//! Labels that samples carry: what a thread or a future is working on.
 //!
 //! ```
 //! # fn handle(_: &str) {}
@@ -10,7 +10,7 @@
 //! # }
 //! ```
 //!
-//! A future takes its labels along to whichever thread polls it:
+//! A future keeps its labels on whichever thread polls it:
 //!
 //! ```
 //! use flamelet::labels::LabelFuture;
@@ -20,7 +20,7 @@
 //! # drop(work);
 //! ```
 //!
-//! A thread that the work is handed to, such as one of `spawn_blocking`, begins without labels. Give it those of here:
+//! A thread that takes over work, such as one of `spawn_blocking`, begins without labels. Pass it the current ones:
 //!
 //! ```
 //! use flamelet::labels::LabelSet;
@@ -35,9 +35,9 @@
 
 pub use flamelet_capture::labels::{LabelFuture, LabelSet, Labeled, Scope, scope};
 
-/// Adds labels to those of the running thread until the returned [`Scope`](crate::labels::Scope) is dropped.
+/// Adds labels to those of the current thread until the returned [`Scope`](crate::labels::Scope) is dropped.
 ///
-/// Names are identifiers or text; values are anything that is `AsRef<str>`.
+/// Names are identifiers or string literals; values are anything that is `AsRef<str>`.
 ///
 /// ```
 /// let _scope = flamelet::labels! { job = "nightly", "k8s.pod" = String::from("checkout-7f9c") };
@@ -68,7 +68,7 @@ pub fn pair<V: AsRef<str>>(name: &str, value: V) -> (&str, String) {
     (name, value.as_ref().to_owned())
 }
 
-/// Says what type an empty array has.
+/// Gives an empty array its type.
 #[doc(hidden)]
 pub fn pairs<const N: usize>(pairs: [(&str, String); N]) -> [(&str, String); N] {
     pairs

@@ -1,8 +1,8 @@
 //! A profiler for Rust services.
 //!
-//! Add a few lines, and from then on anyone can ask the running service where its CPU time and its memory go,
-//! with `go tool pprof`, a browser, a scraper, `curl` or the `flamelet` command; in a container, without any
-//! privilege.
+//! Add a few lines, and from then on anyone who can reach the running service can ask it where its CPU time and its
+//! memory go, with `go tool pprof`, a browser, a scraper, `curl` or the `flamelet` command; in a container, without
+//! any privileges.
 //!
 //! ```no_run
 //! # #[cfg(all(feature = "axum", feature = "heap"))]
@@ -30,24 +30,24 @@
 //!
 //! | to … | use |
 //! |---|---|
-//! | profile a while, or from here to there | [`Profiler::cpu`], [`Profiler::start`] |
-//! | know who holds memory | [`global_allocator!`], [`Profiler::heap`], [`mod@heap`] |
-//! | let others ask over HTTP | [`axum::router`], or [`http::Handler`] without axum |
+//! | profile for a set time, or between two points in the code | [`Profiler::cpu`], [`Profiler::start`] |
+//! | find out which code holds memory | [`global_allocator!`], [`Profiler::heap`], [`mod@heap`] |
+//! | serve profiles over HTTP | [`axum::router`], or [`http::Handler`] without axum |
 //! | write a profile every two minutes | [`setup_profiling`], [`IntervalFiles`] |
-//! | say what a thread or a future works on | [`labels!`], [`mod@labels`] |
-//! | know what the profiler itself costs | [`Profiler::metrics`] |
+//! | label samples with what a thread or a future works on | [`labels!`], [`mod@labels`] |
+//! | find out what the profiler itself costs | [`Profiler::metrics`] |
 //!
 //! # Features
 //!
-//! `cpu`, `heap` and `axum` are on by default. To be chosen: `jemalloc`, `mimalloc` (allocators to wrap),
-//! `http` (the endpoints without axum), `view` (the web viewer inside the service), `continuous` (always-on
-//! sampling, so that the minute before can be asked for). All are additive.
+//! `cpu`, `heap` and `axum` are on by default. Optional: `jemalloc`, `mimalloc` (allocators to wrap), `http` (the
+//! endpoints without axum), `view` (the web viewer inside the service), `continuous` (always-on sampling, so that a
+//! profile of the last minute is available at once). All are additive.
 //!
 //! # Other systems
 //!
-//! Profiles are taken on Linux. On macOS and Windows the same program builds and says that there are none: what the
-//! builder is told about the heap has no effect there, and [`Profiler::heap`] is an error. Only what stands in
-//! [`mod@heap`], and `Alloc`, is not there: use it under `cfg(target_os = "linux")`.
+//! Profiles are taken on Linux only. On macOS and Windows the same program builds, but starting a capture returns an
+//! error. The builder's heap options have no effect there, and [`Profiler::heap`] always fails. Only the contents of
+//! [`mod@heap`], and `Alloc`, do not exist there: use them under `cfg(target_os = "linux")`.
 
 #[cfg(feature = "axum")]
 pub mod axum;
@@ -103,7 +103,7 @@ pub mod allocators {
     pub use tikv_jemallocator::Jemalloc;
 }
 
-/// The code that the documents show compiles.
+/// Compiles the code that the documents show.
 #[cfg(all(doctest, feature = "axum", feature = "cpu", feature = "heap", target_os = "linux"))]
 mod documents {
     #[doc = include_str!("../../../README.md")]

@@ -1,6 +1,6 @@
-//! Work on a thread of its own, awaited by a future, ended when the future is dropped.
+//! Work on its own thread: a future awaits it, and dropping the future cancels it.
 //!
-//! This is all that flamelet needs of a runtime, so it works with any of them.
+//! This is all that flamelet needs from an async runtime, so it works with any of them.
 
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use crate::lock::lock;
 use crate::{Error, ErrorKind, Result};
 
-/// Tells work that nobody waits for it any more.
+/// Tells work that its result is no longer wanted.
 #[derive(Debug, Default)]
 pub(crate) struct Cancel {
     is_cancelled: Mutex<bool>,
@@ -32,7 +32,7 @@ impl Cancel {
         *lock(&self.is_cancelled)
     }
 
-    /// Waits for `duration`; an error when it was cancelled meanwhile.
+    /// Waits for `duration`; returns an error if it is cancelled meanwhile.
     #[cfg(any(feature = "cpu", feature = "heap"))]
     pub(crate) fn sleep(&self, duration: Duration) -> Result<()> {
         let end = Instant::now().checked_add(duration);
@@ -52,7 +52,7 @@ impl Cancel {
     }
 }
 
-/// What work says that ended because nobody waits for it any more.
+/// Returns the error of work that was cancelled.
 pub(crate) fn cancelled() -> Error {
     Error::new(ErrorKind::Cancelled, "the capture was cancelled")
 }

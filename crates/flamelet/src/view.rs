@@ -15,11 +15,11 @@ use crate::lock::lock;
 use crate::profiler::{Permit, count};
 use crate::workshop;
 
-/// How often it is looked whether somebody still looks.
+/// How often to check whether the viewer is still in use.
 const LOOK: Duration = Duration::from_secs(15);
 
-/// The viewer of a live service: the page takes profiles when its reader asks for one. The viewer keeps the last few of
-/// them, and what was worked out about them, within the service's budget.
+/// Returns the viewer of a live service, whose page takes profiles on request. It keeps the last few of them, and
+/// what was computed from them, within the service's budget.
 pub(crate) fn router(profiler: Profiler) -> (Router, Rest) {
     let memory = profiler.shared().settings.view_memory;
     let source = Source::live(Vec::new(), Live { profiler: profiler.clone() }).within(memory);
@@ -27,17 +27,17 @@ pub(crate) fn router(profiler: Profiler) -> (Router, Rest) {
     (router, Rest { memory, profiler, watching: Arc::default() })
 }
 
-/// Gives back what the viewer keeps when nobody looks at it any more.
+/// Frees what the viewer keeps once it is no longer used.
 #[derive(Clone)]
 pub(crate) struct Rest {
     memory: Memory,
     profiler: Profiler,
-    /// The process that has a thread for this, if any has: the child of a fork has none.
+    /// The process that has a thread for this, if any: the child of a fork has none.
     watching: Arc<Mutex<Option<u32>>>,
 }
 
 impl Rest {
-    /// After each answer: from when on something is kept, a thread watches until nothing is.
+    /// Called after each answer: as soon as something is kept, a thread watches until nothing is.
     pub(crate) fn watch(&self) {
         let process = Some(std::process::id());
         let mut watching = lock(&self.watching);
@@ -45,7 +45,7 @@ impl Rest {
             return;
         }
         let theirs = self.clone();
-        // Without a thread the next answer tries again; the budget holds meanwhile.
+        // If the thread cannot start, the next answer tries again; the budget holds meanwhile.
         if flamelet_capture::own_threads::spawn("flamelet-rest", move || theirs.wait()).is_ok() {
             *watching = process;
         }
@@ -63,7 +63,7 @@ impl Rest {
         }
     }
 
-    /// What the viewer keeps, noted for the metrics.
+    /// Returns how many bytes the viewer keeps, and records it in the metrics.
     fn count(&self) -> usize {
         let bytes = self.memory.bytes();
         self.profiler.shared().counters.view.store(bytes, Ordering::Relaxed);
@@ -76,7 +76,7 @@ struct Live {
 }
 
 impl Live {
-    /// Runs a capture of so many seconds within the service's caps.
+    /// Runs a capture of this many seconds within the service's caps.
     fn within_caps<T>(&self, seconds: u32, capture: impl FnOnce() -> Result<T, String>) -> Result<T, Error> {
         let permit = self.permit(seconds).inspect_err(|_| count(&self.profiler.shared().counters.refused))?;
         let captured = capture();
@@ -147,7 +147,7 @@ impl Take for Live {
     }
 }
 
-/// Nobody looks at the profile of an cancel that is gone.
+/// Waits, and fails if the capture is cancelled meanwhile.
 fn wait(time: Duration, cancel: &CancelToken) -> Result<(), String> {
     if cancel.is_wanted_after(time) {
         Ok(())

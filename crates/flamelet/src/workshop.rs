@@ -1,10 +1,10 @@
-//! One thread that makes profiles, one after another, for all who wait for one.
+//! One thread that makes all profiles, one after another.
 //!
-//! Names, pprof and pictures take megabytes for a moment. glibc gives every thread a heap of its own and keeps what was
-//! freed there, so sixteen captures that each made their own profile left sixteen such heaps behind. Made in one place,
-//! one after another, they take the memory of one, and that is used again.
+//! Looking up names and writing pprof files and pictures takes megabytes for a moment. glibc gives every thread its
+//! own heap and keeps what was freed there, so sixteen captures that each made their own profile left sixteen such
+//! heaps behind. Made on one thread, one after another, they need the memory of one, which is reused.
 //!
-//! The thread starts with the first work and ends when there was none for a while.
+//! The thread starts with the first job and ends after some time without one.
 
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -14,14 +14,14 @@ use std::time::Duration;
 
 use crate::lock::lock;
 
-/// After so long without work the thread ends.
+/// The thread ends after this much time without work.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 type Job = Box<dyn FnOnce() + Send>;
 
-/// The thread that works.
+/// The running thread.
 struct Bench {
-    /// The process whose thread it is: the child of a fork has no such thread.
+    /// The process that the thread belongs to: the child of a fork has no such thread.
     process: u32,
     jobs: Sender<Job>,
 }
@@ -32,7 +32,7 @@ thread_local! {
     static IS_WORKSHOP: Cell<bool> = const { Cell::new(false) };
 }
 
-/// What `work` gives, which is done in the workshop while the caller waits. A panic in it goes on in the caller.
+/// Runs `work` in the workshop while the caller waits, and returns its result. A panic in it continues in the caller.
 pub(crate) fn run<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
     if IS_WORKSHOP.get() {
         return work();
@@ -42,7 +42,7 @@ pub(crate) fn run<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) 
         let _ = done.send(catch_unwind(AssertUnwindSafe(work)));
     });
     if let Some(job) = refused(job) {
-        // No thread can be started: better here than not at all.
+        // If no thread can be started, do the work on this one.
         job();
     }
     match outcome.recv() {
@@ -52,7 +52,7 @@ pub(crate) fn run<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) 
     }
 }
 
-/// Hands the job to the workshop; gives it back where there is none and none can be made.
+/// Hands the job to the workshop; returns it if the workshop's thread cannot be started.
 fn refused(job: Job) -> Option<Job> {
     let mut bench = lock(&BENCH);
     if bench.as_ref().is_none_or(|bench| bench.process != std::process::id()) {
@@ -77,7 +77,7 @@ fn work_off(arriving: &Receiver<Job>) {
             Ok(job) => job(),
             Err(RecvTimeoutError::Disconnected) => return,
             Err(RecvTimeoutError::Timeout) => {
-                // Jobs arrive under the lock: none can come between this look and the end.
+                // Jobs are sent under the lock, so none can arrive between this check and the end of the thread.
                 let mut bench = lock(&BENCH);
                 match arriving.try_recv() {
                     Ok(job) => {

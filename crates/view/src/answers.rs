@@ -1,4 +1,4 @@
-//! The answers to the page's questions.
+//! Answers to the page's requests.
 
 use flamelet_report::flame::{NEUTRAL, NodeId, Viewport, hue_of, name_key};
 use flamelet_report::info::{Verdict, info};
@@ -16,9 +16,9 @@ use crate::lock::lock;
 use crate::query::Query;
 use crate::source::{Entry, LIVE_HEAP};
 
-/// The most rows of a table that are sent; the page searches for others.
+/// The maximum number of table rows to send; the page finds others with its search.
 const MAX_ROWS: usize = 2_000;
-/// The most boxes of a picture: a view stays under a megabyte, and nobody can tell more of them apart.
+/// The maximum number of boxes in a picture: it stays under a megabyte, and more boxes would be too small to see.
 const MAX_BOXES: usize = 8_000;
 const MAX_CHILDREN: usize = 500;
 const GRAPH_NODES: usize = 60;
@@ -42,16 +42,16 @@ struct Opened {
     about: Option<AboutOpened>,
     entries: Vec<Entry>,
     live: bool,
-    /// What can be taken of a live service's memory, by the names of its endpoints.
+    /// Which heap profiles can be taken of a live service, by the names of their endpoints.
     live_heap: Vec<&'static str>,
-    /// How many profiles of a live service were let go to make room.
+    /// How many profiles of a live service were dropped to make room.
     let_go: usize,
     code: bool,
-    /// Why there is no code, where that is worth saying.
+    /// Why no code is shown, if that is worth telling the user.
     no_code: &'static str,
 }
 
-/// What there is, and what is known about the profile that was chosen.
+/// Answers with the list of profiles, and facts about the chosen one.
 pub(crate) fn open(cache: &Cache, query: &Query) -> Answer {
     let opened = cache.open(&query.shape)?;
     let about = opened.map(|(id, name, profile)| AboutOpened { id, about: About::new(&profile, &name) });
@@ -68,7 +68,7 @@ pub(crate) fn open(cache: &Cache, query: &Query) -> Answer {
     })
 }
 
-/// Notes about filters that matched nothing and the like.
+/// An answer with notes, such as that a filter matched nothing.
 #[derive(Serialize)]
 struct WithNotes<'a, T: Serialize> {
     notes: &'a [String],
@@ -76,7 +76,7 @@ struct WithNotes<'a, T: Serialize> {
     content: T,
 }
 
-/// The boxes of a viewport.
+/// Answers with the boxes of a viewport.
 pub(crate) fn flame(cache: &Cache, query: &Query) -> Answer {
     let (shaped, weighed) = cache.weighed(query)?;
     let tree = shaped.tree(&weighed, query)?;
@@ -100,7 +100,7 @@ struct Child<'a> {
     leaf: bool,
 }
 
-/// The rows below a row of the call tree.
+/// Answers with the rows below a row of the call tree.
 pub(crate) fn children(cache: &Cache, query: &Query) -> Answer {
     let (shaped, weighed) = cache.weighed(query)?;
     let tree = shaped.tree(&weighed, query)?;
@@ -128,7 +128,7 @@ pub(crate) fn children(cache: &Cache, query: &Query) -> Answer {
     json(&children.iter().zip(&leaves).map(row).collect::<Vec<_>>())
 }
 
-/// For each name whether the search matches it. Without capitals, case does not matter.
+/// Returns for each name whether the search matches it. A search without capitals ignores case.
 fn matching(shaped: &Shaped, search: &str) -> Result<Option<Vec<bool>>, Error> {
     let is_lower = search == search.to_lowercase();
     let pattern = if is_lower && !search.is_empty() { format!("(?i){search}") } else { search.to_owned() };
@@ -141,7 +141,7 @@ fn matching(shaped: &Shaped, search: &str) -> Result<Option<Vec<bool>>, Error> {
     Ok(Some(frames.name_ids().map(|name| pattern.is_match(frames.text(profile, name))).collect()))
 }
 
-/// The table of functions.
+/// Answers with the table of functions.
 pub(crate) fn functions(cache: &Cache, query: &Query) -> Answer {
     let (shaped, weighed) = cache.weighed(query)?;
     let wanted = matching(&shaped, &query.search)?;
@@ -169,7 +169,7 @@ struct Matched {
     total: u64,
 }
 
-/// How much the stacks weigh that a search matches.
+/// Answers with the total weight of the stacks that a search matches.
 pub(crate) fn search(cache: &Cache, query: &Query) -> Answer {
     let (shaped, weighed) = cache.weighed(query)?;
     let weights = &weighed.weights;
@@ -180,21 +180,21 @@ pub(crate) fn search(cache: &Cache, query: &Query) -> Answer {
     json(&Matched { weight, total: weights.total().weight() })
 }
 
-/// The call graph.
+/// Answers with the call graph.
 pub(crate) fn graph(cache: &Cache, query: &Query) -> Answer {
     let (shaped, weighed) = cache.weighed(query)?;
     let rows = shaped.functions(&weighed);
     json(&call_graph(&shaped.profile, &shaped.frames, &weighed.weights, rows, GRAPH_NODES))
 }
 
-/// A lane for each thread.
+/// Answers with a lane for each thread.
 pub(crate) fn timeline(cache: &Cache, query: &Query) -> Answer {
     let shaped = cache.shaped(&query.shape)?;
     let lanes = lanes(&shaped.profile, &shaped.frames, query.buckets);
     json(&lanes.ok_or_else(|| Error::not_found("this profile does not know when its samples were taken"))?)
 }
 
-/// How busy each part of each second was.
+/// Answers with how busy each part of each second was.
 pub(crate) fn heat(cache: &Cache, query: &Query) -> Answer {
     let shaped = cache.shaped(&query.shape)?;
     let heat = heatmap(&shaped.profile);
@@ -207,7 +207,7 @@ struct Judged {
     faults: Vec<String>,
 }
 
-/// How much the profile can be trusted: what `flamelet info` says.
+/// Answers with how far the profile can be trusted, as `flamelet info` judges it.
 pub(crate) fn judged(cache: &Cache, query: &Query) -> Answer {
     let opened = cache.open(&query.shape)?;
     let (_, _, profile) = opened.ok_or_else(|| Error::not_found("no profile was chosen"))?;
@@ -215,7 +215,7 @@ pub(crate) fn judged(cache: &Cache, query: &Query) -> Answer {
     json(&Judged { verdict: info.verdict, faults: info.faults })
 }
 
-/// Source and instructions of a function.
+/// Answers with source and instructions of a function.
 pub(crate) fn code(cache: &Cache, query: &Query) -> Answer {
     let options = cache.source.code.as_ref();
     let options = options.ok_or_else(|| Error::not_found("this viewer does not show source files"))?;
@@ -224,13 +224,13 @@ pub(crate) fn code(cache: &Cache, query: &Query) -> Answer {
     json(&code)
 }
 
-/// How the value spreads over labels.
+/// Answers with how the value is distributed over labels.
 pub(crate) fn tags(cache: &Cache, query: &Query) -> Answer {
     let (shaped, weighed) = cache.weighed(query)?;
     json(&labels(&shaped.profile, weighed.sample_type))
 }
 
-/// Sizes, lifetimes and sites of a heap profile.
+/// Answers with sizes, lifetimes and sites of a heap profile.
 pub(crate) fn heap(cache: &Cache, query: &Query) -> Answer {
     let (shaped, weighed) = cache.weighed(query)?;
     json(&page::heap(&shaped.profile, &shaped.frames, weighed.sample_type))

@@ -1,4 +1,4 @@
-//! What has been opened and worked out so far, kept for the next question.
+//! Opened profiles and what was computed from them, kept for later requests.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -16,20 +16,20 @@ use crate::shape::{difference, shape};
 use crate::source::Source;
 use crate::usage::Usage;
 
-/// How many shapes of profiles are kept at most, and how many trees of a shape.
+/// The maximum numbers of shaped profiles to keep, and of trees for each.
 const KEPT_SHAPES: usize = 4;
 const KEPT_TREES: usize = 8;
-/// Of large profiles fewer, so that all shapes, and all trees of one, have about so many stacks: each takes some 60 bytes
-/// in a tree. Two stay, to go back and forth between.
+/// Fewer are kept of large profiles, so that all of them together, and all trees of one, have about this many stacks:
+/// each stack takes some 60 bytes in a tree. Two are always kept, to switch back and forth.
 const KEPT_STACKS: usize = 600_000;
 const KEPT_ALWAYS: usize = 2;
-/// How wide a page is before it says so.
+/// The assumed width of a page that has not sent its own.
 const COMMON_WIDTH: f64 = 1600.0;
 
-/// A value that is made once, however many ask for it at the same moment.
+/// A value that is computed once, however many requests need it at the same time.
 type Slot<V> = Arc<Mutex<Option<V>>>;
 
-/// The few values that were used last, by key.
+/// The most recently used values, by key.
 pub(crate) struct Recent<K, V> {
     kept: Mutex<Vec<(K, Slot<V>)>>,
     room: usize,
@@ -40,7 +40,8 @@ impl<K: Eq + Clone, V: Clone> Recent<K, V> {
         Self { kept: Mutex::new(Vec::new()), room }
     }
 
-    /// The value for `key`, made if it is not kept. Who asks for what is being made waits for it.
+    /// Returns the value for `key`, computing it if necessary. If another request is computing it, waits for that
+    /// one.
     fn get(&self, key: &K, make: impl FnOnce() -> Result<V, Error>) -> Result<V, Error> {
         let slot = self.slot(key);
         let mut made = lock(&slot);
@@ -67,7 +68,7 @@ impl<K: Eq + Clone, V: Clone> Recent<K, V> {
         slot
     }
 
-    /// Lets go of all but the last `room` values; whether there were more.
+    /// Drops all but the last `room` values. Returns whether there were more.
     fn keep(&self, room: usize) -> bool {
         let mut kept = lock(&self.kept);
         let over = kept.len().saturating_sub(room);
@@ -75,32 +76,32 @@ impl<K: Eq + Clone, V: Clone> Recent<K, V> {
         over > 0
     }
 
-    /// How many there are.
+    /// Returns how many there are.
     fn len(&self) -> usize {
         lock(&self.kept).len()
     }
 
-    /// Those that are made.
+    /// Returns the values that are complete.
     fn values(&self) -> Vec<V> {
         let slots: Vec<Slot<V>> = lock(&self.kept).iter().map(|(_, slot)| Arc::clone(slot)).collect();
-        // What is being made is locked, and counts when it is there.
+        // A value that is being computed is locked, and does not count yet.
         slots.iter().filter_map(|slot| slot.try_lock().ok()?.clone()).collect()
     }
 }
 
 type Tree = Arc<Mutex<FlameTree<Arc<Profile>>>>;
 
-/// A profile as the chips left it.
+/// A profile with all filters applied.
 pub(crate) struct Shaped {
     pub(crate) profile: Arc<Profile>,
     pub(crate) frames: Arc<Frames>,
     pub(crate) notes: Vec<String>,
     weighed: Mutex<HashMap<usize, Arc<Weighed>>>,
-    /// By sample type, direction, and the function in the middle.
+    /// By sample type, direction, and the function in the middle of a sandwich.
     trees: Recent<(usize, bool, String), Tree>,
 }
 
-/// The same for one sample type.
+/// The weights of a shaped profile for one sample type.
 pub(crate) struct Weighed {
     pub(crate) sample_type: usize,
     pub(crate) weights: StackWeights,
@@ -113,7 +114,7 @@ impl Weighed {
     }
 }
 
-/// Everything that was opened.
+/// All opened profiles.
 pub(crate) struct Cache {
     pub(crate) source: Source,
     pub(crate) usage: Usage,
@@ -126,10 +127,10 @@ impl Cache {
         Self { source, usage: Usage::default(), opened: Recent::new(2), shapes: Recent::new(KEPT_SHAPES) }
     }
 
-    /// The profile that a request is about, against its base if it has one; none if nothing was chosen.
+    /// Opens the profile that a request names, compared with its base if it has one; `None` if no profile was chosen.
     pub(crate) fn open(&self, key: &ShapeKey) -> Result<Option<(String, String, Arc<Profile>)>, Error> {
         let Some(id) = self.chosen(key) else { return Ok(None) };
-        // What is opened depends on the time only where two spans are compared.
+        // The time range matters for opening only if two ranges are compared.
         let time = key.time.clone().filter(|_| key.base_time.is_some());
         let (base, base_time) = (key.base.clone(), key.base_time.clone());
         let wanted = ShapeKey { profile: id.clone(), base, base_time, time, ..ShapeKey::default() };
@@ -137,12 +138,12 @@ impl Cache {
         Ok(Some((id, name, profile)))
     }
 
-    /// The id of the profile that a request is about, if any.
+    /// Returns the id of the profile that a request names, if any.
     fn chosen(&self, key: &ShapeKey) -> Option<String> {
         Some(key.profile.clone()).filter(|id| !id.is_empty()).or_else(|| self.source.first())
     }
 
-    /// Opens a profile, against its base if it has one.
+    /// Opens a profile, compared with its base if it has one.
     fn compared(&self, wanted: &ShapeKey) -> Result<(String, Arc<Profile>), Error> {
         let (name, profile) = self.source.open(&wanted.profile)?;
         if let Some(span) = &wanted.base_time {
@@ -167,14 +168,14 @@ impl Cache {
         Ok(difference)
     }
 
-    /// The profile that a request is about, as its chips leave it.
+    /// Returns the profile that a request names, with its filters applied.
     pub(crate) fn shaped(&self, key: &ShapeKey) -> Result<Arc<Shaped>, Error> {
         let nothing = || Error::not_found("no profile was chosen");
-        // The newest of a live service is another one each time: it is known by its own id.
+        // The newest profile of a live service changes, so it is cached under its own id.
         let key = &ShapeKey { profile: self.chosen(key).ok_or_else(nothing)?, ..key.clone() };
         self.shapes.get(key, || {
             let (_, _, profile) = self.open(key)?.ok_or_else(nothing)?;
-            // Where two spans are compared, the time has been applied to each side already.
+            // If two time ranges are compared, each side is already limited to its own.
             let time = key.time.clone().filter(|_| key.base_time.is_none());
             let key = &ShapeKey { time, ..key.clone() };
             let is_whole = key.chips.is_empty() && key.fold.is_empty() && key.time.is_none();
@@ -193,7 +194,7 @@ impl Cache {
         })
     }
 
-    /// About how many bytes are kept. A profile that is kept for several reasons counts once.
+    /// Returns about how many bytes are kept. A profile that is kept for several reasons counts once.
     pub(crate) fn memory(&self) -> usize {
         let shapes = self.shapes.values();
         let opened = self.opened.values().into_iter().map(|(_, profile)| profile);
@@ -204,8 +205,8 @@ impl Cache {
         profiles.values().sum::<usize>() + shapes.iter().map(|shaped| shaped.byte_size()).sum::<usize>()
     }
 
-    /// Lets go of what can be worked out again, from what was used longest ago on, and then of old profiles of a live
-    /// service, until all that is kept takes at most `most` bytes.
+    /// Drops what can be computed again, least recently used first, and then old profiles of a live service, until
+    /// everything that is kept takes at most `most` bytes.
     pub(crate) fn shrink_to(&self, most: usize) {
         while self.memory() > most {
             let newest = self.shapes.values().pop();
@@ -222,16 +223,16 @@ impl Cache {
         }
     }
 
-    /// Lets go of all that can be worked out again.
+    /// Drops everything that can be computed again.
     pub(crate) fn forget(&self) {
         self.shapes.keep(0);
         self.opened.keep(0);
     }
 
-    /// Works out what the page asks for first, so that it is there when it does.
+    /// Computes what the page requests first, so that it is ready by then.
     pub(crate) fn prepare(&self) {
         let query = Query::default();
-        // What goes wrong here goes wrong again, and is told, when somebody asks.
+        // An error occurs again, and is reported, when the page makes the request.
         if self.source.first().is_none() {
             return;
         }
@@ -241,7 +242,7 @@ impl Cache {
         }
     }
 
-    /// The profile that a request is about, in the sample type that it asks for.
+    /// Returns the profile that a request names, in its sample type.
     pub(crate) fn weighed(&self, query: &Query) -> Result<(Arc<Shaped>, Arc<Weighed>), Error> {
         let shaped = self.shaped(&query.shape)?;
         let weighed = shaped.weighed(&query.sample_type);
@@ -249,13 +250,13 @@ impl Cache {
     }
 }
 
-/// How many things are kept that have so many stacks each, up to `most`.
+/// Returns how many items of this many stacks each to keep, up to `most`.
 fn room(most: usize, stacks: usize) -> usize {
     (KEPT_STACKS / stacks.max(1)).clamp(KEPT_ALWAYS, most)
 }
 
 impl Shaped {
-    /// About how many bytes it takes beside its profile.
+    /// Returns about how many bytes it takes besides its profile.
     fn byte_size(&self) -> usize {
         let weighed = lock(&self.weighed).values().map(|weighed| weighed.byte_size()).sum::<usize>();
         let trees = self.trees.values().iter().map(|tree| lock(tree).byte_size()).sum::<usize>();
@@ -274,12 +275,12 @@ impl Shaped {
         Arc::clone(made)
     }
 
-    /// The functions of one sample type.
+    /// Returns the functions of one sample type.
     pub(crate) fn functions<'a>(&self, weighed: &'a Weighed) -> &'a [FunctionRow] {
         weighed.functions.get_or_init(|| functions(&self.profile, &self.frames, &weighed.weights))
     }
 
-    /// The tree that a request asks for.
+    /// Returns the tree that a request asks for.
     pub(crate) fn tree(&self, weighed: &Weighed, query: &Query) -> Result<Tree, Error> {
         self.trees.get(&(weighed.sample_type, query.is_callers, query.function.clone()), || {
             let direction = if query.is_callers { Direction::Callers } else { Direction::Callees };

@@ -1,9 +1,9 @@
-//! Ending a capture that nobody waits for any more.
+//! Cancels a capture that is no longer wanted.
 
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Says when a capture is not wanted any more: the connection over which it was asked for has ended.
+/// Tells a capture that it is no longer wanted, because the connection that asked for it has closed.
 #[derive(Debug, Default)]
 pub struct CancelToken {
     is_cancelled: Mutex<bool>,
@@ -11,7 +11,7 @@ pub struct CancelToken {
 }
 
 impl CancelToken {
-    /// Waits for so long, or until it is cancelled. Returns whether the capture is still wanted.
+    /// Waits for this long, or until it is cancelled. Returns whether the capture is still wanted.
     pub fn is_wanted_after(&self, time: Duration) -> bool {
         let start = Instant::now();
         let mut is_cancelled = self.is_cancelled.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,4 +1,4 @@
-//! Source and instructions of a function, with what each line cost.
+//! Source and instructions of a function, with the cost of each line.
 
 use std::collections::BTreeSet;
 
@@ -11,24 +11,24 @@ use serde::Serialize;
 
 use crate::Error;
 
-/// Finds binaries, asks them for their source files, and disassembles functions: the command brings its symbolizer.
+/// Finds binaries, asks them for their source files, and disassembles functions. The caller provides the symbolizer.
 pub trait Disassemble: Send + Sync {
-    /// The source files of the profile that its own binaries confirm, as they name them. Of others, only those are shown
-    /// that are below [`CodeOptions::source_path`].
+    /// Returns the source files of the profile that its own binaries confirm, under the names that those use. Other
+    /// files are shown only if they are below [`CodeOptions::source_path`].
     fn confirmed_sources(&self, report: &Report) -> BTreeSet<String>;
 
-    /// The instructions of the functions that match `pattern`; `report` was made for [`Command::Disasm`].
+    /// Returns the instructions of the functions that match `pattern`; `report` was made for [`Command::Disasm`].
     fn disassemble(&self, report: &Report, pattern: &str) -> Result<Disassembly, String>;
 }
 
 /// Where source and binaries are found.
 #[derive(Default)]
 pub struct CodeOptions {
-    /// Where source files are, separated by colons; the working folder without one.
+    /// Folders with source files, separated by colons; the working folder if empty.
     pub source_path: String,
-    /// What to remove from the start of source paths, separated by colons.
+    /// Prefixes to remove from source paths, separated by colons.
     pub trim_path: String,
-    /// What disassembles; without it the page shows source only.
+    /// The disassembler; without it the page shows source only.
     pub disassembler: Option<Box<dyn Disassemble>>,
 }
 
@@ -36,7 +36,7 @@ pub struct CodeOptions {
 #[derive(Serialize)]
 pub(crate) struct Code {
     function: String,
-    /// The function in each file that has lines of it.
+    /// The function's lines in each file that has some.
     files: Vec<ListedFunction>,
     instructions: Vec<ListedInstruction>,
     note: String,
@@ -58,7 +58,7 @@ pub(crate) fn code_of(
         let (files, note) = sources(profile, sample_type, &pattern, options, BTreeSet::new())?;
         return Ok(Code { function, files, instructions: Vec::new(), note });
     };
-    // With addresses, which a report on source lines does not have.
+    // With addresses, which a report on source lines lacks.
     let report = report(profile, sample_type, &pattern, options, Command::Disasm)?;
     let confirmed = disassembler.confirmed_sources(&report);
     let (files, mut note) = sources(profile, sample_type, &pattern, options, confirmed)?;
@@ -77,7 +77,7 @@ pub(crate) fn code_of(
     Ok(Code { function, files, instructions, note })
 }
 
-/// Only the stacks of the function: the rest of the profile is not looked at again.
+/// Keeps only the stacks of the function, so that the rest of the profile is not processed again.
 fn report(
     profile: &Profile,
     sample_type: usize,

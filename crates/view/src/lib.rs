@@ -1,8 +1,8 @@
-//! The web viewer: a page that answers on any profile, and the server behind it.
+//! The web viewer: a page that shows any profile, and the server behind it.
 //!
-//! The layout stays here, in Rust: the page asks for the boxes of its viewport and draws them on a canvas.
-//! The page itself is the one that [`page::html`](flamelet_report::page::html) writes to a file; its source
-//! is `ui/`, and nothing but this crate is needed to serve it.
+//! The layout is computed in Rust: the page asks for the boxes of its viewport and draws them on a canvas. The page
+//! is the same one that [`page::html`](flamelet_report::page::html) writes to a file; its source is `ui/`, and this
+//! crate alone is enough to serve it.
 //!
 //! | to … | use |
 //! |---|---|
@@ -11,14 +11,14 @@
 //!
 //! # What keeps it safe
 //!
-//! [`Server`] listens on loopback only, unless [`ServeOptions::host`] names another place. It answers nothing without
-//! the random token that is part of [`Server::url`]: other users of the machine, and other machines, do not have it. It
-//! refuses requests for any `Host` name that is not its own, so that a page on the internet cannot read a profile by DNS
-//! rebinding. No request names a file: profiles have ids that this crate gave them. Source files are shown only with
-//! [`Source::with_code`], and of those that a profile names only the ones that its own binary confirms or that are below the
-//! source path; beyond loopback, none unless asked for. The page may run its own script and load from its own server,
-//! nothing else, and names in a profile are only ever text. [`router`] alone checks neither host names nor a token: the
-//! service that mounts it decides who may ask.
+//! [`Server`] listens on loopback only, unless [`ServeOptions::host`] names another address. It answers nothing
+//! without the random token that is part of [`Server::url`], which other users of the machine, and other machines, do
+//! not have. It refuses requests for any `Host` name that is not its own, so that a page on the internet cannot read
+//! a profile by DNS rebinding. No request names a file: profiles have ids that this crate assigned. Source files are
+//! shown only with [`Source::with_code`], and of those that a profile names only the ones that its own binary
+//! confirms or that are below the source path; beyond loopback, none unless asked for. The page may run its own
+//! script and load from its own server, nothing else, and names in a profile are only ever treated as text.
+//! [`router`] alone checks neither host names nor a token: the service that mounts it decides who has access.
 //!
 //! ```no_run
 //! use flamelet_view::{ServeOptions, Server, Source};

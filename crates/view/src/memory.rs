@@ -1,4 +1,4 @@
-//! What a viewer inside of a service keeps: bounded, and given back when nobody looks.
+//! The memory of a viewer inside a service: bounded, and freed when the viewer is not used.
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, Weak};
@@ -8,11 +8,11 @@ use crate::Error;
 use crate::cache::Cache;
 use crate::lock::lock;
 
-/// After so long without a question, what can be worked out again is let go of; after the longer time, the profiles too.
+/// After this long without a request, what can be computed again is dropped; after the longer time, the profiles too.
 const FORGET: Duration = Duration::from_secs(60);
 const CLEAR: Duration = Duration::from_secs(30 * 60);
 
-/// What the viewer of [`router_within`](crate::router_within) keeps.
+/// The memory that the viewer of [`router_within`](crate::router_within) keeps.
 #[derive(Clone)]
 pub struct Memory {
     cache: Weak<Cache>,
@@ -23,13 +23,14 @@ impl Memory {
         Self { cache: Arc::downgrade(cache) }
     }
 
-    /// About how many bytes the profiles take, and what was worked out about them, as of the last answer. Does not wait.
+    /// Returns about how many bytes the profiles and what was computed from them took at the last answer. Does not
+    /// wait.
     pub fn bytes(&self) -> usize {
         self.cache.upgrade().map_or(0, |cache| cache.usage.bytes.load(Ordering::Relaxed))
     }
 
-    /// Gives back what nobody has asked about for a while: a minute for what can be worked out again, half an hour for the
-    /// profiles. Whether anything is left, so that this is to be called again.
+    /// Frees what has not been requested for a while: after a minute what can be computed again, after half an hour
+    /// the profiles. Returns whether anything is left, in which case it should be called again.
     pub fn rest(&self, now: Instant) -> bool {
         let Some(cache) = self.cache.upgrade() else { return false };
         let idle = now.saturating_duration_since(*lock(&cache.usage.last_asked));
@@ -43,7 +44,7 @@ impl Memory {
     }
 }
 
-/// Answers a question. Where memory is bounded, one at a time: what several work out at once would be beyond any bound.
+/// Answers a request. If memory is bounded, one at a time: several that compute at once could exceed any bound.
 pub(crate) fn within_budget<T>(
     cache: &Cache,
     question: impl FnOnce() -> Result<T, Error>,
@@ -56,7 +57,7 @@ pub(crate) fn within_budget<T>(
 }
 
 impl Cache {
-    /// Notes that somebody asked, and lets go of what is beyond the budget.
+    /// Records the time of this request, and drops what exceeds the budget.
     pub(crate) fn settle(&self) {
         *lock(&self.usage.last_asked) = Instant::now();
         if let Some(most) = self.source.memory {
@@ -81,7 +82,7 @@ mod tests {
     use crate::source::{Source, Take, Taken};
     use flamelet_report::profile::{Profile, ProfileBuilder};
 
-    /// A live service whose profiles have so many stacks.
+    /// A live service whose profiles have this many stacks.
     struct Service {
         stacks: usize,
     }
@@ -92,7 +93,7 @@ mod tests {
         }
     }
 
-    /// As many stacks, each with functions of its own.
+    /// Returns a profile of this many stacks, each with its own functions.
     fn profile(stacks: usize) -> Profile {
         let mut builder = ProfileBuilder::new(&[("samples", "count"), ("cpu", "nanoseconds")]);
         for stack in 0..stacks {
@@ -118,7 +119,7 @@ mod tests {
         taken
     }
 
-    /// Asks all that a page may ask about a profile.
+    /// Sends every request that a page may send about a profile.
     fn look_at(cache: &Cache, id: usize) {
         let ask = |question: fn(&Cache, &Query) -> answers::Answer, query: &str| {
             let query = Query::parse(&format!("p={id}&{query}")).expect("a query");
@@ -150,7 +151,7 @@ mod tests {
         }
         assert!(cache.memory() >= size, "the newest stays");
         assert!(cache.source.let_go() > 0 && cache.source.shelved().len() < 8);
-        // What is gone is said to be.
+        // Asking for a dropped profile is an error that says so.
         let gone = answers::flame(&cache, &Query::parse("p=0").expect("a query")).expect_err("let go of");
         assert!(gone.to_string().contains("no such profile any more"), "{gone}");
     }
@@ -193,7 +194,7 @@ mod tests {
         look_at(&cache, 0);
         assert!(!memory.rest(Instant::now() + CLEAR), "nothing is left");
         assert_eq!((memory.bytes(), cache.memory()), (0, 0));
-        // The next one is another one.
+        // The next profile gets a new id.
         let taken = take(&cache).expect("taken");
         assert!(taken.contains("\"id\":\"1\""), "{taken}");
     }

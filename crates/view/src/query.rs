@@ -1,4 +1,4 @@
-//! What a request asks for.
+//! Query strings.
 
 use std::ops::Range;
 
@@ -7,26 +7,26 @@ use flamelet_report::profile::HeapView;
 use crate::Error;
 use crate::source::LIVE_HEAP;
 
-/// A filter that a chip on the page stands for.
+/// A filter, shown on the page as a chip.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Chip {
     pub(crate) kind: String,
     pub(crate) text: String,
 }
 
-/// Which part of which profile: everything that the samples in view depend on, but the sample type.
+/// Which part of which profile: everything that determines the samples in view, except the sample type.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct ShapeKey {
     pub(crate) profile: String,
     pub(crate) base: String,
-    /// Compare with this span of the same profile's time instead.
+    /// Compare with this time range of the same profile instead.
     pub(crate) base_time: Option<Range<u64>>,
     pub(crate) chips: Vec<Chip>,
     pub(crate) fold: String,
     pub(crate) time: Option<Range<u64>>,
 }
 
-/// A query string, read.
+/// A parsed query string.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Query {
     pub(crate) shape: ShapeKey,
@@ -39,7 +39,7 @@ pub(crate) struct Query {
     pub(crate) sort: String,
     pub(crate) buckets: usize,
     pub(crate) seconds: u32,
-    /// What to take of a live service's memory; its CPU if nothing.
+    /// The heap profile to take of a live service; a CPU profile if `None`.
     pub(crate) heap: Option<HeapView>,
 }
 
@@ -91,7 +91,7 @@ impl Query {
     }
 }
 
-/// At least one; the most is for who takes the profile to say.
+/// Reads a number of seconds, at least one; whatever takes the profile sets the maximum.
 fn seconds(value: &str) -> Result<u32, Error> {
     match number("seconds", value)? {
         0 => Err(Error::invalid("seconds must be 1 or more")),

@@ -1,4 +1,4 @@
-//! The router: the page, and the questions it asks.
+//! The router: the page, and the requests it sends.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use crate::query::Query;
 use crate::source::Source;
 use crate::{Error, ErrorKind};
 
-/// What the page may do: run its own script, ask its own server, and nothing else.
+/// The content security policy: the page may run its own script, ask its own server, and nothing else.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; \
                       img-src 'self' data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
@@ -29,14 +29,13 @@ const DOCUMENT: &str = "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta chars
 
 type Question = fn(&Cache, &Query) -> Answer;
 
-/// The viewer as a router, to be served by [`Server`](crate::Server) or nested in a service under a path
-/// that ends in a slash. It checks no `Host` names and asks nobody who they are: that is the service's.
+/// Returns the viewer as a router, to be served by [`Server`](crate::Server) or nested in a service under a path that
+/// ends in a slash. It checks neither `Host` names nor authorization: that is up to the service.
 pub fn router(source: Source) -> Router {
     router_of(Arc::new(Cache::new(source)))
 }
 
-/// The viewer as a router, and what it keeps: for a service, which has other things to do with its memory. See
-/// [`Source::within`].
+/// Returns the viewer as a router, and a handle to its memory, for a service that limits it. See [`Source::within`].
 pub fn router_within(source: Source) -> (Router, Memory) {
     let cache = Arc::new(Cache::new(source));
     let memory = Memory::new(&cache);
@@ -74,13 +73,13 @@ pub(crate) fn router_of(cache: Arc<Cache>) -> Router {
     router.with_state(cache)
 }
 
-/// Only the page itself can set this header: another site's form or script cannot make this machine profile.
+/// Only the page itself can set this header: another site's form or script cannot make this machine take a profile.
 async fn take(State(cache): State<Arc<Cache>>, RawQuery(query): RawQuery, headers: HeaderMap) -> Response {
     if !headers.contains_key("x-flamelet") {
         return failure(StatusCode::FORBIDDEN, "only the viewer's own page may ask for this");
     }
     let cancel = Arc::new(CancelToken::default());
-    // Dropped with this future, that is, also when the connection ends.
+    // Dropped with this future, and so also when the connection closes.
     let _leaves = Leaves(cancel.clone());
     work_apart(query, move |query| {
         let taken = answers::take(&cache, query, &cancel);
@@ -102,7 +101,7 @@ async fn answer(cache: Arc<Cache>, query: Option<String>, question: Question) ->
     work_apart(query, move |query| within_budget(&cache, || question(&cache, query))).await
 }
 
-/// Answers off the threads that serve connections.
+/// Answers on another thread than those that serve connections.
 async fn work_apart(
     query: Option<String>,
     question: impl FnOnce(&Query) -> Answer + Send + 'static,

@@ -1,4 +1,4 @@
-//! The viewer's own server, for one person on one machine.
+//! The viewer's own server, for a single user.
 
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
@@ -20,20 +20,20 @@ use crate::token::{Brought, Token};
 /// How a [`Server`] listens.
 #[derive(Clone, Debug, Default)]
 pub struct ServeOptions {
-    /// The port; 0 takes one that is free.
+    /// The port; 0 picks a free one.
     pub port: u16,
-    /// The address or name to listen on; loopback without one.
+    /// The address or name to listen on; loopback if `None`.
     pub host: Option<String>,
-    /// Show source files and instructions of this machine also where others than this machine can reach the server.
+    /// Show this machine's source files and instructions even if other machines can reach the server.
     pub code_beyond_loopback: bool,
 }
 
-/// What the page says where [`ServeOptions::code_beyond_loopback`] would be needed.
+/// What the page shows instead of code when [`ServeOptions::code_beyond_loopback`] would be needed.
 const NO_CODE: &str = "Source files and instructions of the viewer's machine are not shown to other machines. \
                        `flamelet view --serve-sources` shows them.";
 
-/// A server that listens on loopback, unless it is told otherwise, and shows a [`Source`] to whoever has its token, which
-/// is part of [`Server::url`].
+/// A server that listens on loopback, unless told otherwise, and shows a [`Source`] to every client with its token,
+/// which is part of [`Server::url`].
 pub struct Server {
     runtime: Runtime,
     listener: TcpListener,
@@ -43,8 +43,8 @@ pub struct Server {
 }
 
 impl Server {
-    /// Starts to listen, and to work out what a page asks for first. Requests are answered from
-    /// [`Server::run`] on.
+    /// Starts to listen, and to compute what a page requests first. Requests are answered once [`Server::run`] is
+    /// called.
     pub fn bind(source: Source, options: &ServeOptions) -> Result<Self, Error> {
         let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
         let listener = match &options.host {
@@ -68,18 +68,19 @@ impl Server {
         Ok(Self { runtime, listener, address, doors, router: router_of(cache).layer(guard) })
     }
 
-    /// Where it listens.
+    /// Returns the address that it listens on.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// What to open in a browser on this machine. Its token lets in whoever has it, and nobody else.
+    /// Returns the URL to open in a browser on this machine. Its token is all that a client needs, and no client gets
+    /// in without it.
     pub fn url(&self) -> String {
         self.address_with(&self.doors.token.query())
     }
 
-    /// The same for a program that opens it, whose arguments other users of this machine can see: what it has instead of the
-    /// token passes once.
+    /// Returns a URL to pass to a program that opens it. Other users of this machine can see the program's arguments,
+    /// so it has, instead of the token, a ticket that works once.
     pub fn url_once(&self) -> String {
         self.address_with(&self.doors.token.query_once().unwrap_or_default())
     }
@@ -92,21 +93,21 @@ impl Server {
         format!("http://{address}/?{query}")
     }
 
-    /// Answers until the process ends.
+    /// Answers requests until the process ends.
     pub fn run(self) -> Result<(), Error> {
         Ok(self.runtime.block_on(async { axum::serve(self.listener, self.router).await })?)
     }
 }
 
-/// The names by which a server may be asked for, besides addresses: only names can be made to point here. The port may
-/// be any, since it may have been forwarded.
+/// The host names, besides addresses, that requests to a server may use: only names can be made to point here. Any
+/// port is accepted, since it may have been forwarded.
 struct OwnNames {
-    /// The name that it was told to listen on.
+    /// The name that the server was told to listen on.
     given: Option<String>,
 }
 
 impl OwnNames {
-    /// Whether `host` is one.
+    /// Returns whether `host` is allowed.
     fn include(&self, host: &str) -> bool {
         let name = match host.rsplit_once(':') {
             Some((name, port)) if port.chars().all(|c| c.is_ascii_digit()) => name,
@@ -121,14 +122,14 @@ impl OwnNames {
     }
 }
 
-/// What a request has to pass.
+/// The checks that a request has to pass.
 struct Doors {
     names: OwnNames,
     token: Token,
 }
 
-/// Lets requests through that name this server as people do and bring its token. A page on the internet that had its name
-/// point to this machine (DNS rebinding) still sends its own name; other users of this machine do not have the token.
+/// Admits requests that name this server as users do and carry its token. A page on the internet that points its host
+/// name at this machine (DNS rebinding) still sends its own name; other users of this machine do not have the token.
 async fn guard(doors: Arc<Doors>, request: Request, next: Next) -> Response {
     let host = request.headers().get(header::HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
     if !doors.names.include(host) {

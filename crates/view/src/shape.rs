@@ -1,4 +1,4 @@
-//! A profile as the chips leave it.
+//! Applies the page's filters to a profile.
 
 use flamelet_report::names::{self, NameFolding};
 use flamelet_report::profile::{Profile, merge};
@@ -8,7 +8,7 @@ use flamelet_report::{FILTER, ReportOption, ReportOptions};
 use crate::Error;
 use crate::query::{Chip, ShapeKey};
 
-/// The difference of two profiles: both, with the base negated and labelled, as pprof does it.
+/// Returns the difference of two profiles: both, with the base negated and labelled, as in pprof.
 pub(crate) fn difference(new: &Profile, base: &Profile) -> Result<Profile, Error> {
     let mut base = base.clone();
     base.scale(-1.0);
@@ -16,7 +16,7 @@ pub(crate) fn difference(new: &Profile, base: &Profile) -> Result<Profile, Error
     merge(&[new, &base]).map_err(|error| Error::invalid(format!("these two cannot be compared: {error}")))
 }
 
-/// Applies what `key` asks for, in the order in which the chips were added, and notes for the reader.
+/// Applies what `key` asks for, with filters in the order in which they were added. Returns notes for the user too.
 pub(crate) fn shape(mut profile: Profile, key: &ShapeKey) -> Result<(Profile, Vec<String>), Error> {
     let mut notes = Vec::new();
     if let Some(span) = &key.time {

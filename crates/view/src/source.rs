@@ -1,4 +1,4 @@
-//! What a viewer shows: one profile, a folder of them, or a service that is asked for more.
+//! What a viewer shows: one profile, a folder of them, or a live service.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ use crate::cancel::CancelToken;
 use crate::code::CodeOptions;
 use crate::lock::lock;
 
-/// A profile that was just taken, and what to call it.
+/// A profile that was just taken, and its name.
 pub struct Taken {
     /// Its name in the list.
     pub name: String,
@@ -22,34 +22,34 @@ pub struct Taken {
     pub profile: Profile,
 }
 
-/// What a live service can be asked about its memory, in the order in which the page offers it.
+/// The heap profiles that can be taken of a live service, in the order in which the page offers them.
 pub(crate) const LIVE_HEAP: [HeapView; 5] =
     [HeapView::InUse, HeapView::Lifetime, HeapView::Growth, HeapView::Freed, HeapView::Peak];
 
-/// Takes profiles of a live service. The viewer has no HTTP client; whoever opens it brings one.
+/// Takes profiles of a live service. The viewer has no HTTP client; its caller provides one.
 pub trait Take: Send + Sync {
-    /// Takes a CPU profile of so many seconds, unless it is cancelled before.
+    /// Takes a CPU profile of this many seconds, unless it is cancelled first.
     fn take(&self, seconds: u32, cancel: &CancelToken) -> Result<Taken, Error>;
 
-    /// Whether the service can be asked about its memory.
+    /// Returns whether heap profiles can be taken.
     fn has_heap(&self) -> bool {
         false
     }
 
-    /// Takes a heap profile; growth is watched for so many seconds, unless it is cancelled before.
+    /// Takes a heap profile; growth is watched for this many seconds, unless it is cancelled first.
     fn take_heap(&self, view: HeapView, seconds: u32, cancel: &CancelToken) -> Result<Taken, Error> {
         let _ = (view, seconds, cancel);
         Err(Error::unreadable("this service cannot be asked about its memory"))
     }
 }
 
-/// How many profiles of a live service are kept, and about how many bytes of them: a viewer may be a part of the
-/// service itself. Older ones are let go; two always stay, to be compared.
+/// How many profiles of a live service are kept, and about how many bytes of them: a viewer may be part of the
+/// service itself. Older ones are dropped; two are always kept, to be compared.
 const KEPT_TAKEN: usize = 24;
 const KEPT_BYTES: usize = 256 << 20;
 const KEPT_ALWAYS: usize = 2;
 
-/// A profile in memory. Ids count up from 0 and are never given twice.
+/// A profile in memory. Ids count up from 0 and are never reused.
 struct Shelved {
     id: usize,
     name: String,
@@ -81,11 +81,11 @@ pub struct Source {
     shelf: Shelf,
     take: Option<Box<dyn Take>>,
     pub(crate) code: Option<CodeOptions>,
-    /// Why no code is shown, where that is worth saying.
+    /// Why no code is shown, if that is worth telling the user.
     pub(crate) no_code: &'static str,
-    /// What all that is kept may take.
+    /// The maximum number of bytes to keep.
     pub(crate) memory: Option<usize>,
-    /// How many ids were given to profiles in memory.
+    /// How many ids were assigned to profiles in memory.
     given: AtomicUsize,
 }
 
@@ -95,18 +95,18 @@ pub(crate) struct Entry {
     pub(crate) id: String,
     pub(crate) name: String,
     pub(crate) detail: String,
-    /// What it counts, where that is known without opening it: those of one kind can be compared.
+    /// What it measures, if that is known without opening it: profiles of the same kind can be compared.
     pub(crate) kind: String,
 }
 
 impl Source {
-    /// One profile. A profile that is a difference (its base labelled `pprof::base`, as pprof does) is shown
-    /// as one.
+    /// Returns a source with one profile. A profile that is a difference (its base labelled `pprof::base`, as in
+    /// pprof) is shown as one.
     pub fn profile(name: &str, profile: Profile) -> Self {
         Self::profiles(vec![(name.to_owned(), profile)])
     }
 
-    /// Several profiles to choose from and to compare; the last is shown first.
+    /// Returns a source with several profiles to choose from and to compare; the last is shown first.
     pub fn profiles(profiles: Vec<(String, Profile)>) -> Self {
         let shelved = |(id, (name, profile))| Shelved { id, name, profile: Arc::new(as_shown(profile)) };
         let profiles: Vec<Shelved> = profiles.into_iter().enumerate().map(shelved).collect();
@@ -115,7 +115,7 @@ impl Source {
         Self { shelf, take: None, code: None, no_code: "", memory: None, given }
     }
 
-    /// The files of a folder, each read with `open` when somebody chooses it.
+    /// Returns a source with the files of a folder, each read with `open` when the user chooses it.
     pub fn folder(
         path: impl Into<PathBuf>,
         open: impl Fn(&Path) -> Result<Profile, String> + Send + Sync + 'static,
@@ -124,29 +124,29 @@ impl Source {
         Self { shelf, take: None, code: None, no_code: "", memory: None, given: AtomicUsize::new(0) }
     }
 
-    /// A live service: what was taken of it so far, and `take` for more.
+    /// Returns a source for a live service: the profiles taken so far, and `take` for more.
     pub fn live(taken: Vec<Taken>, take: impl Take + 'static) -> Self {
         let taken = taken.into_iter().map(|taken| (taken.name, taken.profile)).collect();
         Self { take: Some(Box::new(take)), ..Self::profiles(taken) }
     }
 
-    /// Lets the page show source files and instructions of this machine. Off unless asked for, and [`Server`](crate::Server)
-    /// turns it off where others than this machine reach it, unless
-    /// [`ServeOptions::code_beyond_loopback`](crate::ServeOptions::code_beyond_loopback) says otherwise.
+    /// Lets the page show source files and instructions of this machine. Off by default, and
+    /// [`Server`](crate::Server) turns it off if other machines can reach it, unless
+    /// [`ServeOptions::code_beyond_loopback`](crate::ServeOptions::code_beyond_loopback) is set.
     #[must_use]
     pub fn with_code(self, code: CodeOptions) -> Self {
         Self { code: Some(code), ..self }
     }
 
-    /// Keeps no more than about so many bytes of profiles and of what was worked out about them, for a viewer inside of a
-    /// service. A profile may take a quarter of it: what is worked out takes about as much as the profile, and so does a
-    /// part of it, or another one beside it. Larger ones are refused.
+    /// Limits the profiles and what is computed from them to about this many bytes, for a viewer inside a service. A
+    /// single profile may take a quarter of it: what is computed takes about as much as the profile, and so does a
+    /// filtered part of it, or a second profile. Larger ones are refused.
     #[must_use]
     pub fn within(self, bytes: usize) -> Self {
         Self { memory: Some(bytes), ..self }
     }
 
-    /// Refuses a profile that leaves no room for what is worked out about it.
+    /// Refuses a profile that leaves no room for what is computed from it.
     pub(crate) fn check_size(&self, profile: &Profile) -> Result<(), Error> {
         let (size, most) = (profile.byte_size(), self.memory.map_or(usize::MAX, |bytes| bytes / 4));
         if size <= most {
@@ -161,7 +161,7 @@ impl Source {
         Err(Error::unreadable(message))
     }
 
-    /// The profiles that are in memory.
+    /// Returns the profiles in memory.
     pub(crate) fn shelved(&self) -> Vec<Arc<Profile>> {
         match &self.shelf {
             Shelf::Folder { .. } => Vec::new(),
@@ -169,7 +169,7 @@ impl Source {
         }
     }
 
-    /// Lets go of the oldest profiles of a live service, until so many are left; whether there were more.
+    /// Drops the oldest profiles of a live service until this many are left. Returns whether there were more.
     pub(crate) fn keep_taken(&self, most: usize) -> bool {
         let (Shelf::Memory(profiles), true) = (&self.shelf, self.is_live()) else { return false };
         let mut profiles = lock(profiles);
@@ -178,7 +178,7 @@ impl Source {
         over > 0
     }
 
-    /// Shows no code, and says why.
+    /// Shows no code, and gives this reason.
     pub(crate) fn without_code(self, why: &'static str) -> Self {
         let no_code = if self.code.is_some() { why } else { self.no_code };
         Self { code: None, no_code, ..self }
@@ -188,7 +188,7 @@ impl Source {
         self.take.is_some()
     }
 
-    /// What there is to choose from.
+    /// Returns the profiles to choose from.
     pub(crate) fn entries(&self) -> Result<Vec<Entry>, Error> {
         match &self.shelf {
             Shelf::Folder { path, .. } => Ok(files(path)?.into_iter().map(|(entry, _)| entry).collect()),
@@ -196,7 +196,7 @@ impl Source {
         }
     }
 
-    /// The id of the profile to show when none was chosen: the last one in memory, none of a folder.
+    /// Returns the id of the profile to show if none was chosen: the last one in memory, none of a folder.
     pub(crate) fn first(&self) -> Option<String> {
         match &self.shelf {
             Shelf::Folder { .. } => None,
@@ -204,12 +204,12 @@ impl Source {
         }
     }
 
-    /// Opens a profile by an id that [`Source::entries`] gave.
+    /// Opens a profile by an id from [`Source::entries`].
     pub(crate) fn open(&self, id: &str) -> Result<(String, Arc<Profile>), Error> {
         let missing = || Error::not_found("there is no such profile any more; choose another one");
         match &self.shelf {
             Shelf::Folder { path, open } => {
-                // The id is looked up in the folder's own listing: no part of a request becomes a path.
+                // The id is looked up in the folder's listing: no part of a request becomes a path.
                 let found = files(path)?.into_iter().find(|(entry, _)| entry.id == id);
                 let (entry, file) = found.ok_or_else(missing)?;
                 let profile = open(&file).map_err(Error::unreadable)?;
@@ -224,12 +224,12 @@ impl Source {
         }
     }
 
-    /// Whether the live service can be asked about its memory.
+    /// Returns whether heap profiles can be taken of the live service.
     pub(crate) fn has_live_heap(&self) -> bool {
         self.take.as_ref().is_some_and(|take| take.has_heap())
     }
 
-    /// How many profiles were let go to make room.
+    /// Returns how many profiles were dropped to make room.
     pub(crate) fn let_go(&self) -> usize {
         match &self.shelf {
             Shelf::Folder { .. } => 0,
@@ -240,7 +240,7 @@ impl Source {
         }
     }
 
-    /// Takes a profile of the live service and puts it on the shelf: of its CPU, or of its memory.
+    /// Takes a CPU or heap profile of the live service and adds it to those in memory.
     pub(crate) fn take(
         &self,
         heap: Option<HeapView>,
@@ -267,7 +267,7 @@ impl Source {
     }
 }
 
-/// How many of the oldest profiles have to go, given the sizes of all, oldest first.
+/// Returns how many of the oldest profiles have to be dropped, given the sizes of all, oldest first.
 fn beyond_room(sizes: &[usize]) -> usize {
     let mut bytes = 0usize;
     let newest_first = sizes.iter().rev().enumerate();
@@ -278,14 +278,14 @@ fn beyond_room(sizes: &[usize]) -> usize {
     sizes.len() - kept.count()
 }
 
-/// Without the frames that the profile itself says nobody wants to see, such as the allocator's own.
+/// Drops the frames that the profile itself marks to be dropped, such as the allocator's own.
 fn as_shown(mut profile: Profile) -> Profile {
-    // A pattern that cannot be read drops nothing.
+    // An invalid pattern drops nothing.
     let _ = profile.drop_uninteresting();
     profile
 }
 
-/// The plain files of a folder that may be profiles, oldest first. Links are not followed out of it.
+/// Returns the regular files of a folder that may be profiles, oldest first. Links are skipped.
 fn files(folder: &Path) -> Result<Vec<(Entry, PathBuf)>, Error> {
     let unreadable = |error| Error::unreadable(format!("{} cannot be listed: {error}", folder.display()));
     let mut found = Vec::new();
@@ -304,7 +304,7 @@ fn files(folder: &Path) -> Result<Vec<(Entry, PathBuf)>, Error> {
     Ok(found.into_iter().map(|(_, entry, path)| (entry, path)).collect())
 }
 
-/// Whether a file is a drawing of a profile, such as lie beside the profiles that a service writes at intervals.
+/// Returns whether a file is a picture of a profile, as a service writes next to its profiles at intervals.
 fn is_picture(path: &Path) -> bool {
     path.extension().is_some_and(|ending| ending == "svg" || ending == "html")
 }

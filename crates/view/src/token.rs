@@ -1,4 +1,4 @@
-//! The secret in the address that a viewer prints: whoever has it may look, nobody else.
+//! The secret in the URL that a viewer prints: it alone gives access.
 
 use std::io;
 use std::sync::Mutex;
@@ -11,44 +11,44 @@ use crate::lock::lock;
 /// Bytes of randomness in a token.
 const RANDOM_BYTES: usize = 16;
 
-/// A secret that a request must bring: in its address (`?token=…`), in the cookie that the page then gets, or in a header
+/// A secret that a request must carry: in its URL (`?token=…`), in the cookie that the page then gets, or in a header
 /// (`Authorization: Bearer …`).
 pub(crate) struct Token {
     secret: String,
-    /// Passes once: for an address that others can see for a moment, such as an argument of the program that opens it.
+    /// Works once: for a URL that others can see for a moment, such as an argument of the program that opens it.
     ticket: Mutex<Option<String>>,
-    /// Cookies do not tell the ports of a host apart, so viewers side by side need one each.
+    /// The cookie's name. Cookies are shared by all ports of a host, so viewers side by side need different names.
     cookie: String,
 }
 
-/// What a request brings.
+/// The credential that a request carries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Brought {
     Nothing,
-    /// The token, and the browser has it for the next time.
+    /// The token in a cookie or a header, so there is no cookie to set.
     Token,
-    /// The token in the address, to be kept in a cookie.
+    /// The token in the URL, to be stored in a cookie.
     Address,
 }
 
 impl Token {
-    /// A new one, for the server at `port`.
+    /// Returns a new token, for the server at `port`.
     pub(crate) fn random(port: u16) -> io::Result<Self> {
         let ticket = Mutex::new(Some(secret()?));
         Ok(Self { secret: secret()?, ticket, cookie: format!("flamelet-{port}") })
     }
 
-    /// The part of an address that brings it.
+    /// Returns the part of a URL that carries it.
     pub(crate) fn query(&self) -> String {
         format!("token={}", self.secret)
     }
 
-    /// The part of an address that brings it once.
+    /// Returns the part of a URL that carries the ticket, which works once.
     pub(crate) fn query_once(&self) -> Option<String> {
         lock(&self.ticket).as_ref().map(|ticket| format!("token={ticket}"))
     }
 
-    /// The cookie to set, which scripts cannot read and other sites' pages do not send.
+    /// Returns the cookie to set. Scripts cannot read it, and browsers do not send it for pages of other sites.
     pub(crate) fn cookie(&self) -> String {
         format!("{}={}; Path=/; HttpOnly; SameSite=Strict", self.cookie, self.secret)
     }
@@ -82,7 +82,7 @@ fn are_same(secret: &str, given: &str) -> bool {
     given.len() == secret.len() && std::hint::black_box(difference) == 0
 }
 
-/// A random text that nobody can guess, for an address that only those know who were told it.
+/// Returns a random text that cannot be guessed, for a URL that only those it was given to know.
 pub fn secret() -> io::Result<String> {
     Ok(random()?.iter().map(|byte| format!("{byte:02x}")).collect())
 }
@@ -95,7 +95,7 @@ fn random() -> io::Result<[u8; RANDOM_BYTES]> {
     Ok(bytes)
 }
 
-/// By the keys of the standard library's hash maps, which are the system's randomness.
+/// Uses the keys of the standard library's hash maps, which come from the system's random source.
 #[cfg(not(unix))]
 fn random() -> io::Result<[u8; RANDOM_BYTES]> {
     use std::hash::BuildHasher;

@@ -1,10 +1,10 @@
-//! How much a viewer keeps, and since when nobody has asked.
+//! A viewer's memory use, and the time of its last request.
 
 use std::sync::Mutex;
 use std::sync::atomic::AtomicUsize;
 use std::time::Instant;
 
-/// What is known of a viewer's memory without waiting for anybody.
+/// What can be read about a viewer's memory without waiting.
 #[derive(Debug)]
 pub(crate) struct Usage {
     pub(crate) last_asked: Mutex<Instant>,

@@ -1,4 +1,4 @@
-//! What `heap`, `diff` and `check` have in common.
+//! Arguments that `heap`, `diff` and `check` share.
 
 use std::io::Write;
 
@@ -24,7 +24,7 @@ pub(crate) struct ComparedArgs<T: Takes> {
 }
 
 impl<T: Takes> ComparedArgs<T> {
-    /// Writes the answer; `produce` is told whether that is to be JSON.
+    /// Writes the answer; `produce` gets whether to write JSON.
     pub(crate) fn write(&self, produce: impl FnOnce(bool, &mut dyn Write) -> Result<()>) -> Result<()> {
         let path = self.output.output.as_deref();
         match self.json.json {

@@ -1,4 +1,4 @@
-//! What `--help` and the manual say besides the options: examples, exit status, environment.
+//! Help and manual pages besides the options: examples, exit status, environment.
 
 use clap::Command;
 
@@ -7,20 +7,20 @@ use clap::Command;
 pub(crate) struct Guide {
     /// What it does, in one line.
     pub(crate) about: &'static str,
-    /// Command lines, and what each prints or does.
+    /// Command lines, and what each of them does.
     pub(crate) examples: &'static [(&'static str, &'static str)],
     /// A paragraph or a table after the examples.
     pub(crate) more: String,
-    /// What the exit status means, where it says more than [`EXIT_STATUS`].
+    /// The meaning of the exit status, if there is more to say than [`EXIT_STATUS`].
     pub(crate) exit_status: Option<&'static str>,
-    /// Arguments, by their ids, whose help differs from that of other verbs.
+    /// Arguments, by their ids, whose help differs from that in other verbs.
     pub(crate) own_help: Vec<(&'static str, String)>,
 }
 
-/// What the exit status of most verbs means.
+/// The exit status of most verbs.
 pub(crate) const EXIT_STATUS: &str = "0 done, 2 bad use or bad input.";
 
-/// The variables that are read, and what they are for.
+/// The environment variables that are read, and what they are for.
 pub(crate) const ENVIRONMENT: &[(&str, &str)] = &[
     ("PPROF_BINARY_PATH", "Where binaries and debug files are looked for [default: ~/pprof/binaries]."),
     ("DEBUGINFOD_URLS", "Servers that are asked for debug files by build id."),
@@ -30,7 +30,7 @@ pub(crate) const ENVIRONMENT: &[(&str, &str)] = &[
     ("DISPLAY, WAYLAND_DISPLAY", "With either, view, demo and pprof -http and -web open a browser."),
 ];
 
-/// How wide an example may be to have its meaning beside it, and the widest line.
+/// How wide an example may be to have its description beside it, and the width of a line.
 const BESIDE: usize = 42;
 const WIDEST: usize = 80;
 
@@ -39,11 +39,11 @@ impl Guide {
     pub(crate) fn put_on(&self, command: Command) -> Command {
         let own = self.own_help.iter().cloned();
         let command = own.fold(command, |command, (id, help)| command.mut_arg(id, |arg| arg.help(help)));
-        // The groups of arguments that a verb is made of have descriptions too, which clap would print.
+        // The argument groups of a verb have doc comments too, which clap would print.
         command.about(self.about).long_about(None::<&str>).after_help(self.text())
     }
 
-    /// The part below the options.
+    /// Returns the part below the options.
     pub(crate) fn text(&self) -> String {
         let mut parts = Vec::new();
         if !self.examples.is_empty() {

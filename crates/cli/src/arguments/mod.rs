@@ -1,5 +1,4 @@
-//! What the command lines of several verbs have in common: groups of arguments, how values are read, what help says, and how
-//! mistakes are explained.
+//! What the command lines of several verbs share: groups of arguments, value parsers, help, and error messages.
 
 pub(crate) mod compare;
 pub(crate) mod guide;

@@ -1,4 +1,4 @@
-//! The options of reports as arguments of a verb, made from the table of `flamelet-report`.
+//! Report options as arguments of a verb, made from the table in `flamelet-report`.
 
 use std::marker::PhantomData;
 
@@ -8,7 +8,7 @@ use flamelet_report::{Command, OPTIONS, ReportOption, ReportOptions};
 
 /// Which options a verb takes.
 pub(crate) trait Takes {
-    /// The report whose defaults the help tells.
+    /// The report whose defaults the help shows.
     const REPORT: Command;
 
     fn takes(option: &ReportOption) -> bool {
@@ -32,7 +32,7 @@ reports!(
     Check, Explain
 );
 
-/// Facts about the file itself, which no option changes.
+/// For verbs that print facts about the file itself, which no option changes.
 pub(crate) struct NoOptions;
 
 impl Takes for NoOptions {
@@ -90,7 +90,7 @@ fn argument(option: &'static ReportOption, report: Command) -> Arg {
         None => option.help.to_owned(),
     };
     let arg = Arg::new(option.name).long(name.replace('_', "-")).help(help);
-    // pprof's own spelling is understood too.
+    // pprof's own spelling works too.
     let aliases = option.alias.into_iter().chain(name.contains('_').then_some(name));
     let arg = arg.aliases(aliases).help_heading((!option.section.is_empty()).then_some(option.section));
     let arg = option.letter.map_or(arg.clone(), |letter| arg.short(letter));

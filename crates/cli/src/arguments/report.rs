@@ -1,4 +1,4 @@
-//! What the reports on one profile have in common, and the job that they ask for.
+//! Arguments that the reports on one profile share, and the job they describe.
 
 use std::path::{Path, PathBuf};
 
@@ -69,8 +69,8 @@ pub(crate) struct MatchArgs {
 }
 
 impl MatchArgs {
-    /// Tells the expression, which is the first or last word that names no source, from the sources. Without one, every
-    /// function matches.
+    /// Separates the expression, which is the first or last word that is not a source, from the sources. Without one,
+    /// every function matches.
     pub(crate) fn expression_and_sources(&self) -> (String, &[String]) {
         let is_source = |word: &str| {
             word == "-"

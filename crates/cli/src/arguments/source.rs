@@ -73,7 +73,7 @@ pub(crate) struct SymbolArgs {
 /// When to look for names.
 #[derive(Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Symbolize {
-    // Without a help of their own, which would double the length of every `--help`.
+    // The values have no help of their own, which would double the length of every `--help`.
     #[default]
     Auto,
     Force,
@@ -94,7 +94,7 @@ impl MemoryArgs {
     }
 }
 
-/// Reads a size of memory; a number alone is one of GiB.
+/// Reads a memory size; a bare number is in GiB.
 pub(crate) fn parse_limits(text: &str) -> std::result::Result<Limits, String> {
     let bytes = parse_size(text).ok_or("give a size such as 512M or 4GiB")?;
     Ok(Limits::of_memory(bytes))

@@ -1,11 +1,11 @@
-//! What is said of a command line that cannot be read: clap's words, beginning like every other message of ours.
+//! Messages about an invalid command line: clap's text, with the prefix of all our messages.
 
 use std::io::Write;
 use std::process::ExitCode;
 
 use crate::note::escaped;
 
-/// What the standard library says of numbers, and the same for people.
+/// The standard library's messages about numbers, and clearer ones.
 const NUMBERS: [(&str, &str); 4] = [
     ("invalid digit found in string", "this is not a whole number"),
     ("cannot parse integer from empty string", "this is not a whole number"),
@@ -13,9 +13,9 @@ const NUMBERS: [(&str, &str); 4] = [
     ("invalid float literal", "this is not a number"),
 ];
 
-/// Prints help that was asked for, or what is wrong.
+/// Prints the help that was asked for, or the error.
 pub(crate) fn explain(error: &clap::Error) -> ExitCode {
-    // A closed pipe is nobody's fault.
+    // A closed pipe is not an error.
     let _ = match ours(&error.render().to_string()) {
         Some(text) if error.use_stderr() => std::io::stderr().write_all(escaped(&text).as_bytes()),
         _ => error.print(),
@@ -23,12 +23,12 @@ pub(crate) fn explain(error: &clap::Error) -> ExitCode {
     if error.use_stderr() { ExitCode::from(2) } else { ExitCode::SUCCESS }
 }
 
-/// `text` as ours, if it is about an error; help is left as it is.
+/// Returns an error message with our prefix; `None` for help.
 fn ours(text: &str) -> Option<String> {
     let text = text.strip_prefix("error: ")?;
     let mut paragraphs: Vec<String> = text.split("\n\n").map(str::to_owned).collect();
     let is_about_json = paragraphs[0].contains("argument '--json'");
-    // What is offered and not heeded is no option here, so a word that only looks alike helps nobody.
+    // clap suggests passing the word after `--`, which does not help here.
     paragraphs.retain(|paragraph| !paragraph.starts_with("  tip: to pass '"));
     if is_about_json {
         paragraphs.retain(|paragraph| !paragraph.starts_with("  tip: "));

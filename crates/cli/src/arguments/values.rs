@@ -1,4 +1,4 @@
-//! How the values of options are read, and what is said of those that cannot be (clap quotes them itself).
+//! Parsers for the values of options, and their error messages (clap quotes the values itself).
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -36,7 +36,7 @@ pub(crate) fn bytes(text: &str) -> Result<u64, String> {
     }
 }
 
-/// Reads the path of a file or folder that is there.
+/// Reads the path of an existing file or folder.
 pub(crate) fn existing_path() -> impl TypedValueParser<Value = PathBuf> {
     PathBufValueParser::new().try_map(|path| match path.metadata() {
         Ok(_) => Ok(path),

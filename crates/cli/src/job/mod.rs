@@ -1,4 +1,4 @@
-//! One question to one profile: open, shape, answer, write.
+//! One report on one profile: open, filter, compute, write.
 
 mod disasm;
 mod list;
@@ -19,7 +19,7 @@ use crate::error::{Failure, Result};
 use crate::output;
 use crate::profiles::{SourceOptions, SymbolOptions};
 
-/// How a flame graph is written.
+/// The form of a flame graph.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Picture {
     // A picture with search and zoom.
@@ -28,12 +28,12 @@ pub(crate) enum Picture {
     Html,
 }
 
-/// What is asked of a profile.
+/// A report to make of a profile.
 #[derive(Clone, Debug)]
 pub(crate) enum Question {
     Top,
     By(Grouping, Vec<String>),
-    /// `file` stands in the commands to copy.
+    /// `file` appears in the commands to copy.
     Explain {
         mine: Vec<String>,
         file: String,
@@ -75,7 +75,7 @@ impl Question {
         }
     }
 
-    /// Whether the answer is for people; the others are formats of some program.
+    /// Returns whether the answer is text for people; the others are file formats.
     fn is_text(&self) -> bool {
         match self {
             Self::Top
@@ -93,7 +93,7 @@ impl Question {
     }
 }
 
-/// A question, its profile, and where the answer goes.
+/// A report, its profile, and where the output goes.
 pub(crate) struct Job {
     pub(crate) question: Question,
     pub(crate) source: SourceOptions,
@@ -104,7 +104,7 @@ pub(crate) struct Job {
 
 impl Job {
     pub(crate) fn run(self) -> Result<()> {
-        // A service may take a minute to answer, and that should not be for nothing.
+        // Check first: a service may take a minute to answer, which should not be wasted.
         output::check(self.output.as_deref())?;
         let opened = self.source.open()?;
         opened.notes.iter().for_each(|note| note!("{note}"));
@@ -113,21 +113,21 @@ impl Job {
     }
 }
 
-/// How a question is to be answered.
+/// How to answer a question.
 pub(crate) struct Ask<'a> {
     pub(crate) options: &'a ReportOptions,
     pub(crate) symbols: &'a SymbolOptions,
     pub(crate) json: bool,
 }
 
-/// Answers a question to a profile that is open already.
+/// Answers a question about a profile that is already open.
 pub(crate) fn answer_to(
     question: &Question,
     profile: Profile,
     ask: &Ask<'_>,
     destination: Option<&Path>,
 ) -> Result<()> {
-    // Facts about the file itself are told before any filter.
+    // Facts about the file itself are reported before any filter.
     let is_text = question.is_text() && !ask.json;
     if let Question::Info | Question::Comments = question {
         return write(is_text, destination, |out| about(question, &profile, ask.json, out));
@@ -141,7 +141,7 @@ pub(crate) fn answer_to(
     write(is_text, destination, |out| answer(question, report, ask, out))
 }
 
-/// The options as the question needs them: whose code a function is, its file says.
+/// Returns the options that the question needs: to tell whose code a function is takes its file.
 fn shaped<'o>(options: &'o ReportOptions, question: &Question) -> Cow<'o, ReportOptions> {
     match question {
         Question::By(..) => {
@@ -228,7 +228,7 @@ pub(crate) fn write_json(answer: &impl Serialize, out: &mut dyn Write) -> Result
     Ok(())
 }
 
-/// All traces in one object, written one at a time: there may be millions.
+/// Writes all traces as one object, one at a time: there may be millions.
 fn write_json_traces(report: &Report, out: &mut dyn Write) -> Result<()> {
     let text = |text: &str| serde_json::to_string(text).map_err(std::io::Error::from);
     let (kind, unit) = (text(&report.value_name())?, text(report.unit())?);

@@ -35,7 +35,7 @@ pub(super) fn write_explanation(
     if json { write_json(&explanation, out) } else { Ok(explanation.write_text(file, &mut out)?) }
 }
 
-/// Whose code each function is; what matches an expression of `mine` is yours.
+/// Returns whose code each function is; functions that match an expression of `mine` are yours.
 fn owners(report: &Report, mine: &[String]) -> Result<Owners> {
     let expressions = mine.iter().map(|text| filter::regex("mine", text));
     let expressions: Vec<Option<Regex>> = expressions.collect::<std::result::Result<_, _>>()?;
@@ -46,7 +46,7 @@ fn owners(report: &Report, mine: &[String]) -> Result<Owners> {
                 .as_ref()
                 .is_some_and(|expression| expression.is_match(name) || expression.is_match(file))
         };
-        // Every expression is tried, so that one that another makes superfluous does not look wrong.
+        // Try every expression, so that one made redundant by another is not reported as matching nothing.
         let found = expressions.iter().zip(&matched).filter(|(expression, _)| matches(expression));
         found.map(|(_, matched)| matched.set(true)).count() > 0
     });

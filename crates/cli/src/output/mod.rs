@@ -1,4 +1,4 @@
-//! Where results go: standard output, or a file that is either whole or not there.
+//! Output: to standard output, or to a file that is either complete or does not exist.
 
 pub(crate) mod text;
 
@@ -26,28 +26,29 @@ pub(crate) fn line(text: &str) -> Result<()> {
     write(None, |out| Ok(writeln!(out, "{text}")?))
 }
 
-/// The extension of a file's name.
+/// Returns the extension of a file's name.
 pub(crate) fn extension(path: &Path) -> Option<&str> {
     path.extension()?.to_str()
 }
 
-/// Explains that `path` cannot be written: what the output is, and which extensions it may have.
+/// Returns the error that `path` has an unknown extension: what the output is, and which extensions it may have.
 pub(crate) fn unknown_extension(path: Option<&Path>, what: &str, extensions: &str) -> Failure {
     let name = path.unwrap_or(Path::new("-")).display();
     Failure::new(format!("{name}: {what}; end the name in {extensions}"))
 }
 
-/// Refuses a name under which nothing can be written, before work is done that would be lost.
+/// Refuses a path that cannot be written, before work is done that would be lost.
 pub(crate) fn check(path: Option<&Path>) -> Result<()> {
     let Some(path) = path.filter(|path| *path != Path::new("-")) else { return Ok(()) };
     if path.is_dir() || path.as_os_str().as_encoded_bytes().ends_with(b"/") {
         return Err(Failure::new(format!("{}: is a folder; give the name of a file", path.display())));
     }
-    // A pipe would wait for its reader when it is opened.
+    // Do not open a pipe, which would wait for its reader.
     if is_special(path) { check_link(path) } else { temporary_beside(path).map(drop) }
 }
 
-/// Refuses a link to a device or pipe that somebody else has put where everybody can: root would write to a disk.
+/// Refuses a link to a device or pipe that another user has put into a folder that all can write: root would write to
+/// a disk.
 fn check_link(path: &Path) -> Result<()> {
     use std::os::unix::fs::MetadataExt;
     const WRITABLE_BY_OTHERS: u32 = 0o022;
@@ -63,7 +64,7 @@ fn check_link(path: &Path) -> Result<()> {
     Ok(())
 }
 
-/// An empty file in the folder for temporary files, whose name is free and resembles that of `path`.
+/// Creates an empty file in the folder for temporary files, with a free name that resembles that of `path`.
 pub(crate) fn free_name_like(path: &Path) -> io::Result<PathBuf> {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let (stem, ending) = name.split_at(name.find('.').unwrap_or(name.len()));
@@ -73,7 +74,7 @@ pub(crate) fn free_name_like(path: &Path) -> io::Result<PathBuf> {
 
 fn write_file(path: &Path, produce: impl FnOnce(&mut dyn Write) -> Result<()>) -> Result<()> {
     let name = path.display();
-    // A device or pipe cannot be replaced, so it is written as it is.
+    // A device or pipe cannot be replaced, so it is written directly.
     if is_special(path) {
         check_link(path)?;
         let mut out = BufWriter::new(File::options().write(true).open(path).about(name)?);
@@ -88,12 +89,12 @@ fn write_file(path: &Path, produce: impl FnOnce(&mut dyn Write) -> Result<()>) -
     Ok(())
 }
 
-/// Whether it is there and is not a file: a pipe, a device, a folder.
+/// Returns whether `path` exists and is not a regular file: a pipe, a device, a folder.
 pub(crate) fn is_special(path: &Path) -> bool {
     fs::metadata(path).is_ok_and(|metadata| !metadata.is_file())
 }
 
-/// A file that takes the place of `path` when it is complete.
+/// Returns a temporary file that replaces `path` when it is complete.
 fn temporary_beside(path: &Path) -> Result<tempfile::NamedTempFile> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let mut temporary = tempfile::Builder::new();
@@ -101,7 +102,7 @@ fn temporary_beside(path: &Path) -> Result<tempfile::NamedTempFile> {
     temporary.tempfile_in(folder).map_err(|error| without_path(&error)).about(path.display())
 }
 
-/// The temporary file's own name would only confuse.
+/// Removes the temporary file's name from an error, which would only confuse.
 fn without_path(error: &io::Error) -> io::Error {
     match error.raw_os_error() {
         Some(code) => io::Error::from_raw_os_error(code),
@@ -115,7 +116,7 @@ fn without_path(error: &io::Error) -> io::Error {
     }
 }
 
-/// As any other program creates files: for everybody to read, less the umask.
+/// Returns the usual permissions of new files: readable and writable by all, less the umask.
 fn public_permissions() -> fs::Permissions {
     use std::os::unix::fs::PermissionsExt;
     fs::Permissions::from_mode(0o666)

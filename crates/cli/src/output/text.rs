@@ -1,4 +1,4 @@
-//! Reports for people: text that holds names out of profiles, which may be anything.
+//! Text reports, with names from profiles, which may contain anything.
 
 use std::io::{self, Write};
 use std::path::Path;
@@ -8,7 +8,7 @@ use flamelet_profile::{Profile, Renamed};
 use crate::error::Result;
 use crate::note::escaped;
 
-/// Writes a report in text. In a file it is exact; what goes to a terminal, or through a pipe to one, cannot act on it.
+/// Writes a text report. In a file it is exact; what goes to a terminal, or through a pipe to one, is escaped.
 pub(crate) fn write(path: Option<&Path>, produce: impl FnOnce(&mut dyn Write) -> Result<()>) -> Result<()> {
     super::write(path, |out| {
         if is_file(path) {
@@ -21,8 +21,7 @@ pub(crate) fn write(path: Option<&Path>, produce: impl FnOnce(&mut dyn Write) ->
     })
 }
 
-/// Puts the names of functions and files, of which a row shows one, on one line each: a name with a line end could stand
-/// for a row of its own.
+/// Puts names of functions and files on one line each: a name with a line break could pass for a row of its own.
 pub(crate) fn keep_rows_apart(profile: &mut Profile, path: Option<&Path>) {
     if is_file(path) {
         return;
@@ -34,21 +33,21 @@ pub(crate) fn keep_rows_apart(profile: &mut Profile, path: Option<&Path>) {
     });
 }
 
-/// Whether the report goes to a file and not to standard output or a device, such as a terminal.
+/// Returns whether the report goes to a file and not to standard output or a device, such as a terminal.
 fn is_file(path: Option<&Path>) -> bool {
     let path = path.filter(|path| *path != Path::new("-"));
     path.is_some_and(|path| path.metadata().map_or(true, |about| about.is_file()))
 }
 
-/// Escapes what is written. Bytes that are no UTF-8 are shown too: as `\xff`.
+/// Escapes what is written. Bytes that are not UTF-8 are shown as `\xff`.
 struct Plain<W> {
     out: W,
-    /// The first bytes of a character whose last ones have not come yet.
+    /// The first bytes of a character whose remaining bytes have not arrived yet.
     begun: Vec<u8>,
 }
 
 impl<W: Write> Plain<W> {
-    /// Writes what is complete of `bytes` and returns the rest.
+    /// Writes the complete characters of `bytes` and returns the rest.
     fn write_complete<'b>(&mut self, bytes: &'b [u8]) -> io::Result<&'b [u8]> {
         let mut rest = bytes;
         loop {
@@ -68,7 +67,7 @@ impl<W: Write> Plain<W> {
         bytes.iter().try_for_each(|byte| write!(self.out, "\\x{byte:02x}"))
     }
 
-    /// Writes what was left because its end was waited for.
+    /// Writes the bytes of an incomplete character at the end.
     fn finish(mut self) -> io::Result<()> {
         let begun = std::mem::take(&mut self.begun);
         self.write_bytes(&begun)
@@ -96,7 +95,7 @@ impl<W: Write> Write for Plain<W> {
 mod tests {
     use super::*;
 
-    /// What comes out of `pieces`, written one after the other.
+    /// Returns the output for `pieces`, written one after the other.
     fn written(pieces: &[&[u8]]) -> String {
         let mut out = Vec::new();
         let mut plain = Plain { out: &mut out, begun: Vec::new() };

@@ -31,20 +31,20 @@ pub(crate) struct FetchOptions {
 
 const CPU_PATH: &str = "/debug/pprof/profile";
 
-/// How long a service profiles its CPU unless it is told.
+/// The default duration of a CPU profile.
 pub(crate) const CPU_SECONDS: u64 = 30;
-/// How long to wait for what takes no time; for the rest, [`usual_wait`].
+/// How long to wait for profiles that are available at once; for others, see [`usual_wait`].
 const QUICK_WAIT: u64 = 60;
-/// The rule of [`usual_wait`], for people.
+/// The rule of [`usual_wait`], for help texts.
 pub(crate) const USUAL_WAIT: &str = "1.5 times what the profile takes and 10, else 60";
 
-/// How long to wait for an answer that takes `seconds`.
+/// Returns how long to wait for an answer that takes `seconds`.
 fn usual_wait(seconds: Option<u64>) -> u64 {
     seconds.map_or(QUICK_WAIT, |seconds| seconds.saturating_add(seconds / 2).saturating_add(10))
 }
 
 impl FetchOptions {
-    /// The options that were given, by their names.
+    /// Returns the names of the options that were given.
     pub(crate) fn given(&self) -> Vec<&'static str> {
         let all = [
             ("--seconds", self.seconds.is_some()),
@@ -58,16 +58,16 @@ impl FetchOptions {
     }
 }
 
-/// An address of a profile, complete.
+/// The complete address of a profile.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ProfileUrl {
     pub(crate) url: String,
-    /// How long the service will take, as far as the address says.
+    /// How long the service will take, if the address says so.
     pub(crate) seconds: Option<u64>,
     insecure: bool,
 }
 
-/// The address that `text` means, if it can be one: a URL, or `host:port` with a path or without. An address
+/// Returns the address that `text` means, if it can be one: a URL, or `host:port` with or without a path. An address
 /// without a path means the CPU profile.
 pub(crate) fn profile_url(text: &str, seconds: Option<u64>) -> Option<ProfileUrl> {
     let (text, insecure) = match text.strip_prefix("https+insecure://") {
@@ -98,7 +98,7 @@ pub(crate) fn profile_url(text: &str, seconds: Option<u64>) -> Option<ProfileUrl
     Some(ProfileUrl { url: format!("{scheme}://{authority}{path}{query}"), seconds, insecure })
 }
 
-/// `host:port`, with or without a path: what remains when `text` is no file.
+/// Returns whether `text` is `host:port`, with or without a path.
 fn looks_like_host(text: &str) -> bool {
     let authority = text.split(['/', '?']).next().unwrap_or("");
     let Some((host, port)) = authority.rsplit_once(':') else { return false };
@@ -138,7 +138,7 @@ pub(crate) fn fetch(url: &ProfileUrl, options: &FetchOptions) -> Result<Vec<u8>>
     Ok(body)
 }
 
-/// A port that is none would only look like one where nobody listens.
+/// Refuses a port that is too large: the connection would fail as if nothing listened there.
 fn check_port(url: &str) -> Result<()> {
     let after_scheme = url.split_once("://").map_or(url, |(_, rest)| rest);
     let authority = after_scheme.split(['/', '?']).next().unwrap_or_default();
@@ -179,7 +179,8 @@ fn agent(url: &ProfileUrl, options: &FetchOptions, wait: Duration) -> Result<ure
     Ok(config.build().into())
 }
 
-/// What runs here is asked directly, as Go does it: a proxy that the environment names is another machine.
+/// Returns whether the service runs on this machine. It is then asked directly, as Go does: a proxy from the
+/// environment is another machine.
 fn is_on_this_machine(url: &str) -> bool {
     let uri: Option<Uri> = url.parse().ok();
     let host = uri.as_ref().and_then(Uri::host).unwrap_or_default();
@@ -244,7 +245,7 @@ mod tests {
         );
     }
 
-    /// No test asks a name server: what it says is known.
+    /// Tests do not ask a name server: its answer is fixed.
     #[test]
     fn a_name_that_is_not_known_is_named() {
         let unknown = "failed to lookup address information: Name or service not known";

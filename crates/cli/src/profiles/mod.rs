@@ -1,4 +1,4 @@
-//! From what a person names (files, `-`, addresses) to one profile.
+//! Turns the sources that the user names (files, `-`, addresses) into one profile.
 
 pub(crate) mod fetch;
 
@@ -20,32 +20,32 @@ pub(crate) struct SourceOptions {
     pub(crate) sources: Vec<String>,
     /// Profiles to subtract.
     pub(crate) base: Vec<String>,
-    /// Profiles to compare with: percentages are of them.
+    /// Profiles to compare with: percentages refer to them.
     pub(crate) diff_base: Vec<String>,
     /// Scale the profile so that its total equals the base's.
     pub(crate) normalize: bool,
     pub(crate) fetch: FetchOptions,
-    /// The most memory and work that reading may take, all profiles together.
+    /// The limit on memory and work for reading, for all profiles together.
     pub(crate) limits: Limits,
-    /// When samples were taken does not matter, so it need not be kept in memory.
+    /// Do not keep the times of samples in memory, because the report does not use them.
     pub(crate) without_times: bool,
     pub(crate) symbols: SymbolOptions,
-    /// The sources were not named by the person but by a folder's listing: what is no regular file is not opened.
+    /// Sources come from a folder's listing, not from the user: only regular files are opened.
     pub(crate) only_regular_files: bool,
 }
 
 /// Where names come from.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct SymbolOptions {
-    /// Take the profile as it is.
+    /// Do not look up names.
     pub(crate) skip: bool,
-    /// Name again what has names already.
+    /// Look up names again that are already there.
     pub(crate) force: bool,
     /// Binaries and folders with debug files.
     pub(crate) binaries: Vec<PathBuf>,
 }
 
-/// A profile, and what to tell about how it was opened.
+/// A profile, and notes on how it was opened.
 pub(crate) struct Opened {
     pub(crate) profile: Profile,
     pub(crate) notes: Vec<String>,
@@ -74,17 +74,17 @@ impl Default for SourceOptions {
 }
 
 impl SourceOptions {
-    /// One file that needs nothing special.
+    /// Returns options for one file, with the defaults.
     pub(crate) fn of_file(path: &Path) -> Self {
         Self { sources: vec![path.to_string_lossy().into_owned()], ..Self::default() }
     }
 
-    /// Whether something is to be subtracted.
+    /// Returns whether there is something to subtract.
     pub(crate) fn has_base(&self) -> bool {
         !self.base.is_empty() || !self.diff_base.is_empty()
     }
 
-    /// Tells of options that say how to ask a service, where there is none to be asked.
+    /// Warns of options for fetching from a service if no source is a service.
     pub(crate) fn note_unused(&self) {
         let mut sources = self.sources.iter().chain(&self.base).chain(&self.diff_base);
         let unused = self.fetch.given();
@@ -135,7 +135,7 @@ impl SourceOptions {
         output::write(path, |out| Ok(pprof::write_gzip(&opened.profile, out)?))
     }
 
-    /// `go tool pprof BINARY PROFILE`: a binary named first is where symbols are.
+    /// Takes a binary that is named first as the place for symbols: `go tool pprof BINARY PROFILE`.
     pub(crate) fn take_binary(&mut self) {
         if self.sources.len() > 1 && is_elf(Path::new(&self.sources[0])) {
             let binary = self.sources.remove(0);
@@ -175,7 +175,7 @@ impl SourceOptions {
         Ok(profile)
     }
 
-    /// The bytes of a file, of standard input, or of a service's answer, as they are.
+    /// Returns the raw bytes of a file, of standard input, or of a service's answer.
     pub(crate) fn bytes(&self, source: &str) -> Result<Vec<u8>> {
         let cap = self.limits.memory;
         let mut bytes = Vec::new();
@@ -221,7 +221,7 @@ impl SourceOptions {
 }
 
 impl SymbolOptions {
-    /// Names what has no names yet.
+    /// Looks up the names that are missing.
     pub(crate) fn apply(&self, profile: &mut Profile, notes: &mut Vec<String>) {
         if self.skip || !(self.force || needs_symbols(profile)) {
             return;
@@ -229,7 +229,7 @@ impl SymbolOptions {
         let options = self.symbolizer_options();
         let summary = flamelet_symbol::symbolize::symbolize_profile(profile, &options);
         for (file, warning) in summary.warnings() {
-            // A file may be mapped by many processes of one profile.
+            // A file may be mapped by several processes of a profile.
             let note = format!("{file}: {warning}");
             if !notes.contains(&note) {
                 notes.push(note);
@@ -239,7 +239,7 @@ impl SymbolOptions {
 }
 
 impl SymbolOptions {
-    /// Where and how to look for names.
+    /// Returns where and how to look for names.
     pub(crate) fn symbolizer_options(&self) -> flamelet_symbol::symbolize::Options {
         let search = flamelet_symbol::locate::Search::from_environment();
         let mut options =
@@ -256,28 +256,28 @@ fn needs_symbols(profile: &Profile) -> bool {
     profile.locations().iter().any(|location| location.address != 0 && profile.lines_of(location).is_empty())
 }
 
-/// Whether a source is a service rather than a file.
+/// Returns whether a source is a service rather than a file.
 pub(crate) fn is_service(source: &str) -> bool {
     fetch::profile_url(source, None).is_some() && !Path::new(source).exists()
 }
 
-/// What a person names may be a pipe: `/dev/stdin`, or a shell's `<(command)`.
+/// A path from the user may be a pipe: `/dev/stdin`, or a shell's `<(command)`.
 fn open_any(path: &Path) -> io::Result<File> {
     File::open(path)
 }
 
-/// Whether a file is a binary.
+/// Returns whether a file is a binary.
 pub(crate) fn is_elf(path: &Path) -> bool {
     flamelet_symbol::open_regular(path).is_ok_and(|file| begins_as_elf(&file))
 }
 
-/// Whether an open file is a binary. Nothing is taken out of a pipe.
+/// Returns whether an open file is a binary. Does not read from a pipe.
 fn begins_as_elf(file: &File) -> bool {
     let mut magic = [0u8; 4];
     file.read_exact_at(&mut magic, 0).is_ok() && &magic == b"\x7fELF"
 }
 
-/// Says where the formats are listed, if a file is in none of them.
+/// Adds where the formats are listed, if a file is in none of them.
 fn point_at_formats(error: flamelet_formats::Error) -> flamelet_formats::Error {
     match error.kind() {
         kind @ ErrorKind::UnknownFormat => flamelet_formats::Error::new(

@@ -38,7 +38,7 @@ pub(crate) fn guide() -> Guide {
     }
 }
 
-/// The answer. Its JSON form is stable.
+/// The result. Its JSON form is stable.
 #[derive(Serialize)]
 struct Checked<'a> {
     /// Whether nothing grew by more than allowed.
@@ -46,7 +46,7 @@ struct Checked<'a> {
     max_growth: f64,
     base_total: i64,
     new_total: i64,
-    /// The functions to blame.
+    /// The functions that grew too much.
     offenders: Vec<&'a DiffRow>,
 }
 

@@ -1,4 +1,4 @@
-//! `flamelet completions`: made from the command line itself, so they cannot be stale.
+//! `flamelet completions`: generated from the command line definition, so they are never out of date.
 
 use crate::arguments::guide::Guide;
 use crate::error::Result;

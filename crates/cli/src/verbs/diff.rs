@@ -74,7 +74,7 @@ pub(crate) fn compare<T: Takes>(args: &PairArgs<T>) -> Result<Diff> {
     Ok(diff(&before, &after, options.sort == Sort::Cum))
 }
 
-/// Nanoseconds and bytes can be subtracted, but the difference says nothing.
+/// Refuses profiles in different units: nanoseconds and bytes can be subtracted, but the result means nothing.
 fn check_same_kind(before: &Report, after: &Report) -> Result<()> {
     let (from, to) = (before.unit(), after.unit());
     let is_same_unit = unit::are_compatible(from, to) && unit::ratio(from, to) == 1.0;

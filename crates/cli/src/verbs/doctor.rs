@@ -1,4 +1,4 @@
-//! `flamelet doctor`: what is possible here.
+//! `flamelet doctor`: what is possible on this machine.
 
 use std::fs::File;
 use std::io::ErrorKind;
@@ -33,7 +33,7 @@ pub(crate) fn guide() -> Guide {
     }
 }
 
-/// Prints what was found. Exit status 1 when something that is needed is missing.
+/// Prints the findings. The exit status is 1 if something that is needed is missing.
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let report = match &args.subject {
         None => doctor::machine(),
@@ -42,7 +42,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
                 Ok(pid) => binary_of(pid)?,
                 Err(_) => PathBuf::from(subject),
             };
-            // Said here, in our words, of what is named most often and is not there.
+            // Opened here for our own error message: a missing file is the most frequent mistake.
             open_regular(&path).about(subject)?;
             doctor::binary(&path).map_err(|error| Failure::new(error.to_string()))?
         }
@@ -51,7 +51,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     Ok(if report.is_usable() { ExitCode::SUCCESS } else { ExitCode::from(1) })
 }
 
-/// The file that a process runs.
+/// Returns the file that a process runs.
 fn binary_of(pid: u32) -> Result<PathBuf> {
     if !Path::new(&format!("/proc/{pid}")).exists() {
         return Err(Failure::new(format!("there is no process with the id {pid}")));

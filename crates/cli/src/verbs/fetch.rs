@@ -1,4 +1,4 @@
-//! `flamelet fetch`: keeps the answer of a service as it came.
+//! `flamelet fetch`: saves the answer of a service unchanged.
 
 use std::path::{Path, PathBuf};
 
@@ -36,7 +36,7 @@ pub(crate) fn guide() -> Guide {
 }
 
 impl Args {
-    /// Symbolizes nothing: the profile is kept as it came.
+    /// Looks up no names: the profile is saved unchanged.
     fn options(&self) -> SourceOptions {
         SourceOptions {
             sources: self.sources.sources.clone(),
@@ -48,7 +48,7 @@ impl Args {
     }
 }
 
-/// Keeps the answer of the service as it came, after checking that it is a profile.
+/// Saves the answer of the service unchanged, after checking that it is a profile.
 pub(crate) fn run(args: &Args) -> Result<()> {
     let options = args.options();
     let [source] = options.sources.as_slice() else {
@@ -68,7 +68,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     Ok(())
 }
 
-/// A name for a fetched profile that is not taken yet: `profile-001.pb.gz`.
+/// Returns a name for a fetched profile that is still free: `profile-001.pb.gz`.
 fn free_name(source: &str) -> PathBuf {
     let path = source.split('?').next().unwrap_or(source).trim_end_matches('/');
     let kind = path.rsplit('/').next().filter(|kind| kind.chars().all(char::is_alphanumeric));

@@ -65,7 +65,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     args.report.job(Question::Flame(picture, Box::new(options)), sources, false).run()
 }
 
-/// What the output's extension asks for; without one, a picture.
+/// Returns the form that the output's extension asks for; SVG without an extension.
 fn by_extension(path: Option<&Path>) -> Result<Picture> {
     match path.and_then(output::extension) {
         Some("html" | "htm") => Ok(Picture::Html),

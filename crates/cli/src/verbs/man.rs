@@ -1,4 +1,4 @@
-//! `flamelet man`: pages made from the command line itself, so they cannot be stale.
+//! `flamelet man`: pages generated from the command line definition, so they are never out of date.
 
 use std::path::{Path, PathBuf};
 
@@ -61,7 +61,7 @@ fn write_page(folder: &Path, command: &Command, guide: &Guide, related: &[String
     })
 }
 
-/// What is told besides the options.
+/// Writes the sections besides the options.
 fn own_sections(guide: &Guide, related: &[String]) -> Roff {
     let mut page = Roff::new();
     if !guide.more.is_empty() {
@@ -87,7 +87,7 @@ fn own_sections(guide: &Guide, related: &[String]) -> Roff {
     page
 }
 
-/// Lines as they are.
+/// Writes lines without formatting.
 fn verbatim(page: &mut Roff, text: &str) {
     page.control("nf", []);
     for line in text.lines() {

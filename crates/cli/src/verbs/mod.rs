@@ -1,4 +1,4 @@
-//! What the command can do: a file or a folder for each verb, with its arguments, its help and what it does.
+//! The verbs of the command: a file or a folder for each, with its arguments, its help and its code.
 //!
 //! A verb's module has `Args` (for clap), `guide` (its help and examples) and `run`. Its name is the verb's.
 
@@ -43,7 +43,7 @@ use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use crate::arguments::guide::Guide;
 use crate::error::Result;
 
-/// Every verb, in the order of the help: how it is called and parsed, what its help says, and what it does.
+/// Every verb, in the order of the help: how it is called and parsed, its help, and its code.
 macro_rules! verbs {
     ($($module:ident => $variant:ident,)*) => {
         #[derive(Subcommand)]
@@ -115,7 +115,7 @@ pub(crate) fn parse() -> Result<Verb, clap::Error> {
     Ok(cli.verb)
 }
 
-/// The command line with everything that its help says.
+/// Returns the command line definition with all help texts.
 fn command() -> clap::Command {
     let verbs = guides().into_iter();
     let command = guide().put_on(Cli::command());
@@ -151,7 +151,7 @@ mod tests {
 
     use super::*;
 
-    /// The words of a shell's line, up to what the shell does itself.
+    /// Returns the words of a shell command line, up to the first that the shell itself interprets.
     fn words(line: &str) -> Vec<String> {
         let mut words = vec![String::new()];
         let mut is_quoted = false;
@@ -181,7 +181,7 @@ mod tests {
             for (line, _) in guide.examples {
                 let words = words(line);
                 assert_eq!(words[1], name, "{line}");
-                // What a binary is taken from must be there when the line is read.
+                // The binary to take symbols from must exist when the command line is read.
                 let words = words.iter().map(|word| if word.starts_with("./service") { "/" } else { word });
                 if let Err(error) = command().try_get_matches_from(words) {
                     panic!("{line}: {error}");
@@ -190,7 +190,7 @@ mod tests {
         }
     }
 
-    /// Whether a line of `help` begins with `--flag`, or with its letter and `--flag`.
+    /// Returns whether a line of `help` begins with `--flag`, or with its letter and `--flag`.
     fn lists(help: &str, flag: &str) -> bool {
         help.lines().any(|line| line.split_whitespace().find(|word| word.starts_with("--")) == Some(flag))
     }

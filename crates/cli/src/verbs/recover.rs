@@ -36,7 +36,7 @@ pub(crate) fn guide() -> Guide {
 }
 
 pub(crate) fn run(args: &Args) -> Result<()> {
-    // Said here, in our words, of a file that is not there.
+    // Opened here for our own error message if the file does not exist.
     let previous = flamelet::heap::previous_file(&args.file);
     if previous.is_file() {
         note!("What the process before the last start left is in {}", previous.display());

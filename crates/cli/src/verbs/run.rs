@@ -1,4 +1,4 @@
-//! `flamelet run`: other tools, driven, and what they wrote opened.
+//! `flamelet run`: runs other tools and opens what they wrote.
 
 use std::ffi::OsString;
 use std::io::Write;
@@ -89,7 +89,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     Ok(status_of_command(&driven, args))
 }
 
-/// The command's own status, as far as the tool passes it on: the tool's, if it was not told to end.
+/// Returns the command's own status if the tool passes it on: the tool's status, unless the tool was told to end.
 fn status_of_command(driven: &Driven, args: &Args) -> ExitCode {
     let is_commands = !args.command.is_empty() && !driven.was_asked;
     exit_code(Some(driven.status).filter(|_| is_commands), false)
@@ -107,7 +107,7 @@ fn plan(args: &Args) -> Result<Drive> {
         _ => return Err(Failure::new("give a command after --, or a process with -p PID")),
     };
     let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |elapsed| elapsed.as_nanos() as i64);
-    // 2026-11-15T12-34-56Z: sorts by time, and no file system minds it.
+    // 2026-11-15T12-34-56Z: sorts by time, and is valid on every file system.
     let time = flamelet_report::utc(now).replace(" UTC", "Z").replace(' ', "T").replace(':', "-");
     Ok(Drive {
         tool,
@@ -122,7 +122,7 @@ fn plan(args: &Args) -> Result<Drive> {
     })
 }
 
-/// bpftrace writes its file, but no map, where no probe fired.
+/// Checks that a probe fired: without that, bpftrace writes its file, but no map.
 fn check_maps(driven: &Driven, has_script: bool) -> Result<()> {
     let name = driven.raw.display();
     let text = std::fs::read_to_string(&driven.raw).about(&name)?;
@@ -140,7 +140,7 @@ fn check_maps(driven: &Driven, has_script: bool) -> Result<()> {
     }))
 }
 
-/// Makes a pprof file beside the raw one, and shows it.
+/// Writes a pprof file next to the raw one, and shows it.
 fn show(driven: &Driven, args: &Args) -> Result<()> {
     let source = SourceOptions::of_file(&driven.raw);
     let opened = source.open()?;

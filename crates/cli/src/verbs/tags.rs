@@ -1,4 +1,4 @@
-//! `flamelet tags`: what each label value cost.
+//! `flamelet tags`: the cost of each label value.
 
 use crate::arguments::guide::Guide;
 use crate::arguments::options::Tags;

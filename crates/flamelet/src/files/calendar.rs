@@ -1,8 +1,8 @@
-//! Times as file names carry them.
+//! Timestamps in file names.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// `time` in UTC as `20261115T032326.042Z`, which sorts as time does.
+/// Returns `time` in UTC as `20261115T032326.042Z`, a form that sorts chronologically.
 pub(super) fn stamp(time: SystemTime) -> String {
     let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
     let (days, second) = (since.as_secs() / 86_400, since.as_secs() % 86_400);
@@ -12,7 +12,7 @@ pub(super) fn stamp(time: SystemTime) -> String {
     format!("{year:04}{month:02}{day:02}T{hour:02}{minute:02}{second:02}.{millis:03}Z")
 }
 
-/// The time that [`stamp`] wrote, to tell our files from others.
+/// Reads a time that [`stamp`] wrote, which tells our files from others.
 pub(super) fn parse(stamp: &str) -> Option<SystemTime> {
     let bytes = stamp.as_bytes();
     let is_ours = bytes.len() == 20 && bytes[8] == b'T' && bytes[15] == b'.' && bytes[19] == b'Z';
@@ -39,7 +39,7 @@ const fn days_of(year: u64, month: u64) -> u64 {
     }
 }
 
-/// Year, month and day, so many days after 1970 began.
+/// Returns the year, month and day that is `days` days after 1 January 1970.
 fn date(mut days: u64) -> (u64, u64, u64) {
     let mut year = 1970;
     while days >= if is_leap(year) { 366 } else { 365 } {
@@ -65,7 +65,7 @@ mod tests {
 
     #[test]
     fn known_moments() {
-        // As `date -u -d @SECONDS` says.
+        // As `date -u -d @SECONDS` prints them.
         for (seconds, expected) in [
             (0, "19700101T000000.000Z"),
             (951_782_400, "20000229T000000.000Z"),

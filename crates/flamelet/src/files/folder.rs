@@ -1,4 +1,4 @@
-//! The folder: writing a window's files whole or not at all, and removing old ones.
+//! The folder: writes a window's files completely or not at all, and removes old ones.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -9,13 +9,13 @@ use std::time::{Duration, SystemTime};
 use super::calendar;
 use super::retention::{Kept, Retention};
 
-/// A half-written file that is older than this was left by a process that ended.
+/// An unfinished file older than this was left behind by a process that has ended.
 const STALE: Duration = Duration::from_secs(3600);
 
-/// No two clocks of a machine that works differ by more.
+/// The clocks of working machines never differ by more than this.
 const AHEAD: Duration = Duration::from_secs(86_400);
 
-/// Each file of a window: how its name begins and ends.
+/// The two files of a window: how their names begin and end.
 const PPROF: (&str, &str) = ("profile", ".pb.gz");
 const PICTURE: (&str, &str) = ("flamegraph", ".svg");
 const UNFINISHED: &str = ".unfinished";
@@ -28,11 +28,11 @@ pub(super) struct Window {
     pub(super) picture: Vec<u8>,
 }
 
-/// The folder of one service; others' files in it are left alone.
+/// The folder of one service. Files of other services in it are left alone.
 #[derive(Debug)]
 pub(super) struct Folder {
     path: PathBuf,
-    /// The service's name as far as it fits into a file name.
+    /// The service's name, made fit for a file name.
     service: String,
     retention: Retention,
 }
@@ -46,7 +46,8 @@ impl Folder {
         &self.path
     }
 
-    /// Whether files can be written, found out by one that is removed again. The folder is made if it is not there.
+    /// Checks that files can be written, by creating one and removing it again. Creates the folder if it does not
+    /// exist.
     pub(super) fn try_out(&self) -> io::Result<()> {
         fs::create_dir_all(&self.path)?;
         let unfinished = self.unfinished(&self.name(PPROF, "try"));
@@ -55,20 +56,21 @@ impl Folder {
         fs::remove_file(&unfinished)
     }
 
-    /// Writes both files of a window or none, and removes what is too old now. The folder is made if it is not there.
+    /// Writes both files of a window or neither, and removes windows that are now too old. Creates the folder if it
+    /// does not exist.
     pub(super) fn write(&self, window: &Window, now: SystemTime) -> io::Result<()> {
         fs::create_dir_all(&self.path)?;
-        // Old windows go first: a full disk may have room afterwards.
+        // Remove old windows first: this may free space on a full disk.
         self.remove_old(now)?;
         let stamp = self.free_stamp(window.start);
         let profile = self.name(PPROF, &stamp);
         self.write_file(&profile, &window.pprof)?;
         if let Err(error) = self.write_file(&self.name(PICTURE, &stamp), &window.picture) {
-            // It is tried again as a whole, and two copies would count twice.
+            // The whole window is retried, and a second copy of its profile would count twice.
             let _ = fs::remove_file(self.path.join(profile));
             return Err(error);
         }
-        // The window is there, whatever becomes of older ones.
+        // The window is written, even if an old one cannot be removed.
         let _ = self.remove_old(now);
         Ok(())
     }
@@ -77,17 +79,17 @@ impl Folder {
         format!("{start}-{}-{stamp}{end}", self.service)
     }
 
-    /// The time of the window, or a little later if another process has taken that name.
+    /// Returns the window's timestamp, or a slightly later one if another process has taken that name.
     fn free_stamp(&self, start: SystemTime) -> String {
         let stamps = (0..1000).map(|later| calendar::stamp(start + Duration::from_millis(later)));
         let mut free = stamps.filter(|stamp| !self.path.join(self.name(PPROF, stamp)).exists());
         free.next().unwrap_or_else(|| calendar::stamp(start))
     }
 
-    /// Under another name first, so that a file with its own name is always whole.
+    /// Writes a file under a temporary name and renames it, so that a file with its final name is always complete.
     fn write_file(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
         let unfinished = self.unfinished(name);
-        // Left by a process with the same id, as those of containers have; or a link that somebody laid there.
+        // Left by a process with the same id, which is common in containers; or a link that another user put there.
         let _ = fs::remove_file(&unfinished);
         let written = File::create_new(&unfinished)
             .and_then(|mut file| file.write_all(bytes).and_then(|()| file.sync_all()))
@@ -98,7 +100,7 @@ impl Folder {
         written
     }
 
-    /// What the file `name` is called while it is written.
+    /// Returns the temporary name of the file `name` while it is being written.
     fn unfinished(&self, name: &str) -> PathBuf {
         self.path.join(format!(".{name}.{}{UNFINISHED}", std::process::id()))
     }
@@ -117,8 +119,8 @@ impl Folder {
                 let _ = fs::remove_file(entry.path());
             }
         }
-        // Those that a clock running ahead has dated into the future have no age, but are the first to go when there is
-        // no room, and not for ever the newest.
+        // Windows dated in the future, by a clock that ran ahead, have no age. They are the first to go when space is
+        // short; otherwise they would count as the newest for ever.
         let ahead = windows.split_off(&(now + AHEAD));
         let mut windows: Vec<(Kept, Vec<PathBuf>)> = newest_first(windows);
         let kept =
@@ -127,13 +129,13 @@ impl Folder {
         windows.extend(newest_first(ahead));
         let beyond_room = windows.split_off(self.retention.room(&kept(&windows)));
         for path in too_old.iter().chain(&beyond_room).flat_map(|(_, paths)| paths) {
-            // One that cannot be removed must not keep new ones from being written.
+            // A file that cannot be removed must not keep new ones from being written.
             let _ = fs::remove_file(path);
         }
         Ok(())
     }
 
-    /// The start of the window that a file of this service belongs to.
+    /// Returns the start of the window that a file belongs to, if it is one of this service's.
     fn window_of(&self, name: &str) -> Option<SystemTime> {
         let rest = [PPROF, PICTURE]
             .into_iter()
@@ -156,7 +158,7 @@ fn is_older(metadata: &fs::Metadata, now: SystemTime, age: Duration) -> bool {
     metadata.modified().is_ok_and(|time| now.duration_since(time).is_ok_and(|passed| passed > age))
 }
 
-/// `name` in lower case with a dash for whatever a file name should not have.
+/// Returns `name` in lower case, with a dash for every character that does not belong in a file name.
 fn file_name(name: &str) -> String {
     let mut out = String::new();
     for c in name.chars().take(64) {
@@ -248,7 +250,7 @@ mod tests {
         UNIX_EPOCH + Duration::from_secs(seconds)
     }
 
-    /// Lays windows that began at these seconds.
+    /// Creates windows that began at these seconds.
     fn lay(own: &Folder, starts: impl IntoIterator<Item = u64>) {
         for start in starts {
             let name = own.name(PPROF, &calendar::stamp(at(start)));
@@ -256,7 +258,7 @@ mod tests {
         }
     }
 
-    /// The starts of the windows that are left.
+    /// Returns the starts of the windows that are left.
     fn left(own: &Folder) -> Vec<u64> {
         let starts = names(own.path()).into_iter().filter_map(|name| own.window_of(&name));
         starts.map(|start| start.duration_since(UNIX_EPOCH).expect("later").as_secs()).collect()
@@ -277,13 +279,13 @@ mod tests {
             let (_folder, own, mut starts) = with_six_days();
             own.remove_old(at(THEN + jump)).expect("listed");
             assert_eq!(left(&own), starts, "{jump}");
-            // Also with windows from after the jump, and in another process, which knows nothing of it.
+            // Also with windows from after the jump, and in another process, which does not know about it.
             let after: Vec<u64> = (0..5).map(|minute| THEN + jump + 120 * minute).collect();
             lay(&own, after.iter().copied());
             starts.extend(&after);
             own.remove_old(at(THEN + jump + 600)).expect("listed");
             assert_eq!(left(&own), starts, "{jump}");
-            // And when the clock is set right again.
+            // And once the clock is set right again.
             let back: Vec<u64> = (0..5).map(|minute| THEN + 1200 + 120 * minute).collect();
             lay(&own, back.iter().copied());
             starts.extend(&back);
@@ -311,7 +313,7 @@ mod tests {
         let (_folder, own, starts) = with_six_days();
         own.remove_old(at(THEN + 30 * DAY)).expect("listed");
         assert_eq!(left(&own), starts);
-        // As the service runs on, the old ones go, the oldest first.
+        // As the service keeps running, the old windows are removed, oldest first.
         let mut now = THEN + 30 * DAY;
         let mut kept = starts.len();
         for _ in 0..8 * 24 {
@@ -342,7 +344,7 @@ mod tests {
     fn a_failed_write_leaves_nothing_behind_however_often_it_is_tried() {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let own = Folder::new(folder.path().into(), "a", Retention::default());
-        // A folder where the file should be: renaming over it fails after the bytes were written.
+        // A folder where the file should be: the rename fails after the bytes were written.
         let taken = own.name(PICTURE, &calendar::stamp(UNIX_EPOCH));
         fs::create_dir(folder.path().join(&taken)).expect("made");
         for _ in 0..2 {

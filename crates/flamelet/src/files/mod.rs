@@ -1,14 +1,15 @@
 //! A profile of each interval, written to a folder.
 //!
 //! ```text
-//!  start ──► window ──► window ──► … ──► stop: what there is of the last window
+//!  start ──► window ──► window ──► … ──► stop: the unfinished last window
 //!               │
 //!               ├─ profile-SERVICE-TIME.pb.gz        for `flamelet view`, `go tool pprof`
 //!               └─ flamegraph-SERVICE-TIME.svg       for a browser
 //! ```
 //!
-//! Each file covers its own window, from the end of the one before. A thread of its own does everything; a
-//! folder that cannot be written is reported once, at the start if it is so then, and tried again with the next window.
+//! Each file covers its own window, which begins where the previous one ended. A dedicated thread does all the work.
+//! If the folder cannot be written, this is reported once, at the start if possible, and retried with the next
+//! window.
 
 mod calendar;
 mod folder;
@@ -34,8 +35,8 @@ use retention::Retention;
 const SHORTEST: Duration = Duration::from_millis(100);
 const LONGEST: Duration = Duration::from_secs(86_400);
 
-/// Writes a CPU profile of every `interval` seconds to the folder `path`, as pprof and as a flame graph,
-/// sampled `frequency` times a second, until the process ends. `name` is the service's.
+/// Writes a CPU profile of every `interval` seconds to the folder `path`, as pprof and as a flame graph, sampled
+/// `frequency` times a second, until the process ends. `name` is the name of the service.
 ///
 /// ```no_run
 /// if let Err(error) = flamelet::setup_profiling(
@@ -48,8 +49,8 @@ const LONGEST: Duration = Duration::from_secs(86_400);
 /// }
 /// ```
 ///
-/// It goes on when the returned value is dropped; keep the value to [`stop`](DetachedFiles::stop) it, which
-/// writes what there is of the last window. To choose what is kept, see [`IntervalFiles::builder`].
+/// Recording continues when the returned value is dropped. Keep the value to [`stop`](DetachedFiles::stop) recording,
+/// which also writes the unfinished last window. To choose how much is kept, see [`IntervalFiles::builder`].
 pub fn setup_profiling(
     path: String,
     frequency: i32,
@@ -66,25 +67,25 @@ pub fn setup_profiling(
     Ok(builder.start()?.detach())
 }
 
-/// A recorder of interval files, see [`IntervalFiles::builder`]. It is stopped, and its last window written, when it is
-/// dropped, unless it was [detached](IntervalFiles::detach). The child of a `fork` has no recorder: a service that goes
-/// to the background that way starts it there.
+/// A recorder of interval files, see [`IntervalFiles::builder`]. Dropping it stops it and writes its last window,
+/// unless it was [detached](IntervalFiles::detach). The recorder does not survive a `fork`: a service that forks into
+/// the background starts it in the child.
 #[derive(Debug)]
 #[must_use = "recording stops when this is dropped, unless it is detached"]
 pub struct IntervalFiles {
-    /// Taken when it is stopped or detached.
+    /// `None` once it is stopped or detached.
     running: Option<Running>,
 }
 
-/// A recorder of interval files that goes on until the process ends or it is [stopped](DetachedFiles::stop), also when
-/// this is dropped, see [`setup_profiling`] and [`IntervalFiles::detach`].
+/// A recorder of interval files that runs until the process ends or it is [stopped](DetachedFiles::stop), even when
+/// this value is dropped, see [`setup_profiling`] and [`IntervalFiles::detach`].
 #[derive(Debug)]
 pub struct DetachedFiles {
     running: Option<Running>,
 }
 
 impl DetachedFiles {
-    /// Stops, and writes what there is of the last window before it returns.
+    /// Stops recording, and writes the unfinished last window before it returns.
     pub fn stop(self) {
         self.running.into_iter().for_each(Running::stop);
     }
@@ -92,7 +93,7 @@ impl DetachedFiles {
 
 /// The recorder's thread.
 struct Running {
-    /// The process whose thread it is: the child of a fork has no such thread, and nothing to write.
+    /// The process that the thread belongs to: the child of a fork has no such thread, and nothing to write.
     process: u32,
     cancel: Arc<Cancel>,
     thread: JoinHandle<()>,
@@ -104,7 +105,7 @@ impl Running {
             return;
         }
         self.cancel.cancel();
-        // A panic of the recorder is not the service's.
+        // A panic of the recorder must not spread to the service.
         let _ = self.thread.join();
     }
 }
@@ -116,7 +117,7 @@ impl fmt::Debug for Running {
 }
 
 impl IntervalFiles {
-    /// Begins to set up a recorder that writes to `folder`, which is made if it is not there.
+    /// Returns a builder for a recorder that writes to `folder`. The folder is created if it does not exist.
     pub fn builder(folder: impl Into<PathBuf>) -> IntervalFilesBuilder {
         IntervalFilesBuilder {
             folder: folder.into(),
@@ -129,12 +130,12 @@ impl IntervalFiles {
         }
     }
 
-    /// Stops, and writes what there is of the last window before it returns.
+    /// Stops recording, and writes the unfinished last window before it returns.
     pub fn stop(self) {
         drop(self);
     }
 
-    /// Lets the recorder go on until the process ends, whatever becomes of the value.
+    /// Lets the recorder run until the process ends, even when the returned value is dropped.
     pub fn detach(mut self) -> DetachedFiles {
         DetachedFiles { running: self.running.take() }
     }
@@ -146,12 +147,13 @@ impl Drop for IntervalFiles {
     }
 }
 
-/// Standard error may be a file on the very disk that is full: that must not end the recorder, as `eprintln!` would.
+/// Standard error may be a file on the very disk that is full. That must not end the recorder, so `eprintln!`, which
+/// panics, is not used.
 fn to_standard_error(problem: &str) {
     let _ = writeln!(std::io::stderr(), "flamelet: {problem}");
 }
 
-/// Sets up [`IntervalFiles`].
+/// Builds an [`IntervalFiles`].
 #[must_use = "nothing is recorded until `start`"]
 pub struct IntervalFilesBuilder {
     folder: PathBuf,
@@ -164,58 +166,59 @@ pub struct IntervalFilesBuilder {
 }
 
 impl IntervalFilesBuilder {
-    /// The length of one window; two minutes unless set.
+    /// Sets the length of one window; two minutes by default.
     pub fn interval(mut self, interval: Duration) -> Self {
         self.interval = interval;
         self
     }
 
-    /// Samples per second of CPU time; the profiler's own unless set.
+    /// Sets the samples per second of CPU time; by default the profiler's.
     pub fn frequency(mut self, hertz: u32) -> Self {
         self.frequency = Some(hertz);
         self
     }
 
-    /// The service's name, a part of every file name; the profiler's own unless set.
+    /// Sets the service's name, which is part of every file name; by default the profiler's.
     pub fn name(mut self, name: impl Into<String>) -> Self {
         self.name = Some(name.into());
         self
     }
 
-    /// The profiler to share symbols and settings with; one with the defaults unless set.
+    /// Sets the profiler whose symbols and settings to share; by default a new one with default settings.
     pub fn profiler(mut self, profiler: Profiler) -> Self {
         self.profiler = Some(profiler);
         self
     }
 
-    /// The most windows to keep; 1000 unless set.
+    /// Sets the maximum number of windows to keep; 1000 by default.
     pub fn keep_windows(mut self, windows: usize) -> Self {
         self.retention.windows = windows.max(1);
         self
     }
 
-    /// How long to keep a window; seven days unless set. The time between two windows counts as an eighth of that at
-    /// most (or as two intervals, where that is more): a clock that jumps forward, or a month without the service, does
-    /// not make all windows old at once. They go one by one as the service runs on.
+    /// Sets how long to keep a window; seven days by default. The time between two windows counts as at most an
+    /// eighth of that (or as two intervals, if that is more), so that a clock that jumps forward, or a month without
+    /// the service, does not make all windows old at once. They are removed one by one as the service keeps running.
     pub fn keep_for(mut self, age: Duration) -> Self {
         self.retention.age = age;
         self
     }
 
-    /// The most bytes to keep; 256 MiB unless set. The newest window is kept whatever its size.
+    /// Sets the maximum number of bytes to keep; 256 MiB by default. The newest window is kept whatever its size.
     pub fn keep_bytes(mut self, bytes: u64) -> Self {
         self.retention.bytes = bytes;
         self
     }
 
-    /// Who hears, once, that the folder cannot be written, and that it can again; standard error unless set. It is
-    /// called on the recorder's thread, and a panic in it stays there.
+    /// Sets a function that is called once when the folder cannot be written, and once when it can be written again;
+    /// by default, it prints to standard error. It is called on the recorder's thread, and a panic in it stays there.
     pub fn on_problem(mut self, report: impl Fn(&str) + Send + 'static) -> Self {
         self.on_problem = Box::new(report);
         self
     }
 
-    /// Starts to record. A folder that cannot be written now is no error: it is reported at once, and tried again.
+    /// Starts to record. A folder that cannot be written is not an error: it is reported at once, and retried with
+    /// each window.
     pub fn start(self) -> Result<IntervalFiles> {
         if !(SHORTEST..=LONGEST).contains(&self.interval) {
             return Err(Error::invalid(format!(

@@ -13,7 +13,7 @@ use crate::Result;
 use crate::task::Cancel;
 use crate::{CpuCapture, CpuRequest};
 
-/// Windows that wait while the folder cannot be written; older ones are given up.
+/// How many windows are held back while the folder cannot be written; older ones are dropped.
 const MOST_WAITING: usize = 4;
 
 pub(super) struct Recorder {
@@ -23,10 +23,10 @@ pub(super) struct Recorder {
     folder: Folder,
     on_problem: Box<dyn Fn(&str) + Send>,
     waiting: VecDeque<Window>,
-    /// Windows given up since the folder cannot be written.
+    /// How many windows were dropped since the folder could no longer be written.
     given_up: usize,
     is_failing: bool,
-    /// Whether it was said that windows are missing.
+    /// Whether a missing window was already reported.
     is_missing: bool,
 }
 
@@ -51,8 +51,8 @@ impl Recorder {
         }
     }
 
-    /// Records until it is cancelled. The next capture starts before the last one is looked at, so that no
-    /// moment is missing between two windows.
+    /// Records until it is cancelled. The next capture starts before the last one is processed, so that there is no
+    /// gap between two windows.
     pub(super) fn run(mut self, first: CpuCapture, cancel: &Cancel) {
         self.try_folder();
         let mut capture = Some(first);
@@ -67,18 +67,19 @@ impl Recorder {
                 return self.say_lost();
             }
             capture = next;
-            // A window that took longer than the interval to write is not made up for.
+            // If writing took longer than the interval, the lost time is not made up for.
             end = (end + self.interval).max(Instant::now());
         }
     }
 
-    /// A capture that cannot start is tried again after an interval.
+    /// Starts the next capture. If it cannot start, it is retried after an interval.
     fn next_capture(&mut self) -> Option<CpuCapture> {
         let started: Result<CpuCapture> = self.request.clone().start();
         started.map_err(|error| self.say_missing(&error.to_string())).ok()
     }
 
-    /// Whatever goes wrong with one window, the next one gets its chance.
+    /// Keeps a finished window, or reports that it is missing. A failure, even a panic, does not affect the next
+    /// window.
     fn keep_or_say(&mut self, done: CpuCapture) {
         let kept = catch_unwind(AssertUnwindSafe(|| self.keep(&done.finish())));
         match kept {
@@ -88,14 +89,14 @@ impl Recorder {
         }
     }
 
-    /// Once, until a window is whole again.
+    /// Reports a missing window: once, until a window is complete again.
     fn say_missing(&mut self, why: &str) {
         if !std::mem::replace(&mut self.is_missing, true) {
             self.say(&format!("a window of {} is missing: {why}", self.name));
         }
     }
 
-    /// The last word, where it ends while the folder cannot be written.
+    /// Reports how many windows are lost if recording ends while the folder cannot be written.
     fn say_lost(&self) {
         let lost = self.waiting.len() + self.given_up;
         if lost > 0 {
@@ -104,7 +105,7 @@ impl Recorder {
         }
     }
 
-    /// Whatever the one who hears it does, recording goes on.
+    /// Reports a problem. A panic in the callback does not end the recording.
     fn say(&self, problem: &str) {
         let _ = catch_unwind(AssertUnwindSafe(|| (self.on_problem)(problem)));
     }
@@ -129,14 +130,14 @@ impl Recorder {
         Ok(Window { start, pprof: packed, picture: picture.into_bytes() })
     }
 
-    /// A folder that cannot be written is better known now than after the first window.
+    /// Reports a folder that cannot be written right away, not only after the first window.
     fn try_folder(&mut self) {
         if let Err(error) = self.folder.try_out() {
             self.say_failing(&error);
         }
     }
 
-    /// Once, until it is written again.
+    /// Reports that the folder cannot be written: once, until it can be again.
     fn say_failing(&mut self, error: &std::io::Error) {
         if !std::mem::replace(&mut self.is_failing, true) {
             let path = self.folder.path().display();
@@ -144,7 +145,7 @@ impl Recorder {
         }
     }
 
-    /// Says once that the folder cannot be written, and once that it can again.
+    /// Writes the windows that wait. Reports once that the folder cannot be written, and once that it can be again.
     fn write_waiting(&mut self) {
         while let Some(window) = self.waiting.front() {
             match self.folder.write(window, SystemTime::now()) {

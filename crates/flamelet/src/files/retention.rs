@@ -1,9 +1,9 @@
-//! Which windows to forget.
+//! Which windows to remove.
 //!
-//! A window's age is not what the clock says about its name: a clock that jumps forward would make all of them old at
-//! once. It is the sum of the times between the windows since then, and each of those counts as [`Retention::longest`]
-//! at most, be it a jump of the clock, a suspended machine or a month without the service. While the service runs and the
-//! clock is right, that is the time that has passed.
+//! A window's age is not the time since the date in its name: a clock that jumps forward would make all windows old
+//! at once. It is the sum of the gaps between the windows written since, and each gap counts as at most
+//! [`Retention::longest`], be it a jump of the clock, a suspended machine or a month without the service. While the
+//! service runs and the clock is right, that is the time that has passed.
 
 use std::time::{Duration, SystemTime};
 
@@ -24,7 +24,7 @@ impl Default for Retention {
     }
 }
 
-/// A window that lies in the folder.
+/// A window in the folder.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Kept {
     pub(super) time: SystemTime,
@@ -32,7 +32,7 @@ pub(super) struct Kept {
 }
 
 impl Retention {
-    /// How many of `windows`, which are sorted by time, the newest first, are not too old.
+    /// Returns how many of `windows`, which are sorted newest first, are not too old.
     pub(super) fn young(&self, windows: &[Kept], now: SystemTime) -> usize {
         let longest = self.longest();
         let (mut age, mut later) = (Duration::ZERO, now);
@@ -45,7 +45,7 @@ impl Retention {
         windows.iter().take_while(is_young).count()
     }
 
-    /// How many of `windows`, of which the last are to go first, there is room for. The first is always kept.
+    /// Returns how many of `windows` there is room for. The last ones go first; the first one is always kept.
     pub(super) fn room(&self, windows: &[Kept]) -> usize {
         let mut bytes = 0u64;
         let fits = |(at, window): (usize, &Kept)| {
@@ -55,8 +55,8 @@ impl Retention {
         windows.iter().enumerate().map(fits).take_while(|&fits| fits).count()
     }
 
-    /// The longest time between two windows that is believed: a jump then costs an eighth of what is kept. A window that
-    /// comes late because the machine is busy counts in full.
+    /// Returns the longest gap between two windows that counts in full: a jump of the clock then costs an eighth of
+    /// what is kept. A window that is late because the machine is busy still counts in full.
     fn longest(&self) -> Duration {
         (self.age / 8).max(self.interval.saturating_mul(2))
     }

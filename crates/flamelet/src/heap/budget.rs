@@ -1,4 +1,4 @@
-//! Budgets for tests, with names in their messages.
+//! Allocation budgets for tests, with function names in their messages.
 
 use std::sync::{Mutex, Once};
 
@@ -7,8 +7,8 @@ use flamelet_capture::heap::budget::{Budget, set_resolver};
 use crate::lock::lock;
 use crate::profiler::Symbols;
 
-/// A budget without limits yet, for a test to set some. What exceeds it is told with the guilty stacks,
-/// functions and lines named.
+/// Returns a budget without limits, for a test to add some. A test that exceeds it fails with the stacks that
+/// allocated, as functions and lines.
 ///
 /// ```
 /// flamelet::global_allocator!();
@@ -24,7 +24,7 @@ pub fn budget() -> Budget {
     Budget::new()
 }
 
-/// A line for each address: the function and where it is in the source.
+/// Returns a line for each address: the function and its place in the source.
 fn resolve(addresses: &[u64]) -> Vec<String> {
     static SYMBOLS: Mutex<Option<Symbols>> = Mutex::new(None);
     let mut symbols = lock(&SYMBOLS);

@@ -1,4 +1,4 @@
-//! What grows, watched for a while.
+//! Heap growth over a period of time.
 
 use std::time::Duration;
 
@@ -10,16 +10,16 @@ use crate::Profiler;
 use crate::profiler;
 use crate::{Error, ErrorKind, Result};
 
-/// In how many windows growth is watched where nobody says.
+/// The default number of windows in which growth is watched.
 pub const DEFAULT_WINDOWS: usize = 8;
 
 impl Profiler {
-    /// Watches the heap for `time`, in `windows` parts, and tells what grew, the largest first. With three
-    /// windows and more the label `steady` says what rose window after window, as a leak does (`yes`), and
-    /// what did not (`no`); the label `trend` says how clearly, in percent.
+    /// Watches the heap for `time`, in `windows` parts, and returns what grew, the largest first. With three or more
+    /// windows, the label `steady` tells what rose window after window, as a leak does (`yes`), from what did not
+    /// (`no`); the label `trend` says how clearly, in percent.
     ///
-    /// Blocks the calling thread meanwhile. For growth over days, keep a [`Windows`](super::Windows) and
-    /// [observe](super::Windows::observe) now and then.
+    /// Blocks the calling thread for that time. For growth over days, keep a [`Windows`](super::Windows) and call
+    /// [`observe`](super::Windows::observe) now and then.
     pub fn heap_growth(&self, time: Duration, windows: usize) -> Result<Profile> {
         let moments = self.watch_moments(time, windows, |time| {
             std::thread::sleep(time);
@@ -28,7 +28,7 @@ impl Profiler {
         self.growth_of(&moments)
     }
 
-    /// Watches the heap, with a way to wait that may be cut short.
+    /// Watches the heap; `wait` may return early with an error.
     pub(crate) fn watch_moments(
         &self,
         time: Duration,
@@ -48,7 +48,7 @@ impl Profiler {
         Ok(moments)
     }
 
-    /// What grew over these moments.
+    /// Returns what grew over these snapshots.
     pub(crate) fn growth_of(&self, moments: &Windows) -> Result<Profile> {
         let shared = self.shared();
         let grown = moments.growth().ok_or_else(|| Error::new(ErrorKind::NotEnabled, not_enabled()))?;

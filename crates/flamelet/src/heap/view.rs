@@ -1,4 +1,4 @@
-//! What can be told about the heap of a process that is gone.
+//! Views of the heap of a process that has ended.
 
 use std::path::Path;
 
@@ -7,8 +7,8 @@ use flamelet_capture::profile::{self, Error, ErrorKind, Profile};
 
 pub use flamelet_capture::profile::HeapView as View;
 
-/// Like [`recover`](super::recover), for any view of the heap but [`View::Growth`]: a file that survived its process
-/// knows one moment.
+/// Like [`recover`](super::recover), for any view of the heap but [`View::Growth`]: the file that a process leaves
+/// behind holds a single snapshot.
 pub fn recover_view(path: &Path, view: View) -> profile::Result<Profile> {
     let snapshot = Snapshot::read(path)?;
     Ok(match view {

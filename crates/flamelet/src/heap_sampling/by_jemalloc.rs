@@ -1,4 +1,4 @@
-//! jemalloc samples by itself: into flamelet's tables, or only into its dumps.
+//! Sampling by jemalloc itself: into flamelet's tables, or only into its dumps.
 
 use std::sync::Mutex;
 
@@ -9,30 +9,30 @@ use flamelet_capture::profile::{Profile, ProfileBuilder, merge};
 use crate::Result;
 use crate::lock::lock;
 
-/// The jemalloc whose samples are only in its dumps.
+/// The jemalloc whose samples are available only as dumps.
 static DUMPS: Mutex<Option<Jemalloc>> = Mutex::new(None);
 
-/// Makes jemalloc sample, and remembers where its samples go.
+/// Makes jemalloc sample, and remembers whether its samples reach the tables or only its dumps.
 pub(super) fn start(jemalloc: &Jemalloc, options: &Options) -> Result<()> {
     let feed = jemalloc.start(options)?;
     *lock(&DUMPS) = Some(*jemalloc).filter(|_| feed == Feed::Dumps);
     Ok(())
 }
 
-/// A dump, where that is where the samples are.
+/// Returns a dump, if that is where the samples are.
 pub(crate) fn dump() -> Result<Option<Profile>> {
     let jemalloc = *lock(&DUMPS);
     jemalloc.map(|jemalloc| jemalloc.dump()).transpose()
 }
 
-/// What changed between two dumps.
+/// Returns what changed between two dumps.
 pub(crate) fn difference(now: Profile, mut before: Profile) -> Profile {
     before.scale(-1.0);
-    // Both are of this process and have the same sample types; if not, the newer one stands for both.
+    // Both are dumps of this process and have the same sample types; if not, use the newer one alone.
     merge(&[&now, &before]).unwrap_or(now)
 }
 
-/// A profile of something that dumps do not say.
+/// Returns an empty profile, for a view that dumps have no data for.
 pub(crate) fn unknown(kind: &str) -> Profile {
     let (objects, space) = (format!("{kind}_objects"), format!("{kind}_space"));
     let mut builder = ProfileBuilder::new(&[(&objects, "count"), (&space, "bytes")]);

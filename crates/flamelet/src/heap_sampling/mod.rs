@@ -1,4 +1,4 @@
-//! Starts to sample the heap, by flamelet's allocator or by jemalloc itself.
+//! Starts heap sampling, by flamelet's allocator or by jemalloc itself.
 
 #[cfg(feature = "jemalloc")]
 pub(crate) mod by_jemalloc;
@@ -7,7 +7,7 @@ use flamelet_capture::heap;
 
 use crate::{Error, ErrorKind, Result};
 
-/// What was chosen for the heap.
+/// The heap options of a profiler.
 #[derive(Clone, Debug)]
 pub(crate) struct HeapSettings {
     pub(crate) options: flamelet_capture::heap::Options,
@@ -27,7 +27,7 @@ impl Default for HeapSettings {
     }
 }
 
-/// Why there is no heap profile, and what the program has to do.
+/// Returns why there is no heap profile, and what the program has to do about it.
 pub(crate) fn not_enabled() -> &'static str {
     match heap::is_installed() {
         true => {
@@ -60,8 +60,8 @@ pub(crate) fn start(settings: &HeapSettings) -> Result<bool> {
     Ok(true)
 }
 
-/// Puts jemalloc's statistics into the comments of heap profiles, if it is what the program allocates from: it
-/// must have handed out at least what is held here.
+/// Puts jemalloc's statistics into the comments of heap profiles if the program allocates from jemalloc: if so,
+/// jemalloc must have handed out at least the block held here.
 #[cfg(feature = "jemalloc")]
 fn mention_jemalloc() {
     const HELD: usize = 1 << 20;

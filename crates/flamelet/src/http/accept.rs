@@ -1,4 +1,4 @@
-//! What a client wants to see.
+//! Content negotiation: the form of profile that a client prefers.
 
 use http::HeaderMap;
 use http::header::ACCEPT;
@@ -14,14 +14,14 @@ pub(super) enum Preference {
     Svg,
 }
 
-/// A flame graph for those who ask for one by name; pprof for everybody else, `*/*` included.
+/// Returns a flame graph for clients that ask for one by type; pprof for all others, `*/*` included.
 pub(super) fn preference(headers: &HeaderMap) -> Preference {
     let mut best = (Preference::Pprof, 0.0);
     let values = headers.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok());
     for part in values.flat_map(|value| value.split(',')) {
         let (kind, quality) = parse(part);
         let Some(preference) = preference_of(&kind) else { continue };
-        // Of equals, a picture wins over a file, and the first picture over the second.
+        // Among equals, a picture wins over a file, and the first picture over the second.
         let is_better = quality > best.1 || (quality == best.1 && best.0 == Preference::Pprof);
         if quality > 0.0 && is_better {
             best = (preference, quality);
@@ -44,7 +44,7 @@ fn preference_of(kind: &str) -> Option<Preference> {
     }
 }
 
-/// `text/html;q=0.8` as its type and its quality.
+/// Splits `text/html;q=0.8` into its type and its quality.
 fn parse(part: &str) -> (String, f32) {
     let mut pieces = part.split(';').map(str::trim);
     let kind = pieces.next().unwrap_or_default().to_ascii_lowercase();

@@ -1,18 +1,19 @@
-//! The address of the page as its reader knows it, for commands to copy.
+//! The address of the page as the client knows it, for commands to copy.
 
 use http::request::Parts;
 
-/// The whole address, of characters that are nothing special inside of a shell's `'…'`, whatever the client sent.
+/// Returns the whole address. It contains no character that is special inside a shell's `'…'`, whatever the client
+/// sent.
 pub(super) fn shown(parts: &Parts, host: Option<&str>, path: &str) -> String {
     let host = host.filter(|host| host.bytes().all(|byte| is_plain(byte) || b"[]".contains(&byte)));
     format!("{}://{}{}", scheme(parts), host.unwrap_or("HOST"), encoded(path))
 }
 
-/// HTTP/2 says it in the request; a proxy that ends TLS in a header of its own.
+/// Returns the client's scheme: HTTP/2 has it in the request, a proxy that terminates TLS sends it in a header.
 fn scheme(parts: &Parts) -> &'static str {
     let forwarded = || {
         let value = parts.headers.get("x-forwarded-proto")?.to_str().ok()?;
-        // Several proxies make a list, the one that the client knows first.
+        // Several proxies make a list, with the one closest to the client first.
         value.split(',').next().map(str::trim)
     };
     match parts.uri.scheme_str().or_else(forwarded) {

@@ -1,4 +1,4 @@
-//! Responses, with the headers that Go's handlers give.
+//! Responses, with the headers that Go's handlers set.
 
 use http::header::{
     ALLOW, CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_LENGTH, CONTENT_SECURITY_POLICY, CONTENT_TYPE,
@@ -8,7 +8,7 @@ use http::{HeaderMap, HeaderValue, Method, Response, StatusCode};
 
 use crate::{Error, ErrorKind};
 
-/// What goes back to the client.
+/// The response to a client.
 pub(super) type Answer = Response<Vec<u8>>;
 
 pub(super) const TEXT: &str = "text/plain; charset=utf-8";
@@ -19,12 +19,12 @@ const BINARY: &str = "application/octet-stream";
 const X_GO_PPROF: HeaderName = HeaderName::from_static("x-go-pprof");
 const RESOURCE_POLICY: HeaderName = HeaderName::from_static("cross-origin-resource-policy");
 
-/// Why a request is not answered with what it asked for.
+/// The reason why a request is refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Refusal {
     pub(super) status: StatusCode,
     pub(super) message: String,
-    /// The methods that are allowed, where another one was used.
+    /// The methods that are allowed, if the request used another one.
     allowed: Option<&'static str>,
 }
 
@@ -41,7 +41,7 @@ impl Refusal {
         Self::new(StatusCode::FORBIDDEN, message)
     }
 
-    /// The service does not want to be asked by this one, or under this name.
+    /// The client is not authorized, or used the wrong host name.
     pub(super) fn stranger() -> Self {
         Self::forbidden("this service does not allow you to profile it")
     }
@@ -51,13 +51,13 @@ impl Refusal {
     }
 
     pub(super) fn wrong_method(method: &Method, allowed: &'static str) -> Self {
-        // A method may be as long as a client likes.
+        // A client can send a method of any length.
         let method: String = method.as_str().chars().take(20).collect();
         let message = format!("{method} is not allowed here, only {allowed}");
         Self { allowed: Some(allowed), ..Self::new(StatusCode::METHOD_NOT_ALLOWED, message) }
     }
 
-    /// Text, and the mark by which `go tool pprof` knows that the text is for a person.
+    /// Returns the message as text, with the header by which `go tool pprof` recognises a message for a person.
     pub(super) fn answer(&self) -> Answer {
         let mut answer = inline(TEXT, format!("{}\n", self.message));
         *answer.status_mut() = self.status;
@@ -78,7 +78,7 @@ impl From<Error> for Refusal {
         let status = match error.kind() {
             ErrorKind::InvalidOption => StatusCode::BAD_REQUEST,
             ErrorKind::NotEnabled | ErrorKind::Unsupported => StatusCode::FORBIDDEN,
-            // Nobody is left to read it.
+            // The client is gone: nothing reads this answer.
             ErrorKind::Cancelled => StatusCode::REQUEST_TIMEOUT,
             ErrorKind::Denied => StatusCode::SERVICE_UNAVAILABLE,
             _ => StatusCode::INTERNAL_SERVER_ERROR,
@@ -87,7 +87,7 @@ impl From<Error> for Refusal {
     }
 }
 
-/// Something to be looked at.
+/// Returns an answer to be displayed.
 pub(super) fn inline(kind: &'static str, body: impl Into<Vec<u8>>) -> Answer {
     let mut answer = Response::new(body.into());
     let headers = answer.headers_mut();
@@ -98,15 +98,15 @@ pub(super) fn inline(kind: &'static str, body: impl Into<Vec<u8>>) -> Answer {
     answer
 }
 
-/// A page of another site that hides where it comes from can set off a capture, as anybody can; browsers then keep the
-/// answer from it, in a picture, a script or a frame.
+/// Keeps the answer from other sites' pages. A page that hides its origin can start a capture, as any client can;
+/// with these headers, browsers do not show it the answer in a picture, a script or a frame.
 pub(crate) fn hide_from_other_sites(headers: &mut HeaderMap) {
     headers.insert(RESOURCE_POLICY, HeaderValue::from_static("same-origin"));
     let policy = HeaderValue::from_static("frame-ancestors 'none'");
     headers.entry(CONTENT_SECURITY_POLICY).or_insert(policy);
 }
 
-/// Something to be saved as `name`.
+/// Returns an answer to be saved as `name`.
 pub(super) fn attachment(name: &str, body: Vec<u8>) -> Answer {
     let mut answer = inline(BINARY, body);
     let disposition = HeaderValue::try_from(format!("attachment; filename=\"{name}\""));
@@ -116,8 +116,8 @@ pub(super) fn attachment(name: &str, body: Vec<u8>) -> Answer {
     answer
 }
 
-/// The way from a page without its slash, from which its links would not work, to the page; relative so that it also
-/// holds below a prefix.
+/// Redirects to the page with its trailing slash, without which its links would not work. The redirect is relative,
+/// so that it also works below a prefix.
 pub(super) fn moved_to(page: &'static str) -> Answer {
     let mut answer = inline(TEXT, format!("the page is at {page}\n"));
     *answer.status_mut() = StatusCode::MOVED_PERMANENTLY;
@@ -125,8 +125,8 @@ pub(super) fn moved_to(page: &'static str) -> Answer {
     answer
 }
 
-/// Leaves the head where HEAD asked for it, with the length of the body that GET would get. Servers cut it too, but a
-/// handler may be asked without one.
+/// Removes the body of an answer to HEAD, and sets the length of the body that GET would get. Servers remove it too,
+/// but a handler may run without a server.
 pub(super) fn cut_body_for(method: &Method, answer: &mut Answer) {
     if method != Method::HEAD {
         return;

@@ -1,4 +1,4 @@
-//! The captures behind the endpoints: each waits, and leaves the making of its profile to the workshop.
+//! The captures behind the endpoints: each waits on its own thread, and leaves making its profile to the workshop.
 
 use std::sync::Arc;
 
@@ -9,10 +9,10 @@ use super::plan::Capture;
 use crate::Profiler;
 use crate::task::Cancel;
 
-/// Work for the workshop, which takes no time but the processor's.
+/// Work for the workshop, which uses the CPU and does not wait.
 pub(super) type Make<T> = Box<dyn FnOnce() -> Result<T, Refusal> + Send>;
 
-/// Runs a capture. Returns how its profile is made.
+/// Runs a capture. Returns a function that makes its profile.
 pub(super) fn take(
     profiler: &Profiler,
     capture: Capture,
@@ -100,13 +100,13 @@ mod heap {
         Ok(Box::new(move || Ok(profiler.growth_of(&moments)?)))
     }
 
-    /// Waits, and counts the capture as cancelled when nobody waits for it any more.
+    /// Waits, and counts the capture as cancelled when its client is gone.
     fn wait(profiler: &Profiler, cancel: &Cancel, time: Duration) -> crate::Result<()> {
         cancel.sleep(time).inspect_err(|_| count(&profiler.shared().counters.cancelled))
     }
 }
 
-// What is not compiled in is refused when the request is read, and never gets here.
+// Captures that are not compiled in are refused when the request is read, and never get this far.
 
 #[cfg(not(feature = "cpu"))]
 mod cpu {

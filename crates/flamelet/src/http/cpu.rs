@@ -1,4 +1,4 @@
-//! CPU over HTTP.
+//! The endpoints for CPU profiles.
 
 use super::answer::Refusal;
 use super::delivery::{Delivery, Form};
@@ -6,7 +6,7 @@ use super::incoming::Incoming;
 use super::plan::{Capture, Plan};
 use super::rules::Rules;
 
-/// The values of parameters that a request does not have.
+/// The defaults of parameters that a request does not set.
 #[derive(Debug, PartialEq, Eq)]
 struct Defaults {
     seconds: u64,
@@ -16,7 +16,7 @@ struct Defaults {
 impl Defaults {
     const OF_THE_FAMILY: Self = Self { seconds: 10, frequency: 200 };
 
-    /// Go's duration, and the frequency that the profiler was built with (99 unless set).
+    /// Go's default duration, and the frequency that the profiler was built with (99 unless set).
     fn of_go(rules: &Rules<'_>) -> Self {
         Self { seconds: 30, frequency: rules.frequency }
     }

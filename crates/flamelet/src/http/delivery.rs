@@ -1,4 +1,4 @@
-//! The form in which a profile goes back.
+//! The form in which a profile is returned.
 
 use flamelet_capture::profile::{Profile, pprof};
 use flamelet_report::flame::{self, FlameOptions};
@@ -10,7 +10,7 @@ use super::incoming::Incoming;
 use super::rules::Rules;
 use super::text;
 
-/// In which form, and under which name, a profile goes back.
+/// The form and the name under which a profile is returned.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Delivery {
     /// The name of the file.
@@ -20,7 +20,7 @@ pub(super) struct Delivery {
     pub(super) form: Form,
 }
 
-/// The form in which a profile goes back.
+/// The form in which a profile is returned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Form {
     Pprof,
@@ -30,7 +30,7 @@ pub(super) enum Form {
 }
 
 impl Form {
-    /// As `debug` and `Accept` say.
+    /// Returns the form that `debug` and `Accept` ask for.
     pub(super) fn negotiate(request: &Incoming<'_>) -> Result<Self, Refusal> {
         if request.query.wants_text()? {
             return Ok(Self::Text);
@@ -42,7 +42,7 @@ impl Form {
         })
     }
 
-    /// The picture of the `/pprof/…` family, as wide as `image_width` says.
+    /// Returns the form of the `/pprof/…` flame graphs: a picture as wide as `image_width` says.
     pub(super) fn picture(request: &Incoming<'_>) -> Result<Self, Refusal> {
         let most = request.rules.limits.max_image_width;
         let width = request.query.number("image_width", 1..=u64::from(most), " (the cap of this service)")?;
@@ -60,7 +60,7 @@ impl Delivery {
         Self { name: name.to_owned(), title: format!("{} · {title}", rules.name), form }
     }
 
-    /// The answer without its body.
+    /// Returns the answer without its body.
     pub(super) fn head(&self) -> Answer {
         self.wrap(Vec::new())
     }
@@ -84,7 +84,7 @@ impl Delivery {
                 flame::svg(profile, &FlameOptions { image_width: width, ..options }).into_bytes()
             }
         };
-        // It may wait long for its reader, and should not keep twice its size meanwhile.
+        // A slow client may take long to read it, so it should not occupy twice its size meanwhile.
         body.shrink_to_fit();
         Ok(self.wrap(body))
     }

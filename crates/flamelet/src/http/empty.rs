@@ -1,5 +1,5 @@
-//! Profiles that Go has and that have no capture here: valid ones, with Go's sample types, so that scrapers
-//! which ask for them by default are content.
+//! Go's profiles that flamelet does not capture: valid but empty, with Go's sample types, so that scrapers that ask
+//! for them by default report no error.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -34,7 +34,7 @@ impl EmptyProfile {
         }
     }
 
-    /// Why there is nothing in it.
+    /// Returns why the profile is empty.
     const fn remark(self) -> &'static str {
         match self {
             Self::Allocs => "heap profiling is not enabled in this service",
@@ -47,7 +47,7 @@ impl EmptyProfile {
     }
 }
 
-/// Delivers a profile of `kind` as the request asks for it.
+/// Returns a plan that delivers a profile of `kind` in the form that the request asks for.
 pub(super) fn plan(request: &Incoming<'_>, kind: EmptyProfile) -> Result<Plan, Refusal> {
     let form = Form::negotiate(request)?;
     let suffix = request.delta_seconds()?.map_or("", |_| "-delta");
@@ -55,7 +55,7 @@ pub(super) fn plan(request: &Incoming<'_>, kind: EmptyProfile) -> Result<Plan, R
     Ok(Plan::Profile(Capture::Empty(kind), delivery))
 }
 
-/// The profile of `kind`.
+/// Returns the profile of `kind`.
 pub(super) fn profile(kind: EmptyProfile) -> Profile {
     let mut builder = ProfileBuilder::new(kind.sample_types());
     builder.comment(kind.remark());
@@ -75,7 +75,7 @@ pub(super) fn profile(kind: EmptyProfile) -> Profile {
     builder.finish()
 }
 
-/// A row for each thread name: how many threads have it.
+/// Adds a row for each thread name, with the number of threads of that name.
 fn add_threads(builder: &mut ProfileBuilder) {
     let tasks = std::fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
     for task in tasks {

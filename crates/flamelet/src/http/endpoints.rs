@@ -1,5 +1,5 @@
-//! The table of endpoints. An endpoint is one entry here: routing, the page of links and the documents' table follow
-//! from it, and a test compares them.
+//! The table of endpoints. Each endpoint is one entry in it: routing and the page of links follow from the table, and
+//! a test compares the documentation with it.
 
 use flamelet_capture::profile::HeapView;
 use http::StatusCode;
@@ -12,25 +12,25 @@ use super::query::Query;
 use super::rules::Rules;
 use super::{cpu, empty, heap, symbol};
 
-/// What a service answers at one path.
+/// An endpoint: a path, and how to answer requests for it.
 pub(super) struct Endpoint {
     /// The path, below the prefix of the handler.
     pub(super) path: &'static str,
     pub(super) methods: &'static str,
-    /// How the page of links shows it; `None` where there is nothing for a person to follow.
+    /// How the page of links shows it; `None` if a person has no use for the link.
     pub(super) link: Option<Link>,
-    /// Reads a request: checks its parameters against the caps, and says what to do. Starts nothing.
+    /// Reads a request: checks its parameters against the caps, and returns what to do. Starts nothing.
     pub(super) plan: fn(&Incoming<'_>) -> Result<Plan, Refusal>,
 }
 
 /// A line of the page at `/debug/pprof/`.
 pub(super) struct Link {
-    /// What follows the endpoint's own name in the link.
+    /// The query of the link, which follows the endpoint's name.
     pub(super) query: &'static str,
     pub(super) text: &'static str,
 }
 
-/// Everything that can be asked for.
+/// All endpoints.
 pub(super) const ENDPOINTS: &[Endpoint] = &[
     Endpoint::hidden("/debug/pprof", |_| Ok(Plan::Moved("pprof/"))),
     Endpoint::hidden("/debug/pprof/", |request| Ok(Plan::Page { address: request.shown_address() })),
@@ -117,12 +117,12 @@ impl Endpoint {
         Self { link: Some(Link { query, text }), ..Self::hidden(path, plan) }
     }
 
-    /// The endpoint at `path`, as if the handler were mounted at the root.
+    /// Returns the endpoint at `path`, as if the handler were mounted at the root.
     pub(super) fn at(path: &str) -> Option<&'static Self> {
         ENDPOINTS.iter().find(|endpoint| endpoint.path == path)
     }
 
-    /// The last part of the path, by which files and titles are named.
+    /// Returns the last part of the path, which is used in file names and titles.
     pub(super) fn name(&self) -> &'static str {
         self.path.rsplit('/').next().unwrap_or_default()
     }
@@ -132,7 +132,8 @@ impl Endpoint {
     }
 }
 
-/// Reads a request: what to do, or why it is refused. A pure function of the request and the service's rules.
+/// Reads a request and returns what to do, or why it is refused. A pure function of the request and the service's
+/// rules.
 pub(super) fn plan(rules: &Rules<'_>, parts: &Parts, body: &[u8]) -> Result<Plan, Refusal> {
     let Some(endpoint) = endpoint_of(rules, parts) else {
         return Err(Refusal::new(StatusCode::NOT_FOUND, "Unknown profile"));
@@ -144,13 +145,13 @@ pub(super) fn plan(rules: &Rules<'_>, parts: &Parts, body: &[u8]) -> Result<Plan
     (endpoint.plan)(&Incoming { name: endpoint.name(), rules, parts, query, body })
 }
 
-/// The endpoint that a request names. There is no way to a viewer where none answers.
+/// Returns the endpoint that a request names. The viewer's exists only if there is a viewer.
 pub(super) fn endpoint_of(rules: &Rules<'_>, parts: &Parts) -> Option<&'static Endpoint> {
     let endpoint = Endpoint::at(parts.uri.path().strip_prefix(rules.prefix)?)?;
     (endpoint.name() != "view" || rules.has_viewer).then_some(endpoint)
 }
 
-/// The paths that are not below Go's `/debug/pprof`.
+/// Returns the paths outside Go's `/debug/pprof`.
 #[cfg(feature = "axum")]
 pub(crate) fn beside_go() -> impl Iterator<Item = &'static str> {
     ENDPOINTS.iter().map(|endpoint| endpoint.path).filter(|path| !path.starts_with("/debug/pprof"))

@@ -1,4 +1,4 @@
-//! For the fuzzer: any bytes as a request, and what must hold whatever comes of it.
+//! For the fuzzer: reads any bytes as a request, and checks what must hold for every request.
 
 use http::request::{Builder, Parts};
 
@@ -9,14 +9,14 @@ use super::rules::Rules;
 use super::{endpoints, sites};
 use crate::Limits;
 
-/// Reads `bytes` as a request (a line with method and address, lines of headers, an empty line, a body) and checks that
-/// what comes of it keeps the caps of a service, or is a proper refusal. No profiler, no thread, no socket.
+/// Reads `bytes` as a request (a line with method and address, lines of headers, an empty line, a body) and checks
+/// that the result respects the caps of a service, or is a proper refusal. Uses no profiler, no thread and no socket.
 ///
-/// Not a part of the interface: for `fuzz/` alone.
+/// Not part of the public interface: for `fuzz/` only.
 ///
 /// # Panics
 ///
-/// Where something does not hold.
+/// If a check fails.
 #[doc(hidden)]
 pub fn fuzz_request(bytes: &[u8]) {
     let Some((parts, body)) = request(bytes) else { return };
@@ -93,7 +93,7 @@ fn check_delivery(limits: &Limits, delivery: &Delivery) {
     assert!(delivery.head().status().is_success());
 }
 
-/// One short line that says why, and nothing that a terminal would obey.
+/// Checks that a refusal is one short line that gives a reason, without control characters.
 fn check_refusal(refusal: &Refusal) {
     let answer = refusal.answer();
     let text = std::str::from_utf8(answer.body()).expect("text");

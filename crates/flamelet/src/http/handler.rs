@@ -1,4 +1,4 @@
-//! From a request to its answer.
+//! Turns requests into answers.
 
 use std::convert::Infallible;
 use std::fmt;
@@ -27,22 +27,22 @@ pub struct Handler {
     prefix: String,
     authorize: Option<Arc<Authorize>>,
     hosts: Option<Arc<[String]>>,
-    /// Whether the web viewer answers beside this handler, so that the page may link it.
+    /// Whether there is a web viewer next to this handler, so that the page may link to it.
     has_viewer: bool,
 }
 
-/// The path as the client sees it, where the server has taken a prefix away.
+/// The path as the client sees it, if the server has removed a prefix.
 #[derive(Clone)]
 pub(crate) struct SeenPath(pub(crate) String);
 
 impl Handler {
-    /// A handler for everybody who can reach the server.
+    /// Returns a handler that answers every client that can reach the server.
     pub fn new(profiler: Profiler) -> Self {
         Self { profiler, prefix: String::new(), authorize: None, hosts: None, has_viewer: false }
     }
 
-    /// Answers only requests that `allowed` says yes to; others get 403. It is asked before anything is done.
-    /// Requests that a browser makes for another site's page are refused without asking it, see the
+    /// Answers only requests for which `allowed` returns true; others get 403. It is called before anything else is
+    /// done. Requests that a browser makes on behalf of another site's page are refused without calling it, see the
     /// [module](crate::http#requests-of-other-sites).
     ///
     /// ```
@@ -58,8 +58,8 @@ impl Handler {
         self
     }
 
-    /// Serves below `prefix`: with `/internal`, at `/internal/debug/pprof/`. Not needed inside
-    /// `axum::Router::nest`, which takes the prefix away before it asks.
+    /// Serves below `prefix`: with `/internal`, at `/internal/debug/pprof/`. Not needed inside `axum::Router::nest`,
+    /// which removes the prefix before it calls the handler.
     #[must_use]
     pub fn below(mut self, prefix: impl Into<String>) -> Self {
         let prefix = prefix.into();
@@ -70,9 +70,9 @@ impl Handler {
         self
     }
 
-    /// Answers only requests for these `Host` names (with the port, where there is one); others get 403. For a server
-    /// that browsers can reach: a page of somebody else's could give its own name the address of this server and then
-    /// read what it answers (DNS rebinding).
+    /// Answers only requests for these `Host` names (with the port, if there is one); others get 403. Use it for a
+    /// server that browsers can reach: otherwise another site could point its own host name at the address of this
+    /// server and then read its answers (DNS rebinding).
     ///
     /// ```
     /// # fn example(profiler: flamelet::Profiler) {
@@ -85,7 +85,7 @@ impl Handler {
         self
     }
 
-    /// Answers `request`. Captures run on a thread of their own, and end when the future is dropped.
+    /// Answers `request`. Captures run on their own threads, and end when the future is dropped.
     pub fn answer<B: AsRef<[u8]>>(&self, request: Request<B>) -> Answering {
         let (parts, body) = request.into_parts();
         if let Err(refusal) = self.admit(&parts) {
@@ -94,7 +94,7 @@ impl Handler {
         self.answer_admitted(&parts, body.as_ref())
     }
 
-    /// Answers a request that [`Handler::admit`] admits, and does not ask again.
+    /// Answers a request that [`Handler::admit`] has admitted, without checking it again.
     pub(crate) fn answer_admitted(&self, parts: &Parts, body: &[u8]) -> Answering {
         let plan = endpoints::plan(&self.rules(), parts, body);
         let job = plan.map(|plan| Job::new(&self.profiler, self.has_viewer, plan));
@@ -122,14 +122,14 @@ impl Handler {
         refusal.answer()
     }
 
-    /// The answer to a request that [`Handler::admit`] does not admit.
+    /// Returns the answer to a request that [`Handler::admit`] refused.
     pub(crate) fn refuse_stranger(&self, parts: &Parts, refusal: &Refusal) -> Response<Vec<u8>> {
         let mut answer = self.refuse(refusal);
         answer::cut_body_for(&parts.method, &mut answer);
         answer
     }
 
-    /// The answer to a request whose body was not read to its end, or is longer than `most` bytes.
+    /// Returns the answer to a request whose body could not be read completely, or is longer than `most` bytes.
     #[cfg(feature = "axum")]
     pub(crate) fn refuse_body(&self, most: usize) -> Response<Vec<u8>> {
         let message =
@@ -137,8 +137,8 @@ impl Handler {
         self.refuse(&Refusal::new(http::StatusCode::PAYLOAD_TOO_LARGE, message))
     }
 
-    /// Whether this request passes the checks that [`Handler::authorize`] and [`Handler::hosts`] set, and is not
-    /// made by another site's page behind its reader's back.
+    /// Checks that this request passes [`Handler::authorize`] and [`Handler::hosts`], and was not made by another
+    /// site's page without the user's knowledge.
     pub(crate) fn admit(&self, parts: &Parts) -> Result<(), Refusal> {
         sites::check(parts, self.hosts.as_deref())?;
         match self.authorize.as_ref().is_none_or(|allowed| allowed(parts)) {
@@ -147,7 +147,7 @@ impl Handler {
         }
     }
 
-    /// Lets the page link the viewer.
+    /// Lets the page link to the viewer.
     #[cfg(feature = "view")]
     pub(crate) fn with_viewer(mut self) -> Self {
         self.has_viewer = true;
@@ -159,20 +159,20 @@ impl Handler {
         &self.profiler
     }
 
-    /// Whether the body of this request matters; no other body needs to be read.
+    /// Returns whether this request's body is needed; other bodies are not read.
     #[cfg(feature = "axum")]
     pub(crate) fn wants_body(&self, parts: &Parts) -> bool {
         let endpoint = endpoints::endpoint_of(&self.rules(), parts);
         parts.method == Method::POST && endpoint.is_some_and(|endpoint| endpoint.allows("POST"))
     }
 
-    /// Below what it serves.
+    /// Returns the prefix below which it serves.
     #[cfg(feature = "axum")]
     pub(crate) fn prefix(&self) -> &str {
         &self.prefix
     }
 
-    /// The answer where too many answers wait for their clients.
+    /// Returns the refusal of a request while too many answers wait for their clients.
     fn too_many_unread(&self) -> Refusal {
         let most = self.profiler.limits().max_unread >> 10;
         Refusal::busy(format!(
@@ -181,7 +181,7 @@ impl Handler {
         ))
     }
 
-    /// The answer as axum sends it, counted until it is read.
+    /// Returns the answer as axum sends it, counted until it is read.
     #[cfg(feature = "axum")]
     pub(crate) fn counted(&self, answer: Answer) -> Response<bytes::Bytes> {
         let (head, body) = answer.into_parts();
@@ -191,7 +191,7 @@ impl Handler {
         }
     }
 
-    /// Starts work, unless there is too much of it already.
+    /// Starts work, unless too much is already running.
     fn start(&self, work: Work, cost: Cost) -> Result<Task<Result<Answer, Refusal>>, Refusal> {
         let permit = match cost {
             Cost::Nothing => None,
@@ -235,7 +235,7 @@ impl<B: AsRef<[u8]>> tower_service::Service<Request<B>> for Handler {
     }
 }
 
-/// An answer that is being worked on, see [`Handler::answer`]. Dropping it ends the capture.
+/// The future of an answer, see [`Handler::answer`]. Dropping it ends the capture.
 #[derive(Debug)]
 #[must_use = "the work ends when this is dropped"]
 pub struct Answering {

@@ -1,4 +1,4 @@
-//! The heap over HTTP.
+//! The endpoints for heap profiles.
 
 use flamelet_capture::profile::HeapView;
 use http::StatusCode;
@@ -9,18 +9,18 @@ use super::incoming::Incoming;
 use super::plan::{Capture, EmptyProfile, Plan};
 use super::rules::Rules;
 
-/// The most windows in which growth is watched.
+/// The maximum number of windows in which growth is watched.
 const MOST_WINDOWS: u64 = 100;
 
-/// How long growth is watched where the request does not say.
+/// How long growth is watched if the request does not say.
 const GROWTH_SECONDS: u64 = 10;
 
-/// Whether a view can show the change over some seconds.
+/// Returns whether a view can show the change over a period of time.
 const fn has_delta(view: HeapView) -> bool {
     matches!(view, HeapView::InUse | HeapView::Allocated | HeapView::Growth)
 }
 
-/// `/debug/pprof/heap`, `/debug/pprof/allocs` and what goes beyond Go.
+/// `/debug/pprof/heap`, `/debug/pprof/allocs`, and the endpoints that Go does not have.
 pub(super) fn plan(request: &Incoming<'_>, view: HeapView) -> Result<Plan, Refusal> {
     let Incoming { rules, query, name, .. } = request;
     let form = Form::negotiate(request)?;
@@ -35,7 +35,8 @@ pub(super) fn plan(request: &Incoming<'_>, view: HeapView) -> Result<Plan, Refus
         return Err(Refusal::bad_parameter("\"windows\" parameter is only supported for growth"));
     }
     match capture(rules, view, seconds, windows) {
-        // Scrapers ask for `allocs` by default and get an empty profile; who asks for another one wants to know.
+        // Scrapers ask for `allocs` by default and get an empty profile; clients that ask for another one get an
+        // error.
         Err(refusal) if refusal.status == StatusCode::FORBIDDEN && view == HeapView::Allocated => {
             Ok(Plan::Profile(Capture::Empty(EmptyProfile::Allocs), delivery))
         }

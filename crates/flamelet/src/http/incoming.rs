@@ -1,4 +1,4 @@
-//! A request on its way to a plan: everything that an endpoint may look at, and no running profiler.
+//! A request to be turned into a plan: everything that an endpoint may look at, without a running profiler.
 
 use http::request::Parts;
 
@@ -9,7 +9,7 @@ use super::{SeenPath, address, sites};
 
 /// One request for one endpoint.
 pub(super) struct Incoming<'a> {
-    /// The name of the endpoint, by which files and titles are named.
+    /// The name of the endpoint, which is used in file names and titles.
     pub(super) name: &'static str,
     pub(super) rules: &'a Rules<'a>,
     pub(super) parts: &'a Parts,
@@ -18,13 +18,13 @@ pub(super) struct Incoming<'a> {
 }
 
 impl Incoming<'_> {
-    /// The address of this request as the client knows it.
+    /// Returns the address of this request as the client knows it.
     pub(super) fn shown_address(&self) -> String {
         let path = self.parts.extensions.get::<SeenPath>().map_or(self.parts.uri.path(), |seen| &seen.0);
         address::shown(self.parts, sites::host_of(self.parts), path)
     }
 
-    /// `seconds`, where it means the change over that time.
+    /// Returns `seconds`, for endpoints where it asks for the change over that time.
     pub(super) fn delta_seconds(&self) -> Result<Option<u64>, Refusal> {
         let most = self.rules.limits.max_duration.as_secs();
         let seconds = self.query.number("seconds", 1..=most, " (the cap of this service)")?;

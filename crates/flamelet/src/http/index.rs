@@ -14,7 +14,8 @@ const STYLE: &str = "body{font:15px/1.5 system-ui,sans-serif;max-width:46rem;mar
                      @media(prefers-color-scheme:dark){body{background:#15181c;color:#e6e8eb}\
                      code,pre{background:#23272e}a{color:#7ab7ff}}";
 
-/// The page: relative links, so that it works wherever it is mounted; in commands to copy, its whole `address`.
+/// Returns the page. Its links are relative, so that it works wherever it is mounted; commands to copy contain its
+/// whole `address`.
 pub(super) fn page(profiler: &Profiler, address: &str, has_viewer: bool) -> Answer {
     let name = escaped(profiler.name());
     let base = escaped(address);

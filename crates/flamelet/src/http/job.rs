@@ -1,4 +1,4 @@
-//! The work behind a plan.
+//! Executes a plan.
 //!
 //! ```text
 //!  capture: a thread for each request, which mostly waits
@@ -18,21 +18,21 @@ use crate::Profiler;
 use crate::task::{Cancel, cancelled};
 use crate::workshop;
 
-/// Work for a thread of its own.
+/// Work that runs on its own thread.
 pub(super) type Work = Box<dyn FnOnce(&Arc<Cancel>) -> Result<Answer, Refusal> + Send>;
 
-/// What a thread is needed for.
+/// How expensive a thread's work is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Cost {
-    /// It may take long, so only so many run at once.
+    /// It may take long, so the number that run at once is limited.
     Capture,
-    /// It is done in no time.
+    /// It takes next to no time.
     Nothing,
 }
 
-/// A plan on its way to an answer.
+/// A plan that is being executed.
 pub(super) enum Job {
-    /// The answer is there.
+    /// The answer is ready.
     Done(Answer),
     /// The answer needs a thread. `head` is the answer without its body.
     Thread { head: Answer, work: Work, cost: Cost },
@@ -80,7 +80,7 @@ impl Job {
 
 fn made(make: Make<Profile>, delivery: &Delivery, cancel: &Cancel) -> Result<Answer, Refusal> {
     let profile = make()?;
-    // Nobody is left to draw it for.
+    // The client is gone: do not draw anything.
     if cancel.is_cancelled() {
         return Err(cancelled().into());
     }

@@ -9,13 +9,13 @@ use crate::Profiler;
 /// What to do for a request.
 #[derive(Clone, Debug)]
 pub(super) enum Plan {
-    /// Show the page with links, which its reader knows by this address.
+    /// Show the page with links; the client knows it by this address.
     Page { address: String },
-    /// Send the client to the page with its slash, without which its links would not work.
+    /// Redirect the client to the page with its trailing slash, without which its links would not work.
     Moved(&'static str),
-    /// Answer at once, by this function.
+    /// Answer at once, with this function.
     Now(fn(&Profiler) -> Answer),
-    /// Name these addresses.
+    /// Look up the names of these addresses.
     Names(Vec<u64>),
     /// Take a profile and deliver it.
     Profile(Capture, Delivery),
@@ -28,15 +28,15 @@ pub(super) enum Capture {
     Cpu { seconds: u64, frequency: u32 },
     /// CPU time of the last seconds.
     Recent { seconds: u64 },
-    /// The heap, or what changes in that many seconds.
+    /// The heap, or what changes in this many seconds.
     Heap { view: HeapView, seconds: Option<u64> },
-    /// What grows, watched in that many windows where the request says.
+    /// What grows, watched in this many windows if the request says so.
     Growth { seconds: u64, windows: Option<usize> },
-    /// A profile that nothing captures here.
+    /// A profile that flamelet does not capture.
     Empty(EmptyProfile),
 }
 
-/// A profile that Go has and that nothing captures here.
+/// A profile that Go has and flamelet does not capture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum EmptyProfile {
     Allocs,

@@ -1,4 +1,4 @@
-//! The parameters of a request, with Go's rules: of a repeated one the first counts, an empty one is absent.
+//! The parameters of a request, by Go's rules: the first of several values counts, and an empty one counts as absent.
 
 use std::borrow::Cow;
 use std::ops::RangeInclusive;
@@ -12,7 +12,7 @@ pub(super) struct Query {
 }
 
 impl Query {
-    /// Pairs that are not encoded properly are left out, as Go leaves them out.
+    /// Reads a query string. Pairs with an invalid encoding are ignored, as in Go.
     pub(super) fn parse(query: &str) -> Self {
         let pairs = query.split('&').filter(|pair| !pair.is_empty()).filter_map(|pair| {
             let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
@@ -21,13 +21,13 @@ impl Query {
         Self { pairs: pairs.collect() }
     }
 
-    /// The first value of `name`, unless it is empty.
+    /// Returns the first value of `name`, unless it is empty.
     pub(super) fn first(&self, name: &str) -> Option<&str> {
         let found = self.pairs.iter().find(|(key, _)| key == name);
         found.map(|(_, value)| value.as_str()).filter(|value| !value.is_empty())
     }
 
-    /// A whole number in `range`; the message of a refusal names the range.
+    /// Returns a whole number in `range`; the error names the range.
     pub(super) fn number(
         &self,
         name: &str,
@@ -46,20 +46,20 @@ impl Query {
         }
     }
 
-    /// Whether the client wants text, by `debug`.
+    /// Returns whether the client asks for text, with `debug`.
     pub(super) fn wants_text(&self) -> Result<bool, Refusal> {
         Ok(self.number("debug", 0..=2, "")?.unwrap_or(0) != 0)
     }
 }
 
-/// A value of a stranger's, short enough and tame enough for a message.
+/// Shortens and cleans a value that a client sent, for use in a message.
 fn shown(text: &str) -> String {
     let start: String = text.chars().take(40).collect();
     let dots = if start.len() < text.len() { "…" } else { "" };
     format!("{start:?}{dots}")
 }
 
-/// Undoes the encoding of a form; `None` where it is broken.
+/// Decodes form encoding; returns `None` if it is invalid.
 fn decode(text: &str) -> Option<Cow<'_, str>> {
     if !text.contains(['%', '+']) {
         return Some(Cow::Borrowed(text));

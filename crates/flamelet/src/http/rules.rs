@@ -1,23 +1,23 @@
-//! What requests are judged by: plain data, so that reading a request needs no running profiler.
+//! The rules for requests, as plain data: reading a request needs no running profiler.
 
 use std::time::Duration;
 
 use crate::{Limits, Profiler};
 
-/// What a service has, and what it lets strangers ask for.
+/// What a service offers, and what it lets clients ask for.
 pub(super) struct Rules<'a> {
-    /// Below what the endpoints are.
+    /// The prefix of all endpoints.
     pub(super) prefix: &'a str,
     /// The service's name.
     pub(super) name: &'a str,
     pub(super) limits: &'a Limits,
-    /// Whether the web viewer answers beside the endpoints.
+    /// Whether there is a web viewer next to the endpoints.
     pub(super) has_viewer: bool,
-    /// Samples per second where a request for Go's endpoint does not say.
+    /// Samples per second, if a request to Go's endpoint does not say.
     pub(super) frequency: u32,
     /// Why there are no CPU profiles, if there are none.
     pub(super) cpu: Result<(), &'static str>,
-    /// How far back the past is remembered, or why it is not.
+    /// How far back samples are kept, or why they are not.
     pub(super) past: Result<Duration, &'static str>,
     /// Why there are no heap profiles, if there are none.
     pub(super) heap: Result<(), &'static str>,

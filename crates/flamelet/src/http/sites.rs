@@ -1,4 +1,4 @@
-//! For whom a request is, and whose page made it.
+//! Checks the host that a request names and the site that made it.
 
 use http::header::{HOST, ORIGIN, REFERER};
 use http::request::Parts;
@@ -9,8 +9,8 @@ use super::answer::Refusal;
 
 const X_FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
 
-/// Refuses what is for another host than `hosts`, where those are known, and what another site's page makes a browser
-/// ask.
+/// Refuses requests for a host that is not in `hosts`, if those are set, and requests that another site's page makes
+/// a browser send.
 pub(super) fn check(parts: &Parts, hosts: Option<&[String]>) -> Result<(), Refusal> {
     let asked = host_of(parts).unwrap_or_default();
     if hosts.is_some_and(|hosts| !hosts.iter().any(|host| host.eq_ignore_ascii_case(asked))) {
@@ -24,16 +24,16 @@ pub(super) fn check(parts: &Parts, hosts: Option<&[String]>) -> Result<(), Refus
     Ok(())
 }
 
-/// The name under which the client knows this server; HTTP/2 has it in the address.
+/// Returns the name by which the client knows this server; HTTP/2 has it in the address.
 pub(super) fn host_of(parts: &Parts) -> Option<&str> {
     text(parts.headers.get(HOST)).or_else(|| parts.uri.authority().map(Authority::as_str))
 }
 
-/// Whether a browser makes the request for another site's page. Following a link is fine; pictures, scripts and frames
-/// would let any page take profiles here.
+/// Returns whether a browser makes the request on behalf of another site's page. Following a link is fine; pictures,
+/// scripts and frames would let any page take profiles.
 ///
-/// Browsers say so themselves (`Sec-Fetch-…`), except to plain HTTP off loopback. There, a page is known by its `Origin`
-/// or its `Referer`, which cannot be told from those of a link.
+/// Browsers mark such requests (`Sec-Fetch-…`), except over plain HTTP to any address but loopback. There, a page is
+/// recognised by its `Origin` or its `Referer`, which look the same when a user follows a link.
 fn is_from_another_site(parts: &Parts, hosts: &[String]) -> bool {
     let is = |name: &str, value: &str| parts.headers.get(name).is_some_and(|given| given == value);
     if parts.headers.contains_key("sec-fetch-site") {
@@ -47,9 +47,9 @@ fn is_from_another_site(parts: &Parts, hosts: &[String]) -> bool {
     })
 }
 
-/// The names of this server: as the client says, as the proxies in front say, and as the service says. A page of another
-/// site can make a browser send none of these headers as it likes, but for a name of its own that leads here, which only
-/// the service's own list tells apart.
+/// Returns the names of this server: from the client, from proxies in front, and from the service's own list. Another
+/// site's page cannot choose these headers freely, with one exception: it can use its own host name that points to
+/// this server, which only the service's own list detects.
 fn own_names<'a>(parts: &'a Parts, hosts: &'a [String]) -> impl Iterator<Item = &'a str> {
     let forwarded = parts.headers.get_all(X_FORWARDED_HOST).iter().filter_map(|value| value.to_str().ok());
     let forwarded = forwarded.flat_map(|value| value.split(',')).map(str::trim);
@@ -60,16 +60,16 @@ fn text(value: Option<&HeaderValue>) -> Option<&str> {
     value.and_then(|value| value.to_str().ok())
 }
 
-/// Where a page is from.
+/// The origin of a page.
 #[derive(Debug)]
 struct Place {
     authority: Authority,
-    /// The port where the address has none.
+    /// The port to assume if the address has none.
     default_port: u16,
 }
 
 impl Place {
-    /// Of `http://host:port/path`, as `Origin` and `Referer` have it; none of `null` and of whatever else.
+    /// Reads `http://host:port/path`, as in `Origin` and `Referer`; returns `None` for `null` and anything else.
     fn of_page(address: &str) -> Option<Self> {
         let (scheme, rest) = address.split_once("://")?;
         let default_port = match scheme.to_ascii_lowercase().as_str() {
@@ -81,7 +81,7 @@ impl Place {
         Some(Self { authority, default_port })
     }
 
-    /// Whether `host` names the same place.
+    /// Returns whether `host` names the same host and port.
     fn is_at(&self, host: &str) -> bool {
         let Ok(host) = host.parse::<Authority>() else { return false };
         let port = |authority: &Authority| authority.port_u16().unwrap_or(self.default_port);

@@ -1,24 +1,24 @@
-//! `cmdline` and `symbol`, by which `go tool pprof` names the addresses of a raw profile.
+//! `cmdline` and `symbol`, which `go tool pprof` uses to name the addresses of a raw profile.
 
 use super::answer::{self, Answer, Refusal};
 use super::incoming::Incoming;
 use super::plan::Plan;
 use crate::Profiler;
 
-/// More addresses than this in one request are refused.
+/// The maximum number of addresses in one request.
 const MOST_ADDRESSES: usize = 200_000;
 
-/// That there are symbols at all is said whatever was asked.
+/// Says that symbols are available; every answer begins with it.
 pub(super) const HEADING: &str = "num_symbols: 1\n";
 
-/// The arguments of the process, each ended by a zero byte but the last, as Go gives them.
+/// Returns the arguments of the process, separated by zero bytes, as Go does.
 pub(super) fn cmdline() -> Answer {
     let arguments: Vec<_> = std::env::args_os().collect();
     let arguments: Vec<&[u8]> = arguments.iter().map(|argument| argument.as_encoded_bytes()).collect();
     answer::inline(answer::TEXT, arguments.join(&0))
 }
 
-/// Addresses such as `0x4010+0x4020`, from the query of a GET or the body of a POST.
+/// Reads addresses such as `0x4010+0x4020`, from the query of a GET or the body of a POST.
 pub(super) fn plan(request: &Incoming<'_>) -> Result<Plan, Refusal> {
     let body = String::from_utf8_lossy(request.body);
     let is_post = request.parts.method == http::Method::POST;
@@ -31,8 +31,8 @@ pub(super) fn plan(request: &Incoming<'_>) -> Result<Plan, Refusal> {
     Ok(Plan::Names(addresses))
 }
 
-/// A line for each address that has a name. The names are the mangled ones: pprof demangles what it gets, and would take
-/// the `<…>` out of names that are demangled already.
+/// Returns a line for each address that has a name. The names are mangled: pprof demangles what it gets, and would
+/// remove the `<…>` from names that are already demangled.
 pub(super) fn names(profiler: &Profiler, addresses: &[u64]) -> String {
     let mut text = String::from(HEADING);
     for (address, frame) in addresses.iter().zip(profiler.symbols().frames(addresses)) {

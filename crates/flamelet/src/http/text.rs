@@ -1,10 +1,10 @@
-//! `debug=1`: profiles as text, in the forms that Go has for them and `go tool pprof` reads back.
+//! `debug=1`: profiles as text, in Go's formats, which `go tool pprof` reads back.
 
 use std::fmt::Write;
 
 use flamelet_capture::profile::{LocationId, Profile, Sample};
 
-/// The text form of a profile called `name`: Go's for the heap, for contention, and for counts.
+/// Returns the text form of a profile called `name`: Go's for the heap, for contention, and for counts.
 pub(super) fn text(profile: &Profile, name: &str) -> String {
     let mut out = String::new();
     match profile.sample_types().len() {
@@ -28,7 +28,7 @@ pub(super) fn text(profile: &Profile, name: &str) -> String {
     out
 }
 
-/// Values are not samples any more but what those stand for, so the rate (written twice, as Go does) is 1.
+/// Values are already scaled up from the samples, so the rate (written twice, as Go does) is 1.
 fn heap_heading(profile: &Profile, out: &mut String) {
     let [objects, bytes, live_objects, live_bytes] = [0, 1, 2, 3].map(|at| profile.total(at));
     let _ = writeln!(out, "heap profile: {live_objects}: {live_bytes} [{objects}: {bytes}] @ heap/2");

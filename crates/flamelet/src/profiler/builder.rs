@@ -1,4 +1,4 @@
-//! Setting up a profiler.
+//! The builder of a profiler.
 
 use std::sync::Arc;
 #[cfg(feature = "continuous")]
@@ -11,7 +11,7 @@ use crate::Result;
 #[cfg(all(feature = "heap", target_os = "linux"))]
 use crate::heap_sampling::HeapSettings;
 
-/// Sets up a [`Profiler`]. Everything has a default that is safe in production.
+/// Builds a [`Profiler`]. Every option has a default that is safe in production.
 #[derive(Clone, Debug)]
 #[must_use = "nothing happens until `start`"]
 pub struct ProfilerBuilder {
@@ -42,76 +42,76 @@ impl ProfilerBuilder {
         }
     }
 
-    /// What the service is called in titles, comments and file names; the program's name unless set.
+    /// Sets the service's name in titles, comments and file names; by default the program's name.
     pub fn name(mut self, name: impl Into<String>) -> Self {
         self.settings.name = name.into();
         self
     }
 
-    /// A label that every sample carries, such as a region or a version.
+    /// Adds a label to every sample, such as a region or a version.
     pub fn label(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         self.settings.labels.push((name.into(), value.into()));
         self
     }
 
-    /// Whether profiles get function names here (the default). Without, they carry addresses and build ids,
-    /// and `flamelet symbolize` or `go tool pprof` adds the names elsewhere.
+    /// Sets whether the service looks up function names for its profiles (the default). Without names, profiles carry
+    /// addresses and build ids, and `flamelet symbolize` or `go tool pprof` adds the names elsewhere.
     pub fn symbolize(mut self, symbolize: bool) -> Self {
         self.settings.symbolize = symbolize;
         self
     }
 
-    /// How many bytes of looked-up names to remember between profiles; 64 MiB unless set. Looking them up takes as much for
-    /// a moment, whatever is set here.
+    /// Sets how many bytes of looked-up names to keep between profiles; 64 MiB by default. A lookup may briefly take
+    /// 64 MiB, even if less is set here.
     pub fn symbol_memory(mut self, bytes: u64) -> Self {
         self.settings.symbol_memory = bytes;
         self
     }
 
-    /// How many bytes the web viewer inside of the service may keep: profiles that were taken there, and what it worked out
-    /// about them; 64 MiB unless set. Beyond it, what was used longest ago is let go of. A profile may take a quarter;
-    /// a larger one is refused. What can be worked out again is given back when nobody has looked for a minute, and the
-    /// profiles after half an hour.
+    /// Sets how many bytes the web viewer inside the service may keep: the profiles taken with it, and what it
+    /// computed from them; 64 MiB by default. Beyond that, the least recently used data is dropped. A single profile
+    /// may take a quarter; a larger one is refused. What can be computed again is freed after a minute without
+    /// requests, and the profiles after half an hour.
     #[cfg(feature = "view")]
     pub fn view_memory(mut self, bytes: usize) -> Self {
         self.settings.view_memory = bytes;
         self
     }
 
-    /// The longest capture that a request over HTTP may ask for; ten minutes unless set.
+    /// Sets the longest capture that an HTTP request may ask for; ten minutes by default.
     pub fn max_duration(mut self, duration: std::time::Duration) -> Self {
         self.settings.limits.max_duration = duration;
         self
     }
 
-    /// The highest frequency that a request over HTTP may ask for; 1000 Hz unless set.
+    /// Sets the highest frequency that an HTTP request may ask for; 1000 Hz by default.
     pub fn max_frequency(mut self, hertz: u32) -> Self {
         self.settings.limits.max_frequency = hertz;
         self
     }
 
-    /// How many requests over HTTP are worked on at the same time; 16 unless set. More are refused.
+    /// Sets how many HTTP requests are processed at the same time; 16 by default. Further requests are refused.
     pub fn max_captures(mut self, count: usize) -> Self {
         self.settings.limits.max_captures = count;
         self
     }
 
-    /// The widest picture that a request over HTTP may ask for; 20,000 pixels unless set.
+    /// Sets the widest picture that an HTTP request may ask for; 20,000 pixels by default.
     pub fn max_image_width(mut self, pixels: u32) -> Self {
         self.settings.limits.max_image_width = pixels;
         self
     }
 
-    /// How many bytes of finished answers over HTTP may wait for clients that read slowly; 32 MiB unless set. While as many
-    /// wait, requests are refused. One alone may have any size.
+    /// Sets how many bytes of finished HTTP answers may wait for clients that read slowly; 32 MiB by default. While
+    /// that much is waiting, requests are refused. A single answer may have any size.
     pub fn max_unread(mut self, bytes: usize) -> Self {
         self.settings.limits.max_unread = bytes;
         self
     }
 
-    /// Checks what was chosen, and starts what runs all the time (continuous sampling, if chosen).
+    /// Checks the options, and starts continuous sampling if it was chosen.
     pub fn start(self) -> Result<Profiler> {
-        // A service should hear of a wrong option when it starts, not when the first profile is asked for.
+        // A service should learn of an invalid option when it starts, not when it is first asked for a profile.
         self.settings.limits.check()?;
         #[cfg(feature = "cpu")]
         check(&self.settings.cpu)?;
@@ -130,55 +130,57 @@ impl ProfilerBuilder {
 
 #[cfg(feature = "cpu")]
 impl ProfilerBuilder {
-    /// Samples per second of CPU time, where a capture does not say; 99 unless set.
+    /// Sets the samples per second of CPU time, for captures that do not set their own; 99 by default.
     pub fn frequency(mut self, hertz: u32) -> Self {
         self.settings.cpu.frequency = hertz;
         self
     }
 
-    /// What takes the samples; the best that works here unless set, which needs no right and, as a timer on each thread,
-    /// interrupts no sleep on Linux 5.10 and later. Before, a sample on the way into a sleep may end it with `EINTR`.
-    /// So may [`Engine::Setitimer`](flamelet_capture::cpu::Engine::Setitimer), which is taken where the other does not
-    /// work, when a busy thread blocks all signals and theirs go to one that sleeps; and
+    /// Sets how samples are taken; by default, with the best engine that works on this system without privileges.
+    /// That is a timer on each thread, which on Linux 5.10 and later interrupts no sleep; on older kernels, a sample
+    /// taken on the way into a sleep may end the sleep with `EINTR`.
+    /// [`Engine::Setitimer`](flamelet_capture::cpu::Engine::Setitimer), the fallback where those timers do not work,
+    /// may do the same: when a busy thread blocks all signals, its signals go to a thread that sleeps. So may
     /// [`Engine::Perf`](flamelet_capture::cpu::Engine::Perf), which sees more, as root or with `CAP_PERFMON`.
     ///
-    /// There is one sampler in a process: while anything samples, its engine is that of who began. With continuous
-    /// sampling that is the profiler itself, so choose the engine here, not for one capture. Each profile says
-    /// which engine took it.
+    /// A process has one sampler: as long as it runs, it keeps the engine of the capture that started it. With
+    /// continuous sampling the profiler itself starts it, so choose the engine here, not for one capture. Each
+    /// profile says which engine took it.
     pub fn engine(mut self, engine: flamelet_capture::cpu::Engine) -> Self {
         self.settings.cpu.engine = engine;
         self
     }
 
-    /// The deepest stack that is kept, 1024 frames unless set; deeper ones keep their leaf side and count as truncated.
+    /// Sets how many frames of a stack are kept, 1024 by default; deeper stacks keep their leaf end and count as
+    /// truncated.
     pub fn max_depth(mut self, frames: usize) -> Self {
         self.settings.cpu.max_depth = frames;
         self
     }
 
-    /// How many samples can wait to be collected before further ones are lost; 2048 unless set.
+    /// Sets how many samples can wait to be collected before further ones are lost; 2048 by default.
     pub fn buffered_samples(mut self, samples: usize) -> Self {
         self.settings.cpu.buffered_samples = samples;
         self
     }
 
-    /// How many bytes the samples of one capture may take, 64 MiB unless set. From the half of it on there is no
-    /// timeline; beyond it, stacks that are known go on being counted and others count as lost; the profile says so.
-    /// Captures over HTTP share it: the more run, the less each, 4 MiB at least.
+    /// Sets how many bytes the samples of one capture may take, 64 MiB by default. Beyond half of that, no timeline
+    /// is kept; beyond all of it, known stacks are still counted and new ones count as lost; the profile says so.
+    /// Captures over HTTP share it: the more of them run, the less each one gets, but at least 4 MiB.
     pub fn memory_budget(mut self, bytes: usize) -> Self {
         self.settings.cpu.memory_budget = bytes;
         self
     }
 
-    /// The share of the process' CPU time, in percent, that sampling may use. Above it new threads are looked for less
-    /// often, or the frequency is lowered, whichever costs more, and profiles say so. `None` for no limit; 2 % unless
-    /// set.
+    /// Sets the share of the process' CPU time, in percent, that sampling may use; 2 by default, `None` for no limit.
+    /// Above it, flamelet looks for new threads less often or lowers the frequency, whichever saves more, and
+    /// profiles say so.
     pub fn overhead_budget(mut self, percent: impl Into<Option<f64>>) -> Self {
         self.settings.cpu.overhead_budget = percent.into();
         self
     }
 
-    /// Whether profiles keep when and on which thread each sample was taken (the default).
+    /// Sets whether profiles record when and on which thread each sample was taken (the default).
     pub fn timeline(mut self, keep: bool) -> Self {
         self.settings.cpu.timeline = keep;
         self
@@ -187,13 +189,13 @@ impl ProfilerBuilder {
 
 #[cfg(all(feature = "heap", target_os = "linux"))]
 impl ProfilerBuilder {
-    /// Samples one allocated byte in `bytes`; 512 KiB unless set.
+    /// Samples one allocated byte in `bytes`; 512 KiB by default.
     pub fn heap_interval(self, bytes: u64) -> Self {
         self.heap(|heap| HeapSettings { options: heap.options.mean(bytes), ..heap })
     }
 
-    /// Keeps a copy of the heap's counts in this file, always up to date, that `flamelet recover` reads after
-    /// the process is gone, however it went. Put it on a disk, not on a file system in memory.
+    /// Keeps an up-to-date copy of the heap's counts in this file, which `flamelet recover` reads after the process
+    /// has ended, however it ended. Put it on a disk, not on a file system in memory.
     pub fn heap_recovery_file(self, path: impl Into<std::path::PathBuf>) -> Self {
         self.heap(|mut heap| {
             heap.options = heap.options.file(path);
@@ -202,7 +204,7 @@ impl ProfilerBuilder {
         })
     }
 
-    /// Prepares this file, and writes the heap to it when a memory limit is near or an allocation is refused.
+    /// Prepares this file, and writes the heap to it when a memory limit is near or an allocation fails.
     pub fn heap_emergency_file(self, path: impl Into<std::path::PathBuf>) -> Self {
         self.heap(|mut heap| {
             heap.options = heap.options.emergency_file(path);
@@ -211,14 +213,14 @@ impl ProfilerBuilder {
         })
     }
 
-    /// A limit for this process' memory in bytes, besides those of its control groups and `RLIMIT_AS`.
+    /// Adds a limit for this process' memory, in bytes, to watch besides those of its control groups and `RLIMIT_AS`.
     pub fn memory_limit(self, bytes: u64) -> Self {
         self.heap(|heap| HeapSettings { options: heap.options.limit(bytes), ..heap })
     }
 
-    /// Lets jemalloc sample by itself, into the same tables where the linked version has hooks for that, else
-    /// by reading its dumps, which know what is in use and little else. It costs somewhat less than sampling
-    /// around jemalloc, and keeps jemalloc's own profiles going beside flamelet's.
+    /// Lets jemalloc sample by itself: into the same tables if the linked version has hooks for that, otherwise by
+    /// reading its dumps, which hold what is in use and little else. This costs somewhat less than sampling around
+    /// jemalloc, and keeps jemalloc's own profiles available next to flamelet's.
     ///
     /// jemalloc must be the program's allocator and have been started with `prof:true`, as
     /// `global_allocator!(jemalloc, profiling)` does.
@@ -227,13 +229,13 @@ impl ProfilerBuilder {
         self.heap_by(flamelet_capture::heap::jemalloc::Jemalloc::linked())
     }
 
-    /// Like [`ProfilerBuilder::heap_by_jemalloc`], for a jemalloc of your own, or without its hooks.
+    /// Like [`ProfilerBuilder::heap_by_jemalloc`], for a jemalloc that you link yourself, or one without hooks.
     #[cfg(feature = "jemalloc")]
     pub fn heap_by(self, jemalloc: flamelet_capture::heap::jemalloc::Jemalloc) -> Self {
         self.heap(|heap| HeapSettings { jemalloc: Some(jemalloc), ..heap })
     }
 
-    /// Leaves the heap alone, although flamelet's allocator is installed.
+    /// Switches heap profiling off, even if flamelet's allocator is installed.
     pub fn without_heap(mut self) -> Self {
         self.settings.heap = None;
         self
@@ -262,7 +264,7 @@ fn check(cpu: &flamelet_capture::cpu::Options) -> Result<()> {
     Ok(())
 }
 
-/// Always-on sampling at a low rate, kept in windows, see [`ProfilerBuilder::continuous`].
+/// Always-on sampling at a low rate, stored in windows, see [`ProfilerBuilder::continuous`].
 #[cfg(feature = "continuous")]
 #[derive(Clone, Debug)]
 pub struct Continuous {
@@ -281,20 +283,20 @@ impl Default for Continuous {
 
 #[cfg(feature = "continuous")]
 impl Continuous {
-    /// Samples per second of CPU time.
+    /// Sets the samples per second of CPU time.
     pub fn frequency(mut self, hertz: u32) -> Self {
         self.frequency = hertz;
         self
     }
 
-    /// The length of one window, 100 ms or more: answers are cut at windows.
+    /// Sets the length of one window, 100 ms or more. Profiles of the past consist of whole windows.
     pub fn window(mut self, length: Duration) -> Self {
         self.window = length;
         self
     }
 
-    /// How far back to remember. All windows together take the memory budget, 32 MiB at most, and each needs 32 KiB: to
-    /// remember more than a thousand windows, make them longer.
+    /// Sets how far back samples are kept. All windows together may take the memory budget, but at most 32 MiB, and
+    /// each needs 32 KiB: to keep more than a thousand windows, make them longer.
     pub fn keep(mut self, span: Duration) -> Self {
         self.keep = span;
         self
@@ -311,7 +313,7 @@ impl Continuous {
         options.sampling = cpu.clone();
         options.sampling.frequency = self.frequency;
         options.sampling.timeline = false;
-        // All windows share it.
+        // All windows share this budget.
         options.sampling.memory_budget = cpu.memory_budget.min(32 << 20);
         Ok((flamelet_capture::cpu::start_recent(&options)?, self.keep))
     }
@@ -319,7 +321,7 @@ impl Continuous {
 
 #[cfg(feature = "continuous")]
 impl ProfilerBuilder {
-    /// Samples all the time at a low rate, so that [`Profiler::last`] and `?last=60` answer at once.
+    /// Samples all the time at a low rate, so that [`Profiler::last`] and `?last=60` return immediately.
     pub fn continuous(mut self, continuous: Continuous) -> Self {
         self.continuous = Some(continuous);
         self

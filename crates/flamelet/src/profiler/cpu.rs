@@ -1,4 +1,4 @@
-//! CPU profiles: for a while, or from here to there.
+//! CPU profiles: for a set time, or until they are finished.
 
 use std::future::{Future, IntoFuture};
 use std::pin::Pin;
@@ -14,10 +14,10 @@ use crate::task::{self, Cancel, Task};
 use crate::{Error, ErrorKind, Result};
 
 impl Profiler {
-    /// Where CPU time goes during the next `duration`.
+    /// Requests a profile of where CPU time goes during the next `duration`.
     ///
-    /// The request can be changed, and then [`run`](CpuRequest::run) here or awaited: with `.await` it runs
-    /// on a thread of its own, on any runtime, and ends early when the future is dropped.
+    /// The request can be changed, and then [`run`](CpuRequest::run) on this thread or awaited: with `.await` it runs
+    /// on its own thread, under any runtime, and ends early when the future is dropped.
     ///
     /// ```no_run
     /// # async fn example(profiler: flamelet::Profiler) -> Result<(), flamelet::Error> {
@@ -32,17 +32,17 @@ impl Profiler {
         CpuRequest { profiler: self.clone(), duration, options, symbolize }
     }
 
-    /// Starts a capture that goes on until [`CpuCapture::finish`].
+    /// Starts a capture that runs until [`CpuCapture::finish`].
     pub fn start(&self) -> Result<CpuCapture> {
         self.cpu(Duration::ZERO).start()
     }
 
-    /// Where CPU time went during the last `span`, or what is remembered of it, at once. Needs
+    /// Returns where CPU time went during the last `span`, or as much of it as is kept, without waiting. Needs
     /// [`ProfilerBuilder::continuous`](super::ProfilerBuilder::continuous).
     ///
     /// With symbolizing on, this looks up names, which can take a second for the first profile of a large program: in
-    /// async code, do it on a blocking thread. Meanwhile sampling, other captures and [`Profiler::metrics`] go on;
-    /// only others that want names wait for their turn.
+    /// async code, call it on a blocking thread. Sampling, other captures and [`Profiler::metrics`] continue
+    /// meanwhile; only other calls that look up names wait for their turn.
     #[cfg(feature = "continuous")]
     pub fn last(&self, span: Duration) -> Result<Profile> {
         let Some((recent, _)) = &self.shared.recent else {
@@ -54,14 +54,14 @@ impl Profiler {
         Ok(profile)
     }
 
-    /// How far back [`Profiler::last`] reaches.
+    /// Returns how far back [`Profiler::last`] reaches.
     #[cfg(feature = "continuous")]
     pub fn remembered(&self) -> Option<Duration> {
         self.shared.recent.as_ref().map(|(_, span)| *span)
     }
 }
 
-/// A CPU profile that was not taken yet, see [`Profiler::cpu`].
+/// A request for a CPU profile, see [`Profiler::cpu`].
 #[derive(Clone, Debug)]
 #[must_use = "nothing is captured until `run` or `.await`"]
 pub struct CpuRequest {
@@ -72,29 +72,30 @@ pub struct CpuRequest {
 }
 
 impl CpuRequest {
-    /// Samples per second of CPU time.
+    /// Sets the samples per second of CPU time.
     pub fn frequency(mut self, hertz: u32) -> Self {
         self.options.frequency = hertz;
         self
     }
 
-    /// What takes the samples. [`Engine::Perf`] may, as root or with `CAP_PERFMON`, end a sleep or a wait of the
+    /// Sets how samples are taken. [`Engine::Perf`] may, as root or with `CAP_PERFMON`, end a sleep or a wait of the
     /// service with `EINTR`.
     ///
-    /// There is one sampler in a process: while another capture runs, or sampling is continuous, their engine is
-    /// used, and the profile says so.
+    /// A process has one sampler: while another capture runs, or sampling is continuous, their engine is used, and
+    /// the profile says so.
     pub fn engine(mut self, engine: Engine) -> Self {
         self.options.engine = engine;
         self
     }
 
-    /// Whether the profile gets function names here.
+    /// Sets whether the service looks up function names for this profile.
     pub fn symbolize(mut self, symbolize: bool) -> Self {
         self.symbolize = symbolize;
         self
     }
 
-    /// What a stranger asked for gets a part of the memory only: the more captures run, the less each.
+    /// Limits a capture that a client asked for to its share of the memory: the more captures run, the less each one
+    /// gets.
     #[cfg(feature = "http")]
     pub(crate) fn sharing_memory(mut self) -> Self {
         const LEAST: usize = 4 << 20;
@@ -104,12 +105,12 @@ impl CpuRequest {
         self
     }
 
-    /// Captures on this thread, which waits. In async code, `.await` the request instead.
+    /// Captures on this thread and blocks it meanwhile. In async code, `.await` the request instead.
     pub fn run(self) -> Result<Profile> {
         self.run_unless(&Cancel::default())
     }
 
-    /// Starts now, and goes on until [`CpuCapture::finish`], whatever the duration.
+    /// Starts a capture that runs until [`CpuCapture::finish`], whatever the duration of the request.
     pub fn start(self) -> Result<CpuCapture> {
         let counters = &self.profiler.shared.counters;
         let session = cpu::start(&self.options).inspect_err(|_| count(&counters.failed))?;
@@ -134,7 +135,7 @@ impl IntoFuture for CpuRequest {
     }
 }
 
-/// A CPU capture on a thread of its own. Dropping it ends the capture.
+/// A CPU capture on its own thread. Dropping it ends the capture.
 #[derive(Debug)]
 pub struct CpuTask {
     task: Result<Task<Result<Profile>>, Option<Error>>,
@@ -153,27 +154,27 @@ impl Future for CpuTask {
     }
 }
 
-/// A capture that goes on until [`CpuCapture::finish`], see [`Profiler::start`].
+/// A running capture, which ends with [`CpuCapture::finish`], see [`Profiler::start`].
 #[derive(Debug)]
 #[must_use = "the capture is thrown away when this is dropped"]
 pub struct CpuCapture {
-    /// Taken by `finish`.
+    /// `None` after `finish`.
     session: Option<Session>,
-    /// Whether its profile was made, and somebody is there to have it.
+    /// Whether its profile was made and delivered.
     is_served: bool,
     symbolize: bool,
     profiler: Profiler,
 }
 
 impl CpuCapture {
-    /// What was sampled so far; the capture goes on. Like [`finish`](Self::finish), it looks up names.
+    /// Returns what was sampled so far; the capture continues. Like [`finish`](Self::finish), this looks up names.
     pub fn snapshot(&self) -> Profile {
         let profile = self.session.as_ref().map(Session::snapshot).unwrap_or_default();
         self.profiler.complete(profile, self.symbolize)
     }
 
-    /// Ends the capture. With symbolizing on, this looks up names, which can take a second for the first
-    /// profile of a large program: in async code, do it on a blocking thread.
+    /// Ends the capture and returns its profile. With symbolizing on, this looks up names, which can take a second
+    /// for the first profile of a large program: in async code, call it on a blocking thread.
     pub fn finish(mut self) -> Profile {
         let raw = self.end();
         let profile = self.profiler.complete(raw, self.symbolize);
@@ -181,7 +182,7 @@ impl CpuCapture {
         profile
     }
 
-    /// Like [`finish`](Self::finish), for somebody who may go away: names are only looked up for who is still there.
+    /// Like [`finish`](Self::finish), for a client that may go away: names are looked up only if it is still waiting.
     pub(crate) fn finish_while(mut self, is_wanted: impl Fn() -> bool) -> Result<Profile> {
         let raw = self.end();
         if !is_wanted() {
@@ -222,7 +223,7 @@ mod tests {
 
     const DEADLINE: Duration = Duration::from_secs(60);
 
-    /// Lets a test know that names are looked up, and waits until it is told to go on.
+    /// Tells a test that names are being looked up, and waits until the test lets it continue.
     fn stop_at_names(profiler: &Profiler) -> (mpsc::Receiver<()>, mpsc::Sender<()>) {
         let (enter, entered) = mpsc::channel();
         let (leave, left) = mpsc::channel::<()>();
@@ -265,7 +266,7 @@ mod tests {
         drop(leave);
         assert_eq!(outcome.recv_timeout(DEADLINE), Ok(Err(ErrorKind::Cancelled)));
         assert_eq!(served_and_cancelled(&profiler), (0, 1));
-        // Who stays is served.
+        // A client that stays is served.
         profiler.cpu(Duration::from_millis(10)).run().expect("a profile");
         assert_eq!(served_and_cancelled(&profiler), (1, 1));
     }
@@ -279,7 +280,7 @@ mod tests {
             entered.recv_timeout(DEADLINE).expect("names are looked up");
             let (done, is_done) = mpsc::channel();
             let other = profiler.clone();
-            // On a thread that may wait for ever, so that this one can say so.
+            // On another thread, which may block for ever, so that this one can report it.
             std::thread::spawn(move || {
                 other.metrics();
                 done.send("metrics").unwrap_or_default();

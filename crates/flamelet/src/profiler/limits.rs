@@ -1,10 +1,10 @@
-//! What strangers may ask for.
+//! Limits on HTTP requests.
 
 use std::time::Duration;
 
 use crate::{Error, Result};
 
-/// What a request over HTTP may ask for. More is refused with a message that names the cap.
+/// What an HTTP request may ask for. A request for more is refused with a message that names the cap.
 ///
 /// The service's own calls, such as [`Profiler::cpu`](crate::Profiler::cpu), are not capped.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -18,13 +18,13 @@ pub struct Limits {
     pub max_captures: usize,
     /// The widest picture in pixels.
     pub max_image_width: u32,
-    /// How many bytes of finished answers may wait for clients that read slowly; 32 MiB unless set. It is only known
-    /// under axum: who uses `http::Handler` alone has the answers in their own hands.
+    /// How many bytes of finished answers may wait for clients that read slowly; 32 MiB unless set. Applies only
+    /// under axum: a program that uses `http::Handler` alone owns its answers.
     pub max_unread: usize,
 }
 
 impl Limits {
-    /// Caps that refuse everything are a mistake.
+    /// Checks the caps: one that refuses every request is a mistake.
     pub(super) fn check(&self) -> Result<()> {
         let highest = flamelet_capture::cpu::MAX_FREQUENCY;
         if self.max_duration < Duration::from_secs(1)
@@ -60,7 +60,7 @@ impl Default for Limits {
 mod tests {
     use super::*;
 
-    /// Whatever else is compiled in: the caps are there with every feature.
+    /// The caps exist with every set of features.
     #[test]
     fn caps_that_refuse_everything_are_refused() {
         Limits::default().check().expect("the defaults are good");

@@ -1,50 +1,50 @@
-//! What the profiler has done, and what it cost.
+//! Metrics: what the profiler has done, and what it cost.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 /// What the profiler has done so far, see [`Profiler::metrics`](crate::Profiler::metrics).
 ///
-/// A process has one sampler, so what is said of samples is of the whole process since its start. What is said of
-/// captures and symbols is of this profiler and its clones.
+/// A process has one sampler, so the numbers of samples cover the whole process since its start. The numbers of
+/// captures and symbols cover this profiler and its clones.
 ///
-/// A plain snapshot: hand the numbers to whatever metrics system the service has.
+/// This is a plain snapshot: pass the numbers to the service's metrics system.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Metrics {
     /// CPU samples taken.
     pub samples: u64,
-    /// CPU samples that found no free slot in the buffer. What one capture could not keep, because of its memory
-    /// budget for instance, only that profile's own quality tells, which counts these too.
+    /// CPU samples lost because the buffer had no free slot. Samples that a single capture could not keep, because of
+    /// its memory budget for instance, are counted only in the quality of its profile, which also includes these.
     pub lost: u64,
-    /// CPU samples whose stack does not reach its thread's start.
+    /// CPU samples whose stack does not reach the start of its thread.
     pub truncated: u64,
     /// CPU time that sampling used, signals included.
     pub overhead: Duration,
-    /// The frequency at which CPU time is sampled right now in hertz; 0 when it is not.
+    /// The current sampling frequency in hertz; 0 when CPU time is not being sampled.
     pub frequency: u32,
-    /// What samples CPU time right now; empty when nothing does.
+    /// The engine that currently samples CPU time; empty when none does.
     pub engine: &'static str,
-    /// Captures that were finished.
+    /// Captures that finished.
     pub captures_served: u64,
-    /// Requests that were refused: bad parameters, no right, too many at once.
+    /// Requests that were refused: bad parameters, not authorized, too many at once.
     pub captures_refused: u64,
-    /// Captures that ended early because whoever asked went away: over HTTP, by dropping the future, or by dropping
-    /// a [`CpuCapture`](crate::CpuCapture) that was not finished.
+    /// Captures that ended early because the client went away: over HTTP, by dropping the future, or by dropping a
+    /// [`CpuCapture`](crate::CpuCapture) that was not finished.
     pub captures_cancelled: u64,
     /// Captures that failed.
     pub captures_failed: u64,
-    /// Requests that are being worked on right now.
+    /// Requests in progress.
     pub captures_running: usize,
-    /// Bytes that remembered symbols take.
+    /// Bytes that cached symbols take.
     pub symbol_memory: usize,
     /// Bytes of finished answers that wait for slow clients, under axum.
     pub unread_bytes: usize,
-    /// Bytes that the web viewer keeps; of the last one, should a profiler have several.
+    /// Bytes that the web viewer keeps; if a profiler has several viewers, those of the one that reported last.
     pub view_memory: usize,
 }
 
-/// Counts what requests came to.
+/// Counters of how requests ended.
 #[derive(Debug, Default)]
 pub(crate) struct Counters {
     pub(crate) served: AtomicU64,

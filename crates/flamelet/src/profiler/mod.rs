@@ -1,4 +1,4 @@
-//! The profiler of a service: what was chosen when it was built, and everything that is shared.
+//! The profiler of a service: its options, and all state that is shared.
 
 mod builder;
 #[cfg(feature = "cpu")]
@@ -46,7 +46,7 @@ use symbols::Symbols;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// Nothing runs in the process until something is asked for, unless continuous sampling was chosen.
+/// Nothing runs in the process until a profile is asked for, unless continuous sampling was chosen.
 #[derive(Clone)]
 pub struct Profiler {
     shared: Arc<Shared>,
@@ -63,7 +63,7 @@ pub(crate) struct Shared {
     recent: Option<(flamelet_capture::cpu::Recent, std::time::Duration)>,
 }
 
-/// What was chosen when the profiler was built.
+/// The options that the profiler was built with.
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
     pub(crate) name: String,
@@ -80,28 +80,28 @@ pub(crate) struct Settings {
 }
 
 impl Profiler {
-    /// Begins to set up a profiler.
+    /// Returns a builder for a profiler.
     pub fn builder() -> ProfilerBuilder {
         ProfilerBuilder::new()
     }
 
-    /// The service's name.
+    /// Returns the service's name.
     pub fn name(&self) -> &str {
         &self.shared.settings.name
     }
 
-    /// What requests over HTTP may ask for.
+    /// Returns the limits on HTTP requests.
     pub fn limits(&self) -> &Limits {
         &self.shared.settings.limits
     }
 
-    /// What the profiler has done so far, and what it cost.
+    /// Returns what the profiler has done so far, and what it cost.
     pub fn metrics(&self) -> Metrics {
         self.shared.counters.snapshot(self.shared.symbols.memory())
     }
 
-    /// Fills in the names of functions, files and lines of a profile of this process, remembering what was
-    /// looked up for the next one.
+    /// Fills in the names of functions, files and lines in a profile of this process, and caches them for the next
+    /// one.
     pub fn symbolize(&self, profile: &mut Profile) {
         self.shared.symbols.symbolize(profile);
     }
@@ -111,7 +111,7 @@ impl Profiler {
         &self.shared
     }
 
-    /// Gives a captured profile what the service says about itself, and names if `symbolize`.
+    /// Adds the service's name and labels to a captured profile, and names if `symbolize` is set.
     #[cfg(any(feature = "cpu", feature = "heap"))]
     pub(crate) fn complete(&self, mut profile: Profile, symbolize: bool) -> Profile {
         let settings = &self.shared.settings;

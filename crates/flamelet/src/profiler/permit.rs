@@ -1,16 +1,16 @@
-//! How many captures run at the same time.
+//! A limit on how many captures run at the same time.
 
 use std::sync::atomic::Ordering;
 
 use super::Profiler;
 
-/// The right to one of the captures that may run at the same time.
+/// Permission to run one of the captures that may run at the same time.
 pub(crate) struct Permit {
     profiler: Profiler,
 }
 
 impl Profiler {
-    /// A permit, unless as many captures as allowed are running.
+    /// Returns a permit, unless the maximum number of captures is running.
     pub(crate) fn permit(&self) -> Option<Permit> {
         let most = self.limits().max_captures;
         let more = |running| (running < most).then_some(running + 1);
@@ -18,7 +18,7 @@ impl Profiler {
         Some(Permit { profiler: self.clone() })
     }
 
-    /// Whether as many bytes of answers as may wait for their clients do so.
+    /// Returns whether the answers that wait for their clients have reached the limit.
     pub(crate) fn has_many_unread(&self) -> bool {
         self.shared().counters.unread.load(Ordering::Acquire) >= self.limits().max_unread
     }

@@ -1,4 +1,4 @@
-//! Names for this process' addresses, remembered between profiles.
+//! Names for this process' addresses, cached between profiles.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -13,23 +13,24 @@ use flamelet_symbol::symbolize::{Options, Symbolizer};
 
 use crate::lock::lock;
 
-/// One symbolizer for all captures: the second profile of the same code costs next to nothing. What it allocates is not
-/// the service's, and in no heap profile.
+/// One symbolizer for all captures: the second profile of the same code costs next to nothing. Its allocations do not
+/// count as the service's, and appear in no heap profile.
 pub(crate) struct Symbols {
     symbolizer: Mutex<Symbolizer>,
-    /// How many bytes may be remembered.
+    /// How many bytes may be cached.
     most: u64,
-    /// What the symbolizer took when it was last used: to be read while it works, which can take seconds.
+    /// The symbolizer's memory when it was last used: readable while the symbolizer works, which can take seconds.
     memory: AtomicUsize,
-    /// What a test does while names are looked up.
+    /// Called while names are looked up, for tests.
     #[cfg(test)]
     pub(super) meanwhile: Mutex<Option<Box<dyn FnOnce() + Send>>>,
 }
 
 impl Symbols {
-    /// Remembers at most about `memory` bytes.
+    /// Returns a cache of at most about `memory` bytes.
     pub(crate) fn new(memory: u64) -> Self {
-        // Reading a file takes what it takes, for a moment: with less, a large program would have no names.
+        // Reading a file needs more for a moment, whatever the cache size: with less, a large program would have no
+        // names.
         let limits = Limits { memory: memory.max(Limits::SERVICE.memory), ..Limits::SERVICE };
         let options = Options { limits, only_symbols_of_libraries: true, ..Options::default() };
         Self {
@@ -41,7 +42,7 @@ impl Symbols {
         }
     }
 
-    /// Does not wait.
+    /// Returns the bytes that are cached, without waiting for the symbolizer.
     pub(super) fn memory(&self) -> usize {
         self.memory.load(Ordering::Relaxed)
     }
@@ -63,7 +64,7 @@ impl Symbols {
         }
     }
 
-    /// The innermost function at each of `addresses` of this process, where it is known.
+    /// Returns the innermost function at each of `addresses` of this process, where it is known.
     #[cfg(any(feature = "heap", feature = "http"))]
     pub(crate) fn frames(&self, addresses: &[u64]) -> Vec<Option<Frame>> {
         unaccounted(|| self.find_frames(addresses))
@@ -76,7 +77,7 @@ impl Symbols {
         use flamelet_symbol::symbolize::ModuleName;
 
         let mut found = vec![None; addresses.len()];
-        // All addresses of a file at once: that is what makes looking them up cheap.
+        // Look up all addresses of a file together, which makes it cheap.
         for mapping in code_mappings(Process::Own).unwrap_or_default() {
             let holds = |&at: &usize| (mapping.start..mapping.limit).contains(&addresses[at]);
             let asked: Vec<usize> = (0..addresses.len()).filter(holds).collect();

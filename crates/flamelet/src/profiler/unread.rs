@@ -4,17 +4,17 @@ use std::sync::atomic::Ordering;
 
 use super::Profiler;
 
-/// Answers up to this size are not counted: a connection takes as much.
+/// Answers up to this size are not counted: a connection itself takes as much.
 const SMALL: usize = 16 << 10;
 
-/// The body of an answer, counted until its last byte is on its way or its client is gone.
+/// The body of an answer, counted until its last byte is being sent or its client is gone.
 pub(crate) struct Unread {
     body: Vec<u8>,
     profiler: Profiler,
 }
 
 impl Profiler {
-    /// The body, counted; nothing where too many wait already. One alone may have any size.
+    /// Returns the body, counted, or `None` if too many are waiting already. A single one may have any size.
     pub(crate) fn unread(&self, body: Vec<u8>) -> Option<Unread> {
         let (size, most) = (counted(&body), self.limits().max_unread);
         let more = |unread: usize| {

@@ -1,4 +1,4 @@
-//! What a profile can be converted to, as the formats themselves list it.
+//! What a profile can be converted to: the writable formats, and pictures.
 
 use std::path::Path;
 
@@ -7,7 +7,7 @@ use flamelet_formats::Format;
 
 use crate::job::Picture;
 
-/// What a profile is made into.
+/// The result of a conversion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Made {
     Format(Format),
@@ -15,7 +15,7 @@ pub(crate) enum Made {
     Dot,
 }
 
-/// What can be made of a profile besides files that hold it.
+/// What a profile can be converted to besides file formats for profiles.
 const PICTURES: [(&str, &str, Made); 3] = [
     ("dot", "the call graph for Graphviz", Made::Dot),
     ("svg", "a flame graph", Made::Flame(Picture::Svg)),
@@ -28,7 +28,7 @@ impl Made {
         picture.or_else(|| name.parse().ok().filter(|format: &Format| format.can_write()).map(Self::Format))
     }
 
-    /// What the name of a file asks for.
+    /// Returns what the extension of a file asks for.
     pub(crate) fn for_output(path: &Path) -> Option<Self> {
         let ending = path.extension().and_then(|ending| ending.to_str());
         let picture = ending.map(|ending| if ending == "htm" { "html" } else { ending });
@@ -39,14 +39,14 @@ impl Made {
         })
     }
 
-    /// The names of everything that can be made.
+    /// Returns the names of everything that a profile can be converted to.
     pub(crate) fn names() -> Vec<&'static str> {
         let formats = by_name().into_iter().filter(|format| format.can_write()).map(Format::name);
         formats.chain(PICTURES.iter().map(|(name, ..)| *name)).collect()
     }
 }
 
-/// All formats in the order in which people look for them.
+/// Returns all formats, sorted by name.
 fn by_name() -> Vec<Format> {
     let mut formats = Format::all().to_vec();
     formats.sort_by_key(|format| format.name());
@@ -54,7 +54,7 @@ fn by_name() -> Vec<Format> {
 }
 
 pub(super) fn parser() -> impl TypedValueParser<Value = Made> {
-    // What each is, stands in the table below the options.
+    // Each is described in the table below the options.
     let formats = by_name().into_iter().filter(|format| format.can_write()).map(|format| {
         let others = format.aliases().iter().chain(format.extensions()).copied();
         PossibleValue::new(format.name()).aliases(others.filter(|other| *other != format.name()))
@@ -64,7 +64,7 @@ pub(super) fn parser() -> impl TypedValueParser<Value = Made> {
     PossibleValuesParser::new(all).try_map(|name| Made::named(&name).ok_or("this cannot be written"))
 }
 
-/// All formats, a line each.
+/// Lists all formats, one per line.
 pub(super) fn table() -> String {
     let mark = |is: bool, letter: char| if is { letter } else { ' ' };
     let formats = by_name().into_iter().map(|format| {
@@ -81,7 +81,7 @@ pub(super) fn table() -> String {
     )
 }
 
-/// `text` in lines of `width` letters at most, where its words allow that.
+/// Wraps `text` to lines of at most `width` characters where possible.
 fn folded(text: &str, width: usize) -> Vec<String> {
     let mut lines = vec![String::new()];
     for word in text.split(' ') {

@@ -1,4 +1,4 @@
-//! The demo's service as the viewer asks it for more: it is busy only while it is profiled.
+//! The demo's service as a live source for the viewer: it is busy only while it is profiled.
 
 use std::net::SocketAddr;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! The demo's clients: a few threads that ask for all routes in turn.
+//! The demo's clients: a few threads that request all routes in turn.
 
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 
-/// Clients at work.
+/// Running clients.
 pub(super) struct Load {
     is_over: Arc<AtomicBool>,
     answered: Arc<AtomicU64>,
@@ -42,19 +42,19 @@ impl Load {
         Ok(Self { is_over, answered, clients })
     }
 
-    /// Ends the clients and says how many requests were answered.
+    /// Stops the clients and returns how many requests were answered.
     pub(super) fn stop(self) -> u64 {
         self.is_over.store(true, Ordering::Relaxed);
         for client in self.clients {
-            // A client that panicked has only itself to count.
+            // A client that panicked does not affect the count of the others.
             let _ = client.join();
         }
         self.answered.load(Ordering::Relaxed)
     }
 }
 
-/// Asks for a path and reads the answer, over one connection as clients of services do: the profile shall show
-/// the service, not the making of connections.
+/// Requests a path and reads the answer, over one connection as real clients do: the profile should show the service,
+/// not connections being opened.
 fn request(
     connection: &mut Option<BufReader<TcpStream>>,
     address: SocketAddr,

@@ -1,4 +1,4 @@
-//! `flamelet demo`: a busy service, profiled through the same API that a user would use.
+//! `flamelet demo`: a busy service, profiled through the public API.
 
 mod live;
 mod load;
@@ -20,7 +20,7 @@ use crate::job::{Ask, Picture, Question, answer_to};
 use crate::profiles::SymbolOptions;
 use crate::progress::Waiting;
 
-/// What the demo found out.
+/// The demo's result.
 struct Found {
     cpu: Profile,
     heap: Profile,
@@ -59,7 +59,7 @@ pub(crate) fn guide() -> Guide {
 }
 
 pub(crate) fn run(args: &Args) -> Result<()> {
-    // Now, and not when there is something to lose.
+    // Create the folder now, before there is a profile to lose.
     std::fs::create_dir_all(&args.output).about(args.output.display())?;
     let profiler = Profiler::builder().name("demo").start().map_err(|error| failure(&error))?;
     let service = service::start(profiler.clone())?;

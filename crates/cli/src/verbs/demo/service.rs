@@ -13,10 +13,11 @@ use flamelet::Profiler;
 
 use crate::error::Result;
 
-/// The service; it ends with the process or when dropped.
+/// The running service; it ends with the process or when dropped.
 pub(super) struct Service {
     address: SocketAddr,
-    /// Where its endpoints are: others on this machine cannot guess it, and so not profile it.
+    /// The path of its endpoints, which is random: other users of this machine cannot guess it, and so cannot profile
+    /// it.
     secret: String,
     _runtime: tokio::runtime::Runtime,
 }
@@ -26,7 +27,7 @@ impl Service {
         self.address
     }
 
-    /// The address of the profiler's endpoints.
+    /// Returns the address of the profiler's endpoints.
     pub(super) fn endpoints(&self) -> String {
         format!("http://{}/{}/debug/pprof/", self.address, self.secret)
     }
@@ -89,7 +90,7 @@ fn count_words(words: usize) -> Vec<(String, usize)> {
     counts
 }
 
-/// Holds on to memory, behind a lock that all requests want.
+/// Holds on to memory, behind a lock that all requests contend for.
 async fn orders(State(orders): State<Orders>) -> String {
     let _scope = flamelet::labels! { route = "/orders" };
     let mut orders = orders.lock().unwrap_or_else(PoisonError::into_inner);

@@ -45,7 +45,7 @@ struct HeapViews {
 }
 
 impl Args {
-    /// The view that was asked for.
+    /// Returns the view that was asked for.
     pub(super) fn view(&self) -> Option<HeapView> {
         let views = self.views;
         let chosen = [

@@ -1,4 +1,4 @@
-//! `flamelet heap`: who holds memory, frees it, how long it lives, and what grows.
+//! `flamelet heap`: what holds memory, what frees it, how long it lives, and what grows.
 
 mod arguments;
 
@@ -17,7 +17,7 @@ use crate::profiles::{SourceOptions, is_service};
 use crate::{job, output};
 pub(crate) use arguments::Args;
 
-/// How long a service watches what grows where nobody says how long.
+/// How long a service watches growth by default.
 const GROWTH_SECONDS: u64 = 10;
 
 pub(crate) fn guide() -> Guide {
@@ -70,7 +70,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     args.compared.write(|is_json, out| answer.write(is_json, limit, out))
 }
 
-/// What is told.
+/// The report to print.
 enum Answer {
     Holders(&'static str, heap::Holders),
     Freed(heap::Freed),
@@ -146,7 +146,7 @@ fn write_json(kind: &'static str, answer: &impl Serialize, out: &mut dyn Write) 
     job::write_json(&Named { report: kind, answer }, out)
 }
 
-/// A profile of `view`: from a service, from the file that a killed one left behind, or any heap profile.
+/// Opens a profile of `view`: from a service, from the file that a killed one left behind, or any heap profile.
 fn open(text: &str, view: HeapView, source: &SourceOptions, notes: &mut Vec<String>) -> Result<Profile> {
     if is_service(text) {
         return source.open_one(&with_endpoint(text, view.endpoint()), notes);
@@ -159,13 +159,13 @@ fn open(text: &str, view: HeapView, source: &SourceOptions, notes: &mut Vec<Stri
     Ok(profile)
 }
 
-/// Whether a file is what `flamelet recover` reads.
+/// Returns whether `flamelet recover` can read the file.
 fn is_ledger(path: &Path) -> bool {
     let mut magic = [0; 6];
     open_regular(path).and_then(|mut file| file.read_exact(&mut magic)).is_ok() && &magic == b"FLHEAP"
 }
 
-/// The address of an endpoint, where `text` names only the service.
+/// Returns the address of an endpoint if `text` names only the service.
 fn with_endpoint(text: &str, endpoint: &str) -> String {
     let (address, query) = text.split_at(text.find(['?', '#']).unwrap_or(text.len()));
     let address = address.trim_end_matches('/');

@@ -9,7 +9,7 @@ use crate::error::{Failure, Result};
 use crate::job::{Picture, Question};
 use crate::profiles::SourceOptions;
 
-/// What a flag that names a report asks for.
+/// The report that a flag asks for.
 #[derive(Clone)]
 pub(super) enum ReportFlag {
     Report(Question),
@@ -19,12 +19,12 @@ pub(super) enum ReportFlag {
 
 /// What the command line asked for.
 pub(super) struct PprofCommand {
-    /// The report, or none for the shell.
+    /// The report, or `None` for the shell.
     pub(super) report: Option<ReportFlag>,
     pub(super) source: SourceOptions,
     pub(super) options: ReportOptions,
     pub(super) output: Option<PathBuf>,
-    /// Where to serve the web page, when it was asked for.
+    /// Where to serve the web page, if it was asked for.
     pub(super) http: Option<String>,
     pub(super) no_browser: bool,
 }
@@ -62,7 +62,7 @@ impl PprofCommand {
         value: Option<&'a str>,
         words: &mut impl Iterator<Item = &'a str>,
     ) -> Result<()> {
-        // A value may follow as a word of its own, as Go's flag package allows; a switch takes none.
+        // A value may follow as a separate word, as Go's flag package allows; a switch takes none.
         let mut text = || -> Result<String> {
             let value = value.or_else(|| words.next());
             value.map(str::to_string).ok_or_else(|| Failure::new(format!("-{name} needs a value")))
@@ -84,7 +84,7 @@ impl PprofCommand {
             "tls_cert" => self.source.fetch.tls_cert = Some(text()?.into()),
             "tls_key" => self.source.fetch.tls_key = Some(text()?.into()),
             "symbolize" => self.set_symbolize(&text()?)?,
-            // What has no meaning here is taken and left.
+            // Accepted and ignored: these have no meaning in flamelet.
             "tools" | "buildid" | "add_comment" => drop(text()?),
             "total_delay" => self.options.sample_index = "delay".into(),
             "mean_delay" => (self.options.sample_index, self.options.mean) = ("delay".into(), true),
@@ -161,7 +161,7 @@ pub(super) fn plain_question(name: &str) -> Option<Question> {
     })
 }
 
-/// `-normalize`, `-normalize=true`, `-cum=false`.
+/// Reads a switch: `-normalize`, `-normalize=true`, `-cum=false`.
 fn switch(name: &str, value: Option<&str>) -> Result<bool> {
     let value = value.unwrap_or("true");
     flamelet_report::parse_switch(value).map_err(|error| Failure::new(format!("-{name}={value}: {error}")))

@@ -1,4 +1,4 @@
-//! What `flamelet pprof -help`, its manual page and its shell say of pprof's flags.
+//! Help on pprof's flags, for `flamelet pprof -help`, its manual page and its shell.
 
 use flamelet_report::{OPTIONS, ReportOption};
 
@@ -30,10 +30,10 @@ Profiles:
   -total_delay          the same as -sample_index=delay
   -mean_delay           … with -mean";
 
-/// How wide a flag may be to have its meaning beside it.
+/// How wide a flag may be to have its description beside it.
 const BESIDE: usize = 22;
 
-/// All flags, as they stand below the examples.
+/// Lists all flags, for the help below the examples.
 pub(super) fn flags() -> String {
     let mut text = FLAGS.to_owned();
     let mut section = None;
@@ -61,12 +61,12 @@ fn line(option: &ReportOption) -> String {
     }
 }
 
-/// What `help NAME` in the shell prints.
+/// Returns what `help NAME` prints in the shell.
 pub(super) fn of_option(name: &str) -> Result<String> {
     ReportOption::named(name).map(line).ok_or_else(|| unknown_option(name))
 }
 
-/// Says what to do instead of what is not there.
+/// Returns the error for an unknown option, with an alternative if there is one.
 pub(super) fn unknown_option(name: &str) -> Failure {
     Failure::new(match instead_of(name) {
         Some(instead) => format!("-{name}: {instead}"),
@@ -74,7 +74,7 @@ pub(super) fn unknown_option(name: &str) -> Failure {
     })
 }
 
-/// What to do instead of what pprof has and flamelet has not; `None` for what neither has.
+/// Returns the alternative to an option that pprof has and flamelet does not; `None` if neither has it.
 pub(super) fn instead_of(name: &str) -> Option<&'static str> {
     Some(match name {
         "png" | "gif" | "pdf" | "ps" | "eps" | "jpg" => {

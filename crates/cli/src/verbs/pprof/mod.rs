@@ -73,7 +73,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     }
 }
 
-/// Draws the call graph into a file that stays, and asks the desktop to show it.
+/// Draws the call graph to a file that is kept, and opens it on the desktop.
 fn show_in_browser(profile: Profile, ask: &Ask<'_>) -> Result<()> {
     let mut name = tempfile::Builder::new();
     let file = name.prefix("flamelet-graph-").suffix(".svg").tempfile().about("a file for the picture")?;
@@ -84,7 +84,7 @@ fn show_in_browser(profile: Profile, ask: &Ask<'_>) -> Result<()> {
     Ok(())
 }
 
-/// `host:port` as pprof takes it: either may be left out.
+/// Reads `host:port` as pprof does: either may be left out.
 fn listen_on(address: &str) -> Result<ServeOptions> {
     let wrong = || Failure::new(format!("-http={address}: write HOST:PORT, such as localhost:8080 or :8080"));
     let (host, port) = address.rsplit_once(':').ok_or_else(wrong)?;
@@ -92,7 +92,7 @@ fn listen_on(address: &str) -> Result<ServeOptions> {
     Ok(view::listen_on(host, port))
 }
 
-/// Whether nothing is asked for that changes what the page is to show.
+/// Returns whether the options leave the profile that the page shows unchanged.
 fn leaves_profile_alone(options: &ReportOptions) -> bool {
     let usual = ReportOptions::default();
     options.filters == usual.filters
@@ -108,7 +108,7 @@ fn serve(command: &PprofCommand, listen: &ServeOptions) -> Result<()> {
         if options.sources.len() == 1 && !options.has_base() && leaves_profile_alone(&command.options) {
             view::source(&options)?
         } else {
-            // Several are merged, as in the reports, and the page shows what the filters leave.
+            // Several profiles are merged, as in the reports, and the page shows the filtered result.
             let opened = options.open()?;
             opened.notes.iter().for_each(|note| note!("{note}"));
             let report = Report::new(opened.profile, &command.options, Command::Proto)?;

@@ -1,4 +1,4 @@
-//! The shell of `flamelet pprof FILE`, with the commands of pprof's.
+//! The shell of `flamelet pprof FILE`, with pprof's commands.
 
 use std::io::{self, BufRead, IsTerminal, Write};
 use std::path::PathBuf;
@@ -84,7 +84,7 @@ fn option_lines(options: &ReportOptions) -> Vec<String> {
     lines
 }
 
-/// Whether the line sets an option: `name=value` before any space.
+/// Returns whether the line sets an option: `name=value` before any space.
 fn is_assignment(line: &str) -> bool {
     let name = line.split(['=', ' ']).next().unwrap_or("").trim_end_matches(|c: char| c.is_ascii_digit());
     let is_report = plain_question(name).is_some()
@@ -96,7 +96,7 @@ fn is_assignment(line: &str) -> bool {
 fn set(command: &mut PprofCommand, profile: &Profile, name: &str, value: &str) -> Result<()> {
     let mut options = command.options.clone();
     set_option(&mut options, name, value)?;
-    // With a sample type that the profile does not have, every report from now on would fail.
+    // If the profile does not have this sample type, every report from now on would fail.
     flamelet_report::sample_index(profile, &options.sample_index)?;
     command.options = options;
     Ok(())
@@ -125,7 +125,7 @@ fn report(line: &str, command: &PprofCommand, profile: &Profile) -> Result<()> {
                 _ => Question::Disasm(expression.into()),
             }
         }
-        // The picture goes to the browser once the options are known.
+        // The browser opens the picture once the options are known.
         "web" => Question::Graph,
         _ => plain_question(name).ok_or_else(|| unrecognized(name))?,
     };

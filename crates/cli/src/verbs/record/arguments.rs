@@ -6,9 +6,9 @@ use clap::ValueHint;
 
 use crate::arguments::values::{bytes, existing_path, seconds};
 
-/// Where a recording goes when nobody says.
+/// The default output of a recording.
 pub(crate) const CPU_FILE: &str = "profile.pb.gz";
-/// The same for memory.
+/// The default output for memory.
 pub(crate) const HEAP_FILE: &str = "heap.pb.gz";
 
 fn output_help() -> String {
@@ -76,7 +76,7 @@ pub(crate) struct Args {
 pub(crate) enum Heap {
     /// All of them.
     All,
-    /// One every so many bytes.
+    /// One every this many bytes.
     Sampled(u64),
 }
 

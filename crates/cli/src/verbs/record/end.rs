@@ -1,9 +1,9 @@
-//! What becomes of a command when its recording is over, and of the person who presses Ctrl-C.
+//! Ends the command when its recording is over, and handles Ctrl-C.
 //!
 //! ```text
 //! Ctrl-C, or the duration is over ──► the recording ends, the command is asked to end (as by Ctrl-C, or SIGTERM)
 //!                                     the profile is written; then the command is waited for:
-//!    Ctrl-C again: SIGTERM;  once more: SIGKILL;  after some seconds it is left running, and that is said
+//!    Ctrl-C again: SIGTERM;  once more: SIGKILL;  after some seconds it is left running, and a note says so
 //! ```
 
 use std::process::ExitStatus;
@@ -17,28 +17,28 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use crate::error::Result;
 
-/// How long a command that was asked to end is waited for.
+/// How long to wait for a command that was asked to end.
 const PATIENCE: Duration = Duration::from_secs(5);
 const LOOK: Duration = Duration::from_millis(20);
 
-/// Ctrl-C and the other ways to be asked to end: a closed terminal, a service manager.
+/// Ctrl-C and the other requests to end: a closed terminal, a service manager.
 pub(crate) struct Interruptions {
     is_asked: Arc<AtomicBool>,
     is_by_keyboard: Arc<AtomicBool>,
-    /// Nothing is to be written any more: then whatever asks to end simply ends.
+    /// Set when there is nothing left to write: then the next signal ends this process.
     is_over: Arc<AtomicBool>,
-    /// The terminal sends what its keys mean to the command as well.
+    /// The terminal sends Ctrl-C to the command as well.
     reaches_command: bool,
 }
 
 impl Interruptions {
     pub(crate) fn watch() -> Result<Self> {
         let (is_asked, is_by_keyboard) = (Arc::<AtomicBool>::default(), Arc::<AtomicBool>::default());
-        // Before the other flag: who sees that one set sees why.
+        // Registered before the other flag, so that it is always set first.
         signal_hook::flag::register(SIGINT, Arc::clone(&is_by_keyboard))?;
         let is_over = Arc::<AtomicBool>::default();
         let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-        // Under nohup a closed terminal is no reason to end.
+        // Under nohup, a closed terminal is no reason to end.
         let hangup = (!ignores(&status, SIGHUP)).then_some(SIGHUP);
         for signal in [SIGINT, SIGTERM].into_iter().chain(hangup) {
             signal_hook::flag::register_conditional_default(signal, Arc::clone(&is_over))?;
@@ -48,29 +48,29 @@ impl Interruptions {
         Ok(Self { is_asked, is_by_keyboard, is_over, reaches_command })
     }
 
-    /// Set when the recording should end.
+    /// Returns the flag that is set when the recording should end.
     pub(crate) fn flag(&self) -> &AtomicBool {
         &self.is_asked
     }
 
-    /// Whether the command should have a process group of its own. In the foreground of a terminal it must share ours,
-    /// or it would be stopped when it reads from there.
+    /// Returns whether the command should have its own process group. In the foreground of a terminal it must share
+    /// ours, or it would be stopped when it reads from the terminal.
     pub(crate) fn shield_command(&self) -> bool {
         !self.reaches_command
     }
 
-    /// Lets the next one end this process.
+    /// Lets the next signal end this process.
     pub(crate) fn end(&self) {
         self.is_over.store(true, Ordering::Relaxed);
     }
 
-    /// Whether it was asked since this was called last.
+    /// Returns whether there was a request to end since the last call.
     pub(crate) fn take(&self) -> bool {
         self.is_asked.swap(false, Ordering::Relaxed)
     }
 }
 
-/// A command that goes on when its recording has ended, and was asked to end too.
+/// A command that still runs after its recording, and was asked to end.
 pub(crate) struct Ending {
     command: RunningCommand,
     asked: Instant,
@@ -78,11 +78,11 @@ pub(crate) struct Ending {
 }
 
 impl Ending {
-    /// Asks `command` to end, after an interruption as that does it.
+    /// Asks `command` to end: after an interruption with the same signal.
     pub(crate) fn ask(command: RunningCommand, was_interrupted: bool, by: &Interruptions) -> Self {
         let is_by_keyboard = was_interrupted && by.is_by_keyboard.swap(false, Ordering::Relaxed);
         match is_by_keyboard {
-            // The terminal has asked it already, and some take a second time for impatience.
+            // The terminal has already sent it, and some programs treat a second one as a demand to quit at once.
             true if by.reaches_command => {}
             true => command.ask_to_end(Signal::Interrupt),
             false => command.ask_to_end(Signal::Terminate),
@@ -90,7 +90,7 @@ impl Ending {
         Self { command, asked: Instant::now(), times: 1 }
     }
 
-    /// Waits for the end, with everything written. `None` when it is left running.
+    /// Waits for the command to end, after everything is written. Returns `None` if it is left running.
     pub(crate) fn wait(mut self, by: &Interruptions) -> Result<Option<ExitStatus>> {
         let id = self.command.id();
         let mut was_told = false;
@@ -115,8 +115,8 @@ impl Ending {
         }
     }
 
-    /// Waits for the end, and ends a command that takes too long: another run is to follow. `None` when somebody
-    /// asked to end meanwhile, and none is to follow.
+    /// Waits for the command to end, and kills it if it takes too long, because another run follows. Returns `None`
+    /// if the user interrupts meanwhile, so that none follows.
     pub(crate) fn make_room(&mut self, by: &Interruptions) -> Result<Option<ExitStatus>> {
         while !by.take() {
             if let Some(status) = self.command.try_wait()? {
@@ -138,7 +138,7 @@ impl Ending {
     }
 }
 
-/// Whether a process with this `/proc/PID/status` ignores `signal`.
+/// Returns whether a process with this `/proc/PID/status` ignores `signal`.
 fn ignores(status: &str, signal: i32) -> bool {
     let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
     let ignored = ignored.and_then(|ignored| u64::from_str_radix(ignored.trim(), 16).ok());

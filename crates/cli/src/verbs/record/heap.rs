@@ -1,4 +1,4 @@
-//! `flamelet record --heap`: what a command allocates that was not built for it.
+//! `flamelet record --heap`: records the allocations of a command that was not built for it.
 
 use std::process::{Command, ExitCode};
 
@@ -12,7 +12,7 @@ use super::{Outcome, Run, run_all};
 use crate::error::{Failure, Result};
 use crate::profiles::SymbolOptions;
 
-/// The library that is loaded into the command; it ships inside of this program.
+/// The library that is loaded into the command; it is embedded in this program.
 static LIBRARY: Library =
     Library { bytes: flamelet_embed::cdylib!(flamelet_preload), name: "libflamelet-heap.so" };
 

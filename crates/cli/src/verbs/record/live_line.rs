@@ -1,20 +1,20 @@
-//! The line on the terminal that says how a recording goes.
+//! The line on the terminal that shows how a recording is going.
 
 use std::io::{IsTerminal, Write};
 
 use terminal_size::{Height, Width, terminal_size_of};
 
-/// A line that is written anew again and again, on standard error if that is a terminal. What is recorded may write to
-/// the same terminal: then the line has the last row to itself, and the rest scrolls above it.
+/// A line that is rewritten in place, on standard error if that is a terminal. If the recorded program may write to
+/// the same terminal, the line occupies the last row, and everything else scrolls above it.
 pub(crate) struct LiveLine {
     is_watched: bool,
     has_own_row: bool,
-    /// The row that is kept free, when it is.
+    /// The row that is reserved, if any.
     row: Option<u16>,
 }
 
 impl LiveLine {
-    /// With `is_shared`, others write to the same terminal.
+    /// With `is_shared`, other programs write to the same terminal.
     pub(crate) fn new(is_shared: bool) -> Self {
         let is_watched = std::io::stderr().is_terminal();
         Self { is_watched, has_own_row: is_shared && std::io::stdout().is_terminal(), row: None }
@@ -31,7 +31,7 @@ impl LiveLine {
         let _ = if self.has_own_row && rows > 5 {
             let reserved = if self.row == Some(rows) { String::new() } else { reserve(rows) };
             self.row = Some(rows);
-            // The cursor is put back where the program left it.
+            // Put the cursor back where the program left it.
             write!(std::io::stderr(), "{reserved}\x1b7\x1b[{rows};1H\x1b[K{text}\x1b8")
         } else {
             write!(std::io::stderr(), "\r\x1b[K{text}")
@@ -39,9 +39,9 @@ impl LiveLine {
     }
 }
 
-/// Lets only the rows above the last one scroll.
+/// Limits scrolling to the rows above the last one.
 fn reserve(rows: u16) -> String {
-    // A new line first: the cursor may stand in the last row.
+    // A new line first: the cursor may be in the last row.
     format!("\n\x1b7\x1b[1;{}r\x1b8\x1b[1A", rows - 1)
 }
 

@@ -7,13 +7,13 @@ use flamelet_record::signal::{Signal, send_to_all};
 
 use crate::error::{About, Result};
 
-/// A running load generator; it ends, with all that it started, when this is dropped.
+/// A running load generator; dropping it ends it and everything it started.
 pub(crate) struct Load {
     shell: Child,
 }
 
 impl Load {
-    /// Starts `command` in a shell, in a process group of its own.
+    /// Starts `command` in a shell, in its own process group.
     pub(crate) fn start(command: &str) -> Result<Self> {
         let mut shell = Command::new("sh");
         shell.args(["-c", command]).stdin(Stdio::null()).process_group(0);
@@ -24,9 +24,9 @@ impl Load {
 impl Drop for Load {
     fn drop(&mut self) {
         let had_ended = has_ended(self.shell.id());
-        // The shell is not waited for before, so the number of its group is still its own.
+        // The shell was not waited for yet, so its process group id cannot have been reused.
         send_to_all(self.shell.id(), Signal::Terminate);
-        // The shell itself may wait for what does not heed that.
+        // The shell itself may be waiting for a process that ignores the signal.
         let _ = self.shell.kill();
         if let (true, Ok(status)) = (had_ended, self.shell.wait())
             && !status.success()
@@ -37,7 +37,7 @@ impl Drop for Load {
     }
 }
 
-/// Whether a child, which was not waited for, has ended.
+/// Returns whether a child that was not waited for has ended.
 fn has_ended(child: u32) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{child}/stat")).unwrap_or_default();
     stat.rsplit_once(") ").is_some_and(|(_, state)| state.starts_with('Z'))

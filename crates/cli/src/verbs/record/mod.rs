@@ -34,7 +34,7 @@ pub(super) use end::Interruptions;
 use live_line::LiveLine;
 use load::Load;
 
-/// The library that samples a command from inside; it ships inside of this program.
+/// The library that samples a command from inside; it is embedded in this program.
 static SAMPLER: Library =
     Library { bytes: flamelet_embed::cdylib!(flamelet_preload_cpu), name: "libflamelet-cpu.so" };
 
@@ -72,27 +72,27 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     })
 }
 
-/// How one recording is to be made.
+/// How to make one recording.
 pub(super) struct Run<'a> {
     pub(super) interruptions: &'a Interruptions,
     /// Where it is saved while it runs.
     pub(super) checkpoint: Option<Checkpoint>,
 }
 
-/// What one recording gave.
+/// The result of one recording.
 pub(super) struct Outcome {
     pub(super) profile: Profile,
-    /// How it went, for a person, who is told when it is written.
+    /// A summary for the user, printed once the recording is written.
     pub(super) summary: Vec<String>,
     pub(super) command: Option<CommandEnd>,
 }
 
 type Once<'a> = dyn FnMut(Run<'_>) -> Result<Outcome> + 'a;
 
-/// Makes as many recordings as are asked for, beside the load; writes and judges what they give together.
+/// Makes as many recordings as were asked for, under the load; merges, writes and judges them.
 pub(super) fn run_all(args: &Args, usual_name: &str, record_once: &mut Once<'_>) -> Result<ExitCode> {
     let path = args.output.clone().unwrap_or_else(|| PathBuf::from(usual_name));
-    // A wrong name should not cost a recording.
+    // An invalid output name should not cost a recording.
     let kind = OutputKind::of(&path)?;
     output::check(Some(&path))?;
     let interruptions = Interruptions::watch()?;
@@ -105,7 +105,7 @@ pub(super) fn run_all(args: &Args, usual_name: &str, record_once: &mut Once<'_>)
         match record_once(Run { interruptions: &interruptions, checkpoint }) {
             Ok(outcome) => runs.add(outcome, left > 0, &interruptions)?,
             Err(failure) if is_first => return Err(failure),
-            // What was recorded before is worth having.
+            // Earlier recordings are still worth writing.
             Err(failure) => runs.end_with(&failure),
         }
         if runs.is_over {
@@ -120,10 +120,10 @@ pub(super) fn run_all(args: &Args, usual_name: &str, record_once: &mut Once<'_>)
     let facts = info::info(&profile);
     let shown = args.view.then(|| profile.clone());
     let written = kind.write_somewhere(&profile, path);
-    // Only now: it may wait for whoever reads it, as a terminal does after Ctrl-S.
+    // Only now: printing may block, as on a terminal after Ctrl-S.
     runs.print_summaries();
     let (path, is_elsewhere) = written?;
-    // What was saved meanwhile has no use any more.
+    // The checkpoint is no longer needed.
     if let Some(saved) = saved.filter(|saved| *saved != path) {
         let _ = std::fs::remove_file(saved);
     }
@@ -146,18 +146,19 @@ pub(super) fn run_all(args: &Args, usual_name: &str, record_once: &mut Once<'_>)
 #[derive(Default)]
 struct Runs {
     profiles: Vec<Profile>,
-    /// What is still to be said of them.
+    /// Summaries that are still to be printed.
     summaries: Vec<String>,
-    /// The first that is not a success, else the last.
+    /// The first status that is not a success, else the last one.
     status: Option<ExitStatus>,
-    /// The last command, if it is still to end.
+    /// The last command, if it still has to end.
     ending: Option<Ending>,
     is_over: bool,
     has_failed: bool,
 }
 
 impl Runs {
-    /// Takes in a recording. What still runs is waited for when everything is written, or now if there is more to come.
+    /// Adds a recording. If its command still runs, waits for it now if there are more runs, otherwise once
+    /// everything is written.
     fn add(&mut self, outcome: Outcome, has_more: bool, interruptions: &Interruptions) -> Result<()> {
         self.profiles.push(outcome.profile);
         self.summaries.extend(outcome.summary);
@@ -187,7 +188,7 @@ impl Runs {
         (self.is_over, self.has_failed) = (true, true);
     }
 
-    /// Saves the next run, together with those before it, while it is recorded.
+    /// Returns a checkpoint that saves the next run while it is recorded, together with those before it.
     fn checkpoint(&self, path: &Path) -> Result<Checkpoint> {
         let Checkpoint { every, mut save } = Checkpoint::to_file(path, Duration::from_secs(5));
         if self.profiles.is_empty() {
@@ -210,7 +211,7 @@ impl Runs {
         }
     }
 
-    /// The same, without a copy of what may have a long timeline.
+    /// Like `merged`, but without copying a profile that may have a long timeline.
     fn take_merged(&mut self) -> Result<Profile> {
         match self.profiles.len() {
             1 => Ok(self.profiles.remove(0)),
@@ -218,7 +219,7 @@ impl Runs {
         }
     }
 
-    /// Waits for what still runs. Returns the status of all runs.
+    /// Waits for a command that still runs. Returns the status of all runs.
     fn wait(&mut self, interruptions: &Interruptions) -> Result<Option<ExitStatus>> {
         if let Some(ending) = self.ending.take() {
             let status = ending.wait(interruptions)?;
@@ -317,7 +318,7 @@ fn print_verdict(facts: &info::Info) {
     facts.faults.iter().for_each(|fault| note!("  - {fault}"));
 }
 
-/// The command's own status, as a shell would pass it on.
+/// Returns the command's own status, as a shell would pass it on.
 pub(super) fn exit_code(status: Option<ExitStatus>, is_bad: bool) -> ExitCode {
     let code = status.map_or(0, |status| status.code().unwrap_or(128 + status.signal().unwrap_or(0)));
     match (code, is_bad) {
@@ -326,7 +327,7 @@ pub(super) fn exit_code(status: Option<ExitStatus>, is_bad: bool) -> ExitCode {
     }
 }
 
-/// What the output's name asks for.
+/// What the output's extension asks for.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum OutputKind {
     Picture(Picture),
@@ -354,8 +355,8 @@ impl OutputKind {
         }
     }
 
-    /// Where a recording is saved while it runs: in its own file, or beside a picture. Nowhere for standard output, a pipe
-    /// or a device, which must not be replaced.
+    /// Returns where a recording is saved while it runs: in its own file, or beside a picture. `None` for standard
+    /// output, a pipe or a device, which must not be replaced.
     fn checkpoint_path(self, path: &Path) -> Option<PathBuf> {
         let mut name = path.file_name()?.to_owned();
         match self {
@@ -381,8 +382,8 @@ impl OutputKind {
         }
     }
 
-    /// Writes to `path`; where that fails, as on a full disk, to the folder for temporary files under a name that is
-    /// free, so that the recording is not lost. Returns where it is, and whether that is elsewhere.
+    /// Writes to `path`; if that fails, as on a full disk, to the folder for temporary files under a free name, so
+    /// that the recording is not lost. Returns the path, and whether it is another one.
     fn write_somewhere(self, profile: &Profile, path: PathBuf) -> Result<(PathBuf, bool)> {
         let Err(error) = self.write(profile, &path) else { return Ok((path, false)) };
         if path == Path::new("-") {

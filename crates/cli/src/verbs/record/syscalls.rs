@@ -1,12 +1,12 @@
-//! The table of system calls that ends `flamelet record --syscalls`.
+//! The table of system calls that `flamelet record --syscalls` prints at the end.
 
 use flamelet_profile::unit;
 use flamelet_record::{SyscallStats, SyscallSummary};
 
-/// How many calls are shown; all are in the file.
+/// How many calls are shown; the file has all of them.
 const SHOWN: usize = 20;
 
-/// One line a call, those that took longest first; nothing when there were none.
+/// Returns one line per call, the slowest in total first; empty if there were none.
 pub(super) fn table(calls: &[SyscallSummary]) -> String {
     if calls.is_empty() {
         return String::new();
@@ -44,7 +44,7 @@ fn time(nanos: u64) -> String {
     unit::label(i64::try_from(nanos).unwrap_or(i64::MAX), "ns")
 }
 
-/// The buckets from the shortest to the longest call, as bars between the two times.
+/// Draws the buckets from the shortest to the longest call as bars between the two times.
 fn histogram(stats: &SyscallStats) -> String {
     const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
     let counts = &stats.histogram;
