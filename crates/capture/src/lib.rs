@@ -6,13 +6,13 @@
 //! | see who holds memory, and profile the heap of a killed process | [`heap`] |
 //! | say what a thread or a future is working on | [`labels`] |
 //!
-//! What comes out is a [`Profile`](flamelet_profile::Profile) of addresses, mappings and build ids. Names are
-//! not looked up here: that is `flamelet-symbol`'s work, on this machine or another.
+//! The result is a [`Profile`](flamelet_profile::Profile) of addresses, mappings and build ids. `flamelet-symbol`
+//! looks up the names, on this machine or another.
 //!
-//! Linux on x86_64 and aarch64. Elsewhere the crate compiles and every start answers
+//! Works on Linux on x86_64 and aarch64. Elsewhere the crate compiles and every start returns
 //! [`ErrorKind::Unsupported`].
 
-// Elsewhere nothing samples, so that what samples would go through has no caller.
+// Elsewhere nothing samples, so the code that handles samples has no caller.
 #![cfg_attr(not(target_os = "linux"), allow(dead_code))]
 
 mod clock;
@@ -28,5 +28,5 @@ pub mod own_threads;
 mod threads;
 
 pub use error::{Error, ErrorKind, Result};
-/// What captures give, for crates that use this one.
+/// The profiles that captures return, for crates that use this one.
 pub use flamelet_profile as profile;
