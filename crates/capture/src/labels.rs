@@ -97,7 +97,7 @@ impl LabelSet {
         pairs.iter().map(|(name, value)| (&**name, &**value))
     }
 
-    /// Whether there are no labels.
+    /// Returns whether there are no labels.
     pub fn is_empty(&self) -> bool {
         self.entry.is_none()
     }

@@ -26,7 +26,7 @@ pub enum Reason {
 }
 
 impl End {
-    /// Whether the stack reached the first frame of its thread.
+    /// Returns whether the stack reached the first frame of its thread.
     pub fn is_rooted(self) -> bool {
         self == Self::Rooted
     }

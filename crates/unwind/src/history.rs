@@ -93,7 +93,7 @@ impl History {
     }
 }
 
-/// Whether `era` has something else where `module` is.
+/// Returns whether `era` has something else where `module` is.
 fn has_another_there(era: &Modules, module: &Module) -> bool {
     era.overlapping(module.start, module.end).any(|other| !is_same(other, module))
 }

@@ -108,7 +108,7 @@ impl Modules {
         self.modules.len()
     }
 
-    /// Whether there are none.
+    /// Returns whether there are none.
     pub fn is_empty(&self) -> bool {
         self.modules.is_empty()
     }

@@ -83,7 +83,7 @@ impl RuleCache {
         slot.store(tag << 24 | packed, Ordering::Relaxed);
     }
 
-    /// Whether the frame at `address` is remembered as the first of a thread. Async-signal-safe.
+    /// Returns whether the frame at `address` is remembered as the first of a thread. Async-signal-safe.
     #[inline(always)]
     pub(crate) fn is_root(&self, address: u64) -> bool {
         let (slot, tag) = Self::place(address);

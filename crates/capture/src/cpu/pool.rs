@@ -290,7 +290,7 @@ impl Taken<'_> {
         unsafe { std::slice::from_raw_parts_mut(self.stock.frames(self.index), self.stock.depth) }
     }
 
-    /// Whether [`Pool::take_deep`] could give more room.
+    /// Returns whether [`Pool::take_deep`] could give more room.
     #[inline]
     pub(super) fn is_shallow(&self) -> bool {
         self.stock.depth < self.pool.deep.depth

@@ -222,7 +222,7 @@ fn is_of_interest(block: *mut u8) -> bool {
     live::may_contain(block as usize) || thread::is_counting()
 }
 
-/// Whether the block could be a tracked one.
+/// Returns whether the block could be a tracked one.
 #[inline(always)]
 fn may_be_tracked(block: *mut u8, layout: Layout) -> bool {
     ((block as usize).is_multiple_of(PAGE) || layout.size() >= LARGE) && live::may_contain(block as usize)

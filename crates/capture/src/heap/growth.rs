@@ -45,7 +45,7 @@ impl Windows {
         self.moments.len()
     }
 
-    /// Whether nothing was observed yet.
+    /// Returns whether nothing was observed yet.
     pub fn is_empty(&self) -> bool {
         self.moments.is_empty()
     }

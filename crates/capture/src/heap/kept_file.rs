@@ -62,7 +62,7 @@ impl KeptFile {
         is_ours.then_some(OpenFile { descriptor, length: u64::try_from(stat.st_size).unwrap_or(0) })
     }
 
-    /// Whether the file at `path` is this one.
+    /// Returns whether the file at `path` is this one.
     pub(super) fn is_at(&self, path: &Path) -> bool {
         self.open().is_some()
             && std::fs::metadata(path).is_ok_and(|found| {

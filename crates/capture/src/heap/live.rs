@@ -88,7 +88,7 @@ impl LiveTable {
         false
     }
 
-    /// Whether the block at `address` is tracked.
+    /// Returns whether the block at `address` is tracked.
     pub(super) fn contains(&self, address: usize) -> bool {
         self.find(address).is_some()
     }

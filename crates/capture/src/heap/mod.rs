@@ -69,7 +69,7 @@ pub fn is_installed() -> bool {
     thread::position() != before
 }
 
-/// Whether allocations are being sampled, by [`Alloc`] or by [`jemalloc`] itself.
+/// Returns whether allocations are being sampled, by [`Alloc`] or by [`jemalloc`] itself.
 pub fn is_running() -> bool {
     thread::mean() != 0 || jemalloc::sampling().is_some()
 }

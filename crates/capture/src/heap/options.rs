@@ -90,7 +90,7 @@ impl Options {
         self
     }
 
-    /// Whether the stacks of frees are kept, for [`Snapshot::freed`](super::Snapshot::freed). On by default; without
+    /// Returns whether the stacks of frees are kept, for [`Snapshot::freed`](super::Snapshot::freed). On by default; without
     /// them a sampled free costs a few hundred nanoseconds less.
     pub fn keep_free_stacks(mut self, keep: bool) -> Self {
         self.keeps_ends = keep;
@@ -197,7 +197,7 @@ impl Options {
         Ok(tracker)
     }
 
-    /// Whether there is a file or a limit.
+    /// Returns whether there is a file or a limit.
     pub(super) fn is_watching(&self) -> bool {
         self.emergency_file.is_some() || self.file.is_some() || self.limit.is_some()
     }

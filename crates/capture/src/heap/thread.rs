@@ -104,13 +104,13 @@ pub(super) fn passes(size: usize) -> bool {
     })
 }
 
-/// Whether the block may be tracked (or this thread's frees are being counted).
+/// Returns whether the block may be tracked (or this thread's frees are being counted).
 #[inline(always)]
 pub(super) fn is_candidate(address: usize, size: usize) -> bool {
     STATE.with(|state| address & state.mask.get() == 0) || size >= LARGE
 }
 
-/// Whether every allocation and every free of this thread must be seen.
+/// Returns whether every allocation and every free of this thread must be seen.
 #[inline(always)]
 pub(super) fn is_counting() -> bool {
     STATE.with(|state| state.mask.get() == 0)
@@ -252,7 +252,7 @@ impl Drop for Inside {
     }
 }
 
-/// Whether the profiler itself is at work on this thread.
+/// Returns whether the profiler itself is at work on this thread.
 pub(super) fn is_inside() -> bool {
     STATE.with(|state| state.is_inside.get())
 }

@@ -64,7 +64,7 @@ mod tests {
     use super::*;
     use std::sync::mpsc;
 
-    /// Whether `check` holds in a child that this thread forks.
+    /// Returns whether `check` holds in a child that this thread forks.
     fn holds_in_a_child(check: impl FnOnce() -> bool) -> bool {
         // SAFETY: the child uses only what is made for it, and exits.
         unsafe {

@@ -107,7 +107,7 @@ fn this_process() -> i32 {
     unsafe { libc::getpid() }
 }
 
-/// Whether `check` holds in a child that this thread forks.
+/// Returns whether `check` holds in a child that this thread forks.
 #[cfg(test)]
 fn holds_in_child(check: impl FnOnce() -> bool) -> bool {
     // SAFETY: the child only computes and exits (the C library takes care of malloc's locks).

@@ -91,7 +91,7 @@ impl EventAttr {
         }
     }
 
-    /// Whether samples have the field of this [`sample_bit`].
+    /// Returns whether samples have the field of this [`sample_bit`].
     pub fn has(&self, bit: u64) -> bool {
         self.sample_type & bit != 0
     }
@@ -141,7 +141,7 @@ impl SampleLayout {
     const BRANCH_HAS_INDEX: u64 = 1 << 17;
     const BRANCH_CALL_STACK: u64 = 1 << 11;
 
-    /// Whether samples have the field of this [`sample_bit`].
+    /// Returns whether samples have the field of this [`sample_bit`].
     #[inline]
     pub fn has(&self, bit: u64) -> bool {
         self.sample_type & bit != 0

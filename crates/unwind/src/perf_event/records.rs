@@ -56,7 +56,7 @@ impl RecordHeader {
         Some(Self { kind: fields.u32()?, misc: fields.u16()?, size: fields.u16()? })
     }
 
-    /// Whether a bit of [`misc`] is set.
+    /// Returns whether a bit of [`misc`] is set.
     #[inline]
     pub fn has(&self, bit: u16) -> bool {
         self.misc & bit != 0
