@@ -20,7 +20,7 @@
 //! * No allocation through the hooks: its own memory comes from `next` directly, and a thread inside the library is
 //!   marked, so that what libraries allocate on our behalf is not counted.
 //! * No thread-local storage that is created on demand: creating it would allocate. See `slot`.
-//! * Never end the program: what cannot be recorded (no room on the disk, no address space) is counted as missed.
+//! * Never end the program: what cannot be recorded (no room on the disk, no address space) is counted as such.
 #![cfg(all(target_os = "linux", target_env = "gnu", any(target_arch = "x86_64", target_arch = "aarch64")))]
 #![allow(unsafe_code, reason = "takes the place of malloc")]
 

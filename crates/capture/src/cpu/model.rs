@@ -39,7 +39,7 @@ struct Model {
 
 #[derive(Default)]
 struct State {
-    /// Whose turn it is; nobody's before the start and after the end.
+    /// Whose turn it is; `None` before the start and after the end.
     turn: Option<usize>,
     is_running: Vec<bool>,
     steps: usize,

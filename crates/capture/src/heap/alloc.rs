@@ -65,7 +65,7 @@ impl<A: GlobalAlloc> Alloc<A> {
     #[inline(always)]
     unsafe fn plain(&self, layout: Layout, fill: Fill) -> *mut u8 {
         let block = match fill {
-            // SAFETY: the caller's promise is the one that is asked for here.
+            // SAFETY: the caller's promise is the one that this call requires.
             Fill::Uninitialized => unsafe { self.inner.alloc(layout) },
             // SAFETY: as above.
             Fill::Zeroed => unsafe { self.inner.alloc_zeroed(layout) },
@@ -113,7 +113,7 @@ impl<A: GlobalAlloc> Alloc<A> {
             return block;
         }
         // It is not tracked, so it will be freed with the layout that was asked for.
-        // SAFETY: the block was allocated with this layout just now, and nobody else has it.
+        // SAFETY: the block was allocated with this layout just now, and nothing else has it.
         unsafe { self.inner.dealloc(block, tracked) };
         // SAFETY: the caller's promise.
         unsafe { self.plain(layout, fill) }

@@ -4,8 +4,8 @@ use super::ledger::{ContextWords, Ledger, RecordId};
 use super::thread;
 use crate::labels;
 
-/// Returns the context of this thread. Without labels it is remembered, and looked up again now and then. So the
-/// kernel is asked for the name, and not the CPU sampler, which remembers it too.
+/// Returns the context of this thread. Without labels it is remembered, and looked up again now and then; the name
+/// comes from the kernel then, and not from the CPU sampler's memory of it.
 pub(super) fn current(ledger: &Ledger) -> RecordId {
     let labels = labels::current_id();
     if labels == 0

@@ -13,7 +13,7 @@
 //! | make the heap visible | [`Alloc`] as the program's allocator, then [`Options::start`] |
 //! | look at it | [`snapshot`], [`freed`], [`lifetime`], [`temporary`], [`peak`]; or one [`Snapshot`] for several of them |
 //! | compare two moments | [`Snapshot::since`], [`Snapshot::growth`], [`Windows`] |
-//! | change the rate, pause, begin anew | [`set_mean`], [`stop`], [`Options::start`], [`reset`] |
+//! | change the rate, pause, start over | [`set_mean`], [`stop`], [`Options::start`], [`reset`] |
 //! | read what a killed process left | [`recover`] |
 //! | use jemalloc's own sampling | [`jemalloc`] |
 //! | limit what a test allocates | [`budget`] |

@@ -62,36 +62,36 @@ impl Options {
         Self::default()
     }
 
-    /// The mean distance between samples in bytes: 1 to see nearly everything, up to 2^40.
+    /// Sets the mean distance between samples in bytes: 1 to see nearly everything, up to 2^40.
     pub fn mean(mut self, bytes: u64) -> Self {
         self.mean = bytes;
         self
     }
 
-    /// How many sampled blocks can be alive at a time (65,536 by default: 32 GiB at the default mean). Further ones
-    /// are counted as lost. Memory is used as the table fills: 80 bytes per block, and the page that a sampled block
-    /// below 4 KiB takes for itself (a quarter of a GiB for 65,536 of them, which small means can reach).
+    /// Sets how many sampled blocks can be alive at a time (65,536 by default: 32 GiB at the default mean). Further
+    /// ones are counted as lost. Memory is used as the table fills: 80 bytes per block, and the page that a sampled
+    /// block below 4 KiB takes for itself (a quarter of a GiB for 65,536 of them, which small means can reach).
     pub fn live_blocks(mut self, most: usize) -> Self {
         self.live_blocks = most;
         self
     }
 
-    /// How many different sites (stack, thread, labels, size class) are kept apart (16,384 by default). Further ones
-    /// are counted without their labels, and in the end without their stack, so that sums stay right; profiles say
-    /// how many.
+    /// Sets how many different sites (stack, thread, labels, size class) are kept apart (16,384 by default). Further
+    /// ones are counted without their labels, and in the end without their stack, so that sums stay right; profiles
+    /// say how many.
     pub fn sites(mut self, most: usize) -> Self {
         self.sites = most;
         self
     }
 
-    /// How many bytes of stacks are kept (8 MiB by default, some 20,000 stacks of 50 frames).
+    /// Sets how many bytes of stacks are kept (8 MiB by default, some 20,000 stacks of 50 frames).
     pub fn stack_bytes(mut self, most: usize) -> Self {
         self.stack_bytes = most;
         self
     }
 
-    /// Returns whether the stacks of frees are kept, for [`Snapshot::freed`](super::Snapshot::freed). On by default; without
-    /// them a sampled free costs a few hundred nanoseconds less.
+    /// Sets whether the stacks of frees are kept, for [`Snapshot::freed`](super::Snapshot::freed). On by default;
+    /// without them a sampled free costs a few hundred nanoseconds less.
     pub fn keep_free_stacks(mut self, keep: bool) -> Self {
         self.keeps_ends = keep;
         self
@@ -118,13 +118,13 @@ impl Options {
         self
     }
 
-    /// A limit for this process' memory in bytes, besides those of its control groups and `RLIMIT_AS`.
+    /// Sets a limit for this process' memory in bytes, besides those of its control groups and `RLIMIT_AS`.
     pub fn limit(mut self, bytes: u64) -> Self {
         self.limit = Some(bytes);
         self
     }
 
-    /// The part of a limit beyond which there is an emergency: 0.9 by default.
+    /// Sets the part of a limit beyond which there is an emergency: 0.9 by default.
     pub fn threshold(mut self, part: f64) -> Self {
         self.threshold = part;
         self
