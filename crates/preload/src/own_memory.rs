@@ -17,7 +17,7 @@ static OWN: OwnMemory = OwnMemory;
 /// What every block of the C library is aligned to.
 const ALIGNED: usize = 16;
 
-// SAFETY: blocks come from the C library's functions, which keep these terms; they are freed by the same.
+// SAFETY: blocks come from the C library's functions, which keep these terms; the same functions free them.
 unsafe impl GlobalAlloc for OwnMemory {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         let block: *mut u8 = if layout.align() <= ALIGNED {

@@ -37,7 +37,7 @@ pub(super) fn set_mean(mean: u64) {
     MEAN.store(mean, Ordering::Relaxed);
     GENERATION.fetch_add(1, Ordering::Release);
     STATE.with(|state| {
-        // What is left of the distance stays; only its present part ends here.
+        // What is left of the distance stays; only its current part ends here.
         let left = state.countdown.get().saturating_add(state.pending.get());
         let used = state.part.get() - state.countdown.get();
         if state.mask.get() != 0 {
@@ -63,7 +63,7 @@ struct ThreadState {
     part: Cell<i64>,
     /// What is left of the distance beyond this part.
     pending: Cell<i64>,
-    /// The mean of the present distance; 0 when it never ends.
+    /// The mean of the current distance; 0 when it never ends.
     mean: Cell<u64>,
     /// Bytes allocated before the countdown started.
     before: Cell<u64>,
@@ -179,7 +179,7 @@ fn due_in_new_distance(state: &ThreadState, size: usize) -> Option<u64> {
     None
 }
 
-/// Draws the next distance under the present settings and starts counting it.
+/// Draws the next distance under the current settings and starts counting it.
 fn draw(state: &ThreadState) -> i64 {
     let mean = mean();
     state.mean.set(mean);

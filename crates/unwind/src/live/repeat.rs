@@ -182,7 +182,7 @@ impl Frame {
     }
 }
 
-/// Where a walk stands.
+/// The state of a walk.
 struct Walker<'a> {
     modules: &'a Modules,
     registers: Registers,
