@@ -4,7 +4,7 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Any clock; 0 when it does not exist.
+/// Reads any clock; returns 0 when it does not exist.
 #[cfg(unix)]
 pub(crate) fn read(clock: libc::clockid_t) -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };

@@ -13,10 +13,9 @@
 //! # drop(work);
 //! ```
 //!
-//! Inside, equal sets are stored once and have a number; the number of the current set lies in a thread-local
-//! slot that a signal handler reads. A set whose last holder is gone is forgotten after the samples that
-//! name it were collected, or when there are many of them while nobody samples; so labels such as a request id
-//! do not pile up.
+//! Internally, equal sets are stored once and have a number; the number of the current set is in a thread-local slot
+//! that a signal handler reads. A set whose last holder is gone is forgotten after the samples that name it were
+//! collected, or, while nothing samples, when there are many of them; so labels such as a request id do not pile up.
 
 #[cfg(target_os = "linux")]
 mod fork;
@@ -50,12 +49,12 @@ pub struct LabelSet {
 struct Entry {
     id: u32,
     pairs: Pairs,
-    /// Whether anyone asked for it since it was found to be idle: then there may be a record that names it.
+    /// Whether it was asked for since it was found to be idle: then there may be a record that names it.
     is_asked_for: AtomicBool,
 }
 
 impl Entry {
-    /// For whoever asks for it. Under the lock of the table.
+    /// Hands it to a caller that asks for it. Call with the table locked.
     fn ask(self: &Arc<Self>) -> Arc<Self> {
         self.is_asked_for.store(true, Ordering::Relaxed);
         self.clone()
@@ -66,17 +65,17 @@ impl LabelSet {
     /// No labels.
     pub const EMPTY: Self = Self { entry: None };
 
-    /// These labels and no others. Of several values for a name the last one counts.
+    /// Makes a set of these labels and no others. Of several values for a name the last one counts.
     pub fn new<K: AsRef<str>, V: AsRef<str>>(labels: impl IntoIterator<Item = (K, V)>) -> Self {
         Self::EMPTY.with(labels)
     }
 
-    /// The labels of this thread, here.
+    /// Returns the labels that this thread has now.
     pub fn current() -> Self {
         resolve(current_id())
     }
 
-    /// These labels added to the ones of this set; a name that is there already gets the new value.
+    /// Adds these labels to the ones of this set; a name that is already there gets the new value.
     #[must_use]
     pub fn with<K: AsRef<str>, V: AsRef<str>>(&self, labels: impl IntoIterator<Item = (K, V)>) -> Self {
         let mut pairs: Vec<(Box<str>, Box<str>)> =
@@ -92,13 +91,13 @@ impl LabelSet {
         Self { entry: (!pairs.is_empty()).then(|| table().intern(pairs.into())) }
     }
 
-    /// The labels, sorted by name.
+    /// Returns the labels, sorted by name.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
         let pairs = self.entry.as_deref().map_or(&[][..], |entry| &entry.pairs);
         pairs.iter().map(|(name, value)| (&**name, &**value))
     }
 
-    /// Whether there are no labels.
+    /// Returns whether there are no labels.
     pub fn is_empty(&self) -> bool {
         self.entry.is_none()
     }
@@ -133,7 +132,7 @@ pub fn scope<K: AsRef<str>, V: AsRef<str>>(labels: impl IntoIterator<Item = (K, 
     LabelSet::current().with(labels).enter()
 }
 
-/// The time during which a thread has a set of labels. Drop scopes in the reverse order of their making.
+/// The time during which a thread has a set of labels. Drop scopes in the reverse order of their creation.
 #[must_use = "labels hold until the scope is dropped"]
 #[derive(Debug)]
 pub struct Scope {
@@ -156,7 +155,7 @@ pub trait LabelFuture: Future + Sized {
         Labeled { labels, future: self }
     }
 
-    /// Like [`LabelFuture::with_labels`] with the labels of the running thread and these.
+    /// Like [`LabelFuture::with_labels`], with the labels of the running thread plus these.
     fn in_scope<K: AsRef<str>, V: AsRef<str>>(
         self,
         labels: impl IntoIterator<Item = (K, V)>,
@@ -188,13 +187,13 @@ impl<F: Future> Future for Labeled<F> {
     }
 }
 
-/// The number of the running thread's set, for a raw record. Async-signal-safe.
+/// Returns the number of the running thread's set, for a raw record. Async-signal-safe.
 #[inline]
 pub(crate) fn current_id() -> u32 {
     CURRENT.get()
 }
 
-/// The set with this number. Valid from [`current_id`] until the second [`collect_garbage`] after it.
+/// Returns the set with this number. Valid from [`current_id`] until the second [`collect_garbage`] after it.
 pub(crate) fn resolve(id: u32) -> LabelSet {
     LabelSet { entry: if id == 0 { None } else { table().get(id) } }
 }
@@ -206,13 +205,13 @@ pub(crate) fn try_resolve(id: u32) -> Option<LabelSet> {
     Some(LabelSet { entry: entry.as_ref().map(Entry::ask) })
 }
 
-/// Forgets sets that nobody holds and that nobody held at the last call either. To be called by whoever
-/// collects raw records, each time after it resolved all of them.
+/// Forgets sets that have no holder and had none at the last call either. The collector of raw records calls it each
+/// time after it resolved all of them.
 pub(crate) fn collect_garbage() {
     table().collect_garbage();
 }
 
-/// From now on there may be raw records that name sets which nobody holds, until [`no_records`].
+/// From now on there may be raw records that name sets without a holder, until [`no_records`].
 pub(crate) fn expect_records() {
     table().0.recorded_by = Some(std::process::id());
 }
@@ -222,20 +221,20 @@ pub(crate) fn no_records() {
     table().0.recorded_by = None;
 }
 
-/// So many sets are kept at least before any is forgotten without being asked to.
+/// At least this many sets are kept before any is forgotten unasked.
 const FEW: usize = 1024;
 
 #[derive(Default)]
 struct Table {
     by_pairs: FxHashMap<Pairs, u32>,
-    /// By number − 1.
+    /// Indexed by number − 1.
     entries: Vec<Option<Arc<Entry>>>,
     free: Vec<u32>,
-    /// Sets that nobody held at the last collection.
+    /// Sets that had no holder at the last collection.
     idle: Vec<u32>,
     /// The process whose sampler collects; a child inherits the table, but no sampler.
     recorded_by: Option<u32>,
-    /// How many sets there were when it was last looked whether they are still held.
+    /// How many sets there were when it was last checked whether they are still held.
     looked_at: usize,
 }
 
@@ -286,13 +285,13 @@ impl TableGuard {
         self.0.entries.get(index as usize)?.as_ref().map(Entry::ask)
     }
 
-    /// Looks again whenever there are twice as many sets as last time, so that each set pays for one look.
+    /// Checks again whenever there are twice as many sets as last time, so that each set pays for one check.
     fn stay_small(&mut self) {
         let known = self.0.entries.len() - self.0.free.len();
         if known < FEW.max(2 * self.0.looked_at) {
             return;
         }
-        // A sampler does it by itself, once no record names a set any more.
+        // A sampler does this itself, once no record names a set any more.
         if self.0.recorded_by != Some(std::process::id()) {
             self.collect_garbage();
             self.collect_garbage();
@@ -370,7 +369,7 @@ mod tests {
         (0..SETS).for_each(|number| drop(intern(&mut guard, number)));
         assert!(guard.0.entries.len() <= 2 * FEW, "{} sets", guard.0.entries.len());
         assert!(Arc::ptr_eq(&held, &intern(&mut guard, SETS)), "what is held stays");
-        // Records may name them while somebody samples.
+        // Records may name them while a sampler runs.
         guard.0.recorded_by = Some(std::process::id());
         let first = intern(&mut guard, SETS + 1).id;
         (0..SETS).for_each(|number| drop(intern(&mut guard, number)));

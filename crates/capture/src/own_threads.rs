@@ -1,14 +1,14 @@
-//! The threads that flamelet starts inside of a program.
+//! The threads that flamelet starts inside a program.
 //!
-//! They take no signals that are meant for the program: see [`flamelet_unwind::live::spawn`]. The one exception is the
-//! sampler's own, once its handler is installed: what these threads do is sampled like all other work, and under
-//! `setitimer` a thread that blocked the signal would make the kernel wake another one with it.
+//! They take no signals that are meant for the program: see [`flamelet_unwind::live::spawn`]. The one exception is
+//! the sampler's own, once its handler is installed: what these threads do is sampled like all other work, and under
+//! `setitimer` a thread that blocked the signal would make the kernel wake another one to take it.
 
 use std::io;
 use std::thread::JoinHandle;
 
-/// Starts `work` on a thread called `name` that takes none of the program's signals. Every thread of flamelet in a
-/// program is started here.
+/// Starts `work` on a thread called `name` that takes none of the program's signals. Every thread that flamelet has
+/// in a program is started by this function.
 pub fn spawn<T: Send + 'static>(
     name: &str,
     work: impl FnOnce() -> T + Send + 'static,
@@ -16,7 +16,7 @@ pub fn spawn<T: Send + 'static>(
     spawn_with_stack(name, None, work)
 }
 
-/// The same with a stack of so many bytes.
+/// Does the same with a stack of this many bytes.
 pub(crate) fn spawn_with_stack<T: Send + 'static>(
     name: &str,
     stack_size: Option<usize>,
@@ -44,19 +44,19 @@ mod sampled {
         static IS_OWN: Cell<bool> = const { Cell::new(false) };
     }
 
-    /// On a new thread of ours.
+    /// Called on a new thread of ours.
     pub(super) fn begin() {
         IS_OWN.set(true);
         let_samples_in();
     }
 
-    /// From now on `signal` has a handler: threads of ours that start take it, and the running one if it is ours.
+    /// Notes that `signal` has a handler from now on: new threads of ours take it, and the running one if it is ours.
     pub(crate) fn admit(signal: libc::c_int) {
         ADMITTED.store(signal, Ordering::Release);
         let_samples_in();
     }
 
-    /// The running thread takes the sampler's signal if it has a handler, and if the thread is ours: what other
+    /// Lets the running thread take the sampler's signal if that has a handler and the thread is ours: what other
     /// threads block is the program's decision.
     pub(crate) fn let_samples_in() {
         let signal = ADMITTED.load(Ordering::Acquire);

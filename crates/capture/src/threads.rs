@@ -12,7 +12,7 @@ thread_local! {
 /// The kernel's id of a thread.
 pub(crate) type Tid = i32;
 
-/// This thread's id. Async-signal-safe; asks the kernel once a thread.
+/// Returns this thread's id. Async-signal-safe; asks the kernel once per thread.
 #[inline]
 pub(crate) fn this_thread() -> Tid {
     match TID.get() {
@@ -34,14 +34,14 @@ pub(crate) fn forget_this_thread() {
     TID.set(0);
 }
 
-/// Where this thread's thread-local memory is, seen from its control block. The same for all threads where the
-/// memory is static, that is made with the thread: only then can a signal handler use it first.
+/// Returns where this thread's thread-local memory is, relative to its control block. The same for all threads where
+/// the memory is static, that is, made with the thread: only then may a signal handler be the first to use it.
 pub(crate) fn local_memory() -> u64 {
     let here = TID.with(|tid| std::ptr::from_ref(tid) as u64);
     here.wrapping_sub(flamelet_unwind::live::thread_pointer())
 }
 
-/// The names of threads of this process that block `signal` by their own choice, as they are now.
+/// Returns the names of threads of this process that now block `signal` by their own choice.
 pub(crate) fn names_of_blocking_threads(signal: libc::c_int) -> Vec<String> {
     let Ok(threads) = std::fs::read_dir("/proc/self/task") else { return Vec::new() };
     let statuses =
@@ -49,11 +49,11 @@ pub(crate) fn names_of_blocking_threads(signal: libc::c_int) -> Vec<String> {
     statuses.filter_map(|status| blocking_name(&status, signal)).collect()
 }
 
-/// The name of the thread with this `status`, if it blocks `signal`.
+/// Returns the name of the thread with this `status`, if it blocks `signal`.
 ///
-/// The C library itself blocks everything for a moment, where a thread is born, ends (so the collector of a capture that
-/// is just over) or starts a program. What tells: then the library's own signals are blocked, too, which it lets nobody
-/// else do.
+/// The C library itself blocks everything for a moment when a thread is born, ends (such as the collector of a
+/// capture that is just over) or starts a program. Then it also blocks its own signals, which it lets no other code
+/// do.
 fn blocking_name(status: &str, signal: libc::c_int) -> Option<String> {
     const OF_THE_C_LIBRARY: libc::c_int = 32;
     let field = |name: &str| status.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
@@ -63,8 +63,8 @@ fn blocking_name(status: &str, signal: libc::c_int) -> Option<String> {
     is_own_choice.then(|| field("Name:").unwrap_or_default().to_owned())
 }
 
-/// This thread's name, up to 15 bytes and zeros. Async-signal-safe. Asks the kernel the first time and then
-/// now and then, because a name may change; less and less often, because most do so at the start.
+/// Returns this thread's name, up to 15 bytes and zeros. Async-signal-safe. Asks the kernel the first time and then
+/// now and then, because a name may change; less and less often, because most change at the start.
 #[inline]
 pub(crate) fn name_of_this_thread() -> [u8; 16] {
     const ASK_AT_LEAST_EVERY: u32 = 256;
@@ -74,7 +74,7 @@ pub(crate) fn name_of_this_thread() -> [u8; 16] {
     name
 }
 
-/// The same as the kernel has it now. Async-signal-safe.
+/// Returns this thread's name as the kernel has it now. Async-signal-safe.
 #[cold]
 pub(crate) fn ask_name() -> [u8; 16] {
     let mut name = [0; 16];
@@ -93,8 +93,8 @@ pub(crate) fn ask_name() -> [u8; 16] {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Listed {
     pub(crate) tid: Tid,
-    /// The number of its folder. A later thread with the same id has another; the same thread may get another one,
-    /// too, when the kernel needed memory.
+    /// The number of its folder. A later thread with the same id has another number; the same thread may get another
+    /// one, too, when the kernel needed memory.
     pub(crate) folder: u64,
 }
 

@@ -1,18 +1,18 @@
-//! `cdylib!(name)`: the bytes of the shared library that cargo has just built of the dependency `name`.
+//! `cdylib!(name)`: the bytes of the shared library that cargo has just built from the dependency `name`.
 //!
-//! A dependency whose `crate-type` has both `rlib` and `cdylib` is built as both, in the same step, with the
-//! profile of the whole build. The compiler is told where the first one is (`--extern name=…/libname-….rlib`), and
-//! the second one lies beside it. So nothing has to be built a second time, no build script runs cargo inside
-//! cargo, and vendored, offline and locked builds work as they always do.
+//! A dependency whose `crate-type` has both `rlib` and `cdylib` is built as both, in the same step, with the profile
+//! of the whole build. Cargo tells the compiler where the `rlib` is (`--extern name=…/libname-….rlib`), and the
+//! `cdylib` lies beside it. So nothing has to be built a second time, no build script runs cargo inside cargo, and
+//! vendored, offline and locked builds work as they always do.
 //!
-//! Where only checks run (`cargo check`, clippy, rustdoc) or the target knows no shared libraries (static musl),
-//! there is none, and the slice is empty: say so at run time.
+//! Where only checks run (`cargo check`, clippy, rustdoc) or the target has no shared libraries (static musl), there
+//! is no such file, and the slice is empty: report that at run time.
 
 use std::path::{Path, PathBuf};
 
 use proc_macro::{Delimiter, Group, Literal, TokenStream, TokenTree};
 
-/// See the crate's introduction. The result is a `&'static [u8]`.
+/// Expands to the bytes of the library as a `&'static [u8]`, see the crate's introduction.
 #[proc_macro]
 pub fn cdylib(input: TokenStream) -> TokenStream {
     let name = input.to_string();
@@ -22,9 +22,9 @@ pub fn cdylib(input: TokenStream) -> TokenStream {
     }
 }
 
-/// The shared library beside the file that `--extern name=` names.
+/// Returns the shared library beside the file that `--extern name=` names.
 fn beside_extern(name: &str) -> Option<PathBuf> {
-    // Options may stand before the name: `--extern priv:name=path`.
+    // Options may come before the name: `--extern priv:name=path`.
     let of_name = |argument: String| {
         let (names, path) = argument.split_once('=')?;
         (names.rsplit(':').next() == Some(name)).then(|| PathBuf::from(path))
@@ -33,13 +33,13 @@ fn beside_extern(name: &str) -> Option<PathBuf> {
     if file.extension()? != "rlib" {
         return None;
     }
-    // Cargo adds a hash to the names of libraries from registries only.
+    // Cargo adds a hash only to the names of libraries from registries.
     let plain = file.with_file_name(format!("lib{name}.so"));
     [file.with_extension("so"), plain].into_iter().find(|path| path.is_file())
 }
 
-/// What the loader needs of a 64-bit ELF file: everything up to the end of its segments. Debug information, symbol
-/// tables and section headers come after them.
+/// Returns what the loader needs of a 64-bit ELF file: everything up to the end of its segments. Debug information,
+/// symbol tables and section headers come after them.
 fn loadable_part(mut library: Vec<u8>) -> Vec<u8> {
     let get = |at: usize, length: usize| {
         let bytes = library.get(at..at + length)?;
@@ -54,14 +54,15 @@ fn loadable_part(mut library: Vec<u8>) -> Vec<u8> {
     let is_elf64_little = library.starts_with(&[0x7f, b'E', b'L', b'F', 2, 1]);
     if let Some(end) = end().filter(|&end| is_elf64_little && end >= 0x40 && end <= library.len()) {
         library.truncate(end);
-        // No section headers: their place, count and names' section.
+        // Removes the section headers: their place, their count and the section of their names.
         library[0x28..0x30].fill(0);
         library[0x3c..0x40].fill(0);
     }
     library
 }
 
-/// `{ const _: &[u8] = include_bytes!("path"); b"…" }`: the first makes the compiler look again when it changes.
+/// `{ const _: &[u8] = include_bytes!("path"); b"…" }`: the first part makes the compiler rebuild when the file
+/// changes.
 fn bytes(library: &[u8], path: &Path) -> TokenStream {
     let watch = format!("const _: &[u8] = include_bytes!({:?});", path.to_string_lossy());
     let watch: TokenStream = watch.parse().expect("an item");

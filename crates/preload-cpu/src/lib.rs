@@ -1,9 +1,9 @@
-//! The library that `flamelet record` loads into a command where the kernel lets nobody use `perf_event_open`.
+//! The library that `flamelet record` loads into a command where the kernel does not allow `perf_event_open`.
 //!
-//! It runs the sampler of `flamelet-capture`, which needs no right at all, from before `main` to the end of the
-//! program, and keeps what was sampled in a file `PID-N.profile` (pprof, addresses without names) in the folder
-//! that the recorder names: replaced every second, so that a kill leaves something, and at the end. A forked child
-//! samples itself; a program that is started has the library loaded again.
+//! It runs the sampler of `flamelet-capture`, which needs no privileges, from before `main` to the end of the
+//! program, and keeps the samples in a file `PID-N.profile` (pprof, addresses without names) in the folder that the
+//! recorder names: replaced every second, so that a kill leaves something, and at the end. A forked child samples
+//! itself; a program that it starts loads the library again.
 #![cfg(all(target_os = "linux", target_env = "gnu"))]
 #![allow(unsafe_code, reason = "runs before main and at exit, by C functions")]
 
@@ -22,27 +22,27 @@ use flamelet_preload_ledger::{PROFILE_ENDING, REFUSED_ENDING, env, place};
 use flamelet_profile::{Profile, pprof};
 use flamelet_unwind::fork::{self, Handlers, Part};
 
-/// How often the file is replaced at most, and the part of the time that this may take.
+/// How often the file is replaced at most, and the fraction of the time that this may take.
 const EVERY: Duration = Duration::from_secs(1);
 const SHARE: u32 = 50;
 
 /// What is sampled in this process.
 struct Capture {
-    /// None once the program ends.
+    /// `None` once the program ends.
     session: Mutex<Option<Session>>,
     file: PathBuf,
 }
 
-/// Never given back: other threads may be looking at it when the program ends.
+/// Never freed: other threads may be looking at it when the program ends.
 static CURRENT: AtomicPtr<Capture> = AtomicPtr::new(ptr::null_mut());
 
-/// The loader calls it before `main`.
+/// Called by the loader before `main`.
 #[used]
 #[unsafe(link_section = ".init_array")]
 static BEFORE_MAIN: extern "C" fn() = before_main;
 
 extern "C" fn before_main() {
-    // The rest is of no use if nothing is sampled.
+    // Nothing else is needed if nothing is sampled.
     if begin().is_some() {
         // SAFETY: the function has the type that is wanted, and stays loaded as long as the program.
         unsafe { libc::atexit(at_end) };
@@ -50,7 +50,7 @@ extern "C" fn before_main() {
     }
 }
 
-/// The parent's capture is not this child's; the sampler already knows.
+/// The parent's capture is not this child's; the sampler knows that already.
 static AT_FORK: Handlers = Handlers::in_child(|| {
     CURRENT.store(ptr::null_mut(), Ordering::Release);
     signals::give_back();
@@ -58,7 +58,7 @@ static AT_FORK: Handlers = Handlers::in_child(|| {
 });
 
 extern "C" fn at_end() {
-    // SAFETY: null, or from a box that is never given back.
+    // SAFETY: null, or from a box that is never freed.
     let Some(capture) = (unsafe { CURRENT.load(Ordering::Acquire).as_ref() }) else { return };
     let session = capture.session.lock().unwrap_or_else(PoisonError::into_inner).take();
     if let Some(session) = session {
@@ -66,7 +66,7 @@ extern "C" fn at_end() {
     }
 }
 
-/// Starts to sample this process; `None` where that cannot be done, which is then said in a file.
+/// Starts sampling this process; returns `None` where that is not possible, and writes the reason to a file.
 fn begin() -> Option<()> {
     let folder = PathBuf::from(std::env::var_os(env::FOLDER)?);
     let asked = std::env::var(env::FREQUENCY).ok()?.parse::<u32>().ok()?;
@@ -84,7 +84,7 @@ fn start(file: &Path, asked: u32) -> Result<&'static Capture, String> {
     let mut options = Options::with_frequency(asked.clamp(1, MAX_FREQUENCY));
     // A recording gets the rate it asked for.
     options.overhead_budget = None;
-    // The program may reset its signals, or start another one, at any moment, and must live as it does without us.
+    // The program may reset its signals, or start another program, at any moment, and must run as it does without us.
     options.signal = Signal::Urgent;
     let session = cpu::start(&options).map_err(|error| error.to_string())?;
     let session = Mutex::new(Some(session));
@@ -93,7 +93,7 @@ fn start(file: &Path, asked: u32) -> Result<&'static Capture, String> {
     Ok(capture)
 }
 
-/// `PID-N`, where N tells images of one process apart.
+/// Returns a path `PID-N`, where N tells images of one process apart.
 fn own_file(folder: &Path) -> Option<PathBuf> {
     let pid = std::process::id();
     let name = |number: u32| folder.join(format!("{pid}-{number}.{PROFILE_ENDING}"));
@@ -101,7 +101,7 @@ fn own_file(folder: &Path) -> Option<PathBuf> {
     (0..10_000).map(name).find(free)
 }
 
-/// Says why nothing is sampled.
+/// Writes to a file why nothing is sampled.
 fn refuse(file: &Path, why: &str) {
     let _ = write_new(&file.with_extension(REFUSED_ENDING), why.as_bytes());
 }
@@ -118,10 +118,10 @@ fn save_while_running(capture: &Capture) {
     }
 }
 
-/// As a whole: a kill in the middle leaves the file from before.
+/// Replaces the file as a whole: a kill in the middle leaves the previous one.
 fn replace(file: &Path, profile: &Profile) -> io::Result<()> {
     let part = file.with_extension("part");
-    // Left by a kill in the middle of another image of this process.
+    // Left by a kill in the middle of an earlier image of this process.
     let _ = std::fs::remove_file(&part);
     write_new(&part, &pprof::encode(profile))?;
     std::fs::rename(&part, file)

@@ -1,9 +1,10 @@
-//! Keeps the sampler's signal out of the program's sight.
+//! Hides the sampler's signal from the program.
 //!
-//! While a process is sampled, the program's own calls about `SIGURG` are answered here: what it sets for the signal is
-//! kept and called for signals that are not the sampler's, and it cannot block the signal, so that no thread that waits
-//! for signals (`sigwait`, `signalfd`) gets one that it does not expect. Everything else passes on to the C library.
-//! A program that asks the kernel itself, as Go's runtime does, takes the signal away; then the sampler stops.
+//! While a process is sampled, the functions in this module answer the program's own calls about `SIGURG`: what it
+//! sets for the signal is kept and called for signals that are not the sampler's, and it cannot block the signal, so
+//! that no thread that waits for signals (`sigwait`, `signalfd`) gets one that it does not expect. Everything else
+//! passes on to the C library. A program that calls the kernel directly, as Go's runtime does, takes the signal away;
+//! then the sampler stops.
 
 use std::ffi::{CStr, c_int};
 use std::mem::zeroed;
@@ -16,12 +17,12 @@ const SIGNAL: c_int = libc::SIGURG;
 /// Whether the sampler has the signal.
 static IS_TAKEN: AtomicBool = AtomicBool::new(false);
 
-/// From now on the program's calls about the signal are answered here.
+/// Answers the program's calls about the signal from now on.
 pub(crate) fn take() {
     IS_TAKEN.store(true, Ordering::Release);
 }
 
-/// From now on they pass on.
+/// Passes them on from now on.
 pub(crate) fn give_back() {
     IS_TAKEN.store(false, Ordering::Release);
 }
@@ -30,7 +31,7 @@ fn is_taken() -> bool {
     IS_TAKEN.load(Ordering::Acquire)
 }
 
-/// A function of the C library behind the one here.
+/// The C library's function behind one of this module's.
 struct Next {
     address: AtomicUsize,
     name: &'static CStr,
@@ -41,7 +42,7 @@ impl Next {
         Self { address: AtomicUsize::new(0), name }
     }
 
-    /// Looked up by the first call, which the loader or the C library makes before `main`.
+    /// Returns its address, looked up by the first call, which the loader or the C library makes before `main`.
     fn address(&self) -> usize {
         let known = self.address.load(Ordering::Relaxed);
         if known != 0 {
@@ -63,10 +64,10 @@ static SIGNAL_FUNCTION: Next = Next::new(c"signal");
 static SIGPROCMASK: Next = Next::new(c"sigprocmask");
 static PTHREAD_SIGMASK: Next = Next::new(c"pthread_sigmask");
 
-/// As the C function of this name.
+/// Like the C function of this name.
 ///
 /// # Safety
-/// As the C function of this name.
+/// As for the C function of this name.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn sigaction(
     signal: c_int,
@@ -87,10 +88,10 @@ pub(crate) unsafe extern "C" fn sigaction(
     unsafe { std::mem::transmute::<usize, Sigaction>(SIGACTION.address())(signal, new, old) }
 }
 
-/// As the C function of this name.
+/// Like the C function of this name.
 ///
 /// # Safety
-/// As the C function of this name.
+/// As for the C function of this name.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn signal(signal: c_int, handler: libc::sighandler_t) -> libc::sighandler_t {
     if signal == SIGNAL && is_taken() {
@@ -106,10 +107,10 @@ pub(crate) unsafe extern "C" fn signal(signal: c_int, handler: libc::sighandler_
     unsafe { std::mem::transmute::<usize, Signal>(SIGNAL_FUNCTION.address())(signal, handler) }
 }
 
-/// As the C function of this name.
+/// Like the C function of this name.
 ///
 /// # Safety
-/// As the C function of this name.
+/// As for the C function of this name.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn sigprocmask(
     how: c_int,
@@ -120,10 +121,10 @@ pub(crate) unsafe extern "C" fn sigprocmask(
     unsafe { change_mask(&SIGPROCMASK, how, new, old) }
 }
 
-/// As the C function of this name.
+/// Like the C function of this name.
 ///
 /// # Safety
-/// As the C function of this name.
+/// As for the C function of this name.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn pthread_sigmask(
     how: c_int,
@@ -134,7 +135,7 @@ pub(crate) unsafe extern "C" fn pthread_sigmask(
     unsafe { change_mask(&PTHREAD_SIGMASK, how, new, old) }
 }
 
-/// Blocks what the program wants, but for the sampler's signal.
+/// Blocks what the program wants, except for the sampler's signal.
 unsafe fn change_mask(
     next: &Next,
     how: c_int,

@@ -1,5 +1,5 @@
-//! The files that the preloaded libraries of `flamelet record` keep while a program runs, for both sides:
-//! a library writes them, the recorder reads them, at any moment and after any kind of death.
+//! The files that the preloaded libraries of `flamelet record` keep while a program runs, for both sides: a library
+//! writes them, the recorder reads them, at any moment and however the program ended.
 //!
 //! With `--heap`, each process image (a program from its start or `exec` on, or a forked child) has two files in the folder
 //! that [`env::FOLDER`] names:
@@ -9,14 +9,14 @@
 //! | `PID-N.counts` | a [`Header`], then [`Node`]s: a tree of return addresses, each node with the counts of the stack that ends in it |
 //! | `PID-N.modules` | lines of text: the program, its arguments, and each module when it was loaded ([`modules`]) |
 //!
-//! The counts are mapped shared and updated in place, so the kernel keeps them whatever happens to the process,
-//! and they are as large as the program has distinct stacks, however long it runs.
+//! The counts are mapped shared and updated in place, so the kernel keeps them whatever happens to the process. Their
+//! size depends on how many distinct stacks the program has, not on how long it runs.
 //!
 //! # A stack
 //!
-//! is the node of its leaf; its caller is the node's parent, and so on to a parent of [`ROOT`] (whole) or
-//! [`TRUNCATED`]. An address carries the number of its era in its upper bits ([`address_parts`]). Where
-//! allocations are sampled, one more node below the leaf says the size ([`SIZE_NODE`]).
+//! A stack is the node of its leaf; its caller is the node's parent, and so on to a parent of [`ROOT`] (whole) or
+//! [`TRUNCATED`]. An address carries the number of its era in its upper bits ([`address_parts`]). Where allocations
+//! are sampled, one more node below the leaf gives the size ([`SIZE_NODE`]).
 
 use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64};
 
@@ -27,25 +27,25 @@ mod read;
 
 pub use read::{Counts, DamagedError, Row, read};
 
-/// How the recorder tells the library what to do.
+/// The environment variables by which the recorder tells the library what to do.
 pub mod env {
     /// The folder for the files. Without it, the library does nothing.
     pub const FOLDER: &str = "FLAMELET_RECORD_FOLDER";
     /// Bytes between samples; absent or 0 for every allocation.
     pub const MEAN: &str = "FLAMELET_HEAP_MEAN";
-    /// Samples a second of CPU time, for the library that samples.
+    /// Samples per second of CPU time, for the library that samples.
     pub const FREQUENCY: &str = "FLAMELET_CPU_FREQUENCY";
     /// The loader's own list of libraries to load first.
     pub const PRELOAD: &str = "LD_PRELOAD";
 }
 
-/// Ends the names of files with counts.
+/// The extension of files with counts.
 pub const COUNTS_ENDING: &str = "counts";
-/// Ends the names of files with samples of CPU time.
+/// The extension of files with samples of CPU time.
 pub const PROFILE_ENDING: &str = "profile";
-/// Ends the names of files with modules.
+/// The extension of files with modules.
 pub const MODULES_ENDING: &str = "modules";
-/// Ends the names of files that say why nothing is sampled.
+/// The extension of files that say why nothing is sampled.
 pub const REFUSED_ENDING: &str = "refused";
 
 /// The first word of a file with counts.
@@ -55,24 +55,25 @@ pub const NODES_AT: usize = 4096;
 
 /// The parent of a thread's first frame.
 pub const ROOT: u32 = 0;
-/// The node of all allocations whose stacks found no room.
+/// The node of all allocations for whose stacks there was no room.
 pub const NO_ROOM: u32 = 1;
 /// The parent of the outermost frame of stacks that do not reach the thread's first frame.
 pub const TRUNCATED: u32 = 2;
 /// The first node that stands for a frame.
 pub const FIRST_FRAME: u32 = 3;
 
-/// Set in the address of a node that says the size of sampled blocks, in the bits below.
+/// Set in the address of a node that gives the size of sampled blocks, in the bits below.
 pub const SIZE_NODE: u64 = 1 << 63;
-/// Addresses have this many bits; above them is the number of an era: a time in which no two modules were at one place.
+/// Addresses have this many bits; above them is the number of an era: a time in which no two modules were at one
+/// place.
 pub const ADDRESS_BITS: u32 = 48;
 
-/// The address of a frame, and the number of the era in which to look it up.
+/// Returns the address of a frame, and the number of the era in which to look it up.
 pub fn address_parts(address: u64) -> (u64, u32) {
     (address & ((1 << ADDRESS_BITS) - 1), ((address & !SIZE_NODE) >> ADDRESS_BITS) as u32)
 }
 
-/// The start of a file with counts. All numbers are the machine's own.
+/// The start of a file with counts. All numbers are in the machine's own byte order.
 #[repr(C)]
 #[derive(Debug, Default)]
 pub struct Header {
@@ -80,13 +81,14 @@ pub struct Header {
     pub magic: AtomicU64,
     /// The process.
     pub pid: AtomicU64,
-    /// When it began, in nanoseconds since 1970.
+    /// When it started, in nanoseconds since 1970.
     pub started_nanos: AtomicU64,
     /// Bytes between samples; 0 for every allocation.
     pub mean: AtomicU64,
-    /// Nodes in use, the reserved ones included.
+    /// Nodes in use, including the reserved ones.
     pub nodes: AtomicU64,
-    /// Allocations that were not recorded: made by a signal handler inside the library, or before it could.
+    /// Allocations that were not recorded: made by a signal handler inside the library, or before recording could
+    /// start.
     pub missed: AtomicU64,
     /// Keeps what all threads write apart from what they read.
     pub gap: [AtomicU64; 2],
@@ -124,25 +126,25 @@ pub struct Node {
     pub peak: AtomicU64,
 }
 
-/// What a node had at the peak, put aside when it first changed afterwards. Of another turn than the header's, it is
-/// out of date, and the node has what it had at the peak. One word, so that it is replaced as a whole.
+/// What a node had at the peak, put aside when it first changed afterwards. If its turn is not the header's, it is
+/// out of date, and the node still has what it had at the peak. One word, so that it is replaced as a whole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PutAside(pub u64);
 
 impl PutAside {
     const BYTES_BITS: u32 = 40;
 
-    /// `bytes` at the peak of this turn. More than a terabyte counts as one.
+    /// Packs the `bytes` at the peak of this turn. More than a terabyte counts as one terabyte.
     pub fn new(turn: u32, bytes: u64) -> Self {
         Self(u64::from(turn) << Self::BYTES_BITS | bytes.min((1 << Self::BYTES_BITS) - 1))
     }
 
-    /// Whether it belongs to this turn.
+    /// Returns whether it belongs to this turn.
     pub fn is_of(self, turn: u32) -> bool {
         self.0 >> Self::BYTES_BITS == u64::from(turn) & ((1 << (64 - Self::BYTES_BITS)) - 1)
     }
 
-    /// The bytes.
+    /// Returns the bytes.
     pub fn bytes(self) -> u64 {
         self.0 & ((1 << Self::BYTES_BITS) - 1)
     }

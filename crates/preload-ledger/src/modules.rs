@@ -1,4 +1,4 @@
-//! The file with modules: text, a line each, appended as they are loaded.
+//! The file with modules: text, a line for each, appended as they are loaded.
 //!
 //! ```text
 //! program /usr/bin/sort
@@ -7,15 +7,15 @@
 //! ```
 //!
 //! A module's line has the number of its era, its first address and one past its last, the offset in the file,
-//! the build id (`-` when there is none) and the path. In one era no two modules are at one place; its lines hold all
-//! that was loaded in it.
+//! the build id (`-` when there is none) and the path. In one era no two modules are at one place; its lines list
+//! everything that was loaded in it.
 
-/// What the file says.
+/// What the file contains.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Modules {
     /// The program.
     pub program: String,
-    /// The program and its arguments, as they were called.
+    /// The program and its arguments, as given when it was started.
     pub arguments: String,
     /// In the order in which they were loaded.
     pub modules: Vec<Module>,
@@ -39,7 +39,7 @@ pub struct Module {
 }
 
 impl Module {
-    /// The line of this module.
+    /// Returns the line of this module.
     pub fn line(&self) -> String {
         let id = if self.build_id.is_empty() { "-" } else { &self.build_id };
         let path = one_line(&self.path);
@@ -57,7 +57,7 @@ impl Module {
     }
 }
 
-/// The lines before the modules.
+/// Returns the lines before the modules.
 pub fn first_lines(program: &str, arguments: &str) -> String {
     format!("program {}\narguments {}\n", one_line(program), one_line(arguments))
 }
@@ -67,10 +67,10 @@ fn one_line(text: &str) -> String {
 }
 
 impl Modules {
-    /// Reads the text. Lines that say nothing, such as one that a kill cut short, are passed over.
+    /// Reads the text. Lines that make no sense, such as one that a kill cut short, are skipped.
     pub fn parse(text: &str) -> Self {
         let mut modules = Self::default();
-        // What has no end was not written whole.
+        // A line without an end was not written completely.
         let whole = text.rfind('\n').map_or("", |end| &text[..end]);
         for line in whole.lines() {
             match line.split_once(' ') {
@@ -83,7 +83,7 @@ impl Modules {
         modules
     }
 
-    /// The module that `address` was in, in `era`; else the last one that it was in before.
+    /// Returns the module that `address` was in, in `era`; otherwise the last one that it was in before.
     pub fn find(&self, address: u64, era: u32) -> Option<usize> {
         let holds = |module: &Module| (module.start..module.end).contains(&address);
         let then = self.modules.iter().rposition(|module| module.era == era && holds(module));
@@ -106,7 +106,7 @@ mod tests {
             module(0, 0x1000, "/bin/a b"),
             module(1, 0x5000, "/lib/one.so"),
             module(2, 0x5000, "/two"),
-            // An era may come back.
+            // An earlier era may return.
             module(1, 0x8000, "/lib/late.so"),
         ];
         let lines: String = loaded.iter().map(Module::line).collect();

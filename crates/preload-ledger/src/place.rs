@@ -10,8 +10,8 @@ const FLAGS: i32 = libc::O_NOFOLLOW | libc::O_CLOEXEC;
 const WRITABLE_BY_OTHERS: u32 = 0o022;
 const STICKY: u32 = 0o1000;
 
-/// Whether `folder` is the recorder's: one of this user or of root, in which nobody can replace what others made. The
-/// folder of a recording that is over may be somebody else's by now.
+/// Returns whether `folder` is the recorder's: it belongs to this user or to root, and no other user can replace
+/// files in it. The folder of a recording that is over may belong to someone else by now.
 pub fn is_trusted(folder: &Path) -> bool {
     folder.is_absolute()
         && folder.symlink_metadata().is_ok_and(|found| {
@@ -21,12 +21,12 @@ pub fn is_trusted(folder: &Path) -> bool {
         })
 }
 
-/// Makes a file that only this user can read and write. Fails if anything is there, a link too.
+/// Creates a file that only this user can read and write. Fails if anything is there already, even a link.
 pub fn create(path: &Path) -> io::Result<File> {
     OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).custom_flags(FLAGS).open(path)
 }
 
-/// Opens a file that [`create`] made, to read and write it; with `appends`, to write at its end.
+/// Opens a file that [`create`] made, for reading and writing; with `appends`, for writing at its end.
 pub fn open(path: &Path, appends: bool) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.read(true).write(true).append(appends).custom_flags(FLAGS | libc::O_NONBLOCK);
@@ -36,7 +36,7 @@ pub fn open(path: &Path, appends: bool) -> io::Result<File> {
     if is_ours { Ok(file) } else { Err(io::ErrorKind::InvalidData.into()) }
 }
 
-/// Fails if the program may not have files of this length: writing one would end it (`SIGXFSZ`).
+/// Fails if the program may not have files of this length: writing one would kill it (`SIGXFSZ`).
 pub fn check_length(length: u64) -> io::Result<()> {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: writes to the structure only.

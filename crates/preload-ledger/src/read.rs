@@ -1,16 +1,16 @@
-//! Reading a file with counts: any bytes at all, and files that are written at this moment.
+//! Reads a file with counts: any bytes at all, even of a file that is being written.
 
 use std::fmt;
 use std::mem::offset_of;
 
 use crate::{FIRST_FRAME, Header, MAGIC, NODES_AT, Node, PutAside};
 
-/// What a process has allocated.
+/// What a process allocated.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Counts {
     /// The process.
     pub pid: u32,
-    /// When it began, in nanoseconds since 1970.
+    /// When it started, in nanoseconds since 1970.
     pub started_nanos: i64,
     /// Bytes between samples; 0 for every allocation.
     pub mean: u64,
@@ -18,7 +18,7 @@ pub struct Counts {
     pub missed: u64,
     /// The highest number of bytes alive at one moment (an estimate where allocations are sampled).
     pub peak: u64,
-    /// The nodes by number; those before [`FIRST_FRAME`] have the counts only.
+    /// The nodes by number; those before [`FIRST_FRAME`] have only counts.
     pub rows: Vec<Row>,
 }
 
@@ -37,7 +37,7 @@ pub struct Row {
     pub live: u64,
     /// … and their bytes.
     pub live_bytes: u64,
-    /// Freed right after they were made.
+    /// Freed right after they were allocated.
     pub temporary: u64,
     /// Bytes alive at the peak.
     pub peak: u64,
@@ -80,12 +80,12 @@ fn row(number: usize, bytes: &[u8], peak_turn: u32) -> Row {
     let get = |offset: usize| word(bytes, offset).unwrap_or(0);
     let half = |offset: usize| get(offset & !7) >> (8 * (offset & 7)) & 0xffff_ffff;
     let (allocations, allocated) = (get(offset_of!(Node, allocations)), get(offset_of!(Node, allocated)));
-    // Read a moment apart from each other, a free may be seen and its allocation not.
+    // The counts are read a moment apart, so a free may be seen and its allocation not.
     let live = allocations.saturating_sub(get(offset_of!(Node, frees)));
     let live_bytes = allocated.saturating_sub(get(offset_of!(Node, freed)));
     let peak = PutAside(get(offset_of!(Node, peak)));
     let parent = half(offset_of!(Node, parent)) as u32;
-    // A caller is always made before: so walks to the root end, whatever the bytes are.
+    // A caller is always made first, so walks to the root end, whatever the bytes are.
     let is_sound = (parent as usize) < number || number < FIRST_FRAME as usize;
     Row {
         address: get(offset_of!(Node, address)),

@@ -1,9 +1,9 @@
-//! Which stack each living block came from: a word for every place where a block can begin.
+//! Which stack each live block came from: a word for every place where a block can begin.
 //!
-//! Three levels, so that only the words near blocks exist: a table of 8 GiB pieces, in each a table of 1 MiB
-//! pieces, in each a word for every 16 bytes (8 where the allocator is not the C library's). Small blocks lie close
-//! together, and so do their words; a word is read and written by one atomic operation, so there is no lock, and a
-//! fork copies the whole like any other private memory.
+//! Three levels, so that only the words near blocks exist: a table of 8 GiB pieces, in each a table of 1 MiB pieces,
+//! in each a word for every 16 bytes (8 where the allocator is not the C library's). Small blocks lie close together,
+//! and so do their words; each word is read and written by one atomic operation, so there is no lock, and a fork
+//! copies everything like any other private memory.
 
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 use std::{ptr, slice};
@@ -30,10 +30,10 @@ const SIZE_BITS: u32 = 36;
 /// Sizes that do not fit are kept in pages.
 const IN_PAGES: u64 = 1 << SIZE_BITS;
 const NODE_SHIFT: u32 = SIZE_BITS + 1;
-/// More nodes do not fit a word.
+/// A block's word has no room for the numbers of more nodes.
 pub(crate) const MOST_NODES: usize = 1 << (64 - NODE_SHIFT);
 
-/// The size as a block remembers it: exact below 64 GiB, in whole pages above.
+/// Returns the size as a block remembers it: exact below 64 GiB, in whole pages above.
 #[inline]
 pub(crate) fn kept_size(size: u64) -> u64 {
     if size < IN_PAGES { size } else { size & !0xfff }
@@ -55,12 +55,12 @@ impl Block {
     }
 }
 
-/// Looks at what allocator there is.
+/// Finds out which allocator is in use.
 pub(crate) fn start() {
     GRAIN_BITS.store(if next::is_c_library() { 4 } else { 3 }, Ordering::Relaxed);
 }
 
-/// Remembers a block. `false` when there is no memory for it.
+/// Remembers a block. Returns `false` when there is no memory for it.
 #[inline]
 pub(crate) fn insert(address: usize, block: Block) -> bool {
     let Some(word) = find(address, true) else { return false };
@@ -84,7 +84,7 @@ pub(crate) fn clear() {
         for leaf in middle.iter() {
             let leaf = leaf.load(Ordering::Relaxed);
             if !leaf.is_null() {
-                // SAFETY: leaves are never given back, and have this length.
+                // SAFETY: leaves are never freed, and have this length.
                 unsafe { map::clear(leaf.cast(), leaf_bytes()) };
             }
         }
@@ -93,7 +93,7 @@ pub(crate) fn clear() {
 
 fn tables() -> impl Iterator<Item = &'static [Leaf]> {
     let middles = TABLE.iter().map(|middle| middle.load(Ordering::Acquire));
-    // SAFETY: tables are never given back, and have this length.
+    // SAFETY: tables are never freed, and have this length.
     middles
         .filter(|middle| !middle.is_null())
         .map(|middle| unsafe { slice::from_raw_parts(middle, 1 << MIDDLE_BITS) })
@@ -111,7 +111,7 @@ fn find(address: usize, make: bool) -> Option<&'static AtomicU64> {
         middle = make.then(|| make_table(root, size_of::<Leaf>() << MIDDLE_BITS))??;
     }
     let at = address >> LEAF_BITS & ((1 << MIDDLE_BITS) - 1);
-    // SAFETY: tables have this many entries and are never given back.
+    // SAFETY: tables have this many entries and are never freed.
     let entry = unsafe { &*middle.add(at) };
     let mut leaf = entry.load(Ordering::Acquire);
     if leaf.is_null() {
@@ -122,7 +122,7 @@ fn find(address: usize, make: bool) -> Option<&'static AtomicU64> {
     Some(unsafe { &*leaf.add(word) })
 }
 
-/// Makes a table of zeroes; if another thread was faster, its table.
+/// Makes a zeroed table, or returns another thread's if that was faster.
 #[cold]
 fn make_table<T>(place: &AtomicPtr<T>, bytes: usize) -> Option<*mut T> {
     let made = map::zeroed(bytes)?;
@@ -130,7 +130,7 @@ fn make_table<T>(place: &AtomicPtr<T>, bytes: usize) -> Option<*mut T> {
     match place.compare_exchange(ptr::null_mut(), new, Ordering::AcqRel, Ordering::Acquire) {
         Ok(_) => Some(new),
         Err(other) => {
-            // SAFETY: nobody else has seen it.
+            // SAFETY: no other thread has seen it.
             unsafe { map::give_back(made, bytes) };
             Some(other)
         }

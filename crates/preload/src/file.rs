@@ -1,7 +1,7 @@
 //! The files of this process image: the counts, mapped shared, and the modules.
 //!
-//! No descriptor stays open: programs close descriptors that they do not know, and use the numbers again. The files
-//! are opened by name when they grow, which is rare.
+//! No descriptor stays open: programs close descriptors that they do not know, and reuse the numbers. The files are
+//! opened by name when they grow, which is rare.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -19,12 +19,12 @@ use flamelet_unwind::fork::Lock;
 use crate::errno::Errno;
 use crate::{blocks, map};
 
-/// The header, and behind it the nodes, in address space that is reserved for all that can ever be.
+/// The header and the nodes after it, in address space that is reserved for as many as there can ever be.
 static BASE: AtomicPtr<u8> = AtomicPtr::new(ptr::null_mut());
-/// Bytes that were reserved, and bytes of them that the file is mapped to.
+/// Bytes that are reserved, and how many of them the file is mapped to.
 static RESERVED: AtomicUsize = AtomicUsize::new(0);
 static MAPPED: AtomicUsize = AtomicUsize::new(0);
-/// The name of the files without their endings; never given back.
+/// The name of the files without their extensions; never freed.
 static NAME: AtomicPtr<PathBuf> = AtomicPtr::new(ptr::null_mut());
 pub(crate) static GROWING: Lock<()> = Lock::new(());
 
@@ -32,21 +32,21 @@ pub(crate) static GROWING: Lock<()> = Lock::new(());
 const FIRST_LENGTH: usize = 256 << 10;
 const LARGEST_STEP: usize = 16 << 20;
 
-/// The header of the counts. Only while recording.
+/// Returns the header of the counts. Only while recording.
 #[inline(always)]
 pub(crate) fn header() -> &'static Header {
-    // SAFETY: `create` has mapped it, and it stays mapped; all its fields are atomics.
+    // SAFETY: `create` mapped it, and it stays mapped; all its fields are atomics.
     unsafe { &*BASE.load(Ordering::Relaxed).cast::<Header>() }
 }
 
-/// A node that was made. Only while recording.
+/// Returns a node that was made. Only while recording.
 #[inline(always)]
 pub(crate) fn node(number: u32) -> &'static Node {
-    // SAFETY: numbers are given out by `room_for`, which has mapped the node; it stays mapped.
+    // SAFETY: every number went through `has_room_for`, which mapped the node; it stays mapped.
     unsafe { &*BASE.load(Ordering::Relaxed).add(NODES_AT).cast::<Node>().add(number as usize) }
 }
 
-/// Makes sure that the node of this number is mapped.
+/// Makes sure that the node with this number is mapped.
 #[inline]
 pub(crate) fn has_room_for(number: u64) -> bool {
     let end = NODES_AT + (number as usize + 1).saturating_mul(size_of::<Node>());
@@ -68,7 +68,7 @@ fn grow(end: usize) -> bool {
     let opened = name().and_then(|name| place::open(&name.with_extension(COUNTS_ENDING), false).ok());
     let Some(file) = opened.filter(|file| allocate(file, mapped, length).is_ok()) else { return false };
     let base = BASE.load(Ordering::Relaxed);
-    // SAFETY: inside of what was reserved, behind what is mapped already.
+    // SAFETY: inside what was reserved, after what is already mapped.
     let grown = unsafe { map::file(base.add(mapped), length - mapped, file.as_raw_fd(), mapped) };
     if grown.is_some() {
         MAPPED.store(length, Ordering::Release);
@@ -93,8 +93,8 @@ pub(crate) fn create(folder: &Path, mean: u64) -> io::Result<()> {
     Ok(())
 }
 
-/// In a forked child: leaves the parent's files alone and goes on in files of its own, with no nodes and nothing
-/// counted. What the parent knows of stacks may be much, and most children need little of it.
+/// In a forked child: leaves the parent's files alone and continues in files of its own, with no nodes and nothing
+/// counted. The parent may know many stacks, and most children need few of them.
 pub(crate) fn move_to_own() -> io::Result<()> {
     let invalid = || io::Error::from_raw_os_error(libc::EINVAL);
     let parent = name().ok_or_else(invalid)?;
@@ -126,14 +126,14 @@ pub(crate) fn append_modules(lines: &str) {
     }
 }
 
-/// Address space for all nodes that there can be; less where the program may have less.
+/// Reserves address space for all nodes that there can be; less if the program may not have that much.
 fn reserve() -> Option<(*mut u8, usize)> {
     let most = NODES_AT + blocks::MOST_NODES * size_of::<Node>();
     let tries = [most, 1 << 30, 128 << 20, 16 << 20];
     tries.into_iter().find_map(|length| Some((map::reserve(length)?, length)))
 }
 
-/// `PID-N`, where N tells images of one process apart: the file did not exist before.
+/// Creates the files, named `PID-N`, where N tells images of one process apart: the name did not exist before.
 fn create_files(folder: &Path) -> io::Result<(PathBuf, File)> {
     let pid = std::process::id();
     for number in 0..10_000 {
@@ -150,7 +150,7 @@ fn create_files(folder: &Path) -> io::Result<(PathBuf, File)> {
     Err(io::Error::from_raw_os_error(libc::EEXIST))
 }
 
-/// Makes the file longer, with its blocks on the disk: a full disk is found here, and not by a signal later.
+/// Makes the file longer, with its blocks on the disk: so a full disk is found now, and not by a signal later.
 fn allocate(file: &File, from: usize, to: usize) -> io::Result<()> {
     place::check_length(to as u64)?;
     // SAFETY: the descriptor is open.
@@ -163,7 +163,7 @@ fn allocate(file: &File, from: usize, to: usize) -> io::Result<()> {
     }
 }
 
-/// Where the file system cannot give blocks in advance, writing makes it.
+/// For file systems that cannot allocate blocks in advance: writing allocates them.
 fn write_zeroes(file: &File, from: usize, to: usize) -> io::Result<()> {
     static ZEROES: [u8; 64 << 10] = [0; 64 << 10];
     for at in (from..to).step_by(ZEROES.len()) {
@@ -195,7 +195,7 @@ fn set_name(name: &Path) {
 }
 
 fn name() -> Option<PathBuf> {
-    // SAFETY: null, or from a box that is never given back.
+    // SAFETY: null, or from a box that is never freed.
     let name = unsafe { NAME.load(Ordering::Acquire).as_ref() }?;
     Some(name.clone())
 }

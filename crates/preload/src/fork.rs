@@ -1,11 +1,11 @@
-//! A forked child goes on for itself: with a tree of stacks of its own, and nothing counted yet.
+//! A forked child continues on its own: with its own tree of stacks, and nothing counted yet.
 //!
-//! What its parent had allocated stays the parent's: the child forgets those blocks, and its frees of them count
-//! nowhere. (Blocks of both would otherwise be counted twice in a profile of all processes.)
+//! What its parent had allocated stays the parent's: the child forgets those blocks, and does not count its frees of
+//! them. (Otherwise a profile of all processes would count such blocks twice.)
 
 use crate::{blocks, file, thread, tree, walker};
 
-/// In the child, before anything else.
+/// Resets the locks, in the child, before anything else.
 pub(crate) fn reset_locks() {
     file::GROWING.reset_in_child();
     tree::GROWING.reset_in_child();
@@ -13,7 +13,7 @@ pub(crate) fn reset_locks() {
     walker::reset_in_child();
 }
 
-/// With the first call in the child.
+/// Moves to files of its own, with the first call in the child.
 pub(crate) fn settle() -> bool {
     let has_moved = file::move_to_own().is_ok();
     if has_moved {

@@ -1,7 +1,7 @@
 //! The functions that take the place of the C library's.
 //!
-//! Each entry notes its caller's registers before anything else can change them, in assembly of a few
-//! instructions, and goes on in Rust.
+//! Each entry saves its caller's registers before anything else can change them, in a few instructions of assembly,
+//! and continues in Rust.
 
 use std::arch::naked_asm;
 use std::ffi::{c_int, c_void};
@@ -12,10 +12,10 @@ use crate::{next, slot, start, walker};
 /// An exported function that adds the stack pointer, the frame pointer and the link register to its arguments.
 macro_rules! entry {
     ($name:ident($($argument:ident: $type:ty),*) -> $result:ty, $target:path, $x86_64:literal, $aarch64:literal) => {
-        /// As the C function of this name; counted.
+        /// Like the C function of this name; counted.
         ///
         /// # Safety
-        /// As the C function of this name.
+        /// As for the C function of this name.
         #[unsafe(no_mangle)]
         #[unsafe(naked)]
         pub(crate) unsafe extern "C" fn $name($($argument: $type),*) -> $result {
@@ -97,7 +97,7 @@ unsafe extern "C" fn counted_realloc(
     // SAFETY: the caller's own terms.
     let moved = unsafe { next::realloc(block, size) };
     match taken {
-        // A size of 0 frees; else the block is where it was.
+        // A size of 0 frees; otherwise the block is where it was.
         Some(taken) if moved.is_null() && size != 0 => record::put_back(block, taken),
         Some(taken) => record::count_free(block, taken),
         None => {}
@@ -145,10 +145,10 @@ unsafe extern "C" fn counted_posix_memalign(
     }
 }
 
-/// As the C function of this name; counted.
+/// Like the C function of this name; counted.
 ///
 /// # Safety
-/// As the C function of this name.
+/// As for the C function of this name.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn free(block: *mut c_void) {
     if block.is_null() || next::is_from_arena(block) {
@@ -161,10 +161,10 @@ pub(crate) unsafe extern "C" fn free(block: *mut c_void) {
     unsafe { next::free(block) };
 }
 
-/// As the C function of this name. Another library may be loaded to the same addresses afterwards.
+/// Like the C function of this name. Another library may be loaded at the same addresses afterwards.
 ///
 /// # Safety
-/// As the C function of this name.
+/// As for the C function of this name.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn dlclose(library: *mut c_void) -> c_int {
     // SAFETY: the caller's own terms.

@@ -4,7 +4,7 @@ use std::ptr;
 
 use crate::errno::Errno;
 
-/// Reserves `length` bytes of address space that cannot be touched yet.
+/// Reserves `length` bytes of address space that cannot be accessed yet.
 pub(crate) fn reserve(length: usize) -> Option<*mut u8> {
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
     let _errno = Errno::keep();
@@ -12,17 +12,17 @@ pub(crate) fn reserve(length: usize) -> Option<*mut u8> {
     mapped(unsafe { libc::mmap(ptr::null_mut(), length, libc::PROT_NONE, flags, -1, 0) })
 }
 
-/// Makes a part of what [`reserve`] returned untouchable again; nothing where `length` is 0.
+/// Makes a part of what [`reserve`] returned inaccessible again; does nothing if `length` is 0.
 ///
 /// # Safety
-/// Nobody may use it any more, and it must belong to the caller.
+/// Nothing may use it any more, and it must belong to the caller.
 pub(crate) unsafe fn reserve_again(at: *mut u8, length: usize) {
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | libc::MAP_FIXED;
-    // SAFETY: as the caller says. Where it fails, what lies there stays, and is mapped over when it is needed.
+    // SAFETY: as the caller says. If it fails, what is mapped there stays, and is mapped over when it is needed.
     unsafe { libc::mmap(at.cast(), length, libc::PROT_NONE, flags, -1, 0) };
 }
 
-/// Zeroed private memory, that takes room only where it is touched.
+/// Returns zeroed private memory, which takes room only where it is touched.
 pub(crate) fn zeroed(length: usize) -> Option<*mut u8> {
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
     let access = libc::PROT_READ | libc::PROT_WRITE;
@@ -34,16 +34,16 @@ pub(crate) fn zeroed(length: usize) -> Option<*mut u8> {
     Some(memory)
 }
 
-/// Gives back what `reserve` or `zeroed` returned.
+/// Unmaps what `reserve` or `zeroed` returned.
 ///
 /// # Safety
-/// Nobody may use it any more.
+/// Nothing may use it any more.
 pub(crate) unsafe fn give_back(memory: *mut u8, length: usize) {
     // SAFETY: as the caller says.
     unsafe { libc::munmap(memory.cast(), length) };
 }
 
-/// Maps a part of a file, shared, in place of what was reserved at `at`; anywhere where that is null.
+/// Maps a part of a file, shared, over what was reserved at `at`, or anywhere if that is null.
 ///
 /// # Safety
 /// `at` must be null, or `at..at + length` must belong to the caller.
@@ -54,7 +54,7 @@ pub(crate) unsafe fn file(at: *mut u8, length: usize, descriptor: i32, offset: u
     mapped(unsafe { libc::mmap(at.cast(), length, access, flags, descriptor, offset as libc::off_t) })
 }
 
-/// Makes zeroed private memory zero again, and gives its pages back.
+/// Zeroes private memory again, and gives its pages back to the kernel.
 ///
 /// # Safety
 /// The memory must come from [`zeroed`].

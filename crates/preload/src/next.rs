@@ -1,7 +1,7 @@
 //! The allocation functions that would have been called without us.
 //!
-//! All of them are looked up on the first call, when a program has one thread. The look-up itself may allocate: it is
-//! served from a small arena, whose blocks are never given back. Other threads never are: what they hold is real.
+//! All of them are looked up on the first call, when the program has one thread. The look-up itself may allocate: its
+//! requests are served from a small arena, whose blocks are never freed. Other threads never get blocks of the arena.
 
 use std::cell::UnsafeCell;
 use std::ffi::{CStr, c_int, c_void};
@@ -13,7 +13,7 @@ use crate::slot::slot;
 
 macro_rules! next_functions {
     ($($name:ident, $text:literal: fn($($argument:ident: $type:ty),*) -> $result:ty, while looking $served:expr;)*) => {
-        /// Where each function is; 0 before the look-up.
+        /// The address of each function; 0 before the look-up.
         #[allow(non_upper_case_globals, reason = "the names of the functions")]
         mod addresses {
             use std::sync::atomic::AtomicUsize;
@@ -21,10 +21,10 @@ macro_rules! next_functions {
         }
 
         $(
-            /// The next function of this name.
+            /// Calls the next function of this name.
             ///
             /// # Safety
-            /// As the C function of this name.
+            /// As for the C function of this name.
             #[inline]
             pub(crate) unsafe fn $name($($argument: $type),*) -> $result {
                 let mut address = addresses::$name.load(Ordering::Relaxed);
@@ -35,8 +35,8 @@ macro_rules! next_functions {
                     address = look_up(&addresses::$name);
                 }
                 type Function = unsafe extern "C" fn($($type),*) -> $result;
-                // SAFETY: the loader says that the C function of this name, which has this type, is there; and
-                // the caller keeps to its terms.
+                // SAFETY: the loader found the C function of this name, which has this type; and the caller keeps to
+                // its terms.
                 unsafe { std::mem::transmute::<usize, Function>(address)($($argument),*) }
             }
         )*
@@ -62,7 +62,7 @@ next_functions! {
     dlclose, c"dlclose": fn(library: *mut c_void) -> c_int, while looking -1;
 }
 
-/// Whether the next allocator is the C library's own, whose blocks are 16 bytes apart at least.
+/// Returns whether the next allocator is the C library's own, whose blocks are at least 16 bytes apart.
 pub(crate) fn is_c_library() -> bool {
     // SAFETY: the pointers name C strings; `dladdr` writes to the structure only.
     unsafe {
@@ -74,13 +74,13 @@ pub(crate) fn is_c_library() -> bool {
     }
 }
 
-/// Whether this thread is in a look-up.
+/// Returns whether this thread is in a look-up.
 #[cold]
 pub(crate) fn is_looking() -> bool {
     slot().is_looking.get()
 }
 
-/// Looks up what is not known yet, and returns the one that is wanted.
+/// Looks up what is not known yet, and returns the address that is wanted.
 #[cold]
 fn look_up(wanted: &AtomicUsize) -> usize {
     let _errno = Errno::keep();
@@ -91,14 +91,14 @@ fn look_up(wanted: &AtomicUsize) -> usize {
         // SAFETY: the name is a C string.
         *found = unsafe { libc::dlsym(libc::RTLD_NEXT, name.as_ptr()) } as usize;
     }
-    // Only now: until the last is found, this thread allocates from the arena, whatever it calls.
+    // Only now: until the last one is found, this thread allocates from the arena, whatever it calls.
     for (found, (address, _)) in found.into_iter().zip(ALL) {
         address.store(found, Ordering::Relaxed);
     }
     slot.is_looking.set(false);
     let address = wanted.load(Ordering::Relaxed);
     if address == 0 {
-        // Only a program without a C library gets here, and such a one does not load us.
+        // Only a program without a C library gets here, and such a program does not load us.
         std::process::abort();
     }
     address
@@ -107,12 +107,12 @@ fn look_up(wanted: &AtomicUsize) -> usize {
 const ARENA: usize = 16 << 10;
 #[repr(align(16))]
 struct Arena(UnsafeCell<[u8; ARENA]>);
-// SAFETY: parts of it are handed out once each.
+// SAFETY: each part of it is handed out once.
 unsafe impl Sync for Arena {}
 static MEMORY: Arena = Arena(UnsafeCell::new([0; ARENA]));
 static USED: AtomicUsize = AtomicUsize::new(0);
 
-/// Zeroed memory for a look-up; null when there is not that much.
+/// Returns zeroed memory for a look-up; null when there is not that much.
 #[cold]
 fn from_arena(size: usize) -> *mut c_void {
     if size > ARENA {
@@ -121,13 +121,13 @@ fn from_arena(size: usize) -> *mut c_void {
     let size = size.max(1).next_multiple_of(16);
     let take = |used: usize| used.checked_add(size).filter(|&used| used <= ARENA);
     match USED.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take) {
-        // SAFETY: inside of the arena.
+        // SAFETY: inside the arena.
         Ok(at) => unsafe { MEMORY.0.get().cast::<u8>().add(at).cast() },
         Err(_) => ptr::null_mut(),
     }
 }
 
-/// A larger block for a look-up. What is not from the arena stays as it is, as when there is no memory.
+/// Returns a larger block for a look-up; null for a block that is not from the arena, as when there is no memory.
 #[cold]
 fn resized_in_arena(block: *mut c_void, size: usize) -> *mut c_void {
     if !block.is_null() && !is_from_arena(block) {
@@ -140,16 +140,16 @@ fn resized_in_arena(block: *mut c_void, size: usize) -> *mut c_void {
     resized
 }
 
-/// Keeps a block of the arena, or one that the loader made before there was any malloc.
+/// Ignores a free: the block is from the arena, or the loader made it before there was any malloc.
 fn leave(_block: *mut c_void) {}
 
-/// Whether a block is from the arena.
+/// Returns whether a block is from the arena.
 #[inline]
 pub(crate) fn is_from_arena(block: *mut c_void) -> bool {
     (block as usize).wrapping_sub(MEMORY.0.get() as usize) < ARENA
 }
 
-/// A copy of a block of the arena, which has no size of its own.
+/// Copies a block out of the arena, where blocks have no size of their own.
 pub(crate) fn move_out_of_arena(block: *mut c_void, size: usize) -> *mut c_void {
     // SAFETY: any size may be asked for.
     let moved = unsafe { malloc(size) };

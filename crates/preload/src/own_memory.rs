@@ -1,7 +1,7 @@
 //! The library's own memory: from the next allocator, never through the hooks.
 //!
-//! Where that has none, there is a reserve: it is for the program to see that it is out of memory, and not for us to
-//! end it because a list could not grow.
+//! If that has none, there is a reserve: the program should be the one to find out that memory has run out, and must
+//! not end because a list of ours could not grow.
 
 use std::alloc::{GlobalAlloc, Layout};
 use std::cell::UnsafeCell;
@@ -17,7 +17,7 @@ static OWN: OwnMemory = OwnMemory;
 /// What every block of the C library is aligned to.
 const ALIGNED: usize = 16;
 
-// SAFETY: blocks come from the C library's functions, which keep these terms; they are given back to the same.
+// SAFETY: blocks come from the C library's functions, which keep these terms; the same functions free them.
 unsafe impl GlobalAlloc for OwnMemory {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         let block: *mut u8 = if layout.align() <= ALIGNED {
@@ -54,22 +54,22 @@ unsafe impl GlobalAlloc for OwnMemory {
     }
 }
 
-/// Takes room only where it is used.
+/// Takes memory only where it is used.
 const RESERVE: usize = 1 << 20;
 #[repr(align(4096))]
 struct Reserve(UnsafeCell<[u8; RESERVE]>);
-// SAFETY: parts of it are handed out once each.
+// SAFETY: each part of it is handed out once.
 unsafe impl Sync for Reserve {}
 static MEMORY: Reserve = Reserve(UnsafeCell::new([0; RESERVE]));
 static USED: AtomicUsize = AtomicUsize::new(0);
 
-/// Zeroed memory that is not taken back; null when all of it was given out.
+/// Returns zeroed memory that is never freed; null when the reserve is used up.
 #[cold]
 fn from_reserve(layout: Layout) -> *mut u8 {
     let start = |used: usize| used.checked_next_multiple_of(layout.align());
     let take = |used: usize| start(used)?.checked_add(layout.size()).filter(|&end| end <= RESERVE);
     match USED.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take) {
-        // SAFETY: inside of the reserve, whose start is aligned to a page.
+        // SAFETY: inside the reserve, whose start is aligned to a page.
         Ok(used) if layout.align() <= 4096 => unsafe {
             MEMORY.0.get().cast::<u8>().add(used.next_multiple_of(layout.align()))
         },

@@ -1,4 +1,4 @@
-//! An allocation and a free, as they are counted.
+//! Counts allocations and frees.
 
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
@@ -17,12 +17,12 @@ pub(crate) struct Caller {
     /// The stack pointer on entry.
     pub(crate) sp: u64,
     pub(crate) fp: u64,
-    /// The link register, where there is one.
+    /// The link register, if there is one.
     pub(crate) lr: u64,
 }
 
 impl Caller {
-    /// The caller's registers right after the call.
+    /// Returns the caller's registers right after the call.
     #[inline]
     fn registers(self) -> Registers {
         if cfg!(target_arch = "x86_64") {
@@ -35,7 +35,7 @@ impl Caller {
     }
 }
 
-/// The program has got a block.
+/// Records a block that the program got.
 #[inline]
 pub(crate) fn allocated(block: *mut c_void, size: usize, caller: Caller) {
     if !start::is_recording() && !start::begin() {
@@ -60,7 +60,7 @@ pub(crate) fn allocated(block: *mut c_void, size: usize, caller: Caller) {
     slot.inside.set(Inside::Not);
 }
 
-/// A signal handler that came in between, or what libraries allocate on our behalf.
+/// Counts what a signal handler allocates in between as missed, and ignores what libraries allocate on our behalf.
 #[cold]
 fn pass_by(slot: &Slot) {
     if slot.inside.get() == Inside::Recording {
@@ -74,7 +74,7 @@ fn record(slot: &Slot, address: usize, size: usize, mean: u64, caller: Caller) {
     if mean != 0 {
         let distance = sampling::next_distance(&mut state.random, mean);
         slot.countdown.set(distance);
-        // A thread's first distance has to be run through too.
+        // A thread's first distance has to be counted down too.
         if is_new && distance >= size as i64 {
             slot.countdown.set(distance - size as i64);
             return;
@@ -93,8 +93,8 @@ fn record(slot: &Slot, address: usize, size: usize, mean: u64, caller: Caller) {
     count_allocation(file::node(node), size, size.max(mean) as i64);
 }
 
-/// The program is about to free a block, or to resize it. To be called before it does: another thread may get the
-/// same address right after. What is returned must be counted by [`count_free`] or put back.
+/// Takes a block that the program is about to free or to resize. Call it before that happens: another thread may get
+/// the same address right after. The returned block must be counted by [`count_free`] or put back.
 #[inline]
 pub(crate) fn take(block: *mut c_void) -> Option<Block> {
     if !start::is_recording() && !start::begin() {
@@ -107,12 +107,12 @@ pub(crate) fn take(block: *mut c_void) -> Option<Block> {
     taken
 }
 
-/// A block that could not be resized is still there.
+/// Puts back a block that could not be resized and so still exists.
 pub(crate) fn put_back(block: *mut c_void, taken: Block) {
     blocks::insert(block as usize, taken);
 }
 
-/// A block was freed.
+/// Counts a block that was freed.
 #[inline]
 pub(crate) fn count_free(block: *mut c_void, taken: Block) {
     let slot = slot();
@@ -133,7 +133,7 @@ fn count_allocation(node: &Node, size: u64, weight: i64) {
     let header = file::header();
     let live = add_signed(&header.live, weight);
     if live > header.peak.load(Ordering::Relaxed) {
-        // From now on, what every node has is what it has at the peak, this block included.
+        // From now on, every node's live bytes are those at the peak, this block included.
         header.peak.fetch_max(live, Ordering::Relaxed);
         header.peak_turn.fetch_add(1, Ordering::Relaxed);
     } else {
@@ -143,20 +143,20 @@ fn count_allocation(node: &Node, size: u64, weight: i64) {
     add(&node.allocated, size);
 }
 
-/// Before a node changes for the first time since the peak: what it has now is what it had then.
+/// Before a node changes for the first time since the peak, puts aside what it has: that is what it had then.
 #[inline]
 fn put_peak_aside(node: &Node) {
     let turn = file::header().peak_turn.load(Ordering::Relaxed);
     let aside = node.peak.load(Ordering::Relaxed);
     if !PutAside(aside).is_of(turn) {
         let live = node.allocated.load(Ordering::Relaxed).wrapping_sub(node.freed.load(Ordering::Relaxed));
-        // If another thread was faster, what it put aside is right and this may not be.
+        // If another thread was faster, what it put aside is right, and this value may not be.
         let new = PutAside::new(turn, live).0;
         let _ = node.peak.compare_exchange(aside, new, Ordering::Relaxed, Ordering::Relaxed);
     }
 }
 
-/// Whether there is only this thread, so that nothing has to be atomic.
+/// Returns whether this is the only thread, so that nothing has to be atomic.
 #[inline(always)]
 fn is_alone() -> bool {
     // SAFETY: null, or a byte of the C library that only it writes.
@@ -172,7 +172,7 @@ fn add(counter: &AtomicU64, amount: u64) {
     }
 }
 
-/// Returns the sum.
+/// Adds, and returns the sum.
 #[inline(always)]
 fn add_signed(counter: &AtomicI64, amount: i64) -> i64 {
     if is_alone() {

@@ -1,6 +1,6 @@
-//! How far apart samples are, without the library of mathematical functions.
+//! How far apart samples are, without the math library.
 
-/// Bytes until the next sample: exponential with `mean`, so that every byte is hit with the same chance.
+/// Returns the bytes until the next sample: exponential with `mean`, so that every byte is hit with the same chance.
 pub(crate) fn next_distance(random: &mut u64, mean: u64) -> i64 {
     *random = random.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let mut mixed = *random;
@@ -12,7 +12,7 @@ pub(crate) fn next_distance(random: &mut u64, mean: u64) -> i64 {
     (-natural_logarithm(uniform) * mean as f64) as i64
 }
 
-/// Of a positive, normal number, to about ten digits.
+/// Returns the logarithm of a positive, normal number, to about ten digits.
 fn natural_logarithm(number: f64) -> f64 {
     let bits = number.to_bits();
     let exponent = (bits >> 52) as i64 - 1023;

@@ -1,8 +1,8 @@
-//! The few words that the library has in each thread, for any moment of the thread's life.
+//! The few words that the library has in each thread, usable at any moment of the thread's life.
 //!
-//! Thread-local storage of a shared library is usually found through a function of the loader that may allocate
-//! when other libraries were loaded meanwhile, which malloc must not. A library that is there from the start has
-//! its storage at a fixed distance from the thread pointer. Rust cannot ask for that yet, assembly can: 32 bytes,
+//! Thread-local storage of a shared library is usually found through a function of the loader that may allocate when
+//! other libraries were loaded meanwhile, which malloc must not. A library that is loaded from the start has its
+//! storage at a fixed distance from the thread pointer. Rust cannot request that yet, but assembly can: 32 bytes,
 //! zero in every new thread.
 
 use std::cell::Cell;
@@ -10,15 +10,15 @@ use std::ffi::c_void;
 
 use crate::errno::Errno;
 
-/// Where a thread is.
+/// Where a thread is running.
 #[derive(Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Inside {
     /// In the program.
     Not = 0,
-    /// In the library, which allocates nothing there.
+    /// In the library, in code that allocates nothing.
     Recording = 1,
-    /// In the library, or in another one that it has called.
+    /// In the library, or in another one that it called.
     OwnBehalf = 2,
 }
 
@@ -27,9 +27,9 @@ pub(crate) enum Inside {
 pub(crate) struct Slot {
     /// The thread's state (see `thread`), made by the first allocation that is recorded.
     pub(crate) state: Cell<*mut c_void>,
-    /// Inside the library: what is allocated now is not the program's.
+    /// Whether the thread is inside the library: what is allocated then is not the program's.
     pub(crate) inside: Cell<Inside>,
-    /// Looking up the next allocation functions, which may themselves allocate.
+    /// Whether it is looking up the next allocation functions, which may itself allocate.
     pub(crate) is_looking: Cell<bool>,
     /// The block of the last call, if that call allocated it.
     pub(crate) last_block: Cell<usize>,
@@ -51,7 +51,7 @@ std::arch::global_asm!(
     ".popsection",
 );
 
-/// The slot of the running thread.
+/// Returns the slot of the running thread.
 #[inline(always)]
 pub(crate) fn slot() -> &'static Slot {
     let slot: *const Slot;
@@ -79,7 +79,7 @@ pub(crate) fn slot() -> &'static Slot {
     unsafe { &*slot }
 }
 
-/// Runs what calls into other libraries: what they allocate is not the program's.
+/// Runs `work`, which calls into other libraries: what they allocate is not the program's.
 pub(crate) fn on_own_behalf<T>(work: impl FnOnce() -> T) -> T {
     let _errno = Errno::keep();
     let slot = slot();

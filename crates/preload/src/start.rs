@@ -1,4 +1,4 @@
-//! Whether, and since when, anything is recorded.
+//! Whether anything is recorded, and from when on.
 
 use std::path::PathBuf;
 use std::ptr;
@@ -12,7 +12,7 @@ use crate::{blocks, file, fork, next, thread, walker};
 
 /// Bytes between samples; 0 to record everything.
 pub(crate) static MEAN: AtomicU64 = AtomicU64::new(0);
-/// The C library's note that there is one thread only; null where it has none.
+/// The C library's flag that there is only one thread; null where it has none.
 pub(crate) static IS_ALONE: AtomicPtr<u8> = AtomicPtr::new(ptr::null_mut());
 
 const UNSTARTED: u8 = 0;
@@ -27,7 +27,7 @@ pub(crate) fn is_recording() -> bool {
     STATE.load(Ordering::Acquire) == RECORDING
 }
 
-/// Starts with the first call of all, and again in a forked child. Says whether recording has begun.
+/// Starts with the very first call, and again in a forked child. Returns whether recording has begun.
 #[cold]
 pub(crate) fn begin() -> bool {
     if next::is_looking() {
@@ -35,7 +35,7 @@ pub(crate) fn begin() -> bool {
     }
     let state = STATE.load(Ordering::Acquire);
     if state == FORKED && slot().inside.get() == Inside::Recording {
-        // Forked by a signal handler in the middle of a record, which still has nodes of the parent's tree.
+        // Forked by a signal handler in the middle of recording, which still uses nodes of the parent's tree.
         return false;
     }
     let start: fn() -> bool = match state {
@@ -51,7 +51,7 @@ pub(crate) fn begin() -> bool {
     has_begun
 }
 
-/// In the child of a fork the first call goes on in files of its own. Most children only `exec`.
+/// In the child of a fork the first call starts files of its own. Most children only `exec`.
 static AT_FORK: Handlers = Handlers::in_child(|| {
     fork::reset_locks();
     if matches!(STATE.load(Ordering::Relaxed), RECORDING | FORKED) {

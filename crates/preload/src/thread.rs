@@ -1,4 +1,4 @@
-//! What the library knows of each thread besides the words of its slot.
+//! What the library keeps for each thread besides the words of its slot.
 
 use std::ffi::c_void;
 use std::ptr;
@@ -10,7 +10,7 @@ use crate::errno::Errno;
 use crate::slot::{Inside, Slot, slot};
 use crate::walker::Walker;
 
-/// What does not fit the slot; handed on to other threads when its thread ends.
+/// What does not fit into the slot; passed on to another thread when its thread ends.
 pub(crate) struct State {
     pub(crate) walker: Walker,
     /// For distances between samples.
@@ -18,16 +18,16 @@ pub(crate) struct State {
     next_idle: *mut State,
 }
 
-/// States that no thread has, one behind the other.
+/// States without a thread, in a linked list.
 struct Idle(*mut State);
-// SAFETY: what is on the list belongs to whoever holds its lock.
+// SAFETY: what is on the list belongs to the thread that holds its lock.
 unsafe impl Send for Idle {}
 static IDLE: Lock<Idle> = Lock::new(Idle(ptr::null_mut()));
 
-/// One more than the key whose destructor tells when a thread ends; 0 for none.
+/// One more than the key whose destructor runs when a thread ends; 0 for none.
 static KEY: AtomicU32 = AtomicU32::new(0);
 
-/// Prepares for threads that end. Called once, inside.
+/// Prepares for threads that end. Called once, inside the library.
 pub(crate) fn start() {
     let mut key = 0;
     // SAFETY: the destructor has the type that is wanted, and stays loaded as long as the program.
@@ -36,15 +36,15 @@ pub(crate) fn start() {
     }
 }
 
-/// In a forked child.
+/// Called in a forked child.
 pub(crate) fn reset_in_child() {
     if IDLE.reset_in_child() {
-        // The list may be half written; what is on it is lost, and little.
+        // The list may be half written; what is on it is lost, which is little.
         IDLE.lock().0 = ptr::null_mut();
     }
 }
 
-/// In a forked child: the frames that this thread remembers have nodes of its parent's tree.
+/// In a forked child: forgets the remembered frames of this thread, which have nodes of the parent's tree.
 pub(crate) fn forget_nodes() {
     let slot = slot();
     if slot.has_state() {
@@ -53,20 +53,20 @@ pub(crate) fn forget_nodes() {
 }
 
 impl Slot {
-    /// Whether this thread has allocated anything that was looked at.
+    /// Returns whether this thread has made any allocation that was looked at.
     #[inline]
     pub(crate) fn has_state(&self) -> bool {
         !self.state.get().is_null()
     }
 
-    /// This thread's state. To be called inside only, and not twice at a time.
+    /// Returns this thread's state. Call it only inside the library, and never twice at a time.
     #[inline]
     #[allow(clippy::mut_from_ref, reason = "one caller at a time, marked by `inside`")]
     pub(crate) fn state(&self) -> &mut State {
         if self.state.get().is_null() {
             self.make_state();
         }
-        // SAFETY: just made, or made before; only this thread has it, and it asks for it once at a time.
+        // SAFETY: just made, or made before; only this thread has it, and it uses one reference at a time.
         unsafe { &mut *self.state.get().cast() }
     }
 
@@ -77,7 +77,7 @@ impl Slot {
             let mut list = IDLE.lock();
             let idle = list.0;
             if !idle.is_null() {
-                // SAFETY: what is on the list belongs to nobody else, and we hold its lock.
+                // SAFETY: what is on the list has no other owner, and we hold its lock.
                 list.0 = unsafe { (*idle).next_idle };
             }
             idle
@@ -107,7 +107,7 @@ unsafe extern "C" fn thread_ends(state: *mut c_void) {
     slot.state.set(ptr::null_mut());
     {
         let mut list = IDLE.lock();
-        // SAFETY: the state of a thread that ends: nobody else has it, and we hold the list's lock.
+        // SAFETY: the state of an ending thread has no other owner, and we hold the list's lock.
         unsafe { (*state).next_idle = list.0 };
         list.0 = state;
     }

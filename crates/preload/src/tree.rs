@@ -1,4 +1,4 @@
-//! From a caller's node and an address to the node of the callee.
+//! Finds the node of a callee from its caller's node and an address.
 //!
 //! An index of node numbers by hash; the nodes themselves hold the keys. It is read and added to without a lock.
 //! When it grows, a node that another thread adds at that moment may be missing in the larger one: then its stack
@@ -20,16 +20,16 @@ static INDEX: AtomicPtr<Index> = AtomicPtr::new(ptr::null_mut());
 pub(crate) static GROWING: Lock<()> = Lock::new(());
 const _: () = assert!(size_of::<Index>() <= SLOTS_AT);
 const FIRST_SLOTS: usize = 8 << 10;
-/// Slots that are looked at, at most. An index that is half full never needs as many; one that finds no memory to
-/// grow may.
+/// The most slots that are probed. An index that is half full never needs that many; one that finds no memory to grow
+/// may.
 const LONGEST_PROBE: usize = 4 << 10;
-/// The slots lie behind this many bytes, which hold the index itself.
+/// The slots come after this many bytes, which hold the index itself.
 const SLOTS_AT: usize = 64;
 
-/// The node of `address` called from `parent`; [`NO_ROOM`] when it is new and there is none.
+/// Returns the node of `address` called from `parent`; [`NO_ROOM`] when it is new and there is no room.
 #[inline]
 pub(crate) fn child(parent: u32, address: u64) -> u32 {
-    // SAFETY: null, or from `grow`, which never gives it back.
+    // SAFETY: null, or from `grow`, which never frees it.
     let Some(index) = (unsafe { INDEX.load(Ordering::Acquire).as_ref() }) else {
         return first_child(parent, address);
     };
@@ -56,7 +56,7 @@ pub(crate) fn child(parent: u32, address: u64) -> u32 {
         }
         at = (at + 1) & mask;
     }
-    // A node without a slot is found by nobody, but this once it counts.
+    // A node without a slot is never found again, but this once it counts.
     if made == 0 { NO_ROOM } else { made }
 }
 
@@ -77,7 +77,7 @@ fn make(parent: u32, address: u64, index: &Index) -> u32 {
             return NO_ROOM;
         }
     }
-    // Never taken back: another thread may have the next one already.
+    // A number is never returned: another thread may already have the next one.
     loop {
         if number >= blocks::MOST_NODES as u64 || !file::has_room_for(number) {
             return NO_ROOM;
@@ -93,7 +93,7 @@ fn make(parent: u32, address: u64, index: &Index) -> u32 {
     number as u32
 }
 
-/// In a forked child, which begins with no nodes.
+/// Forgets all nodes, in a forked child.
 pub(crate) fn forget() {
     let old = INDEX.swap(ptr::null_mut(), Ordering::AcqRel);
     // SAFETY: null, or from `grow`.
@@ -105,20 +105,20 @@ pub(crate) fn forget() {
 
 #[cold]
 fn grow(length: usize) {
-    // One thread at a time; others go on with the old one meanwhile.
+    // One thread at a time; others continue with the old index meanwhile.
     let Some(_held) = GROWING.try_lock() else { return };
-    // SAFETY: null, or from here, and never given back.
+    // SAFETY: null, or made by this function, and never freed.
     let current = unsafe { INDEX.load(Ordering::Acquire).as_ref() }.map_or(0, |index| index.slots.len());
     let Some(memory) = (current < length).then(|| map::zeroed(SLOTS_AT + length * 4)).flatten() else {
         return;
     };
-    // SAFETY: zeroes are valid, the mapping is that long, and it is never given back.
+    // SAFETY: zeroes are valid, the mapping is that long, and it is never unmapped.
     let slots: &'static [AtomicU32] =
         unsafe { std::slice::from_raw_parts(memory.add(SLOTS_AT).cast(), length) };
     for number in FIRST_FRAME..file::header().nodes.load(Ordering::Relaxed) as u32 {
         let node = file::node(number);
         let address = node.address.load(Ordering::Acquire);
-        // One that another thread is about to write.
+        // Another thread is about to write this node.
         if address == 0 {
             continue;
         }

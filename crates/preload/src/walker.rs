@@ -1,4 +1,4 @@
-//! The stack of the calling thread, as a node; and the modules that it is walked by.
+//! Turns the stack of the calling thread into a node; and the modules that it is walked by.
 
 use std::ptr;
 use std::sync::Arc;
@@ -12,17 +12,17 @@ use flamelet_unwind::{End, History, Modules, Reason, Registers};
 use crate::slot::on_own_behalf;
 use crate::{file, tree};
 
-/// The modules of this moment; lists that were in force before are never given back.
+/// The current modules; earlier lists are never freed.
 static MODULES: AtomicPtr<Modules> = AtomicPtr::new(ptr::null_mut());
 /// The number of the era, which addresses carry.
 static ERA: AtomicU32 = AtomicU32::new(0);
-/// What was written down so far; held while the modules are looked at.
+/// What was written to the file so far; locked while the modules are looked at.
 static HISTORY: Lock<History> = Lock::new(History::new());
-/// In a child that was forked while another thread of its parent looked at the modules: the locks of that are held
-/// for ever, so what was known then has to do.
+/// Set in a child that was forked while another thread of its parent looked at the modules: the locks for that stay
+/// held forever, so what was known then has to do.
 static IS_STUCK: AtomicBool = AtomicBool::new(false);
 
-/// Looks whether libraries were loaded or unloaded. Says whether anything changed.
+/// Checks whether libraries were loaded or unloaded. Returns whether anything changed.
 pub(crate) fn refresh() -> bool {
     let Some(mut history) = HISTORY.try_lock() else { return false };
     if IS_STUCK.load(Ordering::Relaxed) || !live::refresh().is_ok_and(|changed| changed) {
@@ -34,7 +34,7 @@ pub(crate) fn refresh() -> bool {
     true
 }
 
-/// In a forked child.
+/// Called in a forked child.
 pub(crate) fn reset_in_child() {
     if HISTORY.reset_in_child() {
         IS_STUCK.store(true, Ordering::Relaxed);
@@ -60,7 +60,7 @@ fn line(module: &flamelet_unwind::Module, era: u32) -> String {
 pub(crate) struct Walker {
     stack: Repeated,
     modules: *const Modules,
-    /// Stacks to let pass before the modules are looked at again: generated code is in none of them.
+    /// How many stacks to skip before the modules are looked at again: generated code is in none of them.
     patience: u32,
     fruitless: u32,
 }
@@ -70,12 +70,12 @@ impl Walker {
         Self { stack: Repeated::new(), modules: ptr::null(), patience: 0, fruitless: 0 }
     }
 
-    /// Another thread takes over.
+    /// Forgets the last stack, because another thread takes over.
     pub(crate) fn forget(&mut self) {
         self.stack.forget();
     }
 
-    /// The node of the stack that `caller` stands on.
+    /// Returns the node of the stack on which `caller` is.
     #[inline]
     pub(crate) fn node(&mut self, caller: &Registers) -> u32 {
         let end = self.walk(caller);
@@ -92,7 +92,7 @@ impl Walker {
             self.modules = modules;
             self.stack.forget();
         }
-        // SAFETY: null, or from an `Arc` that is never given back.
+        // SAFETY: null, or from an `Arc` that is never freed.
         let Some(modules) = (unsafe { modules.as_ref() }) else { return End::Rooted };
         let again = self.stack.unwind(modules, caller);
         if again.kept < self.stack.frames().len() {
@@ -115,11 +115,11 @@ impl Walker {
         }
     }
 
-    /// Libraries are initialized by the loader's first instructions, which have no unwind information: nothing called
-    /// them.
+    /// Returns whether the stack ends at the loader's first instructions, which initialize libraries and have no
+    /// unwind information: nothing called them.
     #[cold]
     fn is_start_of_process(&self, end: End) -> bool {
-        // SAFETY: null, or from an `Arc` that is never given back.
+        // SAFETY: null, or from an `Arc` that is never freed.
         let modules = unsafe { self.modules.as_ref() };
         let outermost = self.stack.frames().first();
         let module = modules.zip(outermost).and_then(|(modules, frame)| modules.find(frame.address));

@@ -1,10 +1,11 @@
-//! What other processes have mapped, as the kernel's records tell it in the order of time.
+//! What other processes have mapped, as the kernel's records report it in the order of time.
 
 use crate::history::Era;
 use crate::module::{Module, Modules};
 use std::sync::Arc;
 
-/// The present of another process. (A [`History`](crate::History) also looks back, which takes the memory of all eras.)
+/// The current mappings of another process. (A [`History`](crate::History) also looks back, which takes the memory of
+/// all eras.)
 #[derive(Clone, Debug, Default)]
 pub struct AddressSpace {
     modules: Arc<Modules>,
@@ -13,7 +14,7 @@ pub struct AddressSpace {
     is_used: bool,
 }
 
-/// Gives out eras: no two address spaces share one.
+/// Assigns eras: no two address spaces share one.
 #[derive(Clone, Debug, Default)]
 pub struct Eras {
     last: u32,
@@ -27,20 +28,20 @@ impl Eras {
 }
 
 impl AddressSpace {
-    /// A process that begins, or runs another program, with these modules.
+    /// A process that starts, or runs another program, with these modules.
     pub fn new(modules: Modules, eras: &mut Eras) -> Self {
         Self { modules: Arc::new(modules), era: eras.begin(), is_used: false }
     }
 
-    /// The copy that a fork makes. It has an era of its own, since parent and child may map different code at the same
-    /// free address.
+    /// Returns the copy that a fork makes. It has an era of its own, since parent and child may map different code at
+    /// the same free address.
     #[must_use]
     pub fn fork(&self, eras: &mut Eras) -> Self {
         Self { modules: self.modules.clone(), era: eras.begin(), is_used: false }
     }
 
-    /// The process has mapped a module. Stacks from before must not be taken for those from now on: there may be other
-    /// code at the same addresses, or some where nothing was known.
+    /// Adds a module that the process has mapped. Earlier stacks must not be confused with later ones: there may be
+    /// other code at the same addresses, or code where nothing was known.
     pub fn map(&mut self, module: Module, eras: &mut Eras) {
         if std::mem::take(&mut self.is_used) {
             self.era = eras.begin();
@@ -48,17 +49,17 @@ impl AddressSpace {
         Arc::make_mut(&mut self.modules).insert(module);
     }
 
-    /// What is mapped now.
+    /// Returns what is mapped now.
     pub fn modules(&self) -> &Arc<Modules> {
         &self.modules
     }
 
-    /// The era of now.
+    /// Returns the current era.
     pub fn era(&self) -> Era {
         self.era
     }
 
-    /// The era of a stack that is taken now.
+    /// Returns the era of a stack that is taken now.
     pub fn use_era(&mut self) -> Era {
         self.is_used = true;
         self.era
@@ -93,7 +94,7 @@ mod tests {
         let mut child = parent.fork(&mut eras);
         assert_ne!(child.use_era(), first);
         assert!(child.modules().find(0x1800).is_some());
-        // What had no name before may have one now.
+        // Addresses without a name may have one now.
         parent.map(module(0x5000), &mut eras);
         let second = parent.use_era();
         assert_ne!(second, first);

@@ -1,5 +1,5 @@
-//! `.eh_frame` into rules: a small interpreter of call frame instructions that keeps only what unwinding
-//! needs (the CFA, the frame pointer, the return address) and is quick because of it.
+//! Turns `.eh_frame` into rules: a small interpreter of call frame instructions that keeps only what unwinding needs
+//! (the CFA, the frame pointer, the return address), which makes it fast.
 
 use crate::arch::{Architecture, x86_64};
 use crate::rule::{Base, MAX_OFFSET, Rule, Saved, SideCfa, SideRule};
@@ -15,8 +15,8 @@ type Bytes<'a> = EndianSlice<'a, LittleEndian>;
 type Cie<'a> = CommonInformationEntry<Bytes<'a>>;
 type Instruction = CallFrameInstruction<usize>;
 
-/// The table of the section `bytes`, which the file places at `address`. Functions outside of `text` were
-/// discarded by the linker. Entries that cannot be read are left out: their code has no rule then.
+/// Returns the table of the section `bytes`, which the file places at `address`. Functions outside `text` were
+/// discarded by the linker. Entries that cannot be read are left out: their code then has no rule.
 pub(crate) fn table(
     architecture: Architecture,
     bytes: &[u8],
@@ -39,7 +39,7 @@ pub(crate) fn table(
     decoder.builder.finish()
 }
 
-/// How many bytes of `bytes` the section really has: it ends with an empty entry.
+/// Returns how many bytes of `bytes` the section really has: it ends with an empty entry.
 pub(crate) fn section_length(bytes: &[u8]) -> usize {
     let mut at = 0;
     while let Some(length) = bytes.get(at..).and_then(|rest| rest.first_chunk::<4>()) {
@@ -53,7 +53,7 @@ pub(crate) fn section_length(bytes: &[u8]) -> usize {
     at
 }
 
-/// What holds at one place of a function.
+/// The rules that hold at one place of a function.
 #[derive(Clone, Copy, Debug)]
 struct State {
     cfa: Cfa,
@@ -109,7 +109,7 @@ impl<'a> Decoder<'a> {
         }
     }
 
-    /// The common entry at `offset`, with the state that it leaves.
+    /// Returns the common entry at `offset`, with the state that it leaves.
     fn cie(&mut self, offset: usize) -> Option<std::rc::Rc<KnownCie<'a>>> {
         if let Some((last, cie)) = &self.last_cie
             && *last == offset
@@ -156,7 +156,7 @@ impl<'a> Decoder<'a> {
             let instruction = match instructions.next() {
                 Ok(Some(instruction)) => instruction,
                 Ok(None) => break,
-                // What follows cannot be read: no rule is better than the one before, which ends here.
+                // What follows cannot be read: no rule is better than the previous one, which ends here.
                 Err(_) => return self.builder.rule(offset as u32, Rule::Unknown),
             };
             let next = match instruction {
@@ -213,7 +213,7 @@ impl<'a> Decoder<'a> {
         }
     }
 
-    /// Instructions that say where one register was saved.
+    /// Applies instructions that say where one register was saved.
     fn apply_register(&self, instruction: &Instruction, factor: i64, initial: &State, state: &mut State) {
         use CallFrameInstruction as I;
         let at = |factored: i64| Place::Saved(Saved::AtCfa(factored.wrapping_mul(factor)));
@@ -267,7 +267,7 @@ impl<'a> Decoder<'a> {
         }
     }
 
-    /// Reads `DW_OP_breg<n> <offset>` and gives what follows it.
+    /// Reads `DW_OP_breg<n> <offset>` and returns what follows it.
     fn base_plus_offset<'e>(&self, expression: &'e [u8]) -> Option<(Base, i64, &'e [u8])> {
         const BREG0: u8 = 0x70;
         let (&operation, rest) = expression.split_first()?;

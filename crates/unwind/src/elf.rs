@@ -22,7 +22,7 @@ pub(crate) const PF_X: u32 = 1;
 #[cfg(target_os = "linux")]
 pub(crate) const PF_R: u32 = 4;
 const SHT_NOBITS: u32 = 8;
-/// No `.eh_frame`, note or header table is larger; a corrupt length must not make us allocate for it.
+/// No `.eh_frame`, note or header table is larger; a corrupt length must not cause an allocation of its size.
 const MAX_PART: u64 = 1 << 30;
 
 /// One program header.
@@ -41,20 +41,20 @@ impl Segment {
         self.kind == PT_LOAD && self.flags & PF_X != 0
     }
 
-    /// The bytes of the file at `address` to the end of this segment.
+    /// Returns where in the file `address` is, and how many bytes follow to the end of this segment.
     fn rest_from(&self, address: u64) -> Option<(u64, u64)> {
         let into = address.checked_sub(self.address).filter(|&into| into < self.file_size)?;
         Some((self.offset.checked_add(into)?, self.file_size - into))
     }
 }
 
-/// The executable ranges of `segments`, by address in the file.
+/// Returns the executable ranges of `segments`, by address in the file.
 pub(crate) fn text_ranges(segments: &[Segment]) -> Vec<Range<u64>> {
     let text = segments.iter().filter(|segment| segment.is_text());
     text.map(|segment| segment.address..segment.address.saturating_add(segment.memory_size)).collect()
 }
 
-/// An executable or a library: what it takes to place it in an address space and unwind it there.
+/// An executable or a library: what is needed to place it in an address space and unwind it there.
 #[derive(Debug)]
 pub struct Image {
     architecture: Architecture,
@@ -69,7 +69,7 @@ impl Image {
         Self::of_file(&File::open(path)?)
     }
 
-    /// The same for a file that is open. Whoever does not choose the name opens it with care, and once.
+    /// The same for an open file. Callers that did not choose the name themselves open it with care, and only once.
     pub fn of_file(mut file: &File) -> Result<Self> {
         let mut read = |offset: u64, length: u64| {
             let mut bytes = Vec::new();
@@ -80,7 +80,7 @@ impl Image {
         Self::read(&mut read)
     }
 
-    /// Reads a file that is in memory already.
+    /// Reads a file that is already in memory.
     pub fn parse(bytes: &[u8]) -> Result<Self> {
         let mut read = |offset: u64, length: u64| {
             let start = usize::try_from(offset).unwrap_or(usize::MAX).min(bytes.len());
@@ -90,7 +90,7 @@ impl Image {
         Self::read(&mut read)
     }
 
-    /// `read` gives what there is of the given offset and length.
+    /// `read` returns what there is at the given offset, up to the given length.
     fn read<'a>(read: &mut dyn FnMut(u64, u64) -> Result<Cow<'a, [u8]>>) -> Result<Self> {
         let header = read(0, HEADER_SIZE as u64)?;
         let header: &[u8; HEADER_SIZE] = header
@@ -117,28 +117,28 @@ impl Image {
         Ok(Self { architecture, segments, build_id, table })
     }
 
-    /// The machine that the code is for.
+    /// Returns the machine that the code is for.
     pub fn architecture(&self) -> Architecture {
         self.architecture
     }
 
-    /// The build id; empty when the file has none.
+    /// Returns the build id; empty when the file has none.
     pub fn build_id(&self) -> &[u8] {
         &self.build_id
     }
 
-    /// The unwind table, where the file has unwind information.
+    /// Returns the unwind table, if the file has unwind information.
     pub fn table(&self) -> Option<&Arc<Table>> {
         self.table.as_ref()
     }
 
-    /// The bytes of executable code.
+    /// Returns how many bytes of executable code there are.
     pub fn text_size(&self) -> u64 {
         text_ranges(&self.segments).iter().map(|range| range.end - range.start).sum()
     }
 
-    /// This image mapped at `start..end` from `file_offset` on, as a line of `/proc/PID/maps` or an mmap
-    /// event says. `None` when no segment of the file lies there.
+    /// Returns this image mapped at `start..end` from `file_offset` on, as given by a line of `/proc/PID/maps` or an
+    /// mmap event. `None` when no segment of the file lies there.
     pub fn module(&self, start: u64, end: u64, file_offset: u64, name: &str) -> Option<Module> {
         let loaded = |segment: &&Segment| {
             let page_start = segment.offset & !0xfff;
@@ -197,7 +197,7 @@ fn read_build_id<'a>(
     Ok([].into())
 }
 
-/// The build id in a segment of notes.
+/// Returns the build id in a segment of notes.
 pub(crate) fn build_id(mut notes: &[u8]) -> Option<&[u8]> {
     const NT_GNU_BUILD_ID: u32 = 3;
     while notes.len() >= 12 {
@@ -214,7 +214,7 @@ pub(crate) fn build_id(mut notes: &[u8]) -> Option<&[u8]> {
     None
 }
 
-/// The address that `.eh_frame_hdr` at `address` gives for `.eh_frame`.
+/// Returns the address that `.eh_frame_hdr` at `address` gives for `.eh_frame`.
 pub(crate) fn eh_frame_address(header: &[u8], address: u64) -> Option<u64> {
     const PCREL_SDATA4: u8 = 0x1b;
     match *header {
@@ -226,7 +226,7 @@ pub(crate) fn eh_frame_address(header: &[u8], address: u64) -> Option<u64> {
     }
 }
 
-/// `.eh_frame` and its address: by the section table, else by the program headers (a file may have lost its
+/// Finds `.eh_frame` and its address: by the section table, or else by the program headers (a file may have lost its
 /// section table).
 fn find_eh_frame<'a>(
     header: &[u8; HEADER_SIZE],

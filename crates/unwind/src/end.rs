@@ -19,14 +19,14 @@ pub enum Reason {
     NoModule,
     /// The code of the last frame has no unwind information that a table holds.
     NoRule,
-    /// The next frame lies where memory could not be read: beyond the dump, or on a foreign stack.
+    /// The next frame lies where memory could not be read: beyond the dump, or on another stack.
     OutOfStack,
     /// The next frame would lie below this one: the stack is corrupt or the rule wrong.
     NoProgress,
 }
 
 impl End {
-    /// Whether the stack reached the first frame of its thread.
+    /// Returns whether the stack reached the first frame of its thread.
     pub fn is_rooted(self) -> bool {
         self == Self::Rooted
     }

@@ -1,60 +1,61 @@
-//! What was loaded where in the life of a process: also libraries that are gone, and several at one place, one after
-//! the other.
+//! What was loaded where in the life of a process, including libraries that are gone, and several at one place, one
+//! after the other.
 
 use crate::module::{Module, Modules};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// Eras that are remembered, and modules in each that are gone.
+/// How many eras are remembered, and how many modules in each that are gone.
 const MAX_ERAS: usize = 16;
 const MAX_GONE: usize = 2048;
 
-/// A time in which no two modules were at one place: an address of it means one thing.
+/// A time in which no two modules were at one place: an address means one thing in it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Era(pub(crate) u32);
 
 impl Era {
-    /// A number that no other era of the same history, or from the same [`Eras`](crate::Eras), has.
+    /// Returns a number that no other era of the same history, or from the same [`Eras`](crate::Eras), has.
     pub fn number(self) -> u32 {
         self.0
     }
 }
 
 /// The modules of a process in all eras. A new era begins only when something is loaded where something else was
-/// before, and an old one comes back when that is loaded again: so there are few, and samples that belong together stay
-/// together.
+/// before, and an old one comes back when that is loaded again: so there are few eras, and samples that belong
+/// together stay together.
 #[derive(Clone, Debug, Default)]
 pub struct History {
     eras: VecDeque<Arc<Modules>>,
-    /// The number of the first of them: earlier ones are forgotten.
+    /// The number of the first remembered era: earlier ones are forgotten.
     first: u32,
     current: Era,
 }
 
 impl History {
-    /// Nothing was ever loaded.
+    /// Makes a history in which nothing was ever loaded.
     pub const fn new() -> Self {
         Self { eras: VecDeque::new(), first: 0, current: Era(0) }
     }
 
-    /// The era of samples that are taken now.
+    /// Returns the era of samples that are taken now.
     pub fn era(&self) -> Era {
         self.current
     }
 
-    /// Learns what is loaded now. Returns the modules that are new in the era, which may be another one than before.
+    /// Learns what is loaded now. Returns the modules that are new in the era, which may differ from the previous
+    /// one.
     pub fn learn(&mut self, now: &Modules) -> Vec<Module> {
         let place = self.place_for(now);
         self.current = Era(self.first + place as u32);
         let era = Arc::make_mut(&mut self.eras[place]);
         let new = now.iter().filter(|module| era.find(module.start).is_none());
-        // Tables are for walking stacks, which is over.
+        // Tables are for walking stacks, which is done by now.
         let new: Vec<Module> = new.map(|module| Module { table: None, ..module.clone() }).collect();
         new.iter().for_each(|module| era.insert(module.clone()));
         new
     }
 
-    /// The era that `now` belongs to: the current one, if it can be.
+    /// Returns the era that `now` belongs to: the current one, if possible.
     fn place_for(&mut self, now: &Modules) -> usize {
         let fits = |era: &Arc<Modules>| {
             let new = now.iter().filter(|module| era.find(module.start).is_none()).count();
@@ -80,24 +81,24 @@ impl History {
         (place < self.eras.len()).then_some(place)
     }
 
-    /// All modules of the current era.
+    /// Returns all modules of the current era.
     pub fn now(&self) -> impl Iterator<Item = &Module> {
         self.place(self.current).into_iter().flat_map(|place| self.eras[place].iter())
     }
 
-    /// The module that `address` was in, in `era`; else the last one that it ever was in.
+    /// Returns the module that `address` was in, in `era`; otherwise the last one that it ever was in.
     pub fn find(&self, address: u64, era: Era) -> Option<&Module> {
         let then = self.place(era).and_then(|place| self.eras[place].find(address));
         then.or_else(|| self.eras.iter().rev().find_map(|era| era.find(address)))
     }
 }
 
-/// Whether `era` has something else where `module` is.
+/// Returns whether `era` has something else where `module` is.
 fn has_another_there(era: &Modules, module: &Module) -> bool {
     era.overlapping(module.start, module.end).any(|other| !is_same(other, module))
 }
 
-/// A file that was built anew is another, at the same place and under the same name.
+/// A file that was rebuilt is another module, even at the same place and under the same name.
 fn is_same(a: &Module, b: &Module) -> bool {
     (a.start, a.end, &a.name, &a.build_id) == (b.start, b.end, &b.name, &b.build_id)
 }

@@ -1,4 +1,4 @@
-//! Registers and stack bytes in, return addresses out.
+//! Unwinding: from registers and stack bytes to return addresses.
 //!
 //! Ordinary release builds have no frame pointers; what they do have is `.eh_frame`. This crate decodes it
 //! once per module into a compact [`Table`] (a few percent of the text, one or two cache lines a lookup),
@@ -18,15 +18,15 @@
 //!
 //! # What comes out
 //!
-//! Addresses, leaf first. The first is the program counter itself; every caller is given as its **return
-//! address minus one**, that is an address *inside* the call instruction, so each address can be symbolized
-//! as it is. (Frames that a signal interrupted are exact, as the leaf is.) [`Unwound::end`] says whether the
-//! stack reached the thread's start or why it did not; nothing is ever invented to make it look complete.
+//! Addresses, leaf first. The first is the program counter itself; every caller is given as its **return address
+//! minus one**, that is an address *inside* the call instruction, so each address can be symbolized as it is. (Frames
+//! that a signal interrupted are exact, like the leaf.) [`Unwound::end`] says whether the stack reached the thread's
+//! start or why it did not; nothing is ever made up to make it look complete.
 //!
 //! # What the caller must do
 //!
-//! In a signal handler: only what [`live`] marks as async-signal-safe, and call [`live::refresh`] from an
-//! ordinary thread at start and now and then, so that libraries loaded later are known.
+//! In a signal handler, call only what [`live`] marks as async-signal-safe. Call [`live::refresh`] from an ordinary
+//! thread at start and now and then, so that libraries loaded later are known.
 //!
 //! # How it works
 //!
@@ -35,7 +35,7 @@
 //! with the rules of `arch/x86_64` or `arch/aarch64`. Both machines are compiled everywhere (a dump may come
 //! from another machine); only reading this thread's own registers depends on the target.
 
-// Elsewhere nothing samples, so that what samples would go through has no caller.
+// Elsewhere nothing samples, so the code that handles samples has no caller.
 #![cfg_attr(not(target_os = "linux"), allow(dead_code))]
 
 mod address_space;

@@ -2,17 +2,17 @@
 
 /// Reads words of the stack that is unwound.
 pub trait Memory {
-    /// The eight bytes at `address`, or `None` when they cannot be read. Must not fault.
+    /// Returns the eight bytes at `address`, or `None` when they cannot be read. Must not fault.
     fn read(&mut self, address: u64) -> Option<u64>;
 
-    /// The same, or `None` where [`Memory::read`] would have to do more than look: it is asked then.
+    /// Does the same, or returns `None` where [`Memory::read`] would have to do more than look; it is called then.
     #[inline(always)]
     fn glance(&mut self, address: u64) -> Option<u64> {
         self.read(address)
     }
 }
 
-/// Reads only what can be had at a glance.
+/// Reads only what [`Memory::glance`] can.
 pub(crate) struct AtAGlance<'a, M>(pub(crate) &'a mut M);
 
 impl<M: Memory> Memory for AtAGlance<'_, M> {
@@ -28,7 +28,7 @@ impl<F: FnMut(u64) -> Option<u64>> Memory for F {
     }
 }
 
-/// A copy of the upper end of a stack, as perf samples carry it, and what to ask for memory beyond it.
+/// A copy of the upper end of a stack, as perf samples carry it, and a fallback for memory beyond it.
 ///
 /// ```
 /// use flamelet_unwind::{Dump, Memory};
@@ -52,13 +52,13 @@ impl<'a> Dump<'a> {
 }
 
 impl<'a, Beyond: FnMut(u64) -> Option<u64>> Dump<'a, Beyond> {
-    /// Like [`Dump::new`], and `beyond` is asked for addresses that the copy does not hold, such as by
-    /// reading the stopped or just preempted target.
+    /// Like [`Dump::new`], with `beyond` for addresses that the copy does not hold; it may read the stopped or just
+    /// preempted target, for example.
     pub fn with_beyond(start: u64, bytes: &'a [u8], beyond: Beyond) -> Self {
         Self { start, bytes, beyond, missed: None }
     }
 
-    /// The first address that neither the copy nor `beyond` had: where the dump was too short.
+    /// Returns the first address that neither the copy nor `beyond` had: where the dump was too short.
     pub fn missed(&self) -> Option<u64> {
         self.missed
     }

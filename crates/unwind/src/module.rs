@@ -26,12 +26,12 @@ pub struct Module {
 }
 
 impl Module {
-    /// The build id in lower-case hexadecimal, as profiles carry it.
+    /// Returns the build id in lower-case hexadecimal, as profiles carry it.
     pub fn build_id_hex(&self) -> String {
         self.build_id.iter().map(|byte| format!("{byte:02x}")).collect()
     }
 
-    /// The table and the rule for an address of the process. Async-signal-safe.
+    /// Returns the table and the rule for an address of the process. Async-signal-safe.
     #[inline(always)]
     pub(crate) fn rule(&self, address: u64) -> Option<(&Table, Rule)> {
         let table = self.table.as_deref()?;
@@ -43,7 +43,7 @@ impl Module {
 #[derive(Clone, Debug, Default)]
 pub struct Modules {
     modules: Vec<Module>,
-    /// Rules of this machine's ordinary frames that walks met.
+    /// Rules of this machine's ordinary frames that walks have met.
     pub(crate) met: RuleCache,
 }
 
@@ -51,13 +51,13 @@ impl Modules {
     #[cfg(target_os = "linux")]
     pub(crate) const EMPTY: Self = Self { modules: Vec::new(), met: RuleCache::NONE };
 
-    /// No modules yet; [`Modules::insert`] adds them as the process maps them.
+    /// Makes an empty list; [`Modules::insert`] adds modules as the process maps them.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// From now on walks remember the rules of frames they meet, which makes the next ones faster and takes 64 KB, or
-    /// they do not. A copy does what its origin does.
+    /// Sets whether walks remember the rules of frames they meet, which makes later ones faster and takes 64 KB. A
+    /// copy does what its original does.
     pub fn remember_rules(&mut self, remember: bool) {
         self.met = if remember { RuleCache::new() } else { RuleCache::NONE };
     }
@@ -66,7 +66,7 @@ impl Modules {
         self.met.is_on()
     }
 
-    /// Adds a module; whatever it overlaps is cut away, as mapping over something does.
+    /// Adds a module; whatever it overlaps is cut away, as when a process maps over something.
     pub fn insert(&mut self, module: Module) {
         if module.start >= module.end {
             return;
@@ -76,7 +76,7 @@ impl Modules {
         self.modules.insert(at, module);
     }
 
-    /// Forgets `start..end`, as unmapping it does. A module that reaches out of it on one side or both keeps
+    /// Forgets `start..end`, as when a process unmaps it. A module that extends beyond it on one side or both keeps
     /// that part.
     pub fn remove(&mut self, start: u64, end: u64) {
         let mut rest = Vec::new();
@@ -98,34 +98,34 @@ impl Modules {
         }
     }
 
-    /// The modules in the order of their addresses.
+    /// Returns the modules in the order of their addresses.
     pub fn iter(&self) -> std::slice::Iter<'_, Module> {
         self.modules.iter()
     }
 
-    /// How many modules there are.
+    /// Returns how many modules there are.
     pub fn len(&self) -> usize {
         self.modules.len()
     }
 
-    /// Whether there are none.
+    /// Returns whether there are none.
     pub fn is_empty(&self) -> bool {
         self.modules.is_empty()
     }
 
-    /// The module that holds `address`. Async-signal-safe.
+    /// Returns the module that holds `address`. Async-signal-safe.
     #[inline]
     pub fn find(&self, address: u64) -> Option<&Module> {
         self.index_of(address).map(|index| &self.modules[index])
     }
 
-    /// The modules that have an address of `start..end`.
+    /// Returns the modules that overlap `start..end`.
     pub fn overlapping(&self, start: u64, end: u64) -> impl Iterator<Item = &Module> {
         let first = self.modules.partition_point(|module| module.end <= start);
         self.modules[first..].iter().take_while(move |module| module.start < end)
     }
 
-    /// Like [`Modules::find`], trying the module `near` first, where the frame before was found.
+    /// Like [`Modules::find`], but tries the module `near` first, where the previous frame was found.
     #[inline(always)]
     pub(crate) fn find_near(&self, address: u64, near: &mut usize) -> Option<&Module> {
         if let Some(module) = self.modules.get(*near)
@@ -144,7 +144,7 @@ impl Modules {
         (address < self.modules[index].end).then_some(index)
     }
 
-    /// The machine of the process: that of its first table, else this machine's.
+    /// Returns the machine of the process: that of its first table, or else this one.
     pub(crate) fn architecture(&self) -> Architecture {
         let table = self.modules.iter().find_map(|module| module.table.as_deref());
         table.map_or(Architecture::NATIVE, Table::architecture)

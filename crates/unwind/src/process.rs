@@ -12,8 +12,8 @@ use std::sync::Arc;
 
 #[cfg(target_os = "linux")]
 impl Modules {
-    /// The modules of the process `pid`, from its memory map and the files named there (as that process
-    /// sees them). Files that cannot be read or are not ELF become modules without a table.
+    /// Returns the modules of the process `pid`, from its memory map and the files named there (as that process sees
+    /// them). Files that cannot be read or are not ELF become modules without a table.
     pub fn of_process(pid: u32, cache: &mut ImageCache) -> Result<Self> {
         let maps = std::fs::read_to_string(format!("/proc/{pid}/maps"))?;
         let mut modules = Self::new();
@@ -22,7 +22,7 @@ impl Modules {
                 modules.insert(vdso_at(&mapping));
                 continue;
             }
-            // By way of the process' own root, so that containers' files and deleted ones are found.
+            // Through the process' own root, so that files in containers and deleted ones are found.
             let by_range = format!("/proc/{pid}/map_files/{:x}-{:x}", mapping.start, mapping.end);
             let by_root = format!("/proc/{pid}/root{}", mapping.name);
             let image = [by_range, by_root].iter().find_map(|path| cache.image(Path::new(path)));
@@ -104,14 +104,16 @@ struct ImageKey {
 }
 
 impl ImageCache {
-    /// An empty cache.
+    /// Makes an empty cache.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The image of the file at `path`; `None` when it cannot be read or is not ELF (remembered too).
+    /// Returns the image of the file at `path`; `None` when it cannot be read or is not ELF (which is remembered
+    /// too).
     pub fn image(&mut self, path: &Path) -> Option<Arc<Image>> {
-        // Opened before it is looked at: what has the name may be another by then, and a pipe would be waited for.
+        // Opened first and checked afterwards, because the name may mean another file by then. A pipe must not block
+        // this.
         let file = open_without_waiting(path).ok()?;
         let metadata = file.metadata().ok().filter(Metadata::is_file)?;
         let key = ImageKey { path: path.into(), length: metadata.len(), modified: metadata.modified().ok() };

@@ -1,4 +1,4 @@
-//! How to get from one frame to its caller, spelled out and packed.
+//! How to get from one frame to its caller, as an enum and packed.
 //!
 //! A packed row is 32 bits:
 //!
@@ -11,7 +11,7 @@
 //!
 //! The CFA (canonical frame address) is the stack pointer as the caller had it before the call.
 
-/// The register that a CFA is counted from.
+/// The register that a CFA is relative to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Base {
     StackPointer,
@@ -21,15 +21,15 @@ pub(crate) enum Base {
 /// How to find the caller of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Rule {
-    /// `CFA = base + offset`; what `saved` means is up to the machine, see `arch`.
+    /// `CFA = base + offset`; what `saved` means depends on the machine, see `arch`.
     Frame { base: Base, offset: u32, saved: u8 },
     /// The first frame of a thread.
     Root,
-    /// A signal trampoline: the interrupted registers lie on the stack.
+    /// A signal trampoline: the interrupted registers are on the stack.
     Signal,
     /// A lazy PLT stub: one more word is pushed from byte `threshold` of each 16 on.
     Plt { threshold: u8 },
-    /// No information, or more than a table holds.
+    /// No information, or more than a table can hold.
     Unknown,
     /// Too rare for a packed row: the row of the side table.
     Side(u16),
@@ -78,7 +78,7 @@ const SPECIAL_SIGNAL: u32 = 2;
 const SPECIAL_PLT: u32 = 3;
 const SPECIAL_SIDE: u32 = 4;
 
-/// A [`Rule`] and the place in its bucket where it starts to hold.
+/// A [`Rule`] and the place in its bucket from which on it holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(transparent)]
 pub(crate) struct Row(u32);

@@ -12,7 +12,7 @@ const SLOT_BITS: u32 = 13;
 /// The bits of a user-space address.
 const ADDRESS_BITS: u32 = 48;
 
-/// An ordinary frame: `CFA = base + offset`, and `saved` as the machine has it.
+/// An ordinary frame: `CFA = base + offset`, and `saved` as the machine defines it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct FrameRule {
     pub(crate) base: Base,
@@ -20,13 +20,13 @@ pub(crate) struct FrameRule {
     pub(crate) saved: u8,
 }
 
-/// See the module's introduction. Without slots it remembers nothing.
+/// A cache of rules, see the module's introduction. Without slots it remembers nothing.
 #[derive(Debug, Default)]
 pub(crate) struct RuleCache {
     slots: Vec<AtomicU64>,
 }
 
-/// A copy starts to remember anew.
+/// A copy starts empty.
 impl Clone for RuleCache {
     fn clone(&self) -> Self {
         if self.is_on() { Self::new() } else { Self::NONE }
@@ -34,10 +34,10 @@ impl Clone for RuleCache {
 }
 
 impl RuleCache {
-    /// Where a rule would be, for the first frame of a thread.
+    /// Stands where a rule would be, for the first frame of a thread.
     const ROOT: u64 = 1;
 
-    /// Remembers nothing.
+    /// A cache that remembers nothing.
     pub(crate) const NONE: Self = Self { slots: Vec::new() };
 
     pub(crate) fn new() -> Self {
@@ -48,21 +48,21 @@ impl RuleCache {
         !self.slots.is_empty()
     }
 
-    /// The slot of an address, and what tells it from the others that share the slot.
+    /// Returns the slot of an address, and the tag that tells it from others that share the slot.
     #[inline(always)]
     fn place(address: u64) -> (usize, u64) {
-        // Nothing is mixed, and in most frames this is the return address as it stands on the stack: every frame
-        // of a walk waits for the one before. The lower bits of call sites are as good as random.
+        // Not mixed, because every frame of a walk waits for the previous one, and in most frames this is the return
+        // address as it is on the stack. The lower bits of call sites are as good as random.
         let key = address.wrapping_add(1);
         ((key & ((1 << SLOT_BITS) - 1)) as usize, key >> SLOT_BITS)
     }
 
-    /// The rule at `address`, if it is remembered. Async-signal-safe.
+    /// Returns the rule at `address`, if it is remembered. Async-signal-safe.
     #[inline(always)]
     pub(crate) fn get(&self, address: u64) -> Option<FrameRule> {
         let (slot, tag) = Self::place(address);
         let word = self.slots.get(slot)?.load(Ordering::Relaxed);
-        // A frame's offset is not 0: that is a slot which was never written, or the first frame of a thread.
+        // A frame's offset is never 0: that is a slot that was never written, or the first frame of a thread.
         if word >> 24 != tag || word & 0xff_ff00 == 0 {
             return None;
         }
@@ -83,7 +83,7 @@ impl RuleCache {
         slot.store(tag << 24 | packed, Ordering::Relaxed);
     }
 
-    /// Whether the frame at `address` is remembered as the first of a thread. Async-signal-safe.
+    /// Returns whether the frame at `address` is remembered as the first of a thread. Async-signal-safe.
     #[inline(always)]
     pub(crate) fn is_root(&self, address: u64) -> bool {
         let (slot, tag) = Self::place(address);
@@ -100,7 +100,7 @@ impl RuleCache {
         }
     }
 
-    /// Forgets everything: the modules change.
+    /// Forgets everything, because the modules change.
     pub(crate) fn clear(&mut self) {
         self.slots.iter_mut().for_each(|slot| *slot.get_mut() = 0);
     }

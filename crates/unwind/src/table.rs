@@ -22,22 +22,22 @@ pub struct Table {
 }
 
 impl Table {
-    /// The machine that the code is for.
+    /// Returns the machine that the code is for.
     pub fn architecture(&self) -> Architecture {
         self.architecture
     }
 
-    /// How many rows there are.
+    /// Returns how many rows there are.
     pub fn row_count(&self) -> usize {
         self.rows.len()
     }
 
-    /// The bytes that the table occupies.
+    /// Returns how many bytes the table occupies.
     pub fn byte_size(&self) -> usize {
         size_of_val(&*self.buckets) + size_of_val(&*self.rows) + size_of_val(&*self.side)
     }
 
-    /// The rule that holds at `address`. Async-signal-safe.
+    /// Returns the rule that holds at `address`. Async-signal-safe.
     #[inline(always)]
     pub(crate) fn lookup(&self, address: u64) -> Rule {
         let Some(offset) = address.checked_sub(self.start) else { return Rule::Unknown };
@@ -56,7 +56,7 @@ impl Table {
         first.checked_sub(1).and_then(|before| self.rows.get(before)).map_or(Rule::Unknown, |row| row.rule())
     }
 
-    /// The rule at `index` of the side table.
+    /// Returns the rule at `index` of the side table.
     #[inline]
     pub(crate) fn side_rule(&self, index: u16) -> Option<&SideRule> {
         self.side.get(usize::from(index))
@@ -90,7 +90,7 @@ impl TableBuilder {
         }
     }
 
-    /// Stores a rule of the side table; `Unknown` when the table is full.
+    /// Stores a rule in the side table; returns `Unknown` when that is full.
     pub(crate) fn side(&mut self, rule: SideRule) -> Rule {
         if let Some(&index) = self.side_index.get(&rule) {
             return Rule::Side(index);
@@ -101,13 +101,13 @@ impl TableBuilder {
         Rule::Side(index)
     }
 
-    /// Starts the function at `start..end`; its rules follow by [`TableBuilder::rule`].
+    /// Starts the function at `start..end`; [`TableBuilder::rule`] adds its rules.
     pub(crate) fn function(&mut self, start: u64, end: u64) {
         let first_rule = self.rules.len() as u32;
         self.functions.push(FunctionRules { start, end, first_rule, rule_count: 0 });
     }
 
-    /// `rule` holds from `offset` bytes after the start of the current function on.
+    /// Adds `rule`, which holds from `offset` bytes after the start of the current function on.
     pub(crate) fn rule(&mut self, offset: u32, rule: Rule) {
         let Some(function) = self.functions.last_mut() else { return };
         if function.rule_count > 0
@@ -125,7 +125,7 @@ impl TableBuilder {
         function.rule_count += 1;
     }
 
-    /// Packs everything. `None` when there was no function at all.
+    /// Packs everything. Returns `None` when there was no function at all.
     pub(crate) fn finish(mut self) -> Option<Table> {
         self.functions.retain(|function| function.start < function.end);
         self.functions.sort_unstable_by_key(|function| function.start);
@@ -159,7 +159,7 @@ struct Packer {
     last: Option<(u64, Rule)>,
 }
 
-/// More text than any program has; a corrupt file must not make us allocate for it.
+/// More text than any program has; a corrupt file must not cause an allocation of that size.
 const MAX_TEXT: u64 = 4 << 30;
 
 impl Packer {

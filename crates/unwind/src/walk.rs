@@ -1,4 +1,4 @@
-//! From frame to frame.
+//! Walks a stack from frame to frame.
 
 use crate::arch::{Architecture, Registers, aarch64, x86_64};
 use crate::end::{End, Reason};
@@ -14,7 +14,7 @@ use crate::table::Table;
 pub struct Unwound {
     /// How many addresses were written, leaf first.
     pub depth: usize,
-    /// Whether the stack is whole.
+    /// Whether the stack is complete.
     pub end: End,
 }
 
@@ -30,7 +30,7 @@ pub fn walk<M: Memory>(
     frames: &mut [u64],
 ) -> Unwound {
     let mut registers = *registers;
-    // Where in the text the frame stands: the pc itself, or inside the call before the return address.
+    // The frame's address: the pc itself, or inside the call before the return address.
     let mut at = registers.pc;
     let mut is_exact = true;
     let mut near = 0;
@@ -47,7 +47,7 @@ pub fn walk<M: Memory>(
         if modules.met.is_root(at) {
             return Unwound { depth, end: End::Rooted };
         }
-        // A rule that is known, and a stack that takes more than a glance.
+        // A known rule, and a stack that takes more than a glance.
         if let Some(rule) = modules.met.get(at) {
             match frame_step(rule, &registers, memory) {
                 Ok(caller) if caller.pc == 0 => return Unwound { depth, end: End::Rooted },
@@ -69,7 +69,7 @@ pub fn walk<M: Memory>(
             _ => {}
         }
         let place = Place { modules, is_in_module: module.is_some(), found, is_exact };
-        // A copy: what is lent out could not be kept in registers.
+        // A copy, because a value that is borrowed could not stay in registers.
         let here = registers;
         match place.uncommon_step(&here, memory) {
             Ok(caller) => registers = caller,
@@ -81,7 +81,7 @@ pub fn walk<M: Memory>(
     Unwound { depth: frames.len(), end: End::Truncated(Reason::Full) }
 }
 
-/// How far [`follow`] got: so many frames were written, and the next one stands `at` there.
+/// How far [`follow`] got: how many frames were written, and the address `at` of the next one.
 struct Followed {
     depth: usize,
     registers: Registers,
@@ -113,7 +113,7 @@ fn follow<M: Memory>(
     Followed { depth, registers, at }
 }
 
-/// A step by an ordinary frame's rule of this machine.
+/// Takes a step by the rule of an ordinary frame of this machine.
 #[inline(always)]
 pub(crate) fn frame_step(
     rule: FrameRule,
@@ -144,12 +144,12 @@ pub(crate) struct Place<'a> {
     pub(crate) modules: &'a Modules,
     pub(crate) is_in_module: bool,
     pub(crate) found: Option<(&'a Table, Rule)>,
-    /// Whether the frame stands at its pc, not after a call.
+    /// Whether the frame is at its pc, not after a call.
     pub(crate) is_exact: bool,
 }
 
 impl Place<'_> {
-    /// Anything but an ordinary frame that was met before.
+    /// Handles anything but an ordinary frame that was met before.
     #[inline(never)]
     pub(crate) fn uncommon_step(
         &self,
@@ -172,7 +172,7 @@ impl Place<'_> {
     }
 }
 
-/// Code without a rule: hand-written assembly, a library without tables, a jump to nowhere.
+/// Handles code without a rule: hand-written assembly, a library without tables, a jump to nowhere.
 #[cold]
 fn guess(
     modules: &Modules,

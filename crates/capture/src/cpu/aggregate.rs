@@ -24,40 +24,40 @@ impl ThreadKey {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct RowKey {
     pub(crate) stack: u32,
-    /// In [`Aggregate::labels`].
+    /// Index into [`Aggregate::labels`].
     pub(crate) labels: u32,
-    /// In [`Aggregate::names`].
+    /// Index into [`Aggregate::names`].
     pub(crate) name: u32,
     pub(crate) era: Era,
     pub(crate) is_rooted: bool,
 }
 
-/// One sample's moment.
+/// When one sample was taken, and on which thread.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Moment {
     /// The monotonic clock.
     pub(crate) time: u64,
     pub(crate) row: u32,
-    /// In [`Aggregate::threads`].
+    /// Index into [`Aggregate::threads`].
     pub(crate) thread: u32,
     pub(crate) count: u32,
 }
 
-/// A sample as it is added.
+/// A sample to add.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Incoming<'a> {
     pub(crate) thread: ThreadKey,
     pub(crate) time: u64,
     pub(crate) labels: &'a LabelSet,
     pub(crate) frames: &'a [u64],
-    /// What was loaded where.
+    /// Which modules were loaded where.
     pub(crate) era: Era,
     pub(crate) is_rooted: bool,
     /// How many sampling periods it stands for.
     pub(crate) count: u64,
 }
 
-/// The samples.
+/// Samples, each distinct stack stored once.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Aggregate {
     /// Leaf first.
@@ -72,12 +72,12 @@ pub(crate) struct Aggregate {
     pub(crate) names: Vec<[u8; 16]>,
     label_index: FxHashMap<u32, u32>,
     pub(crate) labels: Vec<LabelSet>,
-    /// What the texts of the labels take.
+    /// The bytes that the labels' texts take.
     label_bytes: usize,
     pub(crate) moments: Vec<Moment>,
     /// Whether the moments did not fit.
     pub(crate) has_no_timeline: bool,
-    /// All counts together.
+    /// The sum of all counts.
     pub(crate) samples: u64,
     /// Samples that did not fit.
     pub(crate) lost: u64,
@@ -86,8 +86,8 @@ pub(crate) struct Aggregate {
 }
 
 impl Aggregate {
-    /// Adds a sample. What is stored stays at about `budget` bytes: from the half of it on there is no timeline, and
-    /// when it is full only rows that are there already go on counting.
+    /// Adds a sample. Storage stays at about `budget` bytes: once half of it is used the timeline is dropped, and
+    /// when it is full only existing rows go on counting.
     pub(crate) fn add(&mut self, sample: &Incoming<'_>, keep_moment: bool, budget: usize) {
         let is_full = self.byte_size() > budget;
         let row = if is_full { self.known_row(sample) } else { Some(self.row(sample)) };
@@ -105,7 +105,7 @@ impl Aggregate {
         }
     }
 
-    /// Adds to the timeline, or gives it up as a whole: one that ends early would look like a program that does.
+    /// Adds to the timeline, or drops all of it: a timeline that ends early would look like a program that does.
     fn add_moment(&mut self, sample: &Incoming<'_>, row: u32, budget: usize) {
         if self.has_no_timeline || self.byte_size() > budget {
             self.has_no_timeline = true;
@@ -117,7 +117,7 @@ impl Aggregate {
         self.moments.push(Moment { time: sample.time, row, thread, count });
     }
 
-    /// The row of a sample, which may be new.
+    /// Returns the row of a sample, adding it if it is new.
     fn row(&mut self, sample: &Incoming<'_>) -> u32 {
         let (_, name) = self.thread(sample.thread);
         let labels = self.label_set(sample.labels);
@@ -130,7 +130,7 @@ impl Aggregate {
         })
     }
 
-    /// The row of a sample, if it is there.
+    /// Returns the row of a sample, if there is one.
     fn known_row(&self, sample: &Incoming<'_>) -> Option<u32> {
         let stack = self.stacks.find(sample.frames)?;
         let labels = *self.label_index.get(&sample.labels.id())?;
@@ -139,7 +139,7 @@ impl Aggregate {
         self.rows.get(&key).copied()
     }
 
-    /// Roughly what is allocated.
+    /// Returns roughly how many bytes are allocated.
     pub(crate) fn byte_size(&self) -> usize {
         self.stacks.item_count() * 8
             + self.stacks.len() * 12
@@ -151,7 +151,7 @@ impl Aggregate {
             + self.moments.len() * size_of::<Moment>()
     }
 
-    /// The thread, and its name.
+    /// Returns the indices of the thread and of its name.
     fn thread(&mut self, key: ThreadKey) -> (u32, u32) {
         let Self { threads, thread_index, names, name_index, .. } = self;
         *thread_index.entry(key).or_insert_with(|| {
@@ -166,7 +166,7 @@ impl Aggregate {
 
     fn label_set(&mut self, set: &LabelSet) -> u32 {
         let (labels, bytes) = (&mut self.labels, &mut self.label_bytes);
-        // The set is kept, so its number stays its own.
+        // Keeping the set keeps its number from being used again.
         *self.label_index.entry(set.id()).or_insert_with(|| {
             labels.push(set.clone());
             *bytes += set.iter().map(|(name, value)| 32 + name.len() + value.len()).sum::<usize>();
@@ -223,10 +223,10 @@ mod tests {
         }
         let (samples, lost, rows) = (aggregate.samples, aggregate.lost, aggregate.counts.len());
         assert!(lost > 0 && aggregate.byte_size() < BUDGET + 1000, "{} bytes", aggregate.byte_size());
-        // Of another thread with the same name, too.
+        // From another thread with the same name, too.
         aggregate.add(&sample(&labels, 2, &[0, 1, 2, 3]), true, BUDGET);
         assert_eq!((aggregate.samples, aggregate.lost), (samples + 2, lost));
-        // A known stack whose row is not.
+        // A known stack in a row that is not known.
         let other = LabelSet::new([("route", "/")]);
         aggregate.add(&sample(&other, 1, &[0, 1, 2, 3]), true, BUDGET);
         assert_eq!((aggregate.samples, aggregate.lost), (samples + 2, lost + 2));

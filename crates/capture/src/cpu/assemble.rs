@@ -10,7 +10,7 @@ use flamelet_unwind::{Era, History, Module};
 use rustc_hash::FxHashMap;
 use std::ptr;
 
-/// Makes one profile of `parts`, which follow each other in time.
+/// Builds one profile from `parts`, which follow each other in time.
 pub(crate) fn profile(parts: &[&Aggregate], facts: &Facts, modules: &History) -> Profile {
     let mut profile = CpuProfile {
         assembler: Assembler::new(&[("samples", "count"), ("cpu", "nanoseconds")]),
@@ -24,7 +24,7 @@ pub(crate) fn profile(parts: &[&Aggregate], facts: &Facts, modules: &History) ->
     profile.finish(parts, facts)
 }
 
-/// A stack of the current part, what was loaded then, and whether it reaches its thread's start.
+/// A stack of the current part, what was loaded at the time, and whether it reaches its thread's start.
 type StackKey = (u32, Era, bool);
 
 /// A CPU profile that is being assembled.
@@ -37,7 +37,7 @@ struct CpuProfile<'a> {
 }
 
 impl CpuProfile<'_> {
-    /// Readers take the first mapping for the program itself.
+    /// Adds the program's mapping first: readers take the first mapping for the program itself.
     fn map_program(&mut self) {
         let Ok(program) = std::env::current_exe() else { return };
         let modules = self.modules;
@@ -81,7 +81,7 @@ impl CpuProfile<'_> {
         let name = ThreadKey { tid: 0, name: part.names[key.name as usize] }.name();
         let mut labels = vec![builder.text_label("thread", &name)];
         for (name, value) in part.labels[key.labels as usize].iter() {
-            // An empty text would read back as a number.
+            // An empty text would be read back as a number.
             let value = if value.is_empty() { "\"\"" } else { value };
             labels.push(builder.text_label(name, value));
         }
@@ -111,7 +111,7 @@ impl CpuProfile<'_> {
         let (quality, remarks) = facts.judge(parts);
         facts.comments.iter().chain(&remarks).for_each(|comment| builder.comment(comment));
         let quality = Quality { engine: builder.string(facts.engine), ..quality };
-        // Nor in part: a hole would look like a program that did nothing.
+        // All or nothing: a hole would look like a program that did nothing.
         let has_timeline = !timeline.is_empty() && !parts.iter().any(|part| part.has_no_timeline);
         let timeline = has_timeline.then(|| timeline.finish(facts.start_unix, 0));
         builder.finish_with(timeline, Some(quality))
@@ -129,7 +129,7 @@ fn location(assembler: &mut Assembler<StackKey>, modules: &History, address: u64
 
 fn mapping(assembler: &mut Assembler<StackKey>, module: &Module) -> MappingId {
     let Module { start, end, file_offset, name, .. } = module;
-    // Modules stay where they are in memory while they are borrowed, so their addresses tell them apart.
+    // Borrowed modules do not move, so their addresses identify them.
     assembler.module(ptr::from_ref(module).addr() as u64, |builder| {
         builder.file_mapping(*start..*end, *file_offset, name, &module.build_id_hex())
     })

@@ -1,41 +1,42 @@
 //! Keeps the profiler's own CPU time below a share of the process', or of one core, by doing less of what costs.
 //!
-//! Two things do: samples (the signals, and collecting them), which a lower frequency makes fewer; and looking for
-//! threads that started or ended, to which the frequency is all the same. A program that starts threads all the time
-//! pays for the latter.
+//! Two things cost CPU time: samples (the signals, and collecting them), which a lower frequency makes fewer; and
+//! looking for threads that started or ended, which does not depend on the frequency. Programs that start threads all
+//! the time pay for the latter.
 
 /// What the kernel spends to deliver one signal and return from it: the part of a sample's cost that the
 /// handler cannot measure.
 pub(super) const SIGNAL_NANOS: u64 = 3_000;
 
-/// Below this much time a share says nothing.
+/// Shares of less time than this mean nothing.
 const ENOUGH_NANOS: u64 = 200_000_000;
 
 /// What was used so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Totals {
-    /// By the clock.
+    /// Elapsed time.
     pub(super) time_nanos: u64,
     /// CPU time of the process.
     pub(super) process_nanos: u64,
-    /// CPU time of the profiler for samples.
+    /// CPU time that the profiler spent on samples.
     pub(super) sampling_nanos: u64,
-    /// CPU time of the profiler for looking for threads, and what else does not depend on the frequency.
+    /// CPU time that the profiler spent looking for threads, and on anything else that does not depend on the
+    /// frequency.
     pub(super) looking_nanos: u64,
 }
 
 /// What can still be changed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Room {
-    /// Whether the frequency can be lower, or is below what was asked for.
+    /// Whether the frequency can be lowered, or is already below what was asked for.
     pub(super) samples_less: bool,
     pub(super) samples_more: bool,
-    /// Whether looks can be rarer, or are rarer than they should be.
+    /// Whether looks can be made rarer, or are already rarer than they should be.
     pub(super) looks_less: bool,
     pub(super) looks_more: bool,
 }
 
-/// What to do about it: twice as much of one of them, or half.
+/// What to change: twice as much of one of them, or half.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Change {
     None,
@@ -45,23 +46,24 @@ pub(super) enum Change {
     LookMore,
 }
 
-/// Decides once a second or so.
+/// Decides about once a second what to change.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Budget {
     last: Totals,
 }
 
 impl Budget {
-    /// Starts to watch, at these totals.
+    /// Starts watching, at these totals.
     pub(super) fn new(totals: Totals) -> Self {
         Self { last: totals }
     }
 
-    /// What to change, given the totals now: when the profiler used more than `percent` since the last decision, the
-    /// larger part of it is halved; when it used less than a quarter of that, what was halved is doubled again.
+    /// Returns what to change, given the totals now: when the profiler used more than `percent` since the last
+    /// decision, the larger part of its cost is halved; when it used less than a quarter of that, what was halved is
+    /// doubled again.
     ///
-    /// The share is that of the process' CPU time, or of one core where the process needs less than that: what
-    /// the collector needs at any frequency would else lower the frequency of an idle service for nothing.
+    /// The share is of the process' CPU time, or of one core where the process uses less than that: otherwise what
+    /// the collector needs at any frequency would lower the frequency of an idle service for nothing.
     pub(super) fn decide(&mut self, now: Totals, percent: f64, room: Room) -> Change {
         let since = |of: fn(&Totals) -> u64| of(&now).saturating_sub(of(&self.last));
         let whole = since(|totals| totals.process_nanos).max(since(|totals| totals.time_nanos));
@@ -87,7 +89,7 @@ impl Room {
         if self.looks_less && (looking >= sampling || !self.samples_less) {
             return Change::LookLess;
         }
-        // Fewer samples are a loss, so not for next to nothing.
+        // Fewer samples are a loss, so they must save enough.
         let is_worth_it = sampling > percent / 4.0;
         if self.samples_less && is_worth_it { Change::SampleLess } else { Change::None }
     }
@@ -110,7 +112,7 @@ mod tests {
     const ALL: Room = Room { samples_less: true, samples_more: true, looks_less: true, looks_more: true };
     const AS_ASKED: Room = Room { samples_more: false, looks_more: false, ..ALL };
 
-    /// After so many seconds of a process that keeps one core busy.
+    /// The totals after this many seconds of a process that keeps one core busy.
     fn busy(seconds: u64, sampling_nanos: u64, looking_nanos: u64) -> Totals {
         let nanos = seconds * SECOND;
         Totals { time_nanos: nanos, process_nanos: nanos, sampling_nanos, looking_nanos }
@@ -156,13 +158,13 @@ mod tests {
         assert_eq!(Budget::new(Totals::default()).decide(too_early, 1.0, ALL), Change::None);
     }
 
-    /// A process whose costs are known, for so many seconds: what a sample and what a look costs.
+    /// Runs the budget for a minute on a process in which a sample and a look cost this much.
     fn after_a_while(sample_nanos: u64, look_nanos: u64, asked: u32) -> (u32, Pace, f64) {
         const PERCENT: f64 = 2.0;
         let (mut budget, mut totals) = (Budget::new(Totals::default()), Totals::default());
         let (mut frequency, mut pace, mut used) = (asked, Pace::new(), 0.0);
         for second in 1..=60 {
-            // Threads come and go all the time, and much of what they do is missing.
+            // Threads come and go all the time, and much of their work is not sampled.
             pace.reviewed(Review { process_nanos: SECOND, sampled_nanos: 0, period_nanos: 1, threads: 1 });
             pace.looked(Look { samples: 1, slots: 2048, born: 10 });
             let looks = 1.0 / pace.look_interval().as_secs_f64();
@@ -181,7 +183,7 @@ mod tests {
         (frequency, pace, used)
     }
 
-    /// 140 µs for each look, every 5 ms: the 2.8 % of a core that were seen.
+    /// A look of 140 µs every 5 ms: the 2.8 % of a core that was measured.
     #[test]
     fn under_thread_churn_the_looks_are_rarer_and_the_frequency_stays() {
         let (frequency, pace, used) = after_a_while(8_000, 140_000, 19);

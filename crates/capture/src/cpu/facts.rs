@@ -6,7 +6,7 @@ use flamelet_profile::Quality;
 /// Remarks about shares of fewer samples than this would be noise.
 const FEWEST_SAMPLES: u64 = 20;
 
-/// What is said about a capture besides its samples.
+/// What is known about a capture besides its samples.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Facts {
     /// Start in nanoseconds since 1970.
@@ -17,13 +17,13 @@ pub(crate) struct Facts {
     pub(crate) end: u64,
     pub(crate) engine: &'static str,
     pub(crate) asked_frequency: u32,
-    /// CPU time of the process meanwhile, without the profiler's own thread.
+    /// CPU time of the process during the capture, without the profiler's own thread.
     pub(crate) process_cpu_nanos: u64,
-    /// CPU time of the profiler itself meanwhile.
+    /// CPU time of the profiler itself during the capture.
     pub(crate) own_cpu_nanos: u64,
     /// Samples that were due and found no free slot.
     pub(crate) refused: u64,
-    /// Samples that were not taken each at its time: one stack stands for many of them.
+    /// Samples that were not each taken at their own time: one stack stands for many of them.
     pub(crate) coarse: u64,
     /// How many bytes the samples may take.
     pub(crate) memory_budget: usize,
@@ -37,7 +37,7 @@ impl Facts {
         1_000_000_000 / i64::from(self.asked_frequency.max(1))
     }
 
-    /// The quality of the samples in `parts` (without the engine's name), and remarks on it.
+    /// Returns the quality of the samples in `parts` (without the engine's name), and remarks on it.
     pub(crate) fn judge(&self, parts: &[&Aggregate]) -> (Quality, Vec<String>) {
         let sum = |of: fn(&Aggregate) -> u64| parts.iter().map(|part| of(part)).sum::<u64>();
         let (samples, unfit) = (sum(|part| part.samples), sum(|part| part.lost));
@@ -61,7 +61,7 @@ impl Facts {
         (quality, remarks.into_iter().flatten().collect())
     }
 
-    /// Samples that the CPU time calls for and nobody took, beyond the one that every thread may owe.
+    /// Returns how many samples the CPU time calls for that were not taken, beyond the one that every thread may owe.
     fn unseen(&self, accounted: u64, parts: &[&Aggregate]) -> u64 {
         let due = self.process_cpu_nanos / self.period().unsigned_abs().max(1);
         let threads: usize = parts.iter().map(|part| part.threads.len()).max().unwrap_or(0);
@@ -85,7 +85,7 @@ impl Facts {
     }
 }
 
-/// Says why samples are missing, where many are.
+/// Returns a remark that says why samples are missing, if many are.
 fn missing_remark(unseen: u64, due: u64) -> Option<String> {
     const WORTH_A_WORD: u64 = 5;
     let percent = unseen * 100 / due.max(1);
@@ -99,7 +99,7 @@ fn missing_remark(unseen: u64, due: u64) -> Option<String> {
     })
 }
 
-/// Says that shares are uncertain, where many are.
+/// Returns a remark that shares are uncertain, if many samples are coarse.
 fn coarse_remark(coarse: u64, samples: u64) -> Option<String> {
     const WORTH_A_WORD: u64 = 10;
     let percent = coarse * 100 / samples.max(1);

@@ -1,10 +1,10 @@
-//! The signal handler. Everything here that is called from [`on_signal`] is async-signal-safe: no lock, no
-//! allocation, no unwinding, and little stack (it runs on the 8 KB alternate stack that the standard library
-//! gives every thread, of which the kernel takes up to half; a smaller one gives no samples). `errno` is kept by
-//! the few functions that make a system call which can fail.
+//! The signal handler. Everything that [`on_signal`] calls is async-signal-safe: no lock, no allocation, no
+//! unwinding, and little stack (it runs on the 8 KB alternate stack that the standard library gives every thread, of
+//! which the kernel takes up to half; on a smaller one no samples are taken). The few functions whose system calls
+//! can fail preserve `errno`.
 //!
-//! It runs when nothing of it is in the caches, so what counts is how many lines and pages it touches: what it
-//! needs of this module is one line, and whatever the collector can count is counted there.
+//! None of it is in the caches when it runs, so what counts is how many lines and pages it touches: what it needs of
+//! this module is one line, and whatever the collector can count is counted there.
 
 use super::kernel_ring::{KernelRing, Read};
 use super::options::{Engine, Signal};
@@ -21,18 +21,18 @@ use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU8, AtomicU64, A
 /// The signal of all engines; chosen when the first of them starts.
 static SIGNAL: AtomicI32 = AtomicI32::new(libc::SIGPROF);
 
-/// The signal of all engines.
+/// Returns the signal of all engines.
 pub(super) fn signal() -> libc::c_int {
     SIGNAL.load(Ordering::Relaxed)
 }
 
-/// Which one that is.
+/// Returns that signal as the option that chooses it.
 pub(super) fn choice() -> Signal {
     if signal() == Signal::Urgent.number() { Signal::Urgent } else { Signal::Profiling }
 }
 
-/// The handler of the signal as the kernel has it. (In a preloaded library the C library's function may be hooked, to
-/// show the program what it has set itself.)
+/// Returns the handler of the signal as the kernel has it. (In a preloaded library the C library's function may be
+/// hooked, to show the program only what it has set itself.)
 fn installed_handler() -> usize {
     // The kernel's structure: handler, flags, restorer, mask.
     let mut now = [0usize; 4];
@@ -49,16 +49,16 @@ fn installed_handler() -> usize {
     now[0]
 }
 
-/// A handler that took longer by the clock on the wall was interrupted itself.
+/// A handler that took longer than this by the wall clock was interrupted itself.
 const LONGEST_NANOS: u64 = 20_000;
 
-/// Compiled without optimization the handler does not fit the alternate stack, so it runs on that of the thread.
+/// Compiled without optimization, the handler does not fit on the alternate stack, so it runs on the thread's own.
 const STACK: libc::c_int = if cfg!(unoptimized) { 0 } else { libc::SA_ONSTACK };
-/// What it needs below the kernel's part; about twice of what it was seen to use.
+/// What it needs below the kernel's part; about twice what it was seen to use.
 const ROOM: usize = if cfg!(unoptimized) { 16 << 10 } else { 2 << 10 };
 
-/// What waits until the handler is done. Another handler would run on the same alternate stack, where there is no room
-/// for it: the kernel ends a process whose next signal does not fit.
+/// The signals that wait until the handler is done. Another handler would run on the same alternate stack, where
+/// there is no room for it: the kernel kills a process whose next signal does not fit.
 const BLOCKED: SignalMask = SignalMask::FROM_ELSEWHERE;
 
 static SHARED: Shared = Shared {
@@ -72,7 +72,7 @@ static SHARED: Shared = Shared {
     engine: AtomicU8::new(0),
 };
 
-/// What every signal looks at, in one cache line.
+/// What every signal reads, in one cache line.
 #[repr(align(64))]
 struct Shared {
     pool: AtomicPtr<Pool>,
@@ -90,7 +90,7 @@ struct Shared {
     engine: AtomicU8,
 }
 
-/// A disposition of the signal that was replaced by the handler.
+/// A disposition of the signal that the handler replaced.
 struct Previous {
     action: libc::sigaction,
     /// The one that was replaced before. Whoever installed `action` since then may call the handler in turn.
@@ -102,14 +102,14 @@ unsafe impl Sync for Previous {}
 // SAFETY: what it points to is never freed either, and belongs to no thread.
 unsafe impl Send for Previous {}
 
-/// Places for the dispositions that a program sets while it is sampled by a library that it does not know of.
+/// Places for the dispositions that a program sets while a library that it does not know of samples it.
 static PLACES: [OnceLock<Previous>; 32] = [const { OnceLock::new() }; 32];
 static PLACES_TAKEN: AtomicUsize = AtomicUsize::new(0);
 
-/// For a library that samples a program which does not know of it: answers the program's `sigaction` for the sampler's
-/// signal without giving the signal away. Returns what the program has set before, and keeps `new` for signals that are
-/// not the sampler's. `None` when the kernel must be asked: the program has changed its mind too often.
-/// Async-signal-safe.
+/// For a library that samples a program which does not know of it: answers the program's `sigaction` for the
+/// sampler's signal without giving the signal away. Returns what the program set before, and keeps `new` for signals
+/// that are not the sampler's. Returns `None` when the kernel must be asked, because the program has changed the
+/// disposition too often. Async-signal-safe.
 pub fn program_action(new: Option<&libc::sigaction>) -> Option<libc::sigaction> {
     // SAFETY: null, or a structure that is never freed or changed; zeroes are the default disposition.
     let (now, earlier) = unsafe {
@@ -117,7 +117,7 @@ pub fn program_action(new: Option<&libc::sigaction>) -> Option<libc::sigaction> 
         previous.map_or((std::mem::zeroed(), ptr::null()), |previous| (previous.action, previous.earlier))
     };
     if let Some(&action) = new {
-        // Each place is taken once, so nobody waits for another thread here.
+        // Each place is taken once, so no thread waits for another.
         let place = PLACES.get(PLACES_TAKEN.fetch_add(1, Ordering::Relaxed))?;
         let previous = place.get_or_init(|| Previous { action, earlier });
         SHARED.previous.store(ptr::from_ref(previous).cast_mut(), Ordering::Release);
@@ -126,7 +126,7 @@ pub fn program_action(new: Option<&libc::sigaction>) -> Option<libc::sigaction> 
 }
 
 thread_local! {
-    /// The signal that is being passed on, by its address, and to whom.
+    /// The signal that is being passed on, by its address, and the disposition it goes to.
     static PASSING: Cell<(usize, *const Previous)> = const { Cell::new((0, ptr::null())) };
     /// Whether the last stack of this thread needed a deep slot: the next one will, too.
     static IS_DEEP: Cell<bool> = const { Cell::new(false) };
@@ -137,10 +137,10 @@ pub(super) static PERF_FILES: IdSet = IdSet::new();
 /// The rings of those that have one, by their place in [`PERF_FILES`].
 static PERF_RINGS: [AtomicPtr<KernelRing>; IdSet::SIZE] =
     [const { AtomicPtr::new(ptr::null_mut()) }; IdSet::SIZE];
-/// What handlers count: what never reaches the collector.
+/// What handlers count themselves, because it never reaches the collector.
 pub(super) static COUNTERS: Counters = Counters::new();
 
-/// What handlers count: what never reaches the collector.
+/// Counters for what never reaches the collector.
 pub(super) struct Counters {
     /// Signals that came too late.
     pub(super) ignored: AtomicU64,
@@ -155,7 +155,7 @@ impl Counters {
     }
 }
 
-/// What a timer carries in its signals, so that the handler knows whose it is and what it stands for.
+/// What a timer carries in its signals, so that the handler knows whose they are and what they stand for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct TimerTag {
     /// The CPU time between two expirations.
@@ -176,7 +176,7 @@ impl TimerTag {
     }
 }
 
-/// Installs the handler for the signal of choice, unless it is there.
+/// Installs the handler for the chosen signal, unless it is already installed.
 pub(super) fn install(choice: Signal) -> Result<()> {
     SIGNAL.store(choice.number(), Ordering::Relaxed);
     let denied = || {
@@ -210,35 +210,34 @@ pub(super) fn install(choice: Signal) -> Result<()> {
     Ok(())
 }
 
-/// On which stack the handler runs, given what was there before.
+/// Returns the flag for the stack on which the handler runs, given the disposition that was there before.
 ///
-/// A program's own handler that was made for the stack of its thread may need far more than the 8 KB of an alternate
-/// one, and it is called from ours, so then both run on the stack of the thread. That must have room for the
-/// kernel's part and for ours ([`ROOM`]): the former the program's signals needed already, and beside a handler that
-/// is as large as most the latter is little. Where a program has such a handler, gets no signals, and has threads with
-/// stacks so small (a few KB) that none would fit, a sample could overflow them; but those would not survive
-/// the program's own signals either.
+/// A program's own handler may have been made for its thread's stack and need far more than the 8 KB of an alternate
+/// one. Ours calls it, so then both run on the thread's stack. That must have room for the kernel's part, which the
+/// program's signals needed already, and for ours ([`ROOM`]), which is little compared with most handlers. In a
+/// program that has such a handler, gets no signals, and has threads with stacks so small (a few KB) that no handler
+/// would fit, a sample could overflow them; but those would not survive the program's own signals either.
 fn stack_beside(before: &libc::sigaction) -> libc::c_int {
     let is_own = !matches!(before.sa_sigaction, libc::SIG_DFL | libc::SIG_IGN);
     if is_own && before.sa_flags & libc::SA_ONSTACK == 0 { 0 } else { STACK }
 }
 
-/// Whether signals still reach the handler.
+/// Returns whether signals still reach the handler.
 pub(super) fn is_installed() -> bool {
     installed_handler() == on_signal as unsafe extern "C" fn(_, _, _) as usize
 }
 
-/// Samples go to `pool` from now on. When it was replaced it must live until [`is_nobody_inside`].
+/// Sends samples to `pool` from now on. A pool that was replaced must live until [`is_nobody_inside`].
 pub(super) fn use_pool(pool: &Pool) {
     SHARED.pool.store(ptr::from_ref(pool).cast_mut(), Ordering::SeqCst);
 }
 
-/// Whether no handler can hold a pool that was replaced before this call.
+/// Returns whether no handler can hold a pool that was replaced before this call.
 pub(super) fn is_nobody_inside() -> bool {
     SHARED.inside.load(Ordering::SeqCst) == 0
 }
 
-/// Starts to take samples, for `engine`.
+/// Starts taking samples, for `engine`.
 pub(super) fn activate(engine: Engine, period_nanos: u64) {
     SHARED.itimer_last.store(clock::process_cpu_nanos(), Ordering::Relaxed);
     use_period(period_nanos);
@@ -246,18 +245,20 @@ pub(super) fn activate(engine: Engine, period_nanos: u64) {
     SHARED.is_active.store(true, Ordering::SeqCst);
 }
 
-/// From now on perf events stand for so much. (What `setitimer` has not sampled yet goes to its next sample.)
+/// From now on perf events stand for this much CPU time. (What `setitimer` has not sampled yet goes to its next
+/// sample.)
 pub(super) fn use_period(period_nanos: u64) {
     SHARED.period.store(period_nanos, Ordering::Relaxed);
 }
 
-/// Timers' and events' signals that still come are let pass. Those of an interval timer are the program's from now on.
+/// Stops taking samples. Late signals of timers and events are ignored; those of an interval timer are the program's
+/// from now on.
 pub(super) fn deactivate() {
     SHARED.is_active.store(false, Ordering::SeqCst);
     SHARED.engine.store(Engine::Auto as u8, Ordering::Relaxed);
 }
 
-/// In the child of a fork: neither the parent's pool nor its threads are there.
+/// In the child of a fork: forgets the parent's pool and threads, which do not exist there.
 pub(super) fn forget_parent() {
     deactivate();
     SHARED.pool.store(ptr::null_mut(), Ordering::SeqCst);
@@ -266,19 +267,19 @@ pub(super) fn forget_parent() {
     threads::forget_this_thread();
 }
 
-/// In a child of a fork that takes samples itself: the parent's events are not its own, and their rings are not in its
-/// memory.
+/// In the child of a fork that takes samples itself: forgets the parent's events, which are not its own and whose
+/// rings are not in its memory.
 pub(super) fn forget_perf_events() {
     PERF_FILES.clear();
     PERF_RINGS.iter().for_each(|ring| ring.store(ptr::null_mut(), Ordering::SeqCst));
 }
 
-/// The running thread is the collector.
+/// Makes the running thread the collector.
 pub(super) fn i_am_the_collector() {
     SHARED.collector.store(threads::this_thread(), Ordering::Relaxed);
 }
 
-/// The collector ends: a later thread may get its id.
+/// Forgets the collector, which ends: a later thread may get its id.
 pub(super) fn forget_collector() {
     SHARED.collector.store(0, Ordering::Relaxed);
 }
@@ -306,7 +307,7 @@ unsafe extern "C" fn on_signal(signal: libc::c_int, info: *mut libc::siginfo_t, 
     }
 }
 
-/// From now on the event `file`, which is in [`PERF_FILES`], has this ring; it must live until [`retire_ring`].
+/// Gives the event `file`, which is in [`PERF_FILES`], this ring, which must live until [`retire_ring`].
 pub(super) fn use_ring(file: i32, ring: &KernelRing) {
     if let Some(place) = PERF_FILES.place(file) {
         PERF_RINGS[place].store(ptr::from_ref(ring).cast_mut(), Ordering::SeqCst);
@@ -368,7 +369,7 @@ fn claim(info: &libc::siginfo_t) -> Claim {
     }
 }
 
-/// The CPU time since the last sample of `setitimer`. Asked only when one is taken.
+/// Returns the CPU time since the last sample of `setitimer`. Called only when one is taken.
 fn since_the_last_itimer() -> u64 {
     let now = clock::process_cpu_nanos();
     now.saturating_sub(SHARED.itimer_last.swap(now, Ordering::Relaxed))
@@ -384,7 +385,7 @@ fn active(ring: Option<usize>, cpu_nanos: impl FnOnce() -> u64) -> Claim {
     Claim::Sample(cpu_nanos(), ring)
 }
 
-/// Whether an alternate stack, if this runs on one, has the room that a sample needs.
+/// Returns whether an alternate stack, if this runs on one, has the room that a sample needs.
 #[inline(always)]
 fn has_room(context: &libc::ucontext_t) -> bool {
     let here = ptr::from_ref(context) as usize;
@@ -401,16 +402,16 @@ fn refuse(cpu_nanos: u64) {
     COUNTERS.refused_nanos.fetch_add(cpu_nanos, Ordering::Relaxed);
 }
 
-/// Takes one sample of the interrupted thread. Not inlined, so that its memory is not [`on_signal`]'s.
+/// Takes one sample of the interrupted thread. Not inlined, so that [`on_signal`] does not need its stack memory.
 #[inline(never)]
 fn sample(cpu_nanos: u64, ring: Option<usize>, context: &libc::ucontext_t) {
-    // While the clock is read, these come from wherever they are.
+    // They arrive in the cache while the clock is read.
     live::fetch(SHARED.pool.load(Ordering::Relaxed));
     live::about_to_unwind();
     let start = clock::monotonic_nanos();
     SHARED.inside.fetch_add(1, Ordering::SeqCst);
     // SAFETY: null, or a pool that lives while a handler that saw it is counted in `inside`: it was counted before it
-    // looked, and a pool that was replaced is only dropped when nobody is inside.
+    // looked, and a pool that was replaced is only dropped when no handler is inside.
     if let Some(pool) = unsafe { SHARED.pool.load(Ordering::SeqCst).as_ref() }
         && !record(pool, cpu_nanos, ring, start, context)
     {
@@ -419,7 +420,7 @@ fn sample(cpu_nanos: u64, ring: Option<usize>, context: &libc::ucontext_t) {
     SHARED.inside.fetch_sub(1, Ordering::SeqCst);
 }
 
-/// Fills a slot of the pool; `false` when none is free.
+/// Fills a slot of the pool; returns `false` when none is free.
 #[inline(always)]
 fn record(
     pool: &Pool,
@@ -454,7 +455,7 @@ fn record(
     true
 }
 
-/// Once more, from the start, with more room. The thread's next stack has it at once.
+/// Unwinds once more from the start, with more room. The thread's next stack gets that room at once.
 #[cold]
 #[inline(never)]
 fn unwind_deep<'a>(pool: &'a Pool, registers: &Registers, kernel: usize, slot: &mut Taken<'a>) -> Unwound {
@@ -467,7 +468,7 @@ fn unwind_deep<'a>(pool: &'a Pool, registers: &Registers, kernel: usize, slot: &
     Unwound { depth: unwound.depth + kernel, ..unwound }
 }
 
-/// The kernel's side of a sample, written to the front of the frames.
+/// Writes the kernel's side of a sample to the front of the frames.
 #[cold]
 #[inline(never)]
 fn read_ring(place: usize, slot: &mut Taken<'_>) -> Read {
@@ -477,7 +478,7 @@ fn read_ring(place: usize, slot: &mut Taken<'_>) -> Read {
 }
 
 /// Calls the handler that was there before, if there was one. If that one calls ours in turn, with the same signal,
-/// this goes on with the handler of before; and not in a circle.
+/// continues with the handler before it instead of going in a circle.
 #[cold]
 unsafe fn pass_on(signal: libc::c_int, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
     let previous = match PASSING.get() {
@@ -493,12 +494,12 @@ unsafe fn pass_on(signal: libc::c_int, info: *mut libc::siginfo_t, context: *mut
     // SAFETY: `action` was the program's, and the arguments are the kernel's.
     unsafe { call(action, signal, info, context) };
     before.apply();
-    // Also at the end of an inner call, so that a handler which was left by a jump costs one signal and no more.
+    // Also at the end of an inner call, so that a handler that was left by a jump costs only one signal.
     PASSING.set((0, ptr::null()));
 }
 
-/// Blocks what the kernel would have blocked for `action`, had it been asked to call it; gives what was blocked. Not
-/// where another handler called ours: it has chosen what is blocked, and the kernel would not come in between.
+/// Blocks what the kernel would have blocked had it called `action` itself; returns what was blocked before. Not
+/// where another handler called ours: it has chosen what is blocked, and the kernel would not have intervened.
 fn mask_for(action: &libc::sigaction, context: Option<&libc::ucontext_t>) -> SignalMask {
     let now = SignalMask::of_this_thread();
     if let Some(interrupted) = context.map(|context| SignalMask::in_set(&context.uc_sigmask))
@@ -533,7 +534,7 @@ unsafe fn call(
     }
 }
 
-/// A set of small positive numbers that one thread changes and handlers look into.
+/// A set of small positive numbers that one thread changes and handlers read.
 pub(super) struct IdSet {
     /// 0 was never used, −1 is free again.
     places: [AtomicI32; Self::SIZE],
@@ -552,7 +553,7 @@ impl IdSet {
         (0..Self::PROBES).map(move |step| &self.places[(id as usize + step) % Self::SIZE])
     }
 
-    /// Where `id` is, if it is in the set. Async-signal-safe.
+    /// Returns where `id` is, if it is in the set. Async-signal-safe.
     pub(super) fn place(&self, id: i32) -> Option<usize> {
         for step in 0..Self::PROBES {
             let place = (id as usize).wrapping_add(step) % Self::SIZE;
@@ -565,7 +566,7 @@ impl IdSet {
         None
     }
 
-    /// Adds `id`; says whether there was room.
+    /// Adds `id`; returns whether there was room.
     pub(super) fn insert(&self, id: i32) -> bool {
         let place = self.probes(id).find(|place| place.load(Ordering::Relaxed) <= 0);
         if let Some(place) = place {
@@ -574,7 +575,7 @@ impl IdSet {
         place.is_some()
     }
 
-    /// Forgets all. Nobody may be looking for any of them.
+    /// Removes all. No handler may be looking for any of them.
     fn clear(&self) {
         self.places.iter().for_each(|place| place.store(0, Ordering::Release));
     }

@@ -1,5 +1,5 @@
-//! The kernel's side of a sample: a ring of two pages that a perf event writes kernel call chains to, and that
-//! the handler of the same thread empties. Async-signal-safe, all but the making.
+//! The kernel's side of a sample: a ring of two pages to which a perf event writes kernel call chains, and which the
+//! handler of the same thread empties. Async-signal-safe, except for making one.
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
@@ -39,7 +39,7 @@ impl KernelRing {
         let access = libc::PROT_READ | libc::PROT_WRITE;
         // SAFETY: asks for a constant of the system.
         let page = usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(4096);
-        // SAFETY: new memory at a place of the kernel's choice.
+        // SAFETY: maps new memory at a place of the kernel's choice.
         let pages = unsafe {
             libc::mmap(std::ptr::null_mut(), 2 * page, access, libc::MAP_SHARED, event.as_raw_fd(), 0)
         };
@@ -50,8 +50,8 @@ impl KernelRing {
         }
     }
 
-    /// Empties the ring, and writes the kernel frames of its last sample to `frames`, leaf first; callers as
-    /// their return address minus one. At most half of `frames` is used.
+    /// Empties the ring, and writes the kernel frames of its last sample to `frames`, leaf first, callers as their
+    /// return address minus one. Uses at most half of `frames`.
     pub(super) fn read(&self, frames: &mut [u64]) -> Read {
         let (head, tail) = (self.word(HEAD).load(Ordering::Acquire), self.word(TAIL));
         let mut at = tail.load(Ordering::Relaxed);
@@ -68,8 +68,8 @@ impl KernelRing {
                 let count = self.record_word(at + 8).min(words);
                 read.depth = self.copy_chain(at + 16, count, &mut frames[..room]);
             }
-            // While the signal was blocked the ring may have been full: the number of those that did not fit follows
-            // the event's.
+            // While the signal was blocked the ring may have been full: the number of samples that did not fit
+            // follows the event's id.
             if kind == LOST && size >= 24 {
                 read.samples = read.samples.saturating_add(self.record_word(at + 16));
             }
@@ -96,7 +96,7 @@ impl KernelRing {
         unsafe { &*self.pages.add(index % (2 * self.page / 8)) }
     }
 
-    /// The word at a position of the records, which go around.
+    /// Returns the word at a position of the records, which wrap around.
     fn record_word(&self, at: u64) -> u64 {
         let index = (at as usize % self.page) / 8;
         self.word(self.page / 8 + index).load(Ordering::Relaxed)
@@ -105,7 +105,7 @@ impl KernelRing {
 
 impl Drop for KernelRing {
     fn drop(&mut self) {
-        // SAFETY: mapped by `map` with this size; whoever could read it was told before.
+        // SAFETY: mapped by `map` with this size; handlers that could read it were stopped from doing so before.
         unsafe { libc::munmap(self.pages.cast_mut().cast(), 2 * self.page) };
     }
 }

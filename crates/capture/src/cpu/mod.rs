@@ -19,10 +19,9 @@
 //!                                             └─► Recent    (a ring of windows)      ─► Profile of the last …
 //! ```
 //!
-//! There is one sampler in the process, and it runs while anyone reads: at the highest frequency that any
-//! reader asked for; a reader that asked for less gets its share of the samples. Readers come and go without
-//! disturbing each other. The collector also looks for threads that started or ended, and for libraries that
-//! were loaded.
+//! There is one sampler in the process. It runs while it has readers, at the highest frequency that any of them asked
+//! for; a reader that asked for less gets its share of the samples. Readers come and go without disturbing each
+//! other. The collector also looks for threads that started or ended, and for libraries that were loaded.
 //!
 //! # Lifecycle
 //!
@@ -32,19 +31,19 @@
 //!
 //! # Limits
 //!
-//! * A thread's alternate stack (8 KB from the standard library) has room for one handler. While a sample is taken, other
-//!   signals wait. But a handler of the program that asks for the alternate stack (`SA_ONSTACK`) can itself be
-//!   interrupted by a sample, on what is left of that stack; where that is less than the kernel's part, the kernel ends
-//!   the process. Such handlers should block SIGPROF (in `sa_mask`), or run on larger alternate stacks, or on the
-//!   thread's own. The standard library's, which reports a stack overflow, is the end of the process anyway.
+//! * A thread's alternate stack (8 KB from the standard library) has room for one handler. While a sample is taken,
+//!   other signals wait. But a handler of the program that asks for the alternate stack (`SA_ONSTACK`) can itself be
+//!   interrupted by a sample, on what is left of that stack; where that is less than the kernel's part, the kernel
+//!   kills the process. Such handlers should block SIGPROF (in `sa_mask`), or run on larger alternate stacks, or on
+//!   the thread's own. The standard library's own handler, which reports a stack overflow, ends the process anyway.
 //! * A process that replaces itself (`exec` without `fork`, as for an upgrade in place) should finish its captures
-//!   first. With [`Engine::Setitimer`] it must: the kernel keeps that timer and forgets the handler, so that the next
-//!   program is ended by SIGPROF. With [`Engine::Perf`], where it may see the kernel's side, a signal of the last moment
-//!   may do the same. [`Engine::Timer`], the default, is safe: its timers end with the program. Children that are
-//!   started (`fork` and `exec`, `std::process::Command`) are safe with every engine.
-//! * In a library that a running program loads by `dlopen` no capture starts ([`ErrorKind::Unsupported`]): its
-//!   thread-local memory would be allocated inside of the handler. Load it with the program (`LD_PRELOAD`), or
-//!   link it into the program.
+//!   first. With [`Engine::Setitimer`] it must: the kernel keeps that timer and forgets the handler, so SIGPROF kills
+//!   the next program. With [`Engine::Perf`], where it may see the kernel's side, a late signal may do the same.
+//!   [`Engine::Timer`], the default, is safe: its timers end with the program. Children that are started (`fork` and
+//!   `exec`, `std::process::Command`) are safe with every engine.
+//! * A library that a running program loads with `dlopen` cannot start a capture ([`ErrorKind::Unsupported`]): its
+//!   thread-local memory would be allocated inside the handler. Load it with the program (`LD_PRELOAD`), or link it
+//!   into the program.
 //!
 //! [`ErrorKind::Unsupported`]: crate::ErrorKind::Unsupported
 

@@ -1,29 +1,29 @@
 //! A model checker for lock-free code: runs threads in every order, one step at a time.
 //!
-//! A step is an atomic operation. Before each the running thread decides who is next; [`explore`] repeats the whole until
-//! every decision was made in every way, but for those with more than [`PREEMPTIONS`] switches away from a thread that
-//! could go on (what goes wrong at all goes wrong with few of them).
+//! A step is an atomic operation. Before each step the running thread decides which thread is next; [`explore`]
+//! repeats the run until every decision was made in every way, except for runs with more than [`PREEMPTIONS`]
+//! switches away from a thread that could go on (what goes wrong at all goes wrong with few of them).
 //!
-//! The steps are those of one order for all threads, so what a weaker memory does is not seen in the values. It is seen in
-//! the clocks: each thread has a vector clock, which travels with release and acquire as C++ and Rust define it. Two
-//! threads that use memory which is not atomic, one of them to write, must be ordered by these clocks; whatever the
-//! machine would do. A missing `Release` or `Acquire` is found by that.
+//! The steps have one order for all threads, so the effects of weaker memory do not show in the values. They show in
+//! the clocks: each thread has a vector clock, which travels with release and acquire as C++ and Rust define it. When
+//! two threads use non-atomic memory, one of them to write, these clocks must order them, whatever the machine would
+//! do. That is how a missing `Release` or `Acquire` is found.
 //!
-//! Outside of a model the atomics are those of the standard library.
+//! Outside a model the atomics are those of the standard library.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, atomic};
 
-/// Switches away from a thread that could go on, in one run.
+/// The most switches away from a thread that could go on, in one run.
 const PREEMPTIONS: usize = 3;
-/// A run with more steps goes in a circle.
+/// A run with more steps than this goes in a circle.
 const LONGEST_RUN: usize = 2_000;
 /// The most threads of a model.
 const THREADS: usize = 3;
 
-/// What each thread has done, as far as somebody knows.
+/// What each thread has done, as far as one of them knows.
 type Clock = [u32; THREADS];
 
 thread_local! {
@@ -39,16 +39,16 @@ struct Model {
 
 #[derive(Default)]
 struct State {
-    /// Whose turn it is; nobody's before the start and after the end.
+    /// Whose turn it is; `None` before the start and after the end.
     turn: Option<usize>,
     is_running: Vec<bool>,
     steps: usize,
     preemptions: usize,
     path: Path,
     clocks: [Clock; THREADS],
-    /// By address: what an acquiring load of it learns.
+    /// By address: what an acquiring load learns from it.
     released: HashMap<usize, Clock>,
-    /// By address, of memory that is not atomic.
+    /// By address, for non-atomic memory.
     used: HashMap<usize, Used>,
     failure: Option<String>,
 }
@@ -60,7 +60,7 @@ struct Used {
     read: Clock,
 }
 
-/// The decisions of a run: which of how many ways.
+/// The decisions of a run: which option was taken, of how many.
 #[derive(Default)]
 struct Path {
     taken: Vec<(usize, usize)>,
@@ -78,7 +78,7 @@ impl Path {
         choice
     }
 
-    /// Turns to the next path; whether there is one.
+    /// Moves to the next path; returns whether there is one.
     fn advance(&mut self) -> bool {
         self.depth = 0;
         while let Some((choice, ways)) = self.taken.pop() {
@@ -92,7 +92,7 @@ impl Path {
 }
 
 impl State {
-    /// Decides who is next when `thread` has come to a step, or to its end.
+    /// Decides which thread is next when `thread` has come to a step, or to its end.
     fn choose_next(&mut self, thread: usize) {
         let others = (0..self.is_running.len()).filter(|&other| other != thread && self.is_running[other]);
         let mut ways: Vec<usize> = others.collect();
@@ -125,7 +125,7 @@ impl Model {
         state
     }
 
-    /// Lets others run, as the path says; then does `step`.
+    /// Lets other threads run, as the path says; then does `step`.
     fn step<T>(&self, thread: usize, step: impl FnOnce(&mut State) -> T) -> T {
         let mut state = self.state();
         state.steps += 1;
@@ -162,7 +162,7 @@ impl Drop for Ending {
     }
 }
 
-/// Runs `step` as this thread's next one in its model; `None` outside of a model.
+/// Runs `step` as this thread's next step in its model; returns `None` outside a model.
 fn in_model<T>(step: impl FnOnce(&mut State, usize) -> T) -> Option<T> {
     let (model, thread) = MODEL.with_borrow(Clone::clone)?;
     Some(model.step(thread, |state| step(state, thread)))
@@ -188,7 +188,7 @@ impl State {
         }
     }
 
-    /// A store begins anew what is released; what a read-modify-write replaces goes on.
+    /// A store replaces what is released; a read-modify-write adds to it.
     fn stored(&mut self, thread: usize, place: usize, order: Ordering, goes_on: bool) {
         let released = self.released.entry(place).or_default();
         if !goes_on {
@@ -212,19 +212,19 @@ impl State {
     }
 }
 
-/// Memory that is not atomic is about to be read.
+/// Records that non-atomic memory is about to be read.
 pub(super) fn reads<T>(place: *const T) {
     in_model(|state, thread| state.uses(thread, place.addr(), false));
 }
 
-/// Memory that is not atomic is about to be written.
+/// Records that non-atomic memory is about to be written.
 pub(super) fn writes<T>(place: *const T) {
     in_model(|state, thread| state.uses(thread, place.addr(), true));
 }
 
 macro_rules! modelled {
     ($name:ident, $value:ty) => {
-        /// As the standard library's.
+        /// Like the standard library's.
         #[repr(transparent)]
         pub(super) struct $name(atomic::$name);
 
@@ -288,11 +288,11 @@ macro_rules! modelled {
 modelled!(AtomicU32, u32);
 modelled!(AtomicU64, u64);
 
-/// What one thread does with what all share.
+/// What one thread does with the shared state.
 pub(super) type Work<S> = fn(&S);
 
-/// Runs `works`, a thread each, on what `make` gives, in all orders, and `check` after each; gives the number of runs, or
-/// what went wrong in one.
+/// Runs `works`, each on its own thread, on what `make` returns, in all orders, and `check` after each run. Returns
+/// the number of runs, or what went wrong in one.
 pub(super) fn explore<S: Send + Sync + 'static>(
     make: impl Fn() -> S,
     works: &[Work<S>],
@@ -312,7 +312,7 @@ pub(super) fn explore<S: Send + Sync + 'static>(
     }
 }
 
-/// Runs `check` as a model of one thread: what goes in a circle ends.
+/// Runs `check` as a model of one thread, so that an endless loop fails.
 fn alone(check: impl FnOnce() -> Result<(), String>) -> Result<(), String> {
     let state = State { turn: Some(0), is_running: vec![true], ..State::default() };
     MODEL.set(Some((Arc::new(Model { state: Mutex::new(state), changed: Condvar::new() }), 0)));
@@ -430,8 +430,8 @@ mod tests {
         });
     }
 
-    /// Two at a time, one of which comes back as it is: so the first slot of the list is the same again, and what
-    /// follows it is not.
+    /// Takes two slots and gives one back unused: so the first slot of the list is the same again, and what follows
+    /// it is not.
     fn take_two_and_give_one_back(shared: &Shared) {
         let (first, second) = (shared.pool.take(), shared.pool.take());
         first.into_iter().for_each(|taken| taken.give_back());
@@ -442,7 +442,7 @@ mod tests {
         }
     }
 
-    /// Everything that was submitted came out once, and all slots are free again.
+    /// Checks that everything that was submitted came out once, and that all slots are free again.
     fn is_whole(shared: &Shared) -> Result<(), String> {
         drain(shared);
         let (mut drained, mut submitted) =

@@ -13,33 +13,35 @@ pub enum Engine {
     /// The first of these that works: [`Engine::Timer`], [`Engine::Setitimer`].
     #[default]
     Auto,
-    /// A POSIX timer on each thread's CPU clock. Needs no right at all.
+    /// A POSIX timer on each thread's CPU clock. Needs no privileges.
     ///
-    /// It interrupts no sleep: the kernel looks at such a timer while its thread runs, and sends the signal before the
-    /// thread goes on. (Kernels before about 5.10 do so from the tick itself: there a tick on the way into a sleep may
-    /// end it with `EINTR`.)
+    /// It interrupts no sleep: the kernel checks such a timer while its thread runs, and sends the signal before the
+    /// thread goes on. (Kernels before about 5.10 do so from the tick itself: there a tick on the way into a sleep
+    /// may end it with `EINTR`.)
     ///
-    /// The kernel looks at such timers at its tick, every 1 to 10 ms, and a sample stands for all the CPU time since
-    /// the thread's last one. Where more threads want to run than there are CPUs, ticks may meet others for long: the
-    /// sum stays right, shares of functions get less certain, and a profile of which that is much says so.
+    /// The kernel checks such timers at its tick, every 1 to 10 ms, and a sample stands for all the CPU time since
+    /// the thread's last one. Where more threads want to run than there are CPUs, ticks may land on other threads for
+    /// long: the sum stays right, but the shares of functions get less certain, and a profile with many such samples
+    /// says so.
     Timer,
     /// A `perf_event_open` counter on each thread. More distinct samples a second than the kernel's tick
     /// allows; needs `perf_event_paranoid` ≤ 2 and no seccomp filter against it. Falls back as `Auto` does.
     ///
     /// With `perf_event_paranoid` ≤ 1 or `CAP_PERFMON`, samples in system calls have their kernel frames; but a
     /// sample that falls on the way into a sleep then ends the sleep with `EINTR`, as any signal does. Without that
-    /// right it does not. Threads that start during a capture are counted from
-    /// when they are found (some ten milliseconds), not from their birth.
+    /// right it does not. Threads that start during a capture are counted from when they are found (some ten
+    /// milliseconds later), not from their birth.
     Perf,
-    /// One interval timer for the process. Works everywhere, and is the least fair between threads. Its signal is the
-    /// process': where the running thread blocks SIGPROF the kernel gives it to another one, and may end a sleep of that
-    /// with `EINTR`. If the program uses the same timer (`ITIMER_PROF`), its signals rest meanwhile. Finish captures
-    /// before an `exec` of the process itself: the kernel keeps this timer, and the new program would be ended by it.
+    /// One interval timer for the process. Works everywhere, and is the least fair between threads. Its signal goes
+    /// to the process: where the running thread blocks SIGPROF, the kernel gives it to another thread, and may end
+    /// that thread's sleep with `EINTR`. If the program uses the same timer (`ITIMER_PROF`), its signals stop
+    /// meanwhile. Finish captures before an `exec` of the process itself: the kernel keeps this timer, which would
+    /// kill the new program.
     Setitimer,
 }
 
 impl Engine {
-    /// The name, as profiles carry it.
+    /// Returns the name, as profiles carry it.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Auto => "auto",
@@ -53,17 +55,17 @@ impl Engine {
 /// What interrupts a thread to sample it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Signal {
-    /// `SIGPROF`, which is made for it. A program in which it has no handler is ended by it.
+    /// `SIGPROF`, which is made for this. It kills a program that has no handler for it.
     #[default]
     Profiling,
-    /// `SIGURG`, which ends no program: without a handler it is ignored. For programs that do not know that they are
-    /// sampled, and may reset signals or start others at any moment. Always with [`Engine::Timer`], since no other
-    /// engine is sure to stop with the program image that started it.
+    /// `SIGURG`, which kills no program: without a handler it is ignored. For programs that do not know that they are
+    /// sampled, and may reset signals or start other programs at any moment. Always used with [`Engine::Timer`],
+    /// since no other engine is sure to stop with the program image that started it.
     Urgent,
 }
 
 impl Signal {
-    /// The name.
+    /// Returns the signal's name.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Profiling => "SIGPROF",
@@ -86,24 +88,25 @@ impl Signal {
 pub struct Options {
     /// Samples per second of CPU time, 1 to [`MAX_FREQUENCY`].
     pub frequency: u32,
-    /// What takes the samples. Only the first reader's choice counts while others read, and their profiles say so.
+    /// What takes the samples. With several readers at a time the first one's choice counts, and the others' profiles
+    /// say so.
     pub engine: Engine,
-    /// What interrupts a thread. Only the first reader's choice counts while others read.
+    /// What interrupts a thread. With several readers at a time the first one's choice counts.
     pub signal: Signal,
-    /// The deepest stack that is kept; deeper ones keep their leaf side and count as truncated. While others read, not
-    /// more than they asked for; the profile says so.
+    /// The deepest stack that is kept; deeper ones keep their leaf side and count as truncated. While there are other
+    /// readers it cannot exceed what they asked for; the profile says so.
     pub max_depth: usize,
-    /// How many samples can wait to be collected (every 5 to 100 ms). Beyond that they are counted as lost.
-    /// While others read, not more than they asked for.
+    /// How many samples can wait to be collected (every 5 to 100 ms). Beyond that they are counted as lost. While
+    /// there are other readers it cannot exceed what they asked for.
     pub buffered_samples: usize,
-    /// The memory that the samples of one reader may take, in bytes. From the half of it on there is no timeline. When it
-    /// is full, stacks that are known go on being counted and others count as lost. The profile says so.
+    /// The memory that the samples of one reader may take, in bytes. Once half of it is used there is no timeline.
+    /// When it is full, known stacks are still counted, and others count as lost. The profile says so.
     pub memory_budget: usize,
     /// Whether to keep when, and on which thread, each sample was taken.
     pub timeline: bool,
-    /// The share of the process' CPU time (or of one core, where the process needs less) that the profiler
-    /// may use, in percent. When it needs more, it does less of what costs, and the profile says so: it looks for new
-    /// threads less often, or lowers the frequency. `None` for no limit.
+    /// The share of the process' CPU time (or of one core, where the process uses less) that the profiler may use, in
+    /// percent. When it needs more, it looks for new threads less often or lowers the frequency, and the profile says
+    /// so. `None` for no limit.
     pub overhead_budget: Option<f64>,
 }
 
@@ -123,7 +126,7 @@ impl Default for Options {
 }
 
 impl Options {
-    /// The defaults at another frequency.
+    /// Returns the defaults at another frequency.
     pub fn with_frequency(frequency: u32) -> Self {
         Self { frequency, ..Self::default() }
     }
@@ -172,9 +175,9 @@ impl Default for RecentOptions {
     }
 }
 
-/// The collector does not come more often than that when it is quiet.
+/// A collector with little to do does not run more often than this.
 const SHORTEST_WINDOW: Duration = Duration::from_millis(100);
-/// Below that much memory a window holds next to nothing.
+/// With less memory than this a window holds next to nothing.
 const LEAST_OF_A_WINDOW: usize = 32 << 10;
 
 impl RecentOptions {

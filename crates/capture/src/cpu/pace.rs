@@ -1,20 +1,20 @@
 //! How often to collect and to look for new threads.
 //!
-//! Every look costs some tens of microseconds, and more the more threads there are, so they are rare where nothing calls
-//! for more. What does: threads that come and go between two looks. They cannot be seen themselves, but the CPU time
-//! that they leave in the process' clock without a sample can. Where looks cost more than the budget has, they are
-//! rarer. Collecting is cheap, and as frequent as slots fill up.
+//! A look costs some tens of microseconds, and more the more threads there are, so looks are rare unless something
+//! calls for them: threads that come and go between two looks. Those cannot be seen themselves, but the CPU time that
+//! they add to the process' clock without a sample can. Where looks cost more than the budget allows, they are rarer.
+//! Collecting is cheap, and as frequent as slots fill up.
 
 use super::budget::Room;
 use std::time::Duration;
 
 const SHORTEST: Duration = Duration::from_millis(5);
 const LONGEST: Duration = Duration::from_millis(100);
-/// Looks are not rarer than this, whatever they cost.
+/// Looks are never rarer than this, whatever they cost.
 const SLOWEST: Duration = Duration::from_secs(10);
-/// Before anything is known: short enough for the slots at the highest frequency.
+/// The pause before anything is known: short enough for the slots at the highest frequency.
 const FIRST: Duration = Duration::from_millis(20);
-/// The share of the process' CPU time whose samples are missing, from which on short-lived threads are the reason.
+/// When samples for more than this share of the process' CPU time are missing, short-lived threads are the reason.
 const MISSING_PERCENT: u64 = 5;
 
 /// What happened in a round: a collection, and perhaps a look.
@@ -23,11 +23,11 @@ pub(super) struct Look {
     /// Samples collected, and the slots that there are for them.
     pub(super) samples: usize,
     pub(super) slots: usize,
-    /// Threads that are new.
+    /// New threads.
     pub(super) born: usize,
 }
 
-/// What happened during the last second or so, or since a glance.
+/// What happened during the last second or so, or since the last glance.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Review {
     /// CPU time of the process.
@@ -36,7 +36,7 @@ pub(super) struct Review {
     pub(super) sampled_nanos: u64,
     /// What may be owed to each thread at any time: a period.
     pub(super) period_nanos: u64,
-    /// Threads that are known.
+    /// Known threads.
     pub(super) threads: usize,
 }
 
@@ -69,9 +69,9 @@ impl Pace {
         wanted.max(self.least)
     }
 
-    /// Whether to look again, so long after the last time.
+    /// Returns whether to look again, this long after the last time.
     pub(super) fn is_look_due(&self, since: Duration) -> bool {
-        // Who waits may be woken a little early.
+        // A waiting thread may be woken a little early.
         since + SHORTEST / 2 >= self.look_interval()
     }
 
@@ -84,12 +84,12 @@ impl Pace {
         }
         self.look = match look.born {
             0 => (self.look * 2).min(LONGEST),
-            // Where one was born, more may be, and not all of them live until a late look.
+            // Where one thread was born, more may be, and not all of them live until a late look.
             _ => self.look.min(FIRST),
         };
     }
 
-    /// What the budget can change, at this frequency.
+    /// Returns what the budget can change, at this frequency.
     pub(super) fn room(&self, frequency: u32, asked: u32) -> Room {
         Room {
             samples_less: frequency > 1,
@@ -99,12 +99,12 @@ impl Pace {
         }
     }
 
-    /// Whether the budget makes looks rarer than they might be.
+    /// Returns whether the budget makes looks rarer than they might be.
     pub(super) fn is_slowed(&self) -> bool {
         !self.least.is_zero()
     }
 
-    /// Takes over what the budget decided for an earlier capture, or nothing.
+    /// Takes over what the budget decided for an earlier capture, if there was one.
     pub(super) fn slow_down_as(&mut self, other: Option<&Self>) {
         self.least = other.map_or(Duration::ZERO, |other| other.least);
     }
@@ -120,7 +120,7 @@ impl Pace {
         }
     }
 
-    /// Hurries at once where much is missing after a short time only.
+    /// Hurries at once where much is missing after only a short time.
     pub(super) fn glanced(&mut self, glance: Review) {
         self.is_hurried |= glance.misses_samples();
     }

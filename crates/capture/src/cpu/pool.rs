@@ -1,22 +1,23 @@
 //! Preallocated slots for raw samples, passed between signal handlers and the collector without a lock.
 //!
-//! Lists linked by slot numbers: *free*, from which a handler takes the slot that was given back last (so that
-//! the same few, cache-warm slots serve an ordinary load, however many there are for a burst), and *full*, which
-//! the collector takes as a whole. A slot is one piece of memory, its record in front of its frames, and there
-//! are two sizes: most stacks fit a shallow one, so that a burst of samples touches few pages.
+//! Slots are linked by number into lists: *free*, from which a handler takes the slot that was given back last (so
+//! that the same few, cache-warm slots serve an ordinary load, however many there are for a burst), and *full*, which
+//! the collector takes as a whole. A slot is one piece of memory, its record in front of its frames, and there are
+//! two sizes: most stacks fit a shallow one, so that a burst of samples touches few pages.
 //!
-//! A model checks it (`model.rs`): it runs threads that use a pool in all orders with up to three switches between them.
+//! A model checks it (`model.rs`): it runs threads that use a pool in all orders with up to three switches between
+//! them.
 
 use super::atomics::{AtomicU32, AtomicU64, reads, writes};
 use std::io;
 use std::sync::atomic::Ordering;
 
-/// The frames that a shallow slot holds; with its record, a kilobyte and a line more, so that slots do not all
-/// fall on the same cache sets.
+/// The frames that a shallow slot holds: with its record, a kilobyte plus a cache line, so that slots do not all fall
+/// into the same cache sets.
 const SHALLOW: usize = 128;
-/// There is one deep slot for so many shallow ones.
+/// There is one deep slot for this many shallow ones.
 const SHALLOW_PER_DEEP: usize = 4;
-/// So many shallow slots have their memory from the start: what an ordinary load uses.
+/// This many shallow slots have their memory from the start: what an ordinary load uses.
 const READY: usize = 256;
 /// The end of a list.
 const END: u32 = u32::MAX;
@@ -44,7 +45,7 @@ pub(super) struct Record {
     pub(super) is_rooted: bool,
 }
 
-/// The slots. What every handler looks at is one cache line.
+/// The slots. What every handler reads is one cache line.
 #[repr(C, align(64))]
 pub(super) struct Pool {
     shallow: Stock,
@@ -52,12 +53,12 @@ pub(super) struct Pool {
     deep: Stock,
 }
 
-/// What stands in front of a slot's frames: one cache line.
+/// What precedes a slot's frames: one cache line.
 #[repr(C, align(64))]
 struct Front {
     record: Record,
-    /// One more than the slot after this one on its list. Memory starts as zeros: each slot is followed by its
-    /// neighbour, without anyone touching the pages of all.
+    /// One more than the number of the next slot on the list. Memory starts as zeros, and zero stands for the slot's
+    /// neighbour, so that the pages of unused slots are never touched.
     link: AtomicU32,
 }
 
@@ -71,7 +72,8 @@ struct Stock {
     end: u32,
     /// The frames that a slot holds.
     depth: usize,
-    /// The first free slot, and a count in the upper half that tells a list from one that looks the same.
+    /// The first free slot, and in the upper half a count that tells this list from an earlier one that looks the
+    /// same.
     free: AtomicU64,
 }
 
@@ -86,8 +88,8 @@ impl Stock {
         let size = Self::size(count, depth);
         let access = libc::PROT_READ | libc::PROT_WRITE;
         let kind = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
-        // SAFETY: new memory at a place of the kernel's choice. Not by the allocator: it may have to write all the
-        // zeros itself, and so touch what may never be used.
+        // SAFETY: maps new memory at a place of the kernel's choice. Not by the allocator, which may write all the
+        // zeros itself and so touch memory that is never used.
         let memory = unsafe { libc::mmap(std::ptr::null_mut(), size, access, kind, -1, 0) };
         if memory == libc::MAP_FAILED {
             return Err(io::Error::last_os_error());
@@ -166,7 +168,7 @@ impl Drop for Stock {
 }
 
 impl Pool {
-    /// `slot_count` slots, and deep ones beside them when stacks of `depth` frames need those.
+    /// Makes `slot_count` slots, and deep ones beside them if stacks of `depth` frames need those.
     pub(super) fn new(slot_count: usize, depth: usize) -> io::Result<Self> {
         let count = u32::try_from(slot_count).unwrap_or(END).clamp(1, END / 2);
         let deep_count = if depth > SHALLOW { count.div_ceil(SHALLOW_PER_DEEP as u32) } else { 0 };
@@ -191,7 +193,7 @@ impl Pool {
         self.take_of(&self.shallow)
     }
 
-    /// Takes a free slot that holds the deepest stacks; where there is none, any. Async-signal-safe.
+    /// Takes a free slot that holds the deepest stacks, or any if there is none. Async-signal-safe.
     #[cold]
     pub(super) fn take_deep(&self) -> Option<Taken<'_>> {
         self.take_of(&self.deep).or_else(|| self.take())
@@ -214,7 +216,7 @@ impl Pool {
         }
     }
 
-    /// Whether a stack of so many frames needs a deep slot.
+    /// Returns whether a stack of this many frames needs a deep slot.
     #[cold]
     pub(super) fn is_deep(&self, depth: usize) -> bool {
         depth > self.shallow.depth
@@ -258,7 +260,7 @@ impl Pool {
         }
     }
 
-    /// Turns a list around; gives its new first slot.
+    /// Reverses a list; returns its new first slot.
     fn reverse(&self, mut index: u32) -> u32 {
         let mut before = END;
         while index != END {
@@ -272,7 +274,7 @@ impl Pool {
     }
 }
 
-/// A slot that its holder fills.
+/// A slot that was taken, for its holder to fill.
 pub(super) struct Taken<'a> {
     pool: &'a Pool,
     stock: &'a Stock,
@@ -288,7 +290,7 @@ impl Taken<'_> {
         unsafe { std::slice::from_raw_parts_mut(self.stock.frames(self.index), self.stock.depth) }
     }
 
-    /// Whether [`Pool::take_deep`] could give more room.
+    /// Returns whether [`Pool::take_deep`] could give more room.
     #[inline]
     pub(super) fn is_shallow(&self) -> bool {
         self.stock.depth < self.pool.deep.depth

@@ -14,7 +14,7 @@ use std::time::Duration;
 /// The samples of one capture. The collector adds them, the owner makes profiles of them.
 #[derive(Debug)]
 pub(crate) struct SampleReader {
-    /// Whose samples they are.
+    /// The process whose samples they are.
     process: u32,
     pub(crate) options: Options,
     window: Option<(Duration, usize)>,
@@ -23,11 +23,11 @@ pub(crate) struct SampleReader {
 
 #[derive(Debug)]
 struct ReaderState {
-    /// Shared with whoever makes a profile of them meanwhile.
+    /// Shared with the profiles that are being made of them.
     past: VecDeque<Arc<Window>>,
     current: Window,
     random: u64,
-    /// CPU time that makes no whole period yet, and the moment of that period to which it will be counted.
+    /// CPU time that does not make a whole period yet, and the moment of that period whose sample will count.
     carried_nanos: u64,
     counted_at: u64,
     modules: History,
@@ -66,8 +66,8 @@ impl Window {
         Self { samples, coarse: 0, start_unix, start, end: start }
     }
 
-    /// Whether a sample stands for so much more CPU time than a period or the kernel's longest tick that what ran
-    /// meanwhile is a guess: the ticks landed on other processes.
+    /// Returns whether a sample stands for so much more CPU time than a period or the kernel's longest tick that what
+    /// ran meanwhile is a guess: the ticks landed on other processes.
     fn is_coarse(cpu_nanos: u64, period: u64) -> bool {
         const LONGEST_TICK: u64 = 10_000_000;
         cpu_nanos > 3 * period.max(LONGEST_TICK)
@@ -96,8 +96,8 @@ impl SampleReader {
         Self { process: std::process::id(), options: options.clone(), window, state: Mutex::new(state) }
     }
 
-    /// Whether this is the child of a fork and the reader its parent's: its samples are the parent's, and its
-    /// lock may be one that nobody will ever leave.
+    /// Returns whether this is the child of a fork and the reader is its parent's: the samples are the parent's, and
+    /// the lock may never be released.
     pub(crate) fn is_of_another_process(&self) -> bool {
         self.process != std::process::id()
     }
@@ -106,7 +106,7 @@ impl SampleReader {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds a sample that stands for `cpu_nanos`, or leaves it out when it is not this reader's turn.
+    /// Adds a sample that stands for `cpu_nanos`, or skips it when it is not this reader's turn.
     pub(crate) fn add(&self, sample: &Incoming<'_>, cpu_nanos: u64) {
         let mut state = self.state();
         let period = self.options.period_nanos();
@@ -126,7 +126,7 @@ impl SampleReader {
         }
     }
 
-    /// Ends a collection: notes the clocks, and turns to a new window when the current one is full.
+    /// Ends a collection: notes the clocks, and starts a new window when the current one is full.
     pub(crate) fn collected(&self, now: Marks) {
         let mut state = self.state();
         if state.is_over {
@@ -143,12 +143,12 @@ impl SampleReader {
         }
     }
 
-    /// The modules as they are now, and those of earlier.
+    /// Notes the modules as they are now, and earlier ones.
     pub(crate) fn saw(&self, modules: &History) {
         self.state().modules = modules.clone();
     }
 
-    /// Adds a remark to the profiles that follow.
+    /// Adds a remark to later profiles.
     pub(crate) fn remark(&self, comment: String) {
         let mut state = self.state();
         if !state.comments.contains(&comment) && state.comments.len() < 32 {
@@ -156,12 +156,12 @@ impl SampleReader {
         }
     }
 
-    /// Nothing is added any more.
+    /// Marks the capture as over: nothing is added any more.
     pub(crate) fn end(&self) {
         self.state().is_over = true;
     }
 
-    /// The profile of everything, or of the last `span`.
+    /// Returns the profile of everything, or of the last `span`.
     pub(crate) fn profile_of(&self, span: Option<Duration>) -> Profile {
         if self.is_of_another_process() {
             return self.nothing();
@@ -171,7 +171,8 @@ impl SampleReader {
             let windows = state.windows_of(span);
             (windows, state.engine, state.modules.clone(), state.comments.clone())
         };
-        // Without the lock: the collector takes it with that of all readers held, and others would lose samples.
+        // Without the lock: the collector takes it while it holds the lock of all readers, so the others would lose
+        // samples.
         let (first, last) = (&windows[0], &windows[windows.len() - 1]);
         let facts = Facts {
             start_unix: first.start_unix,
@@ -191,7 +192,7 @@ impl SampleReader {
         assemble::profile(&parts, &facts, &modules)
     }
 
-    /// What a child of a fork gets of its parent's capture.
+    /// The profile that the child of a fork gets of its parent's capture.
     fn nothing(&self) -> Profile {
         let comment = "this capture is that of the parent process: a child of fork starts its own";
         let facts = Facts {
@@ -206,14 +207,14 @@ impl SampleReader {
 }
 
 impl ReaderState {
-    /// The windows of the last `span`, or all; the current one is the last.
+    /// Returns the windows of the last `span`, or all of them; the current one is last.
     fn windows_of(&mut self, span: Option<Duration>) -> Vec<Arc<Window>> {
         let end = self.current.end;
         let start = span.map_or(0, |span| {
             let span = u64::try_from(span.as_nanos()).unwrap_or(u64::MAX);
             end.time.saturating_sub(span)
         });
-        // Of a capture that is over nobody asks twice.
+        // The profile of a capture that is over is made only once.
         let last = if self.is_over {
             std::mem::replace(&mut self.current, Window::new(end))
         } else {
@@ -223,9 +224,9 @@ impl ReaderState {
         past.chain(std::iter::once(Arc::new(last))).collect()
     }
 
-    /// How many of a reader's periods `cpu_nanos` are. What is no whole number of them is laid end to end, and of
-    /// each period that fills up so, the sample counts in which a random moment of it lies. So the sum is right, and
-    /// every sample has its fair chance, whatever the rhythm in which threads and stacks take turns.
+    /// Returns how many of a reader's periods `cpu_nanos` make. Remainders are laid end to end, and for each period
+    /// that they fill, the sample counts in which a random moment of it lies. So the sum is right, and every sample
+    /// has a fair chance, whatever the rhythm in which threads and stacks take turns.
     fn periods_in(&mut self, cpu_nanos: u64, period: u64) -> u64 {
         let (whole, part) = (cpu_nanos / period, cpu_nanos % period);
         let (start, end) = (self.carried_nanos, self.carried_nanos + part);
@@ -239,7 +240,7 @@ impl ReaderState {
         count
     }
 
-    /// A number below `limit`, by a xorshift generator.
+    /// Returns a number below `limit`, from a xorshift generator.
     fn random_below(&mut self, limit: u64) -> u64 {
         self.random ^= self.random << 13;
         self.random ^= self.random >> 7;
@@ -287,7 +288,7 @@ mod tests {
         assert!((9_700..10_300).contains(&total), "{total}");
     }
 
-    /// The percentages of `threads` that take turns, each sample standing for `part` of the reader's period.
+    /// Returns the percentages of `threads` that take turns, each sample standing for `part` of the reader's period.
     fn shares(threads: i32, part: f64) -> Vec<f64> {
         const ROUNDS: i32 = 3000;
         let reader = SampleReader::new(&Options::with_frequency(50), None, "timer", at(1));
@@ -338,7 +339,7 @@ mod tests {
             matches!(&said[..], [one] if one.starts_with("50 % of the CPU time is known by few")),
             "{said:?}"
         );
-        // Of all that was due, although most of it found no room.
+        // Of all samples that were due, although most of them found no room.
         let options = Options { memory_budget: 4 << 10, ..Options::with_frequency(1000) };
         let reader = SampleReader::new(&options, None, "timer", at(1));
         (0..1000).for_each(|number| reader.add(&sample(&[number, 1]), 31_000_000));
@@ -346,7 +347,7 @@ mod tests {
         assert!(remarks(&full).iter().any(|one| one.starts_with("100 % of the CPU time is known")));
     }
 
-    /// A reader with this budget after so many samples of ten stacks, and then so many of a stack each.
+    /// A reader with this budget after this many samples of ten stacks, and then this many samples with a stack each.
     fn reader_with(
         memory_budget: usize,
         window: Option<(Duration, usize)>,
@@ -396,15 +397,15 @@ mod tests {
 
     #[test]
     fn windows_share_the_budget_and_go_on_counting() {
-        // 16 KB a window.
+        // 16 KB per window.
         let reader = reader_with(64 << 10, Some((Duration::from_secs(1000), 3)), 100_000, 0);
         let profile = reader.profile_of(None);
         assert_eq!((profile.total(0), profile.quality.map(|quality| quality.lost)), (100_000, Some(0)));
         assert!(profile.timeline.is_none());
     }
 
-    /// The collector adds samples to all readers, one after the other: one that made it wait would cost all of them
-    /// theirs.
+    /// The collector adds samples to all readers, one after the other: a reader that made it wait would cost all of
+    /// them samples.
     #[test]
     fn samples_can_be_added_while_a_profile_is_made() {
         let reader = reader_with(64 << 20, None, 0, 100_000);
@@ -426,7 +427,7 @@ mod tests {
                     }
                 }
             });
-            // Not every time: others may have the machine.
+            // Not every time: other processes may have the machine.
             let is_free = (0..20).any(|_| mostly_free());
             is_over.store(true, Ordering::SeqCst);
             assert!(is_free, "the lock is held while a profile is made");
@@ -441,7 +442,7 @@ mod tests {
             reader.add(&sample(&[second]), SECOND);
             reader.collected(at(second));
         }
-        // Windows start at 170, 180, 190 (kept are three whole ones before the current).
+        // Windows start at 170, 180 and 190 (the three whole ones before the current one are kept).
         let last = |seconds| reader.profile_of(Some(Duration::from_secs(seconds))).total(0);
         assert_eq!(last(1), 5);
         assert_eq!(last(12), 15);

@@ -3,8 +3,8 @@
 //! Locks, in the order in which they may be taken: the loader's (inside `live::refresh`), [`CONTROL`], a
 //! reader's own. A handler takes none. Nothing that could wait for the loader runs under `CONTROL`.
 //!
-//! The child of a `fork` has neither timers nor a collector, and perhaps a lock that nobody will ever leave: it
-//! gets a `CONTROL` of its own. Captures of the parent are over there, and nobody looks into them.
+//! The child of a `fork` has neither timers nor a collector, and perhaps a lock that is never released, so it gets a
+//! `CONTROL` of its own. The parent's captures are over there, and nothing reads them.
 
 use super::aggregate::{Incoming, ThreadKey};
 use super::budget::{Budget, Change, SIGNAL_NANOS, Totals};
@@ -29,11 +29,11 @@ use std::time::Duration;
 
 /// How often to decide about the overhead and to look at slow-changing things.
 const REVIEW_NANOS: u64 = 1_000_000_000;
-/// How often to look whether so much is missing that short-lived threads must be the reason.
+/// How often to check whether so much is missing that short-lived threads must be the reason.
 const GLANCE_NANOS: u64 = 200_000_000;
-/// What a kernel with rare ticks may owe to each thread, whatever the period.
+/// What a kernel with rare ticks may owe each thread, whatever the period.
 const LONGEST_TICK_NANOS: u64 = 10_000_000;
-/// For how long a frequency that was lowered binds captures that come later.
+/// How long a lowered frequency applies to later captures.
 const LOWERED_NANOS: u64 = 60_000_000_000;
 
 static CONTROL: PerProcess<Mutex<Control>> = PerProcess::new();
@@ -42,7 +42,7 @@ static ENDED: Condvar = Condvar::new();
 static COLLECTOR_NANOS: AtomicU64 = AtomicU64::new(0);
 
 struct Control {
-    /// Whether what the parent of this process left is still to be forgotten.
+    /// Whether what this process' parent left behind is still to be forgotten.
     has_parent: bool,
     readers: Vec<Arc<SampleReader>>,
     running: Option<Running>,
@@ -64,7 +64,7 @@ struct Control {
 struct Lowered {
     frequency: u32,
     pace: Pace,
-    /// When it was last decided.
+    /// When this was last decided.
     time: u64,
 }
 
@@ -88,10 +88,10 @@ struct Running {
     pace: Pace,
     /// When it last looked for threads, on the monotonic clock.
     looked_at: u64,
-    /// When it was reviewed, and how much CPU time samples stood for then.
+    /// When it was last reviewed, and how much CPU time samples stood for then.
     reviewed: Marks,
     reviewed_sampled_nanos: u64,
-    /// The same of the last glance.
+    /// The same for the last glance.
     glanced: Marks,
     glanced_sampled_nanos: u64,
 }
@@ -101,8 +101,8 @@ impl Running {
         1_000_000_000 / u64::from(self.frequency.max(1))
     }
 
-    /// Follows the threads that started and ended, when it is time to, unless signals would go to somebody else. Says
-    /// how many are new.
+    /// Follows the threads that started and ended, when it is time to, unless signals would go to another handler.
+    /// Returns how many are new.
     fn follow_threads(&mut self) -> usize {
         if !handler::is_installed() {
             self.engine.rest();
@@ -127,7 +127,7 @@ pub(super) fn attach(options: &Options, window: Option<(Duration, usize)>) -> Re
         return Err(Error::new(ErrorKind::Denied, "the sampler did not start"));
     };
     let engine = running.engine.choice();
-    // Samples of before belong to the others.
+    // Earlier samples belong to the other readers.
     control.collect();
     let reader = Arc::new(SampleReader::new(options, window, engine.name(), control.marks()));
     reader.saw(&control.modules);
@@ -204,7 +204,7 @@ static AT_FORK: Handlers = Handlers::in_child(|| {
     CONTROL.disown();
 });
 
-/// In a child, before it takes samples itself.
+/// In a child, before it takes samples itself: forgets what it inherited.
 fn forget_parent() {
     handler::forget_parent();
     COLLECTOR_NANOS.store(0, Ordering::Relaxed);
@@ -226,7 +226,7 @@ impl Control {
         }
     }
 
-    /// The CPU time of the profiler itself, as of the last collection.
+    /// Returns the CPU time of the profiler itself, as of the last collection.
     fn own_cpu_nanos(&self) -> u64 {
         let signals = self.collected.samples + COUNTERS.ignored.load(Ordering::Relaxed);
         let collector = COLLECTOR_NANOS.load(Ordering::Relaxed);
@@ -243,7 +243,7 @@ impl Control {
         }
     }
 
-    /// Starts the engine and the collector unless they run; gives remarks for the new reader's profile.
+    /// Starts the engine and the collector unless they run; returns remarks for the new reader's profile.
     fn run(&mut self, options: &Options) -> Result<Vec<String>> {
         if let Some(running) = &self.running {
             return Ok(self.what_is_too_late(running, options));
@@ -281,7 +281,7 @@ impl Control {
         Ok(remarks)
     }
 
-    /// Remarks about what the first reader has decided.
+    /// Returns remarks about what the first reader has already decided.
     fn what_is_too_late(&self, running: &Running, options: &Options) -> Vec<String> {
         let mut remarks = Vec::new();
         let (asked, used) = (options.engine, running.engine.choice());
@@ -300,7 +300,7 @@ impl Control {
         remarks
     }
 
-    /// The pool stays from capture to capture, unless a larger one is needed.
+    /// Makes a pool, or a larger one if needed; otherwise the pool stays from capture to capture.
     fn prepare_pool(&mut self, options: &Options) -> Result<()> {
         if handler::is_nobody_inside() {
             self.retired.clear();
@@ -372,19 +372,19 @@ impl Control {
         }
     }
 
-    /// Everything so far: what was loaded, and the samples.
+    /// Handles everything so far: what was loaded, and the samples.
     fn catch_up(&mut self) {
         self.learn_modules();
         self.collect();
     }
 
-    /// Notes modules that are new.
+    /// Notes new modules.
     fn learn_modules(&mut self) {
         let now = live::modules();
         if self.learned.as_ref().is_some_and(|known| Arc::ptr_eq(known, &now)) {
             return;
         }
-        // Samples so far are of what was loaded before.
+        // Earlier samples belong to what was loaded before.
         self.collect();
         self.modules.learn(&now);
         self.learned = Some(now);
@@ -399,7 +399,7 @@ impl Control {
         self.catch_up();
         self.collected.collector_nanos += clock::thread_cpu_nanos() - begin;
         let samples = (self.collected.samples - before) as usize;
-        // Afterwards: what threads that ended are owed went to their last samples.
+        // Afterwards: what ended threads were owed went to their last samples.
         let born = self.running.as_mut().map_or(0, Running::follow_threads);
         let slots = self.pool.as_ref().map_or(0, |pool| pool.slot_count());
         if let Some(running) = &mut self.running {
@@ -455,7 +455,8 @@ impl Control {
         self.readers.iter().map(|reader| reader.options.frequency).max().unwrap_or(1)
     }
 
-    /// After readers came or went: as fast as the fastest of them wants, unless that was found to be too much.
+    /// After readers came or went: sets the frequency that the fastest of them wants, unless that was found to be too
+    /// much.
     fn adjust_frequency(&mut self) {
         let asked = self.asked_frequency();
         let now = clock::monotonic_nanos();
@@ -495,7 +496,7 @@ impl Control {
         }
     }
 
-    /// What the profiler used, by what for.
+    /// Returns what the profiler used, by purpose.
     fn totals(&self, now: Marks) -> Totals {
         let looking_nanos =
             COLLECTOR_NANOS.load(Ordering::Relaxed).saturating_sub(self.collected.collector_nanos);
@@ -539,11 +540,12 @@ impl Control {
     }
 }
 
-/// The handler uses thread-local memory, on threads that never did. In a library that was loaded by `dlopen` that
-/// memory is not there from the start of a thread: the C library would allocate it, in the handler, where it may
-/// have interrupted the allocator. Another thread, which says where it has the memory, shows which it is.
+/// The handler uses thread-local memory, on threads that have not used it before. In a library that was loaded by
+/// `dlopen` that memory does not exist from the start of a thread: the C library would allocate it inside the
+/// handler, which may have interrupted the allocator. Another thread reports where its memory is, which shows whether
+/// this is the case.
 fn check_local_memory(another_thread: &mpsc::Receiver<u64>) -> Result<()> {
-    /// The other thread waits for the loader (as long as we do) only where the memory is not static.
+    /// The other thread waits for the loader (as long as this one does) only where the memory is not static.
     const PATIENCE: Duration = Duration::from_secs(10);
     static IS_STATIC: AtomicBool = AtomicBool::new(false);
     if IS_STATIC.load(Ordering::Relaxed) || live::thread_pointer() == 0 {
@@ -571,7 +573,7 @@ fn collect_until_ended(generation: u64) {
     }
     let mut counted = 0;
     loop {
-        // Outside of the lock: whoever holds the loader's lock may be waiting for ours.
+        // Outside the lock: a thread that holds the loader's lock may be waiting for ours.
         let _ = live::refresh();
         let mut control = control();
         if control.generation != generation {

@@ -16,14 +16,14 @@ pub fn start(options: &Options) -> Result<Session> {
     Ok(Session { attached: Attached { reader } })
 }
 
-/// Starts to keep the recent past, so that [`Recent::last`] answers at once.
+/// Starts keeping the recent past, so that [`Recent::last`] answers at once.
 pub fn start_recent(options: &RecentOptions) -> Result<Recent> {
     options.check()?;
     let reader = sampler::attach(&options.sampling, Some((options.window, options.keep)))?;
     Ok(Recent { attached: Attached { reader } })
 }
 
-/// What the sampler of this process has done so far.
+/// Returns what the sampler of this process has done so far.
 pub fn status() -> Status {
     sampler::status()
 }
@@ -36,13 +36,13 @@ pub struct Session {
 }
 
 impl Session {
-    /// What was sampled so far; the capture goes on.
+    /// Returns what was sampled so far; the capture goes on.
     pub fn snapshot(&self) -> Profile {
         sampler::flush();
         self.attached.reader.profile_of(None)
     }
 
-    /// Ends the capture.
+    /// Ends the capture and returns its profile.
     pub fn finish(self) -> Profile {
         let reader = self.attached.reader.clone();
         drop(self);
@@ -58,8 +58,8 @@ pub struct Recent {
 }
 
 impl Recent {
-    /// The last `span` or what is kept of it, up to now. The start is that of a window, so the answer may
-    /// reach back further by less than one window; its header says from when to when it is.
+    /// Returns the last `span`, or what is kept of it, up to now. It starts where a window does, so it may reach back
+    /// further by less than one window; the profile's header says what time it covers.
     pub fn last(&self, span: Duration) -> Profile {
         sampler::flush();
         self.attached.reader.profile_of(Some(span))

@@ -1,4 +1,5 @@
-//! Which signals a thread blocks, as the kernel has them: one word with a bit each, on 64-bit Linux. Async-signal-safe.
+//! Which signals a thread blocks, as the kernel stores them: one word, a bit each, on 64-bit Linux.
+//! Async-signal-safe.
 
 use std::ops::BitOr;
 
@@ -9,8 +10,9 @@ pub(super) struct SignalMask(u64);
 impl SignalMask {
     pub(super) const NONE: Self = Self(0);
 
-    /// All signals that come from elsewhere, those of the C library too. Not those that the running instruction or
-    /// `abort` raises, which would end the process if they were blocked; nor those that the kernel lets nobody block.
+    /// All signals that come from elsewhere, including those of the C library. Not those that the running instruction
+    /// or `abort` raises, which would kill the process if they were blocked; nor those that the kernel does not let a
+    /// thread block.
     pub(super) const FROM_ELSEWHERE: Self = {
         let synchronous = [
             libc::SIGSEGV,
@@ -35,13 +37,13 @@ impl SignalMask {
         Self(1 << (signal - 1))
     }
 
-    /// What is in `set`. Of the C library's type only the first word: the kernel writes no more.
+    /// Returns what is in `set`. Only the first word of the C library's type: the kernel writes no more.
     pub(super) fn in_set(set: &libc::sigset_t) -> Self {
         // SAFETY: the type has at least that word, and its alignment.
         Self(unsafe { std::ptr::from_ref(set).cast::<u64>().read() })
     }
 
-    /// The C library's type. (Its own functions would leave out the signals that it uses itself.)
+    /// Converts to the C library's type. (Its own functions would leave out the signals that it uses itself.)
     pub(super) fn to_set(self) -> libc::sigset_t {
         // SAFETY: plain words, the first of which is the mask.
         unsafe {
@@ -51,7 +53,7 @@ impl SignalMask {
         }
     }
 
-    /// What the running thread blocks.
+    /// Returns what the running thread blocks.
     pub(super) fn of_this_thread() -> Self {
         let mut now = 0;
         // SAFETY: writes one word.
@@ -59,7 +61,7 @@ impl SignalMask {
         Self(now)
     }
 
-    /// Makes it what the running thread blocks.
+    /// Makes this the mask of the running thread.
     pub(super) fn apply(self) {
         // SAFETY: reads one word.
         unsafe { change(&raw const self.0, std::ptr::null_mut()) };
@@ -76,7 +78,7 @@ impl BitOr for SignalMask {
 
 /// The system call, which cannot fail with these arguments, and so leaves `errno` alone.
 unsafe fn change(new: *const u64, old: *mut u64) {
-    // SAFETY: the caller gives null or a word each.
+    // SAFETY: the caller passes null or a word for each.
     unsafe { libc::syscall(libc::SYS_rt_sigprocmask, libc::SIG_SETMASK, new, old, size_of::<u64>()) };
 }
 

@@ -9,8 +9,8 @@ use std::time::Duration;
 pub struct Status {
     /// What takes the samples, while it runs.
     pub engine: Option<Engine>,
-    /// The frequency at which it runs now; 0 when it does not. Below what was asked when the overhead
-    /// budget lowered it.
+    /// The frequency at which it runs now; 0 when it does not. Lower than what was asked for when the overhead budget
+    /// lowered it.
     pub frequency: u32,
     /// How often it looks for threads that started or ended; zero when it does not run. More than 100 ms when the
     /// overhead budget made it rarer.
@@ -25,6 +25,6 @@ pub struct Status {
     pub truncated: u64,
     /// Time spent in the signal handler, without what the kernel needs to call it.
     pub handler_nanos: u64,
-    /// CPU time that the profiler itself used, all in all.
+    /// All CPU time that the profiler itself has used.
     pub own_cpu_nanos: u64,
 }

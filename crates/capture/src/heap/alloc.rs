@@ -1,4 +1,4 @@
-//! The allocator that a service installs: around any other, it lets nearly everything through.
+//! The allocator that a service installs: it wraps another one and passes nearly everything straight through.
 
 use super::thread::{self, LARGE, PAGE};
 use super::{budget, live, tracker};
@@ -13,46 +13,44 @@ use std::alloc::{GlobalAlloc, Layout, System};
 /// static ALLOCATOR: Alloc = Alloc::system();
 /// # fn main() { drop(vec![0u8; 100]); }
 /// ```
-///
-/// Nothing is sampled before [`Options::start`](super::Options::start). A sampled block below 1 MiB is asked
-/// for with the alignment of a page, which is how a free knows it again without looking anything up for all
-/// the others; larger blocks are looked up by their size, so that the inner allocator may still grow them in
-/// place.
+/// Nothing is sampled before [`Options::start`](super::Options::start). A sampled block below 1 MiB is requested with
+/// the alignment of a page, by which a free recognises it without looking up all the others; larger blocks are
+/// recognised by their size, so that the inner allocator may still grow them in place.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Alloc<A = System> {
     inner: A,
 }
 
 impl Alloc<System> {
-    /// Around the system's allocator.
+    /// Wraps the system's allocator.
     pub const fn system() -> Self {
         Self::new(System)
     }
 }
 
 impl<A> Alloc<A> {
-    /// Around `inner`.
+    /// Wraps `inner`.
     pub const fn new(inner: A) -> Self {
         Self { inner }
     }
 
-    /// The allocator that does the work.
+    /// Returns the allocator that does the work.
     pub const fn inner(&self) -> &A {
         &self.inner
     }
 }
 
-/// How a tracked block of this layout lies in the inner allocator; `None` when it cannot be asked for.
+/// Returns the layout with which a tracked block is requested from the inner allocator; `None` when there is none.
 fn tracked_layout(layout: Layout) -> Option<Layout> {
     if layout.size() >= LARGE {
         return Some(layout);
     }
-    // A whole page at least: a small block on a page's first bytes would, once freed, be handed out again and
-    // again as the ordinary block it is, and be looked up every time.
+    // At least a whole page: a small block at a page's start would, once freed, be handed out again and again as an
+    // ordinary block, and be looked up every time.
     Layout::from_size_align(layout.size().max(PAGE), layout.align().max(PAGE)).ok()
 }
 
-/// What a new block is to hold.
+/// What a new block must contain.
 #[derive(Clone, Copy)]
 enum Fill {
     Uninitialized,
@@ -60,14 +58,14 @@ enum Fill {
 }
 
 impl<A: GlobalAlloc> Alloc<A> {
-    /// A block that is not tracked.
+    /// Allocates a block that is not tracked.
     ///
     /// # Safety
     /// As [`GlobalAlloc::alloc`].
     #[inline(always)]
     unsafe fn plain(&self, layout: Layout, fill: Fill) -> *mut u8 {
         let block = match fill {
-            // SAFETY: the caller's promise is the one that is asked for here.
+            // SAFETY: the caller's promise is the one that this call requires.
             Fill::Uninitialized => unsafe { self.inner.alloc(layout) },
             // SAFETY: as above.
             Fill::Zeroed => unsafe { self.inner.alloc_zeroed(layout) },
@@ -78,7 +76,7 @@ impl<A: GlobalAlloc> Alloc<A> {
         block
     }
 
-    /// An allocation that did not pass: usually a sample is due.
+    /// Handles an allocation that did not pass: usually a sample is due.
     ///
     /// # Safety
     /// As [`GlobalAlloc::alloc`].
@@ -94,7 +92,7 @@ impl<A: GlobalAlloc> Alloc<A> {
         block
     }
 
-    /// A new block, tracked if `due`.
+    /// Allocates a block, tracked if `due`.
     ///
     /// # Safety
     /// As [`GlobalAlloc::alloc`].
@@ -115,13 +113,13 @@ impl<A: GlobalAlloc> Alloc<A> {
             return block;
         }
         // It is not tracked, so it will be freed with the layout that was asked for.
-        // SAFETY: the block was allocated with this layout just now, and nobody else has it.
+        // SAFETY: the block was allocated with this layout just now, and nothing else has it.
         unsafe { self.inner.dealloc(block, tracked) };
         // SAFETY: the caller's promise.
         unsafe { self.plain(layout, fill) }
     }
 
-    /// A free that is of interest, most likely.
+    /// Handles a free that is most likely of interest.
     ///
     /// # Safety
     /// As [`GlobalAlloc::dealloc`].
@@ -135,13 +133,13 @@ impl<A: GlobalAlloc> Alloc<A> {
         unsafe { self.untrack_and_free(block, layout) };
     }
 
-    /// Gives a block back that may be tracked, of any size.
+    /// Frees a block of any size that may be tracked.
     ///
     /// # Safety
     /// As [`GlobalAlloc::dealloc`].
     #[inline(always)]
     unsafe fn untrack_and_free(&self, block: *mut u8, layout: Layout) {
-        // Before the inner allocator has it back: it may hand out the address at once.
+        // Before the inner allocator gets it back: it may hand out the address at once.
         let lies_as = match may_be_tracked(block, layout) && tracker::freed(block as usize) {
             true => tracked_layout(layout).unwrap_or(layout),
             false => layout,
@@ -181,7 +179,7 @@ impl<A: GlobalAlloc> Alloc<A> {
         moved
     }
 
-    /// The inner allocator resizes the block, which is not aligned for us; it is tracked afterwards if `due`.
+    /// Lets the inner allocator resize the block, which is not aligned for us; it is tracked afterwards if `due`.
     ///
     /// # Safety
     /// As [`GlobalAlloc::realloc`].
@@ -193,7 +191,7 @@ impl<A: GlobalAlloc> Alloc<A> {
         new_size: usize,
         due: Option<u64>,
     ) -> *mut u8 {
-        // The old address may be somebody else's the moment the inner allocator has it.
+        // The old address may belong to another block the moment the inner allocator has it.
         let taken = if layout.size() >= LARGE { tracker::take(block as usize) } else { None };
         // SAFETY: the caller's promise.
         let moved = unsafe { self.inner.realloc(block, layout, new_size) };
@@ -216,15 +214,15 @@ impl<A: GlobalAlloc> Alloc<A> {
     }
 }
 
-/// Whether the free of a candidate must be seen. Allocators that put blocks of one size together have one in ten
-/// on a page's start, so this is inlined, but off the straight line of the code.
+/// Returns whether the free of a candidate must be seen. Allocators that group blocks by size put one in ten at a
+/// page's start, so this is inlined, but kept off the fast path.
 #[cold]
 #[inline(always)]
 fn is_of_interest(block: *mut u8) -> bool {
     live::may_contain(block as usize) || thread::is_counting()
 }
 
-/// Whether the block could be a tracked one.
+/// Returns whether the block could be a tracked one.
 #[inline(always)]
 fn may_be_tracked(block: *mut u8, layout: Layout) -> bool {
     ((block as usize).is_multiple_of(PAGE) || layout.size() >= LARGE) && live::may_contain(block as usize)

@@ -59,30 +59,30 @@ pub struct Budget {
 }
 
 impl Budget {
-    /// Without limits.
+    /// Makes a budget without limits.
     pub const fn new() -> Self {
         Self { allocations: None, bytes: None, peak: None }
     }
 
-    /// At most so many allocations.
+    /// Allows at most this many allocations.
     pub const fn allocations(mut self, most: u64) -> Self {
         self.allocations = Some(most);
         self
     }
 
-    /// At most so many bytes in all allocations together.
+    /// Allows at most this many bytes in all allocations together.
     pub const fn bytes(mut self, most: u64) -> Self {
         self.bytes = Some(most);
         self
     }
 
-    /// At most so many bytes at a time.
+    /// Allows at most this many bytes at a time.
     pub const fn peak(mut self, most: u64) -> Self {
         self.peak = Some(most);
         self
     }
 
-    /// What `usage` has too much of, with the stacks that are guilty; `None` when it keeps the budget.
+    /// Returns what `usage` has too much of, with the stacks responsible; `None` when it stays within the budget.
     pub fn excess(&self, usage: &Usage) -> Option<String> {
         let limits = [
             ("allocations", self.allocations, usage.allocations),
@@ -98,11 +98,11 @@ impl Budget {
         (!text.is_empty()).then(|| text + &usage.describe_stacks())
     }
 
-    /// Runs `work` and gives its result.
+    /// Runs `work` and returns its result.
     ///
     /// # Panics
-    /// When it allocates more than this budget allows, with the guilty stacks; and when the program's
-    /// allocator is not an [`Alloc`](super::Alloc).
+    /// When it allocates more than this budget allows (the message lists the stacks responsible), and when the
+    /// program's allocator is not an [`Alloc`](super::Alloc).
     #[track_caller]
     pub fn assert<R>(&self, work: impl FnOnce() -> R) -> R {
         let (result, usage) = measure(work);
@@ -119,7 +119,7 @@ impl Budget {
 /// When the program's allocator is not an [`Alloc`](super::Alloc).
 #[track_caller]
 pub fn measure<R>(work: impl FnOnce() -> R) -> (R, Usage) {
-    // Without modules the stacks would be empty; the counts are right anyhow.
+    // Without modules the stacks would be empty; the counts are right anyway.
     let _ = live::refresh();
     let mut counting = Counting::default();
     let (result, stopped) = {
@@ -136,7 +136,7 @@ pub fn measure<R>(work: impl FnOnce() -> R) -> (R, Usage) {
     (result, counting.usage())
 }
 
-/// Names for the stacks in messages: addresses in, a line for each out.
+/// Names the stacks in messages: takes addresses, returns a line for each.
 pub type Resolver = fn(&[u64]) -> Vec<String>;
 
 static RESOLVER: AtomicPtr<()> = AtomicPtr::new(ptr::null_mut());
@@ -212,7 +212,7 @@ impl Counting {
     }
 }
 
-/// While this lives the thread counts into `counting`. One inside another gives its counts to the outer one.
+/// While this lives the thread counts into `counting`. A nested one adds its counts to the outer one.
 struct Running {
     counting: *mut Counting,
     outer: *mut Counting,
@@ -259,7 +259,7 @@ impl Drop for Running {
     }
 }
 
-/// This thread allocated, while its allocations are counted.
+/// Called when this thread allocates while its allocations are counted.
 #[cold]
 #[inline(never)]
 pub(super) fn allocated(size: usize) {
@@ -275,7 +275,7 @@ pub(super) fn allocated(size: usize) {
     // within itself, because `Inside` was entered first here.
     let counting = unsafe { &mut *counting };
     counting.allocations += 1;
-    // A request to resize may be as large as a number can be, and is refused afterwards.
+    // A request to resize may be as large as an integer can be, and is refused afterwards.
     counting.bytes = counting.bytes.saturating_add(size as u64);
     counting.net = counting.net.saturating_add(size as i64);
     counting.peak = counting.peak.max(counting.net);
@@ -290,7 +290,7 @@ pub(super) fn allocated(size: usize) {
     }
 }
 
-/// This thread freed, while its allocations are counted.
+/// Called when this thread frees while its allocations are counted.
 #[cold]
 #[inline(never)]
 pub(super) fn freed(size: usize) {

@@ -4,7 +4,7 @@ use std::ffi::{CStr, CString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-/// A control group with a memory limit: the files to ask.
+/// A control group with a memory limit: the files to read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Cgroup {
     usage: CString,
@@ -14,7 +14,7 @@ pub(super) struct Cgroup {
     reclaimable: [&'static str; 2],
 }
 
-/// The control groups, innermost first, that have a limit now.
+/// Returns the control groups that have a limit now, innermost first.
 pub(super) fn with_limits() -> Vec<Cgroup> {
     let (Ok(memberships), Ok(mounts)) =
         (std::fs::read_to_string("/proc/self/cgroup"), std::fs::read_to_string("/proc/self/mountinfo"))
@@ -47,18 +47,18 @@ impl Cgroup {
         cgroup.limit().is_some().then_some(cgroup)
     }
 
-    /// The limit in bytes; `None` when there is none. Does not allocate.
+    /// Returns the limit in bytes; `None` when there is none. Does not allocate.
     pub(super) fn limit(&self) -> Option<u64> {
-        // Version 1 has no word for "none", but a number that no machine has.
+        // Version 1 has no word for "none"; it uses a number that no machine reaches.
         read_number(&self.limit).filter(|&limit| limit < 1 << 60)
     }
 
-    /// What is charged to the group, the page cache included. Does not allocate.
+    /// Returns what is charged to the group, including the page cache. Does not allocate.
     pub(super) fn usage(&self) -> Option<u64> {
         read_number(&self.usage)
     }
 
-    /// What of it is page cache, which the kernel can drop. Does not allocate.
+    /// Returns how much of it is page cache, which the kernel can drop. Does not allocate.
     pub(super) fn reclaimable(&self) -> u64 {
         let mut buffer = [0; 4096];
         let text = read(&self.stat, &mut buffer);
@@ -70,7 +70,7 @@ impl Cgroup {
     }
 }
 
-/// The folders of the groups, innermost first.
+/// Returns the folders of the groups, innermost first.
 fn folders(memberships: &str, mounts: &str) -> Vec<(PathBuf, Version)> {
     let mut folders = Vec::new();
     for line in memberships.lines() {
@@ -84,7 +84,7 @@ fn folders(memberships: &str, mounts: &str) -> Vec<(PathBuf, Version)> {
             _ => continue,
         };
         let Some((root, mount)) = mounts.lines().find_map(|line| mount_of(line, version)) else { continue };
-        // In a container the mount may show a part of the tree only, or the path may lie outside of it.
+        // In a container the mount may show only a part of the tree, or the path may lie outside it.
         let inside = Path::new(path).strip_prefix(root).unwrap_or(Path::new(""));
         let mut innermost = PathBuf::from(mount);
         innermost.extend(inside);
@@ -94,7 +94,7 @@ fn folders(memberships: &str, mounts: &str) -> Vec<(PathBuf, Version)> {
     folders
 }
 
-/// The root and the place of a mounted hierarchy, if the line of `mountinfo` is one for memory.
+/// Returns the root and the mount point of a hierarchy, if the line of `mountinfo` is one for memory.
 fn mount_of(line: &str, version: Version) -> Option<(&str, &str)> {
     let (before, after) = line.split_once(" - ")?;
     let mut after = after.split(' ');
@@ -113,7 +113,7 @@ fn read_number(path: &CStr) -> Option<u64> {
     number(read(path, &mut buffer))
 }
 
-/// The decimal number that `text` starts with.
+/// Returns the decimal number that `text` starts with.
 pub(super) fn number(text: &[u8]) -> Option<u64> {
     let digits = text.iter().take_while(|byte| byte.is_ascii_digit());
     let mut value = None;
@@ -124,10 +124,10 @@ pub(super) fn number(text: &[u8]) -> Option<u64> {
     value
 }
 
-/// Reads the beginning of a file without allocating; nothing when it cannot be read.
+/// Reads the beginning of a file without allocating; returns nothing when it cannot be read.
 ///
-/// The file is opened every time: descriptors that are kept are closed by some programs, and name the
-/// parent's files in the child of a fork.
+/// The file is opened every time: some programs close descriptors that are kept, and in the child of a fork they
+/// refer to the parent's files.
 pub(super) fn read<'a>(path: &CStr, buffer: &'a mut [u8]) -> &'a [u8] {
     // SAFETY: a C string, a buffer of the given length, and a descriptor that is closed here.
     let length = unsafe {

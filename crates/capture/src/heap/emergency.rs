@@ -1,8 +1,8 @@
-//! The emergency file: opened and given its blocks in advance, written with nothing but system calls.
+//! The emergency file: opened and given its blocks in advance, written only with system calls.
 //!
-//! It gets a copy of the used parts of the ledger, at the offsets that they have in the ledger. Writing it
-//! again goes over the same bytes: stacks do not change once written, and counters are replaced by newer ones,
-//! so that a process which is killed in the middle leaves a readable file.
+//! It gets a copy of the used parts of the ledger, at the same offsets. Writing it again overwrites the same bytes:
+//! stacks do not change once written, and counters are replaced by newer ones, so a process that is killed in the
+//! middle leaves a readable file.
 
 use super::files::NewFile;
 use super::kept_file::{KeptFile, OpenFile, keeping_errno};
@@ -17,7 +17,7 @@ static FILE: KeptFile = KeptFile::none();
 static IS_BUSY: AtomicBool = AtomicBool::new(false);
 static WRITTEN: AtomicU64 = AtomicU64::new(0);
 
-/// Makes the file and writes the ledger as it is now.
+/// Creates the file and writes the ledger as it is now.
 pub(super) fn prepare(path: &Path, ledger: &Ledger) -> io::Result<()> {
     // Another start must not move it away.
     if FILE.is_at(path) {
@@ -28,7 +28,7 @@ pub(super) fn prepare(path: &Path, ledger: &Ledger) -> io::Result<()> {
     open.reserve(ledger.file_length())?;
     ledger.copy_to(open)?;
     let file = new.put_in_place(tells_of_an_emergency)?;
-    // Nobody may be writing to the file that was prepared before.
+    // No thread may be writing to the file that was prepared before.
     while IS_BUSY.swap(true, Ordering::AcqRel) {
         std::thread::yield_now();
     }
@@ -37,8 +37,8 @@ pub(super) fn prepare(path: &Path, ledger: &Ledger) -> io::Result<()> {
     kept
 }
 
-/// Whether an earlier process wrote to the file: one that was only prepared is not worth to be kept, and must not
-/// push out one that is.
+/// Returns whether an earlier process wrote to the file: one that was only prepared is not worth keeping, and must
+/// not push out one that is.
 fn tells_of_an_emergency(path: &Path) -> bool {
     let mut header = [0; 8 * (Field::Reason as usize + 1)];
     let Ok(()) = File::open(path).and_then(|mut file| file.read_exact(&mut header)) else { return true };
@@ -47,13 +47,13 @@ fn tells_of_an_emergency(path: &Path) -> bool {
     word(Field::Magic) != Some(MAGIC) || word(Field::Reason) != Some(Reason::None as u64)
 }
 
-/// In the child of a fork: the file is the parent's.
+/// In the child of a fork: forgets the file, which is the parent's.
 pub(super) fn forget_file() {
     FILE.forget();
     IS_BUSY.store(false, Ordering::Release);
 }
 
-/// How often an emergency profile was written.
+/// Returns how often an emergency profile was written.
 pub(super) fn written() -> u64 {
     WRITTEN.load(Ordering::Relaxed)
 }

@@ -1,11 +1,11 @@
-//! The recovery and the emergency file: a new one for every start, put in place when it is whole.
+//! The recovery file and the emergency file: every start makes a new one, put in place once it is complete.
 //!
 //! ```text
 //!  PATH.new-PID-N ── made, filled ──► renamed to PATH; what was there before becomes PATH.previous
 //! ```
 //!
-//! So a service that is started again right after it was killed does not wipe what its predecessor left, and two
-//! processes that name the same path do not write to one file: the earlier one keeps its own, by then called
+//! So a service that is restarted right after it was killed does not wipe what its predecessor left, and two
+//! processes that name the same path do not write to one file: the earlier one keeps its own, which is then called
 //! `PATH.previous`.
 
 use std::ffi::OsString;
@@ -14,12 +14,12 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Where the file that was at `path` before the last start is, if there was one: one generation is kept.
+/// Returns where the file that was at `path` before the last start is now, if there was one: one generation is kept.
 pub fn previous_file(path: &Path) -> PathBuf {
     with_ending(path, ".previous")
 }
 
-/// A new file that is not in its place yet; removed unless it gets there.
+/// A new file that is not in place yet; removed unless it gets there.
 pub(super) struct NewFile<'a> {
     pub(super) file: File,
     made: PathBuf,
@@ -28,7 +28,7 @@ pub(super) struct NewFile<'a> {
 }
 
 impl<'a> NewFile<'a> {
-    /// Makes a file beside `path`.
+    /// Creates a file beside `path`.
     pub(super) fn create(path: &'a Path) -> io::Result<Self> {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         if !std::fs::metadata(path).map_or(true, |metadata| metadata.is_file()) {
@@ -36,14 +36,14 @@ impl<'a> NewFile<'a> {
         }
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let made = with_ending(path, &format!(".new-{}-{number}", std::process::id()));
-        // Left by a process of the same number that ended in here: nobody has it any more.
+        // Left by a process with the same id that ended before it could rename it: no longer in use.
         let _ = std::fs::remove_file(&made);
         let file = File::options().read(true).write(true).create_new(true).open(&made)?;
         Ok(Self { file, made, path, is_in_place: false })
     }
 
-    /// Gives it its name; what had the name is the previous file, if it is worth to be kept. Whoever has it open
-    /// or mapped keeps it in any case.
+    /// Gives it its name; the file that had the name becomes the previous one, if it is worth keeping. A process that
+    /// has that file open or mapped keeps it in any case.
     pub(super) fn put_in_place(mut self, is_worth_keeping: impl Fn(&Path) -> bool) -> io::Result<File> {
         if is_worth_keeping(self.path) {
             match std::fs::rename(self.path, previous_file(self.path)) {
@@ -79,7 +79,7 @@ mod tests {
     #[test]
     fn what_was_there_before_is_kept_once() {
         let folder = std::env::temp_dir().join(format!("flamelet-files-{}", std::process::id()));
-        // A process of before may have had the same id, and been killed.
+        // An earlier process may have had the same id, and been killed.
         let _ = std::fs::remove_dir_all(&folder);
         std::fs::create_dir_all(&folder).expect("a folder");
         let path = folder.join("heap.ledger");

@@ -1,10 +1,10 @@
-//! What every heap profile has: its sample types, its period, and the frames that nobody wants to see.
+//! What every heap profile has: its sample types, its period, and the frames to leave out.
 
 use flamelet_profile::ProfileBuilder;
 
-/// Frames of the allocator itself, on top of every stack: not shown once names are known. The expression has to
-/// match whole names, as pprof reads it, and must not match what calls code of others (`budget`): all that is
-/// called from there would go too.
+/// Frames of the allocator itself, on top of every stack: hidden once names are known. The expression has to match
+/// whole names, as pprof reads it, and must not match functions that call the program's code (`budget`): everything
+/// called from there would be dropped too.
 const DROP_FRAMES: &str = concat!(
     "<?flamelet_capture::heap::(alloc|emergency|jemalloc|ledger|live|thread|tracker|watch)::.*",
     "|(__rustc::)?__rust_(alloc|alloc_zeroed|realloc|dealloc)",
@@ -18,7 +18,7 @@ pub(super) const HEAP_TYPES: [(&str, &str); 4] = [
     ("inuse_space", "bytes"),
 ];
 
-/// Says what every heap profile says about itself.
+/// Fills in what every heap profile says about itself.
 pub(super) fn describe(builder: &mut ProfileBuilder, mean: i64, default_type: &str) {
     builder.set_period("space", "bytes", mean);
     builder.set_default_sample_type(default_type);

@@ -1,4 +1,4 @@
-//! What grows, window after window: a leak tells itself from noise by never turning back.
+//! What grows, window after window: unlike noise, a leak never turns back.
 
 use super::ledger::RowId;
 use super::ledger::image::{Counts, Site};
@@ -10,8 +10,7 @@ use flamelet_profile::trend::{Trend, trend};
 use rustc_hash::FxHashMap;
 use std::collections::VecDeque;
 
-/// The last few moments of the heap. Call [`Windows::observe`] at even intervals, then ask for
-/// [`Windows::suspects`].
+/// The last few moments of the heap. Call [`Windows::observe`] at regular intervals, then [`Windows::suspects`].
 ///
 /// Whether a site grows steadily is decided by a test over its live bytes, see [`trend`](mod@flamelet_profile::trend).
 /// With fewer than four moments nothing can be said.
@@ -34,30 +33,30 @@ impl Windows {
         Self { keep: keep.max(4), moments: VecDeque::new(), last: None }
     }
 
-    /// Looks at the heap now. After a reset of the counts the windows begin anew.
+    /// Records the heap as it is now. After a reset of the counts the windows start over.
     pub fn observe(&mut self) -> Result<()> {
         let snapshot = Snapshot::take()?;
         self.push(snapshot);
         Ok(())
     }
 
-    /// How many moments are kept at present.
+    /// Returns how many moments are kept.
     pub fn len(&self) -> usize {
         self.moments.len()
     }
 
-    /// Whether nothing was observed yet.
+    /// Returns whether nothing was observed yet.
     pub fn is_empty(&self) -> bool {
         self.moments.is_empty()
     }
 
-    /// The sites that grew steadily, with what they grew by since the first moment kept, largest first. The
+    /// Returns the sites that grew steadily, with what they grew by since the first moment kept, largest first. The
     /// label `trend` is the share of pairs of moments that rose minus those that fell, in percent.
     pub fn suspects(&self) -> Option<Profile> {
         self.grown(|trend| trend.is_some_and(|trend| trend.is_steady))
     }
 
-    /// All sites that grew since the first moment kept, largest first. With four moments and more they have
+    /// Returns all sites that grew since the first moment kept, largest first. With four or more moments they have
     /// the label `trend` (see [`Windows::suspects`]), and the label `steady` says `yes` or `no`.
     pub fn growth(&self) -> Option<Profile> {
         self.grown(|_| true)

@@ -2,8 +2,8 @@
 //!
 //! Every allocated byte is hit with the same small chance, so the distance between hits is exponential with
 //! mean `R`, and an object of `s` bytes is sampled with probability `1 - exp(-s/R)`. Each sample stands for
-//! one over that many objects of its own size. Doing this sample by sample, and not on the sum of a stack,
-//! is what makes stacks of mixed sizes come out right.
+//! one over that many objects of its own size. Doing this for each sample, and not for the sum of a stack, is what
+//! makes stacks of mixed sizes come out right.
 
 /// Objects are counted in units of 1/65536, so that weights add up without a floating point sum.
 pub(super) const OBJECT: u64 = 1 << 16;
@@ -32,12 +32,12 @@ impl Weight {
     }
 }
 
-/// Whole objects of a fixed-point count.
+/// Returns the whole objects of a fixed-point count.
 pub(super) fn whole_objects(fixed: i64) -> i64 {
     fixed.saturating_add(OBJECT as i64 / 2) >> 16
 }
 
-/// A small generator of random numbers (splitmix64): good enough for distances, and its state is one word.
+/// Returns a random number (splitmix64): good enough for distances, and its state is one word.
 pub(super) fn next_random(state: &mut u64) -> u64 {
     *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
     mix(*state)
@@ -51,7 +51,7 @@ pub(super) fn mix(value: u64) -> u64 {
     value ^ (value >> 31)
 }
 
-/// Bytes until the next hit: exponential with `mean`, rounded down (an object is hit when it is longer).
+/// Returns the bytes until the next hit: exponential with `mean`, rounded down (an object is hit when it is longer).
 pub(super) fn next_distance(state: &mut u64, mean: u64) -> i64 {
     // In (0, 1]: the logarithm is finite.
     let uniform = ((next_random(state) >> 11) + 1) as f64 / (1u64 << 53) as f64;

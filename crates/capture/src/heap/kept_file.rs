@@ -1,9 +1,9 @@
-//! A file that stays open, and is written in the middle of allocations: by nothing but system calls, which return an
-//! error where a mapping would fault.
+//! A file that stays open and is written in the middle of allocations: only with system calls, which return an error
+//! where a mapping would fault.
 //!
-//! Programs that close all descriptors exist, and open files of their own under the same numbers. So before anything is
-//! written the file is asked whether it is still the one that was opened; and its number is a high one, which the
-//! kernel gives to nobody who does not have that many.
+//! Some programs close all descriptors, and open files of their own under the same numbers. So every write first
+//! checks that the file is still the one that was opened; and its number is a high one, which the kernel gives only
+//! to a process that has that many files open.
 
 use std::fs::File;
 use std::io;
@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 /// Below the usual limit of 1024 descriptors.
 const HIGH_NUMBER: libc::c_int = 960;
 
-/// None, or a file that this process opened.
+/// No file, or one that this process opened.
 pub(super) struct KeptFile {
     descriptor: AtomicI32,
     device: AtomicU64,
@@ -27,25 +27,25 @@ impl KeptFile {
         Self { descriptor: AtomicI32::new(-1), device: AtomicU64::new(0), inode: AtomicU64::new(0) }
     }
 
-    /// Keeps `file` instead of the one that was kept so far. Nobody may be writing to that.
+    /// Keeps `file` instead of the one kept so far, to which no thread may be writing.
     pub(super) fn keep(&self, file: File) -> io::Result<()> {
         let metadata = file.metadata()?;
         self.device.store(metadata.dev(), Ordering::Relaxed);
         self.inode.store(metadata.ino(), Ordering::Relaxed);
         let old = self.descriptor.swap(with_high_number(file).into_raw_fd(), Ordering::AcqRel);
         if old >= 0 {
-            // SAFETY: the descriptor was ours, and nobody takes it from here any more.
+            // SAFETY: the descriptor was ours, and nothing takes it from here any more.
             drop(unsafe { OwnedFd::from_raw_fd(old) });
         }
         Ok(())
     }
 
-    /// In the child of a fork: the file is the parent's. Async-signal-safe.
+    /// In the child of a fork: forgets the file, which is the parent's. Async-signal-safe.
     pub(super) fn forget(&self) {
         self.descriptor.store(-1, Ordering::Release);
     }
 
-    /// The file, if there is one and it is still ours.
+    /// Returns the file, if there is one and it is still ours.
     pub(super) fn open(&self) -> Option<OpenFile> {
         let descriptor = self.descriptor.load(Ordering::Acquire);
         if descriptor < 0 {
@@ -62,7 +62,7 @@ impl KeptFile {
         is_ours.then_some(OpenFile { descriptor, length: u64::try_from(stat.st_size).unwrap_or(0) })
     }
 
-    /// Whether the file at `path` is this one.
+    /// Returns whether the file at `path` is this one.
     pub(super) fn is_at(&self, path: &Path) -> bool {
         self.open().is_some()
             && std::fs::metadata(path).is_ok_and(|found| {
@@ -72,12 +72,12 @@ impl KeptFile {
     }
 }
 
-/// The same file under a high number, where there is a free one.
+/// Returns the same file under a high number, if one is free.
 fn with_high_number(file: File) -> OwnedFd {
     // SAFETY: makes a new descriptor of one that is open.
     match unsafe { libc::fcntl(file.as_raw_fd(), libc::F_DUPFD_CLOEXEC, HIGH_NUMBER) } {
         -1 => file.into(),
-        // SAFETY: the descriptor is new, and nobody else's.
+        // SAFETY: the descriptor is new and has no other owner.
         descriptor => unsafe { OwnedFd::from_raw_fd(descriptor) },
     }
 }
@@ -96,17 +96,17 @@ impl OpenFile {
         Self { descriptor: file.as_raw_fd(), length: 0 }
     }
 
-    /// Writes words `start..end` of `words` to where they belong. Does not allocate.
+    /// Writes words `start..end` of `words` to their place in the file. Does not allocate.
     ///
-    /// The kernel reads the words while it has the file for itself, so that of threads which write the same words the
-    /// last one writes what all of them left there.
+    /// The kernel reads the words while it holds the file exclusively, so when several threads write the same words,
+    /// the last one writes what all of them left there.
     pub(super) fn write(self, words: &'static [AtomicU64], start: usize, end: usize) -> io::Result<()> {
         let words = &words[start..end];
         let (mut done, bytes) = (0, words.len() * 8);
         while done < bytes {
             let offset = (start * 8 + done) as libc::off_t;
-            // SAFETY: the words stay mapped for ever; that others change them meanwhile is the kernel's read, not
-            // ours, and each word is whole or newer.
+            // SAFETY: the words stay mapped forever; if other threads change them meanwhile, that affects the
+            // kernel's read, not ours, and each word is whole or newer.
             let wrote = unsafe {
                 let from = words.as_ptr().cast::<u8>().add(done);
                 libc::pwrite(self.descriptor, from.cast(), bytes - done, offset)
@@ -139,7 +139,8 @@ impl OpenFile {
     }
 }
 
-/// The limit of this process, beyond which the kernel does not only refuse to write, but sends a signal that ends it.
+/// Returns the limit of this process, beyond which the kernel not only refuses to write but sends a signal that kills
+/// it.
 fn longest_allowed() -> u64 {
     let mut limit = libc::rlimit { rlim_cur: libc::RLIM_INFINITY, rlim_max: libc::RLIM_INFINITY };
     // SAFETY: the kernel fills in a valid struct.

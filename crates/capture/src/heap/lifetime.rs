@@ -61,7 +61,7 @@ impl Lifetime {
         Self::ALL[1 + LIMITS.partition_point(|&limit| limit <= nanos)]
     }
 
-    /// The value of the label `lifetime` in profiles.
+    /// Returns the value of the label `lifetime` in profiles.
     pub fn name(self) -> &'static str {
         match self {
             Self::Temporary => "temporary",

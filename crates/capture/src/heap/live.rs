@@ -1,9 +1,9 @@
 //! The live table: which blocks are tracked, by address.
 //!
-//! Every address has two buckets of eight cells, a cache line each, so that a lookup is bounded and a removal
-//! leaves no mark. A cell holds 32 bits of the hash and the number of the block's record. All of it is
-//! lock-free: a block is inserted by the thread that got it and removed by the one that frees it, before the
-//! inner allocator can hand the address to anybody else.
+//! Every address has two buckets of eight cells, a cache line each, so that a lookup is bounded and a removal leaves
+//! no mark. A cell holds 32 bits of the hash and the number of the block's record. All of it is lock-free: the thread
+//! that got a block inserts it and the thread that frees it removes it, before the inner allocator can hand out the
+//! address again.
 
 use super::interval::{Weight, mix};
 use super::ledger::RowId;
@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicU16, AtomicU64, Ordering};
 
 const BUCKET: usize = 8;
 const RECORD_WORDS: usize = 8;
-/// How often an insertion looks again when others take the cells it found.
+/// How often an insertion looks again when other threads take the cells it found.
 const TRIES: usize = 4;
 
 /// The largest number of blocks that can be tracked at a time.
@@ -26,15 +26,15 @@ pub(super) struct Block {
     pub(super) weight: Weight,
     /// When it was allocated, on the monotonic clock.
     pub(super) born: u64,
-    /// The thread that allocated it, and that thread's position then (see `thread::position`).
+    /// The thread that allocated it, and that thread's position at the time (see `thread::position`).
     pub(super) thread: u64,
     pub(super) position: u64,
     /// How often the counts had been reset when it was allocated.
     pub(super) resets: u32,
 }
 
-/// How many tracked addresses there are for each of some hashes: most blocks that only look like tracked ones
-/// are told apart by one load.
+/// How many tracked addresses there are for each of some hashes: one load rules out most blocks that only look like
+/// tracked ones.
 static FILTER: [AtomicU16; 1 << FILTER_BITS] = [const { AtomicU16::new(0) }; 1 << FILTER_BITS];
 const FILTER_BITS: u32 = 14;
 
@@ -43,7 +43,7 @@ fn filter(address: usize) -> &'static AtomicU16 {
     &FILTER[((address as u64 >> 4).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - FILTER_BITS)) as usize]
 }
 
-/// Whether the block at `address` may be tracked; mostly not.
+/// Returns whether the block at `address` may be tracked; mostly it is not.
 #[inline(always)]
 pub(super) fn may_contain(address: usize) -> bool {
     filter(address).load(Ordering::Relaxed) != 0
@@ -70,7 +70,7 @@ impl LiveTable {
         })
     }
 
-    /// Tracks the block at `address`; `false` when the table is full.
+    /// Tracks the block at `address`; returns `false` when the table is full.
     pub(super) fn insert(&self, address: usize, block: &Block) -> bool {
         let Some(number) = self.take_record() else { return false };
         self.write(number, address, block);
@@ -88,15 +88,15 @@ impl LiveTable {
         false
     }
 
-    /// Whether the block at `address` is tracked.
+    /// Returns whether the block at `address` is tracked.
     pub(super) fn contains(&self, address: usize) -> bool {
         self.find(address).is_some()
     }
 
-    /// No longer tracks the block at `address`: what was known about it, if anything.
+    /// Stops tracking the block at `address`; returns what was known about it, if anything.
     pub(super) fn remove(&self, address: usize) -> Option<Block> {
         let (cell, held) = self.find(address)?;
-        // The block is the caller's alone, so nobody else changes its cell; a double free loses here.
+        // The block is the caller's alone, so no other thread changes its cell; a double free fails here.
         cell.compare_exchange(held, 0, Ordering::AcqRel, Ordering::Relaxed).ok()?;
         let number = held as u32;
         let block = self.read(number);
@@ -105,7 +105,7 @@ impl LiveTable {
         Some(block)
     }
 
-    /// How many blocks are tracked. (Counted; for tests and comments.)
+    /// Returns how many blocks are tracked. (Counts them; for tests and comments.)
     pub(super) fn len(&self) -> usize {
         self.cells.iter().filter(|cell| cell.load(Ordering::Relaxed) != 0).count()
     }
@@ -127,7 +127,7 @@ impl LiveTable {
             let start = (number as usize & mask) * BUCKET;
             &self.cells[start..start + BUCKET]
         };
-        // Two numbers of 32 bits that do not depend on each other.
+        // Two independent 32-bit numbers.
         [bucket(hash), bucket(mix(hash) >> 16)]
     }
 
@@ -197,7 +197,7 @@ impl LiveTable {
 
     fn give_record(&self, number: u32) {
         let record = self.record(number);
-        // A record that is not in use names no address: a lookup must not find it by a stale cell.
+        // A record that is not in use has no address: a lookup must not find it by a stale cell.
         record[0].store(0, Ordering::Release);
         let mut head = self.free.load(Ordering::Acquire);
         loop {
@@ -211,7 +211,7 @@ impl LiveTable {
     }
 }
 
-/// The head of the free list after a change: the count tells it from an equal head of before.
+/// Returns the head of the free list after a change: the count tells it from an equal earlier head.
 fn counted(old: u64, first: u32) -> u64 {
     ((old >> 32).wrapping_add(1) << 32) | u64::from(first)
 }
@@ -237,7 +237,7 @@ mod tests {
 
     #[test]
     fn nine_tenths_of_the_capacity_fit() {
-        // The cells are twice the records, so buckets overflow practically never.
+        // There are twice as many cells as records, so buckets practically never overflow.
         let table = LiveTable::new(10_000).expect("memory");
         assert!((1..=9_000usize).all(|at| table.insert(at << 12, &block(0))));
         assert!((1..=9_000usize).all(|at| table.remove(at << 12).is_some()));

@@ -1,10 +1,10 @@
-//! Memory straight from the kernel: nothing the heap profiler keeps comes from the allocator it watches.
+//! Memory straight from the kernel: nothing that the heap profiler keeps comes from the allocator it watches.
 
 use std::io;
 use std::ptr::NonNull;
 use std::sync::atomic::AtomicU64;
 
-/// Zeroed private memory of `words` words, which is never given back.
+/// Returns zeroed private memory of `words` words, which is never freed.
 pub(super) fn private_words(words: usize) -> io::Result<&'static [AtomicU64]> {
     let start = map(words * 8)?;
     // Pages are touched one by one as tables fill; huge pages would make all of it resident at once.

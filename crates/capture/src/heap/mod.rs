@@ -13,7 +13,7 @@
 //! | make the heap visible | [`Alloc`] as the program's allocator, then [`Options::start`] |
 //! | look at it | [`snapshot`], [`freed`], [`lifetime`], [`temporary`], [`peak`]; or one [`Snapshot`] for several of them |
 //! | compare two moments | [`Snapshot::since`], [`Snapshot::growth`], [`Windows`] |
-//! | change the rate, pause, begin anew | [`set_mean`], [`stop`], [`Options::start`], [`reset`] |
+//! | change the rate, pause, start over | [`set_mean`], [`stop`], [`Options::start`], [`reset`] |
 //! | read what a killed process left | [`recover`] |
 //! | use jemalloc's own sampling | [`jemalloc`] |
 //! | limit what a test allocates | [`budget`] |
@@ -22,7 +22,7 @@
 //!
 //! * Allocations before the start are unknown, and never counted as freed.
 //! * Values are estimates, each sample weighted by its own size; objects larger than a few times the mean are
-//!   practically all seen. `heap` profiles say the mean as their period.
+//!   practically all seen. `heap` profiles give the mean as their period.
 //! * Libraries that are loaded later are known to the unwinder after the next snapshot.
 //! * In the child of a `fork`, sampling goes on with a copy of the tables; the files stay the parent's.
 
@@ -62,14 +62,14 @@ pub use snapshot::Snapshot;
 use crate::{Error, ErrorKind, Result};
 use flamelet_profile::Profile;
 
-/// Whether the program's allocator is an [`Alloc`]: without, nothing is ever sampled.
+/// Returns whether the program's allocator is an [`Alloc`]; otherwise nothing is ever sampled.
 pub fn is_installed() -> bool {
     let before = thread::position();
     drop(std::hint::black_box(Box::new(0u64)));
     thread::position() != before
 }
 
-/// Whether allocations are being sampled, by [`Alloc`] or by [`jemalloc`] itself.
+/// Returns whether allocations are being sampled, by [`Alloc`] or by [`jemalloc`] itself.
 pub fn is_running() -> bool {
     thread::mean() != 0 || jemalloc::sampling().is_some()
 }
@@ -78,13 +78,13 @@ pub fn is_running() -> bool {
 pub fn stop() {
     thread::set_mean(0);
     if let Some(jemalloc) = jemalloc::sampling() {
-        // It took the same order to start: a jemalloc that refuses does not sample.
+        // Starting took the same command: a jemalloc that refuses it does not sample.
         let _ = jemalloc.stop();
     }
 }
 
-/// Samples one byte in `mean` from now on, or once sampling is on again. What is tracked keeps the weight it
-/// was sampled with. jemalloc's own sampling takes the nearest power of two, and its dumps begin anew.
+/// Samples one byte in `mean` from now on, or once sampling is on again. What is tracked keeps the weight it was
+/// sampled with. jemalloc's own sampling takes the nearest power of two, and its dumps start over.
 pub fn set_mean(mean: u64) -> Result<()> {
     options::check_mean(mean)?;
     let Some(tracker) = tracker::tracker() else {
@@ -100,26 +100,25 @@ pub fn set_mean(mean: u64) -> Result<()> {
     Ok(())
 }
 
-/// Forgets everything that was counted, what is alive included: the next profile begins at zero.
+/// Forgets everything that was counted, including what is alive: the next profile starts at zero.
 pub fn reset() {
     if let Some(tracker) = tracker::tracker() {
         tracker.ledger.reset();
     }
 }
 
-/// Runs `work`, of which nothing on this thread is sampled: what a profiler itself allocates is not the
-/// service's.
+/// Runs `work` without sampling anything on this thread: what a profiler itself allocates is not the service's.
 pub fn unaccounted<R>(work: impl FnOnce() -> R) -> R {
     let _inside = thread::Inside::enter();
     work()
 }
 
-/// How often an emergency profile was written.
+/// Returns how often an emergency profile was written.
 pub fn emergencies() -> u64 {
     emergency::written()
 }
 
-/// How many sampled blocks are alive and tracked.
+/// Returns how many sampled blocks are alive and tracked.
 pub fn tracked_blocks() -> usize {
     tracker::tracker().map_or(0, |tracker| tracker.live.len())
 }
@@ -139,7 +138,7 @@ pub fn lifetime() -> Result<Profile> {
     Ok(Snapshot::take()?.lifetime())
 }
 
-/// What lived for nothing, see [`Snapshot::temporary`].
+/// What was freed before its thread allocated anything else, see [`Snapshot::temporary`].
 pub fn temporary() -> Result<Profile> {
     Ok(Snapshot::take()?.temporary())
 }

@@ -5,23 +5,23 @@ use crate::loaded_modules;
 use flamelet_unwind::fork::{Guard, HeldThroughFork, Lock};
 use flamelet_unwind::live;
 
-/// Readers find the end of the modules by a gap, so that two must not be written at a time, and none while
-/// the process forks: the child would have the gap for ever.
+/// Readers find the end of the modules by a gap, so no two may be written at a time, and none while the process
+/// forks: the child would have the gap forever.
 static WRITING: Lock<()> = Lock::new(());
 static HELD: HeldThroughFork<Guard<'static, ()>> = HeldThroughFork::new();
 
-/// Before a fork: waits until nobody writes modules, and keeps others from it. Not for ever: the writer may wait for a
-/// lock of the loader's that the forking thread has, or be the forking thread, in a signal handler.
+/// Before a fork: waits until no thread writes modules, and keeps others from starting to. Not forever: the writer
+/// may be waiting for a loader lock that the forking thread holds, or be the forking thread, in a signal handler.
 pub(super) fn hold_for_fork() {
     HELD.hold(|| WRITING.try_lock());
 }
 
-/// Afterwards, in the parent.
+/// After a fork, in the parent.
 pub(super) fn release_after_fork() {
     HELD.release();
 }
 
-/// Afterwards, in the child, which has no thread that writes.
+/// After a fork, in the child, which has no thread that writes.
 pub(super) fn release_in_child() {
     HELD.release_in_child();
     WRITING.reset_in_child();

@@ -10,10 +10,10 @@ use flamelet_unwind::fork::{self, Handlers, Lock, Part};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 
-/// Tables and files are made by one thread at a time.
+/// Only one thread at a time makes tables and files.
 static STARTING: Lock<()> = Lock::new(());
 
-/// One sample in 512 KiB, as jemalloc and Go have it by default.
+/// One sample in 512 KiB, the default of jemalloc and Go.
 pub const DEFAULT_MEAN: u64 = 512 << 10;
 
 const MOST_SITES: usize = 1 << 22;
@@ -25,8 +25,7 @@ pub(super) fn longest_file() -> u64 {
     most.file_length()
 }
 
-/// Everything that can be chosen at the start of heap profiling; what is not has a default that is safe in
-/// production.
+/// Everything that can be chosen at the start of heap profiling; the defaults are safe in production.
 #[derive(Clone, Debug)]
 #[must_use = "nothing is sampled before `start`"]
 pub struct Options {
@@ -63,50 +62,50 @@ impl Options {
         Self::default()
     }
 
-    /// The mean distance between samples in bytes: 1 to see nearly everything, up to 2^40.
+    /// Sets the mean distance between samples in bytes: 1 to see nearly everything, up to 2^40.
     pub fn mean(mut self, bytes: u64) -> Self {
         self.mean = bytes;
         self
     }
 
-    /// How many sampled blocks can be alive at a time (65,536 by default: 32 GiB at the default mean). More
-    /// are counted as lost. Memory is used as the table fills: 80 bytes a block, and the page that a sampled block
-    /// below 4 KiB takes for itself (a quarter of a GiB for 65,536 of them, which small means can come to).
+    /// Sets how many sampled blocks can be alive at a time (65,536 by default: 32 GiB at the default mean). Further
+    /// ones are counted as lost. Memory is used as the table fills: 80 bytes per block, and the page that a sampled
+    /// block below 4 KiB takes for itself (a quarter of a GiB for 65,536 of them, which small means can reach).
     pub fn live_blocks(mut self, most: usize) -> Self {
         self.live_blocks = most;
         self
     }
 
-    /// How many different sites (stack, thread, labels, class of size) are told apart (16,384 by default). More
-    /// are counted without their labels, and in the end without their stack, so that sums stay right; profiles
+    /// Sets how many different sites (stack, thread, labels, size class) are kept apart (16,384 by default). Further
+    /// ones are counted without their labels, and in the end without their stack, so that sums stay right; profiles
     /// say how many.
     pub fn sites(mut self, most: usize) -> Self {
         self.sites = most;
         self
     }
 
-    /// How many bytes of stacks are kept (8 MiB by default, some 20,000 stacks of 50 frames).
+    /// Sets how many bytes of stacks are kept (8 MiB by default, some 20,000 stacks of 50 frames).
     pub fn stack_bytes(mut self, most: usize) -> Self {
         self.stack_bytes = most;
         self
     }
 
-    /// Whether the stacks of frees are kept, for [`Snapshot::freed`](super::Snapshot::freed). On by default;
-    /// without, a sampled free costs a few hundred nanoseconds less.
+    /// Sets whether the stacks of frees are kept, for [`Snapshot::freed`](super::Snapshot::freed). On by default;
+    /// without them a sampled free costs a few hundred nanoseconds less.
     pub fn keep_free_stacks(mut self, keep: bool) -> Self {
         self.keeps_ends = keep;
         self
     }
 
-    /// Keeps a copy of the counts in this file, always up to date, that [`recover`](super::recover) reads
-    /// after the process is gone, however it went. Put it on a disk: files in memory (tmpfs) are charged to
-    /// the same control group. A sample then costs some microseconds more.
+    /// Keeps an up-to-date copy of the counts in this file, which [`recover`](super::recover) reads after the process
+    /// is gone, however it ended. Put it on a disk: files in memory (tmpfs) are charged to the same control group. A
+    /// sample then costs some microseconds more.
     ///
-    /// Whoever truncates the file, or fills its disk, does no harm to the process: the file is made whole again as soon
-    /// as that is possible.
+    /// Truncating the file, or filling its disk, does not harm the process: the file is made whole again as soon as
+    /// that is possible.
     ///
-    /// Every start makes a new file; the one that was there becomes [`previous_file`](super::previous_file), so
-    /// that a service which is started again at once does not wipe what its predecessor left.
+    /// Every start makes a new file; the one that was there becomes [`previous_file`](super::previous_file), so that
+    /// a service that is restarted at once does not wipe what its predecessor left.
     pub fn file(mut self, path: impl Into<PathBuf>) -> Self {
         self.file = Some(path.into());
         self
@@ -119,27 +118,27 @@ impl Options {
         self
     }
 
-    /// A limit for this process' memory in bytes, besides those of its control groups and `RLIMIT_AS`.
+    /// Sets a limit for this process' memory in bytes, besides those of its control groups and `RLIMIT_AS`.
     pub fn limit(mut self, bytes: u64) -> Self {
         self.limit = Some(bytes);
         self
     }
 
-    /// The part of a limit whose passing is an emergency: 0.9 by default.
+    /// Sets the part of a limit beyond which there is an emergency: 0.9 by default.
     pub fn threshold(mut self, part: f64) -> Self {
         self.threshold = part;
         self
     }
 
-    /// Starts sampling, or changes the mean and what is kept of frees if it was started before: tables and
-    /// the recovery file are made once, at the first start.
+    /// Starts sampling, or changes the mean and what is kept of frees if it was started before: tables and the
+    /// recovery file are made only once, at the first start.
     pub fn start(&self) -> Result<()> {
         self.prepare()?;
         thread::set_mean(self.mean);
         Ok(())
     }
 
-    /// Starts sampling with nothing counted yet, unless it is running already; whether it did.
+    /// Starts sampling with nothing counted yet, unless it is running already; returns whether it did.
     pub fn start_unless_running(&self) -> Result<bool> {
         let _starting = STARTING.lock();
         if super::is_running() {
@@ -156,7 +155,7 @@ impl Options {
         Ok(true)
     }
 
-    /// Everything but the sampling itself.
+    /// Does everything but the sampling itself.
     pub(super) fn prepare(&self) -> Result<&'static Tracker> {
         let _starting = STARTING.lock();
         self.prepare_alone()
@@ -178,7 +177,7 @@ impl Options {
             Some(path) => Some(NewFile::create(path).map_err(denied_path(path))?),
             None => None,
         };
-        // Before anybody can use the tables: a child that was not told would write to its parent's file.
+        // Before the tables can be used: a child that does not know of the fork would write to its parent's file.
         fork::watch(Part::Heap, &AT_FORK);
         let capacity = Capacity { stack_words: self.stack_bytes / 8, sites: self.sites };
         let tracker = tracker::install(capacity, self.live_blocks, new.as_ref().map(|new| &new.file))
@@ -198,7 +197,7 @@ impl Options {
         Ok(tracker)
     }
 
-    /// Whether there is a file or a limit.
+    /// Returns whether there is a file or a limit.
     pub(super) fn is_watching(&self) -> bool {
         self.emergency_file.is_some() || self.file.is_some() || self.limit.is_some()
     }

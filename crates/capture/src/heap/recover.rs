@@ -10,8 +10,8 @@ use std::path::Path;
 
 impl Snapshot {
     /// Reads the file that [`Options::file`](super::Options::file) or
-    /// [`Options::emergency_file`](super::Options::emergency_file) named in a process that may be gone. The
-    /// file is not trusted: what does not hold in it is left out, and counted in the profile's comments.
+    /// [`Options::emergency_file`](super::Options::emergency_file) named in a process that may be gone. The file is
+    /// not trusted: what is invalid is left out, and counted in the profile's comments.
     pub fn read(path: &Path) -> Result<Self> {
         let mut bytes = Vec::new();
         let longest = options::longest_file();
@@ -28,7 +28,7 @@ impl Snapshot {
     }
 }
 
-/// The heap profile in a file that survived its process: [`Snapshot::read`] and [`Snapshot::heap`].
+/// Returns the heap profile in a file that survived its process: [`Snapshot::read`] and [`Snapshot::heap`].
 pub fn recover(path: &Path) -> Result<Profile> {
     Ok(Snapshot::read(path)?.heap())
 }

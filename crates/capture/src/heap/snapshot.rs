@@ -1,4 +1,4 @@
-//! A moment of the heap, and the profiles that can be made of it.
+//! A moment of the heap, and the profiles that can be made from it.
 
 use super::form::{HEAP_TYPES, describe};
 use super::interval::whole_objects;
@@ -11,7 +11,7 @@ use crate::{Error, ErrorKind, Result};
 use flamelet_profile::{Assembler, Label, LabelSetId, MappingId, Profile, ProfileBuilder, StackId};
 use rustc_hash::FxHashMap;
 
-/// What the heap profiler knew at a moment. Profiles are made of one snapshot, or of two.
+/// What the heap profiler knew at one moment. Profiles are made from one snapshot, or from two.
 ///
 /// Taking one copies the counts of every site and each stack once. It does not stop anything, takes no lock
 /// that the allocator takes, and is not sampled itself. The tables bound its size: with the capacities that
@@ -20,12 +20,12 @@ use rustc_hash::FxHashMap;
 pub struct Snapshot {
     image: Image,
     time_nanos: i64,
-    /// Of this process, and not read from a file.
+    /// Whether it was taken of this process, and not read from a file.
     is_own: bool,
 }
 
 impl Snapshot {
-    /// The heap of this process, now.
+    /// Takes a snapshot of the heap of this process, now.
     pub fn take() -> Result<Self> {
         let Some(tracker) = tracker::tracker() else {
             return Err(Error::new(ErrorKind::Denied, "heap profiling was not started"));
@@ -54,7 +54,7 @@ impl Snapshot {
         profile.finish(self.counted_nanos())
     }
 
-    /// What happened between `before` and this snapshot: differences, which may be negative for what is alive.
+    /// What happened between `before` and this snapshot, as differences, which may be negative for what is alive.
     pub fn since(&self, before: &Self) -> Profile {
         let mut profile = HeapProfile::new(self, &HEAP_TYPES, "inuse_space");
         let known = before.sites_comparable_to(self);
@@ -77,7 +77,7 @@ impl Snapshot {
         self.ranked_growth(grown, self.time_nanos.saturating_sub(before.time_nanos))
     }
 
-    /// Sites with what they grew by and labels of their own, as a profile, largest first.
+    /// Makes a profile of sites with what they grew by and labels of their own, largest first.
     pub(super) fn ranked_growth(&self, mut grown: Vec<Grown>, nanos: i64) -> Profile {
         grown.retain(|(_, growth, _)| growth.bytes > 0);
         grown.sort_by_key(|(_, growth, _)| std::cmp::Reverse(growth.bytes));
@@ -91,9 +91,8 @@ impl Snapshot {
 
     /// The live set at the highest moment since the start (or the last reset).
     ///
-    /// A site's counts at that moment are put aside when it first changes afterwards, so the whole set is
-    /// known without ever having been copied. Threads that allocate at the very moment of the peak may be a
-    /// sample off.
+    /// A site's counts at that moment are put aside when it first changes afterwards, so the whole set is known
+    /// without ever being copied. Threads that allocate at the very moment of the peak may be a sample off.
     pub fn peak(&self) -> Profile {
         let types = [("peak_objects", "count"), ("peak_space", "bytes")];
         let mut profile = HeapProfile::new(self, &types, "peak_space");
@@ -112,7 +111,7 @@ impl Snapshot {
     /// an allocation shows who frees what it made.
     pub fn freed(&self) -> Profile {
         let mut profile = self.ends_profile();
-        // Allocation frames are in the middle here: dropping all below them would drop the frees.
+        // Allocation frames are in the middle of these stacks: dropping all below them would drop the frees.
         profile.assembler.builder.header_mut().drop_frames = Default::default();
         let sites = self.sites_by_id();
         for end in &self.image.ends {
@@ -125,13 +124,13 @@ impl Snapshot {
         profile.finish(self.counted_nanos())
     }
 
-    /// How long freed objects had lived, by the stacks that had allocated them: the label `lifetime`.
+    /// How long freed objects had lived, by the stacks that allocated them: the label `lifetime`.
     /// Temporary allocations are those with `lifetime=temporary`.
     pub fn lifetime(&self) -> Profile {
         self.by_lifetime(|_| true)
     }
 
-    /// What was freed before its thread allocated anything else, by the stacks that had allocated it.
+    /// What was freed before its thread allocated anything else, by the stacks that allocated it.
     pub fn temporary(&self) -> Profile {
         self.by_lifetime(|class| class == Lifetime::Temporary)
     }
@@ -174,7 +173,7 @@ impl Snapshot {
         self.time_nanos
     }
 
-    /// Whether the counts of both are of one process and were not reset in between.
+    /// Returns whether both count the same process, without a reset in between.
     pub(super) fn continues(&self, before: &Self) -> bool {
         [Field::Started, Field::Resets, Field::Pid]
             .into_iter()
@@ -185,7 +184,7 @@ impl Snapshot {
         self.image.sites.iter().map(|site| (site.id, site)).collect()
     }
 
-    /// The sites to subtract; none when the counts began anew after this snapshot.
+    /// Returns the sites to subtract; none when the counts started over after this snapshot.
     fn sites_comparable_to(&self, after: &Self) -> FxHashMap<RowId, &Site> {
         if after.continues(self) { self.sites_by_id() } else { FxHashMap::default() }
     }
@@ -199,7 +198,7 @@ impl Snapshot {
         HeapProfile::new(self, &types, "freed_space")
     }
 
-    /// Where the allocation was asked for that could not be had: a sample without a value, for its stack.
+    /// Adds where the refused allocation was requested: a sample without a value, for its stack.
     fn add_refused(&self, profile: &mut HeapProfile<'_>) {
         if self.image.reason() == Reason::Refused {
             let stack = RecordId(self.image.field(Field::ReasonStack) as u32);
@@ -249,7 +248,7 @@ impl Snapshot {
     }
 }
 
-/// A site, what it grew by, and labels to say so.
+/// A site, what it grew by, and labels that say so.
 pub(super) type Grown = (Site, Counts, Vec<OwnLabel<'static>>);
 
 /// A label besides those of the site.
@@ -272,7 +271,7 @@ struct HeapProfile<'a> {
     snapshot: &'a Snapshot,
     assembler: Assembler<RecordId>,
     mappings: Vec<MappingId>,
-    /// What the profile is made of is not sampled.
+    /// Keeps what this allocates from being sampled.
     _inside: Inside,
 }
 
@@ -350,7 +349,7 @@ fn mapping(builder: &mut ProfileBuilder, module: &ImageModule) -> MappingId {
     builder.file_mapping(*start..*end, *file_offset, name, build_id)
 }
 
-/// Which of the modules, sorted by address, holds `address`.
+/// Returns which of the modules, sorted by address, holds `address`.
 fn module_at(modules: &[ImageModule], address: u64) -> Option<usize> {
     let after = modules.partition_point(|module| module.start <= address);
     after.checked_sub(1).filter(|&at| address < modules[at].end)

@@ -1,4 +1,4 @@
-//! What each thread knows: how many bytes it may still allocate before it has to look up.
+//! What each thread keeps: how many bytes it may still allocate before it has to take the slow path.
 //!
 //! ```text
 //!  alloc(size):  countdown -= size;  still ≥ 0 ─► straight to the inner allocator   (nearly always)
@@ -6,8 +6,8 @@
 //!                                                 part of the distance, or the settings changed
 //! ```
 //!
-//! A distance is counted down in parts of at most [`TICK`] bytes, so that a thread learns about new settings
-//! soon. Because distances have no memory, the rest of one may be drawn anew whenever the mean changes.
+//! A distance is counted down in parts of at most [`TICK`] bytes, so that a thread soon learns about new settings.
+//! Because distances have no memory, the rest of one may be redrawn whenever the mean changes.
 //!
 //! Nothing here has a destructor: an allocator is called before and after a thread's destructors run.
 
@@ -15,29 +15,29 @@ use super::interval;
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-/// A thread looks for changed settings at least once in so many allocated bytes.
+/// A thread checks for changed settings at least once per this many allocated bytes.
 const TICK: i64 = 256 << 10;
 
-/// Sampled blocks are aligned to this, so that freeing knows candidates by their address.
+/// Sampled blocks are aligned to this, so that a free recognises candidates by their address.
 pub(super) const PAGE: usize = 4096;
 
-/// Blocks from this size on are looked up by size instead: aligning them would take from allocators the
-/// chance to grow them in place.
+/// Blocks of this size and larger are recognised by size instead: aligning them would keep allocators from growing
+/// them in place.
 pub(super) const LARGE: usize = 1 << 20;
 
-/// A countdown below 0 that stays so, whatever is taken from it once: no request is larger than `isize::MAX`.
+/// A countdown below 0 that stays so, whatever is subtracted from it once: no request is larger than `isize::MAX`.
 const NEVER_PASSES: i64 = -1;
 
 static MEAN: AtomicU64 = AtomicU64::new(0);
 static GENERATION: AtomicU32 = AtomicU32::new(1);
 
-/// Samples one byte in `mean` from now on; 0 stops sampling. The calling thread knows at its next allocation, the others
-/// within [`TICK`] bytes.
+/// Samples one byte in `mean` from now on; 0 stops sampling. The calling thread notices at its next allocation, the
+/// others within [`TICK`] bytes.
 pub(super) fn set_mean(mean: u64) {
     MEAN.store(mean, Ordering::Relaxed);
     GENERATION.fetch_add(1, Ordering::Release);
     STATE.with(|state| {
-        // What is left of the distance stays; only its present part ends here.
+        // What is left of the distance stays; only its current part ends here.
         let left = state.countdown.get().saturating_add(state.pending.get());
         let used = state.part.get() - state.countdown.get();
         if state.mask.get() != 0 {
@@ -55,7 +55,7 @@ pub(super) fn mean() -> u64 {
 }
 
 struct ThreadState {
-    /// Bytes until the next visit to [`decide`].
+    /// Bytes until the next call of [`decide`].
     countdown: Cell<i64>,
     /// A block whose address has none of these bits may be tracked. 0 while every free must be seen.
     mask: Cell<usize>,
@@ -63,15 +63,15 @@ struct ThreadState {
     part: Cell<i64>,
     /// What is left of the distance beyond this part.
     pending: Cell<i64>,
-    /// The mean of the present distance; 0 when it never ends.
+    /// The mean of the current distance; 0 when it never ends.
     mean: Cell<u64>,
     /// Bytes allocated before the countdown started.
     before: Cell<u64>,
     random: Cell<u64>,
     generation: Cell<u32>,
-    /// The profiler's own work is going on: it is not sampled.
+    /// Whether the profiler itself is at work, which is not sampled.
     is_inside: Cell<bool>,
-    /// Which context the thread last had, and when to look again.
+    /// The thread's last context, and when to look again.
     pub(super) context: Cell<u32>,
     pub(super) context_uses: Cell<u32>,
 }
@@ -94,7 +94,7 @@ thread_local! {
     };
 }
 
-/// Counts an allocation; whether it may go straight to the inner allocator. If not, ask [`decide`].
+/// Counts an allocation; returns whether it may go straight to the inner allocator. If not, call [`decide`].
 #[inline(always)]
 pub(super) fn passes(size: usize) -> bool {
     STATE.with(|state| {
@@ -104,19 +104,19 @@ pub(super) fn passes(size: usize) -> bool {
     })
 }
 
-/// Whether the block may be tracked (or this thread's frees are being counted).
+/// Returns whether the block may be tracked (or this thread's frees are being counted).
 #[inline(always)]
 pub(super) fn is_candidate(address: usize, size: usize) -> bool {
     STATE.with(|state| address & state.mask.get() == 0) || size >= LARGE
 }
 
-/// Whether every allocation and every free of this thread must be seen.
+/// Returns whether every allocation and every free of this thread must be seen.
 #[inline(always)]
 pub(super) fn is_counting() -> bool {
     STATE.with(|state| state.mask.get() == 0)
 }
 
-/// Makes every allocation and free of this thread go the long way, or no longer. Nothing is sampled on the
+/// Makes every allocation and free of this thread take the slow path, or stops doing so. Nothing is sampled on the
 /// thread meanwhile.
 pub(super) fn set_counting(is_counting: bool) {
     STATE.with(|state| {
@@ -127,7 +127,7 @@ pub(super) fn set_counting(is_counting: bool) {
     });
 }
 
-/// Whether the allocation that did not pass is to be sampled, and the mean it was found with.
+/// Returns whether the allocation that did not pass is to be sampled, and the mean it was found with.
 #[cold]
 pub(super) fn decide(size: usize) -> Option<u64> {
     STATE.with(|state| {
@@ -135,7 +135,7 @@ pub(super) fn decide(size: usize) -> Option<u64> {
             state.countdown.set(NEVER_PASSES);
             return None;
         }
-        // The request may be nearly as large as a number can be.
+        // The request may be nearly as large as an integer can be.
         let used = state.part.get().wrapping_sub(state.countdown.get());
         state.before.set(state.before.get().wrapping_add(used as u64));
         let left = state.countdown.get() + state.pending.get();
@@ -164,7 +164,7 @@ pub(super) fn decide(size: usize) -> Option<u64> {
     })
 }
 
-/// Sampling was off until this allocation: it is the first that counts.
+/// Handles the first allocation that counts, after sampling was off.
 fn due_in_new_distance(state: &ThreadState, size: usize) -> Option<u64> {
     let distance = draw(state);
     let mean = state.mean.get();
@@ -179,7 +179,7 @@ fn due_in_new_distance(state: &ThreadState, size: usize) -> Option<u64> {
     None
 }
 
-/// Draws the next distance under the present settings and starts counting it.
+/// Draws the next distance under the current settings and starts counting it.
 fn draw(state: &ThreadState) -> i64 {
     let mean = mean();
     state.mean.set(mean);
@@ -205,7 +205,7 @@ fn restart(state: &ThreadState, distance: i64) {
     start(state, distance);
 }
 
-/// Names the thread, and how many bytes it has allocated so far: equal at two moments when nothing was
+/// Returns the thread's number and how many bytes it has allocated so far: equal at two moments when nothing was
 /// allocated in between.
 pub(super) fn position() -> (u64, u64) {
     STATE.with(|state| {
@@ -214,8 +214,8 @@ pub(super) fn position() -> (u64, u64) {
     })
 }
 
-/// The context that [`remember_context`] stored, unless it is time to look again: names are set early in a
-/// thread's life, so it is looked at often at first.
+/// Returns the context that [`remember_context`] stored, unless it is time to look again: names are set early in a
+/// thread's life, so at first that is often.
 pub(super) fn known_context() -> Option<u32> {
     STATE.with(|state| {
         let uses = state.context_uses.get().wrapping_add(1);
@@ -225,7 +225,7 @@ pub(super) fn known_context() -> Option<u32> {
     })
 }
 
-/// See [`known_context`].
+/// Stores the context for [`known_context`].
 pub(super) fn remember_context(context: u32) {
     STATE.with(|state| state.context.set(context));
 }
@@ -252,7 +252,7 @@ impl Drop for Inside {
     }
 }
 
-/// Whether the profiler itself is at work on this thread.
+/// Returns whether the profiler itself is at work on this thread.
 pub(super) fn is_inside() -> bool {
     STATE.with(|state| state.is_inside.get())
 }

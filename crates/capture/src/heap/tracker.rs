@@ -1,4 +1,4 @@
-//! What happens to a sampled block: it is counted where it was allocated, found again when it is freed.
+//! What happens to a sampled block: it is counted where it was allocated, and found again when it is freed.
 
 use super::interval::Weight;
 use super::ledger::{Capacity, EndKey, Field, Ledger, MAX_FRAMES, Reason, RecordId, SiteKey};
@@ -12,12 +12,12 @@ use std::fs::File;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 
-/// The allocator's own frames on top of every stack: the function here, and the slow path that called it.
+/// The allocator's own frames on top of every stack: the function in this module, and the slow path that called it.
 const OWN_FRAMES: usize = 2;
 
 static TRACKER: AtomicPtr<Tracker> = AtomicPtr::new(std::ptr::null_mut());
 
-/// The tables, made once and never given back: blocks that were sampled must be found for ever.
+/// The tables, made once and never freed: sampled blocks must be found forever.
 pub(super) struct Tracker {
     pub(super) ledger: Ledger,
     pub(super) live: LiveTable,
@@ -25,7 +25,7 @@ pub(super) struct Tracker {
     pub(super) keeps_ends: AtomicBool,
 }
 
-/// The tables, if heap profiling was ever started.
+/// Returns the tables, if heap profiling was ever started.
 #[inline]
 pub(super) fn tracker() -> Option<&'static Tracker> {
     // SAFETY: the pointer is null or that of a tracker that lives as long as the process.
@@ -51,7 +51,7 @@ pub(super) fn install(
     Ok(tracker)
 }
 
-/// In the child of a fork: the file belongs to the parent; the tables were copied with its memory and stay usable.
+/// In the child of a fork: leaves the file to the parent; the tables were copied with its memory and stay usable.
 pub(super) fn leave_file_to_parent() {
     if let Some(tracker) = tracker() {
         tracker.ledger.drop_mirror();
@@ -59,7 +59,7 @@ pub(super) fn leave_file_to_parent() {
     }
 }
 
-/// Tracks a block that was just allocated; `false` when there is no room for it.
+/// Tracks a block that was just allocated; returns `false` when there is no room for it.
 #[cold]
 #[inline(never)]
 pub(super) fn allocated(address: usize, size: usize, mean: u64) -> bool {
@@ -75,7 +75,7 @@ pub(super) fn allocated(address: usize, size: usize, mean: u64) -> bool {
 }
 
 impl Tracker {
-    /// Tracks a block that was allocated at the stack `frames`; `false` when there is no room for it.
+    /// Tracks a block that was allocated at the stack `frames`; returns `false` when there is no room for it.
     pub(super) fn track(&self, address: usize, size: usize, weight: Weight, frames: &[u64]) -> bool {
         let ledger = &self.ledger;
         let frames = &frames[..frames.len().min(MAX_FRAMES)];
@@ -93,7 +93,7 @@ impl Tracker {
         ledger.allocated(site, weight, now);
         let is_tracked = self.live.insert(address, &block);
         if !is_tracked {
-            // Nobody will know when it is freed: better gone at once than alive for ever.
+            // Its free will not be noticed: better gone at once than alive forever.
             ledger.freed(site, weight);
             ledger.count(Field::Lost, 1);
         }
@@ -103,12 +103,12 @@ impl Tracker {
     }
 }
 
-/// Whether the block is tracked.
+/// Returns whether the block is tracked.
 pub(super) fn is_tracked(address: usize) -> bool {
     tracker().is_some_and(|tracker| tracker.live.contains(address))
 }
 
-/// Stops tracking a block that is about to be freed; `false` when it was not tracked.
+/// Stops tracking a block that is about to be freed; returns `false` when it was not tracked.
 #[inline(always)]
 pub(super) fn freed(address: usize) -> bool {
     let taken = take(address);
@@ -125,7 +125,7 @@ pub(super) fn take(address: usize) -> Option<(&'static Tracker, Block)> {
     Some((tracker, block))
 }
 
-/// Counts a block that [`take`] took as freed here.
+/// Counts a block that [`take`] returned as freed here.
 #[cold]
 #[inline(never)]
 pub(super) fn ended(tracker: &Tracker, block: &Block) {
@@ -150,7 +150,7 @@ pub(super) fn ended(tracker: &Tracker, block: &Block) {
     ledger.changed(now, block.site, end);
 }
 
-/// The inner allocator had no `size` bytes: the emergency file is written before anybody is told.
+/// Writes the emergency file when the inner allocator had no `size` bytes, before the caller learns of it.
 #[cold]
 #[inline(never)]
 pub(super) fn refused(size: usize) {

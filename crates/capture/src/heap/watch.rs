@@ -1,10 +1,10 @@
-//! How near the end is: asked in the sampling path, where every burst of allocations comes by.
+//! How near a limit is: checked in the sampling path, which every burst of allocations passes.
 //!
-//! Asking the kernel takes microseconds, so it is done when the heap may have come a quarter of the way
-//! closer to a limit since the last time, and every [`PATIENCE`] samples anyhow (memory is charged when it is
-//! touched, not when it is allocated). Passing a threshold writes the emergency file; the next threshold is
-//! half way between there and the limit, up to a last one right below it. When memory falls again, or the limit
-//! changes, everything begins anew with the first. Page cache that the kernel can drop does not count.
+//! Asking the kernel takes microseconds, so it is done when the heap may have come a quarter of the way closer to a
+//! limit since the last time, and every [`PATIENCE`] samples anyway (memory is charged when it is touched, not when
+//! it is allocated). Passing a threshold writes the emergency file; the next threshold is halfway between there and
+//! the limit, up to a last one right below it. When memory falls again, or the limit changes, everything starts over
+//! with the first threshold. Page cache that the kernel can drop does not count.
 
 use super::cgroup::{self, Cgroup};
 use super::emergency;
@@ -13,16 +13,16 @@ use super::ledger::{Field, Ledger, Reason, RecordId};
 use crate::clock;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicPtr, AtomicU64, Ordering};
 
-/// Samples between two looks, at most.
+/// The most samples between two looks.
 const PATIENCE: u64 = 32;
 
-/// What would be written more often than this, though nothing came closer, is written once.
+/// While nothing comes closer to the limit, the file is written no more often than this.
 const BETWEEN_EMERGENCIES: u64 = 1_000_000_000;
 
-/// Refusals that come faster than this are told once.
+/// Refusals that come faster than this are reported once.
 const BETWEEN_REFUSALS: u64 = 1_000_000_000;
 
-/// Null before the start; never given back.
+/// Null before the start; never freed.
 static WATCHED: AtomicPtr<Box<[Limit]>> = AtomicPtr::new(std::ptr::null_mut());
 static BYTES_TO_GO: AtomicI64 = AtomicI64::new(0);
 static SAMPLES: AtomicU64 = AtomicU64::new(0);
@@ -32,7 +32,7 @@ static LAST_REFUSAL: AtomicU64 = AtomicU64::new(0);
 /// What is watched.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Settings {
-    /// The part of a limit whose passing is an emergency.
+    /// The part of a limit beyond which there is an emergency.
     pub(super) threshold: f64,
     /// A limit for the memory of this process, in bytes.
     pub(super) named: Option<u64>,
@@ -45,7 +45,7 @@ struct Limit {
 
 /// When a limit is near.
 struct Thresholds {
-    /// The part of the limit that is the first.
+    /// The part of the limit at which the first threshold is.
     part: f64,
     /// The limit they are for.
     limit: AtomicU64,
@@ -61,7 +61,7 @@ enum Kind {
     Named(u64),
 }
 
-/// Finds the limits there are and starts to watch them. They are found once. One thread at a time.
+/// Finds the limits there are, once, and starts watching them. One thread at a time.
 pub(super) fn start(settings: Settings) {
     if watched().is_some() {
         return;
@@ -82,12 +82,12 @@ fn watched() -> Option<&'static [Limit]> {
     unsafe { WATCHED.load(Ordering::Acquire).as_ref() }.map(|limits| &**limits)
 }
 
-/// In the child of a fork: the thread that looked does not exist there.
+/// In the child of a fork: forgets the thread that looked, which does not exist there.
 pub(super) fn nobody_looks() {
     IS_LOOKING.store(false, Ordering::Release);
 }
 
-/// The limits that are watched, for people.
+/// Describes the limits that are watched, for people.
 pub(super) fn describe() -> Vec<String> {
     let describe = |limit: &Limit| {
         let bytes = limit.kind.limit().unwrap_or(0);
@@ -100,7 +100,7 @@ pub(super) fn describe() -> Vec<String> {
     watched().map_or_else(Vec::new, |limits| limits.iter().map(describe).collect())
 }
 
-/// A sample that stands for `bytes` was taken, of an object of `size` that is about to be filled.
+/// Called after a sample that stands for `bytes` was taken, of an object of `size` that is about to be filled.
 #[inline]
 pub(super) fn after_sample(ledger: &Ledger, bytes: u64, size: usize) {
     let Some(limits) = watched().filter(|limits| !limits.is_empty()) else { return };
@@ -119,7 +119,7 @@ fn look(limits: &[Limit], ledger: &Ledger, size: u64) {
     let mut nearest = i64::MAX;
     let now = clock::monotonic_nanos();
     for Limit { kind, thresholds } in limits {
-        // Limits are changed at times, and taken away.
+        // Limits are sometimes changed, or removed.
         let (Some(mut used), Some(limit)) = (kind.used(ledger), kind.limit()) else { continue };
         if thresholds.may_be_near(limit, used.saturating_add(size)) {
             used = used.saturating_sub(kind.reclaimable());
@@ -143,18 +143,19 @@ impl Thresholds {
         (limit as f64 * self.part) as u64
     }
 
-    /// Below this, the first threshold counts again.
+    /// Returns the use of memory below which the first threshold counts again.
     fn calm(&self, limit: u64) -> u64 {
         let first = self.first(limit);
         first - first / 20
     }
 
-    /// Whether it is worth to ask how much of what is used could be had back.
+    /// Returns whether it is worth asking how much of the used memory could be reclaimed.
     fn may_be_near(&self, limit: u64, used: u64) -> bool {
         used >= self.calm(limit)
     }
 
-    /// Whether `used` bytes, and `size` more that are about to be filled, pass a threshold; sets the next one.
+    /// Returns whether `used` bytes, and `size` more that are about to be filled, pass a threshold; sets the next
+    /// one.
     fn is_emergency(&self, limit: u64, used: u64, size: u64, now: u64) -> bool {
         let is_new = self.limit.swap(limit, Ordering::Relaxed) != limit;
         if is_new || used < self.calm(limit) {
@@ -167,7 +168,7 @@ impl Thresholds {
         let highest = (limit - limit / 64).max(self.first(limit));
         let step = (limit.saturating_sub(used) / 2).max(limit / 64);
         let after = used.saturating_add(step).min(highest);
-        // What was asked for may never be touched: only what is used sets the next threshold.
+        // Requested memory may never be touched: only used memory sets the next threshold.
         let comes_closer = used >= next && after > next;
         let last = self.last.load(Ordering::Relaxed);
         if !comes_closer && last != 0 && now.saturating_sub(last) < BETWEEN_EMERGENCIES {
@@ -219,7 +220,7 @@ impl Kind {
     }
 }
 
-/// The address space and the resident memory of this process in bytes.
+/// Returns the address space and the resident memory of this process in bytes.
 fn statm() -> Option<(u64, u64)> {
     let mut buffer = [0; 128];
     let text = cgroup::read(c"/proc/self/statm", &mut buffer);
@@ -230,7 +231,8 @@ fn statm() -> Option<(u64, u64)> {
     Some((pages.0.saturating_mul(page), pages.1.saturating_mul(page)))
 }
 
-/// Whether an allocation that is refused `now`, on the monotonic clock, is to be told: those that follow fast are not.
+/// Returns whether to report an allocation that is refused `now`, on the monotonic clock: those that follow fast are
+/// not.
 pub(super) fn is_refusal_new(now: u64) -> bool {
     let last = LAST_REFUSAL.load(Ordering::Relaxed);
     let is_new = last == 0 || now.saturating_sub(last) >= BETWEEN_REFUSALS;

@@ -1,5 +1,5 @@
-//! The table of labels stays whole across a fork: the thread that forks holds its lock meanwhile. Where that is not
-//! possible the child gets a table of its own.
+//! Keeps the table of labels whole across a fork: the forking thread holds its lock meanwhile. Where that is not
+//! possible, the child gets a table of its own.
 
 use super::Table;
 use flamelet_unwind::fork::{self, Handlers, HeldThroughFork, Part, PerProcess};
@@ -11,11 +11,11 @@ static HELD: HeldThroughFork<MutexGuard<'static, Table>> = HeldThroughFork::new(
 static AT_FORK: Handlers = Handlers { before, in_parent: || HELD.release(), in_child };
 
 thread_local! {
-    /// Whether this thread has used the table. When it forks then, its forks are watched for sure.
+    /// Whether this thread has used the table. If so, its forks are certain to be watched.
     static HAS_USED: Cell<bool> = const { Cell::new(false) };
 }
 
-/// This process' table.
+/// Returns this process' table.
 pub(super) fn shared_table() -> &'static Mutex<Table> {
     match TABLE.known() {
         // No need to ask the kernel which process this is.
@@ -34,7 +34,7 @@ fn first_use() -> &'static Mutex<Table> {
     table
 }
 
-/// The table if there is one: good to try, not to wait for. Allocates nothing.
+/// Returns the table if there is one; its lock may be tried, but not waited for. Allocates nothing.
 pub(super) fn known_table() -> Option<&'static Mutex<Table>> {
     TABLE.known()
 }
@@ -64,9 +64,9 @@ mod tests {
     use super::*;
     use std::sync::mpsc;
 
-    /// Whether `check` holds in a child that this thread forks.
+    /// Returns whether `check` holds in a child that this thread forks.
     fn holds_in_a_child(check: impl FnOnce() -> bool) -> bool {
-        // SAFETY: the child uses what is made for it, and leaves.
+        // SAFETY: the child uses only what is made for it, and exits.
         unsafe {
             let child = libc::fork();
             if child == 0 {

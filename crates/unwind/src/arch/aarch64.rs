@@ -17,8 +17,8 @@ pub(crate) const RETURN_ADDRESS: u16 = 30;
 /// The most bits that a user-space address has; pointer authentication signs the others.
 const ADDRESS_BITS: u64 = (1 << 48) - 1;
 
-/// A return address without its signature. How many bits are signed depends on the kernel (addresses of 39, 42, 47 or
-/// 48 bits), and the processor knows; where this one is another than that of the stack, 48 are assumed.
+/// Returns a return address without its signature. How many bits are signed depends on the kernel (addresses of 39,
+/// 42, 47 or 48 bits), and the processor knows; when this runs on another kind of machine, 48 are assumed.
 #[inline(always)]
 fn strip(lr: u64) -> u64 {
     #[cfg(all(target_arch = "aarch64", target_os = "linux"))]
@@ -37,7 +37,7 @@ pub(crate) fn packed(frame_pointer: Saved, return_address: Saved) -> Option<u8> 
     }
 }
 
-/// From the registers in a frame to those in its caller.
+/// Computes the registers in a frame's caller from those in the frame.
 #[inline]
 pub(crate) fn step(
     table: &Table,
@@ -83,12 +83,12 @@ fn advance(from: &Registers, cfa: u64, fp: u64, lr: u64) -> Result<Registers, Re
     if cfa < from.sp || (cfa == from.sp && pc == from.pc) {
         return Err(Reason::NoProgress);
     }
-    // The caller's own `x30` is wherever the caller saved it: what is in the register now is spent.
+    // The caller's own `x30` is wherever the caller saved it: the value now in the register is used up.
     Ok(Registers { pc, sp: cfa, fp, lr })
 }
 
-/// A guess for code without a rule. A leaf has its return address in `x30`; else the frame pointer may be
-/// one. `is_code` must say yes to the return address.
+/// Guesses the caller for code without a rule. A leaf has its return address in `x30`; otherwise the frame pointer
+/// may really be one. `is_code` must accept the return address.
 #[cold]
 pub(crate) fn guess(
     is_leaf: bool,
@@ -117,7 +117,7 @@ fn signal(registers: &Registers, memory: &mut impl Memory) -> Result<Registers, 
     Ok(Registers { fp: register(29)?, lr: register(30)?, sp: register(31)?, pc: register(32)? })
 }
 
-/// The base that a DWARF register number stands for.
+/// Returns the base that a DWARF register number stands for.
 pub(crate) fn base(register: u16) -> Option<Base> {
     match register {
         STACK_POINTER => Some(Base::StackPointer),
@@ -126,7 +126,7 @@ pub(crate) fn base(register: u16) -> Option<Base> {
     }
 }
 
-/// Registers of the thread that runs this.
+/// The registers of the running thread.
 #[cfg(all(target_arch = "aarch64", target_os = "linux"))]
 #[allow(unsafe_code, reason = "registers can be read by assembly only")]
 pub(crate) mod native {
@@ -148,8 +148,8 @@ pub(crate) mod native {
 
     #[inline(always)]
     pub(crate) fn strip(mut lr: u64) -> u64 {
-        // `xpaclri`, by its number because not every assembler is told of it: an older processor does nothing.
-        // SAFETY: changes the one register that is given and taken.
+        // `xpaclri`, by its number because not every assembler knows it: an older processor does nothing.
+        // SAFETY: changes only the one register that is passed in and out.
         unsafe {
             std::arch::asm!("hint #7", inout("x30") lr, options(pure, nomem, nostack, preserves_flags))
         };

@@ -22,10 +22,10 @@ pub enum Architecture {
 }
 
 impl Architecture {
-    /// The machine this is compiled for (x86_64 where it is neither, which then unwinds nothing live).
+    /// The machine this is compiled for (x86_64 if it is neither, which then unwinds nothing live).
     pub const NATIVE: Self = if cfg!(target_arch = "aarch64") { Self::Aarch64 } else { Self::X86_64 };
 
-    /// DWARF's numbers of the frame pointer and the return address.
+    /// Returns DWARF's numbers of the frame pointer and the return address.
     pub(crate) fn dwarf_registers(self) -> (u16, u16) {
         match self {
             Self::X86_64 => (x86_64::FRAME_POINTER, x86_64::RETURN_ADDRESS),
@@ -33,7 +33,7 @@ impl Architecture {
         }
     }
 
-    /// Whose private call frame instructions to expect: Arm's libraries sign return addresses.
+    /// Returns whose private call frame instructions to expect: Arm's libraries sign return addresses.
     pub(crate) fn dwarf_vendor(self) -> gimli::Vendor {
         match self {
             Self::X86_64 => gimli::Vendor::Default,
@@ -48,7 +48,7 @@ impl Architecture {
         }
     }
 
-    /// The `saved` of a packed row, where these places fit one.
+    /// Returns the `saved` of a packed row, if these places fit one.
     pub(crate) fn packed(self, frame_pointer: Saved, return_address: Saved) -> Option<u8> {
         match self {
             Self::X86_64 => x86_64::packed(frame_pointer, return_address),
@@ -71,30 +71,30 @@ pub struct Registers {
 }
 
 impl Registers {
-    /// This thread's registers, here. Async-signal-safe. The frame that calls this must still be alive when
-    /// the registers are used.
+    /// Returns this thread's registers in the calling function. Async-signal-safe. The frame that calls this must
+    /// still be alive when the registers are used.
     #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
     #[inline(always)]
     pub fn here() -> Self {
         x86_64::native::here()
     }
 
-    /// This thread's registers, here. Async-signal-safe. The frame that calls this must still be alive when
-    /// the registers are used.
+    /// Returns this thread's registers in the calling function. Async-signal-safe. The frame that calls this must
+    /// still be alive when the registers are used.
     #[cfg(all(target_arch = "aarch64", target_os = "linux"))]
     #[inline(always)]
     pub fn here() -> Self {
         aarch64::native::here()
     }
 
-    /// The registers that a signal interrupted. Async-signal-safe.
+    /// Returns the registers that a signal interrupted. Async-signal-safe.
     #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
     #[inline]
     pub fn of_context(context: &libc::ucontext_t) -> Self {
         x86_64::native::of_context(context)
     }
 
-    /// The registers that a signal interrupted. Async-signal-safe.
+    /// Returns the registers that a signal interrupted. Async-signal-safe.
     #[cfg(all(target_arch = "aarch64", target_os = "linux"))]
     #[inline]
     pub fn of_context(context: &libc::ucontext_t) -> Self {

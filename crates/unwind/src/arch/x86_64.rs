@@ -1,4 +1,4 @@
-//! 64-bit x86: the return address is the word below the CFA, always.
+//! 64-bit x86: the return address is always the word below the CFA.
 
 use super::{Registers, side_step};
 use crate::end::Reason;
@@ -25,7 +25,7 @@ pub(crate) fn packed(frame_pointer: Saved, return_address: Saved) -> Option<u8> 
     }
 }
 
-/// From the registers in a frame to those in its caller.
+/// Computes the registers in a frame's caller from those in the frame.
 #[inline(always)]
 pub(crate) fn step(
     table: &Table,
@@ -92,8 +92,8 @@ fn advance(from: &Registers, cfa: u64, fp: u64, pc: u64) -> Result<Registers, Re
     Ok(Registers { pc, sp: cfa, fp, lr: 0 })
 }
 
-/// A guess for code without a rule. A leaf that has pushed nothing has its return address on top; else the
-/// frame pointer may be one. `is_code` must say yes to the return address.
+/// Guesses the caller for code without a rule. A leaf that has pushed nothing has its return address on top of the
+/// stack; otherwise the frame pointer may really be one. `is_code` must accept the return address.
 #[cold]
 pub(crate) fn guess(
     is_leaf: bool,
@@ -138,7 +138,7 @@ pub(crate) fn plt_threshold(expression: &[u8]) -> Option<u8> {
     }
 }
 
-/// The base that a DWARF register number stands for.
+/// Returns the base that a DWARF register number stands for.
 pub(crate) fn base(register: u16) -> Option<Base> {
     match register {
         STACK_POINTER => Some(Base::StackPointer),
@@ -147,7 +147,7 @@ pub(crate) fn base(register: u16) -> Option<Base> {
     }
 }
 
-/// Registers of the thread that runs this.
+/// The registers of the running thread.
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 #[allow(unsafe_code, reason = "registers can be read by assembly only")]
 pub(crate) mod native {

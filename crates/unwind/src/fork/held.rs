@@ -1,14 +1,14 @@
-//! A lock that the thread which forks holds meanwhile, so that what it guards is whole in the child.
+//! A lock that the forking thread holds during the fork, so that what it guards is whole in the child.
 
 use std::cell::UnsafeCell;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-/// Longer than any running thread holds such a lock. Whoever waits for longer has interrupted its holder, most likely,
-/// or has what the holder waits for.
+/// Longer than any running thread holds such a lock. A thread that waits for longer has most likely interrupted the
+/// holder, or holds what the holder waits for.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// The guard of a lock between the handlers of a fork. There is one lock for each such value: of two threads that fork
+/// Keeps the guard of a lock between the handlers of a fork. Each lock has its own such value: when two threads fork
 /// at once, the second waits for the first.
 #[derive(Debug)]
 pub struct HeldThroughFork<G> {
@@ -17,12 +17,12 @@ pub struct HeldThroughFork<G> {
     guard: UnsafeCell<Option<G>>,
 }
 
-// SAFETY: only the thread that holds the lock looks inside: `hold` after it took the lock, `release` on the same thread;
-// in a child no other thread is there.
+// SAFETY: only the thread that holds the lock looks inside: `hold` after it took the lock, `release` on the same
+// thread; in a child there is no other thread.
 unsafe impl<G> Sync for HeldThroughFork<G> {}
 
 impl<G> HeldThroughFork<G> {
-    /// Nothing is held.
+    /// Makes one that holds nothing.
     pub const fn new() -> Self {
         Self { thread: AtomicUsize::new(0), guard: UnsafeCell::new(None) }
     }
@@ -54,13 +54,13 @@ impl<G> HeldThroughFork<G> {
         }
     }
 
-    /// After a fork, in the child: releases the lock, and says whether the thread that forked held it. Otherwise what
-    /// it guards may be half changed, and the lock may be held by a thread that is not there.
+    /// After a fork, in the child: releases the lock, and returns whether the thread that forked held it. Otherwise
+    /// what it guards may be half changed, and a thread that does not exist there may hold the lock.
     pub fn release_in_child(&self) -> bool {
         let is_held = self.is_of_this_thread();
         if !is_held {
             self.thread.store(0, Ordering::Relaxed);
-            // SAFETY: no other thread is there. A guard of one that is not is left alone.
+            // SAFETY: there is no other thread. The guard of a thread that no longer exists is left alone.
             std::mem::forget(unsafe { (*self.guard.get()).take() });
         }
         self.release();
@@ -96,7 +96,7 @@ mod tests {
         HELD.hold(|| LOCK.try_lock());
         assert!(LOCK.try_lock().is_none());
         assert!(holds_in_child(|| HELD.release_in_child() && !HELD.release_in_child()));
-        // Another thread that forks waits, gives up, and takes nothing away.
+        // Another thread that forks waits, gives up, and changes nothing.
         let of_another_thread = || {
             HELD.hold(|| LOCK.try_lock());
             let is_held = holds_in_child(|| HELD.release_in_child());

@@ -1,13 +1,13 @@
-//! A lock that a child of a fork does not find held.
+//! A lock that the child of a fork never finds held.
 
 use super::this_process;
 use std::cell::UnsafeCell;
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicI32, Ordering};
 
-/// A value that one thread at a time has, for rare and short work. It knows the process of its holder: in the child of
-/// a fork, where the holder's thread does not exist, it is free. (A `Mutex` would be waited for there for ever.)
-/// Waiting does not enter the kernel but to let others run; nothing allocates.
+/// A value that one thread at a time has, for rare and short work. It knows the process of its holder: in the child
+/// of a fork, where the holder's thread does not exist, it is free. (Waiting for a `Mutex` there would never end.)
+/// Waiting enters the kernel only to let other threads run; nothing allocates.
 #[derive(Debug)]
 pub struct Lock<T> {
     /// The holder's process; 0 for none.
@@ -15,7 +15,7 @@ pub struct Lock<T> {
     value: UnsafeCell<T>,
 }
 
-// SAFETY: only the thread that holds the lock touches the value, one after another.
+// SAFETY: only the thread that holds the lock touches the value, one thread after another.
 unsafe impl<T: Send> Sync for Lock<T> {}
 
 /// Releases the lock when dropped.
@@ -24,7 +24,7 @@ unsafe impl<T: Send> Sync for Lock<T> {}
 pub struct Guard<'a, T>(&'a Lock<T>);
 
 impl<T> Lock<T> {
-    /// A lock that nobody holds.
+    /// Makes a lock that no thread holds.
     pub const fn new(value: T) -> Self {
         Self { holder: AtomicI32::new(0), value: UnsafeCell::new(value) }
     }
@@ -50,8 +50,8 @@ impl<T> Lock<T> {
         Some(Guard(self))
     }
 
-    /// In the child of a fork: frees the lock, also where the child has the parent's number in a namespace of its own.
-    /// Says whether it was held, so that the value may be half changed. Async-signal-safe.
+    /// In the child of a fork: frees the lock, even if the child has the parent's number in a namespace of its own.
+    /// Returns whether it was held, so that the value may be half changed. Async-signal-safe.
     pub fn reset_in_child(&self) -> bool {
         self.holder.swap(0, Ordering::Relaxed) != 0
     }

@@ -1,8 +1,8 @@
 //! What the profiler does when its process forks, in one place and in one order.
 //!
 //! A fork copies the memory but only the thread that forked: locks that other threads held stay locked in the child,
-//! and what they were changing stays half changed. Each part of the profiler says once, with [`watch`], what it does
-//! about that. The C library knows a single set of functions, which calls the parts:
+//! and what they were changing stays half changed. Each part of the profiler registers once, with [`watch`], what it
+//! does about that. The C library knows a single set of functions, which calls the parts:
 //!
 //! ```text
 //!  before the fork      Recorder, Heap, Sampler, Labels, Modules     upper parts first: they use the lower ones
@@ -13,8 +13,8 @@
 //! Nothing here allocates, waits for long or uses thread-local memory, which a library may get only by allocating. A
 //! library that is unloaded takes its set of functions with it: the C library forgets them.
 //!
-//! A fork that is under way when a part begins to watch may pass it by, and so does a `clone` that does not go through
-//! the C library. So [`PerProcess`] and [`Lock`] also ask which process they are in.
+//! A part that starts watching while a fork is under way may miss it, and a `clone` that does not go through the C
+//! library is always missed. So [`PerProcess`] and [`Lock`] also check which process they are in.
 
 mod held;
 mod lock;
@@ -27,7 +27,7 @@ pub use per_process::PerProcess;
 use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 
-/// The parts of the profiler that a fork concerns. Those further down use the ones above them.
+/// The parts of the profiler that a fork concerns. Each uses the ones listed before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {
     /// The published modules of this process, in this crate.
@@ -45,7 +45,7 @@ pub enum Part {
 const PARTS: usize = Part::Recorder as usize + 1;
 
 /// What a part does around a fork, on the thread that forks. `in_parent` and `in_child` may be called without
-/// `before`, when the part begins to watch during a fork.
+/// `before`, when the part starts watching during a fork.
 #[derive(Debug)]
 pub struct Handlers {
     /// Before the process is copied.
@@ -57,7 +57,7 @@ pub struct Handlers {
 }
 
 impl Handlers {
-    /// For a part that only the child has to do something for.
+    /// Makes handlers for a part that only has to act in the child.
     pub const fn in_child(in_child: fn()) -> Self {
         Self { before: || {}, in_parent: || {}, in_child }
     }
@@ -67,13 +67,13 @@ static WATCHING: [AtomicPtr<Handlers>; PARTS] = [const { AtomicPtr::new(ptr::nul
 /// Whether the handlers for the child have run since the last fork began.
 static IS_CHILD_DONE: AtomicBool = AtomicBool::new(false);
 
-/// From now on calls the handlers of `part` around every fork. To be called before there is anything that a child
-/// must not share; further calls for the same part change nothing.
+/// Calls the handlers of `part` around every fork from now on. Call it before there is anything that a child must not
+/// share; further calls for the same part change nothing.
 pub fn watch(part: Part, handlers: &'static Handlers) {
     static IS_REGISTERED: AtomicBool = AtomicBool::new(false);
     WATCHING[part as usize].store(ptr::from_ref(handlers).cast_mut(), Ordering::Release);
-    // Threads that come first at once may all register the functions, which can be called twice. A thread that waited
-    // for another one here might wait for ever in a child.
+    // Threads that arrive first at the same time may all register the functions, which may be called twice. A thread
+    // that waited for another one here might wait forever in a child.
     if !IS_REGISTERED.load(Ordering::Acquire) {
         // SAFETY: registers functions of the right type.
         unsafe { libc::pthread_atfork(Some(before), Some(in_parent), Some(in_child)) };
@@ -82,7 +82,7 @@ pub fn watch(part: Part, handlers: &'static Handlers) {
 }
 
 fn watching() -> impl DoubleEndedIterator<Item = &'static Handlers> {
-    // SAFETY: null, or from the reference to a static value that `watch` was given.
+    // SAFETY: null, or from a reference to a static value that was passed to `watch`.
     WATCHING.iter().filter_map(|part| unsafe { part.load(Ordering::Acquire).as_ref() })
 }
 
@@ -101,16 +101,16 @@ unsafe extern "C" fn in_child() {
     }
 }
 
-/// The id of this process. Async-signal-safe.
+/// Returns the id of this process. Async-signal-safe.
 fn this_process() -> i32 {
     // SAFETY: cannot fail.
     unsafe { libc::getpid() }
 }
 
-/// Whether `check` holds in a child that this thread forks.
+/// Returns whether `check` holds in a child that this thread forks.
 #[cfg(test)]
 fn holds_in_child(check: impl FnOnce() -> bool) -> bool {
-    // SAFETY: the child only computes and leaves (of malloc's locks the C library takes care).
+    // SAFETY: the child only computes and exits (the C library takes care of malloc's locks).
     unsafe {
         let child = libc::fork();
         if child == 0 {
@@ -128,7 +128,7 @@ mod tests {
     use std::cell::RefCell;
 
     thread_local! {
-        /// The calls of this thread's forks: other tests fork, too.
+        /// The calls made for this thread's forks: other tests fork, too.
         static CALLS: RefCell<Vec<&'static str>> = const { RefCell::new(Vec::new()) };
     }
 
@@ -149,13 +149,13 @@ mod tests {
 
     #[test]
     fn parts_are_called_in_their_order_and_once_in_a_child() {
-        // The upper one first: the order is not that of watching.
+        // The upper part first: the order of watching does not matter.
         watch(Part::Heap, &HEAP);
         watch(Part::Labels, &LABELS);
         watch(Part::Labels, &LABELS);
         let is_in_order = holds_in_child(|| {
-            // As where two threads have registered the functions.
-            // SAFETY: they have no terms.
+            // As if two threads had registered the functions.
+            // SAFETY: they have no requirements.
             unsafe { in_child() };
             CALLS.take() == ["before heap", "before labels", "child labels", "child heap"]
         });

@@ -4,8 +4,8 @@ use super::this_process;
 use std::ptr;
 use std::sync::atomic::{AtomicI32, AtomicPtr, Ordering};
 
-/// A value that each process makes for itself when it first asks for it, also after a fork. Never freed. It says whose
-/// it is, because not every child is told that it is one.
+/// A value that each process makes for itself when it first asks for it, also after a fork. Never freed. It records
+/// whose it is, because not every child runs the handlers of a fork.
 #[derive(Debug)]
 pub struct PerProcess<T> {
     made: AtomicPtr<Made<T>>,
@@ -13,19 +13,19 @@ pub struct PerProcess<T> {
 
 #[derive(Debug)]
 struct Made<T> {
-    /// Whose it is; 0 when it is the parent's for sure.
+    /// The process that it belongs to; 0 when it is certainly the parent's.
     process: AtomicI32,
     value: T,
 }
 
 impl<T: Send + Sync + 'static> PerProcess<T> {
-    /// Nothing is made yet.
+    /// Makes one without a value.
     pub const fn new() -> Self {
         Self { made: AtomicPtr::new(ptr::null_mut()) }
     }
 
-    /// This process' value. If there is none it is made; `make` is told whether a parent's is there instead. Of
-    /// several threads that come first at once each may make one; all get the same.
+    /// Returns this process' value, making it if there is none; `make` gets whether there is a parent's instead. When
+    /// several threads come first at once each may make one; all get the same.
     pub fn get(&'static self, make: impl FnOnce(bool) -> T) -> &'static T {
         let known = self.made.load(Ordering::Acquire);
         // SAFETY: null, or from a box that `replace` made and that is never freed.
@@ -35,19 +35,19 @@ impl<T: Send + Sync + 'static> PerProcess<T> {
         }
     }
 
-    /// What is there, whosever it is.
+    /// Returns the value that is there, whichever process it belongs to.
     pub fn known(&'static self) -> Option<&'static T> {
         // SAFETY: null, or from a box that `replace` made and that is never freed.
         unsafe { self.made.load(Ordering::Acquire).as_ref() }.map(|made| &made.value)
     }
 
-    /// In the child of a fork: the parent's value is as good for the child. Async-signal-safe.
+    /// In the child of a fork: keeps the parent's value as the child's. Async-signal-safe.
     pub fn adopt(&'static self) {
         self.set_process(this_process());
     }
 
-    /// In the child of a fork: the parent's value is not the child's, even if they have the same number in
-    /// namespaces of their own. Async-signal-safe.
+    /// In the child of a fork: the parent's value is not the child's, even if they have the same number in namespaces
+    /// of their own. Async-signal-safe.
     pub fn disown(&'static self) {
         self.set_process(0);
     }
@@ -65,7 +65,7 @@ impl<T: Send + Sync + 'static> PerProcess<T> {
         match self.made.compare_exchange(known, new, Ordering::AcqRel, Ordering::Acquire) {
             // SAFETY: just made, and never freed from now on.
             Ok(_) => unsafe { &(*new).value },
-            // SAFETY: `new` is known to nobody else; `first` is another thread's, and never freed.
+            // SAFETY: no other thread knows `new`; `first` is another thread's, and never freed.
             Err(first) => unsafe {
                 drop(Box::from_raw(new));
                 &(*first).value

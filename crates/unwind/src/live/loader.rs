@@ -9,14 +9,14 @@ use crate::table::Table;
 use std::ffi::CStr;
 use std::sync::Arc;
 
-/// How often libraries were loaded and unloaded so far.
+/// How many libraries were loaded and unloaded so far.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Generation {
     added: u64,
     removed: u64,
 }
 
-/// The current generation: changes whenever a library is loaded or unloaded.
+/// Returns the current generation, which changes whenever a library is loaded or unloaded.
 pub(super) fn generation() -> Generation {
     let mut generation = Generation { added: 0, removed: 0 };
     iterate(&mut |info| {
@@ -26,12 +26,12 @@ pub(super) fn generation() -> Generation {
     generation
 }
 
-/// All loaded modules, with tables made anew.
+/// Returns all loaded modules, with new tables.
 pub(crate) fn loaded_modules() -> Result<Modules> {
     reload(&Modules::new())
 }
 
-/// All loaded modules; those that `known` has already keep their tables.
+/// Returns all loaded modules; those in `known` keep their tables.
 pub(super) fn reload(known: &Modules) -> Result<Modules> {
     let mut loaded = Vec::new();
     iterate(&mut |info| {
@@ -46,7 +46,7 @@ pub(super) fn reload(known: &Modules) -> Result<Modules> {
     Ok(modules)
 }
 
-/// The vdso of this process.
+/// Returns the vdso of this process.
 pub(crate) fn vdso() -> Option<Module> {
     let mut modules = Modules::new();
     iterate(&mut |info| {
@@ -60,7 +60,7 @@ pub(crate) fn vdso() -> Option<Module> {
     modules.iter().next().cloned()
 }
 
-/// What is copied of a module while the loader's lock is held: it might be unloaded right after.
+/// What is copied of a module while the loader's lock is held: the module might be unloaded right after.
 struct Loaded {
     bias: u64,
     name: String,
@@ -81,7 +81,7 @@ impl Loaded {
         }
         let headers = info.dlpi_phdr.cast::<[u8; elf::SEGMENT_SIZE]>();
         // SAFETY: the loader says that `dlpi_phnum` program headers lie there while its lock is held, that is while
-        // this runs; as bytes they have no alignment, and nobody writes to them.
+        // this runs; as bytes they have no alignment, and nothing writes to them.
         let headers = unsafe { std::slice::from_raw_parts(headers, usize::from(info.dlpi_phnum)) };
         let segments: Vec<Segment> = headers.iter().map(elf::segment).collect();
         let bias = info.dlpi_addr;
@@ -133,7 +133,7 @@ struct Mapped<'a> {
 }
 
 impl<'a> Mapped<'a> {
-    /// What the module has from `address` to the end of the segment there.
+    /// Returns what the module has from `address` to the end of the segment there.
     fn bytes(&self, address: u64) -> Option<&'a [u8]> {
         let inside = |segment: &&Segment| {
             segment.kind == PT_LOAD
@@ -148,7 +148,7 @@ impl<'a> Mapped<'a> {
         Some(unsafe { std::slice::from_raw_parts(start, length as usize) })
     }
 
-    /// A copy of `.eh_frame`.
+    /// Returns a copy of `.eh_frame`.
     fn eh_frame(&self) -> Option<Unwind> {
         let header = self.segments.iter().find(|segment| segment.kind == PT_GNU_EH_FRAME)?;
         let address = elf::eh_frame_address(self.bytes(header.address)?, header.address)?;
@@ -158,7 +158,7 @@ impl<'a> Mapped<'a> {
     }
 }
 
-/// The file of a module: the loader leaves the program itself without a name.
+/// Returns the file of a module: the loader leaves the program itself without a name.
 fn name(info: &libc::dl_phdr_info) -> String {
     let name = if info.dlpi_name.is_null() {
         Default::default()
@@ -173,7 +173,7 @@ fn name(info: &libc::dl_phdr_info) -> String {
     }
 }
 
-/// Calls `each` for the loaded modules, under the loader's lock, until it says `false`.
+/// Calls `each` for the loaded modules, under the loader's lock, until it returns `false`.
 fn iterate(each: &mut dyn FnMut(&libc::dl_phdr_info) -> bool) {
     unsafe extern "C" fn callback(
         info: *mut libc::dl_phdr_info,
@@ -181,7 +181,7 @@ fn iterate(each: &mut dyn FnMut(&libc::dl_phdr_info) -> bool) {
         data: *mut libc::c_void,
     ) -> libc::c_int {
         // SAFETY: `data` is what was given to `dl_iterate_phdr` below: `each`, which outlives that call and is used
-        // by nobody else meanwhile. `info` is the loader's, good until this returns.
+        // by nothing else meanwhile. `info` is the loader's, valid until this returns.
         let (each, info) =
             unsafe { (&mut *data.cast::<&mut dyn FnMut(&libc::dl_phdr_info) -> bool>(), &*info) };
         libc::c_int::from(!each(info))

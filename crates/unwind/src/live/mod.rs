@@ -9,10 +9,10 @@
 //!
 //! * [`refresh`] is cheap when no library was loaded or unloaded since the last call. It takes the loader's
 //!   lock and allocates: never call it from a handler.
-//! * [`unwind`] reads the thread's own stack directly, after checking once that each page of it can be read;
-//!   memory of any other stack (coroutines, an alternate signal stack) is read through the kernel, which
-//!   answers an error instead of a fault. Where the kernel denies that, such stacks end as truncated.
-//! * Code of a library that was loaded after the last [`refresh`] ends a stack as truncated.
+//! * [`unwind`] reads the thread's own stack directly, after checking once that each page of it can be read; memory
+//!   of any other stack (coroutines, an alternate signal stack) is read through the kernel, which returns an error
+//!   instead of faulting. Where the kernel denies that, such stacks end as truncated.
+//! * A stack that reaches code of a library loaded after the last [`refresh`] ends there as truncated.
 
 #[cfg(target_os = "linux")]
 #[allow(unsafe_code, reason = "walks the loader's list of modules and their memory")]
@@ -44,21 +44,21 @@ pub use stack::{fetch, thread_pointer};
 
 #[cfg(target_os = "linux")]
 impl Modules {
-    /// The modules of this process, from the dynamic loader, the vdso included. Takes the loader's lock and
-    /// allocates. To unwind in this process, this module keeps such a list up to date.
+    /// Returns the modules of this process, from the dynamic loader, including the vdso. Takes the loader's lock and
+    /// allocates. To unwind in this process, use this module's functions, which keep such a list up to date.
     pub fn of_this_process() -> Result<Self> {
         loader::loaded_modules()
     }
 }
 
-/// Learns the modules of this process, on the first call and whenever libraries were loaded or unloaded
-/// since. Says whether anything changed. Not async-signal-safe.
+/// Learns the modules of this process, on the first call and whenever libraries were loaded or unloaded since.
+/// Returns whether anything changed. Not async-signal-safe.
 #[cfg(target_os = "linux")]
 pub fn refresh() -> Result<bool> {
     published::refresh()
 }
 
-/// The modules as of the last [`refresh`]. Not async-signal-safe.
+/// Returns the modules as of the last [`refresh`]. Not async-signal-safe.
 #[cfg(target_os = "linux")]
 pub fn modules() -> Arc<Modules> {
     published::modules()
@@ -74,8 +74,8 @@ pub fn unwind(registers: &Registers, frames: &mut [u64]) -> Unwound {
     crate::walk(reader.modules(), registers, &mut memory, frames)
 }
 
-/// Tells the processor that [`unwind`] is about to be called, so that what it needs is on its way to the cache while
-/// the caller does something else. Async-signal-safe.
+/// Prefetches what [`unwind`] needs, so that it is on its way to the cache while the caller does something else.
+/// Async-signal-safe.
 #[cfg(target_os = "linux")]
 #[inline]
 pub fn about_to_unwind() {
@@ -89,20 +89,20 @@ pub fn unwind_here(frames: &mut [u64]) -> Unwound {
     unwind(&Registers::here(), frames)
 }
 
-/// Learns the modules of this process: not supported on this system.
+/// Fails: learning the modules of this process is not supported on this system.
 #[cfg(not(target_os = "linux"))]
 pub fn refresh() -> Result<bool> {
     use crate::error::{Error, ErrorKind};
     Err(Error::new(ErrorKind::Unsupported, "unwinding in this process is not supported on this system"))
 }
 
-/// The modules of this process: none on this system.
+/// Returns no modules on this system.
 #[cfg(not(target_os = "linux"))]
 pub fn modules() -> Arc<Modules> {
     Arc::default()
 }
 
-/// Unwinds the running thread: nothing on this system.
+/// Finds nothing on this system.
 #[cfg(not(target_os = "linux"))]
 pub fn unwind(_registers: &Registers, _frames: &mut [u64]) -> Unwound {
     Unwound { depth: 0, end: crate::End::Truncated(crate::Reason::NoModule) }

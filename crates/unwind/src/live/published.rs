@@ -1,11 +1,11 @@
 //! The modules of this process, published so that signal handlers read them without a lock.
 //!
-//! A reader announces itself, loads the pointer, reads, and leaves. A writer swaps the pointer, and drops an
-//! old list only at a moment after the swap when no reader is inside: whoever enters later sees the new one.
+//! A reader announces itself, loads the pointer, reads, and leaves. A writer swaps the pointer, and drops an old list
+//! only at a moment after the swap when no reader is inside: readers that enter later see the new one.
 //!
-//! A `fork` may come at any moment, and leaves the child with the locks that other threads held. So the child
-//! gets locks of its own, and keeps the list that was published last. The loader's lock is not ours to replace:
-//! if nobody in the child can ever have it, the list stays as it is.
+//! A `fork` may come at any moment, and leaves the child with the locks that other threads held. So the child gets
+//! locks of its own, and keeps the list that was published last. The loader's lock cannot be replaced: if no thread
+//! in the child can ever take it, the list stays as it is.
 
 use super::spawn::spawn;
 use super::{loader, stack::fetch};
@@ -20,14 +20,14 @@ use std::time::Duration;
 static PUBLISHED: Published =
     Published { modules: AtomicPtr::new(ptr::null_mut()), readers: AtomicUsize::new(0) };
 static WRITERS: PerProcess<Writers> = PerProcess::new();
-// Whether the loader's lock can be had.
+// Whether the loader's lock can be taken.
 const FREE: u8 = 0;
 const UNKNOWN: u8 = 1;
 const STUCK: u8 = 2;
-/// Longer than anyone who is alive holds the loader's lock.
+/// Longer than any living thread holds the loader's lock.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// What every reader touches, in one cache line.
+/// What every reader reads, in one cache line.
 #[repr(align(64))]
 struct Published {
     modules: AtomicPtr<Modules>,
@@ -36,7 +36,7 @@ struct Published {
 
 /// What the writers of one process share.
 struct Writers {
-    /// Whether the loader's lock can be had: one of the three above.
+    /// Whether the loader's lock can be taken: one of the three above.
     loader: AtomicU8,
     /// Taken while modules are read, which may wait for the loader; never by readers of any kind.
     refresh: Mutex<Option<loader::Generation>>,
@@ -57,7 +57,7 @@ pub(super) struct Reader {
 
 static NONE: Modules = Modules::EMPTY;
 
-/// Asks for what a reader will touch, before it comes. Async-signal-safe.
+/// Prefetches what a reader will need. Async-signal-safe.
 #[inline]
 pub(super) fn fetch_ahead() {
     fetch(&raw const PUBLISHED);
@@ -65,7 +65,7 @@ pub(super) fn fetch_ahead() {
 }
 
 impl Reader {
-    /// Async-signal-safe.
+    /// Enters. Async-signal-safe.
     #[inline]
     pub(super) fn enter() -> Self {
         PUBLISHED.readers.fetch_add(1, Ordering::SeqCst);
@@ -87,7 +87,7 @@ impl Drop for Reader {
     }
 }
 
-/// This process' writers.
+/// Returns this process' writers.
 fn writers() -> &'static Writers {
     WRITERS.get(|has_parent| {
         fork::watch(Part::Modules, &AT_FORK);
@@ -97,14 +97,14 @@ fn writers() -> &'static Writers {
 
 static AT_FORK: Handlers = Handlers::in_child(in_child);
 
-/// No thread but this one exists in the child of a fork.
+/// In the child of a fork, where no thread but this one exists.
 fn in_child() {
     WRITERS.disown();
     PUBLISHED.readers.store(0, Ordering::SeqCst);
 }
 
-/// The list that the parent published, to be asked for while the owner has none: from its first one on, that is
-/// what is published.
+/// Returns the list that the parent published. Call it only while the owner has none: once it has one, that is what
+/// is published.
 fn inherited() -> Option<Arc<Modules>> {
     let published = PUBLISHED.modules.load(Ordering::SeqCst).cast_const();
     // SAFETY: nothing of this process is published yet, so this is the parent's, from an `Arc` that its owner
@@ -129,7 +129,8 @@ impl Writers {
         owner
     }
 
-    /// Whether the loader can be asked. In the child of a fork a thread finds out that may have to wait for ever.
+    /// Returns whether the loader answers. In the child of a fork another thread tries, since it may have to wait
+    /// forever.
     fn loader_answers(&'static self) -> bool {
         match self.loader.load(Ordering::SeqCst) {
             FREE => true,

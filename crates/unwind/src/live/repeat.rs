@@ -1,9 +1,9 @@
 //! Unwinding the same thread again and again.
 //!
-//! A walk is decided by the registers it starts from and the words it reads. So when a frame is met at the
-//! place where the walk before had it, and the words that were read from there on still stand on the stack,
-//! the rest of the stack is the same: one comparison a frame instead of a search. Programs that allocate do
-//! so from the same few outer frames for a long time, so this is most of every stack.
+//! The registers that a walk starts from and the words that it reads determine it. So when a frame is at the same
+//! place as in the previous walk, and the words that were read from there on are still on the stack, the rest of the
+//! stack is the same: one comparison per frame instead of a search. Programs allocate from the same few outer frames
+//! for a long time, so this is most of every stack.
 
 use super::stack::LiveStack;
 use crate::arch::Registers;
@@ -19,9 +19,9 @@ use crate::walk::{Place, frame_step, step};
 pub struct Repeated {
     /// The thread's first frame first.
     frames: Vec<Frame>,
-    /// The words that decide the walk, in the order of the frames that were left by them.
+    /// The words that determine the walk, in the order of the frames that were left by them.
     words: Vec<Word>,
-    /// What the running walk has found, leaf first.
+    /// What the current walk has found, leaf first.
     fresh: Vec<Fresh>,
     end: End,
 }
@@ -29,13 +29,13 @@ pub struct Repeated {
 /// One frame of a [`Repeated`] stack.
 #[derive(Clone, Copy, Debug)]
 pub struct Frame {
-    /// Where in the text the frame stands, as the crate's introduction says.
+    /// The frame's address, as the crate's introduction defines it.
     pub address: u64,
-    /// For the caller: 0 in a new frame, and kept for as long as the frame and all outside it stay.
+    /// For the caller: 0 in a new frame, and kept for as long as the frame and all frames outside it stay.
     pub tag: u32,
     /// Whether the walk from here on depends on the frame pointer.
     needs_fp: bool,
-    /// The words up to here decide the walk from this frame on.
+    /// The words up to this count determine the walk from this frame on.
     word_count: u32,
     sp: u64,
     fp: u64,
@@ -53,11 +53,11 @@ impl Word {
     const NEVER: Self = Self { address: 0, value: 0 };
 }
 
-/// A frame that was walked just now, and what decided the step to its caller.
+/// A frame that was just walked, and what determined the step to its caller.
 #[derive(Clone, Copy, Debug)]
 struct Fresh {
     frame: Frame,
-    /// The caller's frame pointer, where it was not left in its register.
+    /// The caller's frame pointer, if it is not still in its register.
     saved_fp: Option<Word>,
     /// The return address; none for the first frame of a thread.
     return_address: Option<Word>,
@@ -67,9 +67,9 @@ struct Fresh {
 #[derive(Clone, Copy, Debug)]
 #[must_use]
 pub struct Again {
-    /// So many of the outermost frames are those of the walk before, with their tags.
+    /// How many of the outermost frames are those of the previous walk, with their tags.
     pub kept: usize,
-    /// Whether the stack is whole.
+    /// Whether the stack is complete.
     pub end: End,
 }
 
@@ -80,31 +80,31 @@ impl Default for Repeated {
 }
 
 impl Repeated {
-    /// Stacks deeper than this are cut on the side of the thread's start.
+    /// Deeper stacks than this are cut at the side of the thread's start.
     const MAX_DEPTH: usize = 512;
 
-    /// Nothing is known yet.
+    /// Makes one that knows nothing yet.
     pub const fn new() -> Self {
         Self { frames: Vec::new(), words: Vec::new(), fresh: Vec::new(), end: End::Truncated(Reason::Full) }
     }
 
-    /// Forgets the walk before: the modules have changed, or another thread takes over.
+    /// Forgets the previous walk: the modules have changed, or another thread takes over.
     pub fn forget(&mut self) {
         self.frames.clear();
     }
 
-    /// The frames, that of the thread's start first.
+    /// Returns the frames, that of the thread's start first.
     pub fn frames(&self) -> &[Frame] {
         &self.frames
     }
 
-    /// The same, so that tags can be set.
+    /// Returns the same, so that tags can be set.
     pub fn frames_mut(&mut self) -> &mut [Frame] {
         &mut self.frames
     }
 
-    /// Unwinds the running thread. `caller` are the registers of a frame that stands after a call: its `pc`
-    /// is the return address. Reads nothing below its `sp`. Allocates while stacks get deeper than before.
+    /// Unwinds the running thread. `caller` holds the registers of a frame that has made a call: its `pc` is the
+    /// return address. Reads nothing below its `sp`. Allocates only when stacks get deeper than before.
     pub fn unwind(&mut self, modules: &Modules, caller: &Registers) -> Again {
         let mut memory = LiveStack::new(caller.sp);
         let (kept, end) = self.walk(modules, caller, &mut memory);
@@ -115,7 +115,7 @@ impl Repeated {
         Again { kept, end }
     }
 
-    /// Fills `fresh` up to a frame from which on nothing has changed; says how many frames that leaves.
+    /// Fills `fresh` up to a frame from which on nothing has changed; returns how many frames that leaves.
     #[inline]
     fn walk(&mut self, modules: &Modules, caller: &Registers, memory: &mut LiveStack) -> (usize, End) {
         let mut walker = Walker {
@@ -135,7 +135,7 @@ impl Repeated {
             if old > 0 && self.frames[old - 1].is_at(walker.at, &walker.registers) {
                 match self.innermost_change(old, walker.memory) {
                     None => return (old, self.end),
-                    // What lies outside of it may be met again.
+                    // Frames outside it may be met again.
                     Some(changed) => old = changed,
                 }
             }
@@ -148,7 +148,7 @@ impl Repeated {
         (0, End::Truncated(Reason::Full))
     }
 
-    /// The innermost of the outer `count` frames whose caller may be another one now.
+    /// Returns the innermost of the outer `count` frames whose caller may have changed.
     #[inline]
     fn innermost_change(&self, count: usize, memory: &mut LiveStack) -> Option<usize> {
         let words = &self.words[..self.frames[count - 1].word_count as usize];
@@ -182,7 +182,7 @@ impl Frame {
     }
 }
 
-/// Where a walk stands.
+/// The state of a walk.
 struct Walker<'a> {
     modules: &'a Modules,
     registers: Registers,
@@ -193,7 +193,7 @@ struct Walker<'a> {
 }
 
 impl Walker<'_> {
-    /// The frame here, and how the stack ends if it is the last one.
+    /// Returns the current frame, and how the stack ends if it is the last one.
     #[inline]
     fn step(&mut self) -> (Fresh, Option<End>) {
         let Registers { sp, fp, .. } = self.registers;
@@ -207,7 +207,7 @@ impl Walker<'_> {
         self.uncommon_step(Fresh { frame, saved_fp: None, return_address: Some(Word::NEVER) })
     }
 
-    /// A frame that was not met before, or is not like most.
+    /// Handles a frame that was not met before, or is not an ordinary one.
     #[cold]
     fn uncommon_step(&mut self, mut fresh: Fresh) -> (Fresh, Option<End>) {
         let module = self.modules.find_near(self.at, &mut self.near);
@@ -234,7 +234,7 @@ impl Walker<'_> {
         }
     }
 
-    /// Goes on in the caller, unless there is none.
+    /// Moves on to the caller, unless there is none.
     #[inline]
     fn go_to(&mut self, caller: Registers, is_exact: bool) -> Option<End> {
         (self.registers, self.is_exact) = (caller, is_exact);
@@ -243,7 +243,7 @@ impl Walker<'_> {
     }
 }
 
-/// Notes what a step reads: the caller's frame pointer if it was saved, then the return address.
+/// Records what a step reads: the caller's frame pointer if it was saved, then the return address.
 struct Noted<'a> {
     memory: &'a mut LiveStack,
     reads: [Word; 2],
@@ -274,7 +274,7 @@ impl Noted<'_> {
                 saved_fp: Some(first),
                 return_address: Some(second),
             },
-            // A return address that still is in its register cannot be compared.
+            // A return address that is still in its register cannot be compared.
             _ => Fresh { frame, saved_fp: None, return_address: Some(Word::NEVER) },
         }
     }
@@ -285,7 +285,7 @@ mod tests {
     use super::*;
     use std::hint::black_box;
 
-    /// The repeated walk beside a whole one, from the same caller.
+    /// Compares the repeated walk with a full one, from the same caller.
     #[inline(never)]
     fn compare(repeated: &mut Repeated) -> Again {
         let modules = crate::live::modules();
@@ -293,7 +293,7 @@ mod tests {
         let here = Registers::here();
         let mut memory = LiveStack::new(here.sp);
         let whole = crate::walk(&modules, &here, &mut memory, &mut frames);
-        // The frame of this function is left out: it stands before a call, not after one.
+        // The frame of this function is left out: it is at its pc, not after a call.
         let (table, rule) =
             modules.find(here.pc).and_then(|module| module.rule(here.pc)).expect("our own code");
         let caller = step(table, rule, &here, &mut memory).expect("our own frame");
@@ -330,7 +330,7 @@ mod tests {
         crate::live::refresh().expect("modules");
         let mut repeated = Repeated::new();
         for turn in 0..400usize {
-            // Two functions with frames of one shape: the same places on the stack, other callers.
+            // Two functions with frames of one shape: the same places on the stack, different callers.
             let depth = turn * 7 % 23;
             let _ = if turn % 2 == 0 { left(&mut repeated, depth) } else { right(&mut repeated, depth) };
         }

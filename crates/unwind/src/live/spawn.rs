@@ -1,21 +1,21 @@
-//! Threads that the profiler starts inside of a program.
+//! Threads that the profiler starts inside a program.
 //!
 //! A signal to the process goes to any thread that does not block it. A program that blocks signals on all of its
-//! threads, to take them by `sigwait` or `signalfd`, does not know ours, and would be ended by a signal that the kernel
-//! gives to one of them. So they block all signals, from before they exist: the mask is inherited, and set on the
-//! thread that starts them only for that moment.
+//! threads, to take them by `sigwait` or `signalfd`, does not know ours, and a signal that the kernel gives to one of
+//! them would kill it. So our threads block all signals, from before they exist: the mask is inherited, and set on
+//! the thread that starts them only for that moment.
 
 use std::io;
 use std::thread::{Builder, JoinHandle};
 
-/// What the running instruction or `abort` raises. Blocked, they would end the process all the same, past a handler
-/// that the program has for them.
+/// Signals that the running instruction or `abort` raises. Blocked, they would kill the process anyway, bypassing any
+/// handler that the program has for them.
 #[cfg(unix)]
 const SYNCHRONOUS: [libc::c_int; 7] =
     [libc::SIGSEGV, libc::SIGBUS, libc::SIGFPE, libc::SIGILL, libc::SIGTRAP, libc::SIGSYS, libc::SIGABRT];
 
-/// Starts `work` on a thread called `name` that blocks every signal which comes from elsewhere. Those of the C library
-/// reach it: `setuid`, for one, waits until all threads had them. Without a `stack_size` the usual one.
+/// Starts `work` on a thread called `name` that blocks every signal from elsewhere. Those of the C library reach it:
+/// `setuid`, for one, waits until all threads have handled them. Without a `stack_size` the stack has the usual size.
 pub fn spawn<T: Send + 'static>(
     name: &str,
     stack_size: Option<usize>,
@@ -54,7 +54,7 @@ impl Blocked {
 #[cfg(unix)]
 impl Drop for Blocked {
     fn drop(&mut self) {
-        // SAFETY: applies what this thread had.
+        // SAFETY: restores what this thread had.
         unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const self.before, std::ptr::null_mut()) };
     }
 }
@@ -64,7 +64,7 @@ mod tests {
     use super::*;
 
     fn is_blocked(signal: libc::c_int) -> bool {
-        // SAFETY: asks for this thread's mask, and looks into it.
+        // SAFETY: asks for this thread's mask, and reads it.
         unsafe {
             let mut now: libc::sigset_t = std::mem::zeroed();
             libc::pthread_sigmask(libc::SIG_BLOCK, std::ptr::null(), &raw mut now);

@@ -1,12 +1,12 @@
 //! Reading the running thread's stack without any chance of a fault.
 //!
-//! Which memory is safe? The *home* stack of a thread: for the main thread up to the strings that the kernel
-//! put on top of it, for others up to the thread's control block, which C libraries put on top of the stack
-//! they allocate. Between the stack pointer and that top every page is checked once, by a system call that
-//! reads an address and answers `EFAULT` instead of faulting; pages above the stack pointer of a running
-//! thread do not go away. Whatever is not on the home stack is read through the kernel, word by word in
-//! effect, which is slower and just as safe. (The main thread's control block is not on top of a stack: what it runs
-//! on below that is a coroutine's or an alternate stack, between which and the block anything may come and go.)
+//! Which memory is safe? The *home* stack of a thread: for the main thread up to the strings that the kernel put on
+//! top of it, for others up to the thread's control block, which C libraries put on top of the stack they allocate.
+//! Between the stack pointer and that top every page is checked once, by a system call that reads an address and
+//! returns `EFAULT` instead of faulting; pages above the stack pointer of a running thread do not go away. Anything
+//! not on the home stack is read through the kernel, word by word in effect, which is slower and just as safe. (The
+//! main thread's control block is not on top of a stack: if it runs below that block, it is on a coroutine's or an
+//! alternate stack, and between those and the block anything may come and go.)
 
 use crate::memory::Memory;
 use std::cell::Cell;
@@ -14,7 +14,7 @@ use std::mem::MaybeUninit;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 const PAGE: u64 = 4096;
-/// Stacks larger than this are read through the kernel beyond it.
+/// Beyond this size stacks are read through the kernel.
 const MAX_CHECKED: u64 = 64 << 20;
 const WINDOW: usize = 256;
 
@@ -29,9 +29,9 @@ static FIRST_THREAD: AtomicU64 = AtomicU64::new(0);
 
 /// The memory of the running thread, for [`crate::walk`].
 pub(super) struct LiveStack {
-    /// Words from here on can be read directly …
+    /// Words at this address and above can be read directly …
     low: u64,
-    /// … that begin fewer than this many bytes further on.
+    /// … if they begin fewer than this many bytes further on.
     room: u64,
     window_start: u64,
     window_length: usize,
@@ -51,14 +51,14 @@ impl LiveStack {
         stack
     }
 
-    /// Direct reads are safe in `low..high`.
+    /// Allows direct reads in `low..high`.
     fn set_home(&mut self, low: u64, high: u64) {
         if let Some(room) = high.checked_sub(low).and_then(|size| size.checked_sub(7)) {
             (self.low, self.room) = (low, room);
         }
     }
 
-    /// Anything but a direct read: another part of the home stack, or another stack.
+    /// Handles anything but a direct read: another part of the home stack, or another stack.
     #[cold]
     fn read_elsewhere(&mut self, address: u64) -> Option<u64> {
         if let Some(word) = self.in_window(address) {
@@ -77,7 +77,7 @@ impl LiveStack {
 
     fn in_window(&self, address: u64) -> Option<u64> {
         let offset = usize::try_from(address.checked_sub(self.window_start)?).ok()?;
-        // SAFETY: `window_length` is 0, or what `read_through_kernel` said that the kernel wrote, from the start.
+        // SAFETY: `window_length` is 0, or what `read_through_kernel` reported that the kernel wrote, from the start.
         let window =
             unsafe { std::slice::from_raw_parts(self.window.as_ptr().cast::<u8>(), self.window_length) };
         window.get(offset..)?.first_chunk().map(|bytes| u64::from_ne_bytes(*bytes))
@@ -95,26 +95,26 @@ impl Memory for LiveStack {
 
     #[inline(always)]
     fn glance(&mut self, address: u64) -> Option<u64> {
-        // One comparison for both ends: what lies below `low` wraps around to beyond any stack.
+        // One comparison for both ends: addresses below `low` wrap around to beyond any stack.
         if address.wrapping_sub(self.low) >= self.room {
             return None;
         }
         let word = address as *const Unaligned;
-        // SAFETY: the word lies on this thread's own stack, between its stack pointer and the stack's top,
-        // and `home_stack` checked that those pages can be read, which they can for as long as the thread runs on
-        // them. Volatile, because the stack is not memory of this function's: the thread itself stands still, but
-        // others may write to what it lent them. Any word will do then, as long as it is read once.
+        // SAFETY: the word lies on this thread's own stack, between its stack pointer and the stack's top, and
+        // `home_stack` checked that those pages can be read, which they can for as long as the thread runs on them.
+        // Volatile, because the stack is not this function's memory: the thread itself stands still, but other
+        // threads may write to what it lent them. Any word will do then, as long as it is read once.
         Some(unsafe { word.read_volatile() }.0)
     }
 }
 
-/// A word that may lie anywhere.
+/// A word at any alignment.
 #[derive(Clone, Copy)]
 #[repr(C, packed)]
 struct Unaligned(u64);
 
-/// Asks for the lines of the stack that hold its first frames: a walk reads them one after the other, and each
-/// tells where the next one is, so what is in no cache would be waited for line by line.
+/// Prefetches the lines of the stack that hold its first frames: a walk reads them one after the other, and each
+/// gives the place of the next one, so a walk would wait for every line that is in no cache.
 #[inline]
 fn fetch_ahead(low: u64, high: u64) {
     const LINE: u64 = 64;
@@ -124,7 +124,7 @@ fn fetch_ahead(low: u64, high: u64) {
     }
 }
 
-/// Asks for the cache line at `place`, to be used soon. Any address will do. Async-signal-safe.
+/// Prefetches the cache line at `place`. Any address will do. Async-signal-safe.
 #[inline(always)]
 pub fn fetch<T>(place: *const T) {
     #[cfg(target_arch = "x86_64")]
@@ -136,7 +136,7 @@ pub fn fetch<T>(place: *const T) {
     let _ = place;
 }
 
-/// The part of the home stack from `sp` up, when `sp` is on it.
+/// Returns the part of the home stack from `sp` up, when `sp` is on it.
 #[inline]
 fn home_stack(sp: u64) -> Option<(u64, u64)> {
     let control_block = thread_pointer();
@@ -159,7 +159,7 @@ fn check_home_stack(sp: u64, top: u64, checked: u64) -> Option<(u64, u64)> {
     }
     let control_block = thread_pointer();
     let is_below = sp < control_block;
-    // Where the answer is always yes (an emulator's, say) it says nothing.
+    // Where the check always succeeds (in an emulator, say) it means nothing.
     if (is_below && is_first_thread(control_block)) || is_readable(NOWHERE) {
         return None;
     }
@@ -179,9 +179,9 @@ fn check_home_stack(sp: u64, top: u64, checked: u64) -> Option<(u64, u64)> {
     Some((sp, top))
 }
 
-/// Whether this is the thread that runs on the kernel's stack, not on one below its control block. Until it was
-/// seen there, the thread with the id of the process is taken for it; in the child of a fork that may be another
-/// one, which is then read through the kernel.
+/// Returns whether this is the thread that runs on the kernel's stack, not on one below its control block. Until it
+/// was seen there, it is assumed to be the thread with the id of the process; in the child of a fork that may be
+/// another one, which is then read through the kernel.
 fn is_first_thread(control_block: u64) -> bool {
     match FIRST_THREAD.load(Ordering::Relaxed) {
         // SAFETY: system calls without arguments that cannot fail, and so leave `errno` alone.
@@ -190,7 +190,7 @@ fn is_first_thread(control_block: u64) -> bool {
     }
 }
 
-/// The kernel puts the program's file name on top of the main thread's stack.
+/// Returns the top of the main thread's stack, where the kernel puts the program's file name.
 fn main_stack_top() -> u64 {
     // SAFETY: reads the auxiliary vector, which does not change, without a lock: async-signal-safe.
     let top = unsafe { libc::getauxval(libc::AT_EXECFN) };
@@ -198,9 +198,9 @@ fn main_stack_top() -> u64 {
     top
 }
 
-/// Whether eight bytes at `address` can be read. The kernel copies a signal set from there before it looks
-/// at what to do with it, and no such thing to do exists, so nothing happens in either case. Any other answer
-/// (a filter's) is none.
+/// Returns whether eight bytes at `address` can be read. The kernel copies a signal set from there before it checks
+/// the requested operation, which does not exist, so nothing happens in either case. Any other result (from a filter)
+/// counts as unreadable.
 fn is_readable(address: u64) -> bool {
     const NOTHING: libc::c_int = -1;
     let no_old_set = std::ptr::null_mut::<u64>();
@@ -215,7 +215,7 @@ fn is_readable(address: u64) -> bool {
     }
 }
 
-/// Copies from `address` what can be read up to the end of its page; gives the length.
+/// Copies from `address` what can be read up to the end of its page; returns the length.
 #[cold]
 fn read_through_kernel(address: u64, into: &mut MaybeUninit<[u8; WINDOW]>) -> usize {
     // Two requests, so that a page that cannot be read spoils only its own part.
@@ -224,7 +224,7 @@ fn read_through_kernel(address: u64, into: &mut MaybeUninit<[u8; WINDOW]>) -> us
     let part = |start: u64, length: usize| libc::iovec { iov_base: start as *mut _, iov_len: length };
     let remote = [part(address, in_page), part(address.wrapping_add(in_page as u64), WINDOW - in_page)];
     // SAFETY: the kernel writes at most `WINDOW` bytes to `into`, which has them, and checks the remote addresses
-    // itself: it answers an error where there is nothing. errno belongs to this thread and is put back.
+    // itself: it returns an error where there is nothing. errno belongs to this thread and is put back.
     unsafe {
         let errno = libc::__errno_location();
         let before = *errno;
@@ -235,7 +235,7 @@ fn read_through_kernel(address: u64, into: &mut MaybeUninit<[u8; WINDOW]>) -> us
     }
 }
 
-/// The address of this thread's control block. Async-signal-safe.
+/// Returns the address of this thread's control block. Async-signal-safe.
 #[cfg(target_arch = "x86_64")]
 #[inline]
 pub fn thread_pointer() -> u64 {
@@ -247,7 +247,7 @@ pub fn thread_pointer() -> u64 {
     pointer
 }
 
-/// The address of this thread's control block. Async-signal-safe.
+/// Returns the address of this thread's control block. Async-signal-safe.
 #[cfg(target_arch = "aarch64")]
 #[inline]
 pub fn thread_pointer() -> u64 {
@@ -259,7 +259,7 @@ pub fn thread_pointer() -> u64 {
     pointer
 }
 
-/// Unknown on other machines (0), where every read goes through the kernel.
+/// Returns 0 for unknown on other machines, where every read goes through the kernel.
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
 pub fn thread_pointer() -> u64 {
     0
@@ -270,7 +270,7 @@ mod tests {
     use super::*;
     use std::hint::black_box;
 
-    /// Whether words of this stack, which it keeps aligned and unaligned, can be had.
+    /// Returns whether words of this stack can be read, aligned and unaligned.
     fn reads_its_own_stack() -> bool {
         let words = black_box([0x1122_3344_5566_7788u64, 0x99aa_bbcc_ddee_ff00]);
         let address = words.as_ptr() as u64;
@@ -294,7 +294,7 @@ mod tests {
     /// In the child of a fork this thread is the main one, on a stack that is not the main one.
     #[test]
     fn below_its_control_block_the_main_thread_has_none() {
-        // SAFETY: the child only looks and leaves.
+        // SAFETY: the child only looks and exits.
         let status = unsafe {
             let child = libc::fork();
             if child == 0 {

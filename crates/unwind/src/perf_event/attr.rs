@@ -2,7 +2,7 @@
 
 use super::bytes::ByteReader;
 
-/// The first 112 bytes of the structure. Kernels that know fewer take it as long as what they do not know is 0.
+/// The first 112 bytes of the structure. Kernels that know fewer accept it if what they do not know is 0.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct EventAttr {
@@ -13,11 +13,11 @@ pub struct EventAttr {
     pub config: u64,
     /// A period, or a frequency with [`flag::FREQ`].
     pub sample_period: u64,
-    /// Of [`sample_bit`].
+    /// Bits of [`sample_bit`].
     pub sample_type: u64,
     /// What reading the event returns.
     pub read_format: u64,
-    /// Of [`flag`].
+    /// Bits of [`flag`].
     pub flags: u64,
     /// After how many records to wake the reader, or bytes with [`flag::WATERMARK`].
     pub wakeup: u32,
@@ -43,26 +43,26 @@ pub struct EventAttr {
 const _: () = assert!(size_of::<EventAttr>() == 112);
 
 impl EventAttr {
-    /// An event that records nothing yet.
+    /// Makes an event that records nothing yet.
     pub fn new(kind: u32, config: u64) -> Self {
         Self { kind, config, size: size_of::<Self>() as u32, ..Self::default() }
     }
 
-    /// The same with these flags set.
+    /// Returns the same event with these flags set.
     #[must_use]
     pub fn with(mut self, flags: u64) -> Self {
         self.flags |= flags;
         self
     }
 
-    /// The same with these flags cleared.
+    /// Returns the same event with these flags cleared.
     #[must_use]
     pub fn without(mut self, flags: u64) -> Self {
         self.flags &= !flags;
         self
     }
 
-    /// Reads the structure as a file has it: older kernels made it shorter, newer ones longer.
+    /// Reads the structure from a file: older kernels made it shorter, newer ones longer.
     pub fn parse(bytes: &[u8], big: bool) -> Option<Self> {
         let mut fields = ByteReader::new(bytes, big);
         let mut attr = Self { kind: fields.u32()?, size: fields.u32()?, ..Self::default() };
@@ -70,7 +70,7 @@ impl EventAttr {
         attr.sample_period = fields.u64()?;
         attr.sample_type = fields.u64()?;
         attr.read_format = fields.u64()?;
-        // A bit field and no number: machines of the other byte order fill it from the other end.
+        // A bit field, not a number: machines of the other byte order fill it from the other end.
         attr.flags = fields.u64().map(|flags| if big { flags.reverse_bits() } else { flags })?;
         attr.wakeup = fields.u32().unwrap_or(0);
         attr.breakpoint_type = fields.u32().unwrap_or(0);
@@ -81,7 +81,7 @@ impl EventAttr {
         Some(attr)
     }
 
-    /// How the samples of this event are laid out.
+    /// Returns how the samples of this event are laid out.
     pub fn sample_layout(&self) -> SampleLayout {
         SampleLayout {
             sample_type: self.sample_type,
@@ -91,12 +91,12 @@ impl EventAttr {
         }
     }
 
-    /// Whether samples have the field of this [`sample_bit`].
+    /// Returns whether samples have the field of this [`sample_bit`].
     pub fn has(&self, bit: u64) -> bool {
         self.sample_type & bit != 0
     }
 
-    /// The time of a record other than a sample, which stands in the trailer of its `body`.
+    /// Returns the time of a record other than a sample, from the trailer of its `body`.
     pub fn trailer_time(&self, body: &[u8], big: bool) -> Option<u64> {
         const AFTER: [u64; 4] =
             [sample_bit::ID, sample_bit::STREAM_ID, sample_bit::CPU, sample_bit::IDENTIFIER];
@@ -108,12 +108,12 @@ impl EventAttr {
         ByteReader::new(&body[start..], big).u64()
     }
 
-    /// The rate in hertz, when one was asked for.
+    /// Returns the rate in hertz, if one was asked for.
     pub fn frequency(&self) -> Option<u64> {
         (self.flags & flag::FREQ != 0).then_some(self.sample_period)
     }
 
-    /// What a sample without a period counts.
+    /// Returns what a sample without a period counts.
     pub fn default_period(&self) -> u64 {
         let is_clock = matches!((self.kind, self.config), (event_kind::SOFTWARE, 0 | 1));
         match self.frequency() {
@@ -124,10 +124,10 @@ impl EventAttr {
     }
 }
 
-/// What decides which fields a sample has. Samples of events with equal layouts are read alike.
+/// What determines which fields a sample has. Samples of events with equal layouts are read alike.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SampleLayout {
-    /// Of [`sample_bit`].
+    /// Bits of [`sample_bit`].
     pub sample_type: u64,
     /// As in [`EventAttr`].
     pub read_format: u64,
@@ -141,7 +141,7 @@ impl SampleLayout {
     const BRANCH_HAS_INDEX: u64 = 1 << 17;
     const BRANCH_CALL_STACK: u64 = 1 << 11;
 
-    /// Whether samples have the field of this [`sample_bit`].
+    /// Returns whether samples have the field of this [`sample_bit`].
     #[inline]
     pub fn has(&self, bit: u64) -> bool {
         self.sample_type & bit != 0
@@ -151,13 +151,14 @@ impl SampleLayout {
         self.branch_sample_type & Self::BRANCH_HAS_INDEX != 0
     }
 
-    /// Whether the branches of samples are the calls that are open (`--call-graph lbr`), and not the last ones taken.
+    /// Returns whether the branches of samples are the open calls (`--call-graph lbr`), and not the last branches
+    /// taken.
     pub(super) fn branches_are_calls(&self) -> bool {
         self.branch_sample_type & Self::BRANCH_CALL_STACK != 0
     }
 }
 
-/// Defines constants that bear the kernel's names.
+/// Defines constants with the kernel's names.
 macro_rules! kernel_constants {
     ($(#[$doc:meta])* $module:ident: $type:ty { $($name:ident = $value:expr,)* }) => {
         $(#[$doc])*
@@ -181,7 +182,7 @@ kernel_constants! {
 }
 
 kernel_constants! {
-    /// The numbers of the events that are chosen without a name: `PERF_COUNT_*`.
+    /// The numbers of the events that the kernel defines itself: `PERF_COUNT_*`.
     config: u64 {
         CPU_CYCLES = 0,
         CPU_CLOCK = 0,
@@ -239,7 +240,7 @@ kernel_constants! {
 mod tests {
     use super::*;
 
-    /// An attr of the software clock at 99 Hz, whose flags are these bytes.
+    /// An attr of the software clock at 99 Hz, with these bytes as its flags.
     fn attr(word: fn(u64) -> [u8; 8], flags: [u8; 8]) -> Vec<u8> {
         let (mut kind, size) = (word(1), word(64));
         if kind[0] == 1 {

@@ -1,4 +1,4 @@
-//! Numbers of either byte order.
+//! Numbers in either byte order.
 
 /// Reads numbers and text from the front of some bytes.
 #[derive(Clone, Copy, Debug)]
@@ -8,17 +8,17 @@ pub struct ByteReader<'a> {
 }
 
 impl<'a> ByteReader<'a> {
-    /// A reader of `bytes`, whose numbers are big-endian if `big` is set.
+    /// Makes a reader of `bytes`, whose numbers are big-endian if `big` is set.
     pub fn new(bytes: &'a [u8], big: bool) -> Self {
         Self { bytes, big }
     }
 
-    /// What was not read yet.
+    /// Returns what was not read yet.
     pub fn rest(&self) -> &'a [u8] {
         self.bytes
     }
 
-    /// The next `count` bytes.
+    /// Reads the next `count` bytes.
     #[inline]
     pub fn bytes(&mut self, count: usize) -> Option<&'a [u8]> {
         let (taken, rest) = self.bytes.split_at_checked(count)?;
@@ -33,34 +33,34 @@ impl<'a> ByteReader<'a> {
         Some(*taken)
     }
 
-    /// A number of two bytes.
+    /// Reads a number of two bytes.
     #[inline]
     pub fn u16(&mut self) -> Option<u16> {
         let word = self.chunk()?;
         Some(if self.big { u16::from_be_bytes(word) } else { u16::from_le_bytes(word) })
     }
 
-    /// A number of four bytes.
+    /// Reads a number of four bytes.
     #[inline]
     pub fn u32(&mut self) -> Option<u32> {
         let word = self.chunk()?;
         Some(if self.big { u32::from_be_bytes(word) } else { u32::from_le_bytes(word) })
     }
 
-    /// A number of eight bytes.
+    /// Reads a number of eight bytes.
     #[inline]
     pub fn u64(&mut self) -> Option<u64> {
         let word = self.chunk()?;
         Some(if self.big { u64::from_be_bytes(word) } else { u64::from_le_bytes(word) })
     }
 
-    /// What is left, up to the first zero byte.
+    /// Returns what is left, up to the first zero byte.
     pub fn text(&self) -> &'a [u8] {
         let end = self.bytes.iter().position(|&byte| byte == 0).unwrap_or(self.bytes.len());
         &self.bytes[..end]
     }
 
-    /// An array of `count` numbers of eight bytes.
+    /// Reads an array of `count` numbers of eight bytes.
     #[inline]
     pub fn words(&mut self, count: u64) -> Option<WordArray<'a>> {
         let bytes = self.bytes(usize::try_from(count).ok()?.checked_mul(8)?)?;
@@ -68,7 +68,7 @@ impl<'a> ByteReader<'a> {
     }
 }
 
-/// An array of numbers of eight bytes, each read when it is asked for.
+/// An array of numbers of eight bytes, each read on request.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct WordArray<'a> {
     bytes: &'a [u8],
@@ -76,17 +76,17 @@ pub struct WordArray<'a> {
 }
 
 impl<'a> WordArray<'a> {
-    /// The number at the index `at`.
+    /// Returns the number at the index `at`.
     pub fn get(&self, at: usize) -> Option<u64> {
         ByteReader::new(self.bytes.get(at.checked_mul(8)?..)?, self.big).u64()
     }
 
-    /// The numbers as they are stored.
+    /// Returns the numbers as they are stored.
     pub fn bytes(&self) -> &'a [u8] {
         self.bytes
     }
 
-    /// All numbers in order.
+    /// Returns all numbers in order.
     pub fn iter(&self) -> impl Iterator<Item = u64> + use<'a> {
         let big = self.big;
         let words = self.bytes.as_chunks::<8>().0.iter();

@@ -1,8 +1,8 @@
 //! The structures of `perf_event_open`, as the kernel's header defines them: what an event is asked to record
 //! ([`EventAttr`]), and the records that come out of a ring or lie in a file ([`RecordHeader`], [`Sample`], …).
 //!
-//! Only the layout stands here. System calls and rings belong to whoever samples, perf.data's own records to its reader.
-//! Nothing is trusted: a record that is shorter than it must be is none.
+//! This is only the layout. System calls and rings belong to the samplers, perf.data's own records to its reader.
+//! Nothing is trusted: a record that is too short is rejected.
 
 mod attr;
 mod bytes;
@@ -26,15 +26,15 @@ pub mod control {
     pub const DISABLE: u64 = 0x2401;
     /// Writes the event's records to another event's ring.
     pub const SET_OUTPUT: u64 = 0x2405;
-    /// Tells the number that the event's records carry.
+    /// Returns the number that the event's records carry.
     pub const ID: u64 = 0x8008_2407;
 }
 
 /// Offsets in the first page of a ring, in bytes.
 pub mod ring_page {
-    /// Up to where the kernel has written.
+    /// The position up to which the kernel has written.
     pub const DATA_HEAD: usize = 1024;
-    /// Up to where the records were taken.
+    /// The position up to which the records were taken.
     pub const DATA_TAIL: usize = 1032;
     /// Where the records begin; 0 before Linux 4.1, where it is the second page.
     pub const DATA_OFFSET: usize = 1040;

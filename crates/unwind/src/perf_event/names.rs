@@ -34,20 +34,20 @@ const SOFTWARE: [&[&str]; 12] = [
 const TABLES: [(u32, &[&[&str]]); 2] = [(event_kind::SOFTWARE, &SOFTWARE), (event_kind::HARDWARE, &HARDWARE)];
 
 impl EventAttr {
-    /// What the event is called where nobody named it.
+    /// Returns what the event is called if it was not given a name.
     pub fn plain_name(&self) -> String {
         let known = event_name(self.kind, self.config);
         known.map_or_else(|| format!("event {}:{:#x}", self.kind, self.config), str::to_owned)
     }
 }
 
-/// The usual name of the hardware or software event with this number.
+/// Returns the usual name of the hardware or software event with this number.
 fn event_name(kind: u32, config: u64) -> Option<&'static str> {
     let (_, table) = TABLES.iter().find(|(known, _)| *known == kind)?;
     table.get(usize::try_from(config).ok()?)?.first().copied()
 }
 
-/// The kind and the number of the hardware or software event with this name, in lower case.
+/// Returns the kind and the number of the hardware or software event with this name, in lower case.
 pub fn event_of_name(name: &str) -> Option<(u32, u64)> {
     TABLES.iter().find_map(|(kind, table)| {
         let config = table.iter().position(|names| names.contains(&name))?;

@@ -1,4 +1,4 @@
-//! The records that tell which processes there are and what they have mapped.
+//! The records that say which processes there are and what they have mapped.
 
 use super::attr::kernel_constants;
 use super::bytes::ByteReader;
@@ -21,7 +21,7 @@ kernel_constants! {
 }
 
 kernel_constants! {
-    /// The bits of [`RecordHeader::misc`], most of which mean something for one kind of record only.
+    /// The bits of [`RecordHeader::misc`], most of which have a meaning for only one kind of record.
     misc: u16 {
         MODE_MASK = 7,
         MODE_USER = 2,
@@ -39,9 +39,9 @@ kernel_constants! {
 pub struct RecordHeader {
     /// One of [`record_kind`], or of perf's own.
     pub kind: u32,
-    /// Of [`misc`].
+    /// Bits of [`misc`].
     pub misc: u16,
-    /// The length of the record, the header included.
+    /// The length of the record, including the header.
     pub size: u16,
 }
 
@@ -56,7 +56,7 @@ impl RecordHeader {
         Some(Self { kind: fields.u32()?, misc: fields.u16()?, size: fields.u16()? })
     }
 
-    /// Whether a bit of [`misc`] is set.
+    /// Returns whether a bit of [`misc`] is set.
     #[inline]
     pub fn has(&self, bit: u16) -> bool {
         self.misc & bit != 0

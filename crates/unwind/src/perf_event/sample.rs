@@ -15,19 +15,20 @@ pub struct Sample<'a> {
     pub tid: u32,
     /// When it was taken.
     pub time: Option<u64>,
-    /// How much was counted since the sample before.
+    /// How much was counted since the previous sample.
     pub period: Option<u64>,
     /// Addresses, leaf first, and marks of [`callchain`].
     pub callchain: Option<WordArray<'a>>,
     /// What a tracepoint recorded.
     pub raw: &'a [u8],
-    /// Of each open call where it comes from, where it leads, and flags, innermost first, when the processor keeps them.
+    /// For each open call where it comes from, where it leads, and flags, innermost first, if the processor keeps
+    /// them.
     pub calls: Option<WordArray<'a>>,
-    /// `None` for a thread of the kernel.
+    /// The user registers; `None` for a thread of the kernel.
     pub registers: Option<UserRegisters<'a>>,
-    /// The user stack from the stack pointer on.
+    /// The user stack from the stack pointer up.
     pub stack: &'a [u8],
-    /// Where in the body of the record the dump of the user stack begins, its size first.
+    /// Where in the record's body the dump of the user stack begins, starting with its size.
     pub dump_at: Option<usize>,
 }
 
@@ -110,13 +111,13 @@ fn skip_read(format: u64, fields: &mut ByteReader<'_>) -> Option<()> {
 }
 
 impl SampleLayout {
-    /// Where the bytes of the user stack start in the body of a sample, and how many there are, if there are any.
+    /// Returns where the bytes of the user stack start in the body of a sample, and how many there are, if any.
     pub fn stack_place(&self, mut body: ByteReader<'_>) -> Option<(usize, usize)> {
         let (sample, size) = Sample::parse_up_to_dump(self, &mut body)?;
         sample.dump_at.filter(|_| size > 0).map(|at| (at + 8, size))
     }
 
-    /// Which event the sample belongs to.
+    /// Returns the id of the event that the sample belongs to.
     pub fn sample_id(&self, mut body: ByteReader<'_>) -> Option<u64> {
         const BEFORE: [u64; 4] = [sample_bit::IP, sample_bit::TID, sample_bit::TIME, sample_bit::ADDR];
         if self.has(sample_bit::IDENTIFIER) {
@@ -129,7 +130,7 @@ impl SampleLayout {
         body.u64()
     }
 
-    /// When the sample was taken, without reading the rest.
+    /// Returns when the sample was taken, without reading the rest.
     pub fn sample_time(&self, mut body: ByteReader<'_>) -> Option<u64> {
         if !self.has(sample_bit::TIME) {
             return None;
@@ -143,7 +144,7 @@ impl SampleLayout {
     }
 }
 
-/// The registers of the user side, in the order of their numbers.
+/// The user-side registers, in the order of their numbers.
 #[derive(Clone, Copy, Debug)]
 pub struct UserRegisters<'a> {
     mask: u64,
@@ -165,7 +166,7 @@ impl<'a> UserRegisters<'a> {
         Some(Some(Self { mask, values, is_64_bit: abi == ABI_64 }))
     }
 
-    /// The registers that unwinding needs, by the numbers that perf gives them on each machine.
+    /// Returns the registers that unwinding needs, by the numbers that perf gives them on each machine.
     #[inline]
     pub fn for_unwinding(&self) -> Option<Registers> {
         // Only 64-bit Arm has a register 32, its program counter.
@@ -191,7 +192,8 @@ pub const NATIVE_REGISTERS: u64 = 1 << 32 | 1 << 31 | 1 << 30 | 1 << 29;
 pub const NATIVE_REGISTERS: u64 = 1 << 8 | 1 << 7 | 1 << 6;
 
 kernel_constants! {
-    /// Marks in a call chain that say whose addresses follow: `PERF_CONTEXT_*`. Words from `FIRST` on are no addresses.
+    /// Marks in a call chain that say whose addresses follow: `PERF_CONTEXT_*`. Words from `FIRST` on are not
+    /// addresses.
     callchain: u64 {
         KERNEL = -128i64 as u64,
         USER = -512i64 as u64,
@@ -200,8 +202,8 @@ kernel_constants! {
     }
 }
 
-/// The frames of a call chain with the mark before each, leaf first. Callers are given as addresses inside their call
-/// instruction. `context` is the mark of frames before the first mark.
+/// Returns the frames of a call chain with the mark before each, leaf first. Callers are given as addresses inside
+/// their call instruction. `context` is the mark of frames before the first mark.
 pub fn callchain_frames(
     words: impl Iterator<Item = u64>,
     mut context: u64,
@@ -212,7 +214,7 @@ pub fn callchain_frames(
             (context, is_exact) = (word, true);
             return None;
         }
-        // The first frame of a context is where it stands, the others are return addresses.
+        // The first frame of a context is the current instruction, the others are return addresses.
         let address = if is_exact { word } else { word.saturating_sub(1) };
         is_exact = false;
         Some((context, address))

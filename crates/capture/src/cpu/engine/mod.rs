@@ -1,4 +1,4 @@
-//! What makes a thread interrupt itself while it uses CPU time. One file an engine.
+//! What makes a thread interrupt itself while it uses CPU time. Each engine has its own file.
 
 mod perf;
 mod setitimer;
@@ -8,41 +8,41 @@ use super::options::{Engine as Choice, Signal};
 use crate::threads::Tid;
 use crate::{Error, ErrorKind, Result};
 
-/// An engine that runs.
+/// A running engine.
 pub(super) trait Engine: Send {
-    /// Which one it is.
+    /// Returns which engine this is.
     fn choice(&self) -> Choice;
 
-    /// Follows the threads that started and ended, and changes to another period. Called as often as the
-    /// [pace](super::pace) of looks says. Says how many threads are new.
+    /// Follows threads that started or ended, and switches to another period. Called as often as the
+    /// [pace](super::pace) of looks says. Returns how many threads are new.
     fn update(&mut self, period_nanos: u64) -> usize;
 
-    /// Sends no signals until the next update, where it can: nobody of ours would take them.
+    /// Sends no signals until the next update, if the engine can: no handler of ours would take them.
     fn rest(&mut self) {}
 
-    /// How many threads are known.
+    /// Returns how many threads are known.
     fn threads(&self) -> usize;
 
-    /// CPU time that is to be added to the next sample of a thread.
+    /// Takes the CPU time that is to be added to the next sample of a thread.
     fn take_owed(&mut self, _tid: Tid) -> u64 {
         0
     }
 
-    /// Threads that cannot be reached, such as for a limit of the kernel.
+    /// Returns how many threads cannot be reached, for example because of a kernel limit.
     fn unreached(&self) -> usize {
         0
     }
 }
 
-/// Starts the engine of choice, or the first that works instead; with remarks about those that did not.
-/// It stops when it is dropped.
+/// Starts the chosen engine, or else the first that works; also returns remarks about those that did not. The engine
+/// stops when it is dropped.
 pub(super) fn start(
     choice: Choice,
     signal: Signal,
     period_nanos: u64,
 ) -> Result<(Box<dyn Engine>, Vec<String>)> {
     let order: &[Choice] = match choice {
-        // Only a timer ends with the program image that made it, and never sends another signal.
+        // Only timers end with the program image that made them and never send another signal.
         _ if signal == Signal::Urgent => &[Choice::Timer],
         Choice::Auto | Choice::Timer => &[Choice::Timer, Choice::Setitimer],
         Choice::Perf => &[Choice::Perf, Choice::Timer, Choice::Setitimer],

@@ -1,8 +1,8 @@
 //! A `perf_event_open` task clock on each thread, whose overflow sends the signal.
 //!
-//! Where the kernel allows it, time in system calls counts and its kernel frames come along, by a small ring. The
-//! price: a sample that falls on the way into a sleep is a signal that ends the sleep (`EINTR`), which no engine
-//! that stays on the user's side does.
+//! Where the kernel allows it, time in system calls counts too, and a small ring delivers its kernel frames. The
+//! price: a sample that falls on the way into a sleep is a signal that ends the sleep (`EINTR`). Engines that stay in
+//! user space never end one.
 
 use super::Engine;
 use crate::cpu::handler::{self, PERF_FILES};
@@ -16,7 +16,7 @@ use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 
 pub(super) struct Perf {
     period_nanos: u64,
-    /// Without the right to the kernel side, time in system calls is not sampled.
+    /// Without the right to see the kernel's side, time in system calls is not sampled.
     is_user_only: bool,
     by_thread: FxHashMap<Listed, PerfFile>,
     unreached: usize,
@@ -38,7 +38,7 @@ impl Perf {
         Ok(perf)
     }
 
-    /// Opens events for threads that have none, and forgets threads that ended. Says how many were opened.
+    /// Opens events for threads that have none, and forgets threads that ended. Returns how many it opened.
     fn open_all(&mut self) -> usize {
         self.listing.read(&mut self.listed);
         self.by_thread.retain(|thread, _| self.listed.binary_search(thread).is_ok());
@@ -87,8 +87,8 @@ impl Engine for Perf {
 /// The event of one thread.
 struct PerfFile {
     file: OwnedFd,
-    /// For the kernel's frames. Without one (locked memory is limited) there are none. In a box: handlers know
-    /// where it is.
+    /// Receives the kernel's frames; without it (locked memory is limited) there are none. Boxed, because handlers
+    /// know its address.
     ring: Option<Box<KernelRing>>,
 }
 
@@ -128,7 +128,8 @@ impl PerfFile {
 impl Drop for PerfFile {
     fn drop(&mut self) {
         let descriptor = self.file.as_raw_fd();
-        // Closing is not enough: a child of a fork has the same file, and this process would get its signals on.
+        // Closing is not enough: the child of a fork has the same file open, and this process would go on getting its
+        // signals.
         // SAFETY: stops an event of our own.
         unsafe { libc::ioctl(descriptor, control::DISABLE as _, 0) };
         if self.ring.is_some() {

@@ -1,8 +1,8 @@
 //! One interval timer for the whole process. The kernel expires it at most once a tick however high the
 //! frequency, so each sample is given the CPU time that passed since the one before.
 //!
-//! A process has only one such timer. If the program uses it, its signals rest while this engine runs, and go on
-//! afterwards.
+//! A process has only one such timer. If the program uses it, the program's signals stop while this engine runs, and
+//! resume afterwards.
 
 use super::Engine;
 use crate::cpu::options::Engine as Choice;
@@ -10,7 +10,7 @@ use std::io;
 
 pub(super) struct Setitimer {
     period_nanos: u64,
-    /// The timer as the program had it.
+    /// The timer as the program had set it.
     before: libc::itimerval,
 }
 
@@ -32,7 +32,7 @@ impl Engine for Setitimer {
         0
     }
 
-    /// It knows none, and owes the process one period.
+    /// The engine knows no threads, and owes the process one period.
     fn threads(&self) -> usize {
         0
     }
@@ -54,10 +54,10 @@ fn every(period_nanos: u64) -> libc::itimerval {
     libc::itimerval { it_interval: period, it_value: period }
 }
 
-/// Sets the timer; gives what it was.
+/// Sets the timer and returns what it was before.
 fn set(times: &libc::itimerval) -> io::Result<libc::itimerval> {
     let mut before = *times;
-    // SAFETY: the one structure is filled in, the other is written.
+    // SAFETY: one structure is filled in, the other is written.
     match unsafe { libc::setitimer(libc::ITIMER_PROF, times, &raw mut before) } {
         0 => Ok(before),
         _ => Err(io::Error::last_os_error()),

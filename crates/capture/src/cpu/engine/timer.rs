@@ -1,18 +1,18 @@
 //! A POSIX timer on each thread's CPU clock, made from outside for every thread of the process.
 //!
 //! The kernel checks CPU timers at its tick, so at high frequencies one signal stands for several periods;
-//! `si_overrun` says how many. What a thread used before it was found is not lost: it is owed, and added to its
-//! first sample. (A timer that is set to a moment in the past would do the same, but fire at once, also into a
-//! thread that sleeps, and end its sleep. One that is set to the future only ever finds its thread running.)
-//! A thread that is found late because the kernel refused its first timer, or a listing left it out, is owed no
-//! more than the time since the last look: what it used before that is unseen, not the weight of one stack.
+//! `si_overrun` says how many. What a thread used before it was found is not lost: it is owed, and added to its first
+//! sample. (A timer set to a moment in the past would do the same, but fire at once, even into a sleeping thread, and
+//! end its sleep. A timer set to the future only ever finds its thread running.) A thread that is found late because
+//! the kernel refused its first timer, or because a listing left it out, is owed no more than the time since the last
+//! look: what it used before that counts as unseen, not as the weight of one stack.
 //!
-//! (A timer on the CPU clock of the whole process would also reach threads that live for less than the time
-//! between two looks. But its signal is the process', not a thread's: when the running thread blocks it, if
-//! only for the time of its own handler, the kernel wakes another thread with it, out of a sleep.)
+//! (A timer on the CPU clock of the whole process would also reach threads that live for less than the time between
+//! two looks. But its signal goes to the process, not to a thread: when the running thread blocks it, if only while
+//! its own handler runs, the kernel delivers it to another thread, whose sleep it ends.)
 //!
-//! What a thread uses between the last tick that found it running and its end is never seen: half a tick on
-//! average. To be fair, a timer counts from that much before the moment it is made.
+//! What a thread uses between the last tick that found it running and its end is never seen: half a tick on average.
+//! To make up for it, a timer counts from that much before the moment it is made.
 
 use super::Engine;
 use crate::cpu::handler::{self, TimerTag};
@@ -24,7 +24,7 @@ use std::io;
 pub(super) struct Timers {
     period_nanos: u64,
     by_thread: FxHashMap<Tid, Armed>,
-    /// CPU time of threads from before they had a timer, and that no sample stands for yet.
+    /// CPU time that threads used before they had a timer, and that no sample stands for yet.
     owed: FxHashMap<Tid, u64>,
     /// Threads for which no timer could be made.
     unreached: usize,
@@ -40,7 +40,7 @@ pub(super) struct Timers {
 struct Armed {
     /// The number of its folder: see [`Listed`].
     folder: u64,
-    /// Its clock when the timer was made.
+    /// The thread's CPU clock when the timer was made.
     cpu_nanos: u64,
     _timer: Timer,
 }
@@ -58,24 +58,24 @@ impl Timers {
             tick_nanos: tick_nanos(),
             random: crate::clock::monotonic_nanos() | 1,
         };
-        // The thread that starts the engine must be possible.
+        // At least the thread that starts the engine must get a timer.
         Timer::new(threads::this_thread(), period_nanos, u64::MAX >> 8)?;
         timers.arm_all(true);
         Ok(timers)
     }
 
-    /// Makes timers for threads that have none, and forgets threads that ended. Only when the engine starts or
-    /// changes its period threads are not new: then what they used before does not count. Says how many.
+    /// Makes timers for threads that have none, forgets threads that ended, and returns how many are new. When the
+    /// engine starts or changes its period the threads are old: what they used before does not count.
     fn arm_all(&mut self, are_old: bool) -> usize {
         let before = std::mem::replace(&mut self.listed_at, crate::clock::monotonic_nanos());
         self.listing.read(&mut self.listed);
         self.follow(if are_old { None } else { Some(before) })
     }
 
-    /// The same for the threads that are `listed`, those without a timer being born after `born_after`, if that
-    /// is known.
+    /// Does the same for the threads in `listed`. Those without a timer were born after `born_after`, if that is
+    /// known.
     fn follow(&mut self, born_after: Option<u64>) -> usize {
-        // A listing may leave out a thread that lives: it goes on by position while others end.
+        // A listing may leave out a living thread: it continues by position while other threads end.
         let is_listed = |tid: &Tid| self.listed.binary_search_by_key(tid, |thread| thread.tid).is_ok();
         let is_there = |tid: &Tid| is_listed(tid) || is_alive(*tid);
         self.by_thread.retain(|tid, _| is_there(tid));
@@ -98,7 +98,7 @@ impl Timers {
             if armed.folder == thread.folder {
                 return;
             }
-            // Most likely another thread with the same id. If it might be the same one, nothing is counted twice.
+            // Most likely another thread with the same id. In case it is the same one, nothing is counted twice.
             if crate::clock::read(clock_of(thread.tid)) < armed.cpu_nanos {
                 self.owed.remove(&thread.tid);
             } else {
@@ -111,7 +111,7 @@ impl Timers {
 
     fn arm(&mut self, Listed { tid, folder }: Listed, born_after: Option<u64>) {
         let now = crate::clock::read(clock_of(tid));
-        // A thread uses no more CPU time than time passes.
+        // A thread cannot use more CPU time than has passed.
         let used = born_after.map_or(0, |then| crate::clock::monotonic_nanos().saturating_sub(then).min(now));
         let first = self.first_expiration(now - used);
         let due = Due::new(first, now, self.period_nanos);
@@ -127,7 +127,7 @@ impl Timers {
         }
     }
 
-    /// When on its clock a timer first expires: at a random moment of the period that begins up to a tick
+    /// Returns when, on its clock, a timer first expires: at a random moment of the period that begins up to a tick
     /// before `begin`, so that threads are not sampled in step.
     fn first_expiration(&mut self, begin: u64) -> u64 {
         let phase = self.random_below(self.period_nanos);
@@ -150,7 +150,7 @@ impl Engine for Timers {
     fn update(&mut self, period_nanos: u64) -> usize {
         let is_change = period_nanos != self.period_nanos;
         if is_change {
-            // Signals carry the period of their timer, so those on their way keep their meaning.
+            // Signals carry their timer's period, so those under way keep their meaning.
             self.by_thread.clear();
             self.period_nanos = period_nanos;
         }
@@ -165,7 +165,7 @@ impl Engine for Timers {
     fn rest(&mut self) {
         self.by_thread.clear();
         self.owed.clear();
-        // The next update is a start: what threads use meanwhile nobody samples.
+        // The next update is like a start: what threads use until then is not sampled.
         self.period_nanos = 0;
     }
 
@@ -181,14 +181,14 @@ impl Engine for Timers {
 /// When a timer expires first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Due {
-    /// So much later; never 0.
+    /// This much later; never 0.
     after_nanos: u64,
-    /// The periods that were over before.
+    /// The periods that were already over.
     owed_nanos: u64,
 }
 
 impl Due {
-    /// Of a timer that should have expired at `first` and every `period` from then on, when it is `now`.
+    /// For a timer that should have expired at `first` and every `period` from then on, when its clock shows `now`.
     fn new(first: u64, now: u64, period: u64) -> Self {
         let period = period.max(1);
         match now.checked_sub(first) {
@@ -206,9 +206,9 @@ fn clock_of(tid: Tid) -> libc::clockid_t {
     (!tid << 3) | 6
 }
 
-/// Whether this process has such a thread: whether its clock is there.
+/// Returns whether this process has such a thread, by whether its clock exists.
 fn is_alive(tid: Tid) -> bool {
-    // SAFETY: asks whether there is such a clock; what it shows is not wanted.
+    // SAFETY: only asks whether the clock exists; with a null pointer nothing is written.
     unsafe { libc::clock_getres(clock_of(tid), std::ptr::null_mut()) == 0 }
 }
 
@@ -281,7 +281,7 @@ mod tests {
 
     const MILLI: u64 = 1_000_000;
 
-    /// With signals that are let pass, because nobody samples.
+    /// Timers whose signals are ignored, because no sampler runs.
     fn timers() -> Timers {
         handler::install(crate::cpu::Signal::Profiling).expect("installed");
         Timers::start(MILLI).expect("timers work everywhere")
@@ -321,7 +321,7 @@ mod tests {
         while crate::clock::thread_cpu_nanos() < 300 * MILLI {
             std::hint::black_box((0..10_000u64).fold(1, |sum: u64, i| sum.wrapping_mul(31) ^ i));
         }
-        // As if the kernel had refused: it is listed, and has none.
+        // As if the kernel had refused: the thread is listed, and has no timer.
         timers.by_thread.remove(&this);
         timers.take_owed(this);
         let thread = Listed { tid: this, folder: 1 };
@@ -332,11 +332,12 @@ mod tests {
         let most = passed + timers.tick_nanos + MILLI;
         let owed = timers.take_owed(this);
         assert!(owed <= most, "{owed} ns owed of {passed} ns");
-        // One that is known to be as young as its clock is owed all of it.
+        // A thread that is known to be as young as its clock is owed all of it.
         timers.by_thread.remove(&this);
         timers.follow(Some(0));
         assert!(timers.take_owed(this) >= 299 * MILLI);
-        // Another folder: perhaps the same thread, which is owed nothing; for sure another where the clock went back.
+        // Another folder: perhaps the same thread, which is owed nothing; certainly another where the clock went
+        // back.
         timers.listed = vec![Listed { folder: 2, ..thread }];
         timers.follow(Some(0));
         assert!(timers.by_thread[&this].folder == 2 && timers.take_owed(this) <= timers.tick_nanos + MILLI);

@@ -1,4 +1,4 @@
-//! jemalloc's control function: names in, values out.
+//! jemalloc's control function, which reads and sets values by name.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::fmt;
@@ -13,8 +13,8 @@ pub(super) struct Control {
     mallctl: Mallctl,
 }
 
-/// Values that can be read: any bytes of the right number make one, except for `bool`, which jemalloc writes
-/// as 0 or 1.
+/// Values that can be read: any bytes of the right length are valid, except for `bool`, which jemalloc writes as 0 or
+/// 1.
 pub(super) trait Value: Copy {}
 impl Value for bool {}
 impl Value for usize {}
@@ -26,16 +26,16 @@ impl Control {
         Self { mallctl }
     }
 
-    /// The value called `name`, or the error's number.
+    /// Returns the value called `name`, or the error number.
     pub(super) fn read<T: Value>(self, name: &CStr) -> Result<T, c_int> {
         let mut value = MaybeUninit::<T>::uninit();
         let mut length = size_of::<T>();
-        // SAFETY: jemalloc writes a value of this length, or refuses when its own has another.
+        // SAFETY: jemalloc writes a value of this length, or refuses when its own has another length.
         let code = unsafe {
             (self.mallctl)(name.as_ptr(), value.as_mut_ptr().cast(), &raw mut length, ptr::null_mut(), 0)
         };
         match code {
-            // SAFETY: it said that it wrote the value.
+            // SAFETY: jemalloc reported that it wrote the value.
             0 if length == size_of::<T>() => Ok(unsafe { value.assume_init() }),
             0 => Err(libc::EINVAL),
             code => Err(code),
@@ -45,7 +45,7 @@ impl Control {
     /// Sets the value called `name`.
     pub(super) fn write<T: Value>(self, name: &CStr, mut value: T) -> Result<(), c_int> {
         let (value, length) = ((&raw mut value).cast(), size_of::<T>());
-        // SAFETY: jemalloc reads a value of this length, or refuses when its own has another.
+        // SAFETY: jemalloc reads a value of this length, or refuses when its own has another length.
         let code = unsafe { (self.mallctl)(name.as_ptr(), ptr::null_mut(), ptr::null_mut(), value, length) };
         if code == 0 { Ok(()) } else { Err(code) }
     }

@@ -1,5 +1,5 @@
-//! `prof.dump`: asked for, and read. (`flamelet-formats` reads such files for the command, with the mapped
-//! libraries named in them; here the dump is this process' own.)
+//! `prof.dump`: requests a dump and reads it. (`flamelet-formats` reads such files for the command, with the mapped
+//! libraries named in them; this module reads dumps of its own process.)
 
 use super::control::Control;
 use super::refused;
@@ -16,7 +16,7 @@ use std::os::fd::{AsRawFd, FromRawFd};
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 
-/// The text of a dump.
+/// Returns the text of a dump.
 pub(super) fn text(control: Control) -> Result<String> {
     let in_memory = memory_file().ok().and_then(|mut file| {
         let path = format!("/proc/self/fd/{}", file.as_raw_fd());
@@ -29,7 +29,7 @@ pub(super) fn text(control: Control) -> Result<String> {
     }
 }
 
-/// The text of a dump, by a file below `folder` that is removed again.
+/// Returns the text of a dump, by way of a file below `folder` that is removed again.
 pub(super) fn text_by_file_in(control: Control, folder: &Path) -> Result<String> {
     let denied = |error: &dyn std::fmt::Display| {
         let message = format!(
@@ -45,15 +45,15 @@ pub(super) fn text_by_file_in(control: Control, folder: &Path) -> Result<String>
     File::open(&path).and_then(|mut file| read_all(&mut file)).map_err(|error| denied(&error))
 }
 
-/// A new folder that only this user can write, removed with what is in it. jemalloc opens its file by name and would
-/// follow a link that somebody else has put where everybody can.
+/// A new folder that only this user can write to, removed with its contents. jemalloc opens its file by name and
+/// would follow a link that another user has put into a folder that everybody can write to.
 struct OwnFolder(PathBuf);
 
 impl OwnFolder {
     fn make_in(folder: &Path) -> io::Result<Self> {
         let template = CString::new(folder.join("flamelet-XXXXXX").into_os_string().into_vec())?;
         let mut name = template.into_bytes_with_nul();
-        // SAFETY: a C string, of which the last six letters are replaced in place.
+        // SAFETY: a C string whose last six letters are replaced in place.
         if unsafe { libc::mkdtemp(name.as_mut_ptr().cast()) }.is_null() {
             return Err(io::Error::last_os_error());
         }
@@ -69,7 +69,7 @@ impl Drop for OwnFolder {
 }
 
 fn memory_file() -> io::Result<File> {
-    // SAFETY: a C string and flags; the descriptor is owned by nobody else.
+    // SAFETY: a C string and flags; nothing else owns the descriptor.
     unsafe {
         match libc::memfd_create(c"flamelet-heap".as_ptr(), libc::MFD_CLOEXEC) {
             -1 => Err(io::Error::last_os_error()),
@@ -87,7 +87,7 @@ fn read_all(file: &mut File) -> io::Result<String> {
     let mut bytes = Vec::new();
     file.rewind()?;
     file.read_to_end(&mut bytes)?;
-    // Names of mapped files may be anything.
+    // The names of mapped files may be any bytes.
     Ok(String::from_utf8(bytes)
         .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned()))
 }
@@ -99,7 +99,7 @@ struct Raw {
     allocated: (u64, u64),
 }
 
-/// A profile of a dump of this process. Addresses are those of calls already if `is_exact`.
+/// Makes a profile of a dump of this process. With `is_exact`, addresses are already those of calls.
 pub(super) fn profile(text: &str, is_exact: bool) -> Result<Profile, String> {
     let (first, rest) = text.split_once('\n').ok_or("it is empty")?;
     let mean = first.strip_prefix("heap_v2/").and_then(|mean| mean.trim().parse::<u64>().ok());
@@ -153,7 +153,7 @@ fn counts(text: &str) -> Option<Raw> {
     Some(Raw { live: pair(live)?, allocated: pair(rest.split(']').next()?)? })
 }
 
-/// jemalloc writes counts so that this, over a stack's mean size, gives what it knows (its `prof_unbias`).
+/// jemalloc writes counts so that this, with a stack's mean size, gives its own estimate (its `prof_unbias`).
 fn unbiased((objects, bytes): (u64, u64), mean: u64) -> (i64, i64) {
     if objects == 0 || bytes == 0 {
         return (0, 0);

@@ -1,7 +1,7 @@
-//! jemalloc's experimental hooks. They are probed: a version without them says that there is no such name.
+//! jemalloc's experimental hooks. They are probed: a version without them reports an unknown name.
 //!
-//! jemalloc calls them with its own re-entrance guarded, and while the allocation is not yet handed out or the
-//! free not yet done. Nothing here allocates.
+//! jemalloc guards itself against re-entrance when it calls them, before it hands out the allocation or does the
+//! free. Nothing here allocates.
 
 use super::Feed;
 use super::control::Control;
@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 static MEAN: AtomicU64 = AtomicU64::new(0);
 static TAKES_STACKS: AtomicBool = AtomicBool::new(false);
 
-/// Installs those hooks that there are.
+/// Installs the hooks that exist.
 pub(super) fn install(control: Control) -> Result<Feed> {
     let hook = |name, function: *const c_void| match control.write(name, function) {
         Ok(()) => Ok(true),
@@ -26,18 +26,18 @@ pub(super) fn install(control: Control) -> Result<Feed> {
     };
     let takes_stacks = hook(c"experimental.hooks.prof_backtrace", take_stack as *const c_void)?;
     TAKES_STACKS.store(takes_stacks, Ordering::Relaxed);
-    // Frees first: a sample whose free is not seen would stay for ever.
+    // Frees first: a sample whose free is not seen would stay forever.
     let sees_frees = hook(c"experimental.hooks.prof_sample_free", freed as *const c_void)?;
     let sees_all = sees_frees && hook(c"experimental.hooks.prof_sample", sampled as *const c_void)?;
     Ok(if sees_all { Feed::Hooks } else { Feed::Dumps })
 }
 
-/// What a sample stands for from now on.
+/// Sets what a sample stands for from now on.
 pub(super) fn set_mean(mean: u64) {
     MEAN.store(mean, Ordering::Relaxed);
 }
 
-/// Whether the addresses in jemalloc's tables are those of flamelet's unwinder.
+/// Returns whether the addresses in jemalloc's tables come from flamelet's unwinder.
 pub(super) fn takes_stacks() -> bool {
     TAKES_STACKS.load(Ordering::Relaxed)
 }
@@ -54,7 +54,7 @@ unsafe extern "C" fn take_stack(frames: *mut *mut c_void, length: *mut c_uint, m
     unsafe { *length = depth as c_uint };
 }
 
-/// jemalloc sampled a block.
+/// Called when jemalloc has sampled a block.
 unsafe extern "C" fn sampled(
     block: *const c_void,
     size: usize,
@@ -65,13 +65,13 @@ unsafe extern "C" fn sampled(
     let (Some(tracker), Some(_inside)) = (tracker::tracker(), Inside::enter_first()) else { return };
     // SAFETY: jemalloc's table holds that many addresses, and keeps them while the block lives.
     let frames = unsafe { std::slice::from_raw_parts(frames.cast::<u64>(), length as usize) };
-    // jemalloc counts usable bytes. A version that does not say how many leaves something else there.
+    // jemalloc counts usable bytes. A version that does not report them leaves something else there.
     let counted = if (size..=size.saturating_mul(2).max(4096)).contains(&usable) { usable } else { size };
     let weight = Weight::found_as(counted, size, MEAN.load(Ordering::Relaxed));
     tracker.track(block as usize, size, weight, frames);
 }
 
-/// A sampled block is about to be freed.
+/// Called when a sampled block is about to be freed.
 unsafe extern "C" fn freed(block: *const c_void, _usable: usize) {
     tracker::freed(block as usize);
 }

@@ -8,9 +8,9 @@
 //! Where the linked version has the hook for it (5.3.0 and later), stacks are taken by flamelet's unwinder,
 //! which is some five times faster than jemalloc's own.
 //!
-//! jemalloc must have been built with profiling (`tikv-jemallocator`'s feature `profiling`) and started with
-//! it (`prof:true` in its configuration, see [`CONF`]). Where it was not, `Alloc<Jemalloc>` samples around it
-//! all the same, at about the same cost: prefer that unless something else needs jemalloc's profiles.
+//! jemalloc must have been built with profiling (`tikv-jemallocator`'s feature `profiling`) and started with it
+//! (`prof:true` in its configuration, see [`CONF`]). Otherwise `Alloc<Jemalloc>` still samples around it, at about
+//! the same cost: prefer that unless something else needs jemalloc's profiles.
 
 mod control;
 mod dump;
@@ -29,7 +29,7 @@ use std::path::Path;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// A configuration that jemalloc reads at its start: profiling compiled in, ready, and off.
+/// A configuration that jemalloc reads at its start: profiling is enabled, and off.
 ///
 /// ```no_run
 /// #[unsafe(export_name = "_rjem_malloc_conf")]
@@ -47,7 +47,7 @@ pub struct Conf(*const c_char);
 unsafe impl Sync for Conf {}
 
 impl Conf {
-    /// Another configuration.
+    /// Makes another configuration.
     pub const fn new(text: &'static CStr) -> Self {
         Self(text.as_ptr())
     }
@@ -60,26 +60,26 @@ pub struct Jemalloc {
     uses_hooks: bool,
 }
 
-/// How jemalloc's samples are had.
+/// How jemalloc's samples are obtained.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Feed {
-    /// As they are taken: [`Snapshot`](super::Snapshot) and all that is made of it works.
+    /// As they are taken: [`Snapshot`](super::Snapshot) and everything made from it works.
     Hooks,
     /// Only by [`Jemalloc::dump`]: what is in use, and what was allocated if `prof_accum` is on.
     Dumps,
 }
 
 static STARTED: OnceLock<Jemalloc> = OnceLock::new();
-/// Whether it samples by itself, at our behest.
+/// Whether jemalloc samples because it was started here.
 static IS_SAMPLING: AtomicBool = AtomicBool::new(false);
 
-/// The jemalloc that samples by itself now.
+/// Returns the jemalloc that is sampling now.
 pub(super) fn sampling() -> Option<Jemalloc> {
     STARTED.get().copied().filter(|_| IS_SAMPLING.load(Ordering::Relaxed))
 }
 
 impl Jemalloc {
-    /// By its control function, whatever its name is in this program.
+    /// Takes jemalloc's control function, whatever its name is in this program.
     ///
     /// # Safety
     /// The function must be jemalloc's `mallctl`.
@@ -87,14 +87,14 @@ impl Jemalloc {
         Self { control: Control::new(mallctl), uses_hooks: true }
     }
 
-    /// The one that `tikv-jemalloc-sys` links.
+    /// Returns the one that `tikv-jemalloc-sys` links.
     #[cfg(feature = "jemalloc")]
     pub const fn linked() -> Self {
         Self { control: Control::new(tikv_jemalloc_sys::mallctl), uses_hooks: true }
     }
 
-    /// Leaves jemalloc's hooks alone, as with a version that has none: something else may use them. Samples
-    /// are had by [`Jemalloc::dump`] then, with stacks by jemalloc's own unwinder.
+    /// Leaves jemalloc's hooks alone, as with a version that has none: something else may use them. Samples then come
+    /// from [`Jemalloc::dump`], with stacks by jemalloc's own unwinder.
     pub const fn without_hooks(mut self) -> Self {
         self.uses_hooks = false;
         self
@@ -145,18 +145,18 @@ impl Jemalloc {
         STARTED.get_or_init(|| *self);
     }
 
-    /// jemalloc's own statistics; `None` when it was built without.
+    /// Returns jemalloc's own statistics; `None` when it was built without them.
     pub fn statistics(&self) -> Option<Statistics> {
         self.control.statistics()
     }
 
-    /// What jemalloc's own tables say, by `prof.dump`, written to memory where the system can do that and to
-    /// the folder for temporary files where not.
+    /// Returns what jemalloc's own tables say, by `prof.dump`, written to memory where the system supports that and
+    /// to the folder for temporary files where it does not.
     pub fn dump(&self) -> Result<Profile> {
         self.dump_by(dump::text)
     }
 
-    /// Like [`Jemalloc::dump`], by a file in `folder`, which does not stay.
+    /// Like [`Jemalloc::dump`], by way of a file in `folder` that is removed afterwards.
     pub fn dump_in(&self, folder: &Path) -> Result<Profile> {
         self.dump_by(|control| dump::text_by_file_in(control, folder))
     }
@@ -184,7 +184,7 @@ impl Jemalloc {
     }
 }
 
-/// The comments about jemalloc in a heap profile.
+/// Returns the comments about jemalloc in a heap profile.
 pub(super) fn comments() -> Option<String> {
     let statistics = STARTED.get()?.statistics()?;
     Some(format!("flamelet: {statistics}"))

@@ -1,7 +1,7 @@
 //! Reading a ledger: this process' own while it changes, or a file that any process left behind.
 //!
-//! A file is never trusted: every offset, length and count is checked against what is there, records are
-//! checked against their hash, and what does not hold is left out and counted.
+//! A file is never trusted: every offset, length and count is checked against its actual size, records are checked
+//! against their hash, and what is invalid is left out and counted.
 
 use super::module_words::{self, ImageModule};
 use super::rows::{self, end, site};
@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// Words that can be read one by one.
 pub(in super::super) trait Words {
     fn count(&self) -> usize;
-    /// The word at `at`, which is below the count.
+    /// Returns the word at `at`, which is below the count.
     fn word(&self, at: usize) -> u64;
 }
 
@@ -70,7 +70,7 @@ pub(in super::super) struct End {
     pub(in super::super) counts: Counts,
 }
 
-/// Everything that a ledger says.
+/// Everything that a ledger contains.
 #[derive(Clone, Debug, Default)]
 pub(in super::super) struct Image {
     fields: Vec<u64>,
@@ -80,7 +80,7 @@ pub(in super::super) struct Image {
     records: FxHashMap<(usize, RecordId), Box<[u64]>>,
     /// The words of those records. They do not overlap, so there are no more than the ledger has.
     kept_words: usize,
-    /// Records that were named and are not whole.
+    /// Records that something refers to and that are not whole.
     pub(in super::super) damaged: u64,
 }
 
@@ -133,12 +133,12 @@ impl Image {
         Reason::ALL.into_iter().find(|&reason| reason as u64 == number).unwrap_or(Reason::None)
     }
 
-    /// The addresses of a stack, leaf first.
+    /// Returns the addresses of a stack, leaf first.
     pub(in super::super) fn stack(&self, id: RecordId) -> &[u64] {
         self.records.get(&(Section::Stacks as usize, id)).map_or(&[], |record| record)
     }
 
-    /// The names and values of a context.
+    /// Returns the names and values of a context.
     pub(in super::super) fn context(&self, id: RecordId) -> Vec<(String, String)> {
         let record = self.records.get(&(Section::Contexts as usize, id));
         record.map_or_else(Vec::new, |record| context_words::parse(record))
@@ -176,14 +176,14 @@ impl<'a, W: Words + ?Sized> Reader<'a, W> {
                     "a section of the heap ledger lies outside of it",
                 ));
             }
-            // A file that was cut short holds what it holds.
+            // A file that was cut short has fewer words.
             let there = (words.count() as u64).saturating_sub(start);
             *extent = Extent { start: start as usize, used: used.min(capacity).min(there) as usize };
         }
         Ok(Self { words, extents })
     }
 
-    /// A record of at most `longest` words that is whole.
+    /// Returns a record of at most `longest` words, if it is whole.
     fn record(&self, section: Section, id: RecordId, longest: usize) -> Option<Box<[u64]>> {
         let Extent { start, used } = self.extents[section as usize];
         let at = id.0 as usize;
@@ -199,7 +199,7 @@ impl<'a, W: Words + ?Sized> Reader<'a, W> {
         (records::head(records::hash(&words), length) == head).then_some(words)
     }
 
-    /// Modules are written by one thread after the other, so the first gap is the end.
+    /// Returns the modules. One thread after the other writes them, so the first gap is the end.
     fn modules(&self) -> Vec<ImageModule> {
         let mut modules: Vec<ImageModule> = Vec::new();
         let mut at = 1;
@@ -217,7 +217,7 @@ impl<'a, W: Words + ?Sized> Reader<'a, W> {
         modules
     }
 
-    /// The ids and places of the rows whose key is complete.
+    /// Returns the ids and places of the rows whose key is complete.
     fn rows(&self, section: Section) -> impl Iterator<Item = (RowId, usize)> {
         let (Extent { start, used }, width) = (self.extents[section as usize], section.row_words());
         let rows = (1..used / width).map(move |row| (RowId((row * width) as u32), start + row * width));

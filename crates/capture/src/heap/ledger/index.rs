@@ -4,13 +4,13 @@ use super::super::memory;
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Open addressing, and nothing is ever removed, so that a lookup needs no lock. A cell holds 32 bits of the
-/// hash and the number that is looked for.
+/// A table with open addressing, from which nothing is ever removed, so that a lookup needs no lock. A cell holds 32
+/// bits of the hash and the number that is looked for.
 pub(in super::super) struct Index {
     cells: &'static [AtomicU64],
 }
 
-/// More cells than this are not looked at: the table is full, for this hash.
+/// The most cells that a lookup visits: beyond that the table is full, for this hash.
 const LONGEST_PROBE: usize = 512;
 
 impl Index {
@@ -18,10 +18,10 @@ impl Index {
         Ok(Self { cells: memory::private_words(cells.next_power_of_two())? })
     }
 
-    /// The number stored for `hash` that `is_same` accepts; else the one that `make` gives, which is stored.
-    /// `None` when the table is full or `make` has nothing.
+    /// Returns the number stored for `hash` that `is_same` accepts; otherwise the one that `make` returns, which is
+    /// then stored. `None` when the table is full or `make` returns nothing.
     ///
-    /// Of two threads that make the same at the same time, one loses: what it made stays unused.
+    /// When two threads make the same one at the same time, one loses: what it made stays unused.
     pub(super) fn find_or_insert(
         &self,
         hash: u64,

@@ -1,13 +1,13 @@
 //! The mirror: a file that has every change of a ledger, and survives the process however it ends.
 //!
-//! What changed is copied by `pwrite`. A shared mapping of the file would cost less (a sample and its free take 0.4 µs
-//! with one, and 5.5 µs so, where the cheapest system call takes 0.16 µs: by calculation 1 % of a core at 1 GB/s of allocations). But
-//! whoever truncates the file, as logrotate's `copytruncate` does, would end the process: a store to a page that is gone
-//! is a SIGBUS, as is one to a hole on a full disk. Here both are errors, and a file that was truncated is made whole
-//! again with the next sample.
+//! Changes are copied by `pwrite`. A shared mapping of the file would cost less (a sample and its free take 0.4 µs
+//! with one, and 5.5 µs this way, where the cheapest system call takes 0.16 µs: by calculation 1 % of a core at 1
+//! GB/s of allocations). But truncating the file, as logrotate's `copytruncate` does, would kill the process: a store
+//! to a page that is gone is a SIGBUS, as is one to a hole on a full disk. With `pwrite` both are errors, and a file
+//! that was truncated is made whole again with the next sample.
 //!
-//! Rows and records are copied as they change. The header's sums may be older, by [`HEADER_NANOS`]; not what a reader
-//! needs to find the rows, nor the moment of the peak that they refer to.
+//! Rows and records are copied as they change. The header's sums may be older, by [`HEADER_NANOS`]; but not what a
+//! reader needs to find the rows, nor the moment of the peak that they refer to.
 
 use super::super::kept_file::{KeptFile, OpenFile, keeping_errno};
 use super::{HEADER_USED, HEADER_WORDS, Ledger, RowId, Section, file_length};
@@ -19,16 +19,16 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 /// How old the sums in the header may be.
 const HEADER_NANOS: u64 = 100_000_000;
 
-/// After a file could not be made whole (the disk is full), it is not tried at once again.
+/// The pause before another try, after a file could not be made whole (the disk is full).
 const PAUSE_NANOS: u64 = 1_000_000_000;
 
 pub(super) struct Mirror {
     file: KeptFile,
-    /// Whether the header has changed in a way that a reader must know at once.
+    /// Whether the header has changed in a way that a reader must see at once.
     is_header_due: AtomicBool,
-    /// The monotonic clock when it is due in any case.
+    /// When the header is due in any case, on the monotonic clock.
     next_header: AtomicU64,
-    /// The monotonic clock when it is tried again to make the file whole.
+    /// When to try again to make the file whole, on the monotonic clock.
     next_try: AtomicU64,
 }
 
@@ -42,7 +42,7 @@ impl Mirror {
         }
     }
 
-    /// The header is copied with the next rows.
+    /// Makes the header be copied with the next rows.
     pub(super) fn header_is_due(&self) {
         self.is_header_due.store(true, Ordering::Release);
     }
@@ -62,7 +62,7 @@ impl Mirror {
 }
 
 impl Ledger {
-    /// From now on `file`, which is new, has every change.
+    /// Copies every change to `file`, which is new, from now on.
     pub(super) fn mirror_to(&self, file: &File) -> io::Result<()> {
         self.make_whole(OpenFile::of(file))?;
         self.mirror.file.keep(file.try_clone()?)
@@ -79,7 +79,7 @@ impl Ledger {
         });
     }
 
-    /// Copies words that are new.
+    /// Copies new words.
     pub(super) fn publish_words(&self, start: usize, end: usize) {
         self.publish_with(|file| file.write(self.words, start, end));
     }
@@ -99,12 +99,12 @@ impl Ledger {
         keeping_errno(|| {
             let Some(file) = self.mirror.file.open() else { return };
             let written = if file.length < self.file_length() { self.restore(file) } else { write(file) };
-            // Neither is there anybody to be told, nor is a full disk a reason for the program to stop.
+            // There is no caller to tell, and a full disk is no reason for the program to stop.
             drop(written);
         });
     }
 
-    /// Somebody has truncated the file.
+    /// Makes a file that was truncated whole again.
     #[cold]
     fn restore(&self, file: OpenFile) -> io::Result<()> {
         let now = clock::monotonic_nanos();
@@ -117,7 +117,7 @@ impl Ledger {
         restored
     }
 
-    /// First its length: whoever finds that right writes what it changes.
+    /// Sets the length first: threads that find it right write their changes.
     fn make_whole(&self, file: OpenFile) -> io::Result<()> {
         file.reserve(self.file_length())?;
         self.copy_to(file)
@@ -134,7 +134,7 @@ impl Ledger {
         Ok(())
     }
 
-    /// The length of a file with this ledger.
+    /// Returns the length of a file with this ledger.
     pub(in super::super) fn file_length(&self) -> u64 {
         file_length(self.words.len())
     }

@@ -7,16 +7,16 @@
 //!
 //! * A **stack** is a list of addresses; a **context** the thread's name and labels; a **module** a mapped
 //!   file. Each is written once, as a record that carries its own hash.
-//! * A **site** is a stack in a context with a class of sizes, and counts what was allocated there and what
-//!   is alive. An **end** is a site, where its objects were freed and how old they became.
+//! * A **site** is a stack in a context with a size class, and counts what was allocated there and what is alive. An
+//!   **end** is a site together with where its objects were freed and how old they became.
 //!
 //! The words lie in private memory. Optionally every change is copied to a file, the [`mirror`], which survives the
-//! process however it ends; and the emergency file gets a copy of the used parts. All three have the same layout, so one reader ([`image`]) makes profiles of any of them. A change
-//! that was cut short leaves a record whose hash is wrong, or a row without a key, and both are skipped; the
-//! counters themselves are single words.
+//! process however it ends; and the emergency file gets a copy of the used parts. All three have the same layout, so
+//! one reader ([`image`]) makes profiles of any of them. A change that was cut short leaves a record whose hash is
+//! wrong, or a row without a key, and both are skipped; the counters themselves are single words.
 //!
-//! No lock is taken anywhere and nothing is allocated: rows are claimed by adding to a counter and published
-//! by one store. So a sample may be taken at any moment, in the child of a `fork` too.
+//! No lock is taken and nothing is allocated: rows are claimed by adding to a counter and published by one store. So
+//! a sample may be taken at any moment, even in the child of a `fork`.
 
 mod context_words;
 pub(super) mod image;
@@ -56,15 +56,15 @@ pub(super) enum Field {
     Pid,
     /// When the ledger was begun, in nanoseconds since 1970.
     Started,
-    /// The mean distance between samples in bytes, as it is set now.
+    /// The mean distance between samples in bytes, as set now.
     Mean,
     /// Why the ledger was copied to the emergency file.
     Reason,
     /// The bytes that belong to the reason: the limit that was near, or the size that was refused.
     ReasonBytes,
-    /// The stack that belongs to it: where the refused allocation was asked for.
+    /// The stack that belongs to the reason: where the refused allocation was requested.
     ReasonStack,
-    /// When that was.
+    /// When that happened.
     ReasonTime,
     /// Samples that found no room in a table.
     Lost,
@@ -74,11 +74,11 @@ pub(super) enum Field {
     Samples,
     /// Estimated live bytes now.
     LiveBytes,
-    /// The highest that was.
+    /// The highest estimate so far.
     PeakBytes,
-    /// Counts new highest moments.
+    /// Counts new peaks.
     PeakEpoch,
-    /// When the last one was.
+    /// When the last peak was.
     PeakTime,
     /// Counts calls of `reset`.
     Resets,
@@ -86,7 +86,7 @@ pub(super) enum Field {
     CountedSince,
     /// When something was last counted.
     LastChange,
-    /// Samples that are counted without their labels, or without their stack: there was no room for them.
+    /// Samples that are counted without their labels, or without their stack, because there was no room for those.
     Merged,
     /// Frees whose place and age found no room.
     LostEnds,
@@ -108,7 +108,7 @@ pub(super) enum Section {
 impl Section {
     pub(super) const ALL: [Self; 5] = [Self::Modules, Self::Contexts, Self::Stacks, Self::Sites, Self::Ends];
 
-    /// Where its entry in the header starts.
+    /// Returns where its entry in the header starts.
     pub(super) const fn entry(self) -> usize {
         Field::Sections as usize + 3 * self as usize
     }
@@ -116,10 +116,10 @@ impl Section {
 
 pub(super) const HEADER_WORDS: usize = 512;
 
-/// The words of the header that are ever written.
+/// How many words of the header are ever written.
 const HEADER_USED: usize = Section::Ends.entry() + 3;
 
-/// The words there are for modules in every ledger.
+/// How many words every ledger has for modules.
 const MODULES_WORDS: usize = 64 << 10;
 
 /// The first record of the stacks has no frames: for samples whose stack found no room.
@@ -133,13 +133,13 @@ pub(super) struct Capacity {
 }
 
 impl Capacity {
-    /// The words of a ledger.
+    /// Returns how many words a ledger has.
     pub(super) fn total_words(self) -> usize {
         HEADER_WORDS + Section::ALL.iter().map(|&section| self.words(section)).sum::<usize>()
     }
 
-    /// The length of a file with a ledger: a word more, which is never written. A file that was truncated is shorter
-    /// from then on, whatever is written to it.
+    /// Returns the length of a file with a ledger: a word more, which is never written. So a file that was truncated
+    /// stays shorter, whatever is written to it.
     pub(super) fn file_length(self) -> u64 {
         file_length(self.total_words())
     }
@@ -169,7 +169,7 @@ pub(super) struct Ledger {
     modules: Index,
     contexts: Index,
     stacks: Index,
-    /// Rows that only samples without labels get, and the last of them only those without a stack.
+    /// Rows that only samples without labels may use, and the last of them only samples without a stack.
     reserve: usize,
     sites: Index,
     ends: Index,
@@ -185,7 +185,7 @@ impl Ledger {
             started: crate::clock::monotonic_nanos(),
             modules: Index::new(4 << 10)?,
             contexts: Index::new(16 << 10)?,
-            // A stack has 32 frames, give or take.
+            // A stack has about 32 frames.
             stacks: Index::new(capacity.stack_words / 16)?,
             reserve: rows::reserve(capacity.sites),
             sites: Index::new(2 * capacity.sites)?,
@@ -217,12 +217,12 @@ impl Ledger {
         self.words
     }
 
-    /// Changes go to private memory only from now on: in the child of a fork, the file is the parent's.
+    /// Changes only private memory from now on: in the child of a fork, the file is the parent's.
     pub(super) fn drop_mirror(&self) {
         self.mirror.forget();
     }
 
-    /// Where a section starts and how much of it is used, in words.
+    /// Returns where a section starts and how much of it is used, in words.
     pub(super) fn extent(&self, section: Section) -> (usize, usize) {
         let word = |at: usize| self.load(section.entry() + at) as usize;
         (word(0), word(2).min(word(1)))
@@ -237,17 +237,17 @@ impl Ledger {
         self.publish_header();
     }
 
-    /// The same in memory. Whoever changes more than that publishes all of it in the end.
+    /// The same in memory only. A caller that changes more than one field publishes all of it in the end.
     fn put(&self, field: Field, value: u64) {
         self.store(field as usize, value);
     }
 
-    /// Counts in memory, until something is published.
+    /// Counts in memory only, until something is published.
     pub(super) fn count(&self, field: Field, more: u64) -> u64 {
         self.add(field as usize, more)
     }
 
-    /// A stack's id; that of the empty stack when there is no room for it.
+    /// Returns a stack's id, or that of the empty stack when there is no room for it.
     pub(super) fn stack(&self, frames: &[u64]) -> RecordId {
         match self.record(Section::Stacks, &self.stacks, frames) {
             RecordId::NONE => EMPTY_STACK,
@@ -255,12 +255,12 @@ impl Ledger {
         }
     }
 
-    /// A context's id.
+    /// Returns a context's id.
     pub(super) fn context(&self, words: &[u64]) -> RecordId {
         self.record(Section::Contexts, &self.contexts, words)
     }
 
-    /// A module's id.
+    /// Returns a module's id.
     pub(super) fn module(&self, module: &Module) -> RecordId {
         self.record(Section::Modules, &self.modules, &module_words::words(module))
     }
@@ -277,7 +277,7 @@ impl Ledger {
         }
     }
 
-    /// Publishes a site that has counted something `now`, on the monotonic clock (a reader of the file knows by it
+    /// Publishes a site that has counted something `now`, on the monotonic clock (by which a reader of the file knows
     /// when the process ended), and how an object of it ended.
     pub(super) fn changed(&self, now: u64, site: RowId, end: Option<RowId>) {
         self.put(Field::LastChange, self.unix_time(now));
@@ -295,15 +295,15 @@ impl Ledger {
     /// Counts an object that was freed.
     pub(super) fn freed(&self, site: RowId, weight: Weight) {
         if self.keep_peak(site) {
-            // What it kept is of a peak that a reader must know.
+            // What the site kept belongs to a peak that a reader must know.
             self.mirror.header_is_due();
         }
         self.count_site(site, rows::Freed, weight);
         self.add(Field::LiveBytes as usize, weight.bytes.wrapping_neg());
     }
 
-    /// Forgets all counts. What was allocated before must not be counted as freed later: whoever holds
-    /// weights compares [`Field::Resets`].
+    /// Forgets all counts. What was allocated before must not be counted as freed later: holders of weights compare
+    /// [`Field::Resets`].
     pub(super) fn reset(&self) {
         self.add(Field::Resets as usize, 1);
         for row in self.rows_of(Section::Sites) {

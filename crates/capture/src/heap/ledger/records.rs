@@ -16,7 +16,7 @@ impl RecordId {
 /// The longest record, in words.
 pub(super) const MAX_RECORD: usize = 0xffff;
 
-/// The hash of a record's words: four at a time, which do not wait for each other.
+/// Hashes a record's words, four at a time, which do not wait for each other.
 #[inline]
 pub(super) fn hash(words: &[u64]) -> u64 {
     let step = |hash: u64, word: u64| (hash ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29);
@@ -37,7 +37,7 @@ pub(super) fn head(hash: u64, length: usize) -> u64 {
 }
 
 impl Section {
-    /// Numbers of this section count in units of so many words.
+    /// Returns the unit, in words, in which numbers of this section count.
     pub(super) const fn row_words(self) -> usize {
         match self {
             Self::Modules | Self::Contexts | Self::Stacks => 1,
@@ -74,10 +74,10 @@ impl Ledger {
         RecordId(index.find_or_insert(hash, is_same, make).unwrap_or(0))
     }
 
-    /// Takes `words` words of `section` and leaves `spared` of them: where they start in it.
+    /// Takes `words` words of `section`, if that leaves `spared` of them; returns where they start in it.
     pub(super) fn claim(&self, section: Section, words: usize, spared: usize) -> Option<u32> {
         let capacity = self.load(section.entry() + 1).saturating_sub(spared as u64);
-        // Once full, the counter must not creep on towards an overflow.
+        // Once full, the counter must not creep towards an overflow.
         if self.load(section.entry() + 2) + words as u64 > capacity {
             return None;
         }

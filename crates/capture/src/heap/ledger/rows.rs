@@ -7,16 +7,16 @@ use super::{EMPTY_STACK, Field, Ledger, RecordId, Section};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(in super::super) struct RowId(pub(in super::super) u32);
 
-/// What makes a site: a stack, a context, and objects of about one size.
+/// What identifies a site: a stack, a context, and objects of about one size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in super::super) struct SiteKey {
     pub(in super::super) stack: RecordId,
     pub(in super::super) context: RecordId,
-    /// The size of the object at hand. Others of the same class join it.
+    /// The size of the object at hand. Other sizes of the same class share the site.
     pub(in super::super) size: usize,
 }
 
-/// What makes an end: the site, the stack of the free and the class of the lifetime.
+/// What identifies an end: the site, the stack of the free and the class of the lifetime.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in super::super) struct EndKey {
     pub(in super::super) site: RowId,
@@ -49,9 +49,9 @@ pub(super) mod end {
 pub(super) const END_KEY_WORDS: usize = 2;
 pub(super) const END_WORDS: usize = 4;
 
-/// What happened to an object.
+/// An object was allocated.
 pub(super) struct Allocated;
-/// What happened to an object.
+/// An object was freed.
 pub(super) struct Freed;
 
 /// How a site counts an event.
@@ -75,7 +75,8 @@ impl SiteEvent for Freed {
     }
 }
 
-/// Sizes up to 256 have a class each, larger ones share it with sizes up to an eighth larger.
+/// Returns the class of a size: sizes up to 256 have one each, larger ones share it with sizes up to an eighth
+/// larger.
 pub(super) fn size_class(size: usize) -> u64 {
     if size <= 256 {
         return size as u64;
@@ -84,14 +85,15 @@ pub(super) fn size_class(size: usize) -> u64 {
     256 + u64::from(power) * 8 + (size as u64 >> (power - 3) & 7)
 }
 
-/// Rows beyond those that were asked for, for samples that have to do without labels or stack.
+/// Returns how many rows there are beyond those asked for, for samples that have to do without labels or stack.
 pub(super) const fn reserve(sites: usize) -> usize {
     sites / 8
 }
 
 impl Ledger {
-    /// The row of a site. Where there is no room, that of its stack and size with no labels; where there is none
-    /// for that, that of its size: sums stay right, whatever the labels are. `None` when there is not even that.
+    /// Returns the row of a site. Where there is no room, that of its stack and size with no labels; where there is
+    /// none for that either, that of its size: sums stay right, whatever the labels are. `None` when there is not
+    /// even that.
     pub(in super::super) fn site(&self, key: SiteKey) -> Option<RowId> {
         self.site_sparing(key, self.reserve).or_else(|| self.merged_site(key))
     }
@@ -117,7 +119,7 @@ impl Ledger {
         self.row(Section::Sites, spared, mix(first ^ mix(class)), [first, key.size as u64], is_same)
     }
 
-    /// Counts how an object of a site ended; in which row, if there was room for one.
+    /// Counts how an object of a site ended; returns in which row, if there was room for one.
     pub(in super::super) fn ended(&self, key: EndKey, weight: Weight) -> Option<RowId> {
         let first = u64::from(key.site.0) << 32 | u64::from(key.stack.0);
         let class = u64::from(key.class);
@@ -141,8 +143,8 @@ impl Ledger {
         E::count(self, self.place(Section::Sites, row), weight);
     }
 
-    /// Before a site changes: what it had at the highest moment so far, if it did not change since. So the
-    /// live set of that moment is known without ever copying it. Says whether it did not.
+    /// Before a site changes, keeps what it had at the highest moment so far, unless it has changed since. So the
+    /// live set of that moment is known without ever copying it. Returns whether it kept anything.
     pub(super) fn keep_peak(&self, row: RowId) -> bool {
         let row = self.place(Section::Sites, row);
         let epoch = self.get(Field::PeakEpoch);
@@ -155,7 +157,7 @@ impl Ledger {
         is_first_change
     }
 
-    /// Where all rows of a section start, in words of the ledger.
+    /// Returns where the rows of a section start, in words of the ledger.
     pub(super) fn rows_of(&self, section: Section) -> impl Iterator<Item = usize> + use<> {
         let (start, used) = (self.load(section.entry()) as usize, self.load(section.entry() + 2) as usize);
         let used = used.min(self.load(section.entry() + 1) as usize);
@@ -168,7 +170,7 @@ impl Ledger {
         }
     }
 
-    /// Where a row starts, in words of the ledger.
+    /// Returns where a row starts, in words of the ledger.
     pub(super) fn place(&self, section: Section, row: RowId) -> usize {
         self.load(section.entry()) as usize + row.0 as usize
     }
@@ -201,7 +203,7 @@ mod tests {
     use super::super::image::Image;
     use super::*;
 
-    /// A label with a value for every request.
+    /// With a label that has another value for every request.
     #[test]
     fn sums_stay_right_when_there_are_more_sites_than_rows() {
         let ledger = Ledger::new(Capacity { stack_words: 8192, sites: 64 }, None).expect("memory");
