@@ -475,7 +475,7 @@ fn files_of_any_content_are_refused_or_read() {
         bytes[at * 8..at * 8 + 8].copy_from_slice(&good[at * 8..at * 8 + 8]);
     }
     let missing = heap::recover(&folder.file("missing")).expect_err("no such file");
-    assert_eq!(missing.kind(), flamelet_profile::ErrorKind::Io);
+    assert_eq!(missing.kind(), flamelet_profile::ErrorKind::NotFound);
     std::fs::write(&path, b"text").expect("written");
     let wrong = heap::recover(&path).expect_err("not a ledger");
     assert_eq!(wrong.to_string(), "too short for a flamelet heap ledger");

@@ -53,7 +53,7 @@ mod events;
 mod names;
 mod options;
 pub mod preload;
-mod processes;
+pub mod processes;
 mod ptrace;
 mod recording;
 mod summary;

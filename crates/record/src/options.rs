@@ -9,7 +9,7 @@ use flamelet_profile::Profile;
 /// What to record.
 #[derive(Debug)]
 pub enum Target {
-    /// These processes: their threads, threads that start later, and children from now on.
+    /// These processes and all that are below them: their threads, and threads and children that start later.
     Pids(Vec<u32>),
     /// A command, from its first instruction on, and its children.
     Command(Command),

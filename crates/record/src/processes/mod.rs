@@ -2,8 +2,6 @@
 
 pub mod signal;
 
-use rustc_hash::FxHashSet;
-
 use crate::{Error, ErrorKind, Result};
 
 /// Returns the ids of the threads of `pid`; empty if it has ended.
@@ -14,19 +12,50 @@ pub(crate) fn threads(pid: u32) -> Vec<u32> {
 
 /// Returns all processes below `pid`, if the kernel lists them.
 pub(crate) fn descendants(pid: u32) -> Vec<u32> {
+    below(pid, |_| true)
+}
+
+/// Returns the processes below `pid` that `is_wanted` accepts, and nothing that is below others.
+fn below(pid: u32, is_wanted: impl Fn(u32) -> bool) -> Vec<u32> {
     let mut found = Vec::new();
-    add_descendants(pid, &FxHashSet::default(), &mut found);
+    let mut next = Some(pid);
+    let mut looked_at = 0;
+    while let Some(parent) = next {
+        found.extend(children(parent).filter(|&child| is_wanted(child)));
+        next = found.get(looked_at).copied();
+        looked_at += 1;
+    }
     found
 }
 
-/// Adds all processes below `pid` to `found`, except for `bystanders` and what is below those.
-pub(crate) fn add_descendants(pid: u32, bystanders: &FxHashSet<u32>, found: &mut Vec<u32>) {
-    let mut at = found.len();
-    found.extend(children(pid).filter(|child| !bystanders.contains(child)));
-    while let Some(&next) = found.get(at) {
-        found.extend(children(next).filter(|child| !bystanders.contains(child)));
-        at += 1;
-    }
+/// Returns `pids` and all processes below them that this user may look into, each once. The recorder itself, which a
+/// shell that is recorded may have started, and what is below it, are not among them.
+pub(crate) fn families(pids: &[u32]) -> Vec<u32> {
+    let is_wanted = |pid| pid != std::process::id() && is_accessible(pid);
+    let mut found: Vec<u32> =
+        pids.iter().flat_map(|&pid| below(pid, is_wanted)).chain(pids.iter().copied()).collect();
+    found.sort_unstable();
+    found.dedup();
+    found
+}
+
+/// Returns whether this user may look into a process, by the same rule as for its events.
+fn is_accessible(pid: u32) -> bool {
+    std::fs::File::open(format!("/proc/{pid}/maps")).is_ok()
+}
+
+/// Returns the processes with this name: that of their main thread, or of their program's file.
+pub fn named(name: &str) -> Vec<u32> {
+    let Ok(entries) = std::fs::read_dir("/proc") else { return Vec::new() };
+    let pids = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
+    let is_it = |&pid: &u32| {
+        let file = std::fs::read_link(format!("/proc/{pid}/exe")).ok();
+        let file = file.as_ref().and_then(|file| file.file_name()?.to_str());
+        pid != std::process::id() && (thread_name(pid, pid).as_deref() == Some(name) || file == Some(name))
+    };
+    let mut pids: Vec<u32> = pids.filter(is_it).collect();
+    pids.sort_unstable();
+    pids
 }
 
 fn children(pid: u32) -> impl Iterator<Item = u32> {

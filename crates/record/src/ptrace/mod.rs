@@ -128,7 +128,7 @@ impl Whom {
             }
             Target::Pids(pids) => {
                 *pids = processes::processes(pids)?;
-                Ok(Self::Processes(pids.clone()))
+                Ok(Self::Processes(processes::families(pids)))
             }
             Target::All => Err(Error::new(ErrorKind::InvalidOption, "ptrace cannot follow every process")),
         }

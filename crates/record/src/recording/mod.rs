@@ -10,7 +10,6 @@ use std::time::{Duration, Instant, SystemTime};
 use flamelet_profile::Profile;
 use flamelet_symbol::symbolize;
 use flamelet_unwind::perf_event::flag;
-use rustc_hash::FxHashSet;
 
 use crate::assemble::Columns;
 use crate::checkpoint::Saver;
@@ -114,8 +113,6 @@ struct Recording {
     modules: SharedModules,
     counters: Arc<Counters>,
     columns: Columns,
-    /// Children that watched processes had before the recording; they are not recorded.
-    bystanders: FxHashSet<u32>,
     /// These become readable when the target ends.
     ends: Vec<OwnedFd>,
     started: Instant,
@@ -171,7 +168,6 @@ impl Recording {
             modules,
             counters,
             columns,
-            bystanders: FxHashSet::default(),
             ends: Vec::new(),
             started: Instant::now(),
             start_nanos,
@@ -194,9 +190,7 @@ impl Recording {
                 self.watched = Watched::Running(child);
             }
             Watched::Processes(pids) => {
-                self.bystanders = pids.iter().flat_map(|&pid| processes::descendants(pid)).collect();
-                self.bystanders.retain(|pid| !pids.contains(pid));
-                watch::watch_all(&mut self.session, &pids, &events)?;
+                watch::watch_families(&mut self.session, &pids, &events)?;
                 self.session.enable()?;
                 for &pid in &pids {
                     match open_pidfd(pid) {
@@ -205,6 +199,8 @@ impl Recording {
                         Err(error) if error.raw_os_error() == Some(libc::ESRCH) => {}
                         Err(error) => return Err(not_followed(pid, &error)),
                     }
+                }
+                for pid in processes::families(&pids) {
                     let with_waits = self.options.off_cpu;
                     let _ = self.messages.send(Message::Introduce { pid, with_waits });
                 }
@@ -290,13 +286,13 @@ impl Recording {
         }
         let events = [PlannedEvent { attr, ..planned }];
         let everything = matches!(self.watched, Watched::Everything);
-        let (pids, bystanders) = (self.living(), &self.bystanders);
+        let pids = self.living();
         self.session.replace(Source::Cpu, |session| {
             if everything {
                 session.watch(Watch::Everything, &events).map(usize::from)
             } else {
                 // Processes forked a moment ago are not in the records read so far.
-                watch::watch_families(session, &pids, bystanders, &events)
+                watch::watch_families(session, &pids, &events)
             }
         })?;
         let Drain::Batch(batch) = std::mem::replace(&mut self.drain, Drain::None) else { return Ok(()) };

@@ -51,7 +51,7 @@ fn nobody_is_told_why_more_is_refused_and_what_would_allow_it() {
         let mut helper = command(what, &rust("deep", &[]));
         as_nobody(&mut helper);
         let told = told(helper);
-        assert!(told.contains("NotPermitted"), "{what}: {told}");
+        assert!(told.contains("Denied"), "{what}: {told}");
         assert!(told.contains("sudo "), "{what}: {told}");
         // No more than that: who opens everything for --off-cpu opens it for all who may log in.
         let level = match what {
@@ -77,7 +77,7 @@ fn nobody_is_told_that_a_process_is_somebody_elses() {
         eprintln!("SKIP: only root has processes that this user may not watch");
         return;
     };
-    assert!(told.contains("NotPermitted") && told.contains("belongs to another user"), "{told}");
+    assert!(told.contains("Denied") && told.contains("belongs to another user"), "{told}");
     assert!(!told.contains("sysctl"), "{told}");
 }
 
@@ -110,7 +110,7 @@ fn a_filter_that_forbids_perf_event_open_is_named() {
     // SAFETY: the closure only makes system calls, as is allowed between fork and exec.
     unsafe { helper.pre_exec(forbid_perf_event_open) };
     let told = told(helper);
-    assert!(told.contains("NotPermitted") && told.contains("seccomp"), "{told}");
+    assert!(told.contains("Denied") && told.contains("seccomp"), "{told}");
     assert!(told.contains("--cap-add PERFMON"), "{told}");
 }
 

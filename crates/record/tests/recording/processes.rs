@@ -180,6 +180,60 @@ fn several_processes_and_the_children_they_start_later() {
 }
 
 #[test]
+fn children_that_were_there_before_are_recorded_too() {
+    let _one = alone();
+    let deep = rust("deep", &[]);
+    let mut shell = quiet("sh".as_ref(), &["-c", "\"$0\" 1 60000 & \"$0\" 1 60000 & wait"]);
+    std::os::unix::process::CommandExt::process_group(&mut shell, 0);
+    let mut shell = shell.arg(&deep).spawn().expect("a shell");
+    let pid = shell.id();
+    let threads_below = || {
+        let children =
+            std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
+        let tasks = |child: &str| std::fs::read_dir(format!("/proc/{child}/task")).map_or(0, Iterator::count);
+        children.split_whitespace().map(tasks).sum::<usize>()
+    };
+    // Two programs of two threads each: they are at work.
+    while threads_below() < 4 {
+        std::thread::yield_now();
+    }
+    let stop = AtomicBool::new(false);
+    let mut enough = |progress: &flamelet_record::Progress| {
+        stop.fetch_or(progress.samples > 400, Ordering::Relaxed);
+    };
+    let recorded = record(Options::new(Target::Pids(vec![pid])), &mut enough, &stop);
+    // SAFETY: sends a signal to a group that this test started.
+    unsafe { libc::kill(-(pid as i32), libc::SIGKILL) };
+    shell.wait().expect("our own child");
+    let recorded = recorded.expect("permitted here");
+    let profile = &recorded.profile;
+    let spins = profile.samples().filter(|sample| has(&frames(profile, sample), "spin"));
+    let workers: BTreeSet<i64> = spins.filter_map(|sample| number(profile, &sample, "pid")).collect();
+    assert_eq!(workers.len(), 2, "{workers:?}: {:?}", recorded.summary);
+    assert!(recorded.summary.rooted_share() >= 0.97, "{:?}", recorded.summary);
+}
+
+#[test]
+fn processes_are_found_by_the_name_of_their_program() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let program = folder.path().join("a-program-with-a-long-name");
+    std::fs::copy(rust("deep", &[]), &program).expect("copied");
+    let mut children = [1, 2].map(|_| quiet(&program, &["1", "60000"]).spawn().expect("our own program"));
+    let mut pids: Vec<u32> = children.iter().map(std::process::Child::id).collect();
+    pids.sort_unstable();
+    let found = flamelet_record::processes::named("a-program-with-a-long-name");
+    // The kernel cuts the name of a thread after fifteen letters.
+    let found_by_thread = flamelet_record::processes::named("a-program-with-");
+    for child in &mut children {
+        child.kill().expect("our own child");
+        child.wait().expect("our own child");
+    }
+    assert_eq!(found, pids);
+    assert_eq!(found_by_thread, pids);
+    assert!(flamelet_record::processes::named("no-such-program").is_empty());
+}
+
+#[test]
 fn everything_that_runs_is_recorded_where_permitted() {
     let _one = alone();
     let report = flamelet_record::doctor::machine();

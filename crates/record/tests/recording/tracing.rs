@@ -108,5 +108,5 @@ fn a_process_that_may_not_be_traced_is_refused_beside_one_that_may() {
         return;
     }
     let told = told(helper);
-    assert!(told.contains("helper: NotPermitted"), "{told}");
+    assert!(told.contains("helper: Denied"), "{told}");
 }

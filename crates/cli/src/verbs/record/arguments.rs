@@ -23,9 +23,9 @@ pub(crate) struct Args {
     /// The command, after --
     #[arg(last = true, value_name = "CMD", value_hint = ValueHint::CommandWithArguments)]
     pub(crate) command: Vec<String>,
-    /// Record these processes, with their threads and children
-    #[arg(short, long, value_name = "PID")]
-    pub(crate) pid: Vec<u32>,
+    /// Record these processes, by id or by name, with their threads and children (several: -p 12,34, or -p again)
+    #[arg(short, long, value_name = "PID|NAME", value_delimiter = ',')]
+    pub(crate) pid: Vec<String>,
     /// Record every process of the machine
     #[arg(short, long)]
     pub(crate) all: bool,

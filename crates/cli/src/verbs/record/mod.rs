@@ -15,6 +15,7 @@ use std::time::Duration;
 use flamelet_formats::Format;
 use flamelet_profile::{Profile, merge};
 use flamelet_record::preload::{Library, cpu};
+use flamelet_record::processes::named;
 use flamelet_record::{Checkpoint, CommandEnd, Options, Progress, Recorded, Summary, Target, record};
 use flamelet_report::flame::FlameOptions;
 use flamelet_report::info::{self, Verdict};
@@ -44,6 +45,7 @@ pub(crate) fn guide() -> Guide {
         examples: &[
             ("flamelet record -- ./service --port 3000", "until it ends, or Ctrl-C"),
             ("flamelet record -p 1234 --duration 10 -o cpu.html", "a running process, as a page"),
+            ("flamelet record -p postgres --duration 10", "all processes of that name, with their children"),
             ("flamelet record --off-cpu -p 1234", "where it waits, too"),
             ("flamelet record --syscalls -- ls -R /", "counts, errors and latency"),
             ("flamelet record --heap -- ./service", "every allocation, from outside"),
@@ -263,13 +265,32 @@ fn target(args: &Args) -> Result<Target> {
             command.args(rest);
             Ok(Target::Command(command))
         }
-        ([], pids @ [_, ..], false) => Ok(Target::Pids(pids.to_vec())),
+        ([], pids @ [_, ..], false) => Ok(Target::Pids(processes(pids)?)),
         ([], [], true) => Ok(Target::All),
         ([], [], false) => Err(Failure::new(
             "nothing to record: give a command after --, a process with -p PID, or -a for everything",
         )),
         _ => Err(Failure::new("give only one of a command, -p PID and -a")),
     }
+}
+
+/// The processes that ids and names refer to.
+fn processes(words: &[String]) -> Result<Vec<u32>> {
+    let mut pids = Vec::new();
+    for word in words {
+        match word.parse() {
+            Ok(pid) => pids.push(pid),
+            Err(_) => match named(word).as_slice() {
+                [] => {
+                    return Err(Failure::new(format!(
+                        "no process is called {word:?}, and it is no process id"
+                    )));
+                }
+                found => pids.extend(found),
+            },
+        }
+    }
+    Ok(pids)
 }
 
 fn live_line(progress: &Progress) -> String {
