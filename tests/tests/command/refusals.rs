@@ -121,7 +121,7 @@ fn values_that_mean_nothing_are_not_taken() {
         refused(&format!("pprof -tree -edgefraction={fraction} CPU"), &["-edgefraction=", "between 0 and 1"]);
     }
     refused("convert CPU --to massif", &["speedscope", "otlp", "html"]);
-    refused("record -p abc", &["not a whole number"]);
+    refused("record -p no-such-process", &["no process is called \"no-such-process\""]);
     refused("top CPU --seconds abc", &["not a whole number"]);
     refused("top CPU --divide-by abc", &["not a number"]);
 }
