@@ -33,8 +33,8 @@ fn answer(stacks: &[(&[(&str, &str)], i64)], grouping: Grouping) -> Groups {
 
 fn service() -> Vec<(Vec<(String, String)>, i64)> {
     let at = |name: &str, file: &str| (name.to_owned(), file.to_owned());
-    let main = at("shop::main", "/work/shop/src/main.rs");
-    let total = at("shop::cart::total", "/work/shop/src/cart.rs");
+    let main = at("shop::main", "/home/me/shop/src/main.rs");
+    let total = at("shop::cart::total", "/home/me/shop/src/cart.rs");
     let hash = at("core::hash::sip::Hasher::write", &format!("{LIBRARY}/core/src/hash/sip.rs"));
     let json = at("serde_json::de::from_str", &format!("{REGISTRY}/serde_json-1.0.149/src/de.rs"));
     let copy = at("__memmove_avx_unaligned_erms", "");
@@ -104,13 +104,13 @@ fn crates_have_their_versions_and_yours_its_name() {
 #[test]
 fn modules_lines_and_threads() {
     assert_eq!(row(&answered(Grouping::Module), "shop::cart").cum, 40);
-    assert_eq!(row(&answered(Grouping::Line), "/work/shop/src/cart.rs:7 shop::cart::total").flat, 40);
+    assert_eq!(row(&answered(Grouping::Line), "/home/me/shop/src/cart.rs:7 shop::cart::total").flat, 40);
     assert_eq!(row(&answered(Grouping::Thread), "worker-2").flat, 40);
 }
 
 #[test]
 fn recursion_counts_once() {
-    let fold = ("shop::fold", "/work/shop/src/main.rs");
+    let fold = ("shop::fold", "/home/me/shop/src/main.rs");
     let groups = answer(&[(&[fold, fold, fold], 5)], Grouping::Yours);
     assert_eq!((groups.rows[0].flat, groups.rows[0].cum), (5, 5));
 }

@@ -6,8 +6,8 @@ use crate::options::{Command, ReportOptions};
 /// A frame: its name and its file.
 type FrameText<'a> = (&'a str, &'a str);
 
-const HANDLE: FrameText<'_> = ("shop::handle", "/work/shop/src/main.rs");
-const TOTAL: FrameText<'_> = ("shop::total", "/work/shop/src/cart.rs");
+const HANDLE: FrameText<'_> = ("shop::handle", "/home/me/shop/src/main.rs");
+const TOTAL: FrameText<'_> = ("shop::total", "/home/me/shop/src/cart.rs");
 
 /// A profile of stacks (leaf first) with their lines in your code, threads and values.
 struct Made {
@@ -125,7 +125,7 @@ fn a_finding_says_where_how_much_and_how_sure() {
     explained.write_text("a.pb.gz", &mut text).expect("written");
     let text = String::from_utf8(text).expect("text");
     assert!(text.contains("SipHash on hot maps: 30.0 %"), "{text}");
-    assert!(text.contains("shop::total  /work/shop/src/cart.rs:7"), "{text}");
+    assert!(text.contains("shop::total  /home/me/shop/src/cart.rs:7"), "{text}");
     assert!(text.contains("--focus 'hash::sip|DefaultHasher' a.pb.gz"), "{text}");
 }
 
@@ -184,7 +184,7 @@ fn few_owners_of_memory() {
         let names: Vec<String> = (0..others).map(|number| format!("shop::keep_{number}")).collect();
         names
             .iter()
-            .fold(made, |made, name| made.add(&[(name, "/work/shop/src/keep.rs")], 1, "main", 500))
+            .fold(made, |made, name| made.add(&[(name, "/home/me/shop/src/keep.rs")], 1, "main", 500))
             .explained()
     };
     assert!(speaks(&made(1), "few-owners"));

@@ -39,7 +39,7 @@ fn a_rust_service() {
     let tokio = format!("{REGISTRY}/tokio-1.47.1/src/runtime/park.rs");
     check(
         &[
-            (SHOP, "shop::main", "/work/shop/src/main.rs", "yours"),
+            (SHOP, "shop::main", "/home/me/shop/src/main.rs", "yours"),
             (SHOP, "std::rt::lang_start_internal", "/rustc/5980/library/std/src/rt.rs", "std"),
             (SHOP, "from_str<shop::Cart>", &serde, "dependency serde_json 1.0.149"),
             (SHOP, "tokio::runtime::park::Inner::park", &tokio, "runtime tokio 1.47.1"),
@@ -49,7 +49,7 @@ fn a_rust_service() {
             (SHOP, "core::ptr::drop_in_place<shop::Cart>", "", "std"),
             (SHOP, "itoa::format", "", "dependency itoa"),
             // A derived implementation is in the file of its type.
-            (SHOP, "<shop::Cart as serde::ser::Serialize>::serialize", "/work/shop/src/cart.rs", "yours"),
+            (SHOP, "<shop::Cart as serde::ser::Serialize>::serialize", "/home/me/shop/src/cart.rs", "yours"),
             (LIBC, "__memmove_avx_unaligned_erms", "", "system libc.so.6"),
             (LIBC, "start_thread", "./nptl/pthread_start.c", "system libc.so.6"),
             ("[kernel.kallsyms]", "do_syscall_64", "", "kernel"),
@@ -86,11 +86,11 @@ fn programs_in_other_languages() {
             (LIBC, "malloc", "", "system libc.so.6"),
             ("/srv/shop", "std::vector<int>::push_back", "/usr/include/c++/12/bits/stl_vector.h", "std"),
             ("/srv/goshop", "runtime.mallocgc", "/usr/local/go/src/runtime/malloc.go", "std"),
-            ("/srv/goshop", "main.handle", "/work/goshop/main.go", "yours"),
+            ("/srv/goshop", "main.handle", "/home/me/goshop/main.go", "yours"),
             ("", "java.util.HashMap.get", "HashMap.java", "std"),
             ("", "shop.Cart.total", "Cart.java", "yours"),
             ("/usr/bin/python3.12", "_PyEval_EvalFrameDefault", "", "runtime python3.12"),
-            ("/tmp/perf-12.map", "py::handler:/work/app.py", "/work/app.py", "yours"),
+            ("/tmp/perf-12.map", "py::handler:/home/me/app.py", "/home/me/app.py", "yours"),
         ],
         |_, _| false,
     );
