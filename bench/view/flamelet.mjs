@@ -13,12 +13,18 @@ export const boxes = "main[aria-busy=false] .flame-holder .for-readers td";
 
 /** From clicks to the finer boxes painted, as the page itself measures it; and a pan. @param {any} page @param {string} address @param {() => Promise<void>} painted */
 export async function moves(page, address, painted) {
-  const picture = new Picture(await (await fetch(`${address}api/flame?dir=callees&w=${WIDTH}`)).json());
+  const picture = new Picture(await asked(new URL(`api/flame?dir=callees&w=${WIDTH}`, address), new URL(address).searchParams));
   const zooms = [];
   for (const place of targets(picture)) zooms.push(await zoomed(page, place, painted));
   zooms.sort((a, b) => a - b);
   const frames = await panned(page, painted);
   return { zoom_ms: Math.round(zooms[zooms.length >> 1]), zoom_worst_ms: Math.round(zooms.at(-1)), frame_ms: round(quantile(frames, 0.5)), frame_p95_ms: round(quantile(frames, 0.95)) };
+}
+
+/** An answer of the viewer, which wants the token of the address that it printed. @param {URL} url @param {URLSearchParams} of */
+async function asked(url, of) {
+  url.searchParams.set("token", of.get("token") ?? "");
+  return (await fetch(url)).json();
 }
 
 /** Places of boxes to zoom into, spread over the picture: a few pixels wide or more. @param {Picture} picture */
