@@ -1,5 +1,5 @@
 // @ts-check
-// The page's frame: what is open, what the address says, and which view shows it.
+// The frame of the page: the open profile, the state in the URL, and the view that shows it.
 
 import { copyText, debounced, h, keepingFocus, replaceContent } from "./dom.js";
 import { flash, showDialog, showHelp, showMenu } from "./overlay.js";
@@ -41,14 +41,14 @@ const VIEWS = [
   { id: "info", title: "Info", make: infoView },
 ];
 
-/** The views that need more than the flame graph's own data: a saved page may lack it. */
+/** The views that need more data than the flame graph; a saved page may not have it. */
 const MORE_VIEWS = ["graph", "heap", "source", "tags", "timeline", "heatmap"];
 
-/** What stands at the bottom while nothing is chosen. */
-const RESTING = "Click zooms, right-click offers more, / searches, r folds the runtime’s frames, ? lists all keys";
+/** The status line while nothing is selected. */
+const RESTING = "Click to zoom, right-click for more, / to search, r to fold runtime frames, ? for all keys";
 
-/** What a saved page answers to what it cannot do. */
-const ONLY_LIVE = "A saved page cannot do this: open the profile with “flamelet view”";
+/** The message for actions that a saved page cannot do. */
+const ONLY_LIVE = "A saved page cannot do this. Open the profile with “flamelet view”.";
 
 /** @type {Record<string, string>} */
 const FILTER_HELP = {
@@ -56,10 +56,10 @@ const FILTER_HELP = {
   ignore: "drop stacks with a frame that matches",
   hide: "remove frames that match",
   show: "remove frames that do not match",
-  showfrom: "remove frames above the first that matches",
+  showfrom: "remove frames above the first one that matches",
   tagfocus: "keep samples with a label that matches, such as route=/cart",
   tagignore: "drop samples with a label that matches",
-  tagroot: "group by a label: its values become roots",
+  tagroot: "group by a label: its values become the roots",
 };
 
 export class App {
@@ -70,14 +70,14 @@ export class App {
     this.state = parseState(location.hash);
     /** @type {Opened} */
     this.opened = { about: null, entries: [], live: false, live_heap: [], let_go: 0, code: false, no_code: "" };
-    /** The function that keys act on. */
+    /** The function that the keys act on. */
     this.chosen = "";
     this.working = 0;
-    /** Whether the search box holds what the address does not yet. */
+    /** Whether the search box has text that is not in the URL yet. */
     this.typing = false;
     this.searchSoon = debounced(150, () => this.searchChanged());
     this.viewId = "";
-    /** What the bars show, as text. */
+    /** The content of the toolbars, as text. */
     this.drawnBars = "";
     /** @type {View | null} */
     this.view = null;
@@ -86,14 +86,14 @@ export class App {
     addEventListener("keydown", (event) => this.key(event));
     this.applyTheme(localTheme());
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.applyTheme(localTheme()));
-    // On paper everything is light, and what scrolls on a screen is there in full.
+    // Print is always light, and scrolled content is printed in full.
     matchMedia("print").addEventListener("change", (media) => {
       this.view?.printed?.(media.matches);
       this.view?.themeChanged?.();
     });
   }
 
-  /** Reads what is open, then shows it. */
+  /** Reads the open profile, then shows it. */
   async start() {
     const opening = this.waitFor(this.provider.open(this.state));
     if (this.state.view === "flame") this.askAhead();
@@ -104,12 +104,12 @@ export class App {
     await this.render();
   }
 
-  /** The flame graph takes longest: it is asked for before it is known what else there is to show. */
+  /** Requests the flame graph first, since it takes longest, before it is known which other views there are. */
   askAhead() {
     const { state } = this;
     const width = (this.main?.clientWidth ?? innerWidth) * (devicePixelRatio || 1);
     const direction = state.inverted ? "callers" : "callees";
-    // What goes wrong is told when the view asks for the same.
+    // Errors are shown when the view makes the same request.
     this.provider.flame(state, { direction, pivot: "", zoom: state.zoom, width }).catch(() => {});
   }
 
@@ -145,7 +145,7 @@ export class App {
     );
   }
 
-  /** Changes the state; the address follows, and the page follows the address. @param {Partial<State>} patch @param {{replace?: boolean}} [how] */
+  /** Changes the state: writes it to the URL, from which the page is then updated. @param {Partial<State>} patch @param {{replace?: boolean}} [how] */
   set(patch, how = {}) {
     const next = { ...this.state, ...patch };
     const hash = formatState(next);
@@ -157,7 +157,7 @@ export class App {
     this.follow(before);
   }
 
-  /** Shows the new state. Of another profile or base, what is known about it has to be read first. @param {State} before */
+  /** Shows the new state. For another profile or base, its metadata is read first. @param {State} before */
   follow(before) {
     const { profile, base, time } = this.state;
     const spans = base.startsWith("@") && before.time !== time;
@@ -171,7 +171,7 @@ export class App {
     this.follow(before);
   }
 
-  /** What the data in view depends on, as text. */
+  /** Everything that the shown data depends on, as text. */
   dataKey() {
     return dataQuery(this.state).toString();
   }
@@ -182,7 +182,7 @@ export class App {
     return found ?? types[this.opened.about?.default_type ?? 0] ?? { kind: "", unit: "", total: 0, base_total: 0, per_sample: 1 };
   }
 
-  /** What shares are of: everything in the profile, before filters. */
+  /** The total for percentages: everything in the profile, before filters. */
   total() {
     const type = this.sampleType();
     return Math.abs(type.total) + (this.isDiff() ? Math.abs(type.base_total) : 0);
@@ -192,7 +192,7 @@ export class App {
     return this.opened.about?.is_diff === true;
   }
 
-  /** The search as a pattern; nothing while it is empty or not (yet) one. @param {string} query */
+  /** The search as a pattern, or null while it is empty or not a valid expression. @param {string} query */
   pattern(query) {
     try {
       return searchPattern(query);
@@ -254,7 +254,7 @@ export class App {
     keepingFocus(/** @type {HTMLElement} */ (this.chips), () => this.renderChips());
   }
 
-  /** Arrows walk along the tabs. @param {KeyboardEvent} event */
+  /** The arrow keys move between the tabs. @param {KeyboardEvent} event */
   tabKey(event) {
     const step = event.key === "ArrowRight" ? 1 : event.key === "ArrowLeft" ? -1 : 0;
     const tabs = [.../** @type {HTMLElement} */ (this.tabs).querySelectorAll("button")];
@@ -274,9 +274,9 @@ export class App {
     if (time !== "") chips.push(this.chip("time:", timeText(time), () => this.setTime("")));
     if (base.startsWith("@")) chips.push(this.chip("against time:", timeText(base.slice(1)), () => this.set({ base: "", zoom: "" })));
     const folding = (/** @type {string} */ part, /** @type {string} */ text, /** @type {string} */ title) => h("button.toggle", { text, "aria-pressed": fold.split(",").includes(part), title, onclick: () => this.toggleFold(part) });
-    const folds = [folding("generics", "Fold generics", "Vec<T>::push for every T is one function (n)"), folding("runtime", "Fold runtime", "Fold async and standard-library glue into one box (r)")];
+    const folds = [folding("generics", "Fold generics", "Count Vec<T>::push as one function for every T (n)"), folding("runtime", "Fold runtime", "Fold frames of the async runtime and the standard library into one box (r)")];
     const add = h("button.toggle", { text: "+ Filter", title: "Add a filter (a)", onclick: () => this.askForFilter() });
-    const hint = saved ? h("span.soft", { text: "A saved page. Filters, spans of time and source need the profile itself: open it with “flamelet view”." }) : null;
+    const hint = saved ? h("span.soft", { text: "This is a saved page. For filters, time ranges and source, open the profile with “flamelet view”." }) : null;
     replaceContent(/** @type {HTMLElement} */ (this.chips), ...(saved ? [] : [add, ...chips, h("span.spring"), ...folds]), hint ?? "");
   }
 
@@ -316,7 +316,7 @@ export class App {
     if (!same) this.set({ filters: [...this.state.filters, { kind, text }], zoom: "" });
   }
 
-  /** Chooses a span of the time that every view follows. @param {string} time */
+  /** Selects a time range, which every view uses. @param {string} time */
   setTime(time) {
     if (this.provider.saved) return flash(ONLY_LIVE);
     this.set({ time, zoom: "" });
@@ -338,14 +338,14 @@ export class App {
     const place = /** @type {HTMLElement} */ (this.matchedElement);
     const { query } = this.state;
     if (this.pattern(query) === null) {
-      place.textContent = query === "" ? "" : "not a pattern";
+      place.textContent = query === "" ? "" : "invalid expression";
       return;
     }
     try {
       const matched = await this.provider.matched(this.state);
       if (this.state.query === query) place.textContent = `${shareLabel(matched.weight, this.total())} matched`;
     } catch (error) {
-      place.textContent = "not a pattern";
+      place.textContent = "invalid expression";
       place.title = /** @type {Error} */ (error).message;
     }
   }
@@ -382,7 +382,7 @@ export class App {
   }
 
   /**
-   * Waits for an answer, with a bar if it takes long, and says what went wrong. Nothing after an error.
+   * Waits for an answer, with a progress bar if it takes long. Shows an error and returns null if it fails.
    * @template T @param {Promise<T>} work @param {AbortSignal} [signal] @returns {Promise<T | null>}
    */
   async waitFor(work, signal) {
@@ -399,7 +399,7 @@ export class App {
       clearTimeout(timer);
       if (--this.working === 0) {
         progress.hidden = true;
-        // What waited for this answer draws before anything is told that the page has settled.
+        // The caller draws the answer first; only then is the page marked as idle.
         setTimeout(() => this.main?.setAttribute("aria-busy", String(this.working > 0)));
       }
     }
@@ -412,12 +412,12 @@ export class App {
     this.main?.before(this.errorElement);
   }
 
-  /** The list of a folder's profiles, or a live service that was not asked yet. */
+  /** The profiles of a folder, or of a live service before its first profile. */
   renderShelf() {
     this.renderShelfSelects();
     const { entries, live } = this.opened;
     const rows = [...entries].reverse().map((entry) => h("button.shelf-row", { onclick: () => this.set({ profile: entry.id }) }, h("span", { text: entry.name }), h("span.soft", { text: entry.detail })));
-    const nothing = live ? "No profile yet: take one." : "This folder holds no profiles.";
+    const nothing = live ? "No profile yet. Take one with the buttons above." : "This folder has no profiles.";
     this.viewId = "";
     this.drawnBars = "";
     replaceContent(/** @type {HTMLElement} */ (this.tabs));
@@ -437,14 +437,14 @@ export class App {
     this.titleElement.hidden = several;
     if (several) {
       replaceContent(this.profileSelect, ...(current === "" ? [option("", "choose…", true)] : []), ...entries.map((entry) => option(entry.id, entry.name, entry.id === current)));
-      const older = this.opened.let_go > 0 ? [h("option", { disabled: true, text: `${this.opened.let_go} older ones were let go` })] : [];
+      const older = this.opened.let_go > 0 ? [h("option", { disabled: true, text: `${this.opened.let_go} older profiles were dropped` })] : [];
       this.profileSelect.append(...older);
       replaceContent(this.baseSelect, option("", "compare with…", this.state.base === ""), ...bases.map((entry) => option(entry.id, `against ${entry.name}`, entry.id === this.state.base)));
     }
     this.liveButtons.hidden = !live;
     const at = entries.findIndex((entry) => entry.id === this.opened.about?.id);
     const before = entries.slice(0, Math.max(0, at)).reverse().find((entry) => entry.kind === entries[at].kind);
-    const heap = h("button.toggle", { text: "Heap…", "aria-haspopup": "menu", title: "Take a profile of its memory", onclick: () => this.heapMenu(heap) });
+    const heap = h("button.toggle", { text: "Heap…", "aria-haspopup": "menu", title: "Take a heap profile", onclick: () => this.heapMenu(heap) });
     replaceContent(
       this.liveButtons,
       h("button.primary", { text: "Take a 10 s CPU profile", onclick: () => this.take(10, "") }),
@@ -460,7 +460,7 @@ export class App {
     showMenu(items, { clientX: left, clientY: bottom + 2 });
   }
 
-  /** @param {number} seconds @param {string} heap what of the memory; nothing for the CPU */
+  /** @param {number} seconds @param {string} heap the heap profile to take; empty for a CPU profile */
   async take(seconds, heap) {
     flash(heap === "" || heap === "growth" ? `Taking a profile for ${seconds} s …` : "Taking a profile …");
     const entry = await this.waitFor(this.provider.take(seconds, heap));
@@ -474,7 +474,7 @@ export class App {
     try {
       localStorage.setItem("flamelet-theme", dark ? "light" : "dark");
     } catch {
-      // A page from disk may have no storage: the choice lasts until reload.
+      // A page opened from disk may have no storage: the choice lasts until reload.
     }
     this.applyTheme(dark ? "light" : "dark");
   }
@@ -502,9 +502,9 @@ export class App {
     action();
   }
 
-  /** What keys do. @returns {Record<string, () => void>} */
+  /** The action of each key. @returns {Record<string, () => void>} */
   actions() {
-    const onChosen = (/** @type {() => void} */ act) => () => (this.chosen === "" ? flash("Choose a function first") : act());
+    const onChosen = (/** @type {() => void} */ act) => () => (this.chosen === "" ? flash("Select a function first") : act());
     const filter = (/** @type {string} */ kind) => onChosen(() => this.addFilter(kind, exactPattern(this.chosen)));
     const kinds = VIEWS.filter((kind) => this.isOffered(kind));
     const byNumber = Object.fromEntries(kinds.slice(0, 9).map((kind, at) => [String(at + 1), () => this.set({ view: kind.id })]));
@@ -526,7 +526,7 @@ export class App {
       o: filter("ignore"),
       h: filter("hide"),
       s: onChosen(() => this.set({ view: "sandwich", pivot: this.chosen })),
-      e: onChosen(() => (this.opened.code ? this.set({ view: "source", pivot: this.chosen }) : flash(this.opened.no_code || "There is no source to show here"))),
+      e: onChosen(() => (this.opened.code ? this.set({ view: "source", pivot: this.chosen }) : flash(this.opened.no_code || "There is no source to show"))),
       c: () => void this.copyChosen(),
       ArrowDown: () => this.view?.focus?.(),
     };
@@ -545,13 +545,13 @@ function timeText(time) {
   return `${timeLabel(from)} to ${timeLabel(to)}`;
 }
 
-/** The theme that was chosen, else the system's. */
+/** The theme that the user chose, else the system's. */
 function localTheme() {
   let chosen = null;
   try {
     chosen = localStorage.getItem("flamelet-theme");
   } catch {
-    // No storage for pages from disk in some browsers.
+    // Some browsers have no storage for pages opened from disk.
   }
   return chosen ?? (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light");
 }

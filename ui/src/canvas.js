@@ -10,16 +10,16 @@ import { fittedName } from "./names.js";
 const ROW_HEIGHT = 19;
 const FONT = "12px system-ui, -apple-system, 'Segoe UI', sans-serif";
 const ZOOM_MILLISECONDS = 140;
-/** A page or three. */
+/** About three printed pages. */
 const MOST_PRINTED_ROWS = 150;
 
 /**
  * @typedef {object} FlameEvents
- * @property {(picture: Picture, box: number, since: number) => void} zoom `since` is when it was asked for
+ * @property {(picture: Picture, box: number, since: number) => void} zoom `since` is the time of the click
  * @property {(picture: Picture, box: number, event: MouseEvent) => void} menu
  * @property {(picture: Picture, box: number, event: MouseEvent | null) => void} hover `box` is -1 when the mouse left
  * @property {(picture: Picture, box: number) => void} select
- * @property {(scale: number) => void} magnified the wheel zoomed so far in: finer boxes may be wanted
+ * @property {(scale: number) => void} magnified the wheel zoomed in by this much: finer boxes may be needed
  */
 
 export class FlameCanvas {
@@ -31,10 +31,10 @@ export class FlameCanvas {
     this.element = h("div.flame", {}, h("div.flame-pane", {}, this.canvas), this.filler);
     /** @type {Picture | null} */
     this.picture = null;
-    /** What is in view, in weight. */
+    /** The visible range, in weight. */
     this.from = 0;
     this.to = 1;
-    /** Where a move in progress ends. @type {[number, number] | null} */
+    /** The range at the end of the running animation. @type {[number, number] | null} */
     this.target = null;
     this.dragged = false;
     this.isPrinted = false;
@@ -46,9 +46,9 @@ export class FlameCanvas {
     this.colour = "crate";
     this.palette = currentPalette();
     this.frame = 0;
-    /** How wide letters are. @type {Map<string, number>} */
+    /** Widths of letters. @type {Map<string, number>} */
     this.letters = new Map();
-    /** How large the element is and how far it is scrolled: asking it for that while it changes is slow. */
+    /** The size and scroll position of the element, cached because reading them during changes is slow. */
     this.size = { width: 0, height: 0 };
     this.scrolled = 0;
     this.element.addEventListener("scroll", () => {
@@ -66,7 +66,7 @@ export class FlameCanvas {
     return Math.max(1, this.size.width || this.element.clientWidth);
   }
 
-  /** How tall the rows are together. */
+  /** The height of all rows together. */
   get rowsHeight() {
     return (this.picture?.rows ?? 1) * ROW_HEIGHT + 8;
   }
@@ -89,7 +89,7 @@ export class FlameCanvas {
     this.scrollToRoot();
   }
 
-  /** Another picture of the same boxes, finer: nothing moves. @param {Picture} picture */
+  /** Replaces the picture by a finer one of the same boxes, without moving anything. @param {Picture} picture */
   refine(picture) {
     const old = this.picture;
     if (!old) return this.show(picture, false);
@@ -104,7 +104,7 @@ export class FlameCanvas {
     this.resized();
   }
 
-  /** Moves the view, over a few frames where the reader has not asked for less motion. @param {number} from @param {number} to @param {boolean} animate */
+  /** Moves the view, animated unless the user prefers reduced motion. @param {number} from @param {number} to @param {boolean} animate */
   moveTo(from, to, animate) {
     const still = matchMedia("(prefers-reduced-motion: reduce)").matches || !animate;
     this.target = [from, to];
@@ -128,18 +128,18 @@ export class FlameCanvas {
 
   themeChanged() {
     this.palette = currentPalette();
-    // At once: before paper is printed no frame is waited for.
+    // Draws at once: printing does not wait for an animation frame.
     this.draw();
   }
 
-  /** On paper nothing scrolls: every row is there. @param {boolean} on */
+  /** Draws every row for printing, where nothing scrolls. @param {boolean} on */
   printed(on) {
     this.isPrinted = on;
     this.resized();
     this.draw();
   }
 
-  /** How tall the picture is on the screen, or on paper. */
+  /** The height of the picture on the screen or in print. */
   get height() {
     if (this.isPrinted) return Math.min(MOST_PRINTED_ROWS * ROW_HEIGHT, this.rowsHeight);
     return Math.max(1, this.size.height || this.element.clientHeight);
@@ -232,7 +232,7 @@ export class FlameCanvas {
     context.fillText(text, left + 4, y + ROW_HEIGHT / 2, room);
   }
 
-  /** How wide a text is, near enough: letters are measured once, texts never. @param {CanvasRenderingContext2D} context @param {string} text */
+  /** The approximate width of a text: each letter is measured once, whole texts never. @param {CanvasRenderingContext2D} context @param {string} text */
   widthOf(context, text) {
     let width = 0;
     for (const letter of text) {
@@ -322,7 +322,7 @@ export class FlameCanvas {
     this.magnify(Math.exp(event.deltaY * 0.004), (event.clientX - place.left) / this.width);
   }
 
-  /** @param {number} factor below 1 to come nearer @param {number} at the share of the width that stays in place */
+  /** @param {number} factor below 1 to zoom in @param {number} at the share of the width that stays in place */
   magnify(factor, at) {
     const picture = this.picture;
     if (!picture) return;

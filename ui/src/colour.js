@@ -15,7 +15,7 @@ export function mixed(from, to, share) {
   return [part(0), part(1), part(2)];
 }
 
-/** The contrast of two colours as WCAG counts it, 1 to 21. @param {Rgb} one @param {Rgb} other */
+/** The WCAG contrast ratio of two colours, 1 to 21. @param {Rgb} one @param {Rgb} other */
 export function contrast(one, other) {
   const [low, high] = [luminance(one), luminance(other)].sort((a, b) => a - b);
   return (high + 0.05) / (low + 0.05);
@@ -43,13 +43,13 @@ const HEAT_STEPS = 16;
 /** The least contrast of text that passes WCAG AA. */
 export const LEAST_CONTRAST = 4.5;
 
-/** What can be read on a colour: `ink` where that is enough, else black or white. @param {Rgb} paper @param {Rgb} ink @returns {Rgb} */
+/** A text colour that is readable on `paper`: `ink` if its contrast is enough, else black or white. @param {Rgb} paper @param {Rgb} ink @returns {Rgb} */
 export function inkOn(paper, ink) {
   if (contrast(paper, ink) >= LEAST_CONTRAST) return ink;
   return contrast(paper, [0, 0, 0]) > contrast(paper, [255, 255, 255]) ? [0, 0, 0] : [255, 255, 255];
 }
 
-/** The colours of the theme at hand. */
+/** The colours of the current theme. */
 export class Palette {
   /** @param {(name: string) => string} variable reads a custom property of the style sheet */
   constructor(variable) {
@@ -62,7 +62,7 @@ export class Palette {
     }
     const heats = Array.from({ length: HEAT_STEPS + 1 }, (_, at) => heatColour(variable, at / HEAT_STEPS));
     this.heat = heats.map(cssOf);
-    /** What can be read on each step of heat. */
+    /** The text colour for each step of heat. */
     this.heatInk = heats.map((paper) => cssOf(inkOn(paper, rgbOf(variable("--box-ink")))));
     const heat = [1, 3].map((step) => rgbOf(variable(`--heat-${step}`)));
     const cool = rgbOf(variable("--h0"));
@@ -111,7 +111,7 @@ function heatColour(variable, share) {
   return mixed(rgbOf(variable(`--heat-${step}`)), rgbOf(variable(`--heat-${step + 1}`)), place - step);
 }
 
-/** The palette of the theme at hand. @returns {Palette} */
+/** The palette of the current theme. @returns {Palette} */
 export function currentPalette() {
   const style = getComputedStyle(document.documentElement);
   return new Palette((name) => style.getPropertyValue(name).trim());

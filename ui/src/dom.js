@@ -1,5 +1,5 @@
 // @ts-check
-// Elements without HTML: text is only ever text, so no name in a profile can be anything else.
+// Builds elements without parsing HTML, so a name in a profile can never be anything but text.
 
 /**
  * @param {string} tag an element's name, with classes after dots: `div.row.wide`
@@ -33,7 +33,7 @@ export function replaceContent(parent, ...children) {
 }
 
 /**
- * Calls `action` once, when calls have stopped for `wait` milliseconds.
+ * Calls `action` once, after `wait` milliseconds without another call.
  * @param {number} wait @param {() => void} action @returns {() => void}
  */
 export function debounced(wait, action) {
@@ -44,7 +44,7 @@ export function debounced(wait, action) {
   };
 }
 
-/** Calls `action` when what is drawn now has been painted. @param {() => void} action */
+/** Calls `action` after the next paint. @param {() => void} action */
 export function afterPaint(action) {
   requestAnimationFrame(() => {
     const channel = new MessageChannel();
@@ -54,7 +54,7 @@ export function afterPaint(action) {
 }
 
 /**
- * Rebuilds a part of the page; what had the focus in it has it again, if it is still there.
+ * Rebuilds a part of the page and gives the focus back to the element that had it, if it still exists.
  * @param {Element} parent @param {() => void} build
  */
 export function keepingFocus(parent, build) {
@@ -71,7 +71,7 @@ function focusKey(element) {
   return element.getAttribute("data-key") ?? element.getAttribute("aria-label") ?? element.textContent;
 }
 
-/** Copies text, also where the page was opened from disk. @param {string} text */
+/** Copies text, also in pages opened from disk. @param {string} text */
 export async function copyText(text) {
   try {
     await navigator.clipboard.writeText(text);

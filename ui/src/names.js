@@ -1,12 +1,12 @@
 // @ts-check
-// Rust names are long; these are the parts that people read first.
+// Rust names are long; this finds the parts that people read first.
 
-/** Short names by long ones: a picture is drawn many times. @type {Map<string, string>} */
+/** Cache of short names by full name, since a picture is drawn many times. @type {Map<string, string>} */
 const shortNames = new Map();
 const MOST_SHORT_NAMES = 20_000;
 
 /**
- * The last two steps of a path, without generics: `Context::run_task`.
+ * The last two segments of a path, without generics: `Context::run_task`.
  * @param {string} name @returns {string}
  */
 export function shortName(name) {
@@ -30,7 +30,7 @@ function shortened(name) {
 }
 
 /**
- * A name without what stands between angle brackets; `<T as Trait>::f` becomes `T::f`.
+ * A name without the text between angle brackets; `<T as Trait>::f` becomes `T::f`.
  * @param {string} name @returns {string}
  */
 export function withoutGenerics(name) {
@@ -64,16 +64,16 @@ function closingBracket(text, open) {
   return -1;
 }
 
-/** Pixels of a letter in names of narrow ones. */
+/** Pixels per letter in names made of narrow letters. */
 const NARROW_LETTER = 4;
 
 /**
- * As much of a name as fits into `width`: all of it, its short form, or that with dots.
+ * As much of a name as fits into `width`: the whole name, its short form, or that cut off with an ellipsis.
  * @param {string} name @param {number} width @param {(text: string) => number} measure @returns {string}
  */
 export function fittedName(name, width, measure) {
   if (width < 14) return "";
-  // Measuring is slow, and most names are far too long: this is narrower than any of them.
+  // Measuring is slow and most names are far too long; this estimate is a lower bound.
   if (name.length * NARROW_LETTER <= width && measure(name) <= width) return name;
   const short = shortName(name);
   const whole = measure(short);

@@ -1,5 +1,5 @@
 // @ts-check
-// Things that float: tooltip, context menu, dialogs, short messages.
+// Overlays: tooltip, context menu, dialogs, short messages.
 
 import { h, replaceContent } from "./dom.js";
 
@@ -79,7 +79,7 @@ export function announce(text) {
 
 let messageTimer = 0;
 
-/** A message that goes away by itself. @param {string} text */
+/** Shows a message that disappears by itself. @param {string} text */
 export function flash(text) {
   let place = document.querySelector(".flash");
   if (!place) document.body.append((place = h("div.flash", { role: "status" })));
@@ -98,10 +98,10 @@ const KEY_MAP = [
   ["Flame graph", [
     ["← → ↑ ↓", "move between boxes"], ["Enter", "zoom to the box"], ["0", "zoom out to everything"],
     ["+ −", "magnify"], ["Ctrl + wheel", "magnify at the mouse"], ["drag", "move"], ["i", "callers instead of callees"],
-    ["g", "grow upwards or downwards"], ["r", "fold the runtime’s frames"], ["n", "fold generics"],
+    ["g", "grow upwards or downwards"], ["r", "fold runtime frames"], ["n", "fold generics"],
   ]],
-  ["Timeline", [["drag", "choose a span of time"], ["← →", "move the span"], ["Shift + ← →", "move its end"]]],
-  ["On the chosen function", [
+  ["Timeline", [["drag", "select a time range"], ["← →", "move the range"], ["Shift + ← →", "move its end"]]],
+  ["On the selected function", [
     ["f", "focus: keep only stacks with it"], ["o", "ignore: drop stacks with it"], ["h", "hide its frames"],
     ["s", "sandwich: callers and callees"], ["e", "source and instructions"], ["c", "copy its name"],
   ]],

@@ -1,5 +1,5 @@
 // @ts-check
-// The boxes of a flame graph, as Rust laid them out: columns, each box after the one it stands on.
+// The boxes of a flame graph as laid out in Rust: in columns, each box after its parent.
 
 /**
  * @typedef {object} NameColumns
@@ -26,7 +26,7 @@ export class Picture {
     this.own = Float64Array.from(payload.own);
     this.x = new Float64Array(count);
     this.depth = new Int32Array(count);
-    /** The place where the next child of each box starts. */
+    /** The x where the next child of each box starts. */
     const next = new Float64Array(count);
     let rows = 0;
     for (let at = 0; at < count; at++) {
@@ -71,13 +71,13 @@ export class Picture {
     return file < 0 ? "" : this.data.files[file];
   }
 
-  /** What a box counts: signed in a difference. @param {number} at */
+  /** The value of a box; signed in a diff. @param {number} at */
   valueOf(at) {
     const sides = this.data.sides;
     return sides ? { now: sides.new[at], base: sides.base[at] } : { now: this.weight[at], base: 0 };
   }
 
-  /** What ends in a box. @param {number} at */
+  /** The own value of a box. @param {number} at */
   ownOf(at) {
     const sides = this.data.own_sides;
     return sides ? { now: sides.new[at], base: sides.base[at] } : { now: this.own[at], base: 0 };
@@ -92,7 +92,7 @@ export class Picture {
     return keys.reverse();
   }
 
-  /** The box that a path leads to, or as far as it leads. @param {number[]} keys @returns {number} */
+  /** The box at the end of a path, or the last one on it that exists. @param {number[]} keys @returns {number} */
   find(keys) {
     let box = 0;
     for (const key of keys) {
@@ -123,14 +123,14 @@ export class Picture {
     return rows;
   }
 
-  /** Whether `inner` stands on `outer`, or is it. @param {number} outer @param {number} inner */
+  /** Whether `inner` is `outer` or one of its descendants. @param {number} outer @param {number} inner */
   standsOn(outer, inner) {
     let box = inner;
     while (box > outer) box = this.parent[box];
     return box === outer;
   }
 
-  /** The box at a place in a row, or -1. @param {number} row @param {number} x @param {number} slack */
+  /** The box at position `x` of a row, or -1. @param {number} row @param {number} x @param {number} slack */
   boxAt(row, x, slack) {
     const boxes = this.rowsOfBoxes()[row];
     if (!boxes || boxes.length === 0) return -1;
@@ -146,7 +146,7 @@ export class Picture {
   }
 
   /**
-   * Which boxes match, and how much the stacks weigh that hold one. Boxes come after those they stand on.
+   * The boxes that match, and the weight of all stacks with a match. Relies on boxes coming after their parents.
    * @param {RegExp} pattern
    */
   matches(pattern) {

@@ -1,5 +1,5 @@
 // @ts-check
-// Where the page's data comes from: a server, or the file that the page was saved in.
+// The source of the page's data: a server, or the file that the page was saved in.
 
 import { Picture } from "./picture.js";
 import { invertedPicture, pivotPicture } from "./rebuild.js";
@@ -24,15 +24,15 @@ import { dataQuery, searchPattern, zoomKeys } from "./state.js";
  * @typedef {{direction: "callees" | "callers", pivot: string, zoom: string, width: number}} FlameQuery
  */
 
-/** Asks the server. */
+/** Gets the data from the server. */
 export class ServerData {
   constructor() {
     this.saved = false;
-    /** Answers that were given before, by address; the server's answers only change with the address. */
+    /** Earlier answers by URL; the server always gives the same answer to the same URL. */
     this.answers = new Map();
   }
 
-  /** Asks once: who asks for the same meanwhile waits for the same answer. @param {string} path @param {URLSearchParams} query @param {AbortSignal} [signal] */
+  /** Sends a request once; callers that make the same request meanwhile share its answer. @param {string} path @param {URLSearchParams} query @param {AbortSignal} [signal] */
   async ask(path, query, signal) {
     const address = `api/${path}?${query}`;
     const known = this.answers.get(address);
@@ -48,7 +48,7 @@ export class ServerData {
     }
   }
 
-  /** Whether there is anything for a view. */
+  /** Whether there is data for a view. */
   has() {
     return true;
   }
@@ -116,14 +116,14 @@ async function answerOf(request) {
     response = await request;
   } catch (error) {
     if (/** @type {Error} */ (error).name === "AbortError") throw error;
-    throw new Error("flamelet does not answer any more. Is it still running in the terminal?");
+    throw new Error("No answer from flamelet. Is it still running in the terminal?");
   }
   if (response.ok) return response.json();
   const text = (await response.text()).trim();
   throw new Error(text === "" ? `the server answered ${response.status}` : text);
 }
 
-/** Reads what the file holds. */
+/** Gets the data from the saved page itself. */
 export class SavedData {
   /** @param {Saved} saved */
   constructor(saved) {
@@ -211,14 +211,14 @@ export class SavedData {
     return { weight: pattern ? picture.matches(pattern).weight : 0, total: picture.weight[0] ?? 0 };
   }
 
-  /** What the file holds for a view, if anything. @param {string} what @param {State} state */
+  /** The saved data for a view, if any. @param {string} what @param {State} state */
   keptFor(what, state) {
     const part = this.part(state);
     const parts = /** @type {Record<string, object | undefined>} */ ({ graph: part.graph, tags: part.labels, heap: part.heap, timeline: this.content.timeline, heatmap: this.content.heatmap });
     return parts[what];
   }
 
-  /** Whether there is anything for a view. @param {string} what @param {State} state */
+  /** Whether there is data for a view. @param {string} what @param {State} state */
   has(what, state) {
     return this.keptFor(what, state) !== undefined;
   }
@@ -226,7 +226,7 @@ export class SavedData {
   /** @param {string} what @param {State} state @returns {Promise<any>} */
   async data(what, state) {
     const kept = this.keptFor(what, state);
-    if (kept === undefined) throw new Error("This view needs the profile itself: open it with `flamelet view`.");
+    if (kept === undefined) throw new Error("A saved page does not have this view. Open the profile with `flamelet view`.");
     return kept;
   }
 

@@ -1,6 +1,6 @@
 // @ts-check
-// Other trees out of a whole one, for a page that was saved to a file and has no server to ask: callers
-// instead of callees, and the two halves of a sandwich.
+// Builds other trees from the whole tree, for a saved page that has no server: callers instead of callees, and
+// the two halves of a sandwich.
 
 import { Picture } from "./picture.js";
 
@@ -13,8 +13,8 @@ function newNode(name) {
 }
 
 /**
- * What the stacks weigh that end in a box. A box whose children were left out of the file counts what they
- * weigh as its own: the saved page says so.
+ * The weight of the stacks that end in a box. Includes the weight of children that were left out of the file, as
+ * the saved page says.
  * @param {Picture} picture
  */
 function endings(picture) {
@@ -41,7 +41,7 @@ function stackOf(picture, at) {
 
 /**
  * @param {Picture} picture a whole tree of callees
- * @param {(names: number[]) => number[] | null} route the names to walk for a stack; nothing to leave it out
+ * @param {(names: number[]) => number[] | null} route the names to follow for a stack, or null to leave it out
  * @param {number} rootName
  * @returns {Picture}
  */
@@ -103,13 +103,13 @@ function columnsOf(root, from) {
   return out;
 }
 
-/** The tree from the leaves to the roots. @param {Picture} picture */
+/** The inverted tree, from the leaves to the roots. @param {Picture} picture */
 export function invertedPicture(picture) {
   return regrouped(picture, (names) => names.reverse(), -1);
 }
 
 /**
- * What a function calls, or what calls it, from its outermost call on.
+ * The callees or the callers of a function, starting at its outermost call.
  * @param {Picture} picture @param {string} pivot @param {boolean} callers
  */
 export function pivotPicture(picture, pivot, callers) {

@@ -1,34 +1,34 @@
 // @ts-check
-// Everything that the page shows follows from its address, so back, reload and sharing work.
+// Everything that the page shows is stored in its URL, so back, reload and sharing work.
 
 /**
  * @typedef {{kind: string, text: string}} Filter
  * @typedef {object} State
  * @property {string} view      which view
  * @property {string} type      the sample type by its kind; empty for the profile's default
- * @property {Filter[]} filters what the chips say, in the order they were added
+ * @property {Filter[]} filters the filter chips, in the order they were added
  * @property {string} zoom      the path of name keys from the root to the box that fills the width
  * @property {string} query     the search, a regular expression
- * @property {string} pivot     the function that sandwich and source are about
- * @property {string} time      a span of the timeline in nanoseconds, `from-to`
+ * @property {string} pivot     the function that sandwich and source show
+ * @property {string} time      a range of the timeline in nanoseconds, `from-to`
  * @property {string} profile   which of several profiles
  * @property {string} base      the profile to compare with
  * @property {boolean} inverted callers instead of callees
  * @property {boolean} upward   the root at the bottom
  * @property {string} sort      the column that the table is sorted by
- * @property {string} fold      what Rust names are folded: `generics`, `runtime`, both with a comma
- * @property {string} colour    `crate`, `heat` or `diff`; empty for what suits
+ * @property {string} fold      what is folded: `generics`, `runtime`, or both with a comma
+ * @property {string} colour    `crate`, `heat` or `diff`; empty for the default
  */
 
 export const FILTER_KINDS = ["focus", "ignore", "hide", "show", "showfrom", "tagfocus", "tagignore", "tagroot"];
 
-/** What can be asked about a live service's memory, by the name of its endpoint. @type {Record<string, string>} */
+/** The heap profiles of a live service, by the name of their endpoint. @type {Record<string, string>} */
 export const HEAP_QUESTIONS = {
-  heap: "What is in use and allocated",
-  lifetime: "How long freed memory had lived",
-  growth: "What grows in 10 s",
-  freed: "Who frees it",
-  peak: "What was in use at the highest moment",
+  heap: "Memory in use and allocated",
+  lifetime: "Lifetimes of freed memory",
+  growth: "Growth over 10 s",
+  freed: "Where memory is freed",
+  peak: "Memory in use at the peak",
 };
 
 /** @type {Readonly<State>} */
@@ -96,7 +96,7 @@ function splitOnce(text, separator) {
 }
 
 /**
- * What the server needs to know about the profile in view: which, and what is left of it.
+ * The query parameters that select the profile and filter it.
  * @param {State} state @returns {URLSearchParams}
  */
 export function dataQuery(state) {
@@ -115,7 +115,7 @@ export function exactPattern(name) {
 }
 
 /**
- * A search as people type it: without capitals, case does not matter. Nothing for no search.
+ * A search pattern: case-insensitive unless it has capitals. Null for an empty search.
  * @param {string} query @returns {RegExp | null}
  */
 export function searchPattern(query) {

@@ -1,10 +1,10 @@
 // @ts-check
-// A table of any length: only the rows in view are elements.
+// A table of any length: only the visible rows are elements.
 
 import { h } from "./dom.js";
 
 const TABLE_ROW = 24;
-/** How many rows are printed: a few pages. */
+/** The number of rows to print, a few pages. */
 const MOST_PRINTED = 200;
 let tables = 0;
 
@@ -19,13 +19,13 @@ export class VirtualTable {
    * @param {object} options
    * @param {Column[]} options.columns
    * @param {string} options.label
-   * @param {(row: number) => HTMLElement[]} options.cells what stands in each column of a row
+   * @param {(row: number) => HTMLElement[]} options.cells the cells of a row
    * @param {(column: string) => void} [options.sort]
    * @param {(row: number) => void} [options.open] Enter or a double click
    * @param {(row: number, event: MouseEvent) => void} [options.menu]
    * @param {(row: number) => void} [options.select]
-   * @param {(row: number, key: string) => boolean} [options.key] whether the key meant something
-   * @param {(row: number) => {level: number, open: boolean | null}} [options.level] of a tree: how deep a row is, and whether it is open
+   * @param {(row: number, key: string) => boolean} [options.key] returns whether it handled the key
+   * @param {(row: number) => {level: number, open: boolean | null}} [options.level] in a tree: the depth of a row, and whether it is open
    */
   constructor(options) {
     this.options = options;
@@ -85,7 +85,7 @@ export class VirtualTable {
     else this.scroller.removeAttribute("aria-activedescendant");
   }
 
-  /** On paper nothing scrolls: the first rows are all there. @param {boolean} on */
+  /** Shows the first rows in full for printing, where nothing scrolls. @param {boolean} on */
   printed(on) {
     this.isPrinted = on;
     this.spacer.style.height = on ? "auto" : `${this.count * TABLE_ROW}px`;
@@ -149,7 +149,7 @@ export class VirtualTable {
   }
 }
 
-/** A number with a bar behind it for its share. @param {string} text @param {number} share @param {string} [title] */
+/** A number with a bar behind it that shows its share. @param {string} text @param {number} share @param {string} [title] */
 export function barCell(text, share, title) {
   const width = `${Math.max(0, Math.min(100, share * 100)).toFixed(2)}%`;
   return h("div", { title }, h("span.share", { style: { width } }), h("span.bar-text", { text }));

@@ -1,5 +1,5 @@
 // @ts-check
-// Values as people read them, in the units and roundings of pprof (and of `flamelet top`).
+// Formats values with the units and rounding of pprof (and of `flamelet top`).
 
 /** @typedef {{name: string, aliases: string[], factor: number}} Unit */
 
@@ -71,7 +71,7 @@ export function exactLabel(value, unit) {
 }
 
 /**
- * A share in per cent: `100%`, `12.34%`, `0.12%`.
+ * A share in percent: `100%`, `12.34%`, `0.12%`.
  * @param {number} value @param {number} total @returns {string}
  */
 export function shareLabel(value, total) {
@@ -92,7 +92,7 @@ export function changeLabel(value, unit) {
 }
 
 /**
- * A length of time: `1.250s`, `40ms`.
+ * A duration: `1.250s`, `40ms`.
  * @param {number} nanos @returns {string}
  */
 export function timeLabel(nanos) {
@@ -101,11 +101,11 @@ export function timeLabel(nanos) {
   return `${Number((nanos / 1e6).toPrecision(3))}ms`;
 }
 
-/** From how many standard deviations on a change is more than chance; `flamelet diff` uses the same. */
+/** A change of at least this many standard deviations is more than noise; `flamelet diff` uses the same limit. */
 const NOISE_SIGMAS = 3;
 
 /**
- * Whether a change may be chance: a value of `count` samples varies by the square root of `count`.
+ * Whether a change may be noise: a value of `count` samples varies by the square root of `count`.
  * @param {number} base @param {number} now @param {number} perSample what one sample stands for @returns {boolean}
  */
 export function isNoise(base, now, perSample) {

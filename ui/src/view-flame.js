@@ -11,10 +11,10 @@ import { changeLabel, exactLabel, shareLabel, valueLabel } from "./units.js";
 /** @typedef {import("./state.js").State} State */
 /** @typedef {import("./picture.js").Picture} Picture */
 
-/** How far the wheel may magnify before finer boxes come at a higher price than zooming. */
+/** The largest magnification by wheel for which finer boxes are requested; beyond it, zooming is cheaper. */
 const MOST_MAGNIFIED = 16;
 
-/** A canvas that asks for its boxes as the state says. */
+/** A canvas that requests the boxes for the current state. */
 export class FlamePane {
   /**
    * @param {App} app
@@ -73,19 +73,19 @@ export class FlamePane {
       if (!signal.aborted) this.asked = "";
       return;
     }
-    // For the benchmark, and for whoever wonders: how long it took from the click to the finer boxes on the screen.
+    // For the benchmark: the time from the click until the finer boxes are on the screen.
     if (this.expected === what) afterPaint(() => performance.measure("flamelet-zoom", "flamelet-click"));
     if (what === this.shown || this.expected === what) this.flame.refine(picture);
     else this.flame.show(picture, false);
     this.shown = what;
-    // Of a zoom the picture comes first, and what is read out of it after.
+    // After a zoom, the picture comes first and the text for screen readers after it.
     if (this.expected === what) afterPaint(() => this.flame.picture === picture && this.describe(picture));
     else this.describe(picture);
     this.expected = "";
     this.redraw(this.app.state);
   }
 
-  /** Marks what the search matches. @param {State} state */
+  /** Highlights the search matches. @param {State} state */
   redraw(state) {
     const picture = this.flame.picture;
     const pattern = this.app.pattern(state.query);
@@ -103,7 +103,7 @@ export class FlamePane {
     const path = zoomPath(picture.pathOf(box));
     if (path === this.app.state.zoom) return;
     performance.mark("flamelet-click", { startTime: since });
-    // The boxes at hand move at once; the finer ones replace them when they come.
+    // The current boxes move at once; finer ones replace them when they arrive.
     picture.zoom = box;
     this.flame.moveTo(picture.x[box], picture.x[box] + picture.weight[box], true);
     this.app.set({ zoom: path });
@@ -155,14 +155,14 @@ export class FlamePane {
     this.app.status(`${picture.nameOf(box)} — ${facts.join(" · ")}`);
   }
 
-  /** What a screen reader reads, and what a saved page left out. @param {Picture} picture */
+  /** Updates the table for screen readers, and the note about boxes that a saved page left out. @param {Picture} picture */
   describe(picture) {
     const { unit } = this.app.sampleType();
     const all = picture.weight[0] || 1;
     const order = Array.from({ length: picture.count }, (_, at) => at).sort((a, b) => picture.own[b] - picture.own[a]);
     const rows = order.slice(0, 30).map((box) => h("tr", {}, h("td", { text: picture.nameOf(box) }), h("td", { text: valueLabel(picture.own[box], unit) }), h("td", { text: shareLabel(picture.own[box], all) })));
     const head = h("tr", {}, ...["Function", "Self", "Share"].map((text) => h("th", { text, scope: "col" })));
-    replaceContent(this.table, h("table", {}, h("caption", { text: "The boxes with the largest own value" }), h("thead", {}, head), h("tbody", {}, ...rows)));
+    replaceContent(this.table, h("table", {}, h("caption", { text: "The boxes with the largest self value" }), h("thead", {}, head), h("tbody", {}, ...rows)));
     this.notice.textContent = noticeFor(picture, this.app.provider.saved);
     this.notice.hidden = this.notice.textContent === "";
   }
@@ -177,19 +177,19 @@ export class FlamePane {
   }
 }
 
-/** What a reader should know about a picture. @param {Picture} picture @param {boolean} saved */
+/** The note above a picture. @param {Picture} picture @param {boolean} saved */
 function noticeFor(picture, saved) {
   if (saved && picture.data.narrower > 0) {
     const share = shareLabel(picture.data.cutoff, picture.weight[0] || 1);
-    return `To keep this file small, boxes under ${share} of everything were left out (${picture.data.narrower} places). Open the profile with “flamelet view” to zoom into them.`;
+    return `To keep this file small, boxes under ${share} of the total were left out (in ${picture.data.narrower} places). Open the profile with “flamelet view” to see them.`;
   }
-  if (picture.weight[0] === 0 || picture.count === 0) return [...(picture.data.notes ?? []), "Nothing is left to show: remove a filter, or choose another sample type."].join(" · ");
+  if (picture.weight[0] === 0 || picture.count === 0) return [...(picture.data.notes ?? []), "Nothing to show. Remove a filter or choose another sample type."].join(" · ");
   return (picture.data.notes ?? []).join(" · ");
 }
 
 /** @param {number} before @param {number} now */
 export function relativeChange(before, now) {
-  if (before === 0) return now === 0 ? "as before" : "new";
+  if (before === 0) return now === 0 ? "unchanged" : "new";
   if (now === 0) return "gone";
   const share = (100 * (now - before)) / Math.abs(before);
   return `${share > 0 ? "+" : ""}${share.toFixed(Math.abs(share) < 10 ? 1 : 0)}%`;
@@ -202,11 +202,11 @@ export function flameView(app) {
     pivot: () => "",
     upward: (state) => state.upward,
     zooms: true,
-    label: "Flame graph. Use the arrow keys to move, Enter to zoom, question mark for all keys. The call tree holds the same as a table.",
+    label: "Flame graph. Use the arrow keys to move, Enter to zoom, question mark for all keys. The call tree shows the same data as a table.",
   });
-  const invert = h("button.toggle", { onclick: () => app.set({ inverted: !app.state.inverted, zoom: "" }), title: "Group by the function that was running instead of where it started (i)" });
-  const grow = h("button.toggle", { onclick: () => app.set({ upward: !app.state.upward }), title: "Where the roots are (g)" });
-  const colour = h("button.toggle", { onclick: () => app.set({ colour: nextColour(app) }), title: "What colours mean" });
+  const invert = h("button.toggle", { onclick: () => app.set({ inverted: !app.state.inverted, zoom: "" }), title: "Start from the functions that were running instead of the roots (i)" });
+  const grow = h("button.toggle", { onclick: () => app.set({ upward: !app.state.upward }), title: "Put the roots at the bottom or at the top (g)" });
+  const colour = h("button.toggle", { onclick: () => app.set({ colour: nextColour(app) }), title: "Change what the colours show" });
   const reset = h("button.toggle", { onclick: () => app.set({ zoom: "" }), text: "Zoom out", title: "Show everything again (0)" });
   return {
     element: pane.element,

@@ -1,5 +1,5 @@
 // @ts-check
-// The call graph: the heaviest functions and who calls whom, placed where Rust laid them out.
+// The call graph: the heaviest functions and the calls between them, laid out in Rust.
 
 import { currentPalette } from "./colour.js";
 import { h, replaceContent } from "./dom.js";
@@ -63,7 +63,7 @@ export function graphView(app) {
     move();
   });
   const fit = (/** @type {number} */ width, /** @type {number} */ height) => {
-    // Smaller than this names cannot be read: what does not fit is there to be dragged to.
+    // Names are unreadable at a smaller scale; the user can drag to see what does not fit.
     view.scale = Math.max(0.8, Math.min(1, (element.clientWidth - 40) / width, (element.clientHeight - 40) / height));
     view.x = (element.clientWidth - width * view.scale) / 2;
     view.y = 20;
@@ -81,7 +81,7 @@ export function graphView(app) {
       drawn = graph;
       drawGraph(app, scene, graph);
       const chosen = graph.diff ? "functions that changed most" : "heaviest functions";
-      note.textContent = graph.left_out > 0 ? `The ${graph.nodes.length} ${chosen}; ${graph.left_out} others are not drawn. Dashed: through functions not drawn.` : "";
+      note.textContent = graph.left_out > 0 ? `The ${graph.nodes.length} ${chosen}; ${graph.left_out} others are not drawn. Dashed lines: calls through functions that are not drawn.` : "";
       fit(graph.width, graph.height);
     },
     themeChanged: () => drawn && drawn.diff && drawGraph(app, scene, drawn),

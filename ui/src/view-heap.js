@@ -1,5 +1,5 @@
 // @ts-check
-// Memory: what is in use and what was allocated, by size, by lifetime and by the code that asked for it.
+// Memory in use and allocated, by size, by lifetime and by allocating function.
 
 import { h, replaceContent } from "./dom.js";
 import { HEAP_QUESTIONS } from "./state.js";
@@ -16,7 +16,7 @@ import { changeCell, nameCell } from "./view-top.js";
 /** A pair of sample types that count the same memory: rows of the profile's types, -1 where there is none. */
 /** @typedef {{id: string, title: string, objects: number, space: number}} HeapPair */
 
-/** What the pairs are called, in the order in which they are shown. @type {Record<string, string>} */
+/** The titles of the pairs, in the order in which they are shown. @type {Record<string, string>} */
 const PAIR_TITLES = { inuse: "Live", growth: "Grown", peak: "At the peak", freed: "Freed", alloc: "Allocated" };
 
 /**
@@ -49,7 +49,7 @@ export function heapView(app) {
   const openSite = (/** @type {number} */ row) => app.set({ view: "sandwich", pivot: nameOf(row) });
   const table = new VirtualTable({
     columns: [],
-    label: "Places that asked for memory",
+    label: "Functions that allocate",
     cells: (row) => (data ? siteCells(app, data.sites, order[row]) : []),
     sort: (column) => app.set({ sort: column }, { replace: true }),
     open: openSite,
@@ -67,7 +67,7 @@ export function heapView(app) {
         const answer = /** @type {HeapData | null} */ (await app.waitFor(app.provider.data("heap", state)));
         if (answer === null) return;
         [data, shown] = [answer, app.dataKey()];
-        replaceContent(left, totalsPart(app), classPart(app, "How long it lived", answer.lifetimes), classPart(app, "Sizes", answer.sizes), morePart(app, answer));
+        replaceContent(left, totalsPart(app), classPart(app, "Lifetime", answer.lifetimes), classPart(app, "Sizes", answer.sizes), morePart(app, answer));
       }
       if (!data) return;
       const columns = siteColumns(app, data.sites);
@@ -76,7 +76,7 @@ export function heapView(app) {
       table.setColumns(columns, sorted);
       table.setCount(order.length);
       const smaller = data.sites.count - order.length;
-      footer.textContent = `${grouped(order.length)} places that asked for memory: the innermost function that is not the standard library's${smaller > 0 ? `; ${grouped(smaller)} smaller ones are not listed` : ""}`;
+      footer.textContent = `${grouped(order.length)} allocating functions (the innermost one outside the standard library)${smaller > 0 ? `; ${grouped(smaller)} smaller ones are not listed` : ""}`;
     },
     printed: (/** @type {boolean} */ on) => table.printed(on),
     focus: () => table.scroller.focus(),
@@ -86,7 +86,7 @@ export function heapView(app) {
 /** @param {App} app */
 const pairsOf = (app) => heapPairs(app.opened.about?.types ?? []);
 
-/** What there is in all. @param {App} app */
+/** The totals. @param {App} app */
 function totalsPart(app) {
   const types = app.opened.about?.types ?? [];
   const diff = app.isDiff();
@@ -102,7 +102,7 @@ function totalsPart(app) {
   return h("div.heap-totals", {}, ...pairs.map(fact), kept);
 }
 
-/** Classes of sizes or lifetimes, a bar each. @param {App} app @param {string} title @param {HeapClass[]} classes */
+/** Classes of sizes or lifetimes, with a bar for each. @param {App} app @param {string} title @param {HeapClass[]} classes */
 function classPart(app, title, classes) {
   if (classes.length === 0) return null;
   const types = app.opened.about?.types ?? [];
@@ -124,16 +124,16 @@ function classPart(app, title, classes) {
   return h("section.heap-classes", {}, h("h2", { text: title }), h("table", {}, h("thead", {}, h("tr", {}, h("th", { text: title === "Sizes" ? "from" : "", scope: "col" }), ...heads)), h("tbody", {}, ...classes.map(row))));
 }
 
-/** Where the rest is: other profiles of the same memory. @param {App} app @param {HeapData} data */
+/** Links to other profiles of the same memory. @param {App} app @param {HeapData} data */
 function morePart(app, data) {
   const { entries, about, live_heap: questions } = app.opened;
   const others = entries.filter((entry) => entry.id !== about?.id && /heap|alloc|lifetime|growth|freed|peak|inuse/.test(`${entry.name} ${entry.kind}`));
   const links = others.slice(-8).map((entry) => h("li", {}, h("button.link", { text: entry.name, onclick: () => app.set({ profile: entry.id, type: "", base: "", zoom: "", time: "" }) })));
   const asks = questions.map((what) => h("li", {}, h("button.link", { text: HEAP_QUESTIONS[what], onclick: () => app.take(10, what) })));
   const hint = data.lifetimes.length === 0 && links.length + asks.length === 0;
-  if (hint) return h("p.soft", { text: "Lifetimes, growth, frees and the peak are profiles of their own: lifetime, growth, freed and peak under /debug/pprof/ of a service with flamelet. Open them together with this one." });
+  if (hint) return h("p.soft", { text: "Lifetimes, growth, frees and the peak are separate profiles: lifetime, growth, freed and peak under /debug/pprof/ of a service with flamelet. Open them together with this one." });
   const list = (/** @type {string} */ title, /** @type {HTMLElement[]} */ items) => (items.length > 0 ? h("section", {}, h("h2", { text: title }), h("ul.heap-more", {}, ...items)) : null);
-  return h("div", {}, list("Other profiles here", links), list("Ask the service", asks));
+  return h("div", {}, list("Other profiles", links), list("Take a profile", asks));
 }
 
 /** @param {App} app @param {HeapSites} sites @returns {import("./table.js").Column[]} */
@@ -145,8 +145,8 @@ function siteColumns(app, sites) {
     return [space, ...(pair.objects >= 0 ? [{ id: types[pair.objects].kind, title: "Objects", number: true, sortable: true }] : [])];
   });
   const extra = (/** @type {string} */ id, /** @type {string} */ title, /** @type {string} */ hint) => columns.push(/** @type {any} */ ({ id, title, hint, number: true, sortable: true }));
-  if (hasKept(app)) extra("kept", "Kept", "the part of what was allocated that is still in use");
-  extra("mean", "Mean size", "bytes of an object");
+  if (hasKept(app)) extra("kept", "Kept", "the share of allocated memory that is still in use");
+  extra("mean", "Mean size", "average bytes per object");
   if (sites.temporary.length > 0) extra("temporary", "Temporary", "objects freed before their thread allocated anything else");
   return [...columns, { id: "name", title: "Function", sortable: true }];
 }
@@ -157,7 +157,7 @@ function hasKept(app) {
   return !app.isDiff() && ids.includes("inuse") && ids.includes("alloc");
 }
 
-/** A figure of a site, by the id of its column. @param {App} app @param {HeapSites} sites @param {number} at @param {string} column @returns {number} */
+/** The value of a site in a column. @param {App} app @param {HeapSites} sites @param {number} at @param {string} column @returns {number} */
 function siteFigure(app, sites, at, column) {
   const pairs = pairsOf(app);
   const value = (/** @type {number} */ type) => (type < 0 ? 0 : sites.values[type][at]);
@@ -173,7 +173,7 @@ function siteFigure(app, sites, at, column) {
   return app.isDiff() ? value(type) - (sites.base[type]?.[at] ?? 0) : value(type);
 }
 
-/** The sites by a column, the largest first. @param {App} app @param {HeapSites} sites @param {string} column */
+/** The sites sorted by a column, largest first. @param {App} app @param {HeapSites} sites @param {string} column */
 function sortedSites(app, sites, column) {
   const order = sites.name.map((_, at) => at);
   const name = (/** @type {number} */ at) => sites.names[sites.name[at]];

@@ -1,5 +1,5 @@
 // @ts-check
-// Sub-second heatmap: a column a second, from bottom to top within it. Two cells, by click or by key, choose a span.
+// Sub-second heatmap: one column per second, which runs from bottom to top. Selecting two cells, by mouse or keyboard, selects a time range.
 
 import { currentPalette } from "./colour.js";
 import { h, replaceContent } from "./dom.js";
@@ -14,7 +14,7 @@ import { chosenSpan, wholeTime } from "./view-timeline.js";
 
 /** @param {App} app */
 export function heatmapView(app) {
-  const canvas = /** @type {HTMLCanvasElement} */ (h("canvas", { tabindex: 0, role: "img", "aria-label": "Heatmap of activity within each second. Arrow keys move between cells, Enter marks the start and the end of a span." }));
+  const canvas = /** @type {HTMLCanvasElement} */ (h("canvas", { tabindex: 0, role: "img", "aria-label": "Heatmap of activity within each second. Arrow keys move between cells, Enter marks the start and the end of a time range." }));
   const table = h("div.for-readers");
   const element = h("div.heatmap", {}, canvas, table);
   const clear = h("button.toggle", { text: "Whole time", onclick: () => app.setTime("") });
@@ -24,7 +24,7 @@ export function heatmapView(app) {
   let palette = currentPalette();
   /** @type {number | null} */
   let start = null;
-  /** The cell that keys have come to. @type {number | null} */
+  /** The cell that the keyboard has reached. @type {number | null} */
   let cursor = null;
   const LEFT = 54;
   const BOTTOM = 24;
@@ -86,10 +86,10 @@ export function heatmapView(app) {
     const at = cellAt(event);
     if (at < 0 || !data) return hideTooltip();
     const time = (at * data.column) / data.rows;
-    showTooltip(timeLabel(time), "", [["busy", valueLabel(data.cells[at], data.unit)], ["click", start === null ? "start of a span" : "end of the span"]], event);
+    showTooltip(timeLabel(time), "", [["busy", valueLabel(data.cells[at], data.unit)], ["click", start === null ? "start of a range" : "end of the range"]], event);
   });
   canvas.addEventListener("mouseleave", hideTooltip);
-  /** The start of a span, or its end. @param {number} at @param {string} next */
+  /** Marks the start of a range, or its end. @param {number} at @param {string} next */
   const mark = (at, next) => {
     if (!data) return;
     const step = data.column / data.rows;
@@ -105,11 +105,11 @@ export function heatmapView(app) {
   };
   canvas.addEventListener("click", (event) => {
     const at = cellAt(event);
-    if (at >= 0) mark(at, "Now click the end of the span");
+    if (at >= 0) mark(at, "Now click the end of the range");
   });
   canvas.addEventListener("keydown", (event) => {
     if (!data || event.ctrlKey || event.metaKey || event.altKey) return;
-    if (event.key === "Enter" && cursor !== null) mark(cursor, "Now go to the end of the span and press Enter");
+    if (event.key === "Enter" && cursor !== null) mark(cursor, "Now move to the end of the range and press Enter");
     else {
       const moved = movedCell(cursor, event.key, data.columns, data.rows);
       if (moved === null) return;
@@ -148,7 +148,7 @@ export function heatmapView(app) {
   };
 }
 
-/** The columns for a screen reader. @param {Heatmap} data */
+/** The columns as a table for screen readers. @param {Heatmap} data */
 function columnsTable(data) {
   const sum = (/** @type {number} */ column) => data.cells.slice(column * data.rows, (column + 1) * data.rows).reduce((sum, cell) => sum + cell, 0);
   const row = (/** @type {number} */ column) => h("tr", {}, h("td", { text: timeLabel(column * data.column) }), h("td", { text: valueLabel(sum(column), data.unit) }));
@@ -156,7 +156,7 @@ function columnsTable(data) {
   return h("table", {}, h("caption", { text: `Activity in each ${timeLabel(data.column)}` }), h("thead", {}, head), h("tbody", {}, ...Array.from({ length: data.columns }, (_, column) => row(column))));
 }
 
-/** Where an arrow key leads from a cell; nothing for other keys. Cells are counted up each column.
+/** The cell that an arrow key moves to, or null for other keys. Cells are numbered upwards in each column.
  * @param {number | null} cell @param {string} key @param {number} columns @param {number} rows @returns {number | null} */
 export function movedCell(cell, key, columns, rows) {
   /** @type {Record<string, [number, number]>} */

@@ -1,5 +1,5 @@
 // @ts-check
-// What the profile is, and how far it can be trusted.
+// Facts about the profile, and how far it can be trusted.
 
 import { h, replaceContent } from "./dom.js";
 import { grouped, timeLabel, valueLabel } from "./units.js";
@@ -9,7 +9,7 @@ import { grouped, timeLabel, valueLabel } from "./units.js";
 /** @typedef {{level: "good" | "fair" | "poor", text: string}} Finding */
 
 /**
- * What the quality figures mean for a reader.
+ * What the quality figures mean for the user.
  * @param {Record<string, any>} about @returns {Finding[]}
  */
 export function findings(about) {
@@ -23,14 +23,14 @@ export function findings(about) {
     const lost = part(quality.lost, quality.samples + quality.lost);
     graded(lost, `${grouped(quality.lost)} of ${grouped(quality.samples + quality.lost)} samples lost (${lost.toFixed(1)}%)`);
     const cut = part(quality.truncated, quality.samples);
-    graded(cut, `${grouped(quality.truncated)} stacks do not reach their thread's start (${cut.toFixed(1)}%)`);
+    graded(cut, `${grouped(quality.truncated)} stacks do not reach the start of their thread (${cut.toFixed(1)}%)`);
     if (quality.asked_hertz > 0) {
       const missing = 100 - part(quality.achieved_hertz, quality.asked_hertz);
-      graded(missing, `asked for ${quality.asked_hertz} Hz, reached ${quality.achieved_hertz} Hz`);
+      graded(missing, `${quality.achieved_hertz} Hz instead of the requested ${quality.asked_hertz} Hz`);
     }
   }
   const unnamed = part(about.unnamed_locations, about.locations);
-  graded(unnamed, `${grouped(about.unnamed_locations)} of ${grouped(about.locations)} places have no function name (${unnamed.toFixed(1)}%)`);
+  graded(unnamed, `${grouped(about.unnamed_locations)} of ${grouped(about.locations)} code addresses have no function name (${unnamed.toFixed(1)}%)`);
   if (about.samples < 100) found.push({ level: about.samples < 20 ? "poor" : "fair", text: `only ${about.samples} distinct samples: small shares mean little` });
   return found;
 }
@@ -57,7 +57,7 @@ export function infoView(app) {
 /** @param {Finding[]} list @param {Judged | null} judged */
 function verdictOf(list, judged) {
   const worst = list.some((one) => one.level === "poor") ? "poor" : list.some((one) => one.level === "fair") ? "fair" : "good";
-  const words = { good: "This profile is good.", fair: "This profile is usable, with care.", poor: "Read this profile with doubt." };
+  const words = { good: "This profile is good.", fair: "This profile is usable, with care.", poor: "Do not rely on this profile." };
   const rows = list.map((one) => h(`li.${one.level}`, {}, h("span.mark", { text: { good: "✓", fair: "!", poor: "✕" }[one.level], "aria-label": one.level }), one.text));
   const faults = (judged?.faults ?? []).map((fault) => h("p.comment", { text: fault }));
   return h("section", {}, h("h2", { text: "Quality" }), h("p.verdict", { text: words[judged?.verdict ?? worst] }), ...faults, h("ul.findings", {}, ...rows));
@@ -75,7 +75,7 @@ function factsOf(about) {
     ["Samples", grouped(about.samples)],
     ["Stacks", grouped(about.stacks)],
     ["Functions", grouped(about.functions)],
-    ["Places in code", grouped(about.locations)],
+    ["Code addresses", grouped(about.locations)],
     ["Threads", about.threads > 0 ? grouped(about.threads) : "not recorded"],
     ["Labels", about.label_keys.length > 0 ? about.label_keys.join(", ") : "none"],
     ...about.types.map((/** @type {any} */ type) => [`Total ${type.kind}`, `${valueLabel(type.total, type.unit)}`]),

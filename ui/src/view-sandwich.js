@@ -1,5 +1,5 @@
 // @ts-check
-// Sandwich: callers above, callees below a chosen function.
+// Sandwich: the callers of a function above it, its callees below.
 
 import { h, replaceContent } from "./dom.js";
 import { functionTable } from "./view-top.js";
@@ -16,20 +16,20 @@ export function sandwichView(app) {
     pivot: (state) => state.pivot,
     upward: () => true,
     zooms: false,
-    label: "Callers of the chosen function",
+    label: "Callers of the selected function",
   });
   const callees = new FlamePane(app, {
     direction: () => "callees",
     pivot: (state) => state.pivot,
     upward: () => false,
     zooms: false,
-    label: "Callees of the chosen function",
+    label: "Callees of the selected function",
   });
   const list = functionTable(app, { narrow: true, open: (name) => app.set({ pivot: name }) });
   const name = h("div.pivot-name");
   const facts = h("div.pivot-facts");
   const halves = h("div.sandwich-halves", {}, h("div.half-label", { text: "callers" }), callers.element, h("div.pivot", {}, name, facts), h("div.half-label", { text: "callees" }), callees.element);
-  const empty = h("div.empty", { text: "Choose a function on the left to see who calls it and what it calls." });
+  const empty = h("div.empty", { text: "Select a function on the left to see its callers and callees." });
   const right = h("div.sandwich-right");
   return {
     element: h("div.sandwich", {}, h("div.sandwich-list", {}, list.element), right),

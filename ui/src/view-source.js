@@ -1,5 +1,5 @@
 // @ts-check
-// Source and instructions of a function, with what each line cost.
+// Source and instructions of a function, with the cost of each line.
 
 import { currentPalette } from "./colour.js";
 import { h, replaceContent } from "./dom.js";
@@ -17,7 +17,7 @@ import { functionTable } from "./view-top.js";
 export function sourceView(app) {
   const list = functionTable(app, { narrow: true, open: (name) => app.set({ pivot: name }) });
   const right = h("div.code", { tabindex: 0 });
-  const empty = h("div.empty", { text: "Choose a function on the left to see its source and instructions." });
+  const empty = h("div.empty", { text: "Select a function on the left to see its source and instructions." });
   let shown = "nothing yet";
   return {
     element: h("div.sandwich", {}, h("div.sandwich-list", {}, list.element), right),

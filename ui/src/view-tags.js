@@ -1,5 +1,5 @@
 // @ts-check
-// Labels: how the values spread over them; filter by one, or group by its key.
+// Labels: the share of each value, with buttons to filter by a value or to group by a key.
 
 import { h, replaceContent } from "./dom.js";
 import { barCell } from "./table.js";
@@ -24,7 +24,7 @@ export function tagsView(app) {
       const tags = /** @type {Tag[] | null} */ (await app.waitFor(app.provider.data("tags", state)));
       if (tags === null) return;
       shown = app.dataKey();
-      replaceContent(element, ...(tags.length > 0 ? tags.map((tag) => tagCard(app, tag)) : [h("p.empty", { text: "No labels are left after the filters." })]));
+      replaceContent(element, ...(tags.length > 0 ? tags.map((tag) => tagCard(app, tag)) : [h("p.empty", { text: "No sample that matches the filters has labels." })]));
     },
     focus: () => element.focus(),
   };
@@ -53,5 +53,5 @@ function tagCard(app, tag) {
     ),
   );
   const more = tag.count > tag.values.length ? `${grouped(tag.count - tag.values.length)} more values` : "";
-  return h("section.tag", {}, h("header", {}, h("h2", { text: tag.key }), h("span.soft", { text: diff ? `${changeLabel(tag.new - tag.base, unit)} in all` : `${shareLabel(tag.weight, all)} of everything has it` }), h("span.spring"), group), h("table", {}, h("tbody", {}, ...rows)), h("p.soft", { text: more }));
+  return h("section.tag", {}, h("header", {}, h("h2", { text: tag.key }), h("span.soft", { text: diff ? `${changeLabel(tag.new - tag.base, unit)} in total` : `${shareLabel(tag.weight, all)} of the total has it` }), h("span.spring"), group), h("table", {}, h("tbody", {}, ...rows)), h("p.soft", { text: more }));
 }

@@ -1,5 +1,5 @@
 // @ts-check
-// The timeline: a lane a thread; dragging over it chooses a span that every other view follows.
+// The timeline: one lane per thread. Dragging selects a time range, which every other view uses.
 
 import { currentPalette } from "./colour.js";
 import { h, replaceContent } from "./dom.js";
@@ -12,24 +12,24 @@ import { shareLabel, timeLabel, valueLabel } from "./units.js";
 /** @typedef {{thread: string, process: string, tid: number, total: number, values: number[], waits: number[], hues: number[], tops: number[]}} Lane */
 /** @typedef {{span: number, bucket: number, peak: number, unit: string, lanes: Lane[], names: string[]}} Timeline */
 
-/** Lanes share the room there is, between these. */
+/** Limits of the lane height; within them, the lanes fill the window. */
 const LANE_LEAST = 34;
 const LANE_MOST = 84;
-/** A busy thread fills a bar with about so many samples: fewer look like gaps. */
+/** The least samples per bar for a busy thread: with fewer, bars look like gaps. */
 const SAMPLES_A_BAR = 4;
 const LANE_TOP = 26;
 const LANE_LABEL = 170;
 
 /** @param {App} app */
 export function timelineView(app) {
-  const canvas = /** @type {HTMLCanvasElement} */ (h("canvas", { tabindex: 0, role: "img", "aria-label": "Timeline of threads. Drag, or use the arrow keys (with Shift for the end), to choose a span of time." }));
+  const canvas = /** @type {HTMLCanvasElement} */ (h("canvas", { tabindex: 0, role: "img", "aria-label": "Timeline of threads. Drag, or use the arrow keys (with Shift for the end), to select a time range." }));
   const height = h("div.timeline-height");
   const table = h("div.for-readers");
   const element = h("div.timeline", {}, h("div.flame-pane", {}, canvas), height, table);
   const clear = h("button.toggle", { text: "Whole time", onclick: () => app.setTime("") });
   const compare = h("button.toggle", {
-    text: "Compare with this span",
-    title: "Choose another span after this: every view shows how the two differ",
+    text: "Compare with this range",
+    title: "Then select another time range: every view shows the difference",
     onclick: () => app.set({ base: `@${app.state.time}`, time: "", zoom: "" }),
   });
   /** @type {Timeline | null} */
@@ -80,7 +80,7 @@ export function timelineView(app) {
       const wide = Math.max(1, step - (step > 4 ? 1 : 0));
       context.fillRect(left + at * step, y + high - 5 - tall, wide, tall);
       if (lane.waits[at] === 0) return;
-      // Waiting is drawn over the top of the bar, pale: off the CPU.
+      // Off-CPU time is drawn pale, over the top of the bar.
       const idle = tall * (lane.waits[at] / value);
       context.fillStyle = palette.line;
       context.fillRect(left + at * step, y + high - 5 - tall, wide, idle);
@@ -199,7 +199,7 @@ export function timelineView(app) {
 }
 
 /**
- * How many bars a lane has: as many as can be told apart, but no more than there are samples to fill them.
+ * The number of bars in a lane: as many as can be distinguished, but no more than there are samples to fill them.
  * @param {number} width @param {Record<string, any> | null} about
  */
 export function bucketCount(width, about) {
@@ -208,15 +208,15 @@ export function bucketCount(width, about) {
   return Math.max(50, Math.min(2000, Math.floor(width / 3), Math.floor(filled)));
 }
 
-/** The lanes for a screen reader. @param {Timeline} data */
+/** The lanes as a table for screen readers. @param {Timeline} data */
 function lanesTable(data) {
   const row = (/** @type {Lane} */ lane) => h("tr", {}, h("td", { text: lane.thread || `thread ${lane.tid}` }), h("td", { text: valueLabel(lane.total, data.unit) }), h("td", { text: valueLabel(lane.waits.reduce((sum, wait) => sum + wait, 0), data.unit) }));
-  const head = h("tr", {}, ...["Thread", "In all", "Waiting"].map((text) => h("th", { text, scope: "col" })));
+  const head = h("tr", {}, ...["Thread", "Total", "Waiting"].map((text) => h("th", { text, scope: "col" })));
   return h("table", {}, h("caption", { text: `Threads over ${timeLabel(data.span)}` }), h("thead", {}, head), h("tbody", {}, ...data.lanes.map(row)));
 }
 
 /**
- * A span that the keyboard moves by a twentieth of the time, or whose end it moves.
+ * The time range after an arrow key, which moves it (or only its end) by a twentieth of the whole.
  * @param {[number, number] | null} span @param {number} step @param {boolean} onlyEnd @param {number} whole @returns {[number, number]}
  */
 export function movedSpan(span, step, onlyEnd, whole) {
@@ -228,7 +228,7 @@ export function movedSpan(span, step, onlyEnd, whole) {
   return [moved, moved + (to - from)];
 }
 
-/** The state whose data covers all of the time. @param {State} state @returns {State} */
+/** The state without its time range. @param {State} state @returns {State} */
 export function wholeTime(state) {
   return { ...state, time: "", base: state.base.startsWith("@") ? "" : state.base };
 }
@@ -239,12 +239,12 @@ export function chosenSpan(time) {
   return match ? [Number(match[1]), Number(match[2])] : null;
 }
 
-/** A value; counts are of samples. @param {number} value @param {string} unit */
+/** A value with its unit; counts are samples. @param {number} value @param {string} unit */
 function amountText(value, unit) {
   return unit === "count" ? `${valueLabel(value, unit)} samples` : valueLabel(value, unit);
 }
 
-/** A round number of nanoseconds at least as long. @param {number} least */
+/** The next round number of nanoseconds. @param {number} least */
 export function niceStep(least) {
   const power = 10 ** Math.floor(Math.log10(Math.max(1, least)));
   return [1, 2, 5, 10].map((part) => part * power).find((step) => step >= least) ?? power * 10;

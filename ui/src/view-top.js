@@ -13,9 +13,9 @@ import { changeLabel, exactLabel, grouped, isNoise, shareLabel, valueLabel } fro
 
 /** @type {Column[]} */
 const PLAIN_COLUMNS = [
-  { id: "flat", title: "Self", hint: "what the function itself cost", number: true, sortable: true },
+  { id: "flat", title: "Self", hint: "the cost of the function itself", number: true, sortable: true },
   { id: "flatshare", title: "Self %", number: true },
-  { id: "cum", title: "Total", hint: "the function and all it called", number: true, sortable: true },
+  { id: "cum", title: "Total", hint: "the function and everything it called", number: true, sortable: true },
   { id: "cumshare", title: "Total %", number: true },
   { id: "name", title: "Function", sortable: true },
 ];
@@ -26,7 +26,7 @@ const DIFF_COLUMNS = [
   { id: "flatchange", title: "Self change", number: true },
   { id: "cum", title: "Total now", number: true, sortable: true },
   { id: "change", title: "Total change", number: true, sortable: true },
-  { id: "relative", title: "In %", hint: "in parts of what it was; noise is what chance explains", number: true },
+  { id: "relative", title: "Change %", hint: "relative to the value before; “noise” is a change that chance explains", number: true },
   { id: "name", title: "Function", sortable: true },
 ];
 
@@ -115,12 +115,12 @@ function functionCells(app, rows, row, narrow) {
   ];
 }
 
-/** A change, in colour when it is more than chance. @param {number} base @param {number} now @param {string} unit @param {number} perSample */
+/** A change, in colour if it is more than noise. @param {number} base @param {number} now @param {string} unit @param {number} perSample */
 export function changeCell(base, now, unit, perSample) {
   const change = now - base;
   const noise = isNoise(base, now, perSample);
   const look = noise ? ".soft" : change > 0 ? ".more" : ".less";
-  return h(`div${look}`, { text: changeLabel(change, unit), title: exactLabel(change, unit) + (noise && change !== 0 ? ", within what chance explains" : "") });
+  return h(`div${look}`, { text: changeLabel(change, unit), title: exactLabel(change, unit) + (noise && change !== 0 ? ", within noise" : "") });
 }
 
 /** @param {string} name @param {number} hue */

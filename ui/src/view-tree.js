@@ -1,5 +1,5 @@
 // @ts-check
-// The call tree as a table whose rows open.
+// The call tree as a table with rows that open.
 
 import { h } from "./dom.js";
 import { zoomPath } from "./state.js";
@@ -27,7 +27,7 @@ const DIFF_TREE_COLUMNS = [
   { id: "tree", title: "Function" },
 ];
 
-/** A row that carries nearly all of what its parent does is opened with it. */
+/** A row with nearly all of its parent's value is opened together with it. */
 const HEAVY = 0.8;
 
 /** @param {App} app */
@@ -70,7 +70,7 @@ export function treeView(app) {
     table.setCount(rows.length);
   }
 
-  /** The rows below a row, with those opened that carry most of it. @param {Row} row @returns {Promise<Row[]>} */
+  /** The children of a row; those with most of its value are opened too. @param {Row} row @returns {Promise<Row[]>} */
   async function below(row) {
     const children = await childrenOf(row.keys, row.depth + 1);
     const heaviest = children[0];

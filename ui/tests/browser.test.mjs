@@ -164,7 +164,7 @@ test("search shows the share that matches", async () => {
   await hashHas(page, "q=serde_json");
   await shot(page, "search");
   await page.keyboard.type("(");
-  await textIs(page, ".matched", "not a pattern");
+  await textIs(page, ".matched", "invalid expression");
   await page.keyboard.press("Escape");
   await page.click(".tab >> text=Top");
   await page.fill(".search", "serde");
@@ -276,7 +276,7 @@ test("brushing the timeline narrows every view", async () => {
   const share = Number(/· ([\d.]+)%/.exec(tooltip)[1]);
   assert.ok(share > 5 && share < 60, tooltip);
   await page.keyboard.press("8");
-  await page.click("text=Compare with this span");
+  await page.click("text=Compare with this range");
   await textIs(page, ".chip", "against time:");
   await page.waitForSelector("main[aria-busy=false] .timeline canvas");
   await page.mouse.move(800, 200);
@@ -397,12 +397,12 @@ test("a live service offers to take and compare profiles", async () => {
   await until(page, () => document.querySelector(".controls")?.textContent?.includes("Colour: change"));
   await shot(page, "live");
   await page.click("text=Heap…");
-  await page.click(".menu >> text=How long freed memory had lived");
+  await page.click(".menu >> text=Lifetimes of freed memory");
   await hashHas(page, "/heap?p=2");
-  await textIs(page, ".heap-side", "How long it lived");
+  await textIs(page, ".heap-side", "Lifetime");
   assert.ok(!(await page.isVisible("text=Compare with the one before")), "a CPU profile is not compared with a heap");
   await page.click("text=Heap…");
-  await page.click(".menu >> text=Who frees it");
+  await page.click(".menu >> text=Where memory is freed");
   await textIs(page, ".error", "made up: not this one");
   page.problems = page.problems.filter((problem) => !problem.includes("422"));
   await closed(page);
@@ -481,12 +481,12 @@ test("an exported page has what its data allows, and says what needs the profile
   await page.click(".tab >> text=Labels");
   await textIs(page, ".tags", "search::query");
   await page.click(".tag >> text=search::query");
-  await textIs(page, ".flash", "open the profile with");
+  await textIs(page, ".flash", "Open the profile with");
   await page.click(".tab >> text=Timeline");
   await textIs(page, ".timeline .for-readers", "tokio-worker-0");
   await page.click(".tab >> text=Heatmap");
   await page.waitForSelector(".heatmap .for-readers td", { state: "attached" });
-  await textIs(page, ".chips", "need the profile itself");
+  await textIs(page, ".chips", "This is a saved page");
   await closed(page);
   const heap = await opened(`${await exported("heap")}#/heap`);
   await textIs(heap, ".heap-totals", "Live");
@@ -494,7 +494,7 @@ test("an exported page has what its data allows, and says what needs the profile
   await closed(heap);
 });
 
-/** Chooses the heap view of the made-up heap profiles. */
+/** Opens the heap view of the synthetic heap profiles. */
 async function openedHeap() {
   const page = await opened(await served("heap"));
   await page.click(".tab >> text=Heap");
@@ -523,7 +523,7 @@ test("the heap by size, by lifetime, by place and by growth", async () => {
   await textIs(page, ".pivot-name", "checkout::pay::sign");
   await page.goBack();
   await page.click(".heap-more >> text=lifetime");
-  await textIs(page, ".heap-side", "How long it lived");
+  await textIs(page, ".heap-side", "Lifetime");
   const classes = await page.$$eval(".heap-classes:nth-of-type(1) tbody th", (all) => all.map((one) => one.textContent));
   assert.deepEqual(classes, ["temporary", "<1ms", "1ms-10ms", "10ms-100ms", "1s-10s", "1m-10m"]);
   await textIs(page, ".table-head", "Temporary");
@@ -583,7 +583,7 @@ test("a screen reader finds its way, and so does the keyboard alone", async () =
   assert.match(whole, /tab "Flame graph" \[selected\]/);
   assert.match(whole, /tabpanel "Flame graph"/);
   assert.match(whole, /img "Flame graph\. Use the arrow keys/);
-  assert.match(whole, /table "The boxes with the largest own value"/);
+  assert.match(whole, /table "The boxes with the largest self value"/);
   await page.focus(".tab[aria-selected=true]");
   for (let step = 0; step < 2; step++) await page.keyboard.press("ArrowRight");
   await textIs(page, ".tab[aria-selected=true]", "Call tree");

@@ -1,5 +1,5 @@
 // @ts-check
-// Zoom and search inside an SVG file. A picture without scripts is complete without this.
+// Zoom and search inside an SVG file. Where scripts are disabled, the picture is still complete.
 (() => {
   const svg = document.documentElement;
   const margin = Number(svg.dataset.margin);
@@ -70,7 +70,7 @@
     for (const box of boxes) {
       const hit = pattern !== null && pattern.test(box.name);
       box.group.classList.toggle("hit", hit);
-      // Boxes come after the ones they stand on, so an outer match covers the inner ones.
+      // Boxes come after their parents, so an outer match covers the inner ones.
       if (hit && box.x + 1e-6 >= covered) {
         matched += box.width;
         covered = box.x + box.width;

@@ -1,7 +1,7 @@
 (() => {
 "use strict";
 // dom.js
-// Elements without HTML: text is only ever text, so no name in a profile can be anything else.
+// Builds elements without parsing HTML, so a name in a profile can never be anything but text.
 
 /**
  * @param {string} tag an element's name, with classes after dots: `div.row.wide`
@@ -35,7 +35,7 @@ function replaceContent(parent, ...children) {
 }
 
 /**
- * Calls `action` once, when calls have stopped for `wait` milliseconds.
+ * Calls `action` once, after `wait` milliseconds without another call.
  * @param {number} wait @param {() => void} action @returns {() => void}
  */
 function debounced(wait, action) {
@@ -46,7 +46,7 @@ function debounced(wait, action) {
   };
 }
 
-/** Calls `action` when what is drawn now has been painted. @param {() => void} action */
+/** Calls `action` after the next paint. @param {() => void} action */
 function afterPaint(action) {
   requestAnimationFrame(() => {
     const channel = new MessageChannel();
@@ -56,7 +56,7 @@ function afterPaint(action) {
 }
 
 /**
- * Rebuilds a part of the page; what had the focus in it has it again, if it is still there.
+ * Rebuilds a part of the page and gives the focus back to the element that had it, if it still exists.
  * @param {Element} parent @param {() => void} build
  */
 function keepingFocus(parent, build) {
@@ -73,7 +73,7 @@ function focusKey(element) {
   return element.getAttribute("data-key") ?? element.getAttribute("aria-label") ?? element.textContent;
 }
 
-/** Copies text, also where the page was opened from disk. @param {string} text */
+/** Copies text, also in pages opened from disk. @param {string} text */
 async function copyText(text) {
   try {
     await navigator.clipboard.writeText(text);
@@ -86,7 +86,7 @@ async function copyText(text) {
   }
 }
 // overlay.js
-// Things that float: tooltip, context menu, dialogs, short messages.
+// Overlays: tooltip, context menu, dialogs, short messages.
 
 
 /** @typedef {[string, string]} Fact a name and a value */
@@ -165,7 +165,7 @@ function announce(text) {
 
 let messageTimer = 0;
 
-/** A message that goes away by itself. @param {string} text */
+/** Shows a message that disappears by itself. @param {string} text */
 function flash(text) {
   let place = document.querySelector(".flash");
   if (!place) document.body.append((place = h("div.flash", { role: "status" })));
@@ -184,10 +184,10 @@ const KEY_MAP = [
   ["Flame graph", [
     ["← → ↑ ↓", "move between boxes"], ["Enter", "zoom to the box"], ["0", "zoom out to everything"],
     ["+ −", "magnify"], ["Ctrl + wheel", "magnify at the mouse"], ["drag", "move"], ["i", "callers instead of callees"],
-    ["g", "grow upwards or downwards"], ["r", "fold the runtime’s frames"], ["n", "fold generics"],
+    ["g", "grow upwards or downwards"], ["r", "fold runtime frames"], ["n", "fold generics"],
   ]],
-  ["Timeline", [["drag", "choose a span of time"], ["← →", "move the span"], ["Shift + ← →", "move its end"]]],
-  ["On the chosen function", [
+  ["Timeline", [["drag", "select a time range"], ["← →", "move the range"], ["Shift + ← →", "move its end"]]],
+  ["On the selected function", [
     ["f", "focus: keep only stacks with it"], ["o", "ignore: drop stacks with it"], ["h", "hide its frames"],
     ["s", "sandwich: callers and callees"], ["e", "source and instructions"], ["c", "copy its name"],
   ]],
@@ -213,36 +213,36 @@ function showDialog(title, content) {
   return dialog;
 }
 // state.js
-// Everything that the page shows follows from its address, so back, reload and sharing work.
+// Everything that the page shows is stored in its URL, so back, reload and sharing work.
 
 /**
  * @typedef {{kind: string, text: string}} Filter
  * @typedef {object} State
  * @property {string} view      which view
  * @property {string} type      the sample type by its kind; empty for the profile's default
- * @property {Filter[]} filters what the chips say, in the order they were added
+ * @property {Filter[]} filters the filter chips, in the order they were added
  * @property {string} zoom      the path of name keys from the root to the box that fills the width
  * @property {string} query     the search, a regular expression
- * @property {string} pivot     the function that sandwich and source are about
- * @property {string} time      a span of the timeline in nanoseconds, `from-to`
+ * @property {string} pivot     the function that sandwich and source show
+ * @property {string} time      a range of the timeline in nanoseconds, `from-to`
  * @property {string} profile   which of several profiles
  * @property {string} base      the profile to compare with
  * @property {boolean} inverted callers instead of callees
  * @property {boolean} upward   the root at the bottom
  * @property {string} sort      the column that the table is sorted by
- * @property {string} fold      what Rust names are folded: `generics`, `runtime`, both with a comma
- * @property {string} colour    `crate`, `heat` or `diff`; empty for what suits
+ * @property {string} fold      what is folded: `generics`, `runtime`, or both with a comma
+ * @property {string} colour    `crate`, `heat` or `diff`; empty for the default
  */
 
 const FILTER_KINDS = ["focus", "ignore", "hide", "show", "showfrom", "tagfocus", "tagignore", "tagroot"];
 
-/** What can be asked about a live service's memory, by the name of its endpoint. @type {Record<string, string>} */
+/** The heap profiles of a live service, by the name of their endpoint. @type {Record<string, string>} */
 const HEAP_QUESTIONS = {
-  heap: "What is in use and allocated",
-  lifetime: "How long freed memory had lived",
-  growth: "What grows in 10 s",
-  freed: "Who frees it",
-  peak: "What was in use at the highest moment",
+  heap: "Memory in use and allocated",
+  lifetime: "Lifetimes of freed memory",
+  growth: "Growth over 10 s",
+  freed: "Where memory is freed",
+  peak: "Memory in use at the peak",
 };
 
 /** @type {Readonly<State>} */
@@ -310,7 +310,7 @@ function splitOnce(text, separator) {
 }
 
 /**
- * What the server needs to know about the profile in view: which, and what is left of it.
+ * The query parameters that select the profile and filter it.
  * @param {State} state @returns {URLSearchParams}
  */
 function dataQuery(state) {
@@ -329,7 +329,7 @@ function exactPattern(name) {
 }
 
 /**
- * A search as people type it: without capitals, case does not matter. Nothing for no search.
+ * A search pattern: case-insensitive unless it has capitals. Null for an empty search.
  * @param {string} query @returns {RegExp | null}
  */
 function searchPattern(query) {
@@ -347,7 +347,7 @@ function zoomPath(keys) {
   return keys.map((key) => key.toString(36)).join(".");
 }
 // units.js
-// Values as people read them, in the units and roundings of pprof (and of `flamelet top`).
+// Formats values with the units and rounding of pprof (and of `flamelet top`).
 
 /** @typedef {{name: string, aliases: string[], factor: number}} Unit */
 
@@ -419,7 +419,7 @@ function exactLabel(value, unit) {
 }
 
 /**
- * A share in per cent: `100%`, `12.34%`, `0.12%`.
+ * A share in percent: `100%`, `12.34%`, `0.12%`.
  * @param {number} value @param {number} total @returns {string}
  */
 function shareLabel(value, total) {
@@ -440,7 +440,7 @@ function changeLabel(value, unit) {
 }
 
 /**
- * A length of time: `1.250s`, `40ms`.
+ * A duration: `1.250s`, `40ms`.
  * @param {number} nanos @returns {string}
  */
 function timeLabel(nanos) {
@@ -449,11 +449,11 @@ function timeLabel(nanos) {
   return `${Number((nanos / 1e6).toPrecision(3))}ms`;
 }
 
-/** From how many standard deviations on a change is more than chance; `flamelet diff` uses the same. */
+/** A change of at least this many standard deviations is more than noise; `flamelet diff` uses the same limit. */
 const NOISE_SIGMAS = 3;
 
 /**
- * Whether a change may be chance: a value of `count` samples varies by the square root of `count`.
+ * Whether a change may be noise: a value of `count` samples varies by the square root of `count`.
  * @param {number} base @param {number} now @param {number} perSample what one sample stands for @returns {boolean}
  */
 function isNoise(base, now, perSample) {
@@ -477,7 +477,7 @@ function mixed(from, to, share) {
   return [part(0), part(1), part(2)];
 }
 
-/** The contrast of two colours as WCAG counts it, 1 to 21. @param {Rgb} one @param {Rgb} other */
+/** The WCAG contrast ratio of two colours, 1 to 21. @param {Rgb} one @param {Rgb} other */
 function contrast(one, other) {
   const [low, high] = [luminance(one), luminance(other)].sort((a, b) => a - b);
   return (high + 0.05) / (low + 0.05);
@@ -505,13 +505,13 @@ const HEAT_STEPS = 16;
 /** The least contrast of text that passes WCAG AA. */
 const LEAST_CONTRAST = 4.5;
 
-/** What can be read on a colour: `ink` where that is enough, else black or white. @param {Rgb} paper @param {Rgb} ink @returns {Rgb} */
+/** A text colour that is readable on `paper`: `ink` if its contrast is enough, else black or white. @param {Rgb} paper @param {Rgb} ink @returns {Rgb} */
 function inkOn(paper, ink) {
   if (contrast(paper, ink) >= LEAST_CONTRAST) return ink;
   return contrast(paper, [0, 0, 0]) > contrast(paper, [255, 255, 255]) ? [0, 0, 0] : [255, 255, 255];
 }
 
-/** The colours of the theme at hand. */
+/** The colours of the current theme. */
 class Palette {
   /** @param {(name: string) => string} variable reads a custom property of the style sheet */
   constructor(variable) {
@@ -524,7 +524,7 @@ class Palette {
     }
     const heats = Array.from({ length: HEAT_STEPS + 1 }, (_, at) => heatColour(variable, at / HEAT_STEPS));
     this.heat = heats.map(cssOf);
-    /** What can be read on each step of heat. */
+    /** The text colour for each step of heat. */
     this.heatInk = heats.map((paper) => cssOf(inkOn(paper, rgbOf(variable("--box-ink")))));
     const heat = [1, 3].map((step) => rgbOf(variable(`--heat-${step}`)));
     const cool = rgbOf(variable("--h0"));
@@ -573,20 +573,20 @@ function heatColour(variable, share) {
   return mixed(rgbOf(variable(`--heat-${step}`)), rgbOf(variable(`--heat-${step + 1}`)), place - step);
 }
 
-/** The palette of the theme at hand. @returns {Palette} */
+/** The palette of the current theme. @returns {Palette} */
 function currentPalette() {
   const style = getComputedStyle(document.documentElement);
   return new Palette((name) => style.getPropertyValue(name).trim());
 }
 // names.js
-// Rust names are long; these are the parts that people read first.
+// Rust names are long; this finds the parts that people read first.
 
-/** Short names by long ones: a picture is drawn many times. @type {Map<string, string>} */
+/** Cache of short names by full name, since a picture is drawn many times. @type {Map<string, string>} */
 const shortNames = new Map();
 const MOST_SHORT_NAMES = 20_000;
 
 /**
- * The last two steps of a path, without generics: `Context::run_task`.
+ * The last two segments of a path, without generics: `Context::run_task`.
  * @param {string} name @returns {string}
  */
 function shortName(name) {
@@ -610,7 +610,7 @@ function shortened(name) {
 }
 
 /**
- * A name without what stands between angle brackets; `<T as Trait>::f` becomes `T::f`.
+ * A name without the text between angle brackets; `<T as Trait>::f` becomes `T::f`.
  * @param {string} name @returns {string}
  */
 function withoutGenerics(name) {
@@ -644,16 +644,16 @@ function closingBracket(text, open) {
   return -1;
 }
 
-/** Pixels of a letter in names of narrow ones. */
+/** Pixels per letter in names made of narrow letters. */
 const NARROW_LETTER = 4;
 
 /**
- * As much of a name as fits into `width`: all of it, its short form, or that with dots.
+ * As much of a name as fits into `width`: the whole name, its short form, or that cut off with an ellipsis.
  * @param {string} name @param {number} width @param {(text: string) => number} measure @returns {string}
  */
 function fittedName(name, width, measure) {
   if (width < 14) return "";
-  // Measuring is slow, and most names are far too long: this is narrower than any of them.
+  // Measuring is slow and most names are far too long; this estimate is a lower bound.
   if (name.length * NARROW_LETTER <= width && measure(name) <= width) return name;
   const short = shortName(name);
   const whole = measure(short);
@@ -670,16 +670,16 @@ function fittedName(name, width, measure) {
 const ROW_HEIGHT = 19;
 const FONT = "12px system-ui, -apple-system, 'Segoe UI', sans-serif";
 const ZOOM_MILLISECONDS = 140;
-/** A page or three. */
+/** About three printed pages. */
 const MOST_PRINTED_ROWS = 150;
 
 /**
  * @typedef {object} FlameEvents
- * @property {(picture: Picture, box: number, since: number) => void} zoom `since` is when it was asked for
+ * @property {(picture: Picture, box: number, since: number) => void} zoom `since` is the time of the click
  * @property {(picture: Picture, box: number, event: MouseEvent) => void} menu
  * @property {(picture: Picture, box: number, event: MouseEvent | null) => void} hover `box` is -1 when the mouse left
  * @property {(picture: Picture, box: number) => void} select
- * @property {(scale: number) => void} magnified the wheel zoomed so far in: finer boxes may be wanted
+ * @property {(scale: number) => void} magnified the wheel zoomed in by this much: finer boxes may be needed
  */
 
 class FlameCanvas {
@@ -691,10 +691,10 @@ class FlameCanvas {
     this.element = h("div.flame", {}, h("div.flame-pane", {}, this.canvas), this.filler);
     /** @type {Picture | null} */
     this.picture = null;
-    /** What is in view, in weight. */
+    /** The visible range, in weight. */
     this.from = 0;
     this.to = 1;
-    /** Where a move in progress ends. @type {[number, number] | null} */
+    /** The range at the end of the running animation. @type {[number, number] | null} */
     this.target = null;
     this.dragged = false;
     this.isPrinted = false;
@@ -706,9 +706,9 @@ class FlameCanvas {
     this.colour = "crate";
     this.palette = currentPalette();
     this.frame = 0;
-    /** How wide letters are. @type {Map<string, number>} */
+    /** Widths of letters. @type {Map<string, number>} */
     this.letters = new Map();
-    /** How large the element is and how far it is scrolled: asking it for that while it changes is slow. */
+    /** The size and scroll position of the element, cached because reading them during changes is slow. */
     this.size = { width: 0, height: 0 };
     this.scrolled = 0;
     this.element.addEventListener("scroll", () => {
@@ -726,7 +726,7 @@ class FlameCanvas {
     return Math.max(1, this.size.width || this.element.clientWidth);
   }
 
-  /** How tall the rows are together. */
+  /** The height of all rows together. */
   get rowsHeight() {
     return (this.picture?.rows ?? 1) * ROW_HEIGHT + 8;
   }
@@ -749,7 +749,7 @@ class FlameCanvas {
     this.scrollToRoot();
   }
 
-  /** Another picture of the same boxes, finer: nothing moves. @param {Picture} picture */
+  /** Replaces the picture by a finer one of the same boxes, without moving anything. @param {Picture} picture */
   refine(picture) {
     const old = this.picture;
     if (!old) return this.show(picture, false);
@@ -764,7 +764,7 @@ class FlameCanvas {
     this.resized();
   }
 
-  /** Moves the view, over a few frames where the reader has not asked for less motion. @param {number} from @param {number} to @param {boolean} animate */
+  /** Moves the view, animated unless the user prefers reduced motion. @param {number} from @param {number} to @param {boolean} animate */
   moveTo(from, to, animate) {
     const still = matchMedia("(prefers-reduced-motion: reduce)").matches || !animate;
     this.target = [from, to];
@@ -788,18 +788,18 @@ class FlameCanvas {
 
   themeChanged() {
     this.palette = currentPalette();
-    // At once: before paper is printed no frame is waited for.
+    // Draws at once: printing does not wait for an animation frame.
     this.draw();
   }
 
-  /** On paper nothing scrolls: every row is there. @param {boolean} on */
+  /** Draws every row for printing, where nothing scrolls. @param {boolean} on */
   printed(on) {
     this.isPrinted = on;
     this.resized();
     this.draw();
   }
 
-  /** How tall the picture is on the screen, or on paper. */
+  /** The height of the picture on the screen or in print. */
   get height() {
     if (this.isPrinted) return Math.min(MOST_PRINTED_ROWS * ROW_HEIGHT, this.rowsHeight);
     return Math.max(1, this.size.height || this.element.clientHeight);
@@ -892,7 +892,7 @@ class FlameCanvas {
     context.fillText(text, left + 4, y + ROW_HEIGHT / 2, room);
   }
 
-  /** How wide a text is, near enough: letters are measured once, texts never. @param {CanvasRenderingContext2D} context @param {string} text */
+  /** The approximate width of a text: each letter is measured once, whole texts never. @param {CanvasRenderingContext2D} context @param {string} text */
   widthOf(context, text) {
     let width = 0;
     for (const letter of text) {
@@ -982,7 +982,7 @@ class FlameCanvas {
     this.magnify(Math.exp(event.deltaY * 0.004), (event.clientX - place.left) / this.width);
   }
 
-  /** @param {number} factor below 1 to come nearer @param {number} at the share of the width that stays in place */
+  /** @param {number} factor below 1 to zoom in @param {number} at the share of the width that stays in place */
   magnify(factor, at) {
     const picture = this.picture;
     if (!picture) return;
@@ -1081,10 +1081,10 @@ class FlameCanvas {
 /** @typedef {import("./state.js").State} State */
 /** @typedef {import("./picture.js").Picture} Picture */
 
-/** How far the wheel may magnify before finer boxes come at a higher price than zooming. */
+/** The largest magnification by wheel for which finer boxes are requested; beyond it, zooming is cheaper. */
 const MOST_MAGNIFIED = 16;
 
-/** A canvas that asks for its boxes as the state says. */
+/** A canvas that requests the boxes for the current state. */
 class FlamePane {
   /**
    * @param {App} app
@@ -1143,19 +1143,19 @@ class FlamePane {
       if (!signal.aborted) this.asked = "";
       return;
     }
-    // For the benchmark, and for whoever wonders: how long it took from the click to the finer boxes on the screen.
+    // For the benchmark: the time from the click until the finer boxes are on the screen.
     if (this.expected === what) afterPaint(() => performance.measure("flamelet-zoom", "flamelet-click"));
     if (what === this.shown || this.expected === what) this.flame.refine(picture);
     else this.flame.show(picture, false);
     this.shown = what;
-    // Of a zoom the picture comes first, and what is read out of it after.
+    // After a zoom, the picture comes first and the text for screen readers after it.
     if (this.expected === what) afterPaint(() => this.flame.picture === picture && this.describe(picture));
     else this.describe(picture);
     this.expected = "";
     this.redraw(this.app.state);
   }
 
-  /** Marks what the search matches. @param {State} state */
+  /** Highlights the search matches. @param {State} state */
   redraw(state) {
     const picture = this.flame.picture;
     const pattern = this.app.pattern(state.query);
@@ -1173,7 +1173,7 @@ class FlamePane {
     const path = zoomPath(picture.pathOf(box));
     if (path === this.app.state.zoom) return;
     performance.mark("flamelet-click", { startTime: since });
-    // The boxes at hand move at once; the finer ones replace them when they come.
+    // The current boxes move at once; finer ones replace them when they arrive.
     picture.zoom = box;
     this.flame.moveTo(picture.x[box], picture.x[box] + picture.weight[box], true);
     this.app.set({ zoom: path });
@@ -1225,14 +1225,14 @@ class FlamePane {
     this.app.status(`${picture.nameOf(box)} — ${facts.join(" · ")}`);
   }
 
-  /** What a screen reader reads, and what a saved page left out. @param {Picture} picture */
+  /** Updates the table for screen readers, and the note about boxes that a saved page left out. @param {Picture} picture */
   describe(picture) {
     const { unit } = this.app.sampleType();
     const all = picture.weight[0] || 1;
     const order = Array.from({ length: picture.count }, (_, at) => at).sort((a, b) => picture.own[b] - picture.own[a]);
     const rows = order.slice(0, 30).map((box) => h("tr", {}, h("td", { text: picture.nameOf(box) }), h("td", { text: valueLabel(picture.own[box], unit) }), h("td", { text: shareLabel(picture.own[box], all) })));
     const head = h("tr", {}, ...["Function", "Self", "Share"].map((text) => h("th", { text, scope: "col" })));
-    replaceContent(this.table, h("table", {}, h("caption", { text: "The boxes with the largest own value" }), h("thead", {}, head), h("tbody", {}, ...rows)));
+    replaceContent(this.table, h("table", {}, h("caption", { text: "The boxes with the largest self value" }), h("thead", {}, head), h("tbody", {}, ...rows)));
     this.notice.textContent = noticeFor(picture, this.app.provider.saved);
     this.notice.hidden = this.notice.textContent === "";
   }
@@ -1247,19 +1247,19 @@ class FlamePane {
   }
 }
 
-/** What a reader should know about a picture. @param {Picture} picture @param {boolean} saved */
+/** The note above a picture. @param {Picture} picture @param {boolean} saved */
 function noticeFor(picture, saved) {
   if (saved && picture.data.narrower > 0) {
     const share = shareLabel(picture.data.cutoff, picture.weight[0] || 1);
-    return `To keep this file small, boxes under ${share} of everything were left out (${picture.data.narrower} places). Open the profile with “flamelet view” to zoom into them.`;
+    return `To keep this file small, boxes under ${share} of the total were left out (in ${picture.data.narrower} places). Open the profile with “flamelet view” to see them.`;
   }
-  if (picture.weight[0] === 0 || picture.count === 0) return [...(picture.data.notes ?? []), "Nothing is left to show: remove a filter, or choose another sample type."].join(" · ");
+  if (picture.weight[0] === 0 || picture.count === 0) return [...(picture.data.notes ?? []), "Nothing to show. Remove a filter or choose another sample type."].join(" · ");
   return (picture.data.notes ?? []).join(" · ");
 }
 
 /** @param {number} before @param {number} now */
 function relativeChange(before, now) {
-  if (before === 0) return now === 0 ? "as before" : "new";
+  if (before === 0) return now === 0 ? "unchanged" : "new";
   if (now === 0) return "gone";
   const share = (100 * (now - before)) / Math.abs(before);
   return `${share > 0 ? "+" : ""}${share.toFixed(Math.abs(share) < 10 ? 1 : 0)}%`;
@@ -1272,11 +1272,11 @@ function flameView(app) {
     pivot: () => "",
     upward: (state) => state.upward,
     zooms: true,
-    label: "Flame graph. Use the arrow keys to move, Enter to zoom, question mark for all keys. The call tree holds the same as a table.",
+    label: "Flame graph. Use the arrow keys to move, Enter to zoom, question mark for all keys. The call tree shows the same data as a table.",
   });
-  const invert = h("button.toggle", { onclick: () => app.set({ inverted: !app.state.inverted, zoom: "" }), title: "Group by the function that was running instead of where it started (i)" });
-  const grow = h("button.toggle", { onclick: () => app.set({ upward: !app.state.upward }), title: "Where the roots are (g)" });
-  const colour = h("button.toggle", { onclick: () => app.set({ colour: nextColour(app) }), title: "What colours mean" });
+  const invert = h("button.toggle", { onclick: () => app.set({ inverted: !app.state.inverted, zoom: "" }), title: "Start from the functions that were running instead of the roots (i)" });
+  const grow = h("button.toggle", { onclick: () => app.set({ upward: !app.state.upward }), title: "Put the roots at the bottom or at the top (g)" });
+  const colour = h("button.toggle", { onclick: () => app.set({ colour: nextColour(app) }), title: "Change what the colours show" });
   const reset = h("button.toggle", { onclick: () => app.set({ zoom: "" }), text: "Zoom out", title: "Show everything again (0)" });
   return {
     element: pane.element,
@@ -1303,7 +1303,7 @@ function nextColour(app) {
 }
 
 // view-graph.js
-// The call graph: the heaviest functions and who calls whom, placed where Rust laid them out.
+// The call graph: the heaviest functions and the calls between them, laid out in Rust.
 
 
 /** @typedef {import("./app.js").App} App */
@@ -1361,7 +1361,7 @@ function graphView(app) {
     move();
   });
   const fit = (/** @type {number} */ width, /** @type {number} */ height) => {
-    // Smaller than this names cannot be read: what does not fit is there to be dragged to.
+    // Names are unreadable at a smaller scale; the user can drag to see what does not fit.
     view.scale = Math.max(0.8, Math.min(1, (element.clientWidth - 40) / width, (element.clientHeight - 40) / height));
     view.x = (element.clientWidth - width * view.scale) / 2;
     view.y = 20;
@@ -1379,7 +1379,7 @@ function graphView(app) {
       drawn = graph;
       drawGraph(app, scene, graph);
       const chosen = graph.diff ? "functions that changed most" : "heaviest functions";
-      note.textContent = graph.left_out > 0 ? `The ${graph.nodes.length} ${chosen}; ${graph.left_out} others are not drawn. Dashed: through functions not drawn.` : "";
+      note.textContent = graph.left_out > 0 ? `The ${graph.nodes.length} ${chosen}; ${graph.left_out} others are not drawn. Dashed lines: calls through functions that are not drawn.` : "";
       fit(graph.width, graph.height);
     },
     themeChanged: () => drawn && drawn.diff && drawGraph(app, scene, drawn),
@@ -1466,11 +1466,11 @@ function edgePath(points) {
   return path;
 }
 // table.js
-// A table of any length: only the rows in view are elements.
+// A table of any length: only the visible rows are elements.
 
 
 const TABLE_ROW = 24;
-/** How many rows are printed: a few pages. */
+/** The number of rows to print, a few pages. */
 const MOST_PRINTED = 200;
 let tables = 0;
 
@@ -1485,13 +1485,13 @@ class VirtualTable {
    * @param {object} options
    * @param {Column[]} options.columns
    * @param {string} options.label
-   * @param {(row: number) => HTMLElement[]} options.cells what stands in each column of a row
+   * @param {(row: number) => HTMLElement[]} options.cells the cells of a row
    * @param {(column: string) => void} [options.sort]
    * @param {(row: number) => void} [options.open] Enter or a double click
    * @param {(row: number, event: MouseEvent) => void} [options.menu]
    * @param {(row: number) => void} [options.select]
-   * @param {(row: number, key: string) => boolean} [options.key] whether the key meant something
-   * @param {(row: number) => {level: number, open: boolean | null}} [options.level] of a tree: how deep a row is, and whether it is open
+   * @param {(row: number, key: string) => boolean} [options.key] returns whether it handled the key
+   * @param {(row: number) => {level: number, open: boolean | null}} [options.level] in a tree: the depth of a row, and whether it is open
    */
   constructor(options) {
     this.options = options;
@@ -1551,7 +1551,7 @@ class VirtualTable {
     else this.scroller.removeAttribute("aria-activedescendant");
   }
 
-  /** On paper nothing scrolls: the first rows are all there. @param {boolean} on */
+  /** Shows the first rows in full for printing, where nothing scrolls. @param {boolean} on */
   printed(on) {
     this.isPrinted = on;
     this.spacer.style.height = on ? "auto" : `${this.count * TABLE_ROW}px`;
@@ -1615,7 +1615,7 @@ class VirtualTable {
   }
 }
 
-/** A number with a bar behind it for its share. @param {string} text @param {number} share @param {string} [title] */
+/** A number with a bar behind it that shows its share. @param {string} text @param {number} share @param {string} [title] */
 function barCell(text, share, title) {
   const width = `${Math.max(0, Math.min(100, share * 100)).toFixed(2)}%`;
   return h("div", { title }, h("span.share", { style: { width } }), h("span.bar-text", { text }));
@@ -1631,9 +1631,9 @@ function barCell(text, share, title) {
 
 /** @type {Column[]} */
 const PLAIN_COLUMNS = [
-  { id: "flat", title: "Self", hint: "what the function itself cost", number: true, sortable: true },
+  { id: "flat", title: "Self", hint: "the cost of the function itself", number: true, sortable: true },
   { id: "flatshare", title: "Self %", number: true },
-  { id: "cum", title: "Total", hint: "the function and all it called", number: true, sortable: true },
+  { id: "cum", title: "Total", hint: "the function and everything it called", number: true, sortable: true },
   { id: "cumshare", title: "Total %", number: true },
   { id: "name", title: "Function", sortable: true },
 ];
@@ -1644,7 +1644,7 @@ const DIFF_COLUMNS = [
   { id: "flatchange", title: "Self change", number: true },
   { id: "cum", title: "Total now", number: true, sortable: true },
   { id: "change", title: "Total change", number: true, sortable: true },
-  { id: "relative", title: "In %", hint: "in parts of what it was; noise is what chance explains", number: true },
+  { id: "relative", title: "Change %", hint: "relative to the value before; “noise” is a change that chance explains", number: true },
   { id: "name", title: "Function", sortable: true },
 ];
 
@@ -1733,12 +1733,12 @@ function functionCells(app, rows, row, narrow) {
   ];
 }
 
-/** A change, in colour when it is more than chance. @param {number} base @param {number} now @param {string} unit @param {number} perSample */
+/** A change, in colour if it is more than noise. @param {number} base @param {number} now @param {string} unit @param {number} perSample */
 function changeCell(base, now, unit, perSample) {
   const change = now - base;
   const noise = isNoise(base, now, perSample);
   const look = noise ? ".soft" : change > 0 ? ".more" : ".less";
-  return h(`div${look}`, { text: changeLabel(change, unit), title: exactLabel(change, unit) + (noise && change !== 0 ? ", within what chance explains" : "") });
+  return h(`div${look}`, { text: changeLabel(change, unit), title: exactLabel(change, unit) + (noise && change !== 0 ? ", within noise" : "") });
 }
 
 /** @param {string} name @param {number} hue */
@@ -1752,7 +1752,7 @@ function topView(app) {
   return { element: table.element, controls: [], update: table.update, printed: table.printed, focus: table.focus };
 }
 // view-heap.js
-// Memory: what is in use and what was allocated, by size, by lifetime and by the code that asked for it.
+// Memory in use and allocated, by size, by lifetime and by allocating function.
 
 
 /** @typedef {import("./app.js").App} App */
@@ -1764,7 +1764,7 @@ function topView(app) {
 /** A pair of sample types that count the same memory: rows of the profile's types, -1 where there is none. */
 /** @typedef {{id: string, title: string, objects: number, space: number}} HeapPair */
 
-/** What the pairs are called, in the order in which they are shown. @type {Record<string, string>} */
+/** The titles of the pairs, in the order in which they are shown. @type {Record<string, string>} */
 const PAIR_TITLES = { inuse: "Live", growth: "Grown", peak: "At the peak", freed: "Freed", alloc: "Allocated" };
 
 /**
@@ -1797,7 +1797,7 @@ function heapView(app) {
   const openSite = (/** @type {number} */ row) => app.set({ view: "sandwich", pivot: nameOf(row) });
   const table = new VirtualTable({
     columns: [],
-    label: "Places that asked for memory",
+    label: "Functions that allocate",
     cells: (row) => (data ? siteCells(app, data.sites, order[row]) : []),
     sort: (column) => app.set({ sort: column }, { replace: true }),
     open: openSite,
@@ -1815,7 +1815,7 @@ function heapView(app) {
         const answer = /** @type {HeapData | null} */ (await app.waitFor(app.provider.data("heap", state)));
         if (answer === null) return;
         [data, shown] = [answer, app.dataKey()];
-        replaceContent(left, totalsPart(app), classPart(app, "How long it lived", answer.lifetimes), classPart(app, "Sizes", answer.sizes), morePart(app, answer));
+        replaceContent(left, totalsPart(app), classPart(app, "Lifetime", answer.lifetimes), classPart(app, "Sizes", answer.sizes), morePart(app, answer));
       }
       if (!data) return;
       const columns = siteColumns(app, data.sites);
@@ -1824,7 +1824,7 @@ function heapView(app) {
       table.setColumns(columns, sorted);
       table.setCount(order.length);
       const smaller = data.sites.count - order.length;
-      footer.textContent = `${grouped(order.length)} places that asked for memory: the innermost function that is not the standard library's${smaller > 0 ? `; ${grouped(smaller)} smaller ones are not listed` : ""}`;
+      footer.textContent = `${grouped(order.length)} allocating functions (the innermost one outside the standard library)${smaller > 0 ? `; ${grouped(smaller)} smaller ones are not listed` : ""}`;
     },
     printed: (/** @type {boolean} */ on) => table.printed(on),
     focus: () => table.scroller.focus(),
@@ -1834,7 +1834,7 @@ function heapView(app) {
 /** @param {App} app */
 const pairsOf = (app) => heapPairs(app.opened.about?.types ?? []);
 
-/** What there is in all. @param {App} app */
+/** The totals. @param {App} app */
 function totalsPart(app) {
   const types = app.opened.about?.types ?? [];
   const diff = app.isDiff();
@@ -1850,7 +1850,7 @@ function totalsPart(app) {
   return h("div.heap-totals", {}, ...pairs.map(fact), kept);
 }
 
-/** Classes of sizes or lifetimes, a bar each. @param {App} app @param {string} title @param {HeapClass[]} classes */
+/** Classes of sizes or lifetimes, with a bar for each. @param {App} app @param {string} title @param {HeapClass[]} classes */
 function classPart(app, title, classes) {
   if (classes.length === 0) return null;
   const types = app.opened.about?.types ?? [];
@@ -1872,16 +1872,16 @@ function classPart(app, title, classes) {
   return h("section.heap-classes", {}, h("h2", { text: title }), h("table", {}, h("thead", {}, h("tr", {}, h("th", { text: title === "Sizes" ? "from" : "", scope: "col" }), ...heads)), h("tbody", {}, ...classes.map(row))));
 }
 
-/** Where the rest is: other profiles of the same memory. @param {App} app @param {HeapData} data */
+/** Links to other profiles of the same memory. @param {App} app @param {HeapData} data */
 function morePart(app, data) {
   const { entries, about, live_heap: questions } = app.opened;
   const others = entries.filter((entry) => entry.id !== about?.id && /heap|alloc|lifetime|growth|freed|peak|inuse/.test(`${entry.name} ${entry.kind}`));
   const links = others.slice(-8).map((entry) => h("li", {}, h("button.link", { text: entry.name, onclick: () => app.set({ profile: entry.id, type: "", base: "", zoom: "", time: "" }) })));
   const asks = questions.map((what) => h("li", {}, h("button.link", { text: HEAP_QUESTIONS[what], onclick: () => app.take(10, what) })));
   const hint = data.lifetimes.length === 0 && links.length + asks.length === 0;
-  if (hint) return h("p.soft", { text: "Lifetimes, growth, frees and the peak are profiles of their own: lifetime, growth, freed and peak under /debug/pprof/ of a service with flamelet. Open them together with this one." });
+  if (hint) return h("p.soft", { text: "Lifetimes, growth, frees and the peak are separate profiles: lifetime, growth, freed and peak under /debug/pprof/ of a service with flamelet. Open them together with this one." });
   const list = (/** @type {string} */ title, /** @type {HTMLElement[]} */ items) => (items.length > 0 ? h("section", {}, h("h2", { text: title }), h("ul.heap-more", {}, ...items)) : null);
-  return h("div", {}, list("Other profiles here", links), list("Ask the service", asks));
+  return h("div", {}, list("Other profiles", links), list("Take a profile", asks));
 }
 
 /** @param {App} app @param {HeapSites} sites @returns {import("./table.js").Column[]} */
@@ -1893,8 +1893,8 @@ function siteColumns(app, sites) {
     return [space, ...(pair.objects >= 0 ? [{ id: types[pair.objects].kind, title: "Objects", number: true, sortable: true }] : [])];
   });
   const extra = (/** @type {string} */ id, /** @type {string} */ title, /** @type {string} */ hint) => columns.push(/** @type {any} */ ({ id, title, hint, number: true, sortable: true }));
-  if (hasKept(app)) extra("kept", "Kept", "the part of what was allocated that is still in use");
-  extra("mean", "Mean size", "bytes of an object");
+  if (hasKept(app)) extra("kept", "Kept", "the share of allocated memory that is still in use");
+  extra("mean", "Mean size", "average bytes per object");
   if (sites.temporary.length > 0) extra("temporary", "Temporary", "objects freed before their thread allocated anything else");
   return [...columns, { id: "name", title: "Function", sortable: true }];
 }
@@ -1905,7 +1905,7 @@ function hasKept(app) {
   return !app.isDiff() && ids.includes("inuse") && ids.includes("alloc");
 }
 
-/** A figure of a site, by the id of its column. @param {App} app @param {HeapSites} sites @param {number} at @param {string} column @returns {number} */
+/** The value of a site in a column. @param {App} app @param {HeapSites} sites @param {number} at @param {string} column @returns {number} */
 function siteFigure(app, sites, at, column) {
   const pairs = pairsOf(app);
   const value = (/** @type {number} */ type) => (type < 0 ? 0 : sites.values[type][at]);
@@ -1921,7 +1921,7 @@ function siteFigure(app, sites, at, column) {
   return app.isDiff() ? value(type) - (sites.base[type]?.[at] ?? 0) : value(type);
 }
 
-/** The sites by a column, the largest first. @param {App} app @param {HeapSites} sites @param {string} column */
+/** The sites sorted by a column, largest first. @param {App} app @param {HeapSites} sites @param {string} column */
 function sortedSites(app, sites, column) {
   const order = sites.name.map((_, at) => at);
   const name = (/** @type {number} */ at) => sites.names[sites.name[at]];
@@ -1952,7 +1952,7 @@ function siteCells(app, sites, at) {
   return [...cells, name];
 }
 // view-timeline.js
-// The timeline: a lane a thread; dragging over it chooses a span that every other view follows.
+// The timeline: one lane per thread. Dragging selects a time range, which every other view uses.
 
 
 /** @typedef {import("./app.js").App} App */
@@ -1960,24 +1960,24 @@ function siteCells(app, sites, at) {
 /** @typedef {{thread: string, process: string, tid: number, total: number, values: number[], waits: number[], hues: number[], tops: number[]}} Lane */
 /** @typedef {{span: number, bucket: number, peak: number, unit: string, lanes: Lane[], names: string[]}} Timeline */
 
-/** Lanes share the room there is, between these. */
+/** Limits of the lane height; within them, the lanes fill the window. */
 const LANE_LEAST = 34;
 const LANE_MOST = 84;
-/** A busy thread fills a bar with about so many samples: fewer look like gaps. */
+/** The least samples per bar for a busy thread: with fewer, bars look like gaps. */
 const SAMPLES_A_BAR = 4;
 const LANE_TOP = 26;
 const LANE_LABEL = 170;
 
 /** @param {App} app */
 function timelineView(app) {
-  const canvas = /** @type {HTMLCanvasElement} */ (h("canvas", { tabindex: 0, role: "img", "aria-label": "Timeline of threads. Drag, or use the arrow keys (with Shift for the end), to choose a span of time." }));
+  const canvas = /** @type {HTMLCanvasElement} */ (h("canvas", { tabindex: 0, role: "img", "aria-label": "Timeline of threads. Drag, or use the arrow keys (with Shift for the end), to select a time range." }));
   const height = h("div.timeline-height");
   const table = h("div.for-readers");
   const element = h("div.timeline", {}, h("div.flame-pane", {}, canvas), height, table);
   const clear = h("button.toggle", { text: "Whole time", onclick: () => app.setTime("") });
   const compare = h("button.toggle", {
-    text: "Compare with this span",
-    title: "Choose another span after this: every view shows how the two differ",
+    text: "Compare with this range",
+    title: "Then select another time range: every view shows the difference",
     onclick: () => app.set({ base: `@${app.state.time}`, time: "", zoom: "" }),
   });
   /** @type {Timeline | null} */
@@ -2028,7 +2028,7 @@ function timelineView(app) {
       const wide = Math.max(1, step - (step > 4 ? 1 : 0));
       context.fillRect(left + at * step, y + high - 5 - tall, wide, tall);
       if (lane.waits[at] === 0) return;
-      // Waiting is drawn over the top of the bar, pale: off the CPU.
+      // Off-CPU time is drawn pale, over the top of the bar.
       const idle = tall * (lane.waits[at] / value);
       context.fillStyle = palette.line;
       context.fillRect(left + at * step, y + high - 5 - tall, wide, idle);
@@ -2147,7 +2147,7 @@ function timelineView(app) {
 }
 
 /**
- * How many bars a lane has: as many as can be told apart, but no more than there are samples to fill them.
+ * The number of bars in a lane: as many as can be distinguished, but no more than there are samples to fill them.
  * @param {number} width @param {Record<string, any> | null} about
  */
 function bucketCount(width, about) {
@@ -2156,15 +2156,15 @@ function bucketCount(width, about) {
   return Math.max(50, Math.min(2000, Math.floor(width / 3), Math.floor(filled)));
 }
 
-/** The lanes for a screen reader. @param {Timeline} data */
+/** The lanes as a table for screen readers. @param {Timeline} data */
 function lanesTable(data) {
   const row = (/** @type {Lane} */ lane) => h("tr", {}, h("td", { text: lane.thread || `thread ${lane.tid}` }), h("td", { text: valueLabel(lane.total, data.unit) }), h("td", { text: valueLabel(lane.waits.reduce((sum, wait) => sum + wait, 0), data.unit) }));
-  const head = h("tr", {}, ...["Thread", "In all", "Waiting"].map((text) => h("th", { text, scope: "col" })));
+  const head = h("tr", {}, ...["Thread", "Total", "Waiting"].map((text) => h("th", { text, scope: "col" })));
   return h("table", {}, h("caption", { text: `Threads over ${timeLabel(data.span)}` }), h("thead", {}, head), h("tbody", {}, ...data.lanes.map(row)));
 }
 
 /**
- * A span that the keyboard moves by a twentieth of the time, or whose end it moves.
+ * The time range after an arrow key, which moves it (or only its end) by a twentieth of the whole.
  * @param {[number, number] | null} span @param {number} step @param {boolean} onlyEnd @param {number} whole @returns {[number, number]}
  */
 function movedSpan(span, step, onlyEnd, whole) {
@@ -2176,7 +2176,7 @@ function movedSpan(span, step, onlyEnd, whole) {
   return [moved, moved + (to - from)];
 }
 
-/** The state whose data covers all of the time. @param {State} state @returns {State} */
+/** The state without its time range. @param {State} state @returns {State} */
 function wholeTime(state) {
   return { ...state, time: "", base: state.base.startsWith("@") ? "" : state.base };
 }
@@ -2187,18 +2187,18 @@ function chosenSpan(time) {
   return match ? [Number(match[1]), Number(match[2])] : null;
 }
 
-/** A value; counts are of samples. @param {number} value @param {string} unit */
+/** A value with its unit; counts are samples. @param {number} value @param {string} unit */
 function amountText(value, unit) {
   return unit === "count" ? `${valueLabel(value, unit)} samples` : valueLabel(value, unit);
 }
 
-/** A round number of nanoseconds at least as long. @param {number} least */
+/** The next round number of nanoseconds. @param {number} least */
 function niceStep(least) {
   const power = 10 ** Math.floor(Math.log10(Math.max(1, least)));
   return [1, 2, 5, 10].map((part) => part * power).find((step) => step >= least) ?? power * 10;
 }
 // view-heatmap.js
-// Sub-second heatmap: a column a second, from bottom to top within it. Two cells, by click or by key, choose a span.
+// Sub-second heatmap: one column per second, which runs from bottom to top. Selecting two cells, by mouse or keyboard, selects a time range.
 
 
 /** @typedef {import("./app.js").App} App */
@@ -2207,7 +2207,7 @@ function niceStep(least) {
 
 /** @param {App} app */
 function heatmapView(app) {
-  const canvas = /** @type {HTMLCanvasElement} */ (h("canvas", { tabindex: 0, role: "img", "aria-label": "Heatmap of activity within each second. Arrow keys move between cells, Enter marks the start and the end of a span." }));
+  const canvas = /** @type {HTMLCanvasElement} */ (h("canvas", { tabindex: 0, role: "img", "aria-label": "Heatmap of activity within each second. Arrow keys move between cells, Enter marks the start and the end of a time range." }));
   const table = h("div.for-readers");
   const element = h("div.heatmap", {}, canvas, table);
   const clear = h("button.toggle", { text: "Whole time", onclick: () => app.setTime("") });
@@ -2217,7 +2217,7 @@ function heatmapView(app) {
   let palette = currentPalette();
   /** @type {number | null} */
   let start = null;
-  /** The cell that keys have come to. @type {number | null} */
+  /** The cell that the keyboard has reached. @type {number | null} */
   let cursor = null;
   const LEFT = 54;
   const BOTTOM = 24;
@@ -2279,10 +2279,10 @@ function heatmapView(app) {
     const at = cellAt(event);
     if (at < 0 || !data) return hideTooltip();
     const time = (at * data.column) / data.rows;
-    showTooltip(timeLabel(time), "", [["busy", valueLabel(data.cells[at], data.unit)], ["click", start === null ? "start of a span" : "end of the span"]], event);
+    showTooltip(timeLabel(time), "", [["busy", valueLabel(data.cells[at], data.unit)], ["click", start === null ? "start of a range" : "end of the range"]], event);
   });
   canvas.addEventListener("mouseleave", hideTooltip);
-  /** The start of a span, or its end. @param {number} at @param {string} next */
+  /** Marks the start of a range, or its end. @param {number} at @param {string} next */
   const mark = (at, next) => {
     if (!data) return;
     const step = data.column / data.rows;
@@ -2298,11 +2298,11 @@ function heatmapView(app) {
   };
   canvas.addEventListener("click", (event) => {
     const at = cellAt(event);
-    if (at >= 0) mark(at, "Now click the end of the span");
+    if (at >= 0) mark(at, "Now click the end of the range");
   });
   canvas.addEventListener("keydown", (event) => {
     if (!data || event.ctrlKey || event.metaKey || event.altKey) return;
-    if (event.key === "Enter" && cursor !== null) mark(cursor, "Now go to the end of the span and press Enter");
+    if (event.key === "Enter" && cursor !== null) mark(cursor, "Now move to the end of the range and press Enter");
     else {
       const moved = movedCell(cursor, event.key, data.columns, data.rows);
       if (moved === null) return;
@@ -2341,7 +2341,7 @@ function heatmapView(app) {
   };
 }
 
-/** The columns for a screen reader. @param {Heatmap} data */
+/** The columns as a table for screen readers. @param {Heatmap} data */
 function columnsTable(data) {
   const sum = (/** @type {number} */ column) => data.cells.slice(column * data.rows, (column + 1) * data.rows).reduce((sum, cell) => sum + cell, 0);
   const row = (/** @type {number} */ column) => h("tr", {}, h("td", { text: timeLabel(column * data.column) }), h("td", { text: valueLabel(sum(column), data.unit) }));
@@ -2349,7 +2349,7 @@ function columnsTable(data) {
   return h("table", {}, h("caption", { text: `Activity in each ${timeLabel(data.column)}` }), h("thead", {}, head), h("tbody", {}, ...Array.from({ length: data.columns }, (_, column) => row(column))));
 }
 
-/** Where an arrow key leads from a cell; nothing for other keys. Cells are counted up each column.
+/** The cell that an arrow key moves to, or null for other keys. Cells are numbered upwards in each column.
  * @param {number | null} cell @param {string} key @param {number} columns @param {number} rows @returns {number | null} */
 function movedCell(cell, key, columns, rows) {
   /** @type {Record<string, [number, number]>} */
@@ -2362,7 +2362,7 @@ function movedCell(cell, key, columns, rows) {
   return column * rows + row;
 }
 // view-info.js
-// What the profile is, and how far it can be trusted.
+// Facts about the profile, and how far it can be trusted.
 
 
 /** @typedef {import("./app.js").App} App */
@@ -2370,7 +2370,7 @@ function movedCell(cell, key, columns, rows) {
 /** @typedef {{level: "good" | "fair" | "poor", text: string}} Finding */
 
 /**
- * What the quality figures mean for a reader.
+ * What the quality figures mean for the user.
  * @param {Record<string, any>} about @returns {Finding[]}
  */
 function findings(about) {
@@ -2384,14 +2384,14 @@ function findings(about) {
     const lost = part(quality.lost, quality.samples + quality.lost);
     graded(lost, `${grouped(quality.lost)} of ${grouped(quality.samples + quality.lost)} samples lost (${lost.toFixed(1)}%)`);
     const cut = part(quality.truncated, quality.samples);
-    graded(cut, `${grouped(quality.truncated)} stacks do not reach their thread's start (${cut.toFixed(1)}%)`);
+    graded(cut, `${grouped(quality.truncated)} stacks do not reach the start of their thread (${cut.toFixed(1)}%)`);
     if (quality.asked_hertz > 0) {
       const missing = 100 - part(quality.achieved_hertz, quality.asked_hertz);
-      graded(missing, `asked for ${quality.asked_hertz} Hz, reached ${quality.achieved_hertz} Hz`);
+      graded(missing, `${quality.achieved_hertz} Hz instead of the requested ${quality.asked_hertz} Hz`);
     }
   }
   const unnamed = part(about.unnamed_locations, about.locations);
-  graded(unnamed, `${grouped(about.unnamed_locations)} of ${grouped(about.locations)} places have no function name (${unnamed.toFixed(1)}%)`);
+  graded(unnamed, `${grouped(about.unnamed_locations)} of ${grouped(about.locations)} code addresses have no function name (${unnamed.toFixed(1)}%)`);
   if (about.samples < 100) found.push({ level: about.samples < 20 ? "poor" : "fair", text: `only ${about.samples} distinct samples: small shares mean little` });
   return found;
 }
@@ -2418,7 +2418,7 @@ function infoView(app) {
 /** @param {Finding[]} list @param {Judged | null} judged */
 function verdictOf(list, judged) {
   const worst = list.some((one) => one.level === "poor") ? "poor" : list.some((one) => one.level === "fair") ? "fair" : "good";
-  const words = { good: "This profile is good.", fair: "This profile is usable, with care.", poor: "Read this profile with doubt." };
+  const words = { good: "This profile is good.", fair: "This profile is usable, with care.", poor: "Do not rely on this profile." };
   const rows = list.map((one) => h(`li.${one.level}`, {}, h("span.mark", { text: { good: "✓", fair: "!", poor: "✕" }[one.level], "aria-label": one.level }), one.text));
   const faults = (judged?.faults ?? []).map((fault) => h("p.comment", { text: fault }));
   return h("section", {}, h("h2", { text: "Quality" }), h("p.verdict", { text: words[judged?.verdict ?? worst] }), ...faults, h("ul.findings", {}, ...rows));
@@ -2436,7 +2436,7 @@ function factsOf(about) {
     ["Samples", grouped(about.samples)],
     ["Stacks", grouped(about.stacks)],
     ["Functions", grouped(about.functions)],
-    ["Places in code", grouped(about.locations)],
+    ["Code addresses", grouped(about.locations)],
     ["Threads", about.threads > 0 ? grouped(about.threads) : "not recorded"],
     ["Labels", about.label_keys.length > 0 ? about.label_keys.join(", ") : "none"],
     ...about.types.map((/** @type {any} */ type) => [`Total ${type.kind}`, `${valueLabel(type.total, type.unit)}`]),
@@ -2459,7 +2459,7 @@ function mappingsOf(about) {
   return h("section", {}, h("h2", { text: "Binaries" }), h("table.facts", {}, h("tbody", {}, ...rows)));
 }
 // view-sandwich.js
-// Sandwich: callers above, callees below a chosen function.
+// Sandwich: the callers of a function above it, its callees below.
 
 
 /** @typedef {import("./app.js").App} App */
@@ -2472,20 +2472,20 @@ function sandwichView(app) {
     pivot: (state) => state.pivot,
     upward: () => true,
     zooms: false,
-    label: "Callers of the chosen function",
+    label: "Callers of the selected function",
   });
   const callees = new FlamePane(app, {
     direction: () => "callees",
     pivot: (state) => state.pivot,
     upward: () => false,
     zooms: false,
-    label: "Callees of the chosen function",
+    label: "Callees of the selected function",
   });
   const list = functionTable(app, { narrow: true, open: (name) => app.set({ pivot: name }) });
   const name = h("div.pivot-name");
   const facts = h("div.pivot-facts");
   const halves = h("div.sandwich-halves", {}, h("div.half-label", { text: "callers" }), callers.element, h("div.pivot", {}, name, facts), h("div.half-label", { text: "callees" }), callees.element);
-  const empty = h("div.empty", { text: "Choose a function on the left to see who calls it and what it calls." });
+  const empty = h("div.empty", { text: "Select a function on the left to see its callers and callees." });
   const right = h("div.sandwich-right");
   return {
     element: h("div.sandwich", {}, h("div.sandwich-list", {}, list.element), right),
@@ -2523,7 +2523,7 @@ function sandwichView(app) {
   };
 }
 // view-source.js
-// Source and instructions of a function, with what each line cost.
+// Source and instructions of a function, with the cost of each line.
 
 
 /** @typedef {import("./app.js").App} App */
@@ -2537,7 +2537,7 @@ function sandwichView(app) {
 function sourceView(app) {
   const list = functionTable(app, { narrow: true, open: (name) => app.set({ pivot: name }) });
   const right = h("div.code", { tabindex: 0 });
-  const empty = h("div.empty", { text: "Choose a function on the left to see its source and instructions." });
+  const empty = h("div.empty", { text: "Select a function on the left to see its source and instructions." });
   let shown = "nothing yet";
   return {
     element: h("div.sandwich", {}, h("div.sandwich-list", {}, list.element), right),
@@ -2590,7 +2590,7 @@ function codeRow(app, cost, most, places, text, source = "") {
   return h("tr", {}, value(cost.flat), value(cost.cum), ...places.map((place) => h("td.number.soft", { text: place })), h("td.code-text", { text, title: source, style: heat === "" ? {} : { boxShadow: `inset 4px 0 ${heat}` } }));
 }
 // view-tags.js
-// Labels: how the values spread over them; filter by one, or group by its key.
+// Labels: the share of each value, with buttons to filter by a value or to group by a key.
 
 
 /** @typedef {import("./app.js").App} App */
@@ -2611,7 +2611,7 @@ function tagsView(app) {
       const tags = /** @type {Tag[] | null} */ (await app.waitFor(app.provider.data("tags", state)));
       if (tags === null) return;
       shown = app.dataKey();
-      replaceContent(element, ...(tags.length > 0 ? tags.map((tag) => tagCard(app, tag)) : [h("p.empty", { text: "No labels are left after the filters." })]));
+      replaceContent(element, ...(tags.length > 0 ? tags.map((tag) => tagCard(app, tag)) : [h("p.empty", { text: "No sample that matches the filters has labels." })]));
     },
     focus: () => element.focus(),
   };
@@ -2640,10 +2640,10 @@ function tagCard(app, tag) {
     ),
   );
   const more = tag.count > tag.values.length ? `${grouped(tag.count - tag.values.length)} more values` : "";
-  return h("section.tag", {}, h("header", {}, h("h2", { text: tag.key }), h("span.soft", { text: diff ? `${changeLabel(tag.new - tag.base, unit)} in all` : `${shareLabel(tag.weight, all)} of everything has it` }), h("span.spring"), group), h("table", {}, h("tbody", {}, ...rows)), h("p.soft", { text: more }));
+  return h("section.tag", {}, h("header", {}, h("h2", { text: tag.key }), h("span.soft", { text: diff ? `${changeLabel(tag.new - tag.base, unit)} in total` : `${shareLabel(tag.weight, all)} of the total has it` }), h("span.spring"), group), h("table", {}, h("tbody", {}, ...rows)), h("p.soft", { text: more }));
 }
 // view-tree.js
-// The call tree as a table whose rows open.
+// The call tree as a table with rows that open.
 
 
 /** @typedef {import("./app.js").App} App */
@@ -2666,7 +2666,7 @@ const DIFF_TREE_COLUMNS = [
   { id: "tree", title: "Function" },
 ];
 
-/** A row that carries nearly all of what its parent does is opened with it. */
+/** A row with nearly all of its parent's value is opened together with it. */
 const HEAVY = 0.8;
 
 /** @param {App} app */
@@ -2709,7 +2709,7 @@ function treeView(app) {
     table.setCount(rows.length);
   }
 
-  /** The rows below a row, with those opened that carry most of it. @param {Row} row @returns {Promise<Row[]>} */
+  /** The children of a row; those with most of its value are opened too. @param {Row} row @returns {Promise<Row[]>} */
   async function below(row) {
     const children = await childrenOf(row.keys, row.depth + 1);
     const heaviest = children[0];
@@ -2779,7 +2779,7 @@ function treeCells(app, row, toggle) {
   return [value(row.weight), barCell(shareLabel(row.weight, all), row.weight / all), value(row.own), name];
 }
 // app.js
-// The page's frame: what is open, what the address says, and which view shows it.
+// The frame of the page: the open profile, the state in the URL, and the view that shows it.
 
 
 /**
@@ -2806,14 +2806,14 @@ const VIEWS = [
   { id: "info", title: "Info", make: infoView },
 ];
 
-/** The views that need more than the flame graph's own data: a saved page may lack it. */
+/** The views that need more data than the flame graph; a saved page may not have it. */
 const MORE_VIEWS = ["graph", "heap", "source", "tags", "timeline", "heatmap"];
 
-/** What stands at the bottom while nothing is chosen. */
-const RESTING = "Click zooms, right-click offers more, / searches, r folds the runtime’s frames, ? lists all keys";
+/** The status line while nothing is selected. */
+const RESTING = "Click to zoom, right-click for more, / to search, r to fold runtime frames, ? for all keys";
 
-/** What a saved page answers to what it cannot do. */
-const ONLY_LIVE = "A saved page cannot do this: open the profile with “flamelet view”";
+/** The message for actions that a saved page cannot do. */
+const ONLY_LIVE = "A saved page cannot do this. Open the profile with “flamelet view”.";
 
 /** @type {Record<string, string>} */
 const FILTER_HELP = {
@@ -2821,10 +2821,10 @@ const FILTER_HELP = {
   ignore: "drop stacks with a frame that matches",
   hide: "remove frames that match",
   show: "remove frames that do not match",
-  showfrom: "remove frames above the first that matches",
+  showfrom: "remove frames above the first one that matches",
   tagfocus: "keep samples with a label that matches, such as route=/cart",
   tagignore: "drop samples with a label that matches",
-  tagroot: "group by a label: its values become roots",
+  tagroot: "group by a label: its values become the roots",
 };
 
 class App {
@@ -2835,14 +2835,14 @@ class App {
     this.state = parseState(location.hash);
     /** @type {Opened} */
     this.opened = { about: null, entries: [], live: false, live_heap: [], let_go: 0, code: false, no_code: "" };
-    /** The function that keys act on. */
+    /** The function that the keys act on. */
     this.chosen = "";
     this.working = 0;
-    /** Whether the search box holds what the address does not yet. */
+    /** Whether the search box has text that is not in the URL yet. */
     this.typing = false;
     this.searchSoon = debounced(150, () => this.searchChanged());
     this.viewId = "";
-    /** What the bars show, as text. */
+    /** The content of the toolbars, as text. */
     this.drawnBars = "";
     /** @type {View | null} */
     this.view = null;
@@ -2851,14 +2851,14 @@ class App {
     addEventListener("keydown", (event) => this.key(event));
     this.applyTheme(localTheme());
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.applyTheme(localTheme()));
-    // On paper everything is light, and what scrolls on a screen is there in full.
+    // Print is always light, and scrolled content is printed in full.
     matchMedia("print").addEventListener("change", (media) => {
       this.view?.printed?.(media.matches);
       this.view?.themeChanged?.();
     });
   }
 
-  /** Reads what is open, then shows it. */
+  /** Reads the open profile, then shows it. */
   async start() {
     const opening = this.waitFor(this.provider.open(this.state));
     if (this.state.view === "flame") this.askAhead();
@@ -2869,12 +2869,12 @@ class App {
     await this.render();
   }
 
-  /** The flame graph takes longest: it is asked for before it is known what else there is to show. */
+  /** Requests the flame graph first, since it takes longest, before it is known which other views there are. */
   askAhead() {
     const { state } = this;
     const width = (this.main?.clientWidth ?? innerWidth) * (devicePixelRatio || 1);
     const direction = state.inverted ? "callers" : "callees";
-    // What goes wrong is told when the view asks for the same.
+    // Errors are shown when the view makes the same request.
     this.provider.flame(state, { direction, pivot: "", zoom: state.zoom, width }).catch(() => {});
   }
 
@@ -2910,7 +2910,7 @@ class App {
     );
   }
 
-  /** Changes the state; the address follows, and the page follows the address. @param {Partial<State>} patch @param {{replace?: boolean}} [how] */
+  /** Changes the state: writes it to the URL, from which the page is then updated. @param {Partial<State>} patch @param {{replace?: boolean}} [how] */
   set(patch, how = {}) {
     const next = { ...this.state, ...patch };
     const hash = formatState(next);
@@ -2922,7 +2922,7 @@ class App {
     this.follow(before);
   }
 
-  /** Shows the new state. Of another profile or base, what is known about it has to be read first. @param {State} before */
+  /** Shows the new state. For another profile or base, its metadata is read first. @param {State} before */
   follow(before) {
     const { profile, base, time } = this.state;
     const spans = base.startsWith("@") && before.time !== time;
@@ -2936,7 +2936,7 @@ class App {
     this.follow(before);
   }
 
-  /** What the data in view depends on, as text. */
+  /** Everything that the shown data depends on, as text. */
   dataKey() {
     return dataQuery(this.state).toString();
   }
@@ -2947,7 +2947,7 @@ class App {
     return found ?? types[this.opened.about?.default_type ?? 0] ?? { kind: "", unit: "", total: 0, base_total: 0, per_sample: 1 };
   }
 
-  /** What shares are of: everything in the profile, before filters. */
+  /** The total for percentages: everything in the profile, before filters. */
   total() {
     const type = this.sampleType();
     return Math.abs(type.total) + (this.isDiff() ? Math.abs(type.base_total) : 0);
@@ -2957,7 +2957,7 @@ class App {
     return this.opened.about?.is_diff === true;
   }
 
-  /** The search as a pattern; nothing while it is empty or not (yet) one. @param {string} query */
+  /** The search as a pattern, or null while it is empty or not a valid expression. @param {string} query */
   pattern(query) {
     try {
       return searchPattern(query);
@@ -3019,7 +3019,7 @@ class App {
     keepingFocus(/** @type {HTMLElement} */ (this.chips), () => this.renderChips());
   }
 
-  /** Arrows walk along the tabs. @param {KeyboardEvent} event */
+  /** The arrow keys move between the tabs. @param {KeyboardEvent} event */
   tabKey(event) {
     const step = event.key === "ArrowRight" ? 1 : event.key === "ArrowLeft" ? -1 : 0;
     const tabs = [.../** @type {HTMLElement} */ (this.tabs).querySelectorAll("button")];
@@ -3039,9 +3039,9 @@ class App {
     if (time !== "") chips.push(this.chip("time:", timeText(time), () => this.setTime("")));
     if (base.startsWith("@")) chips.push(this.chip("against time:", timeText(base.slice(1)), () => this.set({ base: "", zoom: "" })));
     const folding = (/** @type {string} */ part, /** @type {string} */ text, /** @type {string} */ title) => h("button.toggle", { text, "aria-pressed": fold.split(",").includes(part), title, onclick: () => this.toggleFold(part) });
-    const folds = [folding("generics", "Fold generics", "Vec<T>::push for every T is one function (n)"), folding("runtime", "Fold runtime", "Fold async and standard-library glue into one box (r)")];
+    const folds = [folding("generics", "Fold generics", "Count Vec<T>::push as one function for every T (n)"), folding("runtime", "Fold runtime", "Fold frames of the async runtime and the standard library into one box (r)")];
     const add = h("button.toggle", { text: "+ Filter", title: "Add a filter (a)", onclick: () => this.askForFilter() });
-    const hint = saved ? h("span.soft", { text: "A saved page. Filters, spans of time and source need the profile itself: open it with “flamelet view”." }) : null;
+    const hint = saved ? h("span.soft", { text: "This is a saved page. For filters, time ranges and source, open the profile with “flamelet view”." }) : null;
     replaceContent(/** @type {HTMLElement} */ (this.chips), ...(saved ? [] : [add, ...chips, h("span.spring"), ...folds]), hint ?? "");
   }
 
@@ -3081,7 +3081,7 @@ class App {
     if (!same) this.set({ filters: [...this.state.filters, { kind, text }], zoom: "" });
   }
 
-  /** Chooses a span of the time that every view follows. @param {string} time */
+  /** Selects a time range, which every view uses. @param {string} time */
   setTime(time) {
     if (this.provider.saved) return flash(ONLY_LIVE);
     this.set({ time, zoom: "" });
@@ -3103,14 +3103,14 @@ class App {
     const place = /** @type {HTMLElement} */ (this.matchedElement);
     const { query } = this.state;
     if (this.pattern(query) === null) {
-      place.textContent = query === "" ? "" : "not a pattern";
+      place.textContent = query === "" ? "" : "invalid expression";
       return;
     }
     try {
       const matched = await this.provider.matched(this.state);
       if (this.state.query === query) place.textContent = `${shareLabel(matched.weight, this.total())} matched`;
     } catch (error) {
-      place.textContent = "not a pattern";
+      place.textContent = "invalid expression";
       place.title = /** @type {Error} */ (error).message;
     }
   }
@@ -3147,7 +3147,7 @@ class App {
   }
 
   /**
-   * Waits for an answer, with a bar if it takes long, and says what went wrong. Nothing after an error.
+   * Waits for an answer, with a progress bar if it takes long. Shows an error and returns null if it fails.
    * @template T @param {Promise<T>} work @param {AbortSignal} [signal] @returns {Promise<T | null>}
    */
   async waitFor(work, signal) {
@@ -3164,7 +3164,7 @@ class App {
       clearTimeout(timer);
       if (--this.working === 0) {
         progress.hidden = true;
-        // What waited for this answer draws before anything is told that the page has settled.
+        // The caller draws the answer first; only then is the page marked as idle.
         setTimeout(() => this.main?.setAttribute("aria-busy", String(this.working > 0)));
       }
     }
@@ -3177,12 +3177,12 @@ class App {
     this.main?.before(this.errorElement);
   }
 
-  /** The list of a folder's profiles, or a live service that was not asked yet. */
+  /** The profiles of a folder, or of a live service before its first profile. */
   renderShelf() {
     this.renderShelfSelects();
     const { entries, live } = this.opened;
     const rows = [...entries].reverse().map((entry) => h("button.shelf-row", { onclick: () => this.set({ profile: entry.id }) }, h("span", { text: entry.name }), h("span.soft", { text: entry.detail })));
-    const nothing = live ? "No profile yet: take one." : "This folder holds no profiles.";
+    const nothing = live ? "No profile yet. Take one with the buttons above." : "This folder has no profiles.";
     this.viewId = "";
     this.drawnBars = "";
     replaceContent(/** @type {HTMLElement} */ (this.tabs));
@@ -3202,14 +3202,14 @@ class App {
     this.titleElement.hidden = several;
     if (several) {
       replaceContent(this.profileSelect, ...(current === "" ? [option("", "choose…", true)] : []), ...entries.map((entry) => option(entry.id, entry.name, entry.id === current)));
-      const older = this.opened.let_go > 0 ? [h("option", { disabled: true, text: `${this.opened.let_go} older ones were let go` })] : [];
+      const older = this.opened.let_go > 0 ? [h("option", { disabled: true, text: `${this.opened.let_go} older profiles were dropped` })] : [];
       this.profileSelect.append(...older);
       replaceContent(this.baseSelect, option("", "compare with…", this.state.base === ""), ...bases.map((entry) => option(entry.id, `against ${entry.name}`, entry.id === this.state.base)));
     }
     this.liveButtons.hidden = !live;
     const at = entries.findIndex((entry) => entry.id === this.opened.about?.id);
     const before = entries.slice(0, Math.max(0, at)).reverse().find((entry) => entry.kind === entries[at].kind);
-    const heap = h("button.toggle", { text: "Heap…", "aria-haspopup": "menu", title: "Take a profile of its memory", onclick: () => this.heapMenu(heap) });
+    const heap = h("button.toggle", { text: "Heap…", "aria-haspopup": "menu", title: "Take a heap profile", onclick: () => this.heapMenu(heap) });
     replaceContent(
       this.liveButtons,
       h("button.primary", { text: "Take a 10 s CPU profile", onclick: () => this.take(10, "") }),
@@ -3225,7 +3225,7 @@ class App {
     showMenu(items, { clientX: left, clientY: bottom + 2 });
   }
 
-  /** @param {number} seconds @param {string} heap what of the memory; nothing for the CPU */
+  /** @param {number} seconds @param {string} heap the heap profile to take; empty for a CPU profile */
   async take(seconds, heap) {
     flash(heap === "" || heap === "growth" ? `Taking a profile for ${seconds} s …` : "Taking a profile …");
     const entry = await this.waitFor(this.provider.take(seconds, heap));
@@ -3239,7 +3239,7 @@ class App {
     try {
       localStorage.setItem("flamelet-theme", dark ? "light" : "dark");
     } catch {
-      // A page from disk may have no storage: the choice lasts until reload.
+      // A page opened from disk may have no storage: the choice lasts until reload.
     }
     this.applyTheme(dark ? "light" : "dark");
   }
@@ -3267,9 +3267,9 @@ class App {
     action();
   }
 
-  /** What keys do. @returns {Record<string, () => void>} */
+  /** The action of each key. @returns {Record<string, () => void>} */
   actions() {
-    const onChosen = (/** @type {() => void} */ act) => () => (this.chosen === "" ? flash("Choose a function first") : act());
+    const onChosen = (/** @type {() => void} */ act) => () => (this.chosen === "" ? flash("Select a function first") : act());
     const filter = (/** @type {string} */ kind) => onChosen(() => this.addFilter(kind, exactPattern(this.chosen)));
     const kinds = VIEWS.filter((kind) => this.isOffered(kind));
     const byNumber = Object.fromEntries(kinds.slice(0, 9).map((kind, at) => [String(at + 1), () => this.set({ view: kind.id })]));
@@ -3291,7 +3291,7 @@ class App {
       o: filter("ignore"),
       h: filter("hide"),
       s: onChosen(() => this.set({ view: "sandwich", pivot: this.chosen })),
-      e: onChosen(() => (this.opened.code ? this.set({ view: "source", pivot: this.chosen }) : flash(this.opened.no_code || "There is no source to show here"))),
+      e: onChosen(() => (this.opened.code ? this.set({ view: "source", pivot: this.chosen }) : flash(this.opened.no_code || "There is no source to show"))),
       c: () => void this.copyChosen(),
       ArrowDown: () => this.view?.focus?.(),
     };
@@ -3310,18 +3310,18 @@ function timeText(time) {
   return `${timeLabel(from)} to ${timeLabel(to)}`;
 }
 
-/** The theme that was chosen, else the system's. */
+/** The theme that the user chose, else the system's. */
 function localTheme() {
   let chosen = null;
   try {
     chosen = localStorage.getItem("flamelet-theme");
   } catch {
-    // No storage for pages from disk in some browsers.
+    // Some browsers have no storage for pages opened from disk.
   }
   return chosen ?? (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light");
 }
 // picture.js
-// The boxes of a flame graph, as Rust laid them out: columns, each box after the one it stands on.
+// The boxes of a flame graph as laid out in Rust: in columns, each box after its parent.
 
 /**
  * @typedef {object} NameColumns
@@ -3348,7 +3348,7 @@ class Picture {
     this.own = Float64Array.from(payload.own);
     this.x = new Float64Array(count);
     this.depth = new Int32Array(count);
-    /** The place where the next child of each box starts. */
+    /** The x where the next child of each box starts. */
     const next = new Float64Array(count);
     let rows = 0;
     for (let at = 0; at < count; at++) {
@@ -3393,13 +3393,13 @@ class Picture {
     return file < 0 ? "" : this.data.files[file];
   }
 
-  /** What a box counts: signed in a difference. @param {number} at */
+  /** The value of a box; signed in a diff. @param {number} at */
   valueOf(at) {
     const sides = this.data.sides;
     return sides ? { now: sides.new[at], base: sides.base[at] } : { now: this.weight[at], base: 0 };
   }
 
-  /** What ends in a box. @param {number} at */
+  /** The own value of a box. @param {number} at */
   ownOf(at) {
     const sides = this.data.own_sides;
     return sides ? { now: sides.new[at], base: sides.base[at] } : { now: this.own[at], base: 0 };
@@ -3414,7 +3414,7 @@ class Picture {
     return keys.reverse();
   }
 
-  /** The box that a path leads to, or as far as it leads. @param {number[]} keys @returns {number} */
+  /** The box at the end of a path, or the last one on it that exists. @param {number[]} keys @returns {number} */
   find(keys) {
     let box = 0;
     for (const key of keys) {
@@ -3445,14 +3445,14 @@ class Picture {
     return rows;
   }
 
-  /** Whether `inner` stands on `outer`, or is it. @param {number} outer @param {number} inner */
+  /** Whether `inner` is `outer` or one of its descendants. @param {number} outer @param {number} inner */
   standsOn(outer, inner) {
     let box = inner;
     while (box > outer) box = this.parent[box];
     return box === outer;
   }
 
-  /** The box at a place in a row, or -1. @param {number} row @param {number} x @param {number} slack */
+  /** The box at position `x` of a row, or -1. @param {number} row @param {number} x @param {number} slack */
   boxAt(row, x, slack) {
     const boxes = this.rowsOfBoxes()[row];
     if (!boxes || boxes.length === 0) return -1;
@@ -3468,7 +3468,7 @@ class Picture {
   }
 
   /**
-   * Which boxes match, and how much the stacks weigh that hold one. Boxes come after those they stand on.
+   * The boxes that match, and the weight of all stacks with a match. Relies on boxes coming after their parents.
    * @param {RegExp} pattern
    */
   matches(pattern) {
@@ -3490,8 +3490,8 @@ class Picture {
   }
 }
 // rebuild.js
-// Other trees out of a whole one, for a page that was saved to a file and has no server to ask: callers
-// instead of callees, and the two halves of a sandwich.
+// Builds other trees from the whole tree, for a saved page that has no server: callers instead of callees, and
+// the two halves of a sandwich.
 
 
 /** @typedef {import("./picture.js").FlamePayload} FlamePayload */
@@ -3503,8 +3503,8 @@ function newNode(name) {
 }
 
 /**
- * What the stacks weigh that end in a box. A box whose children were left out of the file counts what they
- * weigh as its own: the saved page says so.
+ * The weight of the stacks that end in a box. Includes the weight of children that were left out of the file, as
+ * the saved page says.
  * @param {Picture} picture
  */
 function endings(picture) {
@@ -3531,7 +3531,7 @@ function stackOf(picture, at) {
 
 /**
  * @param {Picture} picture a whole tree of callees
- * @param {(names: number[]) => number[] | null} route the names to walk for a stack; nothing to leave it out
+ * @param {(names: number[]) => number[] | null} route the names to follow for a stack, or null to leave it out
  * @param {number} rootName
  * @returns {Picture}
  */
@@ -3593,13 +3593,13 @@ function columnsOf(root, from) {
   return out;
 }
 
-/** The tree from the leaves to the roots. @param {Picture} picture */
+/** The inverted tree, from the leaves to the roots. @param {Picture} picture */
 function invertedPicture(picture) {
   return regrouped(picture, (names) => names.reverse(), -1);
 }
 
 /**
- * What a function calls, or what calls it, from its outermost call on.
+ * The callees or the callers of a function, starting at its outermost call.
  * @param {Picture} picture @param {string} pivot @param {boolean} callers
  */
 function pivotPicture(picture, pivot, callers) {
@@ -3615,7 +3615,7 @@ function pivotPicture(picture, pivot, callers) {
   );
 }
 // provider.js
-// Where the page's data comes from: a server, or the file that the page was saved in.
+// The source of the page's data: a server, or the file that the page was saved in.
 
 
 /**
@@ -3637,15 +3637,15 @@ function pivotPicture(picture, pivot, callers) {
  * @typedef {{direction: "callees" | "callers", pivot: string, zoom: string, width: number}} FlameQuery
  */
 
-/** Asks the server. */
+/** Gets the data from the server. */
 class ServerData {
   constructor() {
     this.saved = false;
-    /** Answers that were given before, by address; the server's answers only change with the address. */
+    /** Earlier answers by URL; the server always gives the same answer to the same URL. */
     this.answers = new Map();
   }
 
-  /** Asks once: who asks for the same meanwhile waits for the same answer. @param {string} path @param {URLSearchParams} query @param {AbortSignal} [signal] */
+  /** Sends a request once; callers that make the same request meanwhile share its answer. @param {string} path @param {URLSearchParams} query @param {AbortSignal} [signal] */
   async ask(path, query, signal) {
     const address = `api/${path}?${query}`;
     const known = this.answers.get(address);
@@ -3661,7 +3661,7 @@ class ServerData {
     }
   }
 
-  /** Whether there is anything for a view. */
+  /** Whether there is data for a view. */
   has() {
     return true;
   }
@@ -3729,14 +3729,14 @@ async function answerOf(request) {
     response = await request;
   } catch (error) {
     if (/** @type {Error} */ (error).name === "AbortError") throw error;
-    throw new Error("flamelet does not answer any more. Is it still running in the terminal?");
+    throw new Error("No answer from flamelet. Is it still running in the terminal?");
   }
   if (response.ok) return response.json();
   const text = (await response.text()).trim();
   throw new Error(text === "" ? `the server answered ${response.status}` : text);
 }
 
-/** Reads what the file holds. */
+/** Gets the data from the saved page itself. */
 class SavedData {
   /** @param {Saved} saved */
   constructor(saved) {
@@ -3824,14 +3824,14 @@ class SavedData {
     return { weight: pattern ? picture.matches(pattern).weight : 0, total: picture.weight[0] ?? 0 };
   }
 
-  /** What the file holds for a view, if anything. @param {string} what @param {State} state */
+  /** The saved data for a view, if any. @param {string} what @param {State} state */
   keptFor(what, state) {
     const part = this.part(state);
     const parts = /** @type {Record<string, object | undefined>} */ ({ graph: part.graph, tags: part.labels, heap: part.heap, timeline: this.content.timeline, heatmap: this.content.heatmap });
     return parts[what];
   }
 
-  /** Whether there is anything for a view. @param {string} what @param {State} state */
+  /** Whether there is data for a view. @param {string} what @param {State} state */
   has(what, state) {
     return this.keptFor(what, state) !== undefined;
   }
@@ -3839,7 +3839,7 @@ class SavedData {
   /** @param {string} what @param {State} state @returns {Promise<any>} */
   async data(what, state) {
     const kept = this.keptFor(what, state);
-    if (kept === undefined) throw new Error("This view needs the profile itself: open it with `flamelet view`.");
+    if (kept === undefined) throw new Error("A saved page does not have this view. Open the profile with `flamelet view`.");
     return kept;
   }
 
@@ -3849,12 +3849,12 @@ class SavedData {
   }
 }
 // main.js
-// Starts the page: with the data that stands in it, or with a server to ask.
+// Starts the page, with the data embedded in it or with a server.
 
 
 const savedElement = document.getElementById("flamelet-data");
 const provider = savedElement ? new SavedData(JSON.parse(savedElement.textContent ?? "")) : new ServerData();
-// The server has set a cookie; the token in the address is not for the history, or for whoever looks on.
+// The server has set a cookie; the token in the URL must not stay in the history or on the screen.
 if (location.search !== "" && !savedElement) history.replaceState(null, "", location.pathname + location.hash);
 const root = document.getElementById("app");
 if (root) void new App(root, provider).start();
