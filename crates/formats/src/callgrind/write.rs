@@ -46,15 +46,11 @@ pub(crate) fn write(
         notes.push(format!("callgrind has no negative costs: {negative} samples count as 0 there"));
     }
     write_header(profile, out)?;
-    let mut names = Compressor::default();
+    let mut names = Names::default();
     for (&(module, file, name), costs) in &functions {
-        if !module.is_empty() {
-            writeln!(out, "ob={}", names.object(module))?;
-        } else {
-            writeln!(out, "ob={}", names.object("???"))?;
-        }
-        writeln!(out, "fl={}", names.file(file))?;
-        writeln!(out, "fn={}", names.function(name))?;
+        writeln!(out, "ob={}", names.objects.short(module))?;
+        writeln!(out, "fl={}", names.files.short(file))?;
+        writeln!(out, "fn={}", names.functions.short(name))?;
         write_function(out, costs, &mut names)?;
         writeln!(out)?;
     }
@@ -129,14 +125,14 @@ fn write_header(profile: &Profile, out: &mut dyn Write) -> Result<()> {
     Ok(())
 }
 
-fn write_function(out: &mut dyn Write, costs: &FunctionCosts<'_>, names: &mut Compressor) -> Result<()> {
+fn write_function(out: &mut dyn Write, costs: &FunctionCosts<'_>, names: &mut Names) -> Result<()> {
     for (line, values) in &costs.own {
         writeln!(out, "{}{}", (*line).max(0), spaced(values))?;
     }
     for ((line, (module, file, name)), (calls, values)) in &costs.calls {
-        writeln!(out, "cob={}", names.object(if module.is_empty() { "???" } else { module }))?;
-        writeln!(out, "cfi={}", names.file(file))?;
-        writeln!(out, "cfn={}", names.function(name))?;
+        writeln!(out, "cob={}", names.objects.short(module))?;
+        writeln!(out, "cfi={}", names.files.short(file))?;
+        writeln!(out, "cfn={}", names.functions.short(name))?;
         writeln!(out, "calls={calls} 0")?;
         writeln!(out, "{}{}", (*line).max(0), spaced(values))?;
     }
@@ -147,33 +143,25 @@ fn spaced(values: &[i64]) -> String {
     values.iter().map(|value| format!(" {value}")).collect()
 }
 
+#[derive(Default)]
+struct Names {
+    objects: NumberedNames,
+    files: NumberedNames,
+    functions: NumberedNames,
+}
+
 /// Gives each name a number, and writes the name only on first use.
 #[derive(Default)]
-struct Compressor {
-    objects: HashMap<String, usize>,
-    files: HashMap<String, usize>,
-    functions: HashMap<String, usize>,
-}
+struct NumberedNames(HashMap<String, usize>);
 
-impl Compressor {
-    fn object(&mut self, name: &str) -> String {
-        compress(&mut self.objects, name)
+impl NumberedNames {
+    fn short(&mut self, name: &str) -> String {
+        let name = if name.is_empty() { "???" } else { name };
+        if let Some(number) = self.0.get(name) {
+            return format!("({number})");
+        }
+        let number = self.0.len() + 1;
+        self.0.insert(name.into(), number);
+        format!("({number}) {}", name.replace(['\n', '\r'], " "))
     }
-
-    fn file(&mut self, name: &str) -> String {
-        compress(&mut self.files, if name.is_empty() { "???" } else { name })
-    }
-
-    fn function(&mut self, name: &str) -> String {
-        compress(&mut self.functions, name)
-    }
-}
-
-fn compress(known: &mut HashMap<String, usize>, name: &str) -> String {
-    if let Some(number) = known.get(name) {
-        return format!("({number})");
-    }
-    let number = known.len() + 1;
-    known.insert(name.into(), number);
-    format!("({number}) {}", name.replace(['\n', '\r'], " "))
 }
