@@ -6,8 +6,8 @@ use std::process::Command;
 
 use serde_json::Value;
 
-use super::page::Section;
-use super::{Options, build_apart, folder};
+use super::page::{Section, at_most, cell, verdict};
+use super::{Options, build_apart, folder, statistics};
 use crate::Failure;
 
 /// A profiler: a feature of the package `bench-cpu`, because pprof-rs' unwinders exclude each other.
@@ -75,16 +75,12 @@ pub(super) fn run(options: &Options) -> Result<Section, Failure> {
         match measure.field {
             "felt" => mean(&values),
             "error" => mean(&values) / (values.len() as f64).sqrt(),
-            _ => median(values),
+            _ => statistics::middle(values).unwrap_or(f64::NAN),
         }
     };
     let measures = measures(options.quick);
     let rows = measures.iter().map(|measure| {
-        let figures = (0..programs.len()).map(|program| match middle(measure, program) {
-            // This profiler has no such figure.
-            missing if missing.is_nan() => "–".to_owned(),
-            value => (measure.show)(value),
-        });
+        let figures = (0..programs.len()).map(|program| cell(Some(middle(measure, program)), measure.show));
         std::iter::once(measure.title.clone()).chain(figures).collect()
     });
     let ended = std::iter::once(format!("runs of {} that hung", runs.len() * rounds))
@@ -249,34 +245,26 @@ fn measures(quick: bool) -> Vec<Measure> {
     all
 }
 
-/// Returns the median of an odd number of figures.
-fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_by(f64::total_cmp);
-    values[(values.len() - 1) / 2]
-}
-
 fn mean(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / values.len() as f64
 }
 
 fn goals(find: &dyn Fn(&str, usize) -> f64, hangs: usize) -> Vec<String> {
-    let verdict = |holds: bool| if holds { "reached" } else { "**missed**" };
     let peers = |title: &str| (1..VARIANTS.len()).map(|at| find(title, at)).fold(f64::INFINITY, f64::min);
     let mut goals = Vec::new();
-    let mut at_most = |title: &str, limit: f64, scale: f64, unit: &str| {
-        let value = find(title, 0) / scale;
-        goals.push(format!("{title}: at most {limit} {unit}: {value:.2}, {}", verdict(value <= limit)));
+    let mut most = |title: &str, limit: f64, scale: f64, unit: &str| {
+        goals.push(at_most(title, Some(find(title, 0) / scale), limit, unit));
     };
-    at_most("a sample at depth 40, in place, mean", 1.5, 1e3, "µs");
-    at_most("a sample at depth 40, in place, p99", 2.5, 1e3, "µs");
-    at_most("a sample at depth 40, cold, median", 3.4, 1e3, "µs");
-    at_most("CPU added to the process, 99 Hz", 0.3, 1.0, "%");
-    at_most("CPU added to the process, 999 Hz", 1.0, 1.0, "%");
-    at_most("memory added by the capture, 999 Hz", 16.0, 1e6 / 1024.0, "MB");
-    at_most("memory added at the peak, names included, 999 Hz", 16.0, 1e6 / 1024.0, "MB");
-    at_most("start, 99 Hz", 50.0, 1e3, "ms");
-    at_most(TABLE_SHARE, 20.0, 1e-2, "%");
-    at_most(TABLE_TIME, 1.5, 1.0, "ms");
+    most("a sample at depth 40, in place, mean", 1.5, 1e3, "µs");
+    most("a sample at depth 40, in place, p99", 2.5, 1e3, "µs");
+    most("a sample at depth 40, cold, median", 3.4, 1e3, "µs");
+    most("CPU added to the process, 99 Hz", 0.3, 1.0, "%");
+    most("CPU added to the process, 999 Hz", 1.0, 1.0, "%");
+    most("memory added by the capture, 999 Hz", 16.0, 1e6 / 1024.0, "MB");
+    most("memory added at the peak, names included, 999 Hz", 16.0, 1e6 / 1024.0, "MB");
+    most("start, 99 Hz", 50.0, 1e3, "ms");
+    most(TABLE_SHARE, 20.0, 1e-2, "%");
+    most(TABLE_TIME, 1.5, 1.0, "ms");
     let least = FREQUENCIES.iter().flat_map(|hertz| THREADS.map(|threads| (hertz, threads)));
     let least = least
         .map(|(hertz, threads)| find(&format!("CPU time seen, {hertz} Hz, {threads} threads"), 0))

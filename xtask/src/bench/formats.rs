@@ -7,7 +7,7 @@ use std::process::Command;
 
 use self::inputs::Inputs;
 use super::measure::{Cost, cost};
-use super::page::Section;
+use super::page::{Section, verdict};
 use super::statistics::{median_cost, megabytes, seconds, times};
 use super::{Options, build_apart, build_flamelet};
 use crate::{Failure, run};
@@ -195,7 +195,6 @@ fn section(contests: &[Contest], costs: &[Vec<Cost>], growth: &[Growth], rounds:
 }
 
 fn goals(contests: &[Contest], costs: &[Vec<Cost>], growth: &[Growth]) -> Vec<String> {
-    let verdict = |holds: bool| if holds { "reached" } else { "**missed**" };
     let find = |what: &str| contests.iter().position(|contest| contest.what == what).map(|at| &costs[at]);
     let mut goals = Vec::new();
     for what in [TEXT, TEXT_FEW, TEXT_SITES] {

@@ -6,8 +6,8 @@ use std::process::Command;
 
 use serde_json::Value;
 
-use super::page::Section;
-use super::{Options, build_apart};
+use super::page::{Section, at_most, cell};
+use super::{Options, build_apart, statistics};
 use crate::{Failure, run};
 
 /// A row of the table: a mode of `bench-heap`, and what it is compared with.
@@ -143,10 +143,10 @@ fn ask(program: &Path, row: &Row, lg_mean: u32, words: &[&str], numbers: &[u32])
 fn section(rows: &[&Row], figures: &[Figures], rounds: usize, mebibytes: u32) -> Section {
     let added = |at: usize, threads: usize| -> Option<f64> {
         let beside = Some(figures[at].pairs[threads]? - figures[rows[at].base].pairs[threads]?);
-        middle_of(&figures[at].added[threads]).or(beside)
+        statistics::middle(figures[at].added[threads].iter().copied()).or(beside)
     };
     let sample = |at: usize| -> Option<f64> {
-        let each = middle_of(&figures[at].each)?;
+        let each = statistics::middle(figures[at].each.iter().copied())?;
         // Without turns that run without the profiler, the figure includes the allocation itself.
         let base = if figures[at].added[0].is_empty() { figures[rows[at].base].pairs[0]? } else { 0.0 };
         Some((each - base) / 1e3)
@@ -155,25 +155,22 @@ fn section(rows: &[&Row], figures: &[Figures], rounds: usize, mebibytes: u32) ->
         Some((figures[at].resident? - figures[rows[at].base].resident?) * 1024.0 / 1e6)
     };
     let middle = |at: usize, field: &str| -> Option<f64> {
-        let values: Vec<f64> =
-            figures[at].snapshot.iter().filter_map(|answer| answer[field].as_f64()).collect();
-        middle_of(&values)
+        statistics::middle(figures[at].snapshot.iter().filter_map(|answer| answer[field].as_f64()))
     };
-    let cell = |value: Option<f64>, show: &dyn Fn(f64) -> String| value.map_or("–".to_owned(), show);
     let table = rows.iter().enumerate().map(|(at, row)| {
-        let mut cells = vec![row.name.to_owned(), cell(figures[at].pairs[0], &|ns| format!("{ns:.1} ns"))];
+        let mut cells = vec![row.name.to_owned(), cell(figures[at].pairs[0], |ns| format!("{ns:.1} ns"))];
         let profiles = rows[at].base != at;
         for threads in 0..THREADS.len() {
-            cells.push(cell(added(at, threads).filter(|_| profiles), &|ns| format!("{ns:+.2} ns")));
+            cells.push(cell(added(at, threads).filter(|_| profiles), |ns| format!("{ns:+.2} ns")));
         }
-        cells.push(cell(sample(at), &|us| format!("{us:.2} µs")));
-        cells.push(cell(resident(at).filter(|_| profiles), &|mb| format!("{mb:+.1} MB")));
-        cells.push(cell(middle(at, "wall_us"), &|us| format!("{:.1} ms", us / 1e3)));
+        cells.push(cell(sample(at), |us| format!("{us:.2} µs")));
+        cells.push(cell(resident(at).filter(|_| profiles), |mb| format!("{mb:+.1} MB")));
+        cells.push(cell(middle(at, "wall_us"), |us| format!("{:.1} ms", us / 1e3)));
         for field in ["added_kb", "anonymous_kb", "file_kb"] {
-            cells.push(cell(middle(at, field), &|kb| format!("{:.1} MB", kb * 1024.0 / 1e6)));
+            cells.push(cell(middle(at, field), |kb| format!("{:.1} MB", kb * 1024.0 / 1e6)));
         }
-        cells.push(cell(middle(at, "pause_us"), &|us| format!("{:.2} ms", us / 1e3)));
-        cells.push(cell(middle(at, "usual_us"), &|us| format!("{:.2} ms", us / 1e3)));
+        cells.push(cell(middle(at, "pause_us"), |us| format!("{:.2} ms", us / 1e3)));
+        cells.push(cell(middle(at, "usual_us"), |us| format!("{:.2} ms", us / 1e3)));
         cells
     });
     let at = |mode: &str| rows.iter().position(|row| row.mode == mode).expect("a row");
@@ -209,14 +206,14 @@ fn section(rows: &[&Row], figures: &[Figures], rounds: usize, mebibytes: u32) ->
         ],
         rows: table.collect(),
         goals: vec![
-            goal("flamelet on the system allocator", added(at("flamelet-system"), 0), 1.5, "ns"),
-            goal("flamelet on jemalloc", added(at("flamelet-jemalloc"), 0), 1.0, "ns"),
-            goal("flamelet fed by jemalloc's sampling", added(at("flamelet-jemalloc-hooks"), 0), 1.0, "ns"),
-            goal("flamelet on mimalloc", added(at("flamelet-mimalloc"), 0), 1.5, "ns"),
-            goal("a sample on the system allocator", sample(at("flamelet-system")), 1.5, "µs"),
-            goal("a sample on jemalloc", sample(at("flamelet-jemalloc")), 1.5, "µs"),
-            goal("a sample on mimalloc", sample(at("flamelet-mimalloc")), 1.5, "µs"),
-            goal(
+            at_most("flamelet on the system allocator", added(at("flamelet-system"), 0), 1.5, "ns"),
+            at_most("flamelet on jemalloc", added(at("flamelet-jemalloc"), 0), 1.0, "ns"),
+            at_most("flamelet fed by jemalloc's sampling", added(at("flamelet-jemalloc-hooks"), 0), 1.0, "ns"),
+            at_most("flamelet on mimalloc", added(at("flamelet-mimalloc"), 0), 1.5, "ns"),
+            at_most("a sample on the system allocator", sample(at("flamelet-system")), 1.5, "µs"),
+            at_most("a sample on jemalloc", sample(at("flamelet-jemalloc")), 1.5, "µs"),
+            at_most("a sample on mimalloc", sample(at("flamelet-mimalloc")), 1.5, "µs"),
+            at_most(
                 "the memory of a snapshot with names",
                 middle(at("flamelet-system"), "added_kb").map(|kb| kb * 1024.0 / 1e6),
                 16.0,
@@ -224,16 +221,4 @@ fn section(rows: &[&Row], figures: &[Figures], rounds: usize, mebibytes: u32) ->
             ),
         ],
     }
-}
-
-fn middle_of(values: &[f64]) -> Option<f64> {
-    let mut sorted = values.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    sorted.get(sorted.len() / 2).copied()
-}
-
-fn goal(what: &str, value: Option<f64>, limit: f64, unit: &str) -> String {
-    let value = value.unwrap_or(f64::NAN);
-    let verdict = if value <= limit { "reached" } else { "**missed**" };
-    format!("{what}: {limit} {unit} or less: {value:.2}, {verdict}")
 }

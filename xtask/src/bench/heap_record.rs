@@ -5,7 +5,7 @@ use std::process::Command;
 
 use serde_json::Value;
 
-use super::page::Section;
+use super::page::{Section, verdict};
 use super::statistics::megabytes;
 use super::{Options, build_flamelet, folder};
 use crate::{Failure, run, workspace};
@@ -206,7 +206,6 @@ fn section(figures: &[Vec<Figures>], rounds: usize) -> Section {
             rows.push(line);
         }
         let (theirs, ours) = (slowdown(row, 1), slowdown(row, 2));
-        let verdict = |is_reached: bool| if is_reached { "reached" } else { "**missed**" };
         let what = format!("{}, {} thread(s)", words[0], words[1]);
         goals.push(format!(
             "{what}: at most half of heaptrack's slowdown ({theirs:.1} ×): {ours:.1} ×, {}",

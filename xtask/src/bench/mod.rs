@@ -42,15 +42,18 @@ const BENCHES: &[Bench] = &[
     Bench { name: "view", run: view::run },
 ];
 
+/// Returns the names of all benchmarks.
+pub(crate) fn names() -> String {
+    BENCHES.iter().map(|bench| bench.name).collect::<Vec<_>>().join(", ")
+}
+
 /// Runs one benchmark by name, prints its table and puts it into docs/benchmarks.md.
 pub(crate) fn run(arguments: &[String]) -> Outcome {
-    let names: Vec<&str> = BENCHES.iter().map(|bench| bench.name).collect();
-    let names = names.join(", ");
     let Some((name, rest)) = arguments.split_first() else {
-        return Err(Failure::unusable(format!("bench needs a name: {names}")));
+        return Err(Failure::unusable(format!("bench needs a name: {}", names())));
     };
     let Some(bench) = BENCHES.iter().find(|bench| bench.name == name) else {
-        return Err(Failure::unusable(format!("no benchmark `{name}`; there are: {names}")));
+        return Err(Failure::unusable(format!("no benchmark `{name}`; there are: {}", names())));
     };
     let options = parse(rest)?;
     let section = (bench.run)(&options)?;
@@ -105,6 +108,17 @@ fn build_apart(package: &str, arguments: &[&str]) -> Result<std::path::PathBuf, 
     build.arg("--target-dir").arg(&target).args(arguments);
     run::step(&format!("building {package} {}", arguments.join(" ")), &mut build)?;
     Ok(target.join("release").join(package))
+}
+
+/// Writes a seeded profile of so many unique stacks.
+fn generate(stacks: usize) -> Result<std::path::PathBuf, Failure> {
+    let path = folder()?.join(format!("stacks-{stacks}.pb"));
+    let generator = build_peer("bench-generate")?;
+    run::step(
+        &format!("generating {stacks} unique stacks"),
+        std::process::Command::new(generator).arg(stacks.to_string()).arg(&path),
+    )?;
+    Ok(path)
 }
 
 /// Returns the folder for generated inputs and outputs.

@@ -1,12 +1,12 @@
 //! Opening a large profile: `flamelet top` and `flamelet flame` compared with `pprof -top`.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 use super::measure::{Cost, cost};
-use super::page::Section;
+use super::page::{Section, verdict};
 use super::statistics::{median_cost, megabytes, seconds, times};
-use super::{Options, build_flamelet, build_peer, folder};
+use super::{Options, build_flamelet, folder, generate};
 use crate::golang::Golang;
 use crate::{Failure, run};
 
@@ -34,17 +34,6 @@ pub(super) fn run(options: &Options) -> Result<Section, Failure> {
         figures.push(measure(&flamelet, pprof, &profile, stacks, options.rounds)?);
     }
     Ok(section(&figures, options.rounds))
-}
-
-/// Writes the seeded profile, unless an earlier run has done so.
-fn generate(stacks: usize) -> Result<PathBuf, Failure> {
-    let path = folder()?.join(format!("stacks-{stacks}.pb"));
-    let generator = build_peer("bench-generate")?;
-    run::step(
-        &format!("generating {stacks} unique stacks"),
-        Command::new(generator).arg(stacks.to_string()).arg(&path),
-    )?;
-    Ok(path)
 }
 
 /// Checks that both print the same rows: a fast wrong answer is worth nothing.
@@ -125,7 +114,6 @@ fn goals(figure: &Figures) -> Vec<String> {
     let memory = figure.top.peak as f64 / figure.pprof.peak as f64;
     let flame = figure.flame.cpu.as_secs_f64() / figure.top.cpu.as_secs_f64();
     let page = figure.page as f64 / 1e6;
-    let verdict = |holds: bool| if holds { "reached" } else { "**missed**" };
     vec![
         format!("`top` with at least 30 times less CPU than pprof: {cpu:.1} times, {}", verdict(cpu >= 30.0)),
         format!(

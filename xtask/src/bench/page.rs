@@ -35,6 +35,23 @@ impl Section {
     }
 }
 
+/// Returns a cell of the table; a dash for a figure that does not exist.
+pub(super) fn cell(figure: Option<f64>, show: impl Fn(f64) -> String) -> String {
+    figure.filter(|figure| !figure.is_nan()).map_or("–".to_owned(), show)
+}
+
+/// Returns whether a goal was reached, in the words of the page.
+pub(super) fn verdict(is_reached: bool) -> &'static str {
+    if is_reached { "reached" } else { "**missed**" }
+}
+
+/// Returns a goal: a figure that is small enough.
+pub(super) fn at_most(what: &str, figure: Option<f64>, limit: f64, unit: &str) -> String {
+    let figure = figure.unwrap_or(f64::NAN);
+    let limit_with_unit = format!("{limit} {unit}");
+    format!("{what}: {} or less: {figure:.2}, {}", limit_with_unit.trim_end(), verdict(figure <= limit))
+}
+
 const HEAD: &str = "# Benchmarks\n\nEach section is written by `cargo xtask bench NAME`: flamelet and its peers in one run, \
                     interleaved, on the\nsame input; the middle of the rounds counts. Figures of two days are not \
                     to be compared, the ratios are.\n";
@@ -93,7 +110,15 @@ fn machine() -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::replaced;
+    use super::{at_most, cell, replaced};
+
+    #[test]
+    fn goals_and_cells() {
+        assert_eq!(at_most("a zoom", Some(0.5), 100.0, "ms"), "a zoom: 100 ms or less: 0.50, reached");
+        assert_eq!(at_most("lost", None, 0.0, ""), "lost: 0 or less: NaN, **missed**");
+        assert_eq!(cell(Some(1.0), |value| format!("{value:.1} s")), "1.0 s");
+        assert_eq!(cell(Some(f64::NAN), |value| value.to_string()), "–");
+    }
 
     #[test]
     fn a_section_is_added_and_then_replaced() {

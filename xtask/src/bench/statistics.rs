@@ -11,6 +11,13 @@ pub(super) fn median<T: Ord + Copy>(values: impl IntoIterator<Item = T>) -> T {
     values[(values.len() - 1) / 2]
 }
 
+/// The same for figures that are no whole numbers; `None` if there are none.
+pub(super) fn middle(figures: impl IntoIterator<Item = f64>) -> Option<f64> {
+    let mut figures: Vec<f64> = figures.into_iter().collect();
+    figures.sort_by(f64::total_cmp);
+    figures.get(figures.len().checked_sub(1)? / 2).copied()
+}
+
 /// Returns the median of each figure of several runs.
 pub(super) fn median_cost(costs: &[Cost]) -> Cost {
     Cost {
@@ -49,5 +56,7 @@ mod tests {
         assert_eq!(median([3, 1, 2]), 2);
         assert_eq!(median([5]), 5);
         assert_eq!(median([4, 1, 3, 2]), 2);
+        assert_eq!(middle([0.4, 0.1, 0.3]), Some(0.3));
+        assert_eq!(middle([]), None);
     }
 }

@@ -7,6 +7,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use super::measure::cost;
+use super::page::verdict;
 use super::statistics::{median, seconds};
 use crate::{Failure, run, workspace};
 
@@ -48,7 +49,6 @@ pub(super) fn compare(flamelet: &Path, folder: &Path, rounds: usize) -> Result<V
     }
     let (alone, strace, ours) = (median(alone), median(strace), median(ours));
     let share = ours.as_secs_f64() * 100.0 / strace.as_secs_f64();
-    let verdict = |is_reached: bool| if is_reached { "reached" } else { "**missed**" };
     Ok(vec![
         format!(
             "410,000 system calls at a tenth of `strace -f -c`'s time or less: alone {}, strace {}, flamelet {} (start and \

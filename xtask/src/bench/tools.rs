@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use super::page::{Section, day_and_machine};
+use super::statistics::middle;
 use super::{Options, build_flamelet, folder};
 use crate::{Failure, run, workspace};
 
@@ -126,10 +127,7 @@ impl Bench {
                 ratios.push(2.0 * under[part] as f64 / (before[part] + after[part]).max(1) as f64);
             }
         }
-        Ok(all.map(|mut ratios| {
-            ratios.sort_by(f64::total_cmp);
-            ratios[(ratios.len() - 1) / 2]
-        }))
+        Ok(all.map(|ratios| middle(ratios).unwrap_or(f64::NAN)))
     }
 
     /// Returns how long each part takes by the program's own clock.

@@ -5,7 +5,7 @@ use std::io::{BufRead, BufReader, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::super::{build_peer, folder};
+use super::super::{folder, generate};
 use crate::{Failure, run, workspace};
 
 /// The tools that make the files, and their size.
@@ -31,16 +31,6 @@ impl Inputs<'_> {
         if self.quick { 1_000 } else { 50_000 }
     }
 
-    fn pprof(&self, stacks: usize) -> Result<PathBuf, Failure> {
-        let path = folder()?.join(format!("stacks-{stacks}.pb"));
-        let generator = build_peer("bench-generate")?;
-        run::step(
-            &format!("generating {stacks} unique stacks"),
-            Command::new(generator).arg(stacks.to_string()).arg(&path),
-        )?;
-        Ok(path)
-    }
-
     /// Returns the generated profile in a format that flamelet writes.
     pub(super) fn converted(&self, format: &str) -> Result<PathBuf, Failure> {
         self.converted_from(self.stacks(), format)
@@ -49,7 +39,7 @@ impl Inputs<'_> {
     fn converted_from(&self, stacks: usize, format: &str) -> Result<PathBuf, Failure> {
         let file = folder()?.join(format!("stacks-{stacks}.{format}"));
         let mut command = Command::new(self.flamelet);
-        command.arg("convert").arg(self.pprof(stacks)?).args(["--to", format, "-o"]).arg(&file);
+        command.arg("convert").arg(generate(stacks)?).args(["--to", format, "-o"]).arg(&file);
         run::output(&mut command)?;
         Ok(file)
     }

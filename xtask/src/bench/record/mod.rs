@@ -8,8 +8,8 @@ mod rooted;
 
 use std::path::PathBuf;
 
-use super::page::Section;
-use super::{Options, build_apart, build_flamelet, folder, syscalls};
+use super::page::{Section, at_most, cell, verdict};
+use super::{Options, build_apart, build_flamelet, folder, statistics, syscalls};
 use crate::Failure;
 use peers::Peers;
 use recorder::Recorder;
@@ -135,17 +135,12 @@ fn record_all(tools: &Tools, load: Load, rounds: usize) -> Result<Compared, Fail
     if rounds % 2 == 1 {
         all.reverse();
     }
-    Ok(Compared { all, noise: middle_of(differences).unwrap_or(0.0) })
+    Ok(Compared { all, noise: statistics::middle(differences).unwrap_or(0.0) })
 }
 
 /// Returns the median of a figure over the rounds; `None` if a round lacks it.
 fn middle(recordings: &[Recording], figure: impl Fn(&Recording) -> Option<f64>) -> Option<f64> {
-    middle_of(recordings.iter().map(figure).collect::<Option<_>>()?)
-}
-
-fn middle_of(mut values: Vec<f64>) -> Option<f64> {
-    values.sort_by(f64::total_cmp);
-    values.get(values.len().checked_sub(1)? / 2).copied()
+    statistics::middle(recordings.iter().map(figure).collect::<Option<Vec<f64>>>()?)
 }
 
 fn lost(recording: &Recording) -> Option<f64> {
@@ -154,7 +149,7 @@ fn lost(recording: &Recording) -> Option<f64> {
 
 fn row(load: Load, recorder: Recorder, recordings: &[Recording]) -> Vec<String> {
     let of = |figure: &dyn Fn(&Recording) -> Option<f64>, show: &dyn Fn(f64) -> String| {
-        middle(recordings, figure).map_or("–".to_owned(), show)
+        cell(middle(recordings, figure), show)
     };
     let (count, seconds) = (|n: f64| format!("{n:.0}"), |value: f64| format!("{value:.2} s"));
     vec![
@@ -175,9 +170,7 @@ fn row(load: Load, recorder: Recorder, recordings: &[Recording]) -> Vec<String> 
 
 /// Returns a line that says whether a figure is small enough.
 fn goal(load: &str, what: &str, value: Option<f64>, limit: f64) -> String {
-    let value = value.unwrap_or(f64::NAN);
-    let verdict = if value <= limit { "reached" } else { "**missed**" };
-    format!("{load}: {what}, {limit} or less: {value:.2}, {verdict}")
+    at_most(&format!("{load}: {what}"), value, limit, "")
 }
 
 /// The goal for the recorder's CPU, without finding names.
@@ -218,8 +211,8 @@ fn against_samply(load: Load, ours: &[Recording], samply: &[Recording], noise: f
         .map(|(name, ..)| *name)
         .collect();
     let verdict = match worse[..] {
-        [] => "reached".to_owned(),
-        _ => format!("**missed** ({})", worse.join(", ")),
+        [] => verdict(true).to_owned(),
+        _ => format!("{} ({})", verdict(false), worse.join(", ")),
     };
     let name = load.name;
     format!("{name}: no figure worse than samply's: {verdict} (nobody's own runs differ by {noise:.1} %)")
