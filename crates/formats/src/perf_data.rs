@@ -14,6 +14,7 @@
 mod blocks;
 mod dumps;
 mod features;
+mod images;
 mod inflate;
 mod own_records;
 mod processes;

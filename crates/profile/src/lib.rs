@@ -14,6 +14,7 @@
 //! | understand units | [`mod@unit`] |
 //! | read and write other protobuf messages | [`protobuf`] |
 //! | limit what reading may take | [`mod@budget`] |
+//! | open a file that a profile names | [`open_regular()`] |
 
 mod aggregate;
 mod assembler;
@@ -27,6 +28,7 @@ mod ids;
 mod merge;
 mod model;
 mod number_units;
+mod open_regular;
 pub mod pprof;
 pub mod protobuf;
 mod regroup;
@@ -49,6 +51,7 @@ pub use model::{
     NamedLine, Profile, Renamed, Sample, ValueType,
 };
 pub use number_units::number_units;
+pub use open_regular::open_regular;
 pub use rows::InternedLists;
 pub use strings::StringTable;
 pub use timeline::{Event, Quality, Thread, Timeline};

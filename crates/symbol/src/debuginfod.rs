@@ -19,7 +19,7 @@ const LARGEST_FILE: u64 = 8 << 30;
 pub(crate) fn fetch(servers: &Servers, id: &BuildId) -> Result<Option<PathBuf>> {
     let Some(cache) = servers.cache.as_deref().filter(|_| !servers.urls.is_empty()) else { return Ok(None) };
     let path = cache.join("debuginfod").join(id.to_string()).join("debuginfo");
-    if crate::file::open_regular(&path).is_ok() {
+    if flamelet_profile::open_regular(&path).is_ok() {
         return Ok(Some(path));
     }
     let mut problem = None;

@@ -1,6 +1,5 @@
-//! Files whose names come from a profile, a binary or a folder's listing. Only regular files are opened, and they are
-//! read, never mapped: accessing a page past the end of a file that was truncated meanwhile would kill the process
-//! with SIGBUS.
+//! Files with symbols. They are read, never mapped: accessing a page past the end of a file that was truncated meanwhile
+//! would kill the process with SIGBUS.
 
 use std::fs::File;
 use std::io;
@@ -8,59 +7,9 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::SystemTime;
 
+use flamelet_profile::open_regular;
+
 use crate::{Error, ErrorKind, Result};
-
-/// Opens a file whose name comes from elsewhere (a profile, a binary's link, a listing) for reading. Fails, without
-/// waiting, if it is not a regular file but a pipe, a device or a folder. Empty files fail too, because some files of
-/// `/proc`, which have no size, block when they are read.
-///
-/// The check comes before the opening and applies to the same file, whatever has its name by then.
-pub fn open_regular(path: &Path) -> io::Result<File> {
-    let file = open_unless_special(path)?;
-    check(&file)?;
-    Ok(file)
-}
-
-fn check(file: &File) -> io::Result<()> {
-    let metadata = file.metadata()?;
-    let wrong = |why| Err(io::Error::new(io::ErrorKind::InvalidInput, why));
-    match metadata.is_file() {
-        false => wrong("not a regular file"),
-        true if metadata.len() == 0 => wrong("the file is empty"),
-        true => Ok(()),
-    }
-}
-
-/// Opening a device can have effects, so the path is resolved first without opening the file.
-#[cfg(target_os = "linux")]
-fn open_unless_special(path: &Path) -> io::Result<File> {
-    use std::os::fd::AsRawFd;
-    use std::os::unix::fs::OpenOptionsExt;
-
-    let name = File::options().read(true).custom_flags(libc::O_PATH).open(path)?;
-    check(&name)?;
-    match open_without_waiting(format!("/proc/self/fd/{}", name.as_raw_fd()).as_ref()) {
-        // Without /proc, the caller's check of the opened file must be enough.
-        Err(error) if error.kind() == io::ErrorKind::NotFound => open_without_waiting(path),
-        opened => opened,
-    }
-}
-
-#[cfg(not(target_os = "linux"))]
-fn open_unless_special(path: &Path) -> io::Result<File> {
-    open_without_waiting(path)
-}
-
-#[cfg(unix)]
-fn open_without_waiting(path: &Path) -> io::Result<File> {
-    use std::os::unix::fs::OpenOptionsExt;
-    File::options().read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY).open(path)
-}
-
-#[cfg(not(unix))]
-fn open_without_waiting(path: &Path) -> io::Result<File> {
-    File::open(path)
-}
 
 /// What an ELF file is read from. Cloning shares it.
 #[derive(Clone)]

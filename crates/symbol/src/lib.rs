@@ -79,5 +79,4 @@ mod symbols;
 
 pub use address::MappedAt;
 pub use error::{Error, ErrorKind, Result};
-pub use file::open_regular;
 pub use limits::Limits;

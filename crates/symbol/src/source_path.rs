@@ -4,9 +4,8 @@ use std::collections::BTreeSet;
 use std::fs::File;
 use std::path::{Component, Path, PathBuf};
 
-use flamelet_profile::Profile;
+use flamelet_profile::{Profile, open_regular};
 
-use crate::file::open_regular;
 use crate::symbolize::{MappingSummary, Symbolizer};
 use crate::{Error, ErrorKind, Result, buildid};
 

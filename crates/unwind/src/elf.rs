@@ -23,7 +23,7 @@ pub(crate) const PF_X: u32 = 1;
 pub(crate) const PF_R: u32 = 4;
 const SHT_NOBITS: u32 = 8;
 /// No `.eh_frame`, note or header table is larger; a corrupt length must not cause an allocation of its size.
-const MAX_PART: u64 = 1 << 30;
+const MAX_PART: u64 = 256 << 20;
 
 /// One program header.
 #[derive(Clone, Copy, Debug)]

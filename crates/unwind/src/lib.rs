@@ -52,7 +52,6 @@ pub mod live;
 mod memory;
 mod module;
 pub mod perf_event;
-mod process;
 mod rule;
 mod rule_cache;
 mod table;
@@ -66,7 +65,6 @@ pub use error::{Error, ErrorKind, Result};
 pub use history::{Era, History};
 pub use memory::{Dump, Memory};
 pub use module::{Module, Modules};
-pub use process::ImageCache;
 pub use table::Table;
 pub use walk::{Unwound, walk};
 

@@ -207,7 +207,7 @@ impl SourceOptions {
             let message = "this is not the address of a service; write it as http://HOST:PORT";
             return Err(Failure::new(format!("{source}: {message}")));
         }
-        let open = if self.only_regular_files { flamelet_symbol::open_regular } else { open_any };
+        let open = if self.only_regular_files { flamelet_profile::open_regular } else { open_any };
         let file = open(path).about(source)?;
         if file.metadata().about(source)?.is_dir() {
             return Err(Failure::new(format!("{source}: is a folder; name the profiles in it")));
@@ -268,7 +268,7 @@ fn open_any(path: &Path) -> io::Result<File> {
 
 /// Returns whether a file is a binary.
 pub(crate) fn is_elf(path: &Path) -> bool {
-    flamelet_symbol::open_regular(path).is_ok_and(|file| begins_as_elf(&file))
+    flamelet_profile::open_regular(path).is_ok_and(|file| begins_as_elf(&file))
 }
 
 /// Returns whether an open file is a binary. Does not read from a pipe.

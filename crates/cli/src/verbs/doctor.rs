@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::ValueHint;
+use flamelet_profile::open_regular;
 use flamelet_record::doctor;
-use flamelet_symbol::open_regular;
 
 use crate::arguments::guide::Guide;
 use crate::error::{About, Failure, Result};

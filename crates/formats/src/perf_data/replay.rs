@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 use std::fs::File;
-use std::path::Path;
 
 use flamelet_profile::budget::{ALLOCATION, hash_entry};
 use flamelet_profile::{Budget, KERNEL_MAPPING, LocationId, Profile, Quality, Result};
@@ -10,11 +9,12 @@ use flamelet_unwind::perf_event::{
     ByteReader, Comm, EventAttr, Mmap, RecordHeader, Sample, TaskChange, WordArray, callchain,
     callchain_frames, misc, record_kind, sample_bit,
 };
-use flamelet_unwind::{Dump, Era, ImageCache, Module, walk};
+use flamelet_unwind::{Dump, Era, Module, walk};
 use rustc_hash::FxHashMap as HashMap;
 
 use super::dumps::Dumps;
 use super::features::{Features, hex};
+use super::images::Images;
 use super::processes::{KERNEL, Processes, intern_module};
 use super::sparse::DumpPlace;
 use crate::assembly::{Assembly, ByteIndex, ThreadRef};
@@ -89,7 +89,7 @@ pub(super) struct Replay<'a> {
     processes: Processes,
     thread_names: HashMap<u32, String>,
     tasks: HashMap<(u32, u32), Task>,
-    images: ImageCache,
+    images: Images,
     /// How many processes have the rules of their frames cached.
     remembered: u32,
     doubts: Doubts,
@@ -118,7 +118,7 @@ impl Replay<'_> {
             processes: Processes::within(budget),
             thread_names: HashMap::default(),
             tasks: HashMap::default(),
-            images: ImageCache::new(),
+            images: Images::default(),
             remembered: 0,
             doubts: Doubts::default(),
             sums: Vec::new(),
@@ -202,7 +202,7 @@ impl Replay<'_> {
         let build_id = mmap.build_id.unwrap_or_default();
         let dumps = self.events.iter().any(|event| event.attr.has(sample_bit::STACK_USER));
         if dumps && mmap.pid != KERNEL && name.starts_with('/') {
-            match self.images.image(Path::new(name)) {
+            match self.images.image(name, self.assembly.budget()) {
                 Some(image) if build_id.is_empty() || image.build_id() == build_id => {
                     if self.assembly.budget().has_room(FILE + name.len()) {
                         self.doubts.used_files.insert(name.to_owned(), hex(image.build_id()));

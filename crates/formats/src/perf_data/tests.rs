@@ -69,3 +69,39 @@ fn generated_code_is_pointed_out() {
     let notes = read(&file(IP | TID | TIME, 0, &records)[..], &Options::default()).unwrap().notes;
     assert!(notes.iter().any(|note| note.contains("perf inject --jit")), "{notes:?}");
 }
+
+/// A recording with stack dumps names what is no file; nothing of that is opened, let alone waited for.
+#[test]
+#[cfg(target_os = "linux")]
+fn pipes_and_devices_named_in_a_recording_are_not_opened() {
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    const REGS_USER: u64 = 1 << 12;
+    const STACK_USER: u64 = 1 << 13;
+    let folder = std::env::temp_dir().join(format!("flamelet-perf-data-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let pipe = folder.join("pipe");
+    assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    let names = [pipe.to_str().unwrap(), "/dev/zero", "/dev/ptmx", "/proc/kmsg", "/dev"];
+    // Without registers and without a stack.
+    let sample = words(&[0x1010, 7 | 7 << 32, 50, 0, 0]);
+    let mut records: Vec<Vec<u8>> = (1..).zip(names).map(|(at, name)| mmap(7, at * 0x1000, name)).collect();
+    records.push(record(9, USER, &sample));
+    let recording = file(IP | TID | TIME | REGS_USER | STACK_USER, 0, &records);
+    let is_over = AtomicBool::new(false);
+    let notes = std::thread::scope(|scope| {
+        // Opening a pipe for writing returns once somebody opens it for reading.
+        let is_opened_early = scope.spawn(|| {
+            let _writer = std::fs::File::options().write(true).open(&pipe).unwrap();
+            !is_over.load(Ordering::SeqCst)
+        });
+        let notes = read(&recording[..], &Options::default()).unwrap().notes;
+        is_over.store(true, Ordering::SeqCst);
+        let _reader = std::fs::File::open(&pipe).unwrap();
+        assert!(!is_opened_early.join().unwrap(), "the pipe was opened");
+        notes
+    });
+    std::fs::remove_dir_all(&folder).unwrap();
+    let missing = notes.iter().find(|note| note.starts_with("not here")).expect("they are not binaries");
+    assert!(names.iter().all(|name| missing.contains(name)), "{missing}");
+}

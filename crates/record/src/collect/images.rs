@@ -7,7 +7,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use flamelet_symbol::open_regular;
+use flamelet_profile::open_regular;
 use flamelet_unwind::{Image, Module};
 use rustc_hash::FxHashMap;
 

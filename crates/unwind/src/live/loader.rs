@@ -46,20 +46,6 @@ pub(super) fn reload(known: &Modules) -> Result<Modules> {
     Ok(modules)
 }
 
-/// Returns the vdso of this process.
-pub(crate) fn vdso() -> Option<Module> {
-    let mut modules = Modules::new();
-    iterate(&mut |info| {
-        if name(info) == "[vdso]"
-            && let Some(vdso) = Loaded::copy(info, &Modules::new())
-        {
-            vdso.place(&mut modules);
-        }
-        true
-    });
-    modules.iter().next().cloned()
-}
-
 /// What is copied of a module while the loader's lock is held: the module might be unloaded right after.
 struct Loaded {
     bias: u64,

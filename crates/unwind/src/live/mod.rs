@@ -35,8 +35,6 @@ use crate::walk::Unwound;
 use std::sync::Arc;
 
 #[cfg(target_os = "linux")]
-pub(crate) use loader::vdso;
-#[cfg(target_os = "linux")]
 pub use repeat::{Again, Frame, Repeated};
 pub use spawn::spawn;
 #[cfg(target_os = "linux")]

@@ -12,6 +12,8 @@
 #![allow(unsafe_code, reason = "ptrace")]
 
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+mod mapped;
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod oracle;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod traced;
@@ -20,7 +22,7 @@ mod workload;
 
 #[cfg(not(all(target_os = "linux", target_arch = "x86_64")))]
 fn main() {
-    eprintln!("SKIP: single-stepping is written for x86_64 Linux");
+    flamelet_test_support::skip!("single-stepping is written for x86_64 Linux");
 }
 
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
@@ -30,7 +32,7 @@ fn main() {
         return;
     }
     let Some(figures) = compare() else {
-        eprintln!("SKIP: this machine does not allow ptrace");
+        flamelet_test_support::skip!("this machine does not allow ptrace");
         return;
     };
     figures.print();
@@ -47,10 +49,11 @@ const MAX_STEPS: usize = 400_000;
 
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 fn compare() -> Option<Figures> {
-    use flamelet_unwind::{Dump, ImageCache, Modules, walk};
+    use flamelet_unwind::{Dump, walk};
     let mut traced = traced::Traced::start()?;
-    let modules = Modules::of_process(traced.pid(), &mut ImageCache::new()).expect("its maps can be read");
-    let mut oracle = oracle::Oracle::new(traced.pid());
+    let code = mapped::code_of(traced.pid());
+    let modules = mapped::modules(&code);
+    let mut oracle = oracle::Oracle::new(traced.pid(), &code);
     let mut figures = Figures::default();
     let (mut stack, mut frames, mut expected) = (Vec::new(), vec![0; 1024], Vec::new());
     let mut interrupted = Vec::new();

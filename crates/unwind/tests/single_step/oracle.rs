@@ -5,6 +5,8 @@ use framehop::x86_64::{CacheX86_64, UnwindRegsX86_64, UnwinderX86_64};
 use framehop::{ExplicitModuleSectionInfo, Module, Unwinder};
 use object::{Object, ObjectSection, ObjectSegment};
 
+use crate::mapped::Mapped;
+
 pub(crate) struct Oracle {
     unwinder: UnwinderX86_64<Vec<u8>>,
     cache: CacheX86_64,
@@ -12,24 +14,10 @@ pub(crate) struct Oracle {
 }
 
 impl Oracle {
-    pub(crate) fn new(pid: u32) -> Self {
+    pub(crate) fn new(pid: u32, code: &[Mapped]) -> Self {
         let mut unwinder = UnwinderX86_64::new();
-        let maps = std::fs::read_to_string(format!("/proc/{pid}/maps")).expect("its maps can be read");
-        for line in maps.lines() {
-            let fields: Vec<&str> = line.split_whitespace().collect();
-            let [range, permissions, offset, _, _, name] = fields[..] else { continue };
-            if !permissions.contains('x') {
-                continue;
-            }
-            let number = |text: &str| u64::from_str_radix(text, 16).expect("hexadecimal");
-            let (start, end) = range.split_once('-').expect("a range");
-            let (start, end) = (number(start), number(end));
-            let bytes = match name {
-                "[vdso]" => read_memory(pid, start, end - start),
-                path if path.starts_with('/') => std::fs::read(path).expect("its files can be read"),
-                _ => continue,
-            };
-            unwinder.add_module(module(name, start..end, number(offset), &bytes));
+        for mapped in code {
+            unwinder.add_module(module(mapped));
         }
         let trampoline = trampoline_of(pid);
         Self { unwinder, cache: CacheX86_64::new(), trampolines: trampoline - 1..trampoline + 9 }
@@ -60,11 +48,11 @@ impl Oracle {
     }
 }
 
-fn module(name: &str, range: std::ops::Range<u64>, offset: u64, bytes: &[u8]) -> Module<Vec<u8>> {
-    let file = object::File::parse(bytes).expect("ELF");
+fn module(Mapped { name, range, offset, bytes }: &Mapped) -> Module<Vec<u8>> {
+    let file = object::File::parse(&**bytes).expect("ELF");
     let in_segment = |segment: &object::Segment<'_, '_>| {
         let (start, size) = segment.file_range();
-        (start & !0xfff) <= offset && offset < start + size
+        (start & !0xfff) <= *offset && *offset < start + size
     };
     let mut segments = file.segments().filter(in_segment).collect::<Vec<_>>();
     segments.sort_by_key(|segment| segment.file_range().0);
@@ -87,7 +75,7 @@ fn module(name: &str, range: std::ops::Range<u64>, offset: u64, bytes: &[u8]) ->
         eh_frame_hdr: hdr.map(|(_, bytes)| bytes),
         ..ExplicitModuleSectionInfo::default()
     };
-    Module::new(name.to_string(), range, base, info)
+    Module::new(name.clone(), range.clone(), base, info)
 }
 
 /// The address of libc's trampoline in the child: this process' own, moved to where the child has libc.
@@ -110,11 +98,3 @@ fn trampoline_of(pid: u32) -> u64 {
 }
 
 extern "C" fn never(_: libc::c_int) {}
-
-fn read_memory(pid: u32, start: u64, length: u64) -> Vec<u8> {
-    use std::os::unix::fs::FileExt;
-    let mut bytes = vec![0; length as usize];
-    let memory = std::fs::File::open(format!("/proc/{pid}/mem")).expect("it is ours to trace");
-    memory.read_exact_at(&mut bytes, start).expect("mapped");
-    bytes
-}

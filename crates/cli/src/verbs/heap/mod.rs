@@ -5,10 +5,9 @@ mod arguments;
 use std::io::{Read, Write};
 use std::path::Path;
 
-use flamelet_profile::{HeapView, Profile};
+use flamelet_profile::{HeapView, Profile, open_regular};
 use flamelet_report::heap;
 use flamelet_report::{Command, Report, ReportOptions};
-use flamelet_symbol::open_regular;
 use serde::Serialize;
 
 use crate::arguments::guide::Guide;
