@@ -49,7 +49,7 @@ fn tool(variable: &str, below_tools: &str) -> Option<PathBuf> {
     let found = named.or_else(|| Some(target().join("tools").join(below_tools)));
     let found = found.filter(|path| path.is_file());
     if found.is_none() {
-        eprintln!("SKIP: no {below_tools} (`cargo xtask tools` prepares it)");
+        flamelet_test_support::skip!("no {below_tools} (`cargo xtask tools` prepares it)");
     }
     found
 }
@@ -82,12 +82,13 @@ fn is_private(folder: &Path) -> bool {
     folder.ancestors().all(|above| above.metadata().map_or(true, is_safe))
 }
 
-/// A command in the environment that the tests hold still: UTC, no outside binaries, a home of its own.
+/// A command in the environment that the tests hold still: UTC, no outside binaries, a home of its own, which is also
+/// where it writes what has no other place.
 pub fn command(program: &Path) -> Command {
     let home = crate::profiles::scratch().join("home");
     std::fs::create_dir_all(&home).expect("a folder below target/");
     let mut command = Command::new(program);
-    command.stdin(Stdio::null()).env("TZ", "UTC").env("HOME", &home);
+    command.stdin(Stdio::null()).current_dir(&home).env("TZ", "UTC").env("HOME", &home);
     command.env("XDG_CACHE_HOME", cache(&home));
     command.env("PPROF_TMPDIR", &home).env("PPROF_BINARY_PATH", &home);
     command.env_remove("DEBUGINFOD_URLS").env("NO_COLOR", "1");

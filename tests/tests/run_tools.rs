@@ -89,7 +89,7 @@ fn bpftrace_is_allowed() -> bool {
     let tried = Command::new("bpftrace").args(["-e", "BEGIN { exit(); }"]).output();
     let allowed = tried.as_ref().is_ok_and(|output| output.status.success());
     if !allowed {
-        eprintln!("SKIP: bpftrace may not load programs here: {tried:?}");
+        flamelet_test_support::skip!("bpftrace may not load programs here: {tried:?}");
     }
     allowed
 }

@@ -13,7 +13,7 @@ fn recorded() -> Option<PathBuf> {
     let words = ["record", "-o", out.to_str().expect("UTF-8"), "--", program];
     let answer = run_flamelet(words);
     if answer.status != Some(0) {
-        eprintln!("SKIP: nothing can be recorded here: {}", answer.stderr.trim());
+        flamelet_test_support::skip!("nothing can be recorded here: {}", answer.stderr.trim());
         return None;
     }
     Some(out)

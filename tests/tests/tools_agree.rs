@@ -37,7 +37,7 @@ fn driven(tool: &str, arguments: &[&str]) -> Option<PathBuf> {
     let words = ["run", tool, "-o", folder, "--name", tool, "--", program];
     let answer: Answer = run_flamelet(words.iter().chain(arguments));
     if answer.status != Some(0) && tool == "perf" {
-        eprintln!("SKIP: perf may not record here: {}", answer.stderr.trim());
+        flamelet_test_support::skip!("perf may not record here: {}", answer.stderr.trim());
         return None;
     }
     assert_eq!(answer.status, Some(0), "{tool}: {}", answer.stderr);
@@ -128,7 +128,7 @@ fn cpu_tools_agree() {
         let (seen, of) = leaf(&recorded, "samples", "flamelet record");
         all.push(("flamelet record", Share::sampled(seen, of)));
     } else {
-        eprintln!("SKIP: nothing can be recorded here: {}", answer.stderr.trim());
+        flamelet_test_support::skip!("nothing can be recorded here: {}", answer.stderr.trim());
     }
     if let Some(profile) = driven("perf", &long) {
         let (seen, of) = leaf(&profile, "samples", "perf");

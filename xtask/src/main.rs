@@ -17,23 +17,72 @@ mod workspace;
 
 use std::process::ExitCode;
 
-const USAGE: &str = "\
-usage: cargo xtask COMMAND
+/// A command, and the lines of the usage about it.
+struct Command {
+    name: &'static str,
+    usage: &'static str,
+    run: fn(&[String]) -> Outcome,
+}
 
+const COMMANDS: &[Command] = &[
+    Command {
+        name: "test",
+        usage: "\
   test [CARGO-TEST-ARGS]   install what the tests need, then run every test and every gate
        --quick             leave out formatting, clippy, the crate edges, the module circles and the gates
        --no-install        say what is missing instead of installing it
-  check                    formatting, clippy, docs, crate edges, module circles, feature combinations, stale documents
-  gate [NAME...]           gates of `test` alone: licences, docs, features, targets, unoptimized, sanitizer, fuzz,
-                           clean-clone
+",
+        run: test::run,
+    },
+    Command {
+        name: "check",
+        usage: "\
+  check                    formatting, clippy, docs, crate edges, module circles, feature combinations, other machines,
+                           stale documents
+",
+        run: check::run,
+    },
+    Command {
+        name: "gate",
+        usage: "\
+  gate [NAME...]           only these gates of `test` (all):
+                           {gates}
+",
+        run: gates::run,
+    },
+    Command {
+        name: "fuzz",
+        usage: "\
   fuzz [TARGET...]         run fuzz targets (all), in parallel, and keep what they find in fuzz/artifacts
        --minutes N         for so long in all (10)
-  bench NAME [OPTIONS]     measure side by side with the peers, and write docs/benchmarks.md
-       names: cpu, formats, heap, open, record, symbolize, view
+",
+        run: fuzz::run,
+    },
+    Command {
+        name: "bench",
+        usage: "\
+  bench NAME [OPTIONS]     measure side by side with the peers, and write docs/benchmarks.md. Names:
+                           {benches}
        --rounds N          the middle of N runs counts: an odd number (3)
        --quick             tiny runs that only show that everything works
+",
+        run: bench::run,
+    },
+    Command {
+        name: "tools",
+        usage: "\
   tools                    only install what the tests need, and print the environment they get
-";
+       --no-install        say what is missing instead of installing it
+",
+        run: test::prepare_only,
+    },
+];
+
+fn usage() -> String {
+    let commands: String = COMMANDS.iter().map(|command| command.usage).collect();
+    let commands = commands.replace("{gates}", &gates::names()).replace("{benches}", &bench::names());
+    format!("usage: cargo xtask COMMAND\n\n{commands}")
+}
 
 /// The message and the exit status of a failed command.
 #[derive(Debug)]
@@ -62,24 +111,53 @@ fn main() -> ExitCode {
         Some((command, rest)) => (command.as_str(), rest),
         None => ("help", &[][..]),
     };
-    let outcome = match command {
-        "test" => test::run(rest),
-        "check" => check::run(rest),
-        "bench" => bench::run(rest),
-        "fuzz" => fuzz::run(rest),
-        "gate" => gates::run(rest),
-        "tools" => test::prepare_only(rest),
-        "help" | "--help" | "-h" => {
-            print!("{USAGE}");
+    let outcome = match COMMANDS.iter().find(|known| known.name == command) {
+        Some(known) => (known.run)(rest),
+        None if ["help", "--help", "-h"].contains(&command) => {
+            print!("{}", usage());
             Ok(())
         }
-        other => Err(Failure::unusable(format!("unknown command `{other}`\n\n{USAGE}"))),
+        None => Err(Failure::unusable(format!("unknown command `{command}`\n\n{}", usage()))),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
             eprintln!("xtask: {}", failure.message);
             ExitCode::from(failure.status)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_usage_has_every_command_and_its_names() {
+        let usage = usage();
+        for command in COMMANDS {
+            assert!(usage.contains(&format!("\n  {} ", command.name)), "{}\n{usage}", command.name);
+        }
+        assert!(!usage.contains('{') && usage.contains("clean-clone") && usage.contains("heap-record"), "{usage}");
+        assert!(usage.lines().all(|line| line.chars().count() <= 120), "{usage}");
+    }
+
+    /// Returns the words of a source that look like options: `--name` in quotes of their own.
+    fn options(source: &str) -> impl Iterator<Item = &str> {
+        let quoted = source.split('"').skip(1).step_by(2);
+        quoted.filter(|word| word.starts_with("--") && word.len() > 3 && !word.contains(['=', ' ']))
+    }
+
+    /// The functions that read each command's arguments, and no others.
+    #[test]
+    fn the_usage_has_every_option_that_is_read() {
+        let parsers = [("test.rs", include_str!("test.rs")), ("fuzz.rs", include_str!("fuzz.rs")), ("bench", include_str!("bench/mod.rs"))];
+        for (file, source) in parsers {
+            let start = source.find("fn parse(").expect("it reads arguments");
+            let end = start + source[start..].find("\n}\n").expect("it ends");
+            for option in options(&source[start..end]) {
+                assert!(usage().contains(option), "{file} reads {option}");
+            }
         }
     }
 }

@@ -62,7 +62,9 @@ impl Watch {
     /// Reads one line. Returns true if it is worth showing.
     pub(crate) fn line(&mut self, line: &str) -> bool {
         if let Some(reason) = line.trim_start().strip_prefix("SKIP: ") {
-            self.tally.skips.push(Skip { test: self.speaker.clone(), reason: reason.to_owned() });
+            let named = reason.strip_suffix(')').and_then(|reason| reason.rsplit_once(" ("));
+            let (reason, test) = named.filter(|(_, test)| is_test(test)).unwrap_or((reason, &self.speaker));
+            self.tally.skips.push(Skip { test: test.to_owned(), reason: reason.to_owned() });
             return true;
         }
         if line == "successes:" {
@@ -98,6 +100,11 @@ impl Watch {
         }
         tally
     }
+}
+
+/// Returns whether this is the name of a test, as at the end of the line of `skip!`.
+fn is_test(text: &str) -> bool {
+    text.chars().all(|c| c.is_alphanumeric() || c == '_' || c == ':')
 }
 
 /// Returns the source of the output that follows: a test, after `---- NAME stdout ----`, or a program, after
@@ -170,12 +177,14 @@ mod tests {
         let (_, watch) = watch(&[
             "     Running tests/single.rs (target/debug/deps/single-0a)",
             "SKIP: no ptrace",
-            "---- one_of_several stdout ----",
-            "SKIP: no perf here",
+            "SKIP: no go (`cargo xtask tools` prepares it)",
+            "SKIP: no perf here (events::one_of_several)",
         ]);
         let tally = watch.finish(true);
-        let speakers: Vec<&str> = tally.skips.iter().map(|skip| skip.test.as_str()).collect();
-        assert_eq!(speakers, ["tests/single.rs", "one_of_several"]);
+        let skips: Vec<_> = tally.skips.iter().map(|skip| (skip.test.as_str(), skip.reason.as_str())).collect();
+        let no_go = "no go (`cargo xtask tools` prepares it)";
+        let of_program = [("tests/single.rs", "no ptrace"), ("tests/single.rs", no_go)];
+        assert_eq!(skips, [&of_program[..], &[("events::one_of_several", "no perf here")]].concat());
     }
 
     #[test]

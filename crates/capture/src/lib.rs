@@ -27,6 +27,12 @@ pub mod own_threads;
 #[allow(unsafe_code, reason = "asks the kernel which thread this is")]
 mod threads;
 
+/// For values that the child of a fork must not share with its parent.
+#[cfg(target_os = "linux")]
+pub mod fork {
+    pub use flamelet_unwind::fork::{Lock, PerProcess};
+}
+
 /// What captures give, for crates that use this one.
 pub use flamelet_profile as profile;
 pub use flamelet_profile::{Error, ErrorKind, Result};

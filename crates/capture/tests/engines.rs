@@ -106,7 +106,7 @@ fn every_engine_delivers_at_both_rates_on_eight_threads() {
             let delivered = Delivered::by(engine, frequency, 8);
             if engine == Engine::Perf && engine_of(&delivered.profile) != "perf" {
                 let comments = delivered.profile.comments().collect::<Vec<_>>();
-                eprintln!("SKIP: perf_event_open is not allowed here: {comments:?}");
+                flamelet_test_support::skip!("perf_event_open is not allowed here: {comments:?}");
                 continue;
             }
             assert_eq!(engine_of(&delivered.profile), engine.name(), "it is the engine of choice");
@@ -151,7 +151,7 @@ fn no_engine_interrupts_sleeps_and_reads() {
     let _turn = turn();
     for engine in [Engine::Timer, Engine::Setitimer, Engine::Perf] {
         if engine == Engine::Perf && kernel_side_is_allowed() {
-            eprintln!("SKIP: perf events see the kernel's side here, where a sample may interrupt a sleep");
+            flamelet_test_support::skip!("perf events see the kernel's side here, where a sample may interrupt a sleep");
             continue;
         }
         let session = cpu::start(&options(engine, 999)).expect("starts");
@@ -294,7 +294,7 @@ fn kernel_side_is_allowed() -> bool {
 fn kernel_frames_come_along_where_the_kernel_gives_them() {
     let _turn = turn();
     if !kernel_side_is_allowed() {
-        eprintln!("SKIP: perf events do not see the kernel's side here");
+        flamelet_test_support::skip!("perf events do not see the kernel's side here");
         return;
     }
     kernel_frames_come_along();

@@ -3,6 +3,7 @@
 #![allow(unsafe_code, reason = "is an allocator, and calls one with layouts of every kind")]
 
 use flamelet_capture::heap::{self, Alloc, Options};
+use flamelet_test_support::Random;
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -64,17 +65,6 @@ unsafe impl GlobalAlloc for Strict {
 
 #[global_allocator]
 static ALLOCATOR: Alloc<Strict> = Alloc::new(Strict);
-
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, end: usize) -> usize {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0 as usize % end
-    }
-}
 
 struct Held {
     block: *mut u8,
@@ -152,7 +142,7 @@ fn churn(
     give: &std::sync::mpsc::SyncSender<Held>,
     take: &std::sync::Mutex<std::sync::mpsc::Receiver<Held>>,
 ) {
-    let mut random = Random(seed);
+    let mut random = Random::new(seed);
     let mut held: Vec<Held> = Vec::new();
     for _ in 0..12_000 {
         match random.below(8) {
@@ -184,7 +174,7 @@ fn every_layout_comes_back_as_it_went_out() {
             scope.spawn(move || churn(seed * 0x9e37_79b9, &give, take));
         }
         // Settings change under them.
-        let mut random = Random(99);
+        let mut random = Random::new(99);
         for _ in 0..200 {
             match random.below(4) {
                 0 => heap::stop(),

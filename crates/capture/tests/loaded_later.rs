@@ -206,5 +206,5 @@ fn two_libraries_at_one_place_are_told_apart() {
             return;
         }
     }
-    eprintln!("SKIP: the kernel never put the second library where the first had been");
+    flamelet_test_support::skip!("the kernel never put the second library where the first had been");
 }

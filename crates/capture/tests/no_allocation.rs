@@ -96,7 +96,7 @@ fn no_handler_ever_allocates_even_under_the_allocator_s_lock() {
         if cpu::status().engine != Some(engine) {
             let comments = session.finish();
             let comments: Vec<&str> = comments.comments().collect();
-            eprintln!("SKIP: engine {} is not available here: {comments:?}", engine.name());
+            flamelet_test_support::skip!("engine {} is not available here: {comments:?}", engine.name());
             continue;
         }
         // On a busy machine the kernel's ticks may land on others for long.

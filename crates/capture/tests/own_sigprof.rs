@@ -242,7 +242,7 @@ fn perf_events_end_with_the_capture_even_if_a_child_lives() {
     options.engine = Engine::Perf;
     let session = cpu::start(&options).expect("starts");
     if cpu::status().engine != Some(Engine::Perf) {
-        eprintln!("SKIP: perf_event_open is not allowed here");
+        flamelet_test_support::skip!("perf_event_open is not allowed here");
         return;
     }
     let mut ends = [0; 2];

@@ -391,8 +391,8 @@ fn an_alternate_stack_that_is_too_small_costs_samples_and_nothing_else() {
     let used = bytes_used_of_an_alternate_stack(size);
     drop(session.finish());
     let Some(used) = used else {
-        eprintln!(
-            "SKIP: the kernel takes no alternate stack of {size} bytes, of which it uses {kernels_part}"
+        flamelet_test_support::skip!(
+            "the kernel takes no alternate stack of {size} bytes, of which it uses {kernels_part}"
         );
         return;
     };

@@ -1,9 +1,44 @@
-//! Locks that a panic does not poison.
+//! Locks that a panic does not poison, and that the child of a fork does not find locked.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
+
+#[cfg(target_os = "linux")]
+use flamelet_capture::fork::PerProcess;
 
 /// Locks `mutex`. The data it guards is consistent after every statement, so a panic of another thread is no reason
 /// to fail.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A value behind a mutex, one for each process. At a fork, a thread that the child does not have may hold the
+/// parent's mutex, and have changed the value by half.
+pub(crate) struct ProcessMutex<T> {
+    made: PerProcess<Mutex<T>>,
+}
+
+impl<T: Send> ProcessMutex<T> {
+    pub(crate) const fn new() -> Self {
+        Self { made: PerProcess::new() }
+    }
+
+    /// Locks this process' value, which `make` makes when it is asked for first.
+    pub(crate) fn lock(&self, make: impl FnOnce() -> T) -> MutexGuard<'_, T> {
+        lock(self.made.get(|_| Mutex::new(make())))
+    }
+}
+
+/// Nothing samples on other systems, and those that have no fork need no more.
+#[cfg(not(target_os = "linux"))]
+struct PerProcess<T>(std::sync::OnceLock<T>);
+
+#[cfg(not(target_os = "linux"))]
+impl<T> PerProcess<T> {
+    const fn new() -> Self {
+        Self(std::sync::OnceLock::new())
+    }
+
+    fn get(&self, make: impl FnOnce(bool) -> T) -> &T {
+        self.0.get_or_init(|| make(false))
+    }
 }

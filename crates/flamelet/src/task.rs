@@ -5,49 +5,53 @@
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
-#[cfg(any(feature = "cpu", feature = "heap"))]
-use std::sync::PoisonError;
-use std::sync::{Arc, Condvar, Mutex};
+use std::sync::atomic::{AtomicBool, Ordering, fence};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::task::{Context, Poll, Waker};
+use std::thread::Thread;
 #[cfg(any(feature = "cpu", feature = "heap"))]
 use std::time::{Duration, Instant};
 
 use crate::lock::lock;
 use crate::{Error, ErrorKind, Result};
 
-/// Tells work that its result is no longer wanted.
+/// Tells work that its result is no longer wanted. Takes no lock, so that the child of a fork can drop what it copied.
 #[derive(Debug, Default)]
 pub(crate) struct Cancel {
-    is_cancelled: Mutex<bool>,
-    changed: Condvar,
+    is_cancelled: AtomicBool,
+    /// The thread that works; set when it sleeps for the first time.
+    worker: OnceLock<Thread>,
 }
 
 impl Cancel {
     pub(crate) fn cancel(&self) {
-        *lock(&self.is_cancelled) = true;
-        self.changed.notify_all();
+        self.is_cancelled.store(true, Ordering::SeqCst);
+        // Either this sees the worker, or the worker sees that it is cancelled.
+        fence(Ordering::SeqCst);
+        if let Some(worker) = self.worker.get() {
+            worker.unpark();
+        }
     }
 
     pub(crate) fn is_cancelled(&self) -> bool {
-        *lock(&self.is_cancelled)
+        self.is_cancelled.load(Ordering::SeqCst)
     }
 
-    /// Waits for `duration`; returns an error if it is cancelled meanwhile.
+    /// Waits for `duration`; returns an error if it is cancelled meanwhile. Only the thread that works calls it.
     #[cfg(any(feature = "cpu", feature = "heap"))]
     pub(crate) fn sleep(&self, duration: Duration) -> Result<()> {
         let end = Instant::now().checked_add(duration);
-        let mut is_cancelled = lock(&self.is_cancelled);
+        self.worker.get_or_init(std::thread::current);
+        fence(Ordering::SeqCst);
         loop {
-            if *is_cancelled {
+            if self.is_cancelled() {
                 return Err(cancelled());
             }
             let left = end.map_or(Duration::MAX, |end| end.saturating_duration_since(Instant::now()));
             if left.is_zero() {
                 return Ok(());
             }
-            let step = left.min(Duration::from_secs(3600));
-            let waited = self.changed.wait_timeout(is_cancelled, step);
-            is_cancelled = waited.unwrap_or_else(PoisonError::into_inner).0;
+            std::thread::park_timeout(left.min(Duration::from_secs(3600)));
         }
     }
 }

@@ -1,7 +1,7 @@
 //! The web viewer inside the service, at `/debug/pprof/view/`.
 
-use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use axum::Router;
@@ -11,7 +11,6 @@ use flamelet_capture::profile::Profile;
 use flamelet_view::{CancelToken, Error, ErrorKind, Memory, Source, Take, Taken};
 
 use crate::Profiler;
-use crate::lock::lock;
 use crate::profiler::{Permit, count};
 use crate::workshop;
 
@@ -32,32 +31,39 @@ pub(crate) fn router(profiler: Profiler) -> (Router, Rest) {
 pub(crate) struct Rest {
     memory: Memory,
     profiler: Profiler,
-    /// The process that has a thread for this, if any: the child of a fork has none.
-    watching: Arc<Mutex<Option<u32>>>,
+    /// The process that has a thread for this; 0 for none. The child of a fork has none.
+    watching: Arc<AtomicU32>,
 }
 
 impl Rest {
     /// Called after each answer: as soon as something is kept, a thread watches until nothing is.
     pub(crate) fn watch(&self) {
-        let process = Some(std::process::id());
-        let mut watching = lock(&self.watching);
-        if self.count() == 0 || *watching == process {
+        if !self.has_work() {
             return;
         }
         let theirs = self.clone();
-        // If the thread cannot start, the next answer tries again; the budget holds meanwhile.
-        if flamelet_capture::own_threads::spawn("flamelet-rest", move || theirs.wait()).is_ok() {
-            *watching = process;
+        if flamelet_capture::own_threads::spawn("flamelet-rest", move || theirs.wait()).is_err() {
+            // The next answer tries again; the budget holds meanwhile.
+            self.watching.store(0, Ordering::SeqCst);
         }
+    }
+
+    /// Returns whether something is kept that no thread watches yet; the caller's thread does from then on.
+    fn has_work(&self) -> bool {
+        let process = std::process::id();
+        self.count() != 0 && self.watching.swap(process, Ordering::SeqCst) != process
     }
 
     fn wait(&self) {
         loop {
             std::thread::sleep(LOOK);
             self.memory.rest(Instant::now());
-            let mut watching = lock(&self.watching);
-            if self.count() == 0 {
-                *watching = None;
+            if self.count() != 0 {
+                continue;
+            }
+            self.watching.store(0, Ordering::SeqCst);
+            // An answer that kept something just before the store has started no thread.
+            if !self.has_work() {
                 return;
             }
         }

@@ -8,25 +8,18 @@
 
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::sync::Mutex;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::time::Duration;
 
-use crate::lock::lock;
+use crate::lock::ProcessMutex;
 
 /// The thread ends after this much time without work.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 type Job = Box<dyn FnOnce() + Send>;
 
-/// The running thread.
-struct Bench {
-    /// The process that the thread belongs to: the child of a fork has no such thread.
-    process: u32,
-    jobs: Sender<Job>,
-}
-
-static BENCH: Mutex<Option<Bench>> = Mutex::new(None);
+/// Where the running thread takes its jobs from. The child of a fork has no such thread, and starts its own.
+static JOBS: ProcessMutex<Option<Sender<Job>>> = ProcessMutex::new();
 
 thread_local! {
     static IS_WORKSHOP: Cell<bool> = const { Cell::new(false) };
@@ -54,20 +47,20 @@ pub(crate) fn run<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) 
 
 /// Hands the job to the workshop; returns it if the workshop's thread cannot be started.
 fn refused(job: Job) -> Option<Job> {
-    let mut bench = lock(&BENCH);
-    if bench.as_ref().is_none_or(|bench| bench.process != std::process::id()) {
-        *bench = open();
+    let mut jobs = JOBS.lock(|| None);
+    if jobs.is_none() {
+        *jobs = open();
     }
-    match &*bench {
-        Some(bench) => bench.jobs.send(job).err().map(|unsent| unsent.0),
+    match &*jobs {
+        Some(jobs) => jobs.send(job).err().map(|unsent| unsent.0),
         None => Some(job),
     }
 }
 
-fn open() -> Option<Bench> {
+fn open() -> Option<Sender<Job>> {
     let (jobs, arriving) = mpsc::channel();
     flamelet_capture::own_threads::spawn("flamelet-make", move || work_off(&arriving)).ok()?;
-    Some(Bench { process: std::process::id(), jobs })
+    Some(jobs)
 }
 
 fn work_off(arriving: &Receiver<Job>) {
@@ -78,14 +71,14 @@ fn work_off(arriving: &Receiver<Job>) {
             Err(RecvTimeoutError::Disconnected) => return,
             Err(RecvTimeoutError::Timeout) => {
                 // Jobs are sent under the lock, so none can arrive between this check and the end of the thread.
-                let mut bench = lock(&BENCH);
+                let mut jobs = JOBS.lock(|| None);
                 match arriving.try_recv() {
                     Ok(job) => {
-                        drop(bench);
+                        drop(jobs);
                         job();
                     }
                     Err(_) => {
-                        *bench = None;
+                        *jobs = None;
                         return;
                     }
                 }
@@ -107,6 +100,16 @@ mod tests {
         });
         assert!(threads.iter().all(|thread| *thread == threads[0] && *thread != here()), "{threads:?}");
         assert_eq!(run(move || run(here)), threads[0]);
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn a_child_that_is_forked_while_the_workshop_is_locked_has_its_own() {
+        assert_eq!(run(|| 1), 1);
+        let held = JOBS.lock(|| None);
+        assert!(flamelet_test_support::holds_in_child(|| run(|| 42) == 42));
+        drop(held);
+        assert_eq!(run(|| 2), 2);
     }
 
     #[test]

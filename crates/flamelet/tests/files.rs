@@ -354,7 +354,7 @@ impl Drop for SmallDisk {
 #[test]
 fn a_full_disk_is_reported_once_and_used_again_when_there_is_room() {
     let Some(disk) = SmallDisk::mount() else {
-        eprintln!("SKIP: no file system can be mounted here");
+        flamelet_test_support::skip!("no file system can be mounted here");
         return;
     };
     let filler = disk.fill();
@@ -375,7 +375,7 @@ fn a_full_disk_is_reported_once_and_used_again_when_there_is_room() {
 #[test]
 fn a_disk_that_becomes_read_only_is_reported_once_and_used_again_when_it_is_not() {
     let Some(disk) = SmallDisk::mount() else {
-        eprintln!("SKIP: no file system can be mounted here");
+        flamelet_test_support::skip!("no file system can be mounted here");
         return;
     };
     let (files, watched) = Watched::start(disk.0.path());

@@ -7,6 +7,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use flamelet_formats::{ErrorKind, Format, Limits, Options, read, write};
+use flamelet_test_support::Random;
 use support::open;
 
 /// Counts what is allocated, to see that a damaged length is not believed.
@@ -37,18 +38,6 @@ static ALLOCATOR: Counting = Counting;
 
 /// More than any of the small files here can need, window buffers of decoders included.
 const MAX_MEMORY: usize = 64 << 20;
-
-/// A small generator with a seed: failures can be repeated.
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self, below: usize) -> usize {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 % below.max(1) as u64) as usize
-    }
-}
 
 /// The files of the data folder, unpacked, and what is written of one of them in every format.
 fn seeds() -> Vec<(String, Format, Vec<u8>)> {
@@ -106,27 +95,27 @@ fn check(name: &str, format: Format, bytes: &[u8]) {
 /// Changes a copy of `bytes` in one of the ways in which files get damaged.
 fn damage(bytes: &[u8], random: &mut Random) -> Vec<u8> {
     let mut bytes = bytes.to_vec();
-    for _ in 0..=random.next(4) {
-        let at = random.next(bytes.len());
-        match random.next(6) {
+    for _ in 0..=random.below(4) {
+        let at = random.below(bytes.len());
+        match random.below(6) {
             0 => bytes.truncate(at),
-            1 if !bytes.is_empty() => bytes[at] ^= 1 << random.next(8),
+            1 if !bytes.is_empty() => bytes[at] ^= 1 << random.below(8),
             2 if !bytes.is_empty() => {
-                bytes[at] = [0, 0xff, b'9', b'-', b'\n', b'"', 0x80, b'('][random.next(8)];
+                bytes[at] = [0, 0xff, b'9', b'-', b'\n', b'"', 0x80, b'('][random.below(8)];
             }
             3 => {
-                let end = (at + random.next(32)).min(bytes.len());
+                let end = (at + random.below(32)).min(bytes.len());
                 bytes.drain(at..end);
             }
             4 => {
-                let end = (at + random.next(64)).min(bytes.len());
+                let end = (at + random.below(64)).min(bytes.len());
                 let piece = bytes[at..end].to_vec();
-                let into = random.next(bytes.len());
+                let into = random.below(bytes.len());
                 bytes.splice(into..into, piece);
             }
             _ => {
                 let end = (at + 8).min(bytes.len());
-                bytes[at..end].fill([0xff, 0x7f, b'9'][random.next(3)]);
+                bytes[at..end].fill([0xff, 0x7f, b'9'][random.below(3)]);
             }
         }
         if bytes.is_empty() {
@@ -146,7 +135,7 @@ fn damaged_files_never_panic_nor_fill_the_memory() {
     let readable: Vec<Format> = Format::all().iter().copied().filter(|format| format.can_read()).collect();
     assert_eq!(formats, readable, "there is a seed of every format");
     for (name, format, bytes) in &seeds {
-        let mut random = Random(0x9e37_79b9_7f4a_7c15 ^ name.len() as u64);
+        let mut random = Random::new(0x9e37_79b9_7f4a_7c15 ^ name.len() as u64);
         // Large seeds cost more each, so they get fewer rounds.
         let rounds = (300_000 / (bytes.len() + 2_000)).clamp(6, 120);
         for cut in 0..10 {

@@ -103,7 +103,7 @@ fn bpftrace_is_allowed() -> bool {
         Command::new("bpftrace").args(["-e", "BEGIN { exit(); }"]).output().expect("bpftrace starts");
     let allowed = output.status.success();
     if !allowed {
-        eprintln!("SKIP: bpftrace may not load programs here: {}", String::from_utf8_lossy(&output.stderr));
+        flamelet_test_support::skip!("bpftrace may not load programs here: {}", String::from_utf8_lossy(&output.stderr));
     }
     allowed
 }

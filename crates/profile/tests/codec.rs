@@ -5,6 +5,7 @@ use flamelet_profile::{
     ErrorKind, Event, Function, Line, Mapping, MappingSymbols, Profile, ProfileBuilder, Quality, Thread,
     ThreadId, Timeline,
 };
+use flamelet_test_support::Random;
 
 /// A profile that uses every field.
 fn full_profile() -> Profile {
@@ -147,18 +148,6 @@ fn contradictions_are_named() {
     assert!(string.to_string().contains("string 9 of 1"), "{string}");
 }
 
-/// xorshift: the same mutations on every run.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, limit: usize) -> usize {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 % limit as u64) as usize
-    }
-}
-
 #[test]
 fn no_mutation_panics() {
     let original = pprof::encode(&full_profile());
@@ -166,7 +155,7 @@ fn no_mutation_panics() {
     for cut in 0..original.len() {
         let _ = pprof::decode(&original[..cut], &limits);
     }
-    let mut random = Random(0x9e37_79b9_7f4a_7c15);
+    let mut random = Random::new(0x9e37_79b9_7f4a_7c15);
     let mut accepted = 0;
     for _ in 0..5_000 {
         let mut bytes = original.clone();

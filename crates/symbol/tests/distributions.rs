@@ -35,7 +35,7 @@ fn mini_debug_info() {
 #[test]
 fn debug_information_shared_by_dwz() {
     if !succeeds(Command::new("dwz").arg("--version")) {
-        eprintln!("SKIP: dwz is not installed");
+        flamelet_test_support::skip!("dwz is not installed");
         return;
     }
     let program = Program::c(&["-O2", "-gdwarf-4"]);

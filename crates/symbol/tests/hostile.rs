@@ -9,19 +9,8 @@ use flamelet_symbol::disassemble::{self, Style};
 use flamelet_symbol::inspect::inspect_bytes;
 use flamelet_symbol::symbolize::frames_in_elf;
 use flamelet_symbol::{ErrorKind, Limits, buildid};
+use flamelet_test_support::Random;
 use support::{Program, symbol};
-
-/// xorshift: the same mutations on every machine.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, limit: usize) -> usize {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 % limit as u64) as usize
-    }
-}
 
 const LIMITS: Limits = Limits { memory: 64 << 20, time: Duration::from_secs(2), held: 1 << 20 };
 
@@ -53,7 +42,7 @@ fn mutations(program: &Program, seed: u64, count: usize) {
     let original = program.bytes();
     let (start, size) = symbol(&program.path, "outer");
     let addresses: Vec<u64> = (start..start + size).chain((0..64).map(|step| start + step * 64)).collect();
-    let mut random = Random(seed);
+    let mut random = Random::new(seed);
     for round in 0..count {
         let mut bytes = original.clone();
         // Half of the time the headers at either end, where a few bits change everything.
@@ -81,7 +70,7 @@ fn mutated_debug_sections() {
     let headers = support::run(std::process::Command::new("readelf").args(["-S", "-W"]).arg(&program.path));
     let (start, size) = symbol(&program.path, "outer");
     let addresses: Vec<u64> = (start..start + size).collect();
-    let mut random = Random(0x2545_f491_4f6c_dd1d);
+    let mut random = Random::new(0x2545_f491_4f6c_dd1d);
     let mut sections = 0;
     for line in headers.lines().filter(|line| line.contains(" .debug_")) {
         let words: Vec<&str> = line.split(']').nth(1).expect("a section line").split_whitespace().collect();

@@ -113,7 +113,7 @@ fn compressed_sections() {
             continue;
         }
         if !succeeds(&mut objcopy) {
-            eprintln!("SKIP: this objcopy cannot compress sections with {format}");
+            flamelet_test_support::skip!("this objcopy cannot compress sections with {format}");
             continue;
         }
         let (start, size) = symbol(&program.path, "outer");

@@ -180,7 +180,7 @@ fn addresses_without_a_mapping() {
 fn the_vdso() {
     let Some(vdso) = code_mappings(Process::Own).expect("readable").into_iter().find(|m| m.path == "[vdso]")
     else {
-        eprintln!("SKIP: this kernel maps no vdso");
+        flamelet_test_support::skip!("this kernel maps no vdso");
         return;
     };
     let every_16_bytes: Vec<u64> = (vdso.start..vdso.limit).step_by(16).collect();
@@ -228,7 +228,7 @@ fn source_lines_with_their_cost() {
 #[test]
 fn another_kernel_has_no_names_here() {
     if !std::path::Path::new("/sys/kernel/notes").exists() {
-        eprintln!("SKIP: this kernel does not say its build id");
+        flamelet_test_support::skip!("this kernel does not say its build id");
         return;
     }
     let mut builder = ProfileBuilder::new(&[("samples", "count")]);

@@ -61,7 +61,7 @@ fn a_full_disk_leaves_the_old_file_alone() {
 fn standard_output_that_is_full() {
     let full = std::fs::OpenOptions::new().write(true).open("/dev/full");
     let Ok(full) = full else {
-        eprintln!("SKIP: this system has no /dev/full");
+        flamelet_test_support::skip!("this system has no /dev/full");
         return;
     };
     let mut run = command(flamelet());
@@ -79,7 +79,7 @@ fn a_device_stays_a_device() {
     let device = folder.join("full.html");
     let made = answer(command(Path::new("mknod")).arg(&device).args(["c", "1", "7"]));
     if made.status != Some(0) {
-        eprintln!("SKIP: only root can make a device node");
+        flamelet_test_support::skip!("only root can make a device node");
         return;
     }
     let run = answer(command(flamelet()).arg("flame").arg(profiles::wide()).arg("-o").arg(&device));

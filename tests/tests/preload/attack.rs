@@ -19,7 +19,7 @@ fn is_root() -> bool {
     let is_root = std::fs::read_to_string("/proc/self/status")
         .is_ok_and(|status| status.lines().any(|line| line.starts_with("Uid:\t0\t0\t0")));
     if !is_root {
-        eprintln!("SKIP: only root can be attacked by another user");
+        flamelet_test_support::skip!("only root can be attacked by another user");
     }
     is_root
 }

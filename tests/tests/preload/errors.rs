@@ -29,7 +29,7 @@ fn a_setuid_program_is_refused_with_a_way_out() {
     let program = scratch().join("setuid");
     std::fs::copy(compiled("known.c", "known", &[]), &program).expect("our own folder");
     if chown(&program, Some(NOBODY), None).is_err() {
-        eprintln!("SKIP: only root can make a program setuid for another user");
+        flamelet_test_support::skip!("only root can make a program setuid for another user");
         return;
     }
     std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o4755)).expect("our own file");
@@ -92,7 +92,7 @@ fn a_full_disk_ends_no_program() {
     shell.args(["--mount", "sh", "-c", script, "sh"]).arg(forbids).arg(flamelet());
     let said = answer(shell.args(["record", "--heap", "-o"]).arg(&out).arg("--").arg(program));
     if said.status == Some(77) || said.stderr.contains("unshare") {
-        eprintln!("SKIP: only root can mount a small disk");
+        flamelet_test_support::skip!("only root can mount a small disk");
         return;
     }
     assert_eq!((said.status, said.stdout.trim()), (Some(0), "done"), "{}", said.stderr);

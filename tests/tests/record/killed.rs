@@ -117,7 +117,7 @@ fn failures_after_a_kill(mode: &Mode, place: &Place) -> Option<String> {
     if has_ended(&recorder) {
         let status = recorder.wait().expect("our own child");
         assert_eq!(status.code(), Some(2), "{}: {}", mode.name, said());
-        eprintln!("SKIP: {} cannot be recorded here: {}", mode.name, said().trim());
+        flamelet_test_support::skip!("{} cannot be recorded here: {}", mode.name, said().trim());
         return None;
     }
     assert!(has_begun, "{}: {}", mode.name, said());
@@ -152,7 +152,7 @@ fn what_was_recorded_is_kept() {
         if has_ended(&recorder) {
             recorder.wait().expect("our own child");
             let said = std::fs::read_to_string(place.file("said")).unwrap_or_default();
-            eprintln!("SKIP: {} cannot be recorded here: {}", mode.name, said.trim());
+            flamelet_test_support::skip!("{} cannot be recorded here: {}", mode.name, said.trim());
             continue;
         }
         recorder.kill().expect("our own child");
@@ -201,7 +201,7 @@ fn no_probe_is_left() {
     if has_ended(&recorder) {
         let said = std::fs::read_to_string(place.file("said")).unwrap_or_default();
         recorder.wait().expect("our own child");
-        eprintln!("SKIP: uprobes cannot be set here: {}", said.trim());
+        flamelet_test_support::skip!("uprobes cannot be set here: {}", said.trim());
         return;
     }
     assert!(is_set(), "while it is recorded");

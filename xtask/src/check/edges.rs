@@ -50,8 +50,9 @@ const ALLOWED: &[(&str, &[&str])] = &[
         ],
     ),
     ("xtask", &[]),
+    ("flamelet-test-support", &[]),
     // One of its programs is a service like those that users write.
-    ("flamelet-tests", &["flamelet"]),
+    ("flamelet-tests", &["flamelet", "flamelet-test-support"]),
 ];
 
 /// Fails if there is any edge that is not in the table, and names all of them.

@@ -31,11 +31,15 @@ const GATES: &[Gate] = &[
     Gate { name: "clean-clone", title: "README's command in a clean clone", run: clean_clone::check },
 ];
 
+/// Returns the names of all gates.
+pub(crate) fn names() -> String {
+    GATES.iter().map(|gate| gate.name).collect::<Vec<_>>().join(", ")
+}
+
 /// `cargo xtask gate [NAME…]`.
 pub(crate) fn run(names: &[String]) -> Outcome {
-    let known: Vec<&str> = GATES.iter().map(|gate| gate.name).collect();
-    if let Some(unknown) = names.iter().find(|name| !known.contains(&name.as_str())) {
-        return Err(Failure::unusable(format!("no gate `{unknown}`; there are {}", known.join(", "))));
+    if let Some(unknown) = names.iter().find(|name| GATES.iter().all(|gate| gate.name != **name)) {
+        return Err(Failure::unusable(format!("no gate `{unknown}`; there are {}", self::names())));
     }
     let is_asked = |gate: &&Gate| names.is_empty() || names.iter().any(|name| name == gate.name);
     let results = pass(GATES.iter().filter(is_asked));

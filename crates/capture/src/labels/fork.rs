@@ -59,30 +59,16 @@ fn in_child() {
 }
 
 #[cfg(test)]
-#[allow(unsafe_code, reason = "forks")]
 mod tests {
     use super::*;
+    use flamelet_test_support::holds_in_child;
     use std::sync::mpsc;
-
-    /// Returns whether `check` holds in a child that this thread forks.
-    fn holds_in_a_child(check: impl FnOnce() -> bool) -> bool {
-        // SAFETY: the child uses only what is made for it, and exits.
-        unsafe {
-            let child = libc::fork();
-            if child == 0 {
-                libc::alarm(60);
-                libc::_exit(i32::from(!check()));
-            }
-            let mut status = -1;
-            libc::waitpid(child, &raw mut status, 0) == child && status == 0
-        }
-    }
 
     #[test]
     fn a_child_keeps_the_table_or_gets_its_own_if_nobody_can_unlock_it() {
         let number = |table: &Mutex<Table>| std::ptr::from_ref(table) as usize;
         let parents = number(shared_table());
-        assert!(holds_in_a_child(|| number(shared_table()) == parents && shared_table().lock().is_ok()));
+        assert!(holds_in_child(|| number(shared_table()) == parents && shared_table().lock().is_ok()));
         let (locked, is_locked) = mpsc::channel();
         let (end, is_over) = mpsc::channel::<()>();
         let holder = std::thread::spawn(move || {
@@ -91,9 +77,9 @@ mod tests {
             let _ = is_over.recv();
         });
         is_locked.recv().expect("it locks");
-        assert!(holds_in_a_child(|| number(shared_table()) != parents && shared_table().lock().is_ok()));
+        assert!(holds_in_child(|| number(shared_table()) != parents && shared_table().lock().is_ok()));
         drop(end);
         holder.join().expect("no panic");
-        assert!(holds_in_a_child(|| number(shared_table()) == parents));
+        assert!(holds_in_child(|| number(shared_table()) == parents));
     }
 }

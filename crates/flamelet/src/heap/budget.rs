@@ -1,10 +1,10 @@
 //! Allocation budgets for tests, with function names in their messages.
 
-use std::sync::{Mutex, Once};
+use std::sync::Once;
 
+use flamelet_capture::fork::PerProcess;
 use flamelet_capture::heap::budget::{Budget, set_resolver};
 
-use crate::lock::lock;
 use crate::profiler::Symbols;
 
 /// Returns a budget without limits, for a test to add some. A test that exceeds it fails with the stacks that
@@ -26,9 +26,8 @@ pub fn budget() -> Budget {
 
 /// Returns a line for each address: the function and its place in the source.
 fn resolve(addresses: &[u64]) -> Vec<String> {
-    static SYMBOLS: Mutex<Option<Symbols>> = Mutex::new(None);
-    let mut symbols = lock(&SYMBOLS);
-    let symbols = symbols.get_or_insert_with(|| Symbols::new(flamelet_symbol::Limits::SERVICE.memory));
+    static SYMBOLS: PerProcess<Symbols> = PerProcess::new();
+    let symbols = SYMBOLS.get(|_| Symbols::new(flamelet_symbol::Limits::SERVICE.memory));
     let frames = symbols.frames(addresses);
     let line = |(address, frame): (&u64, Option<flamelet_symbol::symbolize::Frame>)| match frame {
         Some(frame) if frame.line != 0 => format!("{} ({}:{})", frame.name, frame.file, frame.line),

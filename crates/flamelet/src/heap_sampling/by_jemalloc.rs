@@ -1,27 +1,25 @@
 //! Sampling by jemalloc itself: into flamelet's tables, or only into its dumps.
 
-use std::sync::Mutex;
-
+use flamelet_capture::fork::Lock;
 use flamelet_capture::heap::Options;
 use flamelet_capture::heap::jemalloc::{Feed, Jemalloc};
 use flamelet_capture::profile::{Profile, ProfileBuilder, merge};
 
 use crate::Result;
-use crate::lock::lock;
 
 /// The jemalloc whose samples are available only as dumps.
-static DUMPS: Mutex<Option<Jemalloc>> = Mutex::new(None);
+static DUMPS: Lock<Option<Jemalloc>> = Lock::new(None);
 
 /// Makes jemalloc sample, and remembers whether its samples reach the tables or only its dumps.
 pub(super) fn start(jemalloc: &Jemalloc, options: &Options) -> Result<()> {
     let feed = jemalloc.start(options)?;
-    *lock(&DUMPS) = Some(*jemalloc).filter(|_| feed == Feed::Dumps);
+    *DUMPS.lock() = Some(*jemalloc).filter(|_| feed == Feed::Dumps);
     Ok(())
 }
 
 /// Returns a dump, if that is where the samples are.
 pub(crate) fn dump() -> Result<Option<Profile>> {
-    let jemalloc = *lock(&DUMPS);
+    let jemalloc = *DUMPS.lock();
     jemalloc.map(|jemalloc| jemalloc.dump()).transpose()
 }
 

@@ -1,5 +1,6 @@
 //! Names for this process' addresses, cached between profiles.
 
+#[cfg(test)]
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -11,12 +12,14 @@ use flamelet_symbol::Limits;
 use flamelet_symbol::symbolize::Frame;
 use flamelet_symbol::symbolize::{Options, Symbolizer};
 
+#[cfg(test)]
 use crate::lock::lock;
+use crate::lock::ProcessMutex;
 
 /// One symbolizer for all captures: the second profile of the same code costs next to nothing. Its allocations do not
 /// count as the service's, and appear in no heap profile.
 pub(crate) struct Symbols {
-    symbolizer: Mutex<Symbolizer>,
+    symbolizer: ProcessMutex<Symbolizer>,
     /// How many bytes may be cached.
     most: u64,
     /// The symbolizer's memory when it was last used: readable while the symbolizer works, which can take seconds.
@@ -29,12 +32,8 @@ pub(crate) struct Symbols {
 impl Symbols {
     /// Returns a cache of at most about `memory` bytes.
     pub(crate) fn new(memory: u64) -> Self {
-        // Reading a file needs more for a moment, whatever the cache size: with less, a large program would have no
-        // names.
-        let limits = Limits { memory: memory.max(Limits::SERVICE.memory), ..Limits::SERVICE };
-        let options = Options { limits, only_symbols_of_libraries: true, ..Options::default() };
         Self {
-            symbolizer: Mutex::new(Symbolizer::new(options)),
+            symbolizer: ProcessMutex::new(),
             most: memory,
             memory: AtomicUsize::new(0),
             #[cfg(test)]
@@ -47,8 +46,15 @@ impl Symbols {
         self.memory.load(Ordering::Relaxed)
     }
 
+    fn new_symbolizer(&self) -> Symbolizer {
+        // Reading a file needs more for a moment, whatever the cache size: with less, a large program would have no
+        // names.
+        let limits = Limits { memory: self.most.max(Limits::SERVICE.memory), ..Limits::SERVICE };
+        Symbolizer::new(Options { limits, only_symbols_of_libraries: true, ..Options::default() })
+    }
+
     fn using<T>(&self, work: impl FnOnce(&mut Symbolizer) -> T) -> T {
-        let mut symbolizer = lock(&self.symbolizer);
+        let mut symbolizer = self.symbolizer.lock(|| self.new_symbolizer());
         #[cfg(test)]
         let _: Option<()> = lock(&self.meanwhile).take().map(|test| test());
         let result = work(&mut symbolizer);
@@ -105,6 +111,14 @@ fn unaccounted<T>(work: impl FnOnce() -> T) -> T {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn a_child_that_is_forked_meanwhile_looks_up_names_of_its_own() {
+        let symbols = Symbols::new(1 << 20);
+        symbols.using(|_| assert!(flamelet_test_support::holds_in_child(|| symbols.using(|_| true))));
+        assert!(symbols.using(|_| true));
+    }
 
     #[test]
     fn how_much_memory_it_takes_can_be_asked_while_it_works() {

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 /// Whether a program is not there; then the test leaves out what needs it, and says so.
 fn lacks(program: &str, is_there: bool) -> bool {
     if !is_there {
-        eprintln!("SKIP: no {program} (`cargo xtask tools` prepares it)");
+        flamelet_test_support::skip!("no {program} (`cargo xtask tools` prepares it)");
     }
     !is_there
 }

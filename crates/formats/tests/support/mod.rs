@@ -26,7 +26,7 @@ pub fn perf_may_record() -> bool {
     let may = tried.status.success();
     if !may {
         let said = String::from_utf8_lossy(&tried.stderr).replace('\n', " ");
-        eprintln!("SKIP: perf may not record here: {said}");
+        flamelet_test_support::skip!("perf may not record here: {said}");
     }
     may
 }

@@ -21,7 +21,7 @@ fn lockable_bytes() -> u64 {
 fn nobody_records_the_user_side_of_a_command() {
     let _one = alone();
     if paranoid() > 2 {
-        eprintln!("SKIP: an ordinary user may record nothing at kernel.perf_event_paranoid={}", paranoid());
+        flamelet_test_support::skip!("an ordinary user may record nothing at kernel.perf_event_paranoid={}", paranoid());
         return;
     }
     let mut helper = command("cpu", &rust("deep", &[]));
@@ -43,7 +43,7 @@ fn nobody_records_the_user_side_of_a_command() {
 fn nobody_is_told_why_more_is_refused_and_what_would_allow_it() {
     let _one = alone();
     if paranoid() < 2 {
-        eprintln!("SKIP: kernel.perf_event_paranoid={} refuses nothing of this", paranoid());
+        flamelet_test_support::skip!("kernel.perf_event_paranoid={} refuses nothing of this", paranoid());
         return;
     }
     // System calls beside CPU samples; alone they are traced, see `tracing`.
@@ -74,7 +74,7 @@ fn nobody_is_told_that_a_process_is_somebody_elses() {
     ours.kill().expect("our own child");
     ours.wait().expect("our own child");
     let Some(told) = told else {
-        eprintln!("SKIP: only root has processes that this user may not watch");
+        flamelet_test_support::skip!("only root has processes that this user may not watch");
         return;
     };
     assert!(told.contains("Denied") && told.contains("belongs to another user"), "{told}");

@@ -241,7 +241,7 @@ fn everything_that_runs_is_recorded_where_permitted() {
         .check("all processes")
         .is_some_and(|check| check.state == flamelet_record::doctor::State::Good);
     if !may {
-        eprintln!("SKIP: all processes: this user may watch only its own\n{report}");
+        flamelet_test_support::skip!("all processes: this user may watch only its own\n{report}");
         return;
     }
     let mut child = quiet(&rust("deep", &[]), &["2", "60000"]).spawn().expect("our own program");

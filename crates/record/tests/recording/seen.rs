@@ -56,7 +56,7 @@ pub(crate) fn may_see_kernel(test: &str) -> bool {
     };
     let may = is_good("kernel side") && is_good("tracepoints");
     if !may {
-        eprintln!("SKIP: {test}: this user may not watch the kernel's side\n{report}");
+        flamelet_test_support::skip!("{test}: this user may not watch the kernel's side\n{report}");
     }
     may
 }

@@ -71,7 +71,7 @@ pub(crate) fn compare_with_strace(program: &std::path::Path, calls: &BTreeMap<&s
     let mut strace = Command::new("strace");
     strace.args(["-f", "-c", "-U", "calls,errors,name"]).arg(program).env_remove("LD_LIBRARY_PATH");
     let Ok(output) = strace.output() else {
-        eprintln!("SKIP: the comparison with strace: it is not installed");
+        flamelet_test_support::skip!("the comparison with strace: it is not installed");
         return;
     };
     let text = String::from_utf8_lossy(&output.stderr);

@@ -14,7 +14,7 @@ fn told_by_nobody(what: &str, program: &std::path::Path) -> Option<String> {
     as_nobody(&mut helper);
     let told = told(helper);
     if told.contains("engine perf") {
-        eprintln!("SKIP: {what}: an ordinary user has tracepoints here");
+        flamelet_test_support::skip!("{what}: an ordinary user has tracepoints here");
         return None;
     }
     assert!(told.contains("engine ptrace"), "{told}");
@@ -104,7 +104,7 @@ fn a_process_that_may_not_be_traced_is_refused_beside_one_that_may() {
     let _one = alone();
     let mut helper = command("refused", &c("calls", &[]));
     if !as_nobody(&mut helper) {
-        eprintln!("SKIP: refused: needs root to become somebody else");
+        flamelet_test_support::skip!("refused: needs root to become somebody else");
         return;
     }
     let told = told(helper);

@@ -86,7 +86,8 @@ fn this_thread() -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fork::{Guard, Lock, holds_in_child};
+    use crate::fork::{Guard, Lock};
+    use flamelet_test_support::holds_in_child;
 
     #[test]
     fn a_child_knows_whether_its_thread_held_the_lock() {

@@ -82,7 +82,7 @@ impl<T> Drop for Guard<'_, T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fork::holds_in_child;
+    use flamelet_test_support::holds_in_child;
 
     #[test]
     fn one_thread_has_it_at_a_time() {

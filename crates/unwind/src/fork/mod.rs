@@ -107,24 +107,10 @@ fn this_process() -> i32 {
     unsafe { libc::getpid() }
 }
 
-/// Returns whether `check` holds in a child that this thread forks.
-#[cfg(test)]
-fn holds_in_child(check: impl FnOnce() -> bool) -> bool {
-    // SAFETY: the child only computes and exits (the C library takes care of malloc's locks).
-    unsafe {
-        let child = libc::fork();
-        if child == 0 {
-            libc::alarm(60);
-            libc::_exit(i32::from(!check()));
-        }
-        let mut status = -1;
-        libc::waitpid(child, &raw mut status, 0) == child && status == 0
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use flamelet_test_support::holds_in_child;
     use std::cell::RefCell;
 
     thread_local! {

@@ -4,8 +4,9 @@ use super::this_process;
 use std::ptr;
 use std::sync::atomic::{AtomicI32, AtomicPtr, Ordering};
 
-/// A value that each process makes for itself when it first asks for it, also after a fork. Never freed. It records
-/// whose it is, because not every child runs the handlers of a fork.
+/// A value that each process makes for itself when it first asks for it, also after a fork. A parent's value is never
+/// freed in a child: threads that do not exist there may have left it half changed. It records whose it is, because
+/// not every child runs the handlers of a fork.
 #[derive(Debug)]
 pub struct PerProcess<T> {
     made: AtomicPtr<Made<T>>,
@@ -18,7 +19,7 @@ struct Made<T> {
     value: T,
 }
 
-impl<T: Send + Sync + 'static> PerProcess<T> {
+impl<T: Send + Sync> PerProcess<T> {
     /// Makes one without a value.
     pub const fn new() -> Self {
         Self { made: AtomicPtr::new(ptr::null_mut()) }
@@ -26,9 +27,9 @@ impl<T: Send + Sync + 'static> PerProcess<T> {
 
     /// Returns this process' value, making it if there is none; `make` gets whether there is a parent's instead. When
     /// several threads come first at once each may make one; all get the same.
-    pub fn get(&'static self, make: impl FnOnce(bool) -> T) -> &'static T {
+    pub fn get(&self, make: impl FnOnce(bool) -> T) -> &T {
         let known = self.made.load(Ordering::Acquire);
-        // SAFETY: null, or from a box that `replace` made and that is never freed.
+        // SAFETY: null, or from a box that `replace` made and that lives as long as `self`.
         match unsafe { known.as_ref() } {
             Some(made) if made.process.load(Ordering::Relaxed) == this_process() => &made.value,
             _ => self.replace(known, make(!known.is_null())),
@@ -36,36 +37,36 @@ impl<T: Send + Sync + 'static> PerProcess<T> {
     }
 
     /// Returns the value that is there, whichever process it belongs to.
-    pub fn known(&'static self) -> Option<&'static T> {
-        // SAFETY: null, or from a box that `replace` made and that is never freed.
+    pub fn known(&self) -> Option<&T> {
+        // SAFETY: null, or from a box that `replace` made and that lives as long as `self`.
         unsafe { self.made.load(Ordering::Acquire).as_ref() }.map(|made| &made.value)
     }
 
     /// In the child of a fork: keeps the parent's value as the child's. Async-signal-safe.
-    pub fn adopt(&'static self) {
+    pub fn adopt(&self) {
         self.set_process(this_process());
     }
 
     /// In the child of a fork: the parent's value is not the child's, even if they have the same number in namespaces
     /// of their own. Async-signal-safe.
-    pub fn disown(&'static self) {
+    pub fn disown(&self) {
         self.set_process(0);
     }
 
     fn set_process(&self, process: i32) {
-        // SAFETY: null, or from a box that `replace` made and that is never freed.
+        // SAFETY: null, or from a box that `replace` made and that lives as long as `self`.
         if let Some(made) = unsafe { self.made.load(Ordering::Acquire).as_ref() } {
             made.process.store(process, Ordering::SeqCst);
         }
     }
 
     #[cold]
-    fn replace(&'static self, known: *mut Made<T>, value: T) -> &'static T {
+    fn replace(&self, known: *mut Made<T>, value: T) -> &T {
         let new = Box::into_raw(Box::new(Made { process: AtomicI32::new(this_process()), value }));
         match self.made.compare_exchange(known, new, Ordering::AcqRel, Ordering::Acquire) {
-            // SAFETY: just made, and never freed from now on.
+            // SAFETY: just made, and from now on it lives as long as `self`.
             Ok(_) => unsafe { &(*new).value },
-            // SAFETY: no other thread knows `new`; `first` is another thread's, and never freed.
+            // SAFETY: no other thread knows `new`; `first` is another thread's, and lives as long as `self`.
             Err(first) => unsafe {
                 drop(Box::from_raw(new));
                 &(*first).value
@@ -74,7 +75,20 @@ impl<T: Send + Sync + 'static> PerProcess<T> {
     }
 }
 
-impl<T: Send + Sync + 'static> Default for PerProcess<T> {
+impl<T> Drop for PerProcess<T> {
+    fn drop(&mut self) {
+        let made = *self.made.get_mut();
+        // SAFETY: null, or from a box that `replace` made; nobody uses `self` any more.
+        let is_own = unsafe { made.as_ref() }
+            .is_some_and(|made| made.process.load(Ordering::Relaxed) == this_process());
+        if is_own {
+            // SAFETY: as above.
+            drop(unsafe { Box::from_raw(made) });
+        }
+    }
+}
+
+impl<T: Send + Sync> Default for PerProcess<T> {
     fn default() -> Self {
         Self::new()
     }
@@ -83,7 +97,7 @@ impl<T: Send + Sync + 'static> Default for PerProcess<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fork::holds_in_child;
+    use flamelet_test_support::holds_in_child;
 
     #[test]
     fn a_child_makes_its_own_unless_it_adopts() {

@@ -294,18 +294,10 @@ mod tests {
     /// In the child of a fork this thread is the main one, on a stack that is not the main one.
     #[test]
     fn below_its_control_block_the_main_thread_has_none() {
-        // SAFETY: the child only looks and exits.
-        let status = unsafe {
-            let child = libc::fork();
-            if child == 0 {
-                CHECKED_FROM.set(0);
-                libc::_exit(i32::from(has_home_stack()) + 2 * i32::from(!reads_its_own_stack()));
-            }
-            let mut status = 0;
-            assert_eq!(libc::waitpid(child, &raw mut status, 0), child);
-            status
-        };
-        assert_eq!(status, 0);
+        assert!(flamelet_test_support::holds_in_child(|| {
+            CHECKED_FROM.set(0);
+            !has_home_stack() && reads_its_own_stack()
+        }));
     }
 
     /// Makes `rt_sigprocmask` fail for this thread.
