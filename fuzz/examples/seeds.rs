@@ -5,7 +5,7 @@ use std::mem::offset_of;
 use std::path::Path;
 use std::process::Command;
 
-use flamelet_formats::{Format, Options, read, write};
+use flamelet_formats::{Format, FormatOptions, read, write};
 use flamelet_fuzz::{DEBUG_SECTIONS, joined, words};
 use flamelet_preload_ledger::{Header, MAGIC};
 use flamelet_profile::ProfileBuilder;
@@ -82,7 +82,7 @@ fn formats() {
         } else {
             std::fs::read(&path).expect("data")
         };
-        if let Ok(read) = read(&bytes[..], &Options::default()) {
+        if let Ok(read) = read(&bytes[..], &FormatOptions::default()) {
             put(&format!("read-{}", read.format), &name, &bytes);
         }
     }
@@ -97,14 +97,14 @@ fn formats() {
     for format in Format::all().iter().filter(|format| format.can_read() && format.can_write()) {
         let mut bytes = Vec::new();
         // Some need moments, which this profile has not.
-        if write(&profile, *format, &mut bytes, &Options::default()).is_err() {
+        if write(&profile, *format, &mut bytes, &FormatOptions::default()).is_err() {
             continue;
         }
         put(&format!("read-{format}"), "written", &bytes);
     }
     put("read-any", "nothing", b"");
     let recording = recording();
-    read(&recording[..], &Options::default()).expect("it is whole");
+    read(&recording[..], &FormatOptions::default()).expect("it is whole");
     put("read-jfr", "small", &recording);
 }
 
@@ -173,7 +173,7 @@ fn ledgers() {
         b"program /bin/true\narguments x\nmodule 1 1000 2000 0 abcd /lib/a.so\n",
     );
     let file = std::env::temp_dir().join(format!("flamelet-seed-{}", std::process::id()));
-    let options = flamelet_capture::heap::Options::new().sites(64).stack_bytes(65536).live_blocks(64).mean(1);
+    let options = flamelet_capture::heap::FormatOptions::new().sites(64).stack_bytes(65536).live_blocks(64).mean(1);
     options.file(&file).start().expect("the heap profiler starts");
     drop(std::hint::black_box(vec![1u8; 100]));
     let bytes = std::fs::read(&file).expect("a ledger");

@@ -7,7 +7,7 @@
 
 use std::sync::OnceLock;
 
-use flamelet_formats::{Format, Limits, Options, read, write};
+use flamelet_formats::{Format, Limits, FormatOptions, read, write};
 use libfuzzer_sys::fuzz_target;
 
 fn format() -> Option<Format> {
@@ -19,7 +19,7 @@ fn format() -> Option<Format> {
 }
 
 fuzz_target!(|bytes: &[u8]| {
-    let mut options = Options::default();
+    let mut options = FormatOptions::default();
     options.format = format();
     options.limits = Limits::of_memory(32 << 20);
     match read(bytes, &options) {

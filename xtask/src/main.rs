@@ -138,7 +138,10 @@ mod tests {
         for command in COMMANDS {
             assert!(usage.contains(&format!("\n  {} ", command.name)), "{}\n{usage}", command.name);
         }
-        assert!(!usage.contains('{') && usage.contains("clean-clone") && usage.contains("heap-record"), "{usage}");
+        assert!(
+            !usage.contains('{') && usage.contains("clean-clone") && usage.contains("heap-record"),
+            "{usage}"
+        );
         assert!(usage.lines().all(|line| line.chars().count() <= 120), "{usage}");
     }
 
@@ -151,7 +154,11 @@ mod tests {
     /// The functions that read each command's arguments, and no others.
     #[test]
     fn the_usage_has_every_option_that_is_read() {
-        let parsers = [("test.rs", include_str!("test.rs")), ("fuzz.rs", include_str!("fuzz.rs")), ("bench", include_str!("bench/mod.rs"))];
+        let parsers = [
+            ("test.rs", include_str!("test.rs")),
+            ("fuzz.rs", include_str!("fuzz.rs")),
+            ("bench", include_str!("bench/mod.rs")),
+        ];
         for (file, source) in parsers {
             let start = source.find("fn parse(").expect("it reads arguments");
             let end = start + source[start..].find("\n}\n").expect("it ends");

@@ -181,7 +181,8 @@ mod tests {
             "SKIP: no perf here (events::one_of_several)",
         ]);
         let tally = watch.finish(true);
-        let skips: Vec<_> = tally.skips.iter().map(|skip| (skip.test.as_str(), skip.reason.as_str())).collect();
+        let skips: Vec<_> =
+            tally.skips.iter().map(|skip| (skip.test.as_str(), skip.reason.as_str())).collect();
         let no_go = "no go (`cargo xtask tools` prepares it)";
         let of_program = [("tests/single.rs", "no ptrace"), ("tests/single.rs", no_go)];
         assert_eq!(skips, [&of_program[..], &[("events::one_of_several", "no perf here")]].concat());

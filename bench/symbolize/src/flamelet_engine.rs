@@ -1,7 +1,7 @@
 //! flamelet-symbol.
 
 use flamelet_symbol::MappedAt;
-use flamelet_symbol::symbolize::{ModuleName, Options, Symbolizer};
+use flamelet_symbol::symbolize::{ModuleName, SymbolizeOptions, Symbolizer};
 
 use crate::{Engine, Found};
 
@@ -13,7 +13,7 @@ pub struct Flamelet {
 impl Flamelet {
     pub fn open(binary: &str) -> Self {
         let module = ModuleName { path: binary.to_owned(), build_id: String::new() };
-        Self { symbolizer: Symbolizer::new(Options::default()), module }
+        Self { symbolizer: Symbolizer::new(SymbolizeOptions::default()), module }
     }
 }
 

@@ -151,7 +151,9 @@ fn no_engine_interrupts_sleeps_and_reads() {
     let _turn = turn();
     for engine in [Engine::Timer, Engine::Setitimer, Engine::Perf] {
         if engine == Engine::Perf && kernel_side_is_allowed() {
-            flamelet_test_support::skip!("perf events see the kernel's side here, where a sample may interrupt a sleep");
+            flamelet_test_support::skip!(
+                "perf events see the kernel's side here, where a sample may interrupt a sleep"
+            );
             continue;
         }
         let session = cpu::start(&options(engine, 999)).expect("starts");

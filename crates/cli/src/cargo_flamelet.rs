@@ -34,7 +34,7 @@ const KEPT: [&str; 2] = ["debug=\"limited\"", "strip=\"none\""];
 fn main() -> ExitCode {
     // cargo calls `cargo-flamelet flamelet …`.
     let words: Vec<String> = std::env::args().skip(1).skip_while(|word| word == "flamelet").collect();
-    match Plan::parse(&words) {
+    match CargoPlan::parse(&words) {
         Ok(Some(plan)) => plan.run().unwrap_or_else(|message| {
             note!("cargo flamelet: {message}");
             ExitCode::from(2)
@@ -52,7 +52,7 @@ fn main() -> ExitCode {
 }
 
 /// What to build, how to record it, and with which arguments.
-struct Plan {
+struct CargoPlan {
     build: Vec<String>,
     /// A test or a benchmark is to be recorded: then cargo also builds the programs that it may call.
     is_test: bool,
@@ -60,7 +60,7 @@ struct Plan {
     arguments: Vec<String>,
 }
 
-impl Plan {
+impl CargoPlan {
     fn parse(words: &[String]) -> Result<Option<Self>, String> {
         let Some((verb, rest)) = words.split_first() else { return Ok(None) };
         let (verb, usual_profile): (&[&str], &str) = match verb.as_str() {
@@ -149,7 +149,7 @@ mod tests {
 
     fn build(words: &str) -> String {
         let words: Vec<String> = words.split(' ').map(String::from).collect();
-        Plan::parse(&words).expect("good").expect("not help").build.join(" ")
+        CargoPlan::parse(&words).expect("good").expect("not help").build.join(" ")
     }
 
     #[test]
@@ -168,15 +168,16 @@ mod tests {
     #[test]
     fn what_belongs_to_the_program_and_to_record_is_not_cargos() {
         let words = ["run", "--record", "-o", "--record", "cpu.html", "--", "--profile", "x"];
-        let plan = Plan::parse(&words.map(String::from)).expect("good").expect("not help");
+        let plan = CargoPlan::parse(&words.map(String::from)).expect("good").expect("not help");
         assert_eq!(plan.record, ["-o", "cpu.html"]);
         assert_eq!(plan.arguments, ["--profile", "x"]);
         assert!(plan.build.iter().all(|word| word != "x"), "{:?}", plan.build);
-        let plan = Plan::parse(&["bench", "--", "one"].map(String::from)).expect("good").expect("not help");
+        let plan =
+            CargoPlan::parse(&["bench", "--", "one"].map(String::from)).expect("good").expect("not help");
         assert_eq!(plan.arguments, ["one", "--bench"]);
         for bad in [&["run", "--profile"][..], &["run", "--record"], &["fly"]] {
             let words: Vec<String> = bad.iter().copied().map(String::from).collect();
-            assert!(Plan::parse(&words).is_err(), "{bad:?}");
+            assert!(CargoPlan::parse(&words).is_err(), "{bad:?}");
         }
     }
 }

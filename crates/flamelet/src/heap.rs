@@ -81,13 +81,13 @@ macro_rules! global_allocator {
 /// A snapshot of the heap, from which profiles are made, see [`Profiler::heap`].
 #[derive(Clone, Debug)]
 pub struct HeapSnapshot {
-    moment: Moment,
+    moment: SnapshotData,
     profiler: Profiler,
 }
 
 /// The data of a snapshot.
 #[derive(Clone, Debug)]
-enum Moment {
+enum SnapshotData {
     Tables(Snapshot),
     /// jemalloc's dump: only what is in use, and what was allocated if jemalloc is configured to count that.
     #[cfg(feature = "jemalloc")]
@@ -103,9 +103,9 @@ impl Profiler {
         }
         #[cfg(feature = "jemalloc")]
         if let Some(dump) = by_jemalloc::dump()? {
-            return Ok(HeapSnapshot { moment: Moment::Dump(Box::new(dump)), profiler: self.clone() });
+            return Ok(HeapSnapshot { moment: SnapshotData::Dump(Box::new(dump)), profiler: self.clone() });
         }
-        Ok(HeapSnapshot { moment: Moment::Tables(Snapshot::take()?), profiler: self.clone() })
+        Ok(HeapSnapshot { moment: SnapshotData::Tables(Snapshot::take()?), profiler: self.clone() })
     }
 }
 
@@ -134,7 +134,7 @@ impl HeapSnapshot {
     /// Returns what grew since `before`, the largest first: the suspects in a leak.
     pub fn growth(&self, before: &Self) -> Profile {
         self.complete(match (&self.moment, &before.moment) {
-            (Moment::Tables(now), Moment::Tables(before)) => now.growth(before),
+            (SnapshotData::Tables(now), SnapshotData::Tables(before)) => now.growth(before),
             #[cfg(feature = "jemalloc")]
             _ => by_jemalloc::unknown("growth"),
         })
@@ -176,23 +176,23 @@ impl HeapSnapshot {
     /// Returns the bytes in use, estimated.
     pub fn live_bytes(&self) -> u64 {
         match &self.moment {
-            Moment::Tables(snapshot) => snapshot.live_bytes(),
+            SnapshotData::Tables(snapshot) => snapshot.live_bytes(),
             #[cfg(feature = "jemalloc")]
-            Moment::Dump(dump) => u64::try_from(dump.total(3)).unwrap_or(0),
+            SnapshotData::Dump(dump) => u64::try_from(dump.total(3)).unwrap_or(0),
         }
     }
 
     fn whole(&self) -> Profile {
         match &self.moment {
-            Moment::Tables(snapshot) => snapshot.heap(),
+            SnapshotData::Tables(snapshot) => snapshot.heap(),
             #[cfg(feature = "jemalloc")]
-            Moment::Dump(dump) => (**dump).clone(),
+            SnapshotData::Dump(dump) => (**dump).clone(),
         }
     }
 
     fn difference(&self, before: &Self) -> Profile {
         match (&self.moment, &before.moment) {
-            (Moment::Tables(now), Moment::Tables(before)) => now.since(before),
+            (SnapshotData::Tables(now), SnapshotData::Tables(before)) => now.since(before),
             #[cfg(feature = "jemalloc")]
             _ => by_jemalloc::difference(self.whole(), before.whole()),
         }
@@ -201,9 +201,9 @@ impl HeapSnapshot {
     /// Returns a profile that only the tables can give. For a dump it is empty and says why.
     fn told(&self, _kind: &str, tell: fn(&Snapshot) -> Profile) -> Profile {
         self.complete(match &self.moment {
-            Moment::Tables(snapshot) => tell(snapshot),
+            SnapshotData::Tables(snapshot) => tell(snapshot),
             #[cfg(feature = "jemalloc")]
-            Moment::Dump(_) => by_jemalloc::unknown(_kind),
+            SnapshotData::Dump(_) => by_jemalloc::unknown(_kind),
         })
     }
 

@@ -65,17 +65,17 @@ pub(crate) fn cancelled() -> Error {
 #[derive(Debug)]
 #[must_use = "the work is cancelled when this is dropped"]
 pub(crate) struct Task<T> {
-    shared: Arc<Shared<T>>,
+    shared: Arc<SharedTask<T>>,
 }
 
 #[derive(Debug)]
-struct Shared<T> {
+struct SharedTask<T> {
     cancel: Arc<Cancel>,
-    state: Mutex<State<T>>,
+    state: Mutex<TaskState<T>>,
 }
 
 #[derive(Debug)]
-struct State<T> {
+struct TaskState<T> {
     outcome: Option<Result<T>>,
     waker: Option<Waker>,
 }
@@ -85,8 +85,8 @@ pub(crate) fn spawn<T: Send + 'static>(
     name: &str,
     work: impl FnOnce(&Arc<Cancel>) -> T + Send + 'static,
 ) -> Result<Task<T>> {
-    let state = Mutex::new(State { outcome: None, waker: None });
-    let shared = Arc::new(Shared { cancel: Arc::default(), state });
+    let state = Mutex::new(TaskState { outcome: None, waker: None });
+    let shared = Arc::new(SharedTask { cancel: Arc::default(), state });
     let theirs = shared.clone();
     let run = move || {
         let outcome = catch_unwind(AssertUnwindSafe(|| work(&theirs.cancel)));

@@ -9,7 +9,7 @@ use crate::number::{hex, words};
 
 /// A line of `/proc/PID/maps`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Module {
+pub(crate) struct MappedModule {
     pub(crate) start: u64,
     pub(crate) limit: u64,
     pub(crate) offset: u64,
@@ -18,19 +18,19 @@ pub(crate) struct Module {
 }
 
 /// Parses a line of `/proc/PID/maps`: `start-limit perms offset dev inode path`, or the short `start-limit: path`.
-pub(crate) fn parse_module(line: &[u8]) -> Option<Module> {
+pub(crate) fn parse_module(line: &[u8]) -> Option<MappedModule> {
     parse_full(line).or_else(|| parse_short(line))
 }
 
-fn parse_short(line: &[u8]) -> Option<Module> {
+fn parse_short(line: &[u8]) -> Option<MappedModule> {
     let (range, path) = line.trim_ascii().split_at(memchr::memchr(b':', line.trim_ascii())?);
     let dash = memchr::memchr(b'-', range)?;
     let (start, limit) = (hex(&range[..dash])?, hex(&range[dash + 1..])?);
     let path = String::from_utf8_lossy(path[1..].trim_ascii()).into_owned();
-    (start < limit).then_some(Module { start, limit, offset: 0, path, executable: true })
+    (start < limit).then_some(MappedModule { start, limit, offset: 0, path, executable: true })
 }
 
-fn parse_full(line: &[u8]) -> Option<Module> {
+fn parse_full(line: &[u8]) -> Option<MappedModule> {
     let mut fields = words(line);
     let range = fields.next()?;
     let dash = memchr::memchr(b'-', range)?;
@@ -43,7 +43,7 @@ fn parse_full(line: &[u8]) -> Option<Module> {
         line[at..].trim_ascii_end()
     });
     let path = String::from_utf8_lossy(path.strip_suffix(b" (deleted)").unwrap_or(path)).into_owned();
-    (start < limit).then_some(Module { start, limit, offset, path, executable: perms.contains(&b'x') })
+    (start < limit).then_some(MappedModule { start, limit, offset, path, executable: perms.contains(&b'x') })
 }
 
 /// A frame's names, if the file has them.
@@ -68,12 +68,12 @@ pub(crate) struct AddressSamples {
     frames: Vec<u64>,
     /// Where each sample's frames end, and its labels and values.
     samples: Vec<(usize, Vec<Label>, Vec<i64>)>,
-    modules: Vec<Module>,
+    modules: Vec<MappedModule>,
     /// Innermost inlined function first.
     symbols: HashMap<u64, Vec<Symbol>>,
 }
 
-impl Module {
+impl MappedModule {
     /// Returns whether addresses in it may be code of a file.
     pub(crate) fn is_code(&self) -> bool {
         self.executable && !self.path.is_empty() && !self.path.starts_with("[heap")
@@ -114,7 +114,7 @@ impl AddressSamples {
     }
 
     /// Adds a module; only executable ones with a file matter.
-    pub(crate) fn module(&mut self, module: Module) {
+    pub(crate) fn module(&mut self, module: MappedModule) {
         if module.is_code() && self.budget.has_room(module.path.len() + ALLOCATION) {
             self.budget.push(&mut self.modules, module);
         }
@@ -165,13 +165,13 @@ impl AddressSamples {
 }
 
 /// Returns the mapping for a module.
-pub(crate) fn mapping(module: &Module, assembly: &mut Assembly) -> MappingId {
-    let Module { start, limit, offset, path, .. } = module;
+pub(crate) fn mapping(module: &MappedModule, assembly: &mut Assembly) -> MappingId {
+    let MappedModule { start, limit, offset, path, .. } = module;
     assembly.builder.file_mapping(*start..*limit, *offset, path, "")
 }
 
 /// Returns which of the modules, sorted by address, contains an address.
-pub(crate) fn find(modules: &[Module], address: u64) -> Option<usize> {
+pub(crate) fn find(modules: &[MappedModule], address: u64) -> Option<usize> {
     let at = modules.partition_point(|module| module.start <= address).checked_sub(1)?;
     (address < modules[at].limit).then_some(at)
 }

@@ -7,12 +7,12 @@
 use flamelet_profile::budget::ALLOCATION;
 use flamelet_profile::{Budget, ErrorKind, LabelSetId, LocationId, Profile, Result};
 
-use crate::addresses::{Module, find, mapping, parse_module};
+use crate::addresses::{MappedModule, find, mapping, parse_module};
 use crate::assembly::Assembly;
 use crate::input::Input;
 use crate::linked_names::readable;
 use crate::number::{decimal, prefixed_hex, signed};
-use crate::{Error, Notes, Options};
+use crate::{Error, FormatOptions, Notes};
 
 /// Returns whether `head` looks like bpftrace's maps: a line that opens or holds one.
 pub(crate) fn recognise(head: &[u8]) -> bool {
@@ -29,7 +29,7 @@ pub(crate) fn recognise(head: &[u8]) -> bool {
 }
 
 /// Reads bpftrace's maps.
-pub(crate) fn read(input: Input<'_>, _options: &Options, notes: &mut Notes) -> Result<Profile> {
+pub(crate) fn read(input: Input<'_>, _options: &FormatOptions, notes: &mut Notes) -> Result<Profile> {
     let budget = &input.budget().clone();
     let mut reader = MapReader::new(budget);
     let mut lines = input.lines();
@@ -75,7 +75,7 @@ struct MapReader {
     histogram: Option<String>,
     /// Samples with addresses, until all modules are known.
     held: Vec<(Vec<MapFrame>, LabelSetId, i64)>,
-    modules: Vec<Module>,
+    modules: Vec<MappedModule>,
     in_modules: bool,
     odd_lines: u64,
 }
@@ -124,7 +124,7 @@ impl MapReader {
     }
 
     fn module(&mut self, line: &[u8]) {
-        let Some(module) = parse_module(line).filter(Module::is_code) else { return };
+        let Some(module) = parse_module(line).filter(MappedModule::is_code) else { return };
         if self.assembly.budget().has_room(module.path.len() + ALLOCATION) {
             self.assembly.budget().push(&mut self.modules, module);
         }

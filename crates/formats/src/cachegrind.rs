@@ -5,7 +5,7 @@ use flamelet_profile::{ErrorKind, LabelSetId, Profile, Result};
 use crate::assembly::Assembly;
 use crate::input::Input;
 use crate::number::{decimal, words};
-use crate::{Error, Notes, Options};
+use crate::{Error, FormatOptions, Notes};
 
 const MAX_EVENTS: usize = 64;
 
@@ -21,7 +21,7 @@ pub(crate) fn recognise(head: &[u8]) -> bool {
 }
 
 /// Reads cachegrind's output file.
-pub(crate) fn read(input: Input<'_>, _options: &Options, _notes: &mut Notes) -> Result<Profile> {
+pub(crate) fn read(input: Input<'_>, _options: &FormatOptions, _notes: &mut Notes) -> Result<Profile> {
     let budget = &input.budget().clone();
     let assembly = Assembly::new(false, budget);
     let mut parser = Parser { assembly, file: String::new(), function: String::new() };

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use crate::assembly::Assembly;
 use crate::frames::{FrameTable, nanos_per, value_type};
 use crate::input::Input;
-use crate::{Error, Notes, Options, json};
+use crate::{Error, FormatOptions, Notes, json};
 
 #[derive(Deserialize)]
 struct CpuProfileFile {
@@ -170,7 +170,7 @@ pub(crate) fn recognise(keys: &json::Keys<'_>) -> bool {
 }
 
 /// Reads a `.cpuprofile`.
-pub(crate) fn read(input: Input<'_>, options: &Options, notes: &mut Notes) -> Result<Profile> {
+pub(crate) fn read(input: Input<'_>, options: &FormatOptions, notes: &mut Notes) -> Result<Profile> {
     let budget = &input.budget().clone();
     let file = CpuProfileFile::parse(&input.slurp()?, budget)?;
     let mut assembly = Assembly::new(options.timeline, budget);
@@ -358,7 +358,7 @@ struct OutFile {
 pub(crate) fn write(
     profile: &Profile,
     out: &mut dyn Write,
-    options: &Options,
+    options: &FormatOptions,
     notes: &mut Notes,
 ) -> Result<()> {
     let index = options.sample_index(profile)?;

@@ -6,13 +6,13 @@ use std::io::Write;
 use flamelet_profile::{Label, Profile, Result};
 
 use crate::frames::{FrameTable, value_type};
-use crate::{Notes, Options};
+use crate::{FormatOptions, Notes};
 
 /// Writes a table. Its first line names the columns: `stack`, one per label key, one per value.
 pub(crate) fn write(
     profile: &Profile,
     out: &mut dyn Write,
-    _options: &Options,
+    _options: &FormatOptions,
     notes: &mut Notes,
 ) -> Result<()> {
     notes.dropped_places(profile, "lines, files and addresses");

@@ -5,10 +5,14 @@ use flamelet_profile::{ErrorKind, Profile, Result};
 use crate::format::ToldBy;
 use crate::input::Input;
 use crate::json::{self, is_json};
-use crate::{Error, Format, Notes, Options, folded};
+use crate::{Error, Format, FormatOptions, Notes, folded};
 
 /// Reads `input` in whichever format it is.
-pub(crate) fn read(mut input: Input<'_>, options: &Options, notes: &mut Notes) -> Result<(Format, Profile)> {
+pub(crate) fn read(
+    mut input: Input<'_>,
+    options: &FormatOptions,
+    notes: &mut Notes,
+) -> Result<(Format, Profile)> {
     if let Some(format) = options.format {
         return Ok((format, read_as(format, input, options, notes)?));
     }
@@ -32,7 +36,7 @@ pub(crate) fn read(mut input: Input<'_>, options: &Options, notes: &mut Notes) -
     }
 }
 
-fn read_as(format: Format, input: Input<'_>, options: &Options, notes: &mut Notes) -> Result<Profile> {
+fn read_as(format: Format, input: Input<'_>, options: &FormatOptions, notes: &mut Notes) -> Result<Profile> {
     let Some((_, read)) = &format.entry().read else {
         let message = format!("{} can be written but not read", format.title());
         return Err(Error::new(ErrorKind::Incompatible, message));

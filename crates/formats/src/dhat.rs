@@ -9,7 +9,7 @@ use serde::Deserialize;
 use crate::assembly::Assembly;
 use crate::heap::add_go_columns;
 use crate::input::Input;
-use crate::{Error, Notes, Options, json, valgrind};
+use crate::{Error, FormatOptions, Notes, json, valgrind};
 
 #[derive(Deserialize)]
 struct DhatFile {
@@ -58,7 +58,7 @@ pub(crate) fn recognise(keys: &json::Keys<'_>) -> bool {
 }
 
 /// Reads DHAT's JSON.
-pub(crate) fn read(input: Input<'_>, _options: &Options, notes: &mut Notes) -> Result<Profile> {
+pub(crate) fn read(input: Input<'_>, _options: &FormatOptions, notes: &mut Notes) -> Result<Profile> {
     let budget = &input.budget().clone();
     let file: DhatFile = json::parse(&input.slurp()?, "DHAT", budget)?;
     if file.version != 2 {

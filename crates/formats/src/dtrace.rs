@@ -5,7 +5,7 @@ use flamelet_profile::{ErrorKind, LabelSetId, LocationId, Profile, Result};
 use crate::assembly::Assembly;
 use crate::input::Input;
 use crate::number::{decimal, prefixed_hex, words};
-use crate::{Error, Notes, Options};
+use crate::{Error, FormatOptions, Notes};
 
 /// Returns whether `head` looks like DTrace's stacks: indented frames with a backquote, and a count on its own line.
 pub(crate) fn recognise(head: &[u8]) -> bool {
@@ -18,7 +18,7 @@ pub(crate) fn recognise(head: &[u8]) -> bool {
 }
 
 /// Reads DTrace's stacks.
-pub(crate) fn read(input: Input<'_>, _options: &Options, notes: &mut Notes) -> Result<Profile> {
+pub(crate) fn read(input: Input<'_>, _options: &FormatOptions, notes: &mut Notes) -> Result<Profile> {
     let budget = &input.budget().clone();
     let mut assembly = Assembly::new(false, budget);
     assembly.column("samples", "count");

@@ -16,7 +16,7 @@ pub(crate) use write::write;
 use crate::assembly::Assembly;
 use crate::input::Input;
 use crate::number::to_count;
-use crate::{Error, Notes, Options, json};
+use crate::{Error, FormatOptions, Notes, json};
 
 #[derive(Deserialize)]
 struct ProcessedFile {
@@ -201,7 +201,7 @@ pub(crate) fn recognise(keys: &json::Keys<'_>) -> bool {
 }
 
 /// Reads a processed profile.
-pub(crate) fn read(input: Input<'_>, options: &Options, notes: &mut Notes) -> Result<Profile> {
+pub(crate) fn read(input: Input<'_>, options: &FormatOptions, notes: &mut Notes) -> Result<Profile> {
     let budget = &input.budget().clone();
     let file: ProcessedFile = json::parse(&input.slurp()?, "Firefox", budget)?;
     let mut assembly = Assembly::new(options.timeline, budget);

@@ -11,11 +11,11 @@ use flamelet_profile::{Budget, ErrorKind, LabelSetId, LocationId, Profile, Resul
 use crate::assembly::{Assembly, ByteIndex};
 use crate::input::{Input, is_binary};
 use crate::number::{decimal, float, to_count};
-use crate::{Error, Notes, Options};
+use crate::{Error, FormatOptions, Notes};
 pub(crate) use write::write;
 
 /// Reads folded stacks.
-pub(crate) fn read(input: Input<'_>, _options: &Options, notes: &mut Notes) -> Result<Profile> {
+pub(crate) fn read(input: Input<'_>, _options: &FormatOptions, notes: &mut Notes) -> Result<Profile> {
     let differential = looks_differential(input.head(), input.head_is_all());
     let mut reader = FoldedReader::new(differential, &input.budget().clone());
     let mut lines = input.lines();

@@ -13,7 +13,7 @@ use flamelet_profile::{Error, ErrorKind, Profile, Result};
 use crate::input::Input;
 use crate::json::Keys;
 use crate::{
-    Notes, Options, bpftrace, cachegrind, callgrind, cpuprofile, csv, dhat, dtrace, firefox, folded,
+    FormatOptions, Notes, bpftrace, cachegrind, callgrind, cpuprofile, csv, dhat, dtrace, firefox, folded,
     heaptrack, jemalloc, jfr, legacy, mac_sample, massif, native, otlp, perf_data, perf_script, speedscope,
     strace, trace_event, xctrace,
 };
@@ -42,8 +42,8 @@ pub(crate) enum ToldBy {
 
 use ToldBy::{Bytes, Json, MaybeCut};
 
-type ReadFn = fn(Input<'_>, &Options, &mut Notes) -> Result<Profile>;
-type WriteFn = fn(&Profile, &mut dyn Write, &Options, &mut Notes) -> Result<()>;
+type ReadFn = fn(Input<'_>, &FormatOptions, &mut Notes) -> Result<Profile>;
+type WriteFn = fn(&Profile, &mut dyn Write, &FormatOptions, &mut Notes) -> Result<()>;
 
 impl FormatEntry {
     const EMPTY: Self = Self {

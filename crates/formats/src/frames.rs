@@ -8,7 +8,7 @@ use rustc_hash::FxBuildHasher;
 
 /// One frame of a written stack.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Frame {
+pub(crate) struct WrittenFrame {
     /// The function's name, or the best substitute.
     pub(crate) name: String,
     /// The source file, or empty.
@@ -41,7 +41,7 @@ struct Key {
 pub(crate) struct FrameTable<'a> {
     profile: &'a Profile,
     with_lines: bool,
-    frames: Vec<Frame>,
+    frames: Vec<WrittenFrame>,
     index: HashMap<Key, u32, FxBuildHasher>,
     /// Where in `numbers` the frames of each location are, once they have been requested.
     by_location: Vec<Option<Span>>,
@@ -89,7 +89,7 @@ impl<'a> FrameTable<'a> {
     }
 
     /// Returns all frames that were requested, by number.
-    pub(crate) fn frames(&self) -> &[Frame] {
+    pub(crate) fn frames(&self) -> &[WrittenFrame] {
         &self.frames
     }
 
@@ -151,13 +151,13 @@ impl<'a> FrameTable<'a> {
         Key { name, file, module, line, column, address, inline_depth }
     }
 
-    fn frame(&self, key: &Key) -> Frame {
+    fn frame(&self, key: &Key) -> WrittenFrame {
         let text = |id| self.profile.string(id).to_owned();
         let &Key { name, file, module, line, column, address, inline_depth } = key;
         let module = text(module);
         let name = if name.is_empty() { stand_in(&module, address) } else { text(name) };
         let address = if self.with_lines { address } else { 0 };
-        Frame { name, file: text(file), line, column, module, address, inline_depth }
+        WrittenFrame { name, file: text(file), line, column, module, address, inline_depth }
     }
 }
 

@@ -14,7 +14,7 @@ use crate::assembly::Assembly;
 use crate::heap::add_go_columns;
 use crate::input::Input;
 use crate::number::{hex, words};
-use crate::{Error, Notes, Options};
+use crate::{Error, FormatOptions, Notes};
 
 /// The newest known version of the file format.
 const NEWEST: u64 = 3;
@@ -35,7 +35,7 @@ pub(crate) fn recognise(head: &[u8]) -> bool {
 }
 
 /// Reads heaptrack's data.
-pub(crate) fn read(input: Input<'_>, _options: &Options, notes: &mut Notes) -> Result<Profile> {
+pub(crate) fn read(input: Input<'_>, _options: &FormatOptions, notes: &mut Notes) -> Result<Profile> {
     let budget = &input.budget().clone();
     let mut reader = EventReader::new(budget);
     let mut lines = input.lines();

@@ -24,7 +24,7 @@ use crate::assembly::Assembly;
 use crate::heap::{add_go_columns, unbias};
 use crate::input::Input;
 use crate::number::{decimal, prefixed_hex, words};
-use crate::{Notes, Options};
+use crate::{FormatOptions, Notes};
 
 const START: &[u8] = b"heap_v2/";
 
@@ -34,7 +34,7 @@ pub(crate) fn recognise(head: &[u8]) -> bool {
 }
 
 /// Reads a jemalloc dump.
-pub(crate) fn read(input: Input<'_>, _options: &Options, notes: &mut Notes) -> Result<Profile> {
+pub(crate) fn read(input: Input<'_>, _options: &FormatOptions, notes: &mut Notes) -> Result<Profile> {
     let budget = &input.budget().clone();
     let mut reader = DumpReader::new(budget);
     let mut lines = input.lines();

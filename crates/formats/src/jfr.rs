@@ -18,7 +18,7 @@ use value::JavaValue;
 
 use crate::assembly::{Assembly, ThreadRef};
 use crate::input::Input;
-use crate::{Error, Notes, Options};
+use crate::{Error, FormatOptions, Notes};
 
 const MAGIC: &[u8] = b"FLR\0";
 /// What a resolved stack costs in addition to its frames.
@@ -30,7 +30,7 @@ pub(crate) fn recognise(head: &[u8]) -> bool {
 }
 
 /// Reads a flight recording.
-pub(crate) fn read(input: Input<'_>, options: &Options, notes: &mut Notes) -> Result<Profile> {
+pub(crate) fn read(input: Input<'_>, options: &FormatOptions, notes: &mut Notes) -> Result<Profile> {
     let budget = &input.budget().clone();
     let bytes = input.slurp()?;
     let mut recording = Recording::new(options, budget);
@@ -94,7 +94,7 @@ struct Recording {
 }
 
 impl Recording {
-    fn new(options: &Options, budget: &Budget) -> Self {
+    fn new(options: &FormatOptions, budget: &Budget) -> Self {
         let mut assembly = Assembly::new(options.timeline, budget);
         assembly.column("samples", "count");
         Self { assembly, chunks: 0, samples: 0, others: 0 }
@@ -283,7 +283,7 @@ mod tests {
 
     /// Returns the totals of a recording whose allocation events are `kinds`, each of 100 bytes.
     fn totals(kinds: &[&str]) -> Vec<(String, i64)> {
-        let mut recording = Recording::new(&Options::default(), &Budget::new(crate::Limits::default()));
+        let mut recording = Recording::new(&FormatOptions::default(), &Budget::new(crate::Limits::default()));
         recording.chunks = 1;
         for kind in kinds {
             let Some(EventMeaning::Allocation(_, kind)) = kind_of(kind) else {

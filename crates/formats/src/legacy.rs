@@ -22,7 +22,7 @@ use crate::addresses::{AddressSamples, parse_module};
 use crate::assembly::Assembly;
 use crate::input::Input;
 use crate::number::{prefixed_hex, words};
-use crate::{Error, Notes, Options};
+use crate::{Error, FormatOptions, Notes};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ProfileKind {
@@ -63,7 +63,7 @@ fn kind_of(head: &[u8]) -> Option<ProfileKind> {
 }
 
 /// Reads a profile in one of the legacy formats.
-pub(crate) fn read(input: Input<'_>, _options: &Options, notes: &mut Notes) -> Result<Profile> {
+pub(crate) fn read(input: Input<'_>, _options: &FormatOptions, notes: &mut Notes) -> Result<Profile> {
     let Some(kind) = kind_of(input.head()) else {
         return Err(Error::new(ErrorKind::WrongFormat, "this is none of pprof's older kinds of profiles"));
     };

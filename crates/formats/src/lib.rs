@@ -6,8 +6,8 @@
 //!
 //! A format is one file (or folder) with `recognise`, `read` and `write` side by side, and one entry in the registry
 //! (`format.rs`). Line-based formats are read as a stream; their memory grows with their content (distinct stacks,
-//! and events if [`Options::timeline`] is set), not with the size of the file. Whatever a file says, reading it takes
-//! no more than [`Options::limits`]: see [`flamelet_profile::budget`]. Formats of the same family share their sample
+//! and events if [`FormatOptions::timeline`] is set), not with the size of the file. Whatever a file says, reading it takes
+//! no more than [`FormatOptions::limits`]: see [`flamelet_profile::budget`]. Formats of the same family share their sample
 //! types:
 //!
 //! | | sample types |
@@ -68,7 +68,7 @@ use notes::Notes;
 /// Options for reading and writing.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
-pub struct Options {
+pub struct FormatOptions {
     /// The most memory and work that reading may take.
     pub limits: Limits,
     /// Read the file as this format instead of recognising it.
@@ -80,13 +80,13 @@ pub struct Options {
     pub sample_index: Option<usize>,
 }
 
-impl Default for Options {
+impl Default for FormatOptions {
     fn default() -> Self {
         Self { limits: Limits::PERSON, format: None, timeline: true, sample_index: None }
     }
 }
 
-impl Options {
+impl FormatOptions {
     /// Returns the value to write.
     fn sample_index(&self, profile: &Profile) -> Result<usize> {
         let count = profile.sample_types().len();
@@ -114,18 +114,18 @@ pub struct Read {
     pub notes: Vec<String>,
 }
 
-/// Reads a profile in any format. The format is recognised by the content, unless [`Options::format`] names it.
-pub fn read(file: impl io::Read, options: &Options) -> Result<Read> {
+/// Reads a profile in any format. The format is recognised by the content, unless [`FormatOptions::format`] names it.
+pub fn read(file: impl io::Read, options: &FormatOptions) -> Result<Read> {
     read_input(Input::open(file, &Budget::new(options.limits))?, options)
 }
 
 /// Reads a profile from a file, starting at its beginning. Like [`read()`], but the stack dumps in a perf recording,
 /// most of which are not needed, stay in the file until they are.
-pub fn read_file(file: &File, options: &Options) -> Result<Read> {
+pub fn read_file(file: &File, options: &FormatOptions) -> Result<Read> {
     read_input(Input::of_file(file, &Budget::new(options.limits))?, options)
 }
 
-fn read_input(input: Input<'_>, options: &Options) -> Result<Read> {
+fn read_input(input: Input<'_>, options: &FormatOptions) -> Result<Read> {
     let mut notes = Notes::default();
     let budget = input.budget().clone();
     let read = detect::read(input, options, &mut notes);
@@ -146,7 +146,7 @@ pub fn write(
     profile: &Profile,
     format: Format,
     out: &mut impl io::Write,
-    options: &Options,
+    options: &FormatOptions,
 ) -> Result<Vec<String>> {
     let mut notes = Notes::default();
     let mut out = io::BufWriter::new(out);

@@ -5,7 +5,7 @@ use flamelet_profile::{Budget, ErrorKind, LabelSetId, LocationId, Profile, Resul
 use crate::assembly::Assembly;
 use crate::input::Input;
 use crate::number::{decimal, prefixed_hex, words};
-use crate::{Error, Notes, Options};
+use crate::{Error, FormatOptions, Notes};
 
 /// Returns whether `head` is such a report.
 pub(crate) fn recognise(head: &[u8]) -> bool {
@@ -14,7 +14,7 @@ pub(crate) fn recognise(head: &[u8]) -> bool {
 }
 
 /// Reads the report.
-pub(crate) fn read(input: Input<'_>, _options: &Options, _notes: &mut Notes) -> Result<Profile> {
+pub(crate) fn read(input: Input<'_>, _options: &FormatOptions, _notes: &mut Notes) -> Result<Profile> {
     let mut reader = CallTreeReader::new(&input.budget().clone());
     let mut lines = input.lines();
     while let Some(line) = lines.next()? {

@@ -10,7 +10,7 @@ use flamelet_profile::{Budget, ErrorKind, LabelSetId, LocationId, Profile, Resul
 use crate::assembly::Assembly;
 use crate::input::Input;
 use crate::number::{decimal, signed};
-use crate::{Error, Notes, Options, valgrind};
+use crate::{Error, FormatOptions, Notes, valgrind};
 
 /// Returns whether `head` looks like massif's output file.
 pub(crate) fn recognise(head: &[u8]) -> bool {
@@ -19,7 +19,7 @@ pub(crate) fn recognise(head: &[u8]) -> bool {
 }
 
 /// Reads massif's output file.
-pub(crate) fn read(input: Input<'_>, options: &Options, notes: &mut Notes) -> Result<Profile> {
+pub(crate) fn read(input: Input<'_>, options: &FormatOptions, notes: &mut Notes) -> Result<Profile> {
     let budget = &input.budget().clone();
     let mut reader = SnapshotReader::new(budget);
     let mut lines = input.lines();

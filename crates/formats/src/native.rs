@@ -5,7 +5,7 @@ use std::io::Write;
 use flamelet_profile::{Profile, Result, pprof};
 
 use crate::input::{Input, is_binary};
-use crate::{Notes, Options};
+use crate::{FormatOptions, Notes};
 
 /// Returns whether `head` starts like a pprof message.
 pub(crate) fn recognise(head: &[u8]) -> bool {
@@ -13,7 +13,7 @@ pub(crate) fn recognise(head: &[u8]) -> bool {
 }
 
 /// Reads a pprof message.
-pub(crate) fn read(input: Input<'_>, _options: &Options, _notes: &mut Notes) -> Result<Profile> {
+pub(crate) fn read(input: Input<'_>, _options: &FormatOptions, _notes: &mut Notes) -> Result<Profile> {
     let budget = input.budget().clone();
     pprof::decode_within(&input.slurp()?, &budget)
 }
@@ -22,7 +22,7 @@ pub(crate) fn read(input: Input<'_>, _options: &Options, _notes: &mut Notes) -> 
 pub(crate) fn write(
     profile: &Profile,
     out: &mut dyn Write,
-    _options: &Options,
+    _options: &FormatOptions,
     _notes: &mut Notes,
 ) -> Result<()> {
     pprof::write_gzip(profile, out)

@@ -14,7 +14,7 @@ use std::io::Write;
 use flamelet_profile::{ErrorKind, Profile, Result};
 
 use crate::input::Input;
-use crate::{Error, Notes, Options, json};
+use crate::{Error, FormatOptions, Notes, json};
 
 /// Returns whether `bytes` are OTLP protobuf: only the two fields of `ProfilesData`, the second of which looks like a
 /// dictionary. pprof's message has more fields, and its second is a sample.
@@ -28,14 +28,14 @@ pub(crate) fn recognise_json(keys: &json::Keys<'_>) -> bool {
 }
 
 /// Reads protobuf.
-pub(crate) fn read(input: Input<'_>, options: &Options, notes: &mut Notes) -> Result<Profile> {
+pub(crate) fn read(input: Input<'_>, options: &FormatOptions, notes: &mut Notes) -> Result<Profile> {
     let budget = &input.budget().clone();
     let data = proto::decode(&input.slurp()?, budget)?;
     read::to_profile(&data, options, budget, notes)
 }
 
 /// Reads JSON.
-pub(crate) fn read_json(input: Input<'_>, options: &Options, notes: &mut Notes) -> Result<Profile> {
+pub(crate) fn read_json(input: Input<'_>, options: &FormatOptions, notes: &mut Notes) -> Result<Profile> {
     let budget = &input.budget().clone();
     let data: model::ProfilesData = json::parse(&input.slurp()?, "OTLP", budget)?;
     read::to_profile(&data, options, budget, notes)
@@ -45,7 +45,7 @@ pub(crate) fn read_json(input: Input<'_>, options: &Options, notes: &mut Notes) 
 pub(crate) fn write(
     profile: &Profile,
     out: &mut dyn Write,
-    _options: &Options,
+    _options: &FormatOptions,
     notes: &mut Notes,
 ) -> Result<()> {
     out.write_all(&proto::encode(&write::from_profile(profile, notes)))?;
@@ -56,7 +56,7 @@ pub(crate) fn write(
 pub(crate) fn write_json(
     profile: &Profile,
     out: &mut dyn Write,
-    _options: &Options,
+    _options: &FormatOptions,
     notes: &mut Notes,
 ) -> Result<()> {
     serde_json::to_writer(out, &write::from_profile(profile, notes))

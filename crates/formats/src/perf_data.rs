@@ -29,7 +29,7 @@ mod tests;
 use flamelet_profile::{Profile, Result};
 
 use crate::input::Input;
-use crate::{Notes, Options};
+use crate::{FormatOptions, Notes};
 
 /// Returns whether `head` is a perf.data file of either byte order.
 pub(crate) fn recognise(head: &[u8]) -> bool {
@@ -37,7 +37,7 @@ pub(crate) fn recognise(head: &[u8]) -> bool {
 }
 
 /// Reads perf.data.
-pub(crate) fn read(input: Input<'_>, options: &Options, notes: &mut Notes) -> Result<Profile> {
+pub(crate) fn read(input: Input<'_>, options: &FormatOptions, notes: &mut Notes) -> Result<Profile> {
     let budget = &input.budget().clone();
     let mut stream = stream::Stream::open(input, budget)?;
     let mut replay = replay::Replay::new(options, budget);

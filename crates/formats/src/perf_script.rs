@@ -15,10 +15,10 @@ use self::header::{SampleHeader, parse_header};
 use crate::assembly::{Assembly, ByteIndex, ThreadRef};
 use crate::input::Input;
 use crate::number::decimal;
-use crate::{Error, Notes, Options};
+use crate::{Error, FormatOptions, Notes};
 
 /// Reads the text of `perf script`.
-pub(crate) fn read(input: Input<'_>, options: &Options, notes: &mut Notes) -> Result<Profile> {
+pub(crate) fn read(input: Input<'_>, options: &FormatOptions, notes: &mut Notes) -> Result<Profile> {
     let mut reader = ScriptReader::new(options, &input.budget().clone());
     let mut lines = input.lines();
     while let Some(line) = lines.next()? {
@@ -149,7 +149,7 @@ impl OpenFrames {
 }
 
 impl ScriptReader {
-    fn new(options: &Options, budget: &Budget) -> Self {
+    fn new(options: &FormatOptions, budget: &Budget) -> Self {
         let mut assembly = Assembly::new(options.timeline, budget);
         assembly.column("samples", "count");
         Self {
@@ -394,7 +394,7 @@ mod tests {
 
     /// Returns the functions of each location of the only stack, with their sources.
     fn stack_of(text: &str) -> (Vec<Vec<String>>, u64) {
-        let mut reader = ScriptReader::new(&Options::default(), &Budget::new(crate::Limits::default()));
+        let mut reader = ScriptReader::new(&FormatOptions::default(), &Budget::new(crate::Limits::default()));
         text.lines().for_each(|line| reader.line(line.as_bytes()));
         let odd_lines = reader.odd_lines;
         let profile = reader.finish(&mut Notes::default()).unwrap();
@@ -426,7 +426,7 @@ mod tests {
     #[test]
     fn a_frame_that_stands_on_a_stack_again_is_one_location() {
         let text = "main 1 1.5: 1 cycles: \n\t 10 a+0x1 (/m)\n\t 10 a+0x1 (/m)\n\t 10 a+0x1 (/other)\n";
-        let mut reader = ScriptReader::new(&Options::default(), &Budget::new(crate::Limits::default()));
+        let mut reader = ScriptReader::new(&FormatOptions::default(), &Budget::new(crate::Limits::default()));
         text.lines().for_each(|line| reader.line(line.as_bytes()));
         let profile = reader.finish(&mut Notes::default()).unwrap();
         assert_eq!((profile.locations().len(), profile.stack(profile.sample(0).stack).len()), (2, 3));

@@ -12,7 +12,7 @@ use crate::assembly::{Assembly, ThreadRef};
 use crate::frames::{FrameTable, nanos_per, value_type};
 use crate::input::Input;
 use crate::number::to_count;
-use crate::{Error, Notes, Options, json};
+use crate::{Error, FormatOptions, Notes, json};
 
 /// How many frames are compared per step of work.
 const FRAMES_PER_STEP: usize = 8;
@@ -20,14 +20,14 @@ const SCHEMA: &str = "https://www.speedscope.app/file-format-schema.json";
 
 #[derive(Deserialize)]
 struct SpeedscopeFile {
-    shared: Shared,
+    shared: SharedFrames,
     profiles: Vec<FileProfile>,
     #[serde(default, deserialize_with = "json::or_default")]
     exporter: String,
 }
 
 #[derive(Deserialize)]
-struct Shared {
+struct SharedFrames {
     frames: Vec<FileFrame>,
 }
 
@@ -76,7 +76,7 @@ pub(crate) fn recognise(keys: &json::Keys<'_>) -> bool {
 }
 
 /// Reads a speedscope file.
-pub(crate) fn read(input: Input<'_>, options: &Options, notes: &mut Notes) -> Result<Profile> {
+pub(crate) fn read(input: Input<'_>, options: &FormatOptions, notes: &mut Notes) -> Result<Profile> {
     let budget = &input.budget().clone();
     let file: SpeedscopeFile = json::parse(&input.slurp()?, "speedscope", budget)?;
     let mut assembly = Assembly::new(options.timeline, budget);
@@ -274,7 +274,7 @@ impl OutProfile {
 pub(crate) fn write(
     profile: &Profile,
     out: &mut dyn Write,
-    options: &Options,
+    options: &FormatOptions,
     notes: &mut Notes,
 ) -> Result<()> {
     let index = options.sample_index(profile)?;

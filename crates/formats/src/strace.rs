@@ -12,7 +12,7 @@ use rustc_hash::FxHashMap as HashMap;
 use crate::assembly::{Assembly, ThreadRef};
 use crate::input::Input;
 use crate::number::{decimal, float, prefixed_hex, seconds, to_count};
-use crate::{Error, Notes, Options};
+use crate::{Error, FormatOptions, Notes};
 
 /// Returns whether `head` looks like an strace log: several of its first lines are calls.
 pub(crate) fn recognise(head: &[u8]) -> bool {
@@ -36,7 +36,7 @@ fn is_unfinished(line: &[u8]) -> bool {
 }
 
 /// Reads an strace log.
-pub(crate) fn read(input: Input<'_>, options: &Options, notes: &mut Notes) -> Result<Profile> {
+pub(crate) fn read(input: Input<'_>, options: &FormatOptions, notes: &mut Notes) -> Result<Profile> {
     let mut reader = LogReader::new(options, &input.budget().clone());
     let mut lines = input.lines();
     while let Some(line) = lines.next()? {
@@ -184,7 +184,7 @@ const ERRORS: usize = 1;
 const TIME: usize = 2;
 
 impl LogReader {
-    fn new(options: &Options, budget: &Budget) -> Self {
+    fn new(options: &FormatOptions, budget: &Budget) -> Self {
         let mut assembly = Assembly::new(options.timeline, budget);
         assembly.column("calls", "count");
         assembly.column("errors", "count");

@@ -21,11 +21,11 @@ use crate::assembly::Assembly;
 use crate::cpuprofile::{Chunk, Chunked, Columns};
 use crate::frames::{FrameTable, events_by_thread, nanos_per, value_type};
 use crate::input::Input;
-use crate::{Error, Notes, Options, json};
+use crate::{Error, FormatOptions, Notes, json};
 
 /// One event of the file, with only the fields that are needed.
 #[derive(Deserialize, Default)]
-struct Event {
+struct FileEvent {
     #[serde(default, deserialize_with = "json::or_default")]
     name: String,
     #[serde(default, deserialize_with = "json::or_default")]
@@ -56,7 +56,7 @@ struct Event {
     args: Option<Value>,
 }
 
-impl Event {
+impl FileEvent {
     fn arg(&self, key: &str) -> Option<&Value> {
         self.args.as_ref()?.get(key)
     }
@@ -90,7 +90,7 @@ pub(crate) fn recognise(keys: &json::Keys<'_>) -> bool {
 }
 
 /// Reads trace events.
-pub(crate) fn read(input: Input<'_>, options: &Options, notes: &mut Notes) -> Result<Profile> {
+pub(crate) fn read(input: Input<'_>, options: &FormatOptions, notes: &mut Notes) -> Result<Profile> {
     let budget = &input.budget().clone();
     let mut trace = Trace::new(options, budget);
     let pending = trace.pending.clone();
@@ -147,7 +147,7 @@ impl<'de> Visitor<'de> for TopLevel<'_> {
         let budget = self.0.assembly.budget().clone();
         budget.refund(self.0.pending.take());
         let mut before = budget.used();
-        while let Some(event) = items.next_element_seed(json::Charged::<Event>::new(&budget))? {
+        while let Some(event) = items.next_element_seed(json::Charged::<FileEvent>::new(&budget))? {
             let parsed = budget.used() - before - self.0.pending.get();
             self.0.event(event);
             budget.refund(parsed + self.0.pending.take());
@@ -227,7 +227,7 @@ struct Trace {
 }
 
 impl Trace {
-    fn new(options: &Options, budget: &Budget) -> Self {
+    fn new(options: &FormatOptions, budget: &Budget) -> Self {
         Self {
             pending: Rc::default(),
             assembly: Assembly::new(options.timeline, budget),
@@ -241,7 +241,7 @@ impl Trace {
         }
     }
 
-    fn event(&mut self, event: Event) {
+    fn event(&mut self, event: FileEvent) {
         self.events += 1;
         let start = event.ts.map_or(0, nanos);
         self.last = self.last.max(start);
@@ -277,7 +277,7 @@ impl Trace {
         }
     }
 
-    fn frame(&mut self, event: &Event) -> LocationId {
+    fn frame(&mut self, event: &FileEvent) -> LocationId {
         let (file, line) = if event.file.is_empty() {
             let file = event.arg(".file").or(event.arg("[file]")).and_then(Value::as_str);
             let line = event.arg(".line").or(event.arg("[line]")).and_then(Value::as_i64);
@@ -289,7 +289,7 @@ impl Trace {
         self.assembly.frame(name, file, line.unwrap_or(0))
     }
 
-    fn track(&mut self, event: &Event, key: TrackKey) -> &mut Track {
+    fn track(&mut self, event: &FileEvent, key: TrackKey) -> &mut Track {
         let next = self.tracks.len() as u64 + 1;
         let budget = self.assembly.budget().clone();
         self.tracks.entry(key).or_insert_with_key(|key| {
@@ -305,21 +305,21 @@ impl Trace {
     }
 
     /// Returns what an end must have in common with its beginning, within the same track.
-    fn pair(&mut self, event: &Event, key: &TrackKey) -> StringId {
+    fn pair(&mut self, event: &FileEvent, key: &TrackKey) -> StringId {
         match key {
             TrackKey::Thread { .. } => StringId::EMPTY,
             TrackKey::Async { .. } => self.assembly.builder.string(&event.name),
         }
     }
 
-    fn begin(&mut self, event: &Event, key: TrackKey, start: u64) {
+    fn begin(&mut self, event: &FileEvent, key: TrackKey, start: u64) {
         let (frame, number, pair) = (self.frame(event), self.events, self.pair(event, &key));
         if self.has_room(SPAN + OPEN) {
             self.track(event, key).open.entry(pair).or_default().push((start, frame, number));
         }
     }
 
-    fn end(&mut self, event: &Event, key: TrackKey, end: u64) {
+    fn end(&mut self, event: &FileEvent, key: TrackKey, end: u64) {
         let pair = self.pair(event, &key);
         let track = self.track(event, key);
         match track.open.get_mut(&pair).and_then(Vec::pop) {
@@ -330,7 +330,7 @@ impl Trace {
         }
     }
 
-    fn metadata(&mut self, event: Event) {
+    fn metadata(&mut self, event: FileEvent) {
         let name = event.arg("name").and_then(Value::as_str).unwrap_or_default().to_owned();
         match &*event.name {
             _ if !self.has_room(TRACK + name.len() + event.pid.len()) => {}
@@ -341,7 +341,7 @@ impl Trace {
     }
 
     /// `Profile` starts a CPU profile and `ProfileChunk` continues it.
-    fn profile_event(&mut self, mut event: Event, start: u64) {
+    fn profile_event(&mut self, mut event: FileEvent, start: u64) {
         let data = event.args.as_mut().and_then(|args| args.get_mut("data")).map(Value::take);
         let key = (event.pid.clone(), event.id.as_ref().map_or_else(String::new, id_text));
         if !self.profiles.contains_key(&key) && !self.has_room(PROFILE + key.0.len() + key.1.len()) {
@@ -480,7 +480,7 @@ impl<'a> Nesting<'a> {
 pub(crate) fn write(
     profile: &Profile,
     out: &mut dyn Write,
-    options: &Options,
+    options: &FormatOptions,
     notes: &mut Notes,
 ) -> Result<()> {
     let Some(timeline) = profile.timeline.as_ref().filter(|timeline| !timeline.events.is_empty()) else {

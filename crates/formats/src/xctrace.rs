@@ -12,7 +12,7 @@ use xml::{Element, Token, Tokens};
 use crate::assembly::{Assembly, ThreadRef};
 use crate::input::Input;
 use crate::number::{decimal, prefixed_hex};
-use crate::{Error, Notes, Options};
+use crate::{Error, FormatOptions, Notes};
 
 /// Returns whether `head` looks like the XML of `xctrace export`.
 pub(crate) fn recognise(head: &[u8]) -> bool {
@@ -21,7 +21,7 @@ pub(crate) fn recognise(head: &[u8]) -> bool {
 }
 
 /// Reads the table of time profiles.
-pub(crate) fn read(input: Input<'_>, options: &Options, notes: &mut Notes) -> Result<Profile> {
+pub(crate) fn read(input: Input<'_>, options: &FormatOptions, notes: &mut Notes) -> Result<Profile> {
     let budget = &input.budget().clone();
     let bytes = input.slurp()?;
     let mut reader = ExportReader::new(options, budget);
@@ -91,7 +91,7 @@ const SAMPLES: usize = 0;
 const TIME: usize = 1;
 
 impl ExportReader {
-    fn new(options: &Options, budget: &Budget) -> Self {
+    fn new(options: &FormatOptions, budget: &Budget) -> Self {
         let mut assembly = Assembly::new(options.timeline, budget);
         assembly.column("samples", "count");
         let time = assembly.column("cpu", "nanoseconds");

@@ -6,7 +6,7 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use flamelet_formats::{ErrorKind, Format, Limits, Options, read, write};
+use flamelet_formats::{ErrorKind, Format, FormatOptions, Limits, read, write};
 use flamelet_test_support::Random;
 use support::open;
 
@@ -53,7 +53,7 @@ fn seeds() -> Vec<(String, Format, Vec<u8>)> {
         if path.extension().is_some_and(|ending| ending == "xz") {
             bytes = unpack_xz(&bytes);
         }
-        let read = read(&bytes[..], &Options::default())
+        let read = read(&bytes[..], &FormatOptions::default())
             .unwrap_or_else(|error| panic!("{}: {error}", path.display()));
         seeds.push((path.file_name().unwrap().to_string_lossy().into_owned(), read.format, bytes));
     }
@@ -62,7 +62,7 @@ fn seeds() -> Vec<(String, Format, Vec<u8>)> {
             .profile;
     for &format in Format::all().iter().filter(|format| format.can_write() && format.can_read()) {
         let mut bytes = Vec::new();
-        write(&profile, format, &mut bytes, &Options::default()).unwrap();
+        write(&profile, format, &mut bytes, &FormatOptions::default()).unwrap();
         seeds.push((format!("written {format}"), format, bytes));
     }
     seeds
@@ -77,7 +77,7 @@ fn unpack_xz(packed: &[u8]) -> Vec<u8> {
 /// Reads damaged bytes, recognised and forced, and checks what comes of it.
 fn check(name: &str, format: Format, bytes: &[u8]) {
     for forced in [None, Some(format)] {
-        let mut options = Options::default();
+        let mut options = FormatOptions::default();
         options.format = forced;
         options.limits = Limits::of_memory(16 << 20);
         let before = LIVE.load(Ordering::Relaxed);
@@ -185,7 +185,7 @@ fn deep_trees() {
         (Format::Heaptrack, format!("v 10400 3\n{traces}")),
     ];
     for (format, file) in files {
-        let mut options = Options::default();
+        let mut options = FormatOptions::default();
         options.limits = Limits::of_memory(4 << 20);
         let before = LIVE.load(Ordering::Relaxed);
         PEAK.store(before, Ordering::Relaxed);

@@ -4,7 +4,7 @@ mod support;
 
 use std::path::PathBuf;
 
-use flamelet_formats::{ErrorKind, Format, Limits, Options, recognise};
+use flamelet_formats::{ErrorKind, Format, FormatOptions, Limits, recognise};
 use flamelet_profile::Profile;
 use support::{folded, open, open_bytes, total};
 
@@ -324,7 +324,7 @@ fn a_small_file_cannot_fill_the_memory() {
         gzip.write_all("main;leaf 1\n".repeat(100_000).as_bytes()).unwrap();
     }
     let bomb = gzip.finish().unwrap();
-    let mut options = Options::default();
+    let mut options = FormatOptions::default();
     options.limits = Limits { memory: 4 << 20, work: 1 << 20 };
     let error = flamelet_formats::read(&bomb[..], &options).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::OutOfWork);
@@ -347,7 +347,8 @@ fn a_packed_file_that_is_cut_off_says_so() {
         ("xz", std::fs::read(data("recording.jfr.xz")).unwrap()),
     ];
     for (name, bytes) in packed {
-        let error = flamelet_formats::read(&bytes[..bytes.len() * 2 / 3], &Options::default()).unwrap_err();
+        let error =
+            flamelet_formats::read(&bytes[..bytes.len() * 2 / 3], &FormatOptions::default()).unwrap_err();
         assert!(error.to_string().starts_with("the file is cut off: "), "{name}: {error}");
     }
 }
@@ -363,7 +364,7 @@ fn what_is_no_profile_is_refused_in_one_line() {
         (b"# a comment\n\n", unknown),
     ];
     for (bytes, message) in cases {
-        let error = flamelet_formats::read(bytes, &Options::default()).unwrap_err();
+        let error = flamelet_formats::read(bytes, &FormatOptions::default()).unwrap_err();
         assert_eq!(error.to_string(), message, "{}", String::from_utf8_lossy(bytes));
     }
 }

@@ -4,7 +4,7 @@ mod support;
 
 use std::collections::BTreeMap;
 
-use flamelet_formats::{Format, Options, write};
+use flamelet_formats::{Format, FormatOptions, write};
 use flamelet_profile::{
     Event, Function, LabelSetId, Line, Mapping, Profile, ProfileBuilder, Thread, ThreadId, Timeline,
 };
@@ -64,7 +64,7 @@ fn profile(timeline: bool) -> Profile {
 
 fn through(profile: &Profile, format: Format) -> (Profile, Vec<String>) {
     let mut bytes = Vec::new();
-    let notes = write(profile, format, &mut bytes, &Options::default()).expect("it can be written");
+    let notes = write(profile, format, &mut bytes, &FormatOptions::default()).expect("it can be written");
     (open_bytes(&bytes, format).profile, notes)
 }
 
@@ -140,7 +140,7 @@ fn chrome_trace_keeps_times_of_functions() {
     for (stack, nanos) in folded(&before, "cpu") {
         assert_eq!(own_time(&stack), nanos, "{stack}");
     }
-    let refused = write(&profile(false), Format::TraceEvent, &mut Vec::new(), &Options::default());
+    let refused = write(&profile(false), Format::TraceEvent, &mut Vec::new(), &FormatOptions::default());
     assert!(refused.unwrap_err().to_string().contains("needs times"));
 }
 
@@ -176,7 +176,7 @@ fn fractions_and_differences_survive_folded() {
     let read = open_bytes(text, Format::Folded);
     assert_eq!(total(&read.profile, "samples"), 3750);
     let mut again = Vec::new();
-    write(&read.profile, Format::Folded, &mut again, &Options::default()).unwrap();
+    write(&read.profile, Format::Folded, &mut again, &FormatOptions::default()).unwrap();
     assert_eq!(String::from_utf8(again).unwrap(), "a;b 1.500\na;c 2.250\n");
 
     let read = open_bytes(b"a;b 1 5\na;c 2 0\n", Format::Folded);
@@ -269,7 +269,7 @@ fn every_writer_says_what_it_drops() {
     let writable = Format::all().iter().copied().filter(|format| format.can_write());
     assert_eq!(written, writable.collect::<Vec<_>>(), "every writer is in the list");
     for (format, expected) in lost {
-        let notes = write(&laden_profile(), format, &mut Vec::new(), &Options::default()).unwrap();
+        let notes = write(&laden_profile(), format, &mut Vec::new(), &FormatOptions::default()).unwrap();
         assert_eq!(notes, expected, "{format}");
     }
 }
@@ -279,7 +279,7 @@ fn csv_is_a_table() {
     let mut profile = profile(false);
     profile.label_all("request", "a, \"b\"");
     let mut text = Vec::new();
-    write(&profile, Format::Csv, &mut text, &Options::default()).unwrap();
+    write(&profile, Format::Csv, &mut text, &FormatOptions::default()).unwrap();
     let expected = [
         "stack,thread,tid,request,samples/count,cpu/nanoseconds",
         "\"main;serve<(A, B)>;parse [x];leaf  two spaces\",io,7,\"a, \"\"b\"\"\",1,1000000",
@@ -295,17 +295,20 @@ fn nothing_to_write_is_an_error_and_not_a_panic() {
     let empty = ProfileBuilder::new(&[]).finish();
     for &format in Format::all().iter().filter(|format| format.can_write()) {
         // pprof, callgrind and OTLP can say "nothing"; the others need a value.
-        let _ = write(&empty, format, &mut Vec::new(), &Options::default());
+        let _ = write(&empty, format, &mut Vec::new(), &FormatOptions::default());
     }
     let options = {
-        let mut options = Options::default();
+        let mut options = FormatOptions::default();
         options.sample_index = Some(9);
         options
     };
     let refused = write(&profile(false), Format::Folded, &mut Vec::new(), &options).unwrap_err();
     assert_eq!(refused.to_string(), "there is no value 9; the profile has 2");
     for &format in Format::all().iter().filter(|format| !format.can_write()) {
-        assert!(write(&profile(false), format, &mut Vec::new(), &Options::default()).is_err(), "{format}");
+        assert!(
+            write(&profile(false), format, &mut Vec::new(), &FormatOptions::default()).is_err(),
+            "{format}"
+        );
     }
     let labels = LabelSetId::EMPTY;
     assert!(profile(false).labels(labels).is_empty());

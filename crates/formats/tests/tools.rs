@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::process::Command;
 
-use flamelet_formats::{Format, Options, write};
+use flamelet_formats::{Format, FormatOptions, write};
 use support::{
     download, fixture, folded, folder, need, number_after, open, perf_may_record, printed, run, total,
 };
@@ -103,7 +103,10 @@ fn bpftrace_is_allowed() -> bool {
         Command::new("bpftrace").args(["-e", "BEGIN { exit(); }"]).output().expect("bpftrace starts");
     let allowed = output.status.success();
     if !allowed {
-        flamelet_test_support::skip!("bpftrace may not load programs here: {}", String::from_utf8_lossy(&output.stderr));
+        flamelet_test_support::skip!(
+            "bpftrace may not load programs here: {}",
+            String::from_utf8_lossy(&output.stderr)
+        );
     }
     allowed
 }
@@ -220,7 +223,7 @@ fn written(format: Format) -> PathBuf {
     let data = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/perf-script.txt");
     let profile = open(&data, Format::PerfScript).profile;
     let file = folder("written").join(format!("profile.{}", format.extensions()[0]));
-    write(&profile, format, &mut std::fs::File::create(&file).unwrap(), &Options::default()).unwrap();
+    write(&profile, format, &mut std::fs::File::create(&file).unwrap(), &FormatOptions::default()).unwrap();
     file
 }
 

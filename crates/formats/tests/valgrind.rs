@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use flamelet_formats::{Format, Options, write};
+use flamelet_formats::{Format, FormatOptions, write};
 use support::{column, fixture, flat_and_cumulative, folder, need, number_after, open, printed, run, total};
 
 /// Runs a tool of valgrind and returns its file and what it said.
@@ -104,8 +104,13 @@ fn what_is_written_is_read_by_callgrind_annotate() {
     let (file, _) = valgrind("callgrind", "again.out", "30", &[]);
     let profile = open(&file, Format::Callgrind).profile;
     let written = folder("valgrind").join("written.callgrind");
-    write(&profile, Format::Callgrind, &mut std::fs::File::create(&written).unwrap(), &Options::default())
-        .unwrap();
+    write(
+        &profile,
+        Format::Callgrind,
+        &mut std::fs::File::create(&written).unwrap(),
+        &FormatOptions::default(),
+    )
+    .unwrap();
     assert_eq!(annotated(&written, &[]), annotated(&file, &[]));
     let again = open(&written, Format::Callgrind).profile;
     assert_eq!(total(&again, "Ir"), total(&profile, "Ir"));

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
-use flamelet_formats::{Format, Options, write};
+use flamelet_formats::{Format, FormatOptions, write};
 use support::{download, folder, need, open_bytes};
 
 const PACKAGES: [&str; 2] = ["speedscope@1.25.0", "@firefox-devtools/profiler-cli@0.10.0"];
@@ -34,7 +34,7 @@ fn sampled() -> Vec<u8> {
 fn written(format: Format) -> PathBuf {
     let profile = open_bytes(&sampled(), Format::PerfScript).profile;
     let file = folder("viewers").join(format!("sampled.{}", format.extensions()[0]));
-    write(&profile, format, &mut std::fs::File::create(&file).unwrap(), &Options::default()).unwrap();
+    write(&profile, format, &mut std::fs::File::create(&file).unwrap(), &FormatOptions::default()).unwrap();
     file
 }
 

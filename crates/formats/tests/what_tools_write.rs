@@ -2,7 +2,7 @@
 
 mod support;
 
-use flamelet_formats::{ErrorKind, Format, Options};
+use flamelet_formats::{ErrorKind, Format, FormatOptions};
 use flamelet_profile::Profile;
 use support::{folded, open_bytes, total};
 
@@ -171,6 +171,6 @@ fn the_first_folded_stack_may_be_long() {
     }
     let differential = format!("{long} 3 4\nmain 1 2\n");
     assert_eq!(total(&open_bytes(differential.as_bytes(), Format::Folded).profile, "after"), 6);
-    let error = flamelet_formats::read(long.as_bytes(), &Options::default()).unwrap_err();
+    let error = flamelet_formats::read(long.as_bytes(), &FormatOptions::default()).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::UnknownFormat);
 }

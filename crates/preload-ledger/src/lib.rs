@@ -25,7 +25,7 @@ pub mod modules;
 pub mod place;
 mod read;
 
-pub use read::{Counts, DamagedError, Row, read};
+pub use read::{AllocationCounts, DamagedError, Row, read};
 
 /// The environment variables by which the recorder tells the library what to do.
 pub mod env {

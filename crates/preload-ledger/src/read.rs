@@ -7,7 +7,7 @@ use crate::{FIRST_FRAME, Header, MAGIC, NODES_AT, Node, PutAside};
 
 /// What a process allocated.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Counts {
+pub struct AllocationCounts {
     /// The process.
     pub pid: u32,
     /// When it started, in nanoseconds since 1970.
@@ -56,7 +56,7 @@ impl fmt::Display for DamagedError {
 impl std::error::Error for DamagedError {}
 
 /// Reads the bytes of a file with counts.
-pub fn read(bytes: &[u8]) -> Result<Counts, DamagedError> {
+pub fn read(bytes: &[u8]) -> Result<AllocationCounts, DamagedError> {
     let header = |offset: usize| word(bytes, offset).ok_or(DamagedError);
     if header(offset_of!(Header, magic))? != MAGIC {
         return Err(DamagedError);
@@ -66,7 +66,7 @@ pub fn read(bytes: &[u8]) -> Result<Counts, DamagedError> {
     let peak_turn = header(offset_of!(Header, peak_turn))? as u32;
     let nodes = there.chunks_exact(size_of::<Node>()).take(told).enumerate();
     let rows = nodes.map(|(number, bytes)| row(number, bytes, peak_turn)).collect();
-    Ok(Counts {
+    Ok(AllocationCounts {
         pid: header(offset_of!(Header, pid))? as u32,
         started_nanos: header(offset_of!(Header, started_nanos))? as i64,
         mean: header(offset_of!(Header, mean))?,

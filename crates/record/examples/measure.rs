@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use flamelet_profile::pprof;
-use flamelet_record::{Checkpoint, CommandEnd, Completion, Options, Target, record};
+use flamelet_record::{Checkpoint, CommandEnd, Completion, RecordOptions, Target, record};
 
 fn main() {
     if let Err(message) = run() {
@@ -17,7 +17,7 @@ fn main() {
 
 fn run() -> Result<(), String> {
     let mut args = std::env::args().skip(1);
-    let mut options = Options::new(Target::All);
+    let mut options = RecordOptions::new(Target::All);
     let mut pids = Vec::new();
     let mut out = None;
     while let Some(arg) = args.next() {

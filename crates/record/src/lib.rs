@@ -14,7 +14,7 @@
 //!
 //! | to … | use |
 //! |---|---|
-//! | record a command, processes or everything | [`record`] with [`Options`] |
+//! | record a command, processes or everything | [`record`] with [`RecordOptions`] |
 //! | record what a command allocates | [`preload::heap::record`] |
 //! | know what this machine and user may record | [`doctor::machine`] |
 //! | know what a profile of a binary will have | [`doctor::binary`] |
@@ -62,7 +62,7 @@ mod sys;
 
 pub use collect::{BUCKETS, SyscallStats};
 pub use flamelet_profile::{Error, ErrorKind, Result};
-pub use options::{Checkpoint, Completion, Options, Save, Target};
+pub use options::{Checkpoint, Completion, RecordOptions, Save, Target};
 pub use processes::signal;
 pub use recording::{CommandEnd, Recorded, RunningCommand};
 pub use summary::{Progress, Summary, SyscallSummary};
@@ -71,7 +71,11 @@ use std::sync::atomic::AtomicBool;
 
 /// Records until the target ends, the duration is over or `stop` is set. `progress` is called now and then, on this
 /// thread.
-pub fn record(options: Options, progress: &mut dyn FnMut(&Progress), stop: &AtomicBool) -> Result<Recorded> {
+pub fn record(
+    options: RecordOptions,
+    progress: &mut dyn FnMut(&Progress),
+    stop: &AtomicBool,
+) -> Result<Recorded> {
     options.check()?;
     match ptrace::way(&options) {
         ptrace::Way::Ptrace(why) => ptrace::record(options, &why, progress, stop),

@@ -54,12 +54,12 @@ impl std::fmt::Debug for Checkpoint {
     }
 }
 
-/// What to record, how often and for how long. Start from [`Options::new`].
+/// What to record, how often and for how long. Start from [`RecordOptions::new`].
 #[derive(Debug)]
-pub struct Options {
+pub struct RecordOptions {
     /// What to record.
     pub target: Target,
-    /// CPU samples per second of each running thread, at most [`Options::MAX_FREQUENCY`].
+    /// CPU samples per second of each running thread, at most [`RecordOptions::MAX_FREQUENCY`].
     pub frequency: u32,
     /// When to stop; `None` to stop when the target ends or the caller says so.
     pub duration: Option<Duration>,
@@ -74,7 +74,7 @@ pub struct Options {
     pub events: Vec<String>,
     /// Kernel frames, where permitted.
     pub kernel: bool,
-    /// Bytes of stack copied with each sample, at most [`Options::MAX_DUMP`].
+    /// Bytes of stack copied with each sample, at most [`RecordOptions::MAX_DUMP`].
     pub dump_bytes: u32,
     /// How stacks larger than that are completed.
     pub completion: Completion,
@@ -86,12 +86,12 @@ pub struct Options {
     /// command.
     pub shield_command: bool,
     /// Find names in the background while recording.
-    pub symbolize: Option<flamelet_symbol::symbolize::Options>,
+    pub symbolize: Option<flamelet_symbol::symbolize::SymbolizeOptions>,
     /// Save the recording while it runs.
     pub checkpoint: Option<Checkpoint>,
 }
 
-impl Options {
+impl RecordOptions {
     /// The highest frequency.
     pub const MAX_FREQUENCY: u32 = 20_000;
     /// The largest stack dump that the kernel writes.
@@ -117,7 +117,7 @@ impl Options {
             ring_bytes: None,
             max_moments: Self::DEFAULT_MOMENTS,
             shield_command: true,
-            symbolize: Some(flamelet_symbol::symbolize::Options::default()),
+            symbolize: Some(flamelet_symbol::symbolize::SymbolizeOptions::default()),
             checkpoint: None,
         }
     }

@@ -164,7 +164,7 @@ impl Diff {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Command, ReportOptions};
+    use crate::{ReportKind, ReportOptions};
     use flamelet_profile::{Line, Mapping, ProfileBuilder};
 
     /// Builds a profile like perf's: samples and their time, and no period. Each function has this many samples of 10
@@ -178,7 +178,7 @@ mod tests {
             let stack = builder.stack(&[location]);
             builder.sample(stack, Default::default(), &[samples, samples * 10_000_000]);
         }
-        Report::new(builder.finish(), &ReportOptions::default(), Command::Top).expect("a report")
+        Report::new(builder.finish(), &ReportOptions::default(), ReportKind::Top).expect("a report")
     }
 
     #[test]
@@ -210,7 +210,7 @@ mod tests {
                 let stack = builder.stack(&[location]);
                 builder.sample(stack, Default::default(), &[cost]);
             }
-            Report::new(builder.finish(), &ReportOptions::default(), Command::Top).expect("a report")
+            Report::new(builder.finish(), &ReportOptions::default(), ReportKind::Top).expect("a report")
         };
         let found = diff(&unnamed([100, 7]), &unnamed([100, 9]), false);
         let costs: Vec<_> = found.rows.iter().map(|row| (row.base_flat, row.new_flat)).collect();

@@ -59,7 +59,7 @@ mod xml;
 /// The data model, for crates that depend on this one.
 pub use flamelet_profile as profile;
 #[cfg(feature = "text")]
-pub use options::{Command, FILTER, OPTIONS, ReportOption, ReportOptions, Sort, parse_switch};
+pub use options::{FILTER, OPTIONS, ReportKind, ReportOption, ReportOptions, Sort, parse_switch};
 #[cfg(feature = "text")]
 pub use report::{Measure, Report, sample_index};
 #[cfg(feature = "text")]

@@ -8,7 +8,7 @@ use flamelet_profile::{
 use serde::Serialize;
 
 use crate::names::{self, base_name};
-use crate::options::{Command, ReportOptions};
+use crate::options::{ReportKind, ReportOptions};
 use crate::stacks::{EntryCost, Nodes, base_label_sets, costs};
 
 /// A sum over samples, and the sum that divides it if a mean is requested.
@@ -63,7 +63,7 @@ pub(crate) struct Extent {
 pub struct Report {
     pub(crate) profile: Profile,
     pub(crate) options: ReportOptions,
-    pub(crate) command: Command,
+    pub(crate) command: ReportKind,
     /// The index of the value in each sample.
     pub(crate) value_index: usize,
     /// The base of percentages.
@@ -76,7 +76,7 @@ pub struct Report {
 
 impl Report {
     /// Applies the options that change the profile itself.
-    pub fn new(mut profile: Profile, options: &ReportOptions, command: Command) -> Result<Self> {
+    pub fn new(mut profile: Profile, options: &ReportOptions, command: ReportKind) -> Result<Self> {
         let options = options.for_command(command);
         if options.divide_by == 0.0 || !options.divide_by.is_finite() {
             return Err(bad_option(format!("divide_by: {} is not a divisor", options.divide_by)));
@@ -104,7 +104,7 @@ impl Report {
         }
         profile.aggregate(options.granularity.unwrap_or_default(), !options.no_inlines, options.show_columns);
         // Output that is a copy of the profile keeps its paths unchanged.
-        let is_kept = matches!(command, Command::Raw | Command::Proto);
+        let is_kept = matches!(command, ReportKind::Raw | ReportKind::Proto);
         if options.granularity != Some(Granularity::Functions) && !is_kept {
             trim_paths(&mut profile, &options.trim_path, &options.source_path);
         }
@@ -205,7 +205,7 @@ impl Report {
         let mut chosen = small_unit;
         let is_far = smallest.saturating_mul(100) < largest;
         // KCachegrind reads only whole numbers, so nothing may be scaled to a fraction in its files.
-        if small_unit != large_unit && is_far && self.command != Command::Callgrind {
+        if small_unit != large_unit && is_far && self.command != ReportKind::Callgrind {
             (_, chosen) = unit::scale(smallest.saturating_mul(100), from, "minimum");
         }
         if chosen.is_empty() { from.to_string() } else { chosen.to_string() }

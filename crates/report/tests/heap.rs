@@ -3,7 +3,7 @@
 use flamelet_profile::HeapView;
 use flamelet_profile::{Profile, ProfileBuilder};
 use flamelet_report::heap;
-use flamelet_report::{Command, Report, ReportOptions};
+use flamelet_report::{Report, ReportKind, ReportOptions};
 
 /// A stack (leaf first), text labels, objects and bytes.
 type Row<'a> = (&'a [&'a str], &'a [(&'a str, &'a str)], i64, i64);
@@ -40,7 +40,7 @@ const IN_USE: [&str; 2] = ["inuse_objects", "inuse_space"];
 const FREED: [&str; 2] = ["freed_objects", "freed_space"];
 
 fn report(profile: Profile) -> Report {
-    Report::new(profile, &ReportOptions::default(), Command::Traces).expect("a report")
+    Report::new(profile, &ReportOptions::default(), ReportKind::Traces).expect("a report")
 }
 
 fn text(write: impl FnOnce(&mut Vec<u8>) -> std::io::Result<()>) -> String {

@@ -3,7 +3,7 @@
 
 use std::time::Instant;
 
-use flamelet_symbol::symbolize::{ModuleName, Options, Symbolizer};
+use flamelet_symbol::symbolize::{ModuleName, SymbolizeOptions, Symbolizer};
 use flamelet_symbol::{Limits, MappedAt};
 
 fn main() {
@@ -18,7 +18,8 @@ fn main() {
     let mut ours = f64::MAX;
     for _ in 0..5 {
         let start = Instant::now();
-        let mut symbolizer = Symbolizer::new(Options { limits: Limits::default(), ..Options::default() });
+        let mut symbolizer =
+            Symbolizer::new(SymbolizeOptions { limits: Limits::default(), ..SymbolizeOptions::default() });
         let answers = symbolizer.frames(&module, MappedAt::default(), &addresses);
         ours = ours.min(start.elapsed().as_secs_f64());
         frames = answers.iter().map(|frames| frames.len()).sum();

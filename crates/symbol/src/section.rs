@@ -28,10 +28,10 @@ pub(crate) struct Blocks {
 }
 
 /// By the number of the section and the block's offset in it.
-type Held = FxHashMap<(u32, usize), Rc<Block>>;
+type Held = FxHashMap<(u32, usize), Rc<SectionBlock>>;
 
 /// Some bytes of a section.
-struct Block {
+struct SectionBlock {
     /// Their offset in the section.
     start: usize,
     bytes: Box<[u8]>,
@@ -50,14 +50,14 @@ impl Blocks {
         key: (u32, usize),
         size: usize,
         read: impl FnOnce(&mut [u8]) -> Option<()>,
-    ) -> Option<Rc<Block>> {
+    ) -> Option<Rc<SectionBlock>> {
         if let Some(block) = self.held.borrow().get(&key) {
             return Some(block.clone());
         }
         let mut scratch = self.scratch.borrow_mut();
         scratch.resize(BLOCK, 0);
         read(&mut scratch[..size])?;
-        let block = Rc::new(Block { start: key.1, bytes: scratch[..size].into() });
+        let block = Rc::new(SectionBlock { start: key.1, bytes: scratch[..size].into() });
         let mut held = self.held.borrow_mut();
         // Readers keep their current block; all others can be read again.
         if held.len() >= self.most {
@@ -75,7 +75,7 @@ pub(crate) struct Section<'d> {
 }
 
 enum Content<'d> {
-    Memory(Rc<Block>),
+    Memory(Rc<SectionBlock>),
     Part { image: &'d Image<'d>, start: u64, blocks: &'d Blocks, number: u32 },
 }
 
@@ -88,7 +88,7 @@ impl<'d> Section<'d> {
     /// Creates a section that had to be decompressed.
     pub(crate) fn in_memory(bytes: Vec<u8>) -> Self {
         let size = bytes.len();
-        Self { size, content: Content::Memory(Rc::new(Block { start: 0, bytes: bytes.into() })) }
+        Self { size, content: Content::Memory(Rc::new(SectionBlock { start: 0, bytes: bytes.into() })) }
     }
 
     /// Creates a section from the `range` of a file.
@@ -103,13 +103,13 @@ impl<'d> Section<'d> {
     pub(crate) fn reader(&'d self, endian: RunTimeEndian) -> Slice<'d> {
         let block = match &self.content {
             Content::Memory(all) => all.clone(),
-            Content::Part { .. } => Rc::new(Block { start: 0, bytes: Box::default() }),
+            Content::Part { .. } => Rc::new(SectionBlock { start: 0, bytes: Box::default() }),
         };
         Slice { section: self, block, at: 0, end: self.size, endian }
     }
 
     /// Returns the block that contains the byte at `at`, which is inside the section.
-    fn block(&self, at: usize) -> Result<Rc<Block>> {
+    fn block(&self, at: usize) -> Result<Rc<SectionBlock>> {
         match &self.content {
             Content::Memory(all) => Ok(all.clone()),
             Content::Part { image, start, blocks, number } => {
@@ -127,7 +127,7 @@ impl<'d> Section<'d> {
 pub(crate) struct Slice<'d> {
     section: &'d Section<'d>,
     /// The block that was read last; the needed bytes may be in another one.
-    block: Rc<Block>,
+    block: Rc<SectionBlock>,
     at: usize,
     end: usize,
     endian: RunTimeEndian,

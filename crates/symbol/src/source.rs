@@ -77,7 +77,7 @@ pub fn annotate(
 
 /// The cost of one line of one function.
 #[derive(Clone, Copy, Debug, Default)]
-struct Cost {
+struct LineCost {
     flat: i64,
     cumulative: i64,
     start_line: i64,
@@ -87,7 +87,7 @@ struct Cost {
 struct Tally {
     /// For each location, the slots of its frames, and whether the innermost frame is the first of them.
     slots_of_location: Vec<(Vec<u32>, bool)>,
-    slots: Vec<(String, String, i64, Cost)>,
+    slots: Vec<(String, String, i64, LineCost)>,
 }
 
 impl Tally {
@@ -104,7 +104,7 @@ impl Tally {
                 let function: &Function = profile.function(id);
                 let (name, file) = (profile.string(function.name), profile.string(function.filename));
                 let slot = *known.entry((name, file, line.line)).or_insert_with(|| {
-                    let cost = Cost { start_line: function.start_line, ..Cost::default() };
+                    let cost = LineCost { start_line: function.start_line, ..LineCost::default() };
                     slots.push((name.to_owned(), file.to_owned(), line.line, cost));
                     slots.len() as u32 - 1
                 });
@@ -136,8 +136,8 @@ impl Tally {
         }
     }
 
-    fn by_function(self) -> BTreeMap<(String, String), BTreeMap<i64, Cost>> {
-        let mut functions: BTreeMap<(String, String), BTreeMap<i64, Cost>> = BTreeMap::new();
+    fn by_function(self) -> BTreeMap<(String, String), BTreeMap<i64, LineCost>> {
+        let mut functions: BTreeMap<(String, String), BTreeMap<i64, LineCost>> = BTreeMap::new();
         for (name, file, line, cost) in self.slots {
             if cost.flat != 0 || cost.cumulative != 0 {
                 functions.entry((name, file)).or_default().insert(line, cost);
@@ -177,7 +177,7 @@ impl SourceFile {
 fn annotated(
     name: String,
     file: String,
-    costs: &BTreeMap<i64, Cost>,
+    costs: &BTreeMap<i64, LineCost>,
     source: &SourceFile,
 ) -> AnnotatedFunction {
     let annotate = |line: i64| {
@@ -208,8 +208,8 @@ fn annotated(
 }
 
 /// Returns the first and the last line to show.
-fn window(costs: &BTreeMap<i64, Cost>, line_count: i64) -> (i64, i64) {
-    let first_of = |(&line, cost): (&i64, &Cost)| match cost.start_line {
+fn window(costs: &BTreeMap<i64, LineCost>, line_count: i64) -> (i64, i64) {
+    let first_of = |(&line, cost): (&i64, &LineCost)| match cost.start_line {
         0 => line.saturating_sub(MARGIN),
         start => start.min(line),
     };
@@ -225,8 +225,10 @@ mod tests {
 
     #[test]
     fn windows_follow_pprof() {
-        let costs = |rows: &[(i64, i64)]| -> BTreeMap<i64, Cost> {
-            rows.iter().map(|&(line, start_line)| (line, Cost { start_line, ..Cost::default() })).collect()
+        let costs = |rows: &[(i64, i64)]| -> BTreeMap<i64, LineCost> {
+            rows.iter()
+                .map(|&(line, start_line)| (line, LineCost { start_line, ..LineCost::default() }))
+                .collect()
         };
         assert_eq!(window(&costs(&[(20, 0), (30, 0)]), 100), (15, 35));
         assert_eq!(window(&costs(&[(20, 12), (30, 12)]), 32), (12, 32));

@@ -3,7 +3,7 @@
 mod support;
 
 use flamelet_symbol::MappedAt;
-use flamelet_symbol::symbolize::{Frame, ModuleName, Options, Symbolizer};
+use flamelet_symbol::symbolize::{Frame, ModuleName, SymbolizeOptions, Symbolizer};
 use object::{Object, ObjectSection};
 use support::Program;
 
@@ -40,7 +40,8 @@ fn compare(path: &str, count: u64) {
     let text = file.section_by_name(".text").expect("code");
     let addresses: Vec<u64> = (0..count).map(|step| text.address() + text.size() * step / count).collect();
     let module = ModuleName { path: path.to_owned(), build_id: String::new() };
-    let answers = Symbolizer::new(Options::default()).frames(&module, MappedAt::default(), &addresses);
+    let answers =
+        Symbolizer::new(SymbolizeOptions::default()).frames(&module, MappedAt::default(), &addresses);
     let loader = addr2line::Loader::new(path).expect("readable");
     let (mut compared, mut differences) = (0, Vec::new());
     for (&address, answer) in addresses.iter().zip(&answers) {

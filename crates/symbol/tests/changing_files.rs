@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use flamelet_symbol::locate::{Search, Wanted};
 use flamelet_symbol::source::SourcePath;
-use flamelet_symbol::symbolize::{ModuleName, Options, Symbolizer};
+use flamelet_symbol::symbolize::{ModuleName, SymbolizeOptions, Symbolizer};
 use flamelet_symbol::{Limits, MappedAt, inspect};
 use support::{Program, run, symbol};
 
@@ -59,7 +59,8 @@ fn cut_short_between_questions(task: &str) {
             .arg(&program.path));
     }
     let search = Search { debug_folders: Vec::new(), ..Search::default() };
-    let mut symbolizer = Symbolizer::new(Options { search, limits: limits(reader), ..Options::default() });
+    let mut symbolizer =
+        Symbolizer::new(SymbolizeOptions { search, limits: limits(reader), ..SymbolizeOptions::default() });
     let module = ModuleName { path: program.path.display().to_string(), build_id: String::new() };
     let mut ask = |addresses: &[u64]| symbolizer.frames(&module, MappedAt::default(), addresses);
     assert_eq!(&*ask(&[outer])[0].last().expect("known").name, "outer");
@@ -107,7 +108,7 @@ fn what_is_no_file_is_not_opened() {
         assert_eq!(located.binary, None, "{}", path.display());
         let module = ModuleName { path: path.display().to_string(), build_id: String::new() };
         let frames = comes_back(&path, move || {
-            Symbolizer::new(Options::default()).frames(&module, MappedAt::default(), &[4096])
+            Symbolizer::new(SymbolizeOptions::default()).frames(&module, MappedAt::default(), &[4096])
         });
         assert!(frames[0].is_empty());
         let inspected = path.clone();
@@ -130,7 +131,7 @@ fn a_debug_link_to_a_pipe_is_not_followed() {
     run(Command::new("mkfifo").arg(&debug));
     let module = ModuleName { path: program.path.display().to_string(), build_id: String::new() };
     let frames = comes_back(&debug, move || {
-        Symbolizer::new(Options::default()).frames(&module, MappedAt::default(), &[outer])
+        Symbolizer::new(SymbolizeOptions::default()).frames(&module, MappedAt::default(), &[outer])
     });
     assert!(frames[0].is_empty());
 }
@@ -142,7 +143,8 @@ fn a_file_that_is_written_anew_is_not_taken_for_the_old_one() {
     let build_id = flamelet_symbol::buildid::of_file(&program.path).expect("an ELF file").expect("an id");
     let outer = symbol(&program.path, "outer").0;
     let module = ModuleName { path: program.path.display().to_string(), build_id: build_id.to_string() };
-    let mut symbolizer = Symbolizer::new(Options { limits: Limits::SERVICE, ..Options::default() });
+    let mut symbolizer =
+        Symbolizer::new(SymbolizeOptions { limits: Limits::SERVICE, ..SymbolizeOptions::default() });
     let mut ask = |address| symbolizer.frames(&module, MappedAt::default(), &[address])[0].clone();
     assert_eq!(&*ask(outer).last().expect("known").name, "outer");
     let other = Program::c(&["-O0", "-g", "-Wl,--build-id"]);

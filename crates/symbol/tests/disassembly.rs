@@ -7,7 +7,7 @@ use std::process::Command;
 
 use flamelet_profile::{Mapping, ProfileBuilder};
 use flamelet_symbol::disassemble::{self, Style};
-use flamelet_symbol::symbolize::{Options, Symbolizer};
+use flamelet_symbol::symbolize::{SymbolizeOptions, Symbolizer};
 use support::{Program, instruction_addresses, run, symbol};
 
 #[test]
@@ -60,7 +60,7 @@ fn hot_instructions_of_a_profile() {
         builder.sample(stack, none, &[value]);
     }
     let profile = builder.finish();
-    let mut symbolizer = Symbolizer::new(Options::default());
+    let mut symbolizer = Symbolizer::new(SymbolizeOptions::default());
     let (functions, warnings) =
         disassemble::annotate(&profile, 0, |name| name == "local_helper", &mut symbolizer, Style::default());
     assert!(warnings.is_empty(), "{warnings:?}");

@@ -7,12 +7,13 @@ use std::path::Path;
 use std::process::Command;
 
 use flamelet_symbol::MappedAt;
-use flamelet_symbol::symbolize::{ModuleName, Options, Symbolizer};
+use flamelet_symbol::symbolize::{ModuleName, SymbolizeOptions, Symbolizer};
 use support::{Program, run, succeeds, symbol};
 
 fn names(path: &Path, address: u64) -> Vec<String> {
     let module = ModuleName { path: path.display().to_string(), build_id: String::new() };
-    let frames = Symbolizer::new(Options::default()).frames(&module, MappedAt::default(), &[address]);
+    let frames =
+        Symbolizer::new(SymbolizeOptions::default()).frames(&module, MappedAt::default(), &[address]);
     frames[0].iter().map(|frame| frame.name.to_string()).collect()
 }
 
@@ -59,5 +60,5 @@ fn debug_information_shared_by_dwz() {
 #[test]
 fn a_symbolizer_can_be_sent_and_locked() {
     fn is_send_and_sync<T: Send + Sync>(_: &T) {}
-    is_send_and_sync(&Symbolizer::new(Options::default()));
+    is_send_and_sync(&Symbolizer::new(SymbolizeOptions::default()));
 }

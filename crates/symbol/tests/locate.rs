@@ -9,7 +9,7 @@ use std::process::Command;
 use flamelet_symbol::MappedAt;
 use flamelet_symbol::buildid;
 use flamelet_symbol::locate::{Search, Wanted};
-use flamelet_symbol::symbolize::{ModuleName, Options, Symbolizer};
+use flamelet_symbol::symbolize::{ModuleName, SymbolizeOptions, Symbolizer};
 use support::{Program, run, symbol};
 
 /// A stripped program, its debug file, its build id, and the address of `outer`.
@@ -37,7 +37,8 @@ fn no_system_folders() -> Search {
 /// What `outer` is called, innermost frame first, and the warnings of the search.
 fn names(search: &Search, path: &Path, build_id: &str, outer: u64) -> (Vec<String>, Vec<String>) {
     let module = ModuleName { path: path.display().to_string(), build_id: build_id.to_owned() };
-    let mut symbolizer = Symbolizer::new(Options { search: search.clone(), ..Options::default() });
+    let mut symbolizer =
+        Symbolizer::new(SymbolizeOptions { search: search.clone(), ..SymbolizeOptions::default() });
     let frames = symbolizer.frames(&module, MappedAt::default(), &[outer]);
     let located = search.locate(&Wanted { path, build_id });
     (frames[0].iter().map(|frame| frame.name.to_string()).collect(), located.warnings)

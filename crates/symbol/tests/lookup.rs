@@ -6,13 +6,13 @@ use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
 
-use flamelet_symbol::symbolize::{Frame, ModuleName, Options, Symbolizer, frames_in_elf};
+use flamelet_symbol::symbolize::{Frame, ModuleName, SymbolizeOptions, Symbolizer, frames_in_elf};
 use flamelet_symbol::{Limits, MappedAt};
 use support::{Program, addr2line, instruction_addresses, run, succeeds, symbol};
 
 fn frames(path: &Path, addresses: &[u64]) -> Vec<Arc<[Frame]>> {
     let module = ModuleName { path: path.display().to_string(), build_id: String::new() };
-    Symbolizer::new(Options::default()).frames(&module, MappedAt::default(), addresses)
+    Symbolizer::new(SymbolizeOptions::default()).frames(&module, MappedAt::default(), addresses)
 }
 
 /// (name, file name, line) of each frame.

@@ -8,7 +8,7 @@ use flamelet_profile::{LocationId, Mapping, MappingSymbols, Profile, ProfileBuil
 use flamelet_symbol::locate::Search;
 use flamelet_symbol::process::{Process, ProcessMapping, code_mappings};
 use flamelet_symbol::source::{self, SourcePath};
-use flamelet_symbol::symbolize::{Options, Symbolizer, symbolize_profile};
+use flamelet_symbol::symbolize::{SymbolizeOptions, Symbolizer, symbolize_profile};
 use flamelet_symbol::{Limits, buildid};
 use support::{Program, run, symbol};
 
@@ -58,7 +58,8 @@ fn this_process() {
     let here = a_function_of_this_test as fn(u64) -> u64 as usize as u64;
     let in_libc = libc_function();
     let mut profile = profile_of(&[here, in_libc]);
-    let mut symbolizer = Symbolizer::new(Options { limits: Limits::SERVICE, ..Options::default() });
+    let mut symbolizer =
+        Symbolizer::new(SymbolizeOptions { limits: Limits::SERVICE, ..SymbolizeOptions::default() });
     let summary = symbolizer.symbolize_profile(&mut profile);
     assert_eq!((summary.asked, summary.resolved), (2, 2), "{summary:#?}");
     assert_eq!(names(&profile, 0).last().map(String::as_str), Some("whole_profile::a_function_of_this_test"));
@@ -88,9 +89,10 @@ fn symbols_that_are_there_stay_unless_forced() {
     let mut profile = profile_of(&[here]);
     let named = |name: &str| flamelet_profile::NamedLine { name: name.to_owned(), ..Default::default() };
     profile.relabel_locations(|_, _| Some(vec![named("already_known")]));
-    assert_eq!(symbolize_profile(&mut profile, &Options::default()).asked, 0);
+    assert_eq!(symbolize_profile(&mut profile, &SymbolizeOptions::default()).asked, 0);
     assert_eq!(names(&profile, 0), ["already_known"]);
-    let summary = symbolize_profile(&mut profile, &Options { force: true, ..Options::default() });
+    let summary =
+        symbolize_profile(&mut profile, &SymbolizeOptions { force: true, ..SymbolizeOptions::default() });
     assert_eq!((summary.asked, summary.resolved), (1, 1));
     assert_ne!(names(&profile, 0), ["already_known"]);
 }
@@ -98,7 +100,8 @@ fn symbols_that_are_there_stay_unless_forced() {
 #[test]
 fn what_is_forgotten_is_found_again() {
     let here = a_function_of_this_test as fn(u64) -> u64 as usize as u64;
-    let mut symbolizer = Symbolizer::new(Options { limits: Limits::SERVICE, ..Options::default() });
+    let mut symbolizer =
+        Symbolizer::new(SymbolizeOptions { limits: Limits::SERVICE, ..SymbolizeOptions::default() });
     for _ in 0..3 {
         let mut profile = profile_of(&[here]);
         assert_eq!(symbolizer.symbolize_profile(&mut profile).resolved, 1);
@@ -117,7 +120,8 @@ fn little_room_for_debug_information_changes_nothing() {
     let named_with = |held: u64| {
         let limits = Limits { held, ..Limits::default() };
         let mut profile = profile_of(&addresses);
-        let summary = symbolize_profile(&mut profile, &Options { limits, ..Options::default() });
+        let summary =
+            symbolize_profile(&mut profile, &SymbolizeOptions { limits, ..SymbolizeOptions::default() });
         let names: Vec<Vec<String>> =
             (0..profile.locations().len()).map(|location| names(&profile, location)).collect();
         (summary, names)
@@ -156,7 +160,7 @@ fn mapped_files() {
         let mapping = add_mapping(&mut builder, &mapping);
         builder.address(Some(mapping), start + (outer - address));
         let mut profile = builder.finish();
-        let summary = symbolize_profile(&mut profile, &Options::default());
+        let summary = symbolize_profile(&mut profile, &SymbolizeOptions::default());
         assert_eq!(names(&profile, 0), ["innermost", "middle", "outer"], "{summary:#?}");
         assert_eq!(&summary.mappings[0].sources, std::slice::from_ref(path));
     }
@@ -170,9 +174,10 @@ fn addresses_without_a_mapping() {
     let mut builder = ProfileBuilder::new(&[("samples", "count")]);
     builder.address(None, outer);
     let mut profile = builder.finish();
-    assert_eq!(symbolize_profile(&mut profile, &Options::default()).asked, 0);
+    assert_eq!(symbolize_profile(&mut profile, &SymbolizeOptions::default()).asked, 0);
     let search = Search { binaries: vec![program.path.clone()], ..Search::default() };
-    let summary = symbolize_profile(&mut profile, &Options { search, ..Options::default() });
+    let summary =
+        symbolize_profile(&mut profile, &SymbolizeOptions { search, ..SymbolizeOptions::default() });
     assert_eq!(names(&profile, 0), ["innermost", "middle", "outer"], "{summary:#?}");
 }
 
@@ -185,7 +190,7 @@ fn the_vdso() {
     };
     let every_16_bytes: Vec<u64> = (vdso.start..vdso.limit).step_by(16).collect();
     let mut profile = profile_of(&every_16_bytes);
-    let summary = symbolize_profile(&mut profile, &Options::default());
+    let summary = symbolize_profile(&mut profile, &SymbolizeOptions::default());
     let found: Vec<String> = (0..every_16_bytes.len()).flat_map(|row| names(&profile, row)).collect();
     assert!(found.iter().any(|name| name.contains("clock_gettime")), "{summary:#?} {found:?}");
 }
@@ -238,7 +243,7 @@ fn another_kernel_has_no_names_here() {
     let kernel = builder.mapping(Mapping { start, limit, offset: 0, filename, build_id, symbols });
     builder.address(Some(kernel), 0xffff_ffff_8100_0100);
     let mut profile = builder.finish();
-    let summary = symbolize_profile(&mut profile, &Options::default());
+    let summary = symbolize_profile(&mut profile, &SymbolizeOptions::default());
     assert_eq!(names(&profile, 0), Vec::<String>::new());
     assert!(summary.warnings().any(|(_, warning)| warning.contains("another kernel")), "{summary:#?}");
 }

@@ -55,10 +55,10 @@ pub(crate) fn section_length(bytes: &[u8]) -> usize {
 
 /// The rules that hold at one place of a function.
 #[derive(Clone, Copy, Debug)]
-struct State {
+struct FrameRules {
     cfa: Cfa,
-    frame_pointer: Place,
-    return_address: Place,
+    frame_pointer: RegisterRule,
+    return_address: RegisterRule,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -70,7 +70,7 @@ enum Cfa {
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Place {
+enum RegisterRule {
     Saved(Saved),
     Undefined,
     Other,
@@ -78,7 +78,7 @@ enum Place {
 
 struct KnownCie<'a> {
     entry: Cie<'a>,
-    state: State,
+    state: FrameRules,
 }
 
 struct Decoder<'a> {
@@ -89,7 +89,7 @@ struct Decoder<'a> {
     bases: &'a BaseAddresses,
     cies: FxHashMap<usize, Option<std::rc::Rc<KnownCie<'a>>>>,
     last_cie: Option<(usize, std::rc::Rc<KnownCie<'a>>)>,
-    remembered: Vec<State>,
+    remembered: Vec<FrameRules>,
     builder: TableBuilder,
 }
 
@@ -130,8 +130,8 @@ impl<'a> Decoder<'a> {
 
     fn read_cie(&mut self, offset: usize) -> Option<KnownCie<'a>> {
         let entry = self.section.cie_from_offset(self.bases, offset.into()).ok()?;
-        let same = Place::Saved(Saved::Same);
-        let mut state = State { cfa: Cfa::Other, frame_pointer: same, return_address: same };
+        let same = RegisterRule::Saved(Saved::Same);
+        let mut state = FrameRules { cfa: Cfa::Other, frame_pointer: same, return_address: same };
         let initial = state;
         let mut instructions = entry.instructions(self.section, self.bases);
         while let Some(instruction) = instructions.next().ok()? {
@@ -141,7 +141,7 @@ impl<'a> Decoder<'a> {
     }
 
     /// Adds the rules of one function.
-    fn function(&mut self, function: &FrameDescriptionEntry<Bytes<'a>>, initial: State) {
+    fn function(&mut self, function: &FrameDescriptionEntry<Bytes<'a>>, initial: FrameRules) {
         self.builder.function(function.initial_address(), function.end_address());
         if function.is_signal_trampoline() {
             self.builder.rule(0, Rule::Signal);
@@ -182,7 +182,13 @@ impl<'a> Decoder<'a> {
         self.builder.rule(offset as u32, rule);
     }
 
-    fn apply(&mut self, instruction: &Instruction, cie: &Cie<'a>, initial: &State, state: &mut State) {
+    fn apply(
+        &mut self,
+        instruction: &Instruction,
+        cie: &Cie<'a>,
+        initial: &FrameRules,
+        state: &mut FrameRules,
+    ) {
         use CallFrameInstruction as I;
         let factor = cie.data_alignment_factor();
         match *instruction {
@@ -214,24 +220,30 @@ impl<'a> Decoder<'a> {
     }
 
     /// Applies instructions that say where one register was saved.
-    fn apply_register(&self, instruction: &Instruction, factor: i64, initial: &State, state: &mut State) {
+    fn apply_register(
+        &self,
+        instruction: &Instruction,
+        factor: i64,
+        initial: &FrameRules,
+        state: &mut FrameRules,
+    ) {
         use CallFrameInstruction as I;
-        let at = |factored: i64| Place::Saved(Saved::AtCfa(factored.wrapping_mul(factor)));
+        let at = |factored: i64| RegisterRule::Saved(Saved::AtCfa(factored.wrapping_mul(factor)));
         let (register, place) = match *instruction {
             I::Offset { register, factored_offset } => (register, at(factored_offset as i64)),
             I::OffsetExtendedSf { register, factored_offset } => (register, at(factored_offset)),
-            I::Undefined { register } => (register, Place::Undefined),
-            I::SameValue { register } => (register, Place::Saved(Saved::Same)),
+            I::Undefined { register } => (register, RegisterRule::Undefined),
+            I::SameValue { register } => (register, RegisterRule::Saved(Saved::Same)),
             I::Restore { register } if register.0 == self.frame_pointer => (register, initial.frame_pointer),
             I::Restore { register } => (register, initial.return_address),
             I::Expression { register, expression } => {
                 let bytes = expression.get(self.section).map(|expression| expression.0.slice());
-                (register, bytes.map_or(Place::Other, |bytes| self.place_expression(bytes)))
+                (register, bytes.map_or(RegisterRule::Other, |bytes| self.place_expression(bytes)))
             }
             I::ValOffset { register, .. }
             | I::ValOffsetSf { register, .. }
             | I::ValExpression { register, .. }
-            | I::Register { dest_register: register, .. } => (register, Place::Other),
+            | I::Register { dest_register: register, .. } => (register, RegisterRule::Other),
             _ => return,
         };
         if register.0 == self.frame_pointer {
@@ -241,7 +253,7 @@ impl<'a> Decoder<'a> {
         }
     }
 
-    fn set_cfa_offset(&self, state: &mut State, offset: i64) {
+    fn set_cfa_offset(&self, state: &mut FrameRules, offset: i64) {
         if let Cfa::Register(register, _) = state.cfa {
             state.cfa = Cfa::Register(register, offset);
         }
@@ -260,10 +272,10 @@ impl<'a> Decoder<'a> {
         }
     }
 
-    fn place_expression(&self, expression: &[u8]) -> Place {
+    fn place_expression(&self, expression: &[u8]) -> RegisterRule {
         match self.base_plus_offset(expression) {
-            Some((Base::FramePointer, offset, [])) => Place::Saved(Saved::AtFramePointer(offset)),
-            _ => Place::Other,
+            Some((Base::FramePointer, offset, [])) => RegisterRule::Saved(Saved::AtFramePointer(offset)),
+            _ => RegisterRule::Other,
         }
     }
 
@@ -277,16 +289,16 @@ impl<'a> Decoder<'a> {
         Some((self.architecture.base(u16::from(register))?, offset, rest.slice()))
     }
 
-    fn rule(&mut self, state: &State) -> Rule {
+    fn rule(&mut self, state: &FrameRules) -> Rule {
         let return_address = match state.return_address {
-            Place::Saved(saved) => saved,
-            Place::Undefined => return Rule::Root,
-            Place::Other => return Rule::Unknown,
+            RegisterRule::Saved(saved) => saved,
+            RegisterRule::Undefined => return Rule::Root,
+            RegisterRule::Other => return Rule::Unknown,
         };
         let frame_pointer = match state.frame_pointer {
-            Place::Saved(saved) => saved,
-            Place::Undefined => Saved::Same,
-            Place::Other => return Rule::Unknown,
+            RegisterRule::Saved(saved) => saved,
+            RegisterRule::Undefined => Saved::Same,
+            RegisterRule::Other => return Rule::Unknown,
         };
         let cfa = match state.cfa {
             Cfa::Register(register, offset) => match self.architecture.base(register) {

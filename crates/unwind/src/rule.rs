@@ -81,9 +81,9 @@ const SPECIAL_SIDE: u32 = 4;
 /// A [`Rule`] and the place in its bucket from which on it holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(transparent)]
-pub(crate) struct Row(u32);
+pub(crate) struct TableRow(u32);
 
-impl Row {
+impl TableRow {
     pub(crate) fn pack(pc_in_bucket: u8, rule: Rule) -> Self {
         let (kind, saved, argument) = match rule {
             Rule::Frame { base: Base::StackPointer, offset, saved } => {
@@ -141,7 +141,7 @@ mod tests {
             Rule::Side(0xabcd),
         ];
         for (at, rule) in rules.into_iter().enumerate() {
-            let row = Row::pack(250 + (at as u8 & 3), rule);
+            let row = TableRow::pack(250 + (at as u8 & 3), rule);
             assert_eq!(row.rule(), rule);
             assert_eq!(row.pc_in_bucket(), 250 + (at as u32 & 3));
         }

@@ -1,7 +1,7 @@
 //! The compact table of one module: sorted rows, found through buckets of 256 bytes of text.
 
 use crate::Architecture;
-use crate::rule::{Row, Rule, SideRule};
+use crate::rule::{Rule, SideRule, TableRow};
 use rustc_hash::FxHashMap;
 
 const BUCKET_SHIFT: u32 = 8;
@@ -17,7 +17,7 @@ pub struct Table {
     /// For each bucket, the first row in it; one more at the end.
     buckets: Box<[u32]>,
     /// Sorted by address. The row before a bucket's first one holds at the start of the bucket.
-    rows: Box<[Row]>,
+    rows: Box<[TableRow]>,
     side: Box<[SideRule]>,
 }
 
@@ -155,7 +155,7 @@ struct Packer {
     start: u64,
     bucket_count: usize,
     buckets: Vec<u32>,
-    rows: Vec<Row>,
+    rows: Vec<TableRow>,
     last: Option<(u64, Rule)>,
 }
 
@@ -190,11 +190,11 @@ impl Packer {
         while self.buckets.len() <= bucket {
             self.buckets.push(self.rows.len() as u32);
         }
-        self.rows.push(Row::pack(offset as u8, rule));
+        self.rows.push(TableRow::pack(offset as u8, rule));
         self.last = Some((address, rule));
     }
 
-    fn finish(mut self) -> (Box<[u32]>, Box<[Row]>) {
+    fn finish(mut self) -> (Box<[u32]>, Box<[TableRow]>) {
         let end = self.rows.len() as u32;
         self.buckets.resize(self.bucket_count + 1, end);
         (self.buckets.into(), self.rows.into())

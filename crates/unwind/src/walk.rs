@@ -68,7 +68,7 @@ pub fn walk<M: Memory>(
             Some((_, Rule::Root)) => modules.met.put_root(at),
             _ => {}
         }
-        let place = Place { modules, is_in_module: module.is_some(), found, is_exact };
+        let place = FrameCode { modules, is_in_module: module.is_some(), found, is_exact };
         // A copy, because a value that is borrowed could not stay in registers.
         let here = registers;
         match place.uncommon_step(&here, memory) {
@@ -140,7 +140,7 @@ pub(crate) fn step(
 }
 
 /// What is known about the code of a frame.
-pub(crate) struct Place<'a> {
+pub(crate) struct FrameCode<'a> {
     pub(crate) modules: &'a Modules,
     pub(crate) is_in_module: bool,
     pub(crate) found: Option<(&'a Table, Rule)>,
@@ -148,7 +148,7 @@ pub(crate) struct Place<'a> {
     pub(crate) is_exact: bool,
 }
 
-impl Place<'_> {
+impl FrameCode<'_> {
     /// Handles anything but an ordinary frame that was met before.
     #[inline(never)]
     pub(crate) fn uncommon_step(

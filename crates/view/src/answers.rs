@@ -14,7 +14,7 @@ use crate::cancel::CancelToken;
 use crate::code::{Code, code_of};
 use crate::lock::lock;
 use crate::query::Query;
-use crate::source::{Entry, LIVE_HEAP};
+use crate::source::{LIVE_HEAP, ProfileEntry};
 
 /// The maximum number of table rows to send; the page finds others with its search.
 const MAX_ROWS: usize = 2_000;
@@ -40,7 +40,7 @@ struct AboutOpened {
 #[derive(Serialize)]
 struct Opened {
     about: Option<AboutOpened>,
-    entries: Vec<Entry>,
+    entries: Vec<ProfileEntry>,
     live: bool,
     /// Which heap profiles can be taken of a live service, by the names of their endpoints.
     live_heap: Vec<&'static str>,

@@ -6,7 +6,7 @@ use flamelet_report::disasm::{Disassembly, ListedInstruction};
 use flamelet_report::list::{List, ListedFunction, list_confined};
 use flamelet_report::page::escaped_pattern;
 use flamelet_report::profile::{Profile, filter};
-use flamelet_report::{Command, Report, ReportOptions};
+use flamelet_report::{Report, ReportKind, ReportOptions};
 use serde::Serialize;
 
 use crate::Error;
@@ -17,7 +17,7 @@ pub trait Disassemble: Send + Sync {
     /// files are shown only if they are below [`CodeOptions::source_path`].
     fn confirmed_sources(&self, report: &Report) -> BTreeSet<String>;
 
-    /// Returns the instructions of the functions that match `pattern`; `report` was made for [`Command::Disasm`].
+    /// Returns the instructions of the functions that match `pattern`; `report` was made for [`ReportKind::Disasm`].
     fn disassemble(&self, report: &Report, pattern: &str) -> Result<Disassembly, String>;
 }
 
@@ -59,7 +59,7 @@ pub(crate) fn code_of(
         return Ok(Code { function, files, instructions: Vec::new(), note });
     };
     // With addresses, which a report on source lines lacks.
-    let report = report(profile, sample_type, &pattern, options, Command::Disasm)?;
+    let report = report(profile, sample_type, &pattern, options, ReportKind::Disasm)?;
     let confirmed = disassembler.confirmed_sources(&report);
     let (files, mut note) = sources(profile, sample_type, &pattern, options, confirmed)?;
     let instructions = match disassembler.disassemble(&report, &pattern) {
@@ -83,7 +83,7 @@ fn report(
     sample_type: usize,
     pattern: &str,
     options: &CodeOptions,
-    command: Command,
+    command: ReportKind,
 ) -> Result<Report, Error> {
     let mut wanted = ReportOptions {
         sample_index: sample_type.to_string(),
@@ -102,7 +102,7 @@ fn sources(
     options: &CodeOptions,
     confirmed: BTreeSet<String>,
 ) -> Result<(Vec<ListedFunction>, String), Error> {
-    let report = report(profile, sample_type, pattern, options, Command::List)?;
+    let report = report(profile, sample_type, pattern, options, ReportKind::List)?;
     let regex = filter::regex("function", pattern).map_err(|error| Error::invalid(error.to_string()))?;
     let found: List = list_confined(&report, regex.as_ref(), confirmed);
     let note = match found.functions.is_empty() {

@@ -57,10 +57,10 @@ struct Shelved {
 }
 
 impl Shelved {
-    fn entry(&self) -> Entry {
+    fn entry(&self) -> ProfileEntry {
         let profile = &self.profile;
         let kind = profile.sample_types().get(profile.default_sample_index());
-        Entry {
+        ProfileEntry {
             id: self.id.to_string(),
             name: self.name.clone(),
             detail: String::new(),
@@ -91,7 +91,7 @@ pub struct Source {
 
 /// One profile of a [`Source`], as the page lists it.
 #[derive(Clone, Debug, Serialize)]
-pub(crate) struct Entry {
+pub(crate) struct ProfileEntry {
     pub(crate) id: String,
     pub(crate) name: String,
     pub(crate) detail: String,
@@ -189,7 +189,7 @@ impl Source {
     }
 
     /// Returns the profiles to choose from.
-    pub(crate) fn entries(&self) -> Result<Vec<Entry>, Error> {
+    pub(crate) fn entries(&self) -> Result<Vec<ProfileEntry>, Error> {
         match &self.shelf {
             Shelf::Folder { path, .. } => Ok(files(path)?.into_iter().map(|(entry, _)| entry).collect()),
             Shelf::Memory(profiles) => Ok(lock(profiles).iter().map(Shelved::entry).collect()),
@@ -246,7 +246,7 @@ impl Source {
         heap: Option<HeapView>,
         seconds: u32,
         cancel: &CancelToken,
-    ) -> Result<Entry, Error> {
+    ) -> Result<ProfileEntry, Error> {
         let (Some(take), Shelf::Memory(profiles)) = (&self.take, &self.shelf) else {
             return Err(Error::invalid("this is no live service: there is nothing to take a profile of"));
         };
@@ -286,7 +286,7 @@ fn as_shown(mut profile: Profile) -> Profile {
 }
 
 /// Returns the regular files of a folder that may be profiles, oldest first. Links are skipped.
-fn files(folder: &Path) -> Result<Vec<(Entry, PathBuf)>, Error> {
+fn files(folder: &Path) -> Result<Vec<(ProfileEntry, PathBuf)>, Error> {
     let unreadable = |error| Error::unreadable(format!("{} cannot be listed: {error}", folder.display()));
     let mut found = Vec::new();
     for file in fs::read_dir(folder).map_err(unreadable)? {
@@ -298,7 +298,7 @@ fn files(folder: &Path) -> Result<Vec<(Entry, PathBuf)>, Error> {
         }
         let detail = format!("{} kB", about.len().div_ceil(1024));
         let changed = about.modified().unwrap_or(SystemTime::UNIX_EPOCH);
-        found.push((changed, Entry { id: name.clone(), name, detail, kind: String::new() }, path));
+        found.push((changed, ProfileEntry { id: name.clone(), name, detail, kind: String::new() }, path));
     }
     found.sort_by(|(a, one, _), (b, other, _)| (a, &one.name).cmp(&(b, &other.name)));
     Ok(found.into_iter().map(|(_, entry, path)| (entry, path)).collect())

@@ -14,7 +14,12 @@ const NANOS: u64 = 1_000_000_000;
 pub(crate) fn record_forbidden(name: &str, words: &[&Path]) -> Recording {
     let out = scratch().join(format!("{name}.pb.gz"));
     let mut recorder = command(&compiled("forbids.c", "forbids", &[]));
-    recorder.arg(flamelet()).args(["record", "-F", &FREQUENCY.to_string(), "-o"]).arg(&out).arg("--").args(words);
+    recorder
+        .arg(flamelet())
+        .args(["record", "-F", &FREQUENCY.to_string(), "-o"])
+        .arg(&out)
+        .arg("--")
+        .args(words);
     let said = answer(&mut recorder);
     Recording { profile: read(&out, &said.stderr), said }
 }

@@ -208,7 +208,12 @@ fn section(rows: &[&Row], figures: &[Figures], rounds: usize, mebibytes: u32) ->
         goals: vec![
             at_most("flamelet on the system allocator", added(at("flamelet-system"), 0), 1.5, "ns"),
             at_most("flamelet on jemalloc", added(at("flamelet-jemalloc"), 0), 1.0, "ns"),
-            at_most("flamelet fed by jemalloc's sampling", added(at("flamelet-jemalloc-hooks"), 0), 1.0, "ns"),
+            at_most(
+                "flamelet fed by jemalloc's sampling",
+                added(at("flamelet-jemalloc-hooks"), 0),
+                1.0,
+                "ns",
+            ),
             at_most("flamelet on mimalloc", added(at("flamelet-mimalloc"), 0), 1.5, "ns"),
             at_most("a sample on the system allocator", sample(at("flamelet-system")), 1.5, "µs"),
             at_most("a sample on jemalloc", sample(at("flamelet-jemalloc")), 1.5, "µs"),

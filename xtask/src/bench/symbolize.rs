@@ -75,6 +75,9 @@ fn section(passes: &[Passes; 3], size: u64) -> Section {
         ),
         columns: vec!["engine", "first pass", "second pass", "found", "against flamelet"],
         rows: rows.collect(),
-        goals: vec![format!("no more than the better of the two peers in the same run: {}", verdict(ours <= best))],
+        goals: vec![format!(
+            "no more than the better of the two peers in the same run: {}",
+            verdict(ours <= best)
+        )],
     }
 }

@@ -158,7 +158,12 @@ fn goals(small: &Figures, pprof: &Figures, large: &Figures) -> Vec<String> {
         at_most("memory in all, large profile", large.middle("total_mb"), 400.0, "MB"),
         at_most("a zoom, large profile", large.middle("zoom_ms"), 100.0, "ms"),
         at_most("a frame while panning, large profile, p95", large.middle("frame_p95_ms"), 17.0, "ms"),
-        at_most("bytes a view, large profile", large.middle("view_bytes").map(|bytes| bytes / 1e6), 1.0, "MB"),
+        at_most(
+            "bytes a view, large profile",
+            large.middle("view_bytes").map(|bytes| bytes / 1e6),
+            1.0,
+            "MB",
+        ),
         format!(
             "20 times less CPU than pprof's page, small profile: {cpu:.1} times ({:.1} with the browser's), {}",
             less(both(pprof), both(small)),

@@ -61,7 +61,7 @@ const ROOM: usize = if cfg!(unoptimized) { 16 << 10 } else { 2 << 10 };
 /// there is no room for it: the kernel kills a process whose next signal does not fit.
 const BLOCKED: SignalMask = SignalMask::FROM_ELSEWHERE;
 
-static SHARED: Shared = Shared {
+static SHARED: HandlerState = HandlerState {
     pool: AtomicPtr::new(ptr::null_mut()),
     inside: AtomicUsize::new(0),
     period: AtomicU64::new(0),
@@ -74,7 +74,7 @@ static SHARED: Shared = Shared {
 
 /// What every signal reads, in one cache line.
 #[repr(align(64))]
-struct Shared {
+struct HandlerState {
     pool: AtomicPtr<Pool>,
     /// Handlers that may hold the pool.
     inside: AtomicUsize,

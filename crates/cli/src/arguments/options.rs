@@ -4,12 +4,12 @@ use std::marker::PhantomData;
 
 use clap::error::ErrorKind;
 use clap::{Arg, ArgAction, ArgMatches, FromArgMatches};
-use flamelet_report::{Command, OPTIONS, ReportOption, ReportOptions};
+use flamelet_report::{OPTIONS, ReportKind, ReportOption, ReportOptions};
 
 /// Which options a verb takes.
 pub(crate) trait Takes {
     /// The report whose defaults the help shows.
-    const REPORT: Command;
+    const REPORT: ReportKind;
 
     fn takes(option: &ReportOption) -> bool {
         option.reports.contains(&Self::REPORT)
@@ -21,7 +21,7 @@ macro_rules! reports {
         $(
             pub(crate) struct $report;
             impl Takes for $report {
-                const REPORT: Command = Command::$report;
+                const REPORT: ReportKind = ReportKind::$report;
             }
         )*
     };
@@ -36,7 +36,7 @@ reports!(
 pub(crate) struct NoOptions;
 
 impl Takes for NoOptions {
-    const REPORT: Command = Command::Raw;
+    const REPORT: ReportKind = ReportKind::Raw;
 
     fn takes(_: &ReportOption) -> bool {
         false
@@ -83,7 +83,7 @@ impl<T: Takes> FromArgMatches for OptionArgs<T> {
     }
 }
 
-fn argument(option: &'static ReportOption, report: Command) -> Arg {
+fn argument(option: &'static ReportOption, report: ReportKind) -> Arg {
     let name = option.flag.map_or(option.name, |(flag, _)| flag);
     let help = match option.default_for(report) {
         Some(default) => format!("{} [default: {default}]", option.help),

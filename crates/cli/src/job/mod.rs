@@ -12,7 +12,7 @@ use flamelet_profile::{Granularity, Profile, filter, pprof};
 use flamelet_report::by::Grouping;
 use flamelet_report::files::{callgrind, dot, graph_svg, raw};
 use flamelet_report::flame::{self, FlameOptions};
-use flamelet_report::{Command, Report, ReportOptions, graph, info, labels, page, top, traces, tree};
+use flamelet_report::{Report, ReportKind, ReportOptions, graph, info, labels, page, top, traces, tree};
 use serde::Serialize;
 
 use crate::error::{Failure, Result};
@@ -56,22 +56,22 @@ pub(crate) enum Question {
 }
 
 impl Question {
-    fn command(&self) -> Command {
+    fn command(&self) -> ReportKind {
         match self {
-            Self::Top | Self::By(..) => Command::Top,
-            Self::Explain { .. } => Command::Explain,
-            Self::Tree => Command::Tree,
-            Self::Peek(_) => Command::Peek,
-            Self::List(_) => Command::List,
-            Self::Disasm(_) => Command::Disasm,
-            Self::Traces => Command::Traces,
-            Self::Tags => Command::Tags,
-            Self::Raw | Self::Info | Self::Comments => Command::Raw,
-            Self::Dot | Self::Graph => Command::Dot,
-            Self::Callgrind => Command::Callgrind,
-            Self::Proto => Command::Proto,
-            Self::TopProto => Command::TopProto,
-            Self::Flame(..) => Command::Flame,
+            Self::Top | Self::By(..) => ReportKind::Top,
+            Self::Explain { .. } => ReportKind::Explain,
+            Self::Tree => ReportKind::Tree,
+            Self::Peek(_) => ReportKind::Peek,
+            Self::List(_) => ReportKind::List,
+            Self::Disasm(_) => ReportKind::Disasm,
+            Self::Traces => ReportKind::Traces,
+            Self::Tags => ReportKind::Tags,
+            Self::Raw | Self::Info | Self::Comments => ReportKind::Raw,
+            Self::Dot | Self::Graph => ReportKind::Dot,
+            Self::Callgrind => ReportKind::Callgrind,
+            Self::Proto => ReportKind::Proto,
+            Self::TopProto => ReportKind::TopProto,
+            Self::Flame(..) => ReportKind::Flame,
         }
     }
 

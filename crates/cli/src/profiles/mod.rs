@@ -52,7 +52,7 @@ pub(crate) struct Opened {
 }
 
 /// Where the bytes of a profile come from.
-enum Reader {
+enum ProfileInput {
     File(File),
     Stream(Box<dyn Read>),
 }
@@ -161,12 +161,12 @@ impl SourceOptions {
 
     pub(crate) fn open_one(&self, source: &str, notes: &mut Vec<String>) -> Result<Profile> {
         let name = if source == "-" { "standard input" } else { source };
-        let mut options = flamelet_formats::Options::default();
+        let mut options = flamelet_formats::FormatOptions::default();
         options.limits = self.limits;
         options.timeline = !self.without_times;
         let read = match self.reader(source)? {
-            Reader::File(file) => flamelet_formats::read_file(&file, &options),
-            Reader::Stream(stream) => flamelet_formats::read(stream, &options),
+            ProfileInput::File(file) => flamelet_formats::read_file(&file, &options),
+            ProfileInput::Stream(stream) => flamelet_formats::read(stream, &options),
         };
         let read = read.map_err(point_at_formats).about(name)?;
         notes.extend(read.notes.iter().map(|note| format!("{name}: {note}")));
@@ -180,8 +180,8 @@ impl SourceOptions {
         let cap = self.limits.memory;
         let mut bytes = Vec::new();
         let reader: Box<dyn Read> = match self.reader(source)? {
-            Reader::File(file) => Box::new(file),
-            Reader::Stream(stream) => stream,
+            ProfileInput::File(file) => Box::new(file),
+            ProfileInput::Stream(stream) => stream,
         };
         reader.take(cap.saturating_add(1)).read_to_end(&mut bytes).about(source)?;
         if bytes.len() as u64 > cap {
@@ -193,15 +193,15 @@ impl SourceOptions {
         Ok(bytes)
     }
 
-    fn reader(&self, source: &str) -> Result<Reader> {
+    fn reader(&self, source: &str) -> Result<ProfileInput> {
         if source == "-" {
-            return Ok(Reader::Stream(Box::new(io::stdin().lock())));
+            return Ok(ProfileInput::Stream(Box::new(io::stdin().lock())));
         }
         let path = Path::new(source);
         if let Some(url) = fetch::profile_url(source, self.fetch.seconds).filter(|_| !path.exists()) {
             let max_bytes = self.limits.memory;
             let options = FetchOptions { max_bytes, ..self.fetch.clone() };
-            return Ok(Reader::Stream(Box::new(io::Cursor::new(fetch::fetch(&url, &options)?))));
+            return Ok(ProfileInput::Stream(Box::new(io::Cursor::new(fetch::fetch(&url, &options)?))));
         }
         if source.contains("://") && !path.exists() {
             let message = "this is not the address of a service; write it as http://HOST:PORT";
@@ -216,7 +216,7 @@ impl SourceOptions {
             let message = "is a program and not a profile; record it with: flamelet record -- ";
             return Err(Failure::new(format!("{source}: {message}{source}")));
         }
-        Ok(Reader::File(file))
+        Ok(ProfileInput::File(file))
     }
 }
 
@@ -240,10 +240,10 @@ impl SymbolOptions {
 
 impl SymbolOptions {
     /// Returns where and how to look for names.
-    pub(crate) fn symbolizer_options(&self) -> flamelet_symbol::symbolize::Options {
+    pub(crate) fn symbolizer_options(&self) -> flamelet_symbol::symbolize::SymbolizeOptions {
         let search = flamelet_symbol::locate::Search::from_environment();
         let mut options =
-            flamelet_symbol::symbolize::Options { search, force: self.force, ..Default::default() };
+            flamelet_symbol::symbolize::SymbolizeOptions { search, force: self.force, ..Default::default() };
         for path in &self.binaries {
             let list = if path.is_dir() { &mut options.search.folders } else { &mut options.search.binaries };
             list.push(path.canonicalize().unwrap_or_else(|_| path.clone()));

@@ -3,7 +3,7 @@
 use clap::ValueHint;
 use flamelet_profile::unit;
 use flamelet_report::diff::{Diff, diff};
-use flamelet_report::{Command, Report, Sort};
+use flamelet_report::{Report, ReportKind, Sort};
 
 use crate::arguments::compare::ComparedArgs;
 use crate::arguments::guide::Guide;
@@ -48,7 +48,7 @@ pub(crate) fn guide() -> Guide {
 pub(crate) fn run(args: &Args) -> Result<()> {
     let answer = compare(&args.pair)?;
     let compared = &args.pair.compared;
-    let count = compared.options.options.node_count.unwrap_or(Command::Diff.usual_node_count());
+    let count = compared.options.options.node_count.unwrap_or(ReportKind::Diff.usual_node_count());
     compared.write(|is_json, mut out| match is_json {
         true => job::write_json(&answer, out),
         false => Ok(answer.write_text(&mut out, count)?),

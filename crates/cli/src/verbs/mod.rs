@@ -206,7 +206,7 @@ mod tests {
             for (verb, help) in &helps {
                 let is_expected = match (verb.as_str(), option.name) {
                     ("view", name) => ["source_path", "trim_path"].contains(&name),
-                    ("graph", _) => option.reports.contains(&flamelet_report::Command::Dot),
+                    ("graph", _) => option.reports.contains(&flamelet_report::ReportKind::Dot),
                     (verb, _) => {
                         option.reports.iter().any(|report| format!("{report:?}").eq_ignore_ascii_case(verb))
                     }

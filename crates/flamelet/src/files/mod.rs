@@ -74,32 +74,32 @@ pub fn setup_profiling(
 #[must_use = "recording stops when this is dropped, unless it is detached"]
 pub struct IntervalFiles {
     /// `None` once it is stopped or detached.
-    running: Option<Running>,
+    running: Option<RecorderThread>,
 }
 
 /// A recorder of interval files that runs until the process ends or it is [stopped](DetachedFiles::stop), even when
 /// this value is dropped, see [`setup_profiling`] and [`IntervalFiles::detach`].
 #[derive(Debug)]
 pub struct DetachedFiles {
-    running: Option<Running>,
+    running: Option<RecorderThread>,
 }
 
 impl DetachedFiles {
     /// Stops recording, and writes the unfinished last window before it returns.
     pub fn stop(self) {
-        self.running.into_iter().for_each(Running::stop);
+        self.running.into_iter().for_each(RecorderThread::stop);
     }
 }
 
 /// The recorder's thread.
-struct Running {
+struct RecorderThread {
     /// The process that the thread belongs to: the child of a fork has no such thread, and nothing to write.
     process: u32,
     cancel: Arc<Cancel>,
     thread: JoinHandle<()>,
 }
 
-impl Running {
+impl RecorderThread {
     fn stop(self) {
         if self.process != std::process::id() {
             return;
@@ -110,7 +110,7 @@ impl Running {
     }
 }
 
-impl fmt::Debug for Running {
+impl fmt::Debug for RecorderThread {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Running").field("process", &self.process).finish_non_exhaustive()
     }
@@ -143,7 +143,7 @@ impl IntervalFiles {
 
 impl Drop for IntervalFiles {
     fn drop(&mut self) {
-        self.running.take().into_iter().for_each(Running::stop);
+        self.running.take().into_iter().for_each(RecorderThread::stop);
     }
 }
 
@@ -246,7 +246,7 @@ impl IntervalFilesBuilder {
         let thread = flamelet_capture::own_threads::spawn("flamelet-files", run).map_err(|error| {
             Error::new(ErrorKind::Denied, format!("the recorder's thread cannot start: {error}"))
         })?;
-        Ok(IntervalFiles { running: Some(Running { process: std::process::id(), cancel, thread }) })
+        Ok(IntervalFiles { running: Some(RecorderThread { process: std::process::id(), cancel, thread }) })
     }
 }
 

@@ -89,7 +89,7 @@ impl Handler {
     pub fn answer<B: AsRef<[u8]>>(&self, request: Request<B>) -> Answering {
         let (parts, body) = request.into_parts();
         if let Err(refusal) = self.admit(&parts) {
-            return Answering { state: State::Done(Some(self.refuse_stranger(&parts, &refusal))) };
+            return Answering { state: AnswerState::Done(Some(self.refuse_stranger(&parts, &refusal))) };
         }
         self.answer_admitted(&parts, body.as_ref())
     }
@@ -99,15 +99,15 @@ impl Handler {
         let plan = endpoints::plan(&self.rules(), parts, body);
         let job = plan.map(|plan| Job::new(&self.profiler, self.has_viewer, plan));
         let outcome = job.and_then(|job| match job {
-            Job::Done(answer) => Ok(State::Done(Some(answer))),
+            Job::Done(answer) => Ok(AnswerState::Done(Some(answer))),
             Job::Thread { mut head, .. } if parts.method == Method::HEAD => {
                 head.body_mut().clear();
-                Ok(State::Done(Some(head)))
+                Ok(AnswerState::Done(Some(head)))
             }
-            Job::Thread { work, cost, .. } => Ok(State::Working(self.start(work, cost)?)),
+            Job::Thread { work, cost, .. } => Ok(AnswerState::Working(self.start(work, cost)?)),
         });
-        let mut state = outcome.unwrap_or_else(|refusal| State::Done(Some(self.refuse(&refusal))));
-        if let State::Done(Some(answer)) = &mut state {
+        let mut state = outcome.unwrap_or_else(|refusal| AnswerState::Done(Some(self.refuse(&refusal))));
+        if let AnswerState::Done(Some(answer)) = &mut state {
             answer::cut_body_for(&parts.method, answer);
         }
         Answering { state }
@@ -239,11 +239,11 @@ impl<B: AsRef<[u8]>> tower_service::Service<Request<B>> for Handler {
 #[derive(Debug)]
 #[must_use = "the work ends when this is dropped"]
 pub struct Answering {
-    state: State,
+    state: AnswerState,
 }
 
 #[derive(Debug)]
-enum State {
+enum AnswerState {
     Done(Option<Answer>),
     Working(Task<Result<Answer, Refusal>>),
 }
@@ -266,8 +266,8 @@ impl Future for Answering {
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Answer> {
         match &mut self.state {
-            State::Done(answer) => Poll::Ready(answer.take().unwrap_or_default()),
-            State::Working(task) => Pin::new(task).poll(context).map(|outcome| {
+            AnswerState::Done(answer) => Poll::Ready(answer.take().unwrap_or_default()),
+            AnswerState::Working(task) => Pin::new(task).poll(context).map(|outcome| {
                 let outcome = outcome.map_err(Refusal::from).and_then(|answer| answer);
                 outcome.unwrap_or_else(|refusal| refusal.answer())
             }),

@@ -42,7 +42,7 @@ fn is_from_another_site(parts: &Parts, hosts: &[String]) -> bool {
     }
     let page = parts.headers.get(ORIGIN).or_else(|| parts.headers.get(REFERER));
     page.is_some_and(|page| {
-        let page = text(Some(page)).and_then(Place::of_page);
+        let page = text(Some(page)).and_then(Origin::of_page);
         !page.is_some_and(|page| own_names(parts, hosts).any(|name| page.is_at(name)))
     })
 }
@@ -62,13 +62,13 @@ fn text(value: Option<&HeaderValue>) -> Option<&str> {
 
 /// The origin of a page.
 #[derive(Debug)]
-struct Place {
+struct Origin {
     authority: Authority,
     /// The port to assume if the address has none.
     default_port: u16,
 }
 
-impl Place {
+impl Origin {
     /// Reads `http://host:port/path`, as in `Origin` and `Referer`; returns `None` for `null` and anything else.
     fn of_page(address: &str) -> Option<Self> {
         let (scheme, rest) = address.split_once("://")?;
@@ -94,7 +94,7 @@ mod tests {
     use super::*;
 
     fn is_at(page: &str, host: &str) -> bool {
-        Place::of_page(page).is_some_and(|page| page.is_at(host))
+        Origin::of_page(page).is_some_and(|page| page.is_at(host))
     }
 
     #[test]

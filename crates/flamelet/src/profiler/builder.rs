@@ -4,7 +4,7 @@ use std::sync::Arc;
 #[cfg(feature = "continuous")]
 use std::time::Duration;
 
-use super::metrics::Counters;
+use super::metrics::RequestCounters;
 use super::symbols::Symbols;
 use super::{Limits, Profiler, Settings, Shared};
 use crate::Result;
@@ -116,7 +116,7 @@ impl ProfilerBuilder {
         #[cfg(feature = "cpu")]
         check(&self.settings.cpu)?;
         let shared = Shared {
-            counters: Counters::default(),
+            counters: RequestCounters::default(),
             symbols: Symbols::new(self.settings.symbol_memory),
             #[cfg(all(feature = "heap", target_os = "linux"))]
             has_heap: self.settings.heap.as_ref().map_or(Ok(false), crate::heap_sampling::start)?,

@@ -46,7 +46,7 @@ pub struct Metrics {
 
 /// Counters of how requests ended.
 #[derive(Debug, Default)]
-pub(crate) struct Counters {
+pub(crate) struct RequestCounters {
     pub(crate) served: AtomicU64,
     pub(crate) refused: AtomicU64,
     pub(crate) cancelled: AtomicU64,
@@ -60,7 +60,7 @@ pub(crate) fn count(counter: &AtomicU64) {
     counter.fetch_add(1, Ordering::Relaxed);
 }
 
-impl Counters {
+impl RequestCounters {
     pub(crate) fn snapshot(&self, symbol_memory: usize) -> Metrics {
         let metrics = Metrics {
             captures_served: self.served.load(Ordering::Relaxed),

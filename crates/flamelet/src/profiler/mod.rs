@@ -31,7 +31,7 @@ use std::sync::Arc;
 
 use flamelet_capture::profile::Profile;
 
-use metrics::Counters;
+use metrics::RequestCounters;
 #[cfg(not(all(feature = "heap", target_os = "linux")))]
 use symbols::Symbols;
 
@@ -54,7 +54,7 @@ pub struct Profiler {
 
 pub(crate) struct Shared {
     pub(crate) settings: Settings,
-    pub(crate) counters: Counters,
+    pub(crate) counters: RequestCounters,
     symbols: Symbols,
     /// Whether allocations are sampled.
     #[cfg(all(feature = "heap", target_os = "linux"))]

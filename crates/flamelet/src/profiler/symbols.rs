@@ -10,11 +10,11 @@ use flamelet_capture::profile::Profile;
 use flamelet_symbol::Limits;
 #[cfg(any(feature = "heap", feature = "http"))]
 use flamelet_symbol::symbolize::Frame;
-use flamelet_symbol::symbolize::{Options, Symbolizer};
+use flamelet_symbol::symbolize::{SymbolizeOptions, Symbolizer};
 
+use crate::lock::ProcessMutex;
 #[cfg(test)]
 use crate::lock::lock;
-use crate::lock::ProcessMutex;
 
 /// One symbolizer for all captures: the second profile of the same code costs next to nothing. Its allocations do not
 /// count as the service's, and appear in no heap profile.
@@ -50,7 +50,11 @@ impl Symbols {
         // Reading a file needs more for a moment, whatever the cache size: with less, a large program would have no
         // names.
         let limits = Limits { memory: self.most.max(Limits::SERVICE.memory), ..Limits::SERVICE };
-        Symbolizer::new(Options { limits, only_symbols_of_libraries: true, ..Options::default() })
+        Symbolizer::new(SymbolizeOptions {
+            limits,
+            only_symbols_of_libraries: true,
+            ..SymbolizeOptions::default()
+        })
     }
 
     fn using<T>(&self, work: impl FnOnce(&mut Symbolizer) -> T) -> T {

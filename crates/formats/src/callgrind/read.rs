@@ -12,7 +12,7 @@ use super::graph::{CostPlace, FunctionKey, Graph, NameId};
 use crate::assembly::{Assembly, ByteIndex};
 use crate::input::Input;
 use crate::number::{decimal, hex, words};
-use crate::{Error, Notes, Options};
+use crate::{Error, FormatOptions, Notes};
 
 /// What a graph costs; the nodes of the map that holds it are half full.
 const GRAPH: usize = 2 * size_of::<(u64, Graph)>() + ALLOCATION;
@@ -28,7 +28,7 @@ pub(crate) fn recognise(head: &[u8]) -> bool {
 }
 
 /// Reads callgrind's output file.
-pub(crate) fn read(input: Input<'_>, _options: &Options, notes: &mut Notes) -> Result<Profile> {
+pub(crate) fn read(input: Input<'_>, _options: &FormatOptions, notes: &mut Notes) -> Result<Profile> {
     let budget = &input.budget().clone();
     let mut parser = OutFileParser::new(budget);
     let mut lines = input.lines();

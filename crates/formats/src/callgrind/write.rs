@@ -6,8 +6,8 @@ use std::io::Write;
 use flamelet_profile::{Profile, Result};
 use rustc_hash::{FxHashMap as HashMap, FxHashSet as HashSet};
 
-use crate::frames::{Frame, FrameTable, value_type};
-use crate::{Notes, Options};
+use crate::frames::{FrameTable, WrittenFrame, value_type};
+use crate::{FormatOptions, Notes};
 
 /// A function by module, file and name.
 type Key<'a> = (&'a str, &'a str, &'a str);
@@ -23,7 +23,7 @@ struct FunctionCosts<'a> {
 pub(crate) fn write(
     profile: &Profile,
     out: &mut dyn Write,
-    _options: &Options,
+    _options: &FormatOptions,
     notes: &mut Notes,
 ) -> Result<()> {
     notes.dropped_labels(profile);
@@ -39,7 +39,7 @@ pub(crate) fn write(
     let mut negative = 0u64;
     for (sample, stack) in profile.samples().zip(&stacks.by_sample) {
         negative += u64::from(sample.values.iter().any(|&value| value < 0));
-        let frames: Vec<&Frame> = stack.iter().map(|&frame| &stacks.frames[frame as usize]).collect();
+        let frames: Vec<&WrittenFrame> = stack.iter().map(|&frame| &stacks.frames[frame as usize]).collect();
         add_sample(&mut functions, &frames, sample.values, width);
     }
     if negative > 0 {
@@ -60,7 +60,7 @@ pub(crate) fn write(
 }
 
 struct WrittenStacks {
-    frames: Vec<Frame>,
+    frames: Vec<WrittenFrame>,
     /// Root first.
     by_sample: Vec<Vec<u32>>,
 }
@@ -78,13 +78,13 @@ fn stacks(profile: &Profile) -> WrittenStacks {
     WrittenStacks { frames: table.frames().to_vec(), by_sample }
 }
 
-fn key(frame: &Frame) -> Key<'_> {
+fn key(frame: &WrittenFrame) -> Key<'_> {
     (&frame.module, &frame.file, &frame.name)
 }
 
 fn add_sample<'a>(
     functions: &mut BTreeMap<Key<'a>, FunctionCosts<'a>>,
-    frames: &[&'a Frame],
+    frames: &[&'a WrittenFrame],
     values: &[i64],
     width: usize,
 ) {

@@ -9,7 +9,7 @@ use serde_json::Value;
 use crate::assembly::Assembly;
 use crate::input::Input;
 use crate::number::to_count;
-use crate::{Error, Notes, Options, json};
+use crate::{Error, FormatOptions, Notes, json};
 
 /// Cells are looked up by the names of their columns.
 const STEPS_PER_FRAME: usize = 4;
@@ -65,7 +65,7 @@ pub(crate) fn recognise(keys: &json::Keys<'_>) -> bool {
 }
 
 /// Reads a Gecko profile, including the processes inside it.
-pub(crate) fn read(input: Input<'_>, options: &Options, notes: &mut Notes) -> Result<Profile> {
+pub(crate) fn read(input: Input<'_>, options: &FormatOptions, notes: &mut Notes) -> Result<Profile> {
     let budget = &input.budget().clone();
     let file: GeckoFile = json::parse(&input.slurp()?, "Gecko", budget)?;
     let mut assembly = Assembly::new(options.timeline, budget);

@@ -7,7 +7,7 @@ use rustc_hash::FxHashMap as HashMap;
 use serde_json::{Value, json};
 
 use crate::frames::{FrameTable, events_by_thread, nanos_per, value_type};
-use crate::{Error, Notes, Options};
+use crate::{Error, FormatOptions, Notes};
 
 const VERSION: u32 = 49;
 
@@ -15,7 +15,7 @@ const VERSION: u32 = 49;
 pub(crate) fn write(
     profile: &Profile,
     out: &mut dyn Write,
-    options: &Options,
+    options: &FormatOptions,
     notes: &mut Notes,
 ) -> Result<()> {
     let index = options.sample_index(profile)?;
@@ -289,7 +289,7 @@ struct Functions {
 }
 
 impl Functions {
-    fn add(&mut self, frame: &crate::frames::Frame, libs: &Libs, strings: &mut Strings) -> usize {
+    fn add(&mut self, frame: &crate::frames::WrittenFrame, libs: &Libs, strings: &mut Strings) -> usize {
         let file = (!frame.file.is_empty()).then(|| strings.add(&frame.file));
         let key = (strings.add(&frame.name), file, self.resource(libs.numbers.get(&frame.module).copied()));
         let rows = &mut self.rows;

@@ -10,13 +10,13 @@ use rustc_hash::FxBuildHasher;
 use super::units_in_count;
 use crate::assembly::ByteIndex;
 use crate::frames::{FrameTable, value_type};
-use crate::{Limits, Notes, Options};
+use crate::{FormatOptions, Limits, Notes};
 
 /// Writes one value as folded stacks.
 pub(crate) fn write(
     profile: &Profile,
     out: &mut dyn Write,
-    options: &Options,
+    options: &FormatOptions,
     notes: &mut Notes,
 ) -> Result<()> {
     let index = options.sample_index(profile)?;

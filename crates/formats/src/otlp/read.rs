@@ -10,7 +10,7 @@ use rustc_hash::FxHashMap as HashMap;
 use super::model::{Attribute, Dictionary, OtlpProfile, ProfilesData, Sample};
 use super::write::{BUILD_ID, PROCESS_ID, THREAD_ID, THREAD_NAME};
 use crate::assembly::Assembly;
-use crate::{Error, Notes, Options};
+use crate::{Error, FormatOptions, Notes};
 
 /// What a row that was looked up costs, and a set of attributes.
 const KNOWN: usize = hash_entry(size_of::<(i32, u32)>());
@@ -19,7 +19,7 @@ const ATTRIBUTES: usize = hash_entry(size_of::<(Vec<i32>, Attributes)>()) + ALLO
 /// Converts everything in `data` to one profile; profiles with the same sample type are added up.
 pub(super) fn to_profile(
     data: &ProfilesData,
-    options: &Options,
+    options: &FormatOptions,
     budget: &Budget,
     notes: &mut Notes,
 ) -> Result<Profile> {

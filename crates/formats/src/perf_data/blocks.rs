@@ -21,7 +21,7 @@ pub(super) struct RecordPlace {
     pub(super) length: u32,
 }
 
-struct Block {
+struct RecordBlock {
     bytes: Box<[u8]>,
     /// How many records and readers use it.
     users: u32,
@@ -31,7 +31,7 @@ struct Block {
 pub(super) struct Blocks {
     budget: Budget,
     most: usize,
-    blocks: Vec<Block>,
+    blocks: Vec<RecordBlock>,
     free: Vec<u32>,
     /// The block that copies go to, and how full it is.
     copies: Option<(u32, usize)>,
@@ -50,7 +50,7 @@ impl Blocks {
         let number = self.free.pop().unwrap_or_else(|| {
             // The caller that reads the records checks for room; only a few blocks can be added after it ran out.
             self.budget.has_room(BLOCK);
-            self.blocks.push(Block { bytes: vec![0; BLOCK].into(), users: 0 });
+            self.blocks.push(RecordBlock { bytes: vec![0; BLOCK].into(), users: 0 });
             self.blocks.len() as u32 - 1
         });
         self.blocks[number as usize].users = 1;

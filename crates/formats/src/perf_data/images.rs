@@ -9,7 +9,8 @@ use flamelet_unwind::{Image, Table};
 use rustc_hash::FxHashMap as HashMap;
 
 /// What a file costs in addition to its name and its table.
-const IMAGE: usize = hash_entry(size_of::<(String, Option<Arc<Image>>)>()) + size_of::<Image>() + 2 * ALLOCATION;
+const IMAGE: usize =
+    hash_entry(size_of::<(String, Option<Arc<Image>>)>()) + size_of::<Image>() + 2 * ALLOCATION;
 
 /// Images by file name, so that each is read once however many processes map it.
 #[derive(Default)]

@@ -15,7 +15,7 @@ const KEPT_AFTER_END: usize = 256;
 
 /// One process, or the kernel.
 #[derive(Default)]
-pub(super) struct Process {
+pub(super) struct RecordedProcess {
     pub(super) name: String,
     pub(super) space: AddressSpace,
     /// Addresses seen since the last change of the modules.
@@ -26,7 +26,7 @@ pub(super) struct Process {
     ended: bool,
 }
 
-impl Process {
+impl RecordedProcess {
     pub(super) fn location(
         &mut self,
         builder: &mut ProfileBuilder,
@@ -69,7 +69,7 @@ pub(super) fn intern_module(builder: &mut ProfileBuilder, module: &Module) -> Ma
 }
 
 /// What a process costs in addition to its modules, and each address seen in it.
-const PROCESS: usize = hash_entry(size_of::<(u32, Process)>()) + 4 * ALLOCATION;
+const PROCESS: usize = hash_entry(size_of::<(u32, RecordedProcess)>()) + 4 * ALLOCATION;
 const LOCATION: usize = hash_entry(size_of::<(u64, LocationId)>());
 /// How many modules count as one step of work when they are moved to insert one.
 const MODULES_PER_STEP: usize = 16;
@@ -77,7 +77,7 @@ const MODULES_PER_STEP: usize = 16;
 /// All processes by pid.
 pub(super) struct Processes {
     budget: Budget,
-    known: HashMap<u32, Process>,
+    known: HashMap<u32, RecordedProcess>,
     /// The pids of those that ended last.
     ended: VecDeque<u32>,
     eras: Eras,
@@ -95,7 +95,7 @@ impl Processes {
     }
 
     /// Replaces the process with this pid.
-    fn put(&mut self, pid: u32, process: Process) {
+    fn put(&mut self, pid: u32, process: RecordedProcess) {
         if self.budget.has_room(process.size()) {
             self.remove(pid);
             self.known.insert(pid, process);
@@ -109,7 +109,7 @@ impl Processes {
         }
     }
 
-    pub(super) fn get(&self, pid: u32) -> Option<&Process> {
+    pub(super) fn get(&self, pid: u32) -> Option<&RecordedProcess> {
         self.known.get(&pid)
     }
 
@@ -119,10 +119,10 @@ impl Processes {
     }
 
     /// Returns the process with this pid, which is added if it is unknown.
-    pub(super) fn entry(&mut self, pid: u32) -> &mut Process {
+    pub(super) fn entry(&mut self, pid: u32) -> &mut RecordedProcess {
         self.known.entry(pid).or_insert_with(|| {
             self.budget.has_room(PROCESS);
-            Process::default()
+            RecordedProcess::default()
         })
     }
 
@@ -147,7 +147,7 @@ impl Processes {
     /// Records that the process now runs another program, or is new and inherits nothing from its parent.
     pub(super) fn exec(&mut self, pid: u32) {
         let space = AddressSpace::new(Modules::new(), &mut self.eras);
-        self.put(pid, Process { space, ..Process::default() });
+        self.put(pid, RecordedProcess { space, ..RecordedProcess::default() });
     }
 
     /// Records that a process has started. A new thread changes nothing.

@@ -19,7 +19,7 @@ use super::processes::{KERNEL, Processes, intern_module};
 use super::sparse::DumpPlace;
 use crate::assembly::{Assembly, ByteIndex, ThreadRef};
 use crate::perf_script::event_value_type;
-use crate::{Notes, Options};
+use crate::{FormatOptions, Notes};
 
 /// After this many stacks of a process were unwound, the rules of its frames are cached, but for no more processes
 /// than the maximum: each takes 64 KB.
@@ -107,7 +107,7 @@ pub(super) struct Replay<'a> {
 }
 
 impl Replay<'_> {
-    pub(super) fn new(options: &Options, budget: &Budget) -> Self {
+    pub(super) fn new(options: &FormatOptions, budget: &Budget) -> Self {
         Self {
             file: None,
             big: false,

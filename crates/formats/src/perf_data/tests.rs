@@ -1,6 +1,6 @@
 //! Hand-made recordings of things that this machine cannot record.
 
-use crate::{Options, read};
+use crate::{FormatOptions, read};
 
 const IP: u64 = 1;
 const TID: u64 = 1 << 1;
@@ -41,7 +41,7 @@ fn file(sample_type: u64, branch_type: u64, records: &[Vec<u8>]) -> Vec<u8> {
 }
 
 fn stacks(bytes: &[u8]) -> Vec<Vec<u64>> {
-    let profile = read(bytes, &Options::default()).unwrap().profile;
+    let profile = read(bytes, &FormatOptions::default()).unwrap().profile;
     let addresses = |stack| profile.stack(stack).iter().map(|&at| profile.location(at).address).collect();
     profile.samples().map(|sample| addresses(sample.stack)).collect()
 }
@@ -66,7 +66,7 @@ fn the_processors_own_call_stack_replaces_the_callers() {
 fn generated_code_is_pointed_out() {
     let body = words(&[0x1010, 7 | 7 << 32, 50]);
     let records = [mmap(7, 0x1000, "/tmp/jit-7.dump"), record(9, USER, &body)];
-    let notes = read(&file(IP | TID | TIME, 0, &records)[..], &Options::default()).unwrap().notes;
+    let notes = read(&file(IP | TID | TIME, 0, &records)[..], &FormatOptions::default()).unwrap().notes;
     assert!(notes.iter().any(|note| note.contains("perf inject --jit")), "{notes:?}");
 }
 
@@ -95,7 +95,7 @@ fn pipes_and_devices_named_in_a_recording_are_not_opened() {
             let _writer = std::fs::File::options().write(true).open(&pipe).unwrap();
             !is_over.load(Ordering::SeqCst)
         });
-        let notes = read(&recording[..], &Options::default()).unwrap().notes;
+        let notes = read(&recording[..], &FormatOptions::default()).unwrap().notes;
         is_over.store(true, Ordering::SeqCst);
         let _reader = std::fs::File::open(&pipe).unwrap();
         assert!(!is_opened_early.join().unwrap(), "the pipe was opened");

@@ -5,7 +5,7 @@ use flamelet_profile::{ErrorKind, LabelSetId, Profile, Result};
 use crate::assembly::Assembly;
 use crate::input::Input;
 use crate::number::{decimal, float, to_count, words};
-use crate::{Error, Notes, Options};
+use crate::{Error, FormatOptions, Notes};
 
 /// Returns whether `head` contains the table's heading.
 pub(crate) fn recognise(head: &[u8]) -> bool {
@@ -17,7 +17,7 @@ fn is_title(line: &[u8]) -> bool {
 }
 
 /// Reads the table; several tables (one per process, with `-cw`) are added up.
-pub(crate) fn read(input: Input<'_>, _options: &Options, notes: &mut Notes) -> Result<Profile> {
+pub(crate) fn read(input: Input<'_>, _options: &FormatOptions, notes: &mut Notes) -> Result<Profile> {
     let budget = &input.budget().clone();
     let mut assembly = Assembly::new(false, budget);
     for (kind, unit) in [("calls", "count"), ("errors", "count"), ("time", "nanoseconds")] {

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::OnceLock;
 
-use flamelet_formats::{Format, Options, Read, read, read_file};
+use flamelet_formats::{Format, FormatOptions, Read, read, read_file};
 use flamelet_profile::Profile;
 
 /// Fails with the line that installs `command` when it is not there.
@@ -83,7 +83,7 @@ pub fn printed(command: &mut Command) -> String {
 #[track_caller]
 pub fn open(path: &Path, format: Format) -> Read {
     let file = std::fs::File::open(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-    let read = read_file(&file, &Options::default());
+    let read = read_file(&file, &FormatOptions::default());
     let read = read.unwrap_or_else(|error| panic!("{}: {error}", path.display()));
     assert_eq!(read.format, format, "{}", path.display());
     read
@@ -92,7 +92,7 @@ pub fn open(path: &Path, format: Format) -> Read {
 /// Reads bytes and checks what format they were taken for.
 #[track_caller]
 pub fn open_bytes(bytes: &[u8], format: Format) -> Read {
-    let read = read(bytes, &Options::default()).unwrap_or_else(|error| panic!("{error}"));
+    let read = read(bytes, &FormatOptions::default()).unwrap_or_else(|error| panic!("{error}"));
     assert_eq!(read.format, format);
     read
 }

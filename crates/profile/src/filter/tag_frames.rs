@@ -14,7 +14,7 @@ impl Profile {
         if roots.is_empty() && leaves.is_empty() {
             return (true, true);
         }
-        let mut frames = Frames::default();
+        let mut frames = TagFrames::default();
         let sets: Vec<LabelSetId> = (0..self.label_set_count()).map(LabelSetId::from_index).collect();
         let mut frames_of = |keys: &[&str]| -> (Vec<Vec<LocationId>>, bool) {
             let mut has_matched = false;
@@ -62,11 +62,11 @@ impl Profile {
 
 /// One location for each key and value.
 #[derive(Default)]
-struct Frames {
+struct TagFrames {
     known: HashMap<(String, String), LocationId, FxBuildHasher>,
 }
 
-impl Frames {
+impl TagFrames {
     fn location(&mut self, profile: &mut Profile, key: &str, text: &str) -> LocationId {
         *self.known.entry((key.into(), text.into())).or_insert_with(|| {
             let (name, filename) = (profile.intern(text), profile.intern(key));

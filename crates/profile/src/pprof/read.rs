@@ -19,7 +19,7 @@ pub fn decode_within(message: &[u8], budget: &Budget) -> Result<Profile> {
     if message.is_empty() {
         return Err(Error::new(ErrorKind::Truncated, "the file is empty"));
     }
-    let counts = Counts::of(message)?;
+    let counts = TableSizes::of(message)?;
     counts.check(budget)?;
     let (strings, string_ids) = read_strings(message, &counts, budget)?;
     let mut decoder = Decoder {
@@ -72,7 +72,7 @@ fn is_plausible(number: u32, value: FieldValue<'_>) -> bool {
 
 /// How many rows each table will have, checked before anything is allocated.
 #[derive(Default)]
-struct Counts {
+struct TableSizes {
     sample_types: usize,
     samples: usize,
     mappings: usize,
@@ -82,7 +82,7 @@ struct Counts {
     string_bytes: usize,
 }
 
-impl Counts {
+impl TableSizes {
     fn of(message: &[u8]) -> Result<Self> {
         let mut counts = Self::default();
         let mut fields = Fields::new(message);
@@ -133,7 +133,11 @@ impl Counts {
     }
 }
 
-fn read_strings(message: &[u8], counts: &Counts, budget: &Budget) -> Result<(StringTable, Vec<StringId>)> {
+fn read_strings(
+    message: &[u8],
+    counts: &TableSizes,
+    budget: &Budget,
+) -> Result<(StringTable, Vec<StringId>)> {
     let mut table = StringTable::with_capacity(counts.strings, counts.string_bytes);
     let mut ids = Vec::with_capacity(counts.strings);
     let mut fields = Fields::new(message);
@@ -180,7 +184,7 @@ impl Decoder<'_> {
         }
     }
 
-    fn tables(&mut self, message: &[u8], counts: &Counts) -> Result<()> {
+    fn tables(&mut self, message: &[u8], counts: &TableSizes) -> Result<()> {
         self.profile.functions.reserve_exact(counts.functions);
         self.profile.locations.reserve_exact(counts.locations);
         self.profile.lines.reserve(counts.locations);
@@ -331,7 +335,7 @@ impl Decoder<'_> {
         Ok(line)
     }
 
-    fn samples(&mut self, message: &[u8], counts: &Counts) -> Result<()> {
+    fn samples(&mut self, message: &[u8], counts: &TableSizes) -> Result<()> {
         let width = self.profile.sample_types.len();
         let mut label_sets = LabelSetReader::default();
         label_sets.rows.push(&[]);

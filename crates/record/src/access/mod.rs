@@ -6,7 +6,7 @@ use std::io;
 
 use flamelet_unwind::perf_event::{EventAttr, config, event_kind, flag};
 
-use crate::sys::event::{Event, Watch};
+use crate::sys::event::{PerfEvent, Watch};
 use crate::{Error, ErrorKind};
 
 /// The highest `kernel.perf_event_paranoid` at which an ordinary user may record each thing.
@@ -76,14 +76,14 @@ pub(crate) fn try_own_clock(with_kernel: bool) -> io::Result<()> {
     let attr = EventAttr::new(event_kind::SOFTWARE, config::CPU_CLOCK)
         .with(flag::DISABLED | flag::EXCLUDE_HV | user_only);
     let first_cpu = crate::sys::machine::online_cpus().first().copied().unwrap_or(0);
-    Event::open(&attr, Watch::Thread(0), first_cpu).map(drop)
+    PerfEvent::open(&attr, Watch::Thread(0), first_cpu).map(drop)
 }
 
 /// Tries a tracepoint on this thread.
-pub(crate) fn try_tracepoint(id: u64) -> io::Result<Event> {
+pub(crate) fn try_tracepoint(id: u64) -> io::Result<PerfEvent> {
     let attr = EventAttr::new(event_kind::TRACEPOINT, id).with(flag::DISABLED);
     let first_cpu = crate::sys::machine::online_cpus().first().copied().unwrap_or(0);
-    Event::open(&attr, Watch::Thread(0), first_cpu)
+    PerfEvent::open(&attr, Watch::Thread(0), first_cpu)
 }
 
 /// Explains why a process could not be traced.

@@ -15,7 +15,7 @@ pub(crate) struct Columns {
 }
 
 impl Columns {
-    pub(crate) fn new(options: &crate::Options) -> Self {
+    pub(crate) fn new(options: &crate::RecordOptions) -> Self {
         let mut types: Vec<(String, &'static str)> = Vec::new();
         let mut add = |columns: &[(&str, &'static str)]| {
             let first = types.len();

@@ -13,7 +13,7 @@ use super::rows::{Meaning, RowKey};
 use super::stack_collector::StackCollector;
 use super::stack_table::StackNumber;
 use super::threads::{Completed, Cut, ThreadRow};
-use crate::events::plan::Source;
+use crate::events::plan::EventSource;
 use crate::events::ring_records::{RingSample, ThreadOf};
 use crate::sys::machine;
 
@@ -41,7 +41,7 @@ impl Intake {
 
     /// Handles a thread that stops running at `sample`.
     pub(super) fn stop(&mut self, sample: &RingSample<'_>, due: &Due<'_>) {
-        let (stack, end) = self.findings.stacks.unwind(sample, due, Source::Switch);
+        let (stack, end) = self.findings.stacks.unwind(sample, due, EventSource::Switch);
         let is_cut = end == Some(End::Truncated(Reason::OutOfStack));
         let cut = sample.user.filter(|_| is_cut).map(|user| Cut {
             thread: sample.thread,

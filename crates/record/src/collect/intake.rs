@@ -11,7 +11,7 @@ use super::origins::KnownOrigins;
 use super::rows::{Meaning, RowKey};
 use super::stack_table::StackNumber;
 use super::syscalls;
-use crate::events::plan::Source;
+use crate::events::plan::EventSource;
 use crate::events::ring_records::{Record, RingSample, ThreadOf};
 use crate::events::session::Origins;
 
@@ -89,28 +89,28 @@ impl Intake {
             return;
         }
         match origin.source {
-            Source::Track => {}
-            Source::SyscallEnter => threads.of(sample.thread).syscall_since = Some(sample.time),
-            Source::SyscallExit => self.syscall_returned(&sample),
-            Source::Cpu => {
+            EventSource::Track => {}
+            EventSource::SyscallEnter => threads.of(sample.thread).syscall_since = Some(sample.time),
+            EventSource::SyscallExit => self.syscall_returned(&sample),
+            EventSource::Cpu => {
                 let stack = self.sampled_stack(&sample, due, origin.source);
                 self.add(stack, &sample, Meaning::Cpu, self.cpu_period);
             }
-            Source::Switch => self.stop(&sample, due),
-            Source::SyscallStack { is_regular } => {
+            EventSource::Switch => self.stop(&sample, due),
+            EventSource::SyscallStack { is_regular } => {
                 let stack = self.sampled_stack(&sample, due, origin.source);
                 let number = syscalls::number(sample.raw).unwrap_or(-1);
                 let key = self.key(stack, sample.thread, Meaning::Syscall { number, is_regular });
                 self.findings.rows.add(key, sample.period);
             }
-            Source::Named(at) => {
+            EventSource::Named(at) => {
                 let stack = self.sampled_stack(&sample, due, origin.source);
                 self.add(stack, &sample, Meaning::Named(at), sample.period);
             }
         }
     }
 
-    fn sampled_stack(&mut self, sample: &RingSample<'_>, due: &Due<'_>, source: Source) -> StackNumber {
+    fn sampled_stack(&mut self, sample: &RingSample<'_>, due: &Due<'_>, source: EventSource) -> StackNumber {
         self.findings.counters.samples.fetch_add(1, Ordering::Relaxed);
         self.findings.stacks.of_sample(sample, due, source)
     }

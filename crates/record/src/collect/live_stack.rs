@@ -1,7 +1,7 @@
 //! Reads a thread's stack from the live process, where the dump is too short.
 
 use crate::sys::machine;
-use crate::sys::memory::Memory;
+use crate::sys::memory::ProcessMemory;
 
 /// The most and the fewest bytes to read at a time, if there are that many. Behind a huge frame there is seldom much
 /// left of a stack, and each further page takes time.
@@ -28,7 +28,7 @@ pub(crate) struct LiveStack {
     places: [(u64, usize); MOST_PIECES],
     pieces: Box<[[u8; PIECE]; MOST_PIECES]>,
     /// Ordered by use, the last used at the end.
-    open: Vec<Memory>,
+    open: Vec<ProcessMemory>,
 }
 
 impl LiveStack {
@@ -92,12 +92,13 @@ impl LiveStack {
 
     fn read_piece(&mut self, piece: usize, start: u64, length: usize) -> Option<usize> {
         let is_new = self.select()?;
-        let mut read = |memory: Option<&Memory>| memory?.read(start, &mut self.pieces[piece][..length]).ok();
+        let mut read =
+            |memory: Option<&ProcessMemory>| memory?.read(start, &mut self.pieces[piece][..length]).ok();
         match read(self.open.last()) {
             // The process may have executed another program since; this is then the memory of the old one.
             Some(0) | None if !is_new => {
                 self.open.pop();
-                self.open.push(Memory::open(self.pid).ok()?);
+                self.open.push(ProcessMemory::open(self.pid).ok()?);
                 read(self.open.last())
             }
             length => length,
@@ -112,7 +113,7 @@ impl LiveStack {
         let known = self.open.iter().position(|memory| memory.pid() == self.pid);
         let memory = match known {
             Some(known) => self.open.remove(known),
-            None => Memory::open(self.pid).ok()?,
+            None => ProcessMemory::open(self.pid).ok()?,
         };
         if self.open.len() == MOST_OPEN {
             self.open.remove(0);

@@ -45,7 +45,7 @@ pub(crate) struct Row {
 
 /// One moment of a row.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Moment {
+pub(crate) struct RowMoment {
     pub(crate) time: u64,
     pub(crate) amount: u64,
     pub(crate) row: u32,
@@ -56,7 +56,7 @@ pub(crate) struct Moment {
 pub(crate) struct Rows {
     pub(crate) rows: Vec<Row>,
     index: FxHashMap<RowKey, u32>,
-    pub(crate) moments: Vec<Moment>,
+    pub(crate) moments: Vec<RowMoment>,
     max_moments: usize,
     /// When the first moment arrived for which there was no room.
     pub(crate) timeline_end: Option<u64>,
@@ -89,7 +89,7 @@ impl Rows {
     pub(crate) fn add_at(&mut self, key: RowKey, amount: u64, time: u64) {
         let row = self.add(key, amount);
         if self.has_room(time) {
-            self.moments.push(Moment { time, amount, row });
+            self.moments.push(RowMoment { time, amount, row });
         }
     }
 
@@ -100,7 +100,7 @@ impl Rows {
         let has_room = self.has_room(until);
         let until = self.timeline_end.map_or(until, |end| end.min(until));
         if has_room || since < until {
-            self.moments.push(Moment { time: since, amount: until.saturating_sub(since), row });
+            self.moments.push(RowMoment { time: since, amount: until.saturating_sub(since), row });
         }
     }
 

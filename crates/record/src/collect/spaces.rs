@@ -13,10 +13,10 @@ use crate::sys::machine;
 
 /// The mappings of each process, as the draining threads see them.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct SharedModules(Arc<Shared>);
+pub(crate) struct SharedModules(Arc<ModulesByProcess>);
 
 #[derive(Debug, Default)]
-struct Shared {
+struct ModulesByProcess {
     by_pid: RwLock<FxHashMap<u32, Published>>,
     /// Increases with every change of the above.
     version: AtomicU64,

@@ -11,12 +11,12 @@ use super::live_stack::LiveStack;
 use super::order::Due;
 use super::spaces::{SharedModules, Spaces};
 use super::stack_table::{StackNumber, StackTable};
-use crate::events::plan::Source;
+use crate::events::plan::EventSource;
 use crate::events::ring_records::{RingSample, ThreadOf, UserSide};
 use crate::sys::machine;
 
 /// The largest dump, less some room for what is missing.
-const LARGEST_DUMP: u64 = crate::Options::MAX_DUMP as u64 - 4096;
+const LARGEST_DUMP: u64 = crate::RecordOptions::MAX_DUMP as u64 - 4096;
 
 /// Unwinds stacks and stores each once.
 pub(crate) struct StackCollector {
@@ -49,7 +49,7 @@ impl StackCollector {
         &mut self,
         sample: &RingSample<'_>,
         due: &Due<'_>,
-        source: Source,
+        source: EventSource,
     ) -> StackNumber {
         let (stack, end) = self.unwind(sample, due, source);
         if end == Some(End::Truncated(Reason::NoRule)) {
@@ -63,7 +63,7 @@ impl StackCollector {
         &mut self,
         sample: &RingSample<'_>,
         due: &Due<'_>,
-        source: Source,
+        source: EventSource,
     ) -> (StackNumber, Option<End>) {
         let mut frames = std::mem::take(&mut self.frames);
         let mut depth = 0;
@@ -112,9 +112,9 @@ impl StackCollector {
         (walked.depth, walked.end)
     }
 
-    fn count_end(&mut self, end: End, source: Source) {
+    fn count_end(&mut self, end: End, source: EventSource) {
         // Only samples of running threads can be completed eagerly, so only they count towards that decision.
-        let is_cpu = source == Source::Cpu;
+        let is_cpu = source == EventSource::Cpu;
         if is_cpu {
             self.counters.stacks.fetch_add(1, Ordering::Relaxed);
         }
@@ -151,7 +151,7 @@ impl StackCollector {
         let space = self.spaces.of_stack(thread.pid);
         let last = frames[..walked.depth].last().copied().unwrap_or(0);
         let end = judged(walked.end, &space.modules, last);
-        self.count_end(end, Source::SyscallStack { is_regular: true });
+        self.count_end(end, EventSource::SyscallStack { is_regular: true });
         let stack = self.table.intern(thread.pid, space.era, &space.modules, &frames[..walked.depth]);
         self.frames = frames;
         stack

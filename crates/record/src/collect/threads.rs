@@ -5,7 +5,7 @@ use rustc_hash::FxHashMap;
 
 use super::spaces::process_name;
 use super::stack_table::StackNumber;
-use crate::events::plan::Source;
+use crate::events::plan::EventSource;
 use crate::events::ring_records::ThreadOf;
 use crate::events::session::Origin;
 use crate::processes;
@@ -37,7 +37,7 @@ pub(crate) struct ThreadState {
     pub(crate) syscall_since: Option<u64>,
     /// Whether it existed before the recording and no record of it has arrived yet.
     pub(crate) is_silent: bool,
-    owners: Vec<(Source, u32, u32)>,
+    owners: Vec<(EventSource, u32, u32)>,
 }
 
 /// Where a thread stopped, if its dump was too short for the whole stack.
@@ -186,7 +186,7 @@ mod tests {
     use super::*;
 
     fn origin(owner: u32, generation: u32) -> Origin {
-        Origin { source: Source::Cpu, sample_type: 0, owner, generation }
+        Origin { source: EventSource::Cpu, sample_type: 0, owner, generation }
     }
 
     #[test]

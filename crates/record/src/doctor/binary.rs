@@ -5,7 +5,7 @@ use std::path::Path;
 use flamelet_symbol::inspect::{self, FramePointerUse, Inspection};
 use flamelet_symbol::locate::{Search, Wanted};
 
-use super::{Report, State};
+use super::{CheckResult, Report};
 use crate::{Error, ErrorKind, Result};
 
 /// Checks what a profile of the program or library at `path` will contain.
@@ -27,20 +27,26 @@ fn names(report: &mut Report, path: &Path, inspection: &Inspection) {
     let debug = inspection.debug_info;
     if let Some(file) = located.debug {
         let found = format!("in {}", file.display());
-        report.add("debug info", found, State::Good, "functions, lines and inlined frames", "");
+        report.add("debug info", found, CheckResult::Good, "functions, lines and inlined frames", "");
     } else if debug.functions && debug.lines {
         let found = if debug.split { "in .dwo files" } else { "in the file" };
-        report.add("debug info", found, State::Good, "functions, lines and inlined frames", "");
+        report.add("debug info", found, CheckResult::Good, "functions, lines and inlined frames", "");
     } else if debug.functions || debug.lines {
-        report.add("debug info", "in part", State::Limited, "functions or lines, not both", remedy);
+        report.add("debug info", "in part", CheckResult::Limited, "functions or lines, not both", remedy);
     } else if symbols > 0 {
         let found = format!("none, but {symbols} symbols");
-        report.add("debug info", found, State::Limited, "functions, but no lines or inlined frames", remedy);
+        report.add(
+            "debug info",
+            found,
+            CheckResult::Limited,
+            "functions, but no lines or inlined frames",
+            remedy,
+        );
     } else {
         let found = format!("none: the file is stripped ({dynamic} exported functions)");
         let remedy = "build with `debug = \"limited\"` and `strip = \"none\"` in the Cargo profile, or name its debug \
                       file with --binary";
-        report.add("debug info", found, State::Missing, "addresses only", remedy);
+        report.add("debug info", found, CheckResult::Missing, "addresses only", remedy);
     }
 }
 
@@ -54,14 +60,20 @@ fn unwinding(report: &mut Report, inspection: &Inspection) {
     report.add(
         "frame pointers",
         frame_pointers,
-        State::Good,
+        CheckResult::Good,
         "not needed by flamelet, but by some other tools",
         "",
     );
     if inspection.unwind_tables {
-        report.add("unwind tables", ".eh_frame", State::Good, "whole stacks without frame pointers", "");
+        report.add(
+            "unwind tables",
+            ".eh_frame",
+            CheckResult::Good,
+            "whole stacks without frame pointers",
+            "",
+        );
     } else {
-        let state = if frame_pointers == "yes" { State::Limited } else { State::Missing };
+        let state = if frame_pointers == "yes" { CheckResult::Limited } else { CheckResult::Missing };
         let remedy = "RUSTFLAGS=\"-C force-unwind-tables=yes\"";
         report.add("unwind tables", "none", state, "stacks by frame pointers only", remedy);
     }
@@ -70,12 +82,18 @@ fn unwinding(report: &mut Report, inspection: &Inspection) {
 fn build_id(report: &mut Report, inspection: &Inspection) {
     match &inspection.build_id {
         Some(id) => {
-            report.add("build id", id.to_string(), State::Good, "names can be found later and elsewhere", "");
+            report.add(
+                "build id",
+                id.to_string(),
+                CheckResult::Good,
+                "names can be found later and elsewhere",
+                "",
+            );
         }
         None => {
             let allows = "names can be found only where this very file lies";
             let remedy = "RUSTFLAGS=\"-C link-arg=-Wl,--build-id\"";
-            report.add("build id", "none", State::Limited, allows, remedy);
+            report.add("build id", "none", CheckResult::Limited, allows, remedy);
         }
     }
 }

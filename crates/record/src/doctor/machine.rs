@@ -2,12 +2,12 @@
 
 use std::path::Path;
 
-use super::{Report, State};
+use super::{CheckResult, Report};
 use flamelet_unwind::perf_event::{EventAttr, config, event_kind, flag};
 
 use crate::access::tracefs;
 use crate::access::{self, Capabilities};
-use crate::sys::event::{Event, Watch};
+use crate::sys::event::{PerfEvent, Watch};
 use crate::sys::machine as system;
 use crate::sys::machine::online_cpus;
 
@@ -32,7 +32,7 @@ fn perf_events(report: &mut Report) {
     match access::try_own_clock(false) {
         Ok(()) => {
             let found = format!("perf_event_open works{filter}");
-            report.add("perf_event_open", found, State::Good, "CPU samples of own processes", "");
+            report.add("perf_event_open", found, CheckResult::Good, "CPU samples of own processes", "");
         }
         Err(error) => {
             let why = access::explain(&error, "perf_event_open", access::level::USER_SIDE);
@@ -42,7 +42,7 @@ fn perf_events(report: &mut Report) {
                 "sudo sysctl kernel.perf_event_paranoid=2"
             };
             let allows = "no recording of other processes; the library in the process itself still works";
-            report.add("perf_event_open", why.to_string(), State::Missing, allows, remedy);
+            report.add("perf_event_open", why.to_string(), CheckResult::Missing, allows, remedy);
         }
     }
 }
@@ -56,26 +56,38 @@ fn paranoid(report: &mut Report, capabilities: Capabilities) {
         _ => setting,
     };
     if access::try_own_clock(true).is_ok() {
-        report.add("kernel side", found, State::Good, "kernel frames, off-CPU time and system calls", "");
+        report.add(
+            "kernel side",
+            found,
+            CheckResult::Good,
+            "kernel frames, off-CPU time and system calls",
+            "",
+        );
     } else {
         let allows = "the user side only: time inside the kernel is not seen, and there is no off-CPU time";
-        report.add("kernel side", found, State::Limited, allows, "sudo sysctl kernel.perf_event_paranoid=1");
+        report.add(
+            "kernel side",
+            found,
+            CheckResult::Limited,
+            allows,
+            "sudo sysctl kernel.perf_event_paranoid=1",
+        );
     }
 }
 
 fn try_event(kind: u32, config: u64, watch: Watch, more: u64) -> bool {
     let attr = EventAttr::new(kind, config).with(flag::DISABLED | flag::EXCLUDE_HV | more);
     let cpu = online_cpus().first().copied().unwrap_or(0);
-    Event::open(&attr, watch, cpu).is_ok()
+    PerfEvent::open(&attr, watch, cpu).is_ok()
 }
 
 fn everything(report: &mut Report) {
     if try_event(event_kind::SOFTWARE, config::CPU_CLOCK, Watch::Everything, flag::EXCLUDE_KERNEL) {
-        report.add("all processes", "permitted", State::Good, "`flamelet record -a`", "");
+        report.add("all processes", "permitted", CheckResult::Good, "`flamelet record -a`", "");
     } else {
         let allows = "own processes only, not `flamelet record -a`";
         let remedy = "sudo sysctl kernel.perf_event_paranoid=0";
-        report.add("all processes", "not permitted", State::Limited, allows, remedy);
+        report.add("all processes", "not permitted", CheckResult::Limited, allows, remedy);
     }
 }
 
@@ -84,13 +96,13 @@ fn counters(report: &mut Report) {
         report.add(
             "hardware counters",
             "cycles can be counted",
-            State::Good,
+            CheckResult::Good,
             "cycles, cache misses, branches",
             "",
         );
     } else {
         let allows = "samples by the kernel's timer instead, which are as good for where time goes";
-        report.add("hardware counters", "none (usual in a VM)", State::Limited, allows, "");
+        report.add("hardware counters", "none (usual in a VM)", CheckResult::Limited, allows, "");
     }
 }
 
@@ -99,11 +111,11 @@ fn kernel_names(report: &mut Report, capabilities: Capabilities) {
     let found = format!("kernel.kptr_restrict={level}");
     let are_shown = flamelet_symbol::kernel::KernelSymbols::load().is_some();
     if are_shown {
-        report.add("kernel names", found, State::Good, "kernel frames have names", "");
+        report.add("kernel names", found, CheckResult::Good, "kernel frames have names", "");
     } else {
         let remedy =
             names_remedy(level, access::paranoid().unwrap_or(2), capabilities.has(Capabilities::SYSLOG));
-        report.add("kernel names", found, State::Limited, "kernel frames are addresses only", &remedy);
+        report.add("kernel names", found, CheckResult::Limited, "kernel frames are addresses only", &remedy);
     }
 }
 
@@ -123,20 +135,26 @@ fn tracepoints(report: &mut Report, capabilities: Capabilities) {
     match tracefs::mounted() {
         Some(folder) if capabilities.may_watch_everything() || access::paranoid().is_some_and(|p| p < 0) => {
             let found = format!("{} can be read", folder.display());
-            report.add("tracepoints", found, State::Good, "system calls, `-e GROUP:NAME`", "");
+            report.add("tracepoints", found, CheckResult::Good, "system calls, `-e GROUP:NAME`", "");
         }
         Some(folder) => {
             let found = format!("{} can be read, but not used by this user", folder.display());
             let remedy = "sudo sysctl kernel.perf_event_paranoid=-1";
-            report.add("tracepoints", found, State::Limited, WITHOUT_TRACEPOINTS, remedy);
+            report.add("tracepoints", found, CheckResult::Limited, WITHOUT_TRACEPOINTS, remedy);
         }
         None if capabilities.has(Capabilities::SYS_ADMIN) => {
             let found = "not mounted; a recording that needs it mounts it";
-            report.add("tracepoints", found, State::Good, "system calls, `-e GROUP:NAME`", "");
+            report.add("tracepoints", found, CheckResult::Good, "system calls, `-e GROUP:NAME`", "");
         }
         None => {
             let remedy = "sudo mount -o remount,mode=755 /sys/kernel/tracing";
-            report.add("tracepoints", "tracefs cannot be read", State::Limited, WITHOUT_TRACEPOINTS, remedy);
+            report.add(
+                "tracepoints",
+                "tracefs cannot be read",
+                CheckResult::Limited,
+                WITHOUT_TRACEPOINTS,
+                remedy,
+            );
         }
     }
 }
@@ -146,7 +164,7 @@ fn rings(report: &mut Report, capabilities: Capabilities) {
     let each = access::setting("kernel/perf_event_mlock_kb").map_or(0, |kib| kib.max(0) as u64 * 1024);
     let locked = system::lockable_bytes();
     if capabilities.has(Capabilities::IPC_LOCK) || access::paranoid().is_some_and(|level| level < 0) {
-        report.add("ring memory", "not limited", State::Good, "rings of 8 MiB a CPU", "");
+        report.add("ring memory", "not limited", CheckResult::Good, "rings of 8 MiB a CPU", "");
         return;
     }
     let cpus = online_cpus().len().max(1) as u64;
@@ -157,13 +175,13 @@ fn rings(report: &mut Report, capabilities: Capabilities) {
         locked.map_or("unknown".to_owned(), |bytes| (bytes >> 10).to_string())
     );
     if each.saturating_add(share) >= COMFORTABLE {
-        report.add("ring memory", found, State::Good, "rings of 2 MiB a CPU or more", "");
+        report.add("ring memory", found, CheckResult::Good, "rings of 2 MiB a CPU or more", "");
     } else {
         let allows = "small rings: samples may be lost at high frequencies";
         report.add(
             "ring memory",
             found,
-            State::Limited,
+            CheckResult::Limited,
             allows,
             "sudo sysctl kernel.perf_event_mlock_kb=8192",
         );
@@ -174,10 +192,16 @@ fn live_stacks(report: &mut Report, capabilities: Capabilities) {
     let scope = access::setting("kernel/yama/ptrace_scope").unwrap_or(0);
     let found = format!("kernel.yama.ptrace_scope={scope}");
     if scope == 0 || capabilities.has(Capabilities::SYS_PTRACE) {
-        report.add("live stacks", found, State::Good, "stacks larger than 64 KB are completed", "");
+        report.add("live stacks", found, CheckResult::Good, "stacks larger than 64 KB are completed", "");
     } else {
         let allows = "stacks larger than their dumps are completed for commands that flamelet started only";
-        report.add("live stacks", found, State::Limited, allows, "sudo sysctl kernel.yama.ptrace_scope=0");
+        report.add(
+            "live stacks",
+            found,
+            CheckResult::Limited,
+            allows,
+            "sudo sysctl kernel.yama.ptrace_scope=0",
+        );
     }
 }
 
@@ -188,9 +212,17 @@ fn container(report: &mut Report) {
     match by_variable.or(by_file) {
         Some(name) => {
             let allows = "processes of this container only; its own settings decide with those of the host";
-            report.add("container", name, State::Limited, allows, "run with --pid=host to see the host's");
+            report.add(
+                "container",
+                name,
+                CheckResult::Limited,
+                allows,
+                "run with --pid=host to see the host's",
+            );
         }
-        None => report.add("container", "none found", State::Good, "processes of the whole machine", ""),
+        None => {
+            report.add("container", "none found", CheckResult::Good, "processes of the whole machine", "")
+        }
     }
 }
 

@@ -8,7 +8,7 @@ pub use machine::machine;
 
 /// The result of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum State {
+pub enum CheckResult {
     /// Nothing is missing.
     Good,
     /// It works in part.
@@ -25,7 +25,7 @@ pub struct Check {
     /// What was found, such as `kernel.perf_event_paranoid=2`.
     pub found: String,
     /// The result.
-    pub state: State,
+    pub state: CheckResult,
     /// What it allows or prevents.
     pub allows: String,
     /// The one command (or setting) that would allow more.
@@ -40,9 +40,9 @@ pub struct Report {
 }
 
 impl Report {
-    /// Returns whether nothing is [`State::Missing`].
+    /// Returns whether nothing is [`CheckResult::Missing`].
     pub fn is_usable(&self) -> bool {
-        self.checks.iter().all(|check| check.state != State::Missing)
+        self.checks.iter().all(|check| check.state != CheckResult::Missing)
     }
 
     /// Returns the check called `name`.
@@ -54,7 +54,7 @@ impl Report {
         &mut self,
         name: &'static str,
         found: impl Into<String>,
-        state: State,
+        state: CheckResult,
         allows: &str,
         remedy: &str,
     ) {
@@ -68,9 +68,9 @@ impl std::fmt::Display for Report {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         for check in &self.checks {
             let mark = match check.state {
-                State::Good => "ok",
-                State::Limited => "partly",
-                State::Missing => "no",
+                CheckResult::Good => "ok",
+                CheckResult::Limited => "partly",
+                CheckResult::Missing => "no",
             };
             writeln!(f, "{:<7}{:<18} {} — {}", mark, check.name, check.found, check.allows)?;
             if let Some(remedy) = &check.remedy {

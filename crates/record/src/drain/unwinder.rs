@@ -11,7 +11,7 @@ use rustc_hash::FxHashMap;
 use crate::collect::live_stack::LiveStack;
 use crate::collect::{Published, SharedModules};
 use crate::events::chunk::{Kept, Unwound, UnwoundStack};
-use crate::events::plan::Source;
+use crate::events::plan::EventSource;
 use crate::events::ring_records::{RingRecord, RingSample, UserSide};
 use crate::events::session::{Origin, Origins};
 
@@ -96,7 +96,7 @@ impl Unwinder {
             return None;
         }
         let process = self.code_of(sample.thread.pid)?;
-        let live = live.filter(|_| origin.source == Source::Cpu);
+        let live = live.filter(|_| origin.source == EventSource::Cpu);
         let depth = self.whole_stack(&process.published.modules, &sample, &user, live);
         self.last_process = Some(process);
         let depth = depth?;

@@ -8,12 +8,12 @@ use crate::access::tracefs;
 use crate::access::{self, level};
 use crate::events::name::{self, NamedEvent};
 use crate::events::ring_records::COMMON_FIELDS;
-use crate::sys::event::{Event, READ_TIMES, Watch};
-use crate::{Error, Options, Result, Target};
+use crate::sys::event::{PerfEvent, READ_TIMES, Watch};
+use crate::{Error, RecordOptions, Result, Target};
 
 /// What a record of an event means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Source {
+pub(crate) enum EventSource {
     /// No samples: maps, names, forks and exits.
     Track,
     /// A sample of CPU time.
@@ -33,7 +33,7 @@ pub(crate) enum Source {
 /// An event to open on every watched thread and CPU.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PlannedEvent {
-    pub(crate) source: Source,
+    pub(crate) source: EventSource,
     pub(crate) attr: EventAttr,
 }
 
@@ -52,7 +52,7 @@ pub(crate) struct Plan {
     pub(crate) events: Vec<PlannedEvent>,
     /// Events that were opened as a trial. Closing the last event of a tracepoint takes the kernel a twentieth of a
     /// second, so these are kept until the real ones are open.
-    pub(crate) tried: Vec<Event>,
+    pub(crate) tried: Vec<PerfEvent>,
     pub(crate) clock: CpuClock,
     /// The probes among them live as long as this does.
     _named: Vec<NamedEvent>,
@@ -72,7 +72,7 @@ const SYSCALL_STACK_PERIOD: u64 = 509;
 
 impl Plan {
     /// Chooses the events for `options` by trying each on `watch`.
-    pub(crate) fn new(options: &Options, watch: Watch, cpu: u32) -> Result<Self> {
+    pub(crate) fn new(options: &RecordOptions, watch: Watch, cpu: u32) -> Result<Self> {
         // Before anything is opened: probes can be removed only when all of their events are closed.
         let named: Vec<NamedEvent> =
             options.events.iter().map(|name| name::find(name)).collect::<Result<_>>()?;
@@ -100,18 +100,18 @@ impl Plan {
     }
 
     /// Returns the planned event for `source`.
-    pub(crate) fn event(&self, source: Source) -> Option<&PlannedEvent> {
+    pub(crate) fn event(&self, source: EventSource) -> Option<&PlannedEvent> {
         self.events.iter().find(|event| event.source == source)
     }
 }
 
 struct Planner<'a> {
-    options: &'a Options,
+    options: &'a RecordOptions,
     watch: Watch,
     cpu: u32,
     with_kernel: bool,
     level: i32,
-    tried: Vec<Event>,
+    tried: Vec<PerfEvent>,
     notes: Vec<String>,
 }
 
@@ -146,7 +146,7 @@ impl Planner<'_> {
     }
 
     fn try_open(&mut self, attr: &EventAttr) -> io::Result<()> {
-        self.tried.push(Event::open(attr, self.watch, self.cpu)?);
+        self.tried.push(PerfEvent::open(attr, self.watch, self.cpu)?);
         Ok(())
     }
 
@@ -164,7 +164,7 @@ impl Planner<'_> {
             _ => with_build_ids,
         };
         self.try_open(&attr).map_err(|error| access::explain_watch(&error, self.watch, self.level))?;
-        Ok(PlannedEvent { source: Source::Track, attr })
+        Ok(PlannedEvent { source: EventSource::Track, attr })
     }
 
     fn cpu(&mut self) -> Result<(PlannedEvent, CpuClock)> {
@@ -181,12 +181,12 @@ impl Planner<'_> {
             self.with_stack(self.base(event_kind::HARDWARE, config::CPU_CYCLES)).with(flag::FREQ);
         cycles.sample_period = frequency;
         if self.try_open(&cycles).is_ok() {
-            return Ok((PlannedEvent { source: Source::Cpu, attr: cycles }, CpuClock::Cycles));
+            return Ok((PlannedEvent { source: EventSource::Cpu, attr: cycles }, CpuClock::Cycles));
         }
         let mut clock = self.with_stack(self.base(event_kind::SOFTWARE, config::CPU_CLOCK));
         clock.sample_period = 1_000_000_000 / frequency;
         self.try_open(&clock).map_err(|error| self.refused(&error, "cannot sample the CPU clock"))?;
-        Ok((PlannedEvent { source: Source::Cpu, attr: clock }, CpuClock::Software))
+        Ok((PlannedEvent { source: EventSource::Cpu, attr: clock }, CpuClock::Software))
     }
 
     /// Returns whether the kernel's side is refused although the user's is not.
@@ -202,7 +202,7 @@ impl Planner<'_> {
         attr = attr.without(flag::EXCLUDE_KERNEL).with(flag::CONTEXT_SWITCH);
         attr.sample_period = 1;
         self.try_open(&attr).map_err(|error| self.refused(&error, "cannot record blocked time"))?;
-        Ok(PlannedEvent { source: Source::Switch, attr })
+        Ok(PlannedEvent { source: EventSource::Switch, attr })
     }
 
     fn syscalls(&mut self) -> Result<[PlannedEvent; 4]> {
@@ -221,10 +221,10 @@ impl Planner<'_> {
         frequent.sample_type |= sample_bit::PERIOD;
         (regular.sample_period, frequent.sample_period) = (SYSCALL_STACK_PERIOD, SYSCALL_STACK_FREQUENCY);
         let events = [
-            PlannedEvent { source: Source::SyscallEnter, attr: enter },
-            PlannedEvent { source: Source::SyscallExit, attr: exit },
-            PlannedEvent { source: Source::SyscallStack { is_regular: true }, attr: regular },
-            PlannedEvent { source: Source::SyscallStack { is_regular: false }, attr: frequent },
+            PlannedEvent { source: EventSource::SyscallEnter, attr: enter },
+            PlannedEvent { source: EventSource::SyscallExit, attr: exit },
+            PlannedEvent { source: EventSource::SyscallStack { is_regular: true }, attr: regular },
+            PlannedEvent { source: EventSource::SyscallStack { is_regular: false }, attr: frequent },
         ];
         for event in &events {
             self.try_open(&event.attr).map_err(|error| self.refused(&error, "cannot record system calls"))?;
@@ -257,13 +257,13 @@ impl Planner<'_> {
             tried => tried,
         };
         tried.map_err(|error| self.refused(&error, &what))?;
-        Ok(PlannedEvent { source: Source::Named(at), attr })
+        Ok(PlannedEvent { source: EventSource::Named(at), attr })
     }
 }
 
 /// The level of `kernel.perf_event_paranoid` that all requested events need, so that a user who sets it is not
 /// refused again.
-fn needed_level(options: &Options, named: &[NamedEvent]) -> i32 {
+fn needed_level(options: &RecordOptions, named: &[NamedEvent]) -> i32 {
     if options.syscalls || named.iter().any(|event| event.kind == event_kind::TRACEPOINT) {
         level::TRACEPOINTS
     } else if matches!(options.target, Target::All) {

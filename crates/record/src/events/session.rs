@@ -13,9 +13,9 @@ use rustc_hash::FxHashMap;
 
 use flamelet_unwind::perf_event::{EventAttr, config, event_kind, flag};
 
-use crate::events::plan::{Plan, PlannedEvent, Source, clocked};
+use crate::events::plan::{EventSource, Plan, PlannedEvent, clocked};
 use crate::events::ring_records::COMMON_FIELDS;
-use crate::sys::event::{Event, Watch};
+use crate::sys::event::{PerfEvent, Watch};
 use crate::sys::machine;
 use crate::sys::ring::Ring;
 use crate::{Error, ErrorKind, Result, access};
@@ -31,7 +31,7 @@ const MOST_RING_BYTES: usize = 512 << 20;
 /// What the records of one event mean, and the thread that it was opened on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Origin {
-    pub(crate) source: Source,
+    pub(crate) source: EventSource,
     pub(crate) sample_type: u64,
     /// The thread that the event was opened on; 0 for everything. Threads that inherit the event keep this owner.
     pub(crate) owner: u32,
@@ -53,7 +53,7 @@ pub(crate) struct CpuRings {
 /// The open events. Dropping it closes them.
 pub(crate) struct Session {
     cpus: Vec<Outputs>,
-    events: Vec<(Source, Event)>,
+    events: Vec<(EventSource, PerfEvent)>,
     origins: Origins,
     generation: u32,
     past_running_nanos: u64,
@@ -61,7 +61,7 @@ pub(crate) struct Session {
     level: i32,
 }
 
-fn running_nanos<'a>(events: impl IntoIterator<Item = &'a (Source, Event)>) -> u64 {
+fn running_nanos<'a>(events: impl IntoIterator<Item = &'a (EventSource, PerfEvent)>) -> u64 {
     events.into_iter().map(|(_, event)| event.running_nanos().unwrap_or(0)).sum()
 }
 
@@ -78,7 +78,8 @@ impl Session {
         machine::raise_file_limit();
         let cpus = machine::online_cpus();
         // Events that are recorded every time come in floods.
-        let flood = |event: &PlannedEvent| event.source != Source::Track && event.attr.sample_period == 1;
+        let flood =
+            |event: &PlannedEvent| event.source != EventSource::Track && event.attr.sample_period == 1;
         let wanted = if plan.events.iter().any(flood) { FLOOD_RING_BYTES } else { DEFAULT_RING_BYTES };
         let most = (MOST_RING_BYTES / cpus.len().max(1)).max(SMALLEST_RING_BYTES);
         let wanted = ring_bytes.unwrap_or(wanted.min(most)).max(SMALLEST_RING_BYTES);
@@ -112,14 +113,14 @@ impl Session {
         };
         for outputs in &self.cpus {
             for planned in events {
-                let event = match Event::open(&planned.attr, watch, outputs.cpu) {
+                let event = match PerfEvent::open(&planned.attr, watch, outputs.cpu) {
                     Ok(event) => event,
                     Err(error) if error.raw_os_error() == Some(libc::ESRCH) => return Ok(false),
                     // A CPU that went offline since it was listed has nothing to watch.
                     Err(error) if error.raw_os_error() == Some(libc::ENODEV) => continue,
                     Err(error) => return Err(access::explain_watch(&error, watch, self.level)),
                 };
-                let is_track = planned.source == Source::Track;
+                let is_track = planned.source == EventSource::Track;
                 event.redirect_to(if is_track { outputs.track } else { outputs.samples })?;
                 let sample_type = planned.attr.sample_type;
                 let origin =
@@ -147,11 +148,11 @@ impl Session {
     /// Closes every event. The kernel takes a twentieth of a second for the last event of each tracepoint, so those
     /// of different sources are closed in parallel, while the caller does something else. Join the returned threads.
     pub(crate) fn close(self) -> Vec<JoinHandle<()>> {
-        let mut by_source: FxHashMap<Source, Vec<Event>> = FxHashMap::default();
+        let mut by_source: FxHashMap<EventSource, Vec<PerfEvent>> = FxHashMap::default();
         for (source, event) in self.events {
             by_source.entry(source).or_default().push(event);
         }
-        let close = |events: Vec<Event>| {
+        let close = |events: Vec<PerfEvent>| {
             std::thread::Builder::new().name("flamelet-close".to_owned()).spawn(move || drop(events))
         };
         // If no thread can be started, the events are closed on this one.
@@ -162,7 +163,7 @@ impl Session {
     /// new ones start. On failure the old ones continue.
     pub(crate) fn replace(
         &mut self,
-        source: Source,
+        source: EventSource,
         open: impl FnOnce(&mut Self) -> Result<usize>,
     ) -> Result<()> {
         self.generation += 1;
@@ -188,7 +189,7 @@ impl Session {
     }
 
     /// Returns for how long the events of `source` watched a running thread.
-    pub(crate) fn running_nanos(&self, source: Source) -> u64 {
+    pub(crate) fn running_nanos(&self, source: EventSource) -> u64 {
         self.past_running_nanos + running_nanos(self.events.iter().filter(|(known, _)| *known == source))
     }
 }
@@ -219,7 +220,7 @@ fn ring(cpu: u32, bytes: usize) -> Result<Ring> {
     );
     attr.sample_type = COMMON_FIELDS;
     attr.wakeup = (bytes / 4) as u32;
-    let event = Event::open(&attr, Watch::Thread(0), cpu)
+    let event = PerfEvent::open(&attr, Watch::Thread(0), cpu)
         .map_err(|error| access::explain(&error, "cannot use perf_event_open", access::level::USER_SIDE))?;
     Ring::map(event, bytes / machine::page_size()).map_err(|(_, error)| locked_too_much(&error))
 }

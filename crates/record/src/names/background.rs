@@ -5,7 +5,7 @@ use std::thread::JoinHandle;
 
 use flamelet_symbol::MappedAt;
 use flamelet_symbol::kernel::KernelSymbols;
-use flamelet_symbol::symbolize::{ModuleName, Options, Symbolizer};
+use flamelet_symbol::symbolize::{ModuleName, SymbolizeOptions, Symbolizer};
 
 use super::FoundNames;
 use crate::Result;
@@ -29,7 +29,7 @@ pub(crate) struct Background {
 
 impl Background {
     /// Starts the thread. Without options, only the kernel's names are found.
-    pub(crate) fn start(options: Option<Options>) -> Result<Self> {
+    pub(crate) fn start(options: Option<SymbolizeOptions>) -> Result<Self> {
         let (sender, asked) = mpsc::channel::<Question>();
         let questions = Questions { sender, about_files: options.is_some() };
         let thread = std::thread::Builder::new().name("flamelet-names".to_owned()).spawn(move || {

@@ -8,7 +8,7 @@ use flamelet_preload_ledger::{FIRST_FRAME, NO_ROOM, ROOT, Row, SIZE_NODE, TRUNCA
 use flamelet_profile::{Assembler, Label, LabelSetId, LocationId, MappingId, Profile, Quality};
 use rustc_hash::FxHashMap;
 
-use super::heap_summary::{Process, Summary};
+use super::heap_summary::{HeapSummary, ProcessFiles};
 
 const TYPES: [(&str, &str); 6] = [
     ("alloc_objects", "count"),
@@ -25,9 +25,9 @@ const DROP_FRAMES: &str =
     "^(__rustc::)?__(rust|rdl|rg)_(alloc|alloc_zeroed|realloc)$|^std::sys::alloc::|^<std::alloc::System as ";
 
 /// Makes a profile of all processes. Addresses have no names yet.
-pub(super) fn profile(processes: &[Process], elapsed: Duration) -> (Profile, Summary) {
+pub(super) fn profile(processes: &[ProcessFiles], elapsed: Duration) -> (Profile, HeapSummary) {
     let mut assembler = Assembler::new(&TYPES);
-    let mut summary = Summary { elapsed, ..Summary::default() };
+    let mut summary = HeapSummary { elapsed, ..HeapSummary::default() };
     for (number, process) in processes.iter().enumerate() {
         ProcessHeap::new(number, process, &mut assembler, &mut summary).add();
     }
@@ -43,7 +43,7 @@ pub(super) fn profile(processes: &[Process], elapsed: Duration) -> (Profile, Sum
 }
 
 /// Adds the quality to the profile.
-pub(super) fn judge(profile: &mut Profile, summary: &Summary) {
+pub(super) fn judge(profile: &mut Profile, summary: &HeapSummary) {
     profile.quality = Some(Quality {
         engine: profile.intern("preload"),
         samples: summary.recorded,
@@ -85,9 +85,9 @@ impl Scale {
 struct ProcessHeap<'a> {
     /// Distinguishes its modules from those of other processes.
     number: usize,
-    process: &'a Process,
+    process: &'a ProcessFiles,
     assembler: &'a mut Assembler<()>,
-    summary: &'a mut Summary,
+    summary: &'a mut HeapSummary,
     labels: [Label; 2],
     locations: FxHashMap<u64, LocationId>,
 }
@@ -95,9 +95,9 @@ struct ProcessHeap<'a> {
 impl<'a> ProcessHeap<'a> {
     fn new(
         number: usize,
-        process: &'a Process,
+        process: &'a ProcessFiles,
         assembler: &'a mut Assembler<()>,
-        summary: &'a mut Summary,
+        summary: &'a mut HeapSummary,
     ) -> Self {
         let name = Path::new(&process.modules.program).file_name().unwrap_or_default().to_string_lossy();
         let labels = [

@@ -11,10 +11,10 @@ use flamelet_profile::{Profile, Quality, merge};
 use flamelet_symbol::symbolize::Symbolizer;
 
 use super::folder::Folder;
-use super::running::Running;
+use super::running::RunningCommand;
 use super::{Library, program};
 use crate::checkpoint::Saver;
-use crate::{Error, ErrorKind, Options, Progress, Recorded, Result, Summary, Target, access};
+use crate::{Error, ErrorKind, Progress, RecordOptions, Recorded, Result, Summary, Target, access};
 
 /// Returns why `perf_event_open` allows no recording at all, with the remedy; `None` if it works.
 pub fn why_needed() -> Option<String> {
@@ -23,14 +23,14 @@ pub fn why_needed() -> Option<String> {
 }
 
 /// Returns whether [`record`] supports the options: CPU time of a command.
-pub fn can_record(options: &Options) -> bool {
+pub fn can_record(options: &RecordOptions) -> bool {
     let only_cpu = options.cpu && !options.off_cpu && !options.syscalls && options.events.is_empty();
     only_cpu && matches!(options.target, Target::Command(_))
 }
 
 /// Records a command's CPU time from inside until it ends, the duration is over or `stop` is set.
 pub fn record(
-    mut options: Options,
+    mut options: RecordOptions,
     library: Library,
     progress: &mut dyn FnMut(&Progress),
     stop: &AtomicBool,
@@ -45,7 +45,7 @@ pub fn record(
     folder.preload_into(&mut command);
     command.env(env::FREQUENCY, options.frequency.to_string());
     let mut saver = options.checkpoint.take().map(Saver::new);
-    let running = Running::start(command, options.shield_command)?;
+    let running = RunningCommand::start(command, options.shield_command)?;
     running.wait(options.duration, stop, |elapsed| {
         progress(&Progress { elapsed, ..Progress::default() });
         if let Some(saver) = &mut saver {
@@ -77,7 +77,7 @@ pub fn record(
 /// A little longer than the library's interval between two saves.
 const SAVED_AFTER: Duration = Duration::from_millis(1500);
 
-fn summary(options: &Options, elapsed: Duration, profile: &Profile, quality: &Quality) -> Summary {
+fn summary(options: &RecordOptions, elapsed: Duration, profile: &Profile, quality: &Quality) -> Summary {
     let unresolved =
         profile.locations().iter().filter(|location| profile.lines_of(location).is_empty()).count();
     Summary {

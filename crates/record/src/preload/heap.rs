@@ -7,22 +7,22 @@ use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use flamelet_preload_ledger::modules::Modules;
-use flamelet_preload_ledger::{COUNTS_ENDING, Counts, MODULES_ENDING, env};
+use flamelet_preload_ledger::{AllocationCounts, COUNTS_ENDING, MODULES_ENDING, env};
 use flamelet_profile::Profile;
 use flamelet_symbol::symbolize::{self, Symbolizer};
 
 use super::assemble;
 use super::folder::Folder;
-use super::heap_summary::Process;
-pub use super::heap_summary::Summary;
-use super::running::Running;
+pub use super::heap_summary::HeapSummary;
+use super::heap_summary::ProcessFiles;
+use super::running::RunningCommand;
 use super::{Library, program};
 use crate::checkpoint::Saver;
 use crate::{Checkpoint, CommandEnd, Error, ErrorKind, Result};
 
-/// What to record. Start from [`Options::new`].
+/// What to record. Start from [`HeapRecordOptions::new`].
 #[derive(Debug)]
-pub struct Options {
+pub struct HeapRecordOptions {
     /// The command; its children are recorded too.
     pub command: Command,
     /// The library that counts.
@@ -34,12 +34,12 @@ pub struct Options {
     /// Give the command a process group of its own, so that Ctrl-C at the terminal ends only the recording.
     pub shield_command: bool,
     /// How to find names; `None` to leave addresses.
-    pub symbolize: Option<symbolize::Options>,
+    pub symbolize: Option<symbolize::SymbolizeOptions>,
     /// Save the recording while it runs.
     pub checkpoint: Option<Checkpoint>,
 }
 
-impl Options {
+impl HeapRecordOptions {
     /// Records every allocation of `command`, with names.
     pub fn new(command: Command, library: Library) -> Self {
         Self {
@@ -48,7 +48,7 @@ impl Options {
             mean: None,
             duration: None,
             shield_command: true,
-            symbolize: Some(symbolize::Options::default()),
+            symbolize: Some(symbolize::SymbolizeOptions::default()),
             checkpoint: None,
         }
     }
@@ -73,7 +73,7 @@ pub struct Recorded {
     /// What was recorded: Go's four sample types, then `peak_space` and `temporary_objects`.
     pub profile: Profile,
     /// The summary of the recording.
-    pub summary: Summary,
+    pub summary: HeapSummary,
     /// What became of the command.
     pub command: CommandEnd,
 }
@@ -83,7 +83,7 @@ const TELL: Duration = Duration::from_millis(500);
 
 /// Records until the command ends, the duration is over or `stop` is set.
 pub fn record(
-    mut options: Options,
+    mut options: HeapRecordOptions,
     progress: &mut dyn FnMut(&Progress),
     stop: &AtomicBool,
 ) -> Result<Recorded> {
@@ -94,9 +94,9 @@ pub fn record(
     command.env(env::MEAN, options.mean.unwrap_or(0).to_string());
     let name = command.get_program().to_string_lossy().into_owned();
     let mut saver = options.checkpoint.take().map(Saver::new);
-    let running = Running::start(command, options.shield_command)?;
+    let running = RunningCommand::start(command, options.shield_command)?;
     let mut told = Instant::now();
-    let mut sums = Sums::default();
+    let mut sums = ProgressSums::default();
     running.wait(options.duration, stop, |elapsed| {
         if told.elapsed() >= TELL {
             progress(&Progress { elapsed, ..sums.so_far(&folder) });
@@ -152,16 +152,16 @@ fn never_loaded(name: &str, was_ended: bool) -> Error {
 }
 
 /// Reads what all processes have written so far. A process that is only starting is skipped.
-fn gather(folder: &Folder) -> Vec<Process> {
+fn gather(folder: &Folder) -> Vec<ProcessFiles> {
     let read = |path: &PathBuf| {
         let counts = read_counts(path)?;
         let modules = Folder::read(&path.with_extension(MODULES_ENDING)).unwrap_or_default();
-        Some(Process { counts, modules: Modules::parse(&String::from_utf8_lossy(&modules)) })
+        Some(ProcessFiles { counts, modules: Modules::parse(&String::from_utf8_lossy(&modules)) })
     };
     folder.files(COUNTS_ENDING).iter().filter_map(read).collect()
 }
 
-fn read_counts(path: &Path) -> Option<Counts> {
+fn read_counts(path: &Path) -> Option<AllocationCounts> {
     flamelet_preload_ledger::read(&Folder::read(path)?).ok()
 }
 
@@ -174,11 +174,11 @@ fn without_room(folder: &Folder) -> usize {
 
 /// Progress, without rereading the files of processes that have ended: a build has thousands of them.
 #[derive(Default)]
-struct Sums {
+struct ProgressSums {
     ended: HashMap<PathBuf, (u64, u64)>,
 }
 
-impl Sums {
+impl ProgressSums {
     fn so_far(&mut self, folder: &Folder) -> Progress {
         let mut progress = Progress::default();
         for path in folder.files(COUNTS_ENDING) {

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use flamelet_preload_ledger::Counts;
+use flamelet_preload_ledger::AllocationCounts;
 use flamelet_preload_ledger::modules::Modules;
 
 /// The summary of a recording, all processes together. Values are estimates if allocations are sampled.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Summary {
+pub struct HeapSummary {
     /// How long it took.
     pub elapsed: Duration,
     /// Processes that allocated anything; a program started by `exec` counts anew.
@@ -36,7 +36,7 @@ pub struct Summary {
     pub notes: Vec<String>,
 }
 
-impl Summary {
+impl HeapSummary {
     /// Returns the share of allocations whose stack reaches the thread's first frame; 1 if there are none.
     pub fn rooted_share(&self) -> f64 {
         let cut = self.truncated + self.without_stack;
@@ -45,7 +45,7 @@ impl Summary {
 }
 
 /// The files of one process image.
-pub(super) struct Process {
-    pub(super) counts: Counts,
+pub(super) struct ProcessFiles {
+    pub(super) counts: AllocationCounts,
     pub(super) modules: Modules,
 }

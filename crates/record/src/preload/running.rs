@@ -14,12 +14,12 @@ use crate::{CommandEnd, Error, ErrorKind, Result};
 const LOOK: Duration = Duration::from_millis(20);
 
 /// See the module documentation.
-pub(super) struct Running {
+pub(super) struct RunningCommand {
     child: Child,
     pub(super) started: Instant,
 }
 
-impl Running {
+impl RunningCommand {
     /// Starts the command; if `shielded`, in a process group of its own, so that Ctrl-C at the terminal reaches only
     /// the recorder.
     pub(super) fn start(mut command: Command, shielded: bool) -> Result<Self> {

@@ -25,24 +25,26 @@ use crate::checkpoint::Saver;
 use crate::collect::{Counters, Findings};
 use crate::names::Background;
 use crate::recording::{Ending, LOOK, TELL, command_failed, unix_nanos};
-use crate::sys::event::Event;
+use crate::sys::event::PerfEvent;
 use crate::sys::process::Waiting;
-use crate::{CommandEnd, Error, ErrorKind, Options, Progress, Recorded, Result, Target, access, processes};
+use crate::{
+    CommandEnd, Error, ErrorKind, Progress, RecordOptions, Recorded, Result, Target, access, processes,
+};
 use tracer::Tracer;
-use wanted::Wanted;
+use wanted::WantedCalls;
 
 /// How a recording is made.
 pub(crate) enum Way {
     /// By events. Events opened as a trial are kept until the recording's own are open, see
     /// [`crate::events::plan::Plan`].
-    Events(Option<Event>),
+    Events(Option<PerfEvent>),
     /// By ptrace, and why.
     Ptrace(String),
 }
 
 /// Chooses ptrace if only system calls are requested and this user has no tracepoints.
-pub(crate) fn way(options: &Options) -> Way {
-    let only_calls = !options.cpu && !options.off_cpu && Wanted::of(options).is_some();
+pub(crate) fn way(options: &RecordOptions) -> Way {
+    let only_calls = !options.cpu && !options.off_cpu && WantedCalls::of(options).is_some();
     if !only_calls || matches!(options.target, Target::All) {
         return Way::Events(None);
     }
@@ -70,13 +72,13 @@ enum Whom {
 
 /// Records by ptrace until the target ends, the duration is over or `stop` is set.
 pub(crate) fn record(
-    mut options: Options,
+    mut options: RecordOptions,
     why: &str,
     progress: &mut dyn FnMut(&Progress),
     stop: &AtomicBool,
 ) -> Result<Recorded> {
     let wanted =
-        Wanted::of(&options).ok_or_else(|| Error::new(ErrorKind::InvalidOption, "no system calls"))?;
+        WantedCalls::of(&options).ok_or_else(|| Error::new(ErrorKind::InvalidOption, "no system calls"))?;
     let whom = Whom::new(&mut options)?;
     let counters = Arc::new(Counters::default());
     let columns = Columns::new(&options);
@@ -118,7 +120,7 @@ fn end_of(mut child: Child, status: &OnceLock<ExitStatus>) -> Result<CommandEnd>
 }
 
 impl Whom {
-    fn new(options: &mut Options) -> Result<Self> {
+    fn new(options: &mut RecordOptions) -> Result<Self> {
         match &mut options.target {
             Target::Command(command) => {
                 let command = std::mem::replace(command, std::process::Command::new(""));
@@ -180,7 +182,7 @@ impl Tracing {
     /// Waits until the target ends, the duration is over or `stop` is set.
     fn wait(
         mut self,
-        options: &Options,
+        options: &RecordOptions,
         started: Instant,
         counters: &Counters,
         progress: &mut dyn FnMut(&Progress),

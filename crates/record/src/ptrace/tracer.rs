@@ -9,14 +9,14 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::Traced;
 use super::stacks::Skips;
-use super::wanted::Wanted;
+use super::wanted::WantedCalls;
 use crate::assemble::{self, Columns};
 use crate::checkpoint::Saver;
 use crate::collect::{Counters, Findings, SharedModules};
 use crate::events::ring_records::ThreadOf;
 use crate::names::FoundNames;
 use crate::sys::machine;
-use crate::sys::ptrace::{self, Alarm, Call, Happened};
+use crate::sys::ptrace::{self, Alarm, Happened, SystemCall};
 use crate::{Error, ErrorKind, Result, access, processes};
 
 /// A traced thread.
@@ -37,7 +37,7 @@ pub(super) struct Saving {
 
 /// Traces until the target ends or the alarm rings.
 pub(super) struct Tracer {
-    wanted: Wanted,
+    wanted: WantedCalls,
     findings: Findings,
     tracees: FxHashMap<u32, Tracee>,
     skips: Skips,
@@ -52,7 +52,7 @@ pub(super) struct Tracer {
 
 impl Tracer {
     pub(super) fn new(
-        wanted: Wanted,
+        wanted: WantedCalls,
         counters: Arc<Counters>,
         status: Arc<OnceLock<ExitStatus>>,
         max_moments: usize,
@@ -241,12 +241,12 @@ impl Tracer {
     fn at_call(&mut self, tid: u32, now: u64) {
         let thread = ThreadOf { pid: self.tracee(tid).pid, tid };
         match ptrace::call(tid) {
-            Ok(Some(Call::Begins { number })) => {
+            Ok(Some(SystemCall::Begins { number })) => {
                 self.begins(thread, number);
                 // Timed from when it is resumed.
                 self.tracee(tid).call = Some((number, Some(machine::monotonic_nanos())));
             }
-            Ok(Some(Call::Ends { result })) => {
+            Ok(Some(SystemCall::Ends { result })) => {
                 if let Some((number, since)) = self.tracee(tid).call.take() {
                     let nanos = since.map(|since| now.saturating_sub(since));
                     self.ends(thread, number, result, nanos);

@@ -1,20 +1,20 @@
 //! Which system calls are requested.
 
-use crate::Options;
+use crate::RecordOptions;
 use crate::names::calls;
 
 /// What to do at each call.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Wanted {
+pub(super) struct WantedCalls {
     /// Count all calls.
     pub(super) all: bool,
     /// Events by the names of tracepoints: the call, and whether its end is meant.
     pub(super) named: Vec<(i64, bool)>,
 }
 
-impl Wanted {
+impl WantedCalls {
     /// Returns `None` if anything else is requested too, or nothing.
-    pub(super) fn of(options: &Options) -> Option<Self> {
+    pub(super) fn of(options: &RecordOptions) -> Option<Self> {
         let named: Option<Vec<_>> = options.events.iter().map(|name| tracepoint(name)).collect();
         let wanted = Self { all: options.syscalls, named: named? };
         (wanted.all || !wanted.named.is_empty()).then_some(wanted)
@@ -45,10 +45,10 @@ mod tests {
     #[test]
     fn only_system_calls_can_be_traced() {
         let with = |events: &[&str], syscalls: bool| {
-            let mut options = Options::new(Target::All);
+            let mut options = RecordOptions::new(Target::All);
             options.events = events.iter().map(|&event| event.to_owned()).collect();
             options.syscalls = syscalls;
-            Wanted::of(&options)
+            WantedCalls::of(&options)
         };
         assert_eq!(with(&[], false), None);
         assert_eq!(with(&["page-faults"], true), None);

@@ -12,11 +12,11 @@ use super::{Drain, Recording, Watched};
 use crate::assemble::{self, Columns};
 use crate::collect::{Counters, Findings};
 use crate::drain::Message;
-use crate::events::plan::{CpuClock, Source};
+use crate::events::plan::{CpuClock, EventSource};
 use crate::names::{FoundNames, calls};
 use crate::sys::machine;
 use crate::sys::sched::Urgency;
-use crate::{CommandEnd, Error, ErrorKind, Options, Recorded, Result, Summary, Target, summary};
+use crate::{CommandEnd, Error, ErrorKind, RecordOptions, Recorded, Result, Summary, Target, summary};
 
 impl Recording {
     /// Stops everything and makes the profile.
@@ -24,7 +24,7 @@ impl Recording {
         let elapsed = self.started.elapsed();
         self.session.disable();
         let _ = self.messages.send(Message::Stopped(machine::monotonic_nanos()));
-        let running_nanos = self.session.running_nanos(Source::Cpu);
+        let running_nanos = self.session.running_nanos(EventSource::Cpu);
         match std::mem::replace(&mut self.drain, Drain::None) {
             Drain::Batch(batch) => self.drain_cpu_nanos += batch.finish()?.cpu_nanos,
             Drain::Eager(eager) => {
@@ -82,7 +82,7 @@ fn end_of(mut child: Child) -> Result<CommandEnd> {
 
 /// What is known once everything has stopped.
 pub(crate) struct Ending<'a> {
-    pub(crate) options: &'a Options,
+    pub(crate) options: &'a RecordOptions,
     /// What took the samples.
     pub(crate) engine: &'static str,
     pub(crate) with_kernel: bool,

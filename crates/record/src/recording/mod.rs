@@ -18,14 +18,14 @@ use crate::drain::batch::BatchDrain;
 use crate::drain::eager::EagerDrain;
 use crate::drain::{Message, Outlet, Pace};
 use crate::events::chunk::Backlog;
-use crate::events::plan::{Plan, PlannedEvent, Source};
+use crate::events::plan::{EventSource, Plan, PlannedEvent};
 use crate::events::session::{CpuRings, Session};
 use crate::events::watch;
 use crate::names::Background;
-use crate::sys::event::{Event, Watch};
+use crate::sys::event::{PerfEvent, Watch};
 use crate::sys::machine;
 use crate::sys::process::{Waiting, open_pidfd};
-use crate::{Completion, Error, ErrorKind, Options, Progress, Result, Summary, Target, processes};
+use crate::{Completion, Error, ErrorKind, Progress, RecordOptions, Result, Summary, Target, processes};
 
 mod ending;
 mod running;
@@ -70,8 +70,8 @@ const TOLERATED_CUTS: u64 = 50;
 
 /// Records with events. Events opened as a trial are kept until the recording's own are open.
 pub(crate) fn record(
-    options: Options,
-    tried: Option<Event>,
+    options: RecordOptions,
+    tried: Option<PerfEvent>,
     progress: &mut dyn FnMut(&Progress),
     stop: &AtomicBool,
 ) -> Result<Recorded> {
@@ -100,7 +100,7 @@ enum Drain {
 }
 
 struct Recording {
-    options: Options,
+    options: RecordOptions,
     watched: Watched,
     session: Session,
     /// Dropped after the session, whose events may belong to its probes.
@@ -108,7 +108,7 @@ struct Recording {
     drain: Drain,
     messages: mpsc::Sender<Message>,
     backlog: Backlog,
-    collector: JoinHandle<worker::Collected>,
+    collector: JoinHandle<worker::WorkerOutput>,
     background: Background,
     modules: SharedModules,
     counters: Arc<Counters>,
@@ -123,7 +123,7 @@ struct Recording {
 }
 
 impl Recording {
-    fn prepare(mut options: Options) -> Result<Self> {
+    fn prepare(mut options: RecordOptions) -> Result<Self> {
         let watched = Watched::new(&mut options)?;
         let cpus = machine::online_cpus();
         let plan = Plan::new(&options, watched.first(), cpus.first().copied().unwrap_or(0))?;
@@ -276,18 +276,18 @@ impl Recording {
     }
 
     fn try_become_eager(&mut self) -> Result<()> {
-        let Some(planned) = self.plan.event(Source::Cpu).copied() else { return Ok(()) };
+        let Some(planned) = self.plan.event(EventSource::Cpu).copied() else { return Ok(()) };
         let mut attr = planned.attr.without(flag::ENABLE_ON_EXEC);
         attr.wakeup = 1;
         // A larger dump, for samples that are drained too late to read the live stack.
         let cut = self.counters.cut.load(Ordering::Relaxed);
         if self.counters.cut_nearby.load(Ordering::Relaxed) * 2 > cut {
-            attr.sample_stack_user = attr.sample_stack_user.max(Options::MAX_DUMP);
+            attr.sample_stack_user = attr.sample_stack_user.max(RecordOptions::MAX_DUMP);
         }
         let events = [PlannedEvent { attr, ..planned }];
         let everything = matches!(self.watched, Watched::Everything);
         let pids = self.living();
-        self.session.replace(Source::Cpu, |session| {
+        self.session.replace(EventSource::Cpu, |session| {
             if everything {
                 session.watch(Watch::Everything, &events).map(usize::from)
             } else {
@@ -333,7 +333,7 @@ impl Recording {
 }
 
 impl Watched {
-    fn new(options: &mut Options) -> Result<Self> {
+    fn new(options: &mut RecordOptions) -> Result<Self> {
         match &mut options.target {
             Target::Pids(pids) => {
                 *pids = processes::processes(pids)?;

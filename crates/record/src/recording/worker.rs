@@ -30,20 +30,20 @@ pub(super) struct Worker {
 }
 
 /// What it returns.
-pub(super) struct Collected {
+pub(super) struct WorkerOutput {
     pub(super) findings: Findings,
     pub(super) cpu_nanos: u64,
     pub(super) save_failure: Option<std::io::Error>,
 }
 
 impl Worker {
-    pub(super) fn start(self, inbox: mpsc::Receiver<Message>) -> Result<JoinHandle<Collected>> {
+    pub(super) fn start(self, inbox: mpsc::Receiver<Message>) -> Result<JoinHandle<WorkerOutput>> {
         let thread = std::thread::Builder::new().name("flamelet-collect".to_owned());
         Ok(thread.spawn(move || self.run(&inbox))?)
     }
 
     /// Runs until all senders are gone.
-    fn run(mut self, inbox: &mpsc::Receiver<Message>) -> Collected {
+    fn run(mut self, inbox: &mpsc::Receiver<Message>) -> WorkerOutput {
         let mut schedule = AskSchedule::new();
         let mut stopped = None;
         while let Ok(message) = inbox.recv() {
@@ -66,7 +66,7 @@ impl Worker {
         let findings = self.collector.finish(stopped.unwrap_or_else(machine::monotonic_nanos));
         self.questions.ask(&findings.stacks, schedule.locations);
         let save_failure = self.saver.and_then(|saver| saver.failure);
-        Collected { findings, cpu_nanos: machine::thread_cpu_nanos(), save_failure }
+        WorkerOutput { findings, cpu_nanos: machine::thread_cpu_nanos(), save_failure }
     }
 }
 

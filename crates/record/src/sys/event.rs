@@ -5,7 +5,7 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 
 use flamelet_unwind::perf_event::{EventAttr, control};
 
-/// The read format that [`Event::running_nanos`] expects: the count, the time enabled, the time running.
+/// The read format that [`PerfEvent::running_nanos`] expects: the count, the time enabled, the time running.
 pub(crate) const READ_TIMES: u64 = 3;
 
 /// What an event watches.
@@ -19,11 +19,11 @@ pub(crate) enum Watch {
 
 /// An event opened by `perf_event_open`; dropping it closes it.
 #[derive(Debug)]
-pub(crate) struct Event {
+pub(crate) struct PerfEvent {
     fd: OwnedFd,
 }
 
-impl Event {
+impl PerfEvent {
     /// Opens an event on one CPU.
     pub(crate) fn open(attr: &EventAttr, watch: Watch, cpu: u32) -> io::Result<Self> {
         let pid = match watch {
@@ -89,7 +89,7 @@ impl Event {
     }
 }
 
-impl AsRawFd for Event {
+impl AsRawFd for PerfEvent {
     fn as_raw_fd(&self) -> RawFd {
         self.fd.as_raw_fd()
     }

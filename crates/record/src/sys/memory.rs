@@ -7,12 +7,12 @@ use std::os::unix::fs::FileExt;
 /// The memory of one process. It is opened once, because the kernel checks permission on opening and not on every
 /// read.
 #[derive(Debug)]
-pub(crate) struct Memory {
+pub(crate) struct ProcessMemory {
     pid: u32,
     file: File,
 }
 
-impl Memory {
+impl ProcessMemory {
     /// Opens the memory of the process `pid`, or of the process of the thread `pid`.
     pub(crate) fn open(pid: u32) -> io::Result<Self> {
         Ok(Self { pid, file: File::open(format!("/proc/{pid}/mem"))? })

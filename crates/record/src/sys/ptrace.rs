@@ -83,13 +83,13 @@ pub(crate) fn former_id(tid: u32) -> io::Result<u32> {
 
 /// The call that a thread is about to make or has made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Call {
+pub(crate) enum SystemCall {
     Begins { number: i64 },
     Ends { result: i64 },
 }
 
 /// Returns the call at which `tid` is stopped. `None` if it is stopped for anything else.
-pub(crate) fn call(tid: u32) -> io::Result<Option<Call>> {
+pub(crate) fn call(tid: u32) -> io::Result<Option<SystemCall>> {
     const ENTRY: u8 = 1;
     const EXIT: u8 = 2;
     // The head of `struct ptrace_syscall_info`: kind, machine, two addresses, then the number or the result.
@@ -97,8 +97,8 @@ pub(crate) fn call(tid: u32) -> io::Result<Option<Call>> {
     request(GET_SYSCALL_INFO, tid, size_of_val(&info), info.as_mut_ptr() as usize)?;
     let [kind, _, _, value] = info;
     Ok(match kind.to_ne_bytes()[0] {
-        ENTRY => Some(Call::Begins { number: value as i64 }),
-        EXIT => Some(Call::Ends { result: value as i64 }),
+        ENTRY => Some(SystemCall::Begins { number: value as i64 }),
+        EXIT => Some(SystemCall::Ends { result: value as i64 }),
         _ => None,
     })
 }

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use flamelet_unwind::perf_event::ring_page::{DATA_HEAD, DATA_OFFSET, DATA_TAIL};
 
-use super::event::Event;
+use super::event::PerfEvent;
 
 /// After this many bytes, their space is returned to the kernel.
 const FREE_BYTES: u64 = 64 << 10;
@@ -14,7 +14,7 @@ const FREE_BYTES: u64 = 64 << 10;
 /// A ring, which owns the event that it was mapped from.
 #[derive(Debug)]
 pub(crate) struct Ring {
-    event: Event,
+    event: PerfEvent,
     base: *mut u8,
     mapped: usize,
     data: *const u8,
@@ -29,7 +29,7 @@ unsafe impl Send for Ring {}
 
 impl Ring {
     /// Maps a ring of `pages` pages (a power of two) for `event`. Returns the event on failure.
-    pub(crate) fn map(event: Event, pages: usize) -> Result<Self, (Event, io::Error)> {
+    pub(crate) fn map(event: PerfEvent, pages: usize) -> Result<Self, (PerfEvent, io::Error)> {
         let page = super::machine::page_size();
         let mapped = (pages + 1) * page;
         // SAFETY: a new mapping is asked for at an address of the kernel's choice; nothing is replaced.

@@ -157,7 +157,7 @@ fn generated_code_is_named_by_its_map() {
 fn the_highest_frequency_loses_nothing() {
     let _one = alone();
     let recorded = recorded(quiet(&rust("deep", &[]), &["2", "75"]), |options| {
-        options.frequency = flamelet_record::Options::MAX_FREQUENCY;
+        options.frequency = flamelet_record::RecordOptions::MAX_FREQUENCY;
         // Rings that hold all of it: who takes it out may be kept waiting by the host for as long as that likes.
         (options.dump_bytes, options.ring_bytes) = (8 << 10, Some(32 << 20));
     });

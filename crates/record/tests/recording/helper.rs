@@ -3,7 +3,7 @@
 
 use crate::programs::{folder, quiet};
 use crate::seen::{frames, has};
-use flamelet_record::{Checkpoint, CommandEnd, Options, Progress, Recorded, Target, record};
+use flamelet_record::{Checkpoint, CommandEnd, Progress, RecordOptions, Recorded, Target, record};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -54,7 +54,7 @@ pub(crate) fn told(mut command: Command) -> String {
 fn helper() {
     let Ok(what) = std::env::var(WHAT) else { return };
     let program = std::env::var_os(PROGRAM).expect("set with the other one");
-    let mut options = Options::new(Target::Command(quiet(program.as_ref(), &["2", "100"])));
+    let mut options = RecordOptions::new(Target::Command(quiet(program.as_ref(), &["2", "100"])));
     // Of more than its loader and its own start, so that the shell waits to be told.
     const OPENED_BY_THE_LOOP: u64 = 40;
     let (mut joined, mut enough, mut enough_calls) = (None, u64::MAX, u64::MAX);

@@ -53,7 +53,7 @@ fn threads_that_wait_all_the_time_are_seen_too() {
     while !waits().starts_with(&sleeping) {
         std::thread::yield_now();
     }
-    let mut options = flamelet_record::Options::new(flamelet_record::Target::Pids(vec![child.id()]));
+    let mut options = flamelet_record::RecordOptions::new(flamelet_record::Target::Pids(vec![child.id()]));
     options.off_cpu = true;
     options.duration = Some(std::time::Duration::from_millis(200));
     let recorded = flamelet_record::record(options, &mut |_| {}, &std::sync::atomic::AtomicBool::new(false));

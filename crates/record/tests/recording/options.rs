@@ -1,16 +1,16 @@
 //! Options that make no sense, and targets that are not there.
 
 use crate::programs::{alone, quiet};
-use flamelet_record::{ErrorKind, Options, Target, record};
+use flamelet_record::{ErrorKind, RecordOptions, Target, record};
 use std::sync::atomic::AtomicBool;
 
-fn refused(options: Options) -> (ErrorKind, String) {
+fn refused(options: RecordOptions) -> (ErrorKind, String) {
     let error = record(options, &mut |_| {}, &AtomicBool::new(false)).expect_err("it cannot be");
     (error.kind(), error.to_string())
 }
 
-fn with(change: impl FnOnce(&mut Options)) -> (ErrorKind, String) {
-    let mut options = Options::new(Target::Command(quiet("true".as_ref(), &[])));
+fn with(change: impl FnOnce(&mut RecordOptions)) -> (ErrorKind, String) {
+    let mut options = RecordOptions::new(Target::Command(quiet("true".as_ref(), &[])));
     change(&mut options);
     refused(options)
 }
@@ -24,7 +24,7 @@ fn what_makes_no_sense_is_said_in_one_line() {
         with(|options| options.dump_bytes = 100_000),
         with(|options| options.cpu = false),
         with(|options| options.events = vec!["no-such-event".to_owned()]),
-        refused(Options::new(Target::Pids(Vec::new()))),
+        refused(RecordOptions::new(Target::Pids(Vec::new()))),
     ];
     for (kind, message) in cases {
         assert_eq!(kind, ErrorKind::InvalidOption, "{message}");
@@ -35,10 +35,11 @@ fn what_makes_no_sense_is_said_in_one_line() {
 #[test]
 fn what_is_not_there_is_named() {
     let _one = alone();
-    let (kind, message) = refused(Options::new(Target::Pids(vec![u32::MAX >> 2])));
+    let (kind, message) = refused(RecordOptions::new(Target::Pids(vec![u32::MAX >> 2])));
     assert_eq!(kind, ErrorKind::NotFound);
     assert!(message.contains("1073741823"), "{message}");
-    let (kind, message) = refused(Options::new(Target::Command(quiet("/no/such/program".as_ref(), &[]))));
+    let (kind, message) =
+        refused(RecordOptions::new(Target::Command(quiet("/no/such/program".as_ref(), &[]))));
     assert_eq!(kind, ErrorKind::NotFound);
     assert!(message.contains("could not be started"), "{message}");
     assert_nothing_goes_on();

@@ -21,7 +21,10 @@ fn lockable_bytes() -> u64 {
 fn nobody_records_the_user_side_of_a_command() {
     let _one = alone();
     if paranoid() > 2 {
-        flamelet_test_support::skip!("an ordinary user may record nothing at kernel.perf_event_paranoid={}", paranoid());
+        flamelet_test_support::skip!(
+            "an ordinary user may record nothing at kernel.perf_event_paranoid={}",
+            paranoid()
+        );
         return;
     }
     let mut helper = command("cpu", &rust("deep", &[]));

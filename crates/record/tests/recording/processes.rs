@@ -2,7 +2,7 @@
 
 use crate::programs::{alone, c, copy, folder, quiet, rust, telling};
 use crate::seen::{frames, has, label, number, recorded};
-use flamelet_record::{CommandEnd, Options, Target, record};
+use flamelet_record::{CommandEnd, RecordOptions, Target, record};
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -80,7 +80,7 @@ fn a_process_that_was_there_before_is_joined_and_left_alone() {
         std::thread::yield_now();
     }
     std::fs::remove_file(&program).expect("our own folder");
-    let options = Options::new(Target::Pids(vec![child.id()]));
+    let options = RecordOptions::new(Target::Pids(vec![child.id()]));
     let stop = AtomicBool::new(false);
     let mut enough = |progress: &flamelet_record::Progress| {
         // Told apart from the duration: the caller decides when it is enough.
@@ -120,7 +120,7 @@ fn a_thread_stands_for_its_process() {
         stop.fetch_or(progress.samples > 100, Ordering::Relaxed);
     };
     // As `top -H` shows it. The end of a thread cannot be waited for, so this ended at once.
-    let recorded = record(Options::new(Target::Pids(vec![thread])), &mut enough, &stop);
+    let recorded = record(RecordOptions::new(Target::Pids(vec![thread])), &mut enough, &stop);
     child.kill().expect("our own child");
     child.wait().expect("our own child");
     assert!(recorded.expect("permitted here").summary.samples > 100);
@@ -129,7 +129,7 @@ fn a_thread_stands_for_its_process() {
 #[test]
 fn a_command_outlives_a_recording_that_ends_first() {
     let _one = alone();
-    let options = Options::new(Target::Command(quiet(&rust("deep", &[]), &["1", "60000"])));
+    let options = RecordOptions::new(Target::Command(quiet(&rust("deep", &[]), &["1", "60000"])));
     let stop = AtomicBool::new(false);
     let mut enough = |progress: &flamelet_record::Progress| {
         stop.fetch_or(progress.samples > 0, Ordering::Relaxed);
@@ -163,7 +163,7 @@ fn several_processes_and_the_children_they_start_later() {
     let mut enough = |progress: &flamelet_record::Progress| {
         stop.fetch_or(progress.samples > 400, Ordering::Relaxed);
     };
-    let recorded = record(Options::new(Target::Pids(pids.clone())), &mut enough, &stop);
+    let recorded = record(RecordOptions::new(Target::Pids(pids.clone())), &mut enough, &stop);
     for shell in &mut shells {
         // SAFETY: sends a signal to a group that this test started.
         unsafe { libc::kill(-(shell.id() as i32), libc::SIGKILL) };
@@ -201,7 +201,7 @@ fn children_that_were_there_before_are_recorded_too() {
     let mut enough = |progress: &flamelet_record::Progress| {
         stop.fetch_or(progress.samples > 400, Ordering::Relaxed);
     };
-    let recorded = record(Options::new(Target::Pids(vec![pid])), &mut enough, &stop);
+    let recorded = record(RecordOptions::new(Target::Pids(vec![pid])), &mut enough, &stop);
     // SAFETY: sends a signal to a group that this test started.
     unsafe { libc::kill(-(pid as i32), libc::SIGKILL) };
     shell.wait().expect("our own child");
@@ -251,7 +251,7 @@ fn everything_that_runs_is_recorded_where_permitted() {
         looks += 1;
         stop.fetch_or(looks > 2 && progress.samples > 300, Ordering::Relaxed);
     };
-    let recorded = record(Options::new(Target::All), &mut enough, &stop);
+    let recorded = record(RecordOptions::new(Target::All), &mut enough, &stop);
     child.kill().expect("our own child");
     child.wait().expect("our own child");
     let recorded = recorded.expect("permitted here");
@@ -298,7 +298,7 @@ fn a_program_whose_file_was_replaced_keeps_its_own_names() {
     let mut enough = |progress: &flamelet_record::Progress| {
         stop.fetch_or(progress.samples > 100, Ordering::Relaxed);
     };
-    let recorded = record(Options::new(Target::Pids(vec![child.id()])), &mut enough, &stop);
+    let recorded = record(RecordOptions::new(Target::Pids(vec![child.id()])), &mut enough, &stop);
     child.kill().expect("our own child");
     child.wait().expect("our own child");
     let recorded = recorded.expect("permitted here");

@@ -1,7 +1,7 @@
 //! Questions about a profile.
 
 use flamelet_profile::{Profile, Sample};
-use flamelet_record::{Options, Recorded, Target, record};
+use flamelet_record::{RecordOptions, Recorded, Target, record};
 use std::process::Command;
 use std::sync::atomic::AtomicBool;
 
@@ -42,8 +42,8 @@ pub(crate) fn column(profile: &Profile, kind: &str) -> usize {
 }
 
 /// Records a command to its end.
-pub(crate) fn recorded(command: Command, change: impl FnOnce(&mut Options)) -> Recorded {
-    let mut options = Options::new(Target::Command(command));
+pub(crate) fn recorded(command: Command, change: impl FnOnce(&mut RecordOptions)) -> Recorded {
+    let mut options = RecordOptions::new(Target::Command(command));
     change(&mut options);
     record(options, &mut |_| {}, &AtomicBool::new(false)).expect("permitted here")
 }

@@ -1,7 +1,7 @@
 use flamelet_profile::ProfileBuilder;
 
 use super::*;
-use crate::options::{Command, ReportOptions};
+use crate::options::{ReportKind, ReportOptions};
 
 const LIBRARY: &str = "/rustc/5980/library";
 const REGISTRY: &str = "/home/a/.cargo/registry/src/index-1";
@@ -24,7 +24,7 @@ fn report(stacks: &[(&[(&str, &str)], i64)]) -> Report {
     }
     let options =
         ReportOptions { granularity: Some(flamelet_profile::Granularity::Lines), ..ReportOptions::default() };
-    Report::new(builder.finish(), &options, Command::Top).expect("a report")
+    Report::new(builder.finish(), &options, ReportKind::Top).expect("a report")
 }
 
 fn answer(stacks: &[(&[(&str, &str)], i64)], grouping: Grouping) -> Groups {

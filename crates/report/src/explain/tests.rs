@@ -1,7 +1,7 @@
 use flamelet_profile::{Granularity, ProfileBuilder};
 
 use super::*;
-use crate::options::{Command, ReportOptions};
+use crate::options::{ReportKind, ReportOptions};
 
 /// A frame: its name and its file.
 type FrameText<'a> = (&'a str, &'a str);
@@ -41,7 +41,7 @@ impl Made {
             sample_index: "1".into(),
             ..ReportOptions::default()
         };
-        let report = Report::new(self.builder.finish(), &options, Command::Top).expect("a report");
+        let report = Report::new(self.builder.finish(), &options, ReportKind::Top).expect("a report");
         let owners = Owners::of(&report.profile, |_, _| false);
         explain(&report, &owners)
     }

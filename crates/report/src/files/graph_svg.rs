@@ -5,7 +5,7 @@ use std::fmt::Write;
 use flamelet_profile::unit;
 
 use super::dot::heat;
-use crate::graph::layers::{Call, Gaps, Placed, Size, place};
+use crate::graph::layers::{BoxCall, Gaps, Placed, Size, place};
 use crate::graph::{self, Edge, GraphNode};
 use crate::report::Report;
 use crate::xml::escaped;
@@ -20,9 +20,9 @@ pub fn svg(report: &Report) -> String {
     let edges: Vec<&Edge> = graph.edges.iter().filter(is_shown).collect();
     let call = |edge: &&Edge| {
         let weight = edge.value().unsigned_abs().max(1) as f64;
-        Call { caller: edge.caller, callee: edge.callee, weight }
+        BoxCall { caller: edge.caller, callee: edge.callee, weight }
     };
-    let calls: Vec<Call> = edges.iter().map(call).collect();
+    let calls: Vec<BoxCall> = edges.iter().map(call).collect();
     let placed = place(&sizes, &calls, GAPS);
     let drawing = Drawing { report, labels: &boxes, output_unit: &output_unit, svg: String::new() };
     drawing.draw(&edges, &placed)

@@ -50,7 +50,7 @@ pub(crate) struct FlowGraph<I, W> {
 
 /// Which functions a graph contains, and how.
 #[derive(Clone, Copy)]
-pub(crate) struct Plan<'a> {
+pub(crate) struct GraphPlan<'a> {
     pub(crate) profile: &'a Profile,
     /// The entry, out of `count`, that each frame stands for.
     pub(crate) table: &'a FrameTable,
@@ -69,7 +69,7 @@ const NONE: usize = usize::MAX;
 
 /// Builds the graph of `stacks`, given with their labels. `info` returns what an entry is.
 pub(crate) fn build<I, W: Copy + Default + AddAssign>(
-    plan: &Plan<'_>,
+    plan: &GraphPlan<'_>,
     stacks: impl Iterator<Item = (StackId, LabelSetId, W)>,
     info: impl Fn(u32) -> I,
 ) -> FlowGraph<I, W> {
@@ -105,7 +105,7 @@ struct CallStep {
 }
 
 struct Builder<'a, I, W, F> {
-    plan: &'a Plan<'a>,
+    plan: &'a GraphPlan<'a>,
     info: F,
     /// The rows of nodes: by entry, or in a tree by parent node and entry.
     by_entry: Vec<usize>,

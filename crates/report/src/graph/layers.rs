@@ -22,7 +22,7 @@ pub(crate) struct Placed {
 
 /// A call between two boxes. The heavier it is, the closer they are drawn.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Call {
+pub(crate) struct BoxCall {
     pub(crate) caller: usize,
     pub(crate) callee: usize,
     pub(crate) weight: f64,
@@ -39,7 +39,7 @@ pub(crate) struct Gaps {
 const SWEEPS: usize = 12;
 
 /// Lays out boxes of these sizes.
-pub(crate) fn place(sizes: &[Size], calls: &[Call], gaps: Gaps) -> Placed {
+pub(crate) fn place(sizes: &[Size], calls: &[BoxCall], gaps: Gaps) -> Placed {
     let edges: Vec<(usize, usize)> = calls.iter().map(|call| (call.caller, call.callee)).collect();
     let edges = &edges;
     if sizes.is_empty() {
@@ -304,8 +304,8 @@ mod tests {
     const BOX: Size = Size { width: 100.0, height: 30.0 };
 
     fn placed(boxes: usize, edges: &[(usize, usize)]) -> Placed {
-        let call = |&(caller, callee): &(usize, usize)| Call { caller, callee, weight: 1.0 };
-        let calls: Vec<Call> = edges.iter().map(call).collect();
+        let call = |&(caller, callee): &(usize, usize)| BoxCall { caller, callee, weight: 1.0 };
+        let calls: Vec<BoxCall> = edges.iter().map(call).collect();
         place(&vec![BOX; boxes], &calls, Gaps { boxes: 20.0, layers: 40.0 })
     }
 

@@ -14,7 +14,7 @@ mod trim;
 
 #[cfg(feature = "text")]
 pub use answer::{CallGraph, CallGraphEdge, CallGraphNode, graph};
-pub(crate) use flow::{Flow, FlowGraph, Plan, build};
+pub(crate) use flow::{Flow, FlowGraph, GraphPlan, build};
 #[cfg(feature = "text")]
 pub(crate) use linked::{Edge, Graph, GraphNode, is_negative};
 #[cfg(feature = "text")]

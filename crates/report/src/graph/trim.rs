@@ -2,10 +2,10 @@
 
 use std::collections::VecDeque;
 
-use super::flow::{Plan, build};
+use super::flow::{GraphPlan, build};
 use super::linked::{Edge, Graph, GraphNode};
 use super::tags::TagNames;
-use crate::options::{Command, Sort};
+use crate::options::{ReportKind, Sort};
 use crate::report::{Extent, Report};
 use crate::stacks::Nodes;
 
@@ -48,10 +48,13 @@ impl Trimmed {
 /// Builds the graph of a report, trimmed by the report's options. Each step rebuilds the graph from the samples,
 /// since the costs of dropped nodes flow over residual edges.
 pub(crate) fn trimmed(report: &Report) -> Trimmed {
-    let is_drawn = report.command == Command::Dot;
-    let by_object =
-        matches!(report.command, Command::Raw | Command::List | Command::Disasm | Command::Callgrind);
-    let as_tree = report.options.call_tree && matches!(report.command, Command::Dot | Command::Callgrind);
+    let is_drawn = report.command == ReportKind::Dot;
+    let by_object = matches!(
+        report.command,
+        ReportKind::Raw | ReportKind::List | ReportKind::Disasm | ReportKind::Callgrind
+    );
+    let as_tree =
+        report.options.call_tree && matches!(report.command, ReportKind::Dot | ReportKind::Callgrind);
     let nodes = Nodes::of(&report.profile, by_object);
     let tags = is_drawn.then(|| TagNames::of(report));
     Steps { report, nodes, tags, is_drawn, as_tree }.run()
@@ -101,7 +104,7 @@ impl Steps<'_> {
     }
 
     fn build(&self, kept: Option<&[bool]>) -> Graph {
-        let plan = Plan {
+        let plan = GraphPlan {
             profile: &self.report.profile,
             table: &self.nodes.table,
             count: self.nodes.len(),

@@ -10,7 +10,7 @@ pub use table::{FILTER, OPTIONS, ReportOption, parse_switch};
 
 /// The report that the options are for; some options have a different meaning for some reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Command {
+pub enum ReportKind {
     /// Functions by cost.
     Top,
     /// Functions with their callers and callees.
@@ -29,7 +29,7 @@ pub enum Command {
     Callgrind,
     /// A pprof file of what the filters keep.
     Proto,
-    /// A pprof file with one frame per stack: the functions of [`Command::Top`].
+    /// A pprof file with one frame per stack: the functions of [`ReportKind::Top`].
     TopProto,
     /// Annotated source.
     List,
@@ -47,7 +47,7 @@ pub enum Command {
     Explain,
 }
 
-impl Command {
+impl ReportKind {
     /// Returns how many entries are shown by default; 0 means all.
     pub const fn usual_node_count(self) -> usize {
         match self {
@@ -161,20 +161,20 @@ impl Default for ReportOptions {
 
 impl ReportOptions {
     /// Returns the options as they apply to `command`.
-    pub(crate) fn for_command(&self, command: Command) -> Self {
+    pub(crate) fn for_command(&self, command: ReportKind) -> Self {
         let mut options = self.clone();
         let mut granularity = options.granularity.unwrap_or(command.usual_granularity());
         let mut trim = options.trim;
         match command {
-            Command::Disasm => {
+            ReportKind::Disasm => {
                 // One frame per address; otherwise cumulative values would be counted once for each inlined frame.
                 (trim, granularity, options.no_inlines) = (false, Granularity::Addresses, true);
             }
-            Command::List => (trim, granularity) = (false, Granularity::Lines),
-            Command::Proto | Command::Raw | Command::Callgrind => {
+            ReportKind::List => (trim, granularity) = (false, Granularity::Lines),
+            ReportKind::Proto | ReportKind::Raw | ReportKind::Callgrind => {
                 (trim, granularity) = (false, Granularity::Addresses);
             }
-            Command::Peek => trim = false,
+            ReportKind::Peek => trim = false,
             _ => {}
         }
         options.granularity = Some(granularity);

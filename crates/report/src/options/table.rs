@@ -4,12 +4,12 @@
 use flamelet_profile::unit::are_compatible;
 use flamelet_profile::{Error, ErrorKind, Granularity, Result};
 
-use super::Command::{
+use super::ReportKind::{
     Callgrind, Check, Diff, Disasm, Dot, Explain, Flame, Heap, List, Peek, Proto, Raw, Tags, Top, TopProto,
     Traces, Tree,
 };
-use super::{Command, ReportOptions, Sort};
-use Slot::{Count, Number, Share, Switch, Text, Unit};
+use super::{ReportKind, ReportOptions, Sort};
+use OptionSlot::{Count, Number, Share, Switch, Text, Unit};
 
 /// An option of reports.
 #[derive(Debug)]
@@ -29,15 +29,15 @@ pub struct ReportOption {
     /// The section of the help; empty for options without a section.
     pub section: &'static str,
     /// The reports that accept it.
-    pub reports: &'static [Command],
+    pub reports: &'static [ReportKind],
     /// What it does, in one line.
     pub help: &'static str,
-    slot: Slot,
+    slot: OptionSlot,
 }
 
 /// Where the value is stored, and which values are allowed.
 #[derive(Clone, Copy, Debug)]
-enum Slot {
+enum OptionSlot {
     Text(fn(&mut ReportOptions) -> &mut String),
     Unit(fn(&mut ReportOptions) -> &mut String),
     Switch(fn(&mut ReportOptions) -> &mut bool),
@@ -57,22 +57,22 @@ const TRIM: &str = "Trim";
 const SYMBOLS: &str = "Symbols";
 
 // Which reports accept an option.
-const EVERY: &[Command] = &[
+const EVERY: &[ReportKind] = &[
     Top, TopProto, Tree, Dot, Peek, List, Disasm, Traces, Tags, Raw, Callgrind, Proto, Flame, Heap, Diff,
     Check, Explain,
 ];
-const GROUPED: &[Command] = &[Top, TopProto, Tree, Dot, Peek, Traces, Flame, Heap, Diff, Check];
-const WITH_PATHS: &[Command] =
+const GROUPED: &[ReportKind] = &[Top, TopProto, Tree, Dot, Peek, Traces, Flame, Heap, Diff, Check];
+const WITH_PATHS: &[ReportKind] =
     &[Top, TopProto, Tree, Dot, Peek, List, Traces, Callgrind, Flame, Heap, Diff, Check, Explain];
-const OF_ONE_TYPE: &[Command] = &[
+const OF_ONE_TYPE: &[ReportKind] = &[
     Top, TopProto, Tree, Dot, Peek, List, Disasm, Traces, Tags, Raw, Callgrind, Flame, Diff, Check, Explain,
 ];
-const COMPUTED: &[Command] =
+const COMPUTED: &[ReportKind] =
     &[Top, TopProto, Tree, Dot, Peek, List, Disasm, Traces, Tags, Callgrind, Diff, Check];
-const SCALED: &[Command] = &[Top, TopProto, Tree, Dot, Peek, List, Disasm, Traces, Tags, Callgrind];
-const SORTED: &[Command] = &[Top, TopProto, Tree, Dot, Peek, Diff];
-const COUNTED: &[Command] = &[Top, TopProto, Tree, Dot, Heap, Diff];
-const TRIMMED: &[Command] = &[Top, TopProto, Tree, Dot];
+const SCALED: &[ReportKind] = &[Top, TopProto, Tree, Dot, Peek, List, Disasm, Traces, Tags, Callgrind];
+const SORTED: &[ReportKind] = &[Top, TopProto, Tree, Dot, Peek, Diff];
+const COUNTED: &[ReportKind] = &[Top, TopProto, Tree, Dot, Heap, Diff];
+const TRIMMED: &[ReportKind] = &[Top, TopProto, Tree, Dot];
 
 /// The options, in the order of the help.
 #[rustfmt::skip]
@@ -98,7 +98,7 @@ pub static OPTIONS: &[ReportOption] = &[
     option("taghide", Text(|o| &mut o.filters.tag_hide)).alias("tag-hide").value("REGEX").of(FILTER, EVERY)
         .help("Remove labels whose key matches"),
 
-    option("granularity", Slot::Granularity(|o| &mut o.granularity)).value("HOW").of(GROUPING, GROUPED)
+    option("granularity", OptionSlot::Granularity(|o| &mut o.granularity)).value("HOW").of(GROUPING, GROUPED)
         .choices(&["functions", "filefunctions", "files", "lines", "addresses"])
         .help("What counts as one entry: functions, filefunctions, files, lines or addresses"),
     option("noinlines", Switch(|o| &mut o.no_inlines)).alias("no-inlines").of(GROUPING, EVERY)
@@ -130,7 +130,7 @@ pub static OPTIONS: &[ReportOption] = &[
     option("unit", Unit(|o| &mut o.unit)).value("UNIT").of(VALUES, SCALED)
         .help("The unit of all values; minimum takes the one that suits the smallest"),
 
-    option("sort", Slot::Sort(|o| &mut o.sort)).value("cum|flat").of(TRIM, SORTED).flag("cum", "cum")
+    option("sort", OptionSlot::Sort(|o| &mut o.sort)).value("cum|flat").of(TRIM, SORTED).flag("cum", "cum")
         .choices(&["cum", "flat"])
         .help("Sort by cost with all that functions call (cum), not by their own (flat)"),
     option("nodecount", Count(|o| &mut o.node_count)).letter('n').alias("node-count").value("N").of(TRIM, COUNTED)
@@ -155,8 +155,8 @@ pub static OPTIONS: &[ReportOption] = &[
         .help("Leave the lines about the file out of the heading"),
 ];
 
-const fn option(name: &'static str, slot: Slot) -> ReportOption {
-    let flag = if let Slot::Switch(_) = slot { Some((name, "true")) } else { None };
+const fn option(name: &'static str, slot: OptionSlot) -> ReportOption {
+    let flag = if let OptionSlot::Switch(_) = slot { Some((name, "true")) } else { None };
     ReportOption {
         name,
         alias: None,
@@ -187,7 +187,7 @@ impl ReportOption {
         self
     }
 
-    const fn of(mut self, section: &'static str, reports: &'static [Command]) -> Self {
+    const fn of(mut self, section: &'static str, reports: &'static [ReportKind]) -> Self {
         (self.section, self.reports) = (section, reports);
         self
     }
@@ -220,19 +220,19 @@ impl ReportOption {
 
     /// Returns whether the option is a switch.
     pub fn is_switch(&self) -> bool {
-        matches!(self.slot, Slot::Switch(_))
+        matches!(self.slot, OptionSlot::Switch(_))
     }
 
     /// Parses and sets a value. The error says what is wrong with the value, and does not repeat it.
     pub fn set(&self, options: &mut ReportOptions, text: &str) -> Result<()> {
         match self.slot {
-            Slot::Text(slot) | Slot::Unit(slot) => text.clone_into(slot(options)),
-            Slot::Switch(slot) => *slot(options) = parse_switch(text)?,
-            Slot::Number(slot) => *slot(options) = number(text)?,
-            Slot::Share(slot) => *slot(options) = share(text)?,
-            Slot::Count(slot) => *slot(options) = count(text)?,
-            Slot::Granularity(slot) => *slot(options) = Some(text.parse()?),
-            Slot::Sort(slot) => *slot(options) = sort(text)?,
+            OptionSlot::Text(slot) | OptionSlot::Unit(slot) => text.clone_into(slot(options)),
+            OptionSlot::Switch(slot) => *slot(options) = parse_switch(text)?,
+            OptionSlot::Number(slot) => *slot(options) = number(text)?,
+            OptionSlot::Share(slot) => *slot(options) = share(text)?,
+            OptionSlot::Count(slot) => *slot(options) = count(text)?,
+            OptionSlot::Granularity(slot) => *slot(options) = Some(text.parse()?),
+            OptionSlot::Sort(slot) => *slot(options) = sort(text)?,
         }
         Ok(())
     }
@@ -240,7 +240,7 @@ impl ReportOption {
     /// Rejects what [`set`](Self::set) rejects, and unknown units, which pprof accepts and ignores.
     pub fn check(&self, text: &str) -> Result<()> {
         match self.slot {
-            Slot::Unit(_) => unit(text),
+            OptionSlot::Unit(_) => unit(text),
             _ => self.set(&mut ReportOptions::default(), text),
         }
     }
@@ -249,24 +249,24 @@ impl ReportOption {
     pub fn get(&self, options: &ReportOptions) -> String {
         let options = &mut options.clone();
         match self.slot {
-            Slot::Text(slot) | Slot::Unit(slot) => slot(options).clone(),
-            Slot::Switch(slot) => slot(options).to_string(),
-            Slot::Number(slot) | Slot::Share(slot) => slot(options).to_string(),
-            Slot::Count(slot) => slot(options).map_or("-1".to_owned(), |count| count.to_string()),
-            Slot::Granularity(slot) => slot(options).unwrap_or_default().name().to_owned(),
-            Slot::Sort(slot) => if *slot(options) == Sort::Cum { "cum" } else { "flat" }.to_owned(),
+            OptionSlot::Text(slot) | OptionSlot::Unit(slot) => slot(options).clone(),
+            OptionSlot::Switch(slot) => slot(options).to_string(),
+            OptionSlot::Number(slot) | OptionSlot::Share(slot) => slot(options).to_string(),
+            OptionSlot::Count(slot) => slot(options).map_or("-1".to_owned(), |count| count.to_string()),
+            OptionSlot::Granularity(slot) => slot(options).unwrap_or_default().name().to_owned(),
+            OptionSlot::Sort(slot) => if *slot(options) == Sort::Cum { "cum" } else { "flat" }.to_owned(),
         }
     }
 
     /// Returns the default value for `report`, if the help should mention it.
-    pub fn default_for(&self, report: Command) -> Option<String> {
+    pub fn default_for(&self, report: ReportKind) -> Option<String> {
         match self.slot {
-            Slot::Switch(_) | Slot::Sort(_) => None,
-            Slot::Count(_) => Some(match report.usual_node_count() {
+            OptionSlot::Switch(_) | OptionSlot::Sort(_) => None,
+            OptionSlot::Count(_) => Some(match report.usual_node_count() {
                 0 => "all".to_owned(),
                 count => count.to_string(),
             }),
-            Slot::Granularity(_) => Some(report.usual_granularity().name().to_owned()),
+            OptionSlot::Granularity(_) => Some(report.usual_granularity().name().to_owned()),
             _ => Some(self.get(&ReportOptions::default())).filter(|value| !value.is_empty()),
         }
     }

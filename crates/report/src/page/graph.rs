@@ -7,8 +7,8 @@ use serde::Serialize;
 
 use super::functions::FunctionRow;
 use crate::flame::hue_of;
-use crate::graph::layers::{Call, Gaps, Size, place};
-use crate::graph::{Flow, FlowGraph, Plan, build};
+use crate::graph::layers::{BoxCall, Gaps, Size, place};
+use crate::graph::{Flow, FlowGraph, GraphPlan, build};
 use crate::stacks::{Frames, StackWeights, Value};
 
 /// Boxes are two lines high, and the more their function costs, the wider they are.
@@ -84,8 +84,8 @@ pub fn call_graph(
     let mut nodes: Vec<GraphNode> = chosen.iter().map(|row| node(profile, frames, row, total)).collect();
     let sizes: Vec<Size> =
         nodes.iter().map(|node| Size { width: node.width.into(), height: node.height.into() }).collect();
-    let call = |edge: &GraphEdge| Call { caller: edge.from, callee: edge.to, weight: edge.weight as f64 };
-    let calls: Vec<Call> = edges.iter().map(call).collect();
+    let call = |edge: &GraphEdge| BoxCall { caller: edge.from, callee: edge.to, weight: edge.weight as f64 };
+    let calls: Vec<BoxCall> = edges.iter().map(call).collect();
     let placed = place(&sizes, &calls, GAPS);
     for (node, &(x, y)) in nodes.iter_mut().zip(&placed.boxes) {
         (node.x, node.y) = (rounded(x), rounded(y));
@@ -130,7 +130,7 @@ fn edges(
     let mut places = vec![usize::MAX; frames.name_count()];
     chosen.iter().enumerate().for_each(|(at, row)| places[row.name.index()] = at);
     let kept: Vec<bool> = places.iter().map(|&at| at != usize::MAX).collect();
-    let plan = Plan {
+    let plan = GraphPlan {
         profile,
         table: &frames.table,
         count: frames.name_count(),

@@ -120,7 +120,7 @@ fn only_the_busiest_threads_get_lanes() {
 #[cfg(feature = "text")]
 #[test]
 fn the_same_numbers_as_top() {
-    use crate::{Command, Report, ReportOptions, top};
+    use crate::{Report, ReportKind, ReportOptions, top};
 
     let mut next = numbers(3);
     let stacks: Vec<_> = (0..500)
@@ -140,7 +140,7 @@ fn the_same_numbers_as_top() {
         .map(|row| (frames.text(&profile, row.name).to_owned(), row.flat.new, row.cum.new))
         .collect();
     let options = ReportOptions { node_count: Some(0), trim: false, ..ReportOptions::default() };
-    let report = Report::new(profile.clone(), &options, Command::Top).unwrap();
+    let report = Report::new(profile.clone(), &options, ReportKind::Top).unwrap();
     let mut theirs: Vec<_> =
         top::top(&report).rows.into_iter().map(|row| (row.name, row.flat, row.cum)).collect();
     ours.sort();

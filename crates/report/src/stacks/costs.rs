@@ -24,14 +24,14 @@ pub(crate) fn costs<W: Copy + Default + AddAssign>(
     count: usize,
     stacks: impl Iterator<Item = (StackId, W)>,
 ) -> Vec<EntryCost<W>> {
-    let mut sums = Sums(vec![EntryCost::default(); count]);
+    let mut sums = EntrySums(vec![EntryCost::default(); count]);
     walk(profile, table, count, stacks, &mut sums);
     sums.0
 }
 
-struct Sums<W>(Vec<EntryCost<W>>);
+struct EntrySums<W>(Vec<EntryCost<W>>);
 
-impl<W: Copy + AddAssign> Visitor<W> for Sums<W> {
+impl<W: Copy + AddAssign> Visitor<W> for EntrySums<W> {
     fn end(&mut self, leaf: &OpenFrame<W>, weight: W) {
         self.0[leaf.entry as usize].flat += weight;
     }

@@ -48,7 +48,7 @@ pub struct AnnotatedInstruction {
 }
 
 #[derive(Clone, Copy, Default)]
-struct Cost {
+struct InstructionCost {
     flat: i64,
     cumulative: i64,
 }
@@ -64,7 +64,7 @@ pub fn annotate(
 ) -> (Vec<AnnotatedCode>, Vec<String>) {
     let (mut functions, mut warnings) = (Vec::new(), Vec::new());
     let costs = costs_by_address(profile, sample_index);
-    let mut by_mapping: FxHashMap<MappingId, Vec<(u64, Cost)>> = FxHashMap::default();
+    let mut by_mapping: FxHashMap<MappingId, Vec<(u64, InstructionCost)>> = FxHashMap::default();
     for (location, cost) in profile.locations().iter().zip(costs) {
         if let Some(mapping) = location.mapping.filter(|_| cost.cumulative != 0 || cost.flat != 0) {
             by_mapping.entry(mapping).or_default().push((location.address, cost));
@@ -82,8 +82,8 @@ pub fn annotate(
 }
 
 /// Returns the cost of each location, counted once per sample.
-fn costs_by_address(profile: &Profile, sample_index: usize) -> Vec<Cost> {
-    let mut costs = vec![Cost::default(); profile.locations().len()];
+fn costs_by_address(profile: &Profile, sample_index: usize) -> Vec<InstructionCost> {
+    let mut costs = vec![InstructionCost::default(); profile.locations().len()];
     let mut last_seen = vec![usize::MAX; costs.len()];
     for (number, sample) in profile.samples().enumerate() {
         let value = sample.values.get(sample_index).copied().unwrap_or(0);
@@ -103,7 +103,7 @@ fn costs_by_address(profile: &Profile, sample_index: usize) -> Vec<Cost> {
 fn annotate_mapping(
     profile: &Profile,
     mapping: MappingId,
-    costs: &[(u64, Cost)],
+    costs: &[(u64, InstructionCost)],
     matches: &impl Fn(&str) -> bool,
     symbolizer: &mut Symbolizer,
     style: Style,
@@ -119,7 +119,7 @@ fn annotate_mapping(
     let image = Image::new(bytes, symbolizer.options().limits.memory);
     let file = elf::parse(&image)?;
     let translation = Translation::new(mapped, &elf::segments(&file), true);
-    let mut by_address: Vec<(u64, Cost)> =
+    let mut by_address: Vec<(u64, InstructionCost)> =
         costs.iter().map(|&(address, cost)| (translation.apply(address), cost)).collect();
     by_address.sort_unstable_by_key(|&(address, _)| address);
 
@@ -133,7 +133,7 @@ fn annotate_mapping(
         let rows = instructions.into_iter().zip(addresses).zip(frames);
         let instructions = rows.map(|((instruction, process_address), frames)| {
             let cost = cost_between(&by_address, instruction.address, instruction.length);
-            let Cost { flat, cumulative } = cost;
+            let InstructionCost { flat, cumulative } = cost;
             AnnotatedInstruction { instruction, process_address, flat, cumulative, frames }
         });
         let total = cost_between(&by_address, range.start, (range.end - range.start) as usize);
@@ -151,7 +151,7 @@ fn annotate_mapping(
 /// Returns the matching functions that have a cost, each once, with their names.
 fn hot_functions<'d>(
     file: &Elf<'d>,
-    by_address: &[(u64, Cost)],
+    by_address: &[(u64, InstructionCost)],
     matches: &impl Fn(&str) -> bool,
 ) -> Vec<(Symbol<'d>, String)> {
     let mut seen: FxHashMap<u64, ()> = FxHashMap::default();
@@ -169,11 +169,11 @@ fn hot_functions<'d>(
 
 /// Returns the cost of the addresses from `start` on. A capture that stores a call as the return address less one
 /// points into the instruction, not at its start.
-fn cost_between(by_address: &[(u64, Cost)], start: u64, length: usize) -> Cost {
+fn cost_between(by_address: &[(u64, InstructionCost)], start: u64, length: usize) -> InstructionCost {
     let first = by_address.partition_point(|&(address, _)| address < start);
     let end = start.saturating_add(length as u64);
     let inside = by_address[first..].iter().take_while(|&&(address, _)| address < end);
-    inside.fold(Cost::default(), |sum, (_, cost)| Cost {
+    inside.fold(InstructionCost::default(), |sum, (_, cost)| InstructionCost {
         flat: sum.flat.saturating_add(cost.flat),
         cumulative: sum.cumulative.saturating_add(cost.cumulative),
     })

@@ -3,7 +3,7 @@
 use gimli::UnitRef;
 
 use crate::dwarf::attributes::Attributes;
-use crate::dwarf::lines::{Files, Place, find_places};
+use crate::dwarf::lines::{Files, SourcePlace, find_places};
 use crate::dwarf::origin::{Described, Origins};
 use crate::dwarf::split::{self, Package};
 use crate::dwarf::units::{UnitIndex, UnitNumber, is_discarded};
@@ -102,15 +102,15 @@ struct Scope {
 struct Found {
     function: Option<Described>,
     /// Outermost first.
-    calls: Vec<Call>,
+    calls: Vec<InlinedCall>,
     /// The innermost scope so far.
     scope: Option<ScopeId>,
 }
 
 /// An inlined call: what was called, and from where.
-struct Call {
+struct InlinedCall {
     function: Described,
-    from: Option<Place>,
+    from: Option<SourcePlace>,
 }
 
 struct Search<'l> {
@@ -236,7 +236,7 @@ impl<'l> Search<'l> {
             return Ok(false);
         }
         let function = origins.describe(unit, attributes, names);
-        let from = attributes.call_file.map(|file| Place {
+        let from = attributes.call_file.map(|file| SourcePlace {
             file,
             line: attributes.call_line,
             column: attributes.call_column,
@@ -244,7 +244,7 @@ impl<'l> Search<'l> {
         let scope = self.open_scope(depth);
         for &row in &self.inside {
             let found = &mut self.found[row];
-            found.calls.push(Call { function: function.clone(), from });
+            found.calls.push(InlinedCall { function: function.clone(), from });
             found.scope = Some(scope);
         }
         Ok(true)
@@ -284,7 +284,7 @@ impl<'l> Search<'l> {
 impl Found {
     fn frames(
         &self,
-        place: Option<Place>,
+        place: Option<SourcePlace>,
         files: &mut Files<'_, '_>,
         names: &mut NameTable,
     ) -> Vec<DwarfFrame> {
@@ -298,7 +298,7 @@ impl Found {
                 break;
             }
             let function = function.cloned().unwrap_or_default();
-            let at = place.unwrap_or(Place { file: 0, line: 0, column: 0 });
+            let at = place.unwrap_or(SourcePlace { file: 0, line: 0, column: 0 });
             frames.push(DwarfFrame {
                 names: function.names,
                 has_short_name: function.has_short_name,

@@ -13,13 +13,13 @@ use crate::names::NameTable;
 
 /// A place in the source, with the unit's number of the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct SourcePlace {
     pub(super) file: u64,
     pub(super) line: u32,
     pub(super) column: u32,
 }
 
-impl Place {
+impl SourcePlace {
     fn of(row: &LineRow) -> Self {
         let line = row.line().map_or(0, |line| u32::try_from(line.get()).unwrap_or(0));
         let column = match row.column() {
@@ -35,13 +35,13 @@ impl Place {
 pub(super) fn find_places(
     program: IncompleteLineProgram<Slice<'_>>,
     addresses: &[u64],
-    places: &mut [Option<Place>],
+    places: &mut [Option<SourcePlace>],
     patience: &Patience,
 ) -> Result<()> {
     let mut rows = program.rows();
     let mut missing = places.iter().filter(|place| place.is_none()).count();
     // The last row of the current sequence, and the first address that is not below it.
-    let mut last: Option<(u64, Place)> = None;
+    let mut last: Option<(u64, SourcePlace)> = None;
     let mut next = 0;
     while missing > 0 {
         patience.spend(1)?;
@@ -61,7 +61,7 @@ pub(super) fn find_places(
             }
             Some(_) => {}
         }
-        last = (!row.end_sequence()).then(|| (address, Place::of(row)));
+        last = (!row.end_sequence()).then(|| (address, SourcePlace::of(row)));
     }
     Ok(())
 }

@@ -16,6 +16,6 @@ mod symbolizer;
 
 pub use self::core::{Resolved, frames_in_elf};
 pub use crate::frame::Frame;
-pub use options::{ModuleName, Options};
+pub use options::{ModuleName, SymbolizeOptions};
 pub use profile::{MappingSummary, Summary, symbolize_profile};
 pub use symbolizer::Symbolizer;

@@ -15,12 +15,12 @@ use crate::limits::Limits;
 use crate::locate::{Located, Wanted};
 use crate::names::NameTable;
 use crate::symbolize::core::{Parts, mini_debug_info};
-use crate::symbolize::options::{ModuleName, Options};
+use crate::symbolize::options::{ModuleName, SymbolizeOptions};
 use crate::{kernel, process};
 
 /// A module, and what is known about it.
-pub(super) struct Module {
-    source: Source,
+pub(super) struct KnownModule {
+    source: SymbolSource,
     answers: FxHashMap<u64, Arc<[Frame]>>,
     answer_memory: usize,
     nothing: Arc<[Frame]>,
@@ -29,7 +29,7 @@ pub(super) struct Module {
     pub(super) last_question: u64,
 }
 
-enum Source {
+enum SymbolSource {
     Files(Box<Files>),
     Kernel,
     Missing,
@@ -53,11 +53,11 @@ struct Files {
     wanted_path: PathBuf,
 }
 
-impl Module {
+impl KnownModule {
     /// Finds and opens the files of `name`.
-    pub(super) fn open(name: &ModuleName, options: &Options) -> Self {
+    pub(super) fn open(name: &ModuleName, options: &SymbolizeOptions) -> Self {
         let mut module = Self {
-            source: Source::Missing,
+            source: SymbolSource::Missing,
             answers: FxHashMap::default(),
             answer_memory: 0,
             nothing: Arc::new([]),
@@ -69,9 +69,9 @@ impl Module {
     }
 
     /// Searches for the files again if one of them was written to. Earlier answers stay.
-    pub(super) fn keep_up(&mut self, name: &ModuleName, options: &Options) {
+    pub(super) fn keep_up(&mut self, name: &ModuleName, options: &SymbolizeOptions) {
         let has_changed = |file: &Option<Bytes>| file.as_ref().is_some_and(Bytes::has_changed);
-        if let Source::Files(files) = &self.source
+        if let SymbolSource::Files(files) = &self.source
             && [&files.binary, &files.debug, &files.supplement].into_iter().any(has_changed)
         {
             self.warnings.clear();
@@ -79,7 +79,7 @@ impl Module {
         }
     }
 
-    fn find(&mut self, name: &ModuleName, options: &Options) -> Source {
+    fn find(&mut self, name: &ModuleName, options: &SymbolizeOptions) -> SymbolSource {
         if kernel::is_kernel(&name.path) {
             self.open_kernel(name)
         } else if name.path == "[vdso]" {
@@ -89,33 +89,33 @@ impl Module {
         }
     }
 
-    fn open_kernel(&mut self, name: &ModuleName) -> Source {
+    fn open_kernel(&mut self, name: &ModuleName) -> SymbolSource {
         if kernel::is_another(&name.build_id) {
             self.warnings.push(format!(
                 "{}: the profile is from another kernel, so its functions have no names here",
                 name.path
             ));
-            return Source::Missing;
+            return SymbolSource::Missing;
         }
-        Source::Kernel
+        SymbolSource::Kernel
     }
 
-    fn open_vdso(&mut self, name: &ModuleName) -> Source {
+    fn open_vdso(&mut self, name: &ModuleName) -> SymbolSource {
         let Some(bytes) = process::vdso() else {
             self.warnings.push("[vdso]: this process has none to read symbols from".to_owned());
-            return Source::Missing;
+            return SymbolSource::Missing;
         };
         let own = crate::buildid::of_bytes(&bytes).ok().flatten().map(|id| id.to_string());
         if !name.build_id.is_empty() && own.as_deref() != Some(name.build_id.as_str()) {
             self.warnings.push("[vdso]: the profile is from another kernel".to_owned());
-            return Source::Missing;
+            return SymbolSource::Missing;
         }
         let mut files = Files { binary: Some(Bytes::owned(bytes)), ..Files::default() };
         files.read_headers(Limits::SERVICE);
-        Source::Files(Box::new(files))
+        SymbolSource::Files(Box::new(files))
     }
 
-    fn open_files(&mut self, name: &ModuleName, options: &Options) -> Source {
+    fn open_files(&mut self, name: &ModuleName, options: &SymbolizeOptions) -> SymbolSource {
         let wanted = Wanted { path: Path::new(&name.path), build_id: &name.build_id };
         let located = options.search.locate(&wanted);
         self.warnings.extend(located.warnings.iter().cloned());
@@ -135,7 +135,7 @@ impl Module {
         };
         files.located = located;
         if files.binary.is_none() && files.debug.is_none() {
-            return Source::Missing;
+            return SymbolSource::Missing;
         }
         files.read_headers(options.limits);
         if !files.has_debug_info {
@@ -144,24 +144,24 @@ impl Module {
                 Err(error) => self.warnings.push(format!("{}: {error}", name.path)),
             }
         }
-        Source::Files(Box::new(files))
+        SymbolSource::Files(Box::new(files))
     }
 
     /// Returns the files that the answers come from, the one with debug information first.
     pub(super) fn sources(&self) -> Vec<PathBuf> {
         match &self.source {
-            Source::Files(files) => {
+            SymbolSource::Files(files) => {
                 let located = [&files.located.debug, &files.located.binary];
                 located.into_iter().flatten().cloned().collect()
             }
-            Source::Kernel => vec![PathBuf::from(kernel::SYMBOLS)],
-            Source::Missing => Vec::new(),
+            SymbolSource::Kernel => vec![PathBuf::from(kernel::SYMBOLS)],
+            SymbolSource::Missing => Vec::new(),
         }
     }
 
     /// Returns whether the module has debug information: files, lines and inlined calls.
     pub(super) fn has_debug_info(&self) -> bool {
-        matches!(&self.source, Source::Files(files) if files.has_debug_info)
+        matches!(&self.source, SymbolSource::Files(files) if files.has_debug_info)
     }
 
     /// Returns the frames at each of `addresses` of a process.
@@ -173,8 +173,8 @@ impl Module {
         limits: Limits,
     ) -> Vec<Arc<[Frame]>> {
         let translation = match &self.source {
-            Source::Files(files) => Translation::new(mapped, &files.segments, files.has_real_offsets),
-            Source::Kernel | Source::Missing => Translation::NONE,
+            SymbolSource::Files(files) => Translation::new(mapped, &files.segments, files.has_real_offsets),
+            SymbolSource::Kernel | SymbolSource::Missing => Translation::NONE,
         };
         let own: Vec<u64> = addresses.iter().map(|&address| translation.apply(address)).collect();
         let mut unknown: Vec<u64> =
@@ -189,15 +189,15 @@ impl Module {
 
     fn learn(&mut self, addresses: &[u64], names: &mut NameTable, limits: Limits) {
         let frames = match &mut self.source {
-            Source::Missing => return,
-            Source::Kernel => match kernel::frames(addresses, names) {
+            SymbolSource::Missing => return,
+            SymbolSource::Kernel => match kernel::frames(addresses, names) {
                 Ok(frames) => frames,
                 Err(error) => {
                     self.warn(error.to_string());
                     return;
                 }
             },
-            Source::Files(files) => {
+            SymbolSource::Files(files) => {
                 let resolved = files.resolve(addresses, names, limits);
                 resolved.warnings.into_iter().for_each(|warning| self.warn(warning));
                 resolved.frames
@@ -218,7 +218,7 @@ impl Module {
 
     pub(super) fn memory(&self) -> usize {
         let index = match &self.source {
-            Source::Files(files) => files.index.as_ref().map_or(0, |index| index.memory()),
+            SymbolSource::Files(files) => files.index.as_ref().map_or(0, |index| index.memory()),
             _ => 0,
         };
         self.answer_memory + index
@@ -227,14 +227,14 @@ impl Module {
     pub(super) fn forget_answers(&mut self) {
         self.answers = FxHashMap::default();
         self.answer_memory = 0;
-        if let Source::Files(files) = &mut self.source {
+        if let SymbolSource::Files(files) = &mut self.source {
             files.index = None;
         }
     }
 }
 
 /// Returns whether the debug file comes from the system's folder and does not belong to this program.
-fn is_of_a_library(located: &Located, name: &ModuleName, options: &Options) -> bool {
+fn is_of_a_library(located: &Located, name: &ModuleName, options: &SymbolizeOptions) -> bool {
     let is_below = |debug: &Path| options.search.debug_folders.iter().any(|folder| debug.starts_with(folder));
     let is_program = || std::env::current_exe().is_ok_and(|program| program == Path::new(&name.path));
     located.debug.as_deref().is_some_and(is_below) && !is_program()

@@ -6,7 +6,7 @@ use crate::locate::Search;
 
 /// How to symbolize.
 #[derive(Clone, Debug, Default)]
-pub struct Options {
+pub struct SymbolizeOptions {
     /// Where to look for binaries and debug files.
     pub search: Search,
     /// What one file may cost, and how much the [`Symbolizer`](super::Symbolizer) may remember.

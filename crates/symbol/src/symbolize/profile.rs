@@ -9,7 +9,7 @@ use rustc_hash::FxHashMap;
 use crate::MappedAt;
 use crate::kernel;
 use crate::symbolize::options::ModuleName;
-use crate::symbolize::{Frame, Options, Symbolizer};
+use crate::symbolize::{Frame, SymbolizeOptions, Symbolizer};
 
 /// The result of symbolizing a profile.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -55,12 +55,12 @@ impl Summary {
 /// Fills in functions, files, lines and inlined frames of every location of `profile` that has none.
 ///
 /// To symbolize several profiles of the same program, keep a [`Symbolizer`] and use its method instead.
-pub fn symbolize_profile(profile: &mut Profile, options: &Options) -> Summary {
+pub fn symbolize_profile(profile: &mut Profile, options: &SymbolizeOptions) -> Summary {
     Symbolizer::new(options.clone()).symbolize_profile(profile)
 }
 
 /// The locations of one mapping that need symbols.
-struct Group {
+struct MappingGroup {
     mapping: Option<MappingId>,
     name: ModuleName,
     mapped: MappedAt,
@@ -70,7 +70,7 @@ struct Group {
 
 impl Symbolizer {
     /// Fills in functions, files, lines and inlined frames of every location of `profile` that has none
-    /// (or of all, with [`Options::force`]), and marks the mappings that are done.
+    /// (or of all, with [`SymbolizeOptions::force`]), and marks the mappings that are done.
     pub fn symbolize_profile(&mut self, profile: &mut Profile) -> Summary {
         let mut summary = Summary::default();
         let mut answers: FxHashMap<LocationId, Arc<[Frame]>> = FxHashMap::default();
@@ -93,7 +93,7 @@ impl Symbolizer {
         summary
     }
 
-    fn report(&self, group: &Group, frames: &[Arc<[Frame]>]) -> MappingSummary {
+    fn report(&self, group: &MappingGroup, frames: &[Arc<[Frame]>]) -> MappingSummary {
         let module = self.module(&group.name);
         MappingSummary {
             file: group.name.path.clone(),
@@ -109,8 +109,8 @@ impl Symbolizer {
 
 /// Returns the locations that need symbols, grouped by mapping. Addresses without a mapping belong to the kernel if
 /// only it can have them, else to the one binary that the user named.
-fn groups(profile: &Profile, options: &Options) -> Vec<Group> {
-    let mut groups: Vec<Group> = Vec::new();
+fn groups(profile: &Profile, options: &SymbolizeOptions) -> Vec<MappingGroup> {
+    let mut groups: Vec<MappingGroup> = Vec::new();
     let mut by_mapping: FxHashMap<(Option<MappingId>, bool), usize> = FxHashMap::default();
     let names_one_binary = options.search.binaries.len() == 1;
     for (index, location) in profile.locations().iter().enumerate() {
@@ -120,7 +120,7 @@ fn groups(profile: &Profile, options: &Options) -> Vec<Group> {
             continue;
         }
         let group = *by_mapping.entry((location.mapping, of_kernel)).or_insert_with(|| {
-            groups.push(Group::new(profile, location.mapping, of_kernel));
+            groups.push(MappingGroup::new(profile, location.mapping, of_kernel));
             groups.len() - 1
         });
         groups[group].locations.push(LocationId::from_index(index));
@@ -129,7 +129,7 @@ fn groups(profile: &Profile, options: &Options) -> Vec<Group> {
     groups
 }
 
-impl Group {
+impl MappingGroup {
     fn new(profile: &Profile, mapping: Option<MappingId>, of_kernel: bool) -> Self {
         let (name, mapped) = match mapping.map(|id| profile.mapping(id)) {
             Some(mapping) => {

@@ -7,29 +7,29 @@ use rustc_hash::FxHashMap;
 use crate::MappedAt;
 use crate::names::NameTable;
 use crate::symbolize::Frame;
-use crate::symbolize::module::Module;
-use crate::symbolize::options::{ModuleName, Options};
+use crate::symbolize::module::KnownModule;
+use crate::symbolize::options::{ModuleName, SymbolizeOptions};
 
 /// Symbolizes, and caches files and answers for the next time, within [`Limits::memory`](crate::Limits::memory).
 ///
 /// A service keeps one behind a lock and uses it for every profile it makes: the second profile of the same code
 /// costs next to nothing.
 pub struct Symbolizer {
-    options: Options,
+    options: SymbolizeOptions,
     names: NameTable,
-    modules: FxHashMap<ModuleName, Module>,
+    modules: FxHashMap<ModuleName, KnownModule>,
     /// Counts requests, to find the least recently used module.
     questions: u64,
 }
 
 impl Symbolizer {
     /// Creates a symbolizer with an empty cache.
-    pub fn new(options: Options) -> Self {
+    pub fn new(options: SymbolizeOptions) -> Self {
         Self { names: NameTable::new(options.demangle), options, modules: FxHashMap::default(), questions: 0 }
     }
 
     /// Returns its options.
-    pub fn options(&self) -> &Options {
+    pub fn options(&self) -> &SymbolizeOptions {
         &self.options
     }
 
@@ -42,7 +42,7 @@ impl Symbolizer {
     pub fn frames(&mut self, module: &ModuleName, mapped: MappedAt, addresses: &[u64]) -> Vec<Arc<[Frame]>> {
         self.questions += 1;
         let (options, names) = (&self.options, &mut self.names);
-        let known = self.modules.entry(module.clone()).or_insert_with(|| Module::open(module, options));
+        let known = self.modules.entry(module.clone()).or_insert_with(|| KnownModule::open(module, options));
         known.keep_up(module, options);
         known.last_question = self.questions;
         let frames = known.frames(mapped, addresses, names, options.limits);
@@ -51,14 +51,14 @@ impl Symbolizer {
     }
 
     /// Returns what was found out about a module that was passed to [`Symbolizer::frames`].
-    pub(super) fn module(&self, module: &ModuleName) -> Option<&Module> {
+    pub(super) fn module(&self, module: &ModuleName) -> Option<&KnownModule> {
         self.modules.get(module)
     }
 
     /// Returns roughly how many bytes of memory the cached answers take. The content of files is not cached between
     /// two requests; they stay open.
     pub fn memory(&self) -> usize {
-        self.modules.values().map(Module::memory).sum::<usize>() + self.names.memory()
+        self.modules.values().map(KnownModule::memory).sum::<usize>() + self.names.memory()
     }
 
     /// Forgets everything.

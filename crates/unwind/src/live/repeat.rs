@@ -12,13 +12,13 @@ use crate::memory::Memory;
 use crate::module::Modules;
 use crate::rule::{Base, Rule};
 use crate::rule_cache::FrameRule;
-use crate::walk::{Place, frame_step, step};
+use crate::walk::{FrameCode, frame_step, step};
 
 /// The stack of one thread as of its last [`Repeated::unwind`].
 #[derive(Debug)]
 pub struct Repeated {
     /// The thread's first frame first.
-    frames: Vec<Frame>,
+    frames: Vec<RepeatedFrame>,
     /// The words that determine the walk, in the order of the frames that were left by them.
     words: Vec<Word>,
     /// What the current walk has found, leaf first.
@@ -28,7 +28,7 @@ pub struct Repeated {
 
 /// One frame of a [`Repeated`] stack.
 #[derive(Clone, Copy, Debug)]
-pub struct Frame {
+pub struct RepeatedFrame {
     /// The frame's address, as the crate's introduction defines it.
     pub address: u64,
     /// For the caller: 0 in a new frame, and kept for as long as the frame and all frames outside it stay.
@@ -56,7 +56,7 @@ impl Word {
 /// A frame that was just walked, and what determined the step to its caller.
 #[derive(Clone, Copy, Debug)]
 struct Fresh {
-    frame: Frame,
+    frame: RepeatedFrame,
     /// The caller's frame pointer, if it is not still in its register.
     saved_fp: Option<Word>,
     /// The return address; none for the first frame of a thread.
@@ -94,12 +94,12 @@ impl Repeated {
     }
 
     /// Returns the frames, that of the thread's start first.
-    pub fn frames(&self) -> &[Frame] {
+    pub fn frames(&self) -> &[RepeatedFrame] {
         &self.frames
     }
 
     /// Returns the same, so that tags can be set.
-    pub fn frames_mut(&mut self) -> &mut [Frame] {
+    pub fn frames_mut(&mut self) -> &mut [RepeatedFrame] {
         &mut self.frames
     }
 
@@ -175,7 +175,7 @@ impl Repeated {
     }
 }
 
-impl Frame {
+impl RepeatedFrame {
     #[inline]
     fn is_at(&self, at: u64, registers: &Registers) -> bool {
         self.sp == registers.sp && self.address == at && (!self.needs_fp || self.fp == registers.fp)
@@ -197,7 +197,7 @@ impl Walker<'_> {
     #[inline]
     fn step(&mut self) -> (Fresh, Option<End>) {
         let Registers { sp, fp, .. } = self.registers;
-        let frame = Frame { address: self.at, tag: 0, needs_fp: true, word_count: 0, sp, fp };
+        let frame = RepeatedFrame { address: self.at, tag: 0, needs_fp: true, word_count: 0, sp, fp };
         if let Some(rule) = self.modules.met.get(self.at) {
             let mut noted = Noted { memory: self.memory, reads: [Word::NEVER; 2], count: 0 };
             if let Ok(caller) = frame_step(rule, &self.registers, &mut noted) {
@@ -227,7 +227,7 @@ impl Walker<'_> {
             _ => {}
         }
         let is_in_module = module.is_some();
-        let place = Place { modules: self.modules, is_in_module, found, is_exact: self.is_exact };
+        let place = FrameCode { modules: self.modules, is_in_module, found, is_exact: self.is_exact };
         match place.uncommon_step(&self.registers, self.memory) {
             Ok(caller) => (fresh, self.go_to(caller, matches!(found, Some((_, Rule::Signal))))),
             Err(end) => (fresh, Some(end)),
@@ -264,13 +264,17 @@ impl Memory for Noted<'_> {
 
 impl Noted<'_> {
     #[inline(always)]
-    fn describe(&self, frame: Frame, base: Base) -> Fresh {
+    fn describe(&self, frame: RepeatedFrame, base: Base) -> Fresh {
         let [first, second] = self.reads;
         let needs_fp = base == Base::FramePointer;
         match self.count {
-            1 => Fresh { frame: Frame { needs_fp, ..frame }, saved_fp: None, return_address: Some(first) },
+            1 => Fresh {
+                frame: RepeatedFrame { needs_fp, ..frame },
+                saved_fp: None,
+                return_address: Some(first),
+            },
             2 => Fresh {
-                frame: Frame { needs_fp, ..frame },
+                frame: RepeatedFrame { needs_fp, ..frame },
                 saved_fp: Some(first),
                 return_address: Some(second),
             },

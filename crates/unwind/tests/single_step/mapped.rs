@@ -36,7 +36,8 @@ pub(crate) fn modules(code: &[Mapped]) -> Modules {
     let mut modules = Modules::new();
     for Mapped { name, range, offset, bytes } in code {
         let image = Image::parse(bytes).expect("ELF");
-        modules.insert(image.module(range.start, range.end, *offset, name).expect("a segment is mapped there"));
+        modules
+            .insert(image.module(range.start, range.end, *offset, name).expect("a segment is mapped there"));
     }
     modules
 }

@@ -73,9 +73,13 @@ fn to_format(args: &Args, format: Format) -> Result<()> {
     opened.notes.iter().for_each(|note| note!("{note}"));
     let mut dropped = Vec::new();
     output::write(args.output.as_deref(), |mut out| {
-        dropped =
-            flamelet_formats::write(&opened.profile, format, &mut out, &flamelet_formats::Options::default())
-                .map_err(|error| Failure::new(error.to_string()))?;
+        dropped = flamelet_formats::write(
+            &opened.profile,
+            format,
+            &mut out,
+            &flamelet_formats::FormatOptions::default(),
+        )
+        .map_err(|error| Failure::new(error.to_string()))?;
         Ok(())
     })?;
     dropped.iter().for_each(|note| note!("{note}"));

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use flamelet_profile::{HeapView, Profile, open_regular};
 use flamelet_report::heap;
-use flamelet_report::{Command, Report, ReportOptions};
+use flamelet_report::{Report, ReportKind, ReportOptions};
 use serde::Serialize;
 
 use crate::arguments::guide::Guide;
@@ -62,7 +62,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     notes.iter().for_each(|note| note!("{note}"));
     let options = &args.compared.options.options;
     let answer = answer(profiles, asked, options)?;
-    let limit = match options.node_count.unwrap_or(Command::Heap.usual_node_count()) {
+    let limit = match options.node_count.unwrap_or(ReportKind::Heap.usual_node_count()) {
         0 => usize::MAX,
         rows => rows,
     };
@@ -79,7 +79,7 @@ enum Answer {
 
 fn answer(mut profiles: Vec<Profile>, asked: Option<HeapView>, options: &ReportOptions) -> Result<Answer> {
     let report = |profile: Profile| -> Result<Report> {
-        let report = Report::new(profile, options, Command::Heap)?;
+        let report = Report::new(profile, options, ReportKind::Heap)?;
         report.warnings.iter().for_each(|warning| note!("{warning}"));
         Ok(report)
     };

@@ -5,7 +5,7 @@ mod help;
 mod shell;
 
 use flamelet_profile::Profile;
-use flamelet_report::{Command, Report, ReportOptions};
+use flamelet_report::{Report, ReportKind, ReportOptions};
 use flamelet_view::{ServeOptions, Source};
 
 use super::view;
@@ -111,7 +111,7 @@ fn serve(command: &PprofCommand, listen: &ServeOptions) -> Result<()> {
             // Several profiles are merged, as in the reports, and the page shows the filtered result.
             let opened = options.open()?;
             opened.notes.iter().for_each(|note| note!("{note}"));
-            let report = Report::new(opened.profile, &command.options, Command::Proto)?;
+            let report = Report::new(opened.profile, &command.options, ReportKind::Proto)?;
             report.warnings.iter().for_each(|warning| note!("{warning}"));
             let first = report.value_index();
             let mut profile = report.into_profile();

@@ -4,7 +4,7 @@ use std::io::{self, BufRead, IsTerminal, Write};
 use std::path::PathBuf;
 
 use flamelet_profile::Profile;
-use flamelet_report::{Command, OPTIONS, Report, ReportOption, ReportOptions};
+use flamelet_report::{OPTIONS, Report, ReportKind, ReportOption, ReportOptions};
 
 use super::command_line::{PprofCommand, plain_question, set_option};
 use super::help;
@@ -26,7 +26,7 @@ pub(super) fn run(mut command: PprofCommand) -> Result<()> {
     opened.notes.iter().for_each(|note| note!("{note}"));
     let profile = opened.profile;
     // Printed once; the reports leave it out.
-    let heading = Report::new(profile.clone(), &command.options, Command::Top)?.heading("minimum");
+    let heading = Report::new(profile.clone(), &command.options, ReportKind::Top)?.heading("minimum");
     heading.iter().for_each(|line| note!("{line}"));
     command.options.compact_labels = true;
     let is_watched = io::stdin().is_terminal();

@@ -71,13 +71,13 @@ impl Interruptions {
 }
 
 /// A command that still runs after its recording, and was asked to end.
-pub(crate) struct Ending {
+pub(crate) struct EndingCommand {
     command: RunningCommand,
     asked: Instant,
     times: u32,
 }
 
-impl Ending {
+impl EndingCommand {
     /// Asks `command` to end: after an interruption with the same signal.
     pub(crate) fn ask(command: RunningCommand, was_interrupted: bool, by: &Interruptions) -> Self {
         let is_by_keyboard = was_interrupted && by.is_by_keyboard.swap(false, Ordering::Relaxed);

@@ -4,7 +4,7 @@ use std::process::{Command, ExitCode};
 
 use flamelet_profile::unit;
 use flamelet_record::preload::Library;
-use flamelet_record::preload::heap::{Options, Progress, Recorded, Summary, record};
+use flamelet_record::preload::heap::{HeapRecordOptions, HeapSummary, Progress, Recorded, record};
 
 use super::arguments::{Args, HEAP_FILE, Heap};
 use super::live_line::LiveLine;
@@ -31,7 +31,7 @@ fn record_once(args: &Args, heap: Heap, run: Run<'_>) -> Result<Recorded> {
     };
     let mut command = Command::new(program);
     command.args(rest);
-    let mut options = Options::new(command, LIBRARY);
+    let mut options = HeapRecordOptions::new(command, LIBRARY);
     options.mean = match heap {
         Heap::All => None,
         Heap::Sampled(mean) => Some(mean),
@@ -53,7 +53,7 @@ fn live_line(progress: &Progress) -> String {
     format!("{seconds:.0} s: {allocations} allocations recorded, {live} alive, {processes} processes")
 }
 
-fn summary_lines(summary: &Summary, heap: Heap) -> Vec<String> {
+fn summary_lines(summary: &HeapSummary, heap: Heap) -> Vec<String> {
     let bytes = |bytes: u64| unit::label(i64::try_from(bytes).unwrap_or(i64::MAX), "bytes");
     let how = match heap {
         Heap::All => String::new(),

@@ -16,7 +16,7 @@ use flamelet_formats::Format;
 use flamelet_profile::{Profile, merge};
 use flamelet_record::preload::{Library, cpu};
 use flamelet_record::processes::named;
-use flamelet_record::{Checkpoint, CommandEnd, Options, Progress, Recorded, Summary, Target, record};
+use flamelet_record::{Checkpoint, CommandEnd, Progress, RecordOptions, Recorded, Summary, Target, record};
 use flamelet_report::flame::FlameOptions;
 use flamelet_report::info::{self, Verdict};
 use flamelet_view::ServeOptions;
@@ -30,7 +30,7 @@ use crate::profiles::SymbolOptions;
 pub(crate) use arguments::Args;
 use arguments::CPU_FILE;
 pub(super) use arguments::HEAP_FILE;
-use end::Ending;
+use end::EndingCommand;
 pub(super) use end::Interruptions;
 use live_line::LiveLine;
 use load::Load;
@@ -153,7 +153,7 @@ struct Runs {
     /// The first status that is not a success, else the last one.
     status: Option<ExitStatus>,
     /// The last command, if it still has to end.
-    ending: Option<Ending>,
+    ending: Option<EndingCommand>,
     is_over: bool,
     has_failed: bool,
 }
@@ -170,7 +170,7 @@ impl Runs {
             None => {}
             Some(CommandEnd::Exited(status)) => self.note(Some(status)),
             Some(CommandEnd::Running(command)) => {
-                let mut ending = Ending::ask(command, was_interrupted, interruptions);
+                let mut ending = EndingCommand::ask(command, was_interrupted, interruptions);
                 let status = if self.is_over { None } else { ending.make_room(interruptions)? };
                 self.note(status);
                 self.is_over |= status.is_none();
@@ -232,7 +232,7 @@ impl Runs {
 }
 
 fn record_once(args: &Args, run: Run<'_>) -> Result<Recorded> {
-    let mut options = Options::new(target(args)?);
+    let mut options = RecordOptions::new(target(args)?);
     options.frequency = args.frequency;
     options.duration = args.duration;
     options.off_cpu = args.off_cpu;
@@ -429,7 +429,7 @@ impl OutputKind {
                 answer_to(&question, profile.clone(), &ask, Some(path))
             }
             Self::Format(format) => output::write(Some(path), |mut out| {
-                let options = flamelet_formats::Options::default();
+                let options = flamelet_formats::FormatOptions::default();
                 let notes = flamelet_formats::write(profile, format, &mut out, &options)
                     .map_err(|error| Failure::new(error.to_string()))?;
                 notes.iter().for_each(|note| note!("{note}"));

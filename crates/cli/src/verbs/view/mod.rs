@@ -9,7 +9,7 @@ use flamelet_profile::{HeapView, filter};
 use flamelet_report::disasm::{self, Disassembly};
 use flamelet_report::{Report, ReportOption};
 use flamelet_symbol::source::confirmed_sources;
-use flamelet_symbol::symbolize::{Options, Symbolizer};
+use flamelet_symbol::symbolize::{SymbolizeOptions, Symbolizer};
 use flamelet_view::{
     CancelToken, CodeOptions, Disassemble, Error, ServeOptions, Server, Source, Take, Taken,
 };
@@ -52,7 +52,7 @@ pub(crate) struct Args {
 struct Page;
 
 impl Takes for Page {
-    const REPORT: flamelet_report::Command = flamelet_report::Command::List;
+    const REPORT: flamelet_report::ReportKind = flamelet_report::ReportKind::List;
 
     fn takes(option: &ReportOption) -> bool {
         matches!(option.name, "source_path" | "trim_path")
@@ -112,7 +112,7 @@ struct Disassembler {
 
 impl Disassemble for Disassembler {
     fn confirmed_sources(&self, report: &Report) -> BTreeSet<String> {
-        let options = Options { force: true, ..self.symbols.symbolizer_options() };
+        let options = SymbolizeOptions { force: true, ..self.symbols.symbolizer_options() };
         confirmed_sources(report.profile(), &mut Symbolizer::new(options))
     }
 
