@@ -11,15 +11,15 @@ use crate::slot::{Inside, Slot, slot};
 use crate::walker::Walker;
 
 /// What does not fit into the slot; passed on to another thread when its thread ends.
-pub(crate) struct ThreadState {
+pub(crate) struct ThreadStore {
     pub(crate) walker: Walker,
     /// For distances between samples.
     pub(crate) random: u64,
-    next_idle: *mut ThreadState,
+    next_idle: *mut ThreadStore,
 }
 
 /// States without a thread, in a linked list.
-struct Idle(*mut ThreadState);
+struct Idle(*mut ThreadStore);
 // SAFETY: what is on the list belongs to the thread that holds its lock.
 unsafe impl Send for Idle {}
 static IDLE: Lock<Idle> = Lock::new(Idle(ptr::null_mut()));
@@ -62,7 +62,7 @@ impl Slot {
     /// Returns this thread's state. Call it only inside the library, and never twice at a time.
     #[inline]
     #[allow(clippy::mut_from_ref, reason = "one caller at a time, marked by `inside`")]
-    pub(crate) fn state(&self) -> &mut ThreadState {
+    pub(crate) fn state(&self) -> &mut ThreadStore {
         if self.state.get().is_null() {
             self.make_state();
         }
@@ -84,7 +84,7 @@ impl Slot {
         };
         let state = if idle.is_null() {
             let random = self as *const Self as u64 ^ u64::from(std::process::id()) << 32;
-            Box::into_raw(Box::new(ThreadState { walker: Walker::new(), random, next_idle: ptr::null_mut() }))
+            Box::into_raw(Box::new(ThreadStore { walker: Walker::new(), random, next_idle: ptr::null_mut() }))
         } else {
             idle
         };
@@ -100,7 +100,7 @@ impl Slot {
 }
 
 unsafe extern "C" fn thread_ends(state: *mut c_void) {
-    let state: *mut ThreadState = state.cast();
+    let state: *mut ThreadStore = state.cast();
     let slot = slot();
     // A signal handler that allocates while we hold the lock must not wait for it.
     let before = slot.inside.replace(Inside::Recording);

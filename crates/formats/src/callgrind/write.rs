@@ -46,7 +46,7 @@ pub(crate) fn write(
         notes.push(format!("callgrind has no negative costs: {negative} samples count as 0 there"));
     }
     write_header(profile, out)?;
-    let mut names = Names::default();
+    let mut names = NameTables::default();
     for (&(module, file, name), costs) in &functions {
         writeln!(out, "ob={}", names.objects.short(module))?;
         writeln!(out, "fl={}", names.files.short(file))?;
@@ -125,7 +125,7 @@ fn write_header(profile: &Profile, out: &mut dyn Write) -> Result<()> {
     Ok(())
 }
 
-fn write_function(out: &mut dyn Write, costs: &FunctionCosts<'_>, names: &mut Names) -> Result<()> {
+fn write_function(out: &mut dyn Write, costs: &FunctionCosts<'_>, names: &mut NameTables) -> Result<()> {
     for (line, values) in &costs.own {
         writeln!(out, "{}{}", (*line).max(0), spaced(values))?;
     }
@@ -144,7 +144,7 @@ fn spaced(values: &[i64]) -> String {
 }
 
 #[derive(Default)]
-struct Names {
+struct NameTables {
     objects: NumberedNames,
     files: NumberedNames,
     functions: NumberedNames,
