@@ -122,13 +122,7 @@ impl ProfileBuilder {
         self.profile.header.drop_frames = self.string(expression);
     }
 
-    /// Adds another kind of value. Call it only before the first sample.
-    pub fn add_sample_type(&mut self, kind: &str, unit: &str) {
-        let value_type = self.value_type(kind, unit);
-        self.push_sample_type(value_type);
-    }
-
-    /// Like [`ProfileBuilder::add_sample_type`], for strings that are interned already.
+    /// Adds another kind of value, whose strings are interned already. Call it only before the first sample.
     pub fn push_sample_type(&mut self, value_type: ValueType) {
         assert!(self.profile.samples.stacks.is_empty(), "sample types come before samples");
         self.profile.sample_types.push(value_type);

@@ -46,11 +46,6 @@ impl HeapView {
         }
     }
 
-    /// Returns the view whose endpoint has this name.
-    pub fn of_endpoint(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|view| view.endpoint() == name)
-    }
-
     /// Returns the sample types that the view counts: objects and bytes.
     pub const fn sample_types(self) -> [&'static str; 2] {
         match self {

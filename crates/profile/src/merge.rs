@@ -434,13 +434,6 @@ impl Profile {
         });
     }
 
-    /// Removes a label from every sample.
-    pub fn remove_label(&mut self, key: &str) {
-        if let Some(key) = self.strings.find(key) {
-            self.map_label_sets(|labels| labels.retain(|label| label.key != key));
-        }
-    }
-
     /// Changes every label set, including the empty one, for the samples that have it.
     pub(crate) fn map_label_sets(&mut self, mut change: impl FnMut(&mut Vec<Label>)) {
         let mut index = RowIndex::default();

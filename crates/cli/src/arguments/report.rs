@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use clap::{Args, ValueHint};
 
 use super::options::{OptionArgs, Takes};
-use super::source::SourceArgs;
+use super::source::{SourceArgs, Sources};
+use crate::error::Result;
 use crate::job::{Job, Question};
 use crate::profiles::fetch;
 
@@ -82,5 +83,60 @@ impl MatchArgs {
             [sources @ .., last] if !sources.is_empty() && !is_source(last) => (last.clone(), sources),
             sources => (String::new(), sources),
         }
+    }
+}
+
+/// All arguments of a report that is data too.
+#[derive(Args)]
+pub(crate) struct DataReport<T: Takes> {
+    #[command(flatten)]
+    sources: Sources,
+    #[command(flatten)]
+    report: ReportArgs<T>,
+    #[command(flatten)]
+    json: JsonArgs,
+}
+
+impl<T: Takes> DataReport<T> {
+    pub(crate) fn answer(&self, question: Question) -> Result<()> {
+        self.report.job(question, &self.sources.sources, self.json.json).run()
+    }
+
+    pub(crate) fn output(&self) -> Option<&Path> {
+        self.report.output()
+    }
+}
+
+/// All arguments of a report on the functions that match an expression.
+#[derive(Args)]
+pub(crate) struct MatchReport<T: Takes> {
+    #[command(flatten)]
+    matched: MatchArgs,
+    #[command(flatten)]
+    report: ReportArgs<T>,
+    #[command(flatten)]
+    json: JsonArgs,
+}
+
+impl<T: Takes> MatchReport<T> {
+    /// Answers a question about an expression.
+    pub(crate) fn answer(&self, question: impl FnOnce(String) -> Question) -> Result<()> {
+        let (expression, sources) = self.matched.expression_and_sources();
+        self.report.job(question(expression), sources, self.json.json).run()
+    }
+}
+
+/// All arguments of a report that is a file for another program.
+#[derive(Args)]
+pub(crate) struct FileReport<T: Takes> {
+    #[command(flatten)]
+    sources: Sources,
+    #[command(flatten)]
+    report: ReportArgs<T>,
+}
+
+impl<T: Takes> FileReport<T> {
+    pub(crate) fn answer(&self, question: Question) -> Result<()> {
+        self.report.job(question, &self.sources.sources, false).run()
     }
 }

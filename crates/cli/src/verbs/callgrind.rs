@@ -2,18 +2,11 @@
 
 use crate::arguments::guide::Guide;
 use crate::arguments::options::Callgrind;
-use crate::arguments::report::ReportArgs;
-use crate::arguments::source::Sources;
+use crate::arguments::report::FileReport;
 use crate::error::Result;
 use crate::job::Question;
 
-#[derive(clap::Args)]
-pub(crate) struct Args {
-    #[command(flatten)]
-    sources: Sources,
-    #[command(flatten)]
-    report: ReportArgs<Callgrind>,
-}
+pub(crate) type Args = FileReport<Callgrind>;
 
 pub(crate) fn guide() -> Guide {
     Guide {
@@ -24,5 +17,5 @@ pub(crate) fn guide() -> Guide {
 }
 
 pub(crate) fn run(args: &Args) -> Result<()> {
-    args.report.job(Question::Callgrind, &args.sources.sources, false).run()
+    args.answer(Question::Callgrind)
 }

@@ -2,20 +2,11 @@
 
 use crate::arguments::guide::Guide;
 use crate::arguments::options::NoOptions;
-use crate::arguments::report::{JsonArgs, ReportArgs};
-use crate::arguments::source::Sources;
+use crate::arguments::report::DataReport;
 use crate::error::Result;
 use crate::job::Question;
 
-#[derive(clap::Args)]
-pub(crate) struct Args {
-    #[command(flatten)]
-    sources: Sources,
-    #[command(flatten)]
-    report: ReportArgs<NoOptions>,
-    #[command(flatten)]
-    json: JsonArgs,
-}
+pub(crate) type Args = DataReport<NoOptions>;
 
 pub(crate) fn guide() -> Guide {
     Guide {
@@ -26,5 +17,5 @@ pub(crate) fn guide() -> Guide {
 }
 
 pub(crate) fn run(args: &Args) -> Result<()> {
-    args.report.job(Question::Comments, &args.sources.sources, args.json.json).run()
+    args.answer(Question::Comments)
 }

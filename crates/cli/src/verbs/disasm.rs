@@ -2,19 +2,11 @@
 
 use crate::arguments::guide::Guide;
 use crate::arguments::options::Disasm;
-use crate::arguments::report::{JsonArgs, MatchArgs, ReportArgs};
+use crate::arguments::report::MatchReport;
 use crate::error::Result;
 use crate::job::Question;
 
-#[derive(clap::Args)]
-pub(crate) struct Args {
-    #[command(flatten)]
-    matched: MatchArgs,
-    #[command(flatten)]
-    report: ReportArgs<Disasm>,
-    #[command(flatten)]
-    json: JsonArgs,
-}
+pub(crate) type Args = MatchReport<Disasm>;
 
 pub(crate) fn guide() -> Guide {
     Guide {
@@ -28,6 +20,5 @@ pub(crate) fn guide() -> Guide {
 }
 
 pub(crate) fn run(args: &Args) -> Result<()> {
-    let (expression, sources) = args.matched.expression_and_sources();
-    args.report.job(Question::Disasm(expression), sources, args.json.json).run()
+    args.answer(Question::Disasm)
 }

@@ -2,21 +2,12 @@
 
 use crate::arguments::guide::Guide;
 use crate::arguments::options::Dot;
-use crate::arguments::report::{JsonArgs, ReportArgs};
-use crate::arguments::source::Sources;
+use crate::arguments::report::DataReport;
 use crate::error::Result;
 use crate::job::Question;
 use crate::output;
 
-#[derive(clap::Args)]
-pub(crate) struct Args {
-    #[command(flatten)]
-    sources: Sources,
-    #[command(flatten)]
-    report: ReportArgs<Dot>,
-    #[command(flatten)]
-    json: JsonArgs,
-}
+pub(crate) type Args = DataReport<Dot>;
 
 pub(crate) fn guide() -> Guide {
     Guide {
@@ -27,14 +18,14 @@ pub(crate) fn guide() -> Guide {
 }
 
 pub(crate) fn run(args: &Args) -> Result<()> {
-    match args.report.output().and_then(output::extension) {
+    match args.output().and_then(output::extension) {
         Some("svg" | "png" | "pdf" | "html" | "htm" | "gif" | "ps" | "jpg") => {
             Err(output::unknown_extension(
-                args.report.output(),
+                args.output(),
                 "this is text for Graphviz; draw it with `flamelet graph`",
                 ".dot or .gv",
             ))
         }
-        _ => args.report.job(Question::Dot, &args.sources.sources, args.json.json).run(),
+        _ => args.answer(Question::Dot),
     }
 }

@@ -2,21 +2,12 @@
 
 use crate::arguments::guide::Guide;
 use crate::arguments::options::Dot;
-use crate::arguments::report::{JsonArgs, ReportArgs};
-use crate::arguments::source::Sources;
+use crate::arguments::report::DataReport;
 use crate::error::Result;
 use crate::job::{Picture, Question};
 use crate::output;
 
-#[derive(clap::Args)]
-pub(crate) struct Args {
-    #[command(flatten)]
-    sources: Sources,
-    #[command(flatten)]
-    report: ReportArgs<Dot>,
-    #[command(flatten)]
-    json: JsonArgs,
-}
+pub(crate) type Args = DataReport<Dot>;
 
 pub(crate) fn guide() -> Guide {
     Guide {
@@ -31,14 +22,14 @@ pub(crate) fn guide() -> Guide {
 
 /// Draws a picture, unless the output's extension asks for Graphviz's text or the page.
 pub(crate) fn run(args: &Args) -> Result<()> {
-    let question = match args.report.output().and_then(output::extension) {
+    let question = match args.output().and_then(output::extension) {
         Some("dot" | "gv") => Question::Dot,
         Some("html" | "htm") => Question::Flame(Picture::Html, Box::default()),
         None | Some("svg") => Question::Graph,
         Some(_) => {
             let what = "a call graph is SVG, DOT or HTML";
-            return Err(output::unknown_extension(args.report.output(), what, ".svg, .dot or .html"));
+            return Err(output::unknown_extension(args.output(), what, ".svg, .dot or .html"));
         }
     };
-    args.report.job(question, &args.sources.sources, args.json.json).run()
+    args.answer(question)
 }

@@ -2,20 +2,11 @@
 
 use crate::arguments::guide::Guide;
 use crate::arguments::options::Traces;
-use crate::arguments::report::{JsonArgs, ReportArgs};
-use crate::arguments::source::Sources;
+use crate::arguments::report::DataReport;
 use crate::error::Result;
 use crate::job::Question;
 
-#[derive(clap::Args)]
-pub(crate) struct Args {
-    #[command(flatten)]
-    sources: Sources,
-    #[command(flatten)]
-    report: ReportArgs<Traces>,
-    #[command(flatten)]
-    json: JsonArgs,
-}
+pub(crate) type Args = DataReport<Traces>;
 
 pub(crate) fn guide() -> Guide {
     Guide {
@@ -29,5 +20,5 @@ pub(crate) fn guide() -> Guide {
 }
 
 pub(crate) fn run(args: &Args) -> Result<()> {
-    args.report.job(Question::Traces, &args.sources.sources, args.json.json).run()
+    args.answer(Question::Traces)
 }
