@@ -170,18 +170,19 @@ fn strace_ends_a_command_when_its_time_is_over() {
     assert!(log.contains("+++ killed by SIGTERM +++"), "{log}");
 }
 
+fn assert_bpftrace_saw_the_leaf(run: &Path) {
+    let leaf = share(run, "samples", "fixture::leaf");
+    let raw = || std::fs::read_to_string(run.join("bpftrace.txt")).expect("the raw file");
+    assert!(leaf > 0.5, "{leaf} of {}", raw());
+}
+
 #[test]
 fn bpftrace_names_the_functions_of_a_command_that_has_ended() {
     if !bpftrace_is_allowed() {
         return;
     }
     let run = run("samples", &["bpftrace", "--", program(), "20000"]);
-    let leaf = share(&run, "samples", "fixture::leaf");
-    assert!(
-        leaf > 0.5,
-        "{leaf} of {}",
-        std::fs::read_to_string(run.join("bpftrace.txt")).expect("the raw file")
-    );
+    assert_bpftrace_saw_the_leaf(&run);
 }
 
 #[test]
@@ -192,12 +193,7 @@ fn bpftrace_attaches_for_a_while() {
     let mut living = Living::start(&[program(), "1000000000", "forget"]);
     let run = run("living", &["bpftrace", "--duration", "2", "-p", &living.pid()]);
     assert!(living.is_alive(), "a process that was there before goes on");
-    let leaf = share(&run, "samples", "fixture::leaf");
-    assert!(
-        leaf > 0.5,
-        "{leaf} of {}",
-        std::fs::read_to_string(run.join("bpftrace.txt")).expect("the raw file")
-    );
+    assert_bpftrace_saw_the_leaf(&run);
 }
 
 #[test]

@@ -4,37 +4,14 @@
 #![allow(unsafe_code, reason = "is an allocator on jemalloc's functions")]
 
 mod heap_support;
+#[path = "heap_support/linked_jemalloc.rs"]
+mod linked_jemalloc;
 
-use flamelet_capture::heap::jemalloc::{CONF, Conf, Feed, Jemalloc};
+use flamelet_capture::heap::jemalloc::{Feed, Jemalloc};
 use flamelet_capture::heap::{Options, is_running, snapshot};
 use heap_support::{Batch, Names, assert_close};
-use std::alloc::{GlobalAlloc, Layout};
 use std::hint::black_box;
 use std::path::Path;
-
-/// What jemalloc reads at its start.
-#[unsafe(export_name = "_rjem_malloc_conf")]
-pub static MALLOC_CONF: Conf = CONF;
-
-struct Linked;
-
-// SAFETY: passes everything on to jemalloc, which takes any alignment that is a power of two.
-unsafe impl GlobalAlloc for Linked {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        let flags = tikv_jemalloc_sys::MALLOCX_ALIGN(layout.align());
-        // SAFETY: the size is not zero.
-        unsafe { tikv_jemalloc_sys::mallocx(layout.size(), flags).cast() }
-    }
-
-    unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
-        let flags = tikv_jemalloc_sys::MALLOCX_ALIGN(layout.align());
-        // SAFETY: the block has this size and alignment.
-        unsafe { tikv_jemalloc_sys::sdallocx(block.cast(), layout.size(), flags) }
-    }
-}
-
-#[global_allocator]
-static ALLOCATOR: Linked = Linked;
 
 const MEAN: u64 = 16 << 10;
 
