@@ -173,7 +173,8 @@ fn ledgers() {
         b"program /bin/true\narguments x\nmodule 1 1000 2000 0 abcd /lib/a.so\n",
     );
     let file = std::env::temp_dir().join(format!("flamelet-seed-{}", std::process::id()));
-    let options = flamelet_capture::heap::FormatOptions::new().sites(64).stack_bytes(65536).live_blocks(64).mean(1);
+    let options =
+        flamelet_capture::heap::FormatOptions::new().sites(64).stack_bytes(65536).live_blocks(64).mean(1);
     options.file(&file).start().expect("the heap profiler starts");
     drop(std::hint::black_box(vec![1u8; 100]));
     let bytes = std::fs::read(&file).expect("a ledger");

@@ -7,7 +7,7 @@
 
 use std::sync::OnceLock;
 
-use flamelet_formats::{Format, Limits, FormatOptions, read, write};
+use flamelet_formats::{Format, FormatOptions, Limits, read, write};
 use libfuzzer_sys::fuzz_target;
 
 fn format() -> Option<Format> {

@@ -27,8 +27,7 @@ struct Command {
 const COMMANDS: &[Command] = &[
     Command {
         name: "test",
-        usage: "\
-  test [CARGO-TEST-ARGS]   install what the tests need, then run every test and every gate
+        usage: "  test [CARGO-TEST-ARGS]   install what the tests need, then run every test and every gate
        --quick             leave out formatting, clippy, the crate edges, the module circles and the gates
        --no-install        say what is missing instead of installing it
 ",
@@ -36,32 +35,28 @@ const COMMANDS: &[Command] = &[
     },
     Command {
         name: "check",
-        usage: "\
-  check                    formatting, clippy, docs, crate edges, module circles, feature combinations, other machines,
+        usage: "  check                    formatting, clippy, docs, crate edges, module circles, feature combinations, other machines,
                            stale documents
 ",
         run: check::run,
     },
     Command {
         name: "gate",
-        usage: "\
-  gate [NAME...]           only these gates of `test` (all):
+        usage: "  gate [NAME...]           only these gates of `test` (all):
                            {gates}
 ",
         run: gates::run,
     },
     Command {
         name: "fuzz",
-        usage: "\
-  fuzz [TARGET...]         run fuzz targets (all), in parallel, and keep what they find in fuzz/artifacts
+        usage: "  fuzz [TARGET...]         run fuzz targets (all), in parallel, and keep what they find in fuzz/artifacts
        --minutes N         for so long in all (10)
 ",
         run: fuzz::run,
     },
     Command {
         name: "bench",
-        usage: "\
-  bench NAME [OPTIONS]     measure side by side with the peers, and write docs/benchmarks.md. Names:
+        usage: "  bench NAME [OPTIONS]     measure side by side with the peers, and write docs/benchmarks.md. Names:
                            {benches}
        --rounds N          the middle of N runs counts: an odd number (3)
        --quick             tiny runs that only show that everything works
@@ -70,8 +65,7 @@ const COMMANDS: &[Command] = &[
     },
     Command {
         name: "tools",
-        usage: "\
-  tools                    only install what the tests need, and print the environment they get
+        usage: "  tools                    only install what the tests need, and print the environment they get
        --no-install        say what is missing instead of installing it
 ",
         run: test::prepare_only,

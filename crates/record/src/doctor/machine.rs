@@ -221,7 +221,7 @@ fn container(report: &mut Report) {
             );
         }
         None => {
-            report.add("container", "none found", CheckResult::Good, "processes of the whole machine", "")
+            report.add("container", "none found", CheckResult::Good, "processes of the whole machine", "");
         }
     }
 }

@@ -129,7 +129,7 @@ fn the_doctor_looks_at_everything_and_agrees_with_what_works() {
     }
     let binary = flamelet_record::doctor::binary(&rust("deep", &["-C", "strip=symbols"])).expect("a program");
     let debug = binary.check("debug info").expect("looked at");
-    assert_eq!(debug.state, flamelet_record::doctor::State::Missing, "{binary}");
+    assert_eq!(debug.state, flamelet_record::doctor::CheckResult::Missing, "{binary}");
     assert!(debug.remedy.is_some());
     assert!(flamelet_record::doctor::binary("/no/such/file".as_ref()).is_err());
 }

@@ -239,7 +239,7 @@ fn everything_that_runs_is_recorded_where_permitted() {
     let report = flamelet_record::doctor::machine();
     let may = report
         .check("all processes")
-        .is_some_and(|check| check.state == flamelet_record::doctor::State::Good);
+        .is_some_and(|check| check.state == flamelet_record::doctor::CheckResult::Good);
     if !may {
         flamelet_test_support::skip!("all processes: this user may watch only its own\n{report}");
         return;

@@ -52,7 +52,7 @@ pub(crate) fn recorded(command: Command, change: impl FnOnce(&mut RecordOptions)
 pub(crate) fn may_see_kernel(test: &str) -> bool {
     let report = flamelet_record::doctor::machine();
     let is_good = |name: &str| {
-        report.check(name).is_some_and(|check| check.state == flamelet_record::doctor::State::Good)
+        report.check(name).is_some_and(|check| check.state == flamelet_record::doctor::CheckResult::Good)
     };
     let may = is_good("kernel side") && is_good("tracepoints");
     if !may {

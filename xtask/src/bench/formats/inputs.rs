@@ -119,7 +119,7 @@ impl Inputs<'_> {
 
     /// Records flamelet itself at work: many locations, most of them inlined.
     pub(super) fn rust_program(&self) -> Result<Option<PathBuf>, Failure> {
-        let profile = self.pprof(self.stacks())?;
+        let profile = generate(self.stacks())?;
         let options = ["-F", "997", "--call-graph", "dwarf,16384"];
         let file = profile.to_string_lossy().into_owned();
         record("flamelet.perf.data", &options, self.flamelet, &["flame", &file, "-o", "/dev/null"])
