@@ -8,6 +8,9 @@ const ZOOMS = 12;
 const [TOP, ROW] = [104, 19];
 const PAN_MILLISECONDS = 1500;
 
+/** Small profiles open with their summary: the flame graph is what is measured. */
+export const entry = "#/flame";
+
 /** What is there once boxes are. */
 export const boxes = "main[aria-busy=false] .flame-holder .for-readers td";
 

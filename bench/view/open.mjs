@@ -60,7 +60,7 @@ try {
 
 async function time() {
   const place = await address();
-  await page.goto(place, { waitUntil: "commit", timeout: PATIENCE });
+  await page.goto(place + program.entry, { waitUntil: "commit", timeout: PATIENCE });
   await painted();
   const first = performance.now() - start;
   const after = tree(chrome);
@@ -77,7 +77,7 @@ async function memory() {
       await new Promise((resolve) => setTimeout(resolve, 20));
     }
   })();
-  await page.goto(await address(), { waitUntil: "commit", timeout: PATIENCE });
+  await page.goto((await address()) + program.entry, { waitUntil: "commit", timeout: PATIENCE });
   await painted();
   isOver = true;
   await watch;

@@ -2,6 +2,9 @@
 
 const ZOOMS = 12;
 
+/** Its address leads to the flame graph. */
+export const entry = "";
+
 /** What is there once boxes are. */
 export const boxes = "#stack-chart .boxbg";
 

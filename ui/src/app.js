@@ -3,7 +3,7 @@
 
 import { copyText, debounced, h, keepingFocus, replaceContent } from "./dom.js";
 import { flash, showDialog, showHelp, showMenu } from "./overlay.js";
-import { FILTER_KINDS, HEAP_QUESTIONS, dataQuery, exactPattern, formatState, parseState, searchPattern } from "./state.js";
+import { FILTER_KINDS, HEAP_QUESTIONS, dataQuery, exactPattern, formatState, openPaths, parseState, searchPattern } from "./state.js";
 import { changeLabel, exactLabel, shareLabel, timeLabel, valueLabel } from "./units.js";
 import { flameView } from "./view-flame.js";
 import { graphView } from "./view-graph.js";
@@ -12,6 +12,7 @@ import { heatmapView } from "./view-heatmap.js";
 import { infoView } from "./view-info.js";
 import { sandwichView } from "./view-sandwich.js";
 import { sourceView } from "./view-source.js";
+import { summaryView } from "./view-summary.js";
 import { tagsView } from "./view-tags.js";
 import { timelineView } from "./view-timeline.js";
 import { topView } from "./view-top.js";
@@ -28,6 +29,7 @@ import { treeView } from "./view-tree.js";
 
 /** @type {ViewKind[]} */
 const VIEWS = [
+  { id: "summary", title: "Summary", make: summaryView },
   { id: "flame", title: "Flame graph", make: flameView },
   { id: "top", title: "Top", make: topView },
   { id: "tree", title: "Call tree", make: treeView },
@@ -42,10 +44,13 @@ const VIEWS = [
 ];
 
 /** The views that need more data than the flame graph; a saved page may not have it. */
-const MORE_VIEWS = ["graph", "heap", "source", "tags", "timeline", "heatmap"];
+const MORE_VIEWS = ["summary", "graph", "heap", "source", "tags", "timeline", "heatmap"];
+
+/** A profile with more stacks opens on its flame graph: its summary takes seconds. */
+const MOST_STACKS_FIRST = 200_000;
 
 /** The status line while nothing is selected. */
-const RESTING = "Click to zoom, right-click for more, / to search, r to fold runtime frames, ? for all keys";
+const RESTING = "Click to zoom or to open folded frames, right-click for more, / to search, r for every frame, ? for all keys";
 
 /** The message for actions that a saved page cannot do. */
 const ONLY_LIVE = "A saved page cannot do this. Open the profile with “flamelet view”.";
@@ -67,9 +72,9 @@ export class App {
   constructor(root, provider) {
     this.root = root;
     this.provider = provider;
-    this.state = parseState(location.hash);
+    this.state = { ...parseState(location.hash), ...(location.hash === "" ? provider.firstState() : {}) };
     /** @type {Opened} */
-    this.opened = { about: null, entries: [], live: false, live_heap: [], let_go: 0, code: false, no_code: "" };
+    this.opened = { about: null, entries: [], live: false, live_heap: [], let_go: 0, code: false, no_code: "", mine: [] };
     /** The function that the keys act on. */
     this.chosen = "";
     this.working = 0;
@@ -100,6 +105,7 @@ export class App {
     const opened = await opening;
     if (opened === null) return;
     this.opened = opened;
+    this.rememberMine();
     document.title = opened.about ? `${opened.about.title} – flamelet` : "flamelet";
     await this.render();
   }
@@ -204,7 +210,8 @@ export class App {
   async render() {
     if (!this.opened.about) return this.renderShelf();
     const kinds = VIEWS.filter((kind) => this.isOffered(kind));
-    const kind = kinds.find((candidate) => candidate.id === this.state.view) ?? kinds[0];
+    const wanted = this.state.view || this.firstView();
+    const kind = kinds.find((candidate) => candidate.id === wanted) ?? kinds[0];
     this.renderBars(kinds, kind);
     if (this.viewId !== kind.id || !this.view) {
       this.viewId = kind.id;
@@ -218,6 +225,11 @@ export class App {
     this.status(RESTING);
     void this.renderMatched();
     await this.view.update(this.state);
+  }
+
+  /** What is shown where the address does not say. */
+  firstView() {
+    return this.provider.saved || this.opened.about?.stacks > MOST_STACKS_FIRST ? "flame" : "summary";
   }
 
   /** @param {ViewKind} kind */
@@ -240,8 +252,8 @@ export class App {
     this.totalElement.title = exactLabel(type.total, type.unit);
     if (this.titleElement) this.titleElement.textContent = about.title;
     if (!this.typing && document.activeElement !== this.search) this.search.value = this.state.query;
-    const { filters, time, base, fold } = this.state;
-    const drawn = JSON.stringify([kinds.map((kind) => kind.id), current.id, filters, time, base, fold, about.id, this.opened.entries, this.opened.let_go]);
+    const { filters, time, base, fold, open, mine } = this.state;
+    const drawn = JSON.stringify([kinds.map((kind) => kind.id), current.id, filters, time, base, fold, open, mine, about.id, this.opened.entries, this.opened.let_go]);
     if (drawn === this.drawnBars) return;
     this.drawnBars = drawn;
     keepingFocus(/** @type {HTMLElement} */ (this.liveButtons), () => this.renderShelfSelects());
@@ -274,18 +286,61 @@ export class App {
     if (time !== "") chips.push(this.chip("time:", timeText(time), () => this.setTime("")));
     if (base.startsWith("@")) chips.push(this.chip("against time:", timeText(base.slice(1)), () => this.set({ base: "", zoom: "" })));
     const folding = (/** @type {string} */ part, /** @type {string} */ text, /** @type {string} */ title) => h("button.toggle", { text, "aria-pressed": fold.split(",").includes(part), title, onclick: () => this.toggleFold(part) });
-    const folds = [folding("generics", "Fold generics", "Count Vec<T>::push as one function for every T (n)"), folding("runtime", "Fold runtime", "Fold frames of the async runtime and the standard library into one box (r)")];
+    const generics = folding("generics", "Fold generics", "Count Vec<T>::push as one function for every T (n)");
+    const everything = folding("all", "Show everything", "Show every frame, instead of one thin box for the frames that lead from the start of a thread to your code, or from one of your functions to the next (r)");
+    const opened = openPaths(this.state).length;
+    const close = opened > 0 ? h("button.toggle", { text: `Close ${opened} opened`, title: "Fold the chains that were opened", onclick: () => this.set({ open: "", zoom: "" }) }) : null;
     const add = h("button.toggle", { text: "+ Filter", title: "Add a filter (a)", onclick: () => this.askForFilter() });
     const hint = saved ? h("span.soft", { text: "This is a saved page. For filters, time ranges and source, open the profile with “flamelet view”." }) : null;
-    replaceContent(/** @type {HTMLElement} */ (this.chips), ...(saved ? [] : [add, ...chips, h("span.spring"), ...folds]), hint ?? "");
+    replaceContent(/** @type {HTMLElement} */ (this.chips), ...(saved ? [] : [add, ...chips]), hint, h("span.spring"), saved ? null : this.mineField(), saved ? null : generics, close, everything);
   }
 
   /** @param {string} part */
   toggleFold(part) {
-    if (this.provider.saved) return flash(ONLY_LIVE);
+    if (this.provider.saved && part !== "all") return flash(ONLY_LIVE);
     const before = this.state.fold.split(",").filter((other) => other !== "");
     const parts = before.includes(part) ? before.filter((other) => other !== part) : [...before, part];
-    this.set({ fold: parts.sort().join(","), zoom: "" });
+    this.set({ fold: parts.sort().join(","), open: "", zoom: "" });
+  }
+
+  /** Where a reader says which code is theirs. */
+  mineField() {
+    const given = this.opened.mine.join(" | ");
+    const field = /** @type {HTMLInputElement} */ (h("input", { type: "text", size: 16, value: this.state.mine, placeholder: given === "" ? "by paths and names" : given, spellcheck: "false", "aria-label": "Your code, as a regular expression", title: "Functions whose name or file matches this regular expression are yours; empty for what paths and names say" }));
+    field.addEventListener("change", () => this.setMine(field.value));
+    return h("label.mine", {}, h("span.soft", { text: "Your code" }), field);
+  }
+
+  /** Remembers what is the reader’s, for profiles of the same program. @param {string} mine */
+  setMine(mine) {
+    try {
+      if (mine === "") localStorage.removeItem(this.mineKey());
+      else localStorage.setItem(this.mineKey(), mine);
+    } catch {
+      // Without storage it lasts as long as the address does.
+    }
+    this.set({ mine, open: "", zoom: "" });
+  }
+
+  /** Where `mine` is kept: by the program that was profiled, else by the name of the profile. */
+  mineKey() {
+    const about = this.opened.about;
+    return `flamelet-mine ${about?.mappings?.[0]?.file || about?.title || ""}`;
+  }
+
+  /** What was remembered for this program is used again. */
+  rememberMine() {
+    if (this.provider.saved || this.state.mine !== "" || !this.opened.about) return;
+    let mine = "";
+    try {
+      mine = localStorage.getItem(this.mineKey()) ?? "";
+    } catch {
+      // No storage.
+    }
+    if (mine !== "") {
+      this.state = { ...this.state, mine };
+      history.replaceState(null, "", formatState(this.state));
+    }
   }
 
   /** @param {string} kind @param {string} text @param {() => void} remove */
@@ -343,7 +398,10 @@ export class App {
     }
     try {
       const matched = await this.provider.matched(this.state);
-      if (this.state.query === query) place.textContent = `${shareLabel(matched.weight, this.total())} matched`;
+      if (this.state.query !== query) return;
+      const folded = matched.folded > 0 ? `, ${shareLabel(matched.folded, this.total())} folded` : "";
+      place.textContent = `${shareLabel(matched.weight, this.total())} matched${folded}`;
+      place.title = folded === "" ? "" : "A part of it matches only in frames that are folded: r shows them";
     } catch (error) {
       place.textContent = "invalid expression";
       place.title = /** @type {Error} */ (error).message;
@@ -519,7 +577,7 @@ export class App {
       x: () => this.set({ filters: this.state.filters.slice(0, -1) }),
       i: () => this.set({ inverted: !this.state.inverted, zoom: "" }),
       g: () => this.set({ upward: !this.state.upward }),
-      r: () => this.toggleFold("runtime"),
+      r: () => this.toggleFold("all"),
       n: () => this.toggleFold("generics"),
       "0": () => this.set({ zoom: "" }),
       f: filter("focus"),

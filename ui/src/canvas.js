@@ -1,14 +1,18 @@
 // @ts-check
 // A flame graph on a canvas: drawing, finding the box under the mouse, zoom by wheel, keys.
 
-import { currentPalette } from "./colour.js";
+import { currentPalette, patternsOf } from "./colour.js";
 import { h } from "./dom.js";
 import { fittedName } from "./names.js";
 
 /** @typedef {import("./picture.js").Picture} Picture */
 
 const ROW_HEIGHT = 19;
-const FONT = "12px system-ui, -apple-system, 'Segoe UI', sans-serif";
+const FACE = "system-ui, -apple-system, 'Segoe UI', sans-serif";
+/** Your code is bold, and what a chain holds is small. */
+const FONTS = { plain: `12px ${FACE}`, yours: `600 12px ${FACE}`, chain: `10px ${FACE}` };
+/** How much lower a chain is than a frame, above and below. */
+const CHAIN_INSET = 3;
 const ZOOM_MILLISECONDS = 140;
 /** About three printed pages. */
 const MOST_PRINTED_ROWS = 150;
@@ -45,9 +49,10 @@ export class FlameCanvas {
     this.upward = false;
     this.colour = "crate";
     this.palette = currentPalette();
+    this.patterns = patternsOf(this.palette);
     this.frame = 0;
-    /** Widths of letters. @type {Map<string, number>} */
-    this.letters = new Map();
+    /** Widths of letters, by font. @type {Record<string, Map<string, number>>} */
+    this.letters = { plain: new Map(), yours: new Map(), chain: new Map() };
     /** The size and scroll position of the element, cached because reading them during changes is slow. */
     this.size = { width: 0, height: 0 };
     this.scrolled = 0;
@@ -128,6 +133,7 @@ export class FlameCanvas {
 
   themeChanged() {
     this.palette = currentPalette();
+    this.patterns = patternsOf(this.palette);
     // Draws at once: printing does not wait for an animation frame.
     this.draw();
   }
@@ -187,7 +193,6 @@ export class FlameCanvas {
     const { width, height } = this;
     context.fillRect(0, 0, width, height);
     if (!picture) return;
-    context.font = FONT;
     context.textBaseline = "middle";
     const rows = picture.rowsOfBoxes();
     const first = this.yOf(0);
@@ -210,8 +215,12 @@ export class FlameCanvas {
       const gap = right - left > 3 ? 1 : 0;
       const isHit = this.hit !== null && this.hit[box] === 1;
       context.globalAlpha = this.hit !== null && !isHit ? 0.45 : 1;
+      const isChain = picture.isChain(box);
+      const [top, high] = isChain ? [y + CHAIN_INSET, ROW_HEIGHT - 1 - 2 * CHAIN_INSET] : [y, ROW_HEIGHT - 1];
+      const wide = Math.max(0.6, right - left - gap);
       context.fillStyle = isHit ? this.palette.hit : this.fillOf(picture, box);
-      context.fillRect(left, y, Math.max(0.6, right - left - gap), ROW_HEIGHT - 1);
+      context.fillRect(left, top, wide, high);
+      if (wide > 2 && !isHit) this.drawPattern(context, picture, box, left, top, wide, high);
       context.globalAlpha = this.hit !== null && !isHit ? 0.8 : 1;
       if (right - left > 16) this.drawName(context, picture, box, left, right, y, isHit);
       context.globalAlpha = 1;
@@ -223,21 +232,41 @@ export class FlameCanvas {
     }
   }
 
+  /** Distinguishes owners without colour. @param {CanvasRenderingContext2D} context @param {Picture} picture @param {number} box @param {number} left @param {number} top @param {number} wide @param {number} high */
+  drawPattern(context, picture, box, left, top, wide, high) {
+    if (picture.isChain(box)) {
+      context.strokeStyle = this.palette.soft;
+      context.lineWidth = 1;
+      context.setLineDash([3, 2]);
+      context.strokeRect(left + 0.5, top + 0.5, Math.max(0, wide - 1), high - 1);
+      context.setLineDash([]);
+      return;
+    }
+    if (picture.diff || this.colour === "heat") return;
+    const kind = picture.ownerKind(box);
+    const pattern = kind === "system" ? this.patterns.system : kind === "kernel" ? this.patterns.kernel : null;
+    if (pattern === null) return;
+    context.fillStyle = pattern;
+    context.fillRect(left, top, wide, high);
+  }
+
   /** @param {CanvasRenderingContext2D} context @param {Picture} picture @param {number} box @param {number} left @param {number} right @param {number} y @param {boolean} isHit */
   drawName(context, picture, box, left, right, y, isHit) {
     const room = right - left - 7;
-    const text = fittedName(picture.nameOf(box), room, (part) => this.widthOf(context, part));
+    const font = picture.isChain(box) ? "chain" : picture.ownerKind(box) === "yours" ? "yours" : "plain";
+    context.font = FONTS[font];
+    const text = fittedName(picture.nameOf(box), room, (part) => this.widthOf(context, this.letters[font], part));
     if (text === "") return;
     context.fillStyle = isHit ? this.palette.hitInk : this.inkOf(picture, box);
     context.fillText(text, left + 4, y + ROW_HEIGHT / 2, room);
   }
 
-  /** The approximate width of a text: each letter is measured once, whole texts never. @param {CanvasRenderingContext2D} context @param {string} text */
-  widthOf(context, text) {
+  /** The approximate width of a text: each letter is measured once, whole texts never. @param {CanvasRenderingContext2D} context @param {Map<string, number>} letters @param {string} text */
+  widthOf(context, letters, text) {
     let width = 0;
     for (const letter of text) {
-      let one = this.letters.get(letter);
-      if (one === undefined) this.letters.set(letter, (one = context.measureText(letter).width));
+      let one = letters.get(letter);
+      if (one === undefined) letters.set(letter, (one = context.measureText(letter).width));
       width += one;
     }
     return width;

@@ -37,7 +37,7 @@ export function cssOf(colour) {
 
 /** How much of the background shows through the two shades of a hue. */
 export const SHADES = [0, 0.16];
-const HUE_COUNT = 25;
+const HUE_COUNT = 31;
 const HEAT_STEPS = 16;
 
 /** The least contrast of text that passes WCAG AA. */
@@ -109,6 +109,33 @@ function heatColour(variable, share) {
   const place = share * 4;
   const step = Math.min(3, Math.floor(place));
   return mixed(rgbOf(variable(`--heat-${step}`)), rgbOf(variable(`--heat-${step + 1}`)), place - step);
+}
+
+/** Patterns that distinguish system libraries and the kernel without colour. @typedef {{system: CanvasPattern | null, kernel: CanvasPattern | null}} Patterns */
+
+/** @param {Palette} palette @returns {Patterns} */
+export function patternsOf(palette) {
+  const tile = (/** @type {(context: CanvasRenderingContext2D) => void} */ draw) => {
+    const canvas = document.createElement("canvas");
+    [canvas.width, canvas.height] = [6, 6];
+    const context = canvas.getContext("2d");
+    if (!context) return null;
+    context.globalAlpha = 0.3;
+    context.fillStyle = context.strokeStyle = palette.ink;
+    draw(context);
+    return context.createPattern(canvas, "repeat");
+  };
+  return {
+    system: tile((context) => context.fillRect(1, 1, 2, 2)),
+    kernel: tile((context) => {
+      context.beginPath();
+      for (const shift of [-6, 0, 6]) {
+        context.moveTo(shift, 6);
+        context.lineTo(shift + 6, 0);
+      }
+      context.stroke();
+    }),
+  };
 }
 
 /** The palette of the current theme. @returns {Palette} */

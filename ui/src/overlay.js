@@ -98,7 +98,7 @@ const KEY_MAP = [
   ["Flame graph", [
     ["← → ↑ ↓", "move between boxes"], ["Enter", "zoom to the box"], ["0", "zoom out to everything"],
     ["+ −", "magnify"], ["Ctrl + wheel", "magnify at the mouse"], ["drag", "move"], ["i", "callers instead of callees"],
-    ["g", "grow upwards or downwards"], ["r", "fold runtime frames"], ["n", "fold generics"],
+    ["g", "grow upwards or downwards"], ["r", "show every frame, or fold those of others"], ["n", "fold generics"],
   ]],
   ["Timeline", [["drag", "select a time range"], ["← →", "move the range"], ["Shift + ← →", "move its end"]]],
   ["On the selected function", [

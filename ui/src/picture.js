@@ -5,6 +5,8 @@
  * @typedef {object} NameColumns
  * @property {string[]} names @property {number[]} keys @property {number[]} krate
  * @property {string[]} crates @property {number[]} hues @property {number[]} file @property {string[]} files
+ * @property {number[]} owner the row of `owners` @property {string[]} owners @property {string[]} owner_kinds
+ * @property {number[]} chains the rows that stand for chains of frames @property {number[]} starts the rows of std and libc that start threads
  *
  * @typedef {{new: number[], base: number[]}} Sides
  *
@@ -40,6 +42,7 @@ export class Picture {
       rows = Math.max(rows, this.depth[at] + 1);
     }
     this.rows = rows;
+    this.chains = new Set(payload.chains);
     this.zoom = payload.zoom;
     this.diff = payload.diff;
     /** @type {Int32Array[] | null} */
@@ -61,7 +64,24 @@ export class Picture {
   /** @param {number} at @returns {number} the row of the palette */
   hueOf(at) {
     const name = this.name[at];
-    return name < 0 ? -1 : this.data.hues[this.data.krate[name]];
+    return name < 0 ? -1 : this.data.hues[name];
+  }
+
+  /** Whether a box stands for a chain of frames. @param {number} at */
+  isChain(at) {
+    return this.chains.has(this.name[at]);
+  }
+
+  /** Whose code a box is, in one word. @param {number} at */
+  ownerKind(at) {
+    const name = this.name[at];
+    return name < 0 ? "" : this.data.owner_kinds[this.data.owner[name]];
+  }
+
+  /** Whose code a box is: `serde_json 1.0.149`. @param {number} at */
+  ownerOf(at) {
+    const name = this.name[at];
+    return name < 0 ? "" : this.data.owners[this.data.owner[name]];
   }
 
   /** @param {number} at */

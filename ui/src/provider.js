@@ -2,8 +2,8 @@
 // The source of the page's data: a server, or the file that the page was saved in.
 
 import { Picture } from "./picture.js";
-import { invertedPicture, pivotPicture } from "./rebuild.js";
-import { dataQuery, searchPattern, zoomKeys } from "./state.js";
+import { foldedPicture, invertedPicture, pivotPicture } from "./rebuild.js";
+import { dataQuery, openPaths, searchPattern, showsEverything, zoomKeys } from "./state.js";
 
 /**
  * @typedef {import("./state.js").State} State
@@ -14,13 +14,13 @@ import { dataQuery, searchPattern, zoomKeys } from "./state.js";
  * @typedef {{kind: string, unit: string, total: number, base_total: number, per_sample: number, missing?: boolean}} SampleType
  * @typedef {Record<string, any> & {title: string, types: SampleType[], default_type: number}} About
  * @typedef {{id: string, name: string, detail: string, kind: string}} Entry
- * @typedef {{about: About | null, entries: Entry[], live: boolean, live_heap: string[], let_go: number, code: boolean, no_code: string}} Opened
- * @typedef {{sample_type: number, flame: FlamePayload, functions: Functions, graph: object, labels: object[], heap?: object}} SavedPicture
- * @typedef {{about: About, first: number, inverted: boolean, icicle: boolean, pictures: SavedPicture[], timeline?: object, heatmap?: object}} Saved
+ * @typedef {{about: About | null, entries: Entry[], live: boolean, live_heap: string[], let_go: number, code: boolean, no_code: string, mine: string[]}} Opened
+ * @typedef {{sample_type: number, flame: FlamePayload, functions: Functions, graph: object, labels: object[], heap?: object, summary?: object}} SavedPicture
+ * @typedef {{about: About, first: number, inverted: boolean, icicle: boolean, everything: boolean, pictures: SavedPicture[], timeline?: object, heatmap?: object}} Saved
  * @typedef {NameColumns & {count: number, total: number, diff: boolean, name: number[], flat: number[],
  *   cum: number[], flat_sides?: Sides, cum_sides?: Sides}} Functions
- * @typedef {{name: string, key: number, hue: number, weight: number, own: number, new: number, base: number, leaf: boolean}} TreeRow
- * @typedef {{weight: number, total: number}} Matched
+ * @typedef {{name: string, key: number, hue: number, owner: string, weight: number, own: number, new: number, base: number, leaf: boolean}} TreeRow
+ * @typedef {{weight: number, folded: number, total: number}} Matched `folded` is what matches only in frames that are folded
  * @typedef {{direction: "callees" | "callers", pivot: string, zoom: string, width: number}} FlameQuery
  */
 
@@ -48,7 +48,12 @@ export class ServerData {
     }
   }
 
-  /** Whether there is data for a view. */
+  /** What the page starts with. @returns {Partial<State>} */
+  firstState() {
+    return {};
+  }
+
+  /** Whether there is anything for a view. */
   has() {
     return true;
   }
@@ -68,6 +73,7 @@ export class ServerData {
     query.set("dir", wanted.direction);
     if (wanted.pivot !== "") query.set("fn", wanted.pivot);
     if (wanted.zoom !== "") query.set("z", wanted.zoom);
+    for (const path of openPaths(state)) query.append("open", path);
     query.set("w", String(Math.ceil(wanted.width / 100) * 100));
     return new Picture(await this.ask("flame", query, signal));
   }
@@ -76,6 +82,7 @@ export class ServerData {
   async children(state, path) {
     const query = dataQuery(state);
     if (state.inverted) query.set("dir", "callers");
+    for (const open of openPaths(state)) query.append("open", open);
     query.set("z", path);
     return this.ask("children", query);
   }
@@ -133,12 +140,17 @@ export class SavedData {
     this.pictures = new Map();
   }
 
+  /** What the page starts with, as whoever saved it chose. @returns {Partial<State>} */
+  firstState() {
+    return { inverted: this.content.inverted, fold: this.content.everything ? "all" : "" };
+  }
+
   /** @returns {Promise<Opened>} */
   async open() {
     const kept = new Set(this.content.pictures.map((picture) => picture.sample_type));
     const about = { ...this.content.about, default_type: this.content.first };
     about.types = about.types.map((type, at) => ({ ...type, missing: !kept.has(at) }));
-    return { about, entries: [], live: false, live_heap: [], let_go: 0, code: false, no_code: "" };
+    return { about, entries: [], live: false, live_heap: [], let_go: 0, code: false, no_code: "", mine: [] };
   }
 
   /** @param {State} state */
@@ -161,12 +173,13 @@ export class SavedData {
     const part = this.part(state);
     const whole = this.kept(`${part.sample_type}`, () => new Picture(part.flame));
     const callers = wanted.direction === "callers";
-    let picture = whole;
-    if (wanted.pivot !== "") {
-      picture = this.kept(`${part.sample_type} ${callers} ${wanted.pivot}`, () => pivotPicture(whole, wanted.pivot, callers));
-    } else if (callers) {
-      picture = this.kept(`${part.sample_type} callers`, () => invertedPicture(whole));
-    }
+    const folds = showsEverything(state) ? null : new Set(openPaths(state));
+    const key = `${part.sample_type} ${callers} ${folds && [...folds]} ${wanted.pivot}`;
+    const picture = this.kept(key, () => {
+      if (wanted.pivot !== "") return pivotPicture(whole, wanted.pivot, callers, folds);
+      if (callers) return invertedPicture(whole, folds);
+      return folds ? foldedPicture(whole, folds) : whole;
+    });
     picture.zoom = picture.find(zoomKeys(wanted.zoom));
     return picture;
   }
@@ -179,6 +192,7 @@ export class SavedData {
       name: picture.nameOf(box),
       key: picture.data.keys[picture.name[box]],
       hue: picture.hueOf(box),
+      owner: picture.ownerKind(box),
       weight: picture.weight[box],
       own: picture.own[box],
       new: picture.valueOf(box).now,
@@ -206,15 +220,18 @@ export class SavedData {
 
   /** @param {State} state @returns {Promise<Matched>} */
   async matched(state) {
-    const picture = await this.flame(state, { direction: "callees", pivot: "", zoom: "", width: 0 });
+    const part = this.part(state);
+    const whole = this.kept(`${part.sample_type}`, () => new Picture(part.flame));
+    const shown = await this.flame(state, { direction: "callees", pivot: "", zoom: "", width: 0 });
     const pattern = searchPattern(state.query);
-    return { weight: pattern ? picture.matches(pattern).weight : 0, total: picture.weight[0] ?? 0 };
+    const weight = pattern ? whole.matches(pattern).weight : 0;
+    return { weight, folded: pattern ? weight - shown.matches(pattern).weight : 0, total: whole.weight[0] ?? 0 };
   }
 
   /** The saved data for a view, if any. @param {string} what @param {State} state */
   keptFor(what, state) {
     const part = this.part(state);
-    const parts = /** @type {Record<string, object | undefined>} */ ({ graph: part.graph, tags: part.labels, heap: part.heap, timeline: this.content.timeline, heatmap: this.content.heatmap });
+    const parts = /** @type {Record<string, object | undefined>} */ ({ summary: part.summary, graph: part.graph, tags: part.labels, heap: part.heap, timeline: this.content.timeline, heatmap: this.content.heatmap });
     return parts[what];
   }
 

@@ -4,7 +4,7 @@
 /**
  * @typedef {{kind: string, text: string}} Filter
  * @typedef {object} State
- * @property {string} view      which view
+ * @property {string} view      which view; empty for the default of the profile
  * @property {string} type      the sample type by its kind; empty for the profile's default
  * @property {Filter[]} filters the filter chips, in the order they were added
  * @property {string} zoom      the path of name keys from the root to the box that fills the width
@@ -16,7 +16,9 @@
  * @property {boolean} inverted callers instead of callees
  * @property {boolean} upward   the root at the bottom
  * @property {string} sort      the column that the table is sorted by
- * @property {string} fold      what is folded: `generics`, `runtime`, or both with a comma
+ * @property {string} fold      `generics` for names without type parameters, `all` to show every frame, both with a comma
+ * @property {string} open      the paths of the chains of frames that are open, with commas
+ * @property {string} mine      an expression for code that is yours, whatever paths and names say
  * @property {string} colour    `crate`, `heat` or `diff`; empty for the default
  */
 
@@ -33,7 +35,7 @@ export const HEAP_QUESTIONS = {
 
 /** @type {Readonly<State>} */
 export const FIRST_STATE = Object.freeze({
-  view: "flame",
+  view: "",
   type: "",
   filters: [],
   zoom: "",
@@ -46,6 +48,8 @@ export const FIRST_STATE = Object.freeze({
   upward: false,
   sort: "flat",
   fold: "",
+  open: "",
+  mine: "",
   colour: "",
 });
 
@@ -59,6 +63,8 @@ const STATE_TEXTS = /** @type {const} */ ([
   ["base", "base"],
   ["sort", "sort"],
   ["fold", "fold"],
+  ["open", "open"],
+  ["mine", "mine"],
   ["colour", "colour"],
 ]);
 
@@ -102,11 +108,21 @@ function splitOnce(text, separator) {
 export function dataQuery(state) {
   const params = new URLSearchParams();
   for (const [field, key] of STATE_TEXTS) {
-    const data = ["type", "time", "profile", "base", "fold"].includes(field);
+    const data = ["type", "time", "profile", "base", "fold", "mine"].includes(field);
     if (data && state[field] !== "") params.append(key, state[field]);
   }
   for (const { kind, text } of state.filters) params.append("f", `${kind}:${text}`);
   return params;
+}
+
+/** Whether every frame is shown, and no chain of frames is one box. @param {State} state */
+export function showsEverything(state) {
+  return state.fold.split(",").includes("all");
+}
+
+/** The paths of the chains that are open. @param {State} state @returns {string[]} */
+export function openPaths(state) {
+  return state.open === "" ? [] : state.open.split(",");
 }
 
 /** A name as a regular expression that matches it alone. @param {string} name */

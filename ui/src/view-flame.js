@@ -4,7 +4,7 @@
 import { FlameCanvas } from "./canvas.js";
 import { afterPaint, debounced, h, replaceContent } from "./dom.js";
 import { announce, hideTooltip, showTooltip } from "./overlay.js";
-import { zoomPath } from "./state.js";
+import { openPaths, zoomPath } from "./state.js";
 import { changeLabel, exactLabel, shareLabel, valueLabel } from "./units.js";
 
 /** @typedef {import("./app.js").App} App */
@@ -31,7 +31,7 @@ export class FlamePane {
     this.flame = new FlameCanvas(
       {
         zoom: (picture, box, since) => this.zoomTo(picture, box, since),
-        menu: (picture, box, event) => picture.name[box] >= 0 && app.functionMenu(picture.nameOf(box), event),
+        menu: (picture, box, event) => picture.name[box] >= 0 && !picture.isChain(box) && app.functionMenu(picture.nameOf(box), event),
         hover: (picture, box, event) => this.hover(picture, box, event),
         select: (picture, box) => this.select(picture, box),
         magnified: (scale) => this.magnify(scale),
@@ -40,7 +40,8 @@ export class FlamePane {
     );
     this.notice = h("div.notice", { hidden: true });
     this.table = h("div.for-readers");
-    this.element = h("div.flame-holder", {}, this.flame.element, this.notice, this.table);
+    this.legend = options.zooms ? legendOf() : null;
+    this.element = h("div.flame-holder", {}, this.flame.element, this.legend, this.notice, this.table);
     this.finer = debounced(120, () => this.update(app.state));
   }
 
@@ -57,9 +58,10 @@ export class FlamePane {
   async update(state) {
     this.flame.upward = this.options.upward(state);
     this.flame.colour = state.colour;
+    if (this.legend) this.legend.hidden = state.colour === "heat" || (this.app.isDiff() && state.colour !== "crate");
     const zoom = this.options.zooms ? state.zoom : "";
     const wanted = { direction: this.options.direction(state), pivot: this.options.pivot(state), zoom, width: 0 };
-    const what = JSON.stringify([this.app.dataKey(), wanted]);
+    const what = JSON.stringify([this.app.dataKey(), state.open, wanted]);
     if (what !== this.shown) this.magnified = 1;
     wanted.width = this.flame.width * (devicePixelRatio || 1) * this.magnified;
     const asked = `${what} ${Math.ceil(wanted.width / 100)}`;
@@ -96,6 +98,7 @@ export class FlamePane {
   /** @param {Picture} picture @param {number} box @param {number} [since] when it was asked for */
   zoomTo(picture, box, since = performance.now()) {
     hideTooltip();
+    if (picture.isChain(box)) return this.open(picture, box);
     if (!this.options.zooms) {
       if (picture.name[box] >= 0 && box !== 0) this.app.set({ pivot: picture.nameOf(box) });
       return;
@@ -109,7 +112,13 @@ export class FlamePane {
     this.app.set({ zoom: path });
     const zoom = this.app.state.zoom;
     const wanted = { direction: this.options.direction(this.app.state), pivot: this.options.pivot(this.app.state), zoom, width: 0 };
-    this.expected = JSON.stringify([this.app.dataKey(), wanted]);
+    this.expected = JSON.stringify([this.app.dataKey(), this.app.state.open, wanted]);
+  }
+
+  /** Shows the frames of a chain. @param {Picture} picture @param {number} box */
+  open(picture, box) {
+    const paths = [...openPaths(this.app.state), zoomPath(picture.pathOf(box))];
+    this.app.set({ open: paths.join(",") });
   }
 
   /** @param {Picture} picture @param {number} box @param {MouseEvent | null} event */
@@ -123,7 +132,8 @@ export class FlamePane {
 
   /** @param {Picture} picture @param {number} box */
   placeOf(picture, box) {
-    return [picture.crateOf(box), picture.fileOf(box)].filter((part) => part !== "").join(" · ");
+    if (picture.isChain(box)) return "These frames lead to your code, or start a thread: a click shows them";
+    return [picture.ownerOf(box), picture.fileOf(box)].filter((part) => part !== "").join(" · ");
   }
 
   /** @param {Picture} picture @param {number} box @returns {[string, string][]} */
@@ -149,7 +159,7 @@ export class FlamePane {
 
   /** @param {Picture} picture @param {number} box */
   select(picture, box) {
-    if (picture.name[box] >= 0) this.app.chosen = picture.nameOf(box);
+    if (picture.name[box] >= 0 && !picture.isChain(box)) this.app.chosen = picture.nameOf(box);
     const facts = this.factsOf(picture, box).map(([name, value]) => `${name} ${value}`);
     announce(`${picture.nameOf(box)}: ${facts.join(", ")}`);
     this.app.status(`${picture.nameOf(box)} — ${facts.join(" · ")}`);
@@ -175,6 +185,21 @@ export class FlamePane {
   printed(on) {
     this.flame.printed(on);
   }
+}
+
+/** What the colours mean. */
+export function legendOf() {
+  const entry = (/** @type {string} */ kind, /** @type {string} */ text) => h("span.legend-entry", {}, h(`span.swatch.${kind}`), h("span", { text }));
+  return h(
+    "div.legend",
+    { role: "note", "aria-label": "What the colours mean" },
+    entry("yours", "your code"),
+    entry("dependency", "dependencies, by crate"),
+    entry("std", "standard library"),
+    entry("system", "system libraries"),
+    entry("kernel", "kernel"),
+    entry("chain", "folded frames of others: click to open, r shows everything"),
+  );
 }
 
 /** The note above a picture. @param {Picture} picture @param {boolean} saved */
@@ -216,7 +241,8 @@ export function flameView(app) {
       invert.textContent = state.inverted ? "Callers" : "Callees";
       invert.setAttribute("aria-pressed", String(state.inverted));
       grow.textContent = state.upward ? "Flame ↑" : "Icicle ↓";
-      colour.textContent = `Colour: ${state.colour || (app.isDiff() ? "change" : "crate")}`;
+      const plain = state.colour === "crate" ? "owner" : state.colour;
+      colour.textContent = `Colour: ${plain || (app.isDiff() ? "change" : "owner")}`;
       reset.hidden = state.zoom === "";
       return pane.update(state);
     },

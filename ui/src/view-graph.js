@@ -6,11 +6,11 @@ import { h, replaceContent } from "./dom.js";
 import { fittedName } from "./names.js";
 import { hideTooltip, showTooltip } from "./overlay.js";
 import { changeLabel, exactLabel, isNoise, shareLabel, valueLabel } from "./units.js";
-import { relativeChange } from "./view-flame.js";
+import { legendOf, relativeChange } from "./view-flame.js";
 
 /** @typedef {import("./app.js").App} App */
 /** @typedef {import("./state.js").State} State */
-/** @typedef {{name: string, hue: number, flat: number, cum: number, flat_new: number, flat_base: number, cum_new: number, cum_base: number, x: number, y: number, width: number, height: number}} GraphNode */
+/** @typedef {{name: string, hue: number, owner: string, chain: boolean, flat: number, cum: number, flat_new: number, flat_base: number, cum_new: number, cum_base: number, x: number, y: number, width: number, height: number}} GraphNode */
 /** @typedef {{from: number, to: number, weight: number, new: number, base: number, direct: boolean, points: [number, number][]}} GraphEdge */
 /** @typedef {{nodes: GraphNode[], edges: GraphEdge[], diff: boolean, left_out: number, width: number, height: number}} Graph */
 
@@ -27,9 +27,11 @@ function s(tag, attributes, ...children) {
 /** @param {App} app */
 export function graphView(app) {
   const scene = s("g", {});
-  const svg = s("svg", { class: "graph", tabindex: 0, role: "list", "aria-label": "Call graph: the heaviest functions. The sandwich view shows who calls whom." }, scene);
+  const dots = s("pattern", { id: "graph-system", width: 6, height: 6, patternUnits: "userSpaceOnUse" }, s("circle", { cx: 2, cy: 2, r: 1, class: "hatch" }));
+  const lines = s("pattern", { id: "graph-kernel", width: 6, height: 6, patternUnits: "userSpaceOnUse", patternTransform: "rotate(45)" }, s("rect", { width: 1, height: 6, class: "hatch" }));
+  const svg = s("svg", { class: "graph", tabindex: 0, role: "list", "aria-label": "Call graph: the heaviest functions. The sandwich view shows who calls whom." }, s("defs", {}, dots, lines), scene);
   const note = h("div.graph-note.soft");
-  const element = h("div.graph-holder", {}, note);
+  const element = h("div.graph-holder", {}, note, legendOf());
   element.prepend(svg);
   const view = { x: 0, y: 0, scale: 1 };
   let shown = "nothing yet";
@@ -120,17 +122,19 @@ function drawGraph(app, scene, graph) {
     const { x, y, width, height } = node;
     const group = s(
       "g",
-      { class: "node", role: "listitem", "aria-label": `${node.name}: ${nodeText(node, graph.diff, unit, all)}`, transform: `translate(${x - width / 2} ${y - height / 2})` },
+      { class: `node ${node.chain ? "chain" : node.owner}`, role: "listitem", "aria-label": `${node.name}: ${nodeText(node, graph.diff, unit, all)}`, transform: `translate(${x - width / 2} ${y - height / 2})` },
       s("rect", { width, height, rx: 3, fill: graph.diff ? palette.changeOf((node.cum_new - node.cum_base) / Math.max(1, node.cum)) : `var(--h${node.hue})` }),
+      ...(["system", "kernel"].includes(node.owner) && !graph.diff ? [s("rect", { width, height, rx: 3, fill: `url(#graph-${node.owner})` })] : []),
       s("rect", { width: Math.max(0, width * Math.min(1, node.flat / all)), height: 3, y: height - 3, class: "heat" }),
       s("text", { x: 7, y: 15 }, fittedName(node.name, width - 14, (text) => text.length * 7)),
       s("text", { x: 7, y: 30 }, nodeText(node, graph.diff, unit, all)),
     );
     group.addEventListener("mousemove", (event) => showTooltip(node.name, "", nodeFacts(node, graph.diff, unit), /** @type {MouseEvent} */ (event)));
     group.addEventListener("mouseleave", hideTooltip);
-    group.addEventListener("dblclick", () => app.set({ view: "sandwich", pivot: node.name }));
+    group.addEventListener("dblclick", () => (node.chain ? app.toggleFold("all") : app.set({ view: "sandwich", pivot: node.name })));
     group.addEventListener("contextmenu", (event) => {
       event.preventDefault();
+      if (node.chain) return;
       app.functionMenu(node.name, /** @type {MouseEvent} */ (event));
     });
     return group;

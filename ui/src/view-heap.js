@@ -198,7 +198,7 @@ function siteCells(app, sites, at) {
   if (hasKept(app)) cells.push(share("kept"));
   cells.push(h("div", { text: valueLabel(Math.round(siteFigure(app, sites, at, "mean")), "bytes") }));
   if (sites.temporary.length > 0) cells.push(share("temporary"));
-  const name = nameCell(sites.names[sites.name[at]], sites.hues[sites.krate[sites.name[at]]]);
+  const name = nameCell(sites.names[sites.name[at]], sites.hues[sites.name[at]]);
   const inner = sites.names[sites.inner[at]];
   if (sites.inner[at] !== sites.name[at]) name.append(h("span.soft", { text: `  through ${inner}` }));
   return [...cells, name];

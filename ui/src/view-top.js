@@ -90,7 +90,7 @@ export function functionTable(app, options) {
 function functionCells(app, rows, row, narrow) {
   const { unit, per_sample: perSample } = app.sampleType();
   const all = app.total() || 1;
-  const name = nameCell(rows.names[rows.name[row]], rows.hues[rows.krate[rows.name[row]]]);
+  const name = nameCell(rows.names[rows.name[row]], rows.hues[rows.name[row]]);
   const [flat, cum] = [rows.flat[row], rows.cum[row]];
   if (narrow && rows.diff && rows.cum_sides) return [changeCell(rows.cum_sides.base[row], rows.cum_sides.new[row], unit, perSample), name];
   if (narrow) return [barCell(shareLabel(cum, all), cum / all, exactLabel(cum, unit)), name];

@@ -71,7 +71,7 @@ async function opened(address, { expect, ...options } = {}) {
   page.on("pageerror", (error) => page.problems.push(error.message));
   page.on("console", (message) => message.type() === "error" && page.problems.push(message.text()));
   page.on("request", (request) => page.requests.push(request.url()));
-  await page.goto(address);
+  await page.goto(address.includes("#") ? address : `${address}#/flame`);
   const view = /#\/(\w+)/.exec(address)?.[1] ?? "flame";
   if (expect) await page.waitForSelector(expect);
   else if (["flame", "sandwich"].includes(view)) await settled(page);
@@ -122,7 +122,7 @@ test("opens with the flame graph painted", async () => {
   const page = await opened(service);
   assert.equal(await page.title(), "service – flamelet");
   assert.equal(await page.textContent(".total"), "8.89s");
-  assert.equal(await page.getAttribute(".tab[aria-selected=true]", "title"), "Flame graph (1)");
+  assert.equal(await page.getAttribute(".tab[aria-selected=true]", "title"), "Flame graph (2)");
   const colours = await page.evaluate(() => {
     const canvas = document.querySelector("canvas");
     const pixels = new Uint32Array(canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height).data.buffer);
@@ -137,18 +137,18 @@ test("opens with the flame graph painted", async () => {
 
 test("zoom, back, forward, reload", async () => {
   const page = await opened(service);
-  await page.mouse.click(1100, rowY(9));
+  await page.mouse.click(1100, rowY(4));
   await hashHas(page, "z=");
   await settled(page);
   const zoomed = page.url();
-  await tooltipAt(page, 30, 9, /checkout::routes::pay::submit/);
+  await tooltipAt(page, 30, 4, /checkout::routes::pay::submit/);
   await page.reload();
   await settled(page);
   assert.equal(page.url(), zoomed);
-  await tooltipAt(page, 30, 9, /checkout::routes::pay::submit.*of the zoomed box100%/);
+  await tooltipAt(page, 30, 4, /checkout::routes::pay::submit.*of the zoomed box100%/);
   await page.goBack();
   await hashLacks(page, "z=");
-  await tooltipAt(page, 30, 9, /checkout::routes::cart::show/);
+  await tooltipAt(page, 30, 4, /checkout::routes::cart::show/);
   await page.goForward();
   await hashHas(page, "z=");
   await page.click("text=Zoom out");
@@ -187,7 +187,7 @@ test("another sample type", async () => {
 
 test("filters are chips that can be added, undone and removed", async () => {
   const page = await opened(service);
-  await page.mouse.click(200, rowY(10), { button: "right" });
+  await page.mouse.click(200, rowY(5), { button: "right" });
   await page.click(".menu >> text=Focus on it");
   await textIs(page, ".chip", "focus:^checkout::store::Cart::load$");
   await until(page, () => document.querySelector(".for-readers td:nth-child(2)")?.textContent === "809ms");
@@ -211,7 +211,7 @@ test("filters are chips that can be added, undone and removed", async () => {
 
 test("the top table shows what the server counts, and sorts", async () => {
   const page = await opened(service);
-  await page.keyboard.press("2");
+  await page.keyboard.press("3");
   await page.waitForSelector(".tr");
   const answer = await (await fetch(api("api/functions?sort=flat"))).json();
   const first = await page.textContent(".tr >> nth=0");
@@ -270,12 +270,12 @@ test("brushing the timeline narrows every view", async () => {
   await hashHas(page, "t=");
   await textIs(page, ".chip", "time:");
   await shot(page, "timeline");
-  await page.keyboard.press("1");
+  await page.keyboard.press("2");
   await settled(page);
   const tooltip = await tooltipAt(page, 600, 2, /· [\d.]+%/);
   const share = Number(/· ([\d.]+)%/.exec(tooltip)[1]);
   assert.ok(share > 5 && share < 60, tooltip);
-  await page.keyboard.press("8");
+  await page.keyboard.press("9");
   await page.click("text=Compare with this range");
   await textIs(page, ".chip", "against time:");
   await page.waitForSelector("main[aria-busy=false] .timeline canvas");
@@ -284,7 +284,7 @@ test("brushing the timeline narrows every view", async () => {
   await page.mouse.move(1000, 210, { steps: 4 });
   await page.mouse.up();
   await hashHas(page, "t=");
-  await page.keyboard.press("1");
+  await page.keyboard.press("2");
   await until(page, () => document.querySelector(".controls")?.textContent?.includes("Colour: change"));
   await settled(page);
   await tooltipAt(page, 600, 2, /before[\d.]+s.*now[\d.]+s.*change/);
@@ -301,7 +301,7 @@ test("labels filter and group", async () => {
   await page.click(".tag:has-text('route') >> text=Group by");
   await textIs(page, ".chip", "tagroot:route");
   await shot(page, "labels");
-  await page.keyboard.press("1");
+  await page.keyboard.press("2");
   await settled(page);
   await tooltipAt(page, 100, 1, /cart::show/);
   await closed(page);
@@ -338,7 +338,7 @@ test("keys: move, zoom, help, theme, inverted, upwards", async () => {
   await page.locator("canvas").first().focus();
   for (let step = 0; step < 3; step++) await page.keyboard.press("ArrowDown");
   await textIs(page, ".status", "checkout::main — total 8.89s");
-  for (let step = 0; step < 7; step++) await page.keyboard.press("ArrowDown");
+  for (let step = 0; step < 2; step++) await page.keyboard.press("ArrowDown");
   await page.keyboard.press("ArrowRight");
   await textIs(page, ".status", "checkout::routes::search::query");
   await page.keyboard.press("Enter");
@@ -362,6 +362,98 @@ test("keys: move, zoom, help, theme, inverted, upwards", async () => {
   await page.reload();
   assert.equal(await page.evaluate(() => document.documentElement.dataset.theme), "dark");
   await closed(page);
+});
+
+test("the frames of others are one box that opens", async () => {
+  const page = await opened(service);
+  await tooltipAt(page, 600, 3, /tokio · 6 frames.*8\.89s/);
+  await tooltipAt(page, 30, 4, /checkout::routes::cart::show.*yours/);
+  await shot(page, "folded");
+  await page.fill(".search", "block_on");
+  await textIs(page, ".matched", "100% matched, 100% folded");
+  await page.fill(".search", "");
+  await hashLacks(page, "q=");
+  await page.mouse.click(600, rowY(3));
+  await hashHas(page, "open=");
+  await tooltipAt(page, 600, 3, /tokio::runtime::runtime::Runtime::block_on/);
+  await tooltipAt(page, 30, 9, /checkout::routes::cart::show/);
+  await page.reload();
+  await tooltipAt(page, 600, 3, /Runtime::block_on/);
+  await page.click("text=Close 1 opened");
+  await tooltipAt(page, 600, 3, /tokio · 6 frames/);
+  await page.keyboard.press("r");
+  await hashHas(page, "fold=all");
+  await tooltipAt(page, 600, 3, /Runtime::block_on/);
+  assert.equal(await page.getAttribute("text=Show everything", "aria-pressed"), "true");
+  await shot(page, "everything");
+  await page.keyboard.press("r");
+  await hashLacks(page, "fold=all");
+  // By keys alone: down to the chain, and Enter opens it.
+  await page.locator("canvas").first().focus();
+  for (let step = 0; step < 4; step++) await page.keyboard.press("ArrowDown");
+  await textIs(page, ".status", "tokio · 6 frames");
+  await page.keyboard.press("Enter");
+  await hashHas(page, "open=");
+  await page.click(".tab[title^='Graph']");
+  await page.waitForSelector(".graph .node.chain");
+  assert.ok((await page.$$(".graph .node.yours")).length > 5);
+  await closed(page);
+});
+
+test("what is said to be yours is, and stays so", async () => {
+  const page = await opened(service);
+  const field = "input[aria-label^='Your code']";
+  await page.fill(field, "^hyper::|<hyper::");
+  await page.keyboard.press("Enter");
+  await hashHas(page, "mine=");
+  await tooltipAt(page, 600, 3, /tokio · 3 frames/);
+  await tooltipAt(page, 600, 4, /hyper::server.*yours/);
+  await page.goto(new URL("/", service).href);
+  await until(page, () => document.querySelector("input[aria-label^='Your code']")?.value === "^hyper::|<hyper::");
+  await page.fill(field, "matches_nothing");
+  await page.keyboard.press("Enter");
+  await page.keyboard.press("Escape");
+  await page.click(".tab[title^='Flame graph']");
+  await textIs(page, ".notice", "matches_nothing matches no function and no file");
+  await page.fill(field, "(");
+  await page.keyboard.press("Enter");
+  await textIs(page, ".error", "mine: '(' is not a regular expression");
+  page.problems = page.problems.filter((problem) => !problem.includes("400"));
+  await page.evaluate(() => localStorage.clear());
+  await closed(page);
+});
+
+test("the summary answers first, and each line leads to a view", async () => {
+  const page = await browser.newPage({ viewport: { width: 1500, height: 950 }, reducedMotion: "reduce" });
+  page.setDefaultTimeout(PATIENCE);
+  await page.goto(service);
+  await textIs(page, ".tab[aria-selected=true]", "Summary");
+  await textIs(page, ".summary-head", "8.89s cpu in");
+  await textIs(page, ".summary-head", "This profile is good.");
+  await textIs(page, ".summary-list", "checkout::search::Index::lookup");
+  assert.match(await page.textContent(".summary-list .parts >> nth=0"), /in regex|iterating|own code/);
+  await shot(page, "summary");
+  await page.click(".summary-list >> text=checkout::pay::sign");
+  await textIs(page, ".pivot-name", "checkout::pay::sign");
+  await page.goBack();
+  await page.click(".finding h3 .link >> nth=0");
+  await until(page, () => location.hash.startsWith("#/flame"));
+  await page.goBack();
+  await page.click(".summary-list:has-text('Crates') >> text=ring");
+  await textIs(page, ".chip", "focus:");
+  await settled(page);
+  await page.goBack();
+  await page.click(".summary-head .link");
+  await textIs(page, ".tab[aria-selected=true]", "Info");
+  await page.goBack();
+  await page.click(".label-keys >> text=route");
+  await textIs(page, ".tags", "search::query");
+  await page.close();
+  const heap = await opened(`${await served("heap")}#/summary`, { expect: ".summary-list td" });
+  await textIs(heap, ".summary", "Who holds memory");
+  await textIs(heap, ".summary", "Who allocates");
+  await shot(heap, "summary-heap");
+  await closed(heap);
 });
 
 test("two profiles are compared", async () => {
@@ -413,6 +505,7 @@ test("names that are HTML and script stay text, in every view", async () => {
   const page = await opened(address);
   // What only the view itself has, once it is drawn.
   const drawn = {
+    summary: ["Summary", ".summary-list td"],
     flame: ["Flame graph", ".for-readers td"],
     top: ["Top", ".tr"],
     tree: ["Call tree", ".tr"],
@@ -440,12 +533,12 @@ test("an exported page works from disk and loads nothing", async () => {
   const address = await exported("service");
   const page = await opened(address);
   assert.equal(await page.textContent(".total"), "8.89s");
-  await page.mouse.click(1100, rowY(9));
+  await page.mouse.click(1100, rowY(4));
   await hashHas(page, "z=");
-  await tooltipAt(page, 30, 9, /checkout::routes::pay::submit/);
+  await tooltipAt(page, 30, 4, /checkout::routes::pay::submit/);
   await page.reload();
   await settled(page);
-  await tooltipAt(page, 30, 9, /checkout::routes::pay::submit/);
+  await tooltipAt(page, 30, 4, /checkout::routes::pay::submit/);
   await page.fill(".search", "serde_json");
   await textIs(page, ".matched", "26.10% matched");
   await page.selectOption("select[aria-label='Sample type']", "samples");
@@ -477,7 +570,7 @@ test("an exported page has what its data allows, and says what needs the profile
   const page = await opened(`${address}#/graph`);
   await page.waitForSelector(".graph .node");
   const tabs = await page.$$eval(".tab", (all) => all.map((tab) => tab.textContent));
-  assert.deepEqual(tabs, ["Flame graph", "Top", "Call tree", "Sandwich", "Graph", "Labels", "Timeline", "Heatmap", "Info"]);
+  assert.deepEqual(tabs, ["Summary", "Flame graph", "Top", "Call tree", "Sandwich", "Graph", "Labels", "Timeline", "Heatmap", "Info"]);
   await page.click(".tab >> text=Labels");
   await textIs(page, ".tags", "search::query");
   await page.click(".tag >> text=search::query");
@@ -560,7 +653,7 @@ test("on paper everything is light and nothing is cut by scrolling", async () =>
   await until(page, () => document.querySelectorAll(".tr").length === 36);
   assert.equal(await page.evaluate(() => getComputedStyle(document.querySelector(".search-box")).display), "none");
   await page.emulateMedia({ media: "screen" });
-  await page.keyboard.press("1");
+  await page.keyboard.press("2");
   await settled(page);
   await page.emulateMedia({ media: "print" });
   const cornerIs = (light) => until(page, (light) => {

@@ -7,10 +7,11 @@ import test from "node:test";
 import { LEAST_CONTRAST, Palette, contrast, mixed, rgbOf } from "../src/colour.js";
 import { fittedName, shortName, withoutGenerics } from "../src/names.js";
 import { Picture } from "../src/picture.js";
-import { invertedPicture, pivotPicture } from "../src/rebuild.js";
+import { foldedPicture, invertedPicture, pivotPicture } from "../src/rebuild.js";
 import { FIRST_STATE, dataQuery, exactPattern, formatState, parseState, searchPattern, zoomKeys, zoomPath } from "../src/state.js";
 import { changeLabel, exactLabel, isNoise, shareLabel, valueLabel } from "../src/units.js";
 import { findings } from "../src/view-info.js";
+import { cratePattern, patternOf } from "../src/view-summary.js";
 import { heapPairs } from "../src/view-heap.js";
 import { movedCell } from "../src/view-heatmap.js";
 import { bucketCount, chosenSpan, movedSpan, niceStep } from "../src/view-timeline.js";
@@ -56,13 +57,15 @@ test("every state survives its address", () => {
     inverted: true,
     upward: true,
     sort: "cum",
-    fold: "generics,runtime",
+    fold: "all,generics",
+    open: "1z.a,2",
+    mine: "^shop::",
   };
   assert.deepEqual(parseState(formatState(state)), state);
   assert.deepEqual(parseState(""), { ...FIRST_STATE, filters: [] });
-  assert.equal(formatState({ ...FIRST_STATE }), "#/flame");
+  assert.equal(formatState({ ...FIRST_STATE }), "#/");
   assert.deepEqual(parseState("#/<script>?f=evil:x&f=focus:").filters, []);
-  assert.equal(parseState("#/<script>").view, "flame");
+  assert.equal(parseState("#/<script>").view, "");
 });
 
 test("the server hears only of what changes the data", () => {
@@ -97,7 +100,8 @@ test("long Rust names are shortened to what is read first", () => {
 
 /** root(10) → main(10) → a(7: own 2) → b(5), main → b(3) */
 const PAYLOAD = {
-  names: ["main", "a", "b"], keys: [11, 12, 13], krate: [0, 0, 0], crates: ["x"], hues: [0], file: [-1, -1, -1], files: [],
+  names: ["main", "a", "b"], keys: [11, 12, 13], krate: [0, 0, 0], crates: ["x"], hues: [0, 0, 0], file: [-1, -1, -1], files: [],
+  owner: [0, 0, 0], owners: ["yours"], owner_kinds: ["yours"], chains: [], starts: [],
   zoom: 0, cutoff: 1, narrower: 0, diff: false,
   parent: [-1, 0, 1, 2, 1], name: [-1, 0, 1, 2, 2], weight: [10, 10, 7, 5, 3], own: [0, 0, 2, 5, 3],
 };
@@ -132,6 +136,73 @@ test("a saved page can turn its tree around", () => {
   assert.deepEqual(outline(pivotPicture(picture, "a", false)), ["a 7/2 @0", " b 5/5 @0"]);
 });
 
+/** Stacks as a payload: `s:` starts threads, `t:` is tokio’s, `j:` serde_json’s, `w:` the rest of std; everything else is yours. */
+function payloadOf(stacks) {
+  const owners = ["yours", "std", "tokio 1.47.1", "serde_json 1.0.1", "std"];
+  const kinds = ["yours", "std", "runtime", "dependency", "std"];
+  const rows = new Map();
+  const out = { names: [], keys: [], krate: [], crates: [""], hues: [], file: [], files: [], owner: [], owners, owner_kinds: kinds, chains: [], starts: [], zoom: 0, cutoff: 1, narrower: 0, diff: false, parent: [], name: [], weight: [], own: [] };
+  const rowOf = (text) => {
+    if (rows.has(text)) return rows.get(text);
+    const [prefix, name] = text.includes(":") ? text.split(":") : ["", text];
+    const row = out.names.length;
+    out.names.push(name);
+    out.keys.push(row + 1);
+    out.krate.push(0);
+    out.hues.push(0);
+    out.file.push(-1);
+    out.owner.push(["", "s", "t", "j", "w"].indexOf(prefix));
+    if (prefix === "s") out.starts.push(row);
+    rows.set(text, row);
+    return row;
+  };
+  const tree = { name: -1, weight: 0, own: 0, children: new Map() };
+  for (const [stack, weight] of stacks) {
+    let node = tree;
+    node.weight += weight;
+    for (const text of stack.split(" ")) {
+      const row = rowOf(text);
+      if (!node.children.has(row)) node.children.set(row, { name: row, weight: 0, own: 0, children: new Map() });
+      node = node.children.get(row);
+      node.weight += weight;
+    }
+    node.own += weight;
+  }
+  const walk = (node, parent) => {
+    const at = out.parent.length;
+    out.parent.push(parent);
+    out.name.push(node.name);
+    out.weight.push(node.weight);
+    out.own.push(node.own);
+    for (const child of [...node.children.values()].sort((a, b) => b.weight - a.weight)) walk(child, at);
+  };
+  walk(tree, -1);
+  return out;
+}
+
+const SERVICE = [
+  ["s:start s:begin t:run t:poll serve j:parse j:value visit j:text", 5],
+  ["s:start s:begin t:run t:run t:poll serve j:parse j:number", 2],
+  ["s:start s:begin t:run t:park w:wait", 4],
+];
+
+test("a saved page folds chains of others’ frames as the server does", () => {
+  const picture = new Picture(payloadOf(SERVICE));
+  const lines = (other) => outline(other).map((line) => line.replace(/ @.*/, ""));
+  assert.deepEqual(lines(foldedPicture(picture, new Set())), [
+    "all 11/0", " tokio · 4 to 5 frames 11/0", "  serve 7/0", "   serde_json · 2 frames 5/0", "    visit 5/0", "     text 5/5", "   parse 2/0", "    number 2/2", "  wait 4/4",
+  ]);
+  assert.deepEqual(lines(invertedPicture(picture, new Set())).slice(0, 6), ["all 11/0", " text 5/0", "  visit 5/0", "   serde_json · 2 frames 5/0", "    serve 5/0", "     tokio · 4 frames 5/5"]);
+  const folded = foldedPicture(picture, new Set());
+  assert.deepEqual([1, 2, 3].map((at) => folded.isChain(at)), [true, false, true]);
+  const opened = foldedPicture(picture, new Set([zoomPath(folded.pathOf(1))]));
+  assert.deepEqual(lines(opened).slice(1, 5), [" start 11/0", "  begin 11/0", "   run 11/0", "    poll 5/0"]);
+  assert.ok(lines(opened).includes("      serde_json · 2 frames 5/0"));
+  // A search counts what is folded, and knows that it is.
+  assert.equal(picture.matches(/^poll$/).weight, 7);
+  assert.equal(folded.matches(/^poll$/).weight, 0);
+});
+
 test("text can be read on every colour, in both themes (WCAG AA)", () => {
   const style = readFileSync(new URL("../palette.css", import.meta.url), "utf8");
   const themes = style.split(":root").slice(1).map((block) => Object.fromEntries([...block.matchAll(/(--[\w-]+): (#[0-9a-f]{6})/g)].map((found) => [found[1], found[2]])));
@@ -151,6 +222,15 @@ test("text can be read on every colour, in both themes (WCAG AA)", () => {
     const pairs = [["--ink", "--bg"], ["--ink", "--panel"], ["--soft", "--bg"], ["--soft", "--panel"], ["--soft", "--accent-wash"], ["--ink", "--heat-1"], ["--accent", "--bg"], ["--on-accent", "--accent"], ["--hit-ink", "--hit"], ["--warn-ink", "--warn-wash"], ["--more", "--bg"], ["--less", "--bg"], ["--bad", "--bg"]];
     for (const [ink, paper] of pairs) assert.ok(contrast(rgbOf(theme[ink]), rgbOf(theme[paper])) >= 4.5, `${ink} on ${paper}: ${contrast(rgbOf(theme[ink]), rgbOf(theme[paper]))}`);
   }
+});
+
+test("lines of the summary lead to what they are about", () => {
+  assert.equal(patternOf("top --by yours --focus '^core::hash|sip'"), "^core::hash|sip");
+  assert.equal(patternOf("top --by yours"), "");
+  const serde = new RegExp(cratePattern("serde_json 1.0.149"));
+  for (const text of ["serde_json::de::from_str", "/registry/src/i/serde_json-1.0.149/src/de.rs", "<serde_json::Value as Clone>::clone"]) assert.ok(serde.test(text), text);
+  for (const text of ["my_serde_json::x", "serde_json_path::x", "serde::de::x"]) assert.ok(!serde.test(text), text);
+  assert.ok(new RegExp(cratePattern("[libc.so.6]")).test("/usr/lib/libc.so.6"));
 });
 
 test("the quality verdict names what is wrong", () => {

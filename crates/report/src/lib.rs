@@ -31,12 +31,16 @@ pub mod explain;
 #[cfg(feature = "text")]
 pub mod files;
 pub mod flame;
+#[cfg(feature = "text")]
+pub mod fold;
 pub mod graph;
 pub mod heap;
 pub mod info;
 pub mod labels;
 #[cfg(feature = "text")]
 pub mod list;
+#[cfg(feature = "text")]
+mod mine;
 pub mod names;
 #[cfg(feature = "text")]
 mod options;
@@ -56,8 +60,13 @@ pub mod tree;
 mod utc;
 mod xml;
 
+/// Whose code a function is.
+pub use flamelet_symbol::owner::{Owner, Owners};
+
 /// The data model, for crates that depend on this one.
 pub use flamelet_profile as profile;
+#[cfg(feature = "text")]
+pub use mine::Mine;
 #[cfg(feature = "text")]
 pub use options::{FILTER, OPTIONS, ReportKind, ReportOption, ReportOptions, Sort, parse_switch};
 #[cfg(feature = "text")]

@@ -1,13 +1,17 @@
 //! Prepares a profile as the options specify.
 
 use std::ops::AddAssign;
+use std::sync::Arc;
 
 use flamelet_profile::{
     Error, ErrorKind, Granularity, Profile, Renamed, Result, Sample, StringId, filter, unit,
 };
+use flamelet_symbol::owner::Owners;
 use serde::Serialize;
 
-use crate::names::{self, base_name};
+use crate::fold;
+use crate::mine::Mine;
+use crate::names::base_name;
 use crate::options::{ReportKind, ReportOptions};
 use crate::stacks::{EntryCost, Nodes, base_label_sets, costs};
 
@@ -61,13 +65,15 @@ pub(crate) struct Extent {
 
 /// A profile prepared as its options specify, from which the modules compute their answers.
 pub struct Report {
-    pub(crate) profile: Profile,
+    pub(crate) profile: Arc<Profile>,
     pub(crate) options: ReportOptions,
     pub(crate) command: ReportKind,
     /// The index of the value in each sample.
     pub(crate) value_index: usize,
     /// The base of percentages.
     pub(crate) total: i64,
+    /// Whose code the functions are, if the report shows it.
+    pub(crate) owners: Option<Arc<Owners>>,
     /// The units of the numeric labels.
     pub(crate) label_units: std::collections::BTreeMap<StringId, String>,
     /// Warnings for the user, such as filters that matched nothing.
@@ -84,7 +90,8 @@ impl Report {
         let filters = options.filters.compile()?;
         let label_units = filter::number_units(&profile);
         let mut warnings = Vec::new();
-        names::fold(&mut profile, options.folding);
+        let owners = owners(&profile, &options, command, &mut warnings)?;
+        fold::fold(&mut profile, options.folding, owners.as_deref());
         add_tag_frames(&mut profile, &options, &mut warnings);
         let value_index = sample_index(&profile, &options.sample_index)?;
         let divisor = options.mean.then_some(0);
@@ -108,7 +115,24 @@ impl Report {
         if options.granularity != Some(Granularity::Functions) && !is_kept {
             trim_paths(&mut profile, &options.trim_path, &options.source_path);
         }
-        Ok(Self { profile, options, command, value_index, total, label_units, warnings })
+        let profile = Arc::new(profile);
+        Ok(Self { profile, options, command, value_index, total, owners, label_units, warnings })
+    }
+
+    /// Takes a profile as it is, to explain it and to sum it up by owner without a copy of it: `sample_type` is a row of
+    /// [`Profile::sample_types`], and lists have `rows` at most.
+    pub fn unfiltered(profile: Arc<Profile>, sample_type: usize, rows: usize) -> Self {
+        let options = ReportOptions { node_count: Some(rows), ..ReportOptions::default() };
+        Self {
+            total: total(&profile, sample_type, None),
+            label_units: filter::number_units(&profile),
+            profile,
+            options,
+            command: ReportKind::Explain,
+            value_index: sample_type,
+            owners: None,
+            warnings: Vec::new(),
+        }
     }
 
     /// Returns the profile after filtering.
@@ -118,7 +142,12 @@ impl Report {
 
     /// Returns the profile after filtering, to be written to a file.
     pub fn into_profile(self) -> Profile {
-        self.profile
+        Arc::unwrap_or_clone(self.profile)
+    }
+
+    /// Returns whose code the functions are, for reports that show it.
+    pub fn owners(&self) -> Option<&Arc<Owners>> {
+        self.owners.as_ref()
     }
 
     /// Returns the base of percentages.
@@ -210,6 +239,26 @@ impl Report {
         }
         if chosen.is_empty() { from.to_string() } else { chosen.to_string() }
     }
+}
+
+/// Finds out whose code the functions are, before paths are dropped, if the report needs to know.
+fn owners(
+    profile: &Profile,
+    options: &ReportOptions,
+    command: ReportKind,
+    warnings: &mut Vec<String>,
+) -> Result<Option<Arc<Owners>>> {
+    let is_shown = matches!(command, ReportKind::Flame | ReportKind::Dot) || options.folding.runtime;
+    if !is_shown {
+        return Ok(None);
+    }
+    let mine = Mine::parse(&options.mine)?;
+    let (owners, unmatched) = mine.owners(profile);
+    let unmatched = unmatched.into_iter();
+    warnings.extend(
+        unmatched.map(|text| format!("--mine '{text}' matches no function and no file of this profile")),
+    );
+    Ok(Some(Arc::new(owners)))
 }
 
 fn add_tag_frames(profile: &mut Profile, options: &ReportOptions, warnings: &mut Vec<String>) {

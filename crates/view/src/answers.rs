@@ -1,6 +1,6 @@
 //! Answers to the page's requests.
 
-use flamelet_report::flame::{NEUTRAL, NodeId, Viewport, hue_of, name_key};
+use flamelet_report::flame::{NEUTRAL, NodeId, Viewport, hue_of};
 use flamelet_report::info::{Verdict, info};
 use flamelet_report::page::{
     self, About, FlamePayload, FunctionRow, FunctionsPayload, call_graph, heatmap, labels, lanes,
@@ -49,6 +49,8 @@ struct Opened {
     code: bool,
     /// Why no code is shown, if that is worth telling the user.
     no_code: &'static str,
+    /// The expressions for code that is yours which the viewer was started with.
+    mine: Vec<String>,
 }
 
 /// Answers with the list of profiles, and facts about the chosen one.
@@ -65,6 +67,7 @@ pub(crate) fn open(cache: &Cache, query: &Query) -> Answer {
         let_go: source.let_go(),
         code: source.code.is_some(),
         no_code: source.no_code,
+        mine: source.mine.clone(),
     })
 }
 
@@ -89,10 +92,12 @@ pub(crate) fn flame(cache: &Cache, query: &Query) -> Answer {
 }
 
 #[derive(Serialize)]
-struct Child<'a> {
-    name: &'a str,
+struct Child {
+    name: String,
     key: u32,
     hue: u32,
+    /// Whose code it is, in one word.
+    owner: &'static str,
     weight: u64,
     own: u64,
     new: i64,
@@ -112,12 +117,14 @@ pub(crate) fn children(cache: &Cache, query: &Query) -> Answer {
     let children: Vec<NodeId> = tree.children(node).take(MAX_CHILDREN).collect();
     let leaves: Vec<bool> = children.iter().map(|&child| tree.children(child).len() == 0).collect();
     let row = |(&child, &leaf): (&NodeId, &bool)| {
-        let name = tree.text(child);
         let (value, own) = (tree.value(child), tree.own(child));
+        let owner = tree.owner(child).map(|owner| tree.frames().owner_at(owner));
+        let krate = tree.name(child).map(|name| tree.frames().krate(tree.profile(), name));
         Child {
-            name,
-            key: name_key(name),
-            hue: tree.name(child).map_or(NEUTRAL, |name| hue_of(&tree.frames().krate(tree.profile(), name))),
+            name: tree.text(child).into_owned(),
+            key: tree.key(child),
+            hue: owner.map_or(NEUTRAL, |owner| hue_of(owner, &krate.unwrap_or_default())),
+            owner: owner.map_or("unknown", |owner| owner.kind()),
             weight: value.weight(),
             own: own.weight(),
             new: value.new,
@@ -166,6 +173,8 @@ pub(crate) fn functions(cache: &Cache, query: &Query) -> Answer {
 #[derive(Serialize)]
 struct Matched {
     weight: u64,
+    /// How much of it matches only in frames that are folded.
+    folded: u64,
     total: u64,
 }
 
@@ -173,18 +182,19 @@ struct Matched {
 pub(crate) fn search(cache: &Cache, query: &Query) -> Answer {
     let (shaped, weighed) = cache.weighed(query)?;
     let weights = &weighed.weights;
-    let weight = match matching(&shaped, &query.search)? {
-        Some(wanted) => weights.matching(&shaped.profile, &shaped.frames, &wanted).weight(),
-        None => 0,
-    };
-    json(&Matched { weight, total: weights.total().weight() })
+    let (profile, frames) = (&shaped.profile, &shaped.frames);
+    let wanted = matching(&shaped, &query.search)?;
+    let weight = wanted.as_ref().map_or(0, |wanted| weights.matching(profile, frames, wanted).weight());
+    let wanted = wanted.filter(|_| !query.is_unfolded);
+    let folded = wanted.map_or(0, |wanted| weights.matching_folded(profile, frames, &wanted).weight());
+    json(&Matched { weight, folded, total: weights.total().weight() })
 }
 
 /// Answers with the call graph.
 pub(crate) fn graph(cache: &Cache, query: &Query) -> Answer {
     let (shaped, weighed) = cache.weighed(query)?;
-    let rows = shaped.functions(&weighed);
-    json(&call_graph(&shaped.profile, &shaped.frames, &weighed.weights, rows, GRAPH_NODES))
+    let is_folded = !query.is_unfolded;
+    json(&call_graph(&shaped.profile, &shaped.frames, &weighed.weights, GRAPH_NODES, is_folded))
 }
 
 /// Answers with a lane for each thread.
@@ -228,6 +238,15 @@ pub(crate) fn code(cache: &Cache, query: &Query) -> Answer {
 pub(crate) fn tags(cache: &Cache, query: &Query) -> Answer {
     let (shaped, weighed) = cache.weighed(query)?;
     json(&labels(&shaped.profile, weighed.sample_type))
+}
+
+/// Answers with what stands out.
+pub(crate) fn summary(cache: &Cache, query: &Query) -> Answer {
+    let (shaped, weighed) = cache.weighed(query)?;
+    if shaped.profile.sample_types().is_empty() {
+        return Err(Error::not_found("this profile counts nothing"));
+    }
+    json(&page::summary(&shaped.profile, &shaped.owners, weighed.sample_type))
 }
 
 /// Answers with sizes, lifetimes and sites of a heap profile.

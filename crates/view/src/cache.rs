@@ -8,6 +8,7 @@ use flamelet_report::flame::{Direction, FlameTree, Viewport};
 use flamelet_report::page::{FunctionRow, functions};
 use flamelet_report::profile::Profile;
 use flamelet_report::stacks::{Frames, StackWeights};
+use flamelet_report::{Mine, Owners};
 
 use crate::Error;
 use crate::lock::lock;
@@ -97,9 +98,12 @@ pub(crate) struct Shaped {
     pub(crate) frames: Arc<Frames>,
     pub(crate) notes: Vec<String>,
     weighed: Mutex<HashMap<usize, Arc<Weighed>>>,
-    /// By sample type, direction, and the function in the middle of a sandwich.
-    trees: Recent<(usize, bool, String), Tree>,
+    pub(crate) owners: Arc<Owners>,
+    trees: Recent<TreeKey, Tree>,
 }
+
+/// Which tree: the sample type, the direction, the function in the middle of a sandwich, and what is folded.
+type TreeKey = (usize, bool, String, bool, Vec<Vec<u32>>);
 
 /// The weights of a shaped profile for one sample type.
 pub(crate) struct Weighed {
@@ -179,19 +183,33 @@ impl Cache {
             let time = key.time.clone().filter(|_| key.base_time.is_none());
             let key = &ShapeKey { time, ..key.clone() };
             let is_whole = key.chips.is_empty() && key.fold.is_empty() && key.time.is_none();
-            let (profile, notes) = match is_whole {
+            let (profile, mut notes) = match is_whole {
                 true => (profile, Vec::new()),
                 false => {
                     let (profile, notes) = shape(Profile::clone(&profile), key)?;
                     (Arc::new(profile), notes)
                 }
             };
-            let frames = Arc::new(Frames::new(&profile));
+            let owners = Arc::new(self.owners(key, &profile, &mut notes)?);
+            let frames = Arc::new(Frames::with_owners(&profile, &owners));
             let stacks = profile.stack_count();
             self.shapes.keep(room(KEPT_SHAPES, stacks));
             let trees = Recent::new(room(KEPT_TREES, stacks));
-            Ok(Arc::new(Shaped { profile, frames, notes, weighed: Mutex::default(), trees }))
+            Ok(Arc::new(Shaped { profile, frames, notes, weighed: Mutex::default(), owners, trees }))
         })
+    }
+
+    /// Finds out whose code the functions are: by what the page says is yours, else by what the viewer was started with.
+    fn owners(&self, key: &ShapeKey, profile: &Profile, notes: &mut Vec<String>) -> Result<Owners, Error> {
+        let mine = match &key.mine {
+            Some(expression) => Mine::parse(std::slice::from_ref(expression)),
+            None => Mine::parse(&self.source.mine),
+        };
+        let mine = mine.map_err(|error| Error::invalid(error.to_string()))?;
+        let (owners, unmatched) = mine.owners(profile);
+        let unmatched = unmatched.into_iter().filter(|text| !text.is_empty());
+        notes.extend(unmatched.map(|text| format!("Yours: {text} matches no function and no file")));
+        Ok(owners)
     }
 
     /// Returns about how many bytes are kept. A profile that is kept for several reasons counts once.
@@ -282,16 +300,18 @@ impl Shaped {
 
     /// Returns the tree that a request asks for.
     pub(crate) fn tree(&self, weighed: &Weighed, query: &Query) -> Result<Tree, Error> {
-        self.trees.get(&(weighed.sample_type, query.is_callers, query.function.clone()), || {
+        let (function, opened) = (query.function.clone(), query.opened.clone());
+        let key = (weighed.sample_type, query.is_callers, function, query.is_unfolded, opened);
+        self.trees.get(&key, || {
             let direction = if query.is_callers { Direction::Callers } else { Direction::Callees };
             let (profile, frames) = (Arc::clone(&self.profile), Arc::clone(&self.frames));
             let tree = if query.function.is_empty() {
-                FlameTree::new(profile, frames, &weighed.weights, direction)
+                FlameTree::new(profile, frames, &weighed.weights, direction, &query.folding())
             } else {
                 let name = self.frames.find(&self.profile, &query.function).ok_or_else(|| {
                     Error::not_found(format!("no stack that is left holds {}", query.function))
                 })?;
-                FlameTree::around(profile, frames, &weighed.weights, direction, name)
+                FlameTree::around(profile, frames, &weighed.weights, direction, &query.folding(), name)
             };
             Ok(Arc::new(Mutex::new(tree)))
         })

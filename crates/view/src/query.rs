@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use flamelet_report::flame::Folding;
 use flamelet_report::profile::HeapView;
 
 use crate::Error;
@@ -22,7 +23,10 @@ pub(crate) struct ShapeKey {
     /// Compare with this time range of the same profile instead.
     pub(crate) base_time: Option<Range<u64>>,
     pub(crate) chips: Vec<Chip>,
+    /// How names are grouped: `generics`, `crates`.
     pub(crate) fold: String,
+    /// An expression for code that is yours; `None` for what the viewer was started with.
+    pub(crate) mine: Option<String>,
     pub(crate) time: Option<Range<u64>>,
 }
 
@@ -34,6 +38,10 @@ pub(crate) struct Query {
     pub(crate) is_callers: bool,
     pub(crate) function: String,
     pub(crate) zoom: Vec<u32>,
+    /// Every frame is a box.
+    pub(crate) is_unfolded: bool,
+    /// The paths of chains of frames that are open.
+    pub(crate) opened: Vec<Vec<u32>>,
     pub(crate) width: f64,
     pub(crate) search: String,
     pub(crate) sort: String,
@@ -45,6 +53,7 @@ pub(crate) struct Query {
 
 const MAX_CHIPS: usize = 50;
 const MAX_ZOOM: usize = 4096;
+const MAX_OPENED: usize = 200;
 
 impl Query {
     pub(crate) fn parse(text: &str) -> Result<Self, Error> {
@@ -63,7 +72,9 @@ impl Query {
                 None => self.shape.base = value.to_owned(),
             },
             "f" => self.add_chip(value)?,
-            "fold" => self.shape.fold = value.to_owned(),
+            "fold" => self.set_folding(value),
+            "open" => self.open(value)?,
+            "mine" => self.shape.mine = Some(value.to_owned()),
             "t" => self.shape.time = Some(time_span(value)?),
             "type" => self.sample_type = value.to_owned(),
             "dir" => self.is_callers = value == "callers",
@@ -78,6 +89,31 @@ impl Query {
             _ => {}
         }
         Ok(())
+    }
+
+    /// Reads what is folded. Chains of frames are, unless `all` are to be shown.
+    fn set_folding(&mut self, value: &str) {
+        let (all, rest): (Vec<&str>, Vec<&str>) = value.split(',').partition(|part| *part == "all");
+        self.is_unfolded = !all.is_empty();
+        self.shape.fold = rest.join(",");
+    }
+
+    fn open(&mut self, value: &str) -> Result<(), Error> {
+        if self.opened.len() >= MAX_OPENED {
+            return Err(Error::invalid("too many chains of frames are open: show everything instead"));
+        }
+        self.opened.push(zoom_path(value)?);
+        Ok(())
+    }
+
+    /// Returns which chains of frames are one box.
+    pub(crate) fn folding(&self) -> Folding {
+        if self.is_unfolded {
+            return Folding::off();
+        }
+        let mut folding = Folding::default();
+        self.opened.iter().for_each(|path| folding.open(path.iter().copied()));
+        folding
     }
 
     fn add_chip(&mut self, value: &str) -> Result<(), Error> {
@@ -134,6 +170,9 @@ mod tests {
         assert_eq!(query.zoom, [71, 10]);
         assert_eq!(Query::parse("base=@1-2").unwrap().shape.base_time, Some(1..2));
         assert!(query.is_callers && query.width == 200_000.0);
+        let query = Query::parse("fold=generics,all&open=1.a&open=2&mine=^shop").unwrap();
+        assert_eq!((query.is_unfolded, query.shape.fold.as_str()), (true, "generics"));
+        assert_eq!((query.opened, query.shape.mine.as_deref()), (vec![vec![1, 10], vec![2]], Some("^shop")));
     }
 
     #[test]

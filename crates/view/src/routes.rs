@@ -43,7 +43,7 @@ pub fn router_within(source: Source) -> (Router, Memory) {
 }
 
 pub(crate) fn router_of(cache: Arc<Cache>) -> Router {
-    let questions: [(&str, Question); 12] = [
+    let questions: [(&str, Question); 13] = [
         ("/api/open", answers::open),
         ("/api/judged", answers::judged),
         ("/api/flame", answers::flame),
@@ -54,6 +54,7 @@ pub(crate) fn router_of(cache: Arc<Cache>) -> Router {
         ("/api/timeline", answers::timeline),
         ("/api/heatmap", answers::heat),
         ("/api/tags", answers::tags),
+        ("/api/summary", answers::summary),
         ("/api/heap", answers::heap),
         ("/api/code", answers::code),
     ];

@@ -1,6 +1,7 @@
 //! Applies the page's filters to a profile.
 
-use flamelet_report::names::{self, NameFolding};
+use flamelet_report::fold::fold;
+use flamelet_report::names::NameFolding;
 use flamelet_report::profile::{Profile, merge};
 use flamelet_report::stacks::DIFF_BASE_LABEL;
 use flamelet_report::{FILTER, ReportOption, ReportOptions};
@@ -23,10 +24,8 @@ pub(crate) fn shape(mut profile: Profile, key: &ShapeKey) -> Result<(Profile, Ve
         profile.keep_time(span.clone());
     }
     let has = |part: &str| key.fold.split(',').any(|other| other == part);
-    names::fold(
-        &mut profile,
-        NameFolding { generics: has("generics"), runtime: has("runtime"), crates: has("crates") },
-    );
+    let folding = NameFolding { generics: has("generics"), runtime: false, crates: has("crates") };
+    fold(&mut profile, folding, None);
     for chip in &key.chips {
         apply(&mut profile, chip, &mut notes)?;
     }

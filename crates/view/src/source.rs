@@ -83,6 +83,8 @@ pub struct Source {
     pub(crate) code: Option<CodeOptions>,
     /// Why no code is shown, if that is worth telling the user.
     pub(crate) no_code: &'static str,
+    /// Expressions for code that is yours, unless the page has its own.
+    pub(crate) mine: Vec<String>,
     /// The maximum number of bytes to keep.
     pub(crate) memory: Option<usize>,
     /// How many ids were assigned to profiles in memory.
@@ -112,7 +114,7 @@ impl Source {
         let profiles: Vec<Shelved> = profiles.into_iter().enumerate().map(shelved).collect();
         let given = AtomicUsize::new(profiles.len());
         let shelf = Shelf::Memory(Mutex::new(profiles));
-        Self { shelf, take: None, code: None, no_code: "", memory: None, given }
+        Self { shelf, take: None, code: None, no_code: "", mine: Vec::new(), memory: None, given }
     }
 
     /// Returns a source with the files of a folder, each read with `open` when the user chooses it.
@@ -121,7 +123,15 @@ impl Source {
         open: impl Fn(&Path) -> Result<Profile, String> + Send + Sync + 'static,
     ) -> Self {
         let shelf = Shelf::Folder { path: path.into(), open: Box::new(open) };
-        Self { shelf, take: None, code: None, no_code: "", memory: None, given: AtomicUsize::new(0) }
+        Self {
+            shelf,
+            take: None,
+            code: None,
+            no_code: "",
+            mine: Vec::new(),
+            memory: None,
+            given: AtomicUsize::new(0),
+        }
     }
 
     /// Returns a source for a live service: the profiles taken so far, and `take` for more.
@@ -136,6 +146,12 @@ impl Source {
     #[must_use]
     pub fn with_code(self, code: CodeOptions) -> Self {
         Self { code: Some(code), ..self }
+    }
+
+    /// Counts functions whose name or file matches one of these expressions as yours, unless the page says otherwise.
+    #[must_use]
+    pub fn with_mine(self, mine: Vec<String>) -> Self {
+        Self { mine, ..self }
     }
 
     /// Limits the profiles and what is computed from them to about this many bytes, for a viewer inside a service. A

@@ -204,7 +204,8 @@ fn answer(question: &Question, report: Report, ask: &Ask<'_>, mut out: &mut dyn 
 }
 
 fn flame_options(options: &FlameOptions, report: &Report) -> FlameOptions {
-    FlameOptions { sample_type: Some(report.value_index()), ..options.clone() }
+    let owners = report.owners().cloned();
+    FlameOptions { sample_type: Some(report.value_index()), owners, ..options.clone() }
 }
 
 fn write_tree(report: &Report, expression: Option<&str>, json: bool, mut out: &mut dyn Write) -> Result<()> {

@@ -6,7 +6,7 @@ use flamelet_report::flame::FlameOptions;
 
 use crate::arguments::guide::Guide;
 use crate::arguments::options::Flame;
-use crate::arguments::report::ReportArgs;
+use crate::arguments::report::{MineArgs, ReportArgs};
 use crate::arguments::source::Sources;
 use crate::error::Result;
 use crate::job::{Picture, Question};
@@ -19,6 +19,9 @@ pub(crate) struct Args {
     /// svg or html [default: as the output's name ends, else svg]
     #[arg(long, value_enum, hide_possible_values = true, help_heading = "Picture")]
     format: Option<Picture>,
+    /// Draw every frame, instead of one thin box for the frames of others that lead to your code
+    #[arg(long, help_heading = "Picture")]
+    all_frames: bool,
     /// Callers below callees: the leaves become the roots
     #[arg(long, help_heading = "Picture")]
     inverted: bool,
@@ -34,6 +37,8 @@ pub(crate) struct Args {
     #[arg(long, help_heading = "Picture")]
     title: Option<String>,
     #[command(flatten)]
+    mine: MineArgs,
+    #[command(flatten)]
     report: ReportArgs<Flame>,
 }
 
@@ -44,6 +49,7 @@ pub(crate) fn guide() -> Guide {
             ("flamelet flame cpu.pb.gz -o cpu.svg", "a picture"),
             ("flamelet flame cpu.pb.gz -o cpu.html", "a page to look at or send"),
             ("flamelet flame cpu.pb.gz --inverted > cpu.svg", "from the leaves up"),
+            ("flamelet flame cpu.pb.gz --all-frames -o cpu.svg", "with every frame of the async runtime"),
         ],
         ..Guide::default()
     }
@@ -56,13 +62,16 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     };
     let sources = &args.sources.sources;
     let options = FlameOptions {
+        everything: args.all_frames,
         inverted: args.inverted,
         icicle: args.icicle,
         image_width: args.image_width,
         title: args.title.clone().unwrap_or_else(|| sources.join(" + ")),
         ..FlameOptions::default()
     };
-    args.report.job(Question::Flame(picture, Box::new(options)), sources, false).run()
+    let mut job = args.report.job(Question::Flame(picture, Box::new(options)), sources, false);
+    job.options.mine = args.mine.mine.clone();
+    job.run()
 }
 
 /// Returns the form that the output's extension asks for; SVG without an extension.

@@ -1,13 +1,29 @@
 //! `flamelet graph`: the call graph as a picture.
 
+use flamelet_report::flame::FlameOptions;
+
 use crate::arguments::guide::Guide;
 use crate::arguments::options::Dot;
-use crate::arguments::report::DataReport;
+use crate::arguments::report::{JsonArgs, MineArgs, ReportArgs};
+use crate::arguments::source::Sources;
 use crate::error::Result;
 use crate::job::{Picture, Question};
 use crate::output;
 
-pub(crate) type Args = DataReport<Dot>;
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    sources: Sources,
+    /// Draw every function, instead of one box for the frames of others that lead to your code
+    #[arg(long)]
+    all_frames: bool,
+    #[command(flatten)]
+    mine: MineArgs,
+    #[command(flatten)]
+    report: ReportArgs<Dot>,
+    #[command(flatten)]
+    json: JsonArgs,
+}
 
 pub(crate) fn guide() -> Guide {
     Guide {
@@ -22,14 +38,22 @@ pub(crate) fn guide() -> Guide {
 
 /// Draws a picture, unless the output's extension asks for Graphviz's text or the page.
 pub(crate) fn run(args: &Args) -> Result<()> {
-    let question = match args.output().and_then(output::extension) {
+    let question = match args.report.output().and_then(output::extension) {
         Some("dot" | "gv") => Question::Dot,
-        Some("html" | "htm") => Question::Flame(Picture::Html, Box::default()),
+        Some("html" | "htm") => {
+            let options = FlameOptions { everything: args.all_frames, ..FlameOptions::default() };
+            Question::Flame(Picture::Html, Box::new(options))
+        }
         None | Some("svg") => Question::Graph,
         Some(_) => {
             let what = "a call graph is SVG, DOT or HTML";
-            return Err(output::unknown_extension(args.output(), what, ".svg, .dot or .html"));
+            return Err(output::unknown_extension(args.report.output(), what, ".svg, .dot or .html"));
         }
     };
-    args.answer(question)
+    // A picture is folded; what is for other programs has pprof's numbers.
+    let is_folded = matches!(question, Question::Graph) && !args.json.json && !args.all_frames;
+    let mut job = args.report.job(question, &args.sources.sources, args.json.json);
+    job.options.folding.runtime |= is_folded;
+    job.options.mine = args.mine.mine.clone();
+    job.run()
 }

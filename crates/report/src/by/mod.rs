@@ -115,7 +115,7 @@ pub fn by(report: &Report, grouping: Grouping, owners: &Owners) -> Groups {
     let is_cum = report.options.sort == crate::options::Sort::Cum;
     rows.sort_by(|a, b| {
         let key = |row: &Group| if is_cum { row.cum } else { row.flat };
-        key(b).abs().cmp(&key(a).abs()).then_with(|| a.name.cmp(&b.name))
+        key(b).unsigned_abs().cmp(&key(a).unsigned_abs()).then_with(|| a.name.cmp(&b.name))
     });
     if let Some(limit @ 1..) = report.options.node_count {
         rows.truncate(limit);
@@ -300,17 +300,17 @@ impl Sums {
         self.seen.clear();
         for frame in stack.iter().filter(|frame| frame.is_yours || !grouping.charges_yours()) {
             if self.seen.insert(GroupKey::Frames(frame.group)) {
-                self.groups.entry(GroupKey::Frames(frame.group)).or_default().cum += value;
+                add(&mut self.groups.entry(GroupKey::Frames(frame.group)).or_default().cum, value);
             }
         }
         match charged.and_then(|at| stack.get(at).map(|frame| (at, frame))) {
             Some((at, frame)) => {
                 let group = self.groups.entry(GroupKey::Frames(frame.group)).or_default();
-                group.flat += value;
-                *group.parts.entry(part_of(&stack[..at])).or_default() += value;
+                add(&mut group.flat, value);
+                add(group.parts.entry(part_of(&stack[..at])).or_default(), value);
             }
             None => {
-                self.without_yours += value;
+                add(&mut self.without_yours, value);
                 let name = outside(frames, &stack);
                 self.charge(GroupKey::Named(name), value, part_of(&stack));
             }
@@ -319,9 +319,9 @@ impl Sums {
 
     fn charge(&mut self, key: GroupKey, value: i64, part: u32) {
         let group = self.groups.entry(key).or_default();
-        group.flat += value;
-        group.cum += value;
-        *group.parts.entry(part).or_default() += value;
+        add(&mut group.flat, value);
+        add(&mut group.cum, value);
+        add(group.parts.entry(part).or_default(), value);
     }
 
     fn rows(&self, frames: &Frames) -> Vec<Group> {
@@ -338,11 +338,18 @@ impl Sums {
                     value,
                 })
                 .collect();
-            parts.sort_by(|a, b| b.value.abs().cmp(&a.value.abs()).then_with(|| a.name.cmp(&b.name)));
+            parts.sort_by(|a, b| {
+                b.value.unsigned_abs().cmp(&a.value.unsigned_abs()).then_with(|| a.name.cmp(&b.name))
+            });
             Group { name, owner, flat: sums.flat, cum: sums.cum, parts }
         });
         rows.collect()
     }
+}
+
+/// Adds up values from a file, which may be as large as they like.
+pub(crate) fn add(sum: &mut i64, value: i64) {
+    *sum = sum.saturating_add(value);
 }
 
 /// Returns what the frames below yours do: the outermost activity in the table, since that is what your code asked

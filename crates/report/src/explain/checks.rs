@@ -3,6 +3,7 @@
 use rustc_hash::FxHashMap;
 
 use super::facts::{Facts, Place};
+use crate::by::add;
 
 /// What a check found.
 #[derive(Clone, Debug, Default)]
@@ -85,7 +86,7 @@ pub(super) fn few_lines(facts: &Facts<'_>) -> Option<Spoken> {
 pub(super) fn few_owners(facts: &Facts<'_>) -> Option<Spoken> {
     let mut functions: FxHashMap<_, i64> = FxHashMap::default();
     for (place, &value) in &facts.places {
-        *functions.entry(Place { line: 0, ..*place }).or_default() += value;
+        add(functions.entry(Place { line: 0, ..*place }).or_default(), value);
     }
     let mut functions: Vec<_> = functions.into_iter().collect();
     functions.sort_by_key(|(place, value)| (std::cmp::Reverse(*value), *place));

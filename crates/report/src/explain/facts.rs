@@ -5,7 +5,7 @@ use flamelet_symbol::owner::Owners;
 use rustc_hash::FxHashMap;
 
 use super::functions::Functions;
-use crate::by::path_of;
+use crate::by::{add, path_of};
 use crate::report::Report;
 
 /// Which profiles a rule applies to.
@@ -118,20 +118,20 @@ impl<'a> Facts<'a> {
             self.calls.entry(call.to_owned()).or_default().add(yours, value);
         }
         if let Some(place) = yours {
-            *self.places.entry(place).or_default() += value;
+            add(self.places.entry(place).or_default(), value);
         }
         if innermost(profile, stack).is_none() {
-            self.unnamed += value;
+            add(&mut self.unnamed, value);
         }
-        *self.threads.entry(crate::by::thread_of(profile, sample)).or_default() += value;
+        add(self.threads.entry(crate::by::thread_of(profile, sample)).or_default(), value);
     }
 }
 
 impl Matches {
     fn add(&mut self, place: Option<Place>, value: i64) {
-        self.value += value;
+        add(&mut self.value, value);
         if let Some(place) = place {
-            *self.places.entry(place).or_default() += value;
+            add(self.places.entry(place).or_default(), value);
         }
     }
 }

@@ -2,19 +2,27 @@
 
 use std::fmt::Write;
 
-use flamelet_profile::unit;
+use flamelet_profile::{FunctionId, StringId, unit};
+use flamelet_symbol::owner::Owner;
+use rustc_hash::FxHashMap;
 
 use super::dot::heat;
+use crate::flame::{PATTERNS, hue_of, legend, paint};
 use crate::graph::layers::{BoxCall, Gaps, Placed, Size, place};
 use crate::graph::{self, Edge, GraphNode};
+use crate::names::{crate_of, folded_owner, package_name};
 use crate::report::Report;
+use crate::stacks::base_label_sets;
 use crate::xml::escaped;
 
-/// Returns the call graph as an SVG image: callers above, callees below; the costlier a function, the warmer its box.
+/// Returns the call graph as an SVG image: callers above, callees below. The fill of a box says whose code it is, and
+/// the costlier a function, the warmer the line around its box; in a difference, the fill says how much changed.
 pub fn svg(report: &Report) -> String {
     let graph = graph::trimmed(report).graph;
     let output_unit = graph.output_unit(report);
-    let boxes: Vec<Label> = graph.shown().iter().map(|node| Label::of(report, node, &output_unit)).collect();
+    let fills = Fills::of(report);
+    let label = |node: &GraphNode| Label::of(report, node, &output_unit, &fills);
+    let boxes: Vec<Label> = graph.shown().iter().map(label).collect();
     let sizes: Vec<Size> = boxes.iter().map(Label::size).collect();
     let is_shown = |edge: &&Edge| edge.caller < graph.shown && edge.callee < graph.shown;
     let edges: Vec<&Edge> = graph.edges.iter().filter(is_shown).collect();
@@ -33,6 +41,9 @@ struct Label {
     lines: Vec<String>,
     title: String,
     cum: i64,
+    /// What its box is filled with; `None` for a difference.
+    fill: Option<&'static str>,
+    is_yours: bool,
 }
 
 const LINE_HEIGHT: f64 = 15.0;
@@ -45,7 +56,7 @@ const GAPS: Gaps = Gaps { boxes: 24.0, layers: 56.0 };
 const LONGEST_NAME: usize = 48;
 
 impl Label {
-    fn of(report: &Report, node: &GraphNode, output_unit: &str) -> Self {
+    fn of(report: &Report, node: &GraphNode, output_unit: &str, fills: &Fills) -> Self {
         let (flat, cum) = (node.flat_value(), node.cum_value());
         let value = |value: i64| {
             let share = unit::percentage(value, report.total);
@@ -58,7 +69,8 @@ impl Label {
             lines.push(format!("of {}", value(cum)));
         }
         let title = format!("{name}\nown {}\nwith callees {}", value(flat), value(cum));
-        Self { lines, title, cum }
+        let (hue, is_yours) = fills.of_name(report, node.info.name);
+        Self { lines, title, cum, fill: (!fills.is_diff).then(|| paint(hue)), is_yours }
     }
 
     fn size(&self) -> Size {
@@ -66,6 +78,43 @@ impl Label {
         Size {
             width: longest as f64 * CHARACTER_WIDTH + 2.0 * PADDING,
             height: self.lines.len() as f64 * LINE_HEIGHT + 2.0 * PADDING - 4.0,
+        }
+    }
+}
+
+/// The hue of each function, and whether it is yours.
+struct Fills {
+    by_name: FxHashMap<StringId, (u32, bool)>,
+    /// The hues of the owners of folded frames, by their names.
+    by_owner: FxHashMap<String, u32>,
+    is_diff: bool,
+}
+
+impl Fills {
+    fn of(report: &Report) -> Self {
+        let profile = &report.profile;
+        let (mut by_name, mut by_owner) = (FxHashMap::default(), FxHashMap::default());
+        if let Some(owners) = &report.owners {
+            for (index, function) in profile.functions().iter().enumerate() {
+                let owner = owners.of_function(FunctionId::from_index(index));
+                let hue = hue_of(owner, crate_of(profile.string(function.name)));
+                by_name.entry(function.name).or_insert((hue, owner.is_yours()));
+                if !owner.is_yours() {
+                    by_owner.entry(package_name(owner).to_owned()).or_insert(hue);
+                }
+            }
+        }
+        Self { by_name, by_owner, is_diff: base_label_sets(profile).contains(&true) }
+    }
+
+    fn of_name(&self, report: &Report, name: StringId) -> (u32, bool) {
+        let text = report.profile.string(name);
+        match folded_owner(text).and_then(|owner| self.by_owner.get(owner)) {
+            Some(&hue) => (hue, false),
+            None => {
+                let unknown = || (hue_of(&Owner::Unknown, crate_of(text)), false);
+                self.by_name.get(&name).copied().unwrap_or_else(unknown)
+            }
         }
     }
 }
@@ -103,12 +152,15 @@ impl Drawing<'_> {
 
     fn draw(mut self, edges: &[&Edge], placed: &Placed) -> String {
         let (width, height) = (placed.width + 2.0 * MARGIN, placed.height + 2.0 * MARGIN);
+        let is_diff = self.labels.iter().all(|label| label.fill.is_none());
+        let legend = if is_diff { String::new() } else { legend(MARGIN, height as u32 + 6) };
+        let (width, height) = (width.max(if is_diff { 0.0 } else { 760.0 }), height + 22.0);
         self.push(format_args!(
             "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width:.0} {height:.0}\" width=\"{width:.0}\" \
              height=\"{height:.0}\" font-family=\"ui-monospace, monospace\" font-size=\"12\">\n\
              <defs><marker id=\"tip\" viewBox=\"0 0 8 8\" refX=\"7\" refY=\"4\" markerUnits=\"userSpaceOnUse\" markerWidth=\"9\" markerHeight=\"9\" \
              orient=\"auto-start-reverse\"><path d=\"M0 0 8 4 0 8z\" fill=\"#777\"/></marker></defs>\n\
-             <rect width=\"100%\" height=\"100%\" fill=\"#fff\"/>\n<g transform=\"translate({MARGIN} {MARGIN})\">\n"
+             {PATTERNS}<rect width=\"100%\" height=\"100%\" fill=\"#fff\"/>\n{legend}<g transform=\"translate({MARGIN} {MARGIN})\">\n"
         ));
         std::iter::zip(edges, &placed.paths).for_each(|(edge, points)| self.draw_edge(edge, points));
         std::iter::zip(self.labels, &placed.boxes).for_each(|(label, &middle)| self.draw_box(label, middle));
@@ -144,10 +196,12 @@ impl Drawing<'_> {
     fn draw_box(&mut self, label: &Label, (x, y): (f64, f64)) {
         let size = label.size();
         let (left, top) = (x - size.width / 2.0, y - size.height / 2.0);
-        let (fill, line) = (self.heat(label.cum, true), self.heat(label.cum, false));
+        let line = self.heat(label.cum, false);
+        let fill = label.fill.map_or_else(|| self.heat(label.cum, true), str::to_owned);
+        let weight = 1.0 + 2.0 * self.share(label.cum).abs().min(1.0);
         self.push(format_args!(
             "<g><title>{}</title><rect x=\"{left:.1}\" y=\"{top:.1}\" width=\"{:.1}\" height=\"{:.1}\" rx=\"3\" \
-             fill=\"{fill}\" stroke=\"{line}\"/>",
+             fill=\"{fill}\" stroke=\"{line}\" stroke-width=\"{weight:.1}\"/>",
             escaped(&label.title),
             size.width,
             size.height,
@@ -155,7 +209,8 @@ impl Drawing<'_> {
         for (row, line) in label.lines.iter().enumerate() {
             let baseline = top + PADDING + 9.0 + row as f64 * LINE_HEIGHT;
             self.push(format_args!(
-                "<text x=\"{x:.1}\" y=\"{baseline:.1}\" text-anchor=\"middle\">{}</text>",
+                "<text x=\"{x:.1}\" y=\"{baseline:.1}\" text-anchor=\"middle\"{}>{}</text>",
+                if label.is_yours && row == 0 { " font-weight=\"700\"" } else { "" },
                 escaped(line)
             ));
         }

@@ -4,8 +4,8 @@ use std::ops::Deref;
 
 use flamelet_profile::Profile;
 
-use super::tree::{FlameTree, NodeId};
-use crate::stacks::{NameId, Value};
+use super::tree::{FlameTree, FoldedChain, NodeId};
+use crate::stacks::{NameId, OwnerId, Value};
 
 /// The visible part of a flame graph.
 #[derive(Clone, Copy, Debug)]
@@ -45,8 +45,12 @@ pub struct FlameBox {
     pub node: NodeId,
     /// Its parent, as an index into [`Boxes::boxes`].
     pub parent: Option<u32>,
-    /// Its name; `None` for the root of all stacks.
+    /// Its name; `None` for the root of all stacks and for a chain.
     pub name: Option<NameId>,
+    /// Whose code it is; `None` for the root of all stacks.
+    pub owner: Option<OwnerId>,
+    /// The chain of frames that it stands for, if it is one.
+    pub chain: Option<FoldedChain>,
     /// How many ancestors it has.
     pub depth: u32,
     /// Where it starts, in weight from the left edge of the root of all stacks.
@@ -139,6 +143,8 @@ impl<P: Deref<Target = Profile>> FlameTree<P> {
             node,
             parent,
             name: self.name(node),
+            owner: self.owner(node),
+            chain: self.chain(node),
             depth: self.depth(node),
             x: self.x(node),
             value: self.value(node),

@@ -19,16 +19,31 @@
 //! ```
 
 mod boxes;
+mod cursor;
+mod folding;
+mod legend;
 mod palette;
 mod svg;
 mod tree;
 
 pub use boxes::{Boxes, FlameBox, Viewport};
+pub use cursor::Direction;
+pub use folding::{Folding, name_key};
+#[cfg(feature = "text")]
+pub(crate) use legend::{PATTERNS, legend, paint};
 #[cfg(test)]
 pub(crate) use palette::LIGHT;
+pub(crate) use palette::is_grey;
 pub use palette::{NEUTRAL, hue_of};
 pub use svg::svg;
-pub use tree::{Direction, FlameTree, NodeId, name_key};
+pub use tree::{FlameTree, FoldedChain, NodeId};
+
+use std::sync::Arc;
+
+use flamelet_profile::Profile;
+use flamelet_symbol::owner::Owners;
+
+use crate::stacks::Frames;
 
 /// Options for [`svg`] and the viewer's page.
 #[derive(Clone, Debug)]
@@ -40,6 +55,10 @@ pub struct FlameOptions {
     pub sample_type: Option<usize>,
     /// The width of the SVG, in pixels.
     pub image_width: u32,
+    /// Draw every frame, instead of one box for each chain of frames that are not yours. The page lets its user choose.
+    pub everything: bool,
+    /// Whose code the functions are; `None` to find out.
+    pub owners: Option<Arc<Owners>>,
     /// Draw from the leaves up (callers), instead of from the roots.
     pub inverted: bool,
     /// Draw the root at the top, growing down. The page lets its user choose.
@@ -54,6 +73,8 @@ impl Default for FlameOptions {
             title: "flamelet".into(),
             sample_type: None,
             image_width: 1200,
+            everything: false,
+            owners: None,
             inverted: false,
             icicle: false,
             max_bytes: 4_500_000,
@@ -64,6 +85,18 @@ impl Default for FlameOptions {
 impl FlameOptions {
     fn direction(&self) -> Direction {
         if self.inverted { Direction::Callers } else { Direction::Callees }
+    }
+
+    fn folding(&self) -> Folding {
+        if self.everything { Folding::off() } else { Folding::default() }
+    }
+
+    /// Returns the names of the boxes of `profile`, with their owners.
+    pub(crate) fn frames(&self, profile: &Profile) -> Arc<Frames> {
+        Arc::new(match &self.owners {
+            Some(owners) => Frames::with_owners(profile, owners),
+            None => Frames::new(profile),
+        })
     }
 }
 

@@ -1,15 +1,17 @@
 //! A flame graph as one SVG file: a still picture everywhere, with zoom and search where scripts run.
 
 use std::fmt::Write;
-use std::sync::Arc;
 
 use flamelet_profile::{Profile, unit};
+use flamelet_symbol::owner::Owner;
 
 use super::FlameOptions;
 use super::boxes::{Boxes, FlameBox, Viewport};
-use super::palette::{LIGHT, hue_of};
-use super::tree::{FlameTree, name_key};
-use crate::stacks::{Frames, StackWeights, Value};
+use super::folding::name_key;
+use super::legend::{CHARACTER, PATTERNS, legend, paint};
+use super::palette::hue_of;
+use super::tree::FlameTree;
+use crate::stacks::{StackWeights, Value};
 use crate::xml::escaped;
 
 /// The script that zooms and searches inside the file; its source is `ui/`.
@@ -19,15 +21,13 @@ const STYLE: &str = include_str!("svg.css");
 const ROW: u32 = 17;
 const TOP: u32 = 46;
 const MARGIN: f64 = 10.0;
-/// The width of an average character of the 11 pixel system font.
-const CHARACTER: f64 = 6.1;
 
 /// Draws the flame graph of `profile`. Boxes narrower than a third of a pixel are not drawn.
 pub fn svg(profile: &Profile, options: &FlameOptions) -> String {
     let sample_type = options.sample_type.unwrap_or_else(|| profile.default_sample_index());
     let weights = StackWeights::new(profile, sample_type);
-    let frames = Arc::new(Frames::new(profile));
-    let mut tree = FlameTree::new(profile, frames, &weights, options.direction());
+    let frames = options.frames(profile);
+    let mut tree = FlameTree::new(profile, frames, &weights, options.direction(), &options.folding());
     let width = f64::from(options.image_width.clamp(200, 100_000)) - 2.0 * MARGIN;
     let viewport = Viewport { min_pixels: 0.34, max_boxes: 60_000, ..Viewport::of_width(width) };
     let boxes = tree.layout(&viewport);
@@ -58,14 +58,14 @@ struct FlameDrawing<'a> {
 
 impl FlameDrawing<'_> {
     fn draw(&self, title: &str, kind: &str) -> String {
-        let (width, height) = (self.width + 2.0 * MARGIN, TOP + self.rows * ROW + 24);
+        let (width, height) = (self.width + 2.0 * MARGIN, TOP + self.rows * ROW + 42);
         let mut out = String::with_capacity(self.boxes.boxes.len() * 220 + 8000);
         let _ = write!(
             out,
             "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<svg xmlns=\"http://www.w3.org/2000/svg\" \
              width=\"{width}\" height=\"{height}\" viewBox=\"0 0 {width} {height}\" role=\"img\" \
              font-family=\"system-ui, sans-serif\" font-size=\"11\" data-margin=\"{MARGIN}\">\n\
-             <title>{title}</title>\n<style>{style}</style>\n\
+             <title>{title}</title>\n<style>{style}</style>\n{patterns}\
              <rect width=\"100%\" height=\"100%\" fill=\"#ffffff\"/>\n\
              <text x=\"{MARGIN}\" y=\"20\" font-size=\"15\" font-weight=\"600\" fill=\"#1b1f24\">{title}</text>\n\
              <text x=\"{MARGIN}\" y=\"37\" fill=\"#57606a\">{subtitle}</text>\n\
@@ -75,6 +75,7 @@ impl FlameDrawing<'_> {
              <g id=\"boxes\">\n",
             title = escaped(title),
             style = STYLE,
+            patterns = PATTERNS,
             subtitle = escaped(&self.subtitle(kind)),
             right = width - MARGIN,
             reset = width - MARGIN - 55.0,
@@ -84,8 +85,9 @@ impl FlameDrawing<'_> {
         }
         let _ = write!(
             out,
-            "</g>\n<text id=\"details\" x=\"{MARGIN}\" y=\"{y}\" fill=\"#1b1f24\"></text>\n\
+            "</g>\n{legend}<text id=\"details\" x=\"{MARGIN}\" y=\"{y}\" fill=\"#1b1f24\"></text>\n\
              <script type=\"text/javascript\"><![CDATA[\n{script}\n]]></script>\n</svg>\n",
+            legend = if self.is_diff { String::new() } else { legend(MARGIN, height - 27) },
             y = height - 8,
             script = SCRIPT,
         );
@@ -111,12 +113,16 @@ impl FlameDrawing<'_> {
         let row = if self.icicle { found.depth } else { self.rows - 1 - found.depth };
         let y = TOP + row * ROW;
         let name = self.tree.text(found.node);
+        // A chain is thinner than a frame.
+        let inset = if found.chain.is_some() { 3 } else { 0 };
         let _ = write!(
             out,
-            "<g><title>{}</title><rect x=\"{x:.2}\" y=\"{y}\" width=\"{width:.2}\" height=\"{}\" rx=\"1\" {}/>",
-            escaped(&self.tooltip(name, found)),
-            ROW - 1,
-            self.fill(name, found),
+            "<g{}><title>{}</title><rect x=\"{x:.2}\" y=\"{}\" width=\"{width:.2}\" height=\"{}\" rx=\"1\" {}/>",
+            self.class(found),
+            escaped(&self.tooltip(&name, found)),
+            y + inset,
+            ROW - 1 - 2 * inset,
+            self.fill(&name, found),
         );
         // The text element always exists, empty if the name does not fit, for the script to fill after a zoom.
         let _ = writeln!(
@@ -124,8 +130,19 @@ impl FlameDrawing<'_> {
             "<text x=\"{:.2}\" y=\"{}\">{}</text></g>",
             x + 3.0,
             y + 12,
-            escaped(&clipped(name, width))
+            escaped(&clipped(&name, width))
         );
+    }
+
+    /// Returns the class by which the style tells boxes apart without colour.
+    fn class(&self, found: &FlameBox) -> &'static str {
+        if found.chain.is_some() {
+            return " class=\"chain\"";
+        }
+        match found.owner.map(|owner| self.tree.frames().owner_at(owner)) {
+            Some(Owner::Yours) => " class=\"yours\"",
+            _ => "",
+        }
     }
 
     fn label(&self, value: i64) -> String {
@@ -156,16 +173,15 @@ impl FlameDrawing<'_> {
         if self.is_diff {
             return format!("fill=\"{}\"", diff_colour(found.value));
         }
-        let colour = match found.parent {
-            None => "#e6e8eb",
-            Some(_) => {
-                let krate = found.name.map(|name| self.tree.frames().krate(self.tree.profile(), name));
-                LIGHT[hue_of(&krate.unwrap_or_default()) as usize]
-            }
+        let Some(owner) = found.owner.filter(|_| found.parent.is_some()) else {
+            return "fill=\"#e6e8eb\"".to_owned();
         };
+        let frames = self.tree.frames();
+        let krate = found.name.map(|name| frames.krate(self.tree.profile(), name)).unwrap_or_default();
+        let hue = hue_of(frames.owner_at(owner), &krate);
         // Two shades of a crate's hue, by name, so that neighbours can be distinguished.
         let opacity = ["1", ".84"][(name_key(name) / 64 % 2) as usize];
-        format!("fill=\"{colour}\" fill-opacity=\"{opacity}\"")
+        format!("fill=\"{}\" fill-opacity=\"{opacity}\"", paint(hue))
     }
 }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use flamelet_profile::{LabelSetId, Line, Profile, ProfileBuilder};
+use flamelet_profile::{LabelSetId, Line, Mapping, Profile, ProfileBuilder};
 
 use super::*;
 use crate::stacks::{Frames, StackWeights, costs};
@@ -32,7 +32,12 @@ pub(crate) fn profile(stacks: &[(&str, i64)]) -> Profile {
 }
 
 fn tree(profile: &Profile, direction: Direction) -> FlameTree<&Profile> {
-    FlameTree::new(profile, Arc::new(Frames::new(profile)), &StackWeights::new(profile, 1), direction)
+    with_folding(profile, direction, &Folding::default())
+}
+
+fn with_folding<'p>(profile: &'p Profile, direction: Direction, folding: &Folding) -> FlameTree<&'p Profile> {
+    let weights = StackWeights::new(profile, 1);
+    FlameTree::new(profile, Arc::new(Frames::new(profile)), &weights, direction, folding)
 }
 
 /// Returns the whole tree as text: `name total/self`, indented by two spaces per level.
@@ -86,27 +91,159 @@ fn inlined_frames_are_boxes_of_their_own() {
     );
 }
 
+/// Stacks of a service: `s:` is std's start of threads, `w:` the rest of std, `t:` tokio, `j:` serde_json, `c:` libc; everything else is yours.
+fn service(stacks: &[(&str, i64)]) -> Profile {
+    let mut builder = ProfileBuilder::new(&[("samples", "count"), ("cpu", "nanoseconds")]);
+    let libc = builder.string("/usr/lib/x86_64-linux-gnu/libc.so.6");
+    let program = builder.string("/srv/shop");
+    let program = builder.mapping(Mapping { filename: program, ..Mapping::default() });
+    let libc = builder.mapping(Mapping { filename: libc, start: 1, ..Mapping::default() });
+    for (stack, value) in stacks {
+        let mut locations = Vec::new();
+        for names in stack.split(' ').rev() {
+            let mapping = if names.starts_with("c:") { libc } else { program };
+            let lines: Vec<_> = names
+                .split('+')
+                .rev()
+                .map(|name| {
+                    let (name, file) = match name.split_once(':') {
+                        Some(("s", name)) => (name, "/rustc/5980/library/std/src/rt.rs"),
+                        Some(("w", name)) => (name, "/rustc/5980/library/std/src/sync/mutex.rs"),
+                        Some(("t", name)) => (name, "/c/registry/src/i/tokio-1.47.1/src/task.rs"),
+                        Some(("j", name)) => (name, "/c/registry/src/i/serde_json-1.0.1/src/de.rs"),
+                        Some((_, name)) => (name, ""),
+                        None => (name, "/home/me/shop/src/main.rs"),
+                    };
+                    Line { function: Some(builder.named_function(name, file)), line: 1, column: 0 }
+                })
+                .collect();
+            locations.push(builder.location(Some(mapping), 0, &lines));
+        }
+        let stack = builder.stack(&locations);
+        builder.sample(stack, LabelSetId::EMPTY, &[1, *value]);
+    }
+    builder.finish()
+}
+
+/// A thread that serves, one that parses what it read, one that waits, and the main thread.
+const SERVICE: &[(&str, i64)] = &[
+    ("c:start_thread s:begin s:catch t:run t:poll serve j:parse j:value visit j:text c:memcpy", 5),
+    ("c:start_thread s:begin s:catch t:run t:run t:poll serve j:parse j:number", 2),
+    ("c:start_thread s:begin s:catch t:run t:park w:wait c:futex", 4),
+    ("c:start main s:map+fold s:sort", 1),
+];
+
 #[test]
-fn folded_glue_is_one_box() {
-    let glue = crate::names::RUNTIME_GROUP;
-    let stack = format!("main{};a;a;{glue}+{glue}", format!(";{glue}").repeat(10));
-    let profile = profile(&[(&stack, 2), (&format!("main;{glue};a"), 1)]);
-    let lines = |text: &[&str]| text.iter().map(|line| line.replace("GLUE", glue)).collect::<Vec<_>>();
+fn chains_of_others_are_one_box() {
+    let profile = service(SERVICE);
     assert_eq!(
         whole(&mut tree(&profile, Direction::Callees)),
-        lines(&[
-            "root 3/0",
-            "  main 3/0",
-            "    GLUE 3/0",
-            "      a 3/1",
-            "        a 2/0",
-            "          GLUE 2/2"
-        ])
+        [
+            "root 12/0",
+            "  tokio · 5 to 6 frames 11/0",
+            "    serve 7/0",
+            "      serde_json · 2 frames 5/0",
+            "        visit 5/0",
+            "          text 5/0",
+            "            memcpy 5/5",
+            "      parse 2/0",
+            "        number 2/2",
+            "    wait 4/0",
+            "      futex 4/4",
+            "  start 1/0",
+            "    main 1/0",
+            "      map 1/0",
+            "        fold 1/0",
+            "          sort 1/1",
+        ]
     );
+    let callers = whole(&mut tree(&profile, Direction::Callers));
     assert_eq!(
-        whole(&mut tree(&profile, Direction::Callers))[1..6],
-        lines(&["  GLUE 2/0", "    a 2/0", "      a 2/0", "        GLUE 2/0", "          main 2/2"])
+        callers[1..7],
+        [
+            "  memcpy 5/0",
+            "    text 5/0",
+            "      visit 5/0",
+            "        serde_json · 2 frames 5/0",
+            "          serve 5/0",
+            "            tokio · 5 frames 5/5",
+        ]
     );
+    let everything = whole(&mut with_folding(&profile, Direction::Callees, &Folding::off()));
+    assert_eq!(everything[1..4], ["  start_thread 11/0", "    begin 11/0", "      catch 11/0"]);
+    assert_eq!(everything.len(), 25, "{everything:#?}");
+}
+
+#[test]
+fn a_chain_opens_and_the_others_stay() {
+    let profile = service(SERVICE);
+    let mut folded = tree(&profile, Direction::Callees);
+    let tokio = folded.children(NodeId::ROOT).next().unwrap();
+    let serve = folded.children(tokio).next().unwrap();
+    let serde = folded.children(serve).next().unwrap();
+    let path = |nodes: &[NodeId]| nodes.iter().map(|&node| folded.key(node)).collect::<Vec<_>>();
+    let (first, second) = (path(&[tokio]), path(&[tokio, serve, serde]));
+    let mut folding = Folding::default();
+    folding.open(first);
+    let opened = whole(&mut with_folding(&profile, Direction::Callees, &folding));
+    assert_eq!(
+        opened[1..5],
+        ["  start_thread 11/0", "    begin 11/0", "      catch 11/0", "        run 11/0"]
+    );
+    assert!(opened.contains(&"              serde_json · 2 frames 5/0".to_owned()), "{opened:#?}");
+    let mut folding = Folding::default();
+    folding.open(second);
+    let opened = whole(&mut with_folding(&profile, Direction::Callees, &folding));
+    assert_eq!(
+        opened[1..6],
+        [
+            "  tokio · 5 to 6 frames 11/0",
+            "    serve 7/0",
+            "      parse 7/0",
+            "        value 5/0",
+            "          visit 5/0"
+        ],
+        "what is read and what comes back to your code are one box again"
+    );
+}
+
+#[test]
+fn folding_changes_no_value() {
+    let profile = service(SERVICE);
+    let sum = |folding: &Folding| {
+        let mut tree = with_folding(&profile, Direction::Callees, folding);
+        let boxes = tree.layout(&Viewport { max_boxes: usize::MAX, ..Viewport::of_width(1e12) });
+        boxes.boxes.iter().map(|found| found.own.new).sum::<i64>()
+    };
+    assert_eq!((sum(&Folding::default()), sum(&Folding::off())), (12, 12));
+    let frames = Frames::new(&profile);
+    let weights = StackWeights::new(&profile, 1);
+    let wanted = |text: &str| -> Vec<bool> {
+        frames.name_ids().map(|name| frames.text(&profile, name).contains(text)).collect()
+    };
+    let matched = |text: &str| {
+        let wanted = wanted(text);
+        let all = weights.matching(&profile, &frames, &wanted).new;
+        (all, weights.matching_folded(&profile, &frames, &wanted).new)
+    };
+    assert_eq!(matched("poll"), (7, 7), "in chains only");
+    assert_eq!(matched("parse"), (7, 5), "in a chain, and called by yours");
+    assert_eq!(matched("serve"), (7, 0));
+    assert_eq!(matched("nothing"), (0, 0));
+}
+
+#[test]
+fn the_picture_says_whose_code_it_is() {
+    let profile = service(SERVICE);
+    let picture = svg(&profile, &FlameOptions::default());
+    assert!(
+        picture.contains("<g class=\"chain\"><title>tokio · 5 to 6 frames (11ns, 91.67%)</title>"),
+        "{picture}"
+    );
+    assert!(picture.contains("<g class=\"yours\"><title>serve ("));
+    assert!(picture.contains("fill=\"url(#system)\"") && picture.contains("your code"));
+    let everything = svg(&profile, &FlameOptions { everything: true, ..FlameOptions::default() });
+    assert!(everything.contains("<title>catch (") && !everything.contains("class=\"chain\""));
 }
 
 #[test]
@@ -115,9 +252,23 @@ fn a_sandwich_weighs_what_the_function_does() {
     let frames = Arc::new(Frames::new(&profile));
     let weights = StackWeights::new(&profile, 1);
     let pivot = frames.find(&profile, "f").unwrap();
-    let mut callees = FlameTree::around(&profile, Arc::clone(&frames), &weights, Direction::Callees, pivot);
+    let mut callees = FlameTree::around(
+        &profile,
+        Arc::clone(&frames),
+        &weights,
+        Direction::Callees,
+        &Folding::default(),
+        pivot,
+    );
     assert_eq!(whole(&mut callees), ["f 7/0", "  g 5/0", "    f 5/0", "      h 5/5", "  y 2/0", "    z 2/2"]);
-    let mut callers = FlameTree::around(&profile, Arc::clone(&frames), &weights, Direction::Callers, pivot);
+    let mut callers = FlameTree::around(
+        &profile,
+        Arc::clone(&frames),
+        &weights,
+        Direction::Callers,
+        &Folding::default(),
+        pivot,
+    );
     assert_eq!(whole(&mut callers), ["f 7/0", "  main 5/5", "  x 2/0", "    main 2/2"]);
     let cost = costs(&profile, &frames.table, frames.name_count(), weights.iter())[pivot.index()];
     assert_eq!((cost.flat.new, cost.cum.new), (0, 7));
@@ -133,7 +284,7 @@ fn narrow_boxes_are_found_by_zooming() {
     assert_eq!((boxes.narrower, boxes.zoom), (1, 0));
     let made = tree.node_count();
     let (thin, found) = tree.walk(["main", "thin"].map(name_key));
-    assert_eq!((tree.text(thin), found, tree.node_count()), ("thin", 2, made));
+    assert_eq!((&*tree.text(thin), found, tree.node_count()), ("thin", 2, made));
     let zoomed = tree.layout(&view.zoomed(thin));
     let names: Vec<_> = zoomed.boxes.iter().map(|found| tree.text(found.node)).collect();
     assert_eq!(names, ["root", "main", "thin", "thinner", "least"]);
@@ -214,7 +365,7 @@ fn the_lazy_tree_is_the_whole_tree() {
         let path = |mut node: NodeId| {
             let mut names = Vec::new();
             while let Some(parent) = tree.parent(node) {
-                names.push(tree.text(node).to_owned());
+                names.push(tree.text(node).into_owned());
                 node = parent;
             }
             names.iter().rev().fold(String::new(), |path, name| format!("{path};{name}"))

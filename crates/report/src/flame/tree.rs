@@ -1,7 +1,7 @@
 //! The tree of a flame graph, built only as far as it is viewed.
 //!
 //! A profile of a million stacks has some forty million boxes, but a screen can show only a few thousand. So the tree
-//! starts as one node that owns all stacks, and expanding a node sorts *its* stacks by their next frame: each child
+//! starts as one node that owns all stacks, and expanding a node sorts *its* stacks by their next box: each child
 //! then owns a contiguous range of them. A subtree too narrow to be visible is not expanded until someone zooms in
 //! there. Nothing is ever lumped into an "other".
 //!
@@ -9,26 +9,19 @@
 //! entries  [ s7 s2 s9 s4 | s1 s8 | s3 | s5 s6 ]      one row per stack, with a cursor into it
 //!            └─ child 0 ─┘ └─ 1 ─┘ └ 2┘ └ self ┘     children by weight, then the stacks that end here
 //! ```
+//!
+//! A box is a frame, or a chain of frames that are not yours (see [`Folding`]).
 
+use std::borrow::Cow;
 use std::ops::{Deref, Range};
 use std::sync::Arc;
 
-use flamelet_profile::{LocationId, Profile, StackId};
+use flamelet_profile::{LocationId, Profile};
 
-use crate::names::RUNTIME_GROUP;
-use crate::stacks::{Frames, NameId, Part, StackWeights, Value};
-
-const NONE: u32 = u32::MAX;
-
-/// Which way stacks are read.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Direction {
-    /// From the thread's start to the sampled function: the usual flame graph.
-    #[default]
-    Callees,
-    /// From the sampled function to the thread's start: the inverted graph.
-    Callers,
-}
+use super::cursor::{Direction, NONE, Reader, StackCursor};
+use super::folding::{Folding, path_step};
+use crate::names::package_name;
+use crate::stacks::{Frames, NameId, OwnerId, StackWeights, Value};
 
 /// A node of a [`FlameTree`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -43,51 +36,15 @@ impl NodeId {
     }
 }
 
-/// How many frames an entry reads ahead. Stacks lie far apart in memory, so one visit reads several.
-const AHEAD: usize = 8;
-
-/// One stack and how far the tree has walked along it.
-#[derive(Clone, Copy, Debug)]
-struct StackCursor {
-    value: i64,
-    stack: u32,
-    is_base: bool,
-    /// How many of `ahead` have been used up.
-    used: u8,
-    location: u32,
-    line: u32,
-    /// The next frames, [`NONE`] after the last.
-    ahead: [u32; AHEAD],
-}
-
-impl StackCursor {
-    /// Creates an entry; `location` and `line` are where the walk starts; see [`step_to_leaf`] and [`step_to_root`].
-    fn new(stack: StackId, part: Part, location: usize, line: usize) -> Self {
-        Self {
-            value: part.value,
-            stack: stack.index() as u32,
-            is_base: part.is_base,
-            used: AHEAD as u8,
-            location: location as u32,
-            line: line as u32,
-            ahead: [NONE; AHEAD],
-        }
-    }
-
-    fn value(&self) -> Value {
-        Part { value: self.value, is_base: self.is_base }.into()
-    }
-
-    /// Returns the frame that the last step read.
-    fn name(&self) -> u32 {
-        self.ahead[self.used as usize - 1]
-    }
-}
-
 #[derive(Clone, Debug)]
 struct TreeNode {
     parent: u32,
-    name: u32,
+    /// What the box shows: see [`Reader::slot_count`]; [`NONE`] for the root of all stacks.
+    slot: u32,
+    /// The fewest and the most frames that it stands for.
+    frames: (u32, u32),
+    /// The path to it, as [`path_step`] computes it.
+    path: u64,
     depth: u32,
     first_child: u32,
     child_count: u32,
@@ -102,41 +59,58 @@ struct TreeNode {
 pub struct FlameTree<P> {
     profile: P,
     frames: Arc<Frames>,
-    direction: Direction,
+    reader: Reader,
     entries: Vec<StackCursor>,
     nodes: Vec<TreeNode>,
-    /// A name whose consecutive boxes are merged, else [`NONE`].
-    folded: u32,
-    /// For each name its group in the current expansion, else [`NONE`].
-    groups_by_name: Vec<u32>,
+    /// For each slot its group in the current expansion, else [`NONE`].
+    groups_by_slot: Vec<u32>,
+}
+
+/// A chain of frames that are not yours, drawn as one box.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FoldedChain {
+    /// Whose frames these are, mostly.
+    pub owner: OwnerId,
+    /// The fewest and the most frames of the chains that the box stands for.
+    pub frames: (u32, u32),
 }
 
 struct Group {
-    name: u32,
+    slot: u32,
     count: u32,
     next: u32,
     value: Value,
+    frames: (u32, u32),
 }
 
 impl<P: Deref<Target = Profile>> FlameTree<P> {
     /// Returns about how many bytes the tree takes, not counting its profile and its frames.
     pub fn byte_size(&self) -> usize {
-        let Self { entries, nodes, groups_by_name, .. } = self;
+        let Self { entries, nodes, groups_by_slot, reader, .. } = self;
         // Nodes are added as they are viewed, so there is spare capacity.
-        size_of_val(&**entries) + nodes.capacity() * size_of::<TreeNode>() + size_of_val(&**groups_by_name)
+        let nodes = nodes.capacity() * size_of::<TreeNode>();
+        size_of_val(&**entries) + nodes + size_of_val(&**groups_by_slot) + reader.byte_size()
     }
 
     /// Creates the tree of all stacks.
-    pub fn new(profile: P, frames: Arc<Frames>, weights: &StackWeights, direction: Direction) -> Self {
+    pub fn new(
+        profile: P,
+        frames: Arc<Frames>,
+        weights: &StackWeights,
+        direction: Direction,
+        folding: &Folding,
+    ) -> Self {
+        let reader = Reader::new(&profile, &frames, direction, folding);
         let mut entries = Vec::with_capacity(weights.len());
         for (stack, part) in weights.parts() {
+            let locations = profile.stack(stack);
             let location = match direction {
-                Direction::Callees => profile.stack(stack).len(),
+                Direction::Callees => locations.len(),
                 Direction::Callers => 0,
             };
-            entries.push(StackCursor::new(stack, part, location, 0));
+            entries.push(StackCursor::new(stack, part, (location, 0), reader.start(&frames, locations)));
         }
-        Self::with_entries(profile, frames, direction, entries, NONE)
+        Self::with_entries(profile, frames, reader, entries, NONE)
     }
 
     /// Creates the tree of what `pivot` calls, or of what calls it: one half of a sandwich. A stack counts once, from
@@ -146,8 +120,10 @@ impl<P: Deref<Target = Profile>> FlameTree<P> {
         frames: Arc<Frames>,
         weights: &StackWeights,
         direction: Direction,
+        folding: &Folding,
         pivot: NameId,
     ) -> Self {
+        let reader = Reader::new(&profile, &frames, direction, folding);
         let here = frames_named(&profile, &frames, pivot);
         let mut entries = Vec::new();
         for (stack, part) in weights.parts() {
@@ -159,23 +135,26 @@ impl<P: Deref<Target = Profile>> FlameTree<P> {
                 Direction::Callees => line,
                 Direction::Callers => line + 1,
             };
-            entries.push(StackCursor::new(stack, part, at, line));
+            entries.push(StackCursor::new(stack, part, (at, line), reader.start(&frames, locations)));
         }
-        Self::with_entries(profile, frames, direction, entries, pivot.0)
+        let row = frames.owned_names().iter().position(|owned| owned.name == pivot);
+        Self::with_entries(profile, frames, reader, entries, row.map_or(NONE, |row| row as u32))
     }
 
     fn with_entries(
         profile: P,
         frames: Arc<Frames>,
-        direction: Direction,
+        reader: Reader,
         entries: Vec<StackCursor>,
-        name: u32,
+        slot: u32,
     ) -> Self {
         let value = entries.iter().map(StackCursor::value).sum();
         let end = u32::try_from(entries.len()).expect("a profile holds fewer than 2^32 stacks");
         let root = TreeNode {
             parent: NONE,
-            name,
+            slot,
+            frames: (1, 1),
+            path: 0,
             depth: 0,
             first_child: NONE,
             child_count: 0,
@@ -185,9 +164,8 @@ impl<P: Deref<Target = Profile>> FlameTree<P> {
             value,
             own: Value::default(),
         };
-        let groups_by_name = vec![NONE; frames.name_count()];
-        let folded = frames.find(&profile, RUNTIME_GROUP).map_or(NONE, |name| name.0);
-        Self { profile, frames, direction, entries, nodes: vec![root], folded, groups_by_name }
+        let groups_by_slot = vec![NONE; reader.slot_count()];
+        Self { profile, frames, reader, entries, nodes: vec![root], groups_by_slot }
     }
 
     /// Returns the profile that the tree shows.
@@ -205,15 +183,39 @@ impl<P: Deref<Target = Profile>> FlameTree<P> {
         self.nodes.len()
     }
 
-    /// Returns the node's name; `None` for the root of all stacks.
+    /// Returns the node's name; `None` for the root of all stacks and for a chain.
     pub fn name(&self, node: NodeId) -> Option<NameId> {
-        let name = self.nodes[node.index()].name;
-        (name != NONE).then_some(NameId(name))
+        let slot = self.nodes[node.index()].slot;
+        (slot != NONE && self.reader.chain_owner(slot).is_none()).then(|| self.frames.owned(slot).name)
     }
 
-    /// Returns the text of the node's name, `root` for the root of all stacks.
-    pub fn text(&self, node: NodeId) -> &str {
-        self.name(node).map_or("root", |name| self.frames.text(&self.profile, name))
+    /// Returns whose code the node is; `None` for the root of all stacks.
+    pub fn owner(&self, node: NodeId) -> Option<OwnerId> {
+        let slot = self.nodes[node.index()].slot;
+        let own = || self.frames.owned(slot).owner;
+        (slot != NONE).then(|| self.reader.chain_owner(slot).unwrap_or_else(own))
+    }
+
+    /// Returns the chain of frames that the node stands for, if it is one.
+    pub fn chain(&self, node: NodeId) -> Option<FoldedChain> {
+        let node = &self.nodes[node.index()];
+        let owner = if node.slot == NONE { None } else { self.reader.chain_owner(node.slot) };
+        owner.map(|owner| FoldedChain { owner, frames: node.frames })
+    }
+
+    /// Returns the text of the node: its name, `tokio · 31 frames` for a chain, `root` for the root of all stacks.
+    pub fn text(&self, node: NodeId) -> Cow<'_, str> {
+        match (self.chain(node), self.name(node)) {
+            (Some(chain), _) => Cow::Owned(chain_text(&self.frames, chain)),
+            (None, Some(name)) => Cow::Borrowed(self.frames.text(&self.profile, name)),
+            (None, None) => Cow::Borrowed("root"),
+        }
+    }
+
+    /// Returns the node's step in a path; see [`FlameTree::walk`].
+    pub fn key(&self, node: NodeId) -> u32 {
+        let slot = self.nodes[node.index()].slot;
+        if slot == NONE { 0 } else { self.reader.key(&self.profile, &self.frames, slot) }
     }
 
     /// Returns how many ancestors the node has.
@@ -251,12 +253,12 @@ impl<P: Deref<Target = Profile>> FlameTree<P> {
         (found.first_child..found.first_child + found.child_count).map(NodeId)
     }
 
-    /// Follows `keys` from the root, each the [`name_key`] of a child; returns the node reached and how many keys
+    /// Follows `keys` from the root, each the [`FlameTree::key`] of a child; returns the node reached and how many keys
     /// were found. A path with frames that no longer exist is followed as far as possible.
     pub fn walk(&mut self, keys: impl IntoIterator<Item = u32>) -> (NodeId, usize) {
         let (mut node, mut found) = (NodeId::ROOT, 0);
         for key in keys {
-            let Some(next) = self.children(node).find(|&child| name_key(self.text(child)) == key) else {
+            let Some(next) = self.children(node).find(|&child| self.key(child) == key) else {
                 break;
             };
             (node, found) = (next, found + 1);
@@ -266,13 +268,12 @@ impl<P: Deref<Target = Profile>> FlameTree<P> {
 
     fn expand(&mut self, at: usize) {
         let range = self.nodes[at].start as usize..self.nodes[at].end as usize;
-        let (mut groups, own) = self.step_all(range.clone());
+        let (mut groups, own) = self.step_all(range.clone(), self.nodes[at].path);
         for group in &groups {
-            self.groups_by_name[group.name as usize] = NONE;
+            self.groups_by_slot[group.slot as usize] = NONE;
         }
-        let (frames, profile) = (&self.frames, &*self.profile);
         groups.sort_by(|a, b| {
-            let text = |group: &Group| frames.text(profile, NameId(group.name));
+            let text = |group: &Group| self.reader.text(&self.profile, &self.frames, group.slot);
             b.value.weight().cmp(&a.value.weight()).then_with(|| text(a).cmp(text(b)))
         });
         self.sort_entries(range.clone(), &mut groups);
@@ -280,29 +281,33 @@ impl<P: Deref<Target = Profile>> FlameTree<P> {
         self.nodes[at].own = own;
     }
 
-    /// Reads the next frame of every stack in `range`, and sums the weight of each name.
-    fn step_all(&mut self, range: Range<usize>) -> (Vec<Group>, Value) {
+    /// Reads the next box of every stack in `range`, and sums the weight of each.
+    fn step_all(&mut self, range: Range<usize>, path: u64) -> (Vec<Group>, Value) {
         let mut groups: Vec<Group> = Vec::new();
         let mut own = Value::default();
         let (profile, frames) = (&*self.profile, &*self.frames);
         for entry in &mut self.entries[range] {
-            if entry.used as usize == AHEAD {
-                read_ahead(profile, frames, self.direction, self.folded, entry);
-            }
-            let name = entry.ahead[entry.used as usize];
-            entry.used += 1;
-            if name == NONE {
+            let length = self.reader.step(profile, frames, entry, path);
+            if entry.slot == NONE {
                 own += entry.value();
                 continue;
             }
-            let slot = &mut self.groups_by_name[name as usize];
-            if *slot == NONE {
-                *slot = groups.len() as u32;
-                groups.push(Group { name, count: 0, next: 0, value: Value::default() });
+            let place = &mut self.groups_by_slot[entry.slot as usize];
+            if *place == NONE {
+                *place = groups.len() as u32;
+                let slot = entry.slot;
+                groups.push(Group {
+                    slot,
+                    count: 0,
+                    next: 0,
+                    value: Value::default(),
+                    frames: (length, length),
+                });
             }
-            let group = &mut groups[*slot as usize];
+            let group = &mut groups[*place as usize];
             group.count += 1;
             group.value += entry.value();
+            group.frames = (group.frames.0.min(length), group.frames.1.max(length));
         }
         (groups, own)
     }
@@ -321,7 +326,7 @@ impl<P: Deref<Target = Profile>> FlameTree<P> {
         for (at, group) in groups.iter_mut().enumerate() {
             group.next = next;
             next += group.count;
-            self.groups_by_name[group.name as usize] = at as u32;
+            self.groups_by_slot[group.slot as usize] = at as u32;
         }
         // In place: each entry is swapped to the next position of its group, so a million stacks need no second copy.
         let entries = &mut self.entries[range];
@@ -330,9 +335,9 @@ impl<P: Deref<Target = Profile>> FlameTree<P> {
             end += groups[at].count;
             while groups[at].next < end {
                 let here = groups[at].next as usize;
-                let owner = match entries[here].name() {
+                let owner = match entries[here].slot {
                     NONE => None,
-                    name => Some(self.groups_by_name[name as usize] as usize),
+                    slot => Some(self.groups_by_slot[slot as usize] as usize),
                 };
                 let place = owner.map_or(&mut ended, |owner| &mut groups[owner].next);
                 entries.swap(here, *place as usize);
@@ -340,18 +345,21 @@ impl<P: Deref<Target = Profile>> FlameTree<P> {
             }
         }
         for group in groups {
-            self.groups_by_name[group.name as usize] = NONE;
+            self.groups_by_slot[group.slot as usize] = NONE;
         }
     }
 
     fn add_children(&mut self, at: usize, mut start: u32, groups: &[Group]) {
         let (depth, mut x) = (self.nodes[at].depth + 1, self.nodes[at].x);
+        let path = self.nodes[at].path;
         let first_child = u32::try_from(self.nodes.len()).expect("a tree holds fewer than 2^32 nodes");
         for group in groups {
             let end = start + group.count;
             self.nodes.push(TreeNode {
                 parent: at as u32,
-                name: group.name,
+                slot: group.slot,
+                frames: group.frames,
+                path: path_step(path, self.reader.key(&self.profile, &self.frames, group.slot)),
                 depth,
                 first_child: NONE,
                 child_count: 0,
@@ -369,63 +377,13 @@ impl<P: Deref<Target = Profile>> FlameTree<P> {
     }
 }
 
-/// Reads the next frames of a stack; consecutive frames called `folded` become one. The stack's end is followed by
-/// [`NONE`]s; no cursor steps past the first.
-fn read_ahead(
-    profile: &Profile,
-    frames: &Frames,
-    direction: Direction,
-    folded: u32,
-    entry: &mut StackCursor,
-) {
-    let locations = profile.stack(StackId::from_index(entry.stack as usize));
-    let mut last = entry.ahead[AHEAD - 1];
-    for at in 0..AHEAD {
-        loop {
-            let name = match direction {
-                Direction::Callees => step_to_leaf(frames, locations, entry),
-                Direction::Callers => step_to_root(frames, locations, entry),
-            };
-            entry.ahead[at] = name;
-            if name != folded || name != last || name == NONE {
-                break;
-            }
-        }
-        last = entry.ahead[at];
+/// Returns `tokio · 31 frames`.
+fn chain_text(frames: &Frames, chain: FoldedChain) -> String {
+    let name = package_name(frames.owner_at(chain.owner));
+    match chain.frames {
+        (least, most) if least == most => format!("{name} · {most} frames"),
+        (least, most) => format!("{name} · {least} to {most} frames"),
     }
-    entry.used = 0;
-}
-
-/// Returns the next frame towards the leaf. `location` counts the locations not yet entered (so it is the index of
-/// the current one), `line` the frames left in the current one.
-#[inline]
-fn step_to_leaf(frames: &Frames, locations: &[LocationId], entry: &mut StackCursor) -> u32 {
-    if entry.line == 0 {
-        if entry.location == 0 {
-            return NONE;
-        }
-        entry.location -= 1;
-        if let Some(name) = frames.only(locations[entry.location as usize]) {
-            return name;
-        }
-        entry.line = frames.raw(locations[entry.location as usize]).len() as u32;
-    }
-    entry.line -= 1;
-    frames.raw(locations[entry.location as usize])[entry.line as usize]
-}
-
-/// Returns the next frame towards the root; `location` and `line` identify the next frame to read.
-#[inline]
-fn step_to_root(frames: &Frames, locations: &[LocationId], entry: &mut StackCursor) -> u32 {
-    while let Some(&location) = locations.get(entry.location as usize) {
-        if let Some(&name) = frames.raw(location).get(entry.line as usize) {
-            entry.line += 1;
-            return name;
-        }
-        entry.location += 1;
-        entry.line = 0;
-    }
-    NONE
 }
 
 /// Returns for each location whether one of its frames is `name`.
@@ -433,14 +391,4 @@ fn frames_named(profile: &Profile, frames: &Frames, name: NameId) -> Vec<bool> {
     (0..profile.locations().len())
         .map(|index| frames.raw(LocationId::from_index(index)).contains(&name.0))
         .collect()
-}
-
-/// Returns a short number for a name, the same in every profile and every run, used for the steps of a zoom path in a
-/// URL.
-pub fn name_key(name: &str) -> u32 {
-    let mut hash = 0x811c_9dc5_u32;
-    for byte in name.bytes() {
-        hash = (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193);
-    }
-    hash
 }

@@ -7,7 +7,7 @@ use rustc_hash::FxHashMap;
 
 #[cfg(feature = "text")]
 use super::tags::{NodeTags, TagNames};
-use crate::stacks::FrameTable;
+use crate::stacks::{Chain, Chains, FrameTable, Frames};
 
 /// A function with its cost.
 pub(crate) struct FlowNode<I, W> {
@@ -57,12 +57,25 @@ pub(crate) struct GraphPlan<'a> {
     pub(crate) count: usize,
     /// The entries to keep; `None` for all.
     pub(crate) kept: Option<&'a [bool]>,
+    /// Chains of frames to fold into one entry each: these come after the `count` others, by the row of their owner.
+    pub(crate) chains: Option<(&'a Chains, &'a Frames)>,
     /// One node for each way to reach a function, instead of one for the function.
     pub(crate) as_tree: bool,
     /// A function that calls itself gets an edge to itself.
     pub(crate) with_recursion: bool,
     #[cfg(feature = "text")]
     pub(crate) tags: Option<&'a TagNames>,
+}
+
+impl GraphPlan<'_> {
+    /// Returns how many entries there are, with those of chains.
+    fn entry_count(&self) -> usize {
+        self.count + self.chains.map_or(0, |(_, frames)| frames.owner_count())
+    }
+
+    fn chain_entry(&self, chain: Chain) -> u32 {
+        (self.count + chain.owner.index()) as u32
+    }
 }
 
 const NONE: usize = usize::MAX;
@@ -77,9 +90,10 @@ pub(crate) fn build<I, W: Copy + Default + AddAssign>(
         plan,
         info,
         by_path: FxHashMap::default(),
-        by_entry: if plan.as_tree { Vec::new() } else { vec![NONE; plan.count] },
+        by_entry: if plan.as_tree { Vec::new() } else { vec![NONE; plan.entry_count()] },
         edges: FxHashMap::default(),
         seen: Vec::new(),
+        marks: Vec::new(),
         graph: FlowGraph { nodes: Vec::new(), edges: Vec::new() },
     };
     for (stamp, (stack, labels, weight)) in (1u32..).zip(stacks) {
@@ -113,16 +127,29 @@ struct Builder<'a, I, W, F> {
     edges: FxHashMap<(usize, usize), usize>,
     /// The last stack that was counted for each node.
     seen: Vec<u32>,
+    /// The chains of the current stack.
+    marks: Vec<Option<Chain>>,
     graph: FlowGraph<I, W>,
 }
 
 impl<I, W: Copy + Default + AddAssign, F: Fn(u32) -> I> Builder<'_, I, W, F> {
     fn add(&mut self, passage: &Passage<W>, stack: StackId) {
         let plan = self.plan;
-        let (mut caller, mut is_residual) = (NONE, false);
-        for &location in plan.profile.stack(stack).iter().rev() {
+        let (mut caller, mut is_residual, mut last_chain) = (NONE, false, None);
+        let locations = plan.profile.stack(stack);
+        if let Some((chains, frames)) = plan.chains {
+            chains.of_stack(frames, locations, &mut self.marks);
+        }
+        for &location in locations.iter().rev() {
             let frames = plan.table.at(location);
-            for (at, &entry) in frames.iter().enumerate().rev() {
+            for (at, &name) in frames.iter().enumerate().rev() {
+                let chain = self.marks.pop().flatten();
+                let is_same = chain.is_some() && last_chain == chain;
+                last_chain = chain;
+                if is_same {
+                    continue;
+                }
+                let entry = chain.map_or(name, |chain| plan.chain_entry(chain));
                 if plan.kept.is_some_and(|kept| !kept[entry as usize]) {
                     is_residual = true;
                     continue;

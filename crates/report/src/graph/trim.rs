@@ -109,6 +109,7 @@ impl Steps<'_> {
             table: &self.nodes.table,
             count: self.nodes.len(),
             kept,
+            chains: None,
             as_tree: self.as_tree,
             with_recursion: false,
             tags: self.tags.as_ref(),

@@ -1,8 +1,7 @@
-//! Groups functions: without type parameters, without the glue between a service's own functions, or by crate.
+//! Groups functions: without type parameters, or by crate.
 
 use flamelet_profile::{Line, LocationId, Profile, Renamed};
 
-use super::go_between::is_glue;
 use super::{base_name, crate_name, matching_angle, split_as};
 
 /// How Rust names are grouped.
@@ -10,24 +9,27 @@ use super::{base_name, crate_name, matching_angle, split_as};
 pub struct NameFolding {
     /// Leave out type parameters, so that `Vec<u8>::push` and `Vec<String>::push` are the same.
     pub generics: bool,
-    /// Fold glue frames of the standard library and the async runtime into one.
+    /// Fold chains of frames that are not yours, such as the async runtime's, into one.
     pub runtime: bool,
     /// Show crates instead of functions.
     pub crates: bool,
 }
 
-/// The name of frames that [`NameFolding::runtime`] folds.
-pub const RUNTIME_GROUP: &str = "[runtime glue]";
+/// How the name of a frame begins that stands for a chain of frames.
+const FOLDED: &str = "[folded: ";
 
-/// Groups the names of a profile.
-pub fn fold(profile: &mut Profile, folding: NameFolding) {
-    if folding.runtime {
-        profile.regroup_frames(|profile, _, line| {
-            let function = profile.function(line.function?);
-            let (name, file) = (profile.string(function.name), profile.string(function.filename));
-            is_glue(name, file).then(|| RUNTIME_GROUP.to_string())
-        });
-    }
+/// Returns the name of a frame that stands for a chain of frames of `owner`.
+pub(crate) fn folded_name(owner: &str) -> String {
+    format!("{FOLDED}{owner}]")
+}
+
+/// Returns the owner in a name that [`folded_name`] made.
+pub(crate) fn folded_owner(name: &str) -> Option<&str> {
+    name.strip_prefix(FOLDED)?.strip_suffix(']')
+}
+
+/// Groups the names of a profile, except for chains of frames.
+pub(crate) fn fold(profile: &mut Profile, folding: NameFolding) {
     if folding.crates {
         profile.regroup_frames(|profile, location, line| Some(frame_crate(profile, location, line)));
     } else if folding.generics {
@@ -41,7 +43,7 @@ pub fn fold(profile: &mut Profile, folding: NameFolding) {
 /// Returns the crate of a frame, or its binary if it is not Rust.
 fn frame_crate(profile: &Profile, location: LocationId, line: &Line) -> String {
     let name = line.function.map_or("", |function| profile.string(profile.function(function).name));
-    if name == RUNTIME_GROUP {
+    if folded_owner(name).is_some() {
         return name.to_string();
     }
     crate_name(name).map(str::to_string).unwrap_or_else(|| {

@@ -58,7 +58,7 @@ fn is_allocator(name: &str) -> bool {
 
 /// Returns whether a function only passes calls on: the start of threads, closures, futures and tasks. Inlined
 /// functions often have only their last name (`catch_unwind`, `with_mut`) and are recognised by their `file`.
-pub(super) fn is_glue(name: &str, file: &str) -> bool {
+pub(crate) fn is_glue(name: &str, file: &str) -> bool {
     const PREFIXES: &[&str] = &[
         "std::rt::",
         "std::panic::",

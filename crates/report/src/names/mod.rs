@@ -1,14 +1,29 @@
 //! Function names: which crate they belong to, and how Rust developers group them.
 
+#[cfg(feature = "text")]
 mod fold;
 mod go_between;
 
+use flamelet_symbol::owner::Owner;
 pub(crate) use flamelet_symbol::rust_name::{bare_path, crate_name, matching_angle, split_as};
 
-pub use fold::{NameFolding, RUNTIME_GROUP, fold};
-pub(crate) use go_between::{is_standard, stands_for_itself};
+#[cfg(feature = "text")]
+pub use fold::NameFolding;
+#[cfg(feature = "text")]
+pub(crate) use fold::{fold, folded_name, folded_owner};
+pub(crate) use go_between::{is_glue, is_standard, stands_for_itself};
+
+/// Returns the name of an owner without a version: `tokio`, `std`, `libc.so.6`.
+pub(crate) fn package_name(owner: &Owner) -> &str {
+    match owner {
+        Owner::Dependency(package) | Owner::Runtime(package) => &package.name,
+        Owner::System(file) => file,
+        other => other.kind(),
+    }
+}
 
 /// Returns the last part of a path. Profiles come from other machines, so paths are text and are never opened.
+#[cfg(feature = "text")]
 pub(crate) fn base_name(path: &str) -> &str {
     path.trim_end_matches('/').rsplit('/').next().unwrap_or(path)
 }
@@ -89,7 +104,7 @@ mod tests {
             ("<hashbrown::map::HashMap<K,V>>::insert", Some("hashbrown")),
             ("push<std::path::Path>", None),
             ("memcpy", None),
-            ("[runtime glue]", None),
+            ("[folded: tokio]", None),
         ] {
             assert_eq!(crate_name(name), expected, "{name}");
         }

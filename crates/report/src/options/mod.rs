@@ -125,8 +125,10 @@ pub struct ReportOptions {
     pub trim_path: String,
     /// Use Intel syntax for instructions.
     pub intel_syntax: bool,
-    /// Group Rust names.
+    /// Fold frames and names.
     pub folding: NameFolding,
+    /// Expressions for code that is yours, whatever paths and names say; for pictures.
+    pub mine: Vec<String>,
 }
 
 impl Default for ReportOptions {
@@ -155,6 +157,7 @@ impl Default for ReportOptions {
             trim_path: String::new(),
             intel_syntax: false,
             folding: NameFolding::default(),
+            mine: Vec::new(),
         }
     }
 }

@@ -108,7 +108,7 @@ pub static OPTIONS: &[ReportOption] = &[
     option("fold_generics", Switch(|o| &mut o.folding.generics)).of(GROUPING, EVERY)
         .help("Leave type parameters out of Rust names"),
     option("fold_runtime", Switch(|o| &mut o.folding.runtime)).of(GROUPING, EVERY)
-        .help("Fold the frames of async and std glue into one"),
+        .help("Fold frames of others that lead to your code, such as the async runtime's, into one"),
     option("crate", Switch(|o| &mut o.folding.crates)).of(GROUPING, EVERY)
         .help("Show crates instead of functions"),
     option("tagroot", Text(|o| &mut o.tag_root)).alias("tag-root").value("KEYS").of(GROUPING, EVERY)

@@ -3,15 +3,16 @@
 use std::ops::Deref;
 
 use flamelet_profile::Profile;
+use flamelet_symbol::owner::Owner;
 use rustc_hash::FxHashMap;
 use serde::Serialize;
 
 use super::functions::FunctionRow;
-use crate::flame::Boxes;
-use crate::flame::{FlameTree, hue_of, name_key};
-use crate::stacks::{Frames, NameId, Value};
+use crate::flame::{Boxes, FlameBox, FlameTree, hue_of, name_key};
+use crate::names::is_glue;
+use crate::stacks::{Frames, NameId, OwnerId, Value};
 
-/// The names that a picture or table uses, each once, with crate and hue.
+/// The names that a picture or table uses, each once, with crate, owner and hue.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct NameColumns {
     names: Vec<String>,
@@ -21,6 +22,15 @@ pub struct NameColumns {
     krate: Vec<u32>,
     crates: Vec<String>,
     hues: Vec<u32>,
+    /// The row of `owners`.
+    owner: Vec<u32>,
+    owners: Vec<String>,
+    /// One word for each of `owners`, such as `yours`.
+    owner_kinds: Vec<&'static str>,
+    /// The rows that are chains of frames, and not functions.
+    chains: Vec<u32>,
+    /// The rows of the standard library and the system that start threads: a saved page folds frames itself.
+    starts: Vec<u32>,
     /// The row of `files`, -1 when unknown.
     file: Vec<i32>,
     files: Vec<String>,
@@ -30,45 +40,84 @@ pub struct NameColumns {
 pub(super) struct NameIndex<'a> {
     profile: &'a Profile,
     frames: &'a Frames,
-    rows: FxHashMap<NameId, u32>,
+    rows: FxHashMap<(NameId, OwnerId), u32>,
+    chains: FxHashMap<String, u32>,
     crates: FxHashMap<String, u32>,
+    owners: FxHashMap<OwnerId, u32>,
     files: FxHashMap<&'a str, i32>,
     pub(super) columns: NameColumns,
 }
 
 impl<'a> NameIndex<'a> {
     pub(super) fn new(profile: &'a Profile, frames: &'a Frames) -> Self {
-        let (rows, crates, files) = (FxHashMap::default(), FxHashMap::default(), FxHashMap::default());
-        Self { profile, frames, rows, crates, files, columns: NameColumns::default() }
+        let (rows, chains) = (FxHashMap::default(), FxHashMap::default());
+        let (crates, owners, files) = (FxHashMap::default(), FxHashMap::default(), FxHashMap::default());
+        Self { profile, frames, rows, chains, crates, owners, files, columns: NameColumns::default() }
     }
 
     pub(super) fn row(&mut self, name: NameId) -> u32 {
-        if let Some(&row) = self.rows.get(&name) {
+        self.owned_row(name, self.frames.owner_id(name))
+    }
+
+    /// Returns the row of a name whose code belongs to `owner`.
+    pub(super) fn owned_row(&mut self, name: NameId, owner: OwnerId) -> u32 {
+        if let Some(&row) = self.rows.get(&(name, owner)) {
             return row;
         }
         let text = self.frames.text(self.profile, name);
-        let (krate, file) = (self.krate(name), self.file(name));
-        let columns = &mut self.columns;
-        columns.names.push(text.to_owned());
-        columns.keys.push(name_key(text));
-        columns.krate.push(krate);
-        columns.file.push(file);
-        let row = (columns.names.len() - 1) as u32;
-        self.rows.insert(name, row);
+        let (krate, file) = (self.frames.krate(self.profile, name), self.file(name));
+        let row = self.push(text.to_owned(), name_key(text), krate, owner);
+        self.columns.file.push(file);
+        let is_start = || is_glue(text, self.frames.file(self.profile, name));
+        if matches!(self.frames.owner_at(owner), Owner::Std | Owner::System(_)) && is_start() {
+            self.columns.starts.push(row);
+        }
+        self.rows.insert((name, owner), row);
         row
     }
 
-    fn krate(&mut self, name: NameId) -> u32 {
-        let krate = self.frames.krate(self.profile, name);
+    /// Returns the row of a chain of frames.
+    fn chain_row(&mut self, text: String, key: u32, owner: OwnerId) -> u32 {
+        if let Some(&row) = self.chains.get(&text) {
+            return row;
+        }
+        let row = self.push(text.clone(), key, String::new(), owner);
+        self.columns.file.push(-1);
+        self.columns.chains.push(row);
+        self.chains.insert(text, row);
+        row
+    }
+
+    fn push(&mut self, text: String, key: u32, krate: String, owner: OwnerId) -> u32 {
+        let hue = hue_of(self.frames.owner_at(owner), &krate);
+        let (krate, owner) = (self.krate(krate), self.owner(owner));
+        let columns = &mut self.columns;
+        columns.names.push(text);
+        columns.keys.push(key);
+        columns.krate.push(krate);
+        columns.hues.push(hue);
+        columns.owner.push(owner);
+        (columns.names.len() - 1) as u32
+    }
+
+    fn krate(&mut self, krate: String) -> u32 {
         if let Some(&row) = self.crates.get(&krate) {
             return row;
         }
         let columns = &mut self.columns;
-        columns.hues.push(hue_of(&krate));
         columns.crates.push(krate.clone());
         let row = (columns.crates.len() - 1) as u32;
         self.crates.insert(krate, row);
         row
+    }
+
+    fn owner(&mut self, owner: OwnerId) -> u32 {
+        let (columns, frames) = (&mut self.columns, self.frames);
+        *self.owners.entry(owner).or_insert_with(|| {
+            columns.owners.push(frames.owner_at(owner).label());
+            columns.owner_kinds.push(frames.owner_at(owner).kind());
+            (columns.owners.len() - 1) as u32
+        })
     }
 
     fn file(&mut self, name: NameId) -> i32 {
@@ -130,8 +179,15 @@ impl FlamePayload {
     pub fn new<P: Deref<Target = Profile>>(tree: &FlameTree<P>, boxes: &Boxes, diff: bool) -> Self {
         let mut index = NameIndex::new(tree.profile(), tree.frames());
         let rows = &boxes.boxes;
+        let mut name_of = |row: &FlameBox| match (row.chain, row.name, row.owner) {
+            (Some(chain), ..) => {
+                index.chain_row(tree.text(row.node).into_owned(), tree.key(row.node), chain.owner) as i32
+            }
+            (None, Some(name), Some(owner)) => index.owned_row(name, owner) as i32,
+            _ => -1,
+        };
         Self {
-            name: rows.iter().map(|row| row.name.map_or(-1, |name| index.row(name) as i32)).collect(),
+            name: rows.iter().map(&mut name_of).collect(),
             names: index.columns,
             zoom: boxes.zoom,
             cutoff: boxes.cutoff,

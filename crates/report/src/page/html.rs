@@ -3,6 +3,8 @@
 use std::sync::Arc;
 
 use flamelet_profile::Profile;
+#[cfg(feature = "text")]
+use flamelet_symbol::owner::Owners;
 use serde::Serialize;
 
 use super::about::{About, counts_memory};
@@ -11,10 +13,12 @@ use super::functions::functions;
 use super::graph::{CallGraph, call_graph};
 use super::heap::{HeapPayload, heap};
 use super::labels::{LabelSpread, labels};
+#[cfg(feature = "text")]
+use super::summary::{Summary, summary};
 use super::timeline::{Heatmap, Lanes, heatmap, lanes};
 use super::{SCRIPT, STYLE, document, json_for_html};
-use crate::flame::{Direction, FlameOptions, FlameTree};
-use crate::stacks::{Frames, StackWeights};
+use crate::flame::{Direction, FlameOptions, FlameTree, Folding};
+use crate::stacks::StackWeights;
 
 /// How many functions the table of an exported page contains.
 const MAX_FUNCTIONS: usize = 2_000;
@@ -38,6 +42,9 @@ struct ExportedType {
     labels: Vec<LabelSpread>,
     #[serde(skip_serializing_if = "Option::is_none")]
     heap: Option<HeapPayload>,
+    #[cfg(feature = "text")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    summary: Option<Summary>,
 }
 
 /// The data of an exported page.
@@ -47,6 +54,8 @@ struct Export {
     first: usize,
     inverted: bool,
     icicle: bool,
+    /// Whether the page starts with every frame, and not with chains of frames as one box.
+    everything: bool,
     pictures: Vec<ExportedType>,
     /// Included if there is room.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -59,13 +68,14 @@ struct Export {
 /// It loads nothing from elsewhere. Boxes too narrow to fit are left out, and the page says so.
 pub fn html(profile: &Profile, options: &FlameOptions) -> String {
     let first = options.sample_type.unwrap_or_else(|| profile.default_sample_index());
-    let frames = Arc::new(Frames::new(profile));
+    let frames = options.frames(profile);
     let mut max_boxes = MAX_BOXES;
     let mut export = Export {
         about: About::new(profile, &options.title),
         first,
         inverted: options.inverted,
         icicle: options.icicle,
+        everything: options.everything,
         pictures: Vec::new(),
         timeline: None,
         heatmap: None,
@@ -74,9 +84,10 @@ pub fn html(profile: &Profile, options: &FlameOptions) -> String {
     let mut data = String::new();
     for sample_type in types_to_show(profile, first) {
         let weights = StackWeights::new(profile, sample_type);
-        let mut tree = FlameTree::new(profile, Arc::clone(&frames), &weights, Direction::Callees);
+        let mut tree =
+            FlameTree::new(profile, Arc::clone(&frames), &weights, Direction::Callees, &Folding::off());
         loop {
-            export.pictures.push(picture(profile, &mut tree, &weights, sample_type, max_boxes));
+            export.pictures.push(picture(profile, &mut tree, &weights, sample_type, max_boxes, options));
             let with_it = json_for_html(&export);
             if with_it.len() <= room || (export.pictures.len() == 1 && max_boxes <= 100) {
                 data = with_it;
@@ -111,15 +122,37 @@ fn picture(
     weights: &StackWeights,
     sample_type: usize,
     max_boxes: usize,
+    options: &FlameOptions,
 ) -> ExportedType {
     let boxes = tree.layout_most(max_boxes);
     let diff = weights.is_diff();
     let mut rows = functions(profile, tree.frames(), weights);
     let count = rows.len();
-    let graph = call_graph(profile, tree.frames(), weights, &rows, GRAPH_NODES);
+    let graph = call_graph(profile, tree.frames(), weights, GRAPH_NODES, !options.everything);
     rows.truncate(MAX_FUNCTIONS.min(max_boxes));
     let functions = FunctionsPayload::new(profile, tree.frames(), &rows, count, weights.total(), diff);
     let heap = counts_memory(profile).then(|| heap(profile, tree.frames(), sample_type));
     let flame = FlamePayload::new(tree, &boxes, diff);
-    ExportedType { sample_type, flame, functions, graph, labels: labels(profile, sample_type), heap }
+    ExportedType {
+        sample_type,
+        flame,
+        functions,
+        graph,
+        labels: labels(profile, sample_type),
+        heap,
+        #[cfg(feature = "text")]
+        summary: saved_summary(profile, options, sample_type),
+    }
+}
+
+/// Returns what stands out, of a profile that is small enough to be copied for it.
+#[cfg(feature = "text")]
+fn saved_summary(profile: &Profile, options: &FlameOptions, sample_type: usize) -> Option<Summary> {
+    if profile.stack_count() > SMALL_PROFILE || profile.sample_types().is_empty() {
+        return None;
+    }
+    let shared = Arc::new(profile.clone());
+    let found = || Arc::new(Owners::of(profile, |_, _| false));
+    let owners = options.owners.clone().unwrap_or_else(found);
+    Some(summary(&shared, &owners, sample_type))
 }

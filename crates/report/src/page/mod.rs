@@ -11,6 +11,8 @@ mod graph;
 mod heap;
 mod html;
 mod labels;
+#[cfg(feature = "text")]
+mod summary;
 mod timeline;
 
 use serde::Serialize;
@@ -22,6 +24,8 @@ pub use graph::{CallGraph, call_graph};
 pub use heap::{HeapPayload, heap};
 pub use html::html;
 pub use labels::{LabelSpread, escaped_pattern, labels};
+#[cfg(feature = "text")]
+pub use summary::{Summary, summary};
 pub use timeline::{Heatmap, Lanes, heatmap, lanes};
 
 /// Text as HTML shows it, in an element or a quoted attribute.

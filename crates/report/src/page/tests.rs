@@ -45,8 +45,8 @@ fn huge_values_do_not_overflow() {
     let frames = Frames::new(&profile);
     assert!(lanes(&profile, &frames, 100).is_some() && heatmap(&profile).is_some());
     let weights = StackWeights::new(&profile, 1);
-    let rows = functions(&profile, &frames, &weights);
-    call_graph(&profile, &frames, &weights, &rows, 10);
+    functions(&profile, &frames, &weights);
+    call_graph(&profile, &frames, &weights, 10, true);
     assert!(html(&profile, &FlameOptions::default()).ends_with("</html>\n"));
 }
 

@@ -4,7 +4,7 @@ use flamelet_profile::{LabelSetId, Profile, StackId, Timeline};
 use rustc_hash::FxHashMap;
 use serde::Serialize;
 
-use crate::flame::{NEUTRAL, hue_of};
+use crate::flame::{NEUTRAL, hue_of, is_grey};
 use crate::stacks::{Frames, NameId};
 
 /// The most lanes that are returned; the busiest threads come first.
@@ -132,11 +132,12 @@ fn largest<K: Copy + Ord>(sums: &FxHashMap<K, i64>) -> Option<K> {
 
 /// Returns for each stack the hue of its innermost frame that has one: a thread in `memcpy` works for its caller.
 fn stack_hues(profile: &Profile, frames: &Frames) -> Vec<u32> {
-    let hues: Vec<u32> = frames.name_ids().map(|name| hue_of(&frames.krate(profile, name))).collect();
+    let hues: Vec<u32> =
+        frames.name_ids().map(|name| hue_of(frames.owner(name), &frames.krate(profile, name))).collect();
     let hue = |stack: usize| {
         let locations = profile.stack(StackId::from_index(stack)).iter();
         let mut names = locations.flat_map(|&location| frames.raw(location));
-        let coloured = names.find(|&&name| hues[name as usize] != NEUTRAL);
+        let coloured = names.find(|&&name| !is_grey(hues[name as usize]));
         coloured.map_or(NEUTRAL, |&name| hues[name as usize])
     };
     (0..profile.stack_count()).map(hue).collect()

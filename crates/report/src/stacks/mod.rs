@@ -1,5 +1,6 @@
-//! The stacks of a profile as the answers read them: frames as entries or as names, and the weight of each stack.
+//! The stacks of a profile as the answers read them: frames as entries or as names, whose code they are, and the weight of each stack.
 
+mod chains;
 mod costs;
 mod frames;
 #[cfg(feature = "text")]
@@ -8,8 +9,9 @@ mod table;
 pub(crate) mod walk;
 mod weights;
 
+pub(crate) use chains::{Chain, Chains, FramePlace};
 pub(crate) use costs::{EntryCost, costs};
-pub use frames::{Frames, NameId};
+pub use frames::{Frames, NameId, OwnerId};
 #[cfg(feature = "text")]
 pub(crate) use nodes::{NodeId, NodeInfo, Nodes};
 pub(crate) use table::FrameTable;

@@ -1,5 +1,7 @@
 //! Which entries the frames of each location stand for.
 
+use std::ops::Range;
+
 use flamelet_profile::LocationId;
 
 /// The entries of each location's frames, innermost first. The table's owner defines what an entry is: a node of a
@@ -27,8 +29,14 @@ impl FrameTable {
     /// Returns the entries of a location, innermost inlined frame first.
     #[inline]
     pub(crate) fn at(&self, location: LocationId) -> &[u32] {
+        &self.entries[self.range(location)]
+    }
+
+    /// Returns where the entries of a location are among all entries.
+    #[inline]
+    pub(super) fn range(&self, location: LocationId) -> Range<usize> {
         let at = location.index();
-        &self.entries[self.starts[at] as usize..self.starts[at + 1] as usize]
+        self.starts[at] as usize..self.starts[at + 1] as usize
     }
 
     pub(super) fn byte_size(&self) -> usize {

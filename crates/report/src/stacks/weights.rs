@@ -5,6 +5,7 @@ use std::ops::AddAssign;
 
 use flamelet_profile::{LabelSetId, Profile, StackId};
 
+use super::chains::Chains;
 use super::frames::{Frames, NameId};
 
 /// The label of samples that are the base of a diff, as pprof names it.
@@ -153,6 +154,24 @@ impl StackWeights {
             .filter(|&(stack, _)| profile.stack(stack).iter().any(|location| locations[location.index()]))
             .map(|(_, value)| value)
             .sum()
+    }
+
+    /// Returns what [`StackWeights::matching`] returns, of those stacks in which all frames that match belong to chains
+    /// that a flame graph folds.
+    pub fn matching_folded(&self, profile: &Profile, frames: &Frames, wanted: &[bool]) -> Value {
+        let locations = location_flags(profile, frames, wanted);
+        let chains = Chains::of(profile, frames);
+        let mut marks = Vec::new();
+        let mut is_folded = |stack: StackId| {
+            let stack = profile.stack(stack);
+            if !stack.iter().any(|location| locations[location.index()]) {
+                return false;
+            }
+            chains.of_stack(frames, stack, &mut marks);
+            let names = stack.iter().flat_map(|&location| frames.of(location));
+            names.zip(&marks).all(|(name, chain)| chain.is_some() || !wanted[name.index()])
+        };
+        self.iter().filter(|&(stack, _)| is_folded(stack)).map(|(_, value)| value).sum()
     }
 }
 

@@ -135,6 +135,11 @@ fn is_rust_symbol(name: &str) -> bool {
     name.starts_with("_R") || name.starts_with("_ZN") && is_hashed()
 }
 
+/// Returns whether what stands for a file is the name of a label: a frame that groups samples by it belongs to nobody.
+fn is_label(file: &str) -> bool {
+    !file.is_empty() && !file.contains(['/', '\\', '.', ':', '<'])
+}
+
 /// Returns a binary that contains each function, for functions that have one.
 fn first_mappings(profile: &Profile) -> Vec<Option<MappingId>> {
     let mut mappings = vec![None; profile.functions().len()];
@@ -162,8 +167,13 @@ fn evidence<'p>(profile: &'p Profile, mappings: &[Owner]) -> Vec<Evidence<'p>> {
         Evidence {
             name,
             file,
-            krate: crate_name(name).filter(|_| is_rust),
-            by_path: path::owner(file),
+            krate: crate_name(name).filter(|_| is_rust && !is_label(file)),
+            by_path: match name {
+                // What the compiler and the C library put before a program's own `main`.
+                "_start" => Some(PathOwner::Std),
+                "main" if is_rust_program && file.is_empty() => Some(PathOwner::Std),
+                _ => path::owner(file).filter(|_| !is_label(file)),
+            },
             mapping: mapping.map_or(Owner::Unknown, |mapping| mappings[mapping.index()].clone()),
         }
     });

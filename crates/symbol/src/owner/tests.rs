@@ -55,6 +55,10 @@ fn a_rust_service() {
             ("[kernel.kallsyms]", "do_syscall_64", "", "kernel"),
             ("[vdso]", "__vdso_clock_gettime", "", "system [vdso]"),
             (SHOP, "__rust_alloc", "", "std"),
+            (SHOP, "main", "", "std"),
+            (SHOP, "_start", "", "std"),
+            // The frame of a label, by which samples are grouped.
+            ("", "cart::show", "route", "unknown"),
         ],
         |_, _| false,
     );

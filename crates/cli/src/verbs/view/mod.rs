@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use clap::ValueHint;
 use flamelet_profile::{HeapView, filter};
 use flamelet_report::disasm::{self, Disassembly};
-use flamelet_report::{Report, ReportOption};
+use flamelet_report::{Mine, Report, ReportOption};
 use flamelet_symbol::source::confirmed_sources;
 use flamelet_symbol::symbolize::{SymbolizeOptions, Symbolizer};
 use flamelet_view::{
@@ -16,6 +16,7 @@ use flamelet_view::{
 
 use crate::arguments::guide::Guide;
 use crate::arguments::options::{OptionArgs, Takes};
+use crate::arguments::report::MineArgs;
 use crate::arguments::source::SourceArgs;
 use crate::error::{About, Failure, Result};
 use crate::output;
@@ -43,6 +44,8 @@ pub(crate) struct Args {
     #[arg(long, alias = "no_browser")]
     no_browser: bool,
     #[command(flatten)]
+    mine: MineArgs,
+    #[command(flatten)]
     options: OptionArgs<Page>,
     #[command(flatten)]
     source: SourceArgs,
@@ -68,6 +71,7 @@ pub(crate) fn guide() -> Guide {
             ("flamelet view http://localhost:3000", "a service, again and again"),
             ("flamelet view /opt/profiling/my-service", "a folder to choose from"),
             ("flamelet view --host 0.0.0.0 --port 8080 cpu.pb.gz", "in a container, whose port is published"),
+            ("flamelet view --mine '^house_' cpu.pb.gz", "with the crates of the house as your own code"),
             ("flamelet view --source-path ~/checkout cpu.pb.gz", "with the source files below this folder"),
         ],
         own_help: vec![(
@@ -86,7 +90,9 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         trim_path: args.options.options.trim_path.clone(),
         ..code_options(&options.symbols)
     };
-    let source = source(&options)?.with_code(code);
+    // A wrong expression is reported before anything is opened.
+    Mine::parse(&args.mine.mine)?;
+    let source = source(&options)?.with_code(code).with_mine(args.mine.mine.clone());
     let listen = listen_on(args.host.as_deref().unwrap_or_default(), args.port);
     let listen = ServeOptions { code_beyond_loopback: args.serve_sources, ..listen };
     serve(source, &listen, !args.no_browser)

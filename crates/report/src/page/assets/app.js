@@ -184,7 +184,7 @@ const KEY_MAP = [
   ["Flame graph", [
     ["← → ↑ ↓", "move between boxes"], ["Enter", "zoom to the box"], ["0", "zoom out to everything"],
     ["+ −", "magnify"], ["Ctrl + wheel", "magnify at the mouse"], ["drag", "move"], ["i", "callers instead of callees"],
-    ["g", "grow upwards or downwards"], ["r", "fold runtime frames"], ["n", "fold generics"],
+    ["g", "grow upwards or downwards"], ["r", "show every frame, or fold those of others"], ["n", "fold generics"],
   ]],
   ["Timeline", [["drag", "select a time range"], ["← →", "move the range"], ["Shift + ← →", "move its end"]]],
   ["On the selected function", [
@@ -218,7 +218,7 @@ function showDialog(title, content) {
 /**
  * @typedef {{kind: string, text: string}} Filter
  * @typedef {object} State
- * @property {string} view      which view
+ * @property {string} view      which view; empty for the default of the profile
  * @property {string} type      the sample type by its kind; empty for the profile's default
  * @property {Filter[]} filters the filter chips, in the order they were added
  * @property {string} zoom      the path of name keys from the root to the box that fills the width
@@ -230,7 +230,9 @@ function showDialog(title, content) {
  * @property {boolean} inverted callers instead of callees
  * @property {boolean} upward   the root at the bottom
  * @property {string} sort      the column that the table is sorted by
- * @property {string} fold      what is folded: `generics`, `runtime`, or both with a comma
+ * @property {string} fold      `generics` for names without type parameters, `all` to show every frame, both with a comma
+ * @property {string} open      the paths of the chains of frames that are open, with commas
+ * @property {string} mine      an expression for code that is yours, whatever paths and names say
  * @property {string} colour    `crate`, `heat` or `diff`; empty for the default
  */
 
@@ -247,7 +249,7 @@ const HEAP_QUESTIONS = {
 
 /** @type {Readonly<State>} */
 const FIRST_STATE = Object.freeze({
-  view: "flame",
+  view: "",
   type: "",
   filters: [],
   zoom: "",
@@ -260,6 +262,8 @@ const FIRST_STATE = Object.freeze({
   upward: false,
   sort: "flat",
   fold: "",
+  open: "",
+  mine: "",
   colour: "",
 });
 
@@ -273,6 +277,8 @@ const STATE_TEXTS = /** @type {const} */ ([
   ["base", "base"],
   ["sort", "sort"],
   ["fold", "fold"],
+  ["open", "open"],
+  ["mine", "mine"],
   ["colour", "colour"],
 ]);
 
@@ -316,11 +322,21 @@ function splitOnce(text, separator) {
 function dataQuery(state) {
   const params = new URLSearchParams();
   for (const [field, key] of STATE_TEXTS) {
-    const data = ["type", "time", "profile", "base", "fold"].includes(field);
+    const data = ["type", "time", "profile", "base", "fold", "mine"].includes(field);
     if (data && state[field] !== "") params.append(key, state[field]);
   }
   for (const { kind, text } of state.filters) params.append("f", `${kind}:${text}`);
   return params;
+}
+
+/** Whether every frame is shown, and no chain of frames is one box. @param {State} state */
+function showsEverything(state) {
+  return state.fold.split(",").includes("all");
+}
+
+/** The paths of the chains that are open. @param {State} state @returns {string[]} */
+function openPaths(state) {
+  return state.open === "" ? [] : state.open.split(",");
 }
 
 /** A name as a regular expression that matches it alone. @param {string} name */
@@ -499,7 +515,7 @@ function cssOf(colour) {
 
 /** How much of the background shows through the two shades of a hue. */
 const SHADES = [0, 0.16];
-const HUE_COUNT = 25;
+const HUE_COUNT = 31;
 const HEAT_STEPS = 16;
 
 /** The least contrast of text that passes WCAG AA. */
@@ -571,6 +587,33 @@ function heatColour(variable, share) {
   const place = share * 4;
   const step = Math.min(3, Math.floor(place));
   return mixed(rgbOf(variable(`--heat-${step}`)), rgbOf(variable(`--heat-${step + 1}`)), place - step);
+}
+
+/** Patterns that distinguish system libraries and the kernel without colour. @typedef {{system: CanvasPattern | null, kernel: CanvasPattern | null}} Patterns */
+
+/** @param {Palette} palette @returns {Patterns} */
+function patternsOf(palette) {
+  const tile = (/** @type {(context: CanvasRenderingContext2D) => void} */ draw) => {
+    const canvas = document.createElement("canvas");
+    [canvas.width, canvas.height] = [6, 6];
+    const context = canvas.getContext("2d");
+    if (!context) return null;
+    context.globalAlpha = 0.3;
+    context.fillStyle = context.strokeStyle = palette.ink;
+    draw(context);
+    return context.createPattern(canvas, "repeat");
+  };
+  return {
+    system: tile((context) => context.fillRect(1, 1, 2, 2)),
+    kernel: tile((context) => {
+      context.beginPath();
+      for (const shift of [-6, 0, 6]) {
+        context.moveTo(shift, 6);
+        context.lineTo(shift + 6, 0);
+      }
+      context.stroke();
+    }),
+  };
 }
 
 /** The palette of the current theme. @returns {Palette} */
@@ -668,7 +711,11 @@ function fittedName(name, width, measure) {
 /** @typedef {import("./picture.js").Picture} Picture */
 
 const ROW_HEIGHT = 19;
-const FONT = "12px system-ui, -apple-system, 'Segoe UI', sans-serif";
+const FACE = "system-ui, -apple-system, 'Segoe UI', sans-serif";
+/** Your code is bold, and what a chain holds is small. */
+const FONTS = { plain: `12px ${FACE}`, yours: `600 12px ${FACE}`, chain: `10px ${FACE}` };
+/** How much lower a chain is than a frame, above and below. */
+const CHAIN_INSET = 3;
 const ZOOM_MILLISECONDS = 140;
 /** About three printed pages. */
 const MOST_PRINTED_ROWS = 150;
@@ -705,9 +752,10 @@ class FlameCanvas {
     this.upward = false;
     this.colour = "crate";
     this.palette = currentPalette();
+    this.patterns = patternsOf(this.palette);
     this.frame = 0;
-    /** Widths of letters. @type {Map<string, number>} */
-    this.letters = new Map();
+    /** Widths of letters, by font. @type {Record<string, Map<string, number>>} */
+    this.letters = { plain: new Map(), yours: new Map(), chain: new Map() };
     /** The size and scroll position of the element, cached because reading them during changes is slow. */
     this.size = { width: 0, height: 0 };
     this.scrolled = 0;
@@ -788,6 +836,7 @@ class FlameCanvas {
 
   themeChanged() {
     this.palette = currentPalette();
+    this.patterns = patternsOf(this.palette);
     // Draws at once: printing does not wait for an animation frame.
     this.draw();
   }
@@ -847,7 +896,6 @@ class FlameCanvas {
     const { width, height } = this;
     context.fillRect(0, 0, width, height);
     if (!picture) return;
-    context.font = FONT;
     context.textBaseline = "middle";
     const rows = picture.rowsOfBoxes();
     const first = this.yOf(0);
@@ -870,8 +918,12 @@ class FlameCanvas {
       const gap = right - left > 3 ? 1 : 0;
       const isHit = this.hit !== null && this.hit[box] === 1;
       context.globalAlpha = this.hit !== null && !isHit ? 0.45 : 1;
+      const isChain = picture.isChain(box);
+      const [top, high] = isChain ? [y + CHAIN_INSET, ROW_HEIGHT - 1 - 2 * CHAIN_INSET] : [y, ROW_HEIGHT - 1];
+      const wide = Math.max(0.6, right - left - gap);
       context.fillStyle = isHit ? this.palette.hit : this.fillOf(picture, box);
-      context.fillRect(left, y, Math.max(0.6, right - left - gap), ROW_HEIGHT - 1);
+      context.fillRect(left, top, wide, high);
+      if (wide > 2 && !isHit) this.drawPattern(context, picture, box, left, top, wide, high);
       context.globalAlpha = this.hit !== null && !isHit ? 0.8 : 1;
       if (right - left > 16) this.drawName(context, picture, box, left, right, y, isHit);
       context.globalAlpha = 1;
@@ -883,21 +935,41 @@ class FlameCanvas {
     }
   }
 
+  /** Distinguishes owners without colour. @param {CanvasRenderingContext2D} context @param {Picture} picture @param {number} box @param {number} left @param {number} top @param {number} wide @param {number} high */
+  drawPattern(context, picture, box, left, top, wide, high) {
+    if (picture.isChain(box)) {
+      context.strokeStyle = this.palette.soft;
+      context.lineWidth = 1;
+      context.setLineDash([3, 2]);
+      context.strokeRect(left + 0.5, top + 0.5, Math.max(0, wide - 1), high - 1);
+      context.setLineDash([]);
+      return;
+    }
+    if (picture.diff || this.colour === "heat") return;
+    const kind = picture.ownerKind(box);
+    const pattern = kind === "system" ? this.patterns.system : kind === "kernel" ? this.patterns.kernel : null;
+    if (pattern === null) return;
+    context.fillStyle = pattern;
+    context.fillRect(left, top, wide, high);
+  }
+
   /** @param {CanvasRenderingContext2D} context @param {Picture} picture @param {number} box @param {number} left @param {number} right @param {number} y @param {boolean} isHit */
   drawName(context, picture, box, left, right, y, isHit) {
     const room = right - left - 7;
-    const text = fittedName(picture.nameOf(box), room, (part) => this.widthOf(context, part));
+    const font = picture.isChain(box) ? "chain" : picture.ownerKind(box) === "yours" ? "yours" : "plain";
+    context.font = FONTS[font];
+    const text = fittedName(picture.nameOf(box), room, (part) => this.widthOf(context, this.letters[font], part));
     if (text === "") return;
     context.fillStyle = isHit ? this.palette.hitInk : this.inkOf(picture, box);
     context.fillText(text, left + 4, y + ROW_HEIGHT / 2, room);
   }
 
-  /** The approximate width of a text: each letter is measured once, whole texts never. @param {CanvasRenderingContext2D} context @param {string} text */
-  widthOf(context, text) {
+  /** The approximate width of a text: each letter is measured once, whole texts never. @param {CanvasRenderingContext2D} context @param {Map<string, number>} letters @param {string} text */
+  widthOf(context, letters, text) {
     let width = 0;
     for (const letter of text) {
-      let one = this.letters.get(letter);
-      if (one === undefined) this.letters.set(letter, (one = context.measureText(letter).width));
+      let one = letters.get(letter);
+      if (one === undefined) letters.set(letter, (one = context.measureText(letter).width));
       width += one;
     }
     return width;
@@ -1101,7 +1173,7 @@ class FlamePane {
     this.flame = new FlameCanvas(
       {
         zoom: (picture, box, since) => this.zoomTo(picture, box, since),
-        menu: (picture, box, event) => picture.name[box] >= 0 && app.functionMenu(picture.nameOf(box), event),
+        menu: (picture, box, event) => picture.name[box] >= 0 && !picture.isChain(box) && app.functionMenu(picture.nameOf(box), event),
         hover: (picture, box, event) => this.hover(picture, box, event),
         select: (picture, box) => this.select(picture, box),
         magnified: (scale) => this.magnify(scale),
@@ -1110,7 +1182,8 @@ class FlamePane {
     );
     this.notice = h("div.notice", { hidden: true });
     this.table = h("div.for-readers");
-    this.element = h("div.flame-holder", {}, this.flame.element, this.notice, this.table);
+    this.legend = options.zooms ? legendOf() : null;
+    this.element = h("div.flame-holder", {}, this.flame.element, this.legend, this.notice, this.table);
     this.finer = debounced(120, () => this.update(app.state));
   }
 
@@ -1127,9 +1200,10 @@ class FlamePane {
   async update(state) {
     this.flame.upward = this.options.upward(state);
     this.flame.colour = state.colour;
+    if (this.legend) this.legend.hidden = state.colour === "heat" || (this.app.isDiff() && state.colour !== "crate");
     const zoom = this.options.zooms ? state.zoom : "";
     const wanted = { direction: this.options.direction(state), pivot: this.options.pivot(state), zoom, width: 0 };
-    const what = JSON.stringify([this.app.dataKey(), wanted]);
+    const what = JSON.stringify([this.app.dataKey(), state.open, wanted]);
     if (what !== this.shown) this.magnified = 1;
     wanted.width = this.flame.width * (devicePixelRatio || 1) * this.magnified;
     const asked = `${what} ${Math.ceil(wanted.width / 100)}`;
@@ -1166,6 +1240,7 @@ class FlamePane {
   /** @param {Picture} picture @param {number} box @param {number} [since] when it was asked for */
   zoomTo(picture, box, since = performance.now()) {
     hideTooltip();
+    if (picture.isChain(box)) return this.open(picture, box);
     if (!this.options.zooms) {
       if (picture.name[box] >= 0 && box !== 0) this.app.set({ pivot: picture.nameOf(box) });
       return;
@@ -1179,7 +1254,13 @@ class FlamePane {
     this.app.set({ zoom: path });
     const zoom = this.app.state.zoom;
     const wanted = { direction: this.options.direction(this.app.state), pivot: this.options.pivot(this.app.state), zoom, width: 0 };
-    this.expected = JSON.stringify([this.app.dataKey(), wanted]);
+    this.expected = JSON.stringify([this.app.dataKey(), this.app.state.open, wanted]);
+  }
+
+  /** Shows the frames of a chain. @param {Picture} picture @param {number} box */
+  open(picture, box) {
+    const paths = [...openPaths(this.app.state), zoomPath(picture.pathOf(box))];
+    this.app.set({ open: paths.join(",") });
   }
 
   /** @param {Picture} picture @param {number} box @param {MouseEvent | null} event */
@@ -1193,7 +1274,8 @@ class FlamePane {
 
   /** @param {Picture} picture @param {number} box */
   placeOf(picture, box) {
-    return [picture.crateOf(box), picture.fileOf(box)].filter((part) => part !== "").join(" · ");
+    if (picture.isChain(box)) return "These frames lead to your code, or start a thread: a click shows them";
+    return [picture.ownerOf(box), picture.fileOf(box)].filter((part) => part !== "").join(" · ");
   }
 
   /** @param {Picture} picture @param {number} box @returns {[string, string][]} */
@@ -1219,7 +1301,7 @@ class FlamePane {
 
   /** @param {Picture} picture @param {number} box */
   select(picture, box) {
-    if (picture.name[box] >= 0) this.app.chosen = picture.nameOf(box);
+    if (picture.name[box] >= 0 && !picture.isChain(box)) this.app.chosen = picture.nameOf(box);
     const facts = this.factsOf(picture, box).map(([name, value]) => `${name} ${value}`);
     announce(`${picture.nameOf(box)}: ${facts.join(", ")}`);
     this.app.status(`${picture.nameOf(box)} — ${facts.join(" · ")}`);
@@ -1245,6 +1327,21 @@ class FlamePane {
   printed(on) {
     this.flame.printed(on);
   }
+}
+
+/** What the colours mean. */
+function legendOf() {
+  const entry = (/** @type {string} */ kind, /** @type {string} */ text) => h("span.legend-entry", {}, h(`span.swatch.${kind}`), h("span", { text }));
+  return h(
+    "div.legend",
+    { role: "note", "aria-label": "What the colours mean" },
+    entry("yours", "your code"),
+    entry("dependency", "dependencies, by crate"),
+    entry("std", "standard library"),
+    entry("system", "system libraries"),
+    entry("kernel", "kernel"),
+    entry("chain", "folded frames of others: click to open, r shows everything"),
+  );
 }
 
 /** The note above a picture. @param {Picture} picture @param {boolean} saved */
@@ -1286,7 +1383,8 @@ function flameView(app) {
       invert.textContent = state.inverted ? "Callers" : "Callees";
       invert.setAttribute("aria-pressed", String(state.inverted));
       grow.textContent = state.upward ? "Flame ↑" : "Icicle ↓";
-      colour.textContent = `Colour: ${state.colour || (app.isDiff() ? "change" : "crate")}`;
+      const plain = state.colour === "crate" ? "owner" : state.colour;
+      colour.textContent = `Colour: ${plain || (app.isDiff() ? "change" : "owner")}`;
       reset.hidden = state.zoom === "";
       return pane.update(state);
     },
@@ -1308,7 +1406,7 @@ function nextColour(app) {
 
 /** @typedef {import("./app.js").App} App */
 /** @typedef {import("./state.js").State} State */
-/** @typedef {{name: string, hue: number, flat: number, cum: number, flat_new: number, flat_base: number, cum_new: number, cum_base: number, x: number, y: number, width: number, height: number}} GraphNode */
+/** @typedef {{name: string, hue: number, owner: string, chain: boolean, flat: number, cum: number, flat_new: number, flat_base: number, cum_new: number, cum_base: number, x: number, y: number, width: number, height: number}} GraphNode */
 /** @typedef {{from: number, to: number, weight: number, new: number, base: number, direct: boolean, points: [number, number][]}} GraphEdge */
 /** @typedef {{nodes: GraphNode[], edges: GraphEdge[], diff: boolean, left_out: number, width: number, height: number}} Graph */
 
@@ -1325,9 +1423,11 @@ function s(tag, attributes, ...children) {
 /** @param {App} app */
 function graphView(app) {
   const scene = s("g", {});
-  const svg = s("svg", { class: "graph", tabindex: 0, role: "list", "aria-label": "Call graph: the heaviest functions. The sandwich view shows who calls whom." }, scene);
+  const dots = s("pattern", { id: "graph-system", width: 6, height: 6, patternUnits: "userSpaceOnUse" }, s("circle", { cx: 2, cy: 2, r: 1, class: "hatch" }));
+  const lines = s("pattern", { id: "graph-kernel", width: 6, height: 6, patternUnits: "userSpaceOnUse", patternTransform: "rotate(45)" }, s("rect", { width: 1, height: 6, class: "hatch" }));
+  const svg = s("svg", { class: "graph", tabindex: 0, role: "list", "aria-label": "Call graph: the heaviest functions. The sandwich view shows who calls whom." }, s("defs", {}, dots, lines), scene);
   const note = h("div.graph-note.soft");
-  const element = h("div.graph-holder", {}, note);
+  const element = h("div.graph-holder", {}, note, legendOf());
   element.prepend(svg);
   const view = { x: 0, y: 0, scale: 1 };
   let shown = "nothing yet";
@@ -1418,17 +1518,19 @@ function drawGraph(app, scene, graph) {
     const { x, y, width, height } = node;
     const group = s(
       "g",
-      { class: "node", role: "listitem", "aria-label": `${node.name}: ${nodeText(node, graph.diff, unit, all)}`, transform: `translate(${x - width / 2} ${y - height / 2})` },
+      { class: `node ${node.chain ? "chain" : node.owner}`, role: "listitem", "aria-label": `${node.name}: ${nodeText(node, graph.diff, unit, all)}`, transform: `translate(${x - width / 2} ${y - height / 2})` },
       s("rect", { width, height, rx: 3, fill: graph.diff ? palette.changeOf((node.cum_new - node.cum_base) / Math.max(1, node.cum)) : `var(--h${node.hue})` }),
+      ...(["system", "kernel"].includes(node.owner) && !graph.diff ? [s("rect", { width, height, rx: 3, fill: `url(#graph-${node.owner})` })] : []),
       s("rect", { width: Math.max(0, width * Math.min(1, node.flat / all)), height: 3, y: height - 3, class: "heat" }),
       s("text", { x: 7, y: 15 }, fittedName(node.name, width - 14, (text) => text.length * 7)),
       s("text", { x: 7, y: 30 }, nodeText(node, graph.diff, unit, all)),
     );
     group.addEventListener("mousemove", (event) => showTooltip(node.name, "", nodeFacts(node, graph.diff, unit), /** @type {MouseEvent} */ (event)));
     group.addEventListener("mouseleave", hideTooltip);
-    group.addEventListener("dblclick", () => app.set({ view: "sandwich", pivot: node.name }));
+    group.addEventListener("dblclick", () => (node.chain ? app.toggleFold("all") : app.set({ view: "sandwich", pivot: node.name })));
     group.addEventListener("contextmenu", (event) => {
       event.preventDefault();
+      if (node.chain) return;
       app.functionMenu(node.name, /** @type {MouseEvent} */ (event));
     });
     return group;
@@ -1708,7 +1810,7 @@ function functionTable(app, options) {
 function functionCells(app, rows, row, narrow) {
   const { unit, per_sample: perSample } = app.sampleType();
   const all = app.total() || 1;
-  const name = nameCell(rows.names[rows.name[row]], rows.hues[rows.krate[rows.name[row]]]);
+  const name = nameCell(rows.names[rows.name[row]], rows.hues[rows.name[row]]);
   const [flat, cum] = [rows.flat[row], rows.cum[row]];
   if (narrow && rows.diff && rows.cum_sides) return [changeCell(rows.cum_sides.base[row], rows.cum_sides.new[row], unit, perSample), name];
   if (narrow) return [barCell(shareLabel(cum, all), cum / all, exactLabel(cum, unit)), name];
@@ -1946,7 +2048,7 @@ function siteCells(app, sites, at) {
   if (hasKept(app)) cells.push(share("kept"));
   cells.push(h("div", { text: valueLabel(Math.round(siteFigure(app, sites, at, "mean")), "bytes") }));
   if (sites.temporary.length > 0) cells.push(share("temporary"));
-  const name = nameCell(sites.names[sites.name[at]], sites.hues[sites.krate[sites.name[at]]]);
+  const name = nameCell(sites.names[sites.name[at]], sites.hues[sites.name[at]]);
   const inner = sites.names[sites.inner[at]];
   if (sites.inner[at] !== sites.name[at]) name.append(h("span.soft", { text: `  through ${inner}` }));
   return [...cells, name];
@@ -2589,6 +2691,223 @@ function codeRow(app, cost, most, places, text, source = "") {
   const value = (/** @type {number} */ amount) => h("td.number", { text: amount === 0 ? "" : valueLabel(amount, unit), title: amount === 0 ? "" : `${exactLabel(amount, unit)} · ${shareLabel(amount, all)}` });
   return h("tr", {}, value(cost.flat), value(cost.cum), ...places.map((place) => h("td.number.soft", { text: place })), h("td.code-text", { text, title: source, style: heat === "" ? {} : { boxShadow: `inset 4px 0 ${heat}` } }));
 }
+// view-summary.js
+// What stands out, your heaviest functions and what they consist of: each line leads to the view that shows it.
+
+
+/** @typedef {import("./app.js").App} App */
+/** @typedef {import("./state.js").State} State */
+/** @typedef {{name: string, value: number}} Part */
+/** @typedef {{name: string, owner: string, flat: number, cum: number, parts: Part[]}} Row */
+/** @typedef {{by: string, title: string, sample_type: string, unit: string, total: number, without_yours: number, rows: Row[]}} List */
+/** @typedef {{function: string, file: string, line: number, share: number}} Place */
+/** @typedef {{rule: string, title: string, share: number, range: [number, number], confidence: string, places: Place[], why: string, helps: string, dig: string}} StandsOut */
+/** @typedef {{times: number[], sizes: number[], unit: string}} Size */
+/** @typedef {{function: string, sentence: string}} Change */
+/** @typedef {{verdict: string, faults: string[], explanation: {observations: number, findings: StandsOut[]}, lists: List[], thread_key: string, size?: Size, changes?: {summary: string, more: Change[], less: Change[]}}} SummaryData */
+
+/** @param {App} app */
+function summaryView(app) {
+  const element = h("div.summary", { tabindex: 0 });
+  let shown = "nothing yet";
+  return {
+    element,
+    controls: [],
+    /** @param {State} state */
+    async update(state) {
+      if (app.dataKey() === shown) return;
+      const data = /** @type {SummaryData | null} */ (await app.waitFor(app.provider.data("summary", state)));
+      if (data === null) return;
+      shown = app.dataKey();
+      const lists = data.lists.map((list) => listPart(app, list, data.thread_key));
+      replaceContent(
+        element,
+        headPart(app, data),
+        h("div.summary-columns", {}, h("div.summary-column", {}, changesPart(app, data), findingsPart(app, data)), h("div.summary-column", {}, data.size ? sizePart(app, data.size) : null, ...lists, labelsPart(app))),
+      );
+    },
+    focus: () => element.focus(),
+  };
+}
+
+/** How good the profile is, and how much there is. @param {App} app @param {SummaryData} data */
+function headPart(app, data) {
+  const { kind, unit, total } = app.sampleType();
+  const texts = /** @type {Record<string, string>} */ ({ good: "This profile is good.", fair: "This profile can be used, with care.", poor: "This profile misleads." });
+  const verdict = h("button.link", { text: texts[data.verdict] ?? "", onclick: () => app.set({ view: "info" }) });
+  const count = data.explanation.observations;
+  const samples = count > 0 ? ` in ${grouped(count)} ${count === 1 ? "sample" : "samples"}` : "";
+  return h(
+    "header.summary-head",
+    {},
+    h("h2", { text: `${valueLabel(total, unit)} ${kind}${samples}`, title: exactLabel(total, unit) }),
+    h("p", {}, h(`span.mark.${data.verdict}`, { text: data.verdict === "good" ? "✓" : "!" }), verdict, data.faults.length > 0 && h("span.soft", { text: ` ${data.faults.join(" · ")}` })),
+  );
+}
+
+/** What changed by more than noise. @param {App} app @param {SummaryData} data */
+function changesPart(app, data) {
+  const { changes } = data;
+  if (!changes) return null;
+  const line = (/** @type {Change} */ change) => h("li", {}, h("button.link", { text: change.sentence, onclick: () => app.set({ view: "sandwich", pivot: change.function }) }));
+  return h("section.changes", {}, h("h2", { text: "What changed" }), h("p", { text: changes.summary }), h("ul.sentences", {}, ...changes.more.map(line), ...changes.less.map(line)));
+}
+
+/** @param {App} app @param {SummaryData} data */
+function findingsPart(app, data) {
+  const { findings } = data.explanation;
+  const nothing = h("p.soft", { text: "Nothing stands out." });
+  return h("section.stands-out", {}, h("h2", { text: "What stands out" }), ...(findings.length > 0 ? findings.map((finding) => findingPart(app, finding)) : [nothing]));
+}
+
+/** @param {App} app @param {StandsOut} finding */
+function findingPart(app, finding) {
+  const percent = (/** @type {number} */ share) => `${(100 * share).toFixed(1)} %`;
+  const [low, high] = finding.range;
+  const share = finding.share > 0 ? h("span.share-text", { text: percent(finding.share), title: `with 95 % confidence between ${percent(low)} and ${percent(high)}` }) : null;
+  const look = () => app.set({ view: "flame", query: patternOf(finding.dig), zoom: "" });
+  const place = (/** @type {Place} */ one) =>
+    h("li", {}, h("span.number", { text: percent(one.share) }), h("button.link", { text: one.function, title: one.file === "" ? one.function : `${one.file}:${one.line}`, onclick: () => app.set({ view: "sandwich", pivot: one.function }) }), one.line > 0 && h("span.soft", { text: `${baseName(one.file)}:${one.line}` }));
+  const sentence = (/** @type {string} */ text) => text.charAt(0).toUpperCase() + text.slice(1);
+  return h(
+    "article.finding",
+    {},
+    h("h3", {}, h("button.link", { text: sentence(finding.title), title: "Show it in the flame graph", onclick: look }), share, finding.confidence === "low" && h("span.soft", { text: "uncertain: few samples" })),
+    finding.places.length > 0 && h("ul.places", {}, ...finding.places.map(place)),
+    h("details", {}, h("summary", { text: "Why, and what usually helps" }), h("p", { text: `${sentence(finding.why)}.` }), h("p", { text: `${sentence(finding.helps)}.` })),
+  );
+}
+
+/** The expression in the command that digs deeper; empty if it has none. @param {string} dig */
+function patternOf(dig) {
+  return /--focus '(.*)'/.exec(dig)?.[1] ?? "";
+}
+
+/** @param {string} path */
+function baseName(path) {
+  return path.slice(path.lastIndexOf("/") + 1);
+}
+
+/** @param {App} app @param {List} list @param {string} threadKey */
+function listPart(app, list, threadKey) {
+  const all = Math.abs(list.total) || 1;
+  const most = Math.max(1, ...list.rows.map((row) => Math.abs(row.flat)));
+  const row = (/** @type {Row} */ one) =>
+    h(
+      "tr",
+      {},
+      h("td.number", {}, barCell(shareLabel(one.flat, all), Math.abs(one.flat) / most, exactLabel(one.flat, list.unit))),
+      h("td.number", { text: valueLabel(one.flat, list.unit) }),
+      h("td.summary-name", {}, h(`span.dot.${one.owner || "none"}`), h("button.link", { text: one.name, title: one.name, onclick: () => app.set(leadsTo(app, list, one, threadKey)) }), partsOf(one)),
+    );
+  const without = list.without_yours !== 0 && list.by === "yours" ? h("p.soft", { text: `${shareLabel(list.without_yours, all)} ran without any of your code on the stack.` }) : null;
+  return h("section.summary-list", {}, h("h2", { text: list.title }), h("table", {}, h("tbody", {}, ...list.rows.map(row))), without);
+}
+
+/** What a row consists of. @param {Row} row */
+function partsOf(row) {
+  if (row.flat === 0 || row.parts.every((part) => part.name === "own code")) return null;
+  const parts = row.parts.slice(0, 4).map((part) => `${part.name} ${Math.round((100 * part.value) / row.flat)}%`);
+  return h("div.parts.soft", { text: parts.join(" · ") });
+}
+
+/** The view that shows a row. @param {App} app @param {List} list @param {Row} row @param {string} threadKey @returns {Partial<State>} */
+function leadsTo(app, list, row, threadKey) {
+  const { saved } = app.provider;
+  const type = list.sample_type;
+  if (list.by === "thread") {
+    if (app.opened.about?.has_timeline && (saved || threadKey === "")) return { view: "timeline" };
+    return saved ? { view: "tags" } : { view: "flame", zoom: "", filters: filtersWith(app, "tagfocus", `${threadKey}${exactPattern(row.name)}`) };
+  }
+  if (list.by === "crate") {
+    const pattern = cratePattern(row.name);
+    return saved ? { view: "flame", type, query: pattern } : { view: "flame", type, zoom: "", filters: filtersWith(app, "focus", pattern) };
+  }
+  // What ran without your code has no function to show.
+  return row.owner === "" ? { view: "flame", type, zoom: "" } : { view: "sandwich", type, pivot: row.name };
+}
+
+/** @param {App} app @param {string} kind @param {string} text */
+function filtersWith(app, kind, text) {
+  return [...app.state.filters.filter((filter) => filter.kind !== kind || filter.text !== text), { kind, text }];
+}
+
+/** Matches the names and the files of a crate: `serde_json 1.0.149`. @param {string} label */
+function cratePattern(label) {
+  const [name, version = ""] = label.replace(/^\[|\]$/g, "").split(" ");
+  if (name === "std") return "^<?(std|core|alloc)::|/rustc/|/library/(std|core|alloc)/";
+  const crate = name.replace(/[.*+?^${}()|[\]\\]/g, "\\$&").replace(/[_-]/g, "[_-]");
+  const numbers = version === "" ? "" : `(-${version.replace(/[.*+?^${}()|[\]\\]/g, "\\$&")})?`;
+  return `\\b${crate}${numbers}(/|::|$)`;
+}
+
+/** How large the heap was: a line to point into. @param {App} app @param {Size} size */
+function sizePart(app, size) {
+  const [width, height] = [560, 120];
+  const last = size.times[size.times.length - 1] || 1;
+  const most = Math.max(1, ...size.sizes);
+  const x = (/** @type {number} */ at) => (size.times[at] / last) * width;
+  const y = (/** @type {number} */ at) => height - 4 - (size.sizes[at] / most) * (height - 10);
+  const points = size.times.map((_, at) => `${x(at).toFixed(1)},${y(at).toFixed(1)}`);
+  const namespace = "http://www.w3.org/2000/svg";
+  const make = (/** @type {string} */ tag, /** @type {Record<string, string>} */ attributes) => {
+    const element = document.createElementNS(namespace, tag);
+    for (const [key, value] of Object.entries(attributes)) element.setAttribute(key, value);
+    return element;
+  };
+  const dot = make("circle", { r: "3.5", class: "size-dot", visibility: "hidden" });
+  const svg = make("svg", { class: "size-over-time", viewBox: `0 0 ${width} ${height}`, tabindex: "0", role: "img", "aria-label": `The size of the heap over time: at most ${valueLabel(most, size.unit)}. Left and right move, Enter shows what was held.` });
+  svg.append(make("path", { class: "size-area", d: `M 0,${height} L ${points.join(" L ")} L ${width},${height} Z` }), make("polyline", { class: "size-line", points: points.join(" ") }), dot);
+  let chosen = size.sizes.indexOf(Math.max(...size.sizes));
+  const note = h("p.soft");
+  const point = (/** @type {number} */ at) => {
+    chosen = Math.max(0, Math.min(size.times.length - 1, at));
+    dot.setAttribute("cx", String(x(chosen)));
+    dot.setAttribute("cy", String(y(chosen)));
+    dot.setAttribute("visibility", "visible");
+    note.textContent = `${valueLabel(size.sizes[chosen], size.unit)} at ${timeLabel(size.times[chosen])}; click to see who held it`;
+  };
+  const nearest = (/** @type {MouseEvent} */ event) => {
+    const place = svg.getBoundingClientRect();
+    const time = ((event.clientX - place.left) / Math.max(1, place.width)) * last;
+    return size.times.reduce((best, found, at) => (Math.abs(found - time) < Math.abs(size.times[best] - time) ? at : best), 0);
+  };
+  const open = () => {
+    if (app.provider.saved) return app.set({ view: "timeline" });
+    const type = app.opened.about?.types.find((other) => other.kind === "snapshot_space") ? "snapshot_space" : app.state.type;
+    app.set({ view: "flame", type, zoom: "", time: `${size.times[chosen]}-${size.times[chosen] + 1}` });
+  };
+  svg.addEventListener("mousemove", (event) => {
+    point(nearest(/** @type {MouseEvent} */ (event)));
+    showTooltip(valueLabel(size.sizes[chosen], size.unit), `at ${timeLabel(size.times[chosen])}`, [], /** @type {MouseEvent} */ (event));
+  });
+  svg.addEventListener("mouseleave", hideTooltip);
+  svg.addEventListener("click", (event) => {
+    point(nearest(/** @type {MouseEvent} */ (event)));
+    hideTooltip();
+    open();
+  });
+  svg.addEventListener("keydown", (event) => {
+    const key = /** @type {KeyboardEvent} */ (event).key;
+    if (key === "ArrowLeft" || key === "ArrowRight") point(chosen + (key === "ArrowLeft" ? -1 : 1));
+    else if (key === "Enter") open();
+    else return;
+    event.preventDefault();
+    event.stopPropagation();
+  });
+  point(chosen);
+  const section = h("section.summary-list", {}, h("h2", { text: "The heap’s size over time" }), note);
+  section.insertBefore(svg, note);
+  return section;
+}
+
+/** The labels there are; their view has the values. @param {App} app */
+function labelsPart(app) {
+  const keys = /** @type {string[]} */ (app.opened.about?.label_keys ?? []);
+  if (keys.length === 0) return null;
+  const link = (/** @type {string} */ key) => h("button.link", { text: key, onclick: () => app.set({ view: "tags" }) });
+  return h("section.summary-list", {}, h("h2", { text: "Labels" }), h("p.label-keys", {}, ...keys.slice(0, 20).map(link)));
+}
 // view-tags.js
 // Labels: the share of each value, with buttons to filter by a value or to group by a key.
 
@@ -2793,6 +3112,7 @@ function treeCells(app, row, toggle) {
 
 /** @type {ViewKind[]} */
 const VIEWS = [
+  { id: "summary", title: "Summary", make: summaryView },
   { id: "flame", title: "Flame graph", make: flameView },
   { id: "top", title: "Top", make: topView },
   { id: "tree", title: "Call tree", make: treeView },
@@ -2807,10 +3127,13 @@ const VIEWS = [
 ];
 
 /** The views that need more data than the flame graph; a saved page may not have it. */
-const MORE_VIEWS = ["graph", "heap", "source", "tags", "timeline", "heatmap"];
+const MORE_VIEWS = ["summary", "graph", "heap", "source", "tags", "timeline", "heatmap"];
+
+/** A profile with more stacks opens on its flame graph: its summary takes seconds. */
+const MOST_STACKS_FIRST = 200_000;
 
 /** The status line while nothing is selected. */
-const RESTING = "Click to zoom, right-click for more, / to search, r to fold runtime frames, ? for all keys";
+const RESTING = "Click to zoom or to open folded frames, right-click for more, / to search, r for every frame, ? for all keys";
 
 /** The message for actions that a saved page cannot do. */
 const ONLY_LIVE = "A saved page cannot do this. Open the profile with “flamelet view”.";
@@ -2832,9 +3155,9 @@ class App {
   constructor(root, provider) {
     this.root = root;
     this.provider = provider;
-    this.state = parseState(location.hash);
+    this.state = { ...parseState(location.hash), ...(location.hash === "" ? provider.firstState() : {}) };
     /** @type {Opened} */
-    this.opened = { about: null, entries: [], live: false, live_heap: [], let_go: 0, code: false, no_code: "" };
+    this.opened = { about: null, entries: [], live: false, live_heap: [], let_go: 0, code: false, no_code: "", mine: [] };
     /** The function that the keys act on. */
     this.chosen = "";
     this.working = 0;
@@ -2865,6 +3188,7 @@ class App {
     const opened = await opening;
     if (opened === null) return;
     this.opened = opened;
+    this.rememberMine();
     document.title = opened.about ? `${opened.about.title} – flamelet` : "flamelet";
     await this.render();
   }
@@ -2969,7 +3293,8 @@ class App {
   async render() {
     if (!this.opened.about) return this.renderShelf();
     const kinds = VIEWS.filter((kind) => this.isOffered(kind));
-    const kind = kinds.find((candidate) => candidate.id === this.state.view) ?? kinds[0];
+    const wanted = this.state.view || this.firstView();
+    const kind = kinds.find((candidate) => candidate.id === wanted) ?? kinds[0];
     this.renderBars(kinds, kind);
     if (this.viewId !== kind.id || !this.view) {
       this.viewId = kind.id;
@@ -2983,6 +3308,11 @@ class App {
     this.status(RESTING);
     void this.renderMatched();
     await this.view.update(this.state);
+  }
+
+  /** What is shown where the address does not say. */
+  firstView() {
+    return this.provider.saved || this.opened.about?.stacks > MOST_STACKS_FIRST ? "flame" : "summary";
   }
 
   /** @param {ViewKind} kind */
@@ -3005,8 +3335,8 @@ class App {
     this.totalElement.title = exactLabel(type.total, type.unit);
     if (this.titleElement) this.titleElement.textContent = about.title;
     if (!this.typing && document.activeElement !== this.search) this.search.value = this.state.query;
-    const { filters, time, base, fold } = this.state;
-    const drawn = JSON.stringify([kinds.map((kind) => kind.id), current.id, filters, time, base, fold, about.id, this.opened.entries, this.opened.let_go]);
+    const { filters, time, base, fold, open, mine } = this.state;
+    const drawn = JSON.stringify([kinds.map((kind) => kind.id), current.id, filters, time, base, fold, open, mine, about.id, this.opened.entries, this.opened.let_go]);
     if (drawn === this.drawnBars) return;
     this.drawnBars = drawn;
     keepingFocus(/** @type {HTMLElement} */ (this.liveButtons), () => this.renderShelfSelects());
@@ -3039,18 +3369,61 @@ class App {
     if (time !== "") chips.push(this.chip("time:", timeText(time), () => this.setTime("")));
     if (base.startsWith("@")) chips.push(this.chip("against time:", timeText(base.slice(1)), () => this.set({ base: "", zoom: "" })));
     const folding = (/** @type {string} */ part, /** @type {string} */ text, /** @type {string} */ title) => h("button.toggle", { text, "aria-pressed": fold.split(",").includes(part), title, onclick: () => this.toggleFold(part) });
-    const folds = [folding("generics", "Fold generics", "Count Vec<T>::push as one function for every T (n)"), folding("runtime", "Fold runtime", "Fold frames of the async runtime and the standard library into one box (r)")];
+    const generics = folding("generics", "Fold generics", "Count Vec<T>::push as one function for every T (n)");
+    const everything = folding("all", "Show everything", "Show every frame, instead of one thin box for the frames that lead from the start of a thread to your code, or from one of your functions to the next (r)");
+    const opened = openPaths(this.state).length;
+    const close = opened > 0 ? h("button.toggle", { text: `Close ${opened} opened`, title: "Fold the chains that were opened", onclick: () => this.set({ open: "", zoom: "" }) }) : null;
     const add = h("button.toggle", { text: "+ Filter", title: "Add a filter (a)", onclick: () => this.askForFilter() });
     const hint = saved ? h("span.soft", { text: "This is a saved page. For filters, time ranges and source, open the profile with “flamelet view”." }) : null;
-    replaceContent(/** @type {HTMLElement} */ (this.chips), ...(saved ? [] : [add, ...chips, h("span.spring"), ...folds]), hint ?? "");
+    replaceContent(/** @type {HTMLElement} */ (this.chips), ...(saved ? [] : [add, ...chips]), hint, h("span.spring"), saved ? null : this.mineField(), saved ? null : generics, close, everything);
   }
 
   /** @param {string} part */
   toggleFold(part) {
-    if (this.provider.saved) return flash(ONLY_LIVE);
+    if (this.provider.saved && part !== "all") return flash(ONLY_LIVE);
     const before = this.state.fold.split(",").filter((other) => other !== "");
     const parts = before.includes(part) ? before.filter((other) => other !== part) : [...before, part];
-    this.set({ fold: parts.sort().join(","), zoom: "" });
+    this.set({ fold: parts.sort().join(","), open: "", zoom: "" });
+  }
+
+  /** Where a reader says which code is theirs. */
+  mineField() {
+    const given = this.opened.mine.join(" | ");
+    const field = /** @type {HTMLInputElement} */ (h("input", { type: "text", size: 16, value: this.state.mine, placeholder: given === "" ? "by paths and names" : given, spellcheck: "false", "aria-label": "Your code, as a regular expression", title: "Functions whose name or file matches this regular expression are yours; empty for what paths and names say" }));
+    field.addEventListener("change", () => this.setMine(field.value));
+    return h("label.mine", {}, h("span.soft", { text: "Your code" }), field);
+  }
+
+  /** Remembers what is the reader’s, for profiles of the same program. @param {string} mine */
+  setMine(mine) {
+    try {
+      if (mine === "") localStorage.removeItem(this.mineKey());
+      else localStorage.setItem(this.mineKey(), mine);
+    } catch {
+      // Without storage it lasts as long as the address does.
+    }
+    this.set({ mine, open: "", zoom: "" });
+  }
+
+  /** Where `mine` is kept: by the program that was profiled, else by the name of the profile. */
+  mineKey() {
+    const about = this.opened.about;
+    return `flamelet-mine ${about?.mappings?.[0]?.file || about?.title || ""}`;
+  }
+
+  /** What was remembered for this program is used again. */
+  rememberMine() {
+    if (this.provider.saved || this.state.mine !== "" || !this.opened.about) return;
+    let mine = "";
+    try {
+      mine = localStorage.getItem(this.mineKey()) ?? "";
+    } catch {
+      // No storage.
+    }
+    if (mine !== "") {
+      this.state = { ...this.state, mine };
+      history.replaceState(null, "", formatState(this.state));
+    }
   }
 
   /** @param {string} kind @param {string} text @param {() => void} remove */
@@ -3108,7 +3481,10 @@ class App {
     }
     try {
       const matched = await this.provider.matched(this.state);
-      if (this.state.query === query) place.textContent = `${shareLabel(matched.weight, this.total())} matched`;
+      if (this.state.query !== query) return;
+      const folded = matched.folded > 0 ? `, ${shareLabel(matched.folded, this.total())} folded` : "";
+      place.textContent = `${shareLabel(matched.weight, this.total())} matched${folded}`;
+      place.title = folded === "" ? "" : "A part of it matches only in frames that are folded: r shows them";
     } catch (error) {
       place.textContent = "invalid expression";
       place.title = /** @type {Error} */ (error).message;
@@ -3284,7 +3660,7 @@ class App {
       x: () => this.set({ filters: this.state.filters.slice(0, -1) }),
       i: () => this.set({ inverted: !this.state.inverted, zoom: "" }),
       g: () => this.set({ upward: !this.state.upward }),
-      r: () => this.toggleFold("runtime"),
+      r: () => this.toggleFold("all"),
       n: () => this.toggleFold("generics"),
       "0": () => this.set({ zoom: "" }),
       f: filter("focus"),
@@ -3327,6 +3703,8 @@ function localTheme() {
  * @typedef {object} NameColumns
  * @property {string[]} names @property {number[]} keys @property {number[]} krate
  * @property {string[]} crates @property {number[]} hues @property {number[]} file @property {string[]} files
+ * @property {number[]} owner the row of `owners` @property {string[]} owners @property {string[]} owner_kinds
+ * @property {number[]} chains the rows that stand for chains of frames @property {number[]} starts the rows of std and libc that start threads
  *
  * @typedef {{new: number[], base: number[]}} Sides
  *
@@ -3362,6 +3740,7 @@ class Picture {
       rows = Math.max(rows, this.depth[at] + 1);
     }
     this.rows = rows;
+    this.chains = new Set(payload.chains);
     this.zoom = payload.zoom;
     this.diff = payload.diff;
     /** @type {Int32Array[] | null} */
@@ -3383,7 +3762,24 @@ class Picture {
   /** @param {number} at @returns {number} the row of the palette */
   hueOf(at) {
     const name = this.name[at];
-    return name < 0 ? -1 : this.data.hues[this.data.krate[name]];
+    return name < 0 ? -1 : this.data.hues[name];
+  }
+
+  /** Whether a box stands for a chain of frames. @param {number} at */
+  isChain(at) {
+    return this.chains.has(this.name[at]);
+  }
+
+  /** Whose code a box is, in one word. @param {number} at */
+  ownerKind(at) {
+    const name = this.name[at];
+    return name < 0 ? "" : this.data.owner_kinds[this.data.owner[name]];
+  }
+
+  /** Whose code a box is: `serde_json 1.0.149`. @param {number} at */
+  ownerOf(at) {
+    const name = this.name[at];
+    return name < 0 ? "" : this.data.owners[this.data.owner[name]];
   }
 
   /** @param {number} at */
@@ -3490,16 +3886,18 @@ class Picture {
   }
 }
 // rebuild.js
-// Builds other trees from the whole tree, for a saved page that has no server: callers instead of callees, and
-// the two halves of a sandwich.
+// Other trees out of a whole one, for a page that was saved to a file and has no server to ask: with chains of frames
+// as one box, callers instead of callees, and the two halves of a sandwich.
 
 
 /** @typedef {import("./picture.js").FlamePayload} FlamePayload */
-/** @typedef {{name: number, weight: number, own: number, now: number, base: number, ownNow: number, ownBase: number, children: Map<number, Node>}} Node */
+/** `chain` is the row of the owner of a chain of frames, -1 for a function. */
+/** @typedef {{name: number, chain: number, frames: [number, number], weight: number, own: number, now: number, base: number, ownNow: number, ownBase: number, children: Map<number, Node>}} Node */
+/** A box on the way along a stack. @typedef {{name: number, chain: number, frames: number}} Step */
 
-/** @param {number} name @returns {Node} */
-function newNode(name) {
-  return { name, weight: 0, own: 0, now: 0, base: 0, ownNow: 0, ownBase: 0, children: new Map() };
+/** @param {Step} step @returns {Node} */
+function newNode({ name, chain, frames }) {
+  return { name, chain, frames: [frames, frames], weight: 0, own: 0, now: 0, base: 0, ownNow: 0, ownBase: 0, children: new Map() };
 }
 
 /**
@@ -3529,25 +3927,106 @@ function stackOf(picture, at) {
   return names.reverse();
 }
 
+/** Finds the chains of frames in stacks, as `crates/report/src/stacks/chains.rs` does. */
+class ChainFinder {
+  /** @param {FlamePayload} data */
+  constructor(data) {
+    this.data = data;
+    const kinds = data.owner.map((owner) => data.owner_kinds[owner]);
+    const starts = new Set(data.starts);
+    this.yours = kinds.map((kind) => kind === "yours");
+    this.unknown = kinds.map((kind) => kind === "unknown");
+    this.starts = kinds.map((kind, name) => kind === "runtime" || starts.has(name));
+    this.ranks = kinds.map((kind) => (kind === "runtime" || kind === "dependency" ? 2 : kind === "std" ? 1 : 0));
+    /** The steps that lead to chains, by the row of their owner. @type {number[]} */
+    this.keys = data.owners.map((label) => chainKey(chainName(label)));
+  }
+
+  /** How many frames from the root on may belong to chains. @param {number[]} names root first */
+  reach(names) {
+    const last = names.findLastIndex((name) => this.yours[name]);
+    if (last >= 0) return last;
+    let reach = 0;
+    for (let at = 0; at < names.length && !this.unknown[names[at]]; at++) if (this.starts[names[at]]) reach = at + 1;
+    return reach;
+  }
+
+  /**
+   * The boxes on the way through frames of a stack.
+   * @param {number[]} names root first @param {number[]} places the frames, as places in `names`, in the order of the way
+   * @param {boolean} callers whether the way leads to the root @param {Set<string>} opened the paths of chains that are open
+   * @returns {Step[]}
+   */
+  steps(names, places, callers, opened) {
+    const reach = this.reach(names);
+    const folds = (/** @type {number} */ place) => place < reach && !this.yours[names[place]] && !this.unknown[names[place]];
+    /** @type {Step[]} */
+    const steps = [];
+    const keys = [];
+    for (let at = 0; at < places.length; at++) {
+      let end = at;
+      while (end < places.length && folds(places[end])) end++;
+      const chain = end - at > 1 ? this.ownerOf(places.slice(at, end).map((place) => names[place]), callers) : -1;
+      if (chain >= 0 && !opened.has(zoomPath([...keys, this.keys[chain]]))) {
+        steps.push({ name: -1, chain, frames: end - at });
+        keys.push(this.keys[chain]);
+        at = end - 1;
+        continue;
+      }
+      // An opened chain is a box for each of its frames.
+      for (let one = at; one < Math.max(end, at + 1); one++) {
+        steps.push({ name: names[places[one]], chain: -1, frames: 1 });
+        keys.push(this.data.keys[names[places[one]]]);
+      }
+      at = Math.max(end, at + 1) - 1;
+    }
+    return steps;
+  }
+
+  /** The row of the owner that a chain is named by. @param {number[]} names @param {boolean} callers */
+  ownerOf(names, callers) {
+    let best = names[0];
+    for (const name of names) if (this.ranks[name] > this.ranks[best] || (callers && this.ranks[name] === this.ranks[best])) best = name;
+    return this.data.owner[best];
+  }
+}
+
+/** An owner without its version. @param {string} label */
+function chainName(label) {
+  return label.split(" ")[0];
+}
+
+/** @param {string} name */
+function chainKey(name) {
+  let hash = 0x811c9dc5;
+  for (const byte of new TextEncoder().encode(name)) hash = Math.imul(hash ^ byte, 0x01000193);
+  return ((hash << 1) | (hash >>> 31)) >>> 0;
+}
+
 /**
  * @param {Picture} picture a whole tree of callees
- * @param {(names: number[]) => number[] | null} route the names to follow for a stack, or null to leave it out
- * @param {number} rootName
+ * @param {(names: number[]) => number[] | null} route the frames to walk for a stack, as places in `names`; nothing to leave it out
+ * @param {{root: number, callers: boolean, folds: Set<string> | null}} how `folds` has the paths of opened chains; nothing for no chains
  * @returns {Picture}
  */
-function regrouped(picture, route, rootName) {
+function regrouped(picture, route, how) {
   const ends = endings(picture);
-  const root = newNode(rootName);
+  const finder = new ChainFinder(picture.data);
+  const root = newNode({ name: how.root, chain: -1, frames: 1 });
   for (let at = 0; at < picture.count; at++) {
     if (ends.weight[at] <= 0) continue;
-    const names = route(stackOf(picture, at));
-    if (names === null) continue;
+    const names = stackOf(picture, at);
+    const places = route(names);
+    if (places === null) continue;
     const add = { weight: ends.weight[at], now: ends.now[at], base: ends.base[at] };
+    const steps = how.folds ? finder.steps(names, places, how.callers, how.folds) : places.map((place) => ({ name: names[place], chain: -1, frames: 1 }));
     let node = root;
     addTo(node, add);
-    for (const name of names) {
-      let next = node.children.get(name);
-      if (!next) node.children.set(name, (next = newNode(name)));
+    for (const step of steps) {
+      const key = step.chain >= 0 ? -1 - step.chain : step.name;
+      let next = node.children.get(key);
+      if (!next) node.children.set(key, (next = newNode(step)));
+      next.frames = [Math.min(next.frames[0], step.frames), Math.max(next.frames[1], step.frames)];
       node = next;
       addTo(node, add);
     }
@@ -3555,7 +4034,7 @@ function regrouped(picture, route, rootName) {
     node.ownNow += add.now;
     node.ownBase += add.base;
   }
-  return new Picture(columnsOf(root, picture.data));
+  return new Picture(columnsOf(root, new ChainNames(picture.data)));
 }
 
 /** @param {Node} node @param {{weight: number, now: number, base: number}} add */
@@ -3565,10 +4044,45 @@ function addTo(node, add) {
   node.base += add.base;
 }
 
-/** @param {Node} root @param {FlamePayload} from @returns {FlamePayload} */
-function columnsOf(root, from) {
-  /** @type {FlamePayload} */
-  const out = { ...from, zoom: 0, parent: [], name: [], weight: [], own: [] };
+/** The names of a payload, to which those of chains are added. */
+class ChainNames {
+  /** @param {FlamePayload} from */
+  constructor(from) {
+    /** @type {FlamePayload} */
+    this.data = { ...from, zoom: 0, parent: [], name: [], weight: [], own: [] };
+    for (const column of /** @type {const} */ (["names", "keys", "krate", "hues", "owner", "file", "chains"])) {
+      Object.assign(this.data, { [column]: [...from[column]] });
+    }
+    /** @type {Map<string, number>} */
+    this.rows = new Map();
+  }
+
+  /** The row of what a node shows. @param {Node} node */
+  rowOf(node) {
+    if (node.chain < 0) return node.name;
+    const { data } = this;
+    const name = chainName(data.owners[node.chain]);
+    const [least, most] = node.frames;
+    const text = `${name} · ${least === most ? most : `${least} to ${most}`} frames`;
+    const known = this.rows.get(text);
+    if (known !== undefined) return known;
+    const row = data.names.length;
+    const like = data.owner.indexOf(node.chain);
+    data.names.push(text);
+    data.keys.push(chainKey(name));
+    data.krate.push(data.krate[like]);
+    data.hues.push(data.hues[like]);
+    data.owner.push(node.chain);
+    data.file.push(-1);
+    data.chains.push(row);
+    this.rows.set(text, row);
+    return row;
+  }
+}
+
+/** @param {Node} root @param {ChainNames} names @returns {FlamePayload} */
+function columnsOf(root, names) {
+  const out = names.data;
   const sides = { new: /** @type {number[]} */ ([]), base: /** @type {number[]} */ ([]) };
   const ownSides = { new: /** @type {number[]} */ ([]), base: /** @type {number[]} */ ([]) };
   /** @type {[Node, number][]} */
@@ -3577,41 +4091,53 @@ function columnsOf(root, from) {
     const [node, parent] = next;
     const at = out.parent.length;
     out.parent.push(parent);
-    out.name.push(node.name);
+    out.name.push(names.rowOf(node));
     out.weight.push(node.weight);
     out.own.push(node.own);
     sides.new.push(node.now);
     sides.base.push(node.base);
     ownSides.new.push(node.ownNow);
     ownSides.base.push(node.ownBase);
-    const children = [...node.children.values()].sort((a, b) => a.weight - b.weight || (from.names[a.name] < from.names[b.name] ? 1 : -1));
+    const text = (/** @type {Node} */ child) => (child.chain >= 0 ? out.owners[child.chain] : out.names[child.name]);
+    const children = [...node.children.values()].sort((a, b) => a.weight - b.weight || (text(a) < text(b) ? 1 : -1));
     for (const child of children) waiting.push([child, at]);
   }
+  const isDiff = out.sides !== undefined;
   delete out.sides;
   delete out.own_sides;
-  if (from.sides) Object.assign(out, { sides, own_sides: ownSides });
+  if (isDiff) Object.assign(out, { sides, own_sides: ownSides });
   return out;
 }
 
-/** The inverted tree, from the leaves to the roots. @param {Picture} picture */
-function invertedPicture(picture) {
-  return regrouped(picture, (names) => names.reverse(), -1);
+/** @param {number} from @param {number} to */
+function placesBetween(from, to) {
+  return Array.from({ length: Math.max(0, to - from) }, (_, at) => from + at);
+}
+
+/** The same tree with chains of frames as one box. @param {Picture} picture @param {Set<string>} opened the paths of chains that are open */
+function foldedPicture(picture, opened) {
+  return regrouped(picture, (names) => placesBetween(0, names.length), { root: -1, callers: false, folds: opened });
+}
+
+/** The tree from the leaves to the roots. @param {Picture} picture @param {Set<string> | null} [folds] */
+function invertedPicture(picture, folds = null) {
+  return regrouped(picture, (names) => placesBetween(0, names.length).reverse(), { root: -1, callers: true, folds });
 }
 
 /**
- * The callees or the callers of a function, starting at its outermost call.
- * @param {Picture} picture @param {string} pivot @param {boolean} callers
+ * What a function calls, or what calls it, from its outermost call on.
+ * @param {Picture} picture @param {string} pivot @param {boolean} callers @param {Set<string> | null} [folds]
  */
-function pivotPicture(picture, pivot, callers) {
-  const name = picture.data.names.indexOf(pivot);
+function pivotPicture(picture, pivot, callers, folds = null) {
+  const root = picture.data.names.indexOf(pivot);
   return regrouped(
     picture,
     (names) => {
-      const at = names.indexOf(name);
+      const at = names.findIndex((name) => picture.data.names[name] === pivot);
       if (at < 0) return null;
-      return callers ? names.slice(0, at).reverse() : names.slice(at + 1);
+      return callers ? placesBetween(0, at).reverse() : placesBetween(at + 1, names.length);
     },
-    name,
+    { root, callers, folds },
   );
 }
 // provider.js
@@ -3627,13 +4153,13 @@ function pivotPicture(picture, pivot, callers) {
  * @typedef {{kind: string, unit: string, total: number, base_total: number, per_sample: number, missing?: boolean}} SampleType
  * @typedef {Record<string, any> & {title: string, types: SampleType[], default_type: number}} About
  * @typedef {{id: string, name: string, detail: string, kind: string}} Entry
- * @typedef {{about: About | null, entries: Entry[], live: boolean, live_heap: string[], let_go: number, code: boolean, no_code: string}} Opened
- * @typedef {{sample_type: number, flame: FlamePayload, functions: Functions, graph: object, labels: object[], heap?: object}} SavedPicture
- * @typedef {{about: About, first: number, inverted: boolean, icicle: boolean, pictures: SavedPicture[], timeline?: object, heatmap?: object}} Saved
+ * @typedef {{about: About | null, entries: Entry[], live: boolean, live_heap: string[], let_go: number, code: boolean, no_code: string, mine: string[]}} Opened
+ * @typedef {{sample_type: number, flame: FlamePayload, functions: Functions, graph: object, labels: object[], heap?: object, summary?: object}} SavedPicture
+ * @typedef {{about: About, first: number, inverted: boolean, icicle: boolean, everything: boolean, pictures: SavedPicture[], timeline?: object, heatmap?: object}} Saved
  * @typedef {NameColumns & {count: number, total: number, diff: boolean, name: number[], flat: number[],
  *   cum: number[], flat_sides?: Sides, cum_sides?: Sides}} Functions
- * @typedef {{name: string, key: number, hue: number, weight: number, own: number, new: number, base: number, leaf: boolean}} TreeRow
- * @typedef {{weight: number, total: number}} Matched
+ * @typedef {{name: string, key: number, hue: number, owner: string, weight: number, own: number, new: number, base: number, leaf: boolean}} TreeRow
+ * @typedef {{weight: number, folded: number, total: number}} Matched `folded` is what matches only in frames that are folded
  * @typedef {{direction: "callees" | "callers", pivot: string, zoom: string, width: number}} FlameQuery
  */
 
@@ -3661,7 +4187,12 @@ class ServerData {
     }
   }
 
-  /** Whether there is data for a view. */
+  /** What the page starts with. @returns {Partial<State>} */
+  firstState() {
+    return {};
+  }
+
+  /** Whether there is anything for a view. */
   has() {
     return true;
   }
@@ -3681,6 +4212,7 @@ class ServerData {
     query.set("dir", wanted.direction);
     if (wanted.pivot !== "") query.set("fn", wanted.pivot);
     if (wanted.zoom !== "") query.set("z", wanted.zoom);
+    for (const path of openPaths(state)) query.append("open", path);
     query.set("w", String(Math.ceil(wanted.width / 100) * 100));
     return new Picture(await this.ask("flame", query, signal));
   }
@@ -3689,6 +4221,7 @@ class ServerData {
   async children(state, path) {
     const query = dataQuery(state);
     if (state.inverted) query.set("dir", "callers");
+    for (const open of openPaths(state)) query.append("open", open);
     query.set("z", path);
     return this.ask("children", query);
   }
@@ -3746,12 +4279,17 @@ class SavedData {
     this.pictures = new Map();
   }
 
+  /** What the page starts with, as whoever saved it chose. @returns {Partial<State>} */
+  firstState() {
+    return { inverted: this.content.inverted, fold: this.content.everything ? "all" : "" };
+  }
+
   /** @returns {Promise<Opened>} */
   async open() {
     const kept = new Set(this.content.pictures.map((picture) => picture.sample_type));
     const about = { ...this.content.about, default_type: this.content.first };
     about.types = about.types.map((type, at) => ({ ...type, missing: !kept.has(at) }));
-    return { about, entries: [], live: false, live_heap: [], let_go: 0, code: false, no_code: "" };
+    return { about, entries: [], live: false, live_heap: [], let_go: 0, code: false, no_code: "", mine: [] };
   }
 
   /** @param {State} state */
@@ -3774,12 +4312,13 @@ class SavedData {
     const part = this.part(state);
     const whole = this.kept(`${part.sample_type}`, () => new Picture(part.flame));
     const callers = wanted.direction === "callers";
-    let picture = whole;
-    if (wanted.pivot !== "") {
-      picture = this.kept(`${part.sample_type} ${callers} ${wanted.pivot}`, () => pivotPicture(whole, wanted.pivot, callers));
-    } else if (callers) {
-      picture = this.kept(`${part.sample_type} callers`, () => invertedPicture(whole));
-    }
+    const folds = showsEverything(state) ? null : new Set(openPaths(state));
+    const key = `${part.sample_type} ${callers} ${folds && [...folds]} ${wanted.pivot}`;
+    const picture = this.kept(key, () => {
+      if (wanted.pivot !== "") return pivotPicture(whole, wanted.pivot, callers, folds);
+      if (callers) return invertedPicture(whole, folds);
+      return folds ? foldedPicture(whole, folds) : whole;
+    });
     picture.zoom = picture.find(zoomKeys(wanted.zoom));
     return picture;
   }
@@ -3792,6 +4331,7 @@ class SavedData {
       name: picture.nameOf(box),
       key: picture.data.keys[picture.name[box]],
       hue: picture.hueOf(box),
+      owner: picture.ownerKind(box),
       weight: picture.weight[box],
       own: picture.own[box],
       new: picture.valueOf(box).now,
@@ -3819,15 +4359,18 @@ class SavedData {
 
   /** @param {State} state @returns {Promise<Matched>} */
   async matched(state) {
-    const picture = await this.flame(state, { direction: "callees", pivot: "", zoom: "", width: 0 });
+    const part = this.part(state);
+    const whole = this.kept(`${part.sample_type}`, () => new Picture(part.flame));
+    const shown = await this.flame(state, { direction: "callees", pivot: "", zoom: "", width: 0 });
     const pattern = searchPattern(state.query);
-    return { weight: pattern ? picture.matches(pattern).weight : 0, total: picture.weight[0] ?? 0 };
+    const weight = pattern ? whole.matches(pattern).weight : 0;
+    return { weight, folded: pattern ? weight - shown.matches(pattern).weight : 0, total: whole.weight[0] ?? 0 };
   }
 
   /** The saved data for a view, if any. @param {string} what @param {State} state */
   keptFor(what, state) {
     const part = this.part(state);
-    const parts = /** @type {Record<string, object | undefined>} */ ({ graph: part.graph, tags: part.labels, heap: part.heap, timeline: this.content.timeline, heatmap: this.content.heatmap });
+    const parts = /** @type {Record<string, object | undefined>} */ ({ summary: part.summary, graph: part.graph, tags: part.labels, heap: part.heap, timeline: this.content.timeline, heatmap: this.content.heatmap });
     return parts[what];
   }
 

@@ -1,0 +1,180 @@
+//! The page's first tab: what stands out, your heaviest functions and what they consist of, crates and threads.
+
+use std::sync::Arc;
+
+use flamelet_profile::{LabelSetId, Profile};
+use flamelet_symbol::owner::Owners;
+use serde::Serialize;
+
+use super::about::counts_memory;
+use super::labels::escaped_pattern;
+use crate::by::{Group, Grouping, by};
+use crate::explain::{Explanation, explain};
+use crate::info::{Verdict, info};
+use crate::report::Report;
+use crate::stacks::base_label_sets;
+
+/// The most rows of a list.
+const MAX_ROWS: usize = 10;
+/// The most points of the heap's size over time.
+const MAX_POINTS: usize = 400;
+
+/// A list of functions, crates or threads.
+#[derive(Clone, Debug, Serialize)]
+struct SummaryList {
+    /// What its rows are: `yours`, `crate` or `thread`.
+    by: &'static str,
+    title: &'static str,
+    sample_type: String,
+    unit: String,
+    total: i64,
+    /// How much of the total has no frame of yours.
+    without_yours: i64,
+    rows: Vec<Group>,
+}
+
+/// How large the heap was, at times that the profile knows.
+#[derive(Clone, Debug, Serialize)]
+struct SizeOverTime {
+    /// In nanoseconds from the start.
+    times: Vec<u64>,
+    sizes: Vec<i64>,
+    unit: String,
+}
+
+/// What the page shows first.
+#[derive(Clone, Debug, Serialize)]
+pub struct Summary {
+    verdict: Verdict,
+    faults: Vec<String>,
+    explanation: Explanation,
+    lists: Vec<SummaryList>,
+    /// The start of the label filter that keeps one thread, `thread=`; empty if no label names threads.
+    thread_key: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    size: Option<SizeOverTime>,
+}
+
+/// Sums up the sample type at `sample_type`.
+pub fn summary(profile: &Arc<Profile>, owners: &Owners, sample_type: usize) -> Summary {
+    let report = |sample_type| Report::unfiltered(Arc::clone(profile), sample_type, MAX_ROWS);
+    let chosen = report(sample_type);
+    let info = info(profile);
+    let mut lists = Vec::new();
+    let has_memory = counts_memory(profile);
+    if !has_memory {
+        lists.push(list(&chosen, Grouping::Yours, "Your heaviest functions", owners));
+    }
+    for (kind, title) in MEMORY.iter().filter(|_| has_memory) {
+        let found = profile.sample_types().iter().position(|value| profile.string(value.kind) == *kind);
+        lists.extend(found.map(|at| list(&report(at), Grouping::Yours, title, owners)));
+    }
+    lists.push(list(&chosen, Grouping::Crate, "Crates and libraries", owners));
+    let threads = list(&chosen, Grouping::Thread, "Threads", owners);
+    if threads.rows.len() > 1 {
+        lists.push(threads);
+    }
+    // Nothing that costs nothing.
+    lists.iter_mut().for_each(|list| list.rows.retain(|row| row.flat != 0));
+    lists.retain(|list| !list.rows.is_empty());
+    Summary {
+        verdict: info.verdict,
+        faults: info.faults,
+        explanation: explain(&chosen, owners),
+        lists,
+        thread_key: thread_key(profile),
+        size: size_over_time(profile),
+    }
+}
+
+/// The questions about memory, by the sample type that answers them.
+const MEMORY: &[(&str, &str)] = &[
+    ("inuse_space", "Who holds memory"),
+    ("growth_space", "Whose memory grows"),
+    ("peak_space", "Who held memory at the peak"),
+    ("alloc_space", "Who allocates"),
+    ("temporary_objects", "Who allocates and frees at once"),
+    ("freed_space", "Whose memory was freed"),
+];
+
+fn list(report: &Report, grouping: Grouping, title: &'static str, owners: &Owners) -> SummaryList {
+    let groups = by(report, grouping, owners);
+    SummaryList {
+        by: groups.by,
+        title,
+        sample_type: groups.sample_type,
+        unit: groups.unit,
+        total: groups.total,
+        without_yours: groups.without_yours,
+        rows: groups.rows,
+    }
+}
+
+/// Returns the label that names threads, as the start of a filter.
+fn thread_key(profile: &Profile) -> String {
+    let has = |key: &&&str| {
+        let Some(key) = profile.strings().find(key) else { return false };
+        let mut sets = (0..profile.label_set_count()).map(LabelSetId::from_index);
+        sets.any(|set| profile.labels(set).iter().any(|label| label.key == key && label.is_text()))
+    };
+    let key = ["thread", "thread_name"].iter().find(has);
+    key.map_or_else(String::new, |key| format!("{}=", escaped_pattern(key)))
+}
+
+/// Returns how large the heap was, if the profile has moments of it.
+fn size_over_time(profile: &Profile) -> Option<SizeOverTime> {
+    let timeline = profile.timeline.as_ref()?;
+    let value_type = profile.sample_types().get(timeline.value_type)?;
+    // Events of other types are not sizes, but what was counted in a moment.
+    if profile.string(value_type.kind) != "snapshot_space" || base_label_sets(profile).contains(&true) {
+        return None;
+    }
+    let mut points: Vec<(u64, i64)> = Vec::new();
+    let mut events: Vec<_> = timeline.events.iter().map(|event| (event.time, event.value)).collect();
+    events.sort_unstable();
+    for (time, value) in events {
+        match points.last_mut() {
+            Some((last, size)) if *last == time => *size = size.saturating_add(value),
+            _ => points.push((time, value)),
+        }
+    }
+    let step = points.len().div_ceil(MAX_POINTS).max(1);
+    // Of several moments that share a point, the largest counts: a peak must not get lost.
+    let largest = points.chunks(step).filter_map(|chunk| chunk.iter().max_by_key(|(_, size)| *size));
+    let (times, sizes): (Vec<u64>, Vec<i64>) = largest.copied().unzip();
+    (times.len() > 1).then(|| SizeOverTime { times, sizes, unit: profile.string(value_type.unit).to_owned() })
+}
+
+#[cfg(test)]
+mod tests {
+    use flamelet_profile::{Event, ProfileBuilder, Thread, ThreadId, Timeline};
+
+    use super::*;
+
+    #[test]
+    fn the_size_of_the_heap_over_time() {
+        let mut builder = ProfileBuilder::new(&[("inuse_space", "bytes"), ("snapshot_space", "bytes")]);
+        let mut samples = Vec::new();
+        for name in ["shop::cart", "shop::index"] {
+            let function = builder.named_function(name, "/home/me/shop/src/main.rs");
+            let frame = builder.frame(function, 1);
+            let stack = builder.stack(&[frame]);
+            samples.push(builder.sample(stack, Default::default(), &[7, 7]) as u32);
+        }
+        let event = |time, sample: usize, value| Event {
+            time,
+            sample: samples[sample],
+            thread: ThreadId::from_index(0),
+            value,
+        };
+        let events = vec![event(5, 0, 10), event(5, 1, 1), event(9, 0, 20), event(9, 1, 2)];
+        let threads = vec![Thread::default()];
+        let timeline = Timeline { threads, events, value_type: 1, ..Timeline::default() };
+        let profile = Arc::new(builder.finish_with(Some(timeline), None));
+        let found = summary(&profile, &Owners::of(&profile, |_, _| false), 0);
+        let size = found.size.expect("there are two moments");
+        assert_eq!((size.times, size.sizes), (vec![5, 9], vec![11, 22]));
+        assert_eq!(found.lists[0].title, "Who holds memory");
+        assert_eq!(found.lists[0].rows.len(), 2);
+    }
+}

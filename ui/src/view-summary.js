@@ -1,0 +1,222 @@
+// @ts-check
+// What stands out, your heaviest functions and what they consist of: each line leads to the view that shows it.
+
+import { h, replaceContent } from "./dom.js";
+import { hideTooltip, showTooltip } from "./overlay.js";
+import { exactPattern } from "./state.js";
+import { barCell } from "./table.js";
+import { exactLabel, grouped, shareLabel, timeLabel, valueLabel } from "./units.js";
+
+/** @typedef {import("./app.js").App} App */
+/** @typedef {import("./state.js").State} State */
+/** @typedef {{name: string, value: number}} Part */
+/** @typedef {{name: string, owner: string, flat: number, cum: number, parts: Part[]}} Row */
+/** @typedef {{by: string, title: string, sample_type: string, unit: string, total: number, without_yours: number, rows: Row[]}} List */
+/** @typedef {{function: string, file: string, line: number, share: number}} Place */
+/** @typedef {{rule: string, title: string, share: number, range: [number, number], confidence: string, places: Place[], why: string, helps: string, dig: string}} StandsOut */
+/** @typedef {{times: number[], sizes: number[], unit: string}} Size */
+/** @typedef {{function: string, sentence: string}} Change */
+/** @typedef {{verdict: string, faults: string[], explanation: {observations: number, findings: StandsOut[]}, lists: List[], thread_key: string, size?: Size, changes?: {summary: string, more: Change[], less: Change[]}}} SummaryData */
+
+/** @param {App} app */
+export function summaryView(app) {
+  const element = h("div.summary", { tabindex: 0 });
+  let shown = "nothing yet";
+  return {
+    element,
+    controls: [],
+    /** @param {State} state */
+    async update(state) {
+      if (app.dataKey() === shown) return;
+      const data = /** @type {SummaryData | null} */ (await app.waitFor(app.provider.data("summary", state)));
+      if (data === null) return;
+      shown = app.dataKey();
+      const lists = data.lists.map((list) => listPart(app, list, data.thread_key));
+      replaceContent(
+        element,
+        headPart(app, data),
+        h("div.summary-columns", {}, h("div.summary-column", {}, changesPart(app, data), findingsPart(app, data)), h("div.summary-column", {}, data.size ? sizePart(app, data.size) : null, ...lists, labelsPart(app))),
+      );
+    },
+    focus: () => element.focus(),
+  };
+}
+
+/** How good the profile is, and how much there is. @param {App} app @param {SummaryData} data */
+function headPart(app, data) {
+  const { kind, unit, total } = app.sampleType();
+  const texts = /** @type {Record<string, string>} */ ({ good: "This profile is good.", fair: "This profile can be used, with care.", poor: "This profile misleads." });
+  const verdict = h("button.link", { text: texts[data.verdict] ?? "", onclick: () => app.set({ view: "info" }) });
+  const count = data.explanation.observations;
+  const samples = count > 0 ? ` in ${grouped(count)} ${count === 1 ? "sample" : "samples"}` : "";
+  return h(
+    "header.summary-head",
+    {},
+    h("h2", { text: `${valueLabel(total, unit)} ${kind}${samples}`, title: exactLabel(total, unit) }),
+    h("p", {}, h(`span.mark.${data.verdict}`, { text: data.verdict === "good" ? "✓" : "!" }), verdict, data.faults.length > 0 && h("span.soft", { text: ` ${data.faults.join(" · ")}` })),
+  );
+}
+
+/** What changed by more than noise. @param {App} app @param {SummaryData} data */
+function changesPart(app, data) {
+  const { changes } = data;
+  if (!changes) return null;
+  const line = (/** @type {Change} */ change) => h("li", {}, h("button.link", { text: change.sentence, onclick: () => app.set({ view: "sandwich", pivot: change.function }) }));
+  return h("section.changes", {}, h("h2", { text: "What changed" }), h("p", { text: changes.summary }), h("ul.sentences", {}, ...changes.more.map(line), ...changes.less.map(line)));
+}
+
+/** @param {App} app @param {SummaryData} data */
+function findingsPart(app, data) {
+  const { findings } = data.explanation;
+  const nothing = h("p.soft", { text: "Nothing stands out." });
+  return h("section.stands-out", {}, h("h2", { text: "What stands out" }), ...(findings.length > 0 ? findings.map((finding) => findingPart(app, finding)) : [nothing]));
+}
+
+/** @param {App} app @param {StandsOut} finding */
+function findingPart(app, finding) {
+  const percent = (/** @type {number} */ share) => `${(100 * share).toFixed(1)} %`;
+  const [low, high] = finding.range;
+  const share = finding.share > 0 ? h("span.share-text", { text: percent(finding.share), title: `with 95 % confidence between ${percent(low)} and ${percent(high)}` }) : null;
+  const look = () => app.set({ view: "flame", query: patternOf(finding.dig), zoom: "" });
+  const place = (/** @type {Place} */ one) =>
+    h("li", {}, h("span.number", { text: percent(one.share) }), h("button.link", { text: one.function, title: one.file === "" ? one.function : `${one.file}:${one.line}`, onclick: () => app.set({ view: "sandwich", pivot: one.function }) }), one.line > 0 && h("span.soft", { text: `${baseName(one.file)}:${one.line}` }));
+  const sentence = (/** @type {string} */ text) => text.charAt(0).toUpperCase() + text.slice(1);
+  return h(
+    "article.finding",
+    {},
+    h("h3", {}, h("button.link", { text: sentence(finding.title), title: "Show it in the flame graph", onclick: look }), share, finding.confidence === "low" && h("span.soft", { text: "uncertain: few samples" })),
+    finding.places.length > 0 && h("ul.places", {}, ...finding.places.map(place)),
+    h("details", {}, h("summary", { text: "Why, and what usually helps" }), h("p", { text: `${sentence(finding.why)}.` }), h("p", { text: `${sentence(finding.helps)}.` })),
+  );
+}
+
+/** The expression in the command that digs deeper; empty if it has none. @param {string} dig */
+export function patternOf(dig) {
+  return /--focus '(.*)'/.exec(dig)?.[1] ?? "";
+}
+
+/** @param {string} path */
+function baseName(path) {
+  return path.slice(path.lastIndexOf("/") + 1);
+}
+
+/** @param {App} app @param {List} list @param {string} threadKey */
+function listPart(app, list, threadKey) {
+  const all = Math.abs(list.total) || 1;
+  const most = Math.max(1, ...list.rows.map((row) => Math.abs(row.flat)));
+  const row = (/** @type {Row} */ one) =>
+    h(
+      "tr",
+      {},
+      h("td.number", {}, barCell(shareLabel(one.flat, all), Math.abs(one.flat) / most, exactLabel(one.flat, list.unit))),
+      h("td.number", { text: valueLabel(one.flat, list.unit) }),
+      h("td.summary-name", {}, h(`span.dot.${one.owner || "none"}`), h("button.link", { text: one.name, title: one.name, onclick: () => app.set(leadsTo(app, list, one, threadKey)) }), partsOf(one)),
+    );
+  const without = list.without_yours !== 0 && list.by === "yours" ? h("p.soft", { text: `${shareLabel(list.without_yours, all)} ran without any of your code on the stack.` }) : null;
+  return h("section.summary-list", {}, h("h2", { text: list.title }), h("table", {}, h("tbody", {}, ...list.rows.map(row))), without);
+}
+
+/** What a row consists of. @param {Row} row */
+function partsOf(row) {
+  if (row.flat === 0 || row.parts.every((part) => part.name === "own code")) return null;
+  const parts = row.parts.slice(0, 4).map((part) => `${part.name} ${Math.round((100 * part.value) / row.flat)}%`);
+  return h("div.parts.soft", { text: parts.join(" · ") });
+}
+
+/** The view that shows a row. @param {App} app @param {List} list @param {Row} row @param {string} threadKey @returns {Partial<State>} */
+function leadsTo(app, list, row, threadKey) {
+  const { saved } = app.provider;
+  const type = list.sample_type;
+  if (list.by === "thread") {
+    if (app.opened.about?.has_timeline && (saved || threadKey === "")) return { view: "timeline" };
+    return saved ? { view: "tags" } : { view: "flame", zoom: "", filters: filtersWith(app, "tagfocus", `${threadKey}${exactPattern(row.name)}`) };
+  }
+  if (list.by === "crate") {
+    const pattern = cratePattern(row.name);
+    return saved ? { view: "flame", type, query: pattern } : { view: "flame", type, zoom: "", filters: filtersWith(app, "focus", pattern) };
+  }
+  // What ran without your code has no function to show.
+  return row.owner === "" ? { view: "flame", type, zoom: "" } : { view: "sandwich", type, pivot: row.name };
+}
+
+/** @param {App} app @param {string} kind @param {string} text */
+function filtersWith(app, kind, text) {
+  return [...app.state.filters.filter((filter) => filter.kind !== kind || filter.text !== text), { kind, text }];
+}
+
+/** Matches the names and the files of a crate: `serde_json 1.0.149`. @param {string} label */
+export function cratePattern(label) {
+  const [name, version = ""] = label.replace(/^\[|\]$/g, "").split(" ");
+  if (name === "std") return "^<?(std|core|alloc)::|/rustc/|/library/(std|core|alloc)/";
+  const crate = name.replace(/[.*+?^${}()|[\]\\]/g, "\\$&").replace(/[_-]/g, "[_-]");
+  const numbers = version === "" ? "" : `(-${version.replace(/[.*+?^${}()|[\]\\]/g, "\\$&")})?`;
+  return `\\b${crate}${numbers}(/|::|$)`;
+}
+
+/** How large the heap was: a line to point into. @param {App} app @param {Size} size */
+function sizePart(app, size) {
+  const [width, height] = [560, 120];
+  const last = size.times[size.times.length - 1] || 1;
+  const most = Math.max(1, ...size.sizes);
+  const x = (/** @type {number} */ at) => (size.times[at] / last) * width;
+  const y = (/** @type {number} */ at) => height - 4 - (size.sizes[at] / most) * (height - 10);
+  const points = size.times.map((_, at) => `${x(at).toFixed(1)},${y(at).toFixed(1)}`);
+  const namespace = "http://www.w3.org/2000/svg";
+  const make = (/** @type {string} */ tag, /** @type {Record<string, string>} */ attributes) => {
+    const element = document.createElementNS(namespace, tag);
+    for (const [key, value] of Object.entries(attributes)) element.setAttribute(key, value);
+    return element;
+  };
+  const dot = make("circle", { r: "3.5", class: "size-dot", visibility: "hidden" });
+  const svg = make("svg", { class: "size-over-time", viewBox: `0 0 ${width} ${height}`, tabindex: "0", role: "img", "aria-label": `The size of the heap over time: at most ${valueLabel(most, size.unit)}. Left and right move, Enter shows what was held.` });
+  svg.append(make("path", { class: "size-area", d: `M 0,${height} L ${points.join(" L ")} L ${width},${height} Z` }), make("polyline", { class: "size-line", points: points.join(" ") }), dot);
+  let chosen = size.sizes.indexOf(Math.max(...size.sizes));
+  const note = h("p.soft");
+  const point = (/** @type {number} */ at) => {
+    chosen = Math.max(0, Math.min(size.times.length - 1, at));
+    dot.setAttribute("cx", String(x(chosen)));
+    dot.setAttribute("cy", String(y(chosen)));
+    dot.setAttribute("visibility", "visible");
+    note.textContent = `${valueLabel(size.sizes[chosen], size.unit)} at ${timeLabel(size.times[chosen])}; click to see who held it`;
+  };
+  const nearest = (/** @type {MouseEvent} */ event) => {
+    const place = svg.getBoundingClientRect();
+    const time = ((event.clientX - place.left) / Math.max(1, place.width)) * last;
+    return size.times.reduce((best, found, at) => (Math.abs(found - time) < Math.abs(size.times[best] - time) ? at : best), 0);
+  };
+  const open = () => {
+    if (app.provider.saved) return app.set({ view: "timeline" });
+    const type = app.opened.about?.types.find((other) => other.kind === "snapshot_space") ? "snapshot_space" : app.state.type;
+    app.set({ view: "flame", type, zoom: "", time: `${size.times[chosen]}-${size.times[chosen] + 1}` });
+  };
+  svg.addEventListener("mousemove", (event) => {
+    point(nearest(/** @type {MouseEvent} */ (event)));
+    showTooltip(valueLabel(size.sizes[chosen], size.unit), `at ${timeLabel(size.times[chosen])}`, [], /** @type {MouseEvent} */ (event));
+  });
+  svg.addEventListener("mouseleave", hideTooltip);
+  svg.addEventListener("click", (event) => {
+    point(nearest(/** @type {MouseEvent} */ (event)));
+    hideTooltip();
+    open();
+  });
+  svg.addEventListener("keydown", (event) => {
+    const key = /** @type {KeyboardEvent} */ (event).key;
+    if (key === "ArrowLeft" || key === "ArrowRight") point(chosen + (key === "ArrowLeft" ? -1 : 1));
+    else if (key === "Enter") open();
+    else return;
+    event.preventDefault();
+    event.stopPropagation();
+  });
+  point(chosen);
+  const section = h("section.summary-list", {}, h("h2", { text: "The heap’s size over time" }), note);
+  section.insertBefore(svg, note);
+  return section;
+}
+
+/** The labels there are; their view has the values. @param {App} app */
+function labelsPart(app) {
+  const keys = /** @type {string[]} */ (app.opened.about?.label_keys ?? []);
+  if (keys.length === 0) return null;
+  const link = (/** @type {string} */ key) => h("button.link", { text: key, onclick: () => app.set({ view: "tags" }) });
+  return h("section.summary-list", {}, h("h2", { text: "Labels" }), h("p.label-keys", {}, ...keys.slice(0, 20).map(link)));
+}
