@@ -5,14 +5,14 @@ use std::path::{Path, PathBuf};
 use crate::programs::{self, Answer};
 use crate::rows;
 
-/// How often pprof is asked again before its answer counts as different. A tie is decided as by the toss of a coin, and
-/// all of them must not fall alike.
+/// How often pprof is run again before its answer counts as different. pprof breaks ties at random, so a single run may
+/// differ by chance.
 const PPROF_RUNS: usize = 20;
 
 /// How an answer is read before it is compared.
 pub type Reading = fn(&str) -> Vec<String>;
 
-/// Both programs, and every difference met so far.
+/// Both programs, and all differences so far.
 pub struct Duel {
     pprof: PathBuf,
     compared: usize,
@@ -20,7 +20,7 @@ pub struct Duel {
 }
 
 impl Duel {
-    /// None, with a `SKIP:` line, on a machine without pprof.
+    /// Returns `None`, with a `SKIP:` line, on a machine without pprof.
     pub fn begin() -> Option<Self> {
         Some(Self { pprof: programs::pprof()?, compared: 0, differences: Vec::new() })
     }
@@ -43,7 +43,7 @@ impl Duel {
 
     /// Compares one report, as read by `reading`.
     ///
-    /// pprof itself gives rows of the same name and value in any order, now one, now another (it iterates over
+    /// pprof prints rows with the same name and value in random order (it iterates over
     /// hash maps). So a difference counts only if none of several runs of pprof gives flamelet's answer, and,
     /// where those runs differ among themselves, only if the rows differ whatever their order.
     pub fn compare(&mut self, arguments: &[&str], files: &[&Path], reading: Reading) {
@@ -64,7 +64,7 @@ impl Duel {
         self.note(arguments, files, difference);
     }
 
-    /// Both programs must refuse.
+    /// Checks that both programs refuse.
     pub fn both_refuse(&mut self, arguments: &[&str], files: &[&Path]) {
         let (expected, found) = (self.ask_pprof(arguments, files), ask_flamelet(arguments, files));
         assert_ne!(expected.status, Some(0), "pprof takes {arguments:?} and prints\n{}", expected.stdout);
@@ -72,12 +72,12 @@ impl Duel {
         self.note(arguments, files, taken.then(|| format!("    pprof    {}", last_line(&expected.stderr))));
     }
 
-    /// What pprof answers.
+    /// Returns pprof's answer.
     pub fn ask_pprof(&self, arguments: &[&str], files: &[&Path]) -> Answer {
         programs::answer(programs::command(&self.pprof).args(arguments).args(files))
     }
 
-    /// Notes the difference between two answers that were asked for elsewhere, if there is one.
+    /// Records the difference between two given answers, if there is one.
     pub fn judge(
         &mut self,
         arguments: &[&str],
@@ -97,7 +97,7 @@ impl Duel {
         }
     }
 
-    /// Fails with every difference, if there was one.
+    /// Fails and lists all differences, if there are any.
     pub fn end(self) {
         let count = self.differences.len();
         assert!(
@@ -109,12 +109,12 @@ impl Duel {
     }
 }
 
-/// What `flamelet pprof` answers.
+/// Returns the answer of `flamelet pprof`.
 pub fn ask_flamelet(arguments: &[&str], files: &[&Path]) -> Answer {
     programs::answer(programs::command(programs::flamelet()).arg("pprof").args(arguments).args(files))
 }
 
-/// What differs between pprof's answer and flamelet's. A refusal by pprof is a mistake in the test's own table.
+/// Returns the difference between pprof's answer and flamelet's. If pprof refuses, the table of the test is wrong.
 fn difference(expected: &Answer, found: &Answer, reading: Reading) -> Option<String> {
     if expected.status != Some(0) {
         return Some(format!("    pprof    refuses: {}\n", last_line(&expected.stderr)));
@@ -125,7 +125,7 @@ fn difference(expected: &Answer, found: &Answer, reading: Reading) -> Option<Str
     rows::first_difference(&reading(&expected.stdout), &reading(&found.stdout))
 }
 
-/// The rows in an order of their own, without the running sum, which depends on theirs.
+/// Returns the rows in sorted order, without the running sum, which depends on pprof's order.
 fn sorted(answer: &Answer, reading: Reading) -> Vec<String> {
     let mut rows: Vec<String> = reading(&answer.stdout).iter().map(|row| without_sum(row)).collect();
     rows.sort();
@@ -147,7 +147,7 @@ fn last_line(text: &str) -> &str {
     text.trim_end().lines().last().unwrap_or("(no message)")
 }
 
-/// The arguments as one would type them.
+/// Returns the arguments as a user would type them.
 fn quoted(arguments: &[&str]) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_=.:,/".contains(c);
     let quote = |text: &&str| if text.chars().all(plain) { (*text).to_owned() } else { format!("'{text}'") };

@@ -1,11 +1,11 @@
-//! Running flamelet where a mistake would show: with little memory, or with files that cannot grow.
+//! Runs flamelet under limits that reveal mistakes: little memory, or files that cannot grow.
 
 use std::ffi::OsStr;
 use std::path::Path;
 
 use crate::programs::{Answer, answer, command, flamelet};
 
-/// Address space for a run on a hostile file, in KiB. A reader that believes a length asks for far more.
+/// Address space for a run on a hostile file, in KiB. A reader that trusts a length field needs far more.
 const MEMORY_KIB: u64 = 3 << 20;
 
 /// Runs flamelet under a limit on its address space.

@@ -1,8 +1,8 @@
-//! What the black-box tests share: the programs they start, the profiles they start them on, and a reader of
-//! the reports that both `flamelet` and `pprof` print.
+//! The shared part of the black-box tests: the programs they start, the profiles they use, and a parser for the reports
+//! that both `flamelet` and `pprof` print.
 //!
-//! The tests know nothing of flamelet's crates: they see what a user sees. [`wire`] even writes its profiles
-//! by itself, so that a mistake in the codec cannot hide in the tests' own input.
+//! The tests do not use flamelet's crates: they see what a user sees. [`wire`] has its own writer for profiles, so that a
+//! mistake in the codec cannot hide in the test input.
 
 pub mod compare;
 pub mod confined;

@@ -1,11 +1,11 @@
-//! How much memory a program had at most, as the kernel counts it.
+//! The peak memory of a program, as the kernel counts it.
 
 #![allow(unsafe_code, reason = "the standard library does not hand out what wait4 says")]
 
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, ExitStatus};
 
-/// Waits for a child to end, and says how many bytes of it were in memory at once, at most.
+/// Waits for a child to exit, and returns its peak resident memory in bytes.
 pub fn wait(pid: u32) -> (ExitStatus, u64) {
     let pid = pid as libc::pid_t;
     let mut status = 0;
@@ -23,7 +23,7 @@ pub fn wait(pid: u32) -> (ExitStatus, u64) {
     }
 }
 
-/// Has `command` run by the program `peak_memory`, and returns what it answered and its peak.
+/// Runs `command` with the program `peak_memory`, and returns its output and its peak.
 pub fn peak_memory(helper: &str, command: &Command, name: &str) -> (crate::programs::Answer, u64) {
     let file = crate::profiles::scratch().join(format!("{name}.peak"));
     let mut measured = crate::programs::command(helper.as_ref());

@@ -1,7 +1,7 @@
 //! The profiles that the tests run on: committed ones from real programs, ones made by hand, and fresh ones
 //! that a real Go program writes during the test.
 //!
-//! `FLAMELET_REGENERATE=1 cargo test -p flamelet-tests --test fresh` writes the committed ones anew.
+//! `FLAMELET_REGENERATE=1 cargo test -p flamelet-tests --test fresh` rewrites the committed ones.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -71,7 +71,7 @@ pub fn all() -> Vec<PathBuf> {
     profiles
 }
 
-/// Builds the Go workload and lets it write one profile; none without Go.
+/// Builds the Go workload and lets it write one profile. Returns `None` without Go.
 pub fn fresh(kind: &str, milliseconds: u32) -> Option<PathBuf> {
     static WORKLOAD: OnceLock<Option<PathBuf>> = OnceLock::new();
     let workload = WORKLOAD.get_or_init(build_workload).as_ref()?;
@@ -88,7 +88,7 @@ fn build_workload() -> Option<PathBuf> {
     let mut build = Command::new(go);
     build.args(["build", "-trimpath", "-o"]).arg(&workload).arg("./workload");
     build.current_dir(programs::repository().join("tests/go"));
-    // The same settings as `cargo xtask test` gives, for a plain `cargo test`.
+    // The same settings as in `cargo xtask test`, for a plain `cargo test`.
     for (name, value) in [("GOTOOLCHAIN", "local"), ("GOPROXY", "off"), ("GOFLAGS", "-mod=mod")] {
         build.env(name, value);
     }

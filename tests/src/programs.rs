@@ -1,4 +1,4 @@
-//! The programs under test and beside it, and how they are run.
+//! The program under test and the other programs that tests run.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -10,14 +10,14 @@ pub fn repository() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("tests/ stands in the repository")
 }
 
-/// Cargo's target folder, found from where this very test was built.
+/// Returns cargo's target folder, derived from the path of this test binary.
 pub fn target() -> PathBuf {
     let test = std::env::current_exe().expect("the test's own path");
     let debug = test.ancestors().nth(2).expect("target/debug/deps/test");
     debug.parent().expect("target/debug").to_owned()
 }
 
-/// The `flamelet` command: the one that `cargo xtask test` has built, else built here, once.
+/// Returns the `flamelet` command: the one that `cargo xtask test` has built, else builds it once.
 pub fn flamelet() -> &'static Path {
     static PATH: OnceLock<PathBuf> = OnceLock::new();
     PATH.get_or_init(|| match std::env::var_os("FLAMELET_BIN") {
@@ -34,7 +34,7 @@ pub fn flamelet() -> &'static Path {
     })
 }
 
-/// Go's own pprof, which `cargo xtask test` prepares. Without it there is nothing to compare with.
+/// Returns Go's own pprof, which `cargo xtask test` prepares, or `None` if there is none.
 pub fn pprof() -> Option<PathBuf> {
     tool("FLAMELET_PPROF", "pprof")
 }
@@ -54,7 +54,7 @@ fn tool(variable: &str, below_tools: &str) -> Option<PathBuf> {
     found
 }
 
-/// What a program did.
+/// The result of running a program.
 #[derive(Debug)]
 pub struct Answer {
     /// Its exit status; none if a signal ended it.
@@ -65,8 +65,8 @@ pub struct Answer {
     pub stderr: String,
 }
 
-/// Where the command keeps the libraries that it preloads: a folder that nobody else can replace, which it insists on.
-/// Below target/, unless others can write somewhere above (in a clone below /tmp, or where the group may write).
+/// The folder for the libraries that the command preloads, which other users must not be able to replace. It is below
+/// target/, unless others can write to a folder above it (in a clone below /tmp, or where the group may write).
 fn cache(home: &Path) -> &'static Path {
     static CACHE: OnceLock<PathBuf> = OnceLock::new();
     CACHE.get_or_init(|| {
@@ -76,14 +76,13 @@ fn cache(home: &Path) -> &'static Path {
     })
 }
 
-/// Whether no folder above this one, as far as they are there, can be written by others.
+/// Returns whether no existing folder above this one can be written by others.
 fn is_private(folder: &Path) -> bool {
     let is_safe = |found: std::fs::Metadata| found.permissions().mode() & 0o022 == 0;
     folder.ancestors().all(|above| above.metadata().map_or(true, is_safe))
 }
 
-/// A command in the environment that the tests hold still: UTC, no outside binaries, a home of its own, which is also
-/// where it writes what has no other place.
+/// Returns a command with a fixed environment: UTC, no outside binaries, its own home, which is also its working folder.
 pub fn command(program: &Path) -> Command {
     let home = crate::profiles::scratch().join("home");
     std::fs::create_dir_all(&home).expect("a folder below target/");
@@ -92,7 +91,7 @@ pub fn command(program: &Path) -> Command {
     command.env("XDG_CACHE_HOME", cache(&home));
     command.env("PPROF_TMPDIR", &home).env("PPROF_BINARY_PATH", &home);
     command.env_remove("DEBUGINFOD_URLS").env("NO_COLOR", "1");
-    // How wide a terminal is and that it has colours is nothing to a pipe, but those who are told believe it.
+    // The width and the colours of a terminal do not matter for a pipe, but programs trust these variables.
     command.env_remove("COLUMNS").env_remove("CLICOLOR_FORCE");
     command
 }

@@ -1,4 +1,4 @@
-//! `pprof -raw` without its numbering: two files that mean the same give the same lines.
+//! `pprof -raw` without its numbering, so that equivalent files give the same lines.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use crate::rows::collapse;
 
 /// The header, and each sample with its values, its locations spelled out, and its labels.
 ///
-/// Locations and mappings are numbered by whoever wrote the file, so the numbers are replaced by what they
+/// The writer of the file chooses the numbers of locations and mappings, so the numbers are replaced by what they
 /// stand for, and the samples are sorted. A mapping that no location names is left out: pprof drops it in some
 /// reports and keeps it in others, flamelet always keeps it.
 pub fn canonical(text: &str) -> Vec<String> {

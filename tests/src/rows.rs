@@ -1,16 +1,16 @@
-//! The text reports as rows: what they say, not how wide their columns are.
+//! Text reports as rows, independent of the width of their columns.
 
-/// Every line with its runs of blanks made single; empty lines left out.
+/// Returns every non-empty line with runs of spaces collapsed.
 pub fn rows(text: &str) -> Vec<String> {
     text.lines().map(collapse).filter(|line| !line.is_empty()).collect()
 }
 
-/// One line with its runs of blanks made single.
+/// Returns a line with runs of spaces collapsed.
 pub fn collapse(line: &str) -> String {
     line.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// The first place where two lists of rows part, shown with the row before; none if they are equal.
+/// Returns the first difference between two lists of rows, with the row before it; `None` if they are equal.
 pub fn first_difference(expected: &[String], found: &[String]) -> Option<String> {
     let at = (0..expected.len().max(found.len())).find(|at| expected.get(*at) != found.get(*at))?;
     let show = |rows: &[String]| rows.get(at).map_or("(no more rows)", |row| row.as_str()).to_owned();

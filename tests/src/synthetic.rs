@@ -1,4 +1,4 @@
-//! Profiles made by hand, with the corners that programs rarely produce.
+//! Hand-made profiles with corner cases that programs rarely produce.
 
 use crate::wire::{Label, ProfileFile};
 
@@ -56,13 +56,13 @@ pub fn corners() -> Vec<u8> {
     file.sample(&stack(&[l_handle]), &[7, 7 * 32, 42], &both);
     // Recursion through the same function at two addresses.
     file.sample(&[l_handle_self, l_handle, l_handle_self, l_main_again, l_start], &[3, 3 * 4096, 77], &[]);
-    // Below the frame to drop, everything goes.
+    // Everything below the frame to drop is dropped too.
     file.sample(&stack(&[l_push, l_drop, l_handle_self]), &[1, 50_000, 9_000], &[kilobytes(48)]);
     file.sample(&stack(&[l_raw]), &[5, 5 * 100_000, 12_345], &[Label::Number("requests", 17, "")]);
     file.sample(&[l_nowhere, l_main_again, l_start], &[1, 1000, 1], &[]);
     // The same stack twice with the same labels must be one row.
     file.sample(&stack(&[l_parse_a, l_handle]), &[1, 65_536, 5], &[get, kilobytes(64)]);
-    // Nothing in the default type.
+    // Zero in the default type.
     file.sample(&stack(&[l_parse_b]), &[0, 0, 3_000_000], &[get]);
     file.into_gzip()
 }
@@ -90,7 +90,7 @@ pub fn negative() -> Vec<u8> {
     file.into_gzip()
 }
 
-/// A wide and deep CPU profile: more nodes than any default shows, so that trimming has work to do.
+/// A wide and deep CPU profile: more nodes than any default shows, so that trimming applies.
 pub fn wide() -> Vec<u8> {
     let mut file = ProfileFile::new(&[("samples", "count"), ("cpu", "nanoseconds")]);
     file.period("cpu", "nanoseconds", 10_000_000);

@@ -1,4 +1,4 @@
-//! A writer of pprof files that is written from profile.proto alone.
+//! A writer of pprof files, written from profile.proto alone.
 
 /// A protobuf message under construction.
 #[derive(Debug, Default, Clone)]
@@ -198,7 +198,7 @@ impl ProfileFile {
         self.message.varint(7, drop).varint(8, keep);
     }
 
-    /// The file, uncompressed. The string table stands last, which profile.proto allows.
+    /// The file, uncompressed. The string table comes last, which profile.proto allows.
     pub fn into_bytes(mut self) -> Vec<u8> {
         for text in &self.strings {
             self.message.bytes(6, text.as_bytes());

@@ -1,5 +1,5 @@
 //! Profiles that a real Go program writes while the test runs, read by both programs; and, with
-//! `FLAMELET_REGENERATE=1`, the committed copies under `testdata/` written anew.
+//! `FLAMELET_REGENERATE=1`, the committed copies under `testdata/` are rewritten.
 
 use flamelet_tests::compare::Duel;
 use flamelet_tests::{dot, profiles, programs, raw};

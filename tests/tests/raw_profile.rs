@@ -9,13 +9,13 @@ use flamelet_profile::pprof;
 use flamelet_tests::profiles;
 use flamelet_tests::programs::run_flamelet;
 
-/// A tenth of a second of work, or more.
+/// Works for at least a tenth of a second.
 const LEAST_ROUNDS: u32 = 20_000;
 
 #[inline(never)]
 fn burn_without_a_name(time: Duration) -> u64 {
     let (start, mut hash, mut rounds) = (Instant::now(), 1u64, 0);
-    // Some rounds at least: the machine may stand still for the whole of the time.
+    // At least a few rounds: on a busy machine, the process may not run at all during that time.
     while rounds < LEAST_ROUNDS || start.elapsed() < time {
         rounds += 1;
         hash = (0..1000).fold(hash, |hash, step| black_box(hash ^ step).wrapping_mul(31));
@@ -76,7 +76,7 @@ fn the_command_names_what_it_gets_from_the_url_of_a_raw_service() {
         let asked = std::panic::catch_unwind(|| {
             assert!(!top("--symbolize=none").contains("burn_without_a_name"), "it has addresses only");
             let start = Instant::now();
-            // Again where the machine stood still for the very second of the capture.
+            // Try again if the process did not run during the second of the capture.
             while !top("--symbolize=auto").contains("burn_without_a_name") {
                 assert!(start.elapsed() < DEADLINE, "still without its name");
             }

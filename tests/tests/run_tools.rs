@@ -1,5 +1,5 @@
-//! `flamelet run strace` and `flamelet run bpftrace` as whole commands: around a command, and attached to a process that
-//! goes on afterwards.
+//! `flamelet run strace` and `flamelet run bpftrace` as whole commands: with a command, and attached to a process that
+//! continues afterwards.
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -8,7 +8,7 @@ use std::sync::OnceLock;
 use flamelet_tests::profiles;
 use flamelet_tests::programs::{self, Answer, run_flamelet};
 
-/// The program of the other tests, with frame pointers, by which bpftrace walks stacks.
+/// The program of the other tests, with frame pointers, which bpftrace needs to walk stacks.
 fn program() -> &'static str {
     static PROGRAM: OnceLock<String> = OnceLock::new();
     PROGRAM.get_or_init(|| {
@@ -23,7 +23,7 @@ fn program() -> &'static str {
     })
 }
 
-/// A process that lives until the end of a test, whatever that is.
+/// A process that lives until the test ends, however it ends.
 struct Living(Child);
 
 impl Living {
@@ -62,7 +62,7 @@ fn run(name: &str, words: &[&str]) -> PathBuf {
     run.clone()
 }
 
-/// The share that a function has by itself in the pprof of a run.
+/// Returns the flat share of a function in the pprof file of a run.
 fn share(run: &Path, sample_index: &str, function: &str) -> f64 {
     let file = run.join("profile.pb.gz");
     let file = file.to_str().expect("UTF-8");
@@ -84,7 +84,7 @@ fn share(run: &Path, sample_index: &str, function: &str) -> f64 {
     flat / top["total"].as_f64().expect("a total")
 }
 
-/// Whether bpftrace may load a program here: it needs root and a kernel that lets it.
+/// Returns whether bpftrace can load a program here, which needs root and support by the kernel.
 fn bpftrace_is_allowed() -> bool {
     let tried = Command::new("bpftrace").args(["-e", "BEGIN { exit(); }"]).output();
     let allowed = tried.as_ref().is_ok_and(|output| output.status.success());
@@ -126,9 +126,9 @@ int main(void) {
 }
 ";
 
-/// strace waits for it to stop, it for its child, and that for strace.
+/// A deadlock: strace waits for the process to stop, the process for its child, and the child for strace.
 #[test]
-fn strace_that_cannot_let_go_is_not_waited_for() {
+fn strace_that_cannot_detach_is_not_waited_for() {
     let (source, program) = (profiles::scratch().join("forking.c"), profiles::scratch().join("forking"));
     std::fs::write(&source, FORKING).expect("our own folder");
     let made = Command::new("cc").arg("-o").args([&program, &source]).status();
@@ -139,7 +139,7 @@ fn strace_that_cannot_let_go_is_not_waited_for() {
     assert!(share(&attached, "calls", "getppid") > 0.5);
 }
 
-/// What cannot start is found out before a tool is, and leaves no folder for a file that will never be.
+/// A command that cannot start is detected before the tool starts, and leaves no folder behind.
 #[test]
 fn a_command_that_is_not_there_leaves_nothing_behind() {
     let folder = profiles::scratch().join(format!("not-there-{}", std::process::id()));
@@ -244,7 +244,7 @@ fn signal(process: &Living, name: &str) {
     assert!(sent.is_ok_and(|status| status.success()));
 }
 
-/// Waits for an end, a minute at most.
+/// Waits for the process to end, for at most a minute.
 fn end_of(process: &mut Living) -> std::process::ExitStatus {
     for _ in 0..12_000 {
         if let Some(status) = process.0.try_wait().expect("our own child") {
@@ -280,7 +280,7 @@ fn ctrl_c_ends_the_viewer_after_a_run() {
     let mut run = strace_of("true", &own_folder("viewed"), &["--view"]);
     let mut run = Living(run.stderr(Stdio::piped()).spawn().expect("the command"));
     let errors = std::io::BufReader::new(run.0.stderr.take().expect("piped"));
-    assert!(errors.lines().map_while(Result::ok).any(|line| line.contains("Ctrl-C ends the viewer")));
+    assert!(errors.lines().map_while(Result::ok).any(|line| line.contains("press Ctrl-C to stop")));
     signal(&run, "-INT");
     assert_eq!(end_of(&mut run).signal(), Some(2));
 }

@@ -9,9 +9,9 @@ use std::sync::OnceLock;
 use flamelet_tests::profiles;
 use flamelet_tests::programs::{self, Answer, run_flamelet};
 
-/// How far apart time and instructions may lie, of the program's own functions: all but one do little else than call.
+/// How much shares of time and of instructions may differ for the program's own functions; all but one mostly make calls.
 const CPU_MARGIN: f64 = 0.05;
-/// Bytes are counted by every heap tool alike, but heaptrack counts some 70 KB of its own.
+/// All heap tools count the same bytes, but heaptrack adds about 70 KB of its own.
 const HEAP_MARGIN: f64 = 0.05;
 
 /// Two threads, recursion, blocks of several lifetimes.
@@ -29,7 +29,7 @@ fn program() -> &'static Path {
     })
 }
 
-/// Runs a tool and returns the pprof that was made of its file; none, with a `SKIP:` line, where it is not allowed.
+/// Runs a tool and returns the pprof file of its result; `None`, with a `SKIP:` line, where that is not permitted.
 fn driven(tool: &str, arguments: &[&str]) -> Option<PathBuf> {
     let folder = profiles::scratch().join(format!("runs-{}", std::process::id()));
     let folder = folder.to_str().expect("UTF-8");
@@ -56,10 +56,10 @@ fn driven(tool: &str, arguments: &[&str]) -> Option<PathBuf> {
     Some(run.join("profile.pb.gz"))
 }
 
-/// What each function has, by itself or with what it calls, and the sum of all.
+/// Returns the flat or cumulative value of each function, and the sum of all.
 fn values(profile: &Path, sample_index: &str, which: &str) -> (BTreeMap<String, f64>, f64) {
     let file = profile.to_str().expect("UTF-8");
-    // Callgrind and its kind know no inlined functions.
+    // Callgrind and similar tools do not know inlined functions.
     let options = ["top", "--json", "--nodecount=0", "--noinlines", "--sample-index", sample_index];
     let answer = run_flamelet(options.into_iter().chain([file]));
     assert_eq!(answer.status, Some(0), "{}", answer.stderr);
@@ -71,7 +71,7 @@ fn values(profile: &Path, sample_index: &str, which: &str) -> (BTreeMap<String, 
     (values, top["total"].as_f64().expect("a total"))
 }
 
-/// Between which shares the true one of a function lies.
+/// Returns the bounds of the true share of a function.
 #[derive(Debug)]
 struct Share {
     least: f64,
@@ -100,7 +100,7 @@ fn first_of(functions: &BTreeMap<String, f64>, function: &str, tool: &str) -> (f
     (functions[function], functions.values().sum())
 }
 
-/// Asserts that a function has most of all, and that no two tools differ by more than `margin` beyond chance.
+/// Asserts that a function has the largest share, and that no two tools differ by more than `margin` beyond chance.
 fn assert_agree(all: &[(&str, Share)], margin: f64) {
     assert!(all.iter().all(|(_, share)| share.least > 0.5), "{all:?}");
     let highest = all.iter().map(|(_, share)| share.least).fold(0.0, f64::max);
@@ -108,7 +108,8 @@ fn assert_agree(all: &[(&str, Share)], margin: f64) {
     assert!(highest - lowest <= margin, "{all:?}");
 }
 
-/// What `leaf` has of the program's own functions: what the kernel and the C library take differs between machines.
+/// Returns the share of `leaf` among the program's own functions; the kernel's and the C library's shares differ
+/// between machines.
 fn leaf(profile: &Path, sample_index: &str, tool: &str) -> (f64, f64) {
     let (mut own, _) = values(profile, sample_index, "flat");
     own.retain(|name, _| name.starts_with("fixture::"));
@@ -148,7 +149,7 @@ fn heap_tools_agree() {
     let all = tools.map(|(tool, sample_index)| {
         let profile = driven(tool, &["3000"]).expect("heap tools run anywhere");
         let (mut functions, total) = values(&profile, sample_index, "cum");
-        // The functions that allocate; those around them hold as much, with what they call.
+        // The functions that allocate; their callers have the same cumulative values.
         functions.retain(|name, _| matches!(name.as_str(), "fixture::keep" | "fixture::churn"));
         let (held, _) = first_of(&functions, "fixture::keep", tool);
         (tool, Share::exactly(held / total))

@@ -746,6 +746,6 @@ test("the token opens the page, leaves the address, and is needed", async () => 
 test("errors say what happened", async () => {
   const page = await browser.newPage();
   await page.goto(`${service}#/flame?p=77`);
-  await textIs(page, ".error", "there is no such profile any more; choose another one");
+  await textIs(page, ".error", "this profile is no longer available; choose another one");
   await page.close();
 });

@@ -158,7 +158,7 @@ fn fuzz_one(programs: &std::path::Path, target: &str, time: Duration) -> Outcome
     let tail: Vec<&str> = said.lines().collect();
     let tail = tail[tail.len().saturating_sub(60)..].join("\n");
     Err(Failure::failed(format!(
-        "{tail}\nfuzz target {target} found something; see fuzz/artifacts and fuzz/README.md"
+        "{tail}\nfuzz target {target} found a problem; see fuzz/artifacts and fuzz/README.md"
     )))
 }
 

@@ -27,7 +27,7 @@ impl Golang {
         let (go, root) = match from_wheel(install) {
             Ok(root) => (root.join("bin/go"), Some(root)),
             Err(failure) => {
-                eprintln!("xtask: {WHEEL} is not to be had ({}); taking Debian's Go", failure.message);
+                eprintln!("xtask: cannot install {WHEEL} ({}); using Debian's Go", failure.message);
                 (from_debian(install)?, None)
             }
         };

@@ -28,29 +28,29 @@ const COMMANDS: &[Command] = &[
     Command {
         name: "test",
         usage: "  test [CARGO-TEST-ARGS]   install what the tests need, then run every test and every gate
-       --quick             leave out formatting, clippy, the crate edges, the module circles and the gates
-       --no-install        say what is missing instead of installing it
+       --quick             skip formatting, clippy, crate edges, module cycles and the gates
+       --no-install        report what is missing instead of installing it
 ",
         run: test::run,
     },
     Command {
         name: "check",
-        usage: "  check                    formatting, clippy, docs, crate edges, module circles, feature combinations, other machines,
+        usage: "  check                    formatting, clippy, docs, crate edges, module cycles, feature combinations, other machines,
                            stale documents
 ",
         run: check::run,
     },
     Command {
         name: "gate",
-        usage: "  gate [NAME...]           only these gates of `test` (all):
+        usage: "  gate [NAME...]           only these gates of `test` (default: all):
                            {gates}
 ",
         run: gates::run,
     },
     Command {
         name: "fuzz",
-        usage: "  fuzz [TARGET...]         run fuzz targets (all), in parallel, and keep what they find in fuzz/artifacts
-       --minutes N         for so long in all (10)
+        usage: "  fuzz [TARGET...]         run fuzz targets (default: all), in parallel, and save crashes in fuzz/artifacts
+       --minutes N         for this many minutes in total (default: 10)
 ",
         run: fuzz::run,
     },
@@ -58,15 +58,15 @@ const COMMANDS: &[Command] = &[
         name: "bench",
         usage: "  bench NAME [OPTIONS]     measure side by side with the peers, and write docs/benchmarks.md. Names:
                            {benches}
-       --rounds N          the middle of N runs counts: an odd number (3)
-       --quick             tiny runs that only show that everything works
+       --rounds N          report the median of N runs, an odd number (default: 3)
+       --quick             tiny runs that only check that everything works
 ",
         run: bench::run,
     },
     Command {
         name: "tools",
         usage: "  tools                    only install what the tests need, and print the environment they get
-       --no-install        say what is missing instead of installing it
+       --no-install        report what is missing instead of installing it
 ",
         run: test::prepare_only,
     },

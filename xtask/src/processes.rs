@@ -4,7 +4,7 @@ use std::process::Command;
 
 /// Kills everything that the process `id` started, so that it continues without them; or the process itself if it
 /// started nothing. Returns the names of the killed processes.
-pub(crate) fn end_what_runs(id: u32) -> String {
+pub(crate) fn kill_tree(id: u32) -> String {
     let mut running = descendants(id);
     if running.is_empty() {
         running.push(id);
@@ -53,7 +53,7 @@ mod tests {
             std::thread::yield_now();
         }
         assert!(descendants(std::process::id()).contains(&shell.id()));
-        assert!(end_what_runs(shell.id()).contains("sleep ("));
+        assert!(kill_tree(shell.id()).contains("sleep ("));
         shell.wait().expect("our own child");
         assert!(descendants(shell.id()).is_empty());
     }

@@ -67,11 +67,8 @@ fn lines_within(
             }
             Err(RecvTimeoutError::Timeout) if ended.is_none() && heard.elapsed() > silence => {
                 heard = Instant::now();
-                let ended = processes::end_what_runs(child.id());
-                line(&format!(
-                    "xtask: nothing was said for {} s; it hangs, and was ended: {ended}",
-                    silence.as_secs()
-                ));
+                let ended = processes::kill_tree(child.id());
+                line(&format!("xtask: no output for {} s; killed as hung: {ended}", silence.as_secs()));
             }
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => break,
@@ -128,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn all_lines_of_both_outputs_are_heard() {
+    fn all_lines_of_both_outputs_are_read() {
         let (success, mut lines) = heard(PATIENCE, "echo one; echo two >&2; printf three");
         lines.sort();
         assert_eq!((success, lines.join(" ").as_str()), (true, "one three two"));

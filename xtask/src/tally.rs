@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn skips_have_the_name_of_who_said_it() {
+    fn skips_have_the_name_of_their_test() {
         let (_, watch) = watch(&[
             "     Running tests/single.rs (target/debug/deps/single-0a)",
             "SKIP: no ptrace",

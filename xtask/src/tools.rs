@@ -79,7 +79,7 @@ pub(crate) fn install_packages(packages: &[&str], allowed: bool) -> Outcome {
     let line = format!("apt-get install --yes --no-install-recommends {}", packages.join(" "));
     if !allowed || !is_root() || run::which("apt-get").is_none() {
         return Err(Failure::unusable(format!(
-            "the tests need programs that this machine lacks. As root:\n  apt-get update && {line}"
+            "the tests need programs that are not installed. As root:\n  apt-get update && {line}"
         )));
     }
     update_lists()?;

@@ -189,7 +189,7 @@ mod tests {
 
     /// The C library blocks all signals at the end of every thread.
     #[test]
-    fn threads_that_begin_and_end_are_not_said_to_block_anything() {
+    fn short_threads_are_not_reported_as_blocking() {
         const NAME: &str = "comes-and-goes";
         let is_over = std::sync::atomic::AtomicBool::new(false);
         std::thread::scope(|scope| {

@@ -1,6 +1,6 @@
 //! A library that is loaded by a running program has no thread-local memory that a signal handler could use first.
 
-// Elsewhere the C library may find static memory for it.
+// Other C libraries may have static memory for it.
 #![cfg(all(target_os = "linux", target_env = "gnu", target_arch = "x86_64"))]
 #![allow(unsafe_code, reason = "loads a library")]
 
@@ -8,11 +8,11 @@ use std::ffi::{CStr, CString, c_char};
 use std::path::PathBuf;
 use std::process::Command;
 
-/// Set where the test runs itself with the library preloaded.
+/// Set when the test runs itself with the library preloaded.
 const PRELOADED: &str = "FLAMELET_TEST_PRELOADED";
 
-/// The library, built by itself: with what the rest of the workspace asks of this crate (jemalloc, whose thread-local
-/// memory is static) it could not be loaded later at all.
+/// The library, built separately: with the features that the workspace enables in this crate (jemalloc, whose
+/// thread-local memory is static), it could not be loaded later at all.
 fn library() -> PathBuf {
     let test = std::env::current_exe().expect("this test has a file");
     let target = test.parent().and_then(|deps| deps.parent()).expect("it is in target/…/deps");
@@ -33,7 +33,7 @@ fn library() -> PathBuf {
     library
 }
 
-/// Why a capture could not start in the library; empty when it did.
+/// Returns why a capture could not start in the library; empty if it started.
 fn try_a_capture() -> String {
     let path = CString::new(library().to_str().expect("a plain path")).expect("no zero");
     // SAFETY: the library has such a function, which gives null or a text.

@@ -1,4 +1,4 @@
-//! Every engine, and what happens when the one of choice is not available.
+//! Every engine, and what happens if the requested one is not available.
 
 #![cfg(target_os = "linux")]
 #![allow(unsafe_code, reason = "asks the kernel what it allows")]
@@ -23,7 +23,7 @@ fn options(engine: Engine, frequency: u32) -> Options {
     options
 }
 
-/// Uses CPU time under a label of its own until samples have it.
+/// Uses CPU time with its own label until samples have that label.
 #[inline(never)]
 fn labelled_work(session: &Session, number: u32, wanted: Duration) -> Used {
     let number = number.to_string();
@@ -31,7 +31,7 @@ fn labelled_work(session: &Session, number: u32, wanted: Duration) -> Used {
     burn_red_until_seen(wanted, || labelled(&session.snapshot(), "worker", &number))
 }
 
-/// A profile of so many threads that are there when it starts, and what they and the process used meanwhile.
+/// Returns a profile of this many threads that run when it starts, and the CPU time of the threads and the process.
 struct Delivered {
     profile: Profile,
     by_threads: Used,
@@ -46,7 +46,7 @@ impl Delivered {
         let by_threads = std::thread::scope(|scope| {
             let worker = |number: u32| {
                 begin.wait();
-                // Again, when the session is there.
+                // Again, now that the session runs.
                 begin.wait();
                 Some(labelled_work(session.get()?, number, Duration::from_secs(2) / threads))
             };
@@ -78,12 +78,12 @@ impl Delivered {
         let seen = Duration::from_nanos(seen);
         match engine_of(profile).as_str() {
             "timer" => assert_seen(what, seen, self.by_threads, timer_slack(frequency) * self.threads),
-            // Before it starts and while it does little else happens.
+            // Little else happens before and during its start.
             "setitimer" => {
                 let slack = Duration::from_secs(1) / frequency + Duration::from_millis(50);
                 assert_seen(what, sampled(profile), self.by_process, slack);
             }
-            // The kernel's own clock for it runs while others have the machine, and it may leave samples out.
+            // The kernel's clock for it also runs while other processes have the CPU, and it may drop samples.
             _ => {
                 let period = Duration::from_nanos(profile.header.period.unsigned_abs());
                 assert!(seen >= period * self.threads, "{what}: {seen:?}");
@@ -96,8 +96,8 @@ fn engine_of(profile: &Profile) -> String {
     profile.string(profile.quality.expect("said").engine).to_string()
 }
 
-/// `setitimer` reaches the share too, because each of its samples is given the time since the one before; that
-/// there are few of them at 999 Hz, one a tick, is what it cannot change.
+/// `setitimer` gets the share right too, because each of its samples stands for the time since the previous one. At
+/// 999 Hz there are only few of them, one per tick, which cannot be changed.
 #[test]
 fn every_engine_delivers_at_both_rates_on_eight_threads() {
     let _turn = turn();
@@ -125,7 +125,7 @@ fn captures_that_start_and_threads_that_are_found_interrupt_no_sleep() {
         assert_eq!(result, 0, "{}", std::io::Error::last_os_error());
     };
     std::thread::scope(|scope| {
-        // Asleep nearly always, and each time with some CPU time behind it; one of them new every time.
+        // Nearly always asleep, each time after some CPU time; one of them is new every time.
         scope.spawn(|| {
             for _ in 0..60 {
                 burn_red(Duration::from_millis(2));
@@ -162,7 +162,7 @@ fn no_engine_interrupts_sleeps_and_reads() {
     }
 }
 
-/// Sets the soft limit of something; gives the one before.
+/// Sets the soft limit of a resource; returns the previous one.
 fn set_limit(resource: libc::__rlimit_resource_t, soft: u64) -> u64 {
     // SAFETY: the structure is written and read by the calls.
     unsafe {
@@ -174,8 +174,8 @@ fn set_limit(resource: libc::__rlimit_resource_t, soft: u64) -> u64 {
     }
 }
 
-/// The kernel has no timer for a thread until it has long been busy: what it used before is unseen, and no stack is
-/// given the weight of it.
+/// A thread gets its timer only after it has been busy for a while: its earlier CPU time has no samples, and no stack
+/// gets the weight of it.
 #[test]
 fn a_thread_whose_timer_comes_late_has_no_heavy_sample() {
     const AT_LEAST: Duration = Duration::from_millis(1500);
@@ -192,7 +192,7 @@ fn a_thread_whose_timer_comes_late_has_no_heavy_sample() {
             unseen += burn_red(Duration::from_millis(50));
         }
         set_limit(libc::RLIMIT_SIGPENDING, limit);
-        // Until it was found and sampled.
+        // Until it is found and sampled.
         let samples = cpu::status().samples;
         while cpu::status().samples < samples + 3 && begin.elapsed() < PATIENCE * 2 {
             burn_red(Duration::from_millis(20));
@@ -274,12 +274,12 @@ fn setitimer_loses_no_time_when_its_period_changes() {
     }
     let after = burn_until_process_seen(|| sampled(&session.snapshot()));
     let used = Used { cpu: process_cpu() - start, after };
-    // Whole periods are counted, and the sample of before may have been a while ago.
+    // Whole periods are counted, and the previous sample may have been a while ago.
     let slack = Duration::from_secs(1) / FREQUENCY * 2;
     assert_seen("with changes", sampled(&session.finish()) - before, used, slack);
 }
 
-/// Whether a perf event of this thread may count its time in the kernel.
+/// Returns whether a perf event of this thread may count its time in the kernel.
 fn kernel_side_is_allowed() -> bool {
     let mut attributes = [0u64; 8];
     const SOFTWARE_AND_SIZE: u64 = 1 | 64 << 32;
@@ -316,7 +316,7 @@ fn kernel_frames_come_along() {
     assert_most("in the kernel", 50, all.len(), all.iter().filter(is_kernel).count());
     let mapping = profile.mappings().iter().map(|mapping| profile.string(mapping.filename));
     assert!(mapping.into_iter().any(|name| name == "[kernel.kallsyms]"), "the kernel is a mapping");
-    // The user's part is whole below the kernel's.
+    // The user part is complete below the kernel part.
     let is_whole = |stack: &&&&[LocationId]| !is_truncated(&profile, stack);
     assert_most("whole", 90, all.len(), all.iter().filter(is_whole).count());
 }
@@ -332,7 +332,7 @@ fn read_zeros() {
 }
 
 #[test]
-fn under_seccomp_the_choice_of_perf_falls_back_and_says_so() {
+fn under_seccomp_the_choice_of_perf_falls_back_and_reports_it() {
     let _turn = turn();
     let thread = std::thread::spawn(|| {
         support::deny_perf_events();
@@ -346,7 +346,7 @@ fn under_seccomp_the_choice_of_perf_falls_back_and_says_so() {
 
 /// The kernel refuses timers to a process that may have no pending signals; the interval timer's need no such right.
 #[test]
-fn without_timers_for_threads_the_choice_falls_back_to_the_interval_timer_and_says_so() {
+fn without_timers_for_threads_the_choice_falls_back_to_the_interval_timer_and_reports_it() {
     let _turn = turn();
     let limit = set_limit(libc::RLIMIT_SIGPENDING, 0);
     let result = std::panic::catch_unwind(|| Delivered::by(Engine::Auto, 199, 2));
@@ -362,7 +362,7 @@ fn says(profile: &Profile, part: &str) -> bool {
 }
 
 #[test]
-fn a_choice_that_comes_too_late_is_said() {
+fn a_choice_that_comes_too_late_is_reported() {
     let _turn = turn();
     let first = cpu::start(&options(Engine::Timer, 99)).expect("starts");
     let second = cpu::start(&options(Engine::Setitimer, 99)).expect("starts");
@@ -373,25 +373,25 @@ fn a_choice_that_comes_too_late_is_said() {
         let remarks = profile.comments().filter(|comment| comment.contains("was asked for"));
         remarks.map(str::to_owned).collect::<Vec<_>>()
     };
-    assert_eq!(said(second), ["engine setitimer was asked for while timer was running"]);
+    assert_eq!(said(second), ["engine setitimer was requested while timer was running"]);
     assert!(said(first).is_empty() && said(indifferent).is_empty());
 }
 
-/// The buffer is that of the first, and stays as it is while it is used.
+/// The first capture determines the buffer, which is not changed while it is in use.
 #[test]
-fn more_room_that_is_asked_for_too_late_is_said() {
+fn a_larger_buffer_requested_too_late_is_reported() {
     let _turn = turn();
     let first = cpu::start(&options(Engine::Timer, 99)).expect("starts");
     let mut larger = options(Engine::Timer, 99);
     (larger.max_depth, larger.buffered_samples) = (1 << 14, 1 << 14);
     let second = cpu::start(&larger).expect("starts").finish();
-    let said = |name: &str| says(&second, &format!("{name} = 16384 was asked for while "));
+    let said = |name: &str| says(&second, &format!("{name} = 16384 was requested while "));
     assert!(said("max_depth") && said("buffered_samples"), "{:?}", second.comments().collect::<Vec<_>>());
     assert!(!says(&first.finish(), "was asked for"));
 }
 
 #[test]
-fn an_overhead_budget_that_cannot_be_kept_lowers_the_rate_and_says_so() {
+fn an_overhead_budget_that_cannot_be_kept_lowers_the_rate_and_reports_it() {
     let _turn = turn();
     let mut options = Options::with_frequency(5000);
     options.overhead_budget = Some(0.001);
@@ -415,9 +415,9 @@ fn an_overhead_budget_that_cannot_be_kept_lowers_the_rate_and_says_so() {
     drop(unbound);
 }
 
-/// Threads that come and go cost looks, and hardly a sample.
+/// Threads that come and go cost time to find, and hardly any samples.
 #[test]
-fn looks_that_cost_more_than_the_budget_are_rarer_and_it_is_said() {
+fn looks_that_cost_more_than_the_budget_are_rarer_and_reported() {
     let _turn = turn();
     let mut options = Options::with_frequency(19);
     options.overhead_budget = Some(0.001);

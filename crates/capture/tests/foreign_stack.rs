@@ -1,5 +1,5 @@
-//! Code that runs on a stack of its own, as coroutines do, whose bottom leads nowhere: its samples are there, marked and
-//! counted as truncated, and nothing ever faults.
+//! Code that runs on its own stack, as coroutines do, whose bottom has no valid return address: its samples are kept,
+//! marked and counted as truncated, and nothing ever faults.
 
 #![cfg(all(target_os = "linux", target_env = "gnu", target_arch = "x86_64"))]
 #![allow(unsafe_code, reason = "makes a stack and jumps to it")]
@@ -21,7 +21,7 @@ thread_local! {
     static BACK: Cell<*const libc::ucontext_t> = const { Cell::new(std::ptr::null()) };
 }
 
-/// Burns on the foreign stack until the sampler has seen it often enough, and jumps back.
+/// Uses CPU time on the foreign stack until there are enough samples, and jumps back.
 extern "C" fn on_the_foreign_stack() {
     burn_until_sampled();
     // SAFETY: goes on where the context was saved. This function must not return: there is nowhere to go.
@@ -36,7 +36,7 @@ fn burn_until_sampled() {
     }
 }
 
-/// Runs [`on_the_foreign_stack`] on memory behind whose end nothing can be read; it would return to `bottom`.
+/// Runs [`on_the_foreign_stack`] on memory that is followed by an unreadable page; it would return to `bottom`.
 fn run_above(bottom: u64) {
     // SAFETY: the stack is new memory with a page above it that nobody may touch; the contexts and the stack outlive
     // the switch there and back; `makecontext` left the return address where the stack pointer is.
@@ -62,7 +62,7 @@ fn run_above(bottom: u64) {
     }
 }
 
-/// The samples on the foreign stack, and those of them whose last frame is the mark.
+/// Returns the number of samples on the foreign stack, and how many of them are marked as truncated.
 fn on_foreign_stack(profile: &Profile, names: &Names) -> (i64, i64) {
     let mut counts = (0, 0);
     for sample in profile.samples() {
@@ -78,7 +78,7 @@ fn on_foreign_stack(profile: &Profile, names: &Names) -> (i64, i64) {
 #[test]
 fn stacks_that_lead_nowhere_are_marked_and_counted_and_never_a_fault() {
     let names = Names::new();
-    // Into the middle of nowhere; and to the start of a function, whose caller would be where nothing can be read.
+    // An invalid address; and the start of a function, whose caller would be in unreadable memory.
     let bottoms = [0x1234_5678_9abc, burn_blue as *const () as u64 + 1];
     for bottom in bottoms {
         let mut options = Options::with_frequency(499);

@@ -1,5 +1,5 @@
-//! A buffer that is full while nobody can empty it: what finds no room is counted as lost, with the CPU time that it
-//! stands for, and nothing is put into a file; and a larger buffer, asked for at run time, has room for it.
+//! A buffer that is full while it cannot be emptied: samples that do not fit are counted as lost, with the CPU time
+//! that they stand for, and nothing is written to a file. A larger buffer, requested at run time, has room for them.
 //!
 //! One test in its own process, because the sampler keeps the largest buffer that it ever had.
 
@@ -26,13 +26,13 @@ extern "C" fn burn_once(_: *mut libc::dl_phdr_info, _: libc::size_t, _: *mut lib
 struct Captured {
     quality: Quality,
     used: Used,
-    /// Whether time is said to have no sample for any other reason than a full buffer.
+    /// Whether the profile reports time without samples for any reason other than a full buffer.
     is_unseen: bool,
-    /// How many signals found no room.
+    /// How many samples did not fit.
     refused: u64,
 }
 
-/// A capture with so large a buffer, which is full as soon as it can be.
+/// Makes a capture with a buffer of this size, which is filled as soon as possible.
 fn capture(buffered_samples: usize) -> Captured {
     let mut options = Options::with_frequency(FREQUENCY);
     (options.buffered_samples, options.overhead_budget) = (buffered_samples, None);
@@ -53,7 +53,7 @@ fn capture(buffered_samples: usize) -> Captured {
     }
 }
 
-/// What `work` gives when no byte can be written to any file.
+/// Returns the result of `work` while no byte can be written to any file.
 fn without_files<T>(work: impl FnOnce() -> T) -> T {
     // SAFETY: the structure is written and read by the calls; without the signal writing is an error, not the end.
     unsafe {
@@ -69,16 +69,17 @@ fn without_files<T>(work: impl FnOnce() -> T) -> T {
     }
 }
 
-/// The CPU time that is in the profile, or said to be missing.
+/// Returns the CPU time that is in the profile or reported as missing.
 fn accounted(quality: Quality) -> Duration {
     Duration::from_secs(1) / FREQUENCY * u32::try_from(quality.samples + quality.lost).expect("few")
 }
 
 #[test]
 fn what_finds_no_room_is_counted_and_a_larger_buffer_has_room() {
-    // What was refused is said in whole periods.
+    // Lost time is reported in whole periods.
     let slack = timer_slack(FREQUENCY) + Duration::from_secs(1) / FREQUENCY;
-    // On a busy machine the kernel's ticks may land on others so often that the buffer is not full after a second.
+    // On a busy machine the kernel's ticks may land on other processes so often that the buffer is not full after a
+    // second.
     let full = (0..20).map(|_| without_files(|| capture(SMALL))).find(|captured| captured.refused > 0);
     let Captured { quality, used, is_unseen, .. } = full.expect("it is full at last");
     assert_seen("with a small buffer", accounted(quality), used, slack);

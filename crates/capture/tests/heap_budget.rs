@@ -1,4 +1,4 @@
-//! Heap budgets: exact counts, and a message that names who was guilty.
+//! Heap budgets: exact counts, and a message that names the allocating function.
 
 use flamelet_capture::heap::budget::{self, Budget, measure};
 use flamelet_capture::heap::{Alloc, Options};
@@ -72,21 +72,21 @@ fn one_inside_another_counts_for_both() {
 }
 
 #[inline(never)]
-fn guilty_function() -> Vec<u8> {
+fn heavy_function() -> Vec<u8> {
     bytes(4321)
 }
 
 #[test]
-fn an_exceeded_budget_names_the_guilty_stack() {
-    assert_eq!(Budget::new().allocations(1).bytes(4321).peak(4321).assert(guilty_function).capacity(), 4321);
+fn an_exceeded_budget_names_the_heaviest_stack() {
+    assert_eq!(Budget::new().allocations(1).bytes(4321).peak(4321).assert(heavy_function).capacity(), 4321);
     budget::set_resolver(|frames| frames.iter().map(|frame| format!("frame {frame:#x}")).collect());
-    let outcome = std::panic::catch_unwind(|| Budget::new().bytes(4000).assert(guilty_function));
+    let outcome = std::panic::catch_unwind(|| Budget::new().bytes(4000).assert(heavy_function));
     let message = *outcome.expect_err("too much").downcast::<String>().expect("a message");
     assert!(message.starts_with("heap budget exceeded: 4321 bytes, 4000 allowed\n"), "{message}");
     assert!(message.contains("4321 bytes in 1 allocations at\n    frame 0x"), "{message}");
-    let (_, usage) = measure(guilty_function);
+    let (_, usage) = measure(heavy_function);
     // The frames are return addresses less one, so the one after the function's start is inside it.
-    let start = guilty_function as *const () as u64;
+    let start = heavy_function as *const () as u64;
     let nearest = usage.stacks[0].frames.iter().filter(|&&frame| frame >= start).min();
     assert!(nearest.is_some_and(|frame| frame - start < 256), "{:x?} lacks {start:#x}", usage.stacks[0]);
     assert_eq!(Budget::new().excess(&usage), None);
@@ -100,7 +100,7 @@ fn a_panic_ends_the_counting() {
     assert_eq!(usage.bytes, 9);
 }
 
-/// What is asked for and cannot be had does not end the counting, however much it is.
+/// A failed allocation does not end the counting, however large it is.
 #[test]
 fn a_request_as_large_as_can_be() {
     let (_, usage) = measure(|| {

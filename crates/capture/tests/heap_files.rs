@@ -1,4 +1,4 @@
-//! The recovery file of the heap: whatever happens to it, the process that writes it lives.
+//! The recovery file of the heap: whatever happens to it, the process that writes it survives.
 
 #![cfg(target_os = "linux")]
 #![allow(unsafe_code, reason = "limits, descriptors and `errno`, by C functions")]
@@ -18,7 +18,7 @@ use std::process::{Child, Command};
 #[global_allocator]
 static ALLOCATOR: Alloc = Alloc::system();
 
-/// Not a test of its own: what the other tests start this program again for.
+/// Not a test by itself: the other tests start this program again to run it.
 #[test]
 fn child() {
     let Some((mode, file)) = process::asked() else { return };
@@ -30,7 +30,7 @@ fn child() {
     }
 }
 
-/// Does what each line on the standard input asks for, and answers with a line.
+/// Executes each line of the standard input, and answers with a line.
 fn work_on_demand(file: &Path) {
     Options::new().mean(MEAN).file(file).start().expect("starts");
     let kept = keep_for_ever();
@@ -57,17 +57,17 @@ fn set_errno(value: i32) {
     unsafe { *libc::__errno_location() = value };
 }
 
-/// As a program does that closes all descriptors, and opens files of its own.
+/// Closes all descriptors and opens other files, as some programs do.
 fn take_over_descriptors(file: &Path) {
     let other = std::fs::File::options().write(true).open(file.with_extension("other")).expect("opened");
     for descriptor in 3..1024 {
-        // SAFETY: nobody else in this process has a file that is needed.
+        // SAFETY: nothing else in this process needs its files.
         unsafe { libc::dup2(other.as_raw_fd(), descriptor) };
     }
     std::mem::forget(other);
 }
 
-/// A process that works when it is asked to.
+/// A process that works on request.
 struct Worker {
     child: Child,
     answers: std::io::Lines<BufReader<std::process::ChildStdout>>,
@@ -100,13 +100,13 @@ impl Worker {
 }
 
 #[track_caller]
-fn assert_tells_what_is_kept(names: &Names, file: &Path) {
+fn assert_lists_what_is_kept(names: &Names, file: &Path) {
     let profile = heap::recover(file).expect("a profile");
     let got = names.total_where(&profile, &["keep_for_ever"], |labels| labels["bytes"] == "100");
     assert_close("kept", got[2], got[3], &[Batch { count: 40_000, size: 100 }], MEAN);
 }
 
-/// As logrotate's `copytruncate` does.
+/// Truncates the file, as logrotate's `copytruncate` does.
 #[test]
 fn a_file_that_somebody_truncates_is_made_whole_again() {
     let (folder, names) = (Folder::new("truncated"), Names::load());
@@ -118,10 +118,10 @@ fn a_file_that_somebody_truncates_is_made_whole_again() {
         opened.set_len(length).expect("truncated");
         worker.ask("work");
         assert_eq!(std::fs::metadata(&file).expect("there").len(), whole, "truncated to {length}");
-        assert_tells_what_is_kept(&names, &file);
+        assert_lists_what_is_kept(&names, &file);
     }
     worker.kill();
-    assert_tells_what_is_kept(&names, &file);
+    assert_lists_what_is_kept(&names, &file);
 }
 
 #[test]
@@ -137,7 +137,7 @@ fn nothing_is_written_to_a_file_that_is_not_ours() {
     worker.kill();
 }
 
-/// Somebody truncates the file, and takes the room that it had; later there is room again.
+/// The file is truncated and its disk space is taken; later there is space again.
 fn work_on_a_full_disk(file: &Path) {
     Options::new().mean(MEAN).file(file).start().expect("starts");
     let kept = keep_for_ever();
@@ -159,7 +159,7 @@ fn work_on_a_full_disk(file: &Path) {
         assert!(std::time::Instant::now() < end, "the file was not made whole");
     }
     drop(innocent_work());
-    assert_tells_what_is_kept(&names, file);
+    assert_lists_what_is_kept(&names, file);
     drop(kept);
 }
 
@@ -183,7 +183,7 @@ fn a_full_disk_does_not_end_the_service() {
     }
 }
 
-/// A process that may not write files so long.
+/// A process with a limit on the length of files.
 fn start_beside_a_limit(file: &Path) {
     let limit = libc::rlimit { rlim_cur: 1 << 20, rlim_max: 1 << 20 };
     // SAFETY: sets a limit of this process, which is a test's child.

@@ -39,7 +39,7 @@ fn samples_come_through_the_hooks() {
     let names = Names::load();
     let of = |profile: &_| names.total_where(profile, &["keep_half"], |labels| labels["bytes"] == "100");
     let got = of(&snapshot.heap());
-    // jemalloc finds them by the 112 bytes they take.
+    // jemalloc counts the 112 bytes that they occupy.
     assert_close("allocated", got[0], got[1], &[Batch { count: 40_000, size: 100 }], MEAN);
     assert_close("in use", got[2], got[3], &[Batch { count: 20_000, size: 100 }], MEAN);
     let freed = of(&snapshot.lifetime());
@@ -62,7 +62,7 @@ fn it_is_controlled_like_any_other_sampling() {
     assert!(heap::is_running());
     assert!(!Options::new().start_unless_running().expect("runs already"), "nothing is sampled twice");
     let late = Options::new().limit(1 << 40).start_unless_running().expect_err("too late for a limit");
-    assert!(late.to_string().contains("sampled already"), "{late}");
+    assert!(late.to_string().contains("already being sampled"), "{late}");
     heap::set_mean(100_000).expect("another mean");
     assert_eq!(heap::snapshot().expect("a profile").header.period, 1 << 17, "as jemalloc samples");
     heap::stop();

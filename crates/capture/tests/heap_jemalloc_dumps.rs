@@ -1,5 +1,5 @@
-//! A jemalloc without hooks: what its dumps say. Runs with the feature `jemalloc`, in a process of its own, because
-//! hooks stay once they are there.
+//! The dumps of a jemalloc without hooks. Runs with the feature `jemalloc`, in a separate process, because hooks
+//! cannot be removed.
 
 #![allow(unsafe_code, reason = "is an allocator on jemalloc's functions")]
 
@@ -20,11 +20,11 @@ fn keep_for_a_dump() -> Vec<Vec<u8>> {
     black_box((0..40_000).map(|_| black_box(vec![1; black_box(112)])).collect())
 }
 
-/// The whole story in one test: jemalloc's settings are the process' own.
+/// One test for everything: jemalloc's settings apply to the whole process.
 #[test]
 fn dumps_say_who_holds_memory() {
     let jemalloc = Jemalloc::linked().without_hooks();
-    // Dumps keep no file and watch no limit: said, and not passed over.
+    // Dumps support neither a file nor a limit, which must be reported.
     let refused = jemalloc.start(&Options::new().limit(1 << 40)).expect_err("nobody would watch it");
     assert!(refused.to_string().contains("watch no limit"), "{refused}");
     assert!(!is_running());
@@ -43,7 +43,7 @@ fn dumps_say_who_holds_memory() {
     assert!(profile.comments().any(|comment| comment.starts_with("flamelet: jemalloc: allocated ")));
     assert!(snapshot().expect("tables").samples().next().is_none(), "nothing came by the hooks");
 
-    // By a file in a folder: the same numbers, and no file is left.
+    // With a file in a folder: the same numbers, and no file is left behind.
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("dumps-{}", std::process::id()));
     std::fs::create_dir_all(&folder).expect("a folder");
     let by_file = jemalloc.dump_in(&folder).expect("a dump");
@@ -51,7 +51,7 @@ fn dumps_say_who_holds_memory() {
     assert_eq!(std::fs::read_dir(&folder).expect("readable").count(), 0);
     std::fs::remove_dir(&folder).expect("empty");
 
-    // Nowhere to write to: one line that says where it was tried and what would help.
+    // No place to write: one line that says what was tried and what would help.
     let error = jemalloc.dump_in(&folder).expect_err("the folder is gone").to_string();
     assert!(error.contains(&*folder.to_string_lossy()) && error.contains("TMPDIR"), "{error}");
     assert!(!error.contains('\n'), "{error}");

@@ -1,4 +1,4 @@
-//! What the heap profiler says against what was really allocated.
+//! The heap profiler's figures compared with the real allocations.
 
 #![allow(unsafe_code, reason = "counts allocations, and allocates without a collection")]
 
@@ -41,8 +41,8 @@ fn begin(mean: u64) {
     heap::reset();
 }
 
-// (What the functions below return goes through `black_box`, so that no call in them is the last one, which
-// would take them off the stack.)
+// (The functions below pass their result through `black_box`, so that no call in them is a tail call, which would
+// remove them from the stack.)
 fn bytes(size: usize) -> Vec<u8> {
     black_box(Vec::with_capacity(black_box(size)))
 }
@@ -178,7 +178,7 @@ fn frees_on_another_thread_are_booked_where_it_was_allocated() {
     let freed = snapshot.freed();
     let got_freed = names.total_where(&freed, &["consume", "produce"], |labels| labels["bytes"] == "300");
     assert_eq!(got_freed[1], got[1]);
-    // Objects are rounded in each row: there is one for each pair of stacks and class of lifetimes.
+    // Objects are rounded in each row, and there is one row for each pair of stacks and lifetime class.
     let rows = freed.sample_count() as i64;
     assert!((got_freed[0] - got[0]).abs() <= rows, "{got_freed:?} for {got:?} in {rows} rows");
 }
@@ -254,7 +254,7 @@ fn the_mean_may_change_at_any_time() {
     allocate_while_the_mean_changes(&mut kept);
     let profile = heap::snapshot().expect("a profile");
     let got = Names::load().total_where(&profile, &["while_the_mean"], |labels| labels["bytes"] == "64");
-    // As if all of it had the larger mean: the truth varies less.
+    // As if all of it had the larger mean: the real deviation is smaller.
     assert_close("in use", got[2], got[3], &[Batch { count: 80_000, size: 64 }], MEAN);
     drop(kept);
     let profile = heap::snapshot().expect("a profile");
@@ -305,7 +305,7 @@ fn make_pairs() {
 }
 
 #[test]
-fn temporary_objects_are_told_from_others() {
+fn temporary_objects_are_distinguished_from_others() {
     let _turn = turn();
     begin(MEAN);
     make_temporary();
@@ -407,7 +407,7 @@ fn reset_and_stop_forget_and_pause() {
     heap::reset();
     let all = |profile: &flamelet_profile::Profile| names.total(profile, &["before_reset"]);
     assert_eq!(all(&heap::snapshot().expect("a profile")), [0; 4]);
-    // Freed after the reset: not counted below zero.
+    // Blocks freed after the reset must not make the count negative.
     drop(old);
     assert_eq!(all(&heap::snapshot().expect("a profile")), [0; 4]);
     assert_eq!(all(&heap::freed().expect("a profile")), [0; 2]);

@@ -22,7 +22,7 @@ thread_local! {
     static IS_REENTERED: std::cell::Cell<bool> = const { std::cell::Cell::new(false) };
 }
 
-/// Allocators that allocate while they allocate exist too.
+/// Some allocators allocate during an allocation.
 fn reenter(count: u64) {
     if count.is_multiple_of(5) && !IS_REENTERED.replace(true) {
         drop(std::hint::black_box(vec![count; 50]));
@@ -164,7 +164,7 @@ fn churn(
 
 #[test]
 fn every_layout_comes_back_as_it_went_out() {
-    // A mean so small that a good part is sampled, and tables so small that some are lost.
+    // A mean that is small enough to sample many, and tables that are small enough to lose some.
     Options::new().mean(2_000).live_blocks(64).start().expect("starts");
     let (give, take) = std::sync::mpsc::sync_channel(64);
     let take = std::sync::Mutex::new(take);
@@ -199,7 +199,7 @@ fn every_layout_comes_back_as_it_went_out() {
 
 #[test]
 fn a_zero_sized_request_does_no_harm() {
-    // Not allowed by the trait's contract; allocators are called with it all the same.
+    // Not allowed by the trait's contract, but it happens in practice.
     let layout = Layout::from_size_align(0, 8).expect("a layout");
     // SAFETY: the inner allocator here adds a header, so that nothing empty is asked of the system.
     unsafe {

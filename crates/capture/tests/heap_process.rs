@@ -21,19 +21,19 @@ use std::process::{Command, Stdio};
 #[global_allocator]
 static ALLOCATOR: Alloc = Alloc::system();
 
-/// How often each way to be killed is tried: `usual` times, or as `FLAMELET_HEAP_KILLS` says.
+/// How often each way of killing is tried: `usual` times, or as `FLAMELET_HEAP_KILLS` says.
 fn kills(usual: usize) -> usize {
     std::env::var("FLAMELET_HEAP_KILLS").map_or(usual, |number| number.parse().expect("a number"))
 }
 
-/// What a process left in `file`, which is not kept: a hundred would take gigabytes.
+/// Reads and removes the file that a process left: a hundred of them would take gigabytes.
 fn left_in(file: &Path) -> Profile {
     let profile = heap::recover(file).expect("a profile");
     std::fs::remove_file(file).expect("removed");
     profile
 }
 
-/// Not a test of its own: what the other tests start this program again for.
+/// Not a test by itself: the other tests start this program again to run it.
 #[test]
 fn child() {
     let Some((mode, file)) = process::asked() else { return };
@@ -52,7 +52,7 @@ fn child() {
 }
 
 #[inline(never)]
-fn guilty_burst() -> Vec<Vec<u8>> {
+fn allocating_burst() -> Vec<Vec<u8>> {
     let mut hoard = Vec::new();
     loop {
         hoard.push(filled(700_000));
@@ -61,14 +61,14 @@ fn guilty_burst() -> Vec<Vec<u8>> {
 }
 
 #[track_caller]
-fn assert_names_the_guilty(names: &Names, profile: &Profile, run: usize) {
-    let guilty = names.total(profile, &["guilty_burst"])[3];
+fn assert_names_the_allocating_function(names: &Names, profile: &Profile, run: usize) {
+    let burst = names.total(profile, &["allocating_burst"])[3];
     let all = profile.total(3);
-    assert!(guilty * 2 > all && guilty > 50 << 20, "run {run}: {guilty} of {all} bytes");
+    assert!(burst * 2 > all && burst > 50 << 20, "run {run}: {burst} of {all} bytes");
 }
 
 fn run_out_of_address_space(file: &Path) {
-    // No core file of what is meant to end by SIGABRT.
+    // No core file, since the process is meant to end by SIGABRT.
     for (resource, most) in [(libc::RLIMIT_AS, 250 << 20), (libc::RLIMIT_CORE, 0)] {
         let limit = libc::rlimit { rlim_cur: most, rlim_max: most };
         // SAFETY: sets a limit of this process, which is a test's child.
@@ -76,7 +76,7 @@ fn run_out_of_address_space(file: &Path) {
     }
     Options::new().emergency_file(file).start().expect("starts");
     let innocent = innocent_work();
-    black_box(guilty_burst());
+    black_box(allocating_burst());
     drop(innocent);
 }
 
@@ -89,20 +89,20 @@ fn a_process_that_runs_out_of_address_space_leaves_a_profile_each_time() {
         let output = start_child("refused", &file).wait_with_output().expect("ends");
         assert_eq!(output.status.signal(), Some(libc::SIGABRT), "{output:?}");
         let profile = left_in(&file);
-        assert_names_the_guilty(&names, &profile, run);
+        assert_names_the_allocating_function(&names, &profile, run);
         let comments: Vec<&str> = profile.comments().collect();
-        assert!(comments.iter().any(|comment| comment.contains("was refused")), "{comments:?}");
+        assert!(comments.iter().any(|comment| comment.contains("bytes failed")), "{comments:?}");
     }
 }
 
 fn run_out_of_cgroup(file: &Path) {
     Options::new().emergency_file(file).start().expect("starts");
     let innocent = innocent_work();
-    black_box(guilty_burst());
+    black_box(allocating_burst());
     drop(innocent);
 }
 
-/// A control group for memory of its own.
+/// A new memory control group.
 struct Group {
     folder: PathBuf,
 }
@@ -157,7 +157,7 @@ fn a_process_that_its_control_group_kills_leaves_a_profile_each_time() {
             .expect("a shell");
         assert_eq!(status.signal(), Some(libc::SIGKILL), "run {run}: {status:?}");
         let profile = left_in(&file);
-        assert_names_the_guilty(&names, &profile, run);
+        assert_names_the_allocating_function(&names, &profile, run);
         let comments: Vec<&str> = profile.comments().collect();
         assert!(comments.iter().any(|comment| comment.contains("control group's limit")), "{comments:?}");
     }
@@ -205,7 +205,7 @@ fn start_with_both_files(file: &Path) {
 
 /// A service that was killed is started again at once, with the same files; or both run at the same time.
 #[test]
-fn another_start_with_the_same_files_neither_wipes_them_nor_harms_who_has_them() {
+fn another_start_with_the_same_files_neither_wipes_them_nor_harms_their_owner() {
     let folder = Folder::new("again");
     let names = Names::load();
     let file = folder.file("ledger");
@@ -228,7 +228,7 @@ fn another_start_with_the_same_files_neither_wipes_them_nor_harms_who_has_them()
     first.wait().expect("ends");
     let profile = heap::recover(&file).expect("that of the last start");
     assert_eq!(names.total(&profile, &["keep_for_ever"]), [0; 4]);
-    // Files that were only prepared have not pushed out what somebody had left.
+    // Files that were only prepared do not replace those of an earlier process.
     let emergency = file.with_extension("emergency");
     assert_eq!(std::fs::read(heap::previous_file(&emergency)).expect("kept"), b"of somebody else");
     assert_eq!(std::fs::read_dir(&folder.0).expect("a folder").count(), 4, "nothing else is left");
@@ -250,11 +250,13 @@ fn a_limit_that_the_service_names() {
     let output = start_child("named", &file).wait_with_output().expect("ends");
     assert!(output.status.success(), "{output:?}");
     let profile = heap::recover(&file).expect("a profile");
-    assert!(profile.comments().any(|comment| comment.contains("named limit of 104857600 bytes was near")));
+    assert!(
+        profile.comments().any(|comment| comment.contains("configured limit of 104857600 bytes was near"))
+    );
     assert!(profile.total(3) > 80 << 20);
 }
 
-/// Address space only: nothing of it is touched.
+/// Address space only: no page of it is touched.
 fn come_near_the_address_space_limit(file: &Path) {
     let limit = libc::rlimit { rlim_cur: 1 << 30, rlim_max: 1 << 30 };
     // SAFETY: sets a limit of this process, which is a test's child.
@@ -329,7 +331,7 @@ fn a_control_group_of_version_two() {
         let said =
             profile.comments().any(|comment| comment.contains("control group's limit of 209715200 bytes"));
         assert_eq!(said, mode == "near");
-        assert!(profile.comments().any(|comment| comment.contains("heap, one sample in")));
+        assert!(profile.comments().any(|comment| comment.contains("heap, one sample per")));
     }
 }
 
@@ -371,7 +373,7 @@ fn fork_with_files(file: &Path) {
             // SAFETY: the child allocates, which glibc's allocator allows after a fork, and leaves by `_exit`.
             match unsafe { libc::fork() } {
                 0 => {
-                    // Whatever waits for a thread that is not here ends by SIGALRM, and not never.
+                    // A wait for a thread that does not exist here ends by SIGALRM instead of never.
                     // SAFETY: only asks for a signal.
                     unsafe { libc::alarm(60) };
                     let kept = only_in_the_fork();
@@ -414,7 +416,7 @@ fn forks_go_on_with_a_heap_of_their_own() {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }
 
-/// Allocates when its thread ends, as late as anything can.
+/// Allocates when its thread ends, as late as possible.
 struct LateWork(Vec<u8>);
 
 impl Drop for LateWork {

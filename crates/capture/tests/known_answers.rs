@@ -1,4 +1,4 @@
-//! Programs whose CPU time is known, function by function, and what the sampler says about them.
+//! Programs whose CPU time is known for each function, compared with the sampler's profile.
 
 #![cfg(target_os = "linux")]
 #![allow(unsafe_code, reason = "calls into libc on purpose")]
@@ -23,7 +23,7 @@ fn options(frequency: u32) -> Options {
     options
 }
 
-/// Uses CPU time under a label of its own until samples have it.
+/// Uses CPU time with its own label until samples have that label.
 #[inline(never)]
 fn red_part(session: &Session, part: &str, wanted: Duration) -> Used {
     let _scope = labels::scope([("red", part)]);
@@ -61,7 +61,7 @@ fn a_split_of_three_to_one_is_seen_on_one_two_and_eight_threads() {
         let profile = session.finish();
         let red: Used = used.iter().map(|used| used.0).sum();
         let blue: Used = used.iter().map(|used| used.1).sum();
-        // A part may begin with what the one before used after its last sample.
+        // A part may begin with the CPU time of the previous part after its last sample.
         let after = red.after + blue.after;
         // Each part begins and ends within a period.
         let slack = (timer_slack(999) + MILLI * 4) * threads;
@@ -197,7 +197,7 @@ fn time_inside_libc_is_kept_and_has_its_callers() {
     }
 }
 
-/// Of threads that are born after the capture begins.
+/// For threads that start after the capture begins.
 #[test]
 fn what_each_thread_used_is_delivered() {
     let _turn = turn();
@@ -259,7 +259,7 @@ fn thread_names_and_labels_come_out_and_follow_futures() {
     assert!(names.any(|name| name == "checkout-7"), "the timeline has the thread");
 }
 
-/// Burns until `session` says so.
+/// Uses CPU time until `session` has enough.
 fn burn_until(session: &Session, is_so: impl Fn(&Profile) -> bool) -> Profile {
     const PATIENCE: Duration = Duration::from_secs(20);
     let begin = thread_cpu();
@@ -286,7 +286,7 @@ fn a_capture_that_fills_its_memory_goes_on() {
     assert!(sampled(&later) > sampled(&full) + MILLI * 200);
 }
 
-/// Keeps so many windows of a quarter of a second.
+/// Keeps this many windows of a quarter of a second.
 fn start_recent(keep: usize) -> cpu::Recent {
     let mut recent = RecentOptions::default();
     (recent.sampling, recent.window, recent.keep) = (options(199), MILLI * 250, keep);
@@ -310,7 +310,7 @@ fn windows_older_than_those_kept_are_gone() {
 #[test]
 fn the_recent_past_answers_at_once() {
     let _turn = turn();
-    // Five minutes, so that nothing is over before it is asked for.
+    // Five minutes, so that nothing expires before it is requested.
     let (names, recorder) = (Names::new(), start_recent(1200));
     let blue = || names.inclusive(&recorder.last(Duration::MAX), "burn_blue");
     let used = burn_blue_until_seen(MILLI * 800, blue);
@@ -321,12 +321,12 @@ fn the_recent_past_answers_at_once() {
     assert!(last.header.duration_nanos < everything.header.duration_nanos);
 }
 
-/// Each is of this thread, and begins and ends right after a sample of it.
+/// Each has only this thread, and begins and ends right after one of its samples.
 #[test]
 fn ten_sessions_at_once_each_get_their_own_profile() {
     const FASTEST: u32 = 600;
     let _turn = turn();
-    // While it is there, the timers stay as they are.
+    // While it exists, the timers are not changed.
     let fastest = cpu::start(&options(FASTEST)).expect("starts");
     let until_seen = |wanted| burn_red_until_seen(wanted, || sampled(&fastest.snapshot()));
     let sessions: Vec<_> = (1..=9u32)

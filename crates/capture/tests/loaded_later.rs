@@ -1,5 +1,6 @@
-//! Libraries that are loaded, called and unloaded while a capture runs: their frames lead to the thread's start, and
-//! they are theirs in the profile, also when they are gone, and when another library is where they were.
+//! Libraries that are loaded, called and unloaded while a capture runs: stacks through them reach the start of the
+//! thread, and the profile assigns frames to the right library, even after it is unloaded or replaced by another at
+//! the same address.
 
 #![cfg(all(target_os = "linux", target_env = "gnu"))]
 #![allow(unsafe_code, reason = "loads libraries")]
@@ -20,7 +21,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const ENOUGH: u64 = 20;
 const ROUNDS: u64 = 200_000;
 
-/// Builds the library under a name of its own; other builds are of the same size.
+/// Builds the library under its own name; other builds have the same size.
 fn build(name: &str, number: u32) -> PathBuf {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("loaded_later");
     std::fs::create_dir_all(&folder).expect("a folder");
@@ -36,7 +37,7 @@ fn build(name: &str, number: u32) -> PathBuf {
 type Spin = extern "C" fn(u64) -> u64;
 type CallBack = extern "C" fn(Spin, u64) -> u64;
 
-/// A library that is loaded.
+/// A loaded library.
 struct Loaded {
     handle: *mut libc::c_void,
     spin: Spin,
@@ -62,7 +63,7 @@ impl Loaded {
         self.spin as *const () as u64
     }
 
-    /// Unloads it; gives where it was.
+    /// Unloads it; returns its address.
     fn close(self) -> u64 {
         // SAFETY: nobody calls its functions any more: they went with `self`.
         assert_eq!(unsafe { libc::dlclose(self.handle) }, 0);
@@ -81,7 +82,7 @@ fn wait_until_learned(address: u64, path: &Path) {
         assert!(Instant::now() < end, "nobody learned of {}", path.display());
         std::thread::sleep(Duration::from_millis(5));
     }
-    // What the unwinder knows, the capture learns now at the latest.
+    // The capture learns what the unwinder knows now, at the latest.
     cpu::status();
 }
 
@@ -169,7 +170,7 @@ fn a_library_that_came_and_went_is_in_the_profile() {
     wait_until_learned(library.address(), &path);
     call_both(&library, "went");
     let address = library.close();
-    // And the capture's thread has learned that, too.
+    // The capture's thread has learned that too.
     let end = Instant::now() + PATIENCE;
     while flamelet_unwind::live::modules().find(address).is_some() && Instant::now() < end {
         std::thread::sleep(Duration::from_millis(5));
@@ -179,7 +180,7 @@ fn a_library_that_came_and_went_is_in_the_profile() {
 }
 
 #[test]
-fn two_libraries_at_one_place_are_told_apart() {
+fn two_libraries_at_one_address_are_distinguished() {
     const TRIES: u32 = 50;
     let _turn = turn();
     let names = Names::new();
@@ -190,7 +191,7 @@ fn two_libraries_at_one_place_are_told_apart() {
         wait_until_learned(library.address(), &first);
         call_both(&library, "first");
         let was_at = library.close();
-        // The kernel gives the place that just became free, unless somebody else took it.
+        // The kernel reuses the address that just became free, unless another thread took it.
         let library = Loaded::open(&second);
         let is_same_place = library.address() == was_at;
         if is_same_place {

@@ -1,4 +1,4 @@
-//! The handler never allocates, and does not care whether the thread it interrupts holds the allocator's lock.
+//! The handler never allocates, so the thread that it interrupts may hold the allocator's lock.
 //!
 //! The allocator of this test takes a lock and uses CPU time under it, so that most samples fall there. A
 //! handler that allocated would enter it a second time on the same thread: that is counted, and without the
@@ -71,7 +71,7 @@ unsafe impl GlobalAlloc for Locked {
     }
 }
 
-/// Two threads that use CPU time under the allocator's lock, for so long each.
+/// Two threads that use this much CPU time each under the allocator's lock.
 fn allocate_under_the_lock(wanted: Duration) {
     let work = move |number: u32| {
         let _scope = labels::scope([("worker", number.to_string())]);
@@ -99,7 +99,7 @@ fn no_handler_ever_allocates_even_under_the_allocator_s_lock() {
             flamelet_test_support::skip!("engine {} is not available here: {comments:?}", engine.name());
             continue;
         }
-        // On a busy machine the kernel's ticks may land on others for long.
+        // On a busy machine the kernel's ticks may land on other processes for a long time.
         let (start, is_hot) = (process_cpu(), |stack: &&[LocationId], profile: &Profile| {
             names.stack(profile, stack).iter().any(|name| name.contains("slow_under_the_lock"))
         });

@@ -16,7 +16,8 @@ extern "C" fn count(_: libc::c_int) {
     RAISED.fetch_add(1, Ordering::Relaxed);
 }
 
-/// Burns until `session` has a sample: on a busy machine the kernel's ticks meet others for long.
+/// Uses CPU time until `session` has a sample: on a busy machine the kernel's ticks may land on other processes for a
+/// long time.
 fn burn_until_sampled(session: &cpu::Session) {
     let end = Instant::now() + Duration::from_secs(60);
     while session.snapshot().sample_count() == 0 {
@@ -49,12 +50,12 @@ fn signals_that_are_not_the_sampler_s_reach_the_program_s_handler() {
 
 type Handler = extern "C" fn(libc::c_int, *mut libc::siginfo_t, *mut libc::c_void);
 
-/// Makes `handler` that of the signal, on the thread's own stack; gives the one before.
+/// Installs `handler` for the signal, on the thread's own stack; returns the previous one.
 fn install(handler: Handler) -> libc::sigaction {
     install_with(handler, 0, &[])
 }
 
-/// The same with more flags, and other signals that wait for its end.
+/// The same with more flags, and with other signals blocked while it runs.
 fn install_with(handler: Handler, flags: libc::c_int, blocked: &[libc::c_int]) -> libc::sigaction {
     // SAFETY: plain C structures; the handler has the type that SA_SIGINFO promises.
     unsafe {
@@ -75,7 +76,7 @@ extern "C" fn use_much_stack(_: libc::c_int, _: *mut libc::siginfo_t, _: *mut li
     RAISED.fetch_add(1, Ordering::Relaxed);
 }
 
-/// Like that of a profiler which keeps its frames on the stack. The alternate stack of a thread has 8 KB.
+/// A handler that keeps frames on the stack, as some profilers do. The alternate stack of a thread has 8 KB.
 #[test]
 fn a_large_handler_that_was_made_for_the_thread_s_stack_stays_there() {
     let _turn = turn();
@@ -103,7 +104,7 @@ extern "C" fn count_and_chain(signal: libc::c_int, info: *mut libc::siginfo_t, c
     next(signal, info, context);
 }
 
-/// The program puts its handler over the sampler's and calls that; then the sampler is started again.
+/// The program installs a handler that calls the sampler's; then the sampler is started again.
 #[test]
 fn handlers_that_call_each_other_do_not_do_so_for_ever() {
     let _turn = turn();
@@ -124,7 +125,7 @@ fn handlers_that_call_each_other_do_not_do_so_for_ever() {
     }
 }
 
-/// What the last [`note_what_is_blocked`] found.
+/// The result of the last [`note_what_is_blocked`].
 static BLOCKED: AtomicUsize = AtomicUsize::new(0);
 const WATCHED: [libc::c_int; 4] = [libc::SIGPROF, libc::SIGHUP, libc::SIGUSR1, libc::SIGUSR2];
 
@@ -150,8 +151,8 @@ extern "C" fn note_what_is_blocked(_: libc::c_int, _: *mut libc::siginfo_t, _: *
     BLOCKED.store(block(&[]), Ordering::Relaxed);
 }
 
-/// The program's handler blocks what it would without the sampler: what the thread did, what it asked for, and its own
-/// signal unless it asked for that.
+/// The program's handler runs with the same blocked signals as without the sampler: those of the thread, those it
+/// requested, and its own signal unless SA_NODEFER was requested.
 #[test]
 fn the_program_s_handler_blocks_what_it_asked_for() {
     use libc::{SIGHUP, SIGPROF, SIGUSR1, SIGUSR2};
@@ -171,7 +172,7 @@ fn the_program_s_handler_blocks_what_it_asked_for() {
             assert_eq!(block(&[]), bits(&[SIGHUP]), "afterwards");
             drop(session);
         }
-        // Its other handler is the one that the kernel calls, and calls the sampler's, which calls the one of above.
+        // The kernel calls the program's other handler, which calls the sampler's, which calls the handler above.
         let sampler_s = install_with(count_and_chain, 0, &[SIGUSR2]);
         NEXT.store(sampler_s.sa_sigaction, Ordering::Relaxed);
         // SAFETY: raises a signal that is handled.
@@ -185,7 +186,7 @@ fn the_program_s_handler_blocks_what_it_asked_for() {
     thread.join().expect("no panic");
 }
 
-/// Sets the interval timer of CPU time; gives what it was.
+/// Sets the interval timer of CPU time; returns the previous value.
 fn set_interval_timer(interval_micros: libc::suseconds_t) -> libc::itimerval {
     let time = libc::timeval { tv_sec: 0, tv_usec: interval_micros };
     let new = libc::itimerval { it_interval: time, it_value: time };
@@ -216,10 +217,10 @@ fn the_program_s_interval_timer_goes_on_after_a_capture_that_used_it() {
     assert!(RAISED.load(Ordering::Relaxed) >= 5, "its signals arrive");
 }
 
-/// The handler is gone, and so are the samples: that is said.
+/// Without the handler there are no samples, which must be reported.
 #[test]
-fn a_program_that_takes_the_signal_away_is_told() {
-    const REMARK: &str = "the program took SIGPROF for itself: samples are missing";
+fn a_program_that_replaces_the_handler_is_reported() {
+    const REMARK: &str = "the program replaced the handler of SIGPROF: samples are missing";
     let _turn = turn();
     let session = cpu::start(&Options::with_frequency(99)).expect("starts");
     let is_said = || session.snapshot().comments().any(|comment| comment == REMARK);

@@ -10,7 +10,7 @@ use flamelet_capture::cpu::{self, Engine, Options};
 use signals::{assert_survives, be_a_daemon};
 use std::path::{Path, PathBuf};
 
-/// Not a test of its own: what the other tests start this program again for.
+/// Not a test by itself: the other tests start this program again to run it.
 #[test]
 fn child() {
     be_a_daemon(|mode| {
@@ -30,7 +30,7 @@ fn a_daemon_lives_beside_the_timers() {
     assert_survives("timer");
 }
 
-/// Where the kernel denies these events, beside what is used instead.
+/// If the kernel denies these events, with the fallback.
 #[test]
 fn a_daemon_lives_beside_perf_events() {
     assert_survives("perf");
@@ -41,7 +41,7 @@ fn a_daemon_lives_beside_the_interval_timer() {
     assert_survives("setitimer");
 }
 
-/// What a service links, but for the one file that starts threads.
+/// All files that a service links, except the one that starts threads.
 #[test]
 fn no_thread_of_ours_is_started_in_another_way() {
     const CRATES: [&str; 9] =

@@ -1,4 +1,4 @@
-//! Everything at once, for as long as one wants: `FLAMELET_STORM_SECONDS=180 cargo test -p flamelet-capture --test
+//! Everything at once, for as long as you like: `FLAMELET_STORM_SECONDS=180 cargo test -p flamelet-capture --test
 //! storm` (a few seconds without the variable). Nothing may crash, hang, or grow without end.
 
 #![cfg(target_os = "linux")]
@@ -21,7 +21,7 @@ fn length() -> Duration {
     Duration::from_secs(seconds.unwrap_or(6)) / 2
 }
 
-/// One thing that a program may do all the time, and how often it was done.
+/// A disturbance, and how often it happened.
 struct Disturbance {
     name: &'static str,
     once: fn(),
@@ -138,7 +138,7 @@ fn change_labels() {
     black_box(support::work(1));
 }
 
-/// Captures one after the other, some of them given up like those of a client that hangs up.
+/// Makes captures one after the other, some of them cancelled as by a client that hangs up.
 fn capture(number: u32, engine: Engine, end: Instant) {
     let mut round = 0;
     while Instant::now() < end {
@@ -174,7 +174,7 @@ fn storm(engine: Engine, end: Instant) {
     });
 }
 
-/// What the process holds of the kernel: how many descriptors, and how many POSIX timers.
+/// The kernel resources of the process: the number of descriptors and of POSIX timers.
 fn holdings() -> (usize, usize) {
     let descriptors = std::fs::read_dir("/proc/self/fd").expect("/proc is there").count();
     // A kernel may be built without the list.
@@ -182,7 +182,7 @@ fn holdings() -> (usize, usize) {
     (descriptors, timers.lines().filter(|line| line.starts_with("ID:")).count())
 }
 
-/// What is free in the allocator is given back first.
+/// Returns free memory of the allocator to the system first.
 fn resident_kilobytes() -> u64 {
     #[cfg(target_env = "gnu")]
     // SAFETY: may be called at any time.
@@ -194,7 +194,7 @@ fn resident_kilobytes() -> u64 {
     line.split_whitespace().nth(1).and_then(|number| number.parse().ok()).expect("a number")
 }
 
-/// Ends the process when it has not ended by itself: a deadlock must not be a test that runs for ever.
+/// Ends the process if it does not end by itself, so that a deadlock fails the test.
 fn watch_over(length: Duration) {
     std::thread::spawn(move || {
         std::thread::sleep(length * 4 + Duration::from_secs(120));
@@ -215,7 +215,7 @@ fn nothing_crashes_hangs_or_grows_with_perf_events_and_under_a_filter_without_th
     let _turn = turn();
     let length = length();
     watch_over(length);
-    // What the allocator and the tables need at first is no growth.
+    // The initial memory of the allocator and the tables does not count as growth.
     let held_before = holdings();
     storm(Engine::Timer, Instant::now() + length / 4);
     perf_storm(length / 4);

@@ -34,7 +34,7 @@ fn threads_by_the_thousand_come_and_go() {
             }
         });
     }
-    // Threads that live until they are sampled are seen whole, from their start.
+    // Threads that live until they are sampled have complete stacks.
     let work = |number: u32| {
         let number = number.to_string();
         let _scope = flamelet_capture::labels::scope([("number", number.clone())]);
@@ -48,7 +48,7 @@ fn threads_by_the_thousand_come_and_go() {
     };
     let used: Used = (0..8).map(pair).sum();
     let seen = support::by_label(&session.finish(), "number").values().sum();
-    // A listing of threads may leave one out while others end: then what it used before the next one is missing.
+    // A listing of threads may miss one while others end; its CPU time before the next listing is missing then.
     assert_seen("threads of 60 ms", seen, used, timer_slack(999) * 16 + used.cpu / 8);
 }
 
@@ -91,10 +91,10 @@ fn a_forked_child_that_does_not_exec_ends_in_peace() {
     drop(session.finish());
 }
 
-/// A capture in the child, whatever the parent's other threads were doing when it forked. Exit status 0 is good.
+/// Makes a capture in the child, whatever the parent's other threads did at the fork. Exit status 0 is success.
 fn profile_in_a_child() -> i32 {
     let session = start(999);
-    // On a busy machine it takes a while until a tick of the kernel finds this thread running.
+    // On a busy machine it may take a while until a tick of the kernel lands on this thread.
     while cpu::status().samples < 3 {
         burn_red(MILLI * 20);
     }
@@ -124,7 +124,7 @@ fn a_forked_child_can_profile_itself() {
                 unsafe {
                     let child = libc::fork();
                     if child == 0 {
-                        // A child that waits for ever is ended by this.
+                        // This ends a child that waits for ever.
                         libc::alarm(DEADLINE_SECONDS);
                         let _labels = flamelet_capture::labels::scope([("fork", "child")]);
                         libc::_exit(profile_in_a_child());
@@ -239,7 +239,7 @@ fn the_program_s_own_signals_arrive() {
         }
     });
     assert_eq!(OWN_SIGNALS.load(Ordering::Relaxed) - before, 5000);
-    // They may have been over before a tick of the kernel found this thread.
+    // They may be over before a tick of the kernel lands on this thread.
     until_sampled(1, || burn_red(MILLI * 20));
     assert!(session.finish().sample_count() > 0);
 }
@@ -248,7 +248,7 @@ fn the_program_s_own_signals_arrive() {
 static LOOKED: AtomicUsize = AtomicUsize::new(0);
 static ON_ALTERNATE: AtomicUsize = AtomicUsize::new(0);
 
-/// A handler for the stack of its thread, of which it uses half of what an alternate one has.
+/// A handler on its thread's stack that uses half the size of an alternate stack.
 extern "C" fn look_at_the_stack(_: libc::c_int) {
     let mut used = [0u8; 4 << 10];
     let here = black_box(&mut used).as_ptr() as usize;
@@ -262,8 +262,8 @@ extern "C" fn look_at_the_stack(_: libc::c_int) {
     ON_ALTERNATE.fetch_add(usize::from(alternate.contains(&here)), Ordering::Relaxed);
 }
 
-/// Signals of the program that come while a sample is taken wait for its end: the alternate stack of a thread has
-/// no room for another handler, often not even for the kernel's part of it.
+/// Signals of the program are blocked while a sample is taken: the alternate stack of a thread has no room for another
+/// handler, often not even for the kernel's part of it.
 #[test]
 fn signals_from_other_threads_never_land_on_the_alternate_stack() {
     let _turn = turn();
@@ -322,7 +322,7 @@ extern "C" fn note_kernels_part(_: libc::c_int, _: *mut libc::siginfo_t, context
     KERNELS_PART.store(stack.ss_sp as usize + stack.ss_size - context as usize, Ordering::Relaxed);
 }
 
-/// How much of an alternate stack a signal takes on this machine: the registers that it has, and that are in use.
+/// Returns how much of an alternate stack a signal takes on this machine, which depends on the registers in use.
 /// (`AT_MINSIGSTKSZ` is the most that it could be.)
 #[cfg(not(unoptimized))]
 fn kernels_part() -> usize {
@@ -337,8 +337,8 @@ fn kernels_part() -> usize {
     KERNELS_PART.load(Ordering::Relaxed)
 }
 
-/// Uses CPU time on a thread whose alternate stack are the last `size` of 64 KB; says how many of them were used. `None`
-/// where the kernel takes no stack of that size.
+/// Uses CPU time on a thread whose alternate stack is the last `size` of 64 KB; returns how many bytes were used.
+/// `None` if the kernel refuses a stack of that size.
 #[cfg(not(unoptimized))]
 fn bytes_used_of_an_alternate_stack(size: usize) -> Option<usize> {
     const ALL: usize = 64 << 10;
@@ -381,7 +381,7 @@ fn the_handler_fits_the_alternate_stack_of_a_thread() {
 #[cfg(not(unoptimized))]
 #[test]
 fn an_alternate_stack_that_is_too_small_costs_samples_and_nothing_else() {
-    /// Enough to look at the signal, and not for a sample.
+    /// Enough to inspect the signal, but not to take a sample.
     const REST: usize = 1200;
     let _turn = turn();
     let kernels_part = kernels_part();

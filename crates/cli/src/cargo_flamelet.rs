@@ -10,22 +10,22 @@ use std::path::PathBuf;
 use std::process::{Command, ExitCode, Stdio};
 
 const HELP: &str = "\
-cargo flamelet builds a binary with names and lines kept and records it.
+cargo flamelet builds a binary with debug information and records it.
 
   cargo flamelet run   [--bin NAME | --example NAME] [cargo options] [--record OPTION]… [-- ARGS…]
   cargo flamelet test  [--test NAME | --lib] [cargo options] [--record OPTION]… [-- ARGS…]
   cargo flamelet bench [--bench NAME] [cargo options] [--record OPTION]… [-- ARGS…]
 
-The build is cargo's release profile (for bench its bench profile), or another one with --profile NAME. Whatever
-the manifest says of that profile, the recorded build keeps names and lines; the manifest stays as it is. Tests run in
-the current folder: call it in that of their package, where cargo runs them.
+The build uses cargo's release profile (bench uses the bench profile); select another with --profile NAME. Debug
+information is added for this build whatever the manifest says, and the manifest is not changed. Tests run in the
+current folder, so call `cargo flamelet test` in the folder of their package, as cargo does.
 
 Options of `flamelet record` are given one word at a time after --record:
   cargo flamelet run --bin service --record -o --record cpu.html -- --port 3000
   cargo flamelet run --profile quick-release --record --heap
   cargo flamelet test --test queries -- deletes_three_chunks";
 
-const NAME_ONE: &str = "name one with --bin, --example, --lib, --test or --bench";
+const NAME_ONE: &str = "select one with --bin, --example, --lib, --test or --bench";
 
 /// Settings that a recorded build needs, whatever its profile says, for functions, files, lines and inlined calls.
 /// (Line tables only would leave the crate and module out of the names of inlined functions.)
@@ -134,10 +134,10 @@ impl CargoPlan {
         }
         match binaries.as_slice() {
             [only] => Ok(only.clone()),
-            [] => Err(format!("the build made no binary; {NAME_ONE}")),
+            [] => Err(format!("the build produced no binary; {NAME_ONE}")),
             several => {
                 let names: Vec<_> = several.iter().filter_map(|path| path.file_name()?.to_str()).collect();
-                Err(format!("the build made several binaries ({}); {NAME_ONE}", names.join(", ")))
+                Err(format!("the build produced several binaries ({}); {NAME_ONE}", names.join(", ")))
             }
         }
     }

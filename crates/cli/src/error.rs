@@ -44,11 +44,11 @@ pub(crate) fn plain_words(error: &io::Error) -> String {
         return error.to_string();
     }
     let words = match error.kind() {
-        io::ErrorKind::NotFound => "there is no such file or folder",
+        io::ErrorKind::NotFound => "no such file or folder",
         io::ErrorKind::PermissionDenied => "permission denied",
-        io::ErrorKind::AlreadyExists => "it exists already",
-        io::ErrorKind::IsADirectory => "is a folder",
-        io::ErrorKind::NotADirectory => "a part of this path is a file and not a folder",
+        io::ErrorKind::AlreadyExists => "already exists",
+        io::ErrorKind::IsADirectory => "this is a folder",
+        io::ErrorKind::NotADirectory => "part of this path is a file, not a folder",
         io::ErrorKind::StorageFull => "the disk is full",
         _ => return without_number(&error.to_string()),
     };
@@ -97,12 +97,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_operating_system_is_put_into_words() {
+    fn errors_of_the_operating_system_are_put_into_words() {
         for (number, words) in [
-            (2, "there is no such file or folder"),
+            (2, "no such file or folder"),
             (13, "permission denied"),
-            (17, "it exists already"),
-            (21, "is a folder"),
+            (17, "already exists"),
+            (21, "this is a folder"),
             (28, "the disk is full"),
             (24, "Too many open files"),
         ] {
@@ -112,8 +112,8 @@ mod tests {
                 Err(format!("x.pb: {words}"))
             );
         }
-        let own = io::Error::new(io::ErrorKind::NotFound, "there is no such folder");
-        assert_eq!(Failure::from(own).to_string(), "there is no such folder");
+        let own = io::Error::new(io::ErrorKind::NotFound, "no such folder");
+        assert_eq!(Failure::from(own).to_string(), "no such folder");
         assert_eq!(Failure::new("a: Gone (os error 5); try b").to_string(), "a: Gone; try b");
     }
 }

@@ -71,7 +71,7 @@ fn viewer(handler: Handler) -> Router {
     let (viewer, rest) = crate::view::router(handler.profiler().clone());
     viewer.layer(from_fn(move |request: Request, next: Next| {
         let (parts, body) = request.into_parts();
-        let refusal = handler.admit(&parts).map_err(|refusal| handler.refuse_stranger(&parts, &refusal));
+        let refusal = handler.admit(&parts).map_err(|refusal| handler.refuse_unauthorized(&parts, &refusal));
         let rest = rest.clone();
         async move {
             let mut answer = match refusal {
@@ -94,7 +94,7 @@ async fn answer(handler: Handler, request: Request) -> Response {
     }
     // The body of an unauthorized request is not read.
     if let Err(refusal) = handler.admit(&parts) {
-        return handler.refuse_stranger(&parts, &refusal).map(Body::from);
+        return handler.refuse_unauthorized(&parts, &refusal).map(Body::from);
     }
     let body = if handler.wants_body(&parts) {
         match to_bytes(body, MAX_BODY).await {

@@ -18,7 +18,7 @@
 //! Tests can limit the allocations of code with a [`budget()`], which counts exactly.
 
 pub use budget::budget;
-pub use flamelet_capture::heap::budget::{Budget, GuiltyStack, Usage, measure};
+pub use flamelet_capture::heap::budget::{Budget, StackUsage, Usage, measure};
 /// jemalloc's own sampling, dumps and statistics, for programs that need those.
 #[cfg(feature = "jemalloc")]
 pub use flamelet_capture::heap::jemalloc;

@@ -62,7 +62,7 @@ impl Profiler {
 }
 
 fn unsupported() -> Error {
-    Error::new(ErrorKind::Unsupported, "the heap can only be profiled on Linux")
+    Error::new(ErrorKind::Unsupported, "heap profiling is only supported on Linux")
 }
 
 /// A snapshot of the heap, see [`Profiler::heap`]. On this system there is never one.

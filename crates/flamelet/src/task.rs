@@ -104,7 +104,9 @@ pub(crate) fn spawn<T: Send + 'static>(
     };
     match flamelet_capture::own_threads::spawn(name, run) {
         Ok(_) => Ok(Task { shared }),
-        Err(error) => Err(Error::new(ErrorKind::Denied, format!("no thread for the capture: {error}"))),
+        Err(error) => {
+            Err(Error::new(ErrorKind::Denied, format!("cannot start a thread for the capture: {error}")))
+        }
     }
 }
 

@@ -94,12 +94,13 @@ impl Live {
         let limits = self.profiler.limits();
         let most = limits.max_duration.as_secs();
         if seconds == 0 || u64::from(seconds) > most {
-            let message = format!("seconds must be 1 to {most} (the cap of this service), not {seconds}");
+            let message = format!("seconds must be 1 to {most} (the limit of this service), not {seconds}");
             return Err(Error::new(ErrorKind::InvalidOption, message));
         }
         self.profiler.permit().ok_or_else(|| {
             let most = limits.max_captures;
-            let message = format!("{most} captures are running already, which is the cap of this service");
+            let message =
+                format!("{most} captures are already running, the limit of this service; try again later");
             Error::new(ErrorKind::Busy, message)
         })
     }
@@ -155,9 +156,5 @@ impl Take for Live {
 
 /// Waits, and fails if the capture is cancelled meanwhile.
 fn wait(time: Duration, cancel: &CancelToken) -> Result<(), String> {
-    if cancel.is_wanted_after(time) {
-        Ok(())
-    } else {
-        Err("nobody waits for the profile any more".to_owned())
-    }
+    if cancel.is_wanted_after(time) { Ok(()) } else { Err("the client is gone".to_owned()) }
 }

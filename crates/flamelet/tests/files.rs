@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 const DEADLINE: Duration = Duration::from_secs(180);
 const SHORT: Duration = Duration::from_millis(200);
-/// So long that no window ends before the recorder is stopped.
+/// Long enough that no window ends before the recorder is stopped.
 const LONG: Duration = Duration::from_secs(3600);
 
 /// Names in the folder, hidden ones too, sorted.
@@ -47,14 +47,14 @@ fn burn(duration: Duration) {
     }
 }
 
-/// What the recorder reports, and how many windows it has made.
+/// The problems that the recorder reports, and the number of windows it has made.
 struct Watched {
     problems: mpsc::Receiver<String>,
     profiler: Profiler,
 }
 
 impl Watched {
-    /// Short windows to `folder`, whose problems come here.
+    /// Returns a recorder of short windows to `folder` that reports its problems here.
     fn start(folder: &Path) -> (IntervalFiles, Self) {
         let (sender, problems) = mpsc::channel();
         let profiler = Profiler::builder().start().expect("started");
@@ -70,12 +70,12 @@ impl Watched {
         self.problems.recv_timeout(DEADLINE).expect("reported")
     }
 
-    /// Nothing is said while three more windows are made and tried to be written.
+    /// Checks that nothing is reported while three more windows are made and written.
     #[track_caller]
     fn assert_silence(&self) {
         let windows = || self.profiler.metrics().captures_served;
         let before = windows();
-        // A window counts before it is written: the fourth says that three were tried.
+        // A window is counted before it is written, so the fourth shows that three writes were tried.
         wait_until("windows go on", || windows() >= before + 4);
         assert_eq!(self.problems.try_recv().ok(), None, "reported once");
     }
@@ -86,7 +86,7 @@ fn write_one_window(builder: IntervalFilesBuilder) {
     builder.interval(LONG).start().expect("started").stop();
 }
 
-/// Puts a window of somebody who had the same name long ago into the folder, with so many bytes.
+/// Puts an old window of another process with the same name into the folder, with this many bytes.
 fn lay_window(folder: &Path, stamp: &str, bytes: u64) -> String {
     let picture = format!("flamegraph-a-{stamp}.svg");
     fs::write(folder.join(picture), "").expect("written");
@@ -110,7 +110,7 @@ fn stopping_writes_what_there_is_of_the_last_window() {
     let profiler = Profiler::builder().overhead_budget(None).frequency(250).start().expect("started");
     let files = IntervalFiles::builder(folder.path()).interval(LONG).profiler(profiler.clone());
     let files = files.start().expect("started");
-    // What this capture sees, the recorder sees too.
+    // The recorder sees the same samples as this capture.
     let beside = profiler.start().expect("captures");
     wait_until("samples", || {
         burn_before_the_end(Duration::from_millis(20));
@@ -156,7 +156,7 @@ fn every_interval_has_its_own_window() {
         assert!(picture.expect("a picture each").contains("Indexer Service"));
     }
     assert_eq!(names(&path).len(), 2 * kept.len(), "nothing half-written stays: {:?}", names(&path));
-    // Stopped: nothing comes any more.
+    // Stopped: no more files.
     std::thread::sleep(2 * SHORT);
     assert_eq!(profiles(&path), kept);
 }
@@ -172,7 +172,7 @@ fn what_was_in_an_earlier_window_is_in_no_later_one() {
         burn_at_first(Duration::from_millis(20));
         profiles(folder.path()).last().is_some_and(|newest| has(newest, "burn_at_first"))
     });
-    // Beyond those written by now, one may be on its way to its file, and one be open.
+    // Besides those written by now, one may be in the middle of being written, and one open.
     let of_the_first = profiles(folder.path()).len() + 2;
     wait_until("a window with later work", || {
         burn_later(Duration::from_millis(20));
@@ -195,7 +195,7 @@ fn burn_at_first(duration: Duration) {
 
 #[inline(never)]
 fn burn_later(duration: Duration) {
-    // Not the very same code, which would become one function.
+    // Not identical code, which the linker would merge into one function.
     burn(duration + Duration::from_millis(1));
 }
 
@@ -206,7 +206,7 @@ fn the_call_of_the_guide_goes_on_until_it_is_stopped() {
     let files = setup_profiling(path.clone(), 150, 1, Some("tap-agent".into())).expect("started");
     wait_until("a window", || !profiles(folder.path()).is_empty());
     files.stop();
-    // Its value dropped, as in `if let Err(…) = setup_profiling(…)`, it goes on.
+    // It continues after its value is dropped, as in `if let Err(…) = setup_profiling(…)`.
     let other = tempfile::tempdir().expect("a temporary folder");
     set_up_and_forget(other.path().to_str().expect("text")).expect("started");
     wait_until("a window", || !profiles(other.path()).is_empty());
@@ -250,7 +250,7 @@ fn old_windows_go_by_age() {
     let left = profiles(folder.path());
     assert_eq!(left.len(), 9, "{left:?}");
     assert_eq!(left[..8], old[8..], "the newest of them stay");
-    // One that is not so old stays.
+    // A newer one stays.
     write_one_window(builder());
     let both = profiles(folder.path());
     assert!(both.len() == 10 && both[..9] == left, "{both:?}");
@@ -283,7 +283,7 @@ fn a_window_is_never_seen_half() {
     let (start, mut seen) = (Instant::now(), 0);
     while seen < 200 && start.elapsed() < DEADLINE {
         for name in profiles(folder.path()) {
-            // It may be removed between the listing and the reading, but never be cut.
+            // It may be removed between listing and reading, but never be truncated.
             if let Ok(bytes) = fs::read(folder.path().join(&name)) {
                 pprof::read(&bytes, &pprof::Limits::default()).expect("whole");
                 seen += 1;
@@ -297,7 +297,7 @@ fn a_window_is_never_seen_half() {
 #[test]
 fn a_folder_that_cannot_be_written_is_reported_once_and_tried_again() {
     let folder = tempfile::tempdir().expect("a temporary folder");
-    // A file where the folder should be: nobody can write there, not even root.
+    // A file in place of the folder: not even root can write there.
     let path = folder.path().join("taken");
     fs::write(&path, "in the way").expect("written");
     let (files, watched) = Watched::start(&path);
@@ -306,9 +306,9 @@ fn a_folder_that_cannot_be_written_is_reported_once_and_tried_again() {
     watched.assert_silence();
     fs::remove_file(&path).expect("removed");
     let again = watched.problem();
-    assert!(again.contains("is written again"), "{again}");
+    assert!(again.contains("can be written again"), "{again}");
     wait_until("windows", || !profiles(&path).is_empty());
-    // And when it vanishes, it is made again.
+    // When it is removed, it is created again.
     fs::rename(&path, folder.path().join("elsewhere")).expect("moved away");
     wait_until("windows again", || !profiles(&path).is_empty());
     files.stop();
@@ -365,7 +365,7 @@ fn a_full_disk_is_reported_once_and_used_again_when_there_is_room() {
     wait_until("nothing is left of what did not fit", || names(disk.0.path()) == ["filler"]);
     fs::remove_file(filler).expect("removed");
     let again = watched.problem();
-    assert!(again.contains("is written again"), "{again}");
+    assert!(again.contains("can be written again"), "{again}");
     wait_until("windows", || !profiles(disk.0.path()).is_empty());
     files.stop();
     let left = names(disk.0.path());
@@ -387,7 +387,7 @@ fn a_disk_that_becomes_read_only_is_reported_once_and_used_again_when_it_is_not(
     let before = profiles(disk.0.path());
     disk.remount("rw");
     let again = watched.problem();
-    assert!(again.contains("is written again"), "{again}");
+    assert!(again.contains("can be written again"), "{again}");
     wait_until("new windows", || profiles(disk.0.path()).len() > before.len());
     files.stop();
 }
@@ -409,7 +409,7 @@ fn a_folder_that_cannot_be_written_is_reported_before_the_first_window_is_over()
 
 #[test]
 fn a_folder_that_nobody_can_make_does_not_hurt() {
-    // What root may write anywhere else, it may not write here.
+    // Root can write anywhere else, but not here.
     let (files, watched) = Watched::start(Path::new("/proc/flamelet"));
     let problem = watched.problem();
     assert!(problem.contains("cannot be written"), "{problem}");
@@ -420,7 +420,7 @@ fn a_folder_that_nobody_can_make_does_not_hurt() {
 }
 
 #[test]
-fn who_panics_on_hearing_of_a_problem_does_not_end_the_recorder() {
+fn a_panic_in_on_problem_does_not_end_the_recorder() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let path = folder.path().join("taken");
     fs::write(&path, "in the way").expect("written");

@@ -14,7 +14,8 @@ fn names(profile: &flamelet::Profile, name: &str) -> bool {
     profile.functions().iter().any(|function| profile.string(function.name).contains(name))
 }
 
-/// Both ways in one test: jemalloc's settings are the process' own. The dumps first, because hooks stay.
+/// Both ways in one test, since jemalloc's settings apply to the whole process. Dumps first, because hooks cannot be
+/// removed.
 #[test]
 fn jemallocs_own_samples_become_profiles() {
     let jemalloc = flamelet::heap::jemalloc::Jemalloc::linked();

@@ -1,5 +1,5 @@
-//! Services whose CPU time is known, by the names that come out: inlined functions, tasks of an async runtime, and none
-//! at all in a program without symbols.
+//! Services whose CPU time is known, and the names in their profiles: inlined functions, tasks of an async runtime,
+//! and no names in a program without symbols.
 
 #![cfg(target_os = "linux")]
 #![allow(dead_code, unsafe_code, reason = "a part of the clocks is used, and they are C functions")]
@@ -29,7 +29,7 @@ fn profiler(name: &str) -> Profiler {
     Profiler::builder().name(name).frequency(999).overhead_budget(None).start().expect("starts")
 }
 
-/// Uses so much CPU time, by the clock of its thread. (A number of rounds would not be an amount of time: on a virtual
+/// Uses this much CPU time, by the clock of its thread. (A number of rounds would not be an amount of time: on a virtual
 /// machine the same work takes longer at one moment than at another, and 75 % of the rounds were 71 to 79 % of the time.)
 macro_rules! worker {
     ($name:ident, $seed:expr, $inline:ident) => {
@@ -51,7 +51,7 @@ worker!(inlined_blue, 2, always);
 worker!(task_red, 3, never);
 worker!(task_blue, 4, never);
 
-/// The samples that have a function of this name, in percent of those that have either.
+/// Returns the samples with a function of this name, in percent of those with either function.
 fn share(profile: &Profile, name: &str, other: &str) -> f64 {
     let has = |part: &str| {
         let samples = profile.samples().filter(|sample| {
@@ -70,7 +70,7 @@ fn share(profile: &Profile, name: &str, other: &str) -> f64 {
 /// turns would leave it to chance.
 const TURN: Duration = Duration::from_millis(25);
 
-/// So many samples that a share among them is known to some points.
+/// Enough samples to know a share to within a few points.
 const ENOUGH: usize = 240;
 
 /// Works until there are enough samples. How much CPU time that takes depends on how many ticks of the kernel land on
@@ -170,7 +170,7 @@ fn tasks_of_an_async_service_have_their_share_and_their_labels() {
     assert!(is_rooted("tokio::runtime"), "the runtime's frames are there");
 }
 
-/// Where the stripped copy of this test leaves its profile.
+/// The path where the stripped copy of this test writes its profile.
 const PROFILE_OF_COPY: &str = "FLAMELET_TEST_PROFILE_OF_COPY";
 
 #[test]
@@ -205,7 +205,7 @@ fn frames_without_a_name_are_counted() {
     assert_eq!(quality.unresolved, nameless.count() as u64, "the frames without a name are counted");
 }
 
-/// Leaves a profile of work at `path`.
+/// Writes a profile of some work to `path`.
 fn burn_into(path: &Path) {
     let capture = profiler("copy").start().expect("captures");
     until_enough(&capture, || {

@@ -1,4 +1,4 @@
-//! Profiles without a server: for a while, from here to there, and of the past.
+//! Profiles without a server: for a duration, from start to finish, and of the recent past.
 
 use flamelet::labels::LabelFuture;
 use flamelet::{Continuous, ErrorKind, Profile, Profiler, ProfilerBuilder};
@@ -12,7 +12,7 @@ fn builder() -> ProfilerBuilder {
     Profiler::builder().overhead_budget(None)
 }
 
-/// Spins until `is_so`: on a busy machine it may take a while until a sample hits.
+/// Spins until `is_so`: on a busy machine it may take a while until there is a sample.
 #[track_caller]
 fn spin_until(what: &str, mut is_so: impl FnMut() -> bool) {
     let start = Instant::now();
@@ -79,7 +79,7 @@ fn for_a_while_on_any_runtime() {
         };
         let labeled = tokio::spawn(labeled.in_scope([("job", "async")]));
         let start = Instant::now();
-        // Again where the machine stood still meanwhile.
+        // Try again if the process did not run meanwhile.
         loop {
             let profile = profiler.cpu(Duration::from_secs(1)).frequency(199).await.expect("a profile");
             assert_eq!(profile.header.period, 1_000_000_000 / 199);

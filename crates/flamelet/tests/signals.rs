@@ -10,7 +10,7 @@ use signals::{assert_survives, be_a_daemon};
 use std::any::Any;
 use std::time::Duration;
 
-/// Not a test of its own: what the other tests start this program again for.
+/// Not a test by itself: the other tests start this program again to run it.
 #[test]
 fn child() {
     be_a_daemon(|mode| -> Box<dyn Any> {
@@ -25,7 +25,7 @@ fn child() {
                 let path = folder.path().to_str().expect("text").to_owned();
                 Box::new((setup_profiling(path, 150, 120, None).expect("starts"), folder))
             }
-            // A capture that is awaited has a thread of its own.
+            // A capture that is awaited has its own thread.
             "capture" => Box::new(profiler().cpu(Duration::from_secs(3600)).into_future()),
             other => panic!("no child of the name {other}"),
         }

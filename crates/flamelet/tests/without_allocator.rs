@@ -1,4 +1,4 @@
-//! A service without flamelet's allocator: what is asked about its heap is answered as the contract says.
+//! A service without flamelet's allocator: requests for heap profiles are answered as documented.
 
 use flamelet::{ErrorKind, Profiler};
 use flamelet_capture::profile::pprof;
@@ -9,7 +9,7 @@ fn answer(handler: &flamelet::http::Handler, path: &str) -> http::Response<Vec<u
     runtime.block_on(handler.answer(request))
 }
 
-/// One test for all: the files of the heap can only be chosen by the first profiler of a process.
+/// One test for all: only the first profiler of a process can set the files of the heap.
 #[test]
 fn heap_is_403_and_scrapers_are_content() {
     let folder = tempfile::tempdir().expect("a temporary folder");
@@ -25,7 +25,7 @@ fn heap_is_403_and_scrapers_are_content() {
         let text = String::from_utf8(answer.into_body()).expect("text");
         assert!(text.contains("flamelet::global_allocator!()"), "{text}");
     }
-    // Scrapers ask in both ways, whatever the service is.
+    // Scrapers use both forms for every service.
     for path in ["/debug/pprof/allocs", "/debug/pprof/allocs?seconds=1"] {
         let answer = answer(&handler, path);
         assert_eq!(answer.status(), 200, "{path}");
@@ -33,7 +33,7 @@ fn heap_is_403_and_scrapers_are_content() {
         assert_eq!((profile.sample_types().len(), profile.sample_count()), (4, 0));
         assert_eq!(profile.string(profile.header.default_sample_type), "alloc_space");
     }
-    // Also while as many captures run as may.
+    // Also while the maximum number of captures runs.
     let profiler = Profiler::builder().max_captures(1).start().expect("started");
     let handler = flamelet::http::Handler::new(profiler.clone());
     let request = http::Request::get("/debug/pprof/profile?seconds=600").body("").expect("a request");

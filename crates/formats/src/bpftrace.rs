@@ -265,13 +265,13 @@ impl MapReader {
             self.add(&frames, labels, value);
         }
         if self.assembly.row_count() == 0 {
-            return Err(Error::new(ErrorKind::Truncated, "bpftrace's output holds no map"));
+            return Err(Error::new(ErrorKind::Truncated, "the bpftrace output has no map"));
         }
         if self.entry.is_some() {
-            notes.push("the last map entry is cut".into());
+            notes.push("the last map entry is truncated".into());
         }
         if self.odd_lines > 0 {
-            notes.push(format!("{} lines of bpftrace's output are no maps", self.odd_lines));
+            notes.push(format!("{} lines of the bpftrace output are not maps", self.odd_lines));
         }
         self.assembly.finish()
     }

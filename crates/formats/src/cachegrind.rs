@@ -57,7 +57,7 @@ impl Parser {
     }
 
     fn header(&mut self, line: &[u8]) -> std::result::Result<(), &'static str> {
-        let colon = memchr::memchr(b':', line).ok_or("neither cost nor name")?;
+        let colon = memchr::memchr(b':', line).ok_or("neither a cost nor a name")?;
         let value = line[colon + 1..].trim_ascii();
         match &line[..colon] {
             b"events" => {
@@ -85,7 +85,7 @@ impl Parser {
         for column in 0..self.assembly.column_count() {
             let Some(word) = words.next() else { break };
             // A dot stands for a count that does not apply.
-            let cost = if word == b"." { 0 } else { decimal(word).ok_or("a cost that is no number")? };
+            let cost = if word == b"." { 0 } else { decimal(word).ok_or("a cost is not a number")? };
             self.assembly.add(row, column, i64::try_from(cost).unwrap_or(i64::MAX));
         }
         Ok(())
@@ -93,7 +93,7 @@ impl Parser {
 
     fn finish(self) -> Result<Profile> {
         if self.assembly.row_count() == 0 || self.assembly.column_count() == 0 {
-            return Err(Error::new(ErrorKind::Truncated, "the cachegrind file holds no costs"));
+            return Err(Error::new(ErrorKind::Truncated, "the cachegrind file has no costs"));
         }
         self.assembly.finish()
     }

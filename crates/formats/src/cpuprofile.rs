@@ -150,7 +150,7 @@ impl<'a> NodeRows<'a> {
     }
 
     fn row(&mut self, id: u64, assembly: &mut Assembly) -> Result<u32> {
-        let missing = || Error::new(ErrorKind::Corrupt, format!("there is no node {id} in the profile"));
+        let missing = || Error::new(ErrorKind::Corrupt, format!("the profile has no node {id}"));
         let number = *self.tree.by_id.get(&id).ok_or_else(missing)?;
         if let Some(row) = self.rows[number as usize] {
             return Ok(row);
@@ -183,7 +183,7 @@ pub(crate) fn read(input: Input<'_>, options: &FormatOptions, notes: &mut Notes)
     assembly.check_room()?;
     if file.samples.is_empty() {
         by_hits(&file, &tree, columns, &mut assembly)?;
-        notes.push("the file has hit counts but no samples: there is no time".into());
+        notes.push("the file has hit counts but no samples, so there are no times".into());
     } else {
         let thread = assembly.thread(0, 1, "", "");
         budget.charge(file.deltas.len().max(file.timestamps.len()) * size_of::<i64>())?;
@@ -366,7 +366,7 @@ pub(crate) fn write(
     notes.dropped_places(profile, "addresses and modules");
     notes.dropped_comments(profile);
     let scale = nanos_per(value_type(profile, index).1).unwrap_or_else(|| {
-        notes.push("the values are no times: each unit is written as a microsecond".into());
+        notes.push("the values are not times: each unit is written as a microsecond".into());
         1e3
     });
     let mut writer = TreeWriter::new(profile);
@@ -387,7 +387,7 @@ pub(crate) fn write(
         _ => {
             notes.dropped_timeline(profile);
             notes.dropped_labels(profile);
-            notes.push("the order of samples has no meaning".into());
+            notes.push("the order of the samples is arbitrary".into());
             for sample in profile.samples().filter(|sample| sample.values[index] > 0) {
                 writer.push(sample.stack, None, sample.values[index] as f64 * scale / 1e3);
             }

@@ -2,7 +2,7 @@
 
 use flamelet_profile::{ErrorKind, Profile, Result};
 
-use crate::format::ToldBy;
+use crate::format::Recognition;
 use crate::input::Input;
 use crate::json::{self, is_json};
 use crate::{Error, Format, FormatOptions, Notes, folded};
@@ -55,7 +55,7 @@ pub(crate) fn recognise(head: &[u8], head_is_all: bool) -> Result<Format> {
         false => recognise_other(head, head_is_all),
     };
     found.ok_or_else(|| {
-        Error::new(ErrorKind::UnknownFormat, "unknown format: this is not a profile that can be read")
+        Error::new(ErrorKind::UnknownFormat, "unknown format: this is not a profile that flamelet can read")
     })
 }
 
@@ -66,19 +66,20 @@ fn without_noise(head: &[u8]) -> Vec<u8> {
 }
 
 /// Returns the first format whose test satisfies `is_so`.
-fn first_told(is_so: impl Fn(&ToldBy) -> bool) -> Option<Format> {
-    let told = |format: &&Format| format.entry().read.as_ref().is_some_and(|(told_by, _)| is_so(told_by));
+fn first_recognised(is_so: impl Fn(&Recognition) -> bool) -> Option<Format> {
+    let told =
+        |format: &&Format| format.entry().read.as_ref().is_some_and(|(recognition, _)| is_so(recognition));
     Format::all().iter().find(told).copied()
 }
 
 fn recognise_json(keys: &json::Keys<'_>) -> Option<Format> {
-    first_told(|told_by| matches!(told_by, ToldBy::Json(has_keys) if has_keys(keys)))
+    first_recognised(|recognition| matches!(recognition, Recognition::Json(has_keys) if has_keys(keys)))
 }
 
 fn recognise_other(head: &[u8], head_is_all: bool) -> Option<Format> {
-    first_told(|told_by| match told_by {
-        ToldBy::Bytes(starts) => starts(head),
-        ToldBy::MaybeCut(starts) => starts(head, head_is_all),
-        ToldBy::Json(_) => false,
+    first_recognised(|recognition| match recognition {
+        Recognition::Bytes(starts) => starts(head),
+        Recognition::MaybeCut(starts) => starts(head, head_is_all),
+        Recognition::Json(_) => false,
     })
 }

@@ -62,7 +62,7 @@ pub(crate) fn read(input: Input<'_>, _options: &FormatOptions, notes: &mut Notes
     let budget = &input.budget().clone();
     let file: DhatFile = json::parse(&input.slurp()?, "DHAT", budget)?;
     if file.version != 2 {
-        let message = format!("DHAT files of version {} are not known here, only of version 2", file.version);
+        let message = format!("unsupported DHAT version {}; only version 2 can be read", file.version);
         return Err(Error::new(ErrorKind::WrongFormat, message));
     }
     let mut assembly = Assembly::new(false, budget);
@@ -78,7 +78,7 @@ pub(crate) fn read(input: Input<'_>, _options: &FormatOptions, notes: &mut Notes
         stack.clear();
         for &frame in &point.fs {
             let location = frames.get(frame).ok_or_else(|| {
-                Error::new(ErrorKind::Corrupt, format!("there is no frame {frame} in the DHAT file"))
+                Error::new(ErrorKind::Corrupt, format!("the DHAT file has no frame {frame}"))
             })?;
             stack.push(*location);
         }

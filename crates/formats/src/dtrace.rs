@@ -41,10 +41,10 @@ pub(crate) fn read(input: Input<'_>, _options: &FormatOptions, notes: &mut Notes
         }
     }
     if assembly.row_count() == 0 {
-        return Err(Error::new(ErrorKind::Truncated, "DTrace's output holds no counted stack"));
+        return Err(Error::new(ErrorKind::Truncated, "the DTrace output has no stack with a count"));
     }
     if odd_lines > 0 {
-        notes.push(format!("{odd_lines} lines of DTrace's output are no stacks"));
+        notes.push(format!("{odd_lines} lines of the DTrace output are not stacks"));
     }
     if !stack.is_empty() {
         notes.push("the last stack has no count".into());

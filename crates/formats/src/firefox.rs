@@ -425,9 +425,9 @@ fn unnamed_address(name: &str) -> Option<u64> {
 fn table<'a, T>(own: &'a Option<T>, shared: &'a Option<T>) -> Result<&'a T> {
     own.as_ref()
         .or(shared.as_ref())
-        .ok_or_else(|| Error::new(ErrorKind::Corrupt, "the profile lacks a table"))
+        .ok_or_else(|| Error::new(ErrorKind::Corrupt, "the profile has a table missing"))
 }
 
 fn missing(what: &str, at: u32) -> Error {
-    Error::new(ErrorKind::Corrupt, format!("there is no {what} {at} in the profile"))
+    Error::new(ErrorKind::Corrupt, format!("the profile has no {what} {at}"))
 }

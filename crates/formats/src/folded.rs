@@ -237,10 +237,13 @@ impl FoldedReader {
             notes.push(format!("{} lines skipped: {}", self.skipped, self.first_skipped));
         }
         if self.scale.0 != 1 {
-            notes.push(format!("counts have fractions: values are {} of a count", self.scale.unit()));
+            notes.push(format!(
+                "counts have fractions: values are in units of {} of a count",
+                self.scale.unit()
+            ));
         }
         if self.differential {
-            notes.push("two counts a line: the values are `before` and `after`".into());
+            notes.push("two counts per line: the values are `before` and `after`".into());
             let after = self.assembly.builder.string("after");
             self.assembly.builder.header_mut().default_sample_type = after;
         }

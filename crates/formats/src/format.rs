@@ -24,13 +24,13 @@ pub(crate) struct FormatEntry {
     title: &'static str,
     aliases: &'static [&'static str],
     extensions: &'static [&'static str],
-    pub(crate) read: Option<(ToldBy, ReadFn)>,
+    pub(crate) read: Option<(Recognition, ReadFn)>,
     pub(crate) write: Option<WriteFn>,
     holds_times: bool,
 }
 
 /// How files of the format are recognised.
-pub(crate) enum ToldBy {
+pub(crate) enum Recognition {
     /// By the beginning of the file.
     Bytes(fn(&[u8]) -> bool),
     /// By the beginning of the file, and whether that is all of it.
@@ -40,7 +40,7 @@ pub(crate) enum ToldBy {
     Json(fn(&Keys<'_>) -> bool),
 }
 
-use ToldBy::{Bytes, Json, MaybeCut};
+use Recognition::{Bytes, Json, MaybeCut};
 
 type ReadFn = fn(Input<'_>, &FormatOptions, &mut Notes) -> Result<Profile>;
 type WriteFn = fn(&Profile, &mut dyn Write, &FormatOptions, &mut Notes) -> Result<()>;
@@ -291,7 +291,7 @@ formats! {
     /// A table with one line per sample.
     Csv: FormatEntry {
         name: "csv",
-        title: "CSV table, a line a sample",
+        title: "CSV table, one line per sample",
         extensions: &["csv"],
         write: Some(csv::write),
         holds_times: false,
@@ -376,7 +376,7 @@ impl FromStr for Format {
             let names: Vec<_> = Format::all().iter().map(|format| format.name()).collect();
             Error::new(
                 ErrorKind::Incompatible,
-                format!("there is no format `{text}`; the formats are {}", names.join(", ")),
+                format!("unknown format `{text}`; the formats are {}", names.join(", ")),
             )
         })
     }

@@ -160,7 +160,7 @@ impl EventReader {
         }
         let version = words(rest).nth(1).map_or(Ok(0), number)?;
         if version > NEWEST {
-            return Err("a newer version of heaptrack's file than is known here");
+            return Err("unsupported newer version of the heaptrack format");
         }
         self.version = Some(version);
         Ok(())
@@ -169,13 +169,13 @@ impl EventReader {
     /// Splits off a text. Since version 3 it is preceded by its length.
     fn text<'a>(&self, rest: &'a [u8]) -> std::result::Result<(&'a str, &'a [u8]), &'static str> {
         let (text, after) = if self.version.unwrap_or(0) >= 3 {
-            let space = memchr::memchr(b' ', rest).ok_or("a text without its length")?;
+            let space = memchr::memchr(b' ', rest).ok_or("a string without its length")?;
             let length = number(&rest[..space])? as usize;
-            rest[space + 1..].split_at_checked(length).ok_or("a text shorter than it says")?
+            rest[space + 1..].split_at_checked(length).ok_or("a string shorter than its length")?
         } else {
             (rest, &b""[..])
         };
-        Ok((std::str::from_utf8(text).map_err(|_| "a text that is not UTF-8")?, after))
+        Ok((std::str::from_utf8(text).map_err(|_| "a string that is not UTF-8")?, after))
     }
 
     /// Takes an allocation. Raw: size, trace, pointer. Interpreted: the number of an `a` line, or size and trace in
@@ -184,15 +184,14 @@ impl EventReader {
         let mut numbers = Numbers(words(rest));
         let first = numbers.next()?;
         if self.interpreted && self.version >= Some(1) {
-            let &(size, trace) =
-                self.kinds.get(first as usize).ok_or("an allocation that was not described")?;
+            let &(size, trace) = self.kinds.get(first as usize).ok_or("an undefined allocation")?;
             self.costs.allocate(trace, size, first);
             return Ok(());
         }
         let trace = numbers.next()?;
         let pointer = numbers.next()?;
         let trace = u32::try_from(trace).ok().filter(|&trace| trace as usize <= self.traces.len());
-        self.costs.allocate_pointer(trace.ok_or("a trace that was not described")?, first, pointer);
+        self.costs.allocate_pointer(trace.ok_or("an undefined trace")?, first, pointer);
         let pointers = self.costs.pointers();
         if pointers > self.most_pointers {
             self.most_pointers = pointers;
@@ -204,8 +203,7 @@ impl EventReader {
     fn deallocation(&mut self, rest: &[u8]) -> LineResult {
         let first = number(words(rest).next().unwrap_or_default())?;
         if self.interpreted && self.version >= Some(1) {
-            let &(size, trace) =
-                self.kinds.get(first as usize).ok_or("an allocation that was not described")?;
+            let &(size, trace) = self.kinds.get(first as usize).ok_or("an undefined allocation")?;
             self.costs.free(trace, size, first);
         } else {
             self.costs.free_pointer(first);
@@ -218,7 +216,7 @@ impl EventReader {
         let frame = numbers.next()?;
         let parent =
             u32::try_from(numbers.next()?).ok().filter(|&parent| parent as usize <= self.traces.len());
-        let trace = TraceLine { frame, parent: parent.ok_or("a trace whose caller was not described")? };
+        let trace = TraceLine { frame, parent: parent.ok_or("a trace with an undefined caller")? };
         if self.budget.has_room(TRACE) {
             self.traces.push(trace);
         }
@@ -247,7 +245,7 @@ impl EventReader {
         let (size, trace) = (numbers.next()?, numbers.next()?);
         let trace = u32::try_from(trace).ok().filter(|&trace| trace as usize <= self.traces.len());
         self.interpreted = true;
-        self.budget.push(&mut self.kinds, (size, trace.ok_or("a trace that was not described")?));
+        self.budget.push(&mut self.kinds, (size, trace.ok_or("an undefined trace")?));
         Ok(())
     }
 
@@ -284,7 +282,7 @@ impl EventReader {
 
     fn finish(mut self, notes: &mut Notes) -> Result<Profile> {
         if self.costs.is_empty() {
-            return Err(Error::new(ErrorKind::Truncated, "the heaptrack file holds no allocation"));
+            return Err(Error::new(ErrorKind::Truncated, "the heaptrack file has no allocation"));
         }
         let mut assembly = Assembly::new(false, &self.budget);
         add_go_columns(&mut assembly);
@@ -298,7 +296,7 @@ impl EventReader {
         let rss = self.peak_rss.saturating_mul(self.page_size);
         assembly.builder.comment(&format!("heaptrack: peak RSS {rss} B, heaptrack's own included"));
         if self.attached {
-            notes.push("heaptrack was attached: what was allocated before is not known".into());
+            notes.push("heaptrack was attached: earlier allocations are missing".into());
         }
         if self.costs.unknown_frees() > 0 {
             notes.push(format!("{} frees of unknown pointers are ignored", self.costs.unknown_frees()));
@@ -385,7 +383,7 @@ impl<'a> StackResolver<'a> {
 
     fn named(&mut self, number: u64) -> Result<LocationId> {
         let missing =
-            || Error::new(ErrorKind::Corrupt, format!("there is no address {number} in the heaptrack file"));
+            || Error::new(ErrorKind::Corrupt, format!("the heaptrack file has no address {number}"));
         let index =
             usize::try_from(number).ok().and_then(|number| number.checked_sub(1)).ok_or_else(missing)?;
         let place = self.reader.places.get(index).ok_or_else(missing)?;

@@ -61,7 +61,7 @@ impl<'a> Input<'a> {
             };
             rest = unpack(packing, io::Cursor::new(head).chain(rest), budget)?;
         }
-        Err(Error::new(ErrorKind::TooLarge, "the file is packed inside packed files too many times"))
+        Err(Error::new(ErrorKind::TooLarge, "the file is compressed too many times"))
     }
 
     /// Returns the beginning of the file.

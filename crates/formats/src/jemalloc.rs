@@ -103,7 +103,7 @@ impl DumpReader {
                 }
             }
             [b't', rest @ ..] => self.thread_line(rest)?,
-            _ => return Err("neither stack nor figures"),
+            _ => return Err("neither a stack nor counts"),
         }
         Ok(())
     }
@@ -111,7 +111,7 @@ impl DumpReader {
     /// Takes `*: 13: 6688 [40: 20480]` or `3: …`; the lines above the first stack are totals.
     fn thread_line(&mut self, line: &[u8]) -> std::result::Result<(), &'static str> {
         let colon = memchr::memchr(b':', line).ok_or("no colon after the thread")?;
-        let counts = parse_counts(&line[colon + 1..]).ok_or("bad figures")?;
+        let counts = parse_counts(&line[colon + 1..]).ok_or("bad counts")?;
         if !self.in_stack {
             return Ok(());
         }

@@ -41,12 +41,9 @@ pub(crate) fn read(input: Input<'_>, options: &FormatOptions, notes: &mut Notes)
         let size = usize::try_from(header.size).ok().filter(|&size| size > 0).unwrap_or(rest.len());
         let Some((chunk, after)) = rest.split_at_checked(size) else {
             if recording.chunks == 0 {
-                return Err(Error::new(
-                    ErrorKind::Truncated,
-                    "the flight recording ends within its first chunk",
-                ));
+                return Err(Error::new(ErrorKind::Truncated, "the flight recording ends in its first chunk"));
             }
-            notes.push("the flight recording ends within a chunk, which is dropped".into());
+            notes.push("the flight recording ends in the middle of a chunk, which is dropped".into());
             break;
         };
         let read = recording.chunk(chunk, &header);

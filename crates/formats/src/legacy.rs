@@ -65,7 +65,7 @@ fn kind_of(head: &[u8]) -> Option<ProfileKind> {
 /// Reads a profile in one of the legacy formats.
 pub(crate) fn read(input: Input<'_>, _options: &FormatOptions, notes: &mut Notes) -> Result<Profile> {
     let Some(kind) = kind_of(input.head()) else {
-        return Err(Error::new(ErrorKind::WrongFormat, "this is none of pprof's older kinds of profiles"));
+        return Err(Error::new(ErrorKind::WrongFormat, "not a profile in one of pprof's older formats"));
     };
     let budget = &input.budget().clone();
     if kind == ProfileKind::Cpu {

@@ -96,7 +96,7 @@ impl FormatOptions {
         }
         let message = match count {
             0 => "the profile has no values to write".into(),
-            _ => format!("there is no value {index}; the profile has {count}"),
+            _ => format!("the profile has no value {index}, only {count} values"),
         };
         Err(Error::new(ErrorKind::Incompatible, message))
     }

@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn a_short_name_of_a_huge_one_stays_as_it_is() {
+    fn a_short_name_within_a_huge_one_is_unchanged() {
         // Each argument is a pair of the previous one, and so twice as long.
         let mut name = String::from("_Z1f1PIiiE");
         for step in 0..24 {

@@ -115,7 +115,7 @@ impl CallTreeReader {
     fn finish(mut self) -> Result<Profile> {
         self.close_to(0);
         if self.assembly.row_count() == 0 {
-            return Err(Error::new(ErrorKind::Truncated, "the report holds no call graph"));
+            return Err(Error::new(ErrorKind::Truncated, "the report has no call graph"));
         }
         let time = self.assembly.builder.value_type("time", "nanoseconds");
         let header = self.assembly.builder.header_mut();

@@ -104,7 +104,7 @@ impl SnapshotReader {
     fn finish(mut self, keep_timeline: bool, notes: &mut Notes) -> Result<Profile> {
         self.close();
         if self.snapshots.is_empty() {
-            return Err(Error::new(ErrorKind::Truncated, "the massif file holds no snapshot"));
+            return Err(Error::new(ErrorKind::Truncated, "the massif file has no snapshot"));
         }
         let mut assembly = Assembly::new(keep_timeline, &self.budget);
         assembly.column("inuse_space", "bytes");
@@ -121,7 +121,7 @@ impl SnapshotReader {
         }
         if keep_timeline && self.time_unit != "ms" {
             let unit = if self.time_unit == "B" { "bytes allocated" } else { "instructions" };
-            notes.push(format!("massif counted {unit}: a nanosecond of the timeline is one of them"));
+            notes.push(format!("the timeline counts {unit}, not time"));
         }
         assembly.finish()
     }
@@ -140,14 +140,14 @@ impl SnapshotReader {
     fn add_shown(&self, assembly: &mut Assembly, notes: &mut Notes) {
         let detailed = self.snapshots.iter().filter(|snapshot| !snapshot.tree.is_empty());
         let Some(shown) = detailed.max_by_key(|snapshot| (snapshot.is_peak, snapshot.heap)) else {
-            notes.push("no snapshot is detailed: only totals are known".into());
+            notes.push("no snapshot has details: only totals are known".into());
             return;
         };
         if !shown.is_peak {
-            notes.push(format!("no peak is marked: snapshot {} is shown", shown.number));
+            notes.push(format!("no snapshot is marked as the peak: snapshot {} is used", shown.number));
         }
         if shown.extra > 0 {
-            notes.push(format!("{} bytes of the allocator's own are left out", shown.extra));
+            notes.push(format!("{} bytes of allocator overhead are left out", shown.extra));
         }
         for_each_stack(&shown.tree, assembly, |assembly, stack, bytes| {
             let row = assembly.row(stack, LabelSetId::EMPTY);
@@ -191,7 +191,7 @@ impl Snapshot {
         } else if let Some(kind) = trimmed.strip_prefix(b"heap_tree=") {
             self.is_peak = kind == b"peak";
         } else {
-            let parsed = parse_tree_line(line).ok_or("neither a figure nor a line of a tree")?;
+            let parsed = parse_tree_line(line).ok_or("neither a value nor a line of a tree")?;
             if budget.has_room(parsed.text.len() + ALLOCATION) {
                 budget.push(&mut self.tree, parsed);
             }

@@ -39,7 +39,7 @@ impl Notes {
             .collect();
         if !lost.is_empty() {
             let kept = value_type(profile, kept).0;
-            self.push(format!("the format holds one value: kept {kept}, dropped {}", lost.join(", ")));
+            self.push(format!("the format has only one value: kept {kept}, dropped {}", lost.join(", ")));
         }
     }
 

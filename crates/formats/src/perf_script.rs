@@ -342,7 +342,7 @@ impl ScriptReader {
     fn finish(mut self, notes: &mut Notes) -> Result<Profile> {
         self.close();
         if self.assembly.row_count() == 0 {
-            return Err(Error::new(ErrorKind::Corrupt, "the perf script text holds no sample"));
+            return Err(Error::new(ErrorKind::Corrupt, "the perf script text has no sample"));
         }
         if self.odd_lines > 0 {
             notes.push(format!("{} lines of the perf script text were not understood", self.odd_lines));

@@ -105,7 +105,7 @@ pub(crate) fn read(input: Input<'_>, options: &FormatOptions, notes: &mut Notes)
         }
     }
     if assembly.column_count() == 0 {
-        return Err(Error::new(ErrorKind::Corrupt, "the speedscope file holds no profiles"));
+        return Err(Error::new(ErrorKind::Corrupt, "the speedscope file has no profiles"));
     }
     assembly.finish()
 }
@@ -149,7 +149,7 @@ impl ProfileReader<'_> {
         self.frames.get(frame as usize).copied().ok_or_else(|| {
             Error::new(
                 ErrorKind::Corrupt,
-                format!("profile {number} names frame {frame}, which does not exist"),
+                format!("profile {number} refers to frame {frame}, which does not exist"),
             )
         })
     }
@@ -205,7 +205,7 @@ impl ProfileReader<'_> {
         }
         self.span(&open, at, profile.end, number)?;
         if unmatched > 0 {
-            notes.push(format!("profile {number}: {unmatched} frames are opened or closed only, not both"));
+            notes.push(format!("profile {number}: {unmatched} frames are only opened or only closed"));
         }
         Ok(())
     }
@@ -285,7 +285,7 @@ pub(crate) fn write(
     let unit = speedscope_unit(value_type(profile, index).1, notes);
     let profiles = match &profile.timeline {
         Some(timeline) if timeline.value_type == index && !timeline.events.is_empty() => {
-            notes.push("gaps between samples are dropped: each lasts as long as it weighs".into());
+            notes.push("gaps between samples are dropped: the duration of each sample is its value".into());
             notes.dropped_labels_but_threads(profile);
             by_thread(profile, &mut table, unit)
         }

@@ -278,7 +278,7 @@ impl LogReader {
     fn finish(mut self, notes: &mut Notes) -> Result<Profile> {
         self.close();
         if self.assembly.row_count() == 0 {
-            return Err(Error::new(ErrorKind::Corrupt, "the strace log holds no finished call"));
+            return Err(Error::new(ErrorKind::Corrupt, "the strace log has no finished call"));
         }
         if self.is_epoch {
             // Times count from 1970, so time zero is 1970; it is written as 1 ns, since 0 means unknown.
@@ -286,7 +286,7 @@ impl LogReader {
         }
         let counts = [
             (self.without_time, "calls have no time (use strace -T)"),
-            (self.unmatched, "calls end that have not begun"),
+            (self.unmatched, "calls end without having started"),
             (self.unfinished.len() as u64, "calls have not ended"),
             (self.odd_lines, "lines were not understood"),
         ];

@@ -367,7 +367,7 @@ impl Trace {
         }
         if self.unmatched > 0 {
             notes.push(format!(
-                "{} events end a span that has not begun, or cannot be understood",
+                "{} events end a span that did not start, or are not understood",
                 self.unmatched
             ));
         }
@@ -377,7 +377,7 @@ impl Trace {
             notes.push(format!("events without a duration are dropped: {}", kinds.join(", ")));
         }
         if self.assembly.row_count() == 0 {
-            return Err(Error::new(ErrorKind::Corrupt, "the trace holds no spans"));
+            return Err(Error::new(ErrorKind::Corrupt, "the trace has no spans"));
         }
         self.assembly.finish()
     }
@@ -385,7 +385,7 @@ impl Trace {
     fn finish_profiles(&mut self, notes: &mut Notes) -> Result<()> {
         let spans: usize = self.tracks.values().map(|track| track.spans.len()).sum();
         if spans > 0 {
-            notes.push(format!("the trace holds CPU profiles: its {spans} spans are dropped"));
+            notes.push(format!("the trace has CPU profiles: its {spans} spans are dropped"));
         }
         let columns = Columns::new(&mut self.assembly);
         for ((pid, _), (tid, chunked)) in &self.profiles {
@@ -414,7 +414,7 @@ impl Trace {
             Nesting::new(&mut self.assembly, thread, count, time).run(track.spans)?;
         }
         if unclosed > 0 {
-            notes.push(format!("{unclosed} spans do not end; they are ended with the trace"));
+            notes.push(format!("{unclosed} spans do not end; they are extended to the end of the trace"));
         }
         Ok(())
     }
@@ -484,7 +484,8 @@ pub(crate) fn write(
     notes: &mut Notes,
 ) -> Result<()> {
     let Some(timeline) = profile.timeline.as_ref().filter(|timeline| !timeline.events.is_empty()) else {
-        let message = "a trace needs times, which this profile has not; speedscope and cpuprofile do without";
+        let message =
+            "a trace needs times, which this profile does not have; use speedscope or cpuprofile instead";
         return Err(Error::new(ErrorKind::Incompatible, message));
     };
     let index = timeline.value_type;
@@ -497,7 +498,7 @@ pub(crate) fn write(
     notes.dropped_comments(profile);
     let scale = nanos_per(value_type(profile, index).1);
     if scale.is_none() {
-        notes.push("samples have no length: each lasts until the next one of its thread".into());
+        notes.push("samples have no duration: each lasts until the next sample of its thread".into());
     }
     let mut writer = SpanWriter { table: FrameTable::by_function(profile), out, first: true };
     writer.out.write_all(b"{\"displayTimeUnit\":\"ns\",\"traceEvents\":[")?;

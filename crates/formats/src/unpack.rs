@@ -136,7 +136,7 @@ pub(crate) fn damaged(error: &io::Error) -> Error {
     let message = error.to_string();
     // The zstd decoder wraps the I/O error in its own.
     if error.kind() == io::ErrorKind::UnexpectedEof || message.contains("UnexpectedEof") {
-        let message = "the file is cut off: its packed data ends early; copy or fetch it again";
+        let message = "the file is cut off: its compressed data ends early; copy or fetch it again";
         return Error::new(ErrorKind::Truncated, message);
     }
     let kind = match error.kind() {

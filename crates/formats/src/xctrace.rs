@@ -164,7 +164,7 @@ impl ExportReader {
     /// Takes an element that refers to an earlier one.
     fn reference(&mut self, name: &str, at: u64) -> Result<()> {
         let missing = || {
-            Error::new(ErrorKind::Corrupt, format!("the XML refers to `{name}` {at}, which it does not hold"))
+            Error::new(ErrorKind::Corrupt, format!("the XML refers to `{name}` {at}, which does not exist"))
         };
         match name {
             "frame" => {
@@ -316,7 +316,7 @@ impl ExportReader {
 
     fn finish(self, notes: &mut Notes) -> Result<Profile> {
         if self.assembly.row_count() == 0 {
-            let message = "the XML holds no samples; export the table with --xpath '/trace-toc/run/data/table[@schema=\"time-profile\"]'";
+            let message = "the XML has no samples; export the table with --xpath '/trace-toc/run/data/table[@schema=\"time-profile\"]'";
             return Err(Error::new(ErrorKind::Corrupt, message));
         }
         if self.without_stack > 0 {

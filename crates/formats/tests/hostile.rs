@@ -10,7 +10,7 @@ use flamelet_formats::{ErrorKind, Format, FormatOptions, Limits, read, write};
 use flamelet_test_support::Random;
 use support::open;
 
-/// Counts what is allocated, to see that a damaged length is not believed.
+/// Counts allocations, to check that a damaged length is not trusted.
 struct Counting;
 
 static LIVE: AtomicUsize = AtomicUsize::new(0);
@@ -74,7 +74,7 @@ fn unpack_xz(packed: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// Reads damaged bytes, recognised and forced, and checks what comes of it.
+/// Reads damaged bytes, with the recognised and with a given format, and checks the result.
 fn check(name: &str, format: Format, bytes: &[u8]) {
     for forced in [None, Some(format)] {
         let mut options = FormatOptions::default();
@@ -125,7 +125,7 @@ fn damage(bytes: &[u8], random: &mut Random) -> Vec<u8> {
     bytes
 }
 
-// One test does all of it, for the memory is counted for the whole process.
+// One test does all of it, because memory is counted for the whole process.
 #[test]
 fn damaged_files_never_panic_nor_fill_the_memory() {
     let seeds = seeds();
@@ -162,7 +162,7 @@ fn every_reader_has_a_fuzz_target() {
     }
 }
 
-/// Trees that are as deep as they are large, of which every node becomes a stack, would take the square of their size.
+/// Trees that are as deep as they are large, in which every node becomes a stack, would take the square of their size.
 fn deep_trees() {
     const DEPTH: usize = 3000;
     let join = |item: &dyn Fn(usize) -> String| (0..DEPTH).map(item).collect::<Vec<_>>().join(",");
@@ -210,7 +210,7 @@ fn replay_findings() {
     for target in targets.map(|entry| entry.unwrap().path()) {
         let name = target.file_name().unwrap().to_string_lossy().into_owned();
         let Some(format) = name.strip_prefix("read-") else { continue };
-        // What `read-any` found is recognised; the format beside that is any.
+        // Inputs of `read-any` are recognised; their given format does not matter.
         let format = if format == "any" { "pprof" } else { format };
         let format: Format = format.parse().expect("a target is named after a format");
         for finding in std::fs::read_dir(&target).unwrap().map(|entry| entry.unwrap().path()) {

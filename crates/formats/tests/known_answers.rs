@@ -328,10 +328,10 @@ fn a_small_file_cannot_fill_the_memory() {
     options.limits = Limits { memory: 4 << 20, work: 1 << 20 };
     let error = flamelet_formats::read(&bomb[..], &options).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::OutOfWork);
-    assert_eq!(error.to_string(), "takes more than 1048576 steps of work, the most that is allowed");
+    assert_eq!(error.to_string(), "needs more than the allowed 1048576 steps of work");
 }
 
-/// A download that broke off is the likeliest damage, so it has words of its own, whatever it is packed with.
+/// An interrupted download is the most likely damage, so it has its own message, for every compression.
 #[test]
 fn a_packed_file_that_is_cut_off_says_so() {
     use std::io::Write;
@@ -355,7 +355,7 @@ fn a_packed_file_that_is_cut_off_says_so() {
 
 #[test]
 fn what_is_no_profile_is_refused_in_one_line() {
-    let unknown = "unknown format: this is not a profile that can be read";
+    let unknown = "unknown format: this is not a profile that flamelet can read";
     let cases: [(&[u8], &str); 5] = [
         (b"", "the file is empty"),
         (b"hello world\n", unknown),

@@ -19,7 +19,7 @@ fn record(name: &str, arguments: &[&str]) -> PathBuf {
         .args(arguments)
         .arg("--")
         .arg(fixture())
-        // Some hundred samples, beside which the few of its start, on the kernel's side, do not count.
+        // A few hundred samples; the few kernel samples of its start do not matter.
         .args(["20000", "forget"]);
     run(&mut command);
     file
@@ -73,7 +73,7 @@ fn frame_pointers() {
     assert!(total(&binary, "samples") > 10);
     let (binary, text) = (depths(&binary), depths(&text));
     let different = binary.iter().zip(&text).filter(|(binary, text)| binary.1 != text.1).count();
-    // A frame more or less where perf finds no name and drops the rest.
+    // A difference of one frame where perf finds no name and drops the rest.
     assert!(different * 20 <= binary.len(), "{different} of {} stacks have another depth", binary.len());
 }
 

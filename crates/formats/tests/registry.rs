@@ -1,4 +1,4 @@
-//! What an entry of the registry asks for besides its code: a sample, a fuzz target and a row of docs/formats.md.
+//! What an entry of the registry requires besides its code: a sample, a fuzz target and a row of docs/formats.md.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};

@@ -201,7 +201,7 @@ fn every_writer_says_what_it_drops() {
         (
             Format::Folded,
             &[
-                "the format holds one value: kept cpu, dropped samples",
+                "the format has only one value: kept cpu, dropped samples",
                 "labels are dropped",
                 "lines, files and addresses are dropped",
                 "the times of samples are dropped",
@@ -211,17 +211,17 @@ fn every_writer_says_what_it_drops() {
         (
             Format::Speedscope,
             &[
-                "the format holds one value: kept cpu, dropped samples",
+                "the format has only one value: kept cpu, dropped samples",
                 "addresses and modules are dropped",
                 "comments are dropped",
-                "gaps between samples are dropped: each lasts as long as it weighs",
+                "gaps between samples are dropped: the duration of each sample is its value",
                 "labels are dropped: request",
             ],
         ),
         (
             Format::Firefox,
             &[
-                "the format holds one value: kept cpu, dropped samples",
+                "the format has only one value: kept cpu, dropped samples",
                 "comments are dropped",
                 "labels are dropped: request",
             ],
@@ -229,7 +229,7 @@ fn every_writer_says_what_it_drops() {
         (
             Format::CpuProfile,
             &[
-                "the format holds one value: kept cpu, dropped samples",
+                "the format has only one value: kept cpu, dropped samples",
                 "addresses and modules are dropped",
                 "comments are dropped",
                 "labels are dropped: request",
@@ -239,7 +239,7 @@ fn every_writer_says_what_it_drops() {
         (
             Format::TraceEvent,
             &[
-                "the format holds one value: kept cpu, dropped samples",
+                "the format has only one value: kept cpu, dropped samples",
                 "addresses, lines and modules are dropped",
                 "labels are dropped: request",
                 "comments are dropped",
@@ -252,7 +252,7 @@ fn every_writer_says_what_it_drops() {
                 "the times of samples are dropped",
                 "addresses are dropped",
                 "comments are dropped",
-                "stacks become calls: how often is not known, so each sample counts as one call",
+                "the number of calls is unknown: each sample counts as one call",
             ],
         ),
         (
@@ -303,7 +303,7 @@ fn nothing_to_write_is_an_error_and_not_a_panic() {
         options
     };
     let refused = write(&profile(false), Format::Folded, &mut Vec::new(), &options).unwrap_err();
-    assert_eq!(refused.to_string(), "there is no value 9; the profile has 2");
+    assert_eq!(refused.to_string(), "the profile has no value 9, only 2 values");
     for &format in Format::all().iter().filter(|format| !format.can_write()) {
         assert!(
             write(&profile(false), format, &mut Vec::new(), &FormatOptions::default()).is_err(),

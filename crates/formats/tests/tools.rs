@@ -1,4 +1,4 @@
-//! heaptrack, strace and jemalloc files made by the real tools, and our files read by others' readers.
+//! heaptrack, strace and jemalloc files made by the real tools, and our files read by other readers.
 
 mod support;
 
@@ -30,7 +30,7 @@ fn heaptrack_interpreted_and_raw() {
             say("calls to allocation functions:"),
             "{name}"
         );
-        // heaptrack_print takes a free of the first kind of allocation for temporary when a free came before it.
+        // heaptrack_print counts a free of the first kind of allocation as temporary if another free came before it.
         let temporary =
             say("temporary memory allocations:") - total(&read.profile, "temporary_objects") as f64;
         assert!((0.0..=4.0).contains(&temporary), "{name}: {temporary} temporary allocations differ");
@@ -49,7 +49,7 @@ fn heaptrack_interpreted_and_raw() {
     }
 }
 
-/// What heaptrack itself makes of raw data.
+/// Returns heaptrack's own interpretation of raw data.
 fn interpret(raw: &std::path::Path) -> PathBuf {
     let out = raw.with_extension("interpreted");
     let tool = ["/usr/lib/heaptrack/libexec/heaptrack_interpret", "/usr/libexec/heaptrack_interpret"];
@@ -96,7 +96,7 @@ fn strace_stacks() {
     );
 }
 
-/// Whether bpftrace may load a program here: it needs root and a kernel that lets it.
+/// Returns whether bpftrace can load a program here, which needs root and support by the kernel.
 fn bpftrace_is_allowed() -> bool {
     need("bpftrace", "bpftrace");
     let output =
@@ -117,7 +117,7 @@ fn bpftrace_stacks_counts_and_histograms() {
         return;
     }
     let file = folder("bpftrace").join("maps.txt");
-    // It runs for as long as it is watched: bpftrace names addresses at its end, of processes that still live.
+    // It runs for as long as bpftrace does, which names addresses at its end, and only of live processes.
     let mut program =
         Command::new(fixture()).args(["1000000000", "forget"]).spawn().expect("the program starts");
     let script = format!(
@@ -175,7 +175,8 @@ fn several_tools_agree_on_the_hot_function() {
     assert!(apart <= INSTRUCTIONS_ARE_NOT_TIME, "{time:?} {sampled:?}, {instructions:?} {counted:?}");
 }
 
-/// How far apart the two may be. All that the others do is call: some tens of instructions for 2,000 rounds of a loop.
+/// How much the two may differ. The other functions only make calls: some tens of instructions for 2,000 rounds of a
+/// loop.
 const INSTRUCTIONS_ARE_NOT_TIME: f64 = 0.05;
 
 /// What each function of the program has by itself.
@@ -185,8 +186,8 @@ fn own_functions(file: &std::path::Path, format: Format, kind: &str) -> BTreeMap
     own.map(|(name, (flat, _))| (name, flat)).collect()
 }
 
-/// Where the share of `leaf` lies, given so many samples: Wilson's interval of five standard deviations, which misses it
-/// once in a million runs.
+/// Returns the bounds of the share of `leaf` with this many samples: Wilson's interval of five standard deviations,
+/// which is wrong once in a million runs.
 fn likely_share(functions: &BTreeMap<String, i64>) -> std::ops::RangeInclusive<f64> {
     const DEVIATIONS: f64 = 5.0;
     let all = functions.values().sum::<i64>() as f64;
@@ -248,7 +249,7 @@ for resource in data.resource_profiles:
     assert_eq!(python(script, &[&written(Format::Otlp)]), "samples 10\ncpu 10030090\n");
 }
 
-/// The shared library of jemalloc, which stands beside the other libraries of its machine.
+/// Returns the shared library of jemalloc, which is in the folder of the system's libraries.
 fn jemalloc() -> PathBuf {
     let folders = std::fs::read_dir("/usr/lib").unwrap().flatten().map(|entry| entry.path());
     let library = folders.map(|folder| folder.join("libjemalloc.so.2")).find(|library| library.exists());

@@ -9,7 +9,7 @@ use std::process::Command;
 use flamelet_formats::{Format, FormatOptions, write};
 use support::{column, fixture, flat_and_cumulative, folder, need, number_after, open, printed, run, total};
 
-/// Runs a tool of valgrind and returns its file and what it said.
+/// Runs a tool of valgrind and returns its file and its output.
 fn valgrind(tool: &str, name: &str, rounds: &str, arguments: &[&str]) -> (PathBuf, String) {
     need("valgrind", "valgrind");
     let file = folder("valgrind").join(name);
@@ -84,7 +84,7 @@ fn callgrind_parts_threads_and_instructions() {
         ["--dump-instr=yes", "--separate-threads=yes", "--combine-dumps=yes", "--dump-every-bb=200000"];
     let (file, _) = valgrind("callgrind", "parts.out", "60", &options);
     let mut parts = 0;
-    // With --combine-dumps all parts and threads are in one file; some versions write one a thread all the same.
+    // With --combine-dumps all parts and threads are in one file, but some versions still write one per thread.
     for part in [file.clone(), file.with_extension("out-01"), file.with_extension("out-02")] {
         let Some(text) = std::fs::read_to_string(&part).ok().filter(|text| !text.is_empty()) else {
             continue;

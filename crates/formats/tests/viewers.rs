@@ -1,4 +1,4 @@
-//! What is written here, opened by the viewers it is written for: speedscope's page in Chromium, the Firefox profiler
+//! Our files, opened by the viewers that they are written for: speedscope's page in Chromium, the Firefox profiler
 //! under node. Both come from npm, once, into the target folder.
 
 mod support;
@@ -46,7 +46,7 @@ fn packages() -> PathBuf {
     let _one_at_a_time = INSTALLED.lock();
     let done = folder.join(PACKAGES.join("+").replace('/', "-"));
     if !done.exists() {
-        // Installed where it says so. With `--prefix` npm would look there for the machine's settings too, and not find
+        // Run in that folder: with `--prefix`, npm would look there for the machine's settings too, and not find
         // the certificates that some machines have.
         std::fs::write(folder.join("package.json"), "{ \"private\": true }\n").unwrap();
         let mut npm = Command::new("npm");
@@ -86,7 +86,7 @@ fn in_speedscope(file: &Path) -> BTreeMap<String, String> {
         format!("speedscope.loadFileFromBase64('{name}', '{}')", base64(&std::fs::read(file).unwrap()));
     std::fs::write(&script, load).unwrap();
     let address = format!("file://{}#localProfilePath={}&view=sandwich", page.display(), script.display());
-    // It may not be done in its time when it starts from a cold disk, beside other tests.
+    // It may run out of time if it starts from a cold disk while other tests run.
     let mut said = String::new();
     for attempt in 0..3 {
         let profile = format!("chromium-{}-{name}-{attempt}", std::process::id());
@@ -100,14 +100,14 @@ fn in_speedscope(file: &Path) -> BTreeMap<String, String> {
     panic!("Chromium shows no row of {name}: {said}");
 }
 
-/// What Chromium has made of a page.
+/// Returns a page as rendered by Chromium.
 fn dumped(address: &str, profile: &Path) -> Output {
     let mut chromium = Command::new("timeout");
     chromium.args(["180", "chromium", "--headless", "--no-sandbox", "--disable-gpu", "--no-first-run"]);
     chromium.args(["--disable-background-networking", "--disable-component-update", "--disable-sync"]);
     chromium.arg(format!("--user-data-dir={}", profile.display()));
     chromium.args(["--virtual-time-budget=20000", "--dump-dom", address]);
-    // It makes a socket among the temporary files, whose name must be short, and writes into its user's folder.
+    // It creates a socket in the temporary folder, whose path must be short, and writes to the user's home.
     std::fs::create_dir_all(profile).unwrap();
     chromium.env("TMPDIR", "/tmp").env("HOME", profile).stdin(Stdio::null());
     chromium.output().expect("coreutils")
@@ -164,7 +164,7 @@ fn the_firefox_profiler_opens_its_format() {
     std::fs::create_dir_all(&sessions).unwrap();
     let cli = |words: &[&str]| {
         let mut cli = Command::new(&command);
-        // Its socket stands there, and the name of a socket must be short, whatever that of the folder is.
+        // Its socket is there, and the path of a socket must be short.
         cli.current_dir(&sessions).env("PROFILER_CLI_SESSION_DIR", ".");
         cli.args(words).args(["--session", "test"]).stdin(Stdio::null());
         cli
@@ -174,7 +174,7 @@ fn the_firefox_profiler_opens_its_format() {
     let file = file.to_str().expect("UTF-8");
     let mut daemon = cli(&["--daemon", file]).spawn().expect("node starts");
     let ask = |words: &[&str]| cli(words).output().ok().filter(|output| output.status.success());
-    // A while between two asks: each starts a node, which takes time from the daemon.
+    // With a pause in between: each request starts a node process, which takes time from the daemon.
     let ready = (0..200).any(|_| {
         std::thread::sleep(Duration::from_millis(200));
         ask(&["profile", "info"]).is_some()

@@ -1,4 +1,4 @@
-//! What the writers of formats do that a plain reading of the format misses, in small files made by hand.
+//! Details that tools write but a plain reading of the format would miss, in small hand-made files.
 
 mod support;
 
@@ -24,7 +24,7 @@ fn place<'a>(profile: &'a Profile, name: &str) -> (&'a str, i64, i64) {
     places.next().unwrap_or_else(|| panic!("there is no {name}"))
 }
 
-/// A trace event: `ph`, `name` and `ts`, then what else it has.
+/// A trace event: `ph`, `name` and `ts`, then its other fields.
 fn event(ph: &str, name: &str, ts: u32, rest: &str) -> String {
     format!(r#"{{"ph":"{ph}","name":"{name}","ts":{ts},"pid":1,{rest}}}"#)
 }
@@ -139,7 +139,7 @@ fn nested_cpuprofiles_are_as_deep_as_stacks_are() {
     assert_eq!(profile.stack(profile.sample(0).stack).len(), 255);
     assert_eq!((total(&profile, "samples"), total(&profile, "time")), (2, 400_000));
     assert_eq!(profile.header.duration_nanos, 500_000);
-    // However deep, it takes the time and the memory that its size does.
+    // Time and memory depend on its size, not on its depth.
     let absurd = nested(100_000, r#""startTime":0,"samples":[100001]"#);
     let profile = open_bytes(absurd.as_bytes(), Format::CpuProfile).profile;
     assert_eq!(profile.stack(profile.sample(0).stack).len(), 100_000);

@@ -49,7 +49,7 @@ pub struct DamagedError;
 
 impl fmt::Display for DamagedError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("not a file with the counts of allocations, or damaged")
+        f.write_str("not an allocation count file, or damaged")
     }
 }
 

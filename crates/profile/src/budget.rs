@@ -171,18 +171,13 @@ impl Budget {
         let (kind, message) = match what {
             MEMORY => {
                 let memory = size_text(memory);
-                (
-                    ErrorKind::OutOfMemory,
-                    format!("takes more than {memory} of memory, the most that is allowed"),
-                )
+                (ErrorKind::OutOfMemory, format!("needs more than the allowed {memory} of memory"))
             }
-            WORK => (
-                ErrorKind::OutOfWork,
-                format!("takes more than {work} steps of work, the most that is allowed"),
+            WORK => (ErrorKind::OutOfWork, format!("needs more than the allowed {work} steps of work")),
+            _ => (
+                ErrorKind::TooLarge,
+                "has a table with more than 2^32 rows, which flamelet does not support".into(),
             ),
-            _ => {
-                (ErrorKind::TooLarge, "has more than 2^32 rows in a table, which flamelet cannot hold".into())
-            }
         };
         Error::new(kind, message)
     }
@@ -258,7 +253,7 @@ mod tests {
         budget.refund(100);
         assert!(!budget.has_room(1) && !budget.can_work(1));
         let error = budget.check().unwrap_err();
-        assert_eq!(error.to_string(), "takes more than 100 bytes of memory, the most that is allowed");
+        assert_eq!(error.to_string(), "needs more than the allowed 100 bytes of memory");
     }
 
     #[test]

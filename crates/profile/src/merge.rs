@@ -30,7 +30,7 @@ pub fn merge_within(profiles: &[&Profile], budget: &Budget) -> Result<Profile> {
     let _indexes = budget.lend(profiles.iter().map(|profile| profile.byte_size()).sum())?;
     budget.charge(profiles.iter().map(|profile| profile.byte_size()).sum())?;
     let Some(first) = profiles.first() else {
-        return Err(Error::new(ErrorKind::Incompatible, "there is no profile to merge"));
+        return Err(Error::new(ErrorKind::Incompatible, "no profile to merge"));
     };
     let columns = common_sample_types(profiles)?;
     let mut merger = Merger::default();
@@ -87,7 +87,7 @@ fn common_sample_types(profiles: &[&Profile]) -> Result<Vec<Column>> {
         return Err(Error::new(
             ErrorKind::Incompatible,
             format!(
-                "the profiles have no sample type in common: {} against {}",
+                "the profiles have no sample type in common: {} and {}",
                 kinds(first),
                 other.unwrap_or_default()
             ),

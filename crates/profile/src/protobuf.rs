@@ -40,7 +40,7 @@ impl<'a> Fields<'a> {
         }
         let key = varint(&mut self.rest)?;
         let number = u32::try_from(key >> 3).ok().filter(|&number| number != 0);
-        let number = number.ok_or_else(|| wrong("a field has an impossible number"))?;
+        let number = number.ok_or_else(|| wrong("a field has an invalid number"))?;
         let value = match key & 7 {
             0 => FieldValue::Varint(varint(&mut self.rest)?),
             1 => FieldValue::Fixed64(u64::from_le_bytes(*self.chunk()?)),
@@ -74,7 +74,7 @@ impl<'a> FieldValue<'a> {
     pub fn uint(self) -> Result<u64> {
         match self {
             Self::Varint(value) => Ok(value),
-            _ => Err(wrong("a number is stored as something else")),
+            _ => Err(wrong("a number has the wrong wire type")),
         }
     }
 
@@ -92,7 +92,7 @@ impl<'a> FieldValue<'a> {
     pub fn fixed64(self) -> Result<u64> {
         match self {
             Self::Fixed64(value) => Ok(value),
-            _ => Err(wrong("a fixed number is stored as something else")),
+            _ => Err(wrong("a fixed number has the wrong wire type")),
         }
     }
 
@@ -100,7 +100,7 @@ impl<'a> FieldValue<'a> {
     pub fn bytes(self) -> Result<&'a [u8]> {
         match self {
             Self::Bytes(bytes) => Ok(bytes),
-            _ => Err(wrong("a message is stored as a number")),
+            _ => Err(wrong("a message has the wrong wire type")),
         }
     }
 
@@ -125,9 +125,7 @@ impl<'a> FieldValue<'a> {
                 }
                 Ok(())
             }
-            Self::Fixed64(_) | Self::Fixed32(_) => {
-                Err(wrong("a list of numbers is stored as something else"))
-            }
+            Self::Fixed64(_) | Self::Fixed32(_) => Err(wrong("a list of numbers has the wrong wire type")),
         }
     }
 
@@ -139,7 +137,11 @@ impl<'a> FieldValue<'a> {
         };
         let (chunks, rest) = packed.as_chunks();
         let numbers = one.into_iter().chain(chunks.iter().map(|chunk| u64::from_le_bytes(*chunk)));
-        if rest.is_empty() { Ok(numbers) } else { Err(wrong("a list of fixed numbers has a part of one")) }
+        if rest.is_empty() {
+            Ok(numbers)
+        } else {
+            Err(wrong("a list of fixed numbers ends in the middle of one"))
+        }
     }
 }
 

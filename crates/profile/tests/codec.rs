@@ -1,4 +1,4 @@
-//! The codec: what is written is read back whole, and no bytes make it panic.
+//! The codec: a written profile is read back unchanged, and no input makes it panic.
 
 use flamelet_profile::pprof::{self, Limits};
 use flamelet_profile::{

@@ -126,17 +126,21 @@ impl RecordOptions {
     pub(crate) fn check(&self) -> crate::Result<()> {
         let bad = |message: String| Err(crate::Error::new(crate::ErrorKind::InvalidOption, message));
         if self.frequency == 0 || self.frequency > Self::MAX_FREQUENCY {
-            return bad(format!("a frequency of {} Hz: give 1 to {}", self.frequency, Self::MAX_FREQUENCY));
+            return bad(format!(
+                "invalid frequency of {} Hz; use 1 to {}",
+                self.frequency,
+                Self::MAX_FREQUENCY
+            ));
         }
         if self.dump_bytes > Self::MAX_DUMP || !self.dump_bytes.is_multiple_of(8) || self.dump_bytes == 0 {
             let most = Self::MAX_DUMP;
             return bad(format!(
-                "stack dumps of {} bytes: give a multiple of 8 up to {most}",
+                "invalid stack dump size of {} bytes; use a multiple of 8 up to {most}",
                 self.dump_bytes
             ));
         }
         if !(self.cpu || self.off_cpu || self.syscalls) && self.events.is_empty() {
-            return bad("nothing to record: choose CPU, off-CPU, system calls or an event".to_owned());
+            return bad("nothing to record; select CPU, off-CPU, system calls or an event".to_owned());
         }
         match &self.target {
             Target::Pids(pids) if pids.is_empty() => bad("no process to record".to_owned()),

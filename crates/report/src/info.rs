@@ -188,7 +188,7 @@ fn judge(profile: &Profile, info: &mut Info) {
     fault(
         unnamed,
         format!(
-            "{} of the leaf frames have no name: symbolize it with `flamelet symbolize --binary FILE`",
+            "{} of the leaf frames have no name: add names with `flamelet symbolize --binary FILE`",
             percent(unnamed)
         ),
     );
@@ -200,10 +200,7 @@ fn judge(profile: &Profile, info: &mut Info) {
     fault(cut, format!("{} of the stacks do not reach the start of their thread", percent(cut)));
     let achieved = share(quality.achieved_millihertz, quality.asked_millihertz);
     if quality.asked_millihertz > 0 {
-        fault(
-            1.0 - achieved,
-            format!("only {} of the rate that was asked for was reached", percent(achieved)),
-        );
+        fault(1.0 - achieved, format!("only {} of the requested rate was reached", percent(achieved)));
     }
 }
 

@@ -85,7 +85,7 @@ impl Report {
     pub fn new(mut profile: Profile, options: &ReportOptions, command: ReportKind) -> Result<Self> {
         let options = options.for_command(command);
         if options.divide_by == 0.0 || !options.divide_by.is_finite() {
-            return Err(bad_option(format!("divide_by: {} is not a divisor", options.divide_by)));
+            return Err(bad_option(format!("divide_by: cannot divide by {}", options.divide_by)));
         }
         let filters = options.filters.compile()?;
         let label_units = filter::number_units(&profile);

@@ -1,4 +1,4 @@
-//! The reports about memory, of profiles whose answers are known.
+//! The memory reports, with profiles whose answers are known.
 
 use flamelet_profile::HeapView;
 use flamelet_profile::{Profile, ProfileBuilder};
@@ -50,7 +50,7 @@ fn text(write: impl FnOnce(&mut Vec<u8>) -> std::io::Result<()>) -> String {
 }
 
 #[test]
-fn holders_are_stacks_named_by_who_asked() {
+fn holders_are_named_by_the_allocating_function() {
     let grow = "alloc::raw_vec::RawVecInner<A>::finish_grow";
     let heap = profile(
         IN_USE,
@@ -68,14 +68,14 @@ fn holders_are_stacks_named_by_who_asked() {
     assert_eq!(rows, [("shop::cart::add", 3_000_000, 20), ("parse", 1_000_000, 4)]);
     assert_eq!((holders.total_bytes, holders.total_objects, holders.period), (4_000_000, 24, 4096));
     let text = text(|out| holders.write_text("In use", 1, out));
-    assert!(text.contains("In use: 3.81MB in 24 objects, estimated from one sample in 4kB"), "{text}");
+    assert!(text.contains("In use: 3.81MB in 24 objects, estimated from one sample per 4kB"), "{text}");
     assert!(text.contains("shop::cart::add\n") && text.contains("← shop::main\n"), "{text}");
     assert!(text.ends_with("and 1 more stacks (-n 0 shows all)\n"), "{text}");
 }
 
 /// What `record --heap` writes: bytes at the peak, and no count of objects for it.
 #[test]
-fn objects_that_nobody_counted_are_not_none() {
+fn uncounted_objects_are_not_zero_objects() {
     let recorded =
         profile(["temporary_objects", "peak_space"], 1, &[(&["shop::cart::add"], &[], 7, 2_000_000)]);
     assert_eq!(HeapView::of(&recorded), Some(HeapView::Peak));
@@ -92,7 +92,7 @@ fn objects_that_nobody_counted_are_not_none() {
 
 /// A leak, a cache that filled once, a saw, and what does not change: over eight moments only one is a leak.
 #[test]
-fn a_leak_is_told_from_what_only_moves() {
+fn a_leak_is_distinguished_from_memory_that_only_moves() {
     let moment = |at: i64| {
         let saw = if at % 2 == 0 { 3_000_000 } else { 5_000_000 };
         let filled = if at < 1 { 100_000 } else { 90_000_000 };
@@ -121,9 +121,9 @@ fn a_leak_is_told_from_what_only_moves() {
     assert_eq!((growth.rows[0].trend, growth.rows[0].objects), (Some(100), 7));
     assert_eq!(growth.rows[0].series.first(), Some(&10_000_000));
     let text = text(|out| growth.write_text(10, out));
-    assert!(text.starts_with("Grown in 420 s: 94.32MB in 3 stacks, of which 1 are suspects"), "{text}");
+    assert!(text.starts_with("Growth in 420 s: 94.32MB in 3 stacks, 1 of them possible leaks"), "{text}");
 
-    // Between two moments nobody can say what is steady: what grew by more than noise is suspect.
+    // Two profiles do not show what is steady: everything that grew by more than noise is a suspect.
     let two = heap::growth_between(&[report(moment(0)), report(moment(7))]).expect("growth");
     assert_eq!(two.rows.iter().map(|row| row.suspect).collect::<Vec<_>>(), [true, true, true]);
     assert_eq!(two.rows[0].own[0], "shop::cache");
@@ -133,7 +133,7 @@ fn a_leak_is_told_from_what_only_moves() {
 #[test]
 fn small_growth_in_a_sampled_profile_is_noise() {
     let moment = |bytes: i64| report(profile(IN_USE, 0, &[(&["shop::noise"], &[], bytes / 16, bytes)]));
-    // Sixteen bytes an object and one sample in 4 KiB: the deviation of 16 MiB is a quarter of a MiB.
+    // Sixteen bytes per object and one sample per 4 KiB: the deviation of 16 MiB is a quarter of a MiB.
     let growth = heap::growth_between(&[moment(16 << 20), moment((16 << 20) + (512 << 10))]).expect("growth");
     assert!(!growth.rows[0].suspect && (1.3..1.5).contains(&growth.rows[0].sigmas), "{:?}", growth.rows[0]);
 }
@@ -156,7 +156,7 @@ fn a_service_says_itself_what_is_steady() {
 }
 
 #[test]
-fn freed_pairs_who_frees_with_who_allocated() {
+fn freed_pairs_the_freeing_with_the_allocating_function() {
     let freed = profile(
         FREED,
         1,
@@ -196,7 +196,7 @@ fn freed_pairs_who_frees_with_who_allocated() {
 }
 
 #[test]
-fn lifetimes_and_what_lives_for_nothing() {
+fn lifetimes_and_temporary_allocations() {
     let lived = |text: &'static str| [("lifetime", text)];
     let freed = profile(
         FREED,

@@ -1,6 +1,6 @@
-//! Puts the page of `ui/` together and compares it with what is built in.
+//! Bundles the page of `ui/` and compares it with the committed files.
 //!
-//! `UPDATE_PAGE=1 cargo test -p flamelet-report --test page` rewrites what is built in.
+//! `UPDATE_PAGE=1 cargo test -p flamelet-report --test page` rewrites the committed files.
 
 use std::collections::BTreeSet;
 use std::fs;

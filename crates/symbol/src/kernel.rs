@@ -76,7 +76,7 @@ fn find(mut list: impl BufRead, addresses: &[u64]) -> Result<Vec<Option<String>>
         line.clear();
     }
     if !shows_addresses {
-        let why = "the kernel hides its addresses (root, or a lower kernel.kptr_restrict, shows them)";
+        let why = "the kernel hides its addresses; run as root or lower kernel.kptr_restrict";
         return Err(Error::new(ErrorKind::Unsupported, format!("{SYMBOLS}: {why}")));
     }
     let found = nearest.finish().into_iter();

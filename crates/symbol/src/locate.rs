@@ -88,7 +88,7 @@ impl Search {
         self.locate_supplement(&mut found);
         if found.binary.is_none() && found.debug.is_none() && found.warnings.is_empty() {
             found.warnings.push(match wanted.build_id {
-                "" => "no such file here, and the profile has no build id to search for".to_owned(),
+                "" => "no such file, and the profile has no build id to search for".to_owned(),
                 id => format!("no file with the build id {id} was found"),
             });
         }
@@ -125,9 +125,7 @@ impl Search {
             (wanted.path.as_os_str().is_empty() && wanted.may_be(only)).then(|| only.clone())
         };
         if let Some(path) = by_name().or_else(only_named) {
-            found
-                .warnings
-                .push(format!("taken from {} by its name, the build id is unknown", path.display()));
+            found.warnings.push(format!("found at {} by its name; the build id is unknown", path.display()));
             found.take(path);
         } else if let Some(path) = own_path {
             found.take(path);
@@ -154,7 +152,7 @@ impl Search {
                 found.warnings.push(error.to_string());
                 None
             }
-            Ok(Some(id)) if wanted.asks_for_another_than(&id) => {
+            Ok(Some(id)) if wanted.conflicts_with(&id) => {
                 found
                     .warnings
                     .push(format!("{} is another build now (its build id is {id})", path.display()));
@@ -244,7 +242,7 @@ impl Search {
         if found.supplement.is_none() {
             found
                 .warnings
-                .push(format!("the shared debug file with build id {id} is missing; some names lack"));
+                .push(format!("the shared debug file with build id {id} is missing; some names are missing"));
         }
     }
 }
@@ -259,7 +257,7 @@ pub struct Wanted<'a> {
 }
 
 impl Wanted<'_> {
-    fn asks_for_another_than(&self, id: &BuildId) -> bool {
+    fn conflicts_with(&self, id: &BuildId) -> bool {
         !self.build_id.is_empty() && !self.build_id.eq_ignore_ascii_case(&id.to_string())
     }
 
@@ -271,7 +269,7 @@ impl Wanted<'_> {
     /// Returns whether the file is an ELF file and nothing rules it out.
     fn may_be(&self, path: &Path) -> bool {
         match build_id_of(path) {
-            Ok(Some(id)) => !self.asks_for_another_than(&id),
+            Ok(Some(id)) => !self.conflicts_with(&id),
             Ok(None) => true,
             Err(_) => false,
         }

@@ -76,7 +76,7 @@ pub fn parse_maps(text: &str) -> Result<Vec<ProcessMapping>> {
     lines
         .map(|(number, line)| {
             parse_line(line).ok_or_else(|| {
-                Error::new(ErrorKind::Corrupt, format!("line {} is no mapping: {line:?}", number + 1))
+                Error::new(ErrorKind::Corrupt, format!("line {} is not a mapping: {line:?}", number + 1))
             })
         })
         .collect()

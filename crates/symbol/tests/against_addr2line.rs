@@ -33,7 +33,7 @@ fn ours(frames: &[Frame]) -> Frames {
     frames.iter().map(row).collect()
 }
 
-/// Asks both about `count` addresses spread over the code of the file.
+/// Looks up `count` addresses, spread over the code of the file, with both.
 fn compare(path: &str, count: u64) {
     let bytes = std::fs::read(path).expect("readable");
     let file = object::File::parse(&*bytes).expect("an ELF file");
@@ -46,13 +46,13 @@ fn compare(path: &str, count: u64) {
     let (mut compared, mut differences) = (0, Vec::new());
     for (&address, answer) in addresses.iter().zip(&answers) {
         let theirs = theirs(&loader, address);
-        // Where the debug information has nothing, symbol tables answer here.
+        // Where the debug information has nothing, we use symbol tables.
         if theirs.is_empty() {
             continue;
         }
         compared += 1;
         let mut ours = ours(answer);
-        // Where it has lines but no function, or one without a linkage name, the symbol gives the name here.
+        // Where it has lines but no function, or one without a linkage name, we use the symbol's name.
         if let (Some(own), Some(other)) = (ours.last_mut(), theirs.last())
             && !other.0.starts_with("_R")
             && !other.0.starts_with("_Z")

@@ -1,4 +1,4 @@
-//! Files that change while they are in use, and names of things that are no files.
+//! Files that change while they are in use, and paths that are not regular files.
 
 mod support;
 
@@ -14,7 +14,7 @@ use flamelet_symbol::symbolize::{ModuleName, SymbolizeOptions, Symbolizer};
 use flamelet_symbol::{Limits, MappedAt, inspect};
 use support::{Program, run, symbol};
 
-/// Says to this test, started again as a process of its own, which file to cut short and by which limits to read it.
+/// Tells this test, started again as a separate process, which file to truncate and with which limits to read it.
 const CHILD: &str = "FLAMELET_TEST_CUT_SHORT";
 
 /// How files are read: as a service does, and as the command does.
@@ -22,7 +22,7 @@ fn limits(name: &str) -> Limits {
     if name == "service" { Limits::SERVICE } else { Limits::default() }
 }
 
-/// A mapped page behind the end of its file ends a process with SIGBUS, hence the process of its own.
+/// A mapped page beyond the end of its file kills the process with SIGBUS, hence the separate process.
 #[test]
 fn a_file_that_is_cut_short_between_two_questions_ends_nothing() {
     if let Some(task) = std::env::var_os(CHILD) {
@@ -69,11 +69,11 @@ fn cut_short_between_questions(task: &str) {
     fs::File::options().write(true).open(&victim).expect("ours").set_len(left).expect("cut");
     let answers = ask(&[outer, local, main]);
     assert_eq!(&*answers[0].last().expect("remembered").name, "outer");
-    // What is not there any more has no name, or one that another file still knows.
+    // Missing parts have no names, or names from another file.
     assert!(answers[1].last().is_none_or(|frame| &*frame.name == "local_helper"), "{:?}", answers[1]);
 }
 
-/// Does `work` elsewhere: what opens a pipe or reads a device may never come back.
+/// Runs `work` on another thread: opening a pipe or reading a device may never return.
 fn comes_back<T: Send + 'static>(what: &Path, work: impl FnOnce() -> T + Send + 'static) -> T {
     let (done, finished) = mpsc::channel();
     std::thread::spawn(move || done.send(work()));
@@ -81,7 +81,7 @@ fn comes_back<T: Send + 'static>(what: &Path, work: impl FnOnce() -> T + Send + 
     finished.recv_timeout(patience).unwrap_or_else(|_| panic!("{} was waited for", what.display()))
 }
 
-/// A pipe that nobody writes to, a device without an end, a folder, and a link to a pipe.
+/// A pipe without a writer, an endless device, a folder, and a link to a pipe.
 fn no_files(folder: &Path) -> Vec<PathBuf> {
     let (pipe, link, inner) = (folder.join("pipe"), folder.join("link"), folder.join("folder"));
     run(Command::new("mkfifo").arg(&pipe));
@@ -136,7 +136,7 @@ fn a_debug_link_to_a_pipe_is_not_followed() {
     assert!(frames[0].is_empty());
 }
 
-/// A file that is written anew in place, as `cp` does it, is another build from then on.
+/// A file that is overwritten in place, as by `cp`, counts as another build from then on.
 #[test]
 fn a_file_that_is_written_anew_is_not_taken_for_the_old_one() {
     let program = Program::c(&["-O2", "-g", "-Wl,--build-id"]);

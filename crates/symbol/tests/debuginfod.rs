@@ -15,7 +15,7 @@ use flamelet_symbol::buildid;
 use flamelet_symbol::locate::{Search, Servers, Wanted};
 use support::{Program, run};
 
-/// Answers each request with the file if the path is the one, else with 404; sends what was asked.
+/// Answers each request with the file if the path matches, else with 404; sends the requested path to the test.
 fn serve(path: String, body: Vec<u8>) -> (String, mpsc::Receiver<String>) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let url = format!("http://{}/", listener.local_addr().expect("bound"));
@@ -29,11 +29,11 @@ fn serve(path: String, body: Vec<u8>) -> (String, mpsc::Receiver<String>) {
             let asked = request.split(' ').nth(1).unwrap_or_default().to_owned();
             let (status, body) =
                 if asked == path { ("200 OK", &body[..]) } else { ("404 Not Found", &b"no"[..]) };
-            // Before the answer, so that a client which has it finds the request counted.
+            // Before the answer, so that the request is counted when the client has it.
             let _ = sender.send(asked);
             let length = body.len();
             let head = format!("HTTP/1.1 {status}\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n");
-            // The client may hang up; the test looks at the outcome.
+            // The client may hang up; the test checks the outcome.
             let _ = stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(body));
         }
     });

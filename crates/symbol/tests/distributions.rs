@@ -51,7 +51,7 @@ fn debug_information_shared_by_dwz() {
     assert!(shared.is_file(), "dwz moved something out");
     assert_eq!(names(&program.path, outer), expected);
 
-    // Without the shared file there is still the symbol table.
+    // Without the shared file, names come from the symbol table.
     fs::remove_file(&shared).expect("removed");
     assert_eq!(names(&program.path, outer).last().map(String::as_str), Some("outer"));
 }

@@ -1,4 +1,4 @@
-//! Damaged and hostile files: an answer or an error, never a panic, a hang or a flood of memory.
+//! Damaged and hostile files: a result or an error, never a panic, a hang or excessive memory.
 
 mod support;
 
@@ -14,7 +14,7 @@ use support::{Program, symbol};
 
 const LIMITS: Limits = Limits { memory: 64 << 20, time: Duration::from_secs(2), held: 1 << 20 };
 
-/// Asks everything there is to ask about the bytes. What comes back does not matter.
+/// Calls every function on the bytes. The results do not matter.
 fn ask_everything(bytes: &[u8], addresses: &[u64]) {
     let _ = frames_in_elf(bytes, addresses, LIMITS);
     let _ = buildid::of_bytes(bytes);
@@ -62,7 +62,7 @@ fn mutated_programs() {
     mutations(&Program::c(&["-O2", "-g", "-gz=zlib"]), 0x8cb9_2ba7_2f3d_8dd7, 200);
 }
 
-/// Only the debug sections of a small program, hit again and again.
+/// Damages only the debug sections of a small program, many times.
 #[test]
 fn mutated_debug_sections() {
     let program = Program::c(&["-O2", "-g"]);
@@ -111,7 +111,7 @@ fn decompression_bombs() {
     let (start, _) = symbol(&program.path, "outer");
     let limits = Limits { memory: 100, time: Duration::from_secs(600), ..LIMITS };
     let resolved = frames_in_elf(&program.bytes(), &[start], limits).expect("an ELF file");
-    // The symbol table still answers.
+    // The symbol table still works.
     assert_eq!(resolved.frames[0].last().map(|frame| &*frame.name), Some("outer"));
     assert!(
         resolved.warnings.iter().any(|warning| warning.contains("more than the allowed 100 bytes")),
@@ -125,7 +125,7 @@ fn no_time_at_all() {
     let program = Program::c(&["-O2", "-g"]);
     let (start, size) = symbol(&program.path, "outer");
     let limits = Limits { time: Duration::ZERO, ..LIMITS };
-    // So little work that the clock may never be looked at; it must end either way.
+    // So little work that the clock may never be read; it must end either way.
     let addresses: Vec<u64> = (start..start + size).collect();
     assert!(frames_in_elf(&program.bytes(), &addresses, limits).is_ok());
 }

@@ -1,4 +1,4 @@
-//! What `inspect` sees in binaries built on purpose.
+//! `inspect` on binaries built for this test.
 
 mod support;
 

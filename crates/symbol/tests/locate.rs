@@ -88,14 +88,14 @@ fn build_id_folder() {
     fs::rename(&debug, folder.join(format!("{}.debug", &build_id[2..]))).expect("moved");
     let search = Search { debug_folders: vec![program.file("system")], ..Search::default() };
     assert_eq!(names(&search, &program.path, &build_id, outer).0, WHOLE);
-    // The profile need not say: the program itself has the id.
+    // The profile does not need the id: the program itself has it.
     assert_eq!(names(&search, &program.path, "", outer).0, WHOLE);
-    // Nor need the program be there.
+    // The program does not need to exist either.
     assert_eq!(names(&search, Path::new("/gone/program"), &build_id, outer).0, WHOLE);
 }
 
 #[test]
-fn files_and_folders_that_the_person_names() {
+fn files_and_folders_that_the_user_gives() {
     let Stripped { program, debug, build_id, outer } = stripped();
     let gone = Path::new("/gone/elsewhere");
     let by_file = Search { binaries: vec![debug.clone()], ..no_system_folders() };

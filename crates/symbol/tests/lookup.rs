@@ -1,4 +1,4 @@
-//! Names, lines and inlined frames of programs whose source is known, and the same as GNU addr2line's.
+//! Names, lines and inlined frames of programs whose source is known, compared with GNU addr2line.
 
 mod support;
 
@@ -63,7 +63,7 @@ fn compare(path: &Path, addresses: &[u64]) {
         let theirs: Vec<_> =
             known.map(|frame| (frame.function.clone(), frame.file.clone(), frame.line)).collect();
         let same_as = |frame: &Frame, (function, file, line): &(String, String, u32)| {
-            // Of a function without lines addr2line knows the name of the unit, from a symbol.
+            // For a function without lines, addr2line has the name of the unit, from a symbol.
             let file_agrees = *frame.file == **file || (frame.file.is_empty() && *line == 0);
             (*frame.system_name == **function || *frame.name == **function)
                 && file_agrees
@@ -139,7 +139,7 @@ fn c_split_dwarf() {
         assert!(program.file("program.dwo").is_file());
         check_c_program(&program);
 
-        // Packed: the .dwo itself may go. (GNU dwp knows DWARF 4 only; rustc packs the other kind below.)
+        // Packed: the .dwo itself may be missing. (GNU dwp knows DWARF 4 only; rustc packs the other kind below.)
         if version == "-gdwarf-4" {
             run(Command::new("dwp").current_dir(folder).args(["-e", "program", "-o", "program.dwp"]));
             std::fs::rename(program.file("program.dwo"), program.file("kept")).expect("renamed");
@@ -254,7 +254,7 @@ fn stripped_programs_answer_from_their_symbol_tables() {
     assert!(answers[2].is_empty(), "{:?}", answers[2]);
 }
 
-/// Code between symbols, of which only the line is known.
+/// Code between symbols, for which only the line is known.
 #[test]
 fn assembly_without_a_function() {
     let program = Program::c(&["-O2", "-g"]);

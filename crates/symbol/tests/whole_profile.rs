@@ -1,4 +1,4 @@
-//! Whole profiles: of this very process, and of files mapped elsewhere.
+//! Whole profiles: of this process, and of files that other processes map.
 
 mod support;
 
@@ -111,7 +111,7 @@ fn what_is_forgotten_is_found_again() {
     }
 }
 
-/// Blocks that are let go all the time are read again: every name is the same.
+/// Blocks that are dropped all the time are read again: every name is the same.
 #[test]
 fn little_room_for_debug_information_changes_nothing() {
     let mappings = code_mappings(Process::Own).expect("readable");
@@ -131,7 +131,7 @@ fn little_room_for_debug_information_changes_nothing() {
     assert_eq!(all, little);
 }
 
-/// A program and a shared library, where a process would have mapped them: anywhere.
+/// A program and a shared library, mapped at arbitrary addresses.
 #[test]
 fn mapped_files() {
     let program = Program::c(&["-O2", "-g", "-pie", "-fPIE"]);
@@ -166,7 +166,7 @@ fn mapped_files() {
     }
 }
 
-/// Old formats have no mappings: the person says which binary it was.
+/// Old formats have no mappings: the user gives the binary.
 #[test]
 fn addresses_without_a_mapping() {
     let program = Program::c(&["-O2", "-g", "-no-pie", "-fno-pie"]);
@@ -221,7 +221,7 @@ fn source_lines_with_their_cost() {
     assert!(line_4.text.contains("sink += x;"), "{}", line_4.text);
     assert_eq!((innermost.lines[0].line, innermost.lines.last().map(|line| line.line)), (1, Some(10)));
 
-    // Built elsewhere: found by the end of its path, or told what to trim.
+    // Built on another machine: found by the end of its path, or by trimming a given prefix.
     let elsewhere = SourcePath { folders: vec![program.folder.path().to_owned()], ..SourcePath::default() };
     let found = program.source.canonicalize().expect("it exists");
     assert_eq!(elsewhere.find("/build/7f3a/program.c"), Some(found.clone()));

@@ -59,8 +59,7 @@ impl History {
     fn place_for(&mut self, now: &Modules) -> usize {
         let fits = |era: &Arc<Modules>| {
             let new = now.iter().filter(|module| era.find(module.start).is_none()).count();
-            era.len() + new <= MAX_GONE + now.len()
-                && !now.iter().any(|module| has_another_there(era, module))
+            era.len() + new <= MAX_GONE + now.len() && !now.iter().any(|module| overlaps_another(era, module))
         };
         let current = self.place(self.current).filter(|&place| fits(&self.eras[place]));
         current.or_else(|| self.eras.iter().rposition(fits)).unwrap_or_else(|| self.begin())
@@ -94,7 +93,7 @@ impl History {
 }
 
 /// Returns whether `era` has something else where `module` is.
-fn has_another_there(era: &Modules, module: &Module) -> bool {
+fn overlaps_another(era: &Modules, module: &Module) -> bool {
     era.overlapping(module.start, module.end).any(|other| !is_same(other, module))
 }
 

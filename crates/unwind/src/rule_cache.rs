@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses_that_share_a_slot_are_told_apart() {
+    fn addresses_that_share_a_slot_are_distinguished() {
         let cache = RuleCache::new();
         for address in (0x5500_0000_0000..).step_by(0x35).take(100_000) {
             let saved = (address % 61) as u8;

@@ -1,4 +1,4 @@
-//! Unwinding this process' own threads: ordinary ones, deep ones, signal handlers, foreign stacks.
+//! Unwinding threads of this process: ordinary ones, deep ones, signal handlers, foreign stacks.
 
 #![cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
 #![allow(unsafe_code, reason = "signal handlers and contexts")]
@@ -139,12 +139,12 @@ fn a_foreign_stack_is_read_without_a_fault() {
     let (unwound, frames) = on_another_stack(on_the_other_stack, |_| ());
     assert!(unwound.depth >= 2, "{frames:x?}");
     assert!(module_of(frames[1]).contains("live"), "the frames of the function itself are right");
-    // What libc puts at the bottom has a rule in some of its versions. Whole is a stack only where that is reached.
+    // Only some versions of libc have a rule for the code at the bottom. The stack is complete only if that is reached.
     let ends_in_libc = module_of(frames[frames.len() - 1]).contains("libc");
     assert!(!unwound.end.is_rooted() || ends_in_libc, "{unwound:?} {frames:x?}");
 }
 
-/// A stack that somebody made by hand, and whose bottom is no return address of anything.
+/// A hand-made stack whose bottom is not a return address.
 #[cfg(all(target_env = "gnu", target_arch = "x86_64"))]
 #[test]
 fn a_foreign_stack_that_leads_nowhere_is_truncated() {

@@ -201,14 +201,14 @@ pub(crate) fn graph(cache: &Cache, query: &Query) -> Answer {
 pub(crate) fn timeline(cache: &Cache, query: &Query) -> Answer {
     let shaped = cache.shaped(&query.shape)?;
     let lanes = lanes(&shaped.profile, &shaped.frames, query.buckets);
-    json(&lanes.ok_or_else(|| Error::not_found("this profile does not know when its samples were taken"))?)
+    json(&lanes.ok_or_else(|| Error::not_found("this profile has no sample times"))?)
 }
 
 /// Answers with how busy each part of each second was.
 pub(crate) fn heat(cache: &Cache, query: &Query) -> Answer {
     let shaped = cache.shaped(&query.shape)?;
     let heat = heatmap(&shaped.profile);
-    json(&heat.ok_or_else(|| Error::not_found("this profile does not know when its samples were taken"))?)
+    json(&heat.ok_or_else(|| Error::not_found("this profile has no sample times"))?)
 }
 
 #[derive(Serialize)]
@@ -220,7 +220,7 @@ struct Judged {
 /// Answers with how far the profile can be trusted, as `flamelet info` judges it.
 pub(crate) fn judged(cache: &Cache, query: &Query) -> Answer {
     let opened = cache.open(&query.shape)?;
-    let (_, _, profile) = opened.ok_or_else(|| Error::not_found("no profile was chosen"))?;
+    let (_, _, profile) = opened.ok_or_else(|| Error::not_found("no profile selected"))?;
     let info = info(&profile);
     json(&Judged { verdict: info.verdict, faults: info.faults })
 }

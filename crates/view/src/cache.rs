@@ -157,7 +157,7 @@ impl Cache {
                 part
             };
             let new = wanted.time.as_ref().map_or_else(|| Profile::clone(&profile), part);
-            return Ok((format!("{name}, two spans"), Arc::new(self.difference(&new, &part(span))?)));
+            return Ok((format!("{name}, two time ranges"), Arc::new(self.difference(&new, &part(span))?)));
         }
         if wanted.base.is_empty() {
             return Ok((name, profile));
@@ -174,7 +174,7 @@ impl Cache {
 
     /// Returns the profile that a request names, with its filters applied.
     pub(crate) fn shaped(&self, key: &ShapeKey) -> Result<Arc<Shaped>, Error> {
-        let nothing = || Error::not_found("no profile was chosen");
+        let nothing = || Error::not_found("no profile selected");
         // The newest profile of a live service changes, so it is cached under its own id.
         let key = &ShapeKey { profile: self.chosen(key).ok_or_else(nothing)?, ..key.clone() };
         self.shapes.get(key, || {
@@ -309,7 +309,7 @@ impl Shaped {
                 FlameTree::new(profile, frames, &weighed.weights, direction, &query.folding())
             } else {
                 let name = self.frames.find(&self.profile, &query.function).ok_or_else(|| {
-                    Error::not_found(format!("no stack that is left holds {}", query.function))
+                    Error::not_found(format!("no stack matches the filters and has {}", query.function))
                 })?;
                 FlameTree::around(profile, frames, &weighed.weights, direction, &query.folding(), name)
             };

@@ -50,7 +50,7 @@ pub(crate) fn code_of(
     options: &CodeOptions,
 ) -> Result<Code, Error> {
     if name.is_empty() {
-        return Err(Error::invalid("no function was chosen"));
+        return Err(Error::invalid("no function selected"));
     }
     let pattern = format!("^{}$", escaped_pattern(name));
     let function = name.to_owned();
@@ -106,7 +106,7 @@ fn sources(
     let regex = filter::regex("function", pattern).map_err(|error| Error::invalid(error.to_string()))?;
     let found: List = list_confined(&report, regex.as_ref(), confirmed);
     let note = match found.functions.is_empty() {
-        true => "The profile knows no source lines of this function.".to_owned(),
+        true => "The profile has no source lines for this function.".to_owned(),
         false => String::new(),
     };
     Ok((found.functions, note))

@@ -153,7 +153,7 @@ mod tests {
         assert!(cache.source.let_go() > 0 && cache.source.shelved().len() < 8);
         // Asking for a dropped profile is an error that says so.
         let gone = answers::flame(&cache, &Query::parse("p=0").expect("a query")).expect_err("let go of");
-        assert!(gone.to_string().contains("no such profile any more"), "{gone}");
+        assert!(gone.to_string().contains("no longer available"), "{gone}");
     }
 
     #[test]
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn when_nobody_looks_memory_is_given_back() {
+    fn memory_is_given_back_when_no_viewer_is_open() {
         let cache = cache(100, 64 << 20);
         let memory = Memory::new(&cache);
         assert!(!memory.rest(Instant::now() + CLEAR), "nothing was kept");

@@ -118,9 +118,9 @@ impl Query {
 
     fn add_chip(&mut self, value: &str) -> Result<(), Error> {
         let (kind, text) =
-            value.split_once(':').ok_or_else(|| Error::invalid("a filter is written kind:text"))?;
+            value.split_once(':').ok_or_else(|| Error::invalid("invalid filter; expected kind:text"))?;
         if self.shape.chips.len() >= MAX_CHIPS {
-            return Err(Error::invalid("too many filters at once: remove some"));
+            return Err(Error::invalid("too many filters; remove some"));
         }
         self.shape.chips.push(Chip { kind: kind.to_owned(), text: text.to_owned() });
         Ok(())
@@ -137,7 +137,7 @@ fn seconds(value: &str) -> Result<u32, Error> {
 
 fn heap_view(value: &str) -> Result<HeapView, Error> {
     let found = LIVE_HEAP.into_iter().find(|view| view.endpoint() == value);
-    found.ok_or_else(|| Error::invalid(format!("heap: there is no '{value}' to take")))
+    found.ok_or_else(|| Error::invalid(format!("unknown heap profile '{value}'")))
 }
 
 fn number<T: std::str::FromStr>(key: &str, value: &str) -> Result<T, Error> {
@@ -147,13 +147,13 @@ fn number<T: std::str::FromStr>(key: &str, value: &str) -> Result<T, Error> {
 fn time_span(value: &str) -> Result<Range<u64>, Error> {
     let span = value.split_once('-').and_then(|(from, to)| Some(from.parse().ok()?..to.parse().ok()?));
     span.filter(|span| span.start < span.end)
-        .ok_or_else(|| Error::invalid("a span of time is written from-to, in nanoseconds"))
+        .ok_or_else(|| Error::invalid("invalid time range; expected from-to, in nanoseconds"))
 }
 
 fn zoom_path(value: &str) -> Result<Vec<u32>, Error> {
     let keys = value.split('.').filter(|key| !key.is_empty()).take(MAX_ZOOM);
     let keys: Result<_, _> = keys.map(|key| u32::from_str_radix(key, 36)).collect();
-    keys.map_err(|_| Error::invalid("the zoom in this address is damaged: zoom out to go on"))
+    keys.map_err(|_| Error::invalid("the zoom in this URL is invalid; zoom out to continue"))
 }
 
 #[cfg(test)]
@@ -177,12 +177,9 @@ mod tests {
 
     #[test]
     fn nonsense_is_refused_in_words() {
-        for (text, says) in [
-            ("t=10-5", "span of time"),
-            ("w=wide", "not a number"),
-            ("z=!", "zoom"),
-            ("f=focus", "kind:text"),
-        ] {
+        for (text, says) in
+            [("t=10-5", "time range"), ("w=wide", "not a number"), ("z=!", "zoom"), ("f=focus", "kind:text")]
+        {
             assert!(Query::parse(text).unwrap_err().to_string().contains(says), "{text}");
         }
     }

@@ -24,7 +24,7 @@ const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; c
 const DOCUMENT: &str = "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
     <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>flamelet</title>\n\
     <link rel=\"icon\" href=\"data:,\">\n<link rel=\"stylesheet\" href=\"app.css\">\n</head>\n<body>\n\
-    <div id=\"app\"></div>\n<noscript>This page draws a profile and needs JavaScript for it.</noscript>\n\
+    <div id=\"app\"></div>\n<noscript>This page needs JavaScript to draw the profile.</noscript>\n\
     <script src=\"app.js\" defer></script>\n</body>\n</html>\n";
 
 type Question = fn(&Cache, &Query) -> Answer;
@@ -77,7 +77,7 @@ pub(crate) fn router_of(cache: Arc<Cache>) -> Router {
 /// Only the page itself can set this header: another site's form or script cannot make this machine take a profile.
 async fn take(State(cache): State<Arc<Cache>>, RawQuery(query): RawQuery, headers: HeaderMap) -> Response {
     if !headers.contains_key("x-flamelet") {
-        return failure(StatusCode::FORBIDDEN, "only the viewer's own page may ask for this");
+        return failure(StatusCode::FORBIDDEN, "only the viewer's own page may make this request");
     }
     let cancel = Arc::new(CancelToken::default());
     // Dropped with this future, and so also when the connection closes.
@@ -113,7 +113,7 @@ async fn work_apart(
         Ok(Err(error)) => failure(status(&error), &error.to_string()),
         Err(_) => failure(
             StatusCode::INTERNAL_SERVER_ERROR,
-            "flamelet failed on this request; what it was is printed in its terminal",
+            "flamelet failed on this request; see its terminal for the error",
         ),
     }
 }

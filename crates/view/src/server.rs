@@ -15,7 +15,7 @@ use crate::Error;
 use crate::cache::Cache;
 use crate::routes::{failure, router_of};
 use crate::source::Source;
-use crate::token::{Brought, Token};
+use crate::token::{Credential, Token};
 
 /// How a [`Server`] listens.
 #[derive(Clone, Debug, Default)]
@@ -38,7 +38,7 @@ pub struct Server {
     runtime: Runtime,
     listener: TcpListener,
     address: SocketAddr,
-    doors: Arc<Doors>,
+    checks: Arc<AccessChecks>,
     router: Router,
 }
 
@@ -54,18 +54,18 @@ impl Server {
         let address = listener.local_addr()?;
         let is_open = address.ip().is_loopback() || options.code_beyond_loopback;
         let source = if is_open { source } else { source.without_code(NO_CODE) };
-        let doors = Arc::new(Doors {
+        let checks = Arc::new(AccessChecks {
             names: OwnNames { given: options.host.clone() },
             token: Token::random(address.port())?,
         });
         let guard = {
-            let doors = Arc::clone(&doors);
-            middleware::from_fn(move |request: Request, next: Next| guard(Arc::clone(&doors), request, next))
+            let checks = Arc::clone(&checks);
+            middleware::from_fn(move |request: Request, next: Next| guard(Arc::clone(&checks), request, next))
         };
         let cache = Arc::new(Cache::new(source));
         let prepared = Arc::clone(&cache);
         runtime.spawn_blocking(move || prepared.prepare());
-        Ok(Self { runtime, listener, address, doors, router: router_of(cache).layer(guard) })
+        Ok(Self { runtime, listener, address, checks, router: router_of(cache).layer(guard) })
     }
 
     /// Returns the address that it listens on.
@@ -76,13 +76,13 @@ impl Server {
     /// Returns the URL to open in a browser on this machine. Its token is all that a client needs, and no client gets
     /// in without it.
     pub fn url(&self) -> String {
-        self.address_with(&self.doors.token.query())
+        self.address_with(&self.checks.token.query())
     }
 
     /// Returns a URL to pass to a program that opens it. Other users of this machine can see the program's arguments,
     /// so it has, instead of the token, a ticket that works once.
     pub fn url_once(&self) -> String {
-        self.address_with(&self.doors.token.query_once().unwrap_or_default())
+        self.address_with(&self.checks.token.query_once().unwrap_or_default())
     }
 
     fn address_with(&self, query: &str) -> String {
@@ -123,29 +123,29 @@ impl OwnNames {
 }
 
 /// The checks that a request has to pass.
-struct Doors {
+struct AccessChecks {
     names: OwnNames,
     token: Token,
 }
 
 /// Admits requests that name this server as users do and carry its token. A page on the internet that points its host
 /// name at this machine (DNS rebinding) still sends its own name; other users of this machine do not have the token.
-async fn guard(doors: Arc<Doors>, request: Request, next: Next) -> Response {
+async fn guard(checks: Arc<AccessChecks>, request: Request, next: Next) -> Response {
     let host = request.headers().get(header::HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
-    if !doors.names.include(host) {
-        let refusal = "this server only answers to its own name: open it by its IP address, or as localhost";
+    if !checks.names.include(host) {
+        let refusal = "unknown host name; open the viewer by its IP address or as localhost";
         return failure(StatusCode::FORBIDDEN, refusal);
     }
-    match doors.token.brought_by(request.uri(), request.headers()) {
-        Brought::Nothing => {
-            let refusal = "the token is missing or wrong: open the whole address that flamelet printed when it \
-                           started, with its ?token=";
+    match checks.token.credential_in(request.uri(), request.headers()) {
+        Credential::Nothing => {
+            let refusal =
+                "the token is missing or wrong; open the whole URL that flamelet printed, with its ?token=";
             failure(StatusCode::FORBIDDEN, refusal)
         }
-        Brought::Token => next.run(request).await,
-        Brought::Address => {
+        Credential::Token => next.run(request).await,
+        Credential::Address => {
             let mut response = next.run(request).await;
-            if let Ok(cookie) = doors.token.cookie().parse() {
+            if let Ok(cookie) = checks.token.cookie().parse() {
                 response.headers_mut().append(header::SET_COOKIE, cookie);
             }
             response

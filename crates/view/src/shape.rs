@@ -14,7 +14,7 @@ pub(crate) fn difference(new: &Profile, base: &Profile) -> Result<Profile, Error
     let mut base = base.clone();
     base.scale(-1.0);
     base.label_all(DIFF_BASE_LABEL, "true");
-    merge(&[new, &base]).map_err(|error| Error::invalid(format!("these two cannot be compared: {error}")))
+    merge(&[new, &base]).map_err(|error| Error::invalid(format!("cannot compare these profiles: {error}")))
 }
 
 /// Applies what `key` asks for, with filters in the order in which they were added. Returns notes for the user too.
@@ -38,8 +38,7 @@ fn apply(profile: &mut Profile, chip: &Chip, notes: &mut Vec<String>) -> Result<
         return Ok(());
     }
     let option = ReportOption::named(&chip.kind).filter(|option| option.section == FILTER);
-    let option =
-        option.ok_or_else(|| Error::invalid(format!("there is no filter called '{}'", chip.kind)))?;
+    let option = option.ok_or_else(|| Error::invalid(format!("unknown filter '{}'", chip.kind)))?;
     let mut options = ReportOptions::default();
     option.set(&mut options, &chip.text).map_err(|error| Error::invalid(error.to_string()))?;
     let filter = options.filters;

@@ -39,7 +39,7 @@ pub trait Take: Send + Sync {
     /// Takes a heap profile; growth is watched for this many seconds, unless it is cancelled first.
     fn take_heap(&self, view: HeapView, seconds: u32, cancel: &CancelToken) -> Result<Taken, Error> {
         let _ = (view, seconds, cancel);
-        Err(Error::unreadable("this service cannot be asked about its memory"))
+        Err(Error::unreadable("this service has no heap profiles"))
     }
 }
 
@@ -222,7 +222,7 @@ impl Source {
 
     /// Opens a profile by an id from [`Source::entries`].
     pub(crate) fn open(&self, id: &str) -> Result<(String, Arc<Profile>), Error> {
-        let missing = || Error::not_found("there is no such profile any more; choose another one");
+        let missing = || Error::not_found("this profile is no longer available; choose another one");
         match &self.shelf {
             Shelf::Folder { path, open } => {
                 // The id is looked up in the folder's listing: no part of a request becomes a path.
@@ -264,7 +264,7 @@ impl Source {
         cancel: &CancelToken,
     ) -> Result<ProfileEntry, Error> {
         let (Some(take), Shelf::Memory(profiles)) = (&self.take, &self.shelf) else {
-            return Err(Error::invalid("this is no live service: there is nothing to take a profile of"));
+            return Err(Error::invalid("cannot take a profile: this is not a live service"));
         };
         let taken = match heap {
             None => take.take(seconds, cancel),
@@ -303,7 +303,7 @@ fn as_shown(mut profile: Profile) -> Profile {
 
 /// Returns the regular files of a folder that may be profiles, oldest first. Links are skipped.
 fn files(folder: &Path) -> Result<Vec<(ProfileEntry, PathBuf)>, Error> {
-    let unreadable = |error| Error::unreadable(format!("{} cannot be listed: {error}", folder.display()));
+    let unreadable = |error| Error::unreadable(format!("cannot list {}: {error}", folder.display()));
     let mut found = Vec::new();
     for file in fs::read_dir(folder).map_err(unreadable)? {
         let file = file.map_err(unreadable)?;

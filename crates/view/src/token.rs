@@ -23,7 +23,7 @@ pub(crate) struct Token {
 
 /// The credential that a request carries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Brought {
+pub(crate) enum Credential {
     Nothing,
     /// The token in a cookie or a header, so there is no cookie to set.
     Token,
@@ -53,23 +53,23 @@ impl Token {
         format!("{}={}; Path=/; HttpOnly; SameSite=Strict", self.cookie, self.secret)
     }
 
-    pub(crate) fn brought_by(&self, address: &Uri, headers: &HeaderMap) -> Brought {
+    pub(crate) fn credential_in(&self, address: &Uri, headers: &HeaderMap) -> Credential {
         let pairs = form_urlencoded::parse(address.query().unwrap_or_default().as_bytes());
         let mut given = pairs.into_iter().filter(|(key, _)| key == "token").map(|(_, value)| value);
-        if given.any(|value| are_same(&self.secret, &value) || self.spends_ticket(&value)) {
-            return Brought::Address;
+        if given.any(|value| are_same(&self.secret, &value) || self.redeem_ticket(&value)) {
+            return Credential::Address;
         }
         let texts = |name| headers.get_all(name).iter().filter_map(|value| value.to_str().ok());
         let cookies = texts(COOKIE).flat_map(|text| text.split(';'));
         let cookies = cookies.filter_map(|pair| pair.trim().strip_prefix(&*self.cookie)?.strip_prefix('='));
         let bearers = texts(AUTHORIZATION).filter_map(|text| text.strip_prefix("Bearer "));
         match cookies.chain(bearers).any(|given| are_same(&self.secret, given)) {
-            true => Brought::Token,
-            false => Brought::Nothing,
+            true => Credential::Token,
+            false => Credential::Nothing,
         }
     }
 
-    fn spends_ticket(&self, given: &str) -> bool {
+    fn redeem_ticket(&self, given: &str) -> bool {
         let mut ticket = lock(&self.ticket);
         ticket.take_if(|ticket| are_same(ticket, given)).is_some()
     }
@@ -111,34 +111,37 @@ fn random() -> io::Result<[u8; RANDOM_BYTES]> {
 mod tests {
     use super::*;
 
-    fn brought(token: &Token, address: &str, headers: &[(&str, &str)]) -> Brought {
+    fn credential(token: &Token, address: &str, headers: &[(&str, &str)]) -> Credential {
         let mut map = HeaderMap::new();
         for (name, value) in headers {
             let name: axum::http::HeaderName = name.parse().unwrap();
             map.append(name, value.parse().unwrap());
         }
-        token.brought_by(&address.parse().unwrap(), &map)
+        token.credential_in(&address.parse().unwrap(), &map)
     }
 
     #[test]
-    fn a_token_is_brought_in_three_ways() {
+    fn a_token_is_accepted_in_three_places() {
         let token = Token::random(4000).unwrap();
         let query = token.query();
         let secret = query.strip_prefix("token=").unwrap();
         assert_eq!(secret.len(), 32);
-        assert_eq!(brought(&token, &format!("/?x=1&{query}"), &[]), Brought::Address);
+        assert_eq!(credential(&token, &format!("/?x=1&{query}"), &[]), Credential::Address);
         let bearer = format!("Bearer {secret}");
-        assert_eq!(brought(&token, "/", &[("authorization", &bearer)]), Brought::Token);
+        assert_eq!(credential(&token, "/", &[("authorization", &bearer)]), Credential::Token);
         let cookies = format!("other=1; flamelet-4000={secret}");
-        assert_eq!(brought(&token, "/", &[("cookie", "flamelet-1=2"), ("cookie", &cookies)]), Brought::Token);
+        assert_eq!(
+            credential(&token, "/", &[("cookie", "flamelet-1=2"), ("cookie", &cookies)]),
+            Credential::Token
+        );
     }
 
     #[test]
     fn a_ticket_passes_once() {
         let token = Token::random(4000).unwrap();
         let address = format!("/?{}", token.query_once().unwrap());
-        assert_eq!(brought(&token, &address, &[]), Brought::Address);
-        assert_eq!(brought(&token, &address, &[]), Brought::Nothing);
+        assert_eq!(credential(&token, &address, &[]), Credential::Address);
+        assert_eq!(credential(&token, &address, &[]), Credential::Nothing);
         assert_eq!(token.query_once(), None);
     }
 
@@ -149,12 +152,12 @@ mod tests {
         assert_ne!(token.query(), other.query(), "each is another one");
         let (shorter, longer) = (&secret[1..], format!("{secret}0"));
         for wrong in ["", "0", shorter, &longer, &secret.to_uppercase().replace(char::is_numeric, "x")] {
-            assert_eq!(brought(&token, &format!("/?token={wrong}"), &[]), Brought::Nothing, "{wrong}");
+            assert_eq!(credential(&token, &format!("/?token={wrong}"), &[]), Credential::Nothing, "{wrong}");
             let (cookie, bearer) = (format!("flamelet-4000={wrong}"), format!("Bearer {wrong}"));
             let headers = [("cookie", cookie.as_str()), ("authorization", &bearer)];
-            assert_eq!(brought(&token, "/", &headers), Brought::Nothing, "{wrong}");
+            assert_eq!(credential(&token, "/", &headers), Credential::Nothing, "{wrong}");
         }
         let elsewhere = format!("flamelet-4001={secret}");
-        assert_eq!(brought(&token, "/", &[("cookie", &elsewhere)]), Brought::Nothing);
+        assert_eq!(credential(&token, "/", &[("cookie", &elsewhere)]), Credential::Nothing);
     }
 }

@@ -1,4 +1,4 @@
-//! The server as a client meets it: real connections on loopback.
+//! The server from a client's view: real connections on loopback.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -37,7 +37,7 @@ fn small() -> Profile {
     profile(&[("main;a;b", "/x", 30), ("main;a", "/y", 40), ("main;c<T>", "/x", 20), ("main;c<U>", "", 10)])
 }
 
-/// A server, and what it takes to be answered by it.
+/// A server, its address and its token.
 #[derive(Clone, Copy)]
 struct Viewer {
     address: SocketAddr,
@@ -349,7 +349,7 @@ fn the_address_gives_the_browser_a_cookie() {
     assert_eq!(ask_plainly(viewer.address, "GET", "/api/open", &cookie).0, 200);
     let taking = format!("{cookie}X-Flamelet: 1\r\n");
     assert_eq!(ask_plainly(viewer.address, "POST", "/api/take?seconds=5", &taking).0, 200);
-    // Another name that was made to point here brings nobody in, not even with the token.
+    // A request for another host name is refused, even with the token.
     let rebound = "Host: evil.example\r\n";
     assert_eq!(ask_plainly(viewer.address, "GET", &format!("/?token={}", viewer.token), rebound).0, 403);
 }

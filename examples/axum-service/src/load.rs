@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::routes::{burn_for, one_megabyte};
 
-/// A thread that burns half a core and holds some memory.
+/// A thread that uses half a core and holds some memory.
 pub(crate) fn start() {
     let work = || {
         let mut held = std::collections::VecDeque::new();

@@ -16,13 +16,13 @@ use flamelet::{Continuous, Profiler};
 use std::net::SocketAddr;
 use std::time::Duration;
 
-// Makes the heap visible. With the features of these names: (jemalloc), (mimalloc).
+// Enables heap profiles. With the features of the same names: (jemalloc), (mimalloc).
 flamelet::global_allocator!();
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let options = Options::parse(std::env::args().skip(1)).inspect_err(|_| eprintln!("{USAGE}"))?;
-    // Everything has a default; continuous sampling lets `?last=60` answer at once.
+    // Everything has a default; with continuous sampling, `?last=60` answers at once.
     let profiler = Profiler::builder().name("axum-service").continuous(Continuous::default()).start()?;
     let app = Router::new()
         .route("/", get(routes::home))
@@ -37,10 +37,10 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     if options.busy {
         load::start();
     }
-    let served = axum::serve(listener, app).with_graceful_shutdown(asked_to_end()).into_future();
+    let served = axum::serve(listener, app).with_graceful_shutdown(shutdown_requested()).into_future();
     tokio::select! {
         served = served => Ok(served?),
-        // At once: the end of the runtime would wait for blocking work.
+        // Exit at once: dropping the runtime would wait for blocking work.
         () = patience() => std::process::exit(0),
     }
 }
@@ -57,7 +57,7 @@ struct Options {
 
 impl Options {
     fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Self, String> {
-        // Loopback: profiles are for those who may log in to this machine.
+        // Loopback: only users of this machine can take profiles.
         let mut options = Self { listen: SocketAddr::from(([127, 0, 0, 1], 3000)), busy: false };
         while let Some(argument) = arguments.next() {
             match argument.as_str() {
@@ -73,17 +73,17 @@ impl Options {
     }
 }
 
-/// How long requests in flight may take when the service is asked to end. A capture may run for ten minutes, and nobody
-/// wants to wait for that: what was sampled so far is lost, and nothing else.
+/// How long requests in flight may take at shutdown. A capture may run for ten minutes, which is too long to wait for:
+/// its samples are lost, and nothing else.
 const GRACE: Duration = Duration::from_secs(2);
 
 async fn patience() {
-    asked_to_end().await;
+    shutdown_requested().await;
     tokio::time::sleep(GRACE).await;
 }
 
-/// Until Ctrl-C, or SIGTERM as container runtimes send it.
-async fn asked_to_end() {
+/// Waits for Ctrl-C, or for SIGTERM, which container runtimes send.
+async fn shutdown_requested() {
     tokio::select! {
         () = interrupted() => {}
         () = terminated() => {}
@@ -91,7 +91,7 @@ async fn asked_to_end() {
 }
 
 async fn interrupted() {
-    // Without a signal handler the service simply goes on.
+    // Without a signal handler the service continues.
     if tokio::signal::ctrl_c().await.is_err() {
         std::future::pending::<()>().await;
     }

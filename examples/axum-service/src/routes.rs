@@ -7,10 +7,10 @@ use std::time::{Duration, Instant};
 use axum::extract::{Query, State};
 use flamelet::labels::{LabelFuture, LabelSet};
 
-/// Memory that requests leave behind.
+/// Memory that requests leak.
 pub(crate) type Shelf = Arc<Mutex<Vec<Vec<u8>>>>;
 
-/// What a request can ask for.
+/// The parameters of a request.
 #[derive(Clone, Copy)]
 pub(crate) struct Amount {
     ms: u64,
@@ -33,7 +33,7 @@ pub(crate) async fn home() -> &'static str {
 /// Three quarters of the time in one function, a quarter in another.
 pub(crate) async fn burn(parameters: Parameters) -> String {
     let Amount { ms, .. } = amount(&parameters);
-    // The label follows a future to whichever thread polls it; a thread of the pool is given it by hand.
+    // The label follows a future to every thread that polls it; a thread of the pool has to be given it explicitly.
     let work = async move {
         let labels = LabelSet::current();
         let burn = move || {
@@ -73,7 +73,7 @@ fn mix(steps: u64, seed: u64) -> u64 {
     (0..steps).fold(seed, |state, step| black_box(state.wrapping_mul(6_364_136_223_846_793_005) ^ step))
 }
 
-/// Keeps what it allocates, up to a point: a leak to be found in `/debug/pprof/growth`.
+/// Keeps what it allocates, up to a limit: a leak that `/debug/pprof/growth` shows.
 pub(crate) async fn allocate(State(shelf): State<Shelf>, parameters: Parameters) -> String {
     let Amount { mb, .. } = amount(&parameters);
     let mut shelf = shelf.lock().unwrap_or_else(PoisonError::into_inner);

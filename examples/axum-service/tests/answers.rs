@@ -132,7 +132,7 @@ fn it_ends_when_it_is_asked_to_although_a_capture_and_work_go_on() {
 }
 
 #[test]
-fn a_wrong_command_line_says_how_it_goes() {
+fn a_wrong_command_line_prints_the_usage() {
     let output = Command::new(env!("CARGO_BIN_EXE_axum-service")).args(["--listen", "here"]).output();
     let output = output.expect("the example runs");
     let error = String::from_utf8_lossy(&output.stderr);

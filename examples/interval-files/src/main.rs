@@ -9,7 +9,7 @@
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
-/// In a real service two minutes (120) suit; here one wants to see something soon.
+/// Short, to see something soon; two minutes (120) are good for a real service.
 const INTERVAL_SECONDS: u64 = 5;
 
 fn main() {
@@ -28,19 +28,19 @@ fn main() {
     );
     match &profiling {
         Ok(_) => println!("profiling to {folder}"),
-        // The service runs all the same.
+        // The service runs anyway.
         Err(error) => eprintln!("profiling is off: {error}"),
     }
 
     serve(Duration::from_secs(seconds));
 
-    // Writes what there is of the last window. Without this, it would be lost.
+    // Writes the unfinished last window, which would be lost otherwise.
     if let Ok(profiling) = profiling {
         profiling.stop();
     }
 }
 
-/// What the service does.
+/// The work of the service.
 fn serve(duration: Duration) {
     let end = Instant::now() + duration;
     while Instant::now() < end {

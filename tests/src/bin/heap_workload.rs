@@ -1,4 +1,4 @@
-//! A program whose memory is known to the byte. It keeps flamelet's heap ledger in the file that it is given, says
+//! A program whose memory is known to the byte. It keeps flamelet's heap ledger in the given file, prints
 //! `ready`, and waits to be killed.
 
 use std::hint::black_box;
@@ -11,19 +11,19 @@ fn bytes(size: usize) -> Vec<u8> {
     black_box(Vec::with_capacity(black_box(size)))
 }
 
-/// Half a million bytes that stay.
+/// Allocates half a million bytes and keeps them.
 #[inline(never)]
 fn hold_sessions() -> Vec<Vec<u8>> {
     black_box((0..50).map(|_| bytes(10_000)).collect())
 }
 
-/// Five million bytes at a time, and gone.
+/// Allocates five million bytes at a time and frees them.
 #[inline(never)]
 fn spike() {
     drop(black_box((0..50).map(|_| bytes(100_000)).collect::<Vec<_>>()));
 }
 
-/// Freed before anything else is allocated.
+/// Makes temporary allocations: freed before anything else is allocated.
 #[inline(never)]
 fn format_for_nothing() {
     for _ in 0..200 {
@@ -50,7 +50,7 @@ fn consume(from: &Receiver<Vec<u8>>) {
 
 fn main() {
     let file = std::env::args().nth(1).expect("usage: heap_workload FILE");
-    // A mean of one byte: everything is seen.
+    // With a mean of one byte, every allocation is sampled.
     let profiler = flamelet::Profiler::builder().heap_interval(1).heap_recovery_file(file);
     let _profiler = profiler.start().expect("flamelet starts");
     let held = hold_sessions();

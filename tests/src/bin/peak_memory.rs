@@ -1,6 +1,6 @@
-//! Runs a program and writes how much memory it had at most: `peak_memory FILE PROGRAM ARGUMENT…`.
+//! Runs a program and writes its peak memory: `peak_memory FILE PROGRAM ARGUMENT…`.
 //!
-//! A process of its own, because a child's peak begins with what its parent has in memory when it starts it.
+//! A separate process, because the peak of a child starts at the memory of the parent that starts it.
 
 use std::process::{Command, ExitCode};
 
@@ -14,6 +14,6 @@ fn main() -> ExitCode {
     let child = Command::new(&program).args(arguments).spawn().expect("the program starts");
     let (status, peak) = flamelet_tests::peak::wait(child.id());
     std::fs::write(file, peak.to_string()).expect("the file can be written");
-    // What a signal ended has no status of its own.
+    // A process that was ended by a signal has no exit status.
     status.code().map_or(ExitCode::from(124), |code| ExitCode::from(code as u8))
 }

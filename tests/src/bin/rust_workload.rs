@@ -1,5 +1,5 @@
-//! A small busy Rust program to be recorded: three parts of its time in one function, one in another, below
-//! generics, closures and trait objects as Rust programs have them.
+//! A small busy Rust program to be recorded: three quarters of its time in one function and one quarter in another,
+//! called through generics, closures and trait objects as in real Rust programs.
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};
@@ -36,14 +36,14 @@ fn each(steps: &[Box<dyn Step>], seed: u64) -> u64 {
     steps.iter().map(|step| step.run(seed)).fold(0, u64::wrapping_add)
 }
 
-/// A tenth of a second of work, or more.
+/// Works for at least a tenth of a second.
 const LEAST_ROUNDS: u32 = 5_000;
 
 fn main() {
     let steps: Vec<Box<dyn Step>> = vec![Box::new(Heavy), Box::new(Light::<1000>)];
     let until = Instant::now() + Duration::from_millis(800);
     let (mut sum, mut rounds) = (0_u64, 0);
-    // Some rounds at least: the machine may stand still for the whole of the time.
+    // At least a few rounds: on a busy machine, the process may not run at all during that time.
     while rounds < LEAST_ROUNDS || Instant::now() < until {
         rounds += 1;
         sum = sum.wrapping_add(each(&steps, sum));

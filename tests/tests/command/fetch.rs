@@ -1,4 +1,4 @@
-//! Profiles from a service: which address is asked for, and what happens when the answer is not a profile.
+//! Profiles from a service: which URL is requested, and what happens if the answer is not a profile.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpListener;
@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use flamelet_tests::programs::{self, Answer, answer, command, flamelet};
 use flamelet_tests::{profiles, rows};
 
-/// A service that answers every request with the same bytes, and remembers what it was asked for.
+/// A service that answers every request with the same bytes, and records the requests.
 struct Service {
     address: String,
     asked: Arc<Mutex<Vec<String>>>,
@@ -45,7 +45,7 @@ impl Service {
     }
 }
 
-/// `flamelet heap` asks a service at the endpoint of what it is to tell.
+/// `flamelet heap` requests the endpoint that belongs to the view.
 #[test]
 fn the_views_of_memory_have_an_address_each() {
     let service = Service::start("200 OK", std::fs::read(profiles::committed("go-heap")).expect("testdata"));
@@ -65,7 +65,7 @@ fn the_views_of_memory_have_an_address_each() {
     }
 }
 
-/// What a service says is shown; it does not act on the terminal.
+/// The text of a service is shown escaped, so that it cannot control the terminal.
 #[test]
 fn an_answer_cannot_act_on_the_terminal() {
     let evil = "\x1b]0;owned\x07\u{9b}31m\u{202e}".as_bytes();
@@ -86,7 +86,7 @@ fn run_flamelet(arguments: &[&str]) -> Answer {
     answer(command(flamelet()).args(arguments))
 }
 
-/// Options, and what follows the host: the request must be the one that pprof makes.
+/// Options, and the part after the host: the request must be the same as pprof's.
 const ADDRESSES: &[(&[&str], &str)] = &[
     (&[], ""),
     (&[], "/"),
@@ -99,7 +99,7 @@ const ADDRESSES: &[(&[&str], &str)] = &[
     (&[], "/custom/path"),
 ];
 
-/// pprof asks for the page of links here and fails on it; flamelet takes it for the family's CPU profile.
+/// pprof requests the index page here and fails; flamelet requests the CPU profile.
 #[test]
 fn the_page_of_links_means_the_cpu_profile() {
     let service = Service::start("200 OK", cpu_profile());
@@ -146,7 +146,7 @@ fn own_options() {
     assert_eq!(answer.stdout, file.stdout);
 }
 
-/// A service on this machine is asked directly, whatever proxy the environment names.
+/// Requests to this machine bypass the proxy of the environment.
 #[test]
 fn a_proxy_is_for_other_machines() {
     let service = Service::start("200 OK", cpu_profile());
@@ -169,7 +169,7 @@ fn fetch_keeps_the_profile() {
     assert_eq!(run_flamelet(&["top", &out]).stdout, run_flamelet(&["top", &file]).stdout);
 }
 
-/// The line must say what the service answered.
+/// The message must contain the service's answer.
 fn assert_refused(answer: &Answer, about: &str) {
     assert_eq!(answer.status, Some(2), "{answer:?}");
     assert_eq!(answer.stderr.trim_end().lines().count(), 1, "{}", answer.stderr);

@@ -1,4 +1,4 @@
-//! `flamelet heap`: every view of a program that was killed, whose memory is known; files and addresses.
+//! `flamelet heap`: every view of a killed program whose memory is known; files and URLs.
 
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use serde_json::Value;
 use flamelet_tests::profiles;
 use flamelet_tests::programs::run_flamelet;
 
-/// What the workload left behind when it was killed.
+/// Returns the recovery file of the killed workload.
 fn ledger() -> &'static Path {
     static LEDGER: OnceLock<PathBuf> = OnceLock::new();
     LEDGER.get_or_init(|| {
@@ -25,7 +25,7 @@ fn ledger() -> &'static Path {
         let mut line = String::new();
         BufReader::new(child.stdout.take().expect("a pipe")).read_line(&mut line).expect("a line");
         assert_eq!(line, "ready\n");
-        // SIGKILL: it has no say in it.
+        // SIGKILL, which a process cannot handle.
         child.kill().expect("killed");
         child.wait().expect("gone");
         path
@@ -120,7 +120,7 @@ fn growth_over_saved_files_in_any_order() {
     assert_eq!((&leak["steady"], &leak["suspect"]), (&Value::from(true), &Value::from(true)));
     let answer = run_flamelet(["heap", "--growth", &files[0]]);
     assert_eq!(answer.status, Some(2));
-    assert!(answer.stderr.contains("two heap profiles or more"), "{}", answer.stderr);
+    assert!(answer.stderr.contains("two or more heap profiles"), "{}", answer.stderr);
     let answer = run_flamelet(["heap", "--peak", &files[0], &files[1]]);
     assert!(answer.status == Some(2) && answer.stderr.contains("--growth"), "{}", answer.stderr);
 }
@@ -135,7 +135,7 @@ fn go_programs_have_memory_too_and_cpu_profiles_have_none() {
     let cpu = profiles::committed("go-cpu").display().to_string();
     let answer = run_flamelet(["heap", &cpu]);
     assert_eq!(answer.status, Some(2));
-    assert!(answer.stderr.contains("no profile of memory"), "{}", answer.stderr);
+    assert!(answer.stderr.contains("not a heap profile"), "{}", answer.stderr);
     let answer = run_flamelet(["heap", "--lifetime", &go]);
     assert!(answer.status == Some(2) && answer.stderr.contains("/debug/pprof/lifetime"), "{}", answer.stderr);
 }

@@ -1,4 +1,4 @@
-//! The command explains itself, and brings its own completions and manual.
+//! Help, completions and man pages.
 
 use flamelet_tests::profiles;
 use flamelet_tests::programs::run_flamelet;
@@ -29,7 +29,7 @@ fn every_verb_has_help() {
     }
 }
 
-/// The option's line in the help, and the heading that it stands under.
+/// Returns the heading that the option is listed under, and its line in the help.
 fn placed(help: &str, option: &str) -> (String, String) {
     let mut heading = String::new();
     for (at, line) in help.lines().enumerate() {
@@ -54,7 +54,7 @@ fn options_stand_where_they_belong() {
         ("flame", "--title", "Picture"),
         ("check", "--max-growth", "Verdict"),
         ("check", "--min-share", "Verdict"),
-        ("heap", "--growth", "What to tell"),
+        ("heap", "--growth", "What to show"),
         ("heap", "--output", "Options"),
         ("heap", "--json", "Options"),
         ("top", "--compact-labels", "Options"),
@@ -69,7 +69,7 @@ fn options_stand_where_they_belong() {
 }
 
 #[test]
-fn defaults_are_told() {
+fn defaults_are_in_the_help() {
     for (verb, option, default) in [
         ("top", "--seconds", "[default: 30 for CPU profiles]"),
         ("view", "--seconds", "[default: 10]"),
@@ -104,10 +104,10 @@ fn convert_lists_what_it_reads_and_writes() {
 }
 
 #[test]
-fn exit_statuses_are_told() {
+fn exit_statuses_are_in_the_help() {
     for (verb, words) in [
-        ("check", &["1 something did"][..]),
-        ("record", &["the command's own", "--strict", "2 flamelet failed"]),
+        ("check", &["1 something grew"][..]),
+        ("record", &["that of the command", "--strict", "2 if flamelet failed"]),
         ("doctor", &["1 something is missing"]),
     ] {
         let help = run_flamelet([verb, "--help"]).stdout.split_whitespace().collect::<Vec<_>>().join(" ");

@@ -1,4 +1,4 @@
-//! One dump of jemalloc, three readers: its own jeprof, flamelet, and Go's pprof of the file that flamelet makes of it.
+//! One jemalloc dump and three readers: jeprof, flamelet, and Go's pprof with the file that flamelet converts.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -7,7 +7,7 @@ use flamelet_tests::profiles;
 use flamelet_tests::programs::{self, run_flamelet};
 use serde_json::Value;
 
-/// Blocks of seven sizes on four threads, of which every third stays.
+/// Allocates blocks of seven sizes on four threads and keeps every third one.
 const PROGRAM: &str = r"
 #include <pthread.h>
 #include <stdlib.h>
@@ -29,7 +29,7 @@ int main(void) {
 }
 ";
 
-/// The shared library of jemalloc, which stands beside the other libraries of its machine.
+/// Returns the shared library of jemalloc, which is in the folder of the system's libraries.
 fn jemalloc() -> PathBuf {
     let folders = std::fs::read_dir("/usr/lib").expect("libraries").flatten().map(|entry| entry.path());
     let library = folders.map(|folder| folder.join("libjemalloc.so.2")).find(|library| library.exists());

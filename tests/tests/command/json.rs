@@ -23,7 +23,7 @@ fn every_report_prints_json() {
     }
 }
 
-/// The profile is made by hand, so the answer is known: milliseconds under `main`, some of them negative.
+/// A hand-made profile with a known answer: milliseconds under `main`, some of them negative.
 #[test]
 fn top_has_the_exact_values() {
     let file = profiles::negative().display().to_string();

@@ -32,7 +32,7 @@ fn web_leaves_a_picture_for_the_browser() {
     assert_eq!(picture, run_flamelet(["graph", &cpu()]).stdout);
 }
 
-/// Every flag of pprof's that is not there says what to use, and nothing sends people to another tool.
+/// For every flag of pprof that flamelet does not have, the message says what to use instead, and never another tool.
 #[test]
 fn what_is_not_there_names_what_is() {
     for (flag, instead) in [

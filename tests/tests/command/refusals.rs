@@ -1,4 +1,4 @@
-//! What cannot be done is refused: status 2, nothing on standard output, and words that say what to do instead.
+//! Bad command lines and bad input: status 2, nothing on standard output, and a message that says what to do instead.
 
 use flamelet_tests::profiles;
 use flamelet_tests::programs::{answer, command, flamelet, run_flamelet};
@@ -24,10 +24,10 @@ fn refused(line: &str, words: &[&str]) {
 
 #[test]
 fn profiles_of_different_kinds_are_not_compared() {
-    let kinds = "different kinds: cpu (nanoseconds) against inuse_space (bytes)";
+    let kinds = "cannot compare cpu (nanoseconds) with inuse_space (bytes)";
     refused("diff CPU HEAP", &[kinds, "no sample type in common"]);
     refused("check CPU HEAP", &[kinds]);
-    refused("diff CPU HEAP -i 0", &["samples (count) against alloc_objects (count)"]);
+    refused("diff CPU HEAP -i 0", &["samples (count) with alloc_objects (count)"]);
 }
 
 /// A profile of the same program in a format that holds only one of its values.
@@ -77,9 +77,9 @@ fn a_picture_may_be_called_anything_that_promises_nothing_else() {
     }
 }
 
-/// Each of these was taken once, and changed nothing.
+/// Each of these was once accepted without any effect.
 #[test]
-fn options_that_a_verb_does_not_heed_are_not_taken() {
+fn options_that_a_verb_ignores_are_refused() {
     for line in [
         "diff CPU CPU --base nofile",
         "diff CPU CPU --nodefraction 0.1",
@@ -109,7 +109,7 @@ fn options_that_a_verb_does_not_heed_are_not_taken() {
 }
 
 #[test]
-fn values_that_mean_nothing_are_not_taken() {
+fn values_that_mean_nothing_are_refused() {
     refused("top CPU --binary /no/such/binary", &["/no/such/binary", "no such file"]);
     refused("record --binary /no/such/binary -- true", &["no such file"]);
     refused("top CPU --unit parsec", &["parsec", "ms", "GB"]);
@@ -121,31 +121,31 @@ fn values_that_mean_nothing_are_not_taken() {
         refused(&format!("pprof -tree -edgefraction={fraction} CPU"), &["-edgefraction=", "between 0 and 1"]);
     }
     refused("convert CPU --to massif", &["speedscope", "otlp", "html"]);
-    refused("record -p no-such-process", &["no process is called \"no-such-process\""]);
+    refused("record -p no-such-process", &["no process with the name or id \"no-such-process\""]);
     refused("top CPU --seconds abc", &["not a whole number"]);
     refused("top CPU --divide-by abc", &["not a number"]);
 }
 
-/// A file asks nobody for seconds; that is said, and does no harm.
+/// Options for services have no effect on files; a note says so.
 #[test]
 fn options_for_services_are_noted_where_there_is_none() {
     let cpu = profiles::committed("go-cpu").display().to_string();
     let plain = run_flamelet(["top", &cpu]);
     let answer = run_flamelet(["top", &cpu, "--seconds", "5", "--header", "X: y"]);
     assert_eq!((answer.status, &answer.stdout), (Some(0), &plain.stdout));
-    assert_eq!(answer.stderr.trim_end(), "--seconds, --header: not used, because no source is a service");
+    assert_eq!(answer.stderr.trim_end(), "--seconds, --header: ignored, because no source is a service");
     assert_eq!(plain.stderr, "");
 }
 
 #[test]
 fn files_that_cannot_be_opened() {
     for verb in ["top", "heap", "view --no-browser", "merge", "symbolize", "fetch", "recover", "doctor"] {
-        refused(&format!("{verb} missing.pb.gz"), &["missing.pb.gz: there is no such file"]);
+        refused(&format!("{verb} missing.pb.gz"), &["missing.pb.gz: no such file"]);
     }
     refused("top .", &["is a folder"]);
     refused("man /dev/null", &["/dev/null", "not a folder"]);
     refused("top CPU -o /no/such/folder/x", &["/no/such/folder/x", "no such folder"]);
-    // Before a service is asked, which may take it a minute.
+    // Checked before the request to the service, which may take a minute.
     for verb in ["top", "heap", "merge", "fetch"] {
         let line = format!("{verb} http://127.0.0.1:1/debug/pprof/profile -o /no/such/folder/x");
         refused(&line, &["/no/such/folder/x", "no such folder"]);
@@ -158,7 +158,7 @@ fn files_that_cannot_be_opened() {
     refused(&format!("top {}", cut.display()), &["cut off", "fetch it again"]);
 }
 
-/// Root reads what it is not allowed to; then there is nothing to see here.
+/// Skipped for root, who can read every file.
 #[test]
 fn a_file_that_may_not_be_read() {
     use std::os::unix::fs::PermissionsExt;
@@ -173,15 +173,15 @@ fn a_file_that_may_not_be_read() {
 
 #[test]
 fn addresses_that_are_none() {
-    refused("top http://", &["write it as http://HOST:PORT"]);
-    refused("top ftp://x/y", &["write it as http://HOST:PORT"]);
-    refused("top http://127.0.0.1:99999", &["99999 is no port"]);
+    refused("top http://", &["expected http://HOST:PORT"]);
+    refused("top ftp://x/y", &["expected http://HOST:PORT"]);
+    refused("top http://127.0.0.1:99999", &["invalid port 99999"]);
 }
 
 #[test]
 fn the_doctor_names_what_is_not_there() {
-    refused("doctor 4194305", &["there is no process with the id 4194305"]);
-    refused("doctor nofile", &["flamelet: nofile: there is no such file"]);
+    refused("doctor 4194305", &["no process with id 4194305"]);
+    refused("doctor nofile", &["flamelet: nofile: no such file"]);
     let line = run_flamelet(["doctor", "nofile"]).stderr;
     assert_eq!(line.matches("nofile").count(), 1, "{line}");
 }

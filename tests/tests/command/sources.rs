@@ -1,4 +1,4 @@
-//! Files, standard input, packed and plain.
+//! Files and standard input, compressed and uncompressed.
 
 use std::io::Write;
 use std::process::Stdio;

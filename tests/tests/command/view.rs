@@ -13,7 +13,7 @@ use serde_json::Value;
 struct Viewer {
     process: Child,
     address: String,
-    /// What the printed address ends with, for whoever may look.
+    /// The query of the printed URL, with the token.
     token: String,
 }
 
@@ -43,7 +43,7 @@ impl Viewer {
         serde_json::from_str(body).expect("JSON")
     }
 
-    /// The whole answer to a request for `host` that brings the token.
+    /// Returns the whole answer to a request for `host` with the token.
     fn ask_as(&self, host: &str, path: &str) -> String {
         self.ask_with(&format!("Host: {host}\r\nAuthorization: Bearer {}\r\n", self.token), path)
     }
@@ -63,13 +63,13 @@ impl Viewer {
 
 impl Drop for Viewer {
     fn drop(&mut self) {
-        // It has ended already if it failed.
+        // The process is gone already if it failed.
         let _ = self.process.kill();
         let _ = self.process.wait();
     }
 }
 
-/// What `flamelet top` counts for each function: flat and cumulative.
+/// Returns the flat and cumulative values of each function in `flamelet top`.
 fn top(path: &str) -> BTreeMap<String, (i64, i64)> {
     let answer = run_flamelet(["top", "--json", "--nodecount=0", "--nodefraction=0", path]);
     let report: Value = serde_json::from_str(&answer.stdout).expect("JSON");
@@ -125,7 +125,7 @@ fn a_folder_offers_its_files_and_two_files_are_compared() {
     );
 }
 
-/// pprof's own way to the page, for profiles that it merges and filters first.
+/// `pprof -http`, for profiles that are merged and filtered first.
 #[test]
 fn pprof_http_serves_the_same_page() {
     let profile = profiles::committed("go-cpu");
@@ -142,7 +142,7 @@ fn pprof_http_serves_the_same_page() {
     assert_eq!(first(Viewer::run(&["pprof", "-no_browser", "-http=:", "-sample_index=samples", path])), 0);
 }
 
-/// Whoever listens for others is asked by an address, never by a name that somebody made to point here.
+/// A viewer with `--host` accepts requests by address, but not by a host name that someone else points at it.
 #[test]
 fn it_listens_where_it_is_told_to() {
     let profile = profiles::committed("go-cpu");
@@ -156,7 +156,7 @@ fn it_listens_where_it_is_told_to() {
         let asked = |host: &str| viewer.ask_as(&format!("{host}:{}", viewer.port()), "/api/open");
         assert!(asked("192.0.2.1").starts_with("HTTP/1.1 200"), "{words:?}");
         assert!(asked("rebound.example").starts_with("HTTP/1.1 403"), "{words:?}");
-        // All of loopback is this machine, but only one of it is listened on by default.
+        // Every loopback address is this machine, but by default only one of them is listened on.
         assert!(TcpStream::connect(format!("127.0.0.2:{}", viewer.port())).is_ok(), "{words:?}");
     }
     for words in [&[path][..], &["--host", "localhost", path], &["--host", "127.0.0.1", path]] {
@@ -164,7 +164,7 @@ fn it_listens_where_it_is_told_to() {
         assert!(viewer.address.starts_with("127.0.0.1:"), "{words:?}: {}", viewer.address);
         assert!(TcpStream::connect(format!("127.0.0.2:{}", viewer.port())).is_err(), "{words:?}");
     }
-    // Where another one listens. (An address that is nobody's can be listened on where the kernel is set to allow it.)
+    // On a port that is in use. (Some kernel settings allow listening on addresses that the machine does not have.)
     let taken = TcpListener::bind("127.0.0.1:0").expect("a port");
     let port = taken.local_addr().expect("its address").port().to_string();
     let refused = run_flamelet(["view", "--no-browser", "--host", "127.0.0.1", "--port", &port, path]);
@@ -212,14 +212,14 @@ fn a_file_that_only_the_profile_names_is_not_shown() {
     let folder = folder.to_str().expect("UTF-8");
     let shown = Viewer::start(&["--source-path", folder, path]).ask("/api/code?fn=f");
     assert_eq!(shown["files"][0]["lines"][0]["text"], "s3cret");
-    // What the machine has is for the machine.
+    // Source files of this machine are only shown on this machine.
     let others = Viewer::start(&["--host", "0.0.0.0", "--source-path", folder, path]);
     assert!(others.ask_as(&others.address, "/api/code?fn=f").starts_with("HTTP/1.1 404"));
     let asked_for = ["--host", "0.0.0.0", "--serve-sources", "--source-path", folder, path];
     assert_eq!(Viewer::start(&asked_for).ask("/api/code?fn=f")["files"][0]["lines"][0]["text"], "s3cret");
 }
 
-/// The debug information of the binary that was profiled says where its source is, wherever that may be.
+/// The debug information of the profiled binary names its source files, in any folder.
 #[test]
 fn a_source_file_that_the_binary_names_is_shown() {
     let folder = profiles::scratch().join("confirmed sources");
@@ -257,7 +257,7 @@ fn a_source_file_that_the_binary_names_is_shown() {
     assert_eq!(other["files"][0]["lines"][0]["text"], "", "{other}");
 }
 
-/// The binary that pprof takes first is no profile to be shown beside the other.
+/// A binary before the profile, as for pprof, is not treated as another profile.
 #[test]
 fn a_binary_may_stand_before_the_profile() {
     let profile = profiles::committed("go-cpu");
@@ -268,7 +268,7 @@ fn a_binary_may_stand_before_the_profile() {
 }
 
 #[test]
-fn an_empty_folder_is_told_of() {
+fn an_empty_folder_is_noted() {
     let folder = profiles::scratch().join("no profiles yet");
     std::fs::create_dir_all(&folder).expect("a folder below target/");
     let mut process = command(flamelet())
@@ -286,7 +286,7 @@ fn an_empty_folder_is_told_of() {
 }
 
 #[test]
-fn what_cannot_be_opened_is_told_before_anything_is_served() {
+fn what_cannot_be_opened_is_reported_before_anything_is_served() {
     let missing = run_flamelet(["view", "--no-browser", "no-such-file.pb.gz"]);
     assert_eq!((missing.status, missing.stdout.as_str()), (Some(2), ""), "{}", missing.stderr);
     assert_eq!(missing.stderr.lines().count(), 1, "{}", missing.stderr);
@@ -303,7 +303,7 @@ fn the_demo_profiles_itself_and_keeps_what_it_found() {
     assert_eq!(demo.status, Some(0), "{}", demo.stderr);
     assert!(demo.stdout.contains("Type: cpu"), "{}", demo.stdout);
     assert!(demo.stderr.contains("requests meanwhile"), "{}", demo.stderr);
-    // Others on this machine cannot guess where its endpoints are.
+    // Other users of this machine cannot guess the path of its endpoints.
     let secret = demo.stderr.split_once("http://127.0.0.1:").and_then(|(_, rest)| rest.split('/').nth(1));
     assert!(secret.is_some_and(|secret| secret.len() == 32), "{}", demo.stderr);
     let counted = top(&format!("{folder}/cpu.pb.gz"));

@@ -1,4 +1,4 @@
-//! Whose code it is: `top --by`, `explain` and `--mine`.
+//! The owner of code: `top --by`, `explain` and `--mine`.
 
 use serde_json::Value;
 
@@ -41,7 +41,7 @@ fn in_a_go_program_main_is_yours_and_the_runtime_is_not() {
 }
 
 #[test]
-fn explain_gives_at_most_ten_findings_with_all_that_they_promise() {
+fn explain_gives_at_most_ten_complete_findings() {
     for file in profiles::all() {
         let file = file.display().to_string();
         let answer = json_of(&["explain", "--json", &file]);
@@ -59,7 +59,7 @@ fn explain_gives_at_most_ten_findings_with_all_that_they_promise() {
 }
 
 #[test]
-fn what_makes_no_sense_is_said_in_one_line() {
+fn nonsense_is_refused_in_one_line() {
     let file = profiles::committed("go-cpu").display().to_string();
     let unknown = run_flamelet(["top", "--by", "nonsense", &file]);
     assert_eq!(unknown.status, Some(2));

@@ -85,7 +85,7 @@ fn a_profile_against_itself_is_nothing() {
     duel.end();
 }
 
-/// Go's pprof heeds only the last `-base`; flamelet sums them, as it sums the profiles themselves.
+/// Go's pprof uses only the last `-base`; flamelet sums them, as it sums the profiles themselves.
 #[test]
 fn two_bases_are_summed() {
     let (before, after) = before_and_after();

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use flamelet_tests::compare::{Duel, ask_flamelet};
 use flamelet_tests::{profiles, raw, rows};
 
-/// Where one written profile goes; each call a new name.
+/// Returns a new path for a written profile.
 fn output() -> PathBuf {
     static COUNT: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
     let count = COUNT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);

@@ -1,4 +1,4 @@
-//! What is kept of the samples and of their stacks.
+//! Filters for samples and frames.
 
 use flamelet_tests::compare::Duel;
 use flamelet_tests::profiles;

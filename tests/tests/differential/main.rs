@@ -1,4 +1,4 @@
-//! `flamelet pprof …` beside the real `pprof …`: the same files, the same options, the same rows.
+//! `flamelet pprof …` compared with the real `pprof …`: the same files, the same options, the same rows.
 
 mod diff;
 mod files_out;

@@ -56,7 +56,7 @@ fn the_same_lines_give_the_same_rows() {
     assert!(differences.is_empty(), "{count} scripts differ\n\n{}", differences.join("\n"));
 }
 
-/// Nonsense is answered on standard error, and the shell goes on.
+/// Nonsense gets an error on standard error, and the shell continues.
 #[test]
 fn nonsense_does_not_end_the_shell() {
     let file = profiles::committed("go-cpu");

@@ -1,4 +1,4 @@
-//! Whatever a file says, reading it takes no more memory than allowed, and ends.
+//! Reading any file stays within the allowed memory, and ends.
 
 use std::path::Path;
 
@@ -10,7 +10,7 @@ use flamelet_tests::{profiles, synthetic, wire};
 
 use super::bombs;
 
-/// What a run needs besides its budget: the program itself, its libraries, and what its allocator holds back.
+/// The memory of a run besides its budget: the program itself, its libraries, and memory that its allocator keeps.
 const BESIDES: u64 = 64_000_000;
 const MIB: u64 = 1 << 20;
 const HELPER: &str = env!("CARGO_BIN_EXE_peak_memory");
@@ -33,7 +33,7 @@ fn bounded(verb: &str, file: &Path, mebibytes: u64) -> Answer {
     answer
 }
 
-/// Of each small file that would become large, no more is kept than allowed; those that are refused say why and how to
+/// Small files that would become large stay within the limit, and if they are refused, the message says why and how to
 /// allow more.
 #[test]
 fn small_files_that_would_become_large() {
@@ -51,7 +51,7 @@ fn small_files_that_would_become_large() {
     assert!(refused >= 40, "only {refused} of the files ran out of their budget: the others test nothing");
 }
 
-/// The default holds too, and what it is.
+/// The default limit applies too, and has the documented value.
 #[test]
 fn without_a_word_the_budget_is_a_gibibyte() {
     for make in bombs::worst() {
@@ -63,7 +63,7 @@ fn without_a_word_the_budget_is_a_gibibyte() {
     }
 }
 
-/// Each of the two budgets is named by its error.
+/// The error names which of the two budgets ran out.
 #[test]
 fn the_error_says_which_budget_ran_out() {
     let refused = |make: bombs::Maker, wanted: &str| {
@@ -74,7 +74,7 @@ fn the_error_says_which_budget_ran_out() {
         assert!(answer.stderr.contains(wanted), "{}", answer.stderr);
         assert!(answer.stderr.contains("; raise it with --max-memory SIZE"), "{}", answer.stderr);
     };
-    refused(bombs::OUT_OF_MEMORY, "takes more than 32 MiB of memory");
+    refused(bombs::OUT_OF_MEMORY, "needs more than the allowed 32 MiB of memory");
     refused(bombs::OUT_OF_WORK, "steps of work");
 }
 
@@ -96,7 +96,7 @@ fn damaged_files_stay_within_the_budget() {
     }
 }
 
-/// `--max-memory` is taken by every verb that reads profiles, in the units that people write.
+/// Every verb that reads profiles accepts `--max-memory`, with the usual units.
 #[test]
 fn every_verb_that_reads_takes_a_budget() {
     let wide = profiles::wide();

@@ -1,4 +1,4 @@
-//! Files that are cut, scrambled, or something else.
+//! Files that are truncated, scrambled, or not profiles.
 
 use std::path::PathBuf;
 
@@ -10,7 +10,7 @@ fn file(name: &str, bytes: &[u8]) -> PathBuf {
     profiles::written(name, || bytes.to_vec())
 }
 
-/// Every verb that reads a profile refuses alike.
+/// Every verb that reads a profile refuses the file in the same way.
 fn refused_by_every_verb(file: &std::path::Path) {
     for verb in ["top", "tree", "traces", "tags", "raw", "info", "flame"] {
         assert_refused(&with_little_memory([verb.as_ref(), file.as_os_str()]), file);
@@ -71,7 +71,7 @@ fn a_flipped_bit_in_packed_data_is_noticed() {
     let mut random = Random::new(3);
     for n in 0..12 {
         let mut bytes = whole.clone();
-        // Behind gzip's header, whose time and system fields mean nothing.
+        // After gzip's header, whose time and system fields have no effect.
         let at = 10 + random.below(bytes.len() - 10);
         bytes[at] ^= 1 << random.below(8);
         let flipped = file(&format!("flipped-{n}.pb.gz"), &bytes);
@@ -79,7 +79,7 @@ fn a_flipped_bit_in_packed_data_is_noticed() {
     }
 }
 
-/// A field that is cut in the middle must be noticed; a cut between two fields leaves a shorter profile, whose
+/// A field that is cut in the middle must be detected; a cut between two fields leaves a shorter profile, whose
 /// ids point nowhere.
 #[test]
 fn cut_short_while_plain() {
@@ -90,7 +90,7 @@ fn cut_short_while_plain() {
     }
 }
 
-/// A few megabytes that unpack to many gigabytes of valid, useless fields.
+/// A few megabytes that decompress to many gigabytes of valid, useless fields.
 #[test]
 fn a_gzip_bomb() {
     let bomb = file("bomb.pb.gz", &bomb(6_000));

@@ -1,4 +1,4 @@
-//! Files of other tools, damaged: the command answers with a profile, or with one line and status 2.
+//! Damaged files of other tools: the command prints a report, or one line with status 2.
 
 use std::path::{Path, PathBuf};
 
@@ -17,7 +17,7 @@ pub(super) fn seeds() -> Vec<PathBuf> {
     files
 }
 
-/// Either it is answered, or it is refused as it must be.
+/// Checks that there is a report or a proper refusal.
 fn answered_or_refused(file: &Path) {
     let answer = with_little_memory(["top".as_ref(), "--symbolize=none".as_ref(), file.as_os_str()]);
     if answer.status != Some(0) {

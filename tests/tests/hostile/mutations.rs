@@ -8,7 +8,7 @@ use flamelet_tests::{profiles, programs, synthetic, wire};
 use flamelet_profile::filter::FilterOptions;
 use flamelet_profile::pprof::{self, Limits};
 
-/// Small enough that a profile which lies about its size is refused rather than believed.
+/// Small enough that a profile with a false size is refused.
 const LIMITS: Limits = Limits::of_memory(256 << 20);
 
 /// Plain protobuf of every profile the tests know.

@@ -1,4 +1,4 @@
-//! Profiles that name what is no file: nothing waits for it, and nobody is shown what is none of the profile's business.
+//! Profiles with paths that are not regular files: nothing waits for them, and unrelated files are not shown.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -9,7 +9,7 @@ use flamelet_tests::profiles;
 use flamelet_tests::programs::{Answer, answer, command, flamelet};
 use flamelet_tests::wire::ProfileFile;
 
-/// Runs the command; the test fails if it has not ended after long.
+/// Runs the command; fails the test if it does not end in time.
 fn run_to_end(words: &[&str]) -> Answer {
     let mut run = command(flamelet());
     let child = run.args(words).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());

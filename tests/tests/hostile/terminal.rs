@@ -1,4 +1,4 @@
-//! Names that a terminal would obey: they are shown, and do nothing.
+//! Names with control characters: they are shown escaped, and have no effect on the terminal.
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -8,7 +8,7 @@ use flamelet_tests::profiles;
 use flamelet_tests::programs::{Answer, command, flamelet, run_flamelet};
 use flamelet_tests::wire::{Label, ProfileFile};
 
-/// Changes the title of a terminal, in two ways; goes on in red; writes backwards; deletes; goes to the start of the line.
+/// Sets the terminal's title in two ways, switches to red, writes backwards, deletes, returns to the start of the line.
 const EVIL: &str = "\x1b]0;owned\x07\u{9d}0;owned\u{9c}\u{9b}31m\u{202e}\u{2066}\x7f\x08\r";
 
 fn evil(name: &str) -> String {
@@ -34,7 +34,7 @@ fn profile(weight: i64) -> PathBuf {
     })
 }
 
-/// What of `text` a terminal would obey.
+/// Returns the control characters in `text`.
 fn acting(text: &str) -> Vec<char> {
     let is_bidi = |c: char| ('\u{202a}'..='\u{202e}').contains(&c) || ('\u{2066}'..='\u{2069}').contains(&c);
     text.chars().filter(|&c| is_bidi(c) || c.is_control() && c != '\n' && c != '\t').collect()

@@ -14,7 +14,7 @@ use crate::recording::{compiled, read, values_of};
 
 const NOBODY: u32 = 65534;
 
-/// Whether there is somebody to attack; says so if not.
+/// Returns whether the attack can be tried; prints a `SKIP:` line if not.
 fn is_root() -> bool {
     let is_root = std::fs::read_to_string("/proc/self/status")
         .is_ok_and(|status| status.lines().any(|line| line.starts_with("Uid:\t0\t0\t0")));
@@ -31,14 +31,14 @@ fn place(mode: u32) -> tempfile::TempDir {
     place
 }
 
-/// What the attacker gets by running `script`, with `words` as its arguments.
+/// Runs `script` as the attacker, with `words` as its arguments, and returns its output.
 fn as_nobody(script: &str, words: &[&Path]) -> Answer {
     let mut shell = Command::new("/bin/sh");
     shell.args(["-c", script, "sh"]).args(words).current_dir("/").uid(NOBODY).gid(NOBODY);
     answer(shell.stdin(Stdio::null()))
 }
 
-/// Waits for what must come: a minute is far more than it needs.
+/// Waits for something that must happen; a minute is far more than it needs.
 fn wait_for(what: &str, is_so: impl Fn() -> bool) {
     for _ in 0..12_000 {
         if is_so() {
@@ -71,17 +71,18 @@ fn start(
     (child, line.trim().to_owned())
 }
 
-/// Where the recorded process `pid` writes, as only root can find out.
+/// Returns where the recorded process `pid` writes, which only root can find out.
 fn folder_of(pid: &str) -> PathBuf {
     let variables = std::fs::read_to_string(format!("/proc/{pid}/environ")).expect("it runs");
     let folder = variables.split('\0').find_map(|pair| pair.strip_prefix("FLAMELET_RECORD_FOLDER="));
     PathBuf::from(folder.expect("it was told"))
 }
 
-/// What everybody can find out: the folders of recordings.
+/// The folders of recordings, which every user can list.
 const FOLDERS: &str = "/var/tmp/flamelet-* /var/tmp/flamelet-*/* /var/cache/flamelet";
 
-/// The first way: what outlives a recording still loads the library, from a folder that may be anybody's by then.
+/// The first way: processes that outlive a recording still load the library, from a folder that may belong to someone
+/// else by then.
 #[test]
 fn nobody_else_can_put_a_library_where_a_survivor_looks_for_it() {
     if !is_root() {
@@ -137,7 +138,7 @@ fn nobody_else_can_write_into_the_folders_of_a_recording() {
         );
         let planted = as_nobody(&attack, &[&victim]);
         if name == "inside" {
-            // What was planted would be written through with the next saving.
+            // The next save would write through the planted link.
             let saved = folder_of(&pid).join(format!("{pid}-0.profile"));
             let before = std::fs::metadata(&saved).and_then(|file| file.modified()).ok();
             let is_saved = || {
@@ -157,8 +158,8 @@ fn nobody_else_can_write_into_the_folders_of_a_recording() {
     }
 }
 
-/// The third way: root reads what lies in the folder. A recorded process of another user has every right to write
-/// there, and may mean harm.
+/// The third way: root reads the files in the folder. A recorded process of another user may write there, and may be
+/// hostile.
 #[test]
 fn what_a_recorded_process_of_another_user_leaves_there_is_read_without_trust() {
     if !is_root() {
@@ -186,7 +187,7 @@ fn what_a_recorded_process_of_another_user_leaves_there_is_read_without_trust() 
     assert_eq!(values_of(&read(&out, &said.stderr), "kept", Some("known"))[0], 1000, "{}", said.stderr);
 }
 
-/// The fourth way: the file beside the output, into which a recording is saved while it runs.
+/// The fourth way: the file next to the output, which saves a recording while it runs.
 #[test]
 fn nobody_else_can_lead_a_checkpoint_elsewhere() {
     if !is_root() {
@@ -214,7 +215,7 @@ fn nobody_else_can_lead_a_checkpoint_elsewhere() {
     assert!(said.status.success(), "{}", String::from_utf8_lossy(&said.stderr));
 }
 
-/// A link to a device is written as it is, so it must not be somebody else's.
+/// The target of a link to a device is written directly, so the link must not belong to another user.
 #[test]
 fn nobody_else_can_lead_the_output_to_a_device() {
     if !is_root() {

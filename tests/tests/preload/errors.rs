@@ -1,4 +1,4 @@
-//! Programs into which nothing can be loaded: one line that says why, and a way out.
+//! Programs that cannot load the library: one line that says why, and what to do instead.
 
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::Path;
@@ -37,15 +37,15 @@ fn a_setuid_program_is_refused_with_a_way_out() {
     assert!(said.contains("is setuid") && said.contains("a copy"), "{said}");
 }
 
-/// What was asked for cannot be had, so the command is not left running; that must not come as a surprise.
+/// The recording cannot be made, so the command is stopped, and the message says so.
 #[test]
-fn a_program_of_which_nothing_is_seen_is_ended_and_that_is_said() {
+fn a_program_without_recorded_allocations_is_stopped() {
     let (program, out) = (compiled("pauses.c", "pauses", &[]), scratch().join("pauses.pb.gz"));
     let [program, out] = [&program, &out].map(|path| path.to_str().expect("UTF-8"));
     let said = run_flamelet(["record", "--heap", "--duration", "1", "-o", out, "--", program]);
     assert_eq!(said.status, Some(2), "{}", said.stderr);
-    assert!(said.stderr.contains("has allocated nothing"), "{}", said.stderr);
-    assert!(said.stderr.trim_end().ends_with("; it was ended"), "{}", said.stderr);
+    assert!(said.stderr.contains("no allocation of"), "{}", said.stderr);
+    assert!(said.stderr.trim_end().ends_with("; the command was stopped"), "{}", said.stderr);
 }
 
 #[test]
@@ -66,7 +66,7 @@ fn a_missing_program_and_a_running_one_are_refused() {
     let said = run_flamelet(["record", "--heap"]);
     assert!(said.stderr.contains("needs a command"), "{}", said.stderr);
     let said = run_flamelet(["record", "--heap=sometimes", "--", "ls"]);
-    assert!(said.stderr.contains("neither all nor sampled"), "{}", said.stderr);
+    assert!(said.stderr.contains("use all, sampled or a size"), "{}", said.stderr);
 }
 
 #[test]
@@ -77,10 +77,10 @@ fn an_allocator_of_the_program_s_own_is_named() {
     std::fs::write(&source, text).expect("our own folder");
     let program = compiled(source.to_str().expect("UTF-8"), "own", &[]);
     let recording = crate::recording::record("own", &["--heap"], &[&program]);
-    assert!(recording.said.stderr.contains("has jemalloc linked into it"), "{}", recording.said.stderr);
+    assert!(recording.said.stderr.contains("is linked with jemalloc"), "{}", recording.said.stderr);
 }
 
-/// Where blocks cannot be given in advance, a full disk would be found by a signal that ends the program.
+/// If blocks could not be reserved in advance, a full disk would raise a signal that ends the program.
 #[test]
 fn a_full_disk_ends_no_program() {
     let forbids = compiled("forbids.c", "no-fallocate", &["-DFORBIDDEN=SYS_fallocate", "-DANSWER=95"]);

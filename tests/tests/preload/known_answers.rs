@@ -1,4 +1,4 @@
-//! Every allocation is there, under the function that made it.
+//! Every allocation is recorded, with the function that made it.
 
 use std::path::Path;
 
@@ -6,14 +6,14 @@ use crate::recording::{compiled, record, values_of};
 
 /// The bytes of 1000 blocks of 100, 101, … bytes.
 const KEPT: i64 = 1000 * 100 + 999 * 1000 / 2;
-/// Those of the first 600 of them.
+/// The bytes of the first 600 of them.
 const FREED: i64 = 600 * 100 + 599 * 600 / 2;
 /// 64, 128, … 6400 bytes.
 const GROWN: i64 = 64 * 100 * 101 / 2;
 
 fn known(profile: &flamelet_profile::Profile) {
     let of = |function| values_of(profile, function, None);
-    // At the peak everything that was kept is alive, and the last of what grew.
+    // At the peak, all kept blocks are live, and the last of the growing blocks.
     assert_eq!(of("kept"), [1000, KEPT, 400, KEPT - FREED, KEPT, 0]);
     assert_eq!(of("temporary"), [500, 500 * 40, 0, 0, 0, 500]);
     let grown = of("growing");
@@ -35,8 +35,8 @@ fn a_c_program_is_counted_exactly_and_its_status_is_passed_on() {
     let said = &recording.said.stderr;
     assert!(said.contains("1604 calls to allocation functions"), "{said}");
     assert!(said.contains("599 temporary allocations"), "{said}");
-    assert!(said.contains("in 401 blocks alive at the end"), "{said}");
-    assert!(said.contains("0 lost, 100.0 % of the stacks rooted"), "{said}");
+    assert!(said.contains("in 401 blocks live at the end"), "{said}");
+    assert!(said.contains("0 lost, 100.0 % of the stacks reach the start of their thread"), "{said}");
 }
 
 #[test]
@@ -57,7 +57,7 @@ fn blocks_that_other_threads_free_are_counted_where_they_were_made() {
     let made = 4 * 20_000;
     let produced = values_of(&recording.profile, "produced", None);
     assert_eq!(produced[..4], [made, made * 48, made / 2, made / 2 * 48]);
-    // Of each thread one block may have been on its way at the moment of the peak.
+    // At the moment of the peak, each thread may have one more block in flight.
     assert!(produced[4] >= (made / 2 - 8) * 48 && produced[4] <= made * 48, "{produced:?}");
     assert_eq!(values_of(&recording.profile, "short_lived", None)[..4], [made, made * 32, 0, 0]);
     assert_eq!(values_of(&recording.profile, "short_lived", None)[5], made, "all of them are temporary");
@@ -75,7 +75,11 @@ fn a_rust_program_is_counted_exactly() {
     // 4, 8, … 1024 items of eight bytes.
     let doubling = values_of(&recording.profile, "doubling", None);
     assert_eq!(doubling[..4], [9, 8 * (2048 - 4), 0, 0]);
-    assert!(recording.said.stderr.contains("100.0 % of the stacks rooted"), "{}", recording.said.stderr);
+    assert!(
+        recording.said.stderr.contains("100.0 % of the stacks reach the start of their thread"),
+        "{}",
+        recording.said.stderr
+    );
 }
 
 #[test]

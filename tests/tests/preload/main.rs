@@ -1,5 +1,5 @@
-//! `flamelet record` by preloaded libraries: programs that were not built for it, whose allocations are known; and CPU
-//! time where the kernel's own way is forbidden.
+//! `flamelet record` with preloaded libraries: programs that were not built for it and whose allocations are known,
+//! and CPU time where `perf_event_open` is forbidden.
 
 mod attack;
 mod errors;

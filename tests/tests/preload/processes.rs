@@ -48,7 +48,11 @@ fn a_library_where_another_one_was_has_its_own_names() {
     for name in ["one", "two"] {
         assert_eq!(values_of(&recording.profile, name, None)[..2], [10, 1000], "{name}");
     }
-    assert!(recording.said.stderr.contains("100.0 % of the stacks rooted"), "{}", recording.said.stderr);
+    assert!(
+        recording.said.stderr.contains("100.0 % of the stacks reach the start of their thread"),
+        "{}",
+        recording.said.stderr
+    );
 }
 
 #[test]
@@ -72,7 +76,7 @@ fn a_program_without_address_space_for_our_tables_goes_on() {
 #[test]
 fn ctrl_c_ends_the_command_and_keeps_what_was_recorded() {
     let (program, out) = (compiled("known.c", "known", &[]), scratch().join("interrupted.pb.gz"));
-    // Whoever runs the tests may ignore Ctrl-C, and so would the command then.
+    // The caller of the tests may ignore Ctrl-C, and the command would inherit that.
     let mut recorder = command(Path::new("env"));
     recorder.arg("--default-signal=INT,HUP").arg(flamelet());
     recorder.args(["record", "--heap", "-o"]).arg(&out).arg("--").arg(&program).arg("waits");

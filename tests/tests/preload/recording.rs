@@ -9,7 +9,7 @@ use flamelet_profile::pprof::{self, Limits};
 use flamelet_tests::profiles::scratch;
 use flamelet_tests::programs::{Answer, answer, command, flamelet};
 
-/// The program (or library) made of a source in `programs/`, compiled once for each name.
+/// Returns the program (or library) of a source in `programs/`, compiled once for each name.
 pub(crate) fn compiled(source: &str, name: &str, flags: &[&str]) -> PathBuf {
     static ONE: Mutex<()> = Mutex::new(());
     let _one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
@@ -34,12 +34,12 @@ pub(crate) fn compiled(source: &str, name: &str, flags: &[&str]) -> PathBuf {
 
 fn compiler(name: &str) -> Command {
     let mut command = Command::new(name);
-    // The counts below are those of the source: the compiler shall not find allocations to leave out.
+    // The counts below are those of the source: the compiler must not optimize allocations away.
     command.args(["-O1", "-g", "-fno-builtin", "-pthread"]);
     command
 }
 
-/// What was recorded, and what was said.
+/// A recording, and the output of the command.
 pub(crate) struct Recording {
     pub(crate) profile: Profile,
     pub(crate) said: Answer,
@@ -62,12 +62,12 @@ pub(crate) fn read(path: &Path, said: &str) -> Profile {
 /// Allocated objects and bytes, living objects and bytes, bytes at the peak, temporary objects.
 pub(crate) type Values = [i64; 6];
 
-/// What `function` and those it called have of a heap recording, in `process` where one is named.
+/// Returns the values of `function` with its callees in a heap recording, in `process` if one is given.
 pub(crate) fn values_of(profile: &Profile, function: &str, process: Option<&str>) -> Values {
     sum_of(profile, function, process)
 }
 
-/// The sum over all samples that have `function` anywhere, and the label where one is given.
+/// Returns the sum over all samples with `function` anywhere, and with the label if one is given.
 pub(crate) fn sum_of<const N: usize>(profile: &Profile, function: &str, process: Option<&str>) -> [i64; N] {
     let mut sum = [0; N];
     for sample in profile.samples() {

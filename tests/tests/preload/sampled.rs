@@ -1,4 +1,4 @@
-//! Samples stand for what was allocated, whatever the sizes.
+//! Sampled allocations estimate the true values, for any sizes.
 
 use std::path::Path;
 

@@ -8,7 +8,7 @@ use flamelet_tests::profiles::scratch;
 
 use crate::recording::{compiled, record, values_of};
 
-/// What heaptrack_print says after `label`, such as `678.60K`, in units and the size of its last digit.
+/// Returns the value that heaptrack_print prints after `label`, such as `678.60K`, and the size of its last digit.
 fn printed(text: &str, label: &str) -> (f64, f64) {
     let line =
         text.lines().find_map(|line| line.strip_prefix(label)).unwrap_or_else(|| panic!("{label}: {text}"));
@@ -49,7 +49,7 @@ fn totals_are_those_of_heaptrack() {
     same(leaked, "total memory leaked:");
 }
 
-/// What was allocated before `main`, and is alive at the end.
+/// Memory allocated before `main` that is live at the end.
 fn reserve(profile: &Profile) -> i64 {
     let is_of_program = |location: &LocationId| {
         let mapping = profile.location(*location).mapping.expect("a module");

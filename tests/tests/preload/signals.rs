@@ -1,4 +1,4 @@
-//! Programs that use signals live under a recorder as they do without one.
+//! Programs that use signals behave the same with and without a recorder.
 
 use std::path::Path;
 
@@ -12,7 +12,7 @@ fn a_program_s_own_signals_are_its_own() {
         let recording = record_forbidden(&format!("signals-{what}"), &[&program, Path::new(what)]);
         assert_eq!(recording.said.status, Some(0), "{what}: {}", recording.said.stderr);
         let [_, nanos] = sum_of(&recording.profile, "spin", None);
-        // One that is another program every ten milliseconds never comes to save what was sampled.
+        // A process that executes another program every ten milliseconds never gets to save its samples.
         assert!(nanos > 0 || what == "replace", "{what}: nothing was sampled\n{}", recording.said.stderr);
     }
 }
@@ -28,12 +28,12 @@ fn programs_of_the_system_end_as_they_do_alone() {
     assert!(!said.stderr.contains("timer expired"), "{}", said.stderr);
 }
 
-/// Also where tables cannot grow: for lack of address space, and because files may not be that long.
+/// Also if tables cannot grow, because of limits on the address space or on the length of files.
 #[test]
 fn errno_is_the_program_s_own() {
     let program = compiled("errno.c", "errno", &[]);
     for limit in ["true", "ulimit -v 90000", "ulimit -f 600"] {
-        // Where the C library finds no room for an arena of a thread, it changes errno itself.
+        // If the C library has no room for a thread's arena, it changes errno itself.
         let line = format!("export MALLOC_ARENA_MAX=1; {limit}; exec {}", program.display());
         let words = ["sh", "-c", &line].map(Path::new);
         for options in [&["--heap"][..], &["--heap=sampled"]] {

@@ -1,5 +1,5 @@
-//! How recordings end: Ctrl-C and its like, commands that end slowly or not at all, runs that fail. Commands that could go
-//! on for ever after a test that fails have a limit of CPU time.
+//! How recordings end: Ctrl-C and similar signals, commands that end slowly or never, runs that fail. Commands that
+//! could run for ever after a failed test have a CPU time limit.
 
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
@@ -10,10 +10,10 @@ use flamelet_tests::programs::{flamelet, run_flamelet};
 
 use super::{may_record, scratch, text, within_a_minute};
 
-/// For env(1): whoever runs the tests may ignore signals, and what they start would ignore them too.
+/// For env(1): the caller of the tests may ignore signals, and all child processes would inherit that.
 const USUAL_SIGNALS: &str = "--default-signal=INT,HUP,QUIT,TERM";
 
-/// A folder of one test's own, empty.
+/// Returns a new, empty folder for one test.
 pub(super) fn folder(name: &str) -> PathBuf {
     let folder = scratch(&format!("{name}-{}", std::process::id()));
     let _ = std::fs::remove_dir_all(&folder);
@@ -21,7 +21,7 @@ pub(super) fn folder(name: &str) -> PathBuf {
     folder
 }
 
-/// `flamelet record` in `folder`, in a session of its own: a test may run in a terminal.
+/// Returns `flamelet record` in `folder`, in its own session, since tests may run in a terminal.
 fn record(folder: &Path, words: &[&str]) -> Command {
     let mut command = Command::new("env");
     command.args([USUAL_SIGNALS, "setsid"]).arg(flamelet()).arg("record").args(words);
@@ -29,7 +29,7 @@ fn record(folder: &Path, words: &[&str]) -> Command {
     command
 }
 
-/// A recording that runs.
+/// A running recording.
 struct Started {
     child: Child,
     errors: BufReader<ChildStderr>,
@@ -52,7 +52,7 @@ impl Started {
         assert!(sent.is_ok_and(|status| status.success()));
     }
 
-    /// What it prints up to the line that has `part` in it.
+    /// Returns its output up to the line that contains `part`.
     fn read_until(&mut self, part: &str) -> String {
         let mut all = String::new();
         while !all.lines().next_back().is_some_and(|line| line.contains(part)) {
@@ -62,7 +62,7 @@ impl Started {
         all
     }
 
-    /// Its status and what else it prints.
+    /// Returns its status and the rest of its output.
     fn end(mut self) -> (Option<i32>, String) {
         let mut rest = String::new();
         self.errors.read_to_string(&mut rest).expect("UTF-8");
@@ -116,7 +116,7 @@ fn a_command_that_does_not_end_costs_no_recording() {
     assert!(errors.contains("Wrote a.svg"), "{errors}");
     let picture = std::fs::read_to_string(folder.join("a.svg")).expect("it was written");
     assert!(picture.trim_end().ends_with("</svg>"));
-    // Who insists is heard, whatever the command does.
+    // A second Ctrl-C works whatever the command does.
     while started.child.try_wait().expect("our own child").is_none() {
         started.signal("-INT");
         std::thread::sleep(Duration::from_millis(100));
@@ -127,7 +127,7 @@ fn a_command_that_does_not_end_costs_no_recording() {
 }
 
 #[test]
-fn after_its_duration_a_command_that_does_not_end_is_left_running_and_that_is_said() {
+fn after_its_duration_a_command_that_does_not_end_is_left_running_and_reported() {
     if !may_record() {
         return;
     }
@@ -152,7 +152,7 @@ fn a_duration_ends_what_the_command_started_too_without_a_program_called_kill() 
         return;
     }
     let folder = folder("family");
-    // Nothing but what the scripts need.
+    // Only the programs that the scripts need.
     let programs = folder.join("programs");
     std::fs::create_dir_all(&programs).expect("our own folder");
     for name in ["sh", "sleep", "mv"] {
@@ -198,7 +198,7 @@ fn runs_before_one_that_fails_are_kept_and_the_first_bad_status_counts() {
     assert_readable(&folder.join("b.pb.gz"));
 }
 
-/// `line` in a terminal of its own, and in the foreground there.
+/// Runs `line` in the foreground of a new terminal.
 pub(super) fn in_terminal(folder: &Path, line: &str) -> Command {
     let mut terminal = Command::new("env");
     terminal.args([USUAL_SIGNALS, "script"]);
@@ -256,7 +256,7 @@ fn ctrl_c_at_the_terminal_reaches_the_command_once() {
         line.clear();
         assert!(shown.read_line(&mut line).expect("UTF-8") > 0, "it is said what is waited for");
     }
-    // Both have heard of it, and what was recorded is written.
+    // Both got the signal, and the recording is written.
     assert_readable(&folder.join("a.pb.gz"));
     std::fs::write(folder.join("go"), "").expect("our own folder");
     let mut rest = Vec::new();
@@ -274,7 +274,7 @@ fn ctrl_c_ends_the_viewer_after_a_recording() {
     let mut child = record(&folder, &["--view", "-o", "a.pb.gz", "--", "true"]).spawn().expect("the command");
     let errors = BufReader::new(child.stderr.take().expect("piped"));
     let mut lines = errors.lines().map_while(Result::ok);
-    assert!(lines.any(|line| line.contains("Ctrl-C ends the viewer")));
+    assert!(lines.any(|line| line.contains("press Ctrl-C to stop")));
     let sent = Command::new("kill").args(["-INT", &child.id().to_string()]).status();
     assert!(sent.is_ok_and(|status| status.success()));
     use std::os::unix::process::ExitStatusExt;

@@ -1,4 +1,4 @@
-//! A recorder that is killed: what it recorded goes on as if there had been none, and nothing of it is left.
+//! A recorder that is killed: the recorded program continues undisturbed, and nothing of the recorder is left behind.
 
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
@@ -12,7 +12,7 @@ use super::within_a_minute;
 
 const NOBODY: u32 = 65534;
 
-/// A folder in which everybody can write, for programs that run as nobody.
+/// A folder that everyone can write, for programs that run as the user nobody.
 struct Place(tempfile::TempDir);
 
 impl Place {
@@ -108,8 +108,8 @@ fn start(mode: &Mode, options: &[&str], place: &Place) -> Child {
     recorder.stdin(Stdio::null()).stdout(Stdio::null()).stderr(said).spawn().expect("flamelet")
 }
 
-/// Kills the recorder after some rounds of work, lets some more pass, and returns what failed in them all. `None`, said
-/// aloud, where it cannot be recorded in this way.
+/// Kills the recorder after some rounds of work, waits for more rounds, and returns all failures. Returns `None`, with a
+/// `SKIP:` line, if the program cannot be recorded in this way.
 fn failures_after_a_kill(mode: &Mode, place: &Place) -> Option<String> {
     let mut recorder = start(mode, mode.options, place);
     let has_begun = within_a_minute(|| place.rounds() >= 5 || has_ended(&recorder));
@@ -143,7 +143,7 @@ fn what_was_recorded_is_kept() {
     for (mode, saved) in &cases {
         let place = Place::new();
         let mut recorder = start(mode, mode.options, &place);
-        // The first saving may come before the first sample of a machine that is busy.
+        // On a busy machine, the first save may come before the first sample.
         let info = || run_flamelet(["info", super::text(&place.file(saved))]);
         let is_saved = || {
             place.file(saved).metadata().is_ok_and(|file| file.len() > 0) && info().stdout.contains("works")
@@ -165,7 +165,7 @@ fn what_was_recorded_is_kept() {
     }
 }
 
-/// Whether it has ended, without waiting for it.
+/// Returns whether it has ended, without waiting.
 fn has_ended(child: &Child) -> bool {
     let status = std::fs::read_to_string(format!("/proc/{}/stat", child.id())).unwrap_or_default();
     status.rsplit(") ").next().is_some_and(|rest| rest.starts_with('Z'))
@@ -179,7 +179,7 @@ fn folders_of_recordings() -> Vec<PathBuf> {
 #[test]
 fn what_is_recorded_goes_on_unharmed() {
     for mode in &MODES {
-        // Several times: it is stopped at another place each time.
+        // Several times, since each run is stopped at a different point.
         for _ in 0..3 {
             let place = Place::new();
             let Some(failures) = failures_after_a_kill(mode, &place) else { break };

@@ -1,4 +1,4 @@
-//! `flamelet record` and `cargo flamelet`, as a person uses them.
+//! `flamelet record` and `cargo flamelet`, as a user runs them.
 
 mod ending;
 mod killed;
@@ -21,7 +21,7 @@ fn text(path: &Path) -> &str {
     path.to_str().expect("UTF-8")
 }
 
-/// Waits until something is so; false if it is not after a minute.
+/// Waits until a condition holds; returns false after a minute.
 fn within_a_minute(is_so: impl Fn() -> bool) -> bool {
     (0..12_000).any(|_| {
         is_so() || {
@@ -31,7 +31,7 @@ fn within_a_minute(is_so: impl Fn() -> bool) -> bool {
     })
 }
 
-/// Whether this user may record at all; says so if not.
+/// Returns whether this user may record; prints a `SKIP:` line if not.
 fn may_record() -> bool {
     let answer = run_flamelet(["doctor"]);
     assert!(answer.stdout.contains("perf_event_open"), "{answer:?}");
@@ -68,7 +68,7 @@ fn what_cannot_be_done_is_one_line() {
         (&["record"], "give a command after --"),
         (&["record", "-p", "999999999"], "no process"),
         (&["record", "-F", "0", "--", "true"], "0 Hz"),
-        (&["record", "-o", "a.nonsense", "--", "true"], "tells no format"),
+        (&["record", "-o", "a.nonsense", "--", "true"], "unknown output extension"),
         (
             &["record", "-o", text(&scratch("x.pb.gz")).to_owned().leak(), "--", "no-such-program"],
             "no-such-program",
@@ -88,7 +88,7 @@ fn a_poor_recording_is_a_status_when_asked_for() {
     if !may_record() {
         return;
     }
-    // Nothing of the kind happens here, so there are no samples.
+    // This event does not occur here, so there are no samples.
     let path = scratch("poor.pb.gz");
     let mut words = vec!["record", "-e", "alignment-faults", "-o", text(&path), "--", "true"];
     assert_eq!(run_flamelet(words.iter().copied()).status, Some(0));
@@ -106,12 +106,12 @@ fn a_name_that_cannot_be_written_is_refused_before_anything_runs() {
     let file = scratch("a-file");
     std::fs::write(&file, "").expect("our own folder");
     let cases = [
-        (scratch("no-such-folder/x.svg"), "there is no such folder"),
-        (scratch("no-such-folder/x.pb.gz"), "there is no such folder"),
+        (scratch("no-such-folder/x.svg"), "no such folder"),
+        (scratch("no-such-folder/x.pb.gz"), "no such folder"),
         (folder, "is a folder"),
         (scratch("new.svg/"), "is a folder"),
-        (file.join("x.svg"), "is a file and not a folder"),
-        // Not even root makes files there.
+        (file.join("x.svg"), "is a file, not a folder"),
+        // Not even root can create files there.
         (PathBuf::from("/proc/x.svg"), "/proc/x.svg: "),
     ];
     for (path, why) in cases {
@@ -137,7 +137,7 @@ fn what_cannot_be_written_is_written_elsewhere() {
     let _ = std::fs::remove_dir_all(&elsewhere);
     std::fs::create_dir_all(&elsewhere).expect("our own folder");
     std::fs::write(elsewhere.join("full.pb.gz"), "somebody's own").expect("our own folder");
-    // A disk without room, and a folder that goes away meanwhile.
+    // A full disk, and a folder that is removed during the recording.
     let full = scratch("full.pb.gz");
     let _ = std::fs::remove_file(&full);
     std::os::unix::fs::symlink("/dev/full", &full).expect("our own folder");
@@ -150,9 +150,9 @@ fn what_cannot_be_written_is_written_elsewhere() {
         record.args(["record", "-o", text(path), "--", "sh", "-c", script, text(&folder)]);
         let answer = record.env("TMPDIR", &elsewhere).stdin(Stdio::null()).output().expect("the command");
         let errors = String::from_utf8_lossy(&answer.stderr);
-        // Whoever looks for the file, as the next step of a script, does not find it.
+        // The next step of a script would not find the file, so the status must not be 0.
         assert_eq!(answer.status.code(), Some(2), "{errors}");
-        assert!(errors.contains(why) && errors.contains("written elsewhere"), "{errors}");
+        assert!(errors.contains(why) && errors.contains("another place"), "{errors}");
         let saved = errors.lines().find_map(|line| line.strip_prefix("Wrote ")?.split("; ").next());
         let saved = PathBuf::from(saved.expect("it says where"));
         assert_eq!(saved.parent(), Some(elsewhere.as_path()), "{errors}");
@@ -163,7 +163,7 @@ fn what_cannot_be_written_is_written_elsewhere() {
         }
     }
     assert_eq!(std::fs::read_to_string(elsewhere.join("full.pb.gz")).expect("it stays"), "somebody's own");
-    // Where nothing can be written at all, that is the answer.
+    // If nothing can be written at all, that is an error.
     let mut record = Command::new(flamelet());
     record.args(["record", "-o", text(&full), "--", "true"]).env("TMPDIR", scratch("no-such-folder"));
     let answer = record.stdin(Stdio::null()).output().expect("the command");
@@ -192,7 +192,7 @@ fn runs_are_repeated_beside_a_load_that_ends_with_them() {
     assert!(within_a_minute(is_gone), "the load goes on as {}", pid.trim());
 }
 
-/// A crate of two programs and a test, whose profiles leave nothing to name functions by.
+/// A crate with two programs and a test, whose Cargo profiles strip all names.
 fn stripped_project() -> PathBuf {
     let project = scratch("project");
     let manifest = "[package]\nname = \"tiny\"\nversion = \"0.0.0\"\nedition = \"2024\"\n[workspace]\n\

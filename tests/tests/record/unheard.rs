@@ -1,4 +1,4 @@
-//! Recordings of which nobody can be told any more: the terminal was closed, or the reader of a pipe has gone.
+//! Recordings whose output has no reader any more: the terminal was closed, or the reader of a pipe is gone.
 
 use std::path::Path;
 use std::process::Stdio;
@@ -9,7 +9,7 @@ use flamelet_tests::programs::{command, flamelet};
 use super::ending::{assert_readable, folder, in_terminal};
 use super::{may_record, within_a_minute};
 
-/// A pipe that nobody reads.
+/// A pipe without a reader.
 fn without_reader() -> Stdio {
     let (_, writer) = std::io::pipe().expect("a pipe");
     writer.into()
@@ -69,8 +69,8 @@ fn a_closed_terminal_costs_no_recording() {
     }
     for (name, words) in [("a.svg", "-o a.svg"), ("heap.svg", "--heap -o heap.svg")] {
         let folder = folder(&format!("closed-{name}"));
-        // The first shell of a terminal hears that it was closed, and tells the others, of which the second stays to say
-        // how the recording ended. The first wait ends when it hears, if it has begun by then.
+        // The first shell of a terminal gets SIGHUP when it is closed and passes it on; the second shell stays to report
+        // how the recording ended. SIGHUP also ends the first wait, if that has begun by then.
         let session = format!(
             "trap 'trap \"\" HUP; kill -HUP 0' HUP\n\
              (trap : HUP; {} record {words} -- sh ./work; echo $? > status.new; mv status.new status) &\n\
@@ -89,7 +89,7 @@ fn a_closed_terminal_costs_no_recording() {
             );
             std::thread::sleep(Duration::from_millis(5));
         }
-        // Whoever holds a terminal closes it by ending.
+        // A terminal closes when the process that holds it ends.
         terminal.kill().expect("our own child");
         terminal.wait().expect("our own child");
         let status = folder.join("status");

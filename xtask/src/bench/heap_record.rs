@@ -21,14 +21,14 @@ const WORKLOADS: [(&str, [&str; 2], u32); 4] = [
 /// The recorder.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Tool {
-    Nobody,
+    Nothing,
     Heaptrack,
     Flamelet,
     FlameletSampled,
 }
 
 const TOOLS: [(Tool, &str); 4] = [
-    (Tool::Nobody, "nobody"),
+    (Tool::Nothing, "nobody"),
     (Tool::Heaptrack, "heaptrack"),
     (Tool::Flamelet, "flamelet record --heap"),
     (Tool::FlameletSampled, "flamelet record --heap=sampled"),
@@ -88,7 +88,7 @@ impl Bench {
     fn measure(&self, tool: Tool, words: &[&str], figures: &mut Figures) -> Result<(), Failure> {
         let (profile, heaptrack) = (self.folder.join("heap.pb.gz"), self.folder.join("heap.heaptrack"));
         let mut command = match tool {
-            Tool::Nobody => Command::new(&self.program),
+            Tool::Nothing => Command::new(&self.program),
             Tool::Heaptrack => {
                 let mut command = Command::new("heaptrack");
                 command.arg("-o").arg(&heaptrack).arg(&self.program);
@@ -115,7 +115,7 @@ impl Bench {
         least(&mut figures.cpu_ticks, "cpu_ticks");
         figures.rss_kb = told["rss_kb"].as_f64().unwrap_or(f64::NAN);
         match tool {
-            Tool::Nobody => {}
+            Tool::Nothing => {}
             Tool::Heaptrack => {
                 let endings =
                     ["zst", "gz"].map(|ending| self.folder.join(format!("heap.heaptrack.{ending}")));
@@ -128,7 +128,7 @@ impl Bench {
             Tool::Flamelet | Tool::FlameletSampled => {
                 figures.file = length(&profile);
                 let info = run::output(Command::new(&self.flamelet).args(["info", "--json"]).arg(&profile))?;
-                figures.totals = Some(told_by_us(&serde_json::from_str(&info).unwrap_or(Value::Null)));
+                figures.totals = Some(flamelet_totals(&serde_json::from_str(&info).unwrap_or(Value::Null)));
             }
         }
         Ok(())
@@ -161,7 +161,7 @@ fn printed(text: &str) -> Totals {
     }
 }
 
-fn told_by_us(info: &Value) -> Totals {
+fn flamelet_totals(info: &Value) -> Totals {
     let types = info["sample_types"].as_array().map(Vec::as_slice).unwrap_or_default();
     let of = |kind: &str| {
         let found = types.iter().find(|value_type| value_type["kind"] == kind);
@@ -202,7 +202,7 @@ fn section(figures: &[Vec<Figures>], rounds: usize) -> Section {
                 None => line.extend(["–"; 5].map(str::to_owned)),
             }
             line.push(megabytes(cells.rss_kb as u64 * 1024));
-            debug_assert_eq!(*tool == Tool::Nobody, at == 0);
+            debug_assert_eq!(*tool == Tool::Nothing, at == 0);
             rows.push(line);
         }
         let (theirs, ours) = (slowdown(row, 1), slowdown(row, 2));

@@ -74,7 +74,9 @@ fn parse(arguments: &[String]) -> Result<Options, Failure> {
             // An even number of rounds has no middle, and the lower of the two would flatter.
             ("--rounds", Some(rounds)) if rounds % 2 == 1 => options.rounds = rounds,
             ("--rounds", _) => {
-                return Err(Failure::unusable("--rounds needs an odd number: the middle counts"));
+                return Err(Failure::unusable(
+                    "--rounds needs an odd number, because the median is reported",
+                ));
             }
             (other, _) => return Err(Failure::unusable(format!("unknown option `{other}`"))),
         }

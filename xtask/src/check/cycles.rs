@@ -32,17 +32,17 @@ pub(super) fn check() -> Outcome {
     for name in &names {
         let standing = STANDING.iter().filter(|(krate, _)| krate == name);
         let standing: Vec<&[&str]> = standing.map(|(_, modules)| *modules).collect();
-        let found = circles(&uses(&modules_of(&crates.join(name).join("src"))));
+        let found = cycles_in(&uses(&modules_of(&crates.join(name).join("src"))));
         wrong.extend(complaints(&found, &standing).into_iter().map(|line| format!("{name}: {line}")));
     }
     if wrong.is_empty() {
-        println!("   module circles: {} crates, {} circles still stand", names.len(), STANDING.len());
+        println!("   module cycles: {} crates, {} known cycles left", names.len(), STANDING.len());
         return Ok(());
     }
     for line in &wrong {
         eprintln!("   {line}");
     }
-    Err(Failure::failed("module circles: move what both modules need into a third one, below them"))
+    Err(Failure::failed("module cycles: move the code that both modules need into a third one"))
 }
 
 /// Parses each module from the files under `src`.
@@ -129,7 +129,7 @@ fn resolve(from: &[String], path: &[String], modules: &BTreeMap<ModulePath, Sour
 }
 
 /// Returns the groups of sibling modules in which each one uses every other, directly or indirectly.
-fn circles(uses: &Uses) -> Vec<Circle> {
+fn cycles_in(uses: &Uses) -> Vec<Cycle> {
     let modules: BTreeSet<&ModulePath> = uses.keys().map(|(user, _)| user).collect();
     let reach: BTreeMap<&ModulePath, BTreeSet<&ModulePath>> =
         modules.iter().map(|&module| (module, reachable(module, uses))).collect();
@@ -141,7 +141,7 @@ fn circles(uses: &Uses) -> Vec<Circle> {
     };
     let groups: BTreeSet<Vec<ModulePath>> =
         modules.iter().map(group).filter(|group| !group.is_empty()).collect();
-    groups.into_iter().map(|members| Circle::new(&members, uses)).collect()
+    groups.into_iter().map(|members| Cycle::new(&members, uses)).collect()
 }
 
 fn reachable<'a>(from: &'a ModulePath, uses: &'a Uses) -> BTreeSet<&'a ModulePath> {
@@ -156,12 +156,12 @@ fn reachable<'a>(from: &'a ModulePath, uses: &'a Uses) -> BTreeSet<&'a ModulePat
 
 /// Modules that use each other.
 #[derive(Debug)]
-struct Circle {
+struct Cycle {
     modules: Vec<String>,
     places: Vec<String>,
 }
 
-impl Circle {
+impl Cycle {
     fn new(members: &[ModulePath], uses: &Uses) -> Self {
         let is_inside =
             |(user, used): &(ModulePath, ModulePath)| members.contains(user) && members.contains(used);
@@ -170,13 +170,13 @@ impl Circle {
     }
 }
 
-fn complaints(found: &[Circle], standing: &[&[&str]]) -> Vec<String> {
-    let new = found.iter().filter(|circle| !standing.iter().any(|known| circle.modules == *known));
-    let new = new.map(|circle| format!("{} ({})", circle.modules.join(" ↔ "), circle.places.join("; ")));
-    let gone = standing.iter().filter(|known| !found.iter().any(|circle| circle.modules == **known));
+fn complaints(found: &[Cycle], standing: &[&[&str]]) -> Vec<String> {
+    let new = found.iter().filter(|cycle| !standing.iter().any(|known| cycle.modules == *known));
+    let new = new.map(|cycle| format!("{} ({})", cycle.modules.join(" ↔ "), cycle.places.join("; ")));
+    let gone = standing.iter().filter(|known| !found.iter().any(|cycle| cycle.modules == **known));
     let gone = gone.map(|known| {
         format!(
-            "{} is no circle any more: remove it from the list in xtask/src/check/cycles.rs",
+            "{} is no longer a cycle: remove it from the list in xtask/src/check/cycles.rs",
             known.join(" ↔ ")
         )
     });
@@ -187,18 +187,18 @@ fn complaints(found: &[Circle], standing: &[&[&str]]) -> Vec<String> {
 mod tests {
     use super::*;
 
-    fn found(files: &[(&str, &str)]) -> Vec<Circle> {
+    fn found(files: &[(&str, &str)]) -> Vec<Cycle> {
         let module = |&(path, text): &(&str, &str)| {
             (
                 path.split("::").filter(|part| !part.is_empty()).map(str::to_owned).collect(),
                 Source::read(text),
             )
         };
-        circles(&uses(&without_tests(files.iter().map(module).collect())))
+        cycles_in(&uses(&without_tests(files.iter().map(module).collect())))
     }
 
     #[test]
-    fn a_circle_is_found_at_the_root_and_in_a_folder() {
+    fn a_cycle_is_found_at_the_root_and_in_a_folder() {
         let planted = [
             ("", "mod a; mod b; mod c; mod d;"),
             ("a", "use crate::b::B;"),
@@ -210,14 +210,14 @@ mod tests {
             ("e::y", "use crate::e::x;"),
             ("f", ""),
         ];
-        let circles = found(&planted);
-        let modules: Vec<&[String]> = circles.iter().map(|circle| &circle.modules[..]).collect();
+        let cycles = found(&planted);
+        let modules: Vec<&[String]> = cycles.iter().map(|cycle| &cycle.modules[..]).collect();
         assert_eq!(modules, [&["a", "b", "c"][..], &["e::x", "e::y"]]);
-        assert_eq!(circles[1].places, ["e::x names super::y::Y", "e::y names crate::e::x"]);
+        assert_eq!(cycles[1].places, ["e::x names super::y::Y", "e::y names crate::e::x"]);
     }
 
     #[test]
-    fn an_order_is_no_circle_nor_are_documents_tests_and_a_folder_with_its_files() {
+    fn an_order_is_no_cycle_nor_are_documents_tests_and_a_folder_with_its_files() {
         let ordered = [
             ("", "use a::A; mod b; #[cfg(test)] mod checks;"),
             ("a", "//! Used by [`crate::b`].\nmod x; use x::X; use super::Root;"),
@@ -231,10 +231,10 @@ mod tests {
 
     #[test]
     fn the_list_names_what_stands_and_nothing_else() {
-        let circles = found(&[("a", "use crate::b;"), ("b", "use crate::a;")]);
-        assert!(complaints(&circles, &[&["a", "b"]]).is_empty());
-        assert_eq!(complaints(&circles, &[]), ["a ↔ b (a names crate::b; b names crate::a)"]);
+        let cycles = found(&[("a", "use crate::b;"), ("b", "use crate::a;")]);
+        assert!(complaints(&cycles, &[&["a", "b"]]).is_empty());
+        assert_eq!(complaints(&cycles, &[]), ["a ↔ b (a names crate::b; b names crate::a)"]);
         let gone = complaints(&[], &[&["a", "b"]]);
-        assert!(gone[0].starts_with("a ↔ b is no circle any more"), "{gone:?}");
+        assert!(gone[0].starts_with("a ↔ b is no longer a cycle"), "{gone:?}");
     }
 }

@@ -20,9 +20,9 @@ pub(crate) fn run(arguments: &[String]) -> Outcome {
     features()?;
     targets(&mut tally)?;
     if skips::judge(&tally.skips) > 0 {
-        return Err(Failure::failed("not all checks were made"));
+        return Err(Failure::failed("some checks were skipped"));
     }
-    println!("\nall checks hold");
+    println!("\nall checks passed");
     Ok(())
 }
 
@@ -31,7 +31,7 @@ pub(crate) fn fast(tally: &mut Tally) -> Outcome {
     if installed("fmt", tally) {
         run::step("formatting", workspace::cargo().args(["fmt", "--all", "--check"]))?;
     }
-    run::heading("crate edges, module circles and documents");
+    run::heading("crate edges, module cycles and documents");
     edges::check()?;
     cycles::check()?;
     stale::check(tally)?;

@@ -26,7 +26,7 @@ pub(super) fn check(tally: &mut Tally) -> Outcome {
         std::process::Command::new("git").args(["ls-files", "*.md"]).current_dir(workspace::root()),
     );
     let Ok(listed) = listed else {
-        tally.skip("documents", "SKIP: not a git checkout, so the documents are not looked at");
+        tally.skip("documents", "SKIP: not a git checkout, so the documents are not checked");
         return Ok(());
     };
     let documents: Vec<PathBuf> = listed.lines().map(|name| workspace::root().join(name)).collect();
@@ -43,7 +43,7 @@ pub(super) fn check(tally: &mut Tally) -> Outcome {
         }
     }
     if stale.is_empty() {
-        println!("   documents: {} looked at, every path they mention exists", documents.len());
+        println!("   documents: {} checked, every path they mention exists", documents.len());
         return Ok(());
     }
     Err(Failure::failed(stale.join("\n       ")))

@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn libraries_at_one_place_one_after_the_other_are_told_apart() {
+    fn libraries_at_one_address_one_after_the_other_are_distinguished() {
         let (labels, mut part) = (LabelSet::EMPTY, Aggregate::default());
         let (mut seen, mut modules) = (History::default(), Modules::new());
         let names = ["/lib/a.so", "/lib/b.so", "/lib/a.so"];

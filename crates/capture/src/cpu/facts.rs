@@ -91,8 +91,8 @@ fn missing_remark(unseen: u64, due: u64) -> Option<String> {
     let percent = unseen * 100 / due.max(1);
     (percent >= WORTH_A_WORD && due >= FEWEST_SAMPLES).then(|| {
         format!(
-            "{percent} % of the CPU time has no sample: threads that ended within some milliseconds, a machine so \
-             busy that the kernel's ticks landed on other processes, or threads that block {} ({})",
+            "{percent} % of the CPU time has no sample: threads ended within a few milliseconds, the machine was so busy \
+             that the kernel's ticks landed on other processes, or threads block {} ({})",
             signal_name(),
             blocking_threads()
         )
@@ -105,9 +105,9 @@ fn coarse_remark(coarse: u64, samples: u64) -> Option<String> {
     let percent = coarse * 100 / samples.max(1);
     (percent >= WORTH_A_WORD && samples >= FEWEST_SAMPLES).then(|| {
         format!(
-            "{percent} % of the CPU time is known by few samples, each of which stands for many: the machine was so \
-             busy that the kernel's ticks landed on other processes, or threads were new; shares of functions are less certain \
-             (the engine `perf` does not wait for ticks)"
+            "{percent} % of the CPU time rests on few samples, each of which stands for many: the machine was so busy \
+             that the kernel's ticks landed on other processes, or threads were new; shares of functions are less \
+             certain (the engine `perf` does not wait for ticks)"
         )
     })
 }
@@ -118,9 +118,9 @@ fn blocking_threads() -> String {
     const ROOM_FOR: usize = 4;
     let names = crate::threads::names_of_blocking_threads(super::handler::signal());
     match names.len() {
-        0 => "none does now".to_owned(),
-        count if count <= ROOM_FOR => format!("now: {}", names.join(", ")),
-        count => format!("now: {} and {} more", names[..ROOM_FOR].join(", "), count - ROOM_FOR),
+        0 => "none at the moment".to_owned(),
+        count if count <= ROOM_FOR => format!("at the moment: {}", names.join(", ")),
+        count => format!("at the moment: {} and {} more", names[..ROOM_FOR].join(", "), count - ROOM_FOR),
     }
 }
 
@@ -131,7 +131,7 @@ fn signal_name() -> &'static str {
 
 #[cfg(not(target_os = "linux"))]
 fn blocking_threads() -> String {
-    "none does now".to_owned()
+    "none at the moment".to_owned()
 }
 
 #[cfg(not(target_os = "linux"))]

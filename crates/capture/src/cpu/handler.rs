@@ -59,7 +59,7 @@ const ROOM: usize = if cfg!(unoptimized) { 16 << 10 } else { 2 << 10 };
 
 /// The signals that wait until the handler is done. Another handler would run on the same alternate stack, where
 /// there is no room for it: the kernel kills a process whose next signal does not fit.
-const BLOCKED: SignalMask = SignalMask::FROM_ELSEWHERE;
+const BLOCKED: SignalMask = SignalMask::ASYNCHRONOUS;
 
 static SHARED: HandlerState = HandlerState {
     pool: AtomicPtr::new(ptr::null_mut()),
@@ -227,13 +227,13 @@ pub(super) fn is_installed() -> bool {
     installed_handler() == on_signal as unsafe extern "C" fn(_, _, _) as usize
 }
 
-/// Sends samples to `pool` from now on. A pool that was replaced must live until [`is_nobody_inside`].
+/// Sends samples to `pool` from now on. A pool that was replaced must live until [`no_handler_is_running`].
 pub(super) fn use_pool(pool: &Pool) {
     SHARED.pool.store(ptr::from_ref(pool).cast_mut(), Ordering::SeqCst);
 }
 
 /// Returns whether no handler can hold a pool that was replaced before this call.
-pub(super) fn is_nobody_inside() -> bool {
+pub(super) fn no_handler_is_running() -> bool {
     SHARED.inside.load(Ordering::SeqCst) == 0
 }
 
@@ -275,7 +275,7 @@ pub(super) fn forget_perf_events() {
 }
 
 /// Makes the running thread the collector.
-pub(super) fn i_am_the_collector() {
+pub(super) fn become_collector() {
     SHARED.collector.store(threads::this_thread(), Ordering::Relaxed);
 }
 

@@ -194,7 +194,8 @@ impl SampleReader {
 
     /// The profile that the child of a fork gets of its parent's capture.
     fn nothing(&self) -> Profile {
-        let comment = "this capture is that of the parent process: a child of fork starts its own";
+        let comment =
+            "this capture belongs to the parent process; after a fork, the child must start its own";
         let facts = Facts {
             start_unix: clock::unix_nanos(),
             engine: "none",
@@ -326,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn samples_that_stand_for_much_are_said_to_be_few() {
+    fn coarse_samples_are_reported() {
         let comments = |coarse: u64| {
             let reader = SampleReader::new(&Options::with_frequency(1000), None, "timer", at(1));
             (0..100 - coarse).for_each(|_| reader.add(&sample(&[1, 2]), 30_000_000));
@@ -336,7 +337,7 @@ mod tests {
         assert!(comments(9).is_empty());
         let said = comments(50);
         assert!(
-            matches!(&said[..], [one] if one.starts_with("50 % of the CPU time is known by few")),
+            matches!(&said[..], [one] if one.starts_with("50 % of the CPU time rests on few")),
             "{said:?}"
         );
         // Of all samples that were due, although most of them found no room.
@@ -344,7 +345,7 @@ mod tests {
         let reader = SampleReader::new(&options, None, "timer", at(1));
         (0..1000).for_each(|number| reader.add(&sample(&[number, 1]), 31_000_000));
         let full = reader.profile_of(None);
-        assert!(remarks(&full).iter().any(|one| one.starts_with("100 % of the CPU time is known")));
+        assert!(remarks(&full).iter().any(|one| one.starts_with("100 % of the CPU time rests on few")));
     }
 
     /// A reader with this budget after this many samples of ten stacks, and then this many samples with a stack each.

@@ -246,7 +246,7 @@ impl Control {
     /// Starts the engine and the collector unless they run; returns remarks for the new reader's profile.
     fn run(&mut self, options: &Options) -> Result<Vec<String>> {
         if let Some(running) = &self.running {
-            return Ok(self.what_is_too_late(running, options));
+            return Ok(self.ignored_options(running, options));
         }
         self.prepare_pool(options)?;
         let period = options.period_nanos();
@@ -282,19 +282,19 @@ impl Control {
     }
 
     /// Returns remarks about what the first reader has already decided.
-    fn what_is_too_late(&self, running: &Running, options: &Options) -> Vec<String> {
+    fn ignored_options(&self, running: &Running, options: &Options) -> Vec<String> {
         let mut remarks = Vec::new();
         let (asked, used) = (options.engine, running.engine.choice());
         if asked != used && asked != super::Engine::Auto {
             let (asked, used) = (asked.name(), used.name());
-            remarks.push(format!("engine {asked} was asked for while {used} was running"));
+            remarks.push(format!("engine {asked} was requested while {used} was running"));
         }
         let (slots, depth) = self.pool.as_ref().map_or((0, 0), |pool| (pool.slot_count(), pool.depth()));
         for (name, asked, used) in
             [("max_depth", options.max_depth, depth), ("buffered_samples", options.buffered_samples, slots)]
         {
             if asked > used {
-                remarks.push(format!("{name} = {asked} was asked for while {used} was in use"));
+                remarks.push(format!("{name} = {asked} was requested while {used} was in use"));
             }
         }
         remarks
@@ -302,7 +302,7 @@ impl Control {
 
     /// Makes a pool, or a larger one if needed; otherwise the pool stays from capture to capture.
     fn prepare_pool(&mut self, options: &Options) -> Result<()> {
-        if handler::is_nobody_inside() {
+        if handler::no_handler_is_running() {
             self.retired.clear();
         }
         let known = self.pool.as_ref().map_or((0, 0), |pool| (pool.slot_count(), pool.depth()));
@@ -440,7 +440,7 @@ impl Control {
         }
         if !handler::is_installed() {
             let name = handler::choice().name();
-            self.remark(&format!("the program took {name} for itself: samples are missing"));
+            self.remark(&format!("the program replaced the handler of {name}: samples are missing"));
         }
         self.keep_budget(now);
     }
@@ -568,7 +568,7 @@ fn collect_until_ended(generation: u64) {
         if control.generation != generation {
             return;
         }
-        handler::i_am_the_collector();
+        handler::become_collector();
         own_threads::let_samples_in();
     }
     let mut counted = 0;

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub(super) fn attach(_options: &Options, _window: Option<(Duration, usize)>) -> Result<Arc<SampleReader>> {
-    Err(Error::new(ErrorKind::Unsupported, "sampling CPU time is not supported here: it needs Linux"))
+    Err(Error::new(ErrorKind::Unsupported, "CPU sampling is only supported on Linux"))
 }
 
 pub(super) fn detach(_reader: &Arc<SampleReader>) {}

@@ -10,10 +10,10 @@ pub(super) struct SignalMask(u64);
 impl SignalMask {
     pub(super) const NONE: Self = Self(0);
 
-    /// All signals that come from elsewhere, including those of the C library. Not those that the running instruction
+    /// All asynchronous signals, including those of the C library. Not those that the running instruction
     /// or `abort` raises, which would kill the process if they were blocked; nor those that the kernel does not let a
     /// thread block.
-    pub(super) const FROM_ELSEWHERE: Self = {
+    pub(super) const ASYNCHRONOUS: Self = {
         let synchronous = [
             libc::SIGSEGV,
             libc::SIGBUS,
@@ -88,12 +88,12 @@ mod tests {
 
     #[test]
     fn a_mask_is_what_the_c_library_says() {
-        let set = SignalMask::FROM_ELSEWHERE.to_set();
+        let set = SignalMask::ASYNCHRONOUS.to_set();
         // SAFETY: looks into a set that is whole.
         let has = |signal| unsafe { libc::sigismember(&raw const set, signal) } == 1;
         assert!([libc::SIGPROF, libc::SIGCHLD, libc::SIGTERM, libc::SIGRTMAX()].into_iter().all(has));
         assert!(![libc::SIGSEGV, libc::SIGABRT, libc::SIGSYS, libc::SIGKILL].into_iter().any(has));
-        assert_eq!(SignalMask::in_set(&set), SignalMask::FROM_ELSEWHERE);
+        assert_eq!(SignalMask::in_set(&set), SignalMask::ASYNCHRONOUS);
     }
 
     #[test]

@@ -35,12 +35,12 @@ pub struct Usage {
     /// What was allocated and not freed at the end; negative when older memory was freed.
     pub kept: i64,
     /// Where, the most bytes first.
-    pub stacks: Vec<GuiltyStack>,
+    pub stacks: Vec<StackUsage>,
 }
 
 /// What one stack allocated.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct GuiltyStack {
+pub struct StackUsage {
     /// Addresses, leaf first.
     pub frames: Vec<u64>,
     /// Allocations made here.
@@ -195,12 +195,12 @@ struct Counting {
 
 impl Counting {
     fn usage(self) -> Usage {
-        let stack = |(frames, (allocations, bytes)): (Box<[u64]>, (u64, u64))| GuiltyStack {
+        let stack = |(frames, (allocations, bytes)): (Box<[u64]>, (u64, u64))| StackUsage {
             frames: frames.into(),
             allocations,
             bytes,
         };
-        let mut stacks: Vec<GuiltyStack> = self.stacks.into_iter().map(stack).collect();
+        let mut stacks: Vec<StackUsage> = self.stacks.into_iter().map(stack).collect();
         stacks.sort_by(|a, b| b.bytes.cmp(&a.bytes).then_with(|| a.frames.cmp(&b.frames)));
         Usage {
             allocations: self.allocations,

@@ -27,7 +27,7 @@ pub(super) fn prepare(path: &Path, ledger: &Ledger) -> io::Result<()> {
     let open = OpenFile::of(&new.file);
     open.reserve(ledger.file_length())?;
     ledger.copy_to(open)?;
-    let file = new.put_in_place(tells_of_an_emergency)?;
+    let file = new.put_in_place(has_emergency)?;
     // No thread may be writing to the file that was prepared before.
     while IS_BUSY.swap(true, Ordering::AcqRel) {
         std::thread::yield_now();
@@ -39,7 +39,7 @@ pub(super) fn prepare(path: &Path, ledger: &Ledger) -> io::Result<()> {
 
 /// Returns whether an earlier process wrote to the file: one that was only prepared is not worth keeping, and must
 /// not push out one that is.
-fn tells_of_an_emergency(path: &Path) -> bool {
+fn has_emergency(path: &Path) -> bool {
     let mut header = [0; 8 * (Field::Reason as usize + 1)];
     let Ok(()) = File::open(path).and_then(|mut file| file.read_exact(&mut header)) else { return true };
     let word =

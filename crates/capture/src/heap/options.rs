@@ -143,7 +143,7 @@ impl Options {
         let _starting = STARTING.lock();
         if super::is_running() {
             if self.is_watching() {
-                let message = "the heap is sampled already: its files and its limit have to be chosen when that \
+                let message = "the heap is already being sampled; its files and its limit can only be set when that \
                                starts";
                 return Err(Error::new(ErrorKind::InvalidOption, message));
             }
@@ -166,7 +166,7 @@ impl Options {
         self.check()?;
         let is_first = tracker::tracker().is_none();
         if !is_first && self.file.is_some() {
-            let message = "the heap's recovery file can only be chosen at the first start";
+            let message = "the heap's recovery file can only be set at the first start";
             return Err(Error::new(ErrorKind::InvalidOption, message));
         }
         let denied_path = |path: &Path| {
@@ -210,7 +210,7 @@ impl Options {
         check_mean(self.mean)?;
         let invalid = |message: String| Err(Error::new(ErrorKind::InvalidOption, message));
         if !(0.01..=1.0).contains(&self.threshold) {
-            return invalid(format!("a threshold of {} is not between 0.01 and 1", self.threshold));
+            return invalid(format!("invalid threshold {}; use 0.01 to 1", self.threshold));
         }
         let ranges = [
             ("live blocks", self.live_blocks, 64, live::MAX_CAPACITY),
@@ -219,7 +219,7 @@ impl Options {
         ];
         for (what, value, least, most) in ranges {
             if !(least..=most).contains(&value) {
-                return invalid(format!("{value} {what} are not between {least} and {most}"));
+                return invalid(format!("invalid number of {what}, {value}; use {least} to {most}"));
             }
         }
         Ok(())
@@ -232,7 +232,7 @@ static AT_FORK: Handlers = Handlers {
     in_child: || {
         tracker::leave_file_to_parent();
         emergency::forget_file();
-        watch::nobody_looks();
+        watch::forget_watch_thread();
         STARTING.reset_in_child();
         modules::release_in_child();
     },
@@ -240,7 +240,7 @@ static AT_FORK: Handlers = Handlers {
 
 pub(super) fn check_mean(mean: u64) -> Result<()> {
     if !(1..=1 << 40).contains(&mean) {
-        let message = format!("a mean of {mean} bytes between samples is not between 1 and 2^40");
+        let message = format!("invalid mean of {mean} bytes between samples; use 1 to 2^40");
         return Err(Error::new(ErrorKind::InvalidOption, message));
     }
     Ok(())

@@ -213,7 +213,7 @@ impl Snapshot {
     fn comments(&self) -> Vec<String> {
         let field = |field| self.image.field(field);
         let mut comments = vec![
-            format!("flamelet: heap, one sample in {} bytes", field(Field::Mean)),
+            format!("flamelet: heap, one sample per {} bytes", field(Field::Mean)),
             format!(
                 "flamelet: {} samples, {} lost, {} stacks truncated, {} records damaged",
                 field(Field::Samples),
@@ -228,8 +228,8 @@ impl Snapshot {
             Reason::None => None,
             Reason::Cgroup => Some(format!("the control group's limit of {bytes} bytes was near")),
             Reason::AddressSpace => Some(format!("the address space limit of {bytes} bytes was near")),
-            Reason::Named => Some(format!("the named limit of {bytes} bytes was near")),
-            Reason::Refused => Some(format!("an allocation of {bytes} bytes was refused")),
+            Reason::Named => Some(format!("the configured limit of {bytes} bytes was near")),
+            Reason::Refused => Some(format!("an allocation of {bytes} bytes failed")),
         };
         comments.extend(reason.map(|reason| format!("flamelet: {reason}, {before} s before the snapshot")));
         let (merged, ends) = (field(Field::Merged), field(Field::LostEnds));

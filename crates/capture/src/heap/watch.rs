@@ -83,7 +83,7 @@ fn watched() -> Option<&'static [Limit]> {
 }
 
 /// In the child of a fork: forgets the thread that looked, which does not exist there.
-pub(super) fn nobody_looks() {
+pub(super) fn forget_watch_thread() {
     IS_LOOKING.store(false, Ordering::Release);
 }
 
@@ -94,7 +94,7 @@ pub(super) fn describe() -> Vec<String> {
         match &limit.kind {
             Kind::Cgroup(_) => format!("control group {bytes} bytes"),
             Kind::AddressSpace => format!("address space {bytes} bytes"),
-            Kind::Named(_) => format!("named {bytes} bytes"),
+            Kind::Named(_) => format!("configured {bytes} bytes"),
         }
     };
     watched().map_or_else(Vec::new, |limits| limits.iter().map(describe).collect())
@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn each_step_towards_the_limit_is_told_once() {
+    fn each_step_towards_the_limit_is_reported_once() {
         let thresholds = Thresholds::new(0.9, LIMIT);
         let told: Vec<u64> =
             (850..=1000).filter(|&used| is_emergency(&thresholds, LIMIT, used, 0, 1)).collect();
@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn after_a_false_alarm_the_next_one_is_told() {
+    fn after_a_false_alarm_the_next_one_is_reported() {
         let thresholds = Thresholds::new(0.9, LIMIT);
         assert!(is_emergency(&thresholds, LIMIT, 999, 0, 1));
         assert!(!is_emergency(&thresholds, LIMIT, 880, 0, 1), "not calm yet");

@@ -5,7 +5,7 @@
 use flamelet_capture::cpu::{self, Options};
 use std::ffi::{CString, c_char};
 
-/// Starts a capture and ends it; gives why it could not start, or null.
+/// Starts a capture and ends it; returns why it could not start, or null.
 #[unsafe(no_mangle)]
 pub extern "C" fn try_a_capture() -> *mut c_char {
     match cpu::start(&Options::default()) {
@@ -13,7 +13,7 @@ pub extern "C" fn try_a_capture() -> *mut c_char {
             drop(session.finish());
             std::ptr::null_mut()
         }
-        // Not given back: the caller has another allocator, and ends.
+        // Leaked: the caller has another allocator, and exits.
         Err(error) => CString::new(error.to_string()).unwrap_or_default().into_raw(),
     }
 }

@@ -1,4 +1,4 @@
-//! What the heap tests share: names for addresses, totals by function, and how far an estimate may be off.
+//! The shared part of the heap tests: names for addresses, totals by function, and how far an estimate may be off.
 
 #![allow(dead_code, reason = "each test uses a part")]
 
@@ -7,7 +7,7 @@ use object::{Object, ObjectSegment, ObjectSymbol};
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// There is one heap in the process: tests that look at all of it take turns.
+/// There is one heap in the process: tests that inspect the whole heap take turns.
 pub(crate) fn turn() -> MutexGuard<'static, ()> {
     static TURN: Mutex<()> = Mutex::new(());
     TURN.lock().unwrap_or_else(PoisonError::into_inner)
@@ -91,8 +91,8 @@ pub(crate) fn labels(profile: &Profile, set: flamelet_profile::LabelSetId) -> BT
     profile.labels(set).iter().map(|label| (profile.string(label.key).to_owned(), text(label))).collect()
 }
 
-/// After jemalloc was given a new rate: the distance to this thread's next sample is still the one that was drawn by the
-/// rate before, of half a megabyte, and nothing is seen until there. One large block is longer than any such distance.
+/// After jemalloc got a new rate: the distance to this thread's next sample was still drawn with the old rate of half a
+/// megabyte, and nothing is sampled until then. One large block is longer than any such distance.
 pub(crate) fn take_the_first_sample() {
     drop(std::hint::black_box(Vec::<u8>::with_capacity(64 << 20)));
 }
@@ -116,7 +116,7 @@ pub(crate) fn assert_close(what: &str, objects: i64, bytes: i64, batches: &[Batc
         expected = (expected.0 + count, expected.1 + count * size);
         variance = (variance.0 + spread, variance.1 + spread * size * size);
     }
-    // Whole numbers, a sample's rounding each.
+    // Whole numbers: each sample is rounded.
     let off = |got: i64, expected: f64, variance: f64| {
         let allowed = 6.0 * f64::sqrt(variance) + 2.0 + expected * 1e-6;
         ((got as f64 - expected).abs() > allowed).then_some(allowed)

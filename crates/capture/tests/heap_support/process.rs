@@ -1,4 +1,4 @@
-//! What tests share that start their own program again.
+//! Helpers for tests that start their own program again.
 
 #![allow(dead_code, reason = "each test uses a part")]
 
@@ -10,7 +10,7 @@ pub(crate) const MODE: &str = "FLAMELET_HEAP_TEST_CHILD";
 pub(crate) const FILE: &str = "FLAMELET_HEAP_TEST_FILE";
 pub(crate) const MEAN: u64 = 16 << 10;
 
-/// What this process was started for, and with which file, by [`start_child`].
+/// The purpose of this process and its file, as given by [`start_child`].
 pub(crate) fn asked() -> Option<(String, PathBuf)> {
     Some((std::env::var(MODE).ok()?, std::env::var_os(FILE)?.into()))
 }
@@ -27,7 +27,7 @@ pub(crate) fn start_child(mode: &str, file: &Path) -> Child {
         .expect("the program starts again")
 }
 
-/// A folder on a disk that goes away in the end.
+/// A folder on a disk that is removed at the end.
 pub(crate) struct Folder(pub(crate) PathBuf);
 
 impl Folder {

@@ -1,4 +1,4 @@
-//! What the tests of this folder share: work whose CPU time is known, names for addresses, and turns.
+//! The shared part of these tests: work whose CPU time is known, names for addresses, and a lock.
 
 #![allow(
     dead_code,
@@ -24,19 +24,19 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// There is one sampler in the process: tests that look at what it does take turns.
+/// There is one sampler in the process: tests that inspect it take turns.
 pub(crate) fn turn() -> MutexGuard<'static, ()> {
     static TURN: Mutex<()> = Mutex::new(());
     TURN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Some microseconds of work.
+/// Works for a few microseconds.
 #[inline(always)]
 pub(crate) fn work(seed: u64) -> u64 {
     (0..20_000u64).fold(seed, |hash, i| (hash ^ i).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(7))
 }
 
-/// Uses `wanted` of this thread's CPU time, and says how much it was.
+/// Uses `wanted` of this thread's CPU time, and returns how much it really was.
 #[inline(never)]
 pub(crate) fn burn_red(wanted: Duration) -> Duration {
     let start = thread_cpu();
@@ -146,7 +146,7 @@ pub(crate) fn labelled(profile: &Profile, key: &str, text: &str) -> Duration {
     by_label(profile, key).get(text).copied().unwrap_or_default()
 }
 
-/// The stack of each sample that was taken, whatever time it stands for: each is as likely to be right as any other.
+/// The stack of each sample, whatever time it stands for: all are equally likely to be right.
 pub(crate) fn events(profile: &Profile) -> Vec<&[LocationId]> {
     let stacks: Vec<_> = profile.samples().map(|sample| profile.stack(sample.stack)).collect();
     let timeline = profile.timeline.as_ref().expect("kept");
@@ -169,7 +169,7 @@ pub(crate) fn under_load<T>(work: impl FnOnce() -> T) -> T {
     }
     let is_over = AtomicBool::new(false);
     std::thread::scope(|scope| {
-        // Even when `work` panics the others must end.
+        // The others must end even if `work` panics.
         let _over = Over(&is_over);
         for _ in 0..2 {
             scope.spawn(|| {
@@ -182,7 +182,7 @@ pub(crate) fn under_load<T>(work: impl FnOnce() -> T) -> T {
     })
 }
 
-/// So many sleeps, and so many reads that have to wait, between work and beside busy threads. None may be
+/// Makes this many sleeps, and this many reads that have to wait, between work and beside busy threads. None may be
 /// interrupted.
 pub(crate) fn sleep_and_read_while_busy(times: u32) {
     under_load(|| {

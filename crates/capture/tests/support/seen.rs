@@ -1,8 +1,10 @@
-//! Work that goes on until it was sampled, for figures that are right beside any load.
+//! Work that continues until it is sampled, for figures that are right under any load.
 //!
-//! The kernel looks for due samples at its ticks, and on a busy machine a thread may run for long without meeting one. But
-//! each sample stands for all CPU time since the one before. So right after a sample all samples together stand for what
-//! the kernel has charged, give or take a period: tests compare the two there, and wait for that moment in CPU time.
+//! The kernel checks for due samples at its ticks, and on a busy machine a thread may run for a long time without one.
+//! But each sample stands for all CPU time since the previous one. So right after a sample, all samples together stand
+//! for the time that the kernel has charged, plus or minus a period: tests compare the two at that moment, and count
+//! time limits in
+//! CPU time.
 
 use super::clocks::{thread_cpu, tick};
 use super::{burn_blue, burn_red};
@@ -10,12 +12,12 @@ use flamelet_capture::cpu;
 use std::iter::Sum;
 use std::time::Duration;
 
-/// The CPU time in which a sample must come.
+/// The CPU time within which a sample must arrive.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// The CPU time between two looks whether it did.
+/// The CPU time between two checks.
 const STEP: Duration = Duration::from_millis(1);
 
-/// So many samples that a share among them is not left to chance.
+/// Enough samples to measure a share.
 pub(crate) const ENOUGH: usize = 50;
 
 /// CPU time that was used up to a sample.
@@ -36,7 +38,8 @@ impl Sum for Used {
     }
 }
 
-/// Repeats `step` until what is `seen` grows. Returns how much of `clock` passed since the last look that saw nothing new.
+/// Repeats `step` until what is `seen` grows. Returns how much of `clock` passed since the last look that saw nothing
+/// new.
 fn until_grown(
     clock: fn() -> Duration,
     seen: impl Fn() -> Duration,
@@ -79,7 +82,7 @@ pub(crate) fn burn_until_process_seen(seen: impl Fn() -> Duration) -> Duration {
     until_grown(super::process_cpu, seen, || burn_red(STEP))
 }
 
-/// Runs `once` again and again until so many samples came, of whatever thread.
+/// Repeats `once` until there are this many samples, of any thread.
 pub(crate) fn until_sampled<T>(count: usize, mut once: impl FnMut() -> T) {
     let (begin, before) = (thread_cpu(), cpu::status().samples);
     while cpu::status().samples < before + count as u64 {
@@ -88,13 +91,13 @@ pub(crate) fn until_sampled<T>(count: usize, mut once: impl FnMut() -> T) {
     }
 }
 
-/// What the samples of one thread may be off by, with a timer of this frequency: a period that is not over yet, and the
+/// The error of one thread's samples, with a timer of this frequency: a period that is not over yet, and the
 /// tick by which a timer may be early.
 pub(crate) fn timer_slack(frequency: u32) -> Duration {
     Duration::from_secs(1) / frequency + tick()
 }
 
-/// Panics unless samples stand for what was used, up to `slack`, which the engine may be off by.
+/// Panics unless samples stand for the CPU time that was used, up to `slack`, the engine's error.
 pub(crate) fn assert_seen(what: &str, seen: Duration, used: Used, slack: Duration) {
     let tolerance = used.after + slack;
     println!("{what}: {seen:?} of {:?}, give or take {tolerance:?}", used.cpu);

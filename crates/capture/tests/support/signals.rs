@@ -7,7 +7,7 @@ use std::os::fd::FromRawFd;
 use std::process::Command;
 use std::time::Duration;
 
-/// What the program that a test starts is to do.
+/// The environment variable that tells a started program what to do.
 const MODE: &str = "FLAMELET_SIGNALS_TEST_CHILD";
 /// How often each signal is sent.
 const TIMES: usize = 1000;
@@ -31,7 +31,7 @@ pub(crate) fn assert_survives(mode: &str) {
     }
 }
 
-/// In the test `child`: a process in which nothing but the profiler that `start` gives has threads, as those of the
+/// In the test `child`: a process in which only the profiler that `start` returns has threads, because threads of the
 /// test would take the signals.
 pub(crate) fn be_a_daemon<T>(start: impl FnOnce(&str) -> T) {
     let Ok(asked) = std::env::var(MODE) else { return };
@@ -93,7 +93,7 @@ fn block() -> libc::sigset_t {
 /// Takes the next signal; -1 when none comes.
 fn taker(way: &str, set: libc::sigset_t) -> Box<dyn FnMut() -> libc::c_int> {
     match way {
-        // With a deadline, so that a signal that somebody else took is not waited for.
+        // With a deadline, in case another thread took the signal.
         "sigwait" => Box::new(move || {
             let patience = libc::timespec { tv_sec: 60, tv_nsec: 0 };
             loop {
@@ -106,7 +106,7 @@ fn taker(way: &str, set: libc::sigset_t) -> Box<dyn FnMut() -> libc::c_int> {
             }
         }),
         "signalfd" => {
-            // SAFETY: a new descriptor, that of nobody else.
+            // SAFETY: a new descriptor, used only here.
             let mut file = unsafe {
                 let descriptor = libc::signalfd(-1, &raw const set, libc::SFD_CLOEXEC);
                 assert!(descriptor >= 0, "{}", std::io::Error::last_os_error());
@@ -123,7 +123,7 @@ fn taker(way: &str, set: libc::sigset_t) -> Box<dyn FnMut() -> libc::c_int> {
     }
 }
 
-/// Ends this process by SIGALRM if it is still there then.
+/// Ends this process by SIGALRM if it still runs then.
 fn end_after(patience: Duration) {
     // SAFETY: only asks for a signal.
     unsafe { libc::alarm(patience.as_secs() as libc::c_uint) };

@@ -18,16 +18,16 @@ pub(crate) struct Guide {
 }
 
 /// The exit status of most verbs.
-pub(crate) const EXIT_STATUS: &str = "0 done, 2 bad use or bad input.";
+pub(crate) const EXIT_STATUS: &str = "0 success, 2 bad usage or bad input.";
 
 /// The environment variables that are read, and what they are for.
 pub(crate) const ENVIRONMENT: &[(&str, &str)] = &[
-    ("PPROF_BINARY_PATH", "Where binaries and debug files are looked for [default: ~/pprof/binaries]."),
-    ("DEBUGINFOD_URLS", "Servers that are asked for debug files by build id."),
-    ("DEBUGINFOD_TIMEOUT", "How many seconds such a server may take."),
-    ("XDG_CACHE_HOME", "Where their files are kept, in flamelet/ [default: ~/.cache]."),
-    ("RUSTUP_HOME", "Where the source of the standard library is looked for [default: ~/.rustup]."),
-    ("DISPLAY, WAYLAND_DISPLAY", "With either, view, demo and pprof -http and -web open a browser."),
+    ("PPROF_BINARY_PATH", "Folders to search for binaries and debug files [default: ~/pprof/binaries]."),
+    ("DEBUGINFOD_URLS", "Servers for debug files by build id."),
+    ("DEBUGINFOD_TIMEOUT", "Seconds to wait for such a server."),
+    ("XDG_CACHE_HOME", "The cache for their files, in flamelet/ [default: ~/.cache]."),
+    ("RUSTUP_HOME", "Where to find the source of the standard library [default: ~/.rustup]."),
+    ("DISPLAY, WAYLAND_DISPLAY", "If either is set, view, demo, pprof -http and pprof -web open a browser."),
 ];
 
 /// How wide an example may be to have its description beside it, and the width of a line.
@@ -61,7 +61,7 @@ impl Guide {
 fn example(line: &str, what: &str) -> String {
     if what.is_empty() {
         format!("  {line}")
-    } else if line.len() < BESIDE && 2 + BESIDE + what.chars().count() <= WIDEST {
+    } else if line.len() + 2 <= BESIDE && 2 + BESIDE + what.chars().count() <= WIDEST {
         format!("  {line:<BESIDE$}{what}")
     } else {
         format!("  {line}\n      {what}")

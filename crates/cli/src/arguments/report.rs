@@ -29,7 +29,7 @@ pub(crate) struct JsonArgs {
 /// Whose code is yours, where paths and names do not say.
 #[derive(Args)]
 pub(crate) struct MineArgs {
-    /// Count functions whose name or file matches as yours (may be given several times)
+    /// Count functions whose name or file matches as your code (may be given several times)
     #[arg(long, value_name = "REGEX")]
     pub(crate) mine: Vec<String>,
 }
@@ -64,7 +64,7 @@ impl<T: Takes> ReportArgs<T> {
 /// An expression and the profiles, for reports on the functions that match.
 #[derive(Args)]
 pub(crate) struct MatchArgs {
-    /// The expression (a regular expression; every function when left out), then files, '-' or addresses
+    /// A regular expression for functions (all if omitted), then files, '-' or URLs
     #[arg(required = true, value_name = "[REGEX] SOURCE", value_hint = ValueHint::FilePath)]
     words: Vec<String>,
 }

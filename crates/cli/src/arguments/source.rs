@@ -13,7 +13,7 @@ use crate::profiles::{SourceOptions, SymbolOptions};
 /// The profiles of a report.
 #[derive(Args, Clone)]
 pub(crate) struct Sources {
-    /// Files, '-', or addresses of services; several are merged
+    /// Files, '-' (standard input), or URLs of services; several are merged
     #[arg(required = true, value_name = "SOURCE", value_hint = ValueHint::FilePath)]
     pub(crate) sources: Vec<String>,
 }
@@ -22,24 +22,24 @@ pub(crate) struct Sources {
 #[derive(Args, Clone, Default)]
 pub(crate) struct FetchArgs {
     #[arg(long, value_name = "N", help_heading = "Fetch",
-          help = format!("Ask the service for this many seconds [default: {} for CPU profiles]", fetch::CPU_SECONDS))]
+          help = format!("Profile the service for this many seconds [default: {} for CPU profiles]", fetch::CPU_SECONDS))]
     seconds: Option<u64>,
     #[arg(long, value_name = "N", help_heading = "Fetch",
           help = format!("Wait this many seconds for an answer [default: {}]", fetch::USUAL_WAIT))]
     timeout: Option<u64>,
-    /// Send a header, as 'Name: value'
+    /// Send a header, 'Name: value' (may be given several times)
     #[arg(long, value_name = "HEADER", help_heading = "Fetch")]
     header: Vec<String>,
-    /// Trust this certificate (PEM)
+    /// Trust this CA certificate (PEM file)
     #[arg(long, value_name = "FILE", alias = "tls_ca", help_heading = "Fetch")]
     tls_ca: Option<PathBuf>,
-    /// Show this certificate to the service (PEM)
+    /// Send this client certificate (PEM file)
     #[arg(long, value_name = "FILE", alias = "tls_cert", requires = "tls_key", help_heading = "Fetch")]
     tls_cert: Option<PathBuf>,
-    /// The key of --tls-cert (PEM)
+    /// The key of --tls-cert (PEM file)
     #[arg(long, value_name = "FILE", alias = "tls_key", requires = "tls_cert", help_heading = "Fetch")]
     tls_key: Option<PathBuf>,
-    /// Do not check the service's certificate
+    /// Do not verify the service's certificate
     #[arg(long, help_heading = "Fetch")]
     insecure: bool,
 }
@@ -58,7 +58,7 @@ pub(crate) struct BinaryArgs {
 pub(crate) struct SymbolArgs {
     #[command(flatten)]
     binaries: BinaryArgs,
-    /// Where to look for names: auto (where there is none), force (everywhere, again) or none
+    /// When to look up symbols: auto (where names are missing), force (everywhere) or none
     #[arg(
         long,
         value_enum,
@@ -83,7 +83,7 @@ pub(crate) enum Symbolize {
 /// A cap on what may be read.
 #[derive(Args, Clone)]
 pub(crate) struct MemoryArgs {
-    /// The most memory that reading profiles may take, such as 512M or 4GiB [default: 1GiB]
+    /// Limit the memory for reading profiles, such as 512M or 4GiB [default: 1GiB]
     #[arg(long, value_name = "SIZE", value_parser = parse_limits, alias = "max_memory")]
     max_memory: Option<Limits>,
 }
@@ -117,10 +117,10 @@ pub(crate) struct SourceArgs {
     /// Subtract these profiles
     #[arg(long, value_name = "SOURCE", help_heading = "Compare")]
     base: Vec<String>,
-    /// Compare with these profiles; percentages are of them
+    /// Compare with these profiles; percentages are relative to them
     #[arg(long, value_name = "SOURCE", alias = "diff_base", help_heading = "Compare")]
     diff_base: Vec<String>,
-    /// Scale the profile so that its total equals the base's
+    /// Scale the profile to the total of the base
     #[arg(long, help_heading = "Compare")]
     normalize: bool,
     #[command(flatten)]

@@ -7,10 +7,10 @@ use crate::note::escaped;
 
 /// The standard library's messages about numbers, and clearer ones.
 const NUMBERS: [(&str, &str); 4] = [
-    ("invalid digit found in string", "this is not a whole number"),
-    ("cannot parse integer from empty string", "this is not a whole number"),
-    ("number too large to fit in target type", "this number is too large"),
-    ("invalid float literal", "this is not a number"),
+    ("invalid digit found in string", "not a whole number"),
+    ("cannot parse integer from empty string", "not a whole number"),
+    ("number too large to fit in target type", "the number is too large"),
+    ("invalid float literal", "not a number"),
 ];
 
 /// Prints the help that was asked for, or the error.
@@ -32,10 +32,7 @@ fn ours(text: &str) -> Option<String> {
     paragraphs.retain(|paragraph| !paragraph.starts_with("  tip: to pass '"));
     if is_about_json {
         paragraphs.retain(|paragraph| !paragraph.starts_with("  tip: "));
-        paragraphs.insert(
-            1,
-            "  tip: this writes a file of its own; for data use top --json or traces --json".into(),
-        );
+        paragraphs.insert(1, "  tip: this command has no JSON form; use top --json or traces --json".into());
     }
     let text = paragraphs.join("\n\n");
     let text = NUMBERS.iter().fold(text, |text, (theirs, ours)| text.replace(theirs, ours));
@@ -49,7 +46,7 @@ mod tests {
     #[test]
     fn errors_begin_as_ours_do_and_speak_of_numbers_plainly() {
         let theirs = "error: invalid value 'abc' for '--pid <PID>': invalid digit found in string\n";
-        let expected = "flamelet: invalid value 'abc' for '--pid <PID>': this is not a whole number\n";
+        let expected = "flamelet: invalid value 'abc' for '--pid <PID>': not a whole number\n";
         assert_eq!(ours(theirs).as_deref(), Some(expected));
         assert_eq!(ours("Usage: flamelet <COMMAND>"), None);
     }

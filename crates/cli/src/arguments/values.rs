@@ -11,7 +11,7 @@ pub(crate) fn percent(text: &str) -> Result<f64, String> {
     let number = text.trim().trim_end_matches('%').trim();
     match number.parse::<f64>() {
         Ok(value) if value.is_finite() && value >= 0.0 => Ok(value / 100.0),
-        _ => Err("this is not a percentage such as 5%".into()),
+        _ => Err("not a percentage such as 5%".into()),
     }
 }
 
@@ -20,7 +20,7 @@ pub(crate) fn seconds(text: &str) -> Result<Duration, String> {
     let number = text.trim().trim_end_matches('s');
     let parsed = number.parse::<f64>().ok().filter(|seconds| *seconds > 0.0);
     let duration = parsed.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
-    duration.ok_or_else(|| "this is not a number of seconds such as 10".into())
+    duration.ok_or_else(|| "not a number of seconds such as 10".into())
 }
 
 /// Reads `512MB`, `1GB`, `65536`.
@@ -32,7 +32,7 @@ pub(crate) fn bytes(text: &str) -> Result<u64, String> {
     let scale = ratio(unit, "b");
     match number.parse::<u64>() {
         Ok(number) if known && number > 0 => Ok((number as f64 * scale) as u64),
-        _ => Err("this is not a size such as 512MB".into()),
+        _ => Err("not a size such as 512MB".into()),
     }
 }
 

@@ -23,7 +23,7 @@ pub(super) fn write(
     answer.warnings.iter().for_each(|warning| note!("{warning}"));
     if answer.functions.is_empty() {
         return Err(Failure::new(format!(
-            "no code that was sampled matches '{expression}'; name the binary with --binary FILE"
+            "no sampled code matches '{expression}'; if the binary is elsewhere, give it with --binary FILE"
         )));
     }
     if json {

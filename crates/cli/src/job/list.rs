@@ -12,7 +12,7 @@ pub(super) fn write(report: &Report, expression: &str, json: bool, mut out: &mut
     let wanted = filter::regex("the expression", expression)?;
     let answer = list::list(report, wanted.as_ref());
     if answer.functions.is_empty() {
-        return Err(Failure::new(format!("no function that was sampled matches '{expression}'")));
+        return Err(Failure::new(format!("no sampled function matches '{expression}'")));
     }
     if json {
         return write_json(&answer, out);

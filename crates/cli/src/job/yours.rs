@@ -52,7 +52,7 @@ fn owners(report: &Report, mine: &[String]) -> Result<Owners> {
     });
     for (text, matched) in mine.iter().zip(&matched) {
         if !matched.get() {
-            note!("--mine '{text}' matches no function and no file of this profile");
+            note!("--mine '{text}' matches no function or file in this profile");
         }
     }
     Ok(owners)

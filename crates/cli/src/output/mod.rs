@@ -34,14 +34,14 @@ pub(crate) fn extension(path: &Path) -> Option<&str> {
 /// Returns the error that `path` has an unknown extension: what the output is, and which extensions it may have.
 pub(crate) fn unknown_extension(path: Option<&Path>, what: &str, extensions: &str) -> Failure {
     let name = path.unwrap_or(Path::new("-")).display();
-    Failure::new(format!("{name}: {what}; end the name in {extensions}"))
+    Failure::new(format!("{name}: {what}; use {extensions}"))
 }
 
 /// Refuses a path that cannot be written, before work is done that would be lost.
 pub(crate) fn check(path: Option<&Path>) -> Result<()> {
     let Some(path) = path.filter(|path| *path != Path::new("-")) else { return Ok(()) };
     if path.is_dir() || path.as_os_str().as_encoded_bytes().ends_with(b"/") {
-        return Err(Failure::new(format!("{}: is a folder; give the name of a file", path.display())));
+        return Err(Failure::new(format!("{}: this is a folder; give a file name", path.display())));
     }
     // Do not open a pipe, which would wait for its reader.
     if is_special(path) { check_link(path) } else { temporary_beside(path).map(drop) }
@@ -58,7 +58,7 @@ fn check_link(path: &Path) -> Result<()> {
     let is_strangers =
         link.is_symlink() && link.uid() != 0 && link.uid() != own && link.uid() != folder.uid();
     if is_strangers && folder.mode() & WRITABLE_BY_OTHERS != 0 {
-        let why = "is a link that another user has put there; give another name";
+        let why = "this is a link created by another user; give another name";
         return Err(Failure::new(format!("{}: {why}", path.display())));
     }
     Ok(())
@@ -107,9 +107,9 @@ fn without_path(error: &io::Error) -> io::Error {
     match error.raw_os_error() {
         Some(code) => io::Error::from_raw_os_error(code),
         None => match error.kind() {
-            io::ErrorKind::NotFound => io::Error::new(io::ErrorKind::NotFound, "there is no such folder"),
+            io::ErrorKind::NotFound => io::Error::new(io::ErrorKind::NotFound, "no such folder"),
             io::ErrorKind::NotADirectory => {
-                io::Error::new(error.kind(), "a part of this path is a file and not a folder")
+                io::Error::new(error.kind(), "part of this path is a file, not a folder")
             }
             kind => kind.into(),
         },

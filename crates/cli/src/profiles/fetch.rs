@@ -36,7 +36,7 @@ pub(crate) const CPU_SECONDS: u64 = 30;
 /// How long to wait for profiles that are available at once; for others, see [`usual_wait`].
 const QUICK_WAIT: u64 = 60;
 /// The rule of [`usual_wait`], for help texts.
-pub(crate) const USUAL_WAIT: &str = "1.5 times what the profile takes and 10, else 60";
+pub(crate) const USUAL_WAIT: &str = "1.5 times the profile's duration plus 10, else 60";
 
 /// Returns how long to wait for an answer that takes `seconds`.
 fn usual_wait(seconds: Option<u64>) -> u64 {
@@ -118,7 +118,7 @@ pub(crate) fn fetch(url: &ProfileUrl, options: &FetchOptions) -> Result<Vec<u8>>
     for header in &options.headers {
         let (name, value) = header
             .split_once(':')
-            .ok_or_else(|| Failure::new(format!("--header '{header}': write it as 'Name: value'")))?;
+            .ok_or_else(|| Failure::new(format!("--header '{header}': expected 'Name: value'")))?;
         request = request.header(name.trim(), value.trim());
     }
     let mut response = request.call().map_err(|error| explain(&error, &url.url, wait))?;
@@ -128,7 +128,7 @@ pub(crate) fn fetch(url: &ProfileUrl, options: &FetchOptions) -> Result<Vec<u8>>
     reader.take(options.max_bytes.saturating_add(1)).read_to_end(&mut body).about(&url.url)?;
     if body.len() as u64 > options.max_bytes {
         let cap = options.max_bytes >> 20;
-        let message = format!("{}: sends more than {cap} MiB; raise the cap with --max-memory", url.url);
+        let message = format!("{}: the answer exceeds {cap} MiB; raise the limit with --max-memory", url.url);
         return Err(Failure::new(message));
     }
     if !status.is_success() {
@@ -145,7 +145,7 @@ fn check_port(url: &str) -> Result<()> {
     let port = authority.rsplit_once(':').map(|(_, port)| port);
     match port {
         Some(port) if port.chars().all(|c| c.is_ascii_digit()) && port.parse::<u16>().is_err() => {
-            Err(Failure::new(format!("{url}: {port} is no port; they go up to {}", u16::MAX)))
+            Err(Failure::new(format!("{url}: invalid port {port}; the largest is {}", u16::MAX)))
         }
         _ => Ok(()),
     }
@@ -199,16 +199,16 @@ fn client_certificate(cert: &PathBuf, key: &PathBuf) -> Result<ClientCert> {
 
 fn explain(error: &ureq::Error, url: &str, wait: u64) -> Failure {
     let way_out = match error {
-        ureq::Error::Timeout(_) => format!("no answer in {wait} s; give it longer with --timeout SECONDS"),
+        ureq::Error::Timeout(_) => format!("no answer within {wait} s; wait longer with --timeout SECONDS"),
         ureq::Error::HostNotFound => unknown_host(url),
         ureq::Error::Io(error) if error.to_string().starts_with("failed to lookup address") => {
             unknown_host(url)
         }
         ureq::Error::Io(error) if error.kind() == std::io::ErrorKind::ConnectionRefused => {
-            "nothing listens there (connection refused); is the service up, and is this its port?".to_string()
+            "connection refused; is the service running, and is this its port?".to_string()
         }
         other if other.to_string().contains("invalid peer certificate") => {
-            format!("{other}; trust it with --tls-ca FILE, or do not check it with --insecure")
+            format!("{other}; trust it with --tls-ca FILE, or skip verification with --insecure")
         }
         other => other.to_string(),
     };
@@ -218,7 +218,7 @@ fn explain(error: &ureq::Error, url: &str, wait: u64) -> Failure {
 fn unknown_host(url: &str) -> String {
     let uri: Option<Uri> = url.parse().ok();
     let host = uri.as_ref().and_then(Uri::host).unwrap_or("of the host");
-    format!("the name {host} is not known here")
+    format!("unknown host {host}")
 }
 
 #[cfg(test)]
@@ -250,7 +250,7 @@ mod tests {
     fn a_name_that_is_not_known_is_named() {
         let unknown = "failed to lookup address information: Name or service not known";
         let told = explain(&ureq::Error::Io(std::io::Error::other(unknown)), "http://h.invalid:80/x", 1);
-        assert_eq!(told.to_string(), "http://h.invalid:80/x: the name h.invalid is not known here");
+        assert_eq!(told.to_string(), "http://h.invalid:80/x: unknown host h.invalid");
     }
 
     #[test]

@@ -89,7 +89,7 @@ impl SourceOptions {
         let mut sources = self.sources.iter().chain(&self.base).chain(&self.diff_base);
         let unused = self.fetch.given();
         if !unused.is_empty() && !sources.any(|source| is_service(source)) {
-            note!("{}: not used, because no source is a service", unused.join(", "));
+            note!("{}: ignored, because no source is a service", unused.join(", "));
         }
     }
 
@@ -98,10 +98,10 @@ impl SourceOptions {
         let mut options = self.clone();
         options.take_binary();
         if !options.base.is_empty() && !options.diff_base.is_empty() {
-            return Err(Failure::new("--base and --diff-base cannot both be given"));
+            return Err(Failure::new("give only one of --base and --diff-base"));
         }
         if options.normalize && !options.has_base() {
-            return Err(Failure::new("--normalize needs a base to normalize by: --base or --diff-base"));
+            return Err(Failure::new("--normalize needs --base or --diff-base"));
         }
         options.note_unused();
         let mut notes = Vec::new();
@@ -127,7 +127,7 @@ impl SourceOptions {
     /// Opens and combines everything into one pprof file.
     pub(crate) fn save(&self, path: Option<&Path>) -> Result<()> {
         if path.is_none() && io::stdout().is_terminal() {
-            return Err(Failure::new("a profile is binary; name a file with -o FILE, or pipe it"));
+            return Err(Failure::new("not writing a binary profile to the terminal; use -o FILE or a pipe"));
         }
         output::check(path)?;
         let opened = self.open()?;
@@ -153,7 +153,7 @@ impl SourceOptions {
             profiles.push(profile);
         }
         match profiles.len() {
-            0 => Err(Failure::new("no profile named; give a file, '-' or an address")),
+            0 => Err(Failure::new("no profile given; give a file, '-' or a URL")),
             1 => Ok(profiles.remove(0)),
             _ => Ok(merge_within(&profiles.iter().collect::<Vec<_>>(), budget)?),
         }
@@ -187,7 +187,7 @@ impl SourceOptions {
         if bytes.len() as u64 > cap {
             let cap = cap >> 20;
             return Err(Failure::new(format!(
-                "{source}: is over {cap} MiB; raise the cap with --max-memory"
+                "{source}: larger than {cap} MiB; raise the limit with --max-memory"
             )));
         }
         Ok(bytes)
@@ -204,16 +204,16 @@ impl SourceOptions {
             return Ok(ProfileInput::Stream(Box::new(io::Cursor::new(fetch::fetch(&url, &options)?))));
         }
         if source.contains("://") && !path.exists() {
-            let message = "this is not the address of a service; write it as http://HOST:PORT";
+            let message = "this is not the URL of a service; expected http://HOST:PORT";
             return Err(Failure::new(format!("{source}: {message}")));
         }
         let open = if self.only_regular_files { flamelet_profile::open_regular } else { open_any };
         let file = open(path).about(source)?;
         if file.metadata().about(source)?.is_dir() {
-            return Err(Failure::new(format!("{source}: is a folder; name the profiles in it")));
+            return Err(Failure::new(format!("{source}: this is a folder; give the profiles in it")));
         }
         if begins_as_elf(&file) {
-            let message = "is a program and not a profile; record it with: flamelet record -- ";
+            let message = "this is a program, not a profile; record it with: flamelet record -- ";
             return Err(Failure::new(format!("{source}: {message}{source}")));
         }
         Ok(ProfileInput::File(file))

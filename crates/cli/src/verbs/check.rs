@@ -16,10 +16,10 @@ use crate::job;
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// How much a function may grow
+    /// How much a function may grow before the check fails
     #[arg(long, value_name = "PERCENT", default_value = "5%", value_parser = percent, help_heading = "Verdict")]
     max_growth: f64,
-    /// Functions below this share of the total do not count
+    /// Ignore functions below this share of the total
     #[arg(long, value_name = "PERCENT", default_value = "1%", value_parser = percent, help_heading = "Verdict")]
     min_share: f64,
     #[command(flatten)]
@@ -28,12 +28,15 @@ pub(crate) struct Args {
 
 pub(crate) fn guide() -> Guide {
     Guide {
-        about: "Fail when a function costs more than before: for CI",
+        about: "Fail if a function costs more than before; for CI",
         examples: &[
-            ("flamelet check main.pb.gz branch.pb.gz --max-growth 5%", "fails when a function grew more"),
-            ("flamelet check main.pb.gz branch.pb.gz --json -o verdict.json", "as data"),
+            (
+                "flamelet check main.pb.gz branch.pb.gz --max-growth 5%",
+                "fails if a function grew by more than 5%",
+            ),
+            ("flamelet check main.pb.gz branch.pb.gz --json -o verdict.json", "as JSON"),
         ],
-        exit_status: Some("0 nothing grew, 1 something did, 2 bad use or bad input."),
+        exit_status: Some("0 nothing grew, 1 something grew, 2 bad usage or bad input."),
         ..Guide::default()
     }
 }
@@ -74,10 +77,10 @@ fn write_text(checked: &Checked<'_>, diff: &Diff, out: &mut dyn Write) -> Result
     let totals =
         format!("total {} {} -> {}", diff.sample_type, format(diff.base_total), format(diff.new_total));
     if checked.passed {
-        writeln!(out, "ok: nothing grew by more than {limit}% and sampling noise ({totals})")?;
+        writeln!(out, "ok: nothing grew by more than {limit}% and more than noise ({totals})")?;
         return Ok(());
     }
-    writeln!(out, "FAILED: grew by more than {limit}% and sampling noise ({totals})")?;
+    writeln!(out, "FAILED: grew by more than {limit}% and more than noise ({totals})")?;
     for row in &checked.offenders {
         let change = |base: i64, new: i64| match base {
             0 => format!("{} (new)", format(new)),
@@ -88,7 +91,7 @@ fn write_text(checked: &Checked<'_>, diff: &Diff, out: &mut dyn Write) -> Result
         };
         writeln!(
             out,
-            "  {}: own {}, with callees {}",
+            "  {}: flat {}, cum {}",
             row.name,
             change(row.base_flat, row.new_flat),
             change(row.base_cum, row.new_cum)

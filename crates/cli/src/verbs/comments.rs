@@ -11,7 +11,7 @@ pub(crate) type Args = DataReport<NoOptions>;
 pub(crate) fn guide() -> Guide {
     Guide {
         about: "Show the comments of a profile",
-        examples: &[("flamelet comments cpu.pb.gz", "what its writer noted")],
+        examples: &[("flamelet comments cpu.pb.gz", "notes by the program that wrote it")],
         ..Guide::default()
     }
 }

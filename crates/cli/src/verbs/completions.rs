@@ -6,13 +6,13 @@ use crate::output;
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// The shell
+    /// The shell to print completions for
     shell: clap_complete::Shell,
 }
 
 pub(crate) fn guide() -> Guide {
     Guide {
-        about: "Print completions for a shell",
+        about: "Print completions for your shell",
         examples: &[
             ("flamelet completions bash > /etc/bash_completion.d/flamelet", ""),
             ("flamelet completions zsh > /usr/local/share/zsh/site-functions/_flamelet", ""),

@@ -20,15 +20,15 @@ pub(crate) struct Args {
 /// Two profiles.
 #[derive(clap::Args)]
 pub(crate) struct PairArgs<T: Takes> {
-    /// The profile before
+    /// The old profile
     #[arg(value_name = "BASE", value_hint = ValueHint::FilePath)]
     before: String,
-    /// The profile after
+    /// The new profile
     #[arg(value_name = "NEW", value_hint = ValueHint::FilePath)]
     after: String,
     #[command(flatten)]
     pub(crate) compared: ComparedArgs<T>,
-    /// Scale the profile after so that its total equals the one before
+    /// Scale the new profile to the total of the old one
     #[arg(long, help_heading = "Values")]
     normalize: bool,
 }
@@ -37,9 +37,9 @@ pub(crate) fn guide() -> Guide {
     Guide {
         about: "Show what changed between two profiles, and whether it is more than noise",
         examples: &[
-            ("flamelet diff before.pb.gz after.pb.gz", "by functions' own cost"),
-            ("flamelet diff before.pb.gz after.pb.gz --cum", "by cost with all they call"),
-            ("flamelet diff before.pb.gz after.pb.gz --normalize", "shares, where one ran longer"),
+            ("flamelet diff before.pb.gz after.pb.gz", "by flat cost: the functions alone"),
+            ("flamelet diff before.pb.gz after.pb.gz --cum", "by cumulative cost: with everything they call"),
+            ("flamelet diff before.pb.gz after.pb.gz --normalize", "for runs of different length"),
         ],
         ..Guide::default()
     }
@@ -90,10 +90,10 @@ fn check_same_kind(before: &Report, after: &Report) -> Result<()> {
     let common: Vec<String> = kinds(before).into_iter().filter(|kind| of_after.contains(kind)).collect();
     let way_out = match common.as_slice() {
         [] => "they have no sample type in common".to_owned(),
-        common => format!("choose one that both have with -i: {}", common.join(", ")),
+        common => format!("select a sample type that both have with -i: {}", common.join(", ")),
     };
     Err(Failure::new(format!(
-        "the profiles are of different kinds: {} ({from}) against {} ({to}); {way_out}",
+        "cannot compare {} ({from}) with {} ({to}); {way_out}",
         before.value_name(),
         after.value_name()
     )))

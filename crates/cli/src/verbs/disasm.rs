@@ -10,10 +10,10 @@ pub(crate) type Args = MatchReport<Disasm>;
 
 pub(crate) fn guide() -> Guide {
     Guide {
-        about: "Show the instructions of the functions that match an expression, with the cost of each",
+        about: "Show the instructions of matching functions, with the cost of each",
         examples: &[
             ("flamelet disasm my_service::hot_loop cpu.pb.gz", "the cost of each instruction"),
-            ("flamelet disasm hot_loop cpu.pb.gz --binary ./service", "where the binary is elsewhere"),
+            ("flamelet disasm hot_loop cpu.pb.gz --binary ./service", "with another path to the binary"),
         ],
         ..Guide::default()
     }

@@ -22,13 +22,15 @@ pub(crate) struct Args {
 
 pub(crate) fn guide() -> Guide {
     Guide {
-        about: "Say what this machine, this user and a binary allow, and what would allow more",
+        about: "Check what can be profiled on this machine, and how to enable the rest",
         examples: &[
-            ("flamelet doctor", "what can be recorded here"),
-            ("flamelet doctor ./target/release/service", "will it have names and lines"),
-            ("flamelet doctor 1234", "the same of a running process"),
+            ("flamelet doctor", "what this machine and user can record"),
+            ("flamelet doctor ./target/release/service", "does this binary have names and lines"),
+            ("flamelet doctor 1234", "the same for a running process"),
         ],
-        exit_status: Some("0 all that is needed is there, 1 something is missing, 2 bad use or bad input."),
+        exit_status: Some(
+            "0 everything required is there, 1 something is missing, 2 bad usage or bad input.",
+        ),
         ..Guide::default()
     }
 }
@@ -54,7 +56,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
 /// Returns the file that a process runs.
 fn binary_of(pid: u32) -> Result<PathBuf> {
     if !Path::new(&format!("/proc/{pid}")).exists() {
-        return Err(Failure::new(format!("there is no process with the id {pid}")));
+        return Err(Failure::new(format!("no process with id {pid}")));
     }
     let path = PathBuf::from(format!("/proc/{pid}/exe"));
     let error = match File::open(&path) {
@@ -63,10 +65,10 @@ fn binary_of(pid: u32) -> Result<PathBuf> {
     };
     Err(Failure::new(match error.kind() {
         ErrorKind::PermissionDenied => {
-            format!("process {pid} belongs to another user: try with sudo, or name its binary")
+            format!("process {pid} belongs to another user; run with sudo, or give its binary instead")
         }
         ErrorKind::NotFound => {
-            format!("process {pid} has no binary: it has ended, or is one of the kernel's")
+            format!("process {pid} has no binary: it has exited or is a kernel thread")
         }
         _ => format!("process {pid}: {error}"),
     }))

@@ -11,7 +11,7 @@ pub(crate) type Args = DataReport<Dot>;
 
 pub(crate) fn guide() -> Guide {
     Guide {
-        about: "Write the call graph for Graphviz",
+        about: "Write the call graph as DOT, for Graphviz",
         examples: &[("flamelet dot cpu.pb.gz -o cpu.dot", "then: dot -Tpdf cpu.dot -o cpu.pdf")],
         ..Guide::default()
     }
@@ -22,7 +22,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         Some("svg" | "png" | "pdf" | "html" | "htm" | "gif" | "ps" | "jpg") => {
             Err(output::unknown_extension(
                 args.output(),
-                "this is text for Graphviz; draw it with `flamelet graph`",
+                "`flamelet dot` writes text for Graphviz; use `flamelet graph` for a picture",
                 ".dot or .gv",
             ))
         }

@@ -21,13 +21,13 @@ pub(crate) struct Args {
 
 pub(crate) fn guide() -> Guide {
     Guide {
-        about: "Say what stands out, how sure that is, and what usually helps",
+        about: "Explain what stands out in a profile and what usually helps",
         examples: &[
-            ("flamelet explain cpu.pb.gz", "what stands out, the largest first"),
-            ("flamelet explain http://localhost:3000 --seconds 10", "in a running service"),
-            ("flamelet explain heap.pb.gz -i inuse_space", "in a heap"),
-            ("flamelet explain cpu.pb.gz --mine '^house_'", "with the crates of the house as your own code"),
-            ("flamelet explain cpu.pb.gz --json", "as data"),
+            ("flamelet explain cpu.pb.gz", "findings, largest first"),
+            ("flamelet explain http://localhost:3000 --seconds 10", "of a running service"),
+            ("flamelet explain heap.pb.gz -i inuse_space", "of a heap profile"),
+            ("flamelet explain cpu.pb.gz --mine '^house_'", "count crates named house_… as your code"),
+            ("flamelet explain cpu.pb.gz --json", "as JSON"),
         ],
         ..Guide::default()
     }

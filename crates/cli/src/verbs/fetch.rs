@@ -15,7 +15,7 @@ use crate::profiles::{SourceOptions, SymbolOptions};
 pub(crate) struct Args {
     #[command(flatten)]
     sources: Sources,
-    /// Write to this file; '-' is standard output [default: the first of profile-001.pb.gz, … that is free]
+    /// Write to this file; '-' is standard output [default: profile-001.pb.gz or the next free number]
     #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     output: Option<PathBuf>,
     #[command(flatten)]
@@ -26,10 +26,10 @@ pub(crate) struct Args {
 
 pub(crate) fn guide() -> Guide {
     Guide {
-        about: "Fetch a profile from a service and keep it as it came",
+        about: "Fetch a profile from a service and save it unchanged",
         examples: &[
-            ("flamelet fetch http://localhost:3000 --seconds 10 -o cpu.pb.gz", "10 s of CPU"),
-            ("flamelet fetch http://localhost:3000/debug/pprof/heap", "into heap-001.pb.gz"),
+            ("flamelet fetch http://localhost:3000 --seconds 10 -o cpu.pb.gz", "10 s of CPU time"),
+            ("flamelet fetch http://localhost:3000/debug/pprof/heap", "saved as heap-001.pb.gz"),
         ],
         ..Guide::default()
     }
@@ -58,7 +58,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     output::check(args.output.as_deref())?;
     let bytes = options.bytes(source)?;
     pprof::read(&bytes, &options.limits).map_err(|error| {
-        Failure::new(format!("{source}: the answer is no profile: {}", Failure::from(error)))
+        Failure::new(format!("{source}: the answer is not a profile: {}", Failure::from(error)))
     })?;
     let path = args.output.clone().unwrap_or_else(|| free_name(source));
     output::write(Some(&path), |out| Ok(out.write_all(&bytes)?))?;

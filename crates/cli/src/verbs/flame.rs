@@ -16,16 +16,16 @@ use crate::output;
 pub(crate) struct Args {
     #[command(flatten)]
     sources: Sources,
-    /// svg or html [default: as the output's name ends, else svg]
+    /// The format, svg or html [default: from the output's extension, else svg]
     #[arg(long, value_enum, hide_possible_values = true, help_heading = "Picture")]
     format: Option<Picture>,
-    /// Draw every frame, instead of one thin box for the frames of others that lead to your code
+    /// Draw every frame instead of folding other code's frames that lead to yours into thin boxes
     #[arg(long, help_heading = "Picture")]
     all_frames: bool,
-    /// Callers below callees: the leaves become the roots
+    /// Invert the graph: start from the leaves and show their callers
     #[arg(long, help_heading = "Picture")]
     inverted: bool,
-    /// Roots at the top
+    /// Draw the roots at the top
     #[arg(long, help_heading = "Picture")]
     icicle: bool,
     /// The width of an SVG in pixels, from 200 to 20000
@@ -33,7 +33,7 @@ pub(crate) struct Args {
           default_value_t = FlameOptions::default().image_width,
           value_parser = clap::value_parser!(u32).range(200..=20_000))]
     image_width: u32,
-    /// The title [default: the names of the sources]
+    /// The title [default: the names of the profiles]
     #[arg(long, help_heading = "Picture")]
     title: Option<String>,
     #[command(flatten)]
@@ -44,11 +44,11 @@ pub(crate) struct Args {
 
 pub(crate) fn guide() -> Guide {
     Guide {
-        about: "Draw a flame graph: SVG, or one interactive HTML file",
+        about: "Draw a flame graph as SVG or as one interactive HTML file",
         examples: &[
             ("flamelet flame cpu.pb.gz -o cpu.svg", "a picture"),
-            ("flamelet flame cpu.pb.gz -o cpu.html", "a page to look at or send"),
-            ("flamelet flame cpu.pb.gz --inverted > cpu.svg", "from the leaves up"),
+            ("flamelet flame cpu.pb.gz -o cpu.html", "an interactive page to open or send"),
+            ("flamelet flame cpu.pb.gz --inverted > cpu.svg", "from the leaves"),
             ("flamelet flame cpu.pb.gz --all-frames -o cpu.svg", "with every frame of the async runtime"),
         ],
         ..Guide::default()
@@ -80,8 +80,8 @@ fn by_extension(path: Option<&Path>) -> Result<Picture> {
         Some("html" | "htm") => Ok(Picture::Html),
         None | Some("svg") => Ok(Picture::Svg),
         Some(_) => {
-            let endings = ".svg or .html, or say which with --format";
-            Err(output::unknown_extension(path, "a flame graph is SVG or HTML", endings))
+            let endings = ".svg or .html, or use --format";
+            Err(output::unknown_extension(path, "unknown output extension", endings))
         }
     }
 }

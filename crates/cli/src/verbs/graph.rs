@@ -27,10 +27,10 @@ pub(crate) struct Args {
 
 pub(crate) fn guide() -> Guide {
     Guide {
-        about: "Draw the call graph: SVG, or DOT when the output's name ends in .dot",
+        about: "Draw the call graph as SVG; as DOT or HTML if the output has that extension",
         examples: &[
-            ("flamelet graph cpu.pb.gz -o cpu.svg", "boxes and arrows, without Graphviz"),
-            ("flamelet graph perf.data --call-tree -o cpu.svg", "a tree, from perf's file"),
+            ("flamelet graph cpu.pb.gz -o cpu.svg", "without Graphviz"),
+            ("flamelet graph perf.data --call-tree -o cpu.svg", "a tree, from a perf recording"),
         ],
         ..Guide::default()
     }
@@ -46,7 +46,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         }
         None | Some("svg") => Question::Graph,
         Some(_) => {
-            let what = "a call graph is SVG, DOT or HTML";
+            let what = "unknown output extension";
             return Err(output::unknown_extension(args.report.output(), what, ".svg, .dot or .html"));
         }
     };

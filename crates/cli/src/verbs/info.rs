@@ -10,10 +10,10 @@ pub(crate) type Args = DataReport<NoOptions>;
 
 pub(crate) fn guide() -> Guide {
     Guide {
-        about: "Say what a profile is and how good it is",
+        about: "Show facts about a profile and its quality",
         examples: &[
-            ("flamelet info cpu.pb.gz", "what it is, and how good"),
-            ("flamelet info cpu.pb.gz --json", "as data"),
+            ("flamelet info cpu.pb.gz", "type, size, time, quality"),
+            ("flamelet info cpu.pb.gz --json", "as JSON"),
         ],
         ..Guide::default()
     }

@@ -10,12 +10,12 @@ pub(crate) type Args = MatchReport<List>;
 
 pub(crate) fn guide() -> Guide {
     Guide {
-        about: "Show the source of the functions that match an expression, with the cost of each line",
+        about: "Show the source of matching functions, with the cost of each line",
         examples: &[
             ("flamelet list my_service::handler cpu.pb.gz", "the cost of each line"),
             (
                 "flamelet list handler cpu.pb.gz --source-path /src/my-service",
-                "where the source is elsewhere",
+                "with another path to the source",
             ),
         ],
         ..Guide::default()

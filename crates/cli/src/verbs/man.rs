@@ -12,7 +12,7 @@ use crate::output;
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// The folder, which is made if it is not there
+    /// The folder, which is created if necessary
     #[arg(value_hint = ValueHint::DirPath)]
     folder: PathBuf,
 }
@@ -29,7 +29,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let folder = args.folder.as_path();
     let name = folder.display();
     if folder.exists() && !folder.is_dir() {
-        return Err(Failure::new(format!("{name}: is a file and not a folder; name one for the pages")));
+        return Err(Failure::new(format!("{name}: not a folder; give a folder for the man pages")));
     }
     std::fs::create_dir_all(folder).about(name)?;
     let mut command = super::command().disable_help_subcommand(true);

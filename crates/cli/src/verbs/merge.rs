@@ -23,8 +23,8 @@ pub(crate) fn guide() -> Guide {
     Guide {
         about: "Merge profiles into one file",
         examples: &[
-            ("flamelet merge monday.pb.gz tuesday.pb.gz -o both.pb.gz", "two into one"),
-            ("flamelet merge after.pb.gz --base before.pb.gz -o grown.pb.gz", "what came in between"),
+            ("flamelet merge monday.pb.gz tuesday.pb.gz -o both.pb.gz", "add two profiles"),
+            ("flamelet merge after.pb.gz --base before.pb.gz -o grown.pb.gz", "the difference"),
         ],
         ..Guide::default()
     }

@@ -125,21 +125,21 @@ fn command() -> clap::Command {
 /// The help of the command itself.
 fn guide() -> Guide {
     Guide {
-        about: "One profiler for Rust services: records, opens, compares, checks and shows profiles",
+        about: "A profiler for Rust services: record, fetch, view, compare and check profiles",
         examples: &[
-            ("flamelet top cpu.pb.gz", "the functions that cost most"),
+            ("flamelet top cpu.pb.gz", "the most expensive functions"),
             ("flamelet explain cpu.pb.gz", "what stands out, and what usually helps"),
-            ("flamelet top http://localhost:3000", "30 s of CPU of a running service"),
-            ("flamelet flame cpu.pb.gz -o cpu.html", "a picture to look at or send"),
-            ("flamelet diff before.pb.gz after.pb.gz", "what changed, and is it noise"),
-            ("flamelet check main.pb.gz branch.pb.gz --max-growth 5%", ""),
-            ("flamelet pprof -top -cum cpu.pb.gz", "go tool pprof's own command line"),
+            ("flamelet top http://localhost:3000", "30 s of a running service"),
+            ("flamelet flame cpu.pb.gz -o cpu.html", "an interactive flame graph"),
+            ("flamelet diff before.pb.gz after.pb.gz", "what changed, beyond noise"),
+            ("flamelet check main.pb.gz branch.pb.gz --max-growth 5%", "fail CI if a function got slower"),
+            ("flamelet pprof -top -cum cpu.pb.gz", "go tool pprof's command line"),
         ],
-        more: "Options are spelt as in pprof (--nodecount, --tagfocus); a dash between their words is understood too."
+        more: "Options have pprof's names (--nodecount, --tagfocus); dashes between words work too (--node-count)."
             .to_owned(),
         exit_status: Some(
-            "0 done; 1 the answer is no (check, doctor, record --strict); 2 bad use or bad input. \
-             record passes on the status of the command that it ran.",
+            "0 success; 1 the check failed (check, doctor, record --strict); 2 bad usage or bad input. \
+             record exits with the status of its command.",
         ),
         ..Guide::default()
     }

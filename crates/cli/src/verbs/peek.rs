@@ -10,8 +10,8 @@ pub(crate) type Args = MatchReport<Peek>;
 
 pub(crate) fn guide() -> Guide {
     Guide {
-        about: "Show callers and callees of the functions that match an expression",
-        examples: &[("flamelet peek 'serde_json::de' cpu.pb.gz", "who calls it, whom it calls")],
+        about: "Show the callers and callees of matching functions",
+        examples: &[("flamelet peek 'serde_json::de' cpu.pb.gz", "its callers and callees")],
         ..Guide::default()
     }
 }

@@ -10,10 +10,10 @@ pub(crate) type Args = FileReport<Proto>;
 
 pub(crate) fn guide() -> Guide {
     Guide {
-        about: "Write what the filters leave as a pprof file",
+        about: "Write the filtered profile as a pprof file",
         examples: &[(
             "flamelet proto cpu.pb.gz --tagfocus route=/login -o login.pb.gz",
-            "the samples of one route, as a file of their own",
+            "only the samples of one route",
         )],
         ..Guide::default()
     }

@@ -14,7 +14,7 @@ use crate::output;
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// The file that `heap_recovery_file` named
+    /// The file given to `heap_recovery_file`
     #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
     file: PathBuf,
     /// Write to this file
@@ -26,10 +26,10 @@ pub(crate) struct Args {
 
 pub(crate) fn guide() -> Guide {
     Guide {
-        about: "Make a heap profile of the file that a killed service left behind",
+        about: "Make a heap profile from the recovery file of a killed service",
         examples: &[
-            ("flamelet recover /var/lib/service/heap.ledger", "into heap.pb.gz"),
-            ("flamelet recover heap.ledger --binary ./service -o oom.pb.gz", "names from this binary"),
+            ("flamelet recover /var/lib/service/heap.ledger", "writes heap.pb.gz"),
+            ("flamelet recover heap.ledger --binary ./service -o oom.pb.gz", "with symbols from this binary"),
         ],
         ..Guide::default()
     }
@@ -39,7 +39,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     // Opened here for our own error message if the file does not exist.
     let previous = flamelet::heap::previous_file(&args.file);
     if previous.is_file() {
-        note!("What the process before the last start left is in {}", previous.display());
+        note!("The recovery file of the previous process is {}", previous.display());
     }
     std::fs::File::open(&args.file).about(args.file.display())?;
     let mut profile = flamelet::heap::recover(&args.file).about(args.file.display())?;

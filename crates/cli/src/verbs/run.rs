@@ -22,31 +22,31 @@ use crate::profiles::{SourceOptions, SymbolOptions};
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// perf, strace, massif, callgrind, cachegrind, dhat, heaptrack, bpftrace; or list
+    /// perf, strace, massif, callgrind, cachegrind, dhat, heaptrack or bpftrace; `list` describes them
     #[arg(value_name = "TOOL")]
     tool: String,
-    /// The command, after --; its exit status is that of this one, where the tool passes it on (bpftrace does not)
+    /// The command, after --; flamelet exits with its status (except with bpftrace)
     #[arg(last = true, value_name = "CMD", value_hint = ValueHint::CommandWithArguments)]
     command: Vec<String>,
-    /// Attach to this process, where the tool can
+    /// Attach to this process, if the tool can
     #[arg(short, long, value_name = "PID")]
     pid: Option<u32>,
-    /// End politely after this many seconds, so that the tool writes its file
+    /// Stop the tool after this many seconds, so that it writes its file
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     duration: Option<std::time::Duration>,
-    /// The most memory the command may have, such as 512MB (ulimit -v)
+    /// Limit the command's memory, such as 512MB (ulimit -v)
     #[arg(long, value_name = "SIZE", value_parser = bytes)]
     memory_limit: Option<u64>,
-    /// The folder where runs are kept, each in a folder of its own
+    /// The folder for all runs; each run gets its own subfolder
     #[arg(short, long, value_name = "FOLDER", default_value = "profiling", value_hint = ValueHint::DirPath)]
     output: PathBuf,
-    /// The name of the service; by default that of the command
+    /// The name of the service [default: that of the command]
     #[arg(long)]
     name: Option<String>,
-    /// One more option for the tool itself
+    /// Pass an option to the tool (may be given several times)
     #[arg(long, value_name = "OPTION", allow_hyphen_values = true)]
     tool_option: Vec<String>,
-    /// A bpftrace program: a file or its text
+    /// A bpftrace program: a file or the text itself
     #[arg(long, value_name = "PROGRAM")]
     script: Option<String>,
     /// Open the viewer instead of printing the top functions
@@ -56,18 +56,18 @@ pub(crate) struct Args {
 
 pub(crate) fn guide() -> Guide {
     Guide {
-        about: "Drive another tool (perf, strace, valgrind, heaptrack, bpftrace) and open what it wrote",
+        about: "Run another profiler (perf, strace, valgrind, heaptrack, bpftrace) and open its result",
         examples: &[
-            ("flamelet run list", "what is installed, good for, costs"),
-            ("flamelet run callgrind --duration 60 -- ./service", "for a minute, then opened"),
+            ("flamelet run list", "the tools, their use and cost"),
+            ("flamelet run callgrind --duration 60 -- ./service", "for a minute, then show the result"),
             ("flamelet run strace -p 1234 --duration 10", "a running process"),
-            ("flamelet run massif --memory-limit 1GB -o /opt/profiling -- ./service", "kept elsewhere"),
+            ("flamelet run massif --memory-limit 1GB -o /opt/profiling -- ./service", "with a memory limit, to another folder"),
             (
                 "flamelet run bpftrace --script 'tracepoint:syscalls:sys_enter_read { @[ustack] = count(); }' -- ls",
-                "any program of bpftrace's",
+                "with any bpftrace program",
             ),
         ],
-        more: "Each run has a folder of its own, {output}/{name}/{time}-{tool}/, with the tool's file and a pprof made of it."
+        more: "Each run has its own folder, {output}/{name}/{time}-{tool}/, with the tool's file and a pprof file."
             .to_owned(),
         ..Guide::default()
     }
@@ -99,7 +99,7 @@ fn plan(args: &Args) -> Result<Drive> {
     let tool: Tool =
         args.tool.parse().map_err(|error: flamelet_record::Error| Failure::new(error.to_string()))?;
     if args.script.is_some() && tool != Tool::Bpftrace {
-        return Err(Failure::new(format!("--script is a program of bpftrace's, and {tool} takes none")));
+        return Err(Failure::new(format!("--script is only for bpftrace, not for {tool}")));
     }
     let subject = match (args.pid, args.command.is_empty()) {
         (Some(pid), true) => Subject::Pid(pid),
@@ -131,11 +131,13 @@ fn check_maps(driven: &Driven, has_script: bool) -> Result<()> {
     }
     Err(Failure::new(match has_script {
         true => {
-            format!("{name}: the program counted nothing in a map (@…), so there is nothing more to show")
+            format!(
+                "{name}: the bpftrace program counted nothing in a map (@…), so there is no profile to show"
+            )
         }
         false => format!(
-            "{name}: bpftrace saw nothing, as of a command that ends before its first sample; use one that works \
-             longer, or flamelet record"
+            "{name}: bpftrace took no samples; the command may have ended too soon. Use one that runs longer, or \
+             flamelet record"
         ),
     }))
 }
@@ -169,8 +171,8 @@ fn list(out: &mut dyn Write) -> Result<()> {
     }
     writeln!(
         out,
-        "\nSlowdowns are of loops of nothing but that work, so real programs suffer less. Measured by `cargo xtask bench \
-         tools`\non {}.",
+        "\nThe slowdowns are worst cases, loops that do nothing but that work; real programs suffer less.\nMeasured by \
+         `cargo xtask bench tools` on {}.",
         Tool::slowdowns_measured()
     )?;
     Ok(())

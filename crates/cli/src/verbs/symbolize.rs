@@ -16,7 +16,7 @@ pub(crate) struct Args {
     /// Write to this file [default: standard output, unless that is a terminal]
     #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     output: Option<PathBuf>,
-    /// Name again what has names already
+    /// Also look up addresses that already have names
     #[arg(long, help_heading = "Symbols")]
     force: bool,
     #[command(flatten)]
@@ -29,7 +29,7 @@ pub(crate) struct Args {
 
 pub(crate) fn guide() -> Guide {
     Guide {
-        about: "Fill in names, files and lines, and write the profile",
+        about: "Add function names, files and lines to a profile",
         examples: &[(
             "flamelet symbolize raw.pb.gz --binary ./service.debug -o named.pb.gz",
             "names from a debug file",

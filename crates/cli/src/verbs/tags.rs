@@ -10,10 +10,10 @@ pub(crate) type Args = DataReport<Tags>;
 
 pub(crate) fn guide() -> Guide {
     Guide {
-        about: "Show what each label value cost",
+        about: "Show the cost of each label value",
         examples: &[
-            ("flamelet tags cpu.pb.gz", "what each route, thread, … cost"),
-            ("flamelet tags cpu.pb.gz --tagshow route", "of one label"),
+            ("flamelet tags cpu.pb.gz", "the cost of each route, thread, …"),
+            ("flamelet tags cpu.pb.gz --tagshow route", "only one label"),
         ],
         ..Guide::default()
     }

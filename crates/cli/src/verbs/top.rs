@@ -15,7 +15,7 @@ pub(crate) struct Args {
     sources: Sources,
     #[command(flatten)]
     report: ReportArgs<Top>,
-    /// Sum up by whose code it is: yours (the cost of others is charged to the function of yours that called them),
+    /// Group by yours (charges the cost of other code to the function of yours that called it),
     /// crate, module, line or thread
     #[arg(long, value_name = "WHAT", value_parser = str::parse::<Grouping>)]
     by: Option<Grouping>,
@@ -27,15 +27,15 @@ pub(crate) struct Args {
 
 pub(crate) fn guide() -> Guide {
     Guide {
-        about: "Show the functions that cost most",
+        about: "Show the most expensive functions",
         examples: &[
-            ("flamelet top cpu.pb.gz", "the functions that cost most"),
-            ("flamelet top cpu.pb.gz --by yours", "your functions, with what they make others do"),
-            ("flamelet top cpu.pb.gz --by crate -n 10", "ten crates, with their versions"),
-            ("flamelet top cpu.pb.gz --cum -n 10", "ten, with all that they call"),
-            ("flamelet top cpu.pb.gz --focus serde", "only what passes through it"),
+            ("flamelet top cpu.pb.gz", "the most expensive functions"),
+            ("flamelet top cpu.pb.gz --by yours", "your functions, with the code that they call"),
+            ("flamelet top cpu.pb.gz --by crate -n 10", "ten crates, with versions"),
+            ("flamelet top cpu.pb.gz --cum -n 10", "ten, with everything they call"),
+            ("flamelet top cpu.pb.gz --focus serde", "only stacks with serde in them"),
             ("flamelet top http://localhost:3000 --seconds 5", "of a running service"),
-            ("flamelet top heap.pb.gz -i alloc_space --json", "another of its values, as data"),
+            ("flamelet top heap.pb.gz -i alloc_space --json", "another sample type, as JSON"),
         ],
         ..Guide::default()
     }

@@ -10,7 +10,7 @@ pub(crate) type Args = FileReport<TopProto>;
 
 pub(crate) fn guide() -> Guide {
     Guide {
-        about: "Write the functions of `top` as a pprof file",
+        about: "Write the result of `top` as a pprof file",
         examples: &[("flamelet topproto cpu.pb.gz -n 20 -o top.pb.gz", "the top 20 as a small file")],
         ..Guide::default()
     }

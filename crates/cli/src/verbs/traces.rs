@@ -13,7 +13,7 @@ pub(crate) fn guide() -> Guide {
         about: "Show every stack",
         examples: &[
             ("flamelet traces cpu.pb.gz --focus handler", "every stack with the handler in it"),
-            ("flamelet traces cpu.pb.gz --json", "as data"),
+            ("flamelet traces cpu.pb.gz --json", "as JSON"),
         ],
         ..Guide::default()
     }

@@ -13,7 +13,7 @@ pub(crate) fn guide() -> Guide {
         about: "Show functions with their callers and callees",
         examples: &[
             ("flamelet tree cpu.pb.gz -n 20", "twenty functions, with their calls"),
-            ("flamelet tree cpu.pb.gz --ignore 'tokio::'", "without what passes through tokio"),
+            ("flamelet tree cpu.pb.gz --ignore 'tokio::'", "without stacks through tokio"),
         ],
         ..Guide::default()
     }

@@ -61,10 +61,10 @@ impl Recorder {
             let is_over = cancel.sleep(end.saturating_duration_since(Instant::now())).is_err();
             let next = if is_over { None } else { self.next_capture() };
             if let Some(done) = capture.take() {
-                self.keep_or_say(done);
+                self.keep_or_report(done);
             }
             if is_over {
-                return self.say_lost();
+                return self.report_lost();
             }
             capture = next;
             // If writing took longer than the interval, the lost time is not made up for.
@@ -75,33 +75,33 @@ impl Recorder {
     /// Starts the next capture. If it cannot start, it is retried after an interval.
     fn next_capture(&mut self) -> Option<CpuCapture> {
         let started: Result<CpuCapture> = self.request.clone().start();
-        started.map_err(|error| self.say_missing(&error.to_string())).ok()
+        started.map_err(|error| self.report_missing(&error.to_string())).ok()
     }
 
     /// Keeps a finished window, or reports that it is missing. A failure, even a panic, does not affect the next
     /// window.
-    fn keep_or_say(&mut self, done: CpuCapture) {
+    fn keep_or_report(&mut self, done: CpuCapture) {
         let kept = catch_unwind(AssertUnwindSafe(|| self.keep(&done.finish())));
         match kept {
             Ok(Ok(())) => self.is_missing = false,
-            Ok(Err(error)) => self.say_missing(&error.to_string()),
-            Err(_) => self.say_missing("it could not be made (a defect of flamelet)"),
+            Ok(Err(error)) => self.report_missing(&error.to_string()),
+            Err(_) => self.report_missing("it could not be created (a bug in flamelet)"),
         }
     }
 
     /// Reports a missing window: once, until a window is complete again.
-    fn say_missing(&mut self, why: &str) {
+    fn report_missing(&mut self, why: &str) {
         if !std::mem::replace(&mut self.is_missing, true) {
             self.say(&format!("a window of {} is missing: {why}", self.name));
         }
     }
 
     /// Reports how many windows are lost if recording ends while the folder cannot be written.
-    fn say_lost(&self) {
+    fn report_lost(&self) {
         let lost = self.waiting.len() + self.given_up;
         if lost > 0 {
             let path = self.folder.path().display();
-            self.say(&format!("{path} could not be written to the end: {lost} windows are lost"));
+            self.say(&format!("{path} could not be written completely: {lost} windows are lost"));
         }
     }
 
@@ -133,12 +133,12 @@ impl Recorder {
     /// Reports a folder that cannot be written right away, not only after the first window.
     fn try_folder(&mut self) {
         if let Err(error) = self.folder.try_out() {
-            self.say_failing(&error);
+            self.report_failing(&error);
         }
     }
 
     /// Reports that the folder cannot be written: once, until it can be again.
-    fn say_failing(&mut self, error: &std::io::Error) {
+    fn report_failing(&mut self, error: &std::io::Error) {
         if !std::mem::replace(&mut self.is_failing, true) {
             let path = self.folder.path().display();
             self.say(&format!("{path} cannot be written ({error}); trying again"));
@@ -154,13 +154,13 @@ impl Recorder {
                     if std::mem::take(&mut self.is_failing) {
                         let lost = match std::mem::take(&mut self.given_up) {
                             0 => String::new(),
-                            windows => format!("; {windows} windows were given up"),
+                            windows => format!("; {windows} windows are lost"),
                         };
                         let path = self.folder.path().display();
-                        self.say(&format!("{path} is written again{lost}"));
+                        self.say(&format!("{path} can be written again{lost}"));
                     }
                 }
-                Err(error) => return self.say_failing(&error),
+                Err(error) => return self.report_failing(&error),
             }
         }
     }

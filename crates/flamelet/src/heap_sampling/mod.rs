@@ -30,9 +30,7 @@ impl Default for HeapSettings {
 /// Returns why there is no heap profile, and what the program has to do about it.
 pub(crate) fn not_enabled() -> &'static str {
     match heap::is_installed() {
-        true => {
-            "heap profiling was switched off in this service, by `without_heap()` when its profiler was built"
-        }
+        true => "heap profiling is switched off in this service (`without_heap()`)",
         false => NO_ALLOCATOR,
     }
 }

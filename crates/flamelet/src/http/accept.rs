@@ -65,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn only_who_asks_for_a_picture_gets_one() {
+    fn only_clients_that_ask_for_a_picture_get_one() {
         assert_eq!(preference(&HeaderMap::new()), Preference::Pprof);
         assert_eq!(of("*/*"), Preference::Pprof);
         assert_eq!(of("application/octet-stream"), Preference::Pprof);

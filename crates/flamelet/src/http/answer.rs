@@ -42,7 +42,7 @@ impl Refusal {
     }
 
     /// The client is not authorized, or used the wrong host name.
-    pub(super) fn stranger() -> Self {
+    pub(super) fn unauthorized() -> Self {
         Self::forbidden("this service does not allow you to profile it")
     }
 
@@ -53,7 +53,7 @@ impl Refusal {
     pub(super) fn wrong_method(method: &Method, allowed: &'static str) -> Self {
         // A client can send a method of any length.
         let method: String = method.as_str().chars().take(20).collect();
-        let message = format!("{method} is not allowed here, only {allowed}");
+        let message = format!("{method} is not allowed, only {allowed}");
         Self { allowed: Some(allowed), ..Self::new(StatusCode::METHOD_NOT_ALLOWED, message) }
     }
 

@@ -14,7 +14,7 @@ struct Defaults {
 }
 
 impl Defaults {
-    const OF_THE_FAMILY: Self = Self { seconds: 10, frequency: 200 };
+    const OF_PPROF_PATHS: Self = Self { seconds: 10, frequency: 200 };
 
     /// Go's default duration, and the frequency that the profiler was built with (99 unless set).
     fn of_go(rules: &Rules<'_>) -> Self {
@@ -29,12 +29,12 @@ pub(super) fn plan(request: &Incoming<'_>) -> Result<Plan, Refusal> {
 
 /// `/pprof/profile/report`.
 pub(super) fn plan_report(request: &Incoming<'_>) -> Result<Plan, Refusal> {
-    plan_with(request, Form::Pprof, &Defaults::OF_THE_FAMILY)
+    plan_with(request, Form::Pprof, &Defaults::OF_PPROF_PATHS)
 }
 
 /// `/pprof/profile/flamegraph`.
 pub(super) fn plan_flamegraph(request: &Incoming<'_>) -> Result<Plan, Refusal> {
-    plan_with(request, Form::picture(request)?, &Defaults::OF_THE_FAMILY)
+    plan_with(request, Form::picture(request)?, &Defaults::OF_PPROF_PATHS)
 }
 
 fn plan_with(request: &Incoming<'_>, form: Form, defaults: &Defaults) -> Result<Plan, Refusal> {
@@ -42,8 +42,8 @@ fn plan_with(request: &Incoming<'_>, form: Form, defaults: &Defaults) -> Result<
     rules.cpu.map_err(Refusal::forbidden)?;
     let limits = rules.limits;
     let (max_seconds, max_frequency) = (limits.max_duration.as_secs(), u64::from(limits.max_frequency));
-    let seconds = query.number("seconds", 1..=max_seconds, " (the cap of this service)")?;
-    let frequency = query.number("frequency", 1..=max_frequency, " Hz (the cap of this service)")?;
+    let seconds = query.number("seconds", 1..=max_seconds, " (the limit of this service)")?;
+    let frequency = query.number("frequency", 1..=max_frequency, " Hz (the limit of this service)")?;
     let delivery = Delivery::titled(rules, "profile", "CPU", form);
     if query.first("last").is_some() {
         for (name, is_there) in [("seconds", seconds.is_some()), ("frequency", frequency.is_some())] {
@@ -62,7 +62,7 @@ fn plan_with(request: &Incoming<'_>, form: Form, defaults: &Defaults) -> Result<
 /// `?last=60`.
 fn plan_recent(request: &Incoming<'_>, delivery: Delivery) -> Result<Plan, Refusal> {
     let most = request.rules.past.map_err(Refusal::forbidden)?.as_secs().max(1);
-    let seconds = request.query.number("last", 1..=most, " (this service remembers no more)")?;
+    let seconds = request.query.number("last", 1..=most, " (this service keeps no more)")?;
     Ok(Plan::Profile(Capture::Recent { seconds: seconds.unwrap_or(most) }, delivery))
 }
 
@@ -76,7 +76,7 @@ mod tests {
         let profiler = Profiler::builder().start().expect("started");
         let rules = Rules::of(&profiler, "", false);
         assert_eq!(Defaults::of_go(&rules), Defaults { seconds: 30, frequency: 99 });
-        assert_eq!(Defaults::OF_THE_FAMILY, Defaults { seconds: 10, frequency: 200 });
+        assert_eq!(Defaults::OF_PPROF_PATHS, Defaults { seconds: 10, frequency: 200 });
         let limits = profiler.limits();
         assert_eq!(
             (limits.max_duration.as_secs(), limits.max_frequency, limits.max_captures),

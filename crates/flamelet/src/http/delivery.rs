@@ -45,7 +45,8 @@ impl Form {
     /// Returns the form of the `/pprof/…` flame graphs: a picture as wide as `image_width` says.
     pub(super) fn picture(request: &Incoming<'_>) -> Result<Self, Refusal> {
         let most = request.rules.limits.max_image_width;
-        let width = request.query.number("image_width", 1..=u64::from(most), " (the cap of this service)")?;
+        let width =
+            request.query.number("image_width", 1..=u64::from(most), " (the limit of this service)")?;
         let width = width.and_then(|width| u32::try_from(width).ok()).unwrap_or(2500.min(most));
         Ok(Self::Svg { width })
     }

@@ -41,7 +41,7 @@ impl EmptyProfile {
             Self::Goroutine => "tasks are not counted; /debug/pprof/threadcreate has the threads",
             Self::Threadcreate => "the threads of this process, by name",
             Self::Block | Self::Mutex | Self::Wall => {
-                "not captured inside the process; `flamelet record --off-cpu` captures it from outside"
+                "not captured inside the process; use `flamelet record --off-cpu`"
             }
         }
     }

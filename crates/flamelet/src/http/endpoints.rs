@@ -38,34 +38,40 @@ pub(super) const ENDPOINTS: &[Endpoint] = &[
     Endpoint::linked(
         "/debug/pprof/profile",
         "?seconds=10",
-        "CPU: where the time of the next ten seconds goes",
+        "profile: CPU time over the next ten seconds",
         cpu::plan,
     ),
-    Endpoint::linked("/debug/pprof/heap", "", "heap: who holds the memory that is in use", |request| {
+    Endpoint::linked("/debug/pprof/heap", "", "heap: memory in use, by allocating function", |request| {
         heap::plan(request, HeapView::InUse)
     }),
-    Endpoint::linked("/debug/pprof/allocs", "", "allocs: who allocated, since the start", |request| {
+    Endpoint::linked("/debug/pprof/allocs", "", "allocs: memory allocated since the start", |request| {
         heap::plan(request, HeapView::Allocated)
     }),
     Endpoint::linked(
         "/debug/pprof/growth",
         "?seconds=10",
-        "growth: what grows during the next ten seconds",
+        "growth: memory that grows over the next ten seconds",
         |request| heap::plan(request, HeapView::Growth),
     ),
-    Endpoint::linked("/debug/pprof/peak", "", "peak: who held the memory when most was in use", |request| {
+    Endpoint::linked("/debug/pprof/peak", "", "peak: memory in use at the peak", |request| {
         heap::plan(request, HeapView::Peak)
     }),
-    Endpoint::linked("/debug/pprof/freed", "", "freed: who frees what others allocated", |request| {
-        heap::plan(request, HeapView::Freed)
-    }),
-    Endpoint::linked("/debug/pprof/lifetime", "", "lifetime: how long freed memory had lived", |request| {
-        heap::plan(request, HeapView::Lifetime)
-    }),
+    Endpoint::linked(
+        "/debug/pprof/freed",
+        "",
+        "freed: where memory is freed, and where it was allocated",
+        |request| heap::plan(request, HeapView::Freed),
+    ),
+    Endpoint::linked(
+        "/debug/pprof/lifetime",
+        "",
+        "lifetime: how long memory lived before it was freed",
+        |request| heap::plan(request, HeapView::Lifetime),
+    ),
     Endpoint::linked(
         "/debug/pprof/temporary",
         "",
-        "temporary: what was freed before its thread allocated anything else",
+        "temporary: memory freed before its thread allocated anything else",
         |request| heap::plan(request, HeapView::Temporary),
     ),
     Endpoint::linked(
@@ -77,21 +83,18 @@ pub(super) const ENDPOINTS: &[Endpoint] = &[
     Endpoint::linked(
         "/debug/pprof/goroutine",
         "",
-        "goroutine: empty here, for scrapers of Go services",
+        "goroutine: empty, for scrapers of Go services",
         |request| empty::plan(request, EmptyProfile::Goroutine),
     ),
-    Endpoint::linked("/debug/pprof/block", "", "block: empty here, for scrapers of Go services", |request| {
+    Endpoint::linked("/debug/pprof/block", "", "block: empty, for scrapers of Go services", |request| {
         empty::plan(request, EmptyProfile::Block)
     }),
-    Endpoint::linked("/debug/pprof/mutex", "", "mutex: empty here, for scrapers of Go services", |request| {
+    Endpoint::linked("/debug/pprof/mutex", "", "mutex: empty, for scrapers of Go services", |request| {
         empty::plan(request, EmptyProfile::Mutex)
     }),
-    Endpoint::linked(
-        "/debug/pprof/wall",
-        "",
-        "wall: empty here, `flamelet record --off-cpu` has it",
-        |request| empty::plan(request, EmptyProfile::Wall),
-    ),
+    Endpoint::linked("/debug/pprof/wall", "", "wall: empty; use `flamelet record --off-cpu`", |request| {
+        empty::plan(request, EmptyProfile::Wall)
+    }),
     Endpoint::linked("/debug/pprof/cmdline", "", "cmdline: the command line", |_| {
         Ok(Plan::Now(|_| symbol::cmdline()))
     }),

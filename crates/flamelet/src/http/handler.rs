@@ -89,7 +89,7 @@ impl Handler {
     pub fn answer<B: AsRef<[u8]>>(&self, request: Request<B>) -> Answering {
         let (parts, body) = request.into_parts();
         if let Err(refusal) = self.admit(&parts) {
-            return Answering { state: AnswerState::Done(Some(self.refuse_stranger(&parts, &refusal))) };
+            return Answering { state: AnswerState::Done(Some(self.refuse_unauthorized(&parts, &refusal))) };
         }
         self.answer_admitted(&parts, body.as_ref())
     }
@@ -123,7 +123,7 @@ impl Handler {
     }
 
     /// Returns the answer to a request that [`Handler::admit`] refused.
-    pub(crate) fn refuse_stranger(&self, parts: &Parts, refusal: &Refusal) -> Response<Vec<u8>> {
+    pub(crate) fn refuse_unauthorized(&self, parts: &Parts, refusal: &Refusal) -> Response<Vec<u8>> {
         let mut answer = self.refuse(refusal);
         answer::cut_body_for(&parts.method, &mut answer);
         answer
@@ -143,7 +143,7 @@ impl Handler {
         sites::check(parts, self.hosts.as_deref())?;
         match self.authorize.as_ref().is_none_or(|allowed| allowed(parts)) {
             true => Ok(()),
-            false => Err(Refusal::stranger()),
+            false => Err(Refusal::unauthorized()),
         }
     }
 
@@ -176,7 +176,7 @@ impl Handler {
     fn too_many_unread(&self) -> Refusal {
         let most = self.profiler.limits().max_unread >> 10;
         Refusal::busy(format!(
-            "finished profiles of {most} KiB wait for clients that read slowly, which is the cap of this service; \
+            "finished profiles of {most} KiB wait for slow clients, the limit of this service; \
              try again later"
         ))
     }
@@ -198,8 +198,9 @@ impl Handler {
             Cost::Capture if self.profiler.has_many_unread() => return Err(self.too_many_unread()),
             Cost::Capture => Some(self.profiler.permit().ok_or_else(|| {
                 let most = self.profiler.limits().max_captures;
-                let message =
-                    format!("{most} captures are running already, which is the cap of this service");
+                let message = format!(
+                    "{most} captures are already running, the limit of this service; try again later"
+                );
                 Refusal::busy(message)
             })?),
         };

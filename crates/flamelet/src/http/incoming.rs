@@ -27,7 +27,7 @@ impl Incoming<'_> {
     /// Returns `seconds`, for endpoints where it asks for the change over that time.
     pub(super) fn delta_seconds(&self) -> Result<Option<u64>, Refusal> {
         let most = self.rules.limits.max_duration.as_secs();
-        let seconds = self.query.number("seconds", 1..=most, " (the cap of this service)")?;
+        let seconds = self.query.number("seconds", 1..=most, " (the limit of this service)")?;
         if seconds.is_some() && self.query.wants_text()? {
             return Err(Refusal::bad_parameter("seconds and debug params are incompatible"));
         }

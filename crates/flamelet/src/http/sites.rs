@@ -14,12 +14,10 @@ const X_FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host")
 pub(super) fn check(parts: &Parts, hosts: Option<&[String]>) -> Result<(), Refusal> {
     let asked = host_of(parts).unwrap_or_default();
     if hosts.is_some_and(|hosts| !hosts.iter().any(|host| host.eq_ignore_ascii_case(asked))) {
-        return Err(Refusal::stranger());
+        return Err(Refusal::unauthorized());
     }
     if is_from_another_site(parts, hosts.unwrap_or_default()) {
-        return Err(Refusal::forbidden(
-            "another site's page made this request, and this service does not allow it: open the address itself",
-        ));
+        return Err(Refusal::forbidden("requests from other sites are not allowed; open the URL directly"));
     }
     Ok(())
 }

@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn for_who_went_away_no_names_are_looked_up() {
+    fn no_names_are_looked_up_for_clients_that_are_gone() {
         let profiler = Profiler::builder().start().expect("started");
         let (entered, _) = stop_at_names(&profiler);
         let gone = profiler.start().expect("captures").finish_while(|| false);
@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn while_the_past_gets_its_names_nobody_else_waits() {
+    fn no_request_waits_while_the_past_gets_its_names() {
         let profiler = Profiler::builder().continuous(Continuous::default()).start().expect("started");
         let (entered, leave) = stop_at_names(&profiler);
         std::thread::scope(|scope| {

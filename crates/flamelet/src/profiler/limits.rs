@@ -34,7 +34,7 @@ impl Limits {
             || self.max_unread == 0
         {
             return Err(Error::invalid(
-                "the caps must allow 1 second, 1 Hz, 1 capture, 1 pixel and 1 byte at least",
+                "the limits must be at least 1 second, 1 Hz, 1 capture, 1 pixel and 1 byte",
             ));
         }
         if self.max_frequency > highest {

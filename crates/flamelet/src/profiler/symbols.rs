@@ -118,14 +118,14 @@ mod tests {
 
     #[test]
     #[cfg(target_os = "linux")]
-    fn a_child_that_is_forked_meanwhile_looks_up_names_of_its_own() {
+    fn a_child_forked_during_a_lookup_looks_up_its_own_names() {
         let symbols = Symbols::new(1 << 20);
         symbols.using(|_| assert!(flamelet_test_support::holds_in_child(|| symbols.using(|_| true))));
         assert!(symbols.using(|_| true));
     }
 
     #[test]
-    fn how_much_memory_it_takes_can_be_asked_while_it_works() {
+    fn its_memory_use_can_be_read_while_it_works() {
         let symbols = std::sync::Arc::new(Symbols::new(1 << 20));
         let (asked, answer) = std::sync::mpsc::channel();
         let theirs = symbols.clone();

@@ -1,4 +1,4 @@
-//! Captures at the same time, too many of them, and clients that go away.
+//! Concurrent captures, too many of them, and clients that hang up.
 
 use crate::service::{Burner, Service, again_until, names};
 use flamelet::Profiler;
@@ -39,7 +39,7 @@ fn one_more_than_the_cap_is_refused_until_one_ends() {
     let first = service.send("GET", "/debug/pprof/profile?seconds=500", &[], "");
     service.wait_until("the first runs", |metrics| metrics.captures_running == 1);
     let answer = service.get("/debug/pprof/profile?seconds=1");
-    answer.assert_refused(503, "1 captures are running already, which is the cap of this service");
+    answer.assert_refused(503, "1 captures are already running, the limit of this service");
     assert_eq!(answer.header("retry-after"), "1");
     drop(first);
     service.wait_until("it noticed", |metrics| metrics.captures_running == 0);
@@ -87,7 +87,7 @@ fn a_storm_of_clients_that_hang_up_leaves_nothing_behind() {
     for round in 0..40 {
         let path = |at: usize| format!("/debug/pprof/{}", paths[(at + round) % paths.len()]);
         let clients: Vec<_> = (0..8).map(|at| service.send("GET", &path(at), &[], "")).collect();
-        // Some before they are heard, some while they are worked on.
+        // Some before their request is read, some while it is processed.
         if round % 2 == 0 {
             service.wait_until("some run", |metrics| metrics.captures_running > 0);
         }
@@ -121,7 +121,7 @@ fn the_server_answers_others_during_a_capture() {
     service.wait_until("all ended", |metrics| metrics.captures_running == 0);
 }
 
-/// Without connections, whose buffers would take a part of the answers: how much they take is the system's.
+/// Without connections, whose buffers would hold part of the answers; their size depends on the system.
 #[test]
 fn answers_that_nobody_reads_are_bounded() {
     let profiler = Profiler::builder().max_unread(300_000).start().expect("started");
@@ -152,7 +152,7 @@ fn answers_that_nobody_reads_are_bounded() {
     drop(unread);
     assert_eq!(profiler.metrics().unread_bytes, 0);
     assert_eq!(ask("text/html").status(), 200);
-    // What is small goes through.
+    // Small answers are not refused.
     assert_eq!(ask("*/*").status(), 200);
 }
 

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// Whether a program is not there; then the test leaves out what needs it, and says so.
+/// Returns whether a program is missing, and prints a line about the skipped part if so.
 fn lacks(program: &str, is_there: bool) -> bool {
     if !is_there {
         flamelet_test_support::skip!("no {program} (`cargo xtask tools` prepares it)");
@@ -57,21 +57,21 @@ fn pprof() -> Command {
     )
 }
 
-/// pprof with a home of its own. It would wait for half as long again as the capture takes, and a slow machine needs
-/// more than that to find names.
+/// Returns pprof with its own home. By default it waits one and a half times as long as the capture takes, and a slow
+/// machine needs more than that to look up names.
 fn pprof_at_home(home: &Path) -> Command {
     let mut command = pprof();
     command.env("PPROF_TMPDIR", home).env("HOME", home).env("PPROF_BINARY_PATH", home).arg("-timeout=120");
     command
 }
 
-/// What pprof prints of a busy service, with its busy function in it.
+/// Returns pprof's output for a busy service, with its busy function in it.
 #[track_caller]
 fn run_pprof_on_burner(arguments: &[&str], url: &str) -> String {
     again_until(|| run_pprof(arguments, url), |printed| printed.contains("burn_cycles"))
 }
 
-/// Runs pprof on a URL; what it printed.
+/// Runs pprof on a URL and returns its output.
 #[track_caller]
 fn run_pprof(arguments: &[&str], url: &str) -> String {
     let home = tempfile::tempdir().expect("a temporary folder");
@@ -96,7 +96,7 @@ fn go_tool_pprof_reads_the_live_profile() {
     // What its `web` and its page draw.
     let dot = run_pprof_on_burner(&["-dot", "-nodefraction=0", "-edgefraction=0"], &url);
     assert!(dot.starts_with("digraph"), "{dot}");
-    // The guide of the other family.
+    // The paths of the Axum profiler crate.
     run_pprof_on_burner(&["-top"], &service.url("/pprof/profile/report?seconds=1"));
 }
 
@@ -193,7 +193,7 @@ fn pprof_shows_the_text_of_a_refusal() {
     assert!(!output.status.success() && error.contains("from 1 to 600"), "{error}");
 }
 
-/// What a browser makes of a URL: the page after its scripts ran, as text.
+/// Returns a page as text, after a browser has run its scripts.
 fn open_in_chromium(url: &str) -> String {
     let home = tempfile::tempdir().expect("a temporary folder");
     // A browser that hangs fails the test instead of stopping it for ever.
@@ -204,10 +204,10 @@ fn open_in_chromium(url: &str) -> String {
         .args(["--disable-background-networking", "--disable-component-update", "--disable-sync"])
         .arg("--no-proxy-server")
         .arg(format!("--user-data-dir={}", home.path().display()))
-        // It makes a socket among the temporary files, whose name must be short, and writes into its user's folder.
+        // It creates a socket in the temporary folder, whose path must be short, and writes to the user's home.
         .env("TMPDIR", "/tmp")
         .env("HOME", home.path())
-        // So much of the page's own time may pass; it ends when nothing is left to do.
+        // The limit of virtual time; the page ends when nothing is left to do.
         .args(["--virtual-time-budget=30000", "--dump-dom", url])
         .output()
         .expect("timeout is of coreutils");

@@ -31,7 +31,7 @@ fn a_program_gets_gzipped_pprof_with_gos_headers() {
 
 #[test]
 fn defaults_are_those_of_the_guides() {
-    // With a cap of one second, the default durations (30 and 10 s) come down to it.
+    // With a limit of one second, the default durations (30 and 10 s) are reduced to it.
     let service = Service::start(Profiler::builder().max_duration(Duration::from_secs(1)));
     let profile = service.get("/debug/pprof/profile").profile();
     assert_eq!(profile.header.period, 1_000_000_000 / 99);
@@ -62,7 +62,7 @@ fn a_browser_gets_a_flame_graph() {
     let picture = draw("image/svg+xml");
     assert_eq!((picture.status, picture.header("content-type")), (200, "image/svg+xml"));
     assert!(picture.text().contains("<svg"));
-    // Also where there is nothing to see.
+    // Also for an empty profile.
     assert_eq!(service.get_as("/debug/pprof/mutex", "text/html").status, 200);
 }
 
@@ -72,11 +72,12 @@ fn bad_parameters_are_400_and_name_the_cap() {
     let service = Service::start(caps);
     for path in ["/debug/pprof/profile", "/pprof/profile/report", "/pprof/profile/flamegraph"] {
         for bad in ["0", "-1", "78", "99999999999999999999", "ten", "1.5", "NaN", "%00", "0x5"] {
-            let text = "\"seconds\": it must be a whole number from 1 to 77 (the cap of this service)";
+            let text = "\"seconds\": it must be a whole number from 1 to 77 (the limit of this service)";
             service.get(&format!("{path}?seconds={bad}")).assert_refused(400, text);
         }
         for bad in ["0", "-5", "556", "4294967297", "fast"] {
-            let text = "\"frequency\": it must be a whole number from 1 to 555 Hz (the cap of this service)";
+            let text =
+                "\"frequency\": it must be a whole number from 1 to 555 Hz (the limit of this service)";
             service.get(&format!("{path}?seconds=1&frequency={bad}")).assert_refused(400, text);
         }
     }
@@ -117,7 +118,7 @@ fn unknown_profiles_and_wrong_methods() {
         ("PATCH", "/pprof/heap/flamegraph"),
     ] {
         let answer = service.ask(method, path, &[], "");
-        answer.assert_refused(405, "not allowed here, only GET, HEAD");
+        answer.assert_refused(405, "not allowed, only GET, HEAD");
         assert_eq!(answer.header("allow"), "GET, HEAD");
     }
 }
@@ -130,14 +131,14 @@ fn head_answers_without_a_capture() {
     assert_eq!(answer.header("content-type"), "application/octet-stream");
     let answer = service.ask("HEAD", "/debug/pprof/profile?seconds=0", &[], "");
     assert_eq!(answer.status, 400);
-    // How long the body of GET would be is not known without it, and nothing else may be said: not 0 either.
+    // The length of GET's body is unknown without making it, so there must be no length header, not even 0.
     for path in ["profile?seconds=500", "heap", "block", "growth?seconds=500", "symbol?0x1000"] {
         let answer = service.ask("HEAD", &format!("/debug/pprof/{path}"), &[], "");
         assert_eq!((answer.status, answer.body.len()), (200, 0), "{path}");
         assert_eq!((answer.header("content-length"), answer.header("transfer-encoding")), ("", ""), "{path}");
     }
     assert_eq!(service.profiler.metrics().captures_served, 0);
-    // What is known at once has the length that GET gets.
+    // Answers that are known at once have the same length as with GET.
     let length = service.get("/debug/pprof/cmdline").body.len().to_string();
     let answer = service.ask("HEAD", "/debug/pprof/cmdline", &[], "");
     assert_eq!(
@@ -170,7 +171,7 @@ fn text_for_people() {
 }
 
 #[test]
-fn profiles_that_rust_has_not_are_valid_and_empty() {
+fn profiles_that_rust_does_not_have_are_valid_and_empty() {
     let service = Service::start(Profiler::builder());
     for (name, expected) in [
         ("block", &["contentions/count", "delay/nanoseconds"][..]),
@@ -247,8 +248,7 @@ fn the_minute_before_where_it_is_remembered() {
     let continuous = Continuous::default().frequency(99).keep(Duration::from_secs(60));
     let on = Service::start(Profiler::builder().continuous(continuous));
     let _burner = Burner::start();
-    on.get("/debug/pprof/profile?last=61")
-        .assert_refused(400, "from 1 to 60 (this service remembers no more)");
+    on.get("/debug/pprof/profile?last=61").assert_refused(400, "from 1 to 60 (this service keeps no more)");
     on.get("/debug/pprof/profile?last=0").assert_refused(400, "\"last\"");
     on.get("/debug/pprof/profile?last=5&seconds=5").assert_refused(400, "seconds and last");
     on.get("/debug/pprof/profile?last=5&frequency=9").assert_refused(400, "frequency and last");

@@ -25,7 +25,7 @@ fn bytes_of(profile: &flamelet::Profile, column: usize, function: &str) -> i64 {
 }
 
 #[test]
-fn heap_and_allocs_name_who_holds_memory() {
+fn heap_and_allocs_name_the_holders_of_memory() {
     let service = Service::start(Profiler::builder());
     let held = hold_memory(64 << 20);
     let answer = service.get("/debug/pprof/heap?gc=1");
@@ -71,7 +71,7 @@ fn looking_up_names_is_not_the_services_memory() {
 }
 
 #[test]
-fn an_exceeded_budget_names_the_guilty() {
+fn an_exceeded_budget_names_the_heaviest_function() {
     let keeps = flamelet::heap::budget().allocations(8).assert(|| hold_memory(1 << 20).len());
     assert_eq!(keeps, 4);
     let exceeded = std::panic::catch_unwind(|| {
@@ -97,7 +97,7 @@ fn seconds_asks_for_what_changes_meanwhile() {
     assert!((BLOCK as i64..=most).contains(&bytes), "what was allocated meanwhile, not before: {bytes}");
     let (growth, _) = hold("/debug/pprof/growth?seconds=1");
     assert_eq!(types(&growth.profile()), ["growth_objects/count", "growth_space/bytes"]);
-    // Growth between two moments says nothing about what is steady.
+    // Growth between two snapshots does not show whether it is steady.
     let (two, _) = hold_while_asked(&service, "/debug/pprof/growth?seconds=1&windows=1");
     assert_eq!(steady(&two.profile(), "hold_during_capture"), Vec::<String>::new());
     // Held more in every window.
@@ -144,7 +144,7 @@ fn a_service_watches_its_own_growth() {
     assert_eq!(types(&snapshot.temporary()), ["freed_objects/count", "freed_space/bytes"]);
 }
 
-/// Asks, and allocates until there is an answer; with it, how many blocks.
+/// Sends a request, and allocates until there is an answer; returns it with the number of blocks.
 fn hold_while_asked(service: &Service, path: &str) -> (Answer, usize) {
     std::thread::scope(|scope| {
         let asked = scope.spawn(|| service.get(path));
@@ -165,7 +165,7 @@ fn hold_during_capture() -> Vec<u8> {
     black_box(Vec::with_capacity(BLOCK))
 }
 
-/// The same for another test, which runs beside.
+/// The same for another test, which runs at the same time.
 #[inline(never)]
 fn hold_while_watched() -> Vec<u8> {
     black_box(Vec::with_capacity(black_box(BLOCK)))
@@ -175,7 +175,7 @@ fn hold_while_watched() -> Vec<u8> {
 fn a_profiler_that_leaves_the_heap_alone_says_so() {
     let service = Service::start(Profiler::builder().without_heap());
     for path in ["/debug/pprof/heap", "/debug/pprof/growth?seconds=1", "/pprof/heap/report"] {
-        service.get(path).assert_refused(403, "switched off in this service, by `without_heap()`");
+        service.get(path).assert_refused(403, "switched off in this service (`without_heap()`)");
     }
     let error = service.profiler.heap().expect_err("switched off").to_string();
     assert!(error.contains("without_heap()"), "{error}");

@@ -1,4 +1,4 @@
-//! The HTTP contract, asked over a real connection of a real axum server.
+//! The HTTP contract, over real connections to a real axum server.
 
 mod captures;
 mod clients;

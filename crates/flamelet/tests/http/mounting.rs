@@ -1,4 +1,4 @@
-//! Where the endpoints are, and who may ask.
+//! The paths of the endpoints, and which clients may use them.
 
 use crate::service::{Burner, Service, again_until, names};
 use flamelet::Profiler;
@@ -121,14 +121,14 @@ fn other_names_and_other_sites_are_refused() {
         let headers = [("Sec-Fetch-Site", site), ("Sec-Fetch-Mode", mode), ("Sec-Fetch-Dest", dest)];
         service.ask("GET", "/debug/pprof/cmdline", &headers, "")
     };
-    from("cross-site", "no-cors", "image").assert_refused(403, "another site's page");
-    from("cross-site", "navigate", "iframe").assert_refused(403, "another site's page");
+    from("cross-site", "no-cors", "image").assert_refused(403, "requests from other sites");
+    from("cross-site", "navigate", "iframe").assert_refused(403, "requests from other sites");
     assert_eq!(from("cross-site", "navigate", "document").status, 200, "a link in a chat");
     assert_eq!(from("same-origin", "cors", "empty").status, 200);
     assert_eq!(from("none", "navigate", "document").status, 200, "typed by hand");
 }
 
-/// Browsers send no `Sec-Fetch-…` to plain HTTP off loopback: what is left is `Origin` and `Referer`.
+/// Browsers send no `Sec-Fetch-…` over plain HTTP beyond loopback, which leaves `Origin` and `Referer`.
 #[test]
 fn other_sites_are_refused_by_origin_and_referer_where_browsers_say_no_more() {
     let service = Service::start(Profiler::builder());
@@ -147,7 +147,7 @@ fn other_sites_are_refused_by_origin_and_referer_where_browsers_say_no_more() {
     for (name, value) in &foreign {
         for path in ["/debug/pprof/cmdline", "/debug/pprof/profile?seconds=1", "/debug/pprof/view/"] {
             let answer = ask(path, &[(name, value)]);
-            answer.assert_refused(403, "another site's page");
+            answer.assert_refused(403, "requests from other sites");
             assert_eq!(answer.header("cross-origin-resource-policy"), "same-origin", "{name}: {value}");
         }
     }
@@ -160,11 +160,11 @@ fn other_sites_are_refused_by_origin_and_referer_where_browsers_say_no_more() {
         assert_eq!(ask("/debug/pprof/cmdline", &[(name, value)]).status, 200, "{name}: {value}");
         assert_eq!(ask("/debug/pprof/view/", &[(name, value)]).status, 200, "{name}: {value}");
     }
-    // A form of another site's, which needs no leave to send; and pprof, which sends neither.
+    // A form of another site, which browsers send without a preflight; and pprof, which sends neither header.
     let posted = service.ask("POST", "/debug/pprof/symbol", &[("Origin", "http://evil.example")], "0x1");
-    posted.assert_refused(403, "another site's page");
+    posted.assert_refused(403, "requests from other sites");
     assert_eq!(service.ask("POST", "/debug/pprof/symbol", &[], "0x1").status, 200);
-    // What the browser itself says counts more: a link that was followed.
+    // `Sec-Fetch-…` takes precedence: the user followed a link.
     let link = [
         ("Sec-Fetch-Site", "cross-site"),
         ("Sec-Fetch-Mode", "navigate"),
@@ -180,7 +180,7 @@ fn behind_a_proxy_a_page_is_known_by_the_name_that_the_proxy_has() {
     let page = ("Referer", "http://profiles.internal/debug/pprof/");
     let ask = |headers: &[(&str, &str)]| service.ask("GET", "/debug/pprof/cmdline", headers, "").status;
     assert_eq!(ask(&[page]), 403);
-    // No page of another site can set this header without asking first, which is refused.
+    // No page of another site can set this header without a preflight request, which is refused.
     assert_eq!(ask(&[page, ("X-Forwarded-Host", "profiles.internal")]), 200);
     assert_eq!(ask(&[page, ("X-Forwarded-Host", "profiles.internal:80, inner:8080")]), 200);
     assert_eq!(ask(&[page, ("X-Forwarded-Host", "other.internal")]), 403);
@@ -193,7 +193,7 @@ fn behind_a_proxy_a_page_is_known_by_the_name_that_the_proxy_has() {
     assert_eq!(named.ask_as(&[page, ("Host", &own)], "/debug/pprof/cmdline").status, 403);
 }
 
-/// What a page that hides where it comes from may still set off, it cannot read.
+/// A page that hides its origin can start a capture but cannot read the answer.
 #[test]
 fn nothing_that_is_answered_can_be_read_by_other_sites() {
     let service = Service::start(Profiler::builder());
@@ -211,7 +211,7 @@ fn nothing_that_is_answered_can_be_read_by_other_sites() {
 }
 
 #[test]
-fn a_list_of_addresses_that_is_too_long_is_said_to_be() {
+fn a_list_of_addresses_that_is_too_long_is_refused() {
     let service = Service::start(Profiler::builder());
     let answer = service.ask("POST", "/debug/pprof/symbol", &[], &"0x1+".repeat((1 << 20) + 1));
     answer.assert_refused(413, "at most 4 MiB");
@@ -284,7 +284,7 @@ fn commands_to_copy_hold_nothing_that_ends_their_quotes() {
     let (path, end) = ("/debug/pprof/", "/debug/pprof/profile?seconds=10");
     assert_eq!(address("[::1]:3000", path, ""), format!("http://[::1]:3000{end}"));
     assert_eq!(address("a'; rm -r /; 'b", path, ""), format!("http://HOST{end}"));
-    // Over HTTP/2 the address says all.
+    // Over HTTP/2, the URL has the host.
     assert_eq!(address("a", "https://a/debug/pprof/", ""), format!("https://a{end}"));
     let odd = address("a", "/it's/debug/pprof/", "/it's");
     assert_eq!(odd, format!("http://a/it%27s{end}"));

@@ -1,4 +1,4 @@
-//! A service under test, work for it to do, and the smallest client that can ask it.
+//! A service under test, work for it to do, and a minimal client.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -14,8 +14,8 @@ use flamelet_capture::profile::pprof;
 /// How long to wait for something that must happen.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(180);
 
-/// What `ask` gets; asked again while it is not good, because the machine may stand still for the very second that a
-/// capture takes, and then there is nothing in it.
+/// Returns the result of `ask`, repeated until it is good: the process may not run at all during the second of a capture,
+/// which is empty then.
 #[track_caller]
 pub(crate) fn again_until<T: std::fmt::Debug>(ask: impl Fn() -> T, is_good: impl Fn(&T) -> bool) -> T {
     let start = Instant::now();
@@ -29,7 +29,7 @@ pub(crate) fn again_until<T: std::fmt::Debug>(ask: impl Fn() -> T, is_good: impl
     }
 }
 
-/// An axum server on a port of its own, which ends with the test.
+/// An axum server on its own port, which ends with the test.
 pub(crate) struct Service {
     pub(crate) address: SocketAddr,
     pub(crate) profiler: Profiler,
@@ -167,7 +167,7 @@ impl Answer {
         pprof::read(&self.body, &pprof::Limits::default()).expect("a profile")
     }
 
-    /// A refusal as Go words one.
+    /// A refusal in Go's form.
     #[track_caller]
     pub(crate) fn assert_refused(&self, status: u16, text: &str) {
         assert_eq!(self.status, status, "{}", String::from_utf8_lossy(&self.body));

@@ -131,7 +131,7 @@ impl OutFileParser {
 
     fn named_line(&mut self, line: &[u8]) -> LineResult {
         let split =
-            line.iter().position(|&byte| byte == b'=' || byte == b':').ok_or("neither cost nor name")?;
+            line.iter().position(|&byte| byte == b'=' || byte == b':').ok_or("neither a cost nor a name")?;
         let (key, value) = (&line[..split], line[split + 1..].trim_ascii());
         if line[split] == b':' {
             return self.header(key, value);
@@ -164,7 +164,7 @@ impl OutFileParser {
                 self.jump = true;
                 self.jumps += 1;
             }
-            _ => return Err("a name that callgrind files do not have"),
+            _ => return Err("unknown name"),
         }
         Ok(())
     }
@@ -216,7 +216,7 @@ impl OutFileParser {
         let Some((number, rest)) = compressed(value) else { return Ok(self.text(value)) };
         if rest.is_empty() {
             let known = self.names.compressed[space as usize].get(&number).copied();
-            return known.ok_or("a compressed name that was not given before");
+            return known.ok_or("a compressed name that was not defined before");
         }
         let id = self.text(rest);
         if self.budget.has_room(hash_entry(size_of::<(u64, NameId)>())) {
@@ -254,7 +254,7 @@ impl OutFileParser {
         costs.clear();
         for word in words.take(self.events.len()) {
             costs.push(
-                decimal(word).or_else(|| hex(word.strip_prefix(b"0x")?)).ok_or("a cost that is no number")?,
+                decimal(word).or_else(|| hex(word.strip_prefix(b"0x")?)).ok_or("a cost is not a number")?,
             );
         }
         costs.resize(self.events.len(), 0);
@@ -287,7 +287,7 @@ impl OutFileParser {
 
     fn finish(self, budget: &Budget, notes: &mut Notes) -> Result<Profile> {
         if self.events.is_empty() || self.graphs.values().all(|graph| graph.functions.is_empty()) {
-            return Err(Error::new(ErrorKind::Truncated, "the callgrind file holds no function"));
+            return Err(Error::new(ErrorKind::Truncated, "the callgrind file has no function"));
         }
         let mut assembly = Assembly::new(false, budget);
         for event in &self.events {
@@ -306,7 +306,7 @@ impl OutFileParser {
             expand(graph, &self.names.texts, self.has_address, labels, &mut assembly);
         }
         notes.push(
-            "callgrind knows callers, not stacks: costs of a function are spread over its callers".into(),
+            "callgrind records callers, not stacks: the cost of a function is spread over its callers".into(),
         );
         if self.jumps > 0 {
             notes.push(format!("{} jumps are dropped", self.jumps));

@@ -32,7 +32,7 @@ pub(crate) fn write(
     if profile.comments().any(|comment| !comment.starts_with("callgrind: cmd ")) {
         notes.dropped_comments(profile);
     }
-    notes.push("stacks become calls: how often is not known, so each sample counts as one call".into());
+    notes.push("the number of calls is unknown: each sample counts as one call".into());
     let width = profile.sample_types().len();
     let stacks = stacks(profile);
     let mut functions: BTreeMap<Key<'_>, FunctionCosts<'_>> = BTreeMap::new();
@@ -43,7 +43,7 @@ pub(crate) fn write(
         add_sample(&mut functions, &frames, sample.values, width);
     }
     if negative > 0 {
-        notes.push(format!("callgrind has no negative costs: {negative} samples count as 0 there"));
+        notes.push(format!("callgrind has no negative costs: {negative} samples count as 0"));
     }
     write_header(profile, out)?;
     let mut names = NameTables::default();

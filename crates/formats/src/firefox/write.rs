@@ -47,7 +47,7 @@ pub(crate) fn write(
         None => {
             notes.dropped_timeline(profile);
             notes.dropped_labels(profile);
-            notes.push("samples are laid out one after another, for the format needs times".into());
+            notes.push("samples are placed one after another, because the format needs times".into());
             let mut tables = Tables::new(profile, &libs, &mut frames);
             for sample in profile.samples().filter(|sample| sample.values[index] != 0) {
                 tables.in_turn(sample.stack, sample.values[index], scale);

@@ -25,18 +25,16 @@ impl ChunkHeader {
 
     pub(super) fn parse(bytes: &[u8]) -> Result<Self> {
         if !bytes.starts_with(super::MAGIC) {
-            return Err(Error::new(
-                ErrorKind::Corrupt,
-                "a chunk of the flight recording does not start as one",
-            ));
+            return Err(Error::new(ErrorKind::Corrupt, "a chunk of the flight recording has a wrong header"));
         }
         let header = bytes.get(..Self::SIZE);
-        let header = header
-            .ok_or_else(|| Error::new(ErrorKind::Truncated, "the flight recording ends within a header"))?;
+        let header = header.ok_or_else(|| {
+            Error::new(ErrorKind::Truncated, "the flight recording ends in the middle of a header")
+        })?;
         let long = |at: usize| i64::from_be_bytes(header[at..at + 8].try_into().expect("eight bytes"));
         let major = u16::from_be_bytes([header[4], header[5]]);
         if major != 2 && major != 1 {
-            let message = format!("flight recordings of version {major} are not known here");
+            let message = format!("unsupported flight recording version {major}");
             return Err(Error::new(ErrorKind::WrongFormat, message));
         }
         Ok(Self {

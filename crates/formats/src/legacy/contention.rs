@@ -67,7 +67,7 @@ impl Contention {
         let at = memchr::memchr(b'@', line).ok_or("a sample without `@`")?;
         let mut counts = numbers(&line[..at]);
         let (Some(delay), Some(count)) = (counts.next(), counts.next()) else {
-            return Err("a sample without figures");
+            return Err("a sample without counts");
         };
         let delay = delay.saturating_mul(self.period);
         let nanos = match self.cycles_per_second {

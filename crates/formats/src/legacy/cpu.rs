@@ -49,8 +49,9 @@ pub(super) fn recognise(head: &[u8]) -> bool {
 
 /// Reads a binary CPU profile.
 pub(super) fn read(bytes: &[u8], budget: &Budget) -> Result<Profile> {
-    let damaged =
-        |what: &str| Error::new(ErrorKind::Truncated, format!("the CPU profile ends within {what}"));
+    let damaged = |what: &str| {
+        Error::new(ErrorKind::Truncated, format!("the CPU profile ends in the middle of {what}"))
+    };
     let words = layout(bytes).ok_or_else(|| damaged("its header"))?;
     let period = words.read(bytes, 3).ok_or_else(|| damaged("its header"))?;
     let period_nanos = i64::try_from(period).unwrap_or(i64::MAX).saturating_mul(1000);

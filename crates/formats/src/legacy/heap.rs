@@ -68,7 +68,7 @@ impl Heap {
         let at = memchr::memchr(b'@', line).ok_or("a sample without `@`")?;
         let counts: Vec<i64> = numbers(&line[..at]).collect();
         let [live, live_bytes, all, all_bytes] = counts[..] else {
-            return Err("a sample without four figures");
+            return Err("a sample without four counts");
         };
         let frames = stack(&line[at + 1..])?;
         let mut labels = Vec::new();

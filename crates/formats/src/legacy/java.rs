@@ -34,7 +34,7 @@ impl LineReader for Java {
             (None, Some(equals)) => {
                 self.setting(line[..equals].trim_ascii(), line[equals + 1..].trim_ascii())
             }
-            (None, None) => Err("neither a setting nor a sample nor a name"),
+            (None, None) => Err("neither a setting, a sample nor a name"),
         }
     }
 
@@ -79,7 +79,7 @@ impl Java {
     ) -> std::result::Result<(), &'static str> {
         let mut figures = numbers(figures);
         let (Some(first), Some(second)) = (figures.next(), figures.next()) else {
-            return Err("a sample without figures");
+            return Err("a sample without counts");
         };
         let frames: Option<Vec<u64>> = words(stack).map(prefixed_hex).collect();
         let frames = frames.ok_or("a bad address")?;

@@ -50,7 +50,7 @@ impl LineReader for Threads {
     fn finish(&mut self, text: &mut TextProfile, notes: &mut Notes) -> Result<()> {
         self.close(text);
         if text.samples.len() == 0 {
-            notes.push("the profile holds no threads".into());
+            notes.push("the profile has no threads".into());
         }
         Ok(())
     }

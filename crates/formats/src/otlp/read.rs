@@ -43,7 +43,7 @@ pub(super) fn to_profile(
         }
     }
     if reader.assembly.column_count() == 0 {
-        return Err(Error::new(ErrorKind::Corrupt, "the OTLP message holds no profile"));
+        return Err(Error::new(ErrorKind::Corrupt, "the OTLP message has no profile"));
     }
     if let Some(column) = reader.timed {
         reader.assembly.events_count(column);
@@ -120,7 +120,7 @@ impl<'a> DictionaryReader<'a> {
             return Ok(());
         }
         if *self.timed.get_or_insert(column) != column {
-            notes.push("times are kept for the first kind of value that has them".into());
+            notes.push("times are kept only for the first sample type that has them".into());
             return Ok(());
         }
         self.assembly.starts_at(1);

@@ -49,7 +49,7 @@ struct SampledEvent {
 
 /// What was lost or is doubtful.
 #[derive(Default)]
-struct Doubts {
+struct Problems {
     lost: u64,
     truncated: u64,
     unreadable: u64,
@@ -60,7 +60,7 @@ struct Doubts {
     used_files: HashMap<String, String>,
 }
 
-impl Doubts {
+impl Problems {
     /// Keeps the name of a file, once.
     fn note(&mut self, list: fn(&mut Self) -> &mut BTreeSet<String>, name: &str, budget: &Budget) {
         if !list(self).contains(name) && budget.has_room(FILE + name.len()) {
@@ -92,7 +92,7 @@ pub(super) struct Replay<'a> {
     images: Images,
     /// How many processes have the rules of their frames cached.
     remembered: u32,
-    doubts: Doubts,
+    problems: Problems,
     sums: Vec<Sum>,
     /// The sum of a row and an event.
     sum_of: HashMap<(u32, usize), usize>,
@@ -120,7 +120,7 @@ impl Replay<'_> {
             tasks: HashMap::default(),
             images: Images::default(),
             remembered: 0,
-            doubts: Doubts::default(),
+            problems: Problems::default(),
             sums: Vec::new(),
             sum_of: HashMap::default(),
             seen: ByteIndex::new(budget),
@@ -171,14 +171,14 @@ impl Replay<'_> {
             record_kind::FORK => TaskChange::parse(header, fields).map(|fork| self.fork(fork)),
             record_kind::SAMPLE => self.sample(header, fields, dump),
             record_kind::LOST => {
-                fields.u64().and_then(|_| fields.u64()).map(|count| self.doubts.lost += count)
+                fields.u64().and_then(|_| fields.u64()).map(|count| self.problems.lost += count)
             }
-            record_kind::LOST_SAMPLES => fields.u64().map(|count| self.doubts.lost += count),
+            record_kind::LOST_SAMPLES => fields.u64().map(|count| self.problems.lost += count),
             record_kind::EXIT => TaskChange::parse(header, fields).map(|ended| self.exit(ended)),
             _ => Some(()),
         };
         if read.is_none() {
-            self.doubts.unreadable += 1;
+            self.problems.unreadable += 1;
         }
     }
 
@@ -189,7 +189,7 @@ impl Replay<'_> {
         }
         let name = String::from_utf8_lossy(mmap.name);
         let base = name.rsplit('/').next().unwrap_or_default();
-        self.doubts.has_jitdump |= base.starts_with("jit-") && base.ends_with(".dump");
+        self.problems.has_jitdump |= base.starts_with("jit-") && base.ends_with(".dump");
         let module = self.module(mmap, &name, end);
         self.processes.map(mmap.pid, module);
         if mmap.pid == KERNEL {
@@ -205,17 +205,17 @@ impl Replay<'_> {
             match self.images.image(name, self.assembly.budget()) {
                 Some(image) if build_id.is_empty() || image.build_id() == build_id => {
                     if self.assembly.budget().has_room(FILE + name.len()) {
-                        self.doubts.used_files.insert(name.to_owned(), hex(image.build_id()));
+                        self.problems.used_files.insert(name.to_owned(), hex(image.build_id()));
                     }
                     if let Some(module) = image.module(mmap.start, end, mmap.offset, name) {
                         return module;
                     }
                 }
                 Some(_) => {
-                    self.doubts.note(|doubts| &mut doubts.changed_files, name, self.assembly.budget());
+                    self.problems.note(|problems| &mut problems.changed_files, name, self.assembly.budget());
                 }
                 None => {
-                    self.doubts.note(|doubts| &mut doubts.missing_files, name, self.assembly.budget());
+                    self.problems.note(|problems| &mut problems.missing_files, name, self.assembly.budget());
                 }
             }
         }
@@ -380,7 +380,7 @@ impl Replay<'_> {
             _ if sample.stack.is_empty() => return None,
             _ => walk_over(sample.stack),
         };
-        self.doubts.truncated += u64::from(!unwound.end.is_rooted());
+        self.problems.truncated += u64::from(!unwound.end.is_rooted());
         Some(unwound.depth)
     }
 
@@ -437,7 +437,7 @@ impl Replay<'_> {
         if !features.command.is_empty() {
             self.assembly.builder.comment(&format!("perf: {}", features.command.join(" ")));
         }
-        self.note_doubts(features, notes);
+        self.note_problems(features, notes);
         let quality = self.quality();
         let mut profile = self.assembly.finish()?;
         let engine = profile.intern("perf");
@@ -466,47 +466,47 @@ impl Replay<'_> {
         let asked = frequency.unwrap_or(0).saturating_mul(1000);
         let samples: u64 = self.events.iter().map(|event| event.samples).sum();
         // perf does not say how long it was asked to sample; only the records it lost are known to be missing.
-        let share = samples as f64 / samples.saturating_add(self.doubts.lost).max(1) as f64;
+        let share = samples as f64 / samples.saturating_add(self.problems.lost).max(1) as f64;
         Quality {
             asked_millihertz: asked,
             achieved_millihertz: (asked as f64 * share) as u64,
             samples,
-            lost: self.doubts.lost,
-            truncated: self.doubts.truncated,
+            lost: self.problems.lost,
+            truncated: self.problems.truncated,
             ..Quality::default()
         }
     }
 
-    fn note_doubts(&mut self, features: &Features, notes: &mut Notes) {
-        let doubts = &mut self.doubts;
-        for (file, used) in &doubts.used_files {
+    fn note_problems(&mut self, features: &Features, notes: &mut Notes) {
+        let problems = &mut self.problems;
+        for (file, used) in &problems.used_files {
             if features.build_ids.get(file).is_some_and(|recorded| recorded != used) {
-                doubts.changed_files.insert(file.clone());
+                problems.changed_files.insert(file.clone());
             }
         }
         if self.cut {
-            notes.push("perf.data ends early: the recording was not finished".into());
+            notes.push("perf.data is truncated: the recording was not finished".into());
         }
-        if doubts.lost > 0 {
-            notes.push(format!("perf lost {} samples", doubts.lost));
+        if problems.lost > 0 {
+            notes.push(format!("perf lost {} samples", problems.lost));
         }
-        if doubts.has_jitdump {
+        if problems.has_jitdump {
             let inject = "perf inject --jit -i perf.data -o named.data";
-            notes.push(format!("generated code has no names here; make a file in which it has: {inject}"));
+            notes.push(format!("JIT-compiled code has no names; add them with: {inject}"));
         }
-        if doubts.truncated > 0 {
-            notes.push(format!("{} stacks do not reach the start of their thread", doubts.truncated));
+        if problems.truncated > 0 {
+            notes.push(format!("{} stacks do not reach the start of their thread", problems.truncated));
         }
-        if doubts.unreadable > 0 {
-            notes.push(format!("{} records could not be read", doubts.unreadable));
+        if problems.unreadable > 0 {
+            notes.push(format!("{} records could not be read", problems.unreadable));
         }
-        if !doubts.missing_files.is_empty() {
-            notes.push(format!("not here, so stacks end there: {}", join(&doubts.missing_files)));
+        if !problems.missing_files.is_empty() {
+            notes.push(format!("missing files, so stacks end there: {}", join(&problems.missing_files)));
         }
-        if !doubts.changed_files.is_empty() {
+        if !problems.changed_files.is_empty() {
             notes.push(format!(
-                "changed since the recording, so stacks may be wrong: {}",
-                join(&doubts.changed_files)
+                "files changed since the recording, so stacks may be wrong: {}",
+                join(&problems.changed_files)
             ));
         }
     }

@@ -49,7 +49,7 @@ pub(super) struct Stream<'a> {
 }
 
 fn truncated(what: &str) -> Error {
-    Error::new(ErrorKind::Truncated, format!("perf.data ends within {what}"))
+    Error::new(ErrorKind::Truncated, format!("perf.data ends in the middle of {what}"))
 }
 
 fn corrupt(what: &str) -> Error {

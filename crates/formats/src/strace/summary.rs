@@ -47,7 +47,7 @@ pub(crate) fn read(input: Input<'_>, _options: &FormatOptions, notes: &mut Notes
     if assembly.row_count() == 0 {
         return Err(Error::new(ErrorKind::Truncated, "strace's table has no rows"));
     }
-    notes.push("a table of sums: there are no stacks and no times".into());
+    notes.push("a summary table: there are no stacks and no times".into());
     assembly.finish()
 }
 

@@ -144,5 +144,5 @@ fn utf8(bytes: &[u8]) -> Result<&str> {
 }
 
 fn cut() -> Error {
-    Error::new(ErrorKind::Truncated, "the XML ends within a tag")
+    Error::new(ErrorKind::Truncated, "the XML ends in the middle of a tag")
 }

@@ -51,7 +51,7 @@ fn work(rounds: u64, forgets: bool) -> u64 {
 fn main() {
     let mut arguments = std::env::args().skip(1);
     let rounds: u64 = arguments.next().and_then(|a| a.parse().ok()).unwrap_or(200);
-    // With a second argument nothing is kept, for runs whose end nobody knows.
+    // With a second argument nothing is kept, for runs of unknown length.
     let forgets = arguments.next().is_some();
     let t =
         std::thread::Builder::new().name("helper".into()).spawn(move || work(rounds / 2, forgets)).unwrap();

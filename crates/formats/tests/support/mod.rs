@@ -1,4 +1,4 @@
-//! What the tests of real tools share: finding the tools, a program to profile, and sums over profiles.
+//! The shared part of the tests with real tools: finding the tools, a program to profile, and sums over profiles.
 
 #![allow(dead_code, unreachable_pub, reason = "each test binary uses its own part")]
 
@@ -10,7 +10,7 @@ use std::sync::OnceLock;
 use flamelet_formats::{Format, FormatOptions, Read, read, read_file};
 use flamelet_profile::Profile;
 
-/// Fails with the line that installs `command` when it is not there.
+/// Fails with the command that installs `command` if it is missing.
 #[track_caller]
 pub fn need(command: &str, package: &str) {
     let paths = std::env::var_os("PATH").unwrap_or_default();
@@ -18,7 +18,7 @@ pub fn need(command: &str, package: &str) {
     assert!(found, "{command} is not installed: apt-get install --yes {package}");
 }
 
-/// Whether the kernel lets this user's perf record; says so if not.
+/// Returns whether the kernel lets this user run perf record; prints a `SKIP:` line if not.
 pub fn perf_may_record() -> bool {
     need("perf", "linux-perf");
     let file = folder("perf").join(format!("tried-{}", std::process::id()));
@@ -42,7 +42,7 @@ pub fn folder(name: &str) -> PathBuf {
 pub fn fixture() -> &'static Path {
     static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
     PROGRAM.get_or_init(|| {
-        // A folder a test binary, which may run beside others.
+        // One folder for each test binary, which may run at the same time as others.
         let program = folder(&format!("fixture-{}", std::process::id())).join("fixture");
         let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/fixture.rs");
         let rustc = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
@@ -138,7 +138,7 @@ pub fn folded(profile: &Profile, kind: &str) -> BTreeMap<String, i64> {
     sums
 }
 
-/// What each function costs itself, and with everything it calls.
+/// Returns the flat and cumulative cost of each function.
 pub fn flat_and_cumulative(profile: &Profile, kind: &str) -> BTreeMap<String, (i64, i64)> {
     let index = column(profile, kind);
     let mut sums: BTreeMap<String, (i64, i64)> = BTreeMap::new();

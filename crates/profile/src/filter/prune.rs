@@ -76,8 +76,7 @@ impl Profile {
         match self.string(id) {
             "" => Ok(None),
             text if text.len() > LONGEST_PATTERN => {
-                let message =
-                    format!("its {name} is an expression of more than {LONGEST_PATTERN} characters");
+                let message = format!("its {name} is longer than {LONGEST_PATTERN} characters");
                 Err(Error::new(ErrorKind::TooLarge, message))
             }
             text => compile(name, &format!("^(?:{text})$")),

@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn ranges_are_told_from_expressions() {
+    fn ranges_are_distinguished_from_expressions() {
         assert_eq!(range("128kb:512kb"), Some((Some(128.0), Some(512.0), "kB".into())));
         assert_eq!(range("4mb:"), Some((Some(4.0), None, "MB".into())));
         assert_eq!(range(":64kb"), Some((None, Some(64.0), "kB".into())));

@@ -134,8 +134,9 @@ impl EventReader<'_> {
 
 /// Returns `rows` as a row number, which is 32 bits wide.
 pub(super) fn row_number(rows: usize) -> Result<u32> {
-    u32::try_from(rows)
-        .map_err(|_| Error::new(ErrorKind::TooLarge, "has more than 2^32 frames, which flamelet cannot hold"))
+    u32::try_from(rows).map_err(|_| {
+        Error::new(ErrorKind::TooLarge, "has more than 2^32 frames, which flamelet does not support")
+    })
 }
 
 pub(super) fn corrupt(what: impl std::fmt::Display) -> Error {

@@ -57,7 +57,10 @@ fn unpack_zstd(bytes: &[u8], budget: &Budget, unpacked: &mut Unpacked) -> Result
 
 #[cfg(not(feature = "zstd"))]
 fn unpack_zstd(_: &[u8], _: &Budget, _: &mut Unpacked) -> Result<()> {
-    Err(Error::new(ErrorKind::WrongFormat, "the profile is packed with zstd, which this build cannot read"))
+    Err(Error::new(
+        ErrorKind::WrongFormat,
+        "the profile is compressed with zstd, which this build cannot read",
+    ))
 }
 
 /// Returns how far back a zstd frame refers, judging by its first bytes; 0 where they make no sense.

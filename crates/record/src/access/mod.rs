@@ -99,8 +99,8 @@ pub(crate) fn explain_ptrace(error: &io::Error) -> Error {
         ),
         Some(libc::EPERM | libc::EACCES) => Error::new(
             ErrorKind::Denied,
-            "ptrace is refused: the process belongs to another user, is traced already, or a sandbox forbids it; \
-             try with sudo",
+            "ptrace is refused: the process belongs to another user, is already traced, or is in a sandbox; try \
+             with sudo",
         ),
         Some(libc::ESRCH) => Error::new(ErrorKind::NotFound, "the process has ended"),
         _ => Error::new(ErrorKind::Unsupported, format!("ptrace failed: {error}")),
@@ -128,7 +128,7 @@ pub(crate) fn explain(error: &io::Error, what: &str, level: i32) -> Error {
             Error::new(ErrorKind::Unsupported, message)
         }
         Some(libc::EMFILE | libc::ENFILE) => {
-            let message = "too many open files: one is needed a thread, CPU and event; raise `ulimit -n`";
+            let message = "too many open files (one per thread, CPU and event); raise `ulimit -n`";
             Error::new(ErrorKind::Io, format!("{what}: {message}"))
         }
         Some(libc::ESRCH) => Error::new(ErrorKind::NotFound, format!("{what}: the process has ended")),
@@ -139,7 +139,7 @@ pub(crate) fn explain(error: &io::Error, what: &str, level: i32) -> Error {
 /// Explains why `watch`, which needs `level`, could not be watched. For another user's process, no kernel setting is
 /// the reason.
 pub(crate) fn explain_watch(error: &io::Error, watch: Watch, level: i32) -> Error {
-    let what = "cannot watch the process";
+    let what = "cannot record the process";
     let is_refused = matches!(error.raw_os_error(), Some(libc::EACCES | libc::EPERM));
     match watch {
         Watch::Thread(tid) if is_refused && is_of_another_user(tid) => Error::new(
@@ -171,8 +171,8 @@ fn by_level(now: Option<i32>, needed: i32, may_nothing: bool) -> String {
             "kernel.perf_event_paranoid={level} forbids it; `sudo sysctl kernel.perf_event_paranoid={needed}`, or \
              CAP_PERFMON, allows it, and `flamelet doctor` says which level allows what"
         ),
-        _ if may_nothing => "a security module forbids perf_event_open".to_owned(),
-        _ => "it may not be watched by this user; try with sudo, or give flamelet CAP_PERFMON".to_owned(),
+        _ if may_nothing => "a Linux security module forbids perf_event_open".to_owned(),
+        _ => "this user may not record it; try with sudo, or give flamelet CAP_PERFMON".to_owned(),
     }
 }
 

@@ -19,24 +19,24 @@ pub(crate) fn folder() -> Result<PathBuf> {
     }
     let place = Path::new(PLACES[0]);
     let refused = match machine::mount_tracefs(place) {
-        Ok(()) => return mounted().ok_or_else(|| unreadable("it was mounted and has no events")),
+        Ok(()) => return mounted().ok_or_else(|| unreadable("it is mounted but has no events")),
         Err(error) => error,
     };
     let is_mounted = std::fs::read_to_string("/proc/self/mounts")
         .is_ok_and(|mounts| mounts.lines().any(|line| line.split(' ').nth(2) == Some("tracefs")));
     if is_mounted {
         return Err(unreadable(
-            "only root may read it; `sudo mount -o remount,mode=755 /sys/kernel/tracing` opens it",
+            "only root may read it; allow it with `sudo mount -o remount,mode=755 /sys/kernel/tracing`",
         ));
     }
     Err(unreadable(&format!(
-        "it is not mounted and mounting it failed ({refused}); `sudo mount -t tracefs nodev {}` mounts it",
+        "it is not mounted and mounting it failed ({refused}); mount it with `sudo mount -t tracefs nodev {}`",
         PLACES[0]
     )))
 }
 
 fn unreadable(why: &str) -> Error {
-    Error::new(ErrorKind::Denied, format!("no tracepoints without the trace file system: {why}"))
+    Error::new(ErrorKind::Denied, format!("tracepoints need the trace file system: {why}"))
 }
 
 /// The number of the tracepoint `group:name`.
@@ -44,10 +44,9 @@ pub(crate) fn tracepoint_id(group: &str, name: &str) -> Result<u64> {
     let folder = folder()?;
     let path = folder.join("events").join(group).join(name).join("id");
     match std::fs::read_to_string(&path) {
-        Ok(text) => text
-            .trim()
-            .parse()
-            .map_err(|_| Error::new(ErrorKind::Unsupported, format!("{} holds no number", path.display()))),
+        Ok(text) => text.trim().parse().map_err(|_| {
+            Error::new(ErrorKind::Unsupported, format!("{} does not contain a number", path.display()))
+        }),
         Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => {
             Err(unreadable("only root may read its events; run with sudo"))
         }

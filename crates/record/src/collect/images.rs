@@ -68,12 +68,12 @@ impl Images {
 
     /// Returns where the symbols of a file can be read if its name does not lead to it (any more). The path is valid
     /// in this process, for as long as this value lives.
-    pub(crate) fn stray(&self, name: &str, build_id: &[u8]) -> Option<PathBuf> {
+    pub(crate) fn moved_file(&self, name: &str, build_id: &[u8]) -> Option<PathBuf> {
         let file = self.files.get(&(name.to_owned(), build_id.into()))?;
         let identity = |file: Metadata| (file.dev(), file.ino());
         let named = std::fs::metadata(name).map(identity).ok();
-        let is_stray = named.is_none() || named != file.metadata().map(identity).ok();
-        is_stray.then(|| format!("/proc/self/fd/{}", file.as_raw_fd()).into())
+        let is_moved = named.is_none() || named != file.metadata().map(identity).ok();
+        is_moved.then(|| format!("/proc/self/fd/{}", file.as_raw_fd()).into())
     }
 
     fn vdso(&mut self) -> Option<Arc<Image>> {

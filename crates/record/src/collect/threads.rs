@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn one_owner_counts_until_events_are_opened_anew() {
+    fn one_owner_counts_until_events_are_reopened() {
         let mut threads = Threads::default();
         let (parent, child) = (ThreadOf { pid: 1, tid: 1 }, ThreadOf { pid: 1, tid: 900_001 });
         threads.fork(child, parent);

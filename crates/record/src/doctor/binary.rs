@@ -32,7 +32,7 @@ fn names(report: &mut Report, path: &Path, inspection: &Inspection) {
         let found = if debug.split { "in .dwo files" } else { "in the file" };
         report.add("debug info", found, CheckResult::Good, "functions, lines and inlined frames", "");
     } else if debug.functions || debug.lines {
-        report.add("debug info", "in part", CheckResult::Limited, "functions or lines, not both", remedy);
+        report.add("debug info", "partial", CheckResult::Limited, "functions or lines, not both", remedy);
     } else if symbols > 0 {
         let found = format!("none, but {symbols} symbols");
         report.add(
@@ -44,7 +44,7 @@ fn names(report: &mut Report, path: &Path, inspection: &Inspection) {
         );
     } else {
         let found = format!("none: the file is stripped ({dynamic} exported functions)");
-        let remedy = "build with `debug = \"limited\"` and `strip = \"none\"` in the Cargo profile, or name its debug \
+        let remedy = "build with `debug = \"limited\"` and `strip = \"none\"` in the Cargo profile, or give its debug \
                       file with --binary";
         report.add("debug info", found, CheckResult::Missing, "addresses only", remedy);
     }
@@ -53,7 +53,7 @@ fn names(report: &mut Report, path: &Path, inspection: &Inspection) {
 fn unwinding(report: &mut Report, inspection: &Inspection) {
     let frame_pointers = match inspection.frame_pointers.verdict() {
         FramePointerUse::Yes => "yes",
-        FramePointerUse::Partly => "in part",
+        FramePointerUse::Partly => "partial",
         FramePointerUse::No => "no",
         _ => "unknown",
     };
@@ -61,7 +61,7 @@ fn unwinding(report: &mut Report, inspection: &Inspection) {
         "frame pointers",
         frame_pointers,
         CheckResult::Good,
-        "not needed by flamelet, but by some other tools",
+        "needed by some other tools, not by flamelet",
         "",
     );
     if inspection.unwind_tables {
@@ -86,12 +86,12 @@ fn build_id(report: &mut Report, inspection: &Inspection) {
                 "build id",
                 id.to_string(),
                 CheckResult::Good,
-                "names can be found later and elsewhere",
+                "names can be looked up later, on any machine",
                 "",
             );
         }
         None => {
-            let allows = "names can be found only where this very file lies";
+            let allows = "names can be looked up only with this file, on this machine";
             let remedy = "RUSTFLAGS=\"-C link-arg=-Wl,--build-id\"";
             report.add("build id", "none", CheckResult::Limited, allows, remedy);
         }

@@ -32,7 +32,7 @@ fn perf_events(report: &mut Report) {
     match access::try_own_clock(false) {
         Ok(()) => {
             let found = format!("perf_event_open works{filter}");
-            report.add("perf_event_open", found, CheckResult::Good, "CPU samples of own processes", "");
+            report.add("perf_event_open", found, CheckResult::Good, "CPU samples of your processes", "");
         }
         Err(error) => {
             let why = access::explain(&error, "perf_event_open", access::level::USER_SIDE);
@@ -41,7 +41,7 @@ fn perf_events(report: &mut Report) {
             } else {
                 "sudo sysctl kernel.perf_event_paranoid=2"
             };
-            let allows = "no recording of other processes; the library in the process itself still works";
+            let allows = "other processes cannot be recorded; the library inside a service still works";
             report.add("perf_event_open", why.to_string(), CheckResult::Missing, allows, remedy);
         }
     }
@@ -49,7 +49,8 @@ fn perf_events(report: &mut Report) {
 
 fn paranoid(report: &mut Report, capabilities: Capabilities) {
     let level = access::paranoid();
-    let setting = level.map_or("not there".to_owned(), |level| format!("kernel.perf_event_paranoid={level}"));
+    let setting =
+        level.map_or("not available".to_owned(), |level| format!("kernel.perf_event_paranoid={level}"));
     let found = match (system::effective_user(), capabilities.may_watch_everything()) {
         (0, true) => format!("{setting}, and this is root"),
         (_, true) => format!("{setting}, and CAP_PERFMON overrides it"),
@@ -85,7 +86,7 @@ fn everything(report: &mut Report) {
     if try_event(event_kind::SOFTWARE, config::CPU_CLOCK, Watch::Everything, flag::EXCLUDE_KERNEL) {
         report.add("all processes", "permitted", CheckResult::Good, "`flamelet record -a`", "");
     } else {
-        let allows = "own processes only, not `flamelet record -a`";
+        let allows = "your processes only, not `flamelet record -a`";
         let remedy = "sudo sysctl kernel.perf_event_paranoid=0";
         report.add("all processes", "not permitted", CheckResult::Limited, allows, remedy);
     }
@@ -101,7 +102,7 @@ fn counters(report: &mut Report) {
             "",
         );
     } else {
-        let allows = "samples by the kernel's timer instead, which are as good for where time goes";
+        let allows = "samples by the kernel's timer instead, just as good for CPU time";
         report.add("hardware counters", "none (usual in a VM)", CheckResult::Limited, allows, "");
     }
 }
@@ -138,7 +139,7 @@ fn tracepoints(report: &mut Report, capabilities: Capabilities) {
             report.add("tracepoints", found, CheckResult::Good, "system calls, `-e GROUP:NAME`", "");
         }
         Some(folder) => {
-            let found = format!("{} can be read, but not used by this user", folder.display());
+            let found = format!("{} can be read but not used by this user", folder.display());
             let remedy = "sudo sysctl kernel.perf_event_paranoid=-1";
             report.add("tracepoints", found, CheckResult::Limited, WITHOUT_TRACEPOINTS, remedy);
         }
@@ -164,7 +165,7 @@ fn rings(report: &mut Report, capabilities: Capabilities) {
     let each = access::setting("kernel/perf_event_mlock_kb").map_or(0, |kib| kib.max(0) as u64 * 1024);
     let locked = system::lockable_bytes();
     if capabilities.has(Capabilities::IPC_LOCK) || access::paranoid().is_some_and(|level| level < 0) {
-        report.add("ring memory", "not limited", CheckResult::Good, "rings of 8 MiB a CPU", "");
+        report.add("ring memory", "not limited", CheckResult::Good, "rings of 8 MiB per CPU", "");
         return;
     }
     let cpus = online_cpus().len().max(1) as u64;
@@ -175,7 +176,7 @@ fn rings(report: &mut Report, capabilities: Capabilities) {
         locked.map_or("unknown".to_owned(), |bytes| (bytes >> 10).to_string())
     );
     if each.saturating_add(share) >= COMFORTABLE {
-        report.add("ring memory", found, CheckResult::Good, "rings of 2 MiB a CPU or more", "");
+        report.add("ring memory", found, CheckResult::Good, "rings of 2 MiB per CPU or more", "");
     } else {
         let allows = "small rings: samples may be lost at high frequencies";
         report.add(
@@ -192,9 +193,9 @@ fn live_stacks(report: &mut Report, capabilities: Capabilities) {
     let scope = access::setting("kernel/yama/ptrace_scope").unwrap_or(0);
     let found = format!("kernel.yama.ptrace_scope={scope}");
     if scope == 0 || capabilities.has(Capabilities::SYS_PTRACE) {
-        report.add("live stacks", found, CheckResult::Good, "stacks larger than 64 KB are completed", "");
+        report.add("live stacks", found, CheckResult::Good, "stacks larger than 64 KB are complete", "");
     } else {
-        let allows = "stacks larger than their dumps are completed for commands that flamelet started only";
+        let allows = "large stacks are complete only for commands that flamelet starts";
         report.add(
             "live stacks",
             found,
@@ -211,13 +212,13 @@ fn container(report: &mut Report) {
     let by_variable = std::env::var_os("KUBERNETES_SERVICE_HOST").map(|_| "Kubernetes");
     match by_variable.or(by_file) {
         Some(name) => {
-            let allows = "processes of this container only; its own settings decide with those of the host";
+            let allows = "processes of this container only; the host's settings apply too";
             report.add(
                 "container",
                 name,
                 CheckResult::Limited,
                 allows,
-                "run with --pid=host to see the host's",
+                "run with --pid=host to see the host's processes",
             );
         }
         None => {

@@ -27,7 +27,7 @@ pub(super) const PATIENCE: Duration = Duration::from_secs(5);
 /// Ends an strace that hangs. When strace detaches, it waits until each process has stopped. A process in the middle
 /// of a vfork waits for its child, which waits for strace, so that never happens. What it saw is in its file, and
 /// both processes go on without it.
-pub(super) fn end_what_hangs(tool: u32, drive: &Drive) {
+pub(super) fn kill_hung_tool(tool: u32, drive: &Drive) {
     if drive.tool == Tool::Strace && matches!(drive.subject, Subject::Pid(_)) {
         send(tool, Signal::Kill);
     }

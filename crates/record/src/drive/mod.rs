@@ -73,7 +73,7 @@ pub fn drive(drive: &Drive, stop: &AtomicBool) -> Result<Driven> {
     if matches!(drive.subject, Subject::Pid(_)) && !drive.tool.can_attach() {
         return Err(Error::new(
             ErrorKind::InvalidOption,
-            format!("{} cannot attach to a running process: give it a command after --", drive.tool),
+            format!("{} cannot attach to a running process; give a command after --", drive.tool),
         ));
     }
     drive.check_words()?;
@@ -114,7 +114,7 @@ impl Drive {
             Some(word) if self.tool == Tool::Bpftrace => Err(Error::new(
                 ErrorKind::InvalidOption,
                 format!(
-                    "bpftrace takes no word with a space ({word:?}): put the command into a script, or use -p PID"
+                    "bpftrace cannot take an argument with a space ({word:?}); put the command into a script, or use -p PID"
                 ),
             )),
             _ => Ok(()),
@@ -127,8 +127,8 @@ impl Drive {
         let Some(program) = words.first() else { return Ok(()) };
         let name = program.to_string_lossy();
         let message = match name.contains('/') {
-            true if !Path::new(program).exists() => format!("{name}: there is no such program"),
-            false if tool::in_path(&name).is_none() => format!("{name}: there is no such program in PATH"),
+            true if !Path::new(program).exists() => format!("{name}: no such program"),
+            false if tool::in_path(&name).is_none() => format!("{name}: no such program in PATH"),
             _ => return Ok(()),
         };
         Err(Error::new(ErrorKind::NotFound, message))
@@ -233,7 +233,7 @@ fn wait(
             ending::ask_to_end(child.id(), drive);
         }
         if asked.is_some_and(|at| at.elapsed() >= ending::PATIENCE) {
-            ending::end_what_hangs(child.id(), drive);
+            ending::kill_hung_tool(child.id(), drive);
         }
         std::thread::park_timeout(LOOK);
     }

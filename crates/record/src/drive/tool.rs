@@ -80,7 +80,7 @@ impl Tool {
         match self {
             Self::Perf => "CPU time by stack, hardware counters",
             Self::Strace => "every system call with its arguments and time",
-            Self::Massif => "heap size over time, and who holds it at the peak",
+            Self::Massif => "heap size over time, and its owners at the peak",
             Self::Callgrind => "exact instruction counts and calls",
             Self::Cachegrind => "cache misses by line",
             Self::Dhat => "lifetimes and use of heap blocks",

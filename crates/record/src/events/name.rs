@@ -52,9 +52,9 @@ pub(crate) fn find(name: &str) -> Result<NamedEvent> {
 }
 
 fn unknown(name: &str) -> Error {
-    let hint = "give a name of `perf list`, such as page-faults, cycles or syscalls:sys_enter_read, or a function as \
+    let hint = "use a name from `perf list`, such as page-faults, cycles or syscalls:sys_enter_read, or a function as \
                 uprobe:/path/to/program:function";
-    Error::new(ErrorKind::InvalidOption, format!("no event is called {name:?}: {hint}"))
+    Error::new(ErrorKind::InvalidOption, format!("unknown event {name:?}: {hint}"))
 }
 
 /// Parses `L1-dcache-load-misses` and the like: cache, operation, and whether it missed, a byte each.

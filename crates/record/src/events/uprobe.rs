@@ -39,7 +39,7 @@ impl Probe {
             .split_once(':')
             .filter(|(path, function)| !path.is_empty() && !function.is_empty())
             .ok_or_else(|| {
-                bad(format!("a probe is given as uprobe:/path/to/program:function, not {place:?}"))
+                bad(format!("invalid probe {place:?}; expected uprobe:/path/to/program:function"))
             })?;
         let file = File::open(path).map_err(|error| bad(format!("{path}: {error}")))?;
         let offset = offset_of(Path::new(path), function)?;
@@ -65,7 +65,7 @@ impl Probe {
             Err(std::io::ErrorKind::PermissionDenied) => {
                 Err(Error::new(ErrorKind::Denied, "only root may set probes; run with sudo"))
             }
-            Err(kind) => Err(bad(format!("{function}: the kernel sets no probe there: {kind}"))),
+            Err(kind) => Err(bad(format!("{function}: the kernel refuses a probe there: {kind}"))),
         }
     }
 
@@ -124,11 +124,13 @@ fn offset_of(path: &Path, function: &str) -> Result<u64> {
         }
     }
     match &found[..] {
-        [] => Err(bad(format!("no function is called {function}"))),
-        [(address, _)] => in_file(&file, *address).ok_or_else(|| bad(format!("{function} is in no segment"))),
+        [] => Err(bad(format!("no function with the name {function}"))),
+        [(address, _)] => {
+            in_file(&file, *address).ok_or_else(|| bad(format!("{function} is not in any segment")))
+        }
         several => {
             let names: Vec<&str> = several.iter().take(5).map(|(_, name)| name.as_str()).collect();
-            Err(bad(format!("{} functions are called {function}: {}, …", several.len(), names.join(", "))))
+            Err(bad(format!("{} functions have the name {function}: {}, …", several.len(), names.join(", "))))
         }
     }
 }

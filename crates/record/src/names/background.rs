@@ -103,8 +103,9 @@ impl Questions {
             return;
         }
         let module = &seen.module;
-        let stray = stacks.spaces.images.stray(&module.name, &module.build_id);
-        let path = stray.map_or_else(|| module.name.to_string(), |path| path.to_string_lossy().into_owned());
+        let moved_file = stacks.spaces.images.moved_file(&module.name, &module.build_id);
+        let path =
+            moved_file.map_or_else(|| module.name.to_string(), |path| path.to_string_lossy().into_owned());
         let mapped = MappedAt { start: module.start, limit: module.end, offset: module.file_offset };
         let module = ModuleName { path, build_id: module.build_id_hex() };
         self.send(Question::Module { module, mapped, addresses });

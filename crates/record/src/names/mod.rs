@@ -69,7 +69,7 @@ fn point_at_open_fds(profile: &mut Profile, images: &Images) -> Vec<(usize, Stri
         let mapping = profile.mappings()[at];
         let id = BuildId::from_hex(profile.string(mapping.build_id));
         let id = id.as_ref().map_or(&[][..], |id| id.as_bytes());
-        if let Some(path) = images.stray(profile.string(mapping.filename), id) {
+        if let Some(path) = images.moved_file(profile.string(mapping.filename), id) {
             let path = profile.intern(&path.to_string_lossy());
             renamed.push((at, mapping.filename));
             profile.mappings_mut()[at].filename = path;

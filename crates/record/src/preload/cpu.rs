@@ -128,8 +128,6 @@ fn gather(folder: &Folder) -> Result<(Profile, Quality)> {
 fn no_samples(folder: &Folder) -> Error {
     let refused = folder.files(REFUSED_ENDING).iter().find_map(|path| Folder::read(path));
     let why = refused.map(|why| String::from_utf8_lossy(&why).into_owned());
-    let why = why
-        .as_deref()
-        .unwrap_or("it ended before it could be sampled, or the library could not be loaded into it");
+    let why = why.as_deref().unwrap_or("it ended before it could be sampled, or could not load the library");
     Error::new(ErrorKind::Unsupported, format!("the command has left no samples: {why}"))
 }

@@ -54,10 +54,8 @@ impl Folder {
                 Err(why) => refused.push(why),
             }
         }
-        let message = format!(
-            "no folder for the recording: {}; set TMPDIR to one that you can write",
-            refused.join("; ")
-        );
+        let message =
+            format!("no folder for the recording: {}; set TMPDIR to a writable folder", refused.join("; "));
         Err(Error::new(ErrorKind::Io, message))
     }
 
@@ -138,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_is_nobody_s_else_and_goes_with_its_recording() {
+    fn a_folder_is_private_and_is_removed_with_its_recording() {
         let place = tempfile::tempdir().expect("a folder");
         let folder = made_in(place.path());
         let mode = |path: &Path| path.symlink_metadata().expect("there").mode() & 0o7777;

@@ -115,20 +115,17 @@ pub fn record(
     let (mut profile, mut summary) = assemble::profile(&processes, elapsed);
     if let Some(allocator) = program.own_allocator {
         summary.notes.push(format!(
-            "{name} has {allocator} linked into it: what it allocates there is not seen; build flamelet into it \
-             (flamelet::global_allocator!) to see all"
+            "{name} is linked with {allocator}, whose allocations are not recorded; build flamelet into it \
+             (flamelet::global_allocator!) to record them"
         ));
     }
     let without_room = without_room(&folder);
     if without_room > 0 {
-        summary.notes.push(format!(
-            "{without_room} processes are not in the profile: there was no room on the disk for what they allocate"
-        ));
+        summary.notes.push(format!("{without_room} processes are missing in the profile: the disk was full"));
     }
     if summary.without_stack > 0 {
         summary.notes.push(format!(
-            "{} allocations are counted without their stack: there was no room for more stacks on the disk or in the \
-             address space",
+            "{} allocations are counted without their stack: the disk or the address space was full",
             summary.without_stack
         ));
     }
@@ -143,10 +140,10 @@ pub fn record(
 }
 
 fn never_loaded(name: &str, was_ended: bool) -> Error {
-    let ended = if was_ended { "; it was ended" } else { "" };
+    let ended = if was_ended { "; the command was stopped" } else { "" };
     let message = format!(
-        "{name} has allocated nothing that was seen: the library was not loaded into it, or its allocator is linked \
-         into it; `flamelet doctor {name}` says how it was built{ended}"
+        "no allocation of {name} was recorded: it did not load the library, or its allocator is linked into it; see \
+         `flamelet doctor {name}`{ended}"
     );
     Error::new(ErrorKind::Unsupported, message)
 }

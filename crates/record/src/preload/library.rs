@@ -34,8 +34,8 @@ pub(super) fn install(library: Library) -> Result<PathBuf> {
         }
     }
     let message = format!(
-        "no folder for the library to preload, which must be one that only you can write: {}; set XDG_CACHE_HOME to one \
-         from which programs may be run, without spaces or colons in its name",
+        "no folder for the library to preload, which only you may be able to write: {}; set XDG_CACHE_HOME to a folder \
+         that is not mounted noexec, without spaces or colons in its path",
         if refused.is_empty() {
             "neither HOME nor XDG_CACHE_HOME is set".to_owned()
         } else {
@@ -57,7 +57,7 @@ fn install_in(cache: &Path, library: Library) -> std::result::Result<PathBuf, St
     let folder = cache.join("flamelet");
     let name = folder.to_string_lossy();
     if !folder.is_absolute() || name.contains([' ', ':']) {
-        return Err(format!("{name}: the loader cannot read such a name"));
+        return Err(format!("{name}: the path must be absolute, without spaces or colons"));
     }
     let failed = |error: io::Error| format!("{name}: {error}");
     make_all(&folder).map_err(failed)?;
@@ -135,9 +135,9 @@ mod tests {
     #[test]
     fn a_folder_that_others_can_write_is_refused_with_a_way_out() {
         let open = tempfile::tempdir().expect("a folder in the temporary folder");
-        let why = install_in(open.path(), ONE).expect_err("/tmp is everybody's");
-        assert!(why.contains("can be written by others") && why.contains("chmod"), "{why}");
+        let why = install_in(open.path(), ONE).expect_err("/tmp is writable by everybody");
+        assert!(why.contains("writable by others") && why.contains("chmod"), "{why}");
         let why = install_in(Path::new("relative"), ONE).expect_err("relative");
-        assert!(why.contains("cannot read such a name"), "{why}");
+        assert!(why.contains("must be absolute"), "{why}");
     }
 }

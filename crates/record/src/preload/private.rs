@@ -44,7 +44,7 @@ fn weakness_of_one(folder: &Path, allowed: Others) -> Option<String> {
     }
     let is_sticky = found.mode() & STICKY != 0 && allowed == Others::AddOnly;
     let is_open = found.mode() & WRITABLE_BY_OTHERS != 0 && !is_sticky;
-    is_open.then(|| format!("{name} can be written by others (`chmod go-w {name}` changes that)"))
+    is_open.then(|| format!("{name} is writable by others; fix it with `chmod go-w {name}`"))
 }
 
 /// Creates the folder `path` with exactly this mode. Fails if the path exists.
@@ -83,7 +83,7 @@ pub(super) fn open(path: &Path) -> io::Result<(File, Metadata)> {
     let file = OpenOptions::new().read(true).custom_flags(flags).open(path)?;
     let found = file.metadata()?;
     if !found.is_file() || found.nlink() != 1 {
-        return Err(io::Error::new(io::ErrorKind::InvalidData, "not a regular file with one name"));
+        return Err(io::Error::new(io::ErrorKind::InvalidData, "not a regular file with one link"));
     }
     Ok((file, found))
 }
@@ -120,7 +120,7 @@ mod tests {
         set(0o755);
         assert_eq!(judged(Others::Nothing), None);
         set(0o777);
-        assert!(judged(Others::AddOnly).is_some_and(|why| why.contains("can be written by others")));
+        assert!(judged(Others::AddOnly).is_some_and(|why| why.contains("writable by others")));
         set(0o1777);
         assert_eq!(judged(Others::AddOnly), None);
         assert!(judged(Others::Nothing).is_some(), "it can be put there anew once it is gone");

@@ -67,9 +67,8 @@ fn check_rights(path: &Path) -> Result<()> {
         (.., true) => "has file capabilities",
         _ => return Ok(()),
     };
-    let why = format!("{what}, and the loader preloads nothing into such a program");
-    let way_out =
-        "record a copy without that right (cp it, which drops the bit), or run flamelet as its owner";
+    let why = format!("{what}, and the loader ignores preloaded libraries for such a program");
+    let way_out = "record a copy (cp drops the bit), or run flamelet as its owner";
     Err(refused(path, &why, way_out))
 }
 
@@ -96,9 +95,9 @@ fn check_binary(path: &Path, bytes: &[u8]) -> Result<Program> {
         return Ok(Program { own_allocator: None });
     }
     const CLASS_64: u8 = 2;
-    let way_out = "record one that was built for this machine";
+    let way_out = "record a program that was built for this machine";
     if bytes.get(4) != Some(&CLASS_64) {
-        return Err(refused(path, "is a 32-bit program, and the library to preload is not", way_out));
+        return Err(refused(path, "is a 32-bit program, but flamelet's library is 64-bit", way_out));
     }
     let Ok(header) = elf::FileHeader64::<Endianness>::parse(bytes) else {
         return Err(refused(path, "its ELF header is damaged", way_out));
@@ -111,13 +110,13 @@ fn check_binary(path: &Path, bytes: &[u8]) -> Result<Program> {
     let segments = header.program_headers(endian, bytes).unwrap_or_default();
     let loader = segments.iter().find_map(|segment| segment.interpreter(endian, bytes).ok().flatten());
     let Some(loader) = loader else {
-        let why = "is statically linked: there is no loader that could preload anything";
+        let why = "is statically linked, so no library can be preloaded";
         let way_out = "link it dynamically (without -static or target-feature=+crt-static), build flamelet into it \
                        (flamelet::global_allocator!()), or use `flamelet run dhat`";
         return Err(refused(path, why, way_out));
     };
     if String::from_utf8_lossy(loader).contains("musl") {
-        let why = "is linked with musl, and the library to preload with glibc";
+        let why = "is linked with musl, but flamelet's library with glibc";
         let way_out = "build it for a -gnu target, or build flamelet into it (flamelet::global_allocator!())";
         return Err(refused(path, why, way_out));
     }
@@ -138,7 +137,7 @@ fn own_allocator(path: &Path) -> Option<&'static str> {
     });
     let replaces_malloc = || {
         let mut exported = file.dynamic_symbols().filter(defined);
-        exported.any(|symbol| symbol.name() == Ok("malloc")).then_some("an own malloc")
+        exported.any(|symbol| symbol.name() == Ok("malloc")).then_some("its own malloc")
     };
     named.or_else(replaces_malloc)
 }

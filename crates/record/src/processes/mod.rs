@@ -69,8 +69,7 @@ fn children(pid: u32) -> impl Iterator<Item = u32> {
 /// Returns the processes that `ids` refer to, each once. The ids may be those of threads, as `top -H` shows them.
 pub(crate) fn processes(ids: &[u32]) -> Result<Vec<u32>> {
     let process = |&id: &u32| {
-        process_of(id)
-            .ok_or_else(|| Error::new(ErrorKind::NotFound, format!("there is no process with the id {id}")))
+        process_of(id).ok_or_else(|| Error::new(ErrorKind::NotFound, format!("no process with id {id}")))
     };
     let mut pids = ids.iter().map(process).collect::<Result<Vec<u32>>>()?;
     pids.sort_unstable();

@@ -6,9 +6,9 @@
 //! ```
 //!
 //! A tracee stops at the beginning and the end of every call, even if only some calls are requested
-//! (`-e syscalls:sys_enter_openat`). A seccomp filter could let the others pass at full speed, but it stays for as long as
-//! the command lives, and if the recorder is killed, the calls that it selects fail. ptrace ends with the tracer and
-//! leaves the tracee as it was.
+//! (`-e syscalls:sys_enter_openat`). A seccomp filter could let the others pass at full speed, but it stays for as
+//! long as the command lives, and if the recorder is killed, the calls that it selects fail. ptrace ends with the
+//! tracer and leaves the tracee as it was.
 
 mod stacks;
 mod tracer;
@@ -65,7 +65,7 @@ struct Traced {
 }
 
 /// What to trace, once it is known to exist.
-enum Whom {
+enum TraceTarget {
     Processes(Vec<u32>),
     Command(Waiting),
 }
@@ -79,14 +79,14 @@ pub(crate) fn record(
 ) -> Result<Recorded> {
     let wanted =
         WantedCalls::of(&options).ok_or_else(|| Error::new(ErrorKind::InvalidOption, "no system calls"))?;
-    let whom = Whom::new(&mut options)?;
+    let target = TraceTarget::new(&mut options)?;
     let counters = Arc::new(Counters::default());
     let columns = Columns::new(&options);
     let (start_nanos, started) = (unix_nanos(), Instant::now());
     let status = Arc::new(OnceLock::new());
     let tracer = Tracer::new(wanted, counters.clone(), status.clone(), options.max_moments);
     let saver = options.checkpoint.take().map(Saver::new);
-    let tracing = Tracing::start(tracer, whom, saver, columns.clone(), start_nanos)?;
+    let tracing = Tracing::start(tracer, target, saver, columns.clone(), start_nanos)?;
     let (traced, child) = tracing.wait(&options, started, &counters, progress, stop)?;
     let background = Background::start(options.symbolize.clone())?;
     background.questions().ask(&traced.findings.stacks, 0);
@@ -119,7 +119,7 @@ fn end_of(mut child: Child, status: &OnceLock<ExitStatus>) -> Result<CommandEnd>
     })
 }
 
-impl Whom {
+impl TraceTarget {
     fn new(options: &mut RecordOptions) -> Result<Self> {
         match &mut options.target {
             Target::Command(command) => {
@@ -148,20 +148,20 @@ struct Tracing {
 impl Tracing {
     fn start(
         tracer: Tracer,
-        whom: Whom,
+        target: TraceTarget,
         saver: Option<Saver>,
         columns: Columns,
         start_nanos: i64,
     ) -> Result<Self> {
         let (send, found) = mpsc::channel();
         let (tell, began) = mpsc::channel();
-        let pid = match &whom {
-            Whom::Command(waiting) => Some(waiting.pid()),
-            Whom::Processes(_) => None,
+        let pid = match &target {
+            TraceTarget::Command(waiting) => Some(waiting.pid()),
+            TraceTarget::Processes(_) => None,
         };
-        let pids = match &whom {
-            Whom::Processes(pids) => pids.clone(),
-            Whom::Command(_) => Vec::new(),
+        let pids = match &target {
+            TraceTarget::Processes(pids) => pids.clone(),
+            TraceTarget::Command(_) => Vec::new(),
         };
         std::thread::Builder::new().name("flamelet-trace".to_owned()).spawn(move || {
             let saving = tracer::Saving { saver, columns, start_nanos };
@@ -169,12 +169,12 @@ impl Tracing {
         })?;
         let failed = |_| Error::new(ErrorKind::Io, "the tracing thread failed");
         let bell = began.recv().map_err(failed)??;
-        let child = match whom {
-            Whom::Command(waiting) => {
+        let child = match target {
+            TraceTarget::Command(waiting) => {
                 let program = waiting.program().to_owned();
                 Some(waiting.release().map_err(|error| command_failed(&program, &error))?)
             }
-            Whom::Processes(_) => None,
+            TraceTarget::Processes(_) => None,
         };
         Ok(Self { found, bell: Some(bell), child })
     }

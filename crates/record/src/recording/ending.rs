@@ -213,7 +213,7 @@ impl Ending<'_> {
         }
         if summary.lost > 0 {
             summary.notes.push(format!(
-                "{} samples found a ring full: lower the frequency or raise `ulimit -l`",
+                "{} samples were lost because a ring was full; lower the frequency or raise `ulimit -l`",
                 summary.lost
             ));
         }

@@ -89,7 +89,7 @@ enum Watched {
     Running(Child),
     Everything,
     /// A placeholder during transitions.
-    Nobody,
+    Nothing,
 }
 
 enum Drain {
@@ -180,7 +180,7 @@ impl Recording {
     /// Opens the events and starts them.
     fn start(&mut self) -> Result<()> {
         let events = self.plan.events.clone();
-        match std::mem::replace(&mut self.watched, Watched::Nobody) {
+        match std::mem::replace(&mut self.watched, Watched::Nothing) {
             Watched::Waiting(waiting) => {
                 let pid = waiting.pid();
                 self.session.watch(Watch::Thread(pid), &events)?;
@@ -197,7 +197,7 @@ impl Recording {
                         Ok(end) => self.ends.push(end),
                         // One that has ended meanwhile has nothing left to watch.
                         Err(error) if error.raw_os_error() == Some(libc::ESRCH) => {}
-                        Err(error) => return Err(not_followed(pid, &error)),
+                        Err(error) => return Err(exit_watch_failed(pid, &error)),
                     }
                 }
                 for pid in processes::families(&pids) {
@@ -271,7 +271,7 @@ impl Recording {
     fn become_eager(&mut self) {
         self.was_eager = true;
         if let Err(error) = self.try_become_eager() {
-            self.notes.push(format!("stacks larger than their dumps stay cut: {error}"));
+            self.notes.push(format!("large stacks are cut off: {error}"));
         }
     }
 
@@ -359,8 +359,8 @@ impl Watched {
     }
 }
 
-fn not_followed(pid: u32, error: &std::io::Error) -> Error {
-    Error::new(ErrorKind::Io, format!("process {pid}: it cannot be told when it ends (pidfd_open): {error}"))
+fn exit_watch_failed(pid: u32, error: &std::io::Error) -> Error {
+    Error::new(ErrorKind::Io, format!("process {pid}: cannot watch for its exit (pidfd_open): {error}"))
 }
 
 /// Nanoseconds since 1970.
@@ -372,11 +372,9 @@ pub(crate) fn unix_nanos() -> i64 {
 /// Explains why `program` could not be started.
 pub(crate) fn command_failed(program: &str, error: &std::io::Error) -> Error {
     let why = match error.kind() {
-        std::io::ErrorKind::NotFound => {
-            "there is no such program; check its name, or give its path".to_owned()
-        }
-        std::io::ErrorKind::PermissionDenied => "it is not permitted to run it".to_owned(),
+        std::io::ErrorKind::NotFound => "no such program; check its name, or give its path".to_owned(),
+        std::io::ErrorKind::PermissionDenied => "permission denied".to_owned(),
         _ => error.to_string(),
     };
-    Error::new(ErrorKind::NotFound, format!("{program}: the command could not be started: {why}"))
+    Error::new(ErrorKind::NotFound, format!("{program}: cannot start the command: {why}"))
 }

@@ -37,7 +37,7 @@ fn small_frames_need_no_completion_and_are_never_wrong() {
 }
 
 #[test]
-fn huge_frames_are_cut_without_completion_and_said_to_be() {
+fn huge_frames_are_cut_without_completion_and_counted_as_cut() {
     let _one = alone();
     let recorded = recorded(quiet(&rust("two_callers", &[]), &["large", "100"]), |options| {
         options.completion = Completion::Never;
@@ -56,8 +56,8 @@ fn huge_frames_keep_the_right_roots_when_stacks_are_completed() {
     eprintln!("completion: {right} right, {wrong} wrong, {cut} cut; {summary:?}");
     assert!(summary.was_eager, "{summary:?}");
     assert!(wrong * 1000 <= right + wrong, "{wrong} wrong of {}: {summary:?}", right + wrong);
-    // What came before the eager drain took over is cut, and what it comes late for on a busy machine; all of it is
-    // said to be.
+    // Stacks are cut if they came before the eager drain took over, or if it is late on a busy machine; all of them
+    // are counted as cut.
     assert!(right > 0, "{cut} cut: {summary:?}");
     assert!(summary.cut as i64 >= cut, "{cut} cut: {summary:?}");
 }
@@ -76,6 +76,6 @@ fn no_process_is_lost_when_the_eager_drain_takes_over() {
     let seen = recorded.profile.samples().filter_map(|sample| number(&recorded.profile, &sample, "pid"));
     let seen: BTreeSet<i64> = seen.collect();
     let missed: Vec<&i64> = started.difference(&seen).collect();
-    // One may be in the middle of its fork when the others are looked for.
+    // One may be in the middle of its fork while the others are searched for.
     assert!(missed.len() <= 1, "{missed:?} of {}: {:?}", started.len(), recorded.summary);
 }

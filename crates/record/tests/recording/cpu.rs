@@ -55,8 +55,8 @@ fn the_timeline_and_the_verdict_agree_with_the_samples() {
     let quality = profile.quality.as_ref().expect("a verdict");
     assert_eq!((quality.samples, quality.lost), (summary.samples, 0));
     assert_eq!(quality.asked_millihertz, 499_000);
-    // By the kernel's own count of the time that the threads ran. There are never more beats in it; there are fewer
-    // where the host takes the CPU from a virtual machine, which counts that time: then the file says so.
+    // By the kernel's own count of the time that the threads ran. There are never more samples than that; there are fewer
+    // if the host takes the CPU from a virtual machine, which counts that time: then the file says so.
     let achieved = summary.achieved_hertz.expect("known for a command");
     let ran = summary.target_cpu.expect("known for a command").as_secs_f64();
     assert!(summary.samples as f64 <= ran * 499.0 + 4.0, "{achieved} Hz of 499: {summary:?}");
@@ -126,7 +126,7 @@ fn a_stripped_program_is_named_by_its_debug_file() {
     run("objcopy", &[&link, stripped.as_ref()]);
     let with_debug = recorded(quiet(&stripped, &["1", "150"]), |_| {});
     assert_whole(&with_debug);
-    // Without it there are addresses, and what it takes to name them later.
+    // Without it there are addresses, and what is needed to name them later.
     std::fs::remove_file(&debug).expect("it was just made");
     let without = recorded(quiet(&stripped, &["1", "150"]), |options| options.symbolize = None);
     assert!(without.summary.rooted_share() >= 0.99, "{:?}", without.summary);
@@ -158,7 +158,7 @@ fn the_highest_frequency_loses_nothing() {
     let _one = alone();
     let recorded = recorded(quiet(&rust("deep", &[]), &["2", "75"]), |options| {
         options.frequency = flamelet_record::RecordOptions::MAX_FREQUENCY;
-        // Rings that hold all of it: who takes it out may be kept waiting by the host for as long as that likes.
+        // Rings that hold everything: the host may delay the drain for any length of time.
         (options.dump_bytes, options.ring_bytes) = (8 << 10, Some(32 << 20));
     });
     let summary = &recorded.summary;

@@ -1,4 +1,4 @@
-//! What a recording looks like as a file.
+//! The file of a recording.
 
 use crate::programs::{alone, quiet, rust};
 use crate::seen::recorded;

@@ -1,5 +1,5 @@
-//! This test program again, as another user, behind a filter, or to be killed: it makes one recording and
-//! prints how it went.
+//! Starts this test program again, as another user, behind a filter, or to be killed: it makes one recording and
+//! prints the result.
 
 use crate::programs::{folder, quiet};
 use crate::seen::{frames, has};
@@ -14,7 +14,7 @@ const WHAT: &str = "FLAMELET_RECORD_HELPER";
 const PROGRAM: &str = "FLAMELET_RECORD_PROGRAM";
 const NOBODY: u32 = 65534;
 
-/// A command that makes a recording of `program` in a process of its own; `what` says which.
+/// Returns a command that makes a recording of `program` in a separate process; `what` selects the kind.
 pub(crate) fn command(what: &str, program: &Path) -> Command {
     // Another user may not be able to read where the tests were built.
     let copy = folder().join("helper");
@@ -29,7 +29,7 @@ pub(crate) fn command(what: &str, program: &Path) -> Command {
     command
 }
 
-/// Lets `command` run as nobody, if this is root; else this user is as good as nobody. Returns whether it is.
+/// Makes `command` run as the user nobody if this is root; any other user is as unprivileged. Returns whether it does.
 pub(crate) fn as_nobody(command: &mut Command) -> bool {
     let is_root = std::fs::read_to_string("/proc/self/status")
         .is_ok_and(|status| status.lines().any(|line| line.starts_with("Uid:\t0\t0")));
@@ -40,7 +40,7 @@ pub(crate) fn as_nobody(command: &mut Command) -> bool {
     is_root
 }
 
-/// What the helper printed about its recording.
+/// The helper's output about its recording.
 pub(crate) fn told(mut command: Command) -> String {
     let output = command.output().expect("our own program");
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -49,13 +49,13 @@ pub(crate) fn told(mut command: Command) -> String {
     lines.join("\n")
 }
 
-/// Not a test of its own: the other tests start it.
+/// Not a test by itself: the other tests start it.
 #[test]
 fn helper() {
     let Ok(what) = std::env::var(WHAT) else { return };
     let program = std::env::var_os(PROGRAM).expect("set with the other one");
     let mut options = RecordOptions::new(Target::Command(quiet(program.as_ref(), &["2", "100"])));
-    // Of more than its loader and its own start, so that the shell waits to be told.
+    // The shell waits for a signal, so that more than its loader and its start is recorded.
     const OPENED_BY_THE_LOOP: u64 = 40;
     let (mut joined, mut enough, mut enough_calls) = (None, u64::MAX, u64::MAX);
     let stop = AtomicBool::new(false);
@@ -91,7 +91,7 @@ fn helper() {
             (options.cpu, options.syscalls) = (false, true);
         }
         "leave" => {
-            // What it leaves behind opens a file when it is told to, which is after the command has ended.
+            // The process that it leaves behind opens a file on a signal, which comes after the command has ended.
             let script = "(trap 'echo well > left; exit' USR1; echo ready > ready; while :; do sleep 0.01; done) & \
                           while [ ! -s ready ]; do sleep 0.01; done; echo $! > left-id; exit 3";
             options.target = Target::Command(quiet(program.as_ref(), &["-c", script]));
@@ -99,7 +99,7 @@ fn helper() {
             options.events = vec!["syscalls:sys_enter_openat".to_owned()];
         }
         "outlive" => {
-            // It ends when it is told to, which is after the recording has ended.
+            // It ends on a signal, which comes after the recording has ended.
             let script = "trap 'read x < /proc/self/stat || exit 9; exit 3' USR1; \
                           while read x < /proc/self/stat; do sleep 0.01; done; exit 9";
             options.target = Target::Command(quiet(program.as_ref(), &["-c", script]));
@@ -166,7 +166,7 @@ fn tell(recorded: Recorded) {
     );
 }
 
-/// The share of what two functions of a test program did that one of them did.
+/// Returns the share of one function in the sum of two functions of a test program.
 fn share_of_often(profile: &flamelet_profile::Profile) -> f64 {
     let under = |function: &str| -> i64 {
         let there = profile.samples().filter(|sample| has(&frames(profile, sample), function));

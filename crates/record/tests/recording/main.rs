@@ -1,4 +1,4 @@
-//! Recordings of real programs that know the answer.
+//! Recordings of real programs with a known answer.
 #![allow(unsafe_code, reason = "a test installs a seccomp filter and drops privileges in a child")]
 
 mod completion;

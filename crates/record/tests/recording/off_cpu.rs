@@ -21,14 +21,14 @@ fn blocked_time_is_found_by_stack_with_its_cause_and_wall_time_adds_up() {
         there.filter(|sample| label(profile, sample, "wait") == Some(wait)).map(|s| s.values[off_cpu]).sum()
     };
     let (sleeping, locked) = (off("sleepy", "sleep"), off("contended", "futex"));
-    // What the kernel saw lies within what the program measured around it.
+    // The time that the kernel saw is within the time that the program measured around it.
     assert!((190_000_000..=slept).contains(&sleeping), "{sleeping} of {slept}: {:?}", recorded.summary);
     assert!(locked > waited / 2 && locked <= waited, "{locked} of {waited}: {:?}", recorded.summary);
     let main = |sample: &flamelet_profile::Sample<'_>| {
         number(profile, sample, "pid") == number(profile, sample, "tid")
     };
     let total: i64 = profile.samples().filter(main).map(|sample| sample.values[wall]).sum();
-    // Blocked time has timestamps. Work is counted in beats, and of a beat that the host takes away nothing is known.
+    // Blocked time has timestamps. Work is counted in samples, and samples that the host takes away are not known.
     let (least, most) = ((lived - worked) / 10 * 9, lived / 10 * 11 + 50_000_000);
     assert!((least..=most).contains(&total), "{total} of {lived}: {:?}", recorded.summary);
     let worked = profile.samples().filter(|sample| has(&frames(profile, sample), "busy"));
@@ -47,7 +47,7 @@ fn threads_that_wait_all_the_time_are_seen_too() {
     }
     let _one = alone();
     let mut child = crate::programs::quiet("sleep".as_ref(), &["600"]).spawn().expect("coreutils");
-    // It must sleep already, else its switch is seen and nothing is to be looked up.
+    // It must already be asleep, otherwise its switch is recorded and nothing has to be looked up.
     let waits = || std::fs::read_to_string(format!("/proc/{}/syscall", child.id())).unwrap_or_default();
     let sleeping = format!("{} ", libc::SYS_clock_nanosleep);
     while !waits().starts_with(&sleeping) {

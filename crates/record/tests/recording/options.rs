@@ -1,4 +1,4 @@
-//! Options that make no sense, and targets that are not there.
+//! Options that make no sense, and targets that do not exist.
 
 use crate::programs::{alone, quiet};
 use flamelet_record::{ErrorKind, RecordOptions, Target, record};
@@ -16,7 +16,7 @@ fn with(change: impl FnOnce(&mut RecordOptions)) -> (ErrorKind, String) {
 }
 
 #[test]
-fn what_makes_no_sense_is_said_in_one_line() {
+fn nonsense_is_refused_in_one_line() {
     let _one = alone();
     let cases = [
         with(|options| options.frequency = 0),
@@ -45,7 +45,7 @@ fn what_is_not_there_is_named() {
     assert_nothing_goes_on();
 }
 
-/// A recording that failed leaves no threads behind: a drain without a recording eats a CPU, and memory without end.
+/// A failed recording leaves no threads behind: a drain without a recording would use a CPU, and ever more memory.
 fn assert_nothing_goes_on() {
     let tasks = || std::fs::read_dir("/proc/self/task").expect("our own threads").flatten();
     let names = || tasks().filter_map(|task| std::fs::read_to_string(task.path().join("comm")).ok());

@@ -1,4 +1,4 @@
-//! What an ordinary user may do, and what is said when it is not allowed.
+//! What an ordinary user may do, and the messages for what is not allowed.
 
 use crate::helper::{as_nobody, command, told};
 use crate::programs::{alone, rust};
@@ -9,7 +9,7 @@ fn paranoid() -> i32 {
     text.trim().parse().unwrap_or(2)
 }
 
-/// What an ordinary user may lock in memory; without a limit, more than anybody has.
+/// How much memory an ordinary user may lock; a huge number if there is no limit.
 fn lockable_bytes() -> u64 {
     let limits = std::fs::read_to_string("/proc/self/limits").unwrap_or_default();
     let line = limits.lines().find_map(|line| line.strip_prefix("Max locked memory"));
@@ -30,7 +30,7 @@ fn nobody_records_the_user_side_of_a_command() {
     let mut helper = command("cpu", &rust("deep", &[]));
     as_nobody(&mut helper);
     let told = told(helper);
-    // Rings that this user may lock hold a quarter of a second, or what the limit leaves of it.
+    // The rings that this user may lock hold a quarter of a second, or less if the limit requires it.
     if lockable_bytes() >= 4 << 20 {
         assert!(told.contains(" samples, 0 lost"), "{told}");
     }
@@ -56,7 +56,7 @@ fn nobody_is_told_why_more_is_refused_and_what_would_allow_it() {
         let told = told(helper);
         assert!(told.contains("Denied"), "{what}: {told}");
         assert!(told.contains("sudo "), "{what}: {told}");
-        // No more than that: who opens everything for --off-cpu opens it for all who may log in.
+        // No more than that: a lower setting for --off-cpu would apply to every user.
         let level = match what {
             "off-cpu" => "paranoid=1`",
             "everything" => "paranoid=0`",
@@ -66,7 +66,7 @@ fn nobody_is_told_why_more_is_refused_and_what_would_allow_it() {
     }
 }
 
-/// No setting of the kernel's allows that, so none is advised.
+/// No kernel setting allows that, so none is recommended.
 #[test]
 fn nobody_is_told_that_a_process_is_somebody_elses() {
     let _one = alone();

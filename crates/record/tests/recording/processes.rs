@@ -1,4 +1,4 @@
-//! Children, programs that become others, threads that come and go, processes that were there before.
+//! Children, programs that execute others, threads that come and go, processes that already run.
 
 use crate::programs::{alone, c, copy, folder, quiet, rust, telling};
 use crate::seen::{frames, has, label, number, recorded};
@@ -75,7 +75,7 @@ fn a_process_that_was_there_before_is_joined_and_left_alone() {
     let program = folder().join("deep-deleted");
     copy(&rust("deep", &["-C", "link-arg=-Wl,--build-id"]), &program);
     let mut child = quiet(&program, &["2", "60000"]).spawn().expect("our own program");
-    // Its threads must be there before the recording, and its file gone.
+    // Its threads must run before the recording, and its file must be removed.
     while std::fs::read_dir(format!("/proc/{}/task", child.id())).map_or(0, Iterator::count) < 3 {
         std::thread::yield_now();
     }
@@ -83,7 +83,7 @@ fn a_process_that_was_there_before_is_joined_and_left_alone() {
     let options = RecordOptions::new(Target::Pids(vec![child.id()]));
     let stop = AtomicBool::new(false);
     let mut enough = |progress: &flamelet_record::Progress| {
-        // Told apart from the duration: the caller decides when it is enough.
+        // Independent of the duration: the caller decides when to stop.
         stop.fetch_or(progress.samples > 200, Ordering::Relaxed);
     };
     let recorded = record(options, &mut enough, &stop);
@@ -290,7 +290,7 @@ fn a_program_whose_file_was_replaced_keeps_its_own_names() {
     while std::fs::read_dir(format!("/proc/{}/task", child.id())).map_or(0, Iterator::count) < 2 {
         std::thread::yield_now();
     }
-    // As an update does it: another program under the same name.
+    // As in an update: another program under the same name.
     let other = folder().join("deep-replaced.new");
     copy(&c("calls", &["-Wl,--build-id"]), &other);
     std::fs::rename(&other, &program).expect("our own folder");

@@ -29,7 +29,7 @@ extern "C" fn remove_folder() {
     let _ = FOLDER.get().map(|folder| std::fs::remove_dir_all(folder.path()));
 }
 
-/// Where everybody may go and run programs: the temporary folder of who runs the tests may be theirs alone.
+/// A folder from which every user can run programs: the temporary folder of the current user may be private.
 fn place() -> PathBuf {
     let places = [std::env::temp_dir(), "/tmp".into(), "/var/tmp".into()];
     let found = places.iter().find(|place| is_open(place) && may_hold_programs(place));
@@ -50,7 +50,7 @@ fn may_hold_programs(place: &Path) -> bool {
     asked == 0 && found.f_flag & libc::ST_NOEXEC == 0
 }
 
-/// Lets everybody read and run a program, whatever this process's umask is.
+/// Lets every user read and run a program, whatever the umask of this process is.
 fn share(program: &Path) {
     std::fs::set_permissions(program, std::fs::Permissions::from_mode(0o755)).expect("our own file");
 }
@@ -100,7 +100,7 @@ fn compile(mut command: Command, source: &str, flags: &[&str]) -> PathBuf {
 pub(crate) fn quiet(program: &Path, args: &[&str]) -> Command {
     let mut command = Command::new(program);
     command.args(args).stdin(Stdio::null()).stdout(Stdio::null());
-    // Cargo's folders, in which the loader would look for libraries: calls that depend on who may read them.
+    // Cargo's folders, in which the loader would look for libraries, with system calls that depend on who may read them.
     command.env_remove("LD_LIBRARY_PATH");
     command
 }
@@ -114,7 +114,7 @@ pub(crate) fn telling(program: &Path, args: &[&str], name: &str) -> (Command, Pa
     (command, path)
 }
 
-/// One recording at a time: what others do would show as noise.
+/// One recording at a time: other recordings would show as noise.
 pub(crate) fn alone() -> MutexGuard<'static, ()> {
     static ONE: Mutex<()> = Mutex::new(());
     ONE.lock().unwrap_or_else(PoisonError::into_inner)

@@ -19,7 +19,7 @@ fn a_killed_recorder_leaves_what_it_saw() {
         assert!(child.try_wait().expect("our own child").is_none(), "it records until it is killed");
         std::thread::sleep(Duration::from_millis(5));
     }
-    // What it records has a process group of its own and goes on; it is ours to end.
+    // The recorded command has its own process group and continues; the test must end it.
     let worker = children_of(child.id());
     child.kill().expect("our own child");
     child.wait().expect("our own child");
@@ -44,7 +44,7 @@ fn a_full_disk_is_noted_and_the_recording_goes_on() {
     let _one = alone();
     let recorded = recorded(quiet(&rust("deep", &[]), &["1", "200"]), |options| {
         let save = Box::new(|profile: &flamelet_profile::Profile| {
-            // Every write to it fails as on a full disk.
+            // Every write to it fails, as on a full disk.
             let full = std::fs::OpenOptions::new().write(true).open("/dev/full")?;
             pprof::write_gzip(profile, full).map_err(std::io::Error::other)
         });

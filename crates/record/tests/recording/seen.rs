@@ -48,7 +48,7 @@ pub(crate) fn recorded(command: Command, change: impl FnOnce(&mut RecordOptions)
     record(options, &mut |_| {}, &AtomicBool::new(false)).expect("permitted here")
 }
 
-/// Whether this machine lets us see the kernel's side; says so if not.
+/// Returns whether the kernel side can be recorded here; prints a `SKIP:` line if not.
 pub(crate) fn may_see_kernel(test: &str) -> bool {
     let report = flamelet_record::doctor::machine();
     let is_good = |name: &str| {
@@ -61,8 +61,8 @@ pub(crate) fn may_see_kernel(test: &str) -> bool {
     may
 }
 
-/// How far from its true value a share may lie that so many stacks were shared out by: six standard deviations, since no
-/// test may fail by chance.
+/// How far a share of this many stacks may be from its true value: six standard deviations, since no test may fail by
+/// chance.
 pub(crate) fn by_chance(share: f64, stacks: f64) -> f64 {
     6.0 * (share * (1.0 - share) / stacks).sqrt()
 }

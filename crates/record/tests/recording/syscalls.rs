@@ -1,4 +1,4 @@
-//! What a program asks of the kernel.
+//! System calls of a program.
 
 use crate::programs::{alone, c, quiet, rust};
 use crate::seen::{by_chance, column, frames, has, label, may_see_kernel, recorded};
@@ -29,7 +29,7 @@ fn every_call_is_counted_as_strace_counts_it() {
     let failed = summary.syscalls.iter().find(|call| call.name == "openat").expect("seen");
     assert!(failed.stats.errors_by_number.contains(&(libc::ENOENT, failed.stats.errors)));
     assert_eq!(failed.stats.histogram.iter().sum::<u64>(), failed.stats.calls);
-    // The profile has the same totals, shared out by stack.
+    // The profile has the same totals, divided by stack.
     let count = column(profile, "syscalls");
     let of = |sample: &flamelet_profile::Sample<'_>| label(profile, sample, "syscall") == Some("getppid");
     let getppid: i64 = profile.samples().filter(of).map(|sample| sample.values[count]).sum();
@@ -44,7 +44,7 @@ fn every_call_is_counted_as_strace_counts_it() {
 }
 
 #[test]
-fn who_calls_how_often_is_told_by_stacks_that_do_not_keep_step_with_the_program() {
+fn calls_are_counted_by_stacks_that_do_not_keep_step_with_the_program() {
     if !may_see_kernel("shares of system calls") {
         return;
     }
@@ -60,7 +60,7 @@ fn who_calls_how_often_is_told_by_stacks_that_do_not_keep_step_with_the_program(
         there.map(|sample| sample.values[count]).sum()
     };
     let (rarely, often) = (under("rarely"), under("often"));
-    // One to three, by some eight hundred stacks; a busy machine may lose records, which is said.
+    // A ratio of one to three, from about eight hundred stacks; a busy machine may lose records, which is reported.
     let share = often as f64 / (rarely + often) as f64;
     let margin = by_chance(0.75, summary.samples as f64);
     assert!((share - 0.75).abs() <= margin, "{share}, and not 0.75 ± {margin}: {summary:?}");

@@ -1,4 +1,4 @@
-//! System calls of users that have no tracepoints.
+//! System calls for users without access to tracepoints.
 
 use crate::helper::{as_nobody, command, told};
 use crate::programs::{alone, c};
@@ -6,9 +6,9 @@ use crate::seen::by_chance;
 use crate::syscalls::compare_with_strace;
 use std::collections::BTreeMap;
 
-/// What nobody's helper told of a recording that it made by ptrace; `None`, said aloud, where an ordinary user has
-/// tracepoints.
-fn told_by_nobody(what: &str, program: &std::path::Path) -> Option<String> {
+/// Returns the output of the helper, run as nobody, about a recording by ptrace; `None`, with a `SKIP:` line, where
+/// ordinary users have tracepoints.
+fn reported_as_nobody(what: &str, program: &std::path::Path) -> Option<String> {
     let mut helper = command(what, program);
     helper.env_remove("LD_LIBRARY_PATH");
     as_nobody(&mut helper);
@@ -18,7 +18,7 @@ fn told_by_nobody(what: &str, program: &std::path::Path) -> Option<String> {
         return None;
     }
     assert!(told.contains("engine ptrace"), "{told}");
-    // That it is slower, and why, is said.
+    // A note says that it is slower, and why.
     assert!(told.contains("followed by ptrace") && told.contains("sudo "), "{told}");
     Some(told)
 }
@@ -40,12 +40,12 @@ fn calls(told: &str) -> BTreeMap<&str, (u64, u64)> {
 fn every_call_is_counted_as_strace_counts_it() {
     let _one = alone();
     let program = c("calls", &[]);
-    let Some(told) = told_by_nobody("calls", &program) else { return };
+    let Some(told) = reported_as_nobody("calls", &program) else { return };
     let calls = calls(&told);
     assert_eq!(calls.get("getppid"), Some(&(20_000, 0)), "{told}");
     assert!(told.contains("status Some(0)"), "{told}");
     compare_with_strace(&program, &calls);
-    // Stacks are taken of some calls, and those are whole and shared out as the program calls.
+    // Stacks are taken for some calls only; they are complete, with the same shares as the calls.
     let number = |name: &str| -> f64 {
         let rest = told.split(name).nth(1).unwrap_or_else(|| panic!("{told}"));
         rest.split([',', ' ']).next().and_then(|word| word.parse().ok()).unwrap_or_else(|| panic!("{told}"))
@@ -59,7 +59,7 @@ fn every_call_is_counted_as_strace_counts_it() {
 fn children_are_followed_and_the_status_is_passed_on() {
     let _one = alone();
     let program = c("children", &[]);
-    let Some(told) = told_by_nobody("calls", &program) else { return };
+    let Some(told) = reported_as_nobody("calls", &program) else { return };
     assert!(told.contains("status Some(7)"), "{told}");
     assert_eq!(calls(&told).get("getppid"), Some(&(400, 0)), "{told}");
     compare_with_strace(&program, &calls(&told));
@@ -68,16 +68,16 @@ fn children_are_followed_and_the_status_is_passed_on() {
 #[test]
 fn named_calls_stop_alone() {
     let _one = alone();
-    let Some(told) = told_by_nobody("openat", &c("calls", &[])) else { return };
+    let Some(told) = reported_as_nobody("openat", &c("calls", &[])) else { return };
     // Two more are the loader's.
     assert!(told.contains("helper: 502 samples, 0 lost"), "{told}");
     assert!(told.contains("status Some(0)"), "{told}");
 }
 
 #[test]
-fn a_process_is_joined_and_let_go() {
+fn a_process_is_attached_and_released() {
     let _one = alone();
-    let Some(told) = told_by_nobody("join", &c("calls", &[])) else { return };
+    let Some(told) = reported_as_nobody("join", &c("calls", &[])) else { return };
     assert!(calls(&told).get("getppid").is_some_and(|&(calls, _)| calls > 100), "{told}");
     assert!(told.contains("it runs on"), "{told}");
 }
@@ -85,17 +85,17 @@ fn a_process_is_joined_and_let_go() {
 #[test]
 fn a_command_outlives_its_recording() {
     let _one = alone();
-    let Some(told) = told_by_nobody("outlive", "/bin/sh".as_ref()) else { return };
-    // If it were not let go whole, opening a file would fail, and the shell end with 9.
+    let Some(told) = reported_as_nobody("outlive", "/bin/sh".as_ref()) else { return };
+    // If it were not released properly, opening a file would fail, and the shell would end with 9.
     assert!(told.contains("ended with Some(3)"), "{told}");
 }
 
 #[test]
-fn what_outlives_a_command_is_let_go() {
+fn processes_that_outlive_a_command_are_released() {
     let _one = alone();
-    let Some(told) = told_by_nobody("leave", "/bin/sh".as_ref()) else { return };
+    let Some(told) = reported_as_nobody("leave", "/bin/sh".as_ref()) else { return };
     assert!(told.contains("status Some(3)"), "{told}");
-    // If it were not let go whole, it could not open what it writes.
+    // If it were not released properly, it could not open its output file.
     assert!(told.contains("what was left ended Ok(\"well\\n\")"), "{told}");
 }
 

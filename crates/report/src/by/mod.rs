@@ -367,7 +367,7 @@ fn outside(frames: &Frames, stack: &[Frame]) -> String {
         |frame: &&Frame| ["std", "system", "unknown"].contains(&frames.names[frame.group as usize].1);
     let speaking = stack.iter().rev().find(|frame| !says_nothing(frame)).or(stack.first());
     let owner = speaking.map_or("nothing", |frame| &frames.part_names[frame.owner as usize]);
-    format!("[none of yours: {owner}]")
+    format!("[not called by your code: {owner}]")
 }
 
 /// Returns the thread of a sample, by its label.

@@ -86,7 +86,7 @@ fn costs_of_others_are_charged_to_the_nearest_frame_of_yours() {
         Part { name: "JSON".into(), value: 40 },
         "what main asked for, not the memmove inside"
     );
-    assert_eq!(row(&groups, "[none of yours: tokio 1.47.1]").flat, 20);
+    assert_eq!(row(&groups, "[not called by your code: tokio 1.47.1]").flat, 20);
     assert_eq!(groups.rows.iter().map(|row| row.flat).sum::<i64>(), groups.total, "nothing is lost");
 }
 
@@ -116,7 +116,7 @@ fn recursion_counts_once() {
 }
 
 #[test]
-fn the_text_says_of_what_it_consists() {
+fn the_text_lists_the_parts() {
     let mut text = Vec::new();
     let report = made();
     grouped(&report, Grouping::Yours).write_text(&report, &mut text).expect("written");

@@ -7,7 +7,7 @@ use crate::by::add;
 
 /// What a check found.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Spoken {
+pub(super) struct Detected {
     pub(super) value: i64,
     /// Details to add to the rule's title.
     pub(super) detail: String,
@@ -17,14 +17,14 @@ pub(super) struct Spoken {
 /// Fewer observations than this prove little.
 const FEW: u64 = 100;
 
-pub(super) fn poor_profile(facts: &Facts<'_>) -> Option<Spoken> {
+pub(super) fn poor_profile(facts: &Facts<'_>) -> Option<Detected> {
     let mut reasons = Vec::new();
     if facts.observations < FEW {
         reasons.push(format!("it has {} samples", facts.observations));
     }
     let unnamed = facts.share(facts.unnamed);
     if unnamed > 0.3 {
-        reasons.push(format!("{:.0} % of it is in functions without a name", unnamed * 100.0));
+        reasons.push(format!("{:.0} % of it is in functions without names", unnamed * 100.0));
     }
     if let Some(quality) = &facts.report.profile.quality {
         let all = quality.samples.saturating_add(quality.lost).max(1);
@@ -37,11 +37,11 @@ pub(super) fn poor_profile(facts: &Facts<'_>) -> Option<Spoken> {
             reasons.push(format!("{:.0} % of the stacks are cut off", cut * 100.0));
         }
     }
-    (!reasons.is_empty()).then(|| Spoken { detail: reasons.join("; "), ..Spoken::default() })
+    (!reasons.is_empty()).then(|| Detected { detail: reasons.join("; "), ..Detected::default() })
 }
 
 /// Reports all system calls, and names the most expensive ones.
-pub(super) fn system_calls(facts: &Facts<'_>) -> Option<Spoken> {
+pub(super) fn system_calls(facts: &Facts<'_>) -> Option<Detected> {
     let all: i64 = facts.calls.values().map(|calls| calls.value).sum();
     let mut calls: Vec<_> = facts.calls.iter().collect();
     calls.sort_by(|a, b| b.1.value.cmp(&a.1.value).then_with(|| a.0.cmp(b.0)));
@@ -49,21 +49,21 @@ pub(super) fn system_calls(facts: &Facts<'_>) -> Option<Spoken> {
         calls.iter().take(3).map(|(name, calls)| format!("{name} {:.0} %", facts.share(calls.value) * 100.0));
     let detail = named.collect::<Vec<_>>().join(", ");
     let places = calls.first().map(|(_, calls)| calls.places.clone()).unwrap_or_default();
-    Some(Spoken { value: all, detail, places })
+    Some(Detected { value: all, detail, places })
 }
 
-pub(super) fn one_busy_thread(facts: &Facts<'_>) -> Option<Spoken> {
+pub(super) fn one_busy_thread(facts: &Facts<'_>) -> Option<Detected> {
     let (name, &value) = facts.threads.iter().max_by(|a, b| a.1.cmp(b.1).then_with(|| b.0.cmp(a.0)))?;
     let is_known = facts.threads.len() >= 3 && name != "<unknown>";
-    (is_known && facts.share(value) >= 0.8).then(|| Spoken {
+    (is_known && facts.share(value) >= 0.8).then(|| Detected {
         value,
-        detail: format!("{name}, of {} threads", facts.threads.len()),
-        ..Spoken::default()
+        detail: format!("{name}, one of {} threads", facts.threads.len()),
+        ..Detected::default()
     })
 }
 
 /// Reports a function of yours with much of the time, nearly all of it in at most three of its lines.
-pub(super) fn few_lines(facts: &Facts<'_>) -> Option<Spoken> {
+pub(super) fn few_lines(facts: &Facts<'_>) -> Option<Detected> {
     let mut functions: FxHashMap<_, Vec<_>> = FxHashMap::default();
     for (place, &value) in facts.places.iter().filter(|(place, _)| place.line > 0) {
         functions.entry(place.function).or_default().push((*place, value));
@@ -75,7 +75,7 @@ pub(super) fn few_lines(facts: &Facts<'_>) -> Option<Spoken> {
     lines.sort_by_key(|(place, value)| (std::cmp::Reverse(*value), *place));
     let top: Vec<_> = lines.iter().take(3).copied().collect();
     let is_clear = facts.share(all) >= 0.15 && lines.len() > 3 && total(&top) as f64 >= 0.8 * all as f64;
-    is_clear.then(|| Spoken {
+    is_clear.then(|| Detected {
         value: total(&top),
         detail: format!("{} of {} lines", top.len(), lines.len()),
         places: top.into_iter().collect(),
@@ -83,7 +83,7 @@ pub(super) fn few_lines(facts: &Facts<'_>) -> Option<Spoken> {
 }
 
 /// Reports at most three functions of yours that account for four fifths of the cost.
-pub(super) fn few_owners(facts: &Facts<'_>) -> Option<Spoken> {
+pub(super) fn few_owners(facts: &Facts<'_>) -> Option<Detected> {
     let mut functions: FxHashMap<_, i64> = FxHashMap::default();
     for (place, &value) in &facts.places {
         add(functions.entry(Place { line: 0, ..*place }).or_default(), value);
@@ -92,7 +92,7 @@ pub(super) fn few_owners(facts: &Facts<'_>) -> Option<Spoken> {
     functions.sort_by_key(|(place, value)| (std::cmp::Reverse(*value), *place));
     functions.truncate(3);
     let value = functions.iter().map(|(_, value)| value).sum();
-    (facts.share(value) >= 0.8).then(|| Spoken {
+    (facts.share(value) >= 0.8).then(|| Detected {
         value,
         detail: String::new(),
         places: functions.into_iter().collect(),

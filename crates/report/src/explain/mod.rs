@@ -12,7 +12,7 @@ use serde::Serialize;
 
 use crate::info::comment_lines;
 use crate::report::Report;
-use checks::Spoken;
+use checks::Detected;
 use facts::{About, Facts, Matches, Place, Wanted};
 use rules::{Look, RULES, Rule};
 
@@ -102,19 +102,19 @@ fn finding(facts: &Facts<'_>, row: usize, rule: &Rule) -> Option<Finding> {
     if rule.about != About::Any && rule.about != facts.about {
         return None;
     }
-    let spoken = match &rule.look {
+    let result = match &rule.look {
         Look::Check(check) => check(facts)?,
         Look::Anywhere(_) | Look::Innermost(_) => {
             let Matches { value, places } = &facts.matches[row];
-            Spoken { value: *value, detail: String::new(), places: places.clone() }
+            Detected { value: *value, detail: String::new(), places: places.clone() }
         }
     };
-    let share = facts.share(spoken.value);
+    let share = facts.share(result.value);
     if share < rule.least {
         return None;
     }
     let range = confidence_interval(share, facts.observations);
-    let title = match spoken.detail.as_str() {
+    let title = match result.detail.as_str() {
         "" => rule.title.to_owned(),
         detail => format!("{}: {detail}", rule.title),
     };
@@ -124,7 +124,7 @@ fn finding(facts: &Facts<'_>, row: usize, rule: &Rule) -> Option<Finding> {
         share,
         range,
         confidence: if range.0 >= rule.least && facts.observations > 0 { "high" } else { "low" },
-        places: places(facts, &spoken.places),
+        places: places(facts, &result.places),
         why: rule.why,
         helps: rule.helps,
         dig: match rule.focus {

@@ -4,7 +4,7 @@
 //! To add a rule, add a row. Most rules look for functions by their path; a rule that needs more has its own check in
 //! [`checks`](super::checks). Each rule has a test with a profile that triggers it and a similar one that does not.
 
-use super::checks::{self, Spoken};
+use super::checks::{self, Detected};
 use super::facts::{About, Facts};
 use super::functions::{Functions, functions};
 
@@ -30,7 +30,7 @@ pub(super) enum Look {
     /// Samples whose innermost function (after inlining) is one of these.
     Innermost(Functions),
     /// Anything else.
-    Check(fn(&Facts<'_>) -> Option<Spoken>),
+    Check(fn(&Facts<'_>) -> Option<Detected>),
 }
 
 /// Every rule. Rules that cast doubt on everything else come first.
@@ -38,17 +38,17 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         id: "poor-profile",
         about: About::Any,
-        title: "the profile is too poor to say much",
+        title: "the profile is too poor for conclusions",
         look: Look::Check(checks::poor_profile),
         least: 0.0,
-        why: "shares of a few samples are chance, and frames without names or cut stacks hide who called",
+        why: "with few samples, shares are chance; missing names and truncated stacks hide the callers",
         helps: "profile for longer, under load, with symbols (`debug = \"line-tables-only\"` in the release profile)",
         focus: "",
     },
     Rule {
         id: "unoptimized",
         about: About::Time,
-        title: "the program is an unoptimized build",
+        title: "the program was built without optimization",
         look: Look::Innermost(functions(
             &[],
             &[
@@ -76,7 +76,7 @@ pub(super) const RULES: &[Rule] = &[
             ],
         )),
         least: 0.15,
-        why: "functions that the optimizer always inlines were called: what costs time here does not in a release build",
+        why: "functions that the optimizer always inlines were called; a release build has other hot spots",
         helps: "profile a release build (`cargo build --release`), with `debug = \"line-tables-only\"` for lines",
         focus: "",
     },
@@ -86,7 +86,7 @@ pub(super) const RULES: &[Rule] = &[
         title: "debug assertions in hot code",
         look: Look::Anywhere(functions(&["core::ub_checks::"], &["precondition_check"])),
         least: 0.03,
-        why: "checks that only development needs run in every iteration",
+        why: "checks that are meant for development run in every iteration",
         helps: "build with `debug-assertions = false` and `overflow-checks = false`, the defaults of release builds",
         focus: "precondition_check|ub_checks",
     },
@@ -99,8 +99,8 @@ pub(super) const RULES: &[Rule] = &[
             &["core::hash::sip::", "std::hash::random::DefaultHasher"],
         )),
         least: 0.03,
-        why: "std's maps hash with SipHash, which resists crafted keys and is slow for short ones",
-        helps: "for keys that no stranger chooses, a faster hasher (rustc-hash, foldhash, ahash) as the map's third parameter",
+        why: "std's maps hash with SipHash, which resists crafted keys but is slow for short ones",
+        helps: "use a faster hasher (rustc-hash, foldhash, ahash) as the map's third parameter if the keys are not untrusted input",
         focus: "hash::sip|DefaultHasher",
     },
     Rule {
@@ -134,8 +134,8 @@ pub(super) const RULES: &[Rule] = &[
             &[],
         )),
         least: 0.10,
-        why: "every allocation and free costs tens of nanoseconds, and more when threads share them",
-        helps: "keep buffers between iterations, `Vec::with_capacity`, borrow instead of clone, a faster allocator (jemalloc, mimalloc)",
+        why: "every allocation and free costs tens of nanoseconds, more if another thread frees the memory",
+        helps: "reuse buffers between iterations, use `Vec::with_capacity`, borrow instead of cloning, try a faster allocator (jemalloc, mimalloc)",
         focus: "alloc|malloc|free",
     },
     Rule {
@@ -147,8 +147,8 @@ pub(super) const RULES: &[Rule] = &[
             &["::grow_one", "::grow_amortized", "do_reserve_and_handle", "alloc::raw_vec::finish_grow"],
         )),
         least: 0.04,
-        why: "each step allocates, copies what is there and frees the old place",
-        helps: "`with_capacity` or `reserve` where the size is known; keep and `clear` a buffer that is filled again",
+        why: "each step allocates new memory, copies the content and frees the old memory",
+        helps: "use `with_capacity` or `reserve` where the size is known; `clear` and reuse buffers",
         focus: "grow_one|grow_amortized|do_reserve_and_handle|finish_grow",
     },
     Rule {
@@ -168,8 +168,8 @@ pub(super) const RULES: &[Rule] = &[
             &["as core::clone::Clone>::clone", "alloc::slice::hack::ConvertVec", "::to_owned"],
         )),
         least: 0.08,
-        why: "the same bytes are moved again instead of being used where they are",
-        helps: "pass references or slices, `Arc` or `Bytes` for what many share, `mem::take` instead of `clone`",
+        why: "bytes are moved instead of being used where they are",
+        helps: "pass references or slices, use `Arc` or `Bytes` for shared data, `mem::take` instead of `clone`",
         focus: "memcpy|memmove|clone|to_vec",
     },
     Rule {
@@ -178,8 +178,8 @@ pub(super) const RULES: &[Rule] = &[
         title: "formatting text",
         look: Look::Anywhere(functions(&["core::fmt::", "alloc::fmt::"], &["alloc::string::ToString"])),
         least: 0.06,
-        why: "`format!` and `to_string` call through tables and allocate a string each time",
-        helps: "`write!` into a buffer that is kept, itoa and ryu for numbers, compare values and not their texts",
+        why: "`format!` and `to_string` allocate a string each time and format through dynamic calls",
+        helps: "`write!` into a reused buffer, use itoa and ryu for numbers, compare values instead of their text",
         focus: "core::fmt|alloc::fmt|to_string",
     },
     Rule {
@@ -191,7 +191,7 @@ pub(super) const RULES: &[Rule] = &[
             &["regex::regex::string::Regex::new", "regex::regex::bytes::Regex::new", "regexp.Compile"],
         )),
         least: 0.02,
-        why: "compiling a pattern costs a thousand times what matching it costs",
+        why: "compiling a pattern costs about a thousand times as much as matching it",
         helps: "compile once: `static RE: LazyLock<Regex>`, or keep the `Regex` in a struct",
         focus: "regex_syntax|Regex::new",
     },
@@ -224,8 +224,8 @@ pub(super) const RULES: &[Rule] = &[
             &[],
         )),
         least: 0.08,
-        why: "data is turned into bytes and back more often than it is used",
-        helps: "serialize once and share the bytes; skip fields that nobody reads; decode lazily",
+        why: "data is converted to bytes and back more often than necessary",
+        helps: "serialize once and share the bytes; skip unused fields; decode lazily",
         focus: "bincode|prost|rmp|csv|toml|xml",
     },
     Rule {
@@ -250,8 +250,8 @@ pub(super) const RULES: &[Rule] = &[
             &[],
         )),
         least: 0.08,
-        why: "high levels cost far more time than they save bytes",
-        helps: "a lower level, zstd or lz4 instead of gzip, compress once and cache, leave small answers alone",
+        why: "high compression levels cost much time and save few bytes",
+        helps: "use a lower level, or zstd or lz4 instead of gzip; compress once and cache; do not compress small responses",
         focus: "flate2|miniz|zstd|deflate|brotli|lz4",
     },
     Rule {
@@ -279,8 +279,8 @@ pub(super) const RULES: &[Rule] = &[
             &[],
         )),
         least: 0.08,
-        why: "handshakes and checksums are paid for each connection or message",
-        helps: "keep connections open and sessions resumable, hash once, a non-cryptographic hash where nobody attacks",
+        why: "every connection costs a handshake, every message a checksum",
+        helps: "keep connections open, resume sessions, hash once, use a non-cryptographic hash for trusted data",
         focus: "rustls|ring|aws_lc|openssl|sha|blake",
     },
     Rule {
@@ -292,7 +292,7 @@ pub(super) const RULES: &[Rule] = &[
             &["alloc::sync::Arc<", "alloc::rc::Rc<"],
         )),
         least: 0.04,
-        why: "a count that several cores change moves between their caches",
+        why: "a reference count that several cores change moves between their caches",
         helps: "borrow (`&T`) inside a call instead of cloning the `Arc`; clone once for each task, not for each item",
         focus: "Arc|Rc",
     },
@@ -320,8 +320,8 @@ pub(super) const RULES: &[Rule] = &[
             ],
         )),
         least: 0.03,
-        why: "threads burn time waiting for each other, or are woken for too little work",
-        helps: "hold the lock for less, split it, hand over batches instead of single items",
+        why: "threads spend time waiting for each other, or wake up for too little work",
+        helps: "hold the lock for a shorter time, split it, hand over batches instead of single items",
         focus: "spin|yield|lock_contended",
     },
     Rule {
@@ -342,8 +342,8 @@ pub(super) const RULES: &[Rule] = &[
             &[],
         )),
         least: 0.06,
-        why: "memory that was just given by the kernel is touched for the first time, again and again",
-        helps: "keep large buffers instead of freeing them; an allocator that returns memory later; fewer, larger mappings",
+        why: "the program keeps touching memory that it just got from the kernel",
+        helps: "keep large buffers instead of freeing them; use an allocator that returns memory later; make fewer, larger mappings",
         focus: "page_fault|memset|clear_page",
     },
     Rule {
@@ -352,7 +352,7 @@ pub(super) const RULES: &[Rule] = &[
         title: "system calls",
         look: Look::Check(checks::system_calls),
         least: 0.12,
-        why: "each call leaves the program for the kernel; many small ones cost more than few large ones",
+        why: "each call enters the kernel; many small calls cost more than a few large ones",
         helps: "buffer (`BufReader`, `BufWriter`), read and write more at once, keep files and sockets open",
         focus: "do_syscall_64|syscall",
     },
@@ -365,8 +365,8 @@ pub(super) const RULES: &[Rule] = &[
             &["tracing_subscriber::"],
         )),
         least: 0.05,
-        why: "every event is formatted and written, also when nobody reads it",
-        helps: "a higher level in production, `release_max_level_info`, fewer fields in hot spans, a non-blocking writer",
+        why: "every event is formatted and written, even if it is never read",
+        helps: "use a higher level in production (`release_max_level_info`), fewer fields in hot spans, a non-blocking writer",
         focus: "tracing|log::",
     },
     Rule {
@@ -379,7 +379,7 @@ pub(super) const RULES: &[Rule] = &[
         )),
         least: 0.10,
         why: "trees of small allocations are freed one by one",
-        helps: "fewer and larger allocations (arena, `Vec` of indices), drop on another thread, keep and reuse",
+        helps: "make fewer, larger allocations (an arena, a `Vec` with indices), drop on another thread, reuse values",
         focus: "drop_in_place",
     },
     Rule {
@@ -388,28 +388,28 @@ pub(super) const RULES: &[Rule] = &[
         title: "one thread does nearly all the work",
         look: Look::Check(checks::one_busy_thread),
         least: 0.0,
-        why: "the program is as fast as this thread, however many cores there are",
+        why: "this thread limits the speed of the program, however many cores there are",
         helps: "move work off this thread (a pool, rayon, `spawn_blocking`), or split it",
         focus: "",
     },
     Rule {
         id: "few-lines",
         about: About::Time,
-        title: "a few lines cost most of a function",
+        title: "a few lines account for most of a function",
         look: Look::Check(checks::few_lines),
         least: 0.0,
-        why: "work on these lines pays, and work elsewhere in the function does not",
+        why: "optimizing these lines pays off; optimizing the rest of the function does not",
         helps: "look at the lines and their instructions (`flamelet list`, `flamelet disasm`)",
         focus: "",
     },
     Rule {
         id: "few-owners",
         about: About::Memory,
-        title: "few functions hold most of the memory",
+        title: "a few functions hold most of the memory",
         look: Look::Check(checks::few_owners),
         least: 0.0,
-        why: "what they keep decides how large the process is",
-        helps: "a bound (an LRU cache, a capped queue), a smaller type, dropping what is no longer needed",
+        why: "they determine the size of the process",
+        helps: "limit the size (an LRU cache, a bounded queue), use smaller types, drop values that are no longer needed",
         focus: "",
     },
 ];

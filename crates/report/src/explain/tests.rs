@@ -89,7 +89,7 @@ const PAIRS: &[(&str, &str, &str)] = &[
 ];
 
 #[test]
-fn each_rule_speaks_where_it_must_and_is_silent_where_it_must_not() {
+fn each_rule_applies_where_it_must_and_nowhere_else() {
     for (rule, loud, quiet) in PAIRS {
         for (name, expected) in [(loud, true), (quiet, false)] {
             let explained = cpu()
@@ -130,7 +130,7 @@ fn a_finding_says_where_how_much_and_how_sure() {
 }
 
 #[test]
-fn a_poor_profile_is_said_first() {
+fn a_poor_profile_is_reported_first() {
     let explained = cpu().add(&[("alloc::alloc::alloc", ""), HANDLE], 1, "main", 20).explained();
     assert_eq!(explained.findings[0].rule, "poor-profile");
     assert!(explained.findings[0].title.contains("20 samples"), "{}", explained.findings[0].title);

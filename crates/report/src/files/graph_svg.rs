@@ -68,7 +68,7 @@ impl Label {
         if flat != 0 && cum != flat {
             lines.push(format!("of {}", value(cum)));
         }
-        let title = format!("{name}\nown {}\nwith callees {}", value(flat), value(cum));
+        let title = format!("{name}\nflat {}\ncum {}", value(flat), value(cum));
         let (hue, is_yours) = fills.of_name(report, node.info.name);
         Self { lines, title, cum, fill: (!fills.is_diff).then(|| paint(hue)), is_yours }
     }

@@ -107,9 +107,9 @@ fn known_lifetimes(profile: &Profile) -> Result<Vec<Option<usize>>> {
     }
     let message = match type_index(profile, "temporary_objects") {
         Some(_) => {
-            "the profile has no lifetimes; what is temporary it counts: flamelet top -i temporary_objects"
+            "the profile has no lifetimes, only temporary allocations: flamelet top -i temporary_objects"
         }
-        None => "the profile has no lifetimes; a service gives them at /debug/pprof/lifetime",
+        None => "the profile has no lifetimes; a service has them at /debug/pprof/lifetime",
     };
     Err(Error::new(ErrorKind::Incompatible, message))
 }

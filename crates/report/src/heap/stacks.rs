@@ -60,7 +60,7 @@ pub(super) fn type_indexes(profile: &Profile, view: HeapView) -> Result<(Option<
             let has: Vec<&str> =
                 profile.sample_types().iter().map(|kind| profile.string(kind.kind)).collect();
             let message = format!(
-                "the profile has no {bytes} (it has {}); a service gives it at /debug/pprof/{}",
+                "the profile has no {bytes} (it has {}); a service has it at /debug/pprof/{}",
                 has.join(", "),
                 view.endpoint()
             );

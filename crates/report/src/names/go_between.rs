@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn glue_is_told_from_work() {
+    fn glue_is_distinguished_from_work() {
         for glue in [
             "std::rt::lang_start_internal",
             "<core::pin::Pin<P> as core::future::future::Future>::poll",

@@ -78,81 +78,81 @@ const TRIMMED: &[ReportKind] = &[Top, TopProto, Tree, Dot];
 #[rustfmt::skip]
 pub static OPTIONS: &[ReportOption] = &[
     option("focus", Text(|o| &mut o.filters.focus)).value("REGEX").of(FILTER, EVERY)
-        .help("Keep samples with a frame that matches"),
+        .help("Keep samples with a matching frame"),
     option("ignore", Text(|o| &mut o.filters.ignore)).value("REGEX").of(FILTER, EVERY)
-        .help("Drop samples with a frame that matches"),
+        .help("Drop samples with a matching frame"),
     option("hide", Text(|o| &mut o.filters.hide)).value("REGEX").of(FILTER, EVERY)
-        .help("Remove frames that match"),
+        .help("Remove matching frames"),
     option("show", Text(|o| &mut o.filters.show)).value("REGEX").of(FILTER, EVERY)
         .help("Remove frames that do not match"),
     option("show_from", Text(|o| &mut o.filters.show_from)).value("REGEX").of(FILTER, EVERY)
-        .help("Remove frames above the highest one that matches"),
+        .help("Remove the callers of the outermost matching frame"),
     option("prune_from", Text(|o| &mut o.filters.prune_from)).value("REGEX").of(FILTER, EVERY)
-        .help("Remove frames below the lowest one that matches"),
+        .help("Remove the callees of the innermost matching frame"),
     option("tagfocus", Text(|o| &mut o.filters.tag_focus)).alias("tag-focus").value("TAG").of(FILTER, EVERY)
-        .help("Keep samples whose label matches: a regex, key=regex, or a range such as 128kb:512kb"),
+        .help("Keep samples with a matching label: a regex, key=regex, or a range such as 128kb:512kb"),
     option("tagignore", Text(|o| &mut o.filters.tag_ignore)).alias("tag-ignore").value("TAG").of(FILTER, EVERY)
-        .help("Drop samples whose label matches"),
+        .help("Drop samples with a matching label"),
     option("tagshow", Text(|o| &mut o.filters.tag_show)).alias("tag-show").value("REGEX").of(FILTER, EVERY)
-        .help("Keep only labels whose key matches"),
+        .help("Keep only labels with a matching key"),
     option("taghide", Text(|o| &mut o.filters.tag_hide)).alias("tag-hide").value("REGEX").of(FILTER, EVERY)
-        .help("Remove labels whose key matches"),
+        .help("Remove labels with a matching key"),
 
     option("granularity", OptionSlot::Granularity(|o| &mut o.granularity)).value("HOW").of(GROUPING, GROUPED)
         .choices(&["functions", "filefunctions", "files", "lines", "addresses"])
-        .help("What counts as one entry: functions, filefunctions, files, lines or addresses"),
+        .help("Group by functions, filefunctions, files, lines or addresses"),
     option("noinlines", Switch(|o| &mut o.no_inlines)).alias("no-inlines").of(GROUPING, EVERY)
-        .help("Do not show inlined functions of their own"),
+        .help("Count inlined functions as part of their caller"),
     option("showcolumns", Switch(|o| &mut o.show_columns)).alias("show-columns").of(GROUPING, EVERY)
-        .help("Show columns where lines are shown"),
+        .help("Show column numbers after line numbers"),
     option("fold_generics", Switch(|o| &mut o.folding.generics)).of(GROUPING, EVERY)
-        .help("Leave type parameters out of Rust names"),
+        .help("Remove type parameters from Rust names"),
     option("fold_runtime", Switch(|o| &mut o.folding.runtime)).of(GROUPING, EVERY)
-        .help("Fold frames of others that lead to your code, such as the async runtime's, into one"),
+        .help("Fold other code's frames that lead to yours, such as the async runtime's, into one"),
     option("crate", Switch(|o| &mut o.folding.crates)).of(GROUPING, EVERY)
         .help("Show crates instead of functions"),
     option("tagroot", Text(|o| &mut o.tag_root)).alias("tag-root").value("KEYS").of(GROUPING, EVERY)
-        .help("Show these labels as frames at the root, separated by commas"),
+        .help("Add these labels (separated by commas) as frames at the root"),
     option("tagleaf", Text(|o| &mut o.tag_leaf)).alias("tag-leaf").value("KEYS").of(GROUPING, EVERY)
-        .help("Show these labels as frames at the leaf, separated by commas"),
+        .help("Add these labels (separated by commas) as frames at the leaf"),
     option("call_tree", Switch(|o| &mut o.call_tree)).of(GROUPING, &[Dot, Callgrind])
-        .help("A call tree instead of a call graph"),
+        .help("Write a call tree instead of a call graph"),
 
     option("sample_index", Text(|o| &mut o.sample_index)).letter('i').value("TYPE").of(VALUES, OF_ONE_TYPE)
         .choices(&["inuse_space", "inuse_objects", "alloc_space", "alloc_objects", "contentions"])
-        .help("The sample type by name or number [default: what the profile says]"),
+        .help("The sample type, by name or number [default: the profile's]"),
     option("mean", Switch(|o| &mut o.mean)).of(VALUES, COMPUTED)
-        .help("Divide each value by the first sample type's"),
+        .help("Divide each value by that of the first sample type (the count)"),
     option("relative_percentages", Switch(|o| &mut o.relative_percentages)).of(VALUES, COMPUTED)
-        .help("Percentages of what the filters leave"),
+        .help("Show percentages of the filtered total"),
     option("divide_by", Number(|o| &mut o.divide_by)).value("X").of(VALUES, SCALED)
-        .help("Divide all values by this"),
+        .help("Divide all values by this number"),
     option("unit", Unit(|o| &mut o.unit)).value("UNIT").of(VALUES, SCALED)
-        .help("The unit of all values; minimum takes the one that suits the smallest"),
+        .help("The unit of all values; minimum picks the unit of the smallest value"),
 
     option("sort", OptionSlot::Sort(|o| &mut o.sort)).value("cum|flat").of(TRIM, SORTED).flag("cum", "cum")
         .choices(&["cum", "flat"])
-        .help("Sort by cost with all that functions call (cum), not by their own (flat)"),
+        .help("Sort by cumulative cost (cum: with callees) instead of own cost (flat)"),
     option("nodecount", Count(|o| &mut o.node_count)).letter('n').alias("node-count").value("N").of(TRIM, COUNTED)
         .help("Show this many entries; 0 shows all"),
     option("nodefraction", Share(|o| &mut o.node_fraction)).alias("node-fraction").value("F").of(TRIM, TRIMMED)
-        .help("Hide entries below this share"),
+        .help("Hide entries below this fraction of the total"),
     option("edgefraction", Share(|o| &mut o.edge_fraction)).alias("edge-fraction").value("F").of(TRIM, &[Tree, Dot])
-        .help("Hide calls below this share"),
+        .help("Hide calls below this fraction of the total"),
     option("trim", Switch(|o| &mut o.trim)).of(TRIM, TRIMMED).flag("no_trim", "false")
-        .help("Show everything, however small"),
+        .help("Show all entries, however small"),
     option("drop_negative", Switch(|o| &mut o.drop_negative)).of(TRIM, &[Top, TopProto, Tree, Dot, Peek])
-        .help("Leave negative entries out"),
+        .help("Leave out negative entries"),
 
     option("source_path", Text(|o| &mut o.source_path)).value("PATHS").of(SYMBOLS, WITH_PATHS)
-        .help("Where source files are, separated by colons; paths are shown from there on"),
+        .help("Folders with source files, separated by colons; shown paths are relative to them"),
     option("trim_path", Text(|o| &mut o.trim_path)).value("PATHS").of(SYMBOLS, WITH_PATHS)
-        .help("What to remove from the start of source paths, separated by colons"),
+        .help("Prefixes to remove from source paths, separated by colons"),
     option("intel_syntax", Switch(|o| &mut o.intel_syntax)).of(SYMBOLS, &[Disasm])
-        .help("Intel's syntax for instructions"),
+        .help("Show instructions in Intel syntax"),
 
     option("compact_labels", Switch(|o| &mut o.compact_labels)).of("", &[Top, Tree, Dot, Peek, Traces])
-        .help("Leave the lines about the file out of the heading"),
+        .help("Leave out the heading's lines about the file"),
 ];
 
 const fn option(name: &'static str, slot: OptionSlot) -> ReportOption {
@@ -286,17 +286,17 @@ pub fn parse_switch(text: &str) -> Result<bool> {
 }
 
 fn number(text: &str) -> Result<f64> {
-    text.parse().map_err(|_| wrong("this is not a number"))
+    text.parse().map_err(|_| wrong("not a number"))
 }
 
 fn share(text: &str) -> Result<f64> {
     let share = text.parse().ok().filter(|share| (0.0..=1.0).contains(share));
-    share.ok_or_else(|| wrong("this is not a share between 0 and 1, such as 0.005"))
+    share.ok_or_else(|| wrong("not a fraction between 0 and 1, such as 0.005"))
 }
 
 /// Parses a count; a negative one means the default, as in pprof.
 fn count(text: &str) -> Result<Option<usize>> {
-    let count: i64 = text.parse().map_err(|_| wrong("this is not a whole number"))?;
+    let count: i64 = text.parse().map_err(|_| wrong("not a whole number"))?;
     Ok(usize::try_from(count).ok())
 }
 
@@ -314,7 +314,7 @@ fn unit(text: &str) -> Result<()> {
     if is_general || ["b", "s", "gcu"].iter().any(|known| are_compatible(text, known)) {
         return Ok(());
     }
-    Err(wrong("this is not a unit; use minimum, ns, us, ms, s, hrs, B, kB, MB, GB, TB, PB or count"))
+    Err(wrong("unknown unit; use minimum, ns, us, ms, s, hrs, B, kB, MB, GB, TB, PB or count"))
 }
 
 #[cfg(test)]

@@ -55,7 +55,7 @@ pub fn document(title: &str, json: &str) -> String {
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
          <meta name=\"referrer\" content=\"no-referrer\">\n\
          <title>{title}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n<div id=\"app\"></div>\n\
-         <noscript>This page draws a profile and needs JavaScript for it. Nothing is loaded from anywhere.</noscript>\n\
+         <noscript>This page needs JavaScript to draw the profile. It loads nothing from the network.</noscript>\n\
          <script type=\"application/json\" id=\"flamelet-data\">{json}</script>\n\
          <script>{SCRIPT}</script>\n</body>\n</html>\n",
         script_hash = SCRIPT_HASH.trim(),

@@ -98,12 +98,12 @@ impl Growth {
         let bytes = unit::label(self.total_bytes, "bytes");
         writeln!(
             out,
-            "Grown in {:.0} s: {bytes} in {} stacks, of which {suspects} are suspects of a leak",
+            "Growth in {:.0} s: {bytes} in {} stacks, {suspects} of them possible leaks",
             self.seconds,
             self.rows.len()
         )?;
         if self.rows.iter().all(|row| row.steady.is_none()) && !self.rows.is_empty() {
-            writeln!(out, "(whether it grows steadily shows with {FEWEST_MOMENTS} moments or more)")?;
+            writeln!(out, "(steady growth is detected with {FEWEST_MOMENTS} or more profiles)")?;
         }
         writeln!(
             out,
@@ -122,14 +122,14 @@ impl Growth {
     }
 }
 
-/// Prints `In use: 12.40MB in 8120 objects, one sample in 512kB`.
+/// Prints `In use: 12.40MB in 8120 objects, estimated from one sample per 512kB`.
 fn write_heading(title: &str, objects: i64, bytes: i64, period: i64, out: &mut impl Write) -> io::Result<()> {
     write!(out, "{title}: {}", unit::label(bytes, "bytes"))?;
     if objects != 0 || bytes == 0 {
         write!(out, " in {objects} objects")?;
     }
     if period > 1 {
-        write!(out, ", estimated from one sample in {}", unit::label(period, "bytes"))?;
+        write!(out, ", estimated from one sample per {}", unit::label(period, "bytes"))?;
     }
     writeln!(out)
 }

@@ -83,7 +83,7 @@ impl<'d> Attributes<'d> {
 
     /// Returns whether this unit records its ranges, even if it has no code or the linker has dropped all of it.
     /// rustc always does; the units that it leaves from inlining across crates have no code.
-    pub(super) fn tells_its_ranges(&self) -> bool {
+    pub(super) fn records_ranges(&self) -> bool {
         self.is_rust || self.ranges.is_some() || (self.low_pc.is_some() && self.high_pc.is_some())
     }
 

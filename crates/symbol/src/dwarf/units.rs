@@ -120,11 +120,11 @@ impl UnitIndex {
         let header = dwarf.unit_header(DebugInfoOffset(self.starts[number.0 as usize]))?;
         let table = self.abbreviation_table(dwarf, header.debug_abbrev_offset())?;
         let (root, abbreviation) = roots.read(&header, &table, patience)?;
-        if root.tells_its_ranges() && !root.has_code() {
+        if root.records_ranges() && !root.has_code() {
             return Ok(());
         }
         let unit = Unit::new_with_abbreviations(dwarf, header, abbreviation)?;
-        if !root.tells_its_ranges()
+        if !root.records_ranges()
             && let Some(program) = unit.line_program.clone()
         {
             return self.add_sequences(program, number, patience);

@@ -101,7 +101,7 @@ fn programs_in_other_languages() {
 }
 
 #[test]
-fn what_is_said_to_be_mine_is() {
+fn functions_that_match_mine_are_yours() {
     let file = format!("{REGISTRY}/house-lib-0.3.0/src/lib.rs");
     check(&[(SHOP, "house_lib::price", &file, "yours")], |name, _| name.starts_with("house_lib"));
 }

@@ -92,7 +92,7 @@ impl KnownModule {
     fn open_kernel(&mut self, name: &ModuleName) -> SymbolSource {
         if kernel::is_another(&name.build_id) {
             self.warnings.push(format!(
-                "{}: the profile is from another kernel, so its functions have no names here",
+                "{}: the profile is from another kernel, so its functions cannot be named",
                 name.path
             ));
             return SymbolSource::Missing;
@@ -102,7 +102,7 @@ impl KnownModule {
 
     fn open_vdso(&mut self, name: &ModuleName) -> SymbolSource {
         let Some(bytes) = process::vdso() else {
-            self.warnings.push("[vdso]: this process has none to read symbols from".to_owned());
+            self.warnings.push("[vdso]: this process has no vdso to read symbols from".to_owned());
             return SymbolSource::Missing;
         };
         let own = crate::buildid::of_bytes(&bytes).ok().flatten().map(|id| id.to_string());

@@ -150,7 +150,7 @@ pub(crate) fn run(command: &mut Command) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-/// Whether a command succeeds; for asking a tool what it supports.
+/// Returns whether a command succeeds, to find out what a tool supports.
 pub(crate) fn succeeds(command: &mut Command) -> bool {
     command.output().is_ok_and(|output| output.status.success())
 }

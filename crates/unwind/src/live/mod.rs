@@ -35,7 +35,7 @@ use crate::walk::Unwound;
 use std::sync::Arc;
 
 #[cfg(target_os = "linux")]
-pub use repeat::{Again, Repeated, RepeatedFrame};
+pub use repeat::{Repeated, RepeatedFrame, RepeatedWalk};
 pub use spawn::spawn;
 #[cfg(target_os = "linux")]
 pub use stack::{fetch, thread_pointer};

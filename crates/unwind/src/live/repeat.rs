@@ -66,7 +66,7 @@ struct Fresh {
 /// How much of the stack is new.
 #[derive(Clone, Copy, Debug)]
 #[must_use]
-pub struct Again {
+pub struct RepeatedWalk {
     /// How many of the outermost frames are those of the previous walk, with their tags.
     pub kept: usize,
     /// Whether the stack is complete.
@@ -105,14 +105,14 @@ impl Repeated {
 
     /// Unwinds the running thread. `caller` holds the registers of a frame that has made a call: its `pc` is the
     /// return address. Reads nothing below its `sp`. Allocates only when stacks get deeper than before.
-    pub fn unwind(&mut self, modules: &Modules, caller: &Registers) -> Again {
+    pub fn unwind(&mut self, modules: &Modules, caller: &Registers) -> RepeatedWalk {
         let mut memory = LiveStack::new(caller.sp);
         let (kept, end) = self.walk(modules, caller, &mut memory);
         if kept < self.frames.len() || !self.fresh.is_empty() {
             self.adopt_fresh(kept);
         }
         self.end = end;
-        Again { kept, end }
+        RepeatedWalk { kept, end }
     }
 
     /// Fills `fresh` up to a frame from which on nothing has changed; returns how many frames that leaves.
@@ -291,7 +291,7 @@ mod tests {
 
     /// Compares the repeated walk with a full one, from the same caller.
     #[inline(never)]
-    fn compare(repeated: &mut Repeated) -> Again {
+    fn compare(repeated: &mut Repeated) -> RepeatedWalk {
         let modules = crate::live::modules();
         let mut frames = [0; 600];
         let here = Registers::here();
@@ -314,12 +314,12 @@ mod tests {
     }
 
     #[inline(never)]
-    fn left(repeated: &mut Repeated, depth: usize) -> Again {
+    fn left(repeated: &mut Repeated, depth: usize) -> RepeatedWalk {
         if depth == 0 { black_box(compare(repeated)) } else { black_box(right(repeated, depth - 1)) }
     }
 
     #[inline(never)]
-    fn right(repeated: &mut Repeated, depth: usize) -> Again {
+    fn right(repeated: &mut Repeated, depth: usize) -> RepeatedWalk {
         if depth == 0 {
             black_box(compare(repeated))
         } else if depth.is_multiple_of(3) {

@@ -37,13 +37,12 @@ fn main() {
     };
     figures.print();
     assert!(figures.steps >= 50_000, "the workload ended after {} steps", figures.steps);
-    // Where it does, nobody says what is right.
+    // Where it does, there is no right answer to compare with.
     assert!(figures.oracle_gave_up * 1000 <= figures.steps, "framehop gave up at {}", figures.oracle_gave_up);
     assert!(figures.right * 1000 >= figures.steps * 999, "fewer than 99.9 % of the stacks are right");
 }
 
-/// More than the workload takes. (On machines where a read of the clock never ends when it is stepped through, that
-/// must end.)
+/// More steps than the workload takes. (On some machines, reading the clock never ends when it is single-stepped.)
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 const MAX_STEPS: usize = 400_000;
 
@@ -82,7 +81,7 @@ fn compare() -> Option<Figures> {
 struct Figures {
     steps: usize,
     right: usize,
-    /// Steps at which the oracle gave up; right ones among them only agree as far as it came.
+    /// Steps at which the oracle gave up; correct ones among them agree only up to that point.
     oracle_gave_up: usize,
     /// How stacks were wrong: module, end, and an example.
     wrong: std::collections::BTreeMap<String, (usize, String)>,

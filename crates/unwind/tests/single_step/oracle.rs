@@ -28,7 +28,7 @@ impl Oracle {
         self.trampolines.contains(&frame)
     }
 
-    /// Writes the addresses of all frames to `frames`; says whether the thread's start was reached.
+    /// Writes the addresses of all frames to `frames`; returns whether the start of the thread was reached.
     pub(crate) fn unwind(&mut self, registers: &Registers, stack: &[u8], frames: &mut Vec<u64>) -> bool {
         let mut read = |address: u64| {
             let offset = address.checked_sub(registers.sp).ok_or(())? as usize;

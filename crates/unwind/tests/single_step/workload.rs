@@ -1,4 +1,4 @@
-//! What is stepped through: everything a service does in small, from computing to signal handlers.
+//! The workload for single-stepping: a bit of everything a service does, from computing to signal handlers.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write;

@@ -1,4 +1,4 @@
-//! Binary formats, and files that unpack to far more than they weigh.
+//! Binary formats, and files that decompress to far more than their size.
 
 use flamelet_tests::wire::{Message, gzip};
 
@@ -22,7 +22,7 @@ pub(super) const ALL: &[Maker] = &[
 /// A flight recording: numbers are fixed, metadata and one event of constants.
 struct Recording {
     strings: Vec<String>,
-    /// Classes: their names and the classes of their fields, with whether they are arrays.
+    /// Classes: their names, and the classes of their fields with whether they are arrays.
     classes: Vec<(String, Vec<(usize, bool)>)>,
 }
 
@@ -104,14 +104,14 @@ fn chunk(metadata: &[u8], constants: &[u8]) -> Vec<u8> {
     [&bytes[..], metadata, constants].concat()
 }
 
-/// Structures of structures without a byte of their own: each level is four times the one below.
+/// Nested structures without any bytes: each level has four times as many as the one below.
 pub(super) fn jfr_nested() -> Bomb {
     let classes = (0..24).map(|at| (format!("c{at}"), vec![(at + 1, false); 4]));
     let classes = classes.chain([("c24".into(), Vec::new())]).collect();
     Bomb::new("nested.jfr", Recording { strings: Vec::new(), classes }.bytes(&[]))
 }
 
-/// Lists of structures without a byte: each of a few bytes is as long as the rest of the file.
+/// Lists of structures without any bytes: a list of a few bytes claims to be as long as the rest of the file.
 fn jfr_arrays() -> Bomb {
     let classes = vec![("c0".into(), vec![(1, true); 200]), ("c1".into(), Vec::new())];
     let object = 100_000u32.to_be_bytes().repeat(200);
@@ -144,7 +144,7 @@ fn perf_attr(ids_at: usize, ids_size: usize) -> Vec<u8> {
     attr
 }
 
-/// Thousands of events whose list of ids is one and the same: everything before the records.
+/// Thousands of events that share one list of ids: everything before the records.
 fn perf_data_ids() -> Bomb {
     let one = perf_attr(104, 4000 * 80);
     Bomb::packed("ids.perf.data", perf_data(&one.repeat(4000), one.len(), &[]))
@@ -207,7 +207,7 @@ fn otlp_empty() -> Bomb {
     Bomb::packed("empty.otlp", data.into_bytes())
 }
 
-/// A long stack, and samples that have it under ever new attributes.
+/// A long stack, and samples with that stack and always new attributes.
 fn otlp_repeated_stack() -> Bomb {
     let mut dictionary = Message::default();
     dictionary.bytes(2, &[]).bytes(5, &[]);
@@ -231,7 +231,7 @@ fn zeros_in_gzip() -> Bomb {
     Bomb::packed_units("zeros.pb.gz", &[], &[0x0a, 0], 256 << 20)
 }
 
-/// Packed twice: text that folds to nothing, without end.
+/// Endless text that collapses to nothing, compressed twice.
 fn gzip_in_gzip() -> Bomb {
     let once = gzip(&b"main;leaf 1\n".repeat(1 << 20));
     Bomb::packed("twice.folded", once.repeat(40))

@@ -1,4 +1,4 @@
-//! JSON: trees and tables whose rows name each other, and lists of empty lists.
+//! JSON: trees and tables whose rows refer to each other, and lists of empty lists.
 
 use super::{Bomb, Maker, listed};
 
@@ -42,7 +42,7 @@ fn cpuprofile_samples() -> Bomb {
     Bomb::packed("samples.cpuprofile", format!(r#"{{"nodes":[{}],"samples":[{samples}]}}"#, chain(4000)))
 }
 
-/// The form of old, whose nodes hold each other.
+/// The old form, with nested nodes.
 fn cpuprofile_nested() -> Bomb {
     let children = listed(EMPTY, |_| r#"{"id":2}"#.into());
     Bomb::packed(
@@ -76,7 +76,7 @@ fn speedscope_empty() -> Bomb {
     )
 }
 
-/// Ends of a frame that is not open, each looked for in all that are.
+/// Ends of a frame that is not open, each searched for among all open frames.
 pub(super) fn speedscope_unmatched() -> Bomb {
     let open = listed(100_000, |_| r#"{"type":"O","frame":0,"at":0}"#.into());
     let close = listed(100_000, |_| r#"{"type":"C","frame":1,"at":0}"#.into());
@@ -84,7 +84,7 @@ pub(super) fn speedscope_unmatched() -> Bomb {
     Bomb::packed("unmatched.speedscope.json", speedscope(&profile))
 }
 
-/// A table in which each stack is the one before and a frame more.
+/// A table in which each stack is the previous one plus a frame.
 fn firefox_deep() -> Bomb {
     const DEPTH: usize = 8000;
     let frames = listed(DEPTH, |_| "0".into());
@@ -119,7 +119,7 @@ fn gecko_deep() -> Bomb {
     Bomb::new("deep.gecko.json", file)
 }
 
-/// Spans each of which holds all that begin later.
+/// Spans, each of which contains all later ones.
 fn trace_deep() -> Bomb {
     const DEPTH: usize = 8000;
     let spans = listed(DEPTH, |at| {
@@ -140,12 +140,12 @@ fn trace_arguments() -> Bomb {
     Bomb::packed("arguments.trace.json", format!(r#"[{{"ph":"X","args":[{arguments}]}}]"#))
 }
 
-/// A name without end, which the parser puts together before anybody sees it.
+/// An endless name, which the parser assembles before the reader sees it.
 fn trace_long_name() -> Bomb {
     Bomb::packed_units("name.trace.json", br#"[{"ph":"X","name":""#, b"aaaaaaaa", 32 << 20)
 }
 
-/// A text of nothing but escapes.
+/// A string of nothing but escapes.
 fn speedscope_escapes() -> Bomb {
     let head = br#"{"$schema":"x","profiles":[],"shared":{"frames":[]},"exporter":""#;
     Bomb::packed_units("escapes.speedscope.json", head, br"\u00e9", 8 << 20)

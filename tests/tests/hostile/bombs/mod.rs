@@ -1,7 +1,7 @@
 //! Small files that would become large: one or more for every reader.
 //!
-//! Each says little and asks for much: lists of empty things, stacks that share their beginnings, tables that name each
-//! other, content that unpacks to far more than it weighs.
+//! Lists of empty things, stacks that share their beginnings, tables that refer to each other, content that
+//! decompresses to far more than its size.
 
 mod binary;
 mod json;
@@ -12,7 +12,7 @@ use std::io::Write;
 
 use flamelet_tests::wire::gzip;
 
-/// A file that must not take more than its reader is allowed.
+/// A file whose reader must stay within its limits.
 pub(crate) struct Bomb {
     pub(crate) name: &'static str,
     pub(crate) bytes: Vec<u8>,
@@ -23,12 +23,12 @@ impl Bomb {
         Self { name, bytes: bytes.into() }
     }
 
-    /// Packed, so that what is repeated costs nothing.
+    /// Compressed, so that repetitions cost nothing.
     fn packed(name: &'static str, bytes: impl AsRef<[u8]>) -> Self {
         Self::new(name, gzip(bytes.as_ref()))
     }
 
-    /// `head`, and `unit` so many times, packed; none of it is held unpacked.
+    /// Returns `head` and then `unit` repeated this many times, compressed on the fly.
     fn packed_units(name: &'static str, head: &[u8], unit: &[u8], count: usize) -> Self {
         let mut packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
         let many = unit.repeat(1 << 10);
@@ -46,7 +46,7 @@ pub(crate) fn all() -> Vec<Maker> {
     [pprof::ALL, json::ALL, text::ALL, binary::ALL].concat()
 }
 
-/// Those that took gigabytes, or minutes, before there were budgets.
+/// Files that took gigabytes or minutes before there were budgets.
 pub(crate) fn worst() -> Vec<Maker> {
     vec![binary::jfr_nested, pprof::worst_lines, pprof::worst_labels, text::worst_events]
 }
@@ -55,12 +55,12 @@ pub(crate) fn worst() -> Vec<Maker> {
 pub(crate) const OUT_OF_MEMORY: Maker = pprof::empty_lines;
 pub(crate) const OUT_OF_WORK: Maker = json::speedscope_unmatched;
 
-/// What `item` makes of the numbers below `count`, one after another.
+/// Returns the results of `item` for the numbers below `count`, concatenated.
 fn repeated(count: usize, item: impl Fn(usize) -> String) -> String {
     (0..count).map(item).collect()
 }
 
-/// The same, with commas between.
+/// The same, separated by commas.
 fn listed(count: usize, item: impl Fn(usize) -> String) -> String {
     repeated(count, |at| if at == 0 { item(at) } else { format!(",{}", item(at)) })
 }

@@ -1,4 +1,4 @@
-//! pprof: fields that are repeated and empty cost two bytes in the file, and packed next to none.
+//! pprof: repeated empty fields take two bytes each in the file, and almost nothing once compressed.
 
 use flamelet_tests::wire::Message;
 
@@ -28,7 +28,7 @@ fn profile(build: impl FnOnce(&mut Message)) -> Vec<u8> {
     message.into_bytes()
 }
 
-/// A profile whose last message begins with `head` and has so many bytes more.
+/// Returns a profile whose last message begins with `head` and has this many more bytes.
 fn last_message(field: u64, head: &[u8], more: usize) -> Vec<u8> {
     let mut message = Message::default();
     message.bytes(1, &[]).bytes(6, &[]);
@@ -42,7 +42,7 @@ pub(super) fn empty_lines() -> Bomb {
     lines("lines.pb.gz", COUNT)
 }
 
-/// So many that the default budget has no room for them.
+/// More than the default budget allows.
 pub(super) fn worst_lines() -> Bomb {
     lines("most-lines.pb.gz", 48 << 20)
 }
@@ -64,7 +64,7 @@ fn labels(name: &'static str, count: usize) -> Bomb {
     Bomb::packed_units(name, &last_message(2, &[0x12, 1, 0], 2 * count), &[0x1a, 0], count)
 }
 
-/// Samples each of whose sets of labels is a new one.
+/// Samples with a new label set each.
 fn different_labels() -> Bomb {
     let bytes = profile(|profile| {
         for count in 0..4000 {
@@ -84,7 +84,7 @@ fn empty_threads() -> Bomb {
     Bomb::packed("threads.pb.gz", profile(|profile| _ = profile.bytes(2601, &threads)))
 }
 
-/// Functions whose numbers do not follow each other.
+/// Functions with sparse ids.
 fn sparse_ids() -> Bomb {
     let bytes = profile(|profile| {
         for number in 0..1_000_000u64 {
@@ -96,7 +96,7 @@ fn sparse_ids() -> Bomb {
     Bomb::packed("sparse.pb.gz", bytes)
 }
 
-/// Samples of stacks as deep as a byte a frame allows.
+/// Samples with the deepest stacks that one byte per frame allows.
 fn deep_stacks() -> Bomb {
     let bytes = profile(|profile| {
         profile.bytes(4, &[0x08, 1]);
@@ -107,12 +107,12 @@ fn deep_stacks() -> Bomb {
     Bomb::packed("stacks.pb.gz", bytes)
 }
 
-/// A string none of whose bytes is text: each becomes a character of three.
+/// A string of invalid UTF-8: each byte becomes a character of three bytes.
 fn damaged_text() -> Bomb {
     Bomb::packed_units("text.pb.gz", &last_message(6, &[], 14 << 20), &[0xff], 14 << 20)
 }
 
-/// An expression of megabytes, by which frames are to be dropped.
+/// A `drop_frames` expression of megabytes.
 fn long_pattern() -> Bomb {
     let bytes = profile(|profile| {
         profile.bytes(6, &[]).bytes(6, &vec![b'a'; 4 << 20]).varint(7, 1);
@@ -120,7 +120,7 @@ fn long_pattern() -> Bomb {
     Bomb::packed("pattern.pb.gz", bytes)
 }
 
-/// Millions of sample types, and a sample that has a value for each.
+/// Millions of sample types, and a sample with a value for each.
 fn many_values() -> Bomb {
     let bytes = profile(|profile| {
         (0..COUNT).for_each(|_| _ = profile.bytes(1, &[]));

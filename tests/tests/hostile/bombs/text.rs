@@ -1,4 +1,4 @@
-//! Text, line by line: columns that only some rows use, stacks that are given once and meant often, names without end.
+//! Text, line by line: columns that only some rows use, stacks that are defined once and used often, endless names.
 
 use super::{Bomb, Maker, repeated};
 
@@ -27,12 +27,12 @@ pub(super) const ALL: &[Maker] = &[
     xctrace_references,
 ];
 
-/// Each sample of an event of its own: a table of as many columns as rows.
+/// A new event for each sample: a table with as many columns as rows.
 fn perf_script_events() -> Bomb {
     events("events.perf", 12_000)
 }
 
-/// 590 KB that took 3 GB.
+/// A file of 590 KB that once took 3 GB.
 pub(super) fn worst_events() -> Bomb {
     events("most-events.perf", 24_000)
 }
@@ -69,7 +69,7 @@ fn folded_long_line() -> Bomb {
     Bomb::packed("line.folded", format!("a;b 1\n{} 1\n", "f;".repeat(12 << 20)))
 }
 
-/// A function that costs something in many places and is called in many ways.
+/// A function with costs at many lines and with many callers.
 fn callgrind_places() -> Bomb {
     let places = repeated(30_000, |at| format!("{} 1000000\n", at + 1));
     let callers = repeated(3000, |at| format!("fn=c{at}\n1 1\ncfn=hot\ncalls=1 1\n1 10000000\n"));
@@ -110,7 +110,7 @@ fn jemalloc_threads() -> Bomb {
     Bomb::packed("threads.heap", format!("heap_v2/1\n@{stack}\n  t*: 1: 1 [0: 0]\n{threads}"))
 }
 
-/// A long stack, and many threads that say that theirs is the same.
+/// A long stack, and many threads that refer to it as the same as the previous one.
 fn legacy_same_stack() -> Bomb {
     let stack = repeated(20_000, |at| format!(" 0x{at:x}\n"));
     let same = repeated(20_000, |at| {
@@ -157,7 +157,7 @@ fn mac_sample_deep() -> Bomb {
     Bomb::packed("deep.sample", format!("Analysis of sampling x every 1 millisecond\nCall graph:\n{lines}"))
 }
 
-/// A long backtrace, and rows that name it.
+/// A long backtrace, and rows that refer to it.
 fn xctrace_references() -> Bomb {
     let frames = repeated(100_000, |at| format!(r#"<frame id="{}" name="f{at}" addr="0x1"/>"#, at + 10));
     let rows = r#"<row><backtrace ref="1"/></row>"#.repeat(100_000);

@@ -114,7 +114,7 @@ struct Compared {
 /// each, because a machine's speed drifts by more than the effect that is measured.
 fn record_all(tools: &Tools, load: Load, rounds: usize) -> Result<Compared, Failure> {
     let calm = Load { millis: load.millis.min(2500), ..load };
-    let nobody = || Recording::make(tools, calm, Recorder::Nobody).map(|run| run.turns_a_second);
+    let nobody = || Recording::make(tools, calm, Recorder::Nothing).map(|run| run.turns_a_second);
     let mut all: Vec<(Recorder, Vec<Recording>)> =
         Recorder::all(tools).into_iter().map(|recorder| (recorder, Vec::new())).collect();
     let mut differences = Vec::new();

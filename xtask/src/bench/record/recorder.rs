@@ -9,7 +9,7 @@ use super::Tools;
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Recorder {
     /// No recorder: the baseline for the slowdown.
-    Nobody,
+    Nothing,
     Flamelet,
     Samply,
     Perf,
@@ -31,7 +31,7 @@ impl Recorder {
 
     pub(super) const fn name(self) -> &'static str {
         match self {
-            Self::Nobody => "nobody",
+            Self::Nothing => "nobody",
             Self::Flamelet => "`flamelet record`",
             Self::Samply => "`samply record`",
             Self::Perf => "`perf record --call-graph dwarf`",
@@ -42,7 +42,7 @@ impl Recorder {
     /// Returns the file that it writes samples into.
     pub(super) fn file(self, tools: &Tools) -> PathBuf {
         tools.folder.join(match self {
-            Self::Nobody => "record-nothing",
+            Self::Nothing => "record-nothing",
             Self::Flamelet => "record-flamelet.pb.gz",
             Self::Samply => "record-samply.json.gz",
             Self::Perf => "record-perf.data",
@@ -57,7 +57,7 @@ impl Recorder {
         let mut command = Command::new("sh");
         command.args(["-c", "exec 2>\"$0\"; exec \"$@\""]).arg(errors).current_dir(&tools.folder);
         match self {
-            Self::Nobody => {}
+            Self::Nothing => {}
             Self::Flamelet => {
                 command.arg(&tools.flamelet).args(["record", "-F", &hertz, "-o"]).arg(file).arg("--");
             }

@@ -72,7 +72,7 @@ impl Recording {
         errors: &str,
     ) -> Result<(), Failure> {
         match recorder {
-            Recorder::Nobody => {}
+            Recorder::Nothing => {}
             Recorder::Flamelet => {
                 self.names_cpu = number_before(errors, " ms)").unwrap_or(0) as f64 / 1e3;
                 let truncated = number_before(errors, " stacks truncated").unwrap_or(0);

@@ -107,7 +107,7 @@ pub(super) fn profile(text: &str, is_exact: bool) -> Result<Profile, String> {
     let mut builder = ProfileBuilder::new(&HEAP_TYPES);
     describe(&mut builder, mean as i64, "inuse_space");
     builder.header_mut().time_nanos = crate::clock::unix_nanos();
-    builder.comment(&format!("flamelet: jemalloc's dump, one sample in {mean} bytes"));
+    builder.comment(&format!("flamelet: jemalloc dump, one sample per {mean} bytes"));
     let mut lines = rest.lines();
     while let Some(line) = lines.next() {
         if line.starts_with("MAPPED_LIBRARIES") {

@@ -166,9 +166,8 @@ impl Jemalloc {
         let _inside = Inside::enter();
         crate::loaded_modules::refresh()?;
         let text = text(self.control)?;
-        dump::profile(&text, hooks::takes_stacks()).map_err(|error| {
-            Error::new(ErrorKind::Denied, format!("jemalloc's dump cannot be read: {error}"))
-        })
+        dump::profile(&text, hooks::takes_stacks())
+            .map_err(|error| Error::new(ErrorKind::Denied, format!("cannot read the jemalloc dump: {error}")))
     }
 
     fn check_profiling(&self) -> Result<()> {
@@ -197,7 +196,7 @@ fn nearest_power(mean: u64) -> usize {
 
 fn refused(what: &str, code: i32) -> Error {
     let error = std::io::Error::from_raw_os_error(code);
-    Error::new(ErrorKind::Denied, format!("jemalloc refused {what}: {error}"))
+    Error::new(ErrorKind::Denied, format!("jemalloc rejected {what}: {error}"))
 }
 
 #[cfg(test)]

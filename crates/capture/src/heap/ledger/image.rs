@@ -163,7 +163,7 @@ impl<'a, W: Words + ?Sized> Reader<'a, W> {
             return Err(Error::new(ErrorKind::Truncated, "too short for a flamelet heap ledger"));
         }
         if words.word(Field::Magic as usize) != MAGIC {
-            let message = "not a flamelet heap ledger, or one of another version";
+            let message = "not a flamelet heap ledger, or from another version of flamelet";
             return Err(Error::new(ErrorKind::WrongFormat, message));
         }
         let mut extents = [Extent::default(); Section::ALL.len()];
@@ -173,7 +173,7 @@ impl<'a, W: Words + ?Sized> Reader<'a, W> {
             if start < HEADER_WORDS as u64 || end.is_none() {
                 return Err(Error::new(
                     ErrorKind::Corrupt,
-                    "a section of the heap ledger lies outside of it",
+                    "a section of the heap ledger is outside the file",
                 ));
             }
             // A file that was cut short has fewer words.

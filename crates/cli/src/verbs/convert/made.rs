@@ -61,7 +61,8 @@ pub(super) fn parser() -> impl TypedValueParser<Value = Made> {
     });
     let pictures = PICTURES.iter().map(|(name, ..)| PossibleValue::new(*name));
     let all: Vec<PossibleValue> = formats.chain(pictures).collect();
-    PossibleValuesParser::new(all).try_map(|name| Made::named(&name).ok_or("this cannot be written"))
+    PossibleValuesParser::new(all)
+        .try_map(|name| Made::named(&name).ok_or("flamelet cannot write this format"))
 }
 
 /// Lists all formats, one per line.
@@ -76,7 +77,7 @@ pub(super) fn table() -> String {
         format!("  {name:<15} {read}{written}  {title}")
     });
     format!(
-        "Formats (r: read, whatever the file is called, packed with gzip, zstd, xz or bzip2 or not; w: written):\n{}",
+        "Formats (r: read, recognized by content, also in gzip, zstd, xz or bzip2; w: written):\n{}",
         lines.collect::<Vec<_>>().join("\n")
     )
 }

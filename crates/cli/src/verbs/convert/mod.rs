@@ -20,10 +20,10 @@ pub(super) use made::Made;
 pub(crate) struct Args {
     #[command(flatten)]
     sources: Sources,
-    /// Write to this file; its name decides the format unless --to does [default: standard output]
+    /// Write to this file; its extension selects the format unless --to is given [default: standard output]
     #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     output: Option<PathBuf>,
-    /// The format [default: as the output's name ends]
+    /// The format [default: from the extension of the output file]
     #[arg(long, value_name = "FORMAT", value_parser = made::parser())]
     to: Option<Made>,
     #[command(flatten)]
@@ -41,7 +41,7 @@ pub(crate) fn guide() -> Guide {
         about: "Convert a profile to another format",
         examples: &[
             ("flamelet convert perf.data -o cpu.speedscope.json", "for speedscope"),
-            ("flamelet convert cpu.pb.gz --to folded", "one line a stack, to the terminal"),
+            ("flamelet convert cpu.pb.gz --to folded", "one line per stack, on standard output"),
         ],
         more: made::table(),
         ..Guide::default()
@@ -52,7 +52,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let made = args.to.or_else(|| Made::for_output(args.output.as_deref()?));
     let made = made.ok_or_else(|| {
         let names = Made::names().join(", ");
-        Failure::new(format!("the output's name does not tell its format; use --to with one of {names}"))
+        Failure::new(format!("unknown output format; give one with --to: {names}"))
     })?;
     let question = match made {
         Made::Format(format) => return to_format(args, format),

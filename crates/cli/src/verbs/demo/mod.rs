@@ -30,29 +30,29 @@ struct Found {
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// End by itself instead of opening the viewer
+    /// Exit when the files are written instead of opening the viewer
     #[arg(long)]
     once: bool,
     /// How long to profile, in seconds
     #[arg(long, value_name = "SECONDS", default_value = "5", value_parser = seconds)]
     duration: std::time::Duration,
-    /// The folder where the files are kept
+    /// Write the files to this folder
     #[arg(short, long, value_name = "FOLDER", default_value = "flamelet-demo", value_hint = ValueHint::DirPath)]
     output: PathBuf,
-    /// The port of the viewer; 0 takes one that is free
+    /// The port of the viewer; 0 picks a free one
     #[arg(long, value_name = "PORT", default_value_t = 0)]
     port: u16,
-    /// Only print the viewer's address
+    /// Print the viewer's address without opening a browser
     #[arg(long, alias = "no_browser")]
     no_browser: bool,
 }
 
 pub(crate) fn guide() -> Guide {
     Guide {
-        about: "Profile a built-in busy service and look at it",
+        about: "Profile a small built-in service and open the result",
         examples: &[
-            ("flamelet demo", "profile it, then look at it"),
-            ("flamelet demo --once -o /tmp/demo", "only keep the files"),
+            ("flamelet demo", "profile it, then open the viewer"),
+            ("flamelet demo --once -o /tmp/demo", "only write the files"),
         ],
         ..Guide::default()
     }
@@ -63,13 +63,13 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     std::fs::create_dir_all(&args.output).about(args.output.display())?;
     let profiler = Profiler::builder().name("demo").start().map_err(|error| failure(&error))?;
     let service = service::start(profiler.clone())?;
-    note!("A small service runs at {} under load.", service.endpoints());
+    note!("A small service is running at {} under load.", service.endpoints());
     let found = profile(&profiler, &service, args)?;
     let files = keep(&args.output, &found)?;
     show_top(&found.cpu)?;
     files.iter().for_each(|file| note!("Kept {}", file.display()));
     if args.once {
-        note!("Look at them with: flamelet view {}", args.output.display());
+        note!("Open them with: flamelet view {}", args.output.display());
         return Ok(());
     }
     let taken = [
@@ -99,7 +99,7 @@ fn profile(profiler: &Profiler, service: &service::Service, args: &Args) -> Resu
     drop(waiting);
     let after = profiler.heap().map_err(|error| failure(&error))?;
     let requests = load.stop();
-    note!("It answered {requests} requests meanwhile.");
+    note!("The service answered {requests} requests meanwhile.");
     let growth = after.growth(&before);
     Ok(Found { cpu, heap: after.in_use(), lifetime: after.lifetime(), growth })
 }

@@ -8,7 +8,7 @@ use crate::arguments::options::Heap;
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Heap profiles, '-', the address of a service, or the file that a killed one left behind
+    /// Heap profiles, '-', the URL of a service, or the recovery file of a killed one
     #[arg(required = true, value_name = "SOURCE", value_hint = ValueHint::FilePath)]
     pub(super) sources: Vec<String>,
     #[command(flatten)]
@@ -17,30 +17,30 @@ pub(crate) struct Args {
     pub(super) compared: ComparedArgs<Heap>,
 }
 
-/// What to tell about memory; without any, what the profile was made for.
+/// The view of memory; by default the one that the profile was made for.
 #[derive(clap::Args, Clone, Copy)]
 #[group(multiple = false)]
 struct HeapViews {
-    /// Who holds memory [default for services and plain heap profiles]
-    #[arg(long, help_heading = "What to tell")]
+    /// Memory in use [default for services and plain heap profiles]
+    #[arg(long, help_heading = "What to show")]
     in_use: bool,
-    /// Who allocated it, since the start
-    #[arg(long, help_heading = "What to tell")]
+    /// Memory allocated since the start
+    #[arg(long, help_heading = "What to show")]
     allocated: bool,
-    /// Who held it at the highest moment
-    #[arg(long, help_heading = "What to tell")]
+    /// Memory in use at the peak
+    #[arg(long, help_heading = "What to show")]
     peak: bool,
-    /// What grows: suspects of a leak [default for several profiles]
-    #[arg(long, help_heading = "What to tell")]
+    /// Memory that grows, a possible leak [default for several profiles]
+    #[arg(long, help_heading = "What to show")]
     growth: bool,
-    /// Who frees what others allocated
-    #[arg(long, help_heading = "What to tell")]
+    /// Where memory is freed, and where it was allocated
+    #[arg(long, help_heading = "What to show")]
     freed: bool,
-    /// How long freed memory had lived
-    #[arg(long, help_heading = "What to tell")]
+    /// How long memory lived before it was freed
+    #[arg(long, help_heading = "What to show")]
     lifetime: bool,
-    /// What was freed before its thread allocated anything else
-    #[arg(long, help_heading = "What to tell")]
+    /// Memory that was freed before its thread allocated anything else
+    #[arg(long, help_heading = "What to show")]
     temporary: bool,
 }
 

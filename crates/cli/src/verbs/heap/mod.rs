@@ -21,17 +21,17 @@ const GROWTH_SECONDS: u64 = 10;
 
 pub(crate) fn guide() -> Guide {
     Guide {
-        about: "Show who holds memory, who frees it, how long it lives, or what grows",
+        about: "Show which functions hold memory, free it or leak it, and how long it lives",
         examples: &[
-            ("flamelet heap http://localhost:3000", "who holds memory now"),
-            ("flamelet heap http://localhost:3000 --growth --seconds 60", "what grows in a minute"),
+            ("flamelet heap http://localhost:3000", "memory in use now"),
+            ("flamelet heap http://localhost:3000 --growth --seconds 60", "growth over a minute"),
             (
                 "flamelet heap monday.pb.gz tuesday.pb.gz wednesday.pb.gz",
-                "what grew, and whether it grows steadily",
+                "what grew, and whether it keeps growing",
             ),
-            ("flamelet heap http://localhost:3000 --freed", "who frees what others allocated"),
-            ("flamelet heap http://localhost:3000 --temporary", "what lives for nothing"),
-            ("flamelet heap /var/lib/service/heap.ledger --peak", "of a service that was killed"),
+            ("flamelet heap http://localhost:3000 --freed", "where memory is freed and was allocated"),
+            ("flamelet heap http://localhost:3000 --temporary", "short-lived allocations"),
+            ("flamelet heap /var/lib/service/heap.ledger --peak", "the peak of a service that was killed"),
         ],
         own_help: vec![(
             "seconds",
@@ -85,30 +85,26 @@ fn answer(mut profiles: Vec<Profile>, asked: Option<HeapView>, options: &ReportO
     };
     if profiles.len() > 1 {
         if !matches!(asked, None | Some(HeapView::Growth)) {
-            return Err(Failure::new("this is told of one profile; several are compared with --growth"));
+            return Err(Failure::new("this view takes one profile; use --growth to compare several"));
         }
         profiles.sort_by_key(|profile| profile.header.time_nanos);
         let reports = profiles.into_iter().map(report).collect::<Result<Vec<_>>>()?;
         return Ok(Answer::Growth(heap::growth_between(&reports)?));
     }
-    let Some(profile) = profiles.pop() else { return Err(Failure::new("no profile named")) };
+    let Some(profile) = profiles.pop() else { return Err(Failure::new("no profile given")) };
     let own = HeapView::of(&profile);
     let Some(view) = asked.or(own) else {
-        return Err(Failure::new("this is no profile of memory; `flamelet info` says what it is"));
+        return Err(Failure::new("this is not a heap profile; see `flamelet info FILE`"));
     };
     if view == HeapView::Growth && own == Some(HeapView::InUse) {
-        return Err(Failure::new(
-            "what grows shows between two heap profiles or more; name them, or the address of a service",
-        ));
+        return Err(Failure::new("growth needs two or more heap profiles, or the URL of a service"));
     }
     let report = report(profile)?;
     Ok(match view {
         HeapView::InUse => Answer::Holders("In use", heap::holders(&report, view)?),
         HeapView::Allocated => Answer::Holders("Allocated", heap::holders(&report, view)?),
         HeapView::Peak => Answer::Holders("At the peak", heap::holders(&report, view)?),
-        HeapView::Temporary => {
-            Answer::Holders("Freed before anything else was allocated", heap::temporary(&report)?)
-        }
+        HeapView::Temporary => Answer::Holders("Temporary", heap::temporary(&report)?),
         HeapView::Growth => Answer::Growth(heap::growth(&report)?),
         HeapView::Freed => Answer::Freed(heap::freed(&report)?),
         HeapView::Lifetime => Answer::Lifetimes(heap::lifetimes(&report)?),

@@ -6,29 +6,29 @@ use crate::error::{Failure, Result};
 
 /// The flags that are not options of a report.
 const FLAGS: &str = "\
-Reports, one at most; without any, a shell:
-  -top, -text           the functions that cost most
+Reports (at most one; without one, a shell starts):
+  -top, -text           the most expensive functions
   -tree                 functions with their callers and callees
-  -peek=REGEX           … of those that match
+  -peek=REGEX           callers and callees of matching functions
   -list=REGEX           their source, with the cost of each line
-  -disasm=REGEX         their instructions
+  -disasm=REGEX         their instructions, with the cost of each
   -traces, -tags, -raw, -comments
-  -svg                  the call graph as a picture
-  -web                  … in the browser
-  -dot                  … as text for Graphviz
-  -flamegraph           a flame graph as a picture
-  -html                 … as one interactive page
+  -svg                  the call graph as SVG
+  -web                  the call graph in the browser
+  -dot                  the call graph as text for Graphviz
+  -flamegraph           a flame graph as SVG
+  -html                 a flame graph as one interactive page
   -callgrind, -proto, -topproto
-  -http=HOST:PORT       the page of `flamelet view`, there; :8080 is on loopback only, elsewhere it shows no source files
-  -no_browser           … without opening a browser
-  -output=FILE          where the report goes
+  -http=HOST:PORT       serve the viewer there; :8080 is on loopback only, other hosts see no source files
+  -no_browser           do not open a browser for -http
+  -output=FILE          write the report to this file
 
 Profiles:
   -base=SOURCE, -diff_base=SOURCE, -normalize
   -seconds=N, -timeout=N, -tls_ca=FILE, -tls_cert=FILE, -tls_key=FILE
   -symbolize=none|local|remote|force
   -total_delay          the same as -sample_index=delay
-  -mean_delay           … with -mean";
+  -mean_delay           the same with -mean";
 
 /// How wide a flag may be to have its description beside it.
 const BESIDE: usize = 22;
@@ -70,7 +70,7 @@ pub(super) fn of_option(name: &str) -> Result<String> {
 pub(super) fn unknown_option(name: &str) -> Failure {
     Failure::new(match instead_of(name) {
         Some(instead) => format!("-{name}: {instead}"),
-        None => format!("unknown option -{name}; `flamelet pprof -help` lists what there is"),
+        None => format!("unknown option -{name}; `flamelet pprof -help` lists all options"),
     })
 }
 
@@ -81,7 +81,7 @@ pub(super) fn instead_of(name: &str) -> Option<&'static str> {
             "flamelet draws SVG: use -svg, or `flamelet graph FILE -o graph.svg`"
         }
         "evince" | "gv" | "eog" => "flamelet draws SVG: use -web to see it in the browser, or -svg",
-        "weblist" => "use -list=REGEX, or -http=:0 for the page, which shows source too",
+        "weblist" => "use -list=REGEX, or -http=:0 for the viewer, which shows source too",
         "kcachegrind" => "write the file with -callgrind -output=FILE and open that",
         _ => return None,
     })

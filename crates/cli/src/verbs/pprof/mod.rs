@@ -18,19 +18,19 @@ use command_line::{PprofCommand, ReportFlag};
 #[derive(clap::Args)]
 #[command(disable_help_flag = true)]
 pub(crate) struct Args {
-    /// As go tool pprof takes them
+    /// The arguments of go tool pprof
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
     arguments: Vec<String>,
 }
 
 pub(crate) fn guide() -> Guide {
     Guide {
-        about: "Take go tool pprof's own command line: single-dash flags, and a shell when no report is named",
+        about: "Accept go tool pprof's command line: single-dash flags, and a shell if no report is given",
         examples: &[
             ("flamelet pprof -top -cum cpu.pb.gz", "one report"),
-            ("flamelet pprof -http=:8080 cpu.pb.gz", "the page, on that port"),
-            ("flamelet pprof -top -inuse_space ./service heap.pb.gz", "a binary first, if names are there"),
-            ("flamelet pprof http://localhost:3000", "30 s of CPU, then a shell"),
+            ("flamelet pprof -http=:8080 cpu.pb.gz", "the viewer, on that port"),
+            ("flamelet pprof -top -inuse_space ./service heap.pb.gz", "with a binary for symbols"),
+            ("flamelet pprof http://localhost:3000", "take 30 s of CPU, then a shell"),
             ("flamelet pprof cpu.pb.gz", "a shell: top, list main, help, quit"),
         ],
         more: help::flags(),
@@ -43,20 +43,20 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let is_help = |word: &String| matches!(word.as_str(), "-h" | "-help" | "--help" | "help");
     if arguments.is_empty() || arguments.iter().any(is_help) {
         let text = guide().text();
-        return output::line(&format!("flamelet pprof takes go tool pprof's command line.\n\n{text}"));
+        return output::line(&format!("flamelet pprof accepts go tool pprof's command line.\n\n{text}"));
     }
     let command = command_line::parse(arguments)?;
     if command.source.sources.is_empty() {
-        return Err(Failure::new("no profile source specified; give a file, '-' or an address"));
+        return Err(Failure::new("no profile source specified; give a file, '-' or a URL"));
     }
     if let Some(address) = &command.http {
         if command.report.is_some() || command.output.is_some() {
-            return Err(Failure::new("-http shows the page; it goes with no report and no -output"));
+            return Err(Failure::new("-http cannot be used with a report or -output"));
         }
         return serve(&command, &listen_on(address)?);
     }
     if command.no_browser {
-        return Err(Failure::new("-no_browser goes with -http"));
+        return Err(Failure::new("-no_browser needs -http"));
     }
     match command.report.clone() {
         Some(ReportFlag::Report(question)) => {
@@ -86,7 +86,8 @@ fn show_in_browser(profile: Profile, ask: &Ask<'_>) -> Result<()> {
 
 /// Reads `host:port` as pprof does: either may be left out.
 fn listen_on(address: &str) -> Result<ServeOptions> {
-    let wrong = || Failure::new(format!("-http={address}: write HOST:PORT, such as localhost:8080 or :8080"));
+    let wrong =
+        || Failure::new(format!("-http={address}: expected HOST:PORT, such as localhost:8080 or :8080"));
     let (host, port) = address.rsplit_once(':').ok_or_else(wrong)?;
     let port = if port.is_empty() { 0 } else { port.parse().map_err(|_| wrong())? };
     Ok(view::listen_on(host, port))

@@ -16,7 +16,7 @@ use crate::output;
 const HELP: &str = "\
 Reports:   top [N] [FOCUS] [-IGNORE]   tree  peek REGEX  list REGEX  disasm REGEX  traces  tags
            raw  comments  dot  callgrind  proto  topproto  svg  web  flamegraph  html  (> FILE writes to a file)
-Options:   options lists them; name=value sets one, name alone switches one on:
+Options:   `options` lists them; name=value sets one, a name alone turns a switch on:
            focus=REGEX  ignore=REGEX  hide=REGEX  cum  flat  granularity=lines  sample_index=inuse_space
 Other:     help  help OPTION  quit";
 
@@ -44,7 +44,7 @@ pub(super) fn run(mut command: PprofCommand) -> Result<()> {
         if input.read_line(&mut line)? == 0 {
             return Ok(());
         }
-        match obey(line.trim(), &mut command, &profile) {
+        match execute(line.trim(), &mut command, &profile) {
             Ok(Next::Continue) => {}
             Ok(Next::Quit) => return Ok(()),
             Err(failure) if failure.is_closed_pipe() => return Err(failure),
@@ -58,7 +58,7 @@ enum Next {
     Quit,
 }
 
-fn obey(line: &str, command: &mut PprofCommand, profile: &Profile) -> Result<Next> {
+fn execute(line: &str, command: &mut PprofCommand, profile: &Profile) -> Result<Next> {
     match line {
         "" => return Ok(Next::Continue),
         "quit" | "exit" | "^D" | "q" => return Ok(Next::Quit),
@@ -118,7 +118,7 @@ fn report(line: &str, command: &PprofCommand, profile: &Profile) -> Result<()> {
     let question = match name {
         "peek" | "list" | "disasm" => {
             let expression =
-                words.next().ok_or_else(|| Failure::new(format!("{name} needs an expression")))?;
+                words.next().ok_or_else(|| Failure::new(format!("{name} needs a regular expression")))?;
             match name {
                 "peek" => Question::Peek(expression.into()),
                 "list" => Question::List(expression.into()),

@@ -100,14 +100,14 @@ impl EndingCommand {
             }
             if !was_told {
                 was_told = true;
-                note!("Waiting for the command (process {id}) to end; Ctrl-C ends it sooner");
+                note!("Waiting for the command (process {id}) to exit; press Ctrl-C to stop it now");
             }
             if by.take() {
                 self.ask_again();
             }
             if self.asked.elapsed() >= PATIENCE {
                 note!(
-                    "The command (process {id}) does not end, and is left running; kill -KILL {id} ends it"
+                    "The command (process {id}) does not exit and is left running; stop it with: kill -KILL {id}"
                 );
                 return Ok(None);
             }

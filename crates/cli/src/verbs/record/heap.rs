@@ -25,9 +25,7 @@ pub(crate) fn run(args: &Args, heap: Heap) -> Result<ExitCode> {
 
 fn record_once(args: &Args, heap: Heap, run: Run<'_>) -> Result<Recorded> {
     let [program, rest @ ..] = args.command.as_slice() else {
-        return Err(Failure::new(
-            "--heap needs a command after --: its library is loaded when a program starts, not into a running one",
-        ));
+        return Err(Failure::new("--heap needs a command after --; it cannot attach to a running process"));
     };
     let mut command = Command::new(program);
     command.args(rest);
@@ -50,7 +48,7 @@ fn live_line(progress: &Progress) -> String {
     let Progress { elapsed, processes, allocations, live } = progress;
     let live = unit::label(i64::try_from(*live).unwrap_or(i64::MAX), "bytes");
     let seconds = elapsed.as_secs_f64();
-    format!("{seconds:.0} s: {allocations} allocations recorded, {live} alive, {processes} processes")
+    format!("{seconds:.0} s: {allocations} allocations recorded, {live} live, {processes} processes")
 }
 
 fn summary_lines(summary: &HeapSummary, heap: Heap) -> Vec<String> {
@@ -71,8 +69,12 @@ fn summary_lines(summary: &HeapSummary, heap: Heap) -> Vec<String> {
         format!("{} calls to allocation functions, {}{how}", summary.allocations, bytes(summary.allocated)),
         format!("{} temporary allocations", summary.temporary),
         format!("{} at the peak{whose}", bytes(summary.peak)),
-        format!("{} in {} blocks alive at the end", bytes(summary.live_bytes), summary.live),
-        format!("{} lost, {:.1} % of the stacks rooted", summary.lost, 100.0 * summary.rooted_share()),
+        format!("{} in {} blocks live at the end", bytes(summary.live_bytes), summary.live),
+        format!(
+            "{} lost, {:.1} % of the stacks reach the start of their thread",
+            summary.lost,
+            100.0 * summary.rooted_share()
+        ),
     ]);
     lines
 }

@@ -31,7 +31,7 @@ impl Drop for Load {
         if let (true, Ok(status)) = (had_ended, self.shell.wait())
             && !status.success()
         {
-            note!("flamelet: the load ended before the recording, with {status}");
+            note!("flamelet: the load generator ended before the recording, with {status}");
         }
         let _ = self.shell.wait();
     }

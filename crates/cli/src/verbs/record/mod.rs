@@ -41,23 +41,23 @@ static SAMPLER: Library =
 
 pub(crate) fn guide() -> Guide {
     Guide {
-        about: "Sample a command or running processes",
+        about: "Record a command or running processes: CPU time, blocked time, system calls, memory",
         examples: &[
-            ("flamelet record -- ./service --port 3000", "until it ends, or Ctrl-C"),
-            ("flamelet record -p 1234 --duration 10 -o cpu.html", "a running process, as a page"),
-            ("flamelet record -p postgres --duration 10", "all processes of that name, with their children"),
-            ("flamelet record --off-cpu -p 1234", "where it waits, too"),
+            ("flamelet record -- ./service --port 3000", "until it exits, or Ctrl-C"),
+            ("flamelet record -p 1234 --duration 10 -o cpu.html", "a running process, as a web page"),
+            ("flamelet record -p postgres --duration 10", "all processes with that name"),
+            ("flamelet record --off-cpu -p 1234", "also where it waits"),
             ("flamelet record --syscalls -- ls -R /", "counts, errors and latency"),
-            ("flamelet record --heap -- ./service", "every allocation, from outside"),
-            ("flamelet record -e syscalls:sys_enter_getrandom -- ./service", "who causes an event"),
+            ("flamelet record --heap -- ./service", "every allocation"),
+            ("flamelet record -e syscalls:sys_enter_getrandom -- ./service", "the callers of an event"),
             (
                 "flamelet record --load 'wrk http://localhost:3000' --duration 30 -- ./service",
-                "under load, for half a minute",
+                "under load, for 30 seconds",
             ),
         ],
         exit_status: Some(
-            "the command's own, or 128 and the number of the signal that ended it (143 after --duration); 1 with \
-             --strict when the recording is poor; 2 flamelet failed; 0 otherwise.",
+            "that of the command, or 128 plus the signal that ended it (143 after --duration); 1 with \
+             --strict if the recording is poor; 2 if flamelet failed; 0 otherwise.",
         ),
         ..Guide::default()
     }
@@ -186,7 +186,7 @@ impl Runs {
     }
 
     fn end_with(&mut self, failure: &Failure) {
-        note!("flamelet: run {}: {failure}; the runs before it are written", self.profiles.len() + 1);
+        note!("flamelet: run {} failed: {failure}; the earlier runs are written", self.profiles.len() + 1);
         (self.is_over, self.has_failed) = (true, true);
     }
 
@@ -267,10 +267,10 @@ fn target(args: &Args) -> Result<Target> {
         }
         ([], pids @ [_, ..], false) => Ok(Target::Pids(processes(pids)?)),
         ([], [], true) => Ok(Target::All),
-        ([], [], false) => Err(Failure::new(
-            "nothing to record: give a command after --, a process with -p PID, or -a for everything",
-        )),
-        _ => Err(Failure::new("give only one of a command, -p PID and -a")),
+        ([], [], false) => {
+            Err(Failure::new("nothing to record; give a command after --, processes with -p, or -a for all"))
+        }
+        _ => Err(Failure::new("give only one of a command, -p and -a")),
     }
 }
 
@@ -282,9 +282,7 @@ fn processes(words: &[String]) -> Result<Vec<u32>> {
             Ok(pid) => pids.push(pid),
             Err(_) => match named(word).as_slice() {
                 [] => {
-                    return Err(Failure::new(format!(
-                        "no process is called {word:?}, and it is no process id"
-                    )));
+                    return Err(Failure::new(format!("no process with the name or id {word:?}")));
                 }
                 found => pids.extend(found),
             },
@@ -369,7 +367,7 @@ impl OutputKind {
                 let endings = names.filter_map(|format| format.extensions().first().copied());
                 let endings: Vec<&str> = endings.chain(["svg", "html"]).collect();
                 Err(Failure::new(format!(
-                    "{name}: the name tells no format; end it in one of {}",
+                    "{name}: unknown output extension; use one of {}",
                     endings.join(", ")
                 )))
             }
@@ -395,9 +393,9 @@ impl OutputKind {
         match self {
             Self::Picture(_) => note!("Wrote {name}; open it in a browser"),
             Self::Format(_) => {
-                note!("Wrote {name}; look at it with: flamelet view {name}   or: flamelet top {name}");
+                note!("Wrote {name}; open it with: flamelet view {name}   or: flamelet top {name}");
                 if with_blocked_time {
-                    note!("Where it waited: flamelet top --sample-index=off_cpu {name}");
+                    note!("Blocked time: flamelet top --sample-index=off_cpu {name}");
                 }
             }
         }
@@ -415,7 +413,7 @@ impl OutputKind {
             let _ = std::fs::remove_file(&elsewhere);
             return Err(error);
         }
-        note!("flamelet: {error}; it is written elsewhere instead: {}", elsewhere.display());
+        note!("flamelet: {error}; wrote to another place instead: {}", elsewhere.display());
         Ok((elsewhere, true))
     }
 

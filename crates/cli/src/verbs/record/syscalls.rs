@@ -13,10 +13,8 @@ pub(super) fn table(calls: &[SyscallSummary]) -> String {
     }
     let mut by_time: Vec<&SyscallSummary> = calls.iter().collect();
     by_time.sort_by_key(|call| std::cmp::Reverse((call.stats.nanos, call.stats.calls)));
-    let mut lines = vec![row(
-        ["calls", "errors", "total", "mean", "p50", "p99", "max"],
-        "call, and how many took how long",
-    )];
+    let mut lines =
+        vec![row(["calls", "errors", "total", "mean", "p50", "p99", "max"], "call, and its latencies")];
     for call in by_time.iter().take(SHOWN) {
         let stats = &call.stats;
         let mean = stats.nanos.checked_div(stats.calls).unwrap_or(0);
@@ -31,7 +29,7 @@ pub(super) fn table(calls: &[SyscallSummary]) -> String {
         ));
     }
     if let Some(more) = calls.len().checked_sub(SHOWN).filter(|more| *more > 0) {
-        lines.push(format!("{more} more calls are in the file; `flamelet info` lists them"));
+        lines.push(format!("{more} more calls; list them with `flamelet info`"));
     }
     lines.join("\n")
 }

@@ -23,24 +23,25 @@ use crate::output;
 use crate::profiles::fetch;
 use crate::profiles::{SourceOptions, SymbolOptions, is_service};
 
-/// How long a service is profiled for the page where nobody says how long.
+/// How long a service is profiled for the page by default.
 const LIVE_SECONDS: u64 = 10;
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Files, a folder of files, '-', or the address of a service
+    /// Files, a folder of profiles, '-', or the URL of a service
     #[arg(required = true, value_name = "SOURCE", value_hint = ValueHint::AnyPath)]
     sources: Vec<String>,
-    /// The port; 0 takes one that is free
+    /// The port; 0 picks a free one
     #[arg(long, value_name = "PORT", default_value_t = 0)]
     port: u16,
-    /// Listen on this address, 0.0.0.0 for all: whoever reaches it and has the token sees the profiles [default: this machine only]
+    /// Listen on this address, 0.0.0.0 for all; anyone with the printed URL sees the profiles [default: this machine
+    /// only]
     #[arg(long, value_name = "ADDR")]
     host: Option<String>,
-    /// Show this machine's source files and instructions also to other machines, with --host
+    /// With --host, also show source files and instructions to other machines
     #[arg(long)]
     serve_sources: bool,
-    /// Only print the address
+    /// Print the URL without opening a browser
     #[arg(long, alias = "no_browser")]
     no_browser: bool,
     #[command(flatten)]
@@ -64,19 +65,19 @@ impl Takes for Page {
 
 pub(crate) fn guide() -> Guide {
     Guide {
-        about: "Look at profiles in the browser",
+        about: "View profiles in the browser",
         examples: &[
             ("flamelet view cpu.pb.gz", "one profile"),
-            ("flamelet view before.pb.gz after.pb.gz", "two, and what changed"),
-            ("flamelet view http://localhost:3000", "a service, again and again"),
-            ("flamelet view /opt/profiling/my-service", "a folder to choose from"),
-            ("flamelet view --host 0.0.0.0 --port 8080 cpu.pb.gz", "in a container, whose port is published"),
-            ("flamelet view --mine '^house_' cpu.pb.gz", "with the crates of the house as your own code"),
-            ("flamelet view --source-path ~/checkout cpu.pb.gz", "with the source files below this folder"),
+            ("flamelet view before.pb.gz after.pb.gz", "two profiles, to compare"),
+            ("flamelet view http://localhost:3000", "take profiles of a service"),
+            ("flamelet view /opt/profiling/my-service", "a folder of profiles"),
+            ("flamelet view --host 0.0.0.0 --port 8080 cpu.pb.gz", "in a container with a published port"),
+            ("flamelet view --mine '^house_' cpu.pb.gz", "count crates named house_… as your code"),
+            ("flamelet view --source-path ~/checkout cpu.pb.gz", "with the source files in this folder"),
         ],
         own_help: vec![(
             "seconds",
-            format!("Ask the service for this many seconds [default: {LIVE_SECONDS}]"),
+            format!("Profile the service for this many seconds [default: {LIVE_SECONDS}]"),
         )],
         ..Guide::default()
     }
@@ -134,7 +135,8 @@ pub(super) fn source(options: &SourceOptions) -> Result<Source> {
     if let [only] = options.sources.as_slice() {
         let path = Path::new(only);
         if (path.is_dir() || is_service(only)) && (options.has_base() || options.normalize) {
-            let message = "what is chosen here is compared on the page; --base and --normalize go with files";
+            let message =
+                "--base and --normalize need files; here, select the profile to compare with on the page";
             return Err(Failure::new(format!("{only}: {message}")));
         }
         if path.is_dir() {
@@ -171,9 +173,7 @@ pub(super) fn source(options: &SourceOptions) -> Result<Source> {
 fn note_empty(folder: &Path) -> Result<()> {
     let name = folder.display();
     if std::fs::read_dir(folder).about(&name)?.flatten().all(|entry| entry.path().is_dir()) {
-        note!(
-            "There are no profiles in {name} yet; the page shows them once there are, when it is loaded again."
-        );
+        note!("There are no profiles in {name} yet; reload the page when there are.");
     }
     Ok(())
 }
@@ -194,7 +194,7 @@ impl Take for Service {
     }
 
     fn take_heap(&self, view: HeapView, seconds: u32, _: &CancelToken) -> std::result::Result<Taken, Error> {
-        let missing = || Error::unreadable("this address has no heap profiles beside it");
+        let missing = || Error::unreadable("the service has no heap profiles at this URL");
         let address = self.heap_address(view).ok_or_else(missing)?;
         // Of the others, seconds would mean a difference, or nothing at all.
         let seconds = (view == HeapView::Growth).then_some(seconds.into());
@@ -237,7 +237,7 @@ pub(crate) fn serve(source: Source, options: &ServeOptions, open_browser: bool) 
     let server = Server::bind(source, options).map_err(|error| {
         let port = options.port;
         Failure::new(match &options.host {
-            None => format!("port {port}: {error}; choose another port, or 0 for a free one"),
+            None => format!("port {port}: {error}; give another port, or 0 for a free one"),
             Some(host) => {
                 format!("{host}, port {port}: {error}; give an address of this machine and a free port")
             }
@@ -245,9 +245,9 @@ pub(crate) fn serve(source: Source, options: &ServeOptions, open_browser: bool) 
     })?;
     output::line(&server.url())?;
     if !server.address().ip().is_loopback() {
-        note!("Whoever has this address and reaches {} can look at the profile.", server.address());
+        note!("Anyone who can reach {} and has this URL can see the profile.", server.address());
     }
-    note!("Open the address above in a browser, with its token; Ctrl-C ends the viewer.");
+    note!("Open the URL above in a browser; press Ctrl-C to stop.");
     if open_browser {
         open_in_browser(&server.url_once());
     }
